@@ -1,0 +1,11 @@
+#pragma once
+
+// KVKEEP_ASSERT(condition, "what must hold"): a bug if it fails. Prints one line and aborts, in every build type:
+// a cache that goes on after a broken invariant would lie.
+
+namespace kvkeep {
+[[noreturn]] void assertion_failed(const char* condition, const char* message, const char* file, int line);
+}  // namespace kvkeep
+
+#define KVKEEP_ASSERT(condition, message) \
+  (static_cast<bool>(condition) ? static_cast<void>(0) : ::kvkeep::assertion_failed(#condition, message, __FILE__, __LINE__))

@@ -1,0 +1,84 @@
+#pragma once
+
+// Names. Everything kvkeep finds again is named by a BLAKE3 hash: models, fingerprints and prefixes.
+// A name is never trusted alone: token ids are stored beside it and compared, so a collision is a miss.
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/types.h"
+
+#include <blake3.h>
+
+namespace kvkeep {
+
+// 256 bits, compared as bytes. The tag keeps a fingerprint from being used where a prefix hash belongs.
+template <typename Tag>
+struct Hash256 {
+  std::array<std::uint8_t, 32> bytes{};
+  auto operator<=>(const Hash256&) const = default;
+  // Lower-case hexadecimal of the first `count` bytes.
+  std::string hex(std::size_t count = 32) const {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    std::string out;
+    for (std::size_t i = 0; i < count; ++i) {
+      out.push_back(kDigits[bytes[i] >> 4]);
+      out.push_back(kDigits[bytes[i] & 15]);
+    }
+    return out;
+  }
+};
+
+using PrefixHash = Hash256<struct PrefixHashTag>;            // h(n) of design: the first n token ids under a fingerprint
+using FingerprintHash = Hash256<struct FingerprintHashTag>;  // all that makes state reusable, salt included
+using ModelHash = Hash256<struct ModelHashTag>;              // identity of the weights and metadata
+
+// h(n), keyed by the fingerprint: BLAKE3 over token ids as little-endian 32-bit integers. Copyable, so that a branch
+// can go on from any position. Not thread safe; about 2 KB.
+class PrefixHasher {
+ public:
+  explicit PrefixHasher(const FingerprintHash& key);
+  void append(TokenSpan tokens);
+  // The hash of everything appended so far; more may be appended after it.
+  PrefixHash current() const;
+  Position position() const { return position_; }
+
+ private:
+  blake3_hasher state_;
+  Position position_;
+};
+
+// A plain BLAKE3 over bytes, for fingerprints and model identities.
+class ByteHasher {
+ public:
+  ByteHasher() { blake3_hasher_init(&state_); }
+  void append(ByteSpan bytes) { blake3_hasher_update(&state_, bytes.data(), bytes.size()); }
+  // Appends the length, then the bytes: two fields never run into each other.
+  void append_field(std::string_view text);
+  void append_field(std::uint64_t number);
+  template <typename Hash>
+  Hash finish() const {
+    Hash hash;
+    blake3_hasher_finalize(&state_, hash.bytes.data(), hash.bytes.size());
+    return hash;
+  }
+
+ private:
+  blake3_hasher state_;
+};
+
+}  // namespace kvkeep
+
+template <typename Tag>
+struct std::hash<kvkeep::Hash256<Tag>> {
+  std::size_t operator()(const kvkeep::Hash256<Tag>& name) const noexcept {
+    std::size_t value;
+    std::memcpy(&value, name.bytes.data(), sizeof value);  // a BLAKE3 output is already uniform
+    return value;
+  }
+};
