@@ -1,0 +1,108 @@
+#pragma once
+
+// The prefix index: a trie whose edges are segments.
+//
+// Every known run of tokens hangs under the prefix it continues. A segment begins at its parent's end or in the middle
+// of it (a branch), so nothing is stored twice and a conversation is one path. Invariant: from any position of the
+// trie at most one continuation starts with a given token, so a prompt has exactly one path and matching is
+// deterministic. The index knows names, tokens and structure; whether a segment's rows can be had (and from which tier)
+// is the cache's business. Pure memory: no clock, no lock, no I/O. Not thread safe.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/types.h"
+
+namespace kvkeep::index {
+
+// A place in the trie: `at` lies in (begin, end] of `segment`, or is 0 at the root.
+struct Cursor {
+  SegmentId segment = kRootSegment;
+  Position at;
+  bool operator==(const Cursor&) const = default;
+};
+
+// One segment on a prompt's path and how far the path follows it.
+struct Step {
+  SegmentId segment;
+  TokenRange range;  // tokens of the prompt that this segment covers on this path
+  bool operator==(const Step&) const = default;
+};
+
+struct SegmentInfo {
+  TokenRange range;         // what the segment covers in the trie
+  PrefixHash begin_hash;    // h(range.begin)
+  PrefixHash end_hash;      // h(range.end)
+  SegmentId parent;
+  std::uint32_t children = 0;
+};
+
+class PrefixIndex {
+ public:
+  PrefixIndex();
+  ~PrefixIndex();
+  PrefixIndex(PrefixIndex&&) noexcept;
+  PrefixIndex& operator=(PrefixIndex&&) noexcept;
+
+  // The path of the prompt from the root, as far as it is known. Cost: O(matched tokens) comparisons.
+  std::vector<Step> match(TokenSpan prompt) const;
+
+  // Follows `next` (the tokens after `from.at`) as far as known.
+  Cursor advance(Cursor from, TokenSpan next) const;
+
+  // Adds a segment of `tokens` at `at`. Preconditions: tokens not empty; the trie does not already know tokens[0] there
+  // (call advance first).
+  SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash);
+
+  // Removes a segment. Precondition: it has no children.
+  void erase(SegmentId segment);
+
+  bool contains(SegmentId segment) const;
+  // Precondition: contains(segment) and not the root.
+  const SegmentInfo& info(SegmentId segment) const;
+  // Token ids of the segment's range. Valid until the next insert or erase.
+  TokenSpan tokens(SegmentId segment) const;
+  // All ids from the root to the cursor.
+  std::vector<TokenId> path_tokens(Cursor at) const;
+  // Segments from the root to `segment`, the root left out.
+  std::vector<SegmentId> path(SegmentId segment) const;
+  std::vector<SegmentId> children(SegmentId segment) const;
+  // Segments without children, in no particular order.
+  std::vector<SegmentId> leaves() const;
+
+  std::size_t segment_count() const;
+  std::uint64_t token_count() const;
+  // Bytes of memory that the index holds, token ids included.
+  ByteCount memory() const;
+
+  // Largest SegmentId ever given out plus one; ids are reused after erase, so side tables stay small.
+  std::size_t id_bound() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A segment as a file names it: it begins at a prefix known by hash alone.
+struct NamedSegment {
+  TokenRange range;
+  PrefixHash begin_hash;
+  PrefixHash end_hash;
+  TokenSpan tokens;
+};
+
+// What became of a named segment in rebuild().
+struct Placement {
+  SegmentId segment;        // where it was placed; the root: nowhere
+  Position visible_from;    // the trie already knew [begin, visible_from) by other segments
+  enum class Outcome { kPlaced, kRedundant, kOrphan, kWrongHash } outcome = Outcome::kPlaced;
+};
+
+// Builds the trie from segments in any order. A segment hangs where its begin_hash is the hash of a known prefix at
+// range.begin, also in the middle of another segment; an orphan's begin is reached by none; kWrongHash: its tokens do
+// not hash to its end_hash. Cost: O(total tokens) hashing.
+std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key, const std::vector<NamedSegment>& segments);
+
+}  // namespace kvkeep::index

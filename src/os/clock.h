@@ -1,0 +1,24 @@
+#pragma once
+
+// Time, passed in everywhere else.
+
+#include <cstdint>
+
+namespace kvkeep::os {
+
+// Thread safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Never goes back; for durations. Nanoseconds since an arbitrary start.
+  virtual std::int64_t monotonic_ns() = 0;
+  // Wall clock; for file times and `created` fields. Nanoseconds since the epoch.
+  virtual std::int64_t wall_ns() = 0;
+};
+
+// The real one; the process has one.
+Clock& real_clock();
+
+inline double elapsed_ms(std::int64_t from_ns, std::int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e6; }
+
+}  // namespace kvkeep::os
