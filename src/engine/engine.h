@@ -1,0 +1,86 @@
+#pragma once
+
+// The engine port: a model, its memory and its sampler behind one interface. llama/ is the real one, fake/ computes
+// rows from tokens so that a wrong byte is visible.
+//
+// One engine thread owns an Engine. Only cancel() and the const description may be used from other threads.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/model_memory.h"
+#include "engine/sampling.h"
+
+namespace kvkeep::engine {
+
+// How a model's memory can be saved (design: memory classes). Found at load by state bytes.
+enum class MemoryClass {
+  kSliceable,  // full attention: any position is restorable from rows
+  kOther,      // served correctly, uncached until its class is supported
+};
+
+struct Description {
+  std::string model_name;          // general.name or the file's stem
+  std::string model_path;
+  std::string summary;             // e.g. "llama 26M Q8_0"
+  MemoryClass memory_class = MemoryClass::kOther;
+  std::string memory_class_reason; // one line: how it was decided
+  std::uint32_t context_tokens = 0;       // cells of the unified memory = longest prompt + reply
+  std::uint32_t context_train_tokens = 0;
+  std::uint32_t batch_tokens = 0;         // most tokens per decode call
+  std::uint32_t vocabulary_size = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t model_bytes = 0;
+  std::uint64_t row_bytes_per_token = 0;  // 0 unless sliceable
+  FingerprintHash fingerprint;
+  std::string fingerprint_text;    // the canonical fingerprint, one "name=value" per line, for logs and `--verbose`
+  std::string chat_template;       // from the metadata; empty: none
+};
+
+struct BatchToken {
+  SeqId seq;
+  TokenId token = 0;
+  Position at;          // == memory length of seq plus the seq's earlier tokens of this batch
+  bool want_logits = false;
+};
+
+enum class DecodeStatus {
+  kOk,       // rows of every token are in memory
+  kNoCells,  // nothing changed: free cells and call again (llama_decode = 1)
+  kAborted,  // cancel() or shutdown: sequences of the batch are unreliable, clear them (llama_decode = 2)
+  kFailed,   // as kAborted, by an error (llama_decode < 0)
+};
+
+// Sampling state of one request. Used on the engine thread.
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  // Tells penalties and the like about a token of the prompt or a sampled one.
+  virtual void accept(TokenId token) = 0;
+};
+
+class Engine : public cache::ModelMemory {
+ public:
+  virtual const Description& description() const = 0;
+
+  // Precondition: batch not empty and at most batch_tokens long.
+  virtual DecodeStatus decode(std::span<const BatchToken> batch) = 0;
+  // Samples from the logits of batch entry `index` of the last decode (which wanted them), and accepts the token.
+  virtual TokenId sample(Sampler& sampler, std::size_t index) = 0;
+  virtual Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) = 0;
+
+  // Makes a running decode return kAborted soon, and later ones at once, until reset_cancel(). Any thread.
+  virtual void cancel() = 0;
+  virtual void reset_cancel() = 0;
+
+  // Tokens given to the model in calls that succeeded, since start. Any thread.
+  virtual std::uint64_t tokens_decoded() const = 0;
+};
+
+}  // namespace kvkeep::engine
