@@ -1,0 +1,60 @@
+#include "engine/cell_ledger.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/assert.h"
+
+namespace kvkeep::engine {
+
+CellLedger::CellLedger(std::uint32_t cells_total, std::uint32_t sequence_count)
+    : references_(cells_total, 0), free_(cells_total), sequences_(sequence_count) {
+  std::iota(free_.rbegin(), free_.rend(), 0U);  // low cells first, as libllama places them
+}
+
+std::uint32_t CellLedger::owned(SeqId seq) const {
+  const auto held = cells(seq);
+  return static_cast<std::uint32_t>(
+      std::count_if(held.begin(), held.end(), [this](std::uint32_t cell) { return references_[cell] == 1; }));
+}
+
+std::span<const std::uint32_t> CellLedger::cells(SeqId seq) const {
+  KVKEEP_ASSERT(seq.value() >= 0 && static_cast<std::size_t>(seq.value()) < sequences_.size(), "sequence exists");
+  return sequences_[static_cast<std::size_t>(seq.value())];
+}
+
+std::vector<std::uint32_t>& CellLedger::sequence(SeqId seq) {
+  KVKEEP_ASSERT(seq.value() >= 0 && static_cast<std::size_t>(seq.value()) < sequences_.size(), "sequence exists");
+  return sequences_[static_cast<std::size_t>(seq.value())];
+}
+
+bool CellLedger::append(SeqId seq, std::size_t count) {
+  auto& held = sequence(seq);
+  if (count > free_.size()) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    references_[free_.back()] = 1;
+    held.push_back(free_.back());
+    free_.pop_back();
+  }
+  return true;
+}
+
+void CellLedger::fork(SeqId from, SeqId to, Position end) {
+  auto& target = sequence(to);
+  KVKEEP_ASSERT(from != to && target.empty(), "a fork goes into an empty sequence");
+  KVKEEP_ASSERT(end <= length(from), "a fork shares positions that exist");
+  const auto shared = cells(from).first(end.value());
+  target.assign(shared.begin(), shared.end());
+  for (const std::uint32_t cell : target) ++references_[cell];
+}
+
+void CellLedger::truncate(SeqId seq, Position end) {
+  auto& held = sequence(seq);
+  KVKEEP_ASSERT(end <= length(seq), "truncation does not lengthen");
+  while (held.size() > end.value()) {
+    if (--references_[held.back()] == 0) free_.push_back(held.back());
+    held.pop_back();
+  }
+}
+
+}  // namespace kvkeep::engine

@@ -1,0 +1,50 @@
+#pragma once
+
+// The accounting of cells of a unified KV memory: which sequence holds how many, and which cells forks share.
+//
+// Only counts, no rows: the engine asks before it decodes whether the cells suffice, because libllama says so only
+// after the fact. A cell carries a reference count; it is free when no sequence refers to it. Cell numbers are the
+// ledger's own (libllama chooses other places), stable while the cell is in use. Not thread safe.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+
+namespace kvkeep::engine {
+
+class CellLedger {
+ public:
+  CellLedger(std::uint32_t cells_total, std::uint32_t sequence_count);
+
+  std::uint32_t sequence_count() const { return static_cast<std::uint32_t>(sequences_.size()); }
+  std::uint32_t total() const { return static_cast<std::uint32_t>(references_.size()); }
+  // Distinct cells in use.
+  std::uint32_t used() const { return total() - available(); }
+  std::uint32_t available() const { return static_cast<std::uint32_t>(free_.size()); }
+
+  Position length(SeqId seq) const { return Position{static_cast<std::uint32_t>(cells(seq).size())}; }
+  // Cells that clear(seq) would free. O(length).
+  std::uint32_t owned(SeqId seq) const;
+  // The cell of each position of the sequence. Valid until the sequence changes.
+  std::span<const std::uint32_t> cells(SeqId seq) const;
+
+  // Takes `count` new cells at the sequence's end. False: too few are free, and nothing changed.
+  bool append(SeqId seq, std::size_t count);
+  // `to` shares the first `end` cells of `from`. Preconditions: `to` is empty, end <= length(from). Copies 4 bytes per
+  // position.
+  void fork(SeqId from, SeqId to, Position end);
+  // Keeps [0, end). Precondition: end <= length(seq).
+  void truncate(SeqId seq, Position end);
+  void clear(SeqId seq) { truncate(seq, Position{0}); }
+
+ private:
+  std::vector<std::uint32_t>& sequence(SeqId seq);
+
+  std::vector<std::uint32_t> references_;               // per cell: sequences that refer to it
+  std::vector<std::uint32_t> free_;                     // cells without references
+  std::vector<std::vector<std::uint32_t>> sequences_;   // per sequence: the cell of each position
+};
+
+}  // namespace kvkeep::engine
