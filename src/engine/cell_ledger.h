@@ -42,9 +42,9 @@ class CellLedger {
  private:
   std::vector<std::uint32_t>& sequence(SeqId seq);
 
-  std::vector<std::uint32_t> references_;               // per cell: sequences that refer to it
-  std::vector<std::uint32_t> free_;                     // cells without references
-  std::vector<std::vector<std::uint32_t>> sequences_;   // per sequence: the cell of each position
+  std::vector<std::uint32_t> references_;              // per cell: sequences that refer to it
+  std::vector<std::uint32_t> free_;                    // cells without references
+  std::vector<std::vector<std::uint32_t>> sequences_;  // per sequence: the cell of each position
 };
 
 }  // namespace kvkeep::engine
