@@ -8,6 +8,7 @@
 // compared with what was asked for. Pure: no I/O here.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace kvkeep::format {
 
 inline constexpr std::uint32_t kFormatVersion = 1;
 inline constexpr std::size_t kMaxSegmentTokens = 2048;
+inline constexpr std::size_t kMaxSegmentParts = 4;          // one of each kind
 inline constexpr std::uint64_t kMaxPartBytes = 1ull << 32;  // a limit for readers, far above any segment
 
 // What a part of the payload is. Numbers are on disk: never reuse one.
@@ -34,7 +36,10 @@ struct Part {
   PartKind kind = PartKind::kRows;
   std::uint64_t size_bytes = 0;
   Checksum sum;  // over the segment's identity and the part's bytes: see part_checksum
-  auto operator<=>(const Part&) const = delete;
+  // Tokens of the range before the part's first row: a window part may cover only the end of the range.
+  std::uint32_t first_token = 0;
+  // How the bytes lie, a number whose meaning is the engine's; it is compared when the part is read. 0: not told.
+  std::uint64_t layout = 0;
   bool operator==(const Part&) const = default;
 };
 
@@ -56,21 +61,44 @@ struct SegmentHeader {
 };
 
 // The sum of a part, seeded with fingerprint, name and kind: bytes that belong to another segment never pass.
+// The stream takes the part's bytes in pieces.
+ChecksumStream part_checksum_stream(const FingerprintHash& fingerprint, const SegmentName& name, PartKind kind);
 Checksum part_checksum(const FingerprintHash& fingerprint, const SegmentName& name, PartKind kind, ByteSpan bytes);
 
 // "<begin_hash 16 bytes hex>-<end_hash 16 bytes hex>.kvs"; never contains a separator.
 std::string file_name(const SegmentName& name);
 
-// Header bytes, checksum of the header included. Precondition: tokens and parts within the limits.
+// Bytes before the payload, which begins at a multiple of kPayloadAlignment; parts follow each other without gaps.
+inline constexpr std::size_t kFixedHeaderBytes = 256;
+inline constexpr std::size_t kPartEntryBytes = 48;
+inline constexpr std::size_t kPayloadAlignment = 64;
+constexpr std::size_t encoded_header_size(std::size_t part_count, std::size_t token_count) {
+  const std::size_t exact = kFixedHeaderBytes + part_count * kPartEntryBytes + token_count * sizeof(TokenId);
+  return (exact + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
+}
+inline constexpr std::size_t kMaxHeaderBytes = encoded_header_size(kMaxSegmentParts, kMaxSegmentTokens);
+
+// kInvalid: the header breaks a limit or contradicts itself (tokens not end - begin, a kind twice, no part).
+Status check_header(const SegmentHeader& header);
+
+// Header bytes, checksums of the header included. Precondition: check_header(header) is ok.
 std::vector<std::byte> encode_header(const SegmentHeader& header);
 
-// kDamaged: magic, version, lengths, limits or the header's checksum are wrong. Never throws, never reads outside.
-// `bytes` must begin at offset 0 of the file and may be longer than the header; if it is shorter, kNotFound with the
-// needed size is not used: call header_size on the fixed first bytes to know how much to read.
+// kDamaged: magic, version, lengths, limits or a checksum are wrong, or bytes are missing. Never throws, never reads
+// outside. `bytes` begins at offset 0 of the file and may be longer than the header; kMaxHeaderBytes always suffice.
 Result<SegmentHeader> decode_header(ByteSpan bytes);
 
-inline constexpr std::size_t kFixedHeaderBytes = 256;
 // Size of the whole header, from its first kFixedHeaderBytes bytes. kDamaged as above.
 Result<std::size_t> header_size(ByteSpan fixed_bytes);
+
+// All parts together; header and payload make the file.
+std::uint64_t payload_bytes(const SegmentHeader& header);
+std::uint64_t file_bytes(const SegmentHeader& header);
+// Offset of a part in the file and its entry; nullopt: the segment has no such part.
+struct PartPlace {
+  std::uint64_t offset = 0;
+  Part part;
+};
+std::optional<PartPlace> find_part(const SegmentHeader& header, PartKind kind);
 
 }  // namespace kvkeep::format

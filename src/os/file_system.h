@@ -18,11 +18,15 @@
 namespace kvkeep::os {
 
 struct FileInfo {
-  std::string name;            // without directory
+  std::string name;  // without directory
   ByteCount size;
   std::int64_t modified_ns = 0;  // nanoseconds since the epoch
-  bool is_regular = false;     // false: directory, link, device...; links are never followed
+  bool is_regular = false;       // false: directory, link, device...; links are never followed
+  bool is_directory = false;     // a true directory, not a link to one
 };
+
+// Names a listing returns at most: opening a directory that somebody filled stays bounded in time and memory.
+inline constexpr std::size_t kMaxListedNames = 1'000'000;
 
 // An open file. Not thread safe; the destructor closes.
 class File {
@@ -47,23 +51,24 @@ class FileLock {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  // Creates a file with mode 0600; fails with kInvalid if the name exists (O_EXCL).
+  // Creates a file with mode 0600 for appending and reading; fails with kInvalid if the name exists (O_EXCL).
   virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
-  // Opens a regular file for reading; links are not followed (O_NOFOLLOW).
+  // Opens a regular file for reading; links are not followed (O_NOFOLLOW): kInvalid for anything but a regular file.
   virtual Result<std::unique_ptr<File>> open(const std::string& path) = 0;
-  // Replaces `to` if it exists. Atomic for every reader.
+  // Replaces `to` if it exists. Atomic for every reader. Open handles of `from` stay valid.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;
-  // Makes directories with mode 0700, parents included. An existing one is fine.
+  // Makes directories with mode 0700, parents included, and makes their names durable. An existing one is fine.
   virtual Status make_directories(const std::string& path) = 0;
+  // In no order, without "." and "..", at most kMaxListedNames. kInvalid: the directory is itself a link.
   virtual Result<std::vector<FileInfo>> list(const std::string& directory) = 0;
   // Makes names created, renamed or removed in it durable.
   virtual Status sync_directory(const std::string& directory) = 0;
   // Sets the modification time to `modified_ns` (recency of use lives there).
   virtual Status set_modified(const std::string& path, std::int64_t modified_ns) = 0;
-  // kBusy if another process (or another FileLock of this one) holds it.
+  // kBusy if another process (or another FileLock of this one) holds it. Makes the file; nobody may remove it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
-  // Bytes that an unprivileged process may still write to the file system of `path`.
+  // Bytes that an unprivileged process may still write to the file system of `path`, which need not exist yet.
   virtual Result<ByteCount> free_space(const std::string& path) = 0;
 };
 

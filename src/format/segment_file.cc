@@ -1,0 +1,228 @@
+#include "format/segment_file.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/assert.h"
+#include "format/bytes.h"
+
+namespace kvkeep::format {
+namespace {
+
+// The line ends show a file that was transferred as text.
+constexpr std::array<char, 8> kMagic = {'K', 'V', 'K', 'S', 'E', 'G', '\r', '\n'};
+constexpr std::size_t kFixedSumOffset = kFixedHeaderBytes - 16;
+
+static_assert(kFixedHeaderBytes % kPayloadAlignment == 0 && sizeof(TokenId) == 4, "docs/format.md says so");
+
+// The numbers of the fixed part, besides identity.
+struct Lengths {
+  std::uint32_t header_bytes = 0;
+  std::uint32_t token_count = 0;
+  std::uint32_t part_count = 0;
+  std::uint64_t payload_bytes = 0;
+  Checksum tail_sum;  // over part table, tokens and padding
+};
+
+Error bad(const char* what) { return damaged(std::string("segment header: ") + what); }
+
+void write_tokens(Writer& writer, TokenSpan tokens) {
+  if constexpr (std::endian::native == std::endian::little) {
+    writer.raw(std::as_bytes(tokens));
+  } else {
+    for (const TokenId token : tokens) writer.number(static_cast<std::uint32_t>(token));
+  }
+}
+
+std::vector<TokenId> read_tokens(Reader& reader, std::size_t count) {
+  std::vector<TokenId> tokens(count);
+  if constexpr (std::endian::native == std::endian::little) {
+    const ByteSpan bytes = reader.raw(count * sizeof(TokenId));
+    if (!bytes.empty()) std::memcpy(tokens.data(), bytes.data(), bytes.size());
+  } else {
+    for (TokenId& token : tokens) token = static_cast<TokenId>(reader.number<std::uint32_t>());
+  }
+  return tokens;
+}
+
+// Part table, token ids, padding: everything after the fixed part.
+std::vector<std::byte> encode_tail(const SegmentHeader& header) {
+  Writer writer;
+  const std::size_t size = encoded_header_size(header.parts.size(), header.tokens.size()) - kFixedHeaderBytes;
+  writer.reserve(size);
+  for (const Part& part : header.parts) {
+    writer.number(static_cast<std::uint32_t>(part.kind));
+    writer.number(part.first_token);
+    writer.number(part.size_bytes);
+    writer.sum(part.sum);
+    writer.number(part.layout);
+    writer.number(std::uint64_t{0});
+  }
+  write_tokens(writer, header.tokens);
+  writer.zeros_to(size);
+  return writer.take();
+}
+
+Part decode_part(Reader& reader, bool& reserved_is_zero) {
+  Part part;
+  part.kind = static_cast<PartKind>(reader.number<std::uint32_t>());
+  part.first_token = reader.number<std::uint32_t>();
+  part.size_bytes = reader.number<std::uint64_t>();
+  part.sum = reader.sum();
+  part.layout = reader.number<std::uint64_t>();
+  reserved_is_zero = reader.number<std::uint64_t>() == 0;
+  return part;
+}
+
+Status check_part(const Part& part, std::size_t token_count) {
+  const auto kind = static_cast<std::uint32_t>(part.kind);
+  if (kind < 1 || kind > kMaxSegmentParts) return bad("part of unknown kind");
+  if (part.size_bytes > kMaxPartBytes) return bad("part too large");
+  if (part.first_token > token_count) return bad("part begins after the range");
+  return {};
+}
+
+// What must hold for every header, on disk or about to be written.
+Status check_consistency(const SegmentHeader& header) {
+  const SegmentName& name = header.name;
+  if (name.begin > name.end) return bad("range ends before it begins");
+  if (header.tokens.size() > kMaxSegmentTokens) return bad("too many tokens");
+  if (header.tokens.size() != name.end - name.begin) return bad("token count is not the length of the range");
+  if (name.begin == name.end && name.begin_hash != name.end_hash) return bad("a point with two hashes");
+  if (header.parts.empty() || header.parts.size() > kMaxSegmentParts) return bad("number of parts");
+  std::uint32_t kinds_seen = 0;
+  for (const Part& part : header.parts) {
+    TRY(check_part(part, header.tokens.size()));
+    const std::uint32_t bit = 1u << static_cast<std::uint32_t>(part.kind);
+    if ((kinds_seen & bit) != 0) return bad("two parts of one kind");
+    kinds_seen |= bit;
+  }
+  return {};
+}
+
+// Reads and verifies the fixed part; fills identity into `header`.
+Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
+  if (bytes.size() < kFixedHeaderBytes) return bad("too short");
+  Reader reader(bytes.first(kFixedHeaderBytes));
+  if (std::memcmp(reader.raw(kMagic.size()).data(), kMagic.data(), kMagic.size()) != 0) return bad("magic");
+  if (reader.number<std::uint32_t>() != kFormatVersion) return bad("version");
+  Reader sum_reader(bytes.subspan(kFixedSumOffset, 16));
+  if (checksum(bytes.first(kFixedSumOffset)) != sum_reader.sum()) return bad("checksum of the fixed part");
+  Lengths lengths;
+  lengths.header_bytes = reader.number<std::uint32_t>();
+  header.fingerprint = reader.hash<FingerprintHash>();
+  header.name.begin_hash = reader.hash<PrefixHash>();
+  header.name.end_hash = reader.hash<PrefixHash>();
+  header.name.begin = Position{reader.number<std::uint32_t>()};
+  header.name.end = Position{reader.number<std::uint32_t>()};
+  lengths.token_count = reader.number<std::uint32_t>();
+  lengths.part_count = reader.number<std::uint32_t>();
+  lengths.payload_bytes = reader.number<std::uint64_t>();
+  lengths.tail_sum = reader.sum();
+  if (!reader.zeros_to(kFixedSumOffset)) return bad("reserved bytes");
+  if (lengths.token_count > kMaxSegmentTokens || lengths.part_count > kMaxSegmentParts) return bad("limits");
+  if (lengths.header_bytes != encoded_header_size(lengths.part_count, lengths.token_count)) return bad("lengths");
+  return lengths;
+}
+
+}  // namespace
+
+ChecksumStream part_checksum_stream(const FingerprintHash& fingerprint, const SegmentName& name, PartKind kind) {
+  Writer seed;
+  seed.hash(fingerprint);
+  seed.hash(name.begin_hash);
+  seed.hash(name.end_hash);
+  seed.number(name.begin.value());
+  seed.number(name.end.value());
+  seed.number(static_cast<std::uint32_t>(kind));
+  ChecksumStream stream;
+  stream.append(seed.bytes());
+  return stream;
+}
+
+Checksum part_checksum(const FingerprintHash& fingerprint, const SegmentName& name, PartKind kind, ByteSpan bytes) {
+  ChecksumStream stream = part_checksum_stream(fingerprint, name, kind);
+  stream.append(bytes);
+  return stream.finish();
+}
+
+std::string file_name(const SegmentName& name) { return name.begin_hash.hex(16) + "-" + name.end_hash.hex(16) + ".kvs"; }
+
+Status check_header(const SegmentHeader& header) {
+  const Status status = check_consistency(header);
+  if (!status) return invalid(status.error().message);
+  return {};
+}
+
+std::vector<std::byte> encode_header(const SegmentHeader& header) {
+  KVKEEP_ASSERT(check_consistency(header).ok(), "only consistent headers are written");
+  const std::vector<std::byte> tail = encode_tail(header);
+  Writer writer;
+  writer.reserve(kFixedHeaderBytes + tail.size());
+  writer.raw(std::as_bytes(std::span(kMagic)));
+  writer.number(kFormatVersion);
+  writer.number(static_cast<std::uint32_t>(kFixedHeaderBytes + tail.size()));
+  writer.hash(header.fingerprint);
+  writer.hash(header.name.begin_hash);
+  writer.hash(header.name.end_hash);
+  writer.number(header.name.begin.value());
+  writer.number(header.name.end.value());
+  writer.number(static_cast<std::uint32_t>(header.tokens.size()));
+  writer.number(static_cast<std::uint32_t>(header.parts.size()));
+  writer.number(payload_bytes(header));
+  writer.sum(checksum(tail));
+  writer.zeros_to(kFixedSumOffset);
+  writer.sum(checksum(writer.bytes()));
+  writer.raw(tail);
+  return writer.take();
+}
+
+Result<std::size_t> header_size(ByteSpan fixed_bytes) {
+  SegmentHeader unused;
+  TRY_ASSIGN(const Lengths lengths, decode_fixed(fixed_bytes, unused));
+  return std::size_t{lengths.header_bytes};
+}
+
+Result<SegmentHeader> decode_header(ByteSpan bytes) {
+  SegmentHeader header;
+  TRY_ASSIGN(const Lengths lengths, decode_fixed(bytes, header));
+  if (bytes.size() < lengths.header_bytes) return bad("too short");
+  const ByteSpan tail = bytes.subspan(kFixedHeaderBytes, lengths.header_bytes - kFixedHeaderBytes);
+  if (checksum(tail) != lengths.tail_sum) return bad("checksum of table and tokens");
+  Reader reader(tail);
+  for (std::uint32_t i = 0; i < lengths.part_count; ++i) {
+    bool reserved_is_zero = false;
+    header.parts.push_back(decode_part(reader, reserved_is_zero));
+    if (!reserved_is_zero) return bad("reserved bytes");
+  }
+  header.tokens = read_tokens(reader, lengths.token_count);
+  if (!reader.zeros_to(tail.size())) return bad("padding");
+  TRY(check_consistency(header));
+  if (payload_bytes(header) != lengths.payload_bytes) return bad("payload length");
+  return header;
+}
+
+std::uint64_t payload_bytes(const SegmentHeader& header) {
+  std::uint64_t total = 0;
+  for (const Part& part : header.parts) total += part.size_bytes;
+  return total;
+}
+
+std::uint64_t file_bytes(const SegmentHeader& header) {
+  return encoded_header_size(header.parts.size(), header.tokens.size()) + payload_bytes(header);
+}
+
+std::optional<PartPlace> find_part(const SegmentHeader& header, PartKind kind) {
+  PartPlace place;
+  place.offset = encoded_header_size(header.parts.size(), header.tokens.size());
+  for (const Part& part : header.parts) {
+    if (part.kind == kind) {
+      place.part = part;
+      return place;
+    }
+    place.offset += part.size_bytes;
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvkeep::format

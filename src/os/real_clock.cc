@@ -1,0 +1,26 @@
+#include <chrono>
+
+#include "os/clock.h"
+
+namespace kvkeep::os {
+namespace {
+
+template <typename Clock>
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+class RealClock final : public Clock {
+ public:
+  std::int64_t monotonic_ns() override { return now_ns<std::chrono::steady_clock>(); }
+  std::int64_t wall_ns() override { return now_ns<std::chrono::system_clock>(); }
+};
+
+}  // namespace
+
+Clock& real_clock() {
+  static RealClock clock;
+  return clock;
+}
+
+}  // namespace kvkeep::os
