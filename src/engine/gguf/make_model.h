@@ -1,0 +1,41 @@
+#pragma once
+
+// Random-weight GGUF models for tests, demos and benchmarks: real files that llama-server loads too, of any size, made
+// in seconds, without a download. They say nothing sensible, but their text depends on every token before it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace kvkeep::gguf {
+
+enum class ModelSize {
+  kTiny,   // 2 to 3 MB: unit tests
+  kSmall,  // about 25 MB: demos, servers under test
+  kReal,   // about 210 MB: timings that mean something
+};
+
+// "tiny", "small" or "real"; else kInvalid.
+Result<ModelSize> parse_model_size(std::string_view name);
+
+struct MakeModelOptions {
+  // general.architecture. Known: architecture_names().
+  std::string architecture = "llama";
+  ModelSize size = ModelSize::kTiny;
+  // The same options and seed give the same bytes.
+  std::uint64_t seed = 1;
+  // False: only whole words with a blank before them can be generated, so that greedy text never ends early, is valid
+  // UTF-8 and tokenizes to the ids it was sampled as. True: every token can be generated, markers and broken UTF-8
+  // included, and text may tokenize to other ids.
+  bool free_output = false;
+};
+
+// "llama, ..." for messages and help texts.
+std::string architecture_names();
+
+// Writes the model to `path`, replacing what is there. Errors: kInvalid (unknown architecture), kIo (cannot write).
+Status make_model(const MakeModelOptions& options, const std::string& path);
+
+}  // namespace kvkeep::gguf

@@ -1,0 +1,34 @@
+#pragma once
+
+// The vocabulary and chat template that all generated models share: learnt byte pairs, then the markers.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/types.h"
+
+struct gguf_context;
+
+namespace kvkeep::gguf {
+
+struct Vocabulary {
+  std::vector<std::string> spellings;  // as GGUF writes them: bytes mapped to printable characters, markers as is
+  std::vector<std::int32_t> types;     // 1 normal, 3 CONTROL, 4 USER_DEFINED
+  std::vector<std::string> merges;     // "left right", by rank
+  // Tokens that are a blank and a whole lower-case word. Any run of them is valid UTF-8 and tokenizes to itself,
+  // because the pretokenizer cuts before each blank: greedy text made of them can be sent back and gives the same ids.
+  std::vector<bool> whole_word;
+  std::size_t size() const { return spellings.size(); }
+  // Precondition: a marker of that spelling exists.
+  TokenId marker(std::string_view spelling) const;
+};
+
+// Learnt from the embedded sample text (sample_text.h); always the same. Takes some 100 ms.
+Vocabulary build_vocabulary();
+
+// Tokenizer keys and tokenizer.chat_template (ChatML; tools in the manner of Hermes).
+void write_vocabulary(const Vocabulary& vocabulary, gguf_context* file);
+
+}  // namespace kvkeep::gguf
