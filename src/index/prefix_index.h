@@ -32,9 +32,9 @@ struct Step {
 };
 
 struct SegmentInfo {
-  TokenRange range;         // what the segment covers in the trie
-  PrefixHash begin_hash;    // h(range.begin)
-  PrefixHash end_hash;      // h(range.end)
+  TokenRange range;       // what the segment covers in the trie
+  PrefixHash begin_hash;  // h(range.begin)
+  PrefixHash end_hash;    // h(range.end)
   SegmentId parent;
   std::uint32_t children = 0;
 };
@@ -95,14 +95,15 @@ struct NamedSegment {
 
 // What became of a named segment in rebuild().
 struct Placement {
-  SegmentId segment;        // where it was placed; the root: nowhere
-  Position visible_from;    // the trie already knew [begin, visible_from) by other segments
+  SegmentId segment;      // where it was placed; the root: nowhere
+  Position visible_from;  // the trie already knew [begin, visible_from) by other segments
   enum class Outcome { kPlaced, kRedundant, kOrphan, kWrongHash } outcome = Outcome::kPlaced;
 };
 
 // Builds the trie from segments in any order. A segment hangs where its begin_hash is the hash of a known prefix at
 // range.begin, also in the middle of another segment; an orphan's begin is reached by none; kWrongHash: its tokens do
 // not hash to its end_hash. Cost: O(total tokens) hashing.
-std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key, const std::vector<NamedSegment>& segments);
+std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key,
+                               const std::vector<NamedSegment>& segments);
 
 }  // namespace kvkeep::index

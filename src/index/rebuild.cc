@@ -1,0 +1,152 @@
+// rebuild(): from segments that know their beginning by hash alone to a trie.
+//
+// A worklist of known prefixes. Every segment waits under the name (position, hash) of its beginning; when that prefix
+// turns out to be known, the segment's tokens are hashed on from there once, and each name that somebody waits for on
+// the way is a newly known prefix. Segments that are in the index already wait in the same way, so that named ones may
+// hang below them.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "base/assert.h"
+#include "index/prefix_index.h"
+
+namespace kvkeep::index {
+
+namespace {
+
+using Outcome = Placement::Outcome;
+
+// What waits for one prefix: named segments by their place in the input, and segments already in the index.
+struct Waiting {
+  std::vector<std::size_t> named;
+  std::vector<SegmentId> indexed;
+};
+
+// A prefix that somebody waits for and that is known now.
+struct Known {
+  Cursor at;
+  PrefixHasher hasher;
+  Waiting waiting;
+};
+
+class Rebuild {
+ public:
+  Rebuild(PrefixIndex& index, const std::vector<NamedSegment>& segments)
+      : index_(index), segments_(segments), placements_(segments.size()) {
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      placements_[i] = {kRootSegment, segments[i].range.begin, Outcome::kOrphan};
+      waiting_at(segments[i].range.begin, segments[i].begin_hash).named.push_back(i);
+    }
+    for (std::uint32_t i = 1; i < index.id_bound(); ++i) {
+      const SegmentId id{i};
+      if (!index.contains(id)) continue;
+      waiting_at(index.info(id).range.begin, index.info(id).begin_hash).indexed.push_back(id);
+    }
+  }
+
+  std::vector<Placement> run(const FingerprintHash& key) {
+    const PrefixHasher empty(key);
+    if (auto waiting = take(Position{0}, empty)) known_.push_back({Cursor{}, empty, std::move(*waiting)});
+    while (!known_.empty()) {
+      const Known known = std::move(known_.back());
+      known_.pop_back();
+      settle(known);
+    }
+    return std::move(placements_);
+  }
+
+ private:
+  Waiting& waiting_at(Position at, const PrefixHash& hash) { return waiting_[at][hash]; }
+
+  // What waits for the prefix that the hasher has seen. Each prefix is found once.
+  std::optional<Waiting> take(Position at, const PrefixHasher& hasher) {
+    const auto here = waiting_.find(at);
+    if (here == waiting_.end()) return std::nullopt;
+    auto entry = here->second.extract(hasher.current());
+    if (here->second.empty()) waiting_.erase(here);
+    if (entry.empty()) return std::nullopt;
+    return std::move(entry.mapped());
+  }
+
+  // Segments in the index first: named ones are laid over what is there. Then longest first, so that a shorter copy of
+  // the same run is redundant instead of being the beginning of a longer one.
+  void settle(const Known& known) {
+    for (const SegmentId id : known.waiting.indexed) push_known(id, hash_along(known.hasher, index_.tokens(id)));
+    std::vector<std::size_t> named = known.waiting.named;
+    std::ranges::stable_sort(named, std::greater{}, [&](std::size_t i) { return segments_[i].tokens.size(); });
+    for (const std::size_t i : named) place(i, known);
+  }
+
+  struct Found {
+    PrefixHasher hasher;
+    Waiting waiting;
+  };
+
+  // Hashes on along the tokens; gives the prefixes on the way, the last included, that somebody waits for.
+  std::vector<Found> hash_along(PrefixHasher hasher, TokenSpan tokens) {
+    std::vector<Found> found;
+    const Position end = hasher.position() + tokens.size();
+    for (auto wanted = waiting_.upper_bound(hasher.position()); !tokens.empty();) {
+      const Position stop = wanted == waiting_.end() ? end : std::min(end, wanted->first);
+      const std::size_t count = stop - hasher.position();
+      hasher.append(tokens.first(count));
+      tokens = tokens.subspan(count);
+      if (auto waiting = take(stop, hasher)) found.push_back({hasher, std::move(*waiting)});
+      wanted = waiting_.upper_bound(stop);
+    }
+    return found;
+  }
+
+  void push_known(SegmentId id, std::vector<Found> found) {
+    for (Found& prefix : found) {
+      known_.push_back({{id, prefix.hasher.position()}, prefix.hasher, std::move(prefix.waiting)});
+    }
+  }
+
+  void place(std::size_t i, const Known& known);
+
+  PrefixIndex& index_;
+  const std::vector<NamedSegment>& segments_;
+  std::vector<Placement> placements_;
+  std::map<Position, std::unordered_map<PrefixHash, Waiting>> waiting_;
+  std::vector<Known> known_;
+};
+
+bool has_its_size(const NamedSegment& segment) {
+  return !segment.tokens.empty() && segment.range.begin < segment.range.end &&
+         segment.tokens.size() == segment.range.size();
+}
+
+void Rebuild::place(std::size_t i, const Known& known) {
+  const NamedSegment& segment = segments_[i];
+  // The whole segment is verified before any of it counts: names found along wrong tokens are not known.
+  PrefixHasher whole = known.hasher;
+  if (has_its_size(segment)) whole.append(segment.tokens);
+  if (!has_its_size(segment) || whole.current() != segment.end_hash) {
+    placements_[i].outcome = Outcome::kWrongHash;
+    return;
+  }
+  const Cursor reached = index_.advance(known.at, segment.tokens);
+  const std::size_t known_tokens = reached.at - segment.range.begin;
+  placements_[i] = {kRootSegment, reached.at, Outcome::kRedundant};
+  if (reached.at == segment.range.end) return;
+  PrefixHasher hasher = known.hasher;
+  hasher.append(segment.tokens.first(known_tokens));
+  const TokenSpan fresh = segment.tokens.subspan(known_tokens);
+  const SegmentId id = index_.insert(reached, fresh, hasher.current(), segment.end_hash);
+  placements_[i] = {id, reached.at, Outcome::kPlaced};
+  push_known(id, hash_along(std::move(hasher), fresh));
+}
+
+}  // namespace
+
+std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key,
+                               const std::vector<NamedSegment>& segments) {
+  return Rebuild(index, segments).run(key);
+}
+
+}  // namespace kvkeep::index
