@@ -5,6 +5,9 @@
 // Mechanism only: it does not know why a segment is stored or removed; the cache asks policy and calls. A file is
 // written once: temp name, bytes, rename, sync of file, sync of directory. After the rename process death loses
 // nothing; after put() returned ok a power cut loses nothing. Damaged files are set aside (quarantine/), never served.
+//
+// Files that only a former process wrote are served, but their durability is unknown (it may have died before its
+// sync, or its sync may have failed): put() of such a name writes it again instead of answering ok.
 
 #include <cstdint>
 #include <memory>
@@ -42,44 +45,62 @@ struct DiskCounters {
   std::uint64_t puts = 0;
   std::uint64_t put_failures = 0;
   std::uint64_t gets = 0;
-  std::uint64_t damaged = 0;       // files set aside
-  std::uint64_t foreign = 0;       // names that are not ours, left alone and not counted on
-  std::uint64_t payload_bytes_written = 0;
+  std::uint64_t get_failures = 0;     // reads that the device refused
+  std::uint64_t sync_failures = 0;    // of files and directories; the file written then is given up
+  std::uint64_t damaged = 0;          // files set aside
+  std::uint64_t foreign = 0;          // names in the root that are not ours: left alone, outside the budget
+  std::uint64_t temporaries = 0;      // unfinished files of a former process, removed at open
+  std::uint64_t headers_read = 0;     // at open; the others came from the saved index
+  std::uint64_t payload_bytes_written = 0;  // by failed puts too
   std::uint64_t removed = 0;
   std::uint64_t remove_failures = 0;
 };
 
-// Thread safe: calls may come from the I/O executor and from others; puts and removes are serialised inside.
+// At most this many files of one directory are served; the rest counts as foreign bytes.
+inline constexpr std::size_t kMaxServedFiles = 200'000;
+
+// Thread safe: calls may come from the I/O executor and from others; puts and removes are serialised inside, gets run
+// beside them.
 class DiskStore {
  public:
   // Makes the directory, takes its lock (kBusy: another server has it), sweeps temp files, reads every header.
-  // Files that cannot be read are counted and set aside; content never makes open fail.
+  // Damaged files are counted and set aside, files the device cannot read now are left alone; content never makes open
+  // fail. used() may be above the budget then, if the budget became smaller: puts are refused until enough is removed.
   static Result<std::unique_ptr<DiskStore>> open(DiskOptions options, os::FileSystem& files, os::Clock& clock);
   ~DiskStore();
 
   // What open found, by ascending begin; empties the list.
   std::vector<StoredSegment> take_recovered();
 
-  // Writes one segment durably. kNoSpace: would exceed the budget (make room with remove() and call again) or the
-  // disk is full. A name that is already stored is ok without writing. After any failure nothing of the file remains
-  // counted unless its unlink failed too, in which case its bytes stay counted.
+  // Writes one segment durably: one part per entry of `parts`, in that order. Of `header.parts` only first_token and
+  // layout are taken (by kind); sizes and sums are computed here. kNoSpace: would exceed the budget (make room with
+  // remove() and call again) or the disk is full. A name this process already stored is ok without writing. kInvalid:
+  // another fingerprint, tokens that do not fit the range, no part, a kind twice. After any failure nothing of the
+  // file remains counted unless its unlink failed too; then its bytes stay counted and the unlink is tried again by
+  // later puts.
   Status put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts);
 
-  // Reads one part into `out` (size as in the header) and verifies header, tokens and sum against `expected`.
-  // kDamaged: the file was set aside. kNotFound: no such file. `out` is unspecified after an error.
+  // Reads one part into `out` and verifies header, tokens and sum. `expected.parts` has the kinds, sizes and layouts
+  // that put() was given or open found; sums need not be filled. kInvalid: out.size() is not the part's size there.
+  // kDamaged: the file held anything else and was set aside. kNotFound: no such file. kIo: the device refused; after
+  // a few refusals the file is set aside too. `out` is unspecified after an error.
   Status get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out);
 
-  // Unlinks. On kIo the bytes stay counted; call again later.
+  // Unlinks. A name that is not there is ok. On kIo the bytes stay counted; call again later.
   Status remove(const format::SegmentName& name);
 
   // Recency: sets the file's modification time to now. Failures are ignored (order only).
   void touch(const format::SegmentName& name);
 
-  // Writes the saved index (advisory). Called when idle and at shutdown.
+  // Writes the saved index (advisory) if anything changed since the last one. Called when idle and at shutdown.
   void save_index();
 
-  ByteCount used() const;    // physical bytes counted against the budget
+  ByteCount used() const;  // physical bytes counted against the budget
   ByteCount budget() const;
+  // Part of used(): files that this store does not serve but may remove, above all those of other fingerprints.
+  ByteCount foreign_bytes() const;
+  // Removes such files, oldest first, until `needed` bytes are free again or none is left. Returns the bytes freed.
+  ByteCount remove_foreign(ByteCount needed);
   DiskCounters counters() const;
 
  private:

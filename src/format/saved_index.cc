@@ -1,0 +1,67 @@
+#include "format/saved_index.h"
+
+#include "format/bytes.h"
+
+namespace kvkeep::format {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'K', 'V', 'K', 'I', 'D', 'X', '\r', '\n'};
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kSumBytes = 16;
+
+Error bad(const char* what) { return damaged(std::string("saved index: ") + what); }
+
+Result<IndexEntry> decode_entry(Reader& reader) {
+  IndexEntry entry;
+  entry.size_bytes = reader.number<std::uint64_t>();
+  entry.modified_ns = static_cast<std::int64_t>(reader.number<std::uint64_t>());
+  const auto header_bytes = reader.number<std::uint32_t>();
+  if (header_bytes > kMaxHeaderBytes) return bad("header too large");
+  const ByteSpan bytes = reader.raw(header_bytes);
+  if (reader.failed()) return bad("too short");
+  TRY_ASSIGN(entry.header, decode_header(bytes));
+  if (entry.size_bytes != file_bytes(entry.header)) return bad("file size");
+  entry.name = file_name(entry.header.name);
+  return entry;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_index(const std::vector<EncodedIndexEntry>& entries) {
+  Writer writer;
+  std::size_t size = 64;
+  for (const EncodedIndexEntry& entry : entries) size += 20 + entry.header.size();
+  writer.reserve(size);
+  writer.raw(std::as_bytes(std::span(kMagic)));
+  writer.number(kVersion);
+  writer.number(static_cast<std::uint32_t>(entries.size()));
+  for (const EncodedIndexEntry& entry : entries) {
+    writer.number(entry.size_bytes);
+    writer.number(static_cast<std::uint64_t>(entry.modified_ns));
+    writer.number(static_cast<std::uint32_t>(entry.header.size()));
+    writer.raw(entry.header);
+  }
+  writer.sum(checksum(writer.bytes()));
+  return writer.take();
+}
+
+Result<std::vector<IndexEntry>> decode_index(ByteSpan bytes) {
+  if (bytes.size() < kMagic.size() + 8 + kSumBytes) return bad("too short");
+  const ByteSpan body = bytes.first(bytes.size() - kSumBytes);
+  if (std::memcmp(body.data(), kMagic.data(), kMagic.size()) != 0) return bad("magic");
+  Reader sum_reader(bytes.last(kSumBytes));
+  if (checksum(body) != sum_reader.sum()) return bad("checksum");
+  Reader reader(body.subspan(kMagic.size()));
+  if (reader.number<std::uint32_t>() != kVersion) return bad("version");
+  const auto count = reader.number<std::uint32_t>();
+  if (count > kMaxIndexEntries) return bad("too many entries");
+  std::vector<IndexEntry> entries;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(IndexEntry entry, decode_entry(reader));
+    entries.push_back(std::move(entry));
+  }
+  if (reader.left() != 0) return bad("bytes after the last entry");
+  return entries;
+}
+
+}  // namespace kvkeep::format

@@ -1,0 +1,40 @@
+#pragma once
+
+// Names inside a cache directory:
+//   <root>/lock                      one server per directory
+//   <root>/quarantine/               damaged files, a few
+//   <root>/<fingerprint hex>/        one per model and settings
+//       <hash>-<hash>.kvs            segments
+//       index                        the saved index
+//       <anything>.tmp               unfinished
+
+#include <string>
+#include <string_view>
+
+#include "base/hash.h"
+
+namespace kvkeep::store {
+
+struct Layout {
+  std::string root;
+  std::string own;         // of our fingerprint
+  std::string quarantine;
+  std::string lock;
+  std::string index;
+};
+
+inline constexpr std::string_view kQuarantineName = "quarantine";
+inline constexpr std::string_view kLockName = "lock";
+inline constexpr std::string_view kIndexName = "index";
+inline constexpr std::string_view kTemporarySuffix = ".tmp";
+
+Layout make_layout(std::string root, const FingerprintHash& fingerprint);
+
+bool is_segment_name(std::string_view name);
+bool is_temporary_name(std::string_view name);
+bool is_fingerprint_name(std::string_view name);
+
+// "a/b/c" -> "a/b".
+std::string directory_of(const std::string& path);
+
+}  // namespace kvkeep::store

@@ -1,0 +1,104 @@
+#include "store/segment_io.h"
+
+#include <algorithm>
+
+#include "store/mutations.h"
+
+namespace kvkeep::store {
+namespace {
+
+// Bytes are summed right after they were read, while they are in the processor's cache.
+constexpr std::size_t kReadChunkBytes = 1 << 20;
+
+ChecksumStream sum_of(const format::SegmentHeader& header, format::PartKind kind) {
+  if (mutations().checksum_without_name) return {};
+  return format::part_checksum_stream(header.fingerprint, header.name, kind);
+}
+
+// Fewer bytes than asked for mean a file shorter than its header says.
+Status read_exactly(os::File& file, std::uint64_t offset, MutableByteSpan out) {
+  TRY_ASSIGN(const std::size_t count, file.read_at(offset, out));
+  if (count != out.size()) return damaged("segment file is cut short");
+  return {};
+}
+
+// The whole header lies in the first kMaxHeaderBytes, so one read always suffices.
+Result<format::SegmentHeader> read_header_of(os::File& file) {
+  std::vector<std::byte> bytes(format::kMaxHeaderBytes);
+  TRY_ASSIGN(const std::size_t count, file.read_at(0, bytes));
+  return format::decode_header(ByteSpan(bytes).first(count));
+}
+
+bool same_shape(const format::Part& a, const format::Part& b) {
+  return a.kind == b.kind && a.size_bytes == b.size_bytes && a.first_token == b.first_token && a.layout == b.layout;
+}
+
+Status compare_headers(const format::SegmentHeader& found, const format::SegmentHeader& expected) {
+  if (found.fingerprint != expected.fingerprint) return damaged("segment of another fingerprint");
+  if (found.name != expected.name) return damaged("segment of another name");
+  if (found.tokens != expected.tokens && !mutations().ignore_tokens) return damaged("segment of other tokens");
+  if (!std::ranges::equal(found.parts, expected.parts, same_shape)) return damaged("segment of other parts");
+  return {};
+}
+
+Status read_payload(os::File& file, std::uint64_t offset, MutableByteSpan out, ChecksumStream& sum) {
+  while (!out.empty()) {
+    const MutableByteSpan chunk = out.first(std::min(out.size(), kReadChunkBytes));
+    TRY(read_exactly(file, offset, chunk));
+    sum.append(chunk);
+    offset += chunk.size();
+    out = out.subspan(chunk.size());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<format::SegmentHeader> complete_header(const format::SegmentHeader& header, const std::vector<PartBytes>& parts) {
+  format::SegmentHeader complete = header;
+  complete.parts.clear();
+  for (const PartBytes& part : parts) {
+    format::Part entry{.kind = part.kind, .size_bytes = part.bytes.size()};
+    if (const auto told = format::find_part(header, part.kind)) {
+      entry.first_token = told->part.first_token;
+      entry.layout = told->part.layout;
+    }
+    ChecksumStream sum = sum_of(header, part.kind);
+    sum.append(part.bytes);
+    entry.sum = sum.finish();
+    complete.parts.push_back(entry);
+  }
+  TRY(format::check_header(complete));
+  return complete;
+}
+
+Status write_segment(os::File& file, ByteSpan header, const std::vector<PartBytes>& parts) {
+  TRY(file.append(header));
+  for (const PartBytes& part : parts) TRY(file.append(part.bytes));
+  return {};
+}
+
+Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory,
+                                          const os::FileInfo& info, const FingerprintHash& fingerprint) {
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(directory + "/" + info.name));
+  TRY_ASSIGN(format::SegmentHeader header, read_header_of(*file));
+  if (header.fingerprint != fingerprint) return damaged("segment of another fingerprint");
+  if (format::file_name(header.name) != info.name) return damaged("segment under another name");
+  if (format::file_bytes(header) != info.size.value()) return damaged("segment file of the wrong size");
+  return header;
+}
+
+Status read_part(os::FileSystem& files, const std::string& path, const format::SegmentHeader& expected,
+                 format::PartKind kind, MutableByteSpan out) {
+  const auto place = format::find_part(expected, kind);
+  if (!place || place->part.size_bytes != out.size()) return invalid("the buffer is not of the part's size");
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
+  TRY_ASSIGN(const format::SegmentHeader found, read_header_of(*file));
+  TRY(compare_headers(found, expected));
+  ChecksumStream sum = sum_of(expected, kind);
+  TRY(read_payload(*file, place->offset, out, sum));
+  if (sum.finish() == format::find_part(found, kind)->part.sum || mutations().ignore_checksum) return {};
+  return damaged("payload checksum");
+}
+
+}  // namespace kvkeep::store

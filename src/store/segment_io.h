@@ -1,0 +1,29 @@
+#pragma once
+
+// Reading and writing the bytes of one segment file.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "format/segment_file.h"
+#include "os/file_system.h"
+#include "store/disk_store.h"
+
+namespace kvkeep::store {
+
+// The header that a file of these parts gets: sizes and sums computed. kInvalid as for DiskStore::put.
+Result<format::SegmentHeader> complete_header(const format::SegmentHeader& header, const std::vector<PartBytes>& parts);
+
+// Appends header and payload, straight from where the parts lie.
+Status write_segment(os::File& file, ByteSpan header, const std::vector<PartBytes>& parts);
+
+// kDamaged: the file is not a whole segment of `fingerprint` under its own name. kIo: the device refused.
+Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory,
+                                          const os::FileInfo& info, const FingerprintHash& fingerprint);
+
+// As DiskStore::get, without side effects.
+Status read_part(os::FileSystem& files, const std::string& path, const format::SegmentHeader& expected,
+                 format::PartKind kind, MutableByteSpan out);
+
+}  // namespace kvkeep::store

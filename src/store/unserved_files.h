@@ -1,0 +1,47 @@
+#pragma once
+
+// Files in the root that are counted but not served: leftovers whose unlink failed, which are tried again, and files
+// that may be removed on request (other fingerprints', unreadable ones).
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "os/file_system.h"
+#include "store/space_ledger.h"
+
+namespace kvkeep::store {
+
+// Not thread safe, except foreign_bytes(). Every file here is counted in the ledger.
+class UnservedFiles {
+ public:
+  UnservedFiles(os::FileSystem& files, SpaceLedger& ledger) : files_(files), ledger_(ledger) {}
+
+  // Unlinks a counted file that nobody may see again; if that fails it becomes a leftover. True: it is gone.
+  bool discard(const std::string& path, ByteCount bytes);
+  // Unlinks some leftovers; called before each put, so that a passed fault costs no room for ever.
+  void retry_leftovers();
+
+  void add_removable(const std::string& path, ByteCount bytes, std::int64_t modified_ns);
+  // Oldest first, until `needed` bytes are freed or none is left that can be unlinked.
+  ByteCount remove_oldest(ByteCount needed);
+  ByteCount foreign_bytes() const { return ByteCount{foreign_bytes_.load()}; }
+
+  // A file was renamed over `path`: what lay there is gone.
+  void replaced(const std::string& path);
+
+ private:
+  struct Removable {
+    ByteCount bytes;
+    std::int64_t modified_ns = 0;
+  };
+
+  os::FileSystem& files_;
+  SpaceLedger& ledger_;
+  std::map<std::string, ByteCount> leftovers_;
+  std::map<std::string, Removable> removable_;
+  std::atomic<std::uint64_t> foreign_bytes_ = 0;
+};
+
+}  // namespace kvkeep::store
