@@ -1,0 +1,63 @@
+#pragma once
+
+// Decides on a request from its head alone, before a byte of the body is read: malformed, foreign, unknown, without a
+// key, too large, or to be handed to a route. Pure: no sockets, so every rule is a unit test.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "server/http/api_keys.h"
+#include "server/http/http_message.h"
+#include "server/http/http_server.h"
+#include "server/http/origin_guard.h"
+
+namespace kvkeep::server {
+
+struct Route {
+  std::string method;
+  std::string path;
+  Handler handler;
+  RouteOptions options;
+};
+
+// Either `route`, or the reply to give instead. `headers` go with the reply in both cases.
+struct Verdict {
+  const Route* route = nullptr;
+  int status = 0;
+  std::string body = {};  // JSON, or empty
+  HeaderList headers = {};
+};
+
+// Immutable while serving; then thread safe.
+class Gatekeeper {
+ public:
+  static Result<Gatekeeper> make(const HttpOptions& options);
+
+  void add(Route route) { routes_.push_back(std::move(route)); }
+  // `request.body` is not looked at.
+  Verdict judge(const HttpRequest& request) const;
+
+ private:
+  Gatekeeper(OriginGuard guard, const HttpOptions& options);
+  // The checks in their order; each returns a status of 0 for "nothing wrong".
+  Verdict check_form(const HttpRequest& request) const;
+  Verdict check_sender(const HttpRequest& request) const;
+  Verdict find_route(const HttpRequest& request) const;
+  Verdict check_body(const HttpRequest& request) const;
+  std::string allowed_methods(std::string_view path) const;
+  Verdict answer_options(const HttpRequest& request) const;
+
+  OriginGuard guard_;
+  ApiKeys keys_;
+  std::uint64_t body_bytes_max_;
+  std::vector<Route> routes_;
+};
+
+// True if the head announces a body: a positive Content-Length or a Transfer-Encoding.
+bool announces_body(const HttpRequest& request);
+
+}  // namespace kvkeep::server

@@ -1,0 +1,34 @@
+#include "server/http/http_error.h"
+
+#include <nlohmann/json.hpp>
+
+namespace kvkeep::server {
+
+std::string_view error_type(int status) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 503: return "unavailable_error";
+    default: return status >= 500 ? "server_error" : "invalid_request_error";
+  }
+}
+
+std::string error_body(int status, std::string_view message) {
+  const nlohmann::json body = {
+      {"error", {{"code", status}, {"message", std::string(message)}, {"type", std::string(error_type(status))}}}};
+  return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string_view default_error_message(int status) {
+  switch (status) {
+    case 400: return "The request is not valid HTTP, or one of its header fields is malformed or too large";
+    case 404: return "Not found";
+    case 408: return "The request did not arrive in time";
+    case 413: return "The request body is too large";
+    case 414: return "The request target is too long";
+    default: return status >= 500 ? "Internal server error" : "The request was refused";
+  }
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,22 @@
+#include "server/http/http_message.h"
+
+#include <algorithm>
+
+namespace kvkeep::server {
+namespace {
+// Locale-free: what <cctype> does depends on the process's locale.
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+}  // namespace
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string_view HttpRequest::header(std::string_view name) const {
+  for (const auto& [field, value] : headers) {
+    if (equals_ignoring_case(field, name)) return value;
+  }
+  return {};
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,62 @@
+#pragma once
+
+// The HTTP side of the server: sockets, limits, keys, Host and Origin, and handing requests to handlers. It knows no
+// dialect, no model and no cache. The library beneath (cpp-httplib) parses requests and frames replies; connections,
+// deadlines and streams are this room's own, because the library's restart or end at the wrong moments.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "server/http/http_message.h"
+#include "server/http/socket_channel.h"
+
+namespace kvkeep::server {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";  // an address or name of this machine; 0.0.0.0 or :: for every interface
+  int port = 8080;                 // 0: any free port, see HttpServer::port()
+
+  std::vector<std::string> api_keys;         // empty: no key is asked for
+  std::vector<std::string> allowed_hosts;    // see OriginGuard
+  std::vector<std::string> allowed_origins;  // see OriginGuard
+
+  // Requests worked on at the same time; one more is answered 503 at once. Each costs a thread (about 60 KB resident).
+  // Eight further threads are kept for routes marked `light`, so that a full server still answers its health checks.
+  int threads = 128;
+  std::size_t body_bytes_max = 64ULL << 20;  // more is answered 413, also when it is sent compressed
+  ChannelLimits limits;
+};
+
+struct RouteOptions {
+  bool is_public = false;  // needs no API key
+  bool is_light = false;   // answers at once, without waiting for the model: may use the kept threads
+};
+
+// Set up from one thread: listen(), route()..., serve(). stop(), port() and address() are thread safe.
+class HttpServer {
+ public:
+  // Binds and listens; connections made from here on wait for serve(). kBusy: the port is in use. kInvalid: the host
+  // is not one of this machine, or an option is malformed. kIo: the system refused otherwise.
+  static Result<std::unique_ptr<HttpServer>> listen(HttpOptions options);
+  virtual ~HttpServer() = default;
+
+  // `path` is matched exactly. A GET route answers HEAD too. Before serve() only.
+  virtual void route(std::string method, std::string path, Handler handler, RouteOptions options = {}) = 0;
+
+  virtual int port() const = 0;
+  // "http://127.0.0.1:8080", for log lines.
+  virtual std::string address() const = 0;
+
+  // Accepts and serves until stop(); returns when the last handler has. Once only.
+  virtual void serve() = 0;
+  // Takes no new connection or request, tells running handlers through HttpRequest::stopping, and waits for them; after
+  // `drain_ms` it shuts their connections down, so that client_gone() is true and write() fails, and returns. Not from
+  // a handler and not from a signal handler.
+  virtual void stop(std::int64_t drain_ms) = 0;
+};
+
+}  // namespace kvkeep::server
