@@ -5,13 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "base/test_seed.h"
 
 namespace kvkeep::engine {
 namespace {
@@ -59,9 +60,7 @@ bool apply(const Step& step, CellLedger& ledger, Twin& twin) {
   const SeqId seq{step.seq};
   const Position end{static_cast<std::uint32_t>(step.count)};
   switch (step.kind) {
-    case Kind::kAppend:
-      EXPECT_EQ(ledger.append(seq, step.count), twin.append(step.seq, step.count));
-      return true;
+    case Kind::kAppend: EXPECT_EQ(ledger.append(seq, step.count), twin.append(step.seq, step.count)); return true;
     case Kind::kFork:
       if (step.from == step.seq || !twin.sequences[step.seq].empty()) return false;
       if (step.count > twin.sequences[step.from].size()) return false;
@@ -122,14 +121,6 @@ TEST(CellLedger, AgreesWithTheTwinOnEveryShortHistory) {
     }
   };
   explore(CellLedger(kCells, kSequences), Twin{kCells, {}, 0}, 4);
-}
-
-std::uint64_t test_seed() {
-  const char* given = std::getenv("KVKEEP_TEST_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-  ::testing::Test::RecordProperty("seed", std::to_string(seed));
-  std::printf("KVKEEP_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
 }
 
 TEST(CellLedger, AgreesWithTheTwinOnLongRandomHistories) {

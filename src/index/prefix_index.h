@@ -95,14 +95,20 @@ struct NamedSegment {
 
 // What became of a named segment in rebuild().
 struct Placement {
-  SegmentId segment;      // where it was placed; the root: nowhere
-  Position visible_from;  // the trie already knew [begin, visible_from) by other segments
-  enum class Outcome { kPlaced, kRedundant, kOrphan, kWrongHash } outcome = Outcome::kPlaced;
+  SegmentId segment;      // where it was placed, as [visible_from, end); the root: nowhere
+  Position visible_from;  // the trie already knew [begin, visible_from) by other segments; all of it if redundant
+  enum class Outcome {
+    kPlaced,
+    kRedundant,  // the trie knew every token
+    kOrphan,     // no known prefix has the name of its beginning
+    kWrongHash,  // its tokens do not hash to its end_hash, or are not as many as its range says
+  } outcome = Outcome::kPlaced;
 };
 
 // Builds the trie from segments in any order. A segment hangs where its begin_hash is the hash of a known prefix at
-// range.begin, also in the middle of another segment; an orphan's begin is reached by none; kWrongHash: its tokens do
-// not hash to its end_hash. Cost: O(total tokens) hashing.
+// range.begin, also in the middle of another segment. The index may hold segments already, provided that their hashes
+// are true under `key`: named ones may then hang below them. Which prefixes are known afterwards does not depend on the
+// order; which of two overlapping segments is redundant may. Cost: O(total tokens) hashing, twice over.
 std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key,
                                const std::vector<NamedSegment>& segments);
 
