@@ -1,0 +1,197 @@
+// LlamaEngine::load: from options to a context that has proven what its memory can do.
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/llama/adapters.h"
+#include "engine/llama/fingerprint.h"
+#include "engine/llama/llama_engine.h"
+#include "engine/llama/memory_class.h"
+#include "engine/llama/model_params.h"
+#include "engine/llama/offload.h"
+#include "os/file_system.h"
+#include "os/memory_info.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+// libllama's reason, named by what the caller does next.
+Error load_error(const std::string& path, const std::string& reason) {
+  const std::string message = fmt::format("cannot load {}: {}", path, reason.empty() ? "unknown reason" : reason);
+  if (contains(reason, "No such file")) return not_found(fmt::format("cannot load {}: no such file", path));
+  if (contains(reason, "unknown model architecture")) return unsupported(message);
+  if (contains(reason, "unable to allocate") || contains(reason, "failed to allocate")) return no_space(message);
+  return damaged(message);
+}
+
+struct ProgressState {
+  const LoadProgress* report;
+  bool stopped = false;
+};
+
+bool on_progress(float done, void* data) {
+  auto* state = static_cast<ProgressState*>(data);
+  if (*state->report && !(*state->report)(done)) state->stopped = true;
+  return !state->stopped;
+}
+
+Result<ModelHandle> load_model(const std::string& path, ModelParams& params, const LoadProgress& progress) {
+  ProgressState state{.report = &progress};
+  params.params().progress_callback = on_progress;
+  params.params().progress_callback_user_data = &state;
+  const std::uint64_t mark = log_mark();
+  ModelHandle model(llama_model_load_from_file(path.c_str(), params.bind()), ModelDeleter{});
+  if (state.stopped) return aborted("loading was stopped");
+  if (!model) return load_error(path, log_reason_since(mark));
+  if (!llama_model_has_decoder(model.get())) return unsupported(path + " is not a text generator");
+  return model;
+}
+
+// Resolves what depends on the machine: the context's length and the layers on devices.
+Result<ModelOptions> resolve(ModelOptions options, const ModelShape& shape, ModelParams& params) {
+  const bool kv_on_devices = !params.offload_devices().empty() && options.offload_kv && options.gpu_layers != 0;
+  const auto available = os::available_memory();
+  const std::uint64_t host_bytes = kv_on_devices || !available ? 0 : available->value();
+  TRY_ASSIGN(const std::uint32_t context, choose_context(options, shape, host_bytes));
+  if (options.n_ctx == 0 && context < shape.context_train_tokens) {
+    spdlog::info("context of {} tokens: more than half of the free memory would go to one of {}", context,
+                 shape.context_train_tokens);
+  }
+  options.n_ctx = context;
+  options.gpu_layers = choose_gpu_layers(options, shape, params, context);
+  params.params().n_gpu_layers = options.gpu_layers;
+  return options;
+}
+
+// Sequences of the context: conversations, and the scratch where rows can pass through it.
+std::uint32_t conversation_count(const ModelOptions& options, MemoryClass memory_class) {
+  // Idle sequences of other classes are never used again, and each costs memory on recurrent models.
+  const std::uint32_t idle = memory_class == MemoryClass::kSliceable ? options.idle_sequences : 0;
+  return std::max(options.parallel, 1U) + idle;
+}
+
+Result<ContextHandle> make_context(const ModelOptions& options, llama_model& model, std::uint32_t sequences) {
+  TRY_ASSIGN(const llama_context_params params, make_context_params(options, sequences));
+  const std::uint64_t mark = log_mark();
+  ContextHandle context(llama_init_from_model(&model, params));
+  if (context) return context;
+  const std::string reason = log_reason_since(mark);
+  const std::string message = fmt::format("cannot make a context: {}", reason.empty() ? "unknown reason" : reason);
+  return contains(reason, "allocate") ? no_space(message) : invalid(message);
+}
+
+// Decodes a few tokens into sequence 0, reads their rows back and removes them.
+Result<std::optional<RowLayout>> learn_layout_of(llama_context& context, const llama_model& model, bool warmup) {
+  const llama_vocab* vocabulary = llama_model_get_vocab(&model);
+  std::vector<llama_token> tokens{std::max(llama_vocab_bos(vocabulary), 0), std::max(llama_vocab_eos(vocabulary), 0)};
+  // A batch of the usual size makes libllama allocate what prompts will need.
+  if (warmup) tokens.resize(std::min(llama_n_ubatch(&context), llama_n_ctx(&context) / 2), tokens.front());
+  const std::uint64_t mark = log_mark();
+  if (llama_decode(&context, llama_batch_get_one(tokens.data(), static_cast<std::int32_t>(tokens.size()))) != 0) {
+    return unsupported("the first decode failed: " + log_reason_since(mark));
+  }
+  std::vector<std::byte> rows(llama_state_seq_get_size(&context, 0));
+  const std::size_t size =
+      llama_state_seq_get_data(&context, reinterpret_cast<std::uint8_t*>(rows.data()), rows.size(), 0);
+  llama_memory_clear(llama_get_memory(&context), true);
+  auto layout = learn_layout(ByteSpan(rows).first(size));
+  if (!layout) return std::optional<RowLayout>();
+  return std::optional<RowLayout>(std::move(layout).value());
+}
+
+std::string metadata(const llama_model& model, const char* key) {
+  std::vector<char> value(4096);
+  const std::int32_t length = llama_model_meta_val_str(&model, key, value.data(), value.size());
+  return length < 0 ? std::string() : std::string(value.data(), static_cast<std::size_t>(length));
+}
+
+std::string file_stem(std::string_view path) {
+  path.remove_prefix(path.rfind('/') + 1);
+  return std::string(path.substr(0, path.rfind('.')));
+}
+
+// "llama 26M Q8_0"
+std::string summary_of(const llama_model& model) {
+  const auto parameters = static_cast<double>(llama_model_n_params(&model));
+  const std::string count = parameters >= 1e9 ? fmt::format("{:.1f}B", parameters / 1e9)
+                                              : fmt::format("{:.0f}M", parameters / 1e6);
+  constexpr std::string_view kGuessed = "(guessed) ";
+  std::string_view type = llama_ftype_name(llama_model_ftype(&model));
+  if (type.starts_with(kGuessed)) type.remove_prefix(kGuessed.size());
+  return fmt::format("{} {} {}", metadata(model, "general.architecture"), count, type);
+}
+
+Description describe(const ModelOptions& options, const llama_model& model, const llama_context& context) {
+  Description out;
+  out.model_name = metadata(model, "general.name");
+  if (out.model_name.empty()) out.model_name = file_stem(options.path);
+  out.model_path = options.path;
+  out.summary = summary_of(model);
+  out.context_tokens = llama_n_ctx(&context);
+  out.context_train_tokens = static_cast<std::uint32_t>(llama_model_n_ctx_train(&model));
+  out.batch_tokens = llama_n_batch(&context);
+  out.vocabulary_size = static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(&model)));
+  out.parameters = llama_model_n_params(&model);
+  out.model_bytes = llama_model_size(&model);
+  if (const char* chat_template = llama_model_chat_template(&model, nullptr)) out.chat_template = chat_template;
+  return out;
+}
+
+void add_memory_class(const ClassVerdict& verdict, const std::optional<RowLayout>& layout, Description& out) {
+  out.memory_class = verdict.memory_class;
+  out.memory_class_reason = verdict.reason;
+  out.row_bytes_per_token = layout ? layout->bytes_per_token() : 0;
+  if (verdict.memory_class == MemoryClass::kSliceable) return;
+  spdlog::warn("prefixes of this model are not cached yet ({}); it is served without a cache", verdict.reason);
+}
+
+Result<ModelHash> model_hash(const ModelOptions& options) {
+  TRY_ASSIGN(auto file, os::real_file_system().open(options.path));
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  ByteHasher hasher;
+  for (std::uint64_t offset = 0;;) {
+    TRY_ASSIGN(const std::size_t count, file->read_at(offset, buffer));
+    if (count == 0) break;
+    hasher.append(ByteSpan(buffer).first(count));
+    offset += count;
+  }
+  return hasher.finish<ModelHash>();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given, const LoadProgress& progress) {
+  start_library();
+  TRY_ASSIGN(ModelParams params, ModelParams::make(given));
+  TRY(make_context_params(given, 1));  // a wrong option is known before gigabytes are read
+  TRY_ASSIGN(const ModelShape shape, read_model_shape(given.path));
+  TRY_ASSIGN(const ModelOptions options, resolve(given, shape, params));
+  Parts parts;
+  TRY_ASSIGN(parts.model, load_model(options.path, params, progress));
+  llama_model& model = *parts.model;
+  ClassVerdict verdict = find_memory_class(model, options);
+  const std::uint32_t conversations = conversation_count(options, verdict.memory_class);
+  const bool wants_scratch = verdict.memory_class == MemoryClass::kSliceable;
+  TRY_ASSIGN(parts.context, make_context(options, model, conversations + (wants_scratch ? 1 : 0)));
+  FingerprintParts fingerprint{.devices = device_names(params, options.gpu_layers)};
+  TRY_ASSIGN(fingerprint.adapters, apply_adapters(options, model, *parts.context));
+  TRY_ASSIGN(auto layout, learn_layout_of(*parts.context, model, options.warmup));
+  if (!wants_scratch) layout.reset();
+  if (wants_scratch && !layout) verdict = {MemoryClass::kOther, "the rows have an unknown layout"};
+  parts.rows = std::make_unique<RowMemory>(*parts.context, conversations, layout);
+  TRY_ASSIGN(parts.vocabulary, LlamaVocabulary::make(parts.model, options.path));
+  TRY_ASSIGN(fingerprint.model, model_hash(options));
+  fingerprint.layout = layout ? &*layout : nullptr;
+  parts.description = describe(options, model, *parts.context);
+  add_memory_class(verdict, layout, parts.description);
+  parts.description.fingerprint_text = fingerprint_text(fingerprint_fields(options, fingerprint));
+  parts.description.fingerprint = fingerprint_hash(parts.description.fingerprint_text);
+  return std::unique_ptr<LlamaEngine>(new LlamaEngine(std::move(parts)));
+}
+
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,89 @@
+#include "engine/llama/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace kvkeep::engine::llama {
+namespace {
+
+// Groups of versions whose state and results were compared and found equal. The first one names the group.
+// A version joins a group only after the exactness tests passed on state that an older member had saved.
+struct VersionGroup {
+  std::string_view name;
+  std::array<std::string_view, 2> members;  // empty: unused
+};
+constexpr std::array kLlamaGroups{VersionGroup{"0.7.0", {"0.7.0", ""}}};
+constexpr std::array kGgmlGroups{VersionGroup{"0.27.0", {"0.27.0", ""}}};
+
+template <typename Groups>
+std::string group_name(const Groups& groups, std::string_view version) {
+  for (const VersionGroup& group : groups) {
+    if (std::ranges::find(group.members, version) != group.members.end()) return std::string(group.name);
+  }
+  return std::string(version);
+}
+
+// One line per field must stay one line, whatever a tenant's salt contains.
+std::string escaped(std::string_view value) {
+  std::string out;
+  for (const char c : value) {
+    if (c == '\\') out += "\\\\";
+    else if (c == '\n') out += "\\n";
+    else out += c;
+  }
+  return out;
+}
+
+std::string join_lines(const std::vector<std::string>& lines) {
+  std::string joined;
+  for (const std::string& line : lines) joined += line + ";";
+  return joined;
+}
+
+}  // namespace
+
+std::string compatible_llama_version(std::string_view version) { return group_name(kLlamaGroups, version); }
+std::string compatible_ggml_version(std::string_view version) { return group_name(kGgmlGroups, version); }
+
+FingerprintFields fingerprint_fields(const ModelOptions& options, const FingerprintParts& parts) {
+  FingerprintFields fields{
+      {"adapters", join_lines(parts.adapters)},
+      {"devices", parts.devices},
+      {"format", std::to_string(kFingerprintVersion)},
+      {"ggml", compatible_ggml_version(ggml_version())},
+      {"kv_overrides", join_lines(options.kv_overrides)},
+      {"kv_type_k", options.type_k},
+      {"kv_type_v", options.type_v},
+      {"llama", compatible_llama_version(llama_version())},
+      {"memory", "unified"},
+      {"model", parts.model.hex()},
+      {"rope", fmt::format("scaling={} base={} scale={}", options.rope_scaling, options.rope_frequency_base,
+                           options.rope_frequency_scale)},
+      {"salt", options.salt},
+      {"yarn", fmt::format("extrapolation={} attention={} beta_fast={} beta_slow={} original_context={}",
+                           options.yarn_extrapolation, options.yarn_attention, options.yarn_beta_fast,
+                           options.yarn_beta_slow, options.yarn_original_context)},
+  };
+  if (parts.layout != nullptr) {
+    fields["flash_attention"] = parts.layout->v_transposed ? "off" : "on";
+    fields["kv_rotation"] = fmt::format("k={} v={}", parts.layout->k_rotation, parts.layout->v_rotation);
+    fields["layout"] = parts.layout->canonical_text();
+  }
+  return fields;
+}
+
+std::string fingerprint_text(const FingerprintFields& fields) {
+  std::string text;
+  for (const auto& [name, value] : fields) text += name + "=" + escaped(value) + "\n";
+  return text;
+}
+
+FingerprintHash fingerprint_hash(std::string_view text) {
+  ByteHasher hasher;
+  hasher.append(std::as_bytes(std::span(text)));
+  return hasher.finish<FingerprintHash>();
+}
+
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,39 @@
+#pragma once
+
+// The fingerprint: all that makes computed state reusable, as text and as its hash. What does not change values (context
+// size, batch sizes, threads, paths, times) is not in it, so that caches survive a change of those.
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/hash.h"
+#include "engine/llama/library.h"
+#include "engine/llama/model_options.h"
+#include "engine/llama/row_layout.h"
+
+namespace kvkeep::engine::llama {
+
+// The format of what is named by fingerprints. A new one makes all stored state unreachable.
+inline constexpr int kFingerprintVersion = 1;
+
+// name -> value. Rendered sorted, one "name=value" per line; line ends in values are escaped.
+using FingerprintFields = std::map<std::string, std::string>;
+
+struct FingerprintParts {
+  ModelHash model{};
+  std::string devices{};               // names of the devices that compute, in order
+  const RowLayout* layout = nullptr;   // null: rows cannot be sliced
+  std::vector<std::string> adapters{};  // one line each: LoRA, control vectors
+};
+
+FingerprintFields fingerprint_fields(const ModelOptions& options, const FingerprintParts& parts);
+std::string fingerprint_text(const FingerprintFields& fields);
+FingerprintHash fingerprint_hash(std::string_view text);
+
+// Versions of libllama that compute and lay out the same are named by the first of them, so that an update within such
+// a group keeps the cache. An unknown version is its own name.
+std::string compatible_llama_version(std::string_view version);
+std::string compatible_ggml_version(std::string_view version);
+
+}  // namespace kvkeep::engine::llama

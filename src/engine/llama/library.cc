@@ -1,0 +1,108 @@
+#include "engine/llama/library.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <deque>
+#include <string_view>
+
+#include "base/mutex.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+struct LogLine {
+  ggml_log_level level = GGML_LOG_LEVEL_NONE;
+  std::string text;
+};
+
+// The last lines of libllama's log that warn or complain.
+class LogRing {
+ public:
+  void write(ggml_log_level level, const char* text) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (level != GGML_LOG_LEVEL_CONT) line_ = {level, {}};
+    line_.text += text;
+    if (line_.text.empty() || line_.text.back() != '\n') return;
+    line_.text.pop_back();
+    finish_line();
+  }
+
+  std::uint64_t count() EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return lines_ended_;
+  }
+
+  // The first error since then, or else the last warning: what follows a first error is mostly its echo.
+  std::string reason_since(std::uint64_t mark) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    std::string warning;
+    const std::uint64_t oldest = lines_ended_ - kept_.size();
+    for (std::uint64_t i = std::max(mark, oldest); i < lines_ended_; ++i) {
+      const LogLine& line = kept_[static_cast<std::size_t>(i - oldest)];
+      if (line.level == GGML_LOG_LEVEL_ERROR) return line.text;
+      warning = line.text;
+    }
+    return warning;
+  }
+
+ private:
+  static constexpr std::size_t kMostLines = 64;
+
+  void finish_line() REQUIRES(mutex_) {
+    // libllama's own debug lines list every tensor.
+    const auto level = line_.level == GGML_LOG_LEVEL_DEBUG ? spdlog::level::trace : spdlog::level::debug;
+    spdlog::log(level, "libllama: {}", line_.text);
+    if (line_.level == GGML_LOG_LEVEL_ERROR || line_.level == GGML_LOG_LEVEL_WARN) {
+      if (kept_.size() == kMostLines) kept_.pop_front();
+      kept_.push_back(std::move(line_));
+      ++lines_ended_;
+    }
+    line_ = {};
+  }
+
+  Mutex mutex_;
+  LogLine line_ GUARDED_BY(mutex_);
+  std::deque<LogLine> kept_ GUARDED_BY(mutex_);
+  std::uint64_t lines_ended_ GUARDED_BY(mutex_) = 0;
+};
+
+LogRing& log_ring() {
+  static LogRing ring;
+  return ring;
+}
+
+void on_log(ggml_log_level level, const char* text, void*) { log_ring().write(level, text); }
+
+// "llama_model_load: error loading model: reason" -> "reason"; names of functions and files mean nothing to users.
+std::string_view without_origin(std::string_view line) {
+  for (const std::string_view phrase : {"error loading model: ", "error loading model hyperparameters: "}) {
+    if (const auto at = line.rfind(phrase); at != line.npos) line.remove_prefix(at + phrase.size());
+  }
+  const auto colon = line.find(": ");
+  const auto blank = line.find(' ');
+  if (colon != line.npos && colon < blank) line.remove_prefix(colon + 2);
+  return line;
+}
+
+}  // namespace
+
+void start_library() {
+  static const bool started = [] {
+    llama_log_set(on_log, nullptr);
+    ggml_backend_load_all();
+    llama_backend_init();
+    return true;
+  }();
+  static_cast<void>(started);
+}
+
+std::uint64_t log_mark() { return log_ring().count(); }
+
+std::string log_reason_since(std::uint64_t mark) {
+  return std::string(without_origin(log_ring().reason_since(mark)));
+}
+
+std::string library_versions() { return std::string("llama ") + llama_version() + ", ggml " + ggml_version(); }
+
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,45 @@
+#pragma once
+
+// ModelOptions -> libllama's parameter structs. What the structs point to lives in these owners, so keep them until the
+// model and the context are made. Nothing here touches a file. Errors are kInvalid and name the option.
+
+#include <vector>
+
+#include "base/result.h"
+#include "engine/llama/library.h"
+#include "engine/llama/model_options.h"
+
+namespace kvkeep::engine::llama {
+
+class ModelParams {
+ public:
+  // Precondition: start_library() was called. Layers on devices are not set here: see offload.h.
+  static Result<ModelParams> make(const ModelOptions& options);
+
+  llama_model_params& params() { return params_; }
+  // Points the struct at the owned arrays; call after the last move of this object.
+  const llama_model_params& bind();
+  // Devices that weights may go to, in order.
+  std::vector<ggml_backend_dev_t> offload_devices() const;
+  const std::vector<llama_model_tensor_buft_override>& tensor_overrides() const { return tensor_overrides_; }
+
+ private:
+  Status add_devices(const ModelOptions& options);
+  Status add_tensor_overrides(const ModelOptions& options);
+  Status add_kv_overrides(const ModelOptions& options);
+
+  llama_model_params params_ = llama_model_default_params();
+  std::vector<ggml_backend_dev_t> devices_;
+  std::vector<std::string> patterns_;
+  std::vector<llama_model_tensor_buft_override> tensor_overrides_;
+  std::vector<llama_model_kv_override> kv_overrides_;
+  std::vector<float> tensor_split_;
+};
+
+// `sequences`: n_seq_max, the scratch sequence included. The abort callback is the caller's to set.
+Result<llama_context_params> make_context_params(const ModelOptions& options, std::uint32_t sequences);
+
+// "f16" -> GGML_TYPE_F16; only types that KV memory takes.
+Result<ggml_type> parse_kv_type(const std::string& name);
+
+}  // namespace kvkeep::engine::llama

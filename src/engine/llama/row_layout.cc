@@ -1,0 +1,314 @@
+#include "engine/llama/row_layout.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/assert.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+constexpr std::uint32_t kMagic = 0xAF143CD8;
+constexpr std::uint32_t kStreams = 1;            // unified memory
+constexpr std::size_t kHeadBytes = 4 * 4;        // magic, sequence, streams, cell count
+constexpr std::size_t kCellBytes = 3 * 4;        // position, 1, sequence
+constexpr std::size_t kShapeBytes = 4 * 4;       // v_trans, layers, rotations
+constexpr std::size_t kRowHeadBytes = 4 + 8;     // type, row bytes
+constexpr std::size_t kColumnHeadBytes = 3 * 4;  // type, element bytes, channels
+constexpr std::uint32_t kMropeBytes = 12;
+// Bounds that no model reaches: they keep sums of damaged sizes from overflowing.
+constexpr std::uint32_t kMostLayers = 4096;
+constexpr std::uint64_t kMostRowBytes = std::uint64_t{1} << 32;
+
+// Reads numbers one after another; once a read went past the end every further one gives 0 and failed() holds.
+class Reader {
+ public:
+  explicit Reader(ByteSpan bytes, std::size_t at = 0) : bytes_(bytes), at_(at) {}
+  template <typename Number>
+  Number read() {
+    Number number = 0;
+    if (!skip(sizeof number)) return 0;
+    std::memcpy(&number, bytes_.data() + at_ - sizeof number, sizeof number);
+    return number;
+  }
+  bool skip(std::uint64_t count) {
+    if (failed_ || count > bytes_.size() - at_) {
+      failed_ = true;
+      return false;
+    }
+    at_ += static_cast<std::size_t>(count);
+    return true;
+  }
+  bool failed() const { return failed_; }
+  bool at_end() const { return !failed_ && at_ == bytes_.size(); }
+
+ private:
+  ByteSpan bytes_;
+  std::size_t at_;
+  bool failed_ = false;
+};
+
+class Writer {
+ public:
+  explicit Writer(MutableByteSpan bytes) : bytes_(bytes) {}
+  template <typename Number>
+  void write(Number number) {
+    append(reinterpret_cast<const std::byte*>(&number), sizeof number);
+  }
+  void append(const std::byte* from, std::size_t count) {
+    KVKEEP_ASSERT(count <= bytes_.size() - at_, "joined rows fit into their buffer");
+    std::memcpy(bytes_.data() + at_, from, count);
+    at_ += count;
+  }
+  std::size_t written() const { return at_; }
+
+ private:
+  MutableByteSpan bytes_;
+  std::size_t at_ = 0;
+};
+
+std::uint32_t channels_of(const TensorRows& tensor) {
+  return static_cast<std::uint32_t>(tensor.row_bytes / tensor.element_bytes);
+}
+
+// Reads the head of one tensor and skips its rows. Nothing: the numbers make no sense.
+std::optional<TensorRows> read_tensor(Reader& reader, bool transposed, std::uint64_t cells) {
+  TensorRows tensor;
+  tensor.type = reader.read<std::int32_t>();
+  if (transposed) {
+    tensor.element_bytes = reader.read<std::uint32_t>();
+    const auto channels = reader.read<std::uint32_t>();
+    if (tensor.element_bytes == 0 || tensor.element_bytes > 64) return std::nullopt;
+    tensor.row_bytes = std::uint64_t{tensor.element_bytes} * channels;
+  } else {
+    tensor.row_bytes = reader.read<std::uint64_t>();
+  }
+  if (tensor.type < 0 || tensor.row_bytes == 0 || tensor.row_bytes > kMostRowBytes) return std::nullopt;
+  if (!reader.skip(tensor.row_bytes * cells)) return std::nullopt;
+  return tensor;
+}
+
+// Appends `layers` tensors to `tensors`.
+bool read_tensors(Reader& reader, std::uint32_t layers, bool transposed, std::uint64_t cells,
+                  std::vector<TensorRows>& tensors) {
+  for (std::uint32_t i = 0; i < layers; ++i) {
+    const auto tensor = read_tensor(reader, transposed, cells);
+    if (!tensor) return false;
+    tensors.push_back(*tensor);
+  }
+  return true;
+}
+
+// Positions and ownership of the cells: each belongs to one sequence, and no position is negative.
+bool read_cells(Reader& reader, std::uint32_t count, std::uint32_t extra_bytes) {
+  for (std::uint32_t i = 0; i < count && !reader.failed(); ++i) {
+    if (reader.read<std::int32_t>() < 0 || reader.read<std::uint32_t>() != 1) return false;
+    reader.skip(extra_bytes + sizeof(std::int32_t));
+  }
+  return !reader.failed();
+}
+
+std::optional<RowLayout> learn_with(ByteSpan rows, std::uint32_t cell_extra_bytes) {
+  Reader reader(rows);
+  if (reader.read<std::uint32_t>() != kMagic) return std::nullopt;
+  reader.skip(sizeof(std::int32_t));
+  if (reader.read<std::uint32_t>() != kStreams) return std::nullopt;
+  const auto cells = reader.read<std::uint32_t>();
+  if (cells == 0 || !read_cells(reader, cells, cell_extra_bytes)) return std::nullopt;
+  RowLayout layout;
+  layout.cell_extra_bytes = cell_extra_bytes;
+  const auto v_trans = reader.read<std::uint32_t>();
+  const auto layers = reader.read<std::uint32_t>();
+  layout.k_rotation = reader.read<std::uint32_t>();
+  layout.v_rotation = reader.read<std::uint32_t>();
+  layout.v_transposed = v_trans != 0;
+  if (reader.failed() || v_trans > 1 || layers == 0 || layers > kMostLayers) return std::nullopt;
+  if (!read_tensors(reader, layers, false, cells, layout.k)) return std::nullopt;
+  if (!reader.at_end() && !read_tensors(reader, layers, layout.v_transposed, cells, layout.v)) return std::nullopt;
+  if (!reader.at_end()) return std::nullopt;
+  return layout;
+}
+
+std::size_t cell_bytes(const RowLayout& layout) { return kCellBytes + layout.cell_extra_bytes; }
+
+std::size_t tensor_head_bytes(bool transposed) { return transposed ? kColumnHeadBytes : kRowHeadBytes; }
+
+std::uint32_t cell_count(ByteSpan rows) { return Reader(rows, 3 * sizeof(std::uint32_t)).read<std::uint32_t>(); }
+
+// Every head in `rows` says what the layout says. The total size is already known to be right.
+bool heads_match(const RowLayout& layout, ByteSpan rows, std::uint32_t cells) {
+  Reader reader(rows, kHeadBytes + cells * cell_bytes(layout));
+  RowLayout found;
+  found.cell_extra_bytes = layout.cell_extra_bytes;
+  found.v_transposed = reader.read<std::uint32_t>() != 0;
+  const auto layers = reader.read<std::uint32_t>();
+  found.k_rotation = reader.read<std::uint32_t>();
+  found.v_rotation = reader.read<std::uint32_t>();
+  if (layers != layout.k.size() || found.v_transposed != layout.v_transposed) return false;
+  if (!read_tensors(reader, layers, false, cells, found.k)) return false;
+  if (!layout.v.empty() && !read_tensors(reader, layers, layout.v_transposed, cells, found.v)) return false;
+  return reader.at_end() && found == layout;
+}
+
+// A run of neighbouring cells of one piece that are all wanted.
+struct CellRun {
+  const std::byte* rows;      // the piece's bytes
+  std::uint32_t piece_cells;  // cells in the piece
+  std::uint32_t first;
+  std::uint32_t count;
+};
+
+void append_runs(const RowLayout& layout, const cache::RowPiece& piece, std::vector<CellRun>& runs) {
+  const std::uint32_t cells = cell_count(piece.bytes);
+  const std::byte* cell = piece.bytes.data() + kHeadBytes;
+  bool open = false;
+  for (std::uint32_t i = 0; i < cells; ++i, cell += cell_bytes(layout)) {
+    std::uint32_t position;
+    std::memcpy(&position, cell, sizeof position);
+    const bool wanted = position >= piece.wanted.begin.value() && position < piece.wanted.end.value();
+    if (wanted && open) ++runs.back().count;
+    if (wanted && !open) runs.push_back({piece.bytes.data(), cells, i, 1});
+    open = wanted;
+  }
+}
+
+// Copies one tensor: its head, then the rows of every run. `offset` is where the tensor starts in a piece of n cells:
+// fixed + n * per_cell.
+struct TensorPlace {
+  std::size_t fixed;
+  std::size_t per_cell;
+  const std::byte* in(const CellRun& run) const { return run.rows + fixed + run.piece_cells * per_cell; }
+};
+
+void join_tensor(const TensorRows& tensor, const TensorPlace& place, bool transposed, std::span<const CellRun> runs,
+                 Writer& writer) {
+  const std::size_t head_bytes = tensor_head_bytes(transposed);
+  writer.append(place.in(runs.front()), head_bytes);
+  if (!transposed) {
+    for (const CellRun& run : runs) {
+      writer.append(place.in(run) + head_bytes + run.first * tensor.row_bytes, run.count * tensor.row_bytes);
+    }
+    return;
+  }
+  const std::size_t element = tensor.element_bytes;
+  for (std::size_t channel = 0; channel < channels_of(tensor); ++channel) {
+    for (const CellRun& run : runs) {
+      const std::byte* column = place.in(run) + head_bytes + channel * run.piece_cells * element;
+      writer.append(column + run.first * element, run.count * element);
+    }
+  }
+}
+
+void join_cells(const RowLayout& layout, std::span<const CellRun> runs, std::int32_t sequence, Writer& writer) {
+  const std::size_t kept = cell_bytes(layout) - sizeof sequence;
+  for (const CellRun& run : runs) {
+    const std::byte* cell = run.rows + kHeadBytes + run.first * cell_bytes(layout);
+    for (std::uint32_t i = 0; i < run.count; ++i, cell += cell_bytes(layout)) {
+      writer.append(cell, kept);
+      writer.write(sequence);
+    }
+  }
+}
+
+std::string tensors_text(std::span<const TensorRows> tensors) {
+  std::string text;
+  for (std::size_t i = 0; i < tensors.size();) {
+    std::size_t same = i;
+    while (same < tensors.size() && tensors[same] == tensors[i]) ++same;
+    if (!text.empty()) text += '+';
+    text += std::to_string(same - i) + "x" + std::to_string(tensors[i].type) + ":" +
+            std::to_string(tensors[i].row_bytes);
+    i = same;
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+std::uint64_t RowLayout::bytes_per_token() const {
+  std::uint64_t bytes = cell_bytes(*this);
+  for (const TensorRows& tensor : k) bytes += tensor.row_bytes;
+  for (const TensorRows& tensor : v) bytes += tensor.row_bytes;
+  return bytes;
+}
+
+std::uint64_t RowLayout::fixed_bytes() const {
+  return kHeadBytes + kShapeBytes + k.size() * kRowHeadBytes + v.size() * tensor_head_bytes(v_transposed);
+}
+
+std::string RowLayout::canonical_text() const {
+  return "plain cell=" + std::to_string(cell_bytes(*this)) + " v_transposed=" + std::to_string(v_transposed) +
+         " k=" + tensors_text(k) + " v=" + tensors_text(v);
+}
+
+Result<RowLayout> learn_layout(ByteSpan rows) {
+  for (const std::uint32_t extra : {std::uint32_t{0}, kMropeBytes}) {
+    if (auto layout = learn_with(rows, extra)) return std::move(*layout);
+  }
+  return unsupported("the model's memory is not one plain KV cache");
+}
+
+Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range) {
+  if (rows.size() < kHeadBytes || rows.size() != layout.bytes_of(range.size())) {
+    return damaged("rows have " + std::to_string(rows.size()) + " bytes, not " +
+                   std::to_string(layout.bytes_of(range.size())));
+  }
+  Reader reader(rows);
+  if (reader.read<std::uint32_t>() != kMagic) return damaged("rows do not start with libllama's magic number");
+  reader.skip(sizeof(std::int32_t));
+  if (reader.read<std::uint32_t>() != kStreams) return damaged("rows are not of a unified memory");
+  const auto cells = reader.read<std::uint32_t>();
+  if (cells != range.size()) return damaged("rows hold another number of cells than their range");
+  if (!heads_match(layout, rows, cells)) return damaged("rows are of another layout");
+  std::vector<bool> seen(cells);
+  for (std::uint32_t i = 0; i < cells; ++i) {
+    const auto position = reader.read<std::uint32_t>();
+    const auto owners = reader.read<std::uint32_t>();
+    reader.skip(layout.cell_extra_bytes + sizeof(std::int32_t));
+    const std::uint32_t place = position - range.begin.value();  // wraps for positions before the range: too large
+    if (owners != 1 || place >= cells || seen[place]) return damaged("rows hold other positions than their range");
+    seen[place] = true;
+  }
+  return {};
+}
+
+std::vector<std::uint32_t> cell_positions(const RowLayout& layout, ByteSpan rows) {
+  Reader reader(rows, kHeadBytes);
+  std::vector<std::uint32_t> positions(cell_count(rows));
+  for (std::uint32_t& position : positions) {
+    position = reader.read<std::uint32_t>();
+    reader.skip(cell_bytes(layout) - sizeof position);
+  }
+  return positions;
+}
+
+std::size_t join_rows(const RowLayout& layout, std::span<const cache::RowPiece> pieces, std::int32_t sequence,
+                      MutableByteSpan out) {
+  std::vector<CellRun> runs;
+  for (const cache::RowPiece& piece : pieces) append_runs(layout, piece, runs);
+  KVKEEP_ASSERT(!runs.empty(), "at least one row is wanted");
+  std::uint32_t cells = 0;
+  for (const CellRun& run : runs) cells += run.count;
+  Writer writer(out);
+  writer.write(kMagic);
+  writer.write(sequence);
+  writer.write(kStreams);
+  writer.write(cells);
+  join_cells(layout, runs, sequence, writer);
+  TensorPlace place{kHeadBytes, cell_bytes(layout)};
+  writer.append(place.in(runs.front()), kShapeBytes);
+  place.fixed += kShapeBytes;
+  const auto join_all = [&](std::span<const TensorRows> tensors, bool transposed) {
+    for (const TensorRows& tensor : tensors) {
+      join_tensor(tensor, place, transposed, runs, writer);
+      place.fixed += tensor_head_bytes(transposed);
+      place.per_cell += tensor.row_bytes;
+    }
+  };
+  join_all(layout.k, false);
+  join_all(layout.v, layout.v_transposed);
+  return writer.written();
+}
+
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,71 @@
+#pragma once
+
+// The bytes in which libllama hands out the KV rows of one sequence (llama_state_seq_get_data), for memories made of
+// one plain KV cache in unified layout: what they contain, whether they are whole, and how several runs become one.
+//
+//   envelope   u32 magic, i32 sequence (ignored when read back)
+//   cells      u32 streams (= 1), u32 count, then per cell: i32 position, u32 1, [12 bytes for M-RoPE], i32 sequence
+//   shape      u32 v_trans, u32 layers, u32 rotation of K, u32 rotation of V
+//   K          per layer: i32 type, u64 row bytes, one row per cell
+//   V          the same (flash attention on), or transposed (off): i32 type, u32 element bytes, u32 channels, and per
+//              channel one element per cell. Absent where the model keeps no V (MLA).
+//
+// libllama accepts damaged and shifted bytes silently, so nothing goes back to it that verify() has not seen. Pure
+// functions over bytes; thread safe.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/model_memory.h"
+
+namespace kvkeep::engine::llama {
+
+// One K or V tensor of one layer.
+struct TensorRows {
+  std::int32_t type = 0;            // ggml_type
+  std::uint64_t row_bytes = 0;      // bytes of one cell
+  std::uint32_t element_bytes = 0;  // transposed V only: row_bytes / channels
+  bool operator==(const TensorRows&) const = default;
+};
+
+// What is the same in every run of rows of one model under one set of options. Learnt from a real run, once.
+struct RowLayout {
+  std::uint32_t cell_extra_bytes = 0;  // 0, or 12 (M-RoPE)
+  bool v_transposed = false;           // flash attention is off
+  std::uint32_t k_rotation = 0;
+  std::uint32_t v_rotation = 0;
+  std::vector<TensorRows> k;
+  std::vector<TensorRows> v;  // empty: no V, or as many as k
+  bool operator==(const RowLayout&) const = default;
+
+  // Bytes of the rows of one token, its cell included.
+  std::uint64_t bytes_per_token() const;
+  // Bytes that do not depend on the number of tokens.
+  std::uint64_t fixed_bytes() const;
+  // Exact size of `tokens` rows.
+  std::uint64_t bytes_of(std::size_t tokens) const { return fixed_bytes() + tokens * bytes_per_token(); }
+  // One line that names everything above; part of the fingerprint.
+  std::string canonical_text() const;
+};
+
+// Reads the layout out of the rows of a non-empty sequence. kUnsupported: the bytes are not those of one plain KV
+// cache (a window, recurrent state, several caches or streams).
+Result<RowLayout> learn_layout(ByteSpan rows);
+
+// kDamaged unless `rows` are whole, of this layout, and hold each position of `range` exactly once.
+Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range);
+
+// The positions of the cells, in the order of their rows. Precondition: verify_rows succeeded.
+std::vector<std::uint32_t> cell_positions(const RowLayout& layout, ByteSpan rows);
+
+// Joins the wanted rows of `pieces` into one run, as llama_state_seq_get_data would give them if they lay in this order.
+// Sequence ids become `sequence`. Returns the bytes used. Preconditions: every piece is verified,
+// out.size() >= layout.bytes_of(sum of wanted).
+std::size_t join_rows(const RowLayout& layout, std::span<const cache::RowPiece> pieces, std::int32_t sequence,
+                      MutableByteSpan out);
+
+}  // namespace kvkeep::engine::llama
