@@ -6,17 +6,63 @@
 namespace kvkeep::chat {
 namespace {
 
-// Spellings of tool, reasoning and fill-in-the-middle formats that vocabularies carry as USER_DEFINED tokens, whether or
-// not the model's chat template mentions them.
+// Spellings of tool, reasoning and fill-in-the-middle formats that vocabularies carry as USER_DEFINED tokens, whether
+// or not the model's chat template mentions them.
 constexpr std::array kFormatSpellings = std::to_array<std::string_view>({
-    "<think>", "</think>", "<seed:think>", "</seed:think>", "[THINK]", "[/THINK]", "<reasoning>", "</reasoning>",
-    "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<tools>", "</tools>",
-    "<tool_calls>", "</tool_calls>", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[AVAILABLE_TOOLS]",
-    "[/AVAILABLE_TOOLS]", "[TOOL_CONTENT]", "[CALL_ID]", "[ARGS]", "[INST]", "[/INST]", "[SYSTEM_PROMPT]",
-    "[/SYSTEM_PROMPT]", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
-    "<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>", "<|fim_prefix|>", "<|fim_suffix|>",
-    "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<file_sep>", "<repo_name>", "[PREFIX]",
-    "[SUFFIX]", "[MIDDLE]", "<PRE>", "<SUF>", "<MID>", "<EOT>", "<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>",
+    "<think>",
+    "</think>",
+    "<seed:think>",
+    "</seed:think>",
+    "[THINK]",
+    "[/THINK]",
+    "<reasoning>",
+    "</reasoning>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+    "<tools>",
+    "</tools>",
+    "<tool_calls>",
+    "</tool_calls>",
+    "[TOOL_CALLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_CONTENT]",
+    "[CALL_ID]",
+    "[ARGS]",
+    "[INST]",
+    "[/INST]",
+    "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
+    "<arg_key>",
+    "</arg_key>",
+    "<arg_value>",
+    "</arg_value>",
+    "<fim_prefix>",
+    "<fim_suffix>",
+    "<fim_middle>",
+    "<fim_pad>",
+    "<|fim_prefix|>",
+    "<|fim_suffix|>",
+    "<|fim_middle|>",
+    "<|fim_pad|>",
+    "<|repo_name|>",
+    "<|file_sep|>",
+    "<file_sep>",
+    "<repo_name>",
+    "[PREFIX]",
+    "[SUFFIX]",
+    "[MIDDLE]",
+    "<PRE>",
+    "<SUF>",
+    "<MID>",
+    "<EOT>",
+    "<｜fim▁begin｜>",
+    "<｜fim▁hole｜>",
+    "<｜fim▁end｜>",
 });
 constexpr std::size_t kShortestMarkerBytes = 3;
 
@@ -38,7 +84,9 @@ std::vector<std::size_t> cut_positions(std::string_view spelling) {
   for (std::size_t cut = 1; cut < spelling.size(); ++cut) {
     if (starts_code_point(spelling[cut])) cuts.push_back(cut);
   }
-  const auto distance = [&](std::size_t cut) { return cut * 2 > spelling.size() ? cut * 2 - spelling.size() : spelling.size() - cut * 2; };
+  const auto distance = [&](std::size_t cut) {
+    return std::max(cut * 2, spelling.size()) - std::min(cut * 2, spelling.size());
+  };
   std::stable_sort(cuts.begin(), cuts.end(), [&](std::size_t a, std::size_t b) { return distance(a) < distance(b); });
   return cuts;
 }
@@ -55,12 +103,17 @@ bool is_marker(const SpecialToken& token, std::string_view template_source) {
 MarkerSet::MarkerSet(const Vocabulary& vocabulary, std::string_view template_source) : nodes_(1) {
   for (const SpecialToken& token : vocabulary.special_tokens()) {
     if (token.spelling.empty() || !is_marker(token, template_source)) continue;
-    markers_.push_back({.id = token.id, .spelling = token.spelling, .control = token.control,
-                        .strips_before = token.strips_before, .strips_after = token.strips_after,
-                        .forms_from_text = false, .split_at = 0});
+    markers_.push_back({.id = token.id,
+                        .spelling = token.spelling,
+                        .control = token.control,
+                        .strips_before = token.strips_before,
+                        .strips_after = token.strips_after,
+                        .forms_from_text = false,
+                        .split_at = 0});
   }
   for (const Marker& marker : markers_) by_id_.emplace(marker.id, &marker);
   for (const Marker& marker : markers_) insert(marker);
+  std::ranges::sort(suffixes_);
   for (Marker& marker : markers_) plan_split(vocabulary, marker);
 }
 
@@ -86,6 +139,8 @@ void MarkerSet::insert(const Marker& marker) {
   if (nodes_[at].marker == nullptr) nodes_[at].marker = &marker;  // of two tokens spelled alike the first counts
   first_bytes_[static_cast<std::uint8_t>(marker.spelling.front())] = true;
   longest_bytes_ = std::max(longest_bytes_, marker.spelling.size());
+  const std::string_view spelling = marker.spelling;
+  for (std::size_t cut = 1; cut < spelling.size(); ++cut) suffixes_.push_back(spelling.substr(cut));
 }
 
 const MarkerSet::Node* MarkerSet::child(const Node& node, char byte) const {
@@ -111,30 +166,25 @@ std::size_t MarkerSet::open_tail(std::string_view text) const {
   const std::size_t reach = std::min(text.size(), longest_bytes_);
   for (std::size_t length = reach; length > 0; --length) {
     const Node* node = &nodes_.front();
-    for (std::size_t at = text.size() - length; at < text.size() && node != nullptr; ++at) node = child(*node, text[at]);
+    for (std::size_t at = text.size() - length; at < text.size() && node != nullptr; ++at)
+      node = child(*node, text[at]);
     if (node != nullptr && !node->children.empty()) return length;
   }
   return 0;
 }
 
 std::size_t MarkerSet::open_head(std::string_view text) const {
-  std::size_t longest = 0;
-  for (const Marker& marker : markers_) {
-    const std::string_view spelling = marker.spelling;
-    for (std::size_t length = std::min(text.size(), spelling.size() - 1); length > longest; --length) {
-      if (text[0] == spelling[spelling.size() - length] && text.substr(0, length) == spelling.substr(spelling.size() - length)) {
-        longest = length;
-      }
-    }
+  for (std::size_t length = std::min(text.size(), longest_bytes_); length > 0; --length) {
+    if (std::ranges::binary_search(suffixes_, text.substr(0, length))) return length;
   }
-  return longest;
+  return 0;
 }
 
 bool MarkerSet::is_fragment(std::string_view text) const {
   if (text.empty() || text.size() >= longest_bytes_) return false;
-  return std::ranges::any_of(markers_, [&](const Marker& marker) {
-    return text.size() < marker.spelling.size() && marker.spelling.find(text) != std::string::npos;
-  });
+  if (open_tail(text) == text.size()) return true;  // the head of a spelling
+  const auto place = std::ranges::lower_bound(suffixes_, text);
+  return place != suffixes_.end() && place->starts_with(text);
 }
 
 void MarkerSet::plan_split(const Vocabulary& vocabulary, Marker& marker) const {

@@ -76,6 +76,7 @@ class MarkerSet {
   std::vector<Marker> markers_;
   std::unordered_map<TokenId, const Marker*> by_id_;
   std::vector<Node> nodes_;
+  std::vector<std::string_view> suffixes_;  // every proper suffix of every spelling, sorted
   std::vector<bool> first_bytes_ = std::vector<bool>(256, false);
   std::size_t longest_bytes_ = 0;
 };

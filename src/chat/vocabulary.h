@@ -21,16 +21,16 @@ namespace kvkeep::chat {
 // A CONTROL or USER_DEFINED token of the vocabulary.
 struct SpecialToken {
   TokenId id = 0;
-  std::string spelling;         // as it is written in templates; never empty
-  bool control = false;         // CONTROL if true, USER_DEFINED otherwise
-  bool strips_before = false;   // LSTRIP: white space before it belongs to it
-  bool strips_after = false;    // RSTRIP: white space after it belongs to it
+  std::string spelling;        // as it is written in templates; never empty
+  bool control = false;        // CONTROL if true, USER_DEFINED otherwise
+  bool strips_before = false;  // LSTRIP: white space before it belongs to it
+  bool strips_after = false;   // RSTRIP: white space after it belongs to it
 };
 
 // How a text given to Vocabulary::tokenize stands in the prompt.
 struct TokenizeOptions {
-  bool add_special = false;     // put BOS before and EOS behind, where the vocabulary asks for them
-  bool parse_special = false;   // spellings of CONTROL tokens become these tokens
+  bool add_special = false;    // put BOS before and EOS behind, where the vocabulary asks for them
+  bool parse_special = false;  // spellings of CONTROL tokens become these tokens
 };
 
 class Vocabulary {

@@ -1,0 +1,116 @@
+#include "chat/render.h"
+
+#include <utility>
+
+#include "base/hash.h"
+#include "chat/placeholders.h"
+
+namespace kvkeep::chat {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view kThinkOpen = "<think>";
+constexpr std::string_view kThinkClose = "</think>";
+
+bool mentions(const ChatTemplate& chat_template, std::string_view word) {
+  return chat_template.source().find(word) != std::string_view::npos;
+}
+
+std::string_view trim_newlines(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of('\n');
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of('\n') + 1 - begin);
+}
+
+std::string joined_parts(const ordered_json& parts) {
+  std::string text;
+  for (const ordered_json& part : parts) {
+    if (!part.is_object() || !part.contains("text") || !part["text"].is_string()) continue;
+    if (!text.empty()) text += '\n';
+    text += part["text"].get_ref<const std::string&>();
+  }
+  return text;
+}
+
+void parse_arguments(ordered_json& message) {
+  if (!message.contains("tool_calls") || !message["tool_calls"].is_array()) return;
+  for (ordered_json& call : message["tool_calls"]) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].contains("arguments")) continue;
+    ordered_json& arguments = call["function"]["arguments"];
+    if (!arguments.is_string()) continue;
+    const std::string text = arguments.get<std::string>();
+    ordered_json parsed = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+    // Arguments a model got wrong are echoed by its client; the turn must still render.
+    if (!parsed.is_object()) parsed = text.empty() ? ordered_json::object() : ordered_json{{"arguments", text}};
+    arguments = std::move(parsed);
+  }
+}
+
+void move_reasoning(ordered_json& message) {
+  if (message["role"] != "assistant" || message.contains("reasoning_content")) return;
+  const std::string content = message["content"].get<std::string>();
+  const std::size_t close = content.rfind(kThinkClose);
+  if (close == std::string::npos) return;
+  std::string_view reasoning = std::string_view(content).substr(0, content.find(kThinkClose));
+  if (const std::size_t open = reasoning.rfind(kThinkOpen); open != std::string_view::npos) {
+    reasoning.remove_prefix(open + kThinkOpen.size());
+  }
+  std::string_view answer = std::string_view(content).substr(close + kThinkClose.size());
+  while (answer.starts_with('\n')) answer.remove_prefix(1);
+  message["reasoning_content"] = std::string(trim_newlines(reasoning));
+  message["content"] = std::string(answer);
+}
+
+void hash_json(ByteHasher& hasher, const ordered_json& value) {
+  if (value.is_string()) return hasher.append_field(std::string_view(value.get_ref<const std::string&>()));
+  if (!value.is_structured()) return;
+  for (const auto& [key, element] : value.items()) {
+    hasher.append_field(std::string_view(key));
+    hash_json(hasher, element);
+  }
+}
+
+ModelHash seed_of(const RenderInput& input) {
+  ByteHasher hasher;
+  hasher.append_field(std::string_view("kvkeep placeholder"));
+  hash_json(hasher, input.messages);
+  hash_json(hasher, input.tools);
+  hash_json(hasher, input.template_kwargs);
+  return hasher.finish<ModelHash>();
+}
+
+}  // namespace
+
+ordered_json canonical_messages(const ChatTemplate& chat_template, ordered_json messages) {
+  const bool knows_developer = mentions(chat_template, "developer");
+  const bool cuts_reasoning =
+      mentions(chat_template, "split('</think>')") || mentions(chat_template, "split(\"</think>\")");
+  for (ordered_json& message : messages) {
+    if (!message.is_object()) continue;
+    if (!knows_developer && message["role"] == "developer") message["role"] = "system";
+    ordered_json& content = message["content"];
+    if (content.is_array()) content = joined_parts(content);
+    if (content.is_null()) content = "";
+    if (chat_template.wants_object_arguments()) parse_arguments(message);
+    if (cuts_reasoning && content.is_string()) move_reasoning(message);
+  }
+  return messages;
+}
+
+Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const MarkerSet& markers, RenderInput input) {
+  input.messages = canonical_messages(chat_template, std::move(input.messages));
+  const Caution caution = mentions(chat_template, "replace") ? Caution::kEveryStart : Caution::kSpellings;
+  Placeholders placeholders(markers, seed_of(input), caution);
+  placeholders.protect(input.messages);
+  placeholders.protect(input.tools);
+  placeholders.protect(input.template_kwargs);
+  TRY_ASSIGN(const std::string printed, chat_template.print(input));
+  TRY_ASSIGN(RenderedPrompt prompt, placeholders.restore(printed));
+  if (!input.assistant_prefix.empty()) {
+    prompt.spans.push_back({.kind = SpanKind::kMessageText, .marker = -1, .text = std::move(input.assistant_prefix)});
+  }
+  return prompt;
+}
+
+}  // namespace kvkeep::chat

@@ -1,0 +1,37 @@
+#pragma once
+
+// From a rendered prompt to token ids.
+//
+// Markers go in by id. The text between two markers is tokenized in one piece, whatever spans it consists of, so that
+// ids do not change where template text and message text meet. Text that spells a marker is cut inside that spelling,
+// and only there, where the tokenizer would otherwise make the marker of it; which spellings need that is a property of
+// the vocabulary, so the same text always gets the same ids.
+//
+// Thread safe: nothing but the arguments is touched.
+
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "chat/marker_set.h"
+#include "chat/rendered_prompt.h"
+#include "chat/vocabulary.h"
+
+namespace kvkeep::chat {
+
+// The ids of a prompt; BOS is put first if the vocabulary wants it and the prompt does not start with it.
+// kUnsupported if text spells a marker that this vocabulary cannot write as text.
+Result<std::vector<TokenId>> tokenize_prompt(const Vocabulary& vocabulary, const MarkerSet& markers,
+                                             const RenderedPrompt& prompt);
+
+// Text without any marker in the result. Errors as tokenize_prompt.
+Result<std::vector<TokenId>> tokenize_plain(const Vocabulary& vocabulary, const MarkerSet& markers,
+                                            std::string_view text);
+
+// A raw prompt (/v1/completions): BOS as the vocabulary wants, spellings become markers.
+inline std::vector<TokenId> tokenize_raw(const Vocabulary& vocabulary, std::string_view text) {
+  return vocabulary.tokenize(text, {.add_special = true, .parse_special = true});
+}
+
+}  // namespace kvkeep::chat

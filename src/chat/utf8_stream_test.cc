@@ -1,0 +1,74 @@
+#include "chat/utf8_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace kvkeep::chat {
+namespace {
+
+std::string whole(std::string_view bytes) {
+  Utf8Stream stream;
+  std::string text = stream.feed(bytes);
+  return text + stream.finish();
+}
+
+const std::vector<std::pair<std::string, std::string>> kCases = {
+    {"plain", "plain"},
+    {"gr\xC3\xBC\xC3\x9F"
+     "e",
+     "grüße"},
+    {"\xE2\x82\xAC\xF0\x9F\x98\x80", "€😀"},
+    {"\xC3", "\xEF\xBF\xBD"},                                  // ends inside a code point
+    {"\xF0\x9F\x98", "\xEF\xBF\xBD"},                          // one replacement for one beginning
+    {"\x80\xBF", "\xEF\xBF\xBD\xEF\xBF\xBD"},                  // no beginning at all
+    {"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD"},                  // overlong
+    {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},  // surrogate
+    {"\xF4\x90\x80\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+    {"\xE2\x82"
+     "a",
+     "\xEF\xBF\xBD"
+     "a"},  // cut short by ASCII
+    {std::string("a\0b", 3), std::string("a\0b", 3)},
+};
+
+TEST(Utf8Stream, ReplacesWhatCannotBecomeValid) {
+  for (const auto& [bytes, expected] : kCases) EXPECT_EQ(whole(bytes), expected);
+}
+
+TEST(Utf8Stream, AnyTwoCutsGiveTheSameTextAndEveryChunkIsValid) {
+  std::string all;
+  for (const auto& [bytes, expected] : kCases) all += bytes + "|";
+  const std::string expected = whole(all);
+  for (std::size_t first = 0; first <= all.size(); ++first) {
+    for (std::size_t second = first; second <= all.size(); ++second) {
+      Utf8Stream stream;
+      std::string text;
+      for (const std::string& piece : {all.substr(0, first), all.substr(first, second - first), all.substr(second)}) {
+        const std::string chunk = stream.feed(piece);
+        ASSERT_TRUE(is_valid_utf8(chunk));
+        text += chunk;
+      }
+      ASSERT_EQ(text + stream.finish(), expected) << first << " " << second;
+    }
+  }
+}
+
+TEST(Utf8Stream, ByteByByteHoldsBackNoMoreThanACodePoint) {
+  const std::string text = "a€b😀c";
+  Utf8Stream stream;
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    out += stream.feed(text.substr(i, 1));
+    EXPECT_GE(out.size() + 3, i + 1);
+  }
+  EXPECT_EQ(out, text);
+  EXPECT_EQ(stream.finish(), "");
+}
+
+TEST(IsValidUtf8, AgreesWithTheStream) {
+  for (const auto& [bytes, expected] : kCases) EXPECT_EQ(is_valid_utf8(bytes), bytes == expected);
+}
+
+}  // namespace
+}  // namespace kvkeep::chat
