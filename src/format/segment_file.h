@@ -35,7 +35,7 @@ enum class PartKind : std::uint32_t {
 struct Part {
   PartKind kind = PartKind::kRows;
   std::uint64_t size_bytes = 0;
-  Checksum sum;  // over the segment's identity and the part's bytes: see part_checksum
+  Checksum sum = {};  // over the segment's identity and the part's bytes: see part_checksum
   // Tokens of the range before the part's first row: a window part may cover only the end of the range.
   std::uint32_t first_token = 0;
   // How the bytes lie, a number whose meaning is the engine's; it is compared when the part is read. 0: not told.

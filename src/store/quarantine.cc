@@ -22,11 +22,14 @@ Quarantine::Quarantine(std::string directory, ByteCount budget, os::FileSystem& 
       ledger_(ledger),
       unserved_(unserved) {}
 
-void Quarantine::open() {
-  if (!files_.make_directories(directory_)) return;
+Status Quarantine::open() {
+  usable_ = files_.make_directories(directory_).ok();
   auto listed = files_.list(directory_);
-  if (!listed) return;
-  usable_ = true;
+  if (!listed) {
+    usable_ = false;  // not there, or a link: nothing of ours to count
+    if (listed.error().kind == ErrorKind::kIo) return listed.error();
+    return {};
+  }
   std::ranges::sort(*listed, {}, [](const os::FileInfo& info) { return std::pair(info.modified_ns, info.name); });
   for (const os::FileInfo& info : *listed) {
     if (!info.is_regular) continue;
@@ -36,6 +39,7 @@ void Quarantine::open() {
     held_.push_back({directory_ + "/" + info.name, bytes});
   }
   prune();
+  return {};
 }
 
 void Quarantine::take(const std::string& path, ByteCount bytes) {

@@ -18,8 +18,9 @@ class Quarantine {
   Quarantine(std::string directory, ByteCount budget, os::FileSystem& files, os::Clock& clock, SpaceLedger& ledger,
              UnservedFiles& unserved);
 
-  // Makes the directory and counts what lies there. If that fails, damaged files are unlinked instead of moved.
-  void open();
+  // Makes the directory and counts what lies there. Where that is impossible, damaged files are unlinked instead of
+  // moved. kIo: what lies there cannot be counted.
+  Status open();
   // Takes a counted file out of service: moved here, else unlinked, else left behind as a leftover of `unserved`.
   void take(const std::string& path, ByteCount bytes);
   // Gives all of it up, oldest first, until `needed` bytes are freed.

@@ -1,0 +1,45 @@
+#pragma once
+
+// What lies in a cache directory, sorted by what is to be done with it. Reading only: the store acts.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/segment_file.h"
+#include "os/file_system.h"
+#include "store/disk_store.h"
+#include "store/layout.h"
+
+namespace kvkeep::store {
+
+struct FoundSegment {
+  os::FileInfo info;
+  format::SegmentHeader header;
+};
+
+struct DirectoryScan {
+  std::vector<FoundSegment> segments;
+  std::vector<os::FileInfo> damaged;     // named as segments, but not whole ones of this fingerprint
+  std::vector<os::FileInfo> unreadable;  // the device refused, or beyond the limit of files served
+  std::vector<os::FileInfo> temporaries;
+  std::optional<os::FileInfo> index;
+  bool index_damaged = false;
+  std::size_t headers_read = 0;
+  std::size_t foreign_names = 0;
+};
+
+// The directory of our own fingerprint. A file whose size and time match its entry in the saved index is not opened.
+Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, const FingerprintHash& fingerprint,
+                               bool use_saved_index);
+
+struct RootScan {
+  std::optional<os::FileInfo> lock;
+  std::vector<std::string> other_fingerprints;  // paths of directories
+  std::size_t foreign_names = 0;
+};
+
+// kInvalid: our directory's name is taken by a link or a file.
+Result<RootScan> scan_root(os::FileSystem& files, const Layout& layout);
+
+}  // namespace kvkeep::store

@@ -1,0 +1,310 @@
+#include "store/disk_store.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+#include "format/saved_index.h"
+#include "store/disk_store_impl.h"
+#include "store/mutations.h"
+#include "store/segment_io.h"
+
+namespace kvkeep::store {
+namespace {
+
+// A sector that cannot be read stays so; the first refusals may be a passing fault.
+constexpr int kReadRefusalsAllowed = 2;
+
+}  // namespace
+
+// ---- Writing ----
+
+Status DiskStore::Impl::put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts) {
+  if (header.fingerprint != options_.fingerprint) return invalid("segment of another fingerprint");
+  const MutexLock lock(write_mutex_);
+  if (stored(header.name)) return {};
+  unserved_.retry_leftovers();
+  TRY_ASSIGN(const format::SegmentHeader complete, complete_header(header, parts));
+  const std::string name = format::file_name(header.name);
+  const std::int64_t now_ns = clock_.wall_ns();
+  Entry entry{.name = header.name,
+              .header = format::encode_header(complete),
+              .size_bytes = format::file_bytes(complete),
+              .modified_ns = now_ns,
+              .durable = true};
+  Status written = mutations().count_after_write ? Status{} : reserve(entry.physical());
+  if (written) written = publish(path_of(name), entry.header, parts, entry.physical(), now_ns);
+  const MutexLock state_lock(mutex_);
+  if (!written) {
+    ++counters_.put_failures;
+    return written;
+  }
+  ++counters_.puts;
+  entry.generation = next_generation_++;
+  entries_[name] = std::move(entry);
+  index_is_current_ = false;
+  return {};
+}
+
+bool DiskStore::Impl::stored(const format::SegmentName& name) const {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(format::file_name(name));
+  if (found == entries_.end() || found->second.name != name) return false;
+  return found->second.durable || mutations().trust_recovered_durability;
+}
+
+// Room comes from the budget, then from unlinks that only need to become durable, then from the quarantine.
+Status DiskStore::Impl::reserve(ByteCount bytes) {
+  if (ledger_.reserve(bytes)) return {};
+  if (bytes > ledger_.budget()) return no_space("the segment is larger than the disk budget");
+  TRY(settle_removals());
+  if (ledger_.reserve(bytes)) return {};
+  if (quarantine_.give_up(bytes) > ByteCount{0}) {
+    TRY(settle_removals());
+    if (ledger_.reserve(bytes)) return {};
+  }
+  return no_space("the disk budget is used up");
+}
+
+Status DiskStore::Impl::settle_removals() {
+  for (const std::string& directory : ledger_.unsynced()) {
+    const Status synced = files_.sync_directory(directory);
+    if (!synced) {
+      count([](DiskCounters& counters) { ++counters.sync_failures; });
+      return synced;
+    }
+    ledger_.directory_synced(directory);
+  }
+  return {};
+}
+
+// A former process's leftovers never have a name of ours: the time differs.
+std::string DiskStore::Impl::temporary_path() {
+  char name[64];
+  std::snprintf(name, sizeof name, "%016" PRIx64 "-%" PRIu64, static_cast<std::uint64_t>(clock_.wall_ns()),
+                ++temporaries_made_);
+  return path_of(name) + std::string(kTemporarySuffix);
+}
+
+Result<std::unique_ptr<os::File>> DiskStore::Impl::write_temporary(const std::string& path, ByteSpan header,
+                                                                   const std::vector<PartBytes>& parts,
+                                                                   ByteCount reserved) {
+  auto file = files_.create(path);
+  if (!file) {
+    ledger_.cancel(reserved);
+    return file.error();
+  }
+  const Status written = write_segment(**file, header, parts);
+  count([&](DiskCounters& counters) {
+    for (const PartBytes& part : parts) counters.payload_bytes_written += part.bytes.size();
+  });
+  if (written) return file;
+  ByteCount reached = reserved;  // what is there may be less than what was to come
+  if (const auto size = (*file)->size()) reached = std::min(reserved, os::physical_size(*size));
+  ledger_.cancel(reserved - reached);
+  unserved_.discard(path, reached);
+  return written.error();
+}
+
+// Temporary name, bytes, rename, syncs. On failure nothing of the file is left, or it is a counted leftover.
+Status DiskStore::Impl::publish(const std::string& path, ByteSpan header, const std::vector<PartBytes>& parts,
+                                ByteCount reserved, std::int64_t now_ns) {
+  const std::string temporary = temporary_path();
+  const bool late = mutations().count_after_write;
+  TRY_ASSIGN(const auto file, write_temporary(temporary, header, parts, late ? ByteCount{0} : reserved));
+  if (late) ledger_.add_existing(reserved);
+  (void)files_.set_modified(temporary, now_ns).ok();  // so that the saved index knows it; else the header is read again
+  if (const Status renamed = files_.rename(temporary, path); !renamed) {
+    unserved_.discard(temporary, reserved);
+    return renamed;
+  }
+  forget_replaced(path);
+  ledger_.note_unsynced(layout_.own);
+  const Status durable = make_durable(*file);
+  if (durable) return {};
+  // Final for this file: a later sync could report success for bytes that are lost.
+  count([](DiskCounters& counters) { ++counters.sync_failures; });
+  unserved_.discard(path, reserved);
+  return durable;
+}
+
+Status DiskStore::Impl::make_durable(os::File& file) {
+  TRY(file.sync());
+  TRY(files_.sync_directory(layout_.own));
+  ledger_.directory_synced(layout_.own);
+  return {};
+}
+
+// A rename put a new file over whatever had this name.
+void DiskStore::Impl::forget_replaced(const std::string& path) {
+  unserved_.replaced(path);
+  const std::string name = path.substr(layout_.own.size() + 1);
+  if (const auto generation = generation_of(name)) {
+    if (const auto entry = take_entry(name, *generation)) ledger_.release(layout_.own, entry->physical());
+  }
+}
+
+Status DiskStore::Impl::remove(const format::SegmentName& name) {
+  const std::string file_name = format::file_name(name);
+  const MutexLock lock(write_mutex_);
+  const auto generation = generation_of(file_name);
+  if (!generation) return {};
+  const Status removed = files_.remove(path_of(file_name));
+  if (!removed && removed.error().kind != ErrorKind::kNotFound) {
+    count([](DiskCounters& counters) { ++counters.remove_failures; });
+    return removed;
+  }
+  if (const auto entry = take_entry(file_name, *generation)) ledger_.release(layout_.own, entry->physical());
+  count([](DiskCounters& counters) { ++counters.removed; });
+  return {};
+}
+
+ByteCount DiskStore::Impl::remove_foreign(ByteCount needed) {
+  const MutexLock lock(write_mutex_);
+  return unserved_.remove_oldest(needed);
+}
+
+void DiskStore::Impl::touch(const format::SegmentName& name) {
+  const std::string file_name = format::file_name(name);
+  const auto generation = generation_of(file_name);
+  const std::int64_t now_ns = clock_.wall_ns();
+  if (!generation || !files_.set_modified(path_of(file_name), now_ns)) return;
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(file_name);
+  if (found == entries_.end() || found->second.generation != *generation) return;
+  found->second.modified_ns = now_ns;
+  index_is_current_ = false;
+}
+
+// ---- Reading ----
+
+Status DiskStore::Impl::get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out) {
+  const auto place = format::find_part(expected, kind);
+  if (!place || place->part.size_bytes != out.size()) return invalid("the buffer is not of the part's size");
+  const std::string name = format::file_name(expected.name);
+  const auto generation = generation_of(name);
+  if (!generation) return not_found("no such segment");
+  count([](DiskCounters& counters) { ++counters.gets; });
+  const Status read = read_part(files_, path_of(name), expected, kind, out);
+  if (read) return {};
+  switch (read.error().kind) {
+    case ErrorKind::kNotFound:
+      forget_vanished(name, *generation);
+      return read;
+    case ErrorKind::kDamaged:
+    case ErrorKind::kInvalid:  // no regular file any more
+      set_aside(name, *generation);
+      return damaged(read.error().message);
+    default:
+      count([](DiskCounters& counters) { ++counters.get_failures; });
+      if (read_too_often_refused(name, *generation)) set_aside(name, *generation);
+      return read;
+  }
+}
+
+std::optional<std::uint64_t> DiskStore::Impl::generation_of(const std::string& file_name) const {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(file_name);
+  if (found == entries_.end()) return std::nullopt;
+  return found->second.generation;
+}
+
+bool DiskStore::Impl::read_too_often_refused(const std::string& file_name, std::uint64_t generation) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(file_name);
+  if (found == entries_.end() || found->second.generation != generation) return false;
+  return ++found->second.read_failures > kReadRefusalsAllowed;
+}
+
+// Nothing if another file has the name by now.
+std::optional<DiskStore::Impl::Entry> DiskStore::Impl::take_entry(const std::string& file_name,
+                                                                  std::uint64_t generation) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(file_name);
+  if (found == entries_.end() || found->second.generation != generation) return std::nullopt;
+  Entry entry = std::move(found->second);
+  entries_.erase(found);
+  index_is_current_ = false;
+  return entry;
+}
+
+void DiskStore::Impl::set_aside(const std::string& file_name, std::uint64_t generation) {
+  const MutexLock lock(write_mutex_);
+  const auto entry = take_entry(file_name, generation);
+  if (!entry) return;
+  quarantine_.take(path_of(file_name), entry->physical());
+  count([](DiskCounters& counters) { ++counters.damaged; });
+}
+
+void DiskStore::Impl::forget_vanished(const std::string& file_name, std::uint64_t generation) {
+  const MutexLock lock(write_mutex_);
+  if (const auto entry = take_entry(file_name, generation)) ledger_.release(layout_.own, entry->physical());
+}
+
+// ---- Saved index, counters ----
+
+std::vector<std::byte> DiskStore::Impl::encode_index() const {
+  const MutexLock lock(mutex_);
+  std::vector<format::EncodedIndexEntry> listed;
+  listed.reserve(entries_.size());
+  for (const auto& [name, entry] : entries_) listed.push_back({entry.size_bytes, entry.modified_ns, entry.header});
+  return format::encode_index(listed);
+}
+
+void DiskStore::Impl::save_index() {
+  const MutexLock lock(write_mutex_);
+  {
+    const MutexLock state_lock(mutex_);
+    if (std::exchange(index_is_current_, true)) return;
+  }
+  const std::vector<std::byte> bytes = encode_index();
+  const ByteCount physical = os::physical_size(ByteCount{bytes.size()});
+  if (bytes.size() > format::kMaxIndexBytes || !ledger_.reserve(physical)) return;  // the budget is for segments
+  const std::string temporary = temporary_path();
+  if (!write_temporary(temporary, bytes, {}, physical)) return;
+  if (!files_.rename(temporary, layout_.index)) {
+    unserved_.discard(temporary, physical);
+    return;
+  }
+  unserved_.replaced(layout_.index);
+  ledger_.release(layout_.own, std::exchange(index_bytes_, physical));
+}
+
+std::vector<StoredSegment> DiskStore::Impl::take_recovered() {
+  const MutexLock lock(mutex_);
+  return std::exchange(recovered_, {});
+}
+
+DiskCounters DiskStore::Impl::counters() const {
+  const MutexLock lock(mutex_);
+  return counters_;
+}
+
+// ---- The public face ----
+
+Result<std::unique_ptr<DiskStore>> DiskStore::open(DiskOptions options, os::FileSystem& files, os::Clock& clock) {
+  auto impl = std::make_unique<Impl>(std::move(options), files, clock);
+  TRY(impl->open());
+  return std::unique_ptr<DiskStore>(new DiskStore(std::move(impl)));
+}
+
+DiskStore::DiskStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DiskStore::~DiskStore() = default;
+std::vector<StoredSegment> DiskStore::take_recovered() { return impl_->take_recovered(); }
+Status DiskStore::put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts) {
+  return impl_->put(header, parts);
+}
+Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out) {
+  return impl_->get(expected, kind, out);
+}
+Status DiskStore::remove(const format::SegmentName& name) { return impl_->remove(name); }
+void DiskStore::touch(const format::SegmentName& name) { impl_->touch(name); }
+void DiskStore::save_index() { impl_->save_index(); }
+ByteCount DiskStore::used() const { return impl_->used(); }
+ByteCount DiskStore::budget() const { return impl_->budget(); }
+ByteCount DiskStore::foreign_bytes() const { return impl_->foreign_bytes(); }
+ByteCount DiskStore::remove_foreign(ByteCount needed) { return impl_->remove_foreign(needed); }
+DiskCounters DiskStore::counters() const { return impl_->counters(); }
+
+}  // namespace kvkeep::store

@@ -1,0 +1,111 @@
+#pragma once
+
+// The parts of DiskStore and who guards them. disk_store_open.cc finds what is there, disk_store.cc works with it.
+//
+// write_mutex_ is held while files are written, renamed or removed; mutex_ never while the file system is called, so
+// that used(), counters() and lookups do not wait for a disk.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store/directory_scan.h"
+#include "store/disk_store.h"
+#include "store/layout.h"
+#include "store/quarantine.h"
+#include "store/space_ledger.h"
+#include "store/unserved_files.h"
+
+namespace kvkeep::store {
+
+class DiskStore::Impl {
+ public:
+  Impl(DiskOptions options, os::FileSystem& files, os::Clock& clock);
+
+  Status open();
+  std::vector<StoredSegment> take_recovered();
+  Status put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts);
+  Status get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out);
+  Status remove(const format::SegmentName& name);
+  void touch(const format::SegmentName& name);
+  void save_index();
+  ByteCount remove_foreign(ByteCount needed);
+  ByteCount used() const { return ledger_.used(); }
+  ByteCount budget() const { return ledger_.budget(); }
+  ByteCount foreign_bytes() const NO_THREAD_SAFETY_ANALYSIS { return unserved_.foreign_bytes(); }  // an atomic
+  DiskCounters counters() const;
+
+ private:
+  // A file that is served.
+  struct Entry {
+    format::SegmentName name;
+    std::vector<std::byte> header;  // encoded, for the saved index
+    std::uint64_t size_bytes = 0;
+    std::int64_t modified_ns = 0;
+    bool durable = false;          // this process saw both syncs succeed
+    std::uint64_t generation = 0;  // tells a file from a later one of the same name
+    int read_failures = 0;
+    ByteCount physical() const { return os::physical_size(ByteCount{size_bytes}); }
+  };
+  using Entries = std::unordered_map<std::string, Entry>;  // by file name
+
+  std::string path_of(const std::string& file_name) const { return layout_.own + "/" + file_name; }
+  template <typename Change>
+  void count(Change change) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    change(counters_);
+  }
+
+  // Opening.
+  Status count_foreign(const std::string& directory) REQUIRES(write_mutex_);
+  void sweep(const std::string& directory, const os::FileInfo& temporary) REQUIRES(write_mutex_);
+  void adopt(DirectoryScan scan) REQUIRES(write_mutex_);
+  void adopt_segment(FoundSegment found) EXCLUDES(mutex_);
+
+  // Writing.
+  bool stored(const format::SegmentName& name) const EXCLUDES(mutex_);
+  Status reserve(ByteCount bytes) REQUIRES(write_mutex_);
+  Status settle_removals() REQUIRES(write_mutex_);
+  std::string temporary_path() REQUIRES(write_mutex_);
+  Result<std::unique_ptr<os::File>> write_temporary(const std::string& path, ByteSpan header,
+                                                    const std::vector<PartBytes>& parts, ByteCount reserved)
+      REQUIRES(write_mutex_);
+  Status publish(const std::string& path, ByteSpan header, const std::vector<PartBytes>& parts, ByteCount reserved,
+                 std::int64_t now_ns) REQUIRES(write_mutex_);
+  Status make_durable(os::File& file) REQUIRES(write_mutex_);
+  void forget_replaced(const std::string& path) REQUIRES(write_mutex_) EXCLUDES(mutex_);
+
+  // Reading.
+  std::optional<std::uint64_t> generation_of(const std::string& file_name) const EXCLUDES(mutex_);
+  bool read_too_often_refused(const std::string& file_name, std::uint64_t generation) EXCLUDES(mutex_);
+  std::optional<Entry> take_entry(const std::string& file_name, std::uint64_t generation) EXCLUDES(mutex_);
+  void set_aside(const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_, mutex_);
+  void forget_vanished(const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_, mutex_);
+
+  std::vector<std::byte> encode_index() const EXCLUDES(mutex_);
+
+  const DiskOptions options_;
+  const Layout layout_;
+  os::FileSystem& files_;
+  os::Clock& clock_;
+  SpaceLedger ledger_;
+  std::unique_ptr<os::FileLock> lock_;
+
+  mutable Mutex write_mutex_;
+  UnservedFiles unserved_ GUARDED_BY(write_mutex_);
+  Quarantine quarantine_ GUARDED_BY(write_mutex_);
+  std::uint64_t temporaries_made_ GUARDED_BY(write_mutex_) = 0;
+  ByteCount index_bytes_ GUARDED_BY(write_mutex_);  // of the saved index on disk; 0: none
+
+  mutable Mutex mutex_;
+  Entries entries_ GUARDED_BY(mutex_);
+  std::vector<StoredSegment> recovered_ GUARDED_BY(mutex_);
+  std::uint64_t next_generation_ GUARDED_BY(mutex_) = 1;
+  bool index_is_current_ GUARDED_BY(mutex_) = false;
+  DiskCounters counters_ GUARDED_BY(mutex_);
+};
+
+}  // namespace kvkeep::store

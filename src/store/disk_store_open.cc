@@ -1,0 +1,96 @@
+// Opening a cache directory: lock it, count every byte in it, sweep what a former process left unfinished, set aside
+// what is damaged, serve the rest.
+
+#include <algorithm>
+#include <utility>
+
+#include "store/disk_store_impl.h"
+
+namespace kvkeep::store {
+
+DiskStore::Impl::Impl(DiskOptions options, os::FileSystem& files, os::Clock& clock)
+    : options_(std::move(options)),
+      layout_(make_layout(options_.directory, options_.fingerprint)),
+      files_(files),
+      clock_(clock),
+      ledger_(options_.budget),
+      unserved_(files_, ledger_),
+      quarantine_(layout_.quarantine, options_.budget, files_, clock_, ledger_, unserved_) {}
+
+Status DiskStore::Impl::open() {
+  const MutexLock lock(write_mutex_);
+  TRY(files_.make_directories(layout_.own));
+  TRY_ASSIGN(lock_, files_.lock(layout_.lock));
+  TRY_ASSIGN(const RootScan root, scan_root(files_, layout_));
+  count([&](DiskCounters& counters) { counters.foreign += root.foreign_names; });
+  if (root.lock) ledger_.add_existing(os::physical_size(root.lock->size));
+  TRY_ASSIGN(DirectoryScan scan, scan_own(files_, layout_, options_.fingerprint, options_.use_saved_index));
+  TRY(quarantine_.open());
+  for (const std::string& directory : root.other_fingerprints) TRY(count_foreign(directory));
+  adopt(std::move(scan));
+  return {};
+}
+
+// Another model's files: counted, removable, and its temporaries swept, because the lock is the whole root's.
+Status DiskStore::Impl::count_foreign(const std::string& directory) {
+  const auto listed = files_.list(directory);
+  if (!listed) return listed.error().kind == ErrorKind::kIo ? Status(listed.error()) : Status{};
+  for (const os::FileInfo& info : *listed) {
+    if (!info.is_regular) continue;
+    if (is_temporary_name(info.name)) {
+      sweep(directory, info);
+    } else if (is_segment_name(info.name) || info.name == kIndexName) {
+      const ByteCount bytes = os::physical_size(info.size);
+      ledger_.add_existing(bytes);
+      unserved_.add_removable(directory + "/" + info.name, bytes, info.modified_ns);
+    }
+  }
+  return {};
+}
+
+void DiskStore::Impl::sweep(const std::string& directory, const os::FileInfo& temporary) {
+  const ByteCount bytes = os::physical_size(temporary.size);
+  ledger_.add_existing(bytes);
+  unserved_.discard(directory + "/" + temporary.name, bytes);
+  count([](DiskCounters& counters) { ++counters.temporaries; });
+}
+
+void DiskStore::Impl::adopt(DirectoryScan scan) {
+  for (const os::FileInfo& info : scan.temporaries) sweep(layout_.own, info);
+  if (scan.index) {
+    index_bytes_ = os::physical_size(scan.index->size);
+    ledger_.add_existing(index_bytes_);
+    if (scan.index_damaged) unserved_.discard(layout_.index, std::exchange(index_bytes_, ByteCount{0}));
+  }
+  for (const os::FileInfo& info : scan.unreadable) {
+    const ByteCount bytes = os::physical_size(info.size);
+    ledger_.add_existing(bytes);
+    unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
+  }
+  for (const os::FileInfo& info : scan.damaged) {
+    const ByteCount bytes = os::physical_size(info.size);
+    ledger_.add_existing(bytes);
+    quarantine_.take(path_of(info.name), bytes);
+  }
+  for (FoundSegment& found : scan.segments) adopt_segment(std::move(found));
+  const MutexLock lock(mutex_);
+  std::ranges::sort(recovered_, {}, [](const StoredSegment& segment) { return segment.header.name.begin; });
+  counters_.damaged += scan.damaged.size() + (scan.index_damaged ? 1 : 0);
+  counters_.headers_read += scan.headers_read;
+  counters_.foreign += scan.foreign_names;
+  index_is_current_ = scan.index && !scan.index_damaged && scan.headers_read == 0;
+}
+
+void DiskStore::Impl::adopt_segment(FoundSegment found) {
+  const MutexLock lock(mutex_);
+  Entry entry{.name = found.header.name,
+              .header = format::encode_header(found.header),
+              .size_bytes = found.info.size.value(),
+              .modified_ns = found.info.modified_ns,
+              .generation = next_generation_++};
+  ledger_.add_existing(entry.physical());
+  recovered_.push_back({std::move(found.header), entry.physical(), found.info.modified_ns});
+  entries_.emplace(std::move(found.info.name), std::move(entry));
+}
+
+}  // namespace kvkeep::store
