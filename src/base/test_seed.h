@@ -10,10 +10,14 @@
 
 namespace kvkeep {
 
+// The same number throughout one program.
 inline std::uint64_t test_seed() {
-  const char* given = std::getenv("KVKEEP_TEST_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-  std::printf("KVKEEP_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  static const std::uint64_t seed = [] {
+    const char* given = std::getenv("KVKEEP_TEST_SEED");
+    const std::uint64_t chosen = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+    std::printf("KVKEEP_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
+    return chosen;
+  }();
   return seed;
 }
 

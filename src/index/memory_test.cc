@@ -1,0 +1,75 @@
+// memory() must be honest: compared with what operator new hands out in this program.
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <cstdlib>
+#include <new>
+#include <numeric>
+#include <vector>
+
+#include "index/prefix_index.h"
+
+namespace {
+std::size_t allocated_bytes = 0;  // live bytes as malloc rounds them; tests are single-threaded
+}
+
+// Not inlined: g++ would take malloc and delete for a mismatched pair.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  void* block = std::malloc(size);
+  if (block == nullptr) throw std::bad_alloc();
+  allocated_bytes += malloc_usable_size(block);
+  return block;
+}
+
+[[gnu::noinline]] void operator delete(void* pointer) noexcept {
+  allocated_bytes -= malloc_usable_size(pointer);
+  std::free(pointer);
+}
+
+[[gnu::noinline]] void operator delete(void* pointer, std::size_t) noexcept { operator delete(pointer); }
+
+namespace kvkeep::index {
+namespace {
+
+struct Measured {
+  double honest_ratio = 0;     // memory() / bytes handed out
+  double bytes_per_token = 0;  // beyond the token ids
+};
+
+Measured measure(std::size_t segments, std::size_t size) {
+  const std::size_t before = allocated_bytes;
+  PrefixIndex index;
+  std::vector<TokenId> tokens(size);
+  Cursor at;
+  for (std::size_t i = 0; i < segments; ++i) {
+    std::iota(tokens.begin(), tokens.end(), static_cast<TokenId>(i));
+    const Cursor begin = i % 10 == 0 ? Cursor{} : at;
+    at = {index.insert(begin, tokens, {}, {}), begin.at + size};
+  }
+  const double asked = static_cast<double>(allocated_bytes - before - malloc_usable_size(tokens.data()));
+  const double said = static_cast<double>(index.memory().value());
+  return {said / asked, said / static_cast<double>(segments * size) - sizeof(TokenId)};
+}
+
+TEST(IndexMemory, IsHonestAndWithinSixteenBytesPerToken) {
+  for (const std::size_t size : {16U, 64U, 2048U}) {
+    const Measured measured = measure(10000, size);
+    EXPECT_GE(measured.honest_ratio, 1.0) << size;
+    EXPECT_LE(measured.honest_ratio, 1.3) << size;
+    EXPECT_LE(measured.bytes_per_token, 16.0) << size;
+  }
+}
+
+TEST(IndexMemory, ErasedSegmentsGiveTheirTokensBack) {
+  PrefixIndex index;
+  const std::vector<TokenId> tokens(100000, 1);
+  const std::uint64_t empty = index.memory().value();
+  const SegmentId segment = index.insert({}, tokens, {}, {});
+  EXPECT_GE(index.memory().value(), empty + 400000);
+  index.erase(segment);
+  EXPECT_LE(index.memory().value(), empty + 1000);
+}
+
+}  // namespace
+}  // namespace kvkeep::index
