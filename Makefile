@@ -1,0 +1,74 @@
+# The short way to everything. Each target installs, configures and builds what it needs first; all of that is instant
+# when nothing is missing. CMake and ctest do the work: docs/building.md says how to call them directly.
+#
+#   JOBS=4                       parallel jobs of builds and tests (default: one per processor)
+#   CMAKE_FLAGS='-DX=Y ...'      more CMake options, for example -DKVKEEP_LLAMA=fetch
+#   CTEST_FLAGS='-R store ...'   more ctest options
+#   KVKEEP_SKIP_SETUP=1          the libraries were installed by hand
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CMAKE_FLAGS ?=
+CTEST_FLAGS ?=
+CTEST = ctest --output-on-failure --no-label-summary -j $(JOBS) $(CTEST_FLAGS)
+# The presets name clang 19; where only another version is installed, that one is used.
+CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; do command -v $$c && break; done))
+clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build all test test-slow test-clang test-asan test-tsan demo bench format format-check tidy clean FORCE
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install the compilers and libraries (Debian 12 and newer)
+	@scripts/setup
+
+# Configured once; the build system reconfigures itself when a CMakeLists.txt changes.
+build/build.ninja: CMakePresets.json $(if $(strip $(CMAKE_FLAGS)),FORCE) | setup
+	cmake --preset release $(CMAKE_FLAGS)
+
+build: build/build.ninja ## the program, build/kvkeep
+	cmake --build build --target kvkeep -j $(JOBS)
+
+all: build/build.ninja ## the program, all tests and benchmarks
+	cmake --build build -j $(JOBS)
+
+test: all ## the everyday tests
+	@$(CTEST) --test-dir build -L everyday
+
+test-slow: all ## the slow tests: crash loops, long random histories, clang-tidy
+	@$(CTEST) --test-dir build -L slow
+
+# $(call test_in,preset): configures, builds and runs the everyday tests of another preset in build/<preset>.
+define test_in
+	cmake --preset $(1) $(clang_flags) $(CMAKE_FLAGS)
+	cmake --build build/$(1) -j $(JOBS)
+	@$(CTEST) --test-dir build/$(1) -L everyday
+endef
+
+test-clang: setup ## the everyday tests, built by clang with thread-safety analysis
+	$(call test_in,clang)
+
+test-asan: setup ## the everyday tests under AddressSanitizer and UBSan
+	$(call test_in,asan-ubsan)
+
+test-tsan: setup ## the everyday tests under ThreadSanitizer
+	$(call test_in,tsan)
+
+demo: build ## a 12-turn agent conversation with a crash in the middle, with and without the cache
+	@scripts/demo
+
+bench: all ## the benchmarks behind docs/benchmarks.md
+	@scripts/bench
+
+format: setup ## rewrite the sources as .clang-format says
+	@scripts/check-format --fix
+
+format-check: setup ## say which sources are not formatted
+	@scripts/check-format
+
+tidy: setup ## clang-tidy over all sources (minutes)
+	@JOBS=$(JOBS) scripts/check-tidy
+
+clean: ## remove everything that was built
+	rm -rf build

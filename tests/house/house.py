@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Style is a test: who includes whom, what belongs where, and how long things may get.
+
+  house.py ROOT             prints what breaks the rules (rules.py), one line each; exit status 1 if anything does
+  house.py ROOT --tighten   lowers the numbers in limits.json to what is measured; it never raises one
+
+Lengths are a ratchet: limits.json holds what the worst place may have, and only ever gets smaller.
+"""
+
+import json
+import os
+import re
+import sys
+
+import rules
+import source_text
+
+CODE_FOLDERS = ('src', 'apps', 'testing', 'tests', 'bench', 'include')
+OWN_FOLDER = os.path.join('tests', 'house')  # names what it bans
+
+
+class Source:
+    """One C++ file: path relative to the root with forward slashes, raw text and code without comments and strings."""
+
+    def __init__(self, root, path):
+        self.path = path.replace(os.sep, '/')
+        with open(os.path.join(root, path), encoding='utf-8') as file:
+            self.text = file.read()
+        self.code = source_text.code_only(self.text)
+        self.is_test = rules.TEST_FILE.search(self.path) is not None
+        self.room = self._room()
+
+    def _room(self):
+        if not self.path.startswith('src/'):
+            return None
+        folder = os.path.dirname(self.path[len('src/'):])
+        return folder if folder in rules.MAY_INCLUDE else folder.split('/')[0]
+
+    def in_product(self):
+        return self.path.startswith(('src/', 'apps/', 'include/')) and not self.is_test
+
+
+def sources(root, folders=CODE_FOLDERS):
+    found = []
+    for folder in folders:
+        for place, _, names in os.walk(os.path.join(root, folder)):
+            relative = os.path.relpath(place, root)
+            found += [Source(root, os.path.join(relative, name)) for name in names if name.endswith(('.cc', '.h'))]
+    return sorted(found, key=lambda source: source.path)
+
+
+def room_of_header(name):
+    """The room that `#include "name"` reaches, longest folder first; None: not a header of a room."""
+    folder = os.path.dirname(name)
+    while folder:
+        if folder in rules.MAY_INCLUDE:
+            return folder
+        folder = os.path.dirname(folder)
+    return None
+
+
+def upward_includes(all_sources):
+    """Goal 0. Test files may also look at testing/ and, above the cache, at the fake engine."""
+    found = []
+    for source in all_sources:
+        if source.room is None:
+            continue
+        if source.room not in rules.MAY_INCLUDE:
+            found.append(f'{source.path}: the room {source.room} is not in tests/house/rules.py')
+            continue
+        allowed = rules.MAY_INCLUDE[source.room] | {source.room}
+        if source.is_test and 'engine' in allowed:
+            allowed = allowed | {'engine/fake'}
+        for line, name, quoted in source_text.includes(source.text):
+            target = room_of_header(name) if quoted else None
+            if quoted and target is None and not (source.is_test and name.startswith('testing/')):
+                found.append(f'{source.path}:{line}: "{name}" is in no room; write includes from src/')
+            elif target is not None and target not in allowed:
+                found.append(f'{source.path}:{line}: {source.room} must not include {target} ("{name}")')
+    return found
+
+
+def misplaced(all_sources):
+    """System calls, clocks, threads, locks and libraries outside their rooms; tests are free."""
+    found = []
+    for source in all_sources:
+        if not source.in_product():
+            continue
+        for line, name, _ in source_text.includes(source.text):
+            for what, pattern, homes in rules.HEADER_HOMES:
+                if pattern.search(name) and not source.path.startswith(homes):
+                    found.append(f'{source.path}:{line}: <{name}>: {what} belongs in {" or ".join(homes)}')
+            if source.room in rules.PURE_ROOMS and rules.IMPURE_HEADER.search(name):
+                found.append(f'{source.path}:{line}: <{name}>: {source.room} is pure (no clock, file, thread, lock, log)')
+        for line, text in enumerate(source.code.splitlines(), 1):
+            for what, pattern, homes in rules.CODE_HOMES:
+                match = pattern.search(text)
+                if match and not source.path.startswith(homes):
+                    found.append(f'{source.path}:{line}: {match.group().strip()}: {what} belongs in {" or ".join(homes)}')
+            match = rules.IMPURE_CODE.search(text)
+            if match and source.room in rules.PURE_ROOMS:
+                found.append(f'{source.path}:{line}: {match.group().strip()}: {source.room} is pure')
+    return found
+
+
+def banned_words(all_sources):
+    found = []
+    for source in all_sources:
+        for line, text in enumerate(source_text.without_data(source.text).splitlines(), 1):
+            match = rules.BANNED_WORDS.search(text)
+            if match:
+                found.append(f'{source.path}:{line}: {match.group(1)} is not left in this code')
+    return found
+
+
+def room_readmes(root, all_sources):
+    found = []
+    for folder in sorted({os.path.dirname(source.path) for source in all_sources if source.path.startswith('src/')}):
+        readme = os.path.join(root, folder, 'README.md')
+        if not os.path.exists(readme):
+            found.append(f'{folder}: no README.md (purpose, what it must never know, header to open first)')
+            continue
+        with open(readme, encoding='utf-8') as file:
+            lines = len(file.read().splitlines())
+        if lines > rules.README_LINES:
+            found.append(f'{folder}/README.md: {lines} lines, at most {rules.README_LINES}')
+    return found
+
+
+def build_rooms(root):
+    """The link dependencies in src/CMakeLists.txt must not allow what the include rules forbid."""
+    path = os.path.join(root, 'src', 'CMakeLists.txt')
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding='utf-8') as file:
+        text = re.sub(r'#[^\n]*', '', file.read())
+    calls = re.findall(r'kvkeep_room\(\s*(\w+)\s+DIR\s+([^\s)]+)\s*([^)]*)\)', text)
+    rooms = {f'room_{name}': folder for name, folder, _ in calls}
+    found = []
+    for _, folder, arguments in calls:
+        dependencies = arguments.split('TEST_DEPS')[0]
+        for dependency in re.findall(r'\broom_\w+', dependencies):
+            if rooms.get(dependency) not in rules.MAY_INCLUDE.get(folder, set()):
+                found.append(f'src/CMakeLists.txt: {folder} must not link {dependency}')
+    return found
+
+
+def measure(all_sources):
+    """The numbers of the ratchet, each with the place of the worst: name -> (number, place)."""
+    long_functions, long_files = [], []
+    longest_function = longest_file = (0, '')
+    for source in all_sources:
+        lines = source_text.line_count(source.code)
+        longest_file = max(longest_file, (lines, source.path))
+        if lines > rules.LONG_FILE_LINES:
+            long_files.append(f'{source.path} ({lines})')
+        for line, length in source_text.functions(source.code):
+            longest_function = max(longest_function, (length, f'{source.path}:{line}'))
+            if length > rules.LONG_FUNCTION_LINES:
+                long_functions.append(f'{source.path}:{line} ({length})')
+    return {
+        'functions_over_70_lines': (len(long_functions), ', '.join(long_functions)),
+        'longest_function_lines': longest_function,
+        'files_over_400_lines': (len(long_files), ', '.join(long_files)),
+        'longest_file_lines': longest_file,
+    }
+
+
+def ratchet(all_sources, limits):
+    return [f'{name} is {number}, at most {limits[name]} (tests/house/limits.json): {place}'
+            for name, (number, place) in measure(all_sources).items() if number > limits[name]]
+
+
+def tightened(all_sources, limits):
+    return {name: min(number, limits[name]) for name, (number, _) in measure(all_sources).items()}
+
+
+def violations(root, limits):
+    every = sources(root)
+    outside = [source for source in every if not source.path.startswith(OWN_FOLDER.replace(os.sep, '/'))]
+    return (upward_includes(every) + misplaced(every) + banned_words(outside) + room_readmes(root, every) +
+            build_rooms(root) + ratchet(every, limits))
+
+
+def main(arguments):
+    root = arguments[0]
+    path = os.path.join(root, OWN_FOLDER, 'limits.json')
+    with open(path, encoding='utf-8') as file:
+        limits = json.load(file)
+    if '--tighten' in arguments:
+        with open(path, 'w', encoding='utf-8') as file:
+            json.dump(tightened(sources(root), limits), file, indent=2)
+            file.write('\n')
+        return 0
+    found = violations(root, limits)
+    print('\n'.join(found))
+    print(f'{len(found)} violations; ' + ', '.join(f'{name} {number}' for name, (number, _) in measure(sources(root)).items()))
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

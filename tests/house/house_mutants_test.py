@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""The house test, tested: each rule must catch a small tree that breaks it, and leave a clean one alone."""
+
+import os
+import tempfile
+import unittest
+
+import house
+import source_text
+
+LIMITS = {'functions_over_70_lines': 0, 'longest_function_lines': 70, 'files_over_400_lines': 0,
+          'longest_file_lines': 400}
+CLEAN = {
+    'src/base/result.h': '#pragma once\n#include <string>\nnamespace kvkeep { inline int one() { return 1; } }\n',
+    'src/base/README.md': '# base\n',
+    'src/os/clock.h': '#include <thread>\n#include <unistd.h>\n#include "base/result.h"\n',
+    'src/os/clock.cc': 'long now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }\n',
+    'src/os/README.md': '# os\n',
+    'src/policy/cut.cc': '#include "base/result.h"\n// the caller calls fopen() and std::thread for us\nint cut() { return 1; }\n',
+    'src/policy/README.md': '# policy\n',
+    'src/store/ram.cc': '#include "os/clock.h"\nint ram() { return 1; }\nvoid touch(Clock& clock) { clock.now(); file->write(1); }\n',
+    'src/store/ram_test.cc': '#include <thread>\n#include "store/ram.h"\n#include "testing/sim/disk.h"\n',
+    'src/store/README.md': '# store\n',
+}
+
+
+def check(changes):
+    """What the house test says about the clean tree with some files replaced (None: removed)."""
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in {**CLEAN, **changes}.items():
+            if text is None:
+                continue
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), 'w', encoding='utf-8') as file:
+                file.write(text)
+        return house.violations(root, LIMITS)
+
+
+# name -> (files that break one rule, a piece of the message that must be the only one)
+MUTANTS = {
+    'upward include': ({'src/policy/cut.h': '#include "store/ram.h"\n'}, 'policy must not include store'),
+    'sideways include': ({'src/policy/cut.h': '#include "index/prefix_index.h"\n'}, 'policy must not include index'),
+    'include of a folder inside a room': ({'src/store/a.h': '#include "engine/fake/fake_engine.h"\n'},
+                                          'store must not include engine/fake'),
+    'a test that includes upward': ({'src/policy/cut_test.cc': '#include "store/ram.h"\n'}, 'policy must not include store'),
+    'product code that includes test support': ({'src/store/a.h': '#include "testing/sim/disk.h"\n'}, 'is in no room'),
+    'relative include': ({'src/store/a.h': '#include "ram.h"\n'}, 'is in no room'),
+    'unknown room': ({'src/attic/a.h': '\n', 'src/attic/README.md': '\n'}, 'the room attic is not in'),
+    'build file links upward': ({'src/CMakeLists.txt': 'kvkeep_room(base DIR base)\nkvkeep_room(store DIR store DEPS room_base)\n'
+                                                       'kvkeep_room(policy DIR policy DEPS room_store fmt::fmt)\n'},
+                                'policy must not link room_store'),
+    'thread header': ({'src/store/a.cc': '#include <thread>\n'}, '<thread>'),
+    'file header': ({'src/store/a.cc': '#include <fstream>\n'}, '<fstream>'),
+    'system header': ({'src/store/a.cc': '#include <sys/stat.h>\n'}, '<sys/stat.h>'),
+    'bare mutex': ({'src/store/a.cc': '#include <mutex>\n'}, '<mutex>'),
+    'clock': ({'src/store/a.cc': 'auto t = std::chrono::steady_clock::now();\n'}, 'a clock belongs'),
+    'clock through an alias': ({'src/store/a.cc': 'auto t = Clock::now();\n'}, 'a clock belongs'),
+    'clock of the model library': ({'src/store/a.cc': 'auto t = ggml_time_us();\n'}, 'a clock belongs'),
+    'thread': ({'apps/main.cc': 'std::jthread worker;\n'}, 'a thread or sleep'),
+    'sleep': ({'src/store/a.cc': 'void f() { std::this_thread::sleep_for(1s); }\n'}, 'a thread or sleep'),
+    'file call': ({'src/store/a.cc': 'auto* file = fopen(path, "r");\n'}, 'a file belongs'),
+    'file call after a digit separator': ({'src/store/a.cc': "int n = 1'000'000; auto* file = fopen(path, \"r\");\n"},
+                                          'a file belongs'),
+    'file class': ({'src/store/a.cc': 'std::ifstream in{path};\n'}, 'a file belongs'),
+    'system call': ({'src/store/a.cc': 'int fd = ::open(path, 0);\n'}, 'a file belongs'),
+    'descriptor': ({'src/store/a.cc': 'void f() { ::close(3); }\n'}, 'a descriptor belongs'),
+    'environment': ({'apps/main.cc': 'auto* home = std::getenv("HOME");\n'}, 'the environment'),
+    'process': ({'src/store/a.cc': 'int child = fork();\n'}, 'the environment or a process'),
+    'randomness': ({'src/store/a.cc': 'std::random_device random;\n'}, 'randomness'),
+    'llama.h outside its room': ({'src/store/a.cc': '#include <llama.h>\n'}, 'llama.h belongs'),
+    'gguf.h outside the engine': ({'apps/main.cc': '#include "gguf.h"\n'}, 'ggml and gguf'),
+    'HTTP library outside its room': ({'apps/main.cc': '#include <httplib.h>\n'}, 'the HTTP library'),
+    'log in a pure room': ({'src/policy/a.cc': '#include <spdlog/spdlog.h>\n'}, 'policy is pure'),
+    'lock in a pure room': ({'src/policy/a.cc': '#include "base/mutex.h"\n'}, 'policy is pure'),
+    'clock interface in a pure room': ({'src/policy/a.cc': '#include <atomic>\n'}, 'policy is pure'),
+    'print in a pure room': ({'src/policy/a.cc': 'void f() { std::printf("x"); }\n'}, 'policy is pure'),
+    'promise': ({'src/policy/a.cc': '// TODO: later\n'}, 'TODO'),
+    'skipped test': ({'src/policy/a_test.cc': 'TEST(A, b) { GTEST_SKIP(); }\n'}, 'GTEST_SKIP'),
+    'disabled test': ({'src/policy/a_test.cc': 'TEST(A, DISABLED_b) {}\n'}, 'DISABLED_b'),
+    'test that cannot fail': ({'tests/a_test.cc': 'TEST(A, b) { EXPECT_TRUE(true); }\n'}, 'EXPECT_TRUE(true)'),
+    'room without README': ({'src/policy/README.md': None}, 'no README.md'),
+    'long README': ({'src/policy/README.md': 'line\n' * 16}, '16 lines, at most 15'),
+    'long file': ({'src/policy/a.cc': 'int x;\n' * 401}, 'longest_file_lines is 401'),
+    'long function': ({'src/policy/a.cc': 'void f() {\n' + '  g();\n' * 69 + '}\n'}, 'longest_function_lines is 71'),
+    'long function in a class': ({'src/policy/a.h': 'class A {\n public:\n  A() : b_{1}, c_{2} {\n' + '    g();\n' * 69 + '  }\n};\n'},
+                                 'longest_function_lines is 71'),
+    'long test': ({'src/policy/a_test.cc': 'TEST(A, b) {\n' + '  g();\n' * 69 + '}\n'}, 'longest_function_lines is 71'),
+}
+
+# What looks like a violation and is none.
+INNOCENT = {
+    'words in comments and strings': {'src/policy/a.cc': '// fopen(), std::thread\nauto text = "fork() ::open(";\n'},
+    'include in a comment': {'src/policy/a.cc': '// #include "store/ram.h"\n'},
+    'methods named like calls': {'src/policy/a.cc': 'void f() { file.open(1); stream->close(); engine.fork(a, b); Clock::real().now(); }\n'},
+    'embedded text': {'src/policy/a.cc': 'const char* kText = R"x(\n' + 'TODO fopen( " {\n\n' * 300 + ')x";\n'},
+    'long initialiser': {'src/policy/a.cc': 'constexpr int kTable[] = {\n' + '  1,\n' * 80 + '};\n'},
+    'sockets of the HTTP library': {'src/server/http/a.cc': '#include <sys/socket.h>\nvoid f() { ::close(3); }\n',
+                                    'src/server/http/README.md': '\n'},
+    'test support in a test': {'src/store/a_test.cc': '#include "testing/sim/disk.h"\n'},
+}
+
+
+class HouseMutants(unittest.TestCase):
+    def test_clean_tree_passes(self):
+        self.assertEqual(check({}), [])
+
+    def test_every_mutant_is_caught(self):
+        for name, (changes, message) in MUTANTS.items():
+            with self.subTest(name):
+                found = check(changes)
+                self.assertTrue(found, 'not caught')
+                self.assertTrue(all(message in line or 'over_' in line for line in found) and
+                                any(message in line for line in found), found)
+
+    def test_innocent_code_passes(self):
+        for name, changes in INNOCENT.items():
+            with self.subTest(name):
+                self.assertEqual(check(changes), [])
+
+    def test_tightening_only_lowers(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, 'src'))
+            with open(os.path.join(root, 'src', 'a.cc'), 'w', encoding='utf-8') as file:
+                file.write('int f() {\n' + '  g();\n' * 8 + '}\n')
+            limits = {**LIMITS, 'longest_file_lines': 7}
+            self.assertEqual(house.tightened(house.sources(root), limits),
+                             {'functions_over_70_lines': 0, 'longest_function_lines': 10, 'files_over_400_lines': 0,
+                              'longest_file_lines': 7})
+
+
+class FunctionFinder(unittest.TestCase):
+    def lengths(self, text):
+        return [length for _, length in source_text.functions(source_text.code_only(text))]
+
+    def test_finds_bodies_where_they_are(self):
+        self.assertEqual(self.lengths('namespace a {\nclass B : public C {\n  int f() const {\n    return 1;\n  }\n};\n}\n'), [3])
+        self.assertEqual(self.lengths('struct A {\n  int x = 0;\n};\nint f(int a) {\n  if (a) {\n    g();\n  }\n}\n'), [5])
+        self.assertEqual(self.lengths('A::A(int x) : b_{x}, c_(x) {\n  g();\n}\nint h() { return 1; }\n'), [3, 1])
+        self.assertEqual(self.lengths('#define F(x) \\\n  { x; \\\n  }\nvoid f() {}\n'), [1])
+        self.assertEqual(self.lengths('enum class E { kA, kB };\nvoid f() { auto c = \'{\'; }\n'), [1])
+        self.assertEqual(self.lengths('class CAPABILITY("mutex") M {\n  void f() {\n  }\n};\n'), [2])
+
+
+if __name__ == '__main__':
+    unittest.main()

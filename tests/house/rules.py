@@ -1,0 +1,73 @@
+"""The rules of the house: who may include whom, and what belongs where. ARCHITECTURE.md draws the same picture."""
+
+import re
+
+_BOTTOM = {'base'}
+_TIERS = {'base', 'format', 'os', 'store'}
+_CACHE = _TIERS | {'index', 'policy', 'cache'}
+_ENGINE = _CACHE | {'engine'}
+
+# Room -> rooms whose headers it may include besides its own. A room is a folder under src/.
+MAY_INCLUDE = {
+    'base': set(),
+    'os': _BOTTOM,
+    'format': _BOTTOM,
+    'index': _BOTTOM,
+    'policy': _BOTTOM,
+    'store': {'base', 'format', 'os'},
+    'cache': _CACHE - {'cache'},
+    'chat': _BOTTOM,
+    'engine': _CACHE,
+    'engine/gguf': _ENGINE,
+    'engine/fake': _ENGINE,
+    'engine/llama': _ENGINE | {'engine/gguf', 'chat'},
+    'server/api': {'base', 'chat', 'engine'},
+    'server/run': _ENGINE | {'chat'},
+    'server/http': {'base', 'chat', 'os', 'server/api'},
+}
+PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'server/api')  # no clock, file, thread, lock or log
+TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
+
+# (name, pattern over an included header, folders where it is welcome): libraries have one room each.
+HEADER_HOMES = [
+    ('llama.h', re.compile(r'^llama(-cpp)?\.h$'), ('src/engine/llama/',)),
+    ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/',)),
+    ('the HTTP library', re.compile(r'^httplib\.h$'), ('src/server/http/',)),
+    ('the template engine', re.compile(r'^minja/'), ('src/chat/',)),
+    ('the command line library', re.compile(r'^CLI/'), ('apps/',)),
+    ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
+    # The HTTP library's own sockets are the named exception to "system calls only in os".
+    ('sockets', re.compile(r'^(unistd|poll|netdb|sys/socket|sys/types)\.h$|^(netinet|arpa)/'), ('src/os/', 'src/server/http/')),
+    ('the system', re.compile(r'^(fcntl|pthread|sched|spawn|dirent|signal|dlfcn|time|semaphore)\.h$|^sys/(?!socket|types)|^linux/'
+                              r'|^(csignal|thread|future|fstream|filesystem|stop_token)$'), ('src/os/',)),
+    ('locks', re.compile(r'^(mutex|shared_mutex|condition_variable|semaphore|latch|barrier)$'),
+     ('src/os/', 'src/base/mutex.h')),
+]
+
+# (name, pattern over code without comments and strings, folders where it is welcome)
+CODE_HOMES = [
+    ('a clock', re.compile(r'\b\w*[cC]lock\w*::now\s*\(|\b(?:clock_gettime|gettimeofday|std::time|(?:ggml|llama)_time_[um]s)\s*\('),
+     ('src/os/',)),
+    ('a thread or sleep', re.compile(r'\bstd::(?:thread|jthread|async|this_thread)\b|\bpthread_\w+\s*\('
+                                     r'|\b(?:usleep|nanosleep|sleep)\s*\('), ('src/os/',)),
+    ('a file', re.compile(r'\b(?:fopen|fdopen|fread|fwrite|freopen|opendir|mkstemp|mmap|munmap|fsync)\s*\('
+                          r'|\bstd::(?:filesystem|[io]?fstream)\b'
+                          r'|(?<![\w:>])::(?:open|pread|pwrite|unlink|rename|stat|fstat|mkdir|fcntl)\s*\('), ('src/os/',)),
+    ('a descriptor', re.compile(r'(?<![\w:>])::(?:close|read|write|socket|listen|accept|poll)\s*\('),
+     ('src/os/', 'src/server/http/')),
+    ('the environment or a process', re.compile(r'\b(?:getenv|secure_getenv|setenv|popen|vfork|execvp?e?|posix_spawnp?|sigaction|'
+                                                r'std::signal|std::system)\s*\(|\bfork\s*\(\)|(?<![\w:>])::(?:fork|kill)\s*\('),
+     ('src/os/',)),
+    ('randomness of the system', re.compile(r'\bstd::random_device\b|\bgetrandom\s*\('), ('src/os/',)),
+]
+
+# What pure rooms must not have on top of the above.
+IMPURE_HEADER = re.compile(r'^(spdlog/|os/|atomic$|iostream$|base/mutex\.h$)')
+IMPURE_CODE = re.compile(r'\bspdlog::|\bMutexLock\b|\bstd::(?:atomic|cout|cerr|clog|mutex)\b|\b(?:fmt::print|std::f?printf)\s*\(')
+
+# Promises of later work, and tests that do not test.
+BANNED_WORDS = re.compile(r'\b(TODO|FIXME|XXX|GTEST_SKIP|DISABLED_\w+|SUCCEED\(\)|EXPECT_TRUE\(true\)|ASSERT_TRUE\(true\))')
+
+README_LINES = 15
+LONG_FUNCTION_LINES = 70
+LONG_FILE_LINES = 400
