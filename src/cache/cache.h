@@ -1,0 +1,224 @@
+#pragma once
+
+// The cache: what is known of every prefix, and where its rows can be had.
+//
+// The one room with state transitions between tiers. It joins the prefix index (which prefixes are known), the RAM tier
+// (payloads held in memory) and the disk tier (immutable files), asks policy what may leave, and does it. The model's
+// own memory is not here: see model_memory.h.
+//
+// A segment's life: captured rows enter RAM at once and the write queue; the writer puts them on disk once; under
+// pressure the RAM copy leaves (rows come back from disk) or, without disk, the segment leaves the index, leaves first.
+// Damage found on the way makes the segment *dead*: never offered again, and its subtree is dropped as soon as nobody
+// holds it. Invariants:
+//   - whoever holds a Lease or Track pins its deepest segment, and with it all ancestors on disk and in the index;
+//   - a segment is put on disk only after its parent is (a recovered conversation has no hole);
+//   - a segment leaves the disk only after its children did.
+//
+// Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "cache/model_memory.h"
+#include "index/prefix_index.h"
+#include "os/clock.h"
+#include "os/executor.h"
+#include "policy/cut.h"
+#include "store/disk_store.h"
+#include "store/ram_store.h"
+
+namespace kvkeep::cache {
+
+struct CacheOptions {
+  FingerprintHash fingerprint;
+  // Payload bytes held in RAM, the write queue included. With a disk tier the queue may use kMinimumWriteQueue even if
+  // the budget is smaller (rows must pass through RAM to get to disk); without one, 0 stores nothing.
+  ByteCount ram_budget;
+  // Prefixes shorter than this are not worth a file. They are written when something longer continues them.
+  std::size_t min_disk_tokens = 32;
+};
+inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
+
+enum class Tier { kRam, kDisk };
+
+// One segment of a leased path.
+struct LeasedStep {
+  SegmentId segment;
+  TokenRange range;    // tokens of the prompt this step covers
+  TokenRange stored;   // positions whose rows its payload holds
+  Tier tier = Tier::kRam;  // where the rows were when leased
+  ByteCount bytes;
+  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
+};
+
+class Cache;
+
+// A path that can be restored, held against eviction. Made by Cache::lease, filled by Cache::load. Not thread safe:
+// while a load runs only the cache touches it; before and after, only its owner.
+class Lease {
+ public:
+  Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps);
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  const std::vector<LeasedStep>& steps() const { return steps_; }
+  // Longest position that can be restored from this lease.
+  Position end() const { return steps_.empty() ? Position{} : steps_.back().range.end; }
+  // True if every step that covers [from, to) has its payload.
+  bool loaded(TokenRange range) const;
+  // Rows for `range`, valid while the lease lives. Precondition: loaded(range).
+  std::vector<RowPiece> pieces(TokenRange range) const;
+
+ private:
+  friend class Cache;
+  Cache& cache_;
+  SegmentId pinned_;
+  std::vector<LeasedStep> steps_;
+};
+
+// Where a live sequence stands in the index: everything before position() is stored (or in the write queue). Move-only;
+// holds its place against eviction. Belongs to one thread.
+class Track {
+ public:
+  Track(Track&& other) noexcept;
+  Track& operator=(Track&& other) noexcept;
+  ~Track();
+
+  Position position() const { return cursor_.at; }
+
+ private:
+  friend class Cache;
+  Track(Cache& cache, index::Cursor cursor, const PrefixHasher& hasher);
+  void release();
+
+  Cache* cache_;
+  index::Cursor cursor_;
+  PrefixHasher hasher_;
+};
+
+struct CacheStats {
+  std::uint64_t segments = 0;
+  std::uint64_t tokens = 0;           // tokens with rows, prefixes shared counted once
+  ByteCount ram_used;
+  ByteCount ram_budget;
+  ByteCount disk_used;
+  ByteCount disk_budget;
+  ByteCount index_memory;
+  std::uint64_t stored = 0;           // segments accepted by store()
+  std::uint64_t refused = 0;          // segments not accepted: no room
+  std::uint64_t disk_refused = 0;     // segments that could not be put on disk
+  std::uint64_t damaged = 0;          // segments found damaged when loaded
+  std::uint64_t ram_evicted = 0;
+  std::uint64_t disk_evicted = 0;
+  std::uint64_t waiting_writes = 0;   // segments in the write queue
+};
+
+class Cache {
+ public:
+  // `disk` may be null: no disk tier. The executors must outlive the cache; `writer` runs puts and removes, `reader`
+  // runs gets. What `disk` recovered is indexed here.
+  Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::Clock& clock, os::Executor& writer,
+        os::Executor& reader);
+  ~Cache();
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+
+  // The longest path of `prompt` whose rows can be had, pinned; counts as a use. Never null; may have no steps.
+  std::shared_ptr<Lease> lease(TokenSpan prompt);
+
+  // Reads what [range) of the lease lacks, then calls `done` from the reader executor (or at once, from this thread, if
+  // nothing is lacking). On an error the damaged or missing segment is dropped: lease again for the next best.
+  void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(Status)> done);
+
+  // Tells the cache that rows of this step were refused by the model's memory as malformed.
+  void report_damaged(SegmentId segment);
+
+  // A place at the end of what is known of `tokens`.
+  Track track(TokenSpan tokens);
+  // Moves over what is known of `next`, the tokens after track.position().
+  void follow(Track& track, TokenSpan next);
+  // A buffer for rows, already touched by the processor if one is free.
+  store::StagingBuffer staging(std::size_t size_bytes);
+  // Adds a segment of `tokens` at the track, whose rows are the first `size_bytes` of `rows`, and moves the track to
+  // its end. Precondition: follow() was called, so the index does not know tokens[0] there; at most
+  // format::kMaxSegmentTokens. False: refused (no room, or the place is dead); the track stays.
+  bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes, policy::CutReason reason);
+  // True if store() may accept anything at all.
+  bool accepts() const;
+
+  // Waits until everything accepted so far is durable or given up, then saves the index. Not from an executor's task.
+  void flush();
+  CacheStats stats() const;
+
+ private:
+  friend class Lease;
+  friend class Track;
+
+  enum class DiskState : std::uint8_t { kNone, kWaiting, kWriting, kOnDisk, kRemoving, kFailed };
+  // What the cache knows of a segment beside the index.
+  struct Entry {
+    std::shared_ptr<const store::Payload> payload;
+    format::Part part;           // size and sum of the rows; the sum is known once written
+    Position stored_begin;       // rows begin here; the index may show a later begin where others overlap
+    PrefixHash stored_begin_hash;
+    std::int64_t last_used_ns = 0;
+    std::uint32_t hits = 0;
+    std::uint32_t pins = 0;
+    DiskState disk = DiskState::kNone;
+    bool dead = false;
+    bool live = false;           // the slot is in use
+  };
+
+  void recover();
+  void place(const store::StoredSegment& found, const index::Placement& placement) REQUIRES(mutex_);
+  bool available(const Entry& entry) const REQUIRES(mutex_);
+  Entry& entry(SegmentId segment) REQUIRES(mutex_);
+  void pin(SegmentId segment) REQUIRES(mutex_);
+  void unpin(SegmentId segment) EXCLUDES(mutex_);
+  void use(const std::vector<LeasedStep>& steps) REQUIRES(mutex_);
+  ByteCount ram_limit() const;
+  void drop_payload(Entry& entry) REQUIRES(mutex_);
+  void erase(SegmentId segment) REQUIRES(mutex_);
+
+  Status load_step(LeasedStep& step);
+  void admit_loaded(SegmentId segment, const std::shared_ptr<const store::Payload>& payload) EXCLUDES(mutex_);
+  format::SegmentHeader header_of(SegmentId segment) REQUIRES(mutex_);
+
+  void bury(SegmentId segment) REQUIRES(mutex_);
+  void sweep_dead() REQUIRES(mutex_);
+  bool subtree_held(SegmentId segment) REQUIRES(mutex_);
+  bool on_dead_path(SegmentId segment) REQUIRES(mutex_);
+  void erase_subtree(SegmentId segment) REQUIRES(mutex_);
+
+  void write_back(SegmentId segment);
+  std::vector<SegmentId> unwritten_path(SegmentId segment) REQUIRES(mutex_);
+  bool write_one(SegmentId segment);
+  Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
+  bool evict_from_disk(ByteCount needed);
+  void settle_payload(SegmentId segment);
+  void trim_ram();
+
+  const CacheOptions options_;
+  const std::unique_ptr<store::DiskStore> disk_;
+  os::Clock& clock_;
+  os::Executor& writer_;
+  os::Executor& reader_;
+  store::BufferPool pool_;
+
+  mutable Mutex mutex_;
+  index::PrefixIndex index_ GUARDED_BY(mutex_);
+  std::vector<Entry> entries_ GUARDED_BY(mutex_);
+  std::vector<SegmentId> dead_ GUARDED_BY(mutex_);  // roots of subtrees to drop when nobody holds them
+  ByteCount ram_used_ GUARDED_BY(mutex_);
+  CacheStats counters_ GUARDED_BY(mutex_);          // only the counters of it are kept here
+};
+
+}  // namespace kvkeep::cache

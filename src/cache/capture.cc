@@ -1,0 +1,36 @@
+#include "cache/capture.h"
+
+#include <algorithm>
+
+namespace kvkeep::cache {
+
+namespace {
+constexpr std::uint64_t kMaxSegmentBytes = 64ull << 20;
+}  // namespace
+
+std::size_t segment_tokens_limit(const ModelMemory& memory) {
+  const std::uint64_t per_token = std::max<std::uint64_t>(1, memory.rows_bytes(1024) / 1024);
+  return std::clamp<std::size_t>(kMaxSegmentBytes / per_token, 1, format::kMaxSegmentTokens);
+}
+
+CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track,
+                      policy::CutReason reason) {
+  CaptureResult result;
+  if (memory.rows_bytes(1) == 0 || !cache.accepts()) return {0, false};
+  const std::size_t limit = segment_tokens_limit(memory);
+  for (;;) {
+    cache.follow(track, tokens.subspan(track.position().value()));
+    const Position begin = track.position();
+    const std::size_t count = std::min(limit, tokens.size() - begin.value());
+    if (count == 0) return result;
+    store::StagingBuffer rows = cache.staging(memory.rows_bytes(count));
+    const Result<std::size_t> saved = memory.save_rows(seq, {begin, begin + count}, rows.span());
+    if (!saved || !cache.store(track, tokens.subspan(begin.value(), count), std::move(rows), *saved, reason)) {
+      result.complete = false;
+      return result;
+    }
+    result.tokens += count;
+  }
+}
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,27 @@
+#pragma once
+
+// Capture: copies new rows of a live sequence from the model's memory into the cache.
+//
+// Runs on the engine thread and pays one copy of the new rows only: what the index already knows of the prefix is
+// skipped, so nothing is stored twice. What the cache refuses stays behind the track and is tried again next time.
+
+#include "base/types.h"
+#include "cache/cache.h"
+#include "cache/model_memory.h"
+#include "policy/cut.h"
+
+namespace kvkeep::cache {
+
+struct CaptureResult {
+  std::size_t tokens = 0;  // rows captured now
+  bool complete = true;    // false: something was refused or could not be saved
+};
+
+// `tokens` are all ids the sequence holds; rows up to tokens.size() are captured as far as the cache takes them.
+CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track,
+                      policy::CutReason reason);
+
+// Most tokens of one segment: 2,048 or 64 MiB of rows.
+std::size_t segment_tokens_limit(const ModelMemory& memory);
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,168 @@
+// The background half of the cache: what runs on the writer executor. Segments go to disk once, parents first; RAM and
+// disk are brought back under their budgets. Nothing here is waited for by a request.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "cache/cache.h"
+#include "policy/evict.h"
+
+namespace kvkeep::cache {
+
+namespace {
+
+// RAM is trimmed below its budget by this share, so that not every new segment pays for a decision.
+constexpr std::uint64_t kTrimShare = 16;
+
+// Extra room made on disk, so that eviction runs once for many segments.
+constexpr std::uint64_t kDiskSlackShare = 64;
+
+}  // namespace
+
+void Cache::write_back(SegmentId segment) {
+  std::vector<SegmentId> path;
+  {
+    MutexLock lock(mutex_);
+    --counters_.waiting_writes;
+    if (entry(segment).live && disk_ != nullptr) path = unwritten_path(segment);
+  }
+  for (const SegmentId next : path) {
+    if (!write_one(next)) break;  // without its parent a child would leave a hole
+  }
+  settle_payload(segment);
+  trim_ram();
+}
+
+// Segments from the root to `segment` that are not on disk, if every one of them can be written.
+std::vector<SegmentId> Cache::unwritten_path(SegmentId segment) {
+  if (index_.info(segment).range.end.value() < options_.min_disk_tokens) return {};
+  std::vector<SegmentId> unwritten;
+  for (const SegmentId on_path : index_.path(segment)) {
+    const Entry& known = entry(on_path);
+    if (known.disk == DiskState::kOnDisk) continue;
+    if (known.dead || known.payload == nullptr) return {};
+    unwritten.push_back(on_path);
+  }
+  return unwritten;
+}
+
+bool Cache::write_one(SegmentId segment) {
+  format::SegmentHeader header;
+  std::shared_ptr<const store::Payload> payload;
+  {
+    MutexLock lock(mutex_);
+    Entry& known = entry(segment);
+    if (known.dead || known.payload == nullptr) return false;
+    known.disk = DiskState::kWriting;
+    header = header_of(segment);
+    payload = known.payload;
+  }
+  const Status written = put_with_room(header, *payload);
+  MutexLock lock(mutex_);
+  Entry& known = entry(segment);
+  known.disk = written ? DiskState::kOnDisk : DiskState::kFailed;
+  if (!written) ++counters_.disk_refused;
+  if (!dead_.empty()) sweep_dead();
+  return written.ok();
+}
+
+Status Cache::put_with_room(const format::SegmentHeader& header, const store::Payload& payload) {
+  const std::vector<store::PartBytes> parts{{format::PartKind::kRows, payload.bytes()}};
+  Status written = disk_->put(header, parts);
+  if (written || written.error().kind != ErrorKind::kNoSpace) return written;
+  const ByteCount slack{disk_->budget().value() / kDiskSlackShare};
+  const ByteCount needed = os::physical_size(ByteCount{payload.size()}) + slack;
+  // State of other models and settings goes first: nobody who asks this server can use it.
+  if (disk_->remove_foreign(needed) < needed && !evict_from_disk(needed)) return written;
+  return disk_->put(header, parts);
+}
+
+// Frees about `needed` bytes of the disk tier. False: nothing could leave.
+bool Cache::evict_from_disk(ByteCount needed) {
+  std::vector<SegmentId> victims;
+  {
+    MutexLock lock(mutex_);
+    policy::EvictView view;
+    view.now_ns = clock_.wall_ns();
+    for (std::uint32_t id = 1; id < entries_.size(); ++id) {
+      const Entry& known = entries_[id];
+      // What waits for the writer holds its ancestors: they must be there when it arrives.
+      if (!known.live || known.disk == DiskState::kNone || known.disk == DiskState::kFailed) continue;
+      const index::SegmentInfo& info = index_.info(SegmentId{id});
+      const bool held = known.pins > 0 || known.disk != DiskState::kOnDisk;
+      view.candidates.push_back({SegmentId{id}, info.parent, os::physical_size(ByteCount{known.part.size_bytes}),
+                                 static_cast<std::uint32_t>(info.range.size()), info.range.begin, known.last_used_ns,
+                                 known.hits, held});
+    }
+    victims = policy::choose_victims(view, needed);
+  }
+  bool freed = false;
+  for (const SegmentId victim : victims) {
+    format::SegmentName name;
+    {
+      MutexLock lock(mutex_);
+      Entry& known = entry(victim);
+      if (!known.live || known.pins > 0 || known.disk != DiskState::kOnDisk) break;  // leased meanwhile: its ancestors stay too
+      known.disk = DiskState::kRemoving;
+      name = header_of(victim).name;
+    }
+    const bool removed = disk_->remove(name).ok();
+    MutexLock lock(mutex_);
+    Entry& known = entry(victim);
+    known.disk = removed ? DiskState::kNone : DiskState::kOnDisk;
+    if (!removed) break;
+    freed = true;
+    ++counters_.disk_evicted;
+    if (known.payload == nullptr) {  // gone from every tier: what continues it in RAM alone is out of reach too
+      bury(victim);
+      sweep_dead();
+    }
+  }
+  return freed;
+}
+
+// Once written, rows move from the staging buffer, which others wait for, to memory of their exact size.
+void Cache::settle_payload(SegmentId segment) {
+  std::shared_ptr<const store::Payload> payload;
+  {
+    MutexLock lock(mutex_);
+    const Entry& known = entry(segment);
+    if (!known.live || known.payload == nullptr || !known.payload->staged()) return;
+    payload = known.payload;
+  }
+  std::shared_ptr<const store::Payload> exact = store::compact(*payload);
+  MutexLock lock(mutex_);
+  Entry& known = entry(segment);
+  if (known.live && known.payload == payload) known.payload = std::move(exact);
+}
+
+void Cache::trim_ram() {
+  MutexLock lock(mutex_);
+  if (ram_used_ <= options_.ram_budget) return;
+  const ByteCount target{options_.ram_budget.value() - options_.ram_budget.value() / kTrimShare};
+  policy::EvictView view;
+  view.now_ns = clock_.wall_ns();
+  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
+    const Entry& known = entries_[id];
+    if (!known.live || known.payload == nullptr) continue;
+    const index::SegmentInfo& info = index_.info(SegmentId{id});
+    // A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
+    const bool copy = known.disk == DiskState::kOnDisk;
+    const bool held = !copy && (known.pins > 0 || known.disk == DiskState::kWaiting || known.disk == DiskState::kWriting);
+    view.candidates.push_back({SegmentId{id}, copy ? kRootSegment : info.parent, ByteCount{known.payload->size()},
+                               static_cast<std::uint32_t>(info.range.size()), info.range.begin, known.last_used_ns,
+                               known.hits, held});
+  }
+  for (const SegmentId victim : policy::choose_victims(view, ram_used_ - target)) {
+    Entry& known = entry(victim);
+    ++counters_.ram_evicted;
+    if (known.disk == DiskState::kOnDisk) {
+      drop_payload(known);
+    } else if (index_.info(victim).children == 0) {
+      erase(victim);
+    }
+  }
+}
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,29 @@
+#include "server/run/job.h"
+
+namespace kvkeep::server {
+
+std::string_view to_string(CacheSource source) {
+  switch (source) {
+    case CacheSource::kNone: return "none";
+    case CacheSource::kMemoryToken: return "memory-token";
+    case CacheSource::kRamToken: return "ram-token";
+    case CacheSource::kDiskToken: return "disk-token";
+  }
+  return "none";
+}
+
+std::string_view to_string(MissReason reason) {
+  switch (reason) {
+    case MissReason::kWholePrompt: return "whole-prompt";
+    case MissReason::kNewTokens: return "new-tokens";
+    case MissReason::kNothingCached: return "nothing-cached";
+    case MissReason::kCacheOff: return "cache-off";
+    case MissReason::kNotSliceable: return "memory-class";
+    case MissReason::kLoadFailed: return "load-failed";
+    case MissReason::kLoadTooSlow: return "load-too-slow";
+    case MissReason::kNoCells: return "no-cells";
+  }
+  return "new-tokens";
+}
+
+}  // namespace kvkeep::server

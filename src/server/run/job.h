@@ -1,0 +1,80 @@
+#pragma once
+
+// What the HTTP side hands to the engine thread, and what comes back.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "engine/sampling.h"
+
+namespace kvkeep::server {
+
+struct Job {
+  std::string id;               // of the request, for the log
+  std::string kind;             // "chat" or "completion", for the log
+  std::vector<TokenId> prompt;  // not empty, shorter than the context
+  engine::SamplingParams sampling;
+  std::int64_t max_tokens = -1;  // -1: until the context is full
+  bool cache_prompt = true;      // false: neither reads nor writes any tier
+};
+
+// Which tier the deepest reused token came from, and how many tokens each tier gave.
+enum class CacheSource { kNone, kMemoryToken, kRamToken, kDiskToken };
+std::string_view to_string(CacheSource source);
+
+// Why no more of the prompt was reused.
+enum class MissReason {
+  kWholePrompt,     // everything but the token that must be decoded was reused
+  kNewTokens,       // the rest was never seen under this prefix
+  kNothingCached,   // the first token is already unknown
+  kCacheOff,        // cache_prompt was false
+  kNotSliceable,    // this model's memory class is not cached
+  kLoadFailed,      // a deeper match was known but could not be loaded
+  kLoadTooSlow,     // --restore auto: prefilling was faster
+  kNoCells,         // the model's memory could not take the rows
+};
+std::string_view to_string(MissReason reason);
+
+struct JobStats {
+  std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;     // memory + ram + disk
+  std::size_t memory_tokens = 0;
+  std::size_t ram_tokens = 0;
+  std::size_t disk_tokens = 0;
+  CacheSource source = CacheSource::kNone;
+  MissReason miss = MissReason::kNothingCached;
+  std::size_t prefilled_tokens = 0;  // given to the model for this prompt
+  std::size_t predicted_tokens = 0;
+  double queue_ms = 0;               // from submit to start
+  double load_ms = 0;                // restoring rows, disk included
+  double prompt_ms = 0;              // from start to the first sampled token
+  double predicted_ms = 0;           // from the first sampled token to the last
+};
+
+enum class Finish {
+  kStop,    // end of generation or a stop string
+  kLength,  // max_tokens or the context's end
+  kGone,    // the client left
+  kError,   // see the error
+};
+
+// Receives a job's events. Every call comes from the engine thread and must return at once.
+class JobSink {
+ public:
+  virtual ~JobSink() = default;
+  // Prefill has reached `processed` of stats.prompt_tokens (first call: what was reused).
+  virtual void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) = 0;
+  // A sampled token. False: generation ends here (end of generation, stop string).
+  virtual bool on_token(TokenId token) = 0;
+  // The last call.
+  virtual void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) = 0;
+  // True: nobody reads any more.
+  virtual bool gone() const = 0;
+};
+
+}  // namespace kvkeep::server

@@ -1,0 +1,356 @@
+#include "server/run/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "base/assert.h"
+
+namespace kvkeep::server {
+
+Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Cache& cache, os::Clock& clock)
+    : options_(options), engine_(engine), cache_(cache), clock_(clock), sequences_(engine.sequence_count()) {}
+
+Scheduler::~Scheduler() = default;
+
+// ---- inbox ----
+
+Status Scheduler::submit(Job job, std::shared_ptr<JobSink> sink) {
+  KVKEEP_ASSERT(!job.prompt.empty(), "a job without a prompt");
+  auto active = std::make_unique<Active>();
+  active->tokens = job.prompt;
+  active->stats.prompt_tokens = job.prompt.size();
+  active->job = std::move(job);
+  active->sink = std::move(sink);
+  active->submitted_ns = clock_.monotonic_ns();
+  MutexLock lock(mutex_);
+  if (stopping_) return busy("the server is shutting down");
+  if (stats_.waiting >= options_.queue_limit) return busy("too many requests are waiting; try again later");
+  ++stats_.requests;
+  ++stats_.waiting;
+  inbox_.push_back(std::move(active));
+  wake_.notify_one();
+  return {};
+}
+
+void Scheduler::stop() {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  if (prefilling_) engine_.cancel();
+  wake_.notify_one();
+}
+
+void Scheduler::receive_loaded(Loaded loaded) {
+  MutexLock lock(mutex_);
+  loaded_.push_back(std::move(loaded));
+  wake_.notify_one();
+}
+
+SchedulerStats Scheduler::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+bool Scheduler::has_work() const {
+  return changed_ || std::ranges::any_of(active_, [](const auto& active) {
+           return active->phase == Phase::kPrefill || active->phase == Phase::kDecode;
+         });
+}
+
+bool Scheduler::collect() {
+  std::vector<std::unique_ptr<Active>> arrived;
+  std::vector<Loaded> loaded;
+  {
+    MutexLock lock(mutex_);
+    // A waiting request that does not fit is tried again when something changed, so it is no reason to stay awake;
+    // the time-out notices clients that left meanwhile.
+    if (inbox_.empty() && loaded_.empty() && !stopping_ && !has_work()) {
+      wake_.wait_for(mutex_, std::chrono::milliseconds(100));
+    }
+    arrived.swap(inbox_);
+    loaded.swap(loaded_);
+    stats_.running = active_.size();
+    stats_.waiting = waiting_.size() + arrived.size();
+  }
+  changed_ |= !arrived.empty() || !loaded.empty();
+  for (auto& active : arrived) waiting_.push_back(std::move(active));
+  for (const Loaded& done : loaded) {
+    Active& active = *done.active;
+    active.phase = Phase::kWaiting;
+    if (!done.status) {
+      spdlog::warn("kv cache load failed: {}; trying the next best", done.status.error().message);
+      active.forced_miss = MissReason::kLoadFailed;
+      active.lease.reset();
+    }
+    active.stats.load_ms += ms_since(active.load_started_ns);
+  }
+  return !stopping_;
+}
+
+void Scheduler::run() {
+  while (collect()) {
+    drop_gone();
+    admit();
+    decode_step();
+    prefill_slice();
+    erase_finished();
+  }
+  end_all();
+}
+
+// ---- running ----
+
+void Scheduler::decode_step() {
+  std::vector<Active*> members;
+  std::vector<engine::BatchToken> batch;
+  Active* oldest = nullptr;
+  for (const auto& active : active_) {
+    if (active->phase != Phase::kDecode) continue;
+    if (oldest == nullptr) oldest = active.get();
+    if (batch.size() == engine_.description().batch_tokens) break;
+    const Sequence& held = sequence(*active->seq);
+    batch.push_back({*active->seq, active->tokens.back(), Position{} + held.tokens.size(), true});
+    members.push_back(active.get());
+  }
+  if (batch.empty()) return;
+  const engine::DecodeStatus status = decode_with_room(batch, *oldest);
+  // Making room may have set the youngest aside; its entry left the batch with it.
+  std::erase_if(members, [](const Active* active) { return active->phase != Phase::kDecode; });
+  if (status == engine::DecodeStatus::kNoCells) return finish(*oldest, Finish::kLength);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    Active& active = *members[i];
+    if (status != engine::DecodeStatus::kOk) {
+      after_failure(active, status);
+      continue;
+    }
+    Sequence& held = sequence(*active.seq);
+    held.tokens.push_back(batch[i].token);
+    if (held.track && held.tokens.size() - held.track->position().value() >= options_.capture_every_tokens) {
+      capture(*active.seq, policy::CutReason::kContinued);
+    }
+    sampled(active, engine_.sample(*active.sampler, i));
+  }
+}
+
+void Scheduler::prefill_slice() {
+  const auto found = std::ranges::find_if(active_, [](const auto& active) { return active->phase == Phase::kPrefill; });
+  if (found == active_.end()) return;
+  Active& active = **found;
+  const bool others_decode =
+      std::ranges::any_of(active_, [](const auto& other) { return other->phase == Phase::kDecode; });
+  const std::size_t batch_limit = engine_.description().batch_tokens;
+  const std::size_t limit = others_decode ? std::min(options_.busy_slice_tokens, batch_limit) : batch_limit;
+  const std::size_t done = sequence(*active.seq).tokens.size();
+  const std::size_t count = std::min(limit, active.tokens.size() - done);
+  std::vector<engine::BatchToken> batch;
+  for (std::size_t i = done; i < done + count; ++i) {
+    batch.push_back({*active.seq, active.tokens[i], Position{} + i, i + 1 == active.tokens.size()});
+  }
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  prefilling_ = true;
+  const engine::DecodeStatus status =
+      stopping_ ? engine::DecodeStatus::kAborted : decode_with_room(batch, active);
+  prefilling_ = false;
+  if (status == engine::DecodeStatus::kNoCells) return yield_cells(active);
+  if (status != engine::DecodeStatus::kOk) return after_failure(active, status);
+
+  const double slice_ms = ms_since(begin_ns);
+  rates_.prefill_tokens_per_s =
+      policy::update_rate(rates_.prefill_tokens_per_s, static_cast<double>(count), slice_ms / 1e3);
+  Sequence& held = sequence(*active.seq);
+  held.tokens.insert(held.tokens.end(), active.tokens.begin() + static_cast<std::ptrdiff_t>(done),
+                     active.tokens.begin() + static_cast<std::ptrdiff_t>(done + count));
+  active.stats.prefilled_tokens += count;
+  {
+    MutexLock lock(mutex_);
+    stats_.prefilled_tokens += count;
+  }
+  const bool complete = held.tokens.size() == active.tokens.size();
+  const TokenId token = complete ? engine_.sample(*active.sampler, batch.size() - 1) : 0;
+  capture(*active.seq, policy::CutReason::kContinued);
+  if (active.stats.predicted_tokens == 0) {
+    active.sink->on_prefill(active.stats, std::min(held.tokens.size(), active.stats.prompt_tokens),
+                            ms_since(active.started_ns));
+  }
+  if (!complete) return;
+  if (active.first_token_ns == 0) {
+    active.first_token_ns = clock_.monotonic_ns();
+    active.stats.prompt_ms = ms_since(active.started_ns);
+    spdlog::info("{} ctx={}..{}:{} prompt done {:.3f}s", active.job.kind, active.stats.cached_tokens,
+                 active.stats.prompt_tokens, active.stats.prompt_tokens - active.stats.cached_tokens,
+                 active.stats.prompt_ms / 1e3);
+  }
+  active.phase = Phase::kDecode;
+  sampled(active, token);
+}
+
+// Decodes; when cells run short, idle sequences leave, then the youngest request is set aside, unless that is `keep`.
+engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Active& keep) {
+  for (;;) {
+    const engine::DecodeStatus status = engine_.decode(batch);
+    if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
+    std::erase_if(batch, [&](const engine::BatchToken& entry) {
+      return sequence(entry.seq).state != Sequence::State::kBusy;
+    });
+  }
+}
+
+// Frees some cells. False: only `keep` or older requests are left.
+bool Scheduler::make_room(const Active& keep) {
+  if (const std::optional<SeqId> idle = oldest_idle()) {
+    clear(*idle);
+    return true;
+  }
+  for (auto it = active_.rbegin(); it != active_.rend(); ++it) {
+    if (!(*it)->seq) continue;
+    if (it->get() == &keep) return false;
+    set_aside(**it, true);
+    return true;
+  }
+  return false;
+}
+
+// A prefill that is the youngest request and finds no cells: it waits for the others, if there are any.
+void Scheduler::yield_cells(Active& active) {
+  const bool others = std::ranges::any_of(active_, [&](const auto& other) { return other.get() != &active && other->seq; });
+  if (others) return set_aside(active, true);
+  finish(active, Finish::kError, no_space("the model's memory is too small for this request; raise -c"));
+}
+
+void Scheduler::sampled(Active& active, TokenId token) {
+  active.tokens.push_back(token);
+  ++active.stats.predicted_tokens;
+  active.stats.predicted_ms = ms_since(active.first_token_ns);
+  if (!active.sink->on_token(token)) return finish(active, Finish::kStop);
+  const bool enough = active.job.max_tokens >= 0 &&
+                      active.stats.predicted_tokens >= static_cast<std::size_t>(active.job.max_tokens);
+  // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
+  if (enough || active.tokens.size() > engine_.description().context_tokens) finish(active, Finish::kLength);
+}
+
+void Scheduler::after_failure(Active& active, engine::DecodeStatus status) {
+  if (stopping_ || status == engine::DecodeStatus::kAborted) {
+    clear(*active.seq);
+    active.seq.reset();
+    return finish(active, Finish::kError, aborted("the server is shutting down"));
+  }
+  spdlog::error("decode failed for request {}; rebuilding it from captured state", active.job.id);
+  if (++active.failures < 2) return set_aside(active, false);
+  clear(*active.seq);
+  active.seq.reset();
+  finish(active, Finish::kError, io_error("the model failed to process this request"));
+}
+
+void Scheduler::drop_gone() {
+  for (const auto& active : active_) {
+    if (active->phase != Phase::kLoading && active->seq && active->sink->gone()) finish(*active, Finish::kGone);
+  }
+  for (auto& active : waiting_) {
+    if (active->sink->gone()) finish(*active, Finish::kGone);
+  }
+  erase_finished();
+}
+
+// ---- ending ----
+
+void Scheduler::finish(Active& active, Finish how, std::optional<Error> error) {
+  if (active.sink == nullptr) return;
+  changed_ = true;
+  const std::shared_ptr<JobSink> sink = std::exchange(active.sink, nullptr);
+  spdlog::info("{} done id={} prompt={} cached={} prefilled={} predicted={} source={}", active.job.kind, active.job.id,
+               active.stats.prompt_tokens, active.stats.cached_tokens, active.stats.prefilled_tokens,
+               active.stats.predicted_tokens, to_string(active.stats.source));
+  sink->on_done(how, active.stats, error);
+  release(active, stopping_ ? policy::CutReason::kShutdown : policy::CutReason::kTurn);
+}
+
+// The sequence stays in memory, captured, for whoever continues it.
+void Scheduler::release(Active& active, policy::CutReason reason) {
+  active.lease.reset();
+  if (!active.seq) return;
+  const SeqId seq = *active.seq;
+  active.seq.reset();
+  if (!cached(active)) return clear(seq);
+  capture(seq, reason);
+  Sequence& held = sequence(seq);
+  held.state = Sequence::State::kIdle;
+  held.last_used_ns = clock_.monotonic_ns();
+}
+
+// The request gives its sequence back and waits at the head of the queue; it goes on from captured state.
+void Scheduler::set_aside(Active& active, bool rows_valid) {
+  if (rows_valid && cached(active)) capture(*active.seq, policy::CutReason::kEvict);
+  clear(*active.seq);
+  active.seq.reset();
+  active.phase = Phase::kWaiting;
+  changed_ = true;
+  MutexLock lock(mutex_);
+  ++stats_.set_aside;
+}
+
+void Scheduler::erase_finished() {
+  const auto finished = [](const std::unique_ptr<Active>& active) { return active->sink == nullptr; };
+  std::erase_if(active_, finished);
+  std::erase_if(waiting_, finished);
+}
+
+void Scheduler::end_all() {
+  // Loads in flight hold pointers into active_: wait for them.
+  while (std::ranges::any_of(active_, [](const auto& active) { return active->phase == Phase::kLoading; })) collect();
+  {
+    MutexLock lock(mutex_);
+    for (auto& active : inbox_) waiting_.push_back(std::move(active));
+    inbox_.clear();
+  }
+  for (auto& active : active_) finish(*active, Finish::kError, aborted("the server is shutting down"));
+  for (auto& active : waiting_) finish(*active, Finish::kError, aborted("the server is shutting down"));
+  active_.clear();
+  waiting_.clear();
+}
+
+// ---- sequences ----
+
+void Scheduler::clear(SeqId seq) {
+  engine_.clear(seq);
+  Sequence& held = sequence(seq);
+  held.state = Sequence::State::kFree;
+  held.tokens.clear();
+  held.track.reset();
+}
+
+std::optional<SeqId> Scheduler::free_sequence() const {
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_[i].state == Sequence::State::kFree) return SeqId{static_cast<std::int32_t>(i)};
+  }
+  return std::nullopt;
+}
+
+std::optional<SeqId> Scheduler::oldest_idle() const {
+  std::optional<SeqId> oldest;
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    const SeqId seq{static_cast<std::int32_t>(i)};
+    if (sequences_[i].state != Sequence::State::kIdle) continue;
+    if (!oldest || sequences_[i].last_used_ns < sequence(*oldest).last_used_ns) oldest = seq;
+  }
+  return oldest;
+}
+
+bool Scheduler::cached(const Active& active) const {
+  return active.job.cache_prompt && engine_.description().memory_class == engine::MemoryClass::kSliceable;
+}
+
+std::size_t Scheduler::capture(SeqId seq, policy::CutReason reason) {
+  Sequence& held = sequence(seq);
+  if (!held.track) return 0;
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track, reason);
+  if (captured.tokens > 0) {
+    spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms", captured.tokens, held.tokens.size(),
+                 policy::to_string(reason), ms_since(begin_ns));
+  }
+  return captured.tokens;
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,163 @@
+#pragma once
+
+// The scheduler: a continuous batch over one engine.
+//
+// One thread runs run() and owns the engine. Each round: decode steps of all running requests in one call, then one
+// bounded slice of the oldest request that still prefills (a mixed batch was measured to be slower than two calls).
+// A request looks up the cache only when no other prefills, so that requests which arrive together share what the
+// first of them computes. Sequences stay in the model's memory after their reply, captured, until cells or sequence
+// numbers run short; then the least recently used leaves.
+//
+// What stays valid (design, section 7): rows of every decode call that returned kOk, also when the request then dies;
+// after kAborted or kFailed the sequences of that call are dropped and rebuilt from captured state.
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/mutex.h"
+#include "cache/cache.h"
+#include "cache/capture.h"
+#include "engine/engine.h"
+#include "os/clock.h"
+#include "policy/plan.h"
+#include "policy/restore.h"
+#include "server/run/job.h"
+
+namespace kvkeep::server {
+
+struct SchedulerOptions {
+  std::size_t parallel = 4;               // requests that run at a time; more wait
+  std::size_t queue_limit = 512;          // requests that may wait; more are refused (kBusy)
+  std::size_t busy_slice_tokens = 512;    // prefill slice while others decode, so that they are not held up
+  std::size_t capture_every_tokens = 256; // decoded tokens between captures
+  policy::RestoreMode restore = policy::RestoreMode::kAuto;
+};
+
+struct SchedulerStats {
+  std::uint64_t requests = 0;
+  std::uint64_t running = 0;
+  std::uint64_t waiting = 0;
+  std::uint64_t prefilled_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t set_aside = 0;  // requests interrupted for want of cells and resumed later
+};
+
+class Scheduler {
+ public:
+  Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Cache& cache, os::Clock& clock);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Any thread. kBusy: the queue is full or the server stops. Otherwise the sink gets exactly one on_done.
+  Status submit(Job job, std::shared_ptr<JobSink> sink);
+  // The engine thread's body; returns after stop(), when every job has ended and what was computed is captured.
+  void run();
+  // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
+  void stop();
+  // Any thread.
+  SchedulerStats stats() const;
+
+ private:
+  enum class Phase { kWaiting, kLoading, kPrefill, kDecode };
+  // A request from submit to on_done.
+  struct Active {
+    Job job;
+    std::shared_ptr<JobSink> sink;
+    JobStats stats;
+    Phase phase = Phase::kWaiting;
+    std::vector<TokenId> tokens;  // prompt and what was sampled so far
+    std::unique_ptr<engine::Sampler> sampler;
+    std::optional<SeqId> seq;
+    std::shared_ptr<cache::Lease> lease;  // held from lookup to restore
+    std::optional<MissReason> forced_miss;
+    std::int64_t submitted_ns = 0;
+    std::int64_t started_ns = 0;       // first start
+    std::int64_t load_started_ns = 0;
+    std::int64_t first_token_ns = 0;
+    int failures = 0;                  // decode calls that failed under it
+    bool reported = false;             // the first on_prefill was sent
+  };
+  // A sequence of the model's memory.
+  struct Sequence {
+    enum class State { kFree, kIdle, kBusy } state = State::kFree;
+    std::vector<TokenId> tokens;  // whose rows it holds
+    std::optional<cache::Track> track;
+    std::int64_t last_used_ns = 0;
+  };
+  struct Loaded {
+    Active* active;
+    Status status;
+  };
+
+  // Inbox.
+  bool collect();  // waits if there is nothing to do; false: stop
+  bool has_work() const;
+  void receive_loaded(Loaded loaded);
+
+  // Starting (start.cc).
+  void admit();
+  bool start(Active& active);  // false: must wait for cells
+  policy::PlanView view_of(const Active& active) const;
+  void begin_load(Active& active, TokenRange range);
+  void execute(Active& active, const policy::Plan& plan);
+  SeqId place(const policy::Plan& plan);
+  bool restore(Active& active, SeqId seq, TokenRange range);
+  void describe_reuse(Active& active, const policy::Plan& plan, Position reused);
+  MissReason miss_reason(const Active& active, const policy::Plan& plan, Position reused) const;
+  Status prepare_sampler(Active& active);
+
+  // Running.
+  void decode_step();
+  void prefill_slice();
+  engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Active& keep);
+  bool make_room(const Active& keep);
+  void yield_cells(Active& active);
+  void sampled(Active& active, TokenId token);
+  void after_failure(Active& active, engine::DecodeStatus status);
+  void drop_gone();
+
+  // Ending.
+  void finish(Active& active, Finish finish, std::optional<Error> error = std::nullopt);
+  void release(Active& active, policy::CutReason reason);
+  void set_aside(Active& active, bool rows_valid);
+  void erase_finished();
+  void end_all();
+
+  // Sequences.
+  Sequence& sequence(SeqId seq) { return sequences_[static_cast<std::size_t>(seq.value())]; }
+  const Sequence& sequence(SeqId seq) const { return sequences_[static_cast<std::size_t>(seq.value())]; }
+  void clear(SeqId seq);
+  std::optional<SeqId> free_sequence() const;
+  std::optional<SeqId> oldest_idle() const;
+  std::size_t capture(SeqId seq, policy::CutReason reason);
+  bool cached(const Active& active) const;
+  double ms_since(std::int64_t from_ns) const { return os::elapsed_ms(from_ns, clock_.monotonic_ns()); }
+
+  const SchedulerOptions options_;
+  engine::Engine& engine_;
+  cache::Cache& cache_;
+  os::Clock& clock_;
+
+  // Engine thread only.
+  std::vector<Sequence> sequences_;
+  std::deque<std::unique_ptr<Active>> waiting_;
+  std::vector<std::unique_ptr<Active>> active_;  // in order of admission
+  policy::Rates rates_;
+  bool changed_ = false;  // since the last admit(): something arrived, was loaded, ended or gave cells back
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> prefilling_{false};
+
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::vector<std::unique_ptr<Active>> inbox_ GUARDED_BY(mutex_);
+  std::vector<Loaded> loaded_ GUARDED_BY(mutex_);
+  SchedulerStats stats_ GUARDED_BY(mutex_);
+};
+
+}  // namespace kvkeep::server
