@@ -1,69 +1,28 @@
 #include "engine/llama/model_shape.h"
 
 #include <fmt/format.h>
-#include <gguf.h>
 
 #include <charconv>
-#include <memory>
 #include <optional>
 #include <string_view>
 
+#include "engine/llama/gguf_file.h"
 #include "engine/llama/library.h"
 
 namespace kvkeep::engine::llama {
 namespace {
 
-struct GgufDeleter {
-  void operator()(gguf_context* file) const { gguf_free(file); }
-};
-using GgufHandle = std::unique_ptr<gguf_context, GgufDeleter>;
-
-Result<GgufHandle> open_gguf(const std::string& path) {
-  start_library();
-  const std::uint64_t mark = log_mark();
-  GgufHandle file(gguf_init_from_file(path.c_str(), {.no_alloc = true, .ctx = nullptr}));
-  if (file) return file;
-  const std::string reason = log_reason_since(mark);
-  if (reason.find("No such file") != reason.npos) return not_found(fmt::format("cannot load {}: no such file", path));
-  return damaged(fmt::format("cannot load {}: {}", path, reason.empty() ? "not a GGUF file" : reason));
-}
-
-// An unsigned number of any width; of an array, its element `index`.
-std::optional<std::uint64_t> number(const gguf_context* file, const std::string& key, std::size_t index = 0) {
-  const std::int64_t id = gguf_find_key(file, key.c_str());
-  if (id < 0) return std::nullopt;
-  gguf_type type = gguf_get_kv_type(file, id);
-  if (type == GGUF_TYPE_ARRAY) {
-    type = gguf_get_arr_type(file, id);
-    const bool four_bytes = type == GGUF_TYPE_UINT32 || type == GGUF_TYPE_INT32;
-    if (!four_bytes || index >= gguf_get_arr_n(file, id)) return std::nullopt;
-    return static_cast<const std::uint32_t*>(gguf_get_arr_data(file, id))[index];
-  }
-  switch (type) {
-    case GGUF_TYPE_UINT16: return gguf_get_val_u16(file, id);
-    case GGUF_TYPE_UINT32: return gguf_get_val_u32(file, id);
-    case GGUF_TYPE_UINT64: return gguf_get_val_u64(file, id);
-    case GGUF_TYPE_INT32: return static_cast<std::uint64_t>(gguf_get_val_i32(file, id));
-    default: return std::nullopt;
-  }
-}
-
-std::string text(const gguf_context* file, const char* key) {
-  const std::int64_t id = gguf_find_key(file, key);
-  return id >= 0 && gguf_get_kv_type(file, id) == GGUF_TYPE_STRING ? gguf_get_val_str(file, id) : std::string();
-}
-
-void read_kv_elements(const gguf_context* file, std::uint64_t layers, ModelShape& shape) {
+void read_kv_elements(const gguf_context& file, std::uint64_t layers, ModelShape& shape) {
   const std::string prefix = shape.architecture + ".";
-  const std::uint64_t embedding = number(file, prefix + "embedding_length").value_or(0);
-  const bool derives_v = number(file, prefix + "attention.kv_lora_rank").has_value();
+  const std::uint64_t embedding = gguf_number(file, prefix + "embedding_length").value_or(0);
+  const bool derives_v = gguf_number(file, prefix + "attention.kv_lora_rank").has_value();
   for (std::size_t i = 0; i < layers; ++i) {
-    const std::uint64_t heads = number(file, prefix + "attention.head_count", i).value_or(1);
-    const std::uint64_t heads_kv = number(file, prefix + "attention.head_count_kv", i).value_or(heads);
+    const std::uint64_t heads = gguf_number(file, prefix + "attention.head_count", i).value_or(1);
+    const std::uint64_t heads_kv = gguf_number(file, prefix + "attention.head_count_kv", i).value_or(heads);
     const std::uint64_t head_size = heads == 0 ? 0 : embedding / heads;
-    shape.k_elements.push_back(heads_kv * number(file, prefix + "attention.key_length").value_or(head_size));
+    shape.k_elements.push_back(heads_kv * gguf_number(file, prefix + "attention.key_length").value_or(head_size));
     shape.v_elements.push_back(
-        derives_v ? 0 : heads_kv * number(file, prefix + "attention.value_length").value_or(head_size));
+        derives_v ? 0 : heads_kv * gguf_number(file, prefix + "attention.value_length").value_or(head_size));
   }
 }
 
@@ -75,10 +34,10 @@ std::optional<std::size_t> layer_of(std::string_view name) {
   return error == std::errc{} ? std::optional(layer) : std::nullopt;
 }
 
-void add_weights(const gguf_context* file, ModelShape& shape) {
-  for (std::int64_t i = 0; i < gguf_get_n_tensors(file); ++i) {
-    const std::string_view name = gguf_get_tensor_name(file, i);
-    const std::uint64_t bytes = gguf_get_tensor_size(file, i);
+void add_weights(const gguf_context& file, ModelShape& shape) {
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(&file); ++i) {
+    const std::string_view name = gguf_get_tensor_name(&file, i);
+    const std::uint64_t bytes = gguf_get_tensor_size(&file, i);
     const auto layer = layer_of(name);
     if (layer && *layer < shape.layer_bytes.size()) shape.layer_bytes[*layer] += bytes;
     // Token embeddings are looked up on the host, and counted again where they are the output matrix, too.
@@ -110,18 +69,18 @@ std::uint64_t ModelShape::kv_bytes(std::uint64_t tokens, ggml_type type_k, ggml_
 Result<ModelShape> read_model_shape(const std::string& path) {
   TRY_ASSIGN(GgufHandle file, open_gguf(path));
   ModelShape shape;
-  shape.architecture = text(file.get(), "general.architecture");
+  shape.architecture = gguf_text(*file, "general.architecture");
   const std::string prefix = shape.architecture + ".";
-  shape.context_train_tokens = static_cast<std::uint32_t>(number(file.get(), prefix + "context_length").value_or(0));
-  const std::uint64_t layers = number(file.get(), prefix + "block_count").value_or(0);
+  shape.context_train_tokens = static_cast<std::uint32_t>(gguf_number(*file, prefix + "context_length").value_or(0));
+  const std::uint64_t layers = gguf_number(*file, prefix + "block_count").value_or(0);
   if (layers > 4096) return damaged(fmt::format("cannot load {}: it claims {} layers", path, layers));
   shape.layer_bytes.resize(layers);
-  read_kv_elements(file.get(), layers, shape);
-  add_weights(file.get(), shape);
-  const auto splits = static_cast<std::uint16_t>(number(file.get(), "split.count").value_or(0));
+  read_kv_elements(*file, layers, shape);
+  add_weights(*file, shape);
+  const auto splits = static_cast<std::uint16_t>(gguf_number(*file, "split.count").value_or(0));
   for (std::uint16_t i = 1; i < splits; ++i) {
     TRY_ASSIGN(const GgufHandle part, open_gguf(split_path(path, i, splits)));
-    add_weights(part.get(), shape);
+    add_weights(*part, shape);
   }
   return shape;
 }
