@@ -15,10 +15,10 @@ namespace kvkeep::policy {
 
 struct EvictCandidate {
   SegmentId segment;
-  SegmentId parent;             // kRootSegment: none that counts in this tier
-  ByteCount bytes;              // what leaving frees
-  std::uint32_t tokens = 0;     // what must be prefilled again if it is needed
-  Position begin;               // later tokens cost more to prefill (attention)
+  SegmentId parent;          // kRootSegment: none that counts in this tier
+  ByteCount bytes;           // what leaving frees
+  std::uint32_t tokens = 0;  // what must be prefilled again if it is needed
+  Position begin;            // later tokens cost more to prefill (attention)
   std::int64_t last_used_ns = 0;
   std::uint32_t hits = 0;
   bool pinned = false;

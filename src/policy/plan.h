@@ -5,10 +5,14 @@
 //
 // Rules. At least one token is decoded, so at most n - 1 are reused. The longest reach over memory and cache together
 // wins: a resident sequence gives [0, p), cached rows continue it to q. Ties prefer memory, then the resident that can
-// be used in place. A running sequence is never disturbed: its prefix is forked. An idle one is taken over in place when
-// nothing is lost by it: it is extended (p is its length, or one less), or what lies beyond p is captured; otherwise it
-// is forked if a sequence can be had, and truncated if none can. Cells are made before they are needed: idle residents
-// leave, least recently used first, until what is restored, prefilled and `reply_room` fit; the source never leaves.
+// be used in place, then the one used last. A running sequence is never disturbed: its prefix is forked. An idle one is
+// extended in place if the prompt goes on where it ends (p is its length, or one less). Otherwise its tail is at stake:
+// - captured: it is forked where that costs nobody who was used later than it; else it is taken over in place (its tail
+//   can be restored from the cache);
+// - not captured: it is forked if a sequence and the cells can be had, and truncated in place if not.
+// Cells are made before they are needed: idle residents leave, least recently used first, until what is restored,
+// prefilled and `reply_room` fit; the source never leaves. Residents whose leaving frees nothing (all their cells are
+// shared) leave only if nothing else helps.
 
 #include <cstdint>
 #include <optional>
@@ -22,10 +26,10 @@ namespace kvkeep::policy {
 // A sequence in the model's memory.
 struct Resident {
   SeqId seq;
-  Position length;              // tokens it holds
-  Position common;              // of which this prompt shares the first `common`
-  bool idle = false;            // false: a request runs on it
-  bool captured = false;        // all its rows are in the cache
+  Position length;                // tokens it holds
+  Position common;                // of which this prompt shares the first `common`
+  bool idle = false;              // false: a request runs on it
+  bool captured = false;          // all its rows are in the cache
   std::uint32_t cells_owned = 0;  // cells that its leaving frees
   std::int64_t last_used_ns = 0;
 };
@@ -42,8 +46,8 @@ struct PlanView {
   std::vector<Resident> residents;
   std::vector<CachedStep> cached;
   std::uint32_t cells_free = 0;
-  bool sequence_free = false;     // a sequence that is neither idle nor running exists
-  std::size_t reply_room = 0;     // cells wanted beyond the prompt
+  bool sequence_free = false;  // a sequence that is neither idle nor running exists
+  std::size_t reply_room = 0;  // cells wanted beyond the prompt
   std::uint32_t cells_total = 0;
   RestoreMode restore = RestoreMode::kAuto;
   Rates rates;
@@ -56,14 +60,15 @@ struct Plan {
     kFork,     // share the first `from_memory` positions of `source`
     kWait,     // does not fit while others run: try again when one ends (nothing else of the plan is meaningful)
   } start = Start::kFresh;
-  SeqId source;                  // kInPlace, kFork
-  Position from_memory;          // p: reused from the model's memory
-  Position restored_to;          // q >= p: rows [p, q) come from the cache
-  std::vector<SeqId> leave;      // idle residents to clear first, in this order
-  bool load_too_slow = false;    // cached rows beyond p were left aside: prefilling is faster
+  SeqId source;                // kInPlace, kFork
+  Position from_memory;        // p: reused from the model's memory
+  Position restored_to;        // q >= p: rows [p, q) come from the cache
+  std::vector<SeqId> leave;    // idle residents to clear first, in this order
+  bool load_too_slow = false;  // cached rows beyond p were left aside: prefilling is faster
 };
 
-// Cost: O(residents + steps). The plan always exists; kWait only if some resident is not idle.
+// Cost: O(residents log residents + steps). The plan always exists; kWait only if some resident is not idle. Cells that
+// leaving residents share with each other are not counted on while a request runs: then it may wait longer than needed.
 Plan make_plan(const PlanView& view);
 
 }  // namespace kvkeep::policy

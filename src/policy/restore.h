@@ -18,9 +18,9 @@ struct Rates {
 };
 
 struct RestoreCost {
-  std::uint64_t tokens = 0;      // tokens that need not be prefilled
-  ByteCount ram_bytes;           // to copy into the model's memory, disk bytes included
-  ByteCount disk_bytes;          // to read first
+  std::uint64_t tokens = 0;  // tokens that need not be prefilled
+  ByteCount ram_bytes;       // to copy into the model's memory, disk bytes included
+  ByteCount disk_bytes;      // to read first
 };
 
 // kAlways: true if tokens > 0. kAuto: true unless both rates are known and loading is slower than prefilling.

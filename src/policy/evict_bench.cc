@@ -1,0 +1,27 @@
+// Goal: victims among 100k candidates within some milliseconds (it runs under the cache's lock).
+
+#include <benchmark/benchmark.h>
+
+#include <random>
+
+#include "policy/evict.h"
+
+namespace kvkeep::policy {
+namespace {
+
+// Conversations of 20 segments; the argument is how many segments' worth of bytes must go.
+void BM_ChooseVictims100k(benchmark::State& state) {
+  std::mt19937_64 random(1);
+  EvictView view{{}, std::int64_t{1} << 50};
+  for (std::uint32_t i = 0; i < 100000; ++i) {
+    const SegmentId parent = i % 20 == 0 ? kRootSegment : SegmentId{i};
+    const auto used_ns = static_cast<std::int64_t>(random() >> 15);
+    view.candidates.push_back({SegmentId{i + 1}, parent, ByteCount{1000}, 64, Position{i % 20 * 64}, used_ns, 1});
+  }
+  const ByteCount needed{static_cast<std::uint64_t>(state.range(0)) * 1000};
+  for (auto _ : state) benchmark::DoNotOptimize(choose_victims(view, needed));
+}
+BENCHMARK(BM_ChooseVictims100k)->Arg(1)->Arg(1000)->Arg(100000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace kvkeep::policy

@@ -1,0 +1,176 @@
+#include "policy/plan.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace kvkeep::policy {
+
+namespace {
+
+// One way to start, with those who must leave for it.
+struct Option {
+  Plan plan;
+  bool has_sequence = false;
+  bool fits = false;
+  std::int64_t last_use_lost_ns = INT64_MIN;  // the latest use of those who leave
+  bool good() const { return has_sequence && fits; }
+};
+
+class Planner {
+ public:
+  explicit Planner(const PlanView& view) : view_(view) {
+    for (const Resident& resident : view.residents) {
+      (resident.idle ? idle_ : running_).push_back(&resident);
+    }
+    std::ranges::stable_sort(idle_, {}, &Resident::last_used_ns);
+  }
+
+  Plan make() const {
+    const Option option = choose(best_source());
+    Plan plan = option.plan;
+    if (!option.good() && !running_.empty()) {
+      plan.start = Plan::Start::kWait;
+      return plan;
+    }
+    add_restore(plan);
+    return plan;
+  }
+
+ private:
+  // The most that may be reused.
+  Position limit() const { return Position{} + (view_.prompt_tokens - 1); }
+  Position reuse(const Resident& resident) const { return std::min({resident.common, resident.length, limit()}); }
+  // Nothing but perhaps one token lies beyond what is reused.
+  bool extends(const Resident& resident) const { return resident.length <= reuse(resident) + 1; }
+
+  std::size_t cells_needed(Position from_memory) const {
+    const std::size_t spare = view_.cells_total > view_.prompt_tokens ? view_.cells_total - view_.prompt_tokens : 0;
+    return view_.prompt_tokens - from_memory.value() + std::min(view_.reply_room, spare);
+  }
+
+  int disturbance(const Resident& resident) const {
+    if (!resident.idle) return 3;
+    if (extends(resident)) return 0;
+    return resident.captured ? 1 : 2;
+  }
+
+  // The resident that shares most with the prompt; null: none shares anything.
+  const Resident* best_source() const {
+    const auto rank = [this](const Resident& resident) {
+      return std::tuple(reuse(resident), -disturbance(resident), resident.last_used_ns);
+    };
+    const Resident* best = nullptr;
+    for (const Resident& resident : view_.residents) {
+      if (reuse(resident) == Position{}) continue;
+      if (best == nullptr || rank(resident) > rank(*best)) best = &resident;
+    }
+    return best;
+  }
+
+  Option choose(const Resident* source) const {
+    if (source == nullptr) return option(Plan::Start::kFresh, nullptr);
+    if (!source->idle) return option(Plan::Start::kFork, source);
+    if (extends(*source)) return option(Plan::Start::kInPlace, source);
+    const Option fork = option(Plan::Start::kFork, source);
+    const bool fair = !source->captured || fork.last_use_lost_ns <= source->last_used_ns;
+    return fork.good() && fair ? fork : option(Plan::Start::kInPlace, source);
+  }
+
+  Option option(Plan::Start start, const Resident* source) const;
+  void add_restore(Plan& plan) const;
+  RestoreCost cost(TokenRange wanted) const;
+
+  const PlanView& view_;
+  std::vector<const Resident*> idle_;  // least recently used first
+  std::vector<const Resident*> running_;
+};
+
+// Makes room by letting idle residents leave, those first whose leaving frees something.
+class MakeRoom {
+ public:
+  MakeRoom(Option& option, std::size_t needed, std::size_t available)
+      : option_(option), needed_(needed), available_(available) {}
+
+  bool enough() const { return option_.has_sequence && available_ >= needed_; }
+  void leave(const Resident& resident) {
+    option_.plan.leave.push_back(resident.seq);
+    option_.last_use_lost_ns = std::max(option_.last_use_lost_ns, resident.last_used_ns);
+    option_.has_sequence = true;
+    available_ += resident.cells_owned;
+  }
+  bool cells_fit() const { return available_ >= needed_; }
+  bool helps(const Resident& resident) const { return !option_.has_sequence || resident.cells_owned > 0; }
+
+ private:
+  Option& option_;
+  std::size_t needed_;
+  std::size_t available_;
+};
+
+Option Planner::option(Plan::Start start, const Resident* source) const {
+  Option option;
+  option.plan.start = start;
+  if (source != nullptr) option.plan.source = source->seq;
+  if (source != nullptr) option.plan.from_memory = reuse(*source);
+  const bool in_place = start == Plan::Start::kInPlace;
+  option.has_sequence = in_place || view_.sequence_free;
+  const std::size_t needed = cells_needed(option.plan.from_memory);
+  // Forks share prefixes, so what a sequence owns is its end: truncation frees that first.
+  const std::size_t truncated =
+      in_place ? std::min<std::size_t>(source->cells_owned, source->length - option.plan.from_memory) : 0;
+  MakeRoom room(option, needed, view_.cells_free + truncated);
+  std::vector<const Resident*> useless;
+  for (const Resident* resident : idle_) {
+    if (resident == source || room.enough()) continue;
+    room.helps(*resident) ? room.leave(*resident) : useless.push_back(resident);
+  }
+  for (const Resident* resident : useless) {
+    if (!room.enough()) room.leave(*resident);
+  }
+  option.fits = room.cells_fit();
+  if (!option.fits && running_.empty()) {
+    // Everybody left, so the cells they shared with each other are free too: count from the other side.
+    const Position kept = source == nullptr ? Position{} : in_place ? option.plan.from_memory : source->length;
+    option.fits = view_.cells_total >= kept.value() + needed;
+  }
+  return option;
+}
+
+// What it takes to restore the rows of `wanted`. A file is read whole, of its rows only the wanted ones are copied.
+RestoreCost Planner::cost(TokenRange wanted) const {
+  RestoreCost cost{wanted.size(), {}, {}};
+  for (const CachedStep& step : view_.cached) {
+    const Position begin = std::max(step.range.begin, wanted.begin);
+    const Position end = std::min(step.range.end, wanted.end);
+    if (begin >= end) continue;
+    cost.ram_bytes += ByteCount{step.bytes.value() * (end - begin) / step.range.size()};
+    if (step.on_disk) cost.disk_bytes += step.bytes;
+  }
+  return cost;
+}
+
+// As far as the cache reaches; else, where disks are too slow, as far as RAM does.
+void Planner::add_restore(Plan& plan) const {
+  plan.restored_to = plan.from_memory;
+  const Position reach = view_.cached.empty() ? Position{} : std::min(view_.cached.back().range.end, limit());
+  if (reach <= plan.from_memory) return;
+  Position in_ram = plan.from_memory;
+  for (const CachedStep& step : view_.cached) {
+    if (step.range.end <= plan.from_memory) continue;
+    if (step.on_disk) break;
+    in_ram = std::min(step.range.end, reach);
+  }
+  for (const Position end : {reach, in_ram}) {
+    if (end <= plan.from_memory) continue;
+    if (!worth_restoring(view_.restore, view_.rates, cost({plan.from_memory, end}))) continue;
+    plan.restored_to = end;
+    break;
+  }
+  plan.load_too_slow = plan.restored_to < reach;
+}
+
+}  // namespace
+
+Plan make_plan(const PlanView& view) { return Planner(view).make(); }
+
+}  // namespace kvkeep::policy

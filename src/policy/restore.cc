@@ -1,0 +1,26 @@
+#include "policy/restore.h"
+
+namespace kvkeep::policy {
+
+namespace {
+
+// Seconds at the rate; an unknown rate counts as no time, so that what is not known never speaks against restoring.
+double seconds_at(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+
+}  // namespace
+
+bool worth_restoring(RestoreMode mode, const Rates& rates, const RestoreCost& cost) {
+  if (cost.tokens == 0) return false;
+  if (mode == RestoreMode::kAlways || rates.prefill_tokens_per_s <= 0) return true;
+  const double load_s = seconds_at(static_cast<double>(cost.ram_bytes.value()), rates.ram_restore_bytes_per_s) +
+                        seconds_at(static_cast<double>(cost.disk_bytes.value()), rates.disk_read_bytes_per_s);
+  return load_s <= seconds_at(static_cast<double>(cost.tokens), rates.prefill_tokens_per_s);
+}
+
+double update_rate(double rate, double amount, double seconds) {
+  if (amount <= 0 || seconds <= 0) return rate;  // nothing was measured
+  const double sample = amount / seconds;
+  return rate > 0 ? rate + (sample - rate) / 4 : sample;
+}
+
+}  // namespace kvkeep::policy
