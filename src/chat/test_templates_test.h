@@ -42,7 +42,7 @@ inline constexpr std::string_view kRough = R"jinja({{- bos_token }}
 {%- if message.name %}{{- '<' + message.name + '>' }}{%- endif %}
 {{- message.content | trim | upper }}{{- message.content.split('#')[-1] | trim }}{{- message.content }}
 {%- if message.tool_calls %}
-{%- for call in message.tool_calls %}
+{%- for call in message.tool_calls %}{{- call.function.arguments | tojson }}
 {%- for key, value in call.function.arguments | items %}{{- '<' + key + '>' + (value if value is string else value | tojson) + '</' + key + '>' }}{%- endfor %}
 {%- endfor %}
 {%- endif %}
