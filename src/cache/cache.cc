@@ -318,9 +318,11 @@ bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std
   {
     MutexLock lock(mutex_);
     const bool known = index_.advance(track.cursor_, tokens.first(1)).at != track.cursor_.at;
-    if (known || on_dead_path(track.cursor_.segment) || !accepts() || ram_used_ + ByteCount{size_bytes} > ram_limit()) {
+    const ByteCount size{size_bytes};
+    // Memory only, and rarely: each time makes room for many segments.
+    if (accepts() && ram_used_ + size > ram_limit()) make_ram_room(ram_limit(), size);
+    if (known || on_dead_path(track.cursor_.segment) || !accepts() || ram_used_ + size > ram_limit()) {
       ++counters_.refused;
-      writer_.post([this] { trim_ram(); });
       return false;
     }
     added = index_.insert(track.cursor_, tokens, begin_hash, hasher.current());

@@ -205,6 +205,7 @@ class Cache {
   bool evict_from_disk(ByteCount needed);
   void settle_payload(SegmentId segment);
   void trim_ram();
+  void make_ram_room(ByteCount limit, ByteCount room) REQUIRES(mutex_);
 
   const CacheOptions options_;
   const std::unique_ptr<store::DiskStore> disk_;

@@ -139,8 +139,14 @@ void Cache::settle_payload(SegmentId segment) {
 
 void Cache::trim_ram() {
   MutexLock lock(mutex_);
-  if (ram_used_ <= options_.ram_budget) return;
-  const ByteCount target{options_.ram_budget.value() - options_.ram_budget.value() / kTrimShare};
+  if (ram_used_ > options_.ram_budget) make_ram_room(options_.ram_budget, ByteCount{});
+}
+
+// Drops payloads until `room` and a share of `limit` are free, or nothing may leave.
+void Cache::make_ram_room(ByteCount limit, ByteCount room) {
+  const ByteCount kept_free{std::min(limit.value(), std::max(room.value(), limit.value() / kTrimShare))};
+  const ByteCount target = limit - kept_free;
+  if (ram_used_ <= target) return;
   policy::EvictView view;
   view.now_ns = clock_.wall_ns();
   for (std::uint32_t id = 1; id < entries_.size(); ++id) {

@@ -33,7 +33,7 @@ struct FakeOptions {
   bool sliceable = true;                 // false: rows_bytes() is 0 and rows can neither be saved nor restored
   bool truncatable = true;               // false: truncate() empties the sequence and says so
   std::uint64_t model_seed = 1;          // another seed is another model: other rows, text and fingerprint
-  std::optional<TokenId> end_of_text;    // never sampled unless end_of_text_one_in says so
+  std::optional<TokenId> end_of_text = std::nullopt;    // never sampled unless end_of_text_one_in says so
   std::uint32_t end_of_text_one_in = 0;  // one sampled token in so many is the end of text; 0: none
   TokenId first_sampled_token = 0;       // smaller ids (markers) are never sampled
 };
