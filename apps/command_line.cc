@@ -1,0 +1,62 @@
+#include "command_line.h"
+
+#include <utility>
+
+#include "serve_flags.h"
+#include "suggest.h"
+
+namespace kvkeep::cli {
+namespace {
+
+constexpr char kOverview[] =
+    "kvkeep: serves GGUF models and never prefills the same prefix twice.\n"
+    "\n"
+    "Usage: kvkeep COMMAND [flags]\n"
+    "\n"
+    "Commands:\n"
+    "  serve        serve a model over HTTP\n"
+    "  model make   write a random-weight model to try things with\n"
+    "\n"
+    "  --version    print the version and exit\n"
+    "  -h, --help   print this help, or a command's behind its name\n";
+
+using Arguments = std::vector<std::string>;
+
+bool is_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }
+
+Result<Command> parse_serve_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedServe parsed, parse_serve(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{serve_help()});
+  return Command(std::move(parsed.options));
+}
+
+Result<Command> parse_model_command(const Arguments& arguments, const os::Environment& environment) {
+  if (arguments.empty() || is_help(arguments.front())) return Command(PrintText{model_make_help()});
+  if (arguments.front() != "make") {
+    return invalid("unknown command 'model " + arguments.front() + "'" + did_you_mean(arguments.front(), {"make"}));
+  }
+  TRY_ASSIGN(ParsedModelMake parsed, parse_model_make({arguments.begin() + 1, arguments.end()}, environment));
+  if (parsed.wants_help) return Command(PrintText{model_make_help()});
+  return Command(std::move(parsed));
+}
+
+}  // namespace
+
+std::string version_text() { return "kvkeep " KVKEEP_VERSION "\n"; }
+
+Result<Command> parse_command_line(const Arguments& arguments, const os::Environment& environment) {
+  if (arguments.empty() || is_help(arguments.front())) return Command(PrintText{kOverview});
+  const std::string& name = arguments.front();
+  const Arguments rest(arguments.begin() + 1, arguments.end());
+  if (name == "--version" || name == "version") return Command(PrintText{version_text()});
+  if (name == "serve") {
+    // llama-server prints its version from any command line.
+    if (!rest.empty() && rest.front() == "--version") return Command(PrintText{version_text()});
+    return parse_serve_command(rest, environment);
+  }
+  if (name == "model") return parse_model_command(rest, environment);
+  if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve " + name + " ...");
+  return invalid("unknown command '" + name + "'" + did_you_mean(name, {"serve", "model"}));
+}
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+// Which command a command line names. Pure.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "model_command.h"
+#include "serve_options.h"
+
+namespace kvkeep::cli {
+
+// Text for standard output, then success: --help, --version.
+struct PrintText {
+  std::string text;
+};
+
+using Command = std::variant<PrintText, ServeOptions, ParsedModelMake>;
+
+// `arguments` are those behind the program's name. Errors are one line, for standard error and a non-zero exit.
+Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);
+
+std::string version_text();
+
+}  // namespace kvkeep::cli

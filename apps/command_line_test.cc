@@ -1,0 +1,58 @@
+#include "command_line.h"
+
+#include <gtest/gtest.h>
+
+namespace kvkeep::cli {
+namespace {
+
+std::string printed(const std::vector<std::string>& arguments) {
+  const auto command = parse_command_line(arguments, {});
+  if (!command) return "error: " + command.error().message;
+  const auto* print = std::get_if<PrintText>(&*command);
+  return print == nullptr ? "a command" : print->text;
+}
+
+TEST(CommandLine, HelpAndVersion) {
+  EXPECT_NE(printed({}).find("model make"), std::string::npos);
+  EXPECT_EQ(printed({"--help"}), printed({}));
+  EXPECT_TRUE(printed({"--version"}).starts_with("kvkeep "));
+  EXPECT_NE(printed({"serve", "--help"}).find("--kv-disk-dir"), std::string::npos);
+  EXPECT_NE(printed({"model", "make", "--help"}).find("--free-output"), std::string::npos);
+}
+
+TEST(CommandLine, HelpFitsATerminal) {
+  const std::string help = printed({"serve", "--help"});
+  for (std::size_t begin = 0; begin < help.size();) {
+    const std::size_t end = help.find('\n', begin);
+    EXPECT_LE(end - begin, 100) << help.substr(begin, end - begin);
+    begin = end + 1;
+  }
+}
+
+TEST(CommandLine, UnknownCommandsSuggestTheNearest) {
+  EXPECT_EQ(printed({"sevre"}), "error: unknown command 'sevre'; did you mean 'serve'?");
+  EXPECT_EQ(printed({"model", "mkae"}), "error: unknown command 'model mkae'; did you mean 'make'?");
+  EXPECT_NE(printed({"-m", "x"}).find("kvkeep serve -m"), std::string::npos);
+}
+
+TEST(CommandLine, ServeAndModelMakeCarryTheirOptions) {
+  const auto serve = parse_command_line({"serve", "-m", "a.gguf"}, {});
+  EXPECT_EQ(std::get<ServeOptions>(*serve).model.path, "a.gguf");
+  const auto make = parse_command_line(
+      {"model", "make", "--size", "small", "--seed", "3", "--free-output", "--arch", "llama", "o.gguf"}, {});
+  const auto& parsed = std::get<ParsedModelMake>(*make);
+  EXPECT_EQ(parsed.path, "o.gguf");
+  EXPECT_EQ(parsed.options.size, gguf::ModelSize::kSmall);
+  EXPECT_EQ(parsed.options.seed, 3U);
+  EXPECT_EQ(parsed.options.architecture, "llama");
+  EXPECT_TRUE(parsed.options.free_output);
+}
+
+TEST(CommandLine, ModelMakeWritesOneFile) {
+  EXPECT_TRUE(printed({"model", "make"}).starts_with("error: no file to write"));
+  EXPECT_TRUE(printed({"model", "make", "a", "b"}).starts_with("error: unexpected argument 'b'"));
+  EXPECT_TRUE(printed({"model", "make", "--size", "huge", "a"}).starts_with("error: --size: "));
+}
+
+}  // namespace
+}  // namespace kvkeep::cli

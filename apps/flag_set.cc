@@ -1,0 +1,184 @@
+#include "flag_set.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/assert.h"
+#include "flag_help.h"
+#include "suggest.h"
+
+namespace kvkeep::cli {
+namespace {
+
+const std::vector<std::string> kHelpNames = {"--help", "-h", "--usage"};
+
+bool contains(const std::vector<std::string>& list, std::string_view item) {
+  return std::ranges::find(list, item) != list.end();
+}
+
+// llama-server's words for a switch in the environment.
+std::optional<std::string> switch_word(const std::string& text) {
+  if (contains({"on", "enabled", "true", "1"}, text)) return "on";
+  if (contains({"off", "disabled", "false", "0"}, text)) return "off";
+  return std::nullopt;
+}
+
+// LLAMA_ARG_WARMUP -> LLAMA_ARG_NO_WARMUP.
+std::string negated_variable(const std::string& name) {
+  constexpr std::string_view kPrefix = "LLAMA_ARG_";
+  return name.starts_with(kPrefix) ? std::string(kPrefix) + "NO_" + name.substr(kPrefix.size()) : std::string();
+}
+
+// Takes the arguments behind arguments[i], and moves i onto the last. A value may start with a dash (-n -1): joined to
+// the flag's name later on, it is not taken for a flag.
+Result<std::string> following_values(const Flag& flag, const std::string& name,
+                                     const std::vector<std::string>& arguments, std::size_t& i) {
+  const std::size_t count = flag.value.find(' ') == std::string::npos ? 1 : 2;
+  if (arguments.size() - i <= count) return invalid(name + " needs a value: " + flag.value);
+  std::string values = arguments[++i];
+  if (count == 2) values += "," + arguments[++i];
+  return values;
+}
+
+}  // namespace
+
+FlagSet::FlagSet(std::string command, std::string description, std::vector<Flag> flags,
+                 std::vector<RefusedFlag> refused)
+    : command_(std::move(command)),
+      description_(std::move(description)),
+      flags_(std::move(flags)),
+      refused_(std::move(refused)) {
+  flags_.push_back({"Help", "--help", {"-h", "--usage"}, {}, "", "", "", "Print this help and exit.", nullptr});
+}
+
+FlagSet::Spelling FlagSet::find(std::string_view name) const {
+  for (const Flag& flag : flags_) {
+    if (flag.name == name || contains(flag.aliases, name)) return {&flag, false};
+    if (contains(flag.off_names, name)) return {&flag, true};
+  }
+  return {};
+}
+
+std::vector<std::string> FlagSet::all_names() const {
+  std::vector<std::string> names;
+  for (const Flag& flag : flags_) {
+    names.push_back(flag.name);
+    names.insert(names.end(), flag.aliases.begin(), flag.aliases.end());
+    names.insert(names.end(), flag.off_names.begin(), flag.off_names.end());
+  }
+  return names;
+}
+
+Error FlagSet::unknown(const std::string& name) const {
+  for (const RefusedFlag& refused : refused_) {
+    if (contains(refused.names, name)) return unsupported(name + " is not supported: " + refused.reason);
+  }
+  return invalid("unknown flag '" + name + "'" + did_you_mean(name, all_names()));
+}
+
+Result<std::vector<FlagSet::Canonical>> FlagSet::canonical(const std::vector<std::string>& arguments,
+                                                           std::vector<std::string>* positional) const {
+  std::vector<Canonical> out;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!argument.starts_with('-') || argument == "-") {
+      if (positional == nullptr) return invalid("unexpected argument '" + argument + "'");
+      positional->push_back(argument);
+      continue;
+    }
+    const auto equals = argument.starts_with("--") ? argument.find('=') : std::string::npos;
+    const std::string name = argument.substr(0, equals);
+    const auto [flag, off] = find(name);
+    if (flag == nullptr) return unknown(name);
+    std::optional<std::string> value;
+    if (equals != std::string::npos) value = argument.substr(equals + 1);
+    if (flag->value.empty()) {
+      if (value) return invalid(name + " takes no value");
+      value = off ? "off" : "on";
+    }
+    if (!value) {
+      TRY_ASSIGN(value, following_values(*flag, name, arguments, i));
+    }
+    if (value->empty()) return invalid(name + " needs a value: " + flag->value);
+    out.push_back({flag, flag->name + "=" + *value});
+  }
+  return out;
+}
+
+Status FlagSet::refuse_environment(const os::Environment& environment) const {
+  for (const RefusedFlag& refused : refused_) {
+    if (!refused.environment.empty() && environment.contains(refused.environment)) {
+      return unsupported("the environment variable " + refused.environment + " is set, but " + refused.names.front() +
+                         " is not supported: " + refused.reason);
+    }
+  }
+  return {};
+}
+
+Status FlagSet::add_environment(const os::Environment& environment, std::vector<Canonical>& arguments) const {
+  TRY(refuse_environment(environment));
+  for (const Flag& flag : flags_) {
+    if (flag.environment.empty()) continue;
+    if (std::ranges::any_of(arguments, [&](const Canonical& given) { return given.flag == &flag; })) continue;
+    if (!flag.off_names.empty() && environment.contains(negated_variable(flag.environment))) {
+      arguments.push_back({&flag, flag.name + "=off"});
+      continue;
+    }
+    const auto found = environment.find(flag.environment);
+    if (found == environment.end() || found->second.empty()) continue;
+    std::string value = found->second;
+    if (flag.value.empty()) {
+      const auto word = switch_word(value);
+      if (!word) return invalid(flag.environment + ": '" + value + "' is not on or off");
+      // A switch without an off form stays as it is when told "off".
+      if (*word == "off" && flag.off_names.empty()) continue;
+      value = *word;
+    }
+    arguments.push_back({&flag, flag.name + "=" + value});
+  }
+  return {};
+}
+
+Status FlagSet::assign_all(const std::vector<Canonical>& arguments) const {
+  CLI::App app;
+  app.set_help_flag();
+  std::optional<Error> failure;
+  for (const Flag& flag : flags_) {
+    if (flag.assign == nullptr) continue;
+    const auto assign = [&flag, &failure](const CLI::results_t& values) {
+      for (const std::string& value : values) {
+        Status status = flag.assign(value);
+        if (!status && !failure) failure = Error{status.error().kind, flag.name + ": " + status.error().message};
+      }
+      return true;
+    };
+    app.add_option(flag.name, assign)->type_size(1)->expected(1)->take_all()->group(flag.group);
+  }
+  std::vector<std::string> texts;
+  for (const Canonical& argument : arguments) texts.push_back(argument.text);
+  std::ranges::reverse(texts);  // CLI11 takes them from the back
+  try {
+    app.parse(texts);
+  } catch (const CLI::ParseError& error) {
+    return invalid(error.what());
+  }
+  if (failure) return *failure;
+  return {};
+}
+
+Result<bool> FlagSet::parse(const std::vector<std::string>& arguments, const os::Environment& environment,
+                            std::vector<std::string>* positional) const {
+  if (std::ranges::any_of(arguments, [](const std::string& argument) { return contains(kHelpNames, argument); })) {
+    return true;
+  }
+  TRY_ASSIGN(std::vector<Canonical> canonical_arguments, canonical(arguments, positional));
+  TRY(add_environment(environment, canonical_arguments));
+  TRY(assign_all(canonical_arguments));
+  return false;
+}
+
+std::string FlagSet::help() const { return format_help(command_, description_, flags_); }
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,80 @@
+#pragma once
+
+// The flags of one command: what they are called, what they do to an options struct, and their help.
+//
+// CLI11 parses and lays out; before it, this class turns every spelling into the flag's long name, because
+// llama-server's users type short forms of several letters (-np, -ngl, -ctk), which CLI11 does not know. Environment
+// variables become arguments at the same place, for flags that were not given.
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "os/environment.h"
+
+namespace kvkeep::cli {
+
+struct Flag {
+  std::string group;                   // heading in --help
+  std::string name;                    // "--ctx-size"
+  std::vector<std::string> aliases;    // "-c"
+  std::vector<std::string> off_names;  // "--no-warmup": the same switch, turned off
+  std::string value;                   // what follows, "N"; empty: a switch. "START END": two arguments
+  std::string environment;             // "LLAMA_ARG_CTX_SIZE"; empty: none
+  std::string default_text;            // as the help and docs/flags.md show it
+  std::string effect;                  // one sentence or two
+  // Sets the option. A switch gets "on" or "off". An error's message says what was expected, without the flag's name.
+  // Called once per occurrence, in order.
+  std::function<Status(const std::string& value)> assign;
+};
+
+// A flag of another program that users may pass from habit, and why it is refused.
+struct RefusedFlag {
+  std::vector<std::string> names;
+  std::string environment;  // refused when set, too; empty: none
+  std::string reason;
+};
+
+class FlagSet {
+ public:
+  FlagSet(std::string command, std::string description, std::vector<Flag> flags, std::vector<RefusedFlag> refused = {});
+
+  // Assigns every flag in `arguments` (without program and command name), then every environment variable whose flag
+  // was not given. `positional` receives what belongs to no flag; null: nothing may. Returns true if --help was asked
+  // for: print help() and stop, whatever else was given.
+  Result<bool> parse(const std::vector<std::string>& arguments, const os::Environment& environment,
+                     std::vector<std::string>* positional = nullptr) const;
+
+  std::string help() const;
+  const std::vector<Flag>& flags() const& { return flags_; }
+  const std::vector<Flag>& flags() && = delete;  // they would die with the temporary
+
+ private:
+  struct Spelling {
+    const Flag* flag = nullptr;
+    bool off = false;
+  };
+  // One argument in CLI11's terms.
+  struct Canonical {
+    const Flag* flag;
+    std::string text;  // "--ctx-size=4096"
+  };
+
+  Spelling find(std::string_view name) const;
+  std::vector<std::string> all_names() const;
+  Error unknown(const std::string& name) const;
+  Status refuse_environment(const os::Environment& environment) const;
+  Result<std::vector<Canonical>> canonical(const std::vector<std::string>& arguments,
+                                           std::vector<std::string>* positional) const;
+  Status add_environment(const os::Environment& environment, std::vector<Canonical>& arguments) const;
+  Status assign_all(const std::vector<Canonical>& arguments) const;
+
+  std::string command_;
+  std::string description_;
+  std::vector<Flag> flags_;
+  std::vector<RefusedFlag> refused_;
+};
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,105 @@
+#include "flag_set.h"
+
+#include <gtest/gtest.h>
+
+#include "flag_binding.h"
+
+namespace kvkeep::cli {
+namespace {
+
+struct Options {
+  int count = 1;
+  bool warm = true;
+  std::vector<std::string> names;
+  std::string range;
+};
+
+FlagSet flags(Options& options) {
+  return FlagSet(
+      "test", "A test.",
+      {{"One",
+        "--count",
+        {"-cnt", "-c"},
+        {},
+        "N",
+        "LLAMA_ARG_COUNT",
+        "1",
+        "Counts.",
+        number_into(options.count, -5, 10)},
+       {"One", "--warm", {}, {"--no-warm", "-nw"}, "", "LLAMA_ARG_WARM", "on", "Warms.", switch_into(options.warm)},
+       {"Two", "--name", {}, {}, "NAME,...", "", "none", "Names.", appended_to(options.names, parse_list)},
+       {"Two", "--range", {}, {}, "START END", "", "none", "Ranges.", text_into(options.range)}},
+      {{{"--gone"}, "LLAMA_ARG_GONE", "it is gone"}});
+}
+
+std::string error_of(const std::vector<std::string>& arguments, const os::Environment& environment = {}) {
+  Options options;
+  const auto parsed = flags(options).parse(arguments, environment);
+  return parsed ? "" : parsed.error().message;
+}
+
+Options parsed(const std::vector<std::string>& arguments, const os::Environment& environment = {}) {
+  Options options;
+  const auto result = flags(options).parse(arguments, environment);
+  EXPECT_TRUE(result) << (result ? "" : result.error().message);
+  return options;
+}
+
+TEST(FlagSet, EverySpellingOfAFlagIsTheFlag) {
+  for (const char* name : {"--count", "-cnt", "-c"}) EXPECT_EQ(parsed({name, "7"}).count, 7) << name;
+  EXPECT_EQ(parsed({"--count=7"}).count, 7);
+}
+
+TEST(FlagSet, ValuesMayStartWithADash) { EXPECT_EQ(parsed({"-c", "-3"}).count, -3); }
+
+TEST(FlagSet, SwitchesTurnOffAndTheLastOneWins) {
+  EXPECT_FALSE(parsed({"--no-warm"}).warm);
+  EXPECT_FALSE(parsed({"-nw"}).warm);
+  EXPECT_TRUE(parsed({"--no-warm", "--warm"}).warm);
+  EXPECT_EQ(parsed({"-c", "2", "-c", "3"}).count, 3);
+}
+
+TEST(FlagSet, RepeatedListsAddUpAndTwoValuesAreTakenTogether) {
+  EXPECT_EQ(parsed({"--name", "a,b", "--name", "c"}).names, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(parsed({"--range", "2", "5"}).range, "2,5");
+  EXPECT_NE(error_of({"--range", "2"}), "");
+}
+
+TEST(FlagSet, ErrorsAreOneLineAndNameTheFlag) {
+  EXPECT_EQ(error_of({"--conut", "1"}), "unknown flag '--conut'; did you mean '--count'?");
+  EXPECT_EQ(error_of({"-ctn", "1"}), "unknown flag '-ctn'; did you mean '-cnt'?");
+  EXPECT_EQ(error_of({"--count", "x"}), "--count: 'x' is not a number from -5 to 10");
+  EXPECT_EQ(error_of({"--count"}), "--count needs a value: N");
+  EXPECT_EQ(error_of({"--count="}), "--count needs a value: N");
+  EXPECT_EQ(error_of({"--warm=1"}), "--warm takes no value");
+  EXPECT_EQ(error_of({"word"}), "unexpected argument 'word'");
+  EXPECT_EQ(error_of({"--gone"}), "--gone is not supported: it is gone");
+}
+
+TEST(FlagSet, TheEnvironmentFillsWhatIsNotGiven) {
+  EXPECT_EQ(parsed({}, {{"LLAMA_ARG_COUNT", "4"}}).count, 4);
+  EXPECT_EQ(parsed({"-cnt", "5"}, {{"LLAMA_ARG_COUNT", "4"}}).count, 5);
+  EXPECT_EQ(parsed({}, {{"LLAMA_ARG_COUNT", ""}}).count, 1);
+  for (const char* off : {"off", "disabled", "false", "0"}) EXPECT_FALSE(parsed({}, {{"LLAMA_ARG_WARM", off}}).warm);
+  EXPECT_FALSE(parsed({}, {{"LLAMA_ARG_NO_WARM", "1"}}).warm);
+  EXPECT_NE(error_of({}, {{"LLAMA_ARG_WARM", "maybe"}}), "");
+  EXPECT_NE(error_of({}, {{"LLAMA_ARG_COUNT", "x"}}), "");
+  EXPECT_NE(error_of({}, {{"LLAMA_ARG_GONE", "x"}}), "");
+}
+
+TEST(FlagSet, HelpIsAskedForWhateverElseIsWrong) {
+  Options options;
+  for (const char* name : {"--help", "-h"}) EXPECT_TRUE(*flags(options).parse({"--nonsense", name}, {})) << name;
+}
+
+TEST(FlagSet, HelpShowsGroupsSpellingsDefaultsAndVariables) {
+  Options options;
+  const std::string help = flags(options).help();
+  for (const char* text : {"One:", "Two:", "-cnt, -c, --count N", "--warm, --no-warm, -nw", "(default: 1)",
+                           "(env: LLAMA_ARG_COUNT)", "--help"}) {
+    EXPECT_NE(help.find(text), std::string::npos) << text << "\n" << help;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::cli

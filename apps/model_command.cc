@@ -1,0 +1,73 @@
+#include "model_command.h"
+
+#include <utility>
+
+#include "flag_binding.h"
+#include "flag_set.h"
+
+namespace kvkeep::cli {
+namespace {
+
+FlagSet make_flags(gguf::MakeModelOptions& options) {
+  const char* group = "Model";
+  return FlagSet(
+      "kvkeep model make [flags] OUT.gguf",
+      "Writes a GGUF model with random weights. It says nothing sensible, but loads and runs like a real one.",
+      {{group,
+        "--arch",
+        {},
+        {},
+        "NAME",
+        "",
+        options.architecture,
+        "Architecture: " + gguf::architecture_names() + ".",
+        text_into(options.architecture)},
+       {group,
+        "--size",
+        {},
+        {},
+        "tiny|small|real",
+        "",
+        "tiny",
+        "About 3 MB for tests, 25 MB for demos, 210 MB for timings.",
+        parsed_into(options.size, [](const std::string& text) { return gguf::parse_model_size(text); })},
+       {group,
+        "--seed",
+        {},
+        {},
+        "N",
+        "",
+        "1",
+        "The same flags and seed give the same file.",
+        number_into(options.seed, std::uint64_t{0})},
+       {group,
+        "--free-output",
+        {},
+        {},
+        "",
+        "",
+        "off",
+        "Let the model generate every token, markers and broken UTF-8 included.",
+        switch_into(options.free_output)}});
+}
+
+}  // namespace
+
+Result<ParsedModelMake> parse_model_make(const std::vector<std::string>& arguments,
+                                         const os::Environment& environment) {
+  ParsedModelMake parsed;
+  std::vector<std::string> positional;
+  TRY_ASSIGN(parsed.wants_help, make_flags(parsed.options).parse(arguments, environment, &positional));
+  if (parsed.wants_help) return parsed;
+  if (positional.empty()) return invalid("no file to write: kvkeep model make [flags] OUT.gguf");
+  if (positional.size() > 1) return invalid("unexpected argument '" + positional[1] + "'");
+  parsed.path = positional.front();
+  return parsed;
+}
+
+std::string model_make_help() {
+  gguf::MakeModelOptions options;
+  return make_flags(options).help();
+}
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+// `kvkeep model make`: writes a random-weight model, so that everything can be tried without a download.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/gguf/make_model.h"
+#include "os/environment.h"
+
+namespace kvkeep::cli {
+
+struct ParsedModelMake {
+  gguf::MakeModelOptions options;
+  std::string path;
+  bool wants_help = false;
+};
+
+// `arguments` are those behind "model make".
+Result<ParsedModelMake> parse_model_make(const std::vector<std::string>& arguments, const os::Environment& environment);
+std::string model_make_help();
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,28 @@
+#pragma once
+
+// The command line of `kvkeep serve`. llama-server's names where it has the thing, ds4's for the cache; docs/flags.md
+// lists them with the defaults of all three.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "flag_set.h"
+#include "serve_options.h"
+
+namespace kvkeep::cli {
+
+struct ParsedServe {
+  ServeOptions options;
+  bool wants_help = false;  // print serve_help() and exit; `options` is meaningless then
+};
+
+// `arguments` are those behind "serve". Pure: files named in them are not opened. Errors are one line.
+Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const os::Environment& environment);
+
+std::string serve_help();
+
+// The flags, bound to `options`, which must outlive them.
+FlagSet serve_flags(ServeOptions& options);
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,263 @@
+#include "serve_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "refused_flags.h"
+
+namespace kvkeep::cli {
+namespace {
+
+ServeOptions served(std::vector<std::string> arguments, const os::Environment& environment = {}) {
+  arguments.insert(arguments.begin(), {"-m", "model.gguf"});
+  auto parsed = parse_serve(arguments, environment);
+  EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
+  return parsed ? parsed->options : ServeOptions{};
+}
+
+std::string refused(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"-m", "model.gguf"});
+  const auto parsed = parse_serve(arguments, {});
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(ServeFlags, AModelIsRequiredExceptToListDevices) {
+  EXPECT_FALSE(parse_serve({}, {}));
+  EXPECT_TRUE(parse_serve({"--list-devices"}, {})->options.offload.list_devices);
+  EXPECT_EQ(parse_serve({}, {{"LLAMA_ARG_MODEL", "a.gguf"}})->options.model.path, "a.gguf");
+}
+
+TEST(ServeFlags, LlamaServersShortFormsOfSeveralLetters) {
+  const ServeOptions options =
+      served({"-np", "8",   "-fa", "on",  "-ngl",     "all",    "-ctk",  "q8_0",  "-ctv", "q4_0", "-tb",
+              "3",   "-ub", "256", "-ot", "exps=CPU", "-ncmoe", "2",     "-dev",  "none", "-sm",  "row",
+              "-ts", "3,1", "-mg", "1",   "-lm",      "mlock",  "-nkvo", "-cmoe", "-nr",  "-lv",  "4"});
+  EXPECT_EQ(options.context.parallel, 8);
+  EXPECT_EQ(options.context.flash_attention, FlashAttention::kOn);
+  EXPECT_EQ(options.offload.layers.kind, GpuLayers::Kind::kAll);
+  EXPECT_EQ(options.context.key_type, "q8_0");
+  EXPECT_EQ(options.context.value_type, "q4_0");
+  EXPECT_EQ(options.context.threads_batch, 3);
+  EXPECT_EQ(options.context.ubatch_tokens, 256);
+  EXPECT_EQ(options.offload.tensors.at(0).buffer_type, "CPU");
+  EXPECT_EQ(options.offload.expert_layers_on_cpu, 2);
+  EXPECT_EQ(options.offload.devices, std::vector<std::string>{"none"});
+  EXPECT_EQ(options.offload.split, SplitMode::kRow);
+  EXPECT_EQ(options.offload.split_shares, (std::vector<float>{3, 1}));
+  EXPECT_EQ(options.offload.main_device, 1);
+  EXPECT_EQ(options.model.load_mode, LoadMode::kMlock);
+  EXPECT_FALSE(options.offload.kv_on_device);
+  EXPECT_TRUE(options.offload.experts_on_cpu);
+  EXPECT_FALSE(options.model.repack);
+  EXPECT_EQ(options.log.verbosity, 4);
+}
+
+TEST(ServeFlags, ModelAndAdapters) {
+  const ServeOptions options = served({"-a",
+                                       "a,b",
+                                       "--check-tensors",
+                                       "--no-host",
+                                       "--override-kv",
+                                       "x=int:1",
+                                       "--model-hash",
+                                       "full",
+                                       "--chat-template-file",
+                                       "t.jinja",
+                                       "--jinja",
+                                       "--lora",
+                                       "l1,l2",
+                                       "--lora-scaled",
+                                       "l3:0.5",
+                                       "--control-vector",
+                                       "c1",
+                                       "--control-vector-scaled",
+                                       "c2:2",
+                                       "--control-vector-layer-range",
+                                       "1",
+                                       "9"});
+  EXPECT_EQ(options.model.aliases, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(options.model.check_tensors);
+  EXPECT_FALSE(options.model.host_buffers);
+  EXPECT_EQ(options.model.overrides.at(0).key, "x");
+  EXPECT_TRUE(options.model.full_hash);
+  EXPECT_EQ(options.model.chat_template_file, "t.jinja");
+  ASSERT_EQ(options.model.loras.size(), 3);
+  EXPECT_FLOAT_EQ(options.model.loras[2].scale, 0.5F);
+  EXPECT_EQ(options.model.control_vectors.size(), 2);
+  EXPECT_EQ(options.model.control_vector_layers, std::pair(1, 9));
+}
+
+TEST(ServeFlags, ContextRopeAndSampling) {
+  const ServeOptions options = served({"-c",
+                                       "4096",
+                                       "-b",
+                                       "1024",
+                                       "-t",
+                                       "2",
+                                       "-n",
+                                       "100",
+                                       "--swa-full",
+                                       "--no-warmup",
+                                       "--rope-scaling",
+                                       "yarn",
+                                       "--rope-scale",
+                                       "4",
+                                       "--rope-freq-base",
+                                       "1e6",
+                                       "--yarn-orig-ctx",
+                                       "2048",
+                                       "--yarn-ext-factor",
+                                       "1",
+                                       "--yarn-attn-factor",
+                                       "2",
+                                       "--yarn-beta-slow",
+                                       "3",
+                                       "--yarn-beta-fast",
+                                       "4",
+                                       "-s",
+                                       "7",
+                                       "--temp",
+                                       "0",
+                                       "--top-k",
+                                       "1",
+                                       "--top-p",
+                                       "0.5",
+                                       "--min-p",
+                                       "0.1",
+                                       "--repeat-penalty",
+                                       "1.1",
+                                       "--repeat-last-n",
+                                       "-1",
+                                       "--presence-penalty",
+                                       "0.2",
+                                       "--frequency-penalty",
+                                       "-0.3",
+                                       "--ignore-eos"});
+  EXPECT_EQ(options.context.tokens, 4096);
+  EXPECT_EQ(options.context.batch_tokens, 1024);
+  EXPECT_EQ(options.context.threads, 2);
+  EXPECT_EQ(options.context.predict_tokens_max, 100);
+  EXPECT_TRUE(options.context.full_window);
+  EXPECT_FALSE(options.context.warmup);
+  const RopeOptions& rope = options.context.rope;
+  EXPECT_EQ(rope.scaling, RopeScaling::kYarn);
+  EXPECT_FLOAT_EQ(rope.frequency_scale, 0.25F);
+  EXPECT_FLOAT_EQ(rope.frequency_base, 1e6F);
+  EXPECT_EQ(rope.yarn_original_context, 2048);
+  EXPECT_FLOAT_EQ(rope.yarn_extrapolation + rope.yarn_attention + rope.yarn_beta_slow + rope.yarn_beta_fast, 10.0F);
+  EXPECT_EQ(options.sampling.seed, 7U);
+  EXPECT_EQ(options.sampling.temperature, 0.0F);
+  EXPECT_EQ(options.sampling.top_k, 1);
+  EXPECT_FLOAT_EQ(options.sampling.top_p, 0.5F);
+  EXPECT_FLOAT_EQ(options.sampling.min_p, 0.1F);
+  EXPECT_FLOAT_EQ(options.sampling.repeat_penalty, 1.1F);
+  EXPECT_EQ(options.sampling.repeat_last_n, -1);
+  EXPECT_FLOAT_EQ(options.sampling.presence_penalty, 0.2F);
+  EXPECT_FLOAT_EQ(options.sampling.frequency_penalty, -0.3F);
+  EXPECT_TRUE(options.sampling.ignore_eos);
+}
+
+TEST(ServeFlags, CacheServerAndLog) {
+  const ServeOptions options = served({"--cache-ram",
+                                       "100",
+                                       "--kv-disk-dir",
+                                       "/d",
+                                       "--kv-disk-space-mb",
+                                       "200",
+                                       "--kv-cache-min-tokens",
+                                       "64",
+                                       "--restore",
+                                       "always",
+                                       "--no-cache-prompt",
+                                       "--host",
+                                       "::1",
+                                       "--port",
+                                       "0",
+                                       "--api-key",
+                                       "k1,k2",
+                                       "--api-key-file",
+                                       "keys",
+                                       "--allowed-hosts",
+                                       "h",
+                                       "--allowed-origins",
+                                       "http://o",
+                                       "--threads-http",
+                                       "9",
+                                       "--timeout",
+                                       "5",
+                                       "--max-body-mb",
+                                       "2",
+                                       "--log-file",
+                                       "f",
+                                       "-v",
+                                       "--log-disable"});
+  EXPECT_EQ(options.cache.ram_mib, 100U);
+  EXPECT_EQ(options.cache.disk_directory, "/d");
+  EXPECT_EQ(options.cache.disk_mib, 200U);
+  EXPECT_EQ(options.cache.store_tokens_min, 64);
+  EXPECT_TRUE(options.cache.always_restore);
+  EXPECT_FALSE(options.cache.cache_prompt);
+  EXPECT_EQ(options.http.host, "::1");
+  EXPECT_EQ(options.http.port, 0);
+  EXPECT_EQ(options.http.api_keys, (std::vector<std::string>{"k1", "k2"}));
+  EXPECT_EQ(options.api_key_file, "keys");
+  EXPECT_EQ(options.http.allowed_hosts, std::vector<std::string>{"h"});
+  EXPECT_EQ(options.http.allowed_origins, std::vector<std::string>{"http://o"});
+  EXPECT_EQ(options.http.threads, 9);
+  EXPECT_EQ(options.http.limits.body_ms, 5'000);
+  EXPECT_EQ(options.http.limits.write_ms, 5'000);
+  EXPECT_EQ(options.http.limits.header_ms, 5'000);
+  EXPECT_EQ(options.http.body_bytes_max, 2U << 20);
+  EXPECT_EQ(options.log.file, "f");
+  EXPECT_EQ(options.log.verbosity, 5);
+  EXPECT_TRUE(options.log.disabled);
+  EXPECT_FALSE(served({"--no-kv-disk"}).cache.use_disk);
+}
+
+TEST(ServeFlags, MinusOneMeansTheDefaultWhereLlamaServerSaysSo) {
+  const ServeOptions options = served({"-np", "-1", "-n", "-1", "-t", "-1", "-s", "-1", "--threads-http", "-1"});
+  EXPECT_EQ(options.context.parallel, ContextOptions{}.parallel);
+  EXPECT_EQ(options.context.predict_tokens_max, UINT32_MAX);
+  EXPECT_EQ(options.context.threads, 0);
+  EXPECT_FALSE(options.sampling.seed.has_value());
+  EXPECT_EQ(options.http.threads, server::HttpOptions{}.threads);
+}
+
+TEST(ServeFlags, ContradictionsAreErrors) {
+  EXPECT_NE(refused({"-b", "100"}), "") << "the default ubatch is larger";
+  EXPECT_NE(refused({"-ctv", "q8_0", "-fa", "off"}), "");
+  EXPECT_NE(refused({"--no-kv-disk", "--kv-disk-dir", "/d"}), "");
+  EXPECT_NE(refused({"--control-vector-layer-range", "1", "2"}), "");
+}
+
+TEST(ServeFlags, OutOfRangeValuesAreErrors) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--port", "65536"}, {"-np", "0"},     {"--top-p", "1.5"},     {"--temp", "-1"},       {"--cache-ram", "-1"},
+      {"-c", "-5"},        {"-lv", "6"},     {"--timeout", "0"},     {"--max-body-mb", "0"}, {"-ub", "0"},
+      {"-ctk", "q2_k"},    {"-fa", "maybe"}, {"--restore", "never"}, {"-s", "4294967296"},   {"--rope-scale", "0"}};
+  for (const auto& arguments : wrong) EXPECT_NE(refused(arguments), "") << arguments[0] << " " << arguments[1];
+}
+
+TEST(ServeFlags, WhatWouldChangeResultsIsRefusedByName) {
+  for (const char* name :
+       {"--context-shift", "--keep", "--mmproj", "--slot-save-path", "--draft", "-md", "--embeddings"}) {
+    EXPECT_NE(refused({name, "x"}).find("is not supported: "), std::string::npos) << name;
+  }
+}
+
+TEST(ServeFlags, NoNameStandsForTwoThings) {
+  ServeOptions options;
+  std::multiset<std::string> names;
+  const FlagSet known = serve_flags(options);
+  for (const Flag& flag : known.flags()) {
+    names.insert(flag.name);
+    names.insert(flag.aliases.begin(), flag.aliases.end());
+    names.insert(flag.off_names.begin(), flag.off_names.end());
+  }
+  for (const RefusedFlag& flag : refused_serve_flags()) names.insert(flag.names.begin(), flag.names.end());
+  for (const std::string& name : names) EXPECT_EQ(names.count(name), 1) << name;
+}
+
+}  // namespace
+}  // namespace kvkeep::cli

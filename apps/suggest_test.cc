@@ -1,0 +1,26 @@
+#include "suggest.h"
+
+#include <gtest/gtest.h>
+
+namespace kvkeep::cli {
+namespace {
+
+TEST(Suggest, DistanceCountsTheFourEdits) {
+  EXPECT_EQ(edit_distance("", ""), 0);
+  EXPECT_EQ(edit_distance("abc", ""), 3);
+  EXPECT_EQ(edit_distance("abc", "abd"), 1);
+  EXPECT_EQ(edit_distance("abc", "acb"), 1) << "a swap is one edit";
+  EXPECT_EQ(edit_distance("abc", "xabc"), 1);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+}
+
+TEST(Suggest, NearestIsGivenOnlyWhenNear) {
+  const std::vector<std::string> known = {"--port", "--host", "--parallel"};
+  EXPECT_EQ(nearest("--prot", known), "--port");
+  EXPECT_EQ(nearest("--paralell", known), "--parallel");
+  EXPECT_EQ(nearest("--zzzzzzzz", known), "");
+  EXPECT_EQ(did_you_mean("--prot", known), "; did you mean '--port'?");
+}
+
+}  // namespace
+}  // namespace kvkeep::cli

@@ -1,0 +1,131 @@
+#include "value_parsers.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "suggest.h"
+
+namespace kvkeep::cli {
+namespace {
+
+constexpr int kLayersMax = 100'000;
+
+Result<MetadataOverride> parse_metadata_override(const std::string& text) {
+  const auto equals = text.find('=');
+  const auto colon = text.find(':', equals == std::string::npos ? text.size() : equals);
+  if (equals == std::string::npos || equals == 0 || colon == std::string::npos) {
+    return invalid("'" + text + "' is not KEY=TYPE:VALUE");
+  }
+  const std::string key = text.substr(0, equals);
+  const std::string type = text.substr(equals + 1, colon - equals - 1);
+  const std::string value = text.substr(colon + 1);
+  if (type == "int") {
+    using Limits = std::numeric_limits<std::int64_t>;
+    TRY_ASSIGN(const std::int64_t number, parse_number<std::int64_t>(value, Limits::min(), Limits::max()));
+    return MetadataOverride{key, number};
+  }
+  if (type == "float") {
+    using Limits = std::numeric_limits<double>;
+    TRY_ASSIGN(const double number, parse_number<double>(value, Limits::lowest(), Limits::max()));
+    return MetadataOverride{key, number};
+  }
+  if (type == "bool") {
+    if (value != "true" && value != "false") return invalid("'" + value + "' is neither true nor false");
+    return MetadataOverride{key, value == "true"};
+  }
+  // libllama keeps overridden strings in 128 bytes, the end mark included.
+  if (type == "str" && value.size() < 128) return MetadataOverride{key, value};
+  if (type == "str") return invalid("a string value is at most 127 bytes long");
+  return invalid("'" + type + "' is not a type: int, float, bool or str");
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> parse_list(const std::string& text) {
+  std::vector<std::string> items;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end == begin) return invalid("'" + text + "' has an empty item");
+    items.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return items;
+}
+
+Result<std::vector<ScaledFile>> parse_scaled_files(const std::string& text) {
+  TRY_ASSIGN(const std::vector<std::string> items, parse_list(text));
+  std::vector<ScaledFile> files;
+  for (const std::string& item : items) {
+    const auto colon = item.rfind(':');
+    if (colon == std::string::npos || colon == 0) return invalid("'" + item + "' is not FILE:SCALE");
+    TRY_ASSIGN(const float scale, parse_number(item.substr(colon + 1), -1e6F, 1e6F));
+    files.push_back({item.substr(0, colon), scale});
+  }
+  return files;
+}
+
+Result<std::vector<MetadataOverride>> parse_metadata_overrides(const std::string& text) {
+  TRY_ASSIGN(const std::vector<std::string> items, parse_list(text));
+  std::vector<MetadataOverride> overrides;
+  for (const std::string& item : items) {
+    TRY_ASSIGN(MetadataOverride parsed, parse_metadata_override(item));
+    overrides.push_back(std::move(parsed));
+  }
+  return overrides;
+}
+
+Result<std::vector<TensorOverride>> parse_tensor_overrides(const std::string& text) {
+  TRY_ASSIGN(const std::vector<std::string> items, parse_list(text));
+  std::vector<TensorOverride> overrides;
+  for (const std::string& item : items) {
+    const auto equals = item.rfind('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == item.size()) {
+      return invalid("'" + item + "' is not PATTERN=BUFFER");
+    }
+    overrides.push_back({item.substr(0, equals), item.substr(equals + 1)});
+  }
+  return overrides;
+}
+
+Result<GpuLayers> parse_gpu_layers(const std::string& text) {
+  if (text == "auto" || text == "-1") return GpuLayers{GpuLayers::Kind::kAuto, 0};
+  if (text == "all") return GpuLayers{GpuLayers::Kind::kAll, 0};
+  const auto count = parse_number(text, 0, kLayersMax);
+  if (!count) return invalid("'" + text + "' is neither auto, all nor a number of layers");
+  return GpuLayers{GpuLayers::Kind::kCount, *count};
+}
+
+Result<std::vector<float>> parse_shares(const std::string& text) {
+  TRY_ASSIGN(const std::vector<std::string> items, parse_list(text));
+  std::vector<float> shares;
+  for (const std::string& item : items) {
+    TRY_ASSIGN(const float share, parse_number(item, 0.0F, 1e9F));
+    shares.push_back(share);
+  }
+  if (std::ranges::none_of(shares, [](float share) { return share > 0; })) return invalid("every share is zero");
+  return shares;
+}
+
+Result<std::pair<int, int>> parse_layer_range(const std::string& text) {
+  TRY_ASSIGN(const std::vector<std::string> items, parse_list(text));
+  if (items.size() != 2) return invalid("'" + text + "' is not START END");
+  TRY_ASSIGN(const int first, parse_number(items[0], 0, kLayersMax));
+  TRY_ASSIGN(const int last, parse_number(items[1], first, kLayersMax));
+  return std::pair(first, last);
+}
+
+std::vector<std::string> kv_cache_types() {
+  return {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"};
+}
+
+Result<std::string> parse_kv_type(const std::string& text) {
+  const std::vector<std::string> types = kv_cache_types();
+  if (std::ranges::find(types, text) != types.end()) return text;
+  return invalid(fmt::format("'{}' is not one of {}{}", text, fmt::join(types, ", "), did_you_mean(text, types)));
+}
+
+}  // namespace kvkeep::cli

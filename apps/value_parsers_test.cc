@@ -1,0 +1,67 @@
+#include "value_parsers.h"
+
+#include <gtest/gtest.h>
+
+namespace kvkeep::cli {
+namespace {
+
+TEST(ValueParsers, NumbersTakeTheWholeTextAndTheRange) {
+  EXPECT_EQ(*parse_number("42", 0, 100), 42);
+  for (const char* wrong : {"", "x", "4x", " 4", "101", "-1", "99999999999999999999"}) {
+    EXPECT_FALSE(parse_number(wrong, 0, 100)) << wrong;
+  }
+  EXPECT_FALSE(parse_number("nan", 0.0F, 1.0F));
+  EXPECT_FALSE(parse_number("inf", 0.0F, 1.0F));
+}
+
+TEST(ValueParsers, ListsHaveNoEmptyItems) {
+  EXPECT_EQ(*parse_list("a,b"), (std::vector<std::string>{"a", "b"}));
+  for (const char* wrong : {"", ",", "a,", ",a", "a,,b"}) EXPECT_FALSE(parse_list(wrong)) << wrong;
+}
+
+TEST(ValueParsers, ScaledFilesSplitAtTheLastColon) {
+  const auto files = parse_scaled_files("c:/a.gguf:0.5,b.gguf:-2").value();
+  ASSERT_EQ(files.size(), 2);
+  EXPECT_EQ(files[0].path, "c:/a.gguf");
+  EXPECT_FLOAT_EQ(files[0].scale, 0.5F);
+  EXPECT_FLOAT_EQ(files[1].scale, -2.0F);
+  for (const char* wrong : {"a.gguf", "a.gguf:", ":1", "a.gguf:x"}) EXPECT_FALSE(parse_scaled_files(wrong)) << wrong;
+}
+
+TEST(ValueParsers, MetadataOverridesHaveFourTypes) {
+  const auto overrides = parse_metadata_overrides("a.b=int:-3,c=float:0.5,d=bool:true,e=str:x:y").value();
+  ASSERT_EQ(overrides.size(), 4);
+  EXPECT_EQ(overrides[0].key, "a.b");
+  EXPECT_EQ(std::get<std::int64_t>(overrides[0].value), -3);
+  EXPECT_EQ(std::get<double>(overrides[1].value), 0.5);
+  EXPECT_TRUE(std::get<bool>(overrides[2].value));
+  EXPECT_EQ(std::get<std::string>(overrides[3].value), "x:y");
+  for (const char* wrong : {"a", "a=1", "=int:1", "a=int:x", "a=bool:1", "a=u8:1"}) {
+    EXPECT_FALSE(parse_metadata_overrides(wrong)) << wrong;
+  }
+  EXPECT_FALSE(parse_metadata_overrides("a=str:" + std::string(128, 'x')));
+}
+
+TEST(ValueParsers, TensorOverridesSplitAtTheLastEqualsSign) {
+  const auto overrides = parse_tensor_overrides("blk\\.[0-9]=x=CPU,exps=CUDA0").value();
+  ASSERT_EQ(overrides.size(), 2);
+  EXPECT_EQ(overrides[0].pattern, "blk\\.[0-9]=x");
+  EXPECT_EQ(overrides[0].buffer_type, "CPU");
+  for (const char* wrong : {"exps", "=CPU", "exps="}) EXPECT_FALSE(parse_tensor_overrides(wrong)) << wrong;
+}
+
+TEST(ValueParsers, LayersSharesRangesAndTypes) {
+  EXPECT_EQ(parse_gpu_layers("auto")->kind, GpuLayers::Kind::kAuto);
+  EXPECT_EQ(parse_gpu_layers("all")->kind, GpuLayers::Kind::kAll);
+  EXPECT_EQ(parse_gpu_layers("12")->count, 12);
+  EXPECT_FALSE(parse_gpu_layers("many"));
+  EXPECT_EQ(*parse_shares("3,1"), (std::vector<float>{3, 1}));
+  EXPECT_FALSE(parse_shares("0,0"));
+  EXPECT_EQ(*parse_layer_range("2,5"), std::pair(2, 5));
+  EXPECT_FALSE(parse_layer_range("5,2"));
+  EXPECT_EQ(*parse_kv_type("q8_0"), "q8_0");
+  EXPECT_NE(parse_kv_type("q8_1").error().message.find("did you mean 'q8_0'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvkeep::cli
