@@ -141,11 +141,12 @@ bool heads_match(const RowLayout& layout, ByteSpan rows, std::uint32_t cells) {
   Reader reader(rows, kHeadBytes + cells * cell_bytes(layout));
   RowLayout found;
   found.cell_extra_bytes = layout.cell_extra_bytes;
-  found.v_transposed = reader.read<std::uint32_t>() != 0;
+  found.v_transposed = layout.v_transposed;
+  const bool same_v = reader.read<std::uint32_t>() == static_cast<std::uint32_t>(layout.v_transposed);
   const auto layers = reader.read<std::uint32_t>();
   found.k_rotation = reader.read<std::uint32_t>();
   found.v_rotation = reader.read<std::uint32_t>();
-  if (layers != layout.k.size() || found.v_transposed != layout.v_transposed) return false;
+  if (!same_v || layers != layout.k.size()) return false;
   if (!read_tensors(reader, layers, false, cells, found.k)) return false;
   if (!layout.v.empty() && !read_tensors(reader, layers, layout.v_transposed, cells, found.v)) return false;
   return reader.at_end() && found == layout;

@@ -1,0 +1,69 @@
+#include "engine/llama/fingerprint.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "engine/llama/test_model.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+FingerprintHash hash_with(const std::function<void(ModelOptions&)>& change) {
+  ModelOptions options = tiny_options();
+  change(options);
+  return load_or_die(options)->description().fingerprint;
+}
+
+TEST(FingerprintTest, IsTheSameForTheSameLoad) {
+  EXPECT_EQ(hash_with([](ModelOptions&) {}), hash_with([](ModelOptions&) {}));
+}
+
+TEST(FingerprintTest, DoesNotDependOnWhatDoesNotChangeValues) {
+  const auto plain = hash_with([](ModelOptions&) {});
+  EXPECT_EQ(hash_with([](ModelOptions& o) {
+              o.n_ctx = 2048;
+              o.n_batch = 128;
+              o.n_ubatch = 64;
+              o.threads = 2;
+              o.parallel = 1;
+              o.idle_sequences = 5;
+              o.load_mode = "none";
+            }),
+            plain);
+}
+
+TEST(FingerprintTest, DependsOnWhatChangesValues) {
+  const std::vector<std::function<void(ModelOptions&)>> changes{
+      [](ModelOptions&) {},
+      [](ModelOptions& o) { o.salt = "tenant"; },
+      [](ModelOptions& o) { o.type_k = "q8_0"; },
+      [](ModelOptions& o) { o.type_v = "q8_0"; },
+      [](ModelOptions& o) { o.flash_attention = FlashAttention::kOff; },
+      [](ModelOptions& o) { o.rope_frequency_base = 1000; },
+      [](ModelOptions& o) { o.rope_frequency_scale = 0.5F; },
+      [](ModelOptions& o) { o.rope_scaling = "yarn"; },
+      [](ModelOptions& o) { o.yarn_original_context = 128; },
+      [](ModelOptions& o) { o.kv_overrides = {"llama.rope.freq_base=float:9"}; },
+      [](ModelOptions& o) { o.path = small_model_path(); },
+  };
+  std::set<FingerprintHash> seen;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    EXPECT_TRUE(seen.insert(hash_with(changes[i])).second) << "change " << i;
+  }
+}
+
+TEST(FingerprintTest, TextIsSortedLinesAndCannotBeForged) {
+  EXPECT_EQ(fingerprint_text({{"b", "2"}, {"a", "1"}}), "a=1\nb=2\n");
+  EXPECT_EQ(fingerprint_text({{"salt", "x\nb=2\\"}}), "salt=x\\nb=2\\\\\n");
+}
+
+TEST(FingerprintTest, UnknownVersionsAreTheirOwnGroup) {
+  EXPECT_EQ(compatible_llama_version("0.7.0"), "0.7.0");
+  EXPECT_EQ(compatible_llama_version("9.9.9"), "9.9.9");
+  EXPECT_NE(compatible_ggml_version("9.9.8"), compatible_ggml_version("9.9.9"));
+}
+
+}  // namespace
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,110 @@
+#include "engine/llama/test_model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/assert.h"
+#include "engine/gguf/make_model.h"
+#include "os/process.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+std::string make_file(gguf::ModelSize size, const char* name) {
+  const char* directory = std::getenv("TMPDIR");
+  const std::string path = std::string(directory != nullptr ? directory : "/tmp") + "/kvkeep-test-" +
+                           std::to_string(os::process_id()) + "-" + name + ".gguf";
+  const Status made = gguf::make_model({.size = size}, path);
+  KVKEEP_ASSERT(made.ok(), "the test model can be written");
+  return path;
+}
+
+// Removed at exit, so that runs leave nothing behind.
+struct TemporaryModel {
+  TemporaryModel(gguf::ModelSize size, const char* name) : path(make_file(size, name)) {}
+  ~TemporaryModel() { std::remove(path.c_str()); }
+  std::string path;
+};
+
+}  // namespace
+
+const std::string& tiny_model_path() {
+  static const TemporaryModel model(gguf::ModelSize::kTiny, "tiny");
+  return model.path;
+}
+
+const std::string& small_model_path() {
+  static const TemporaryModel model(gguf::ModelSize::kSmall, "small");
+  return model.path;
+}
+
+ModelOptions tiny_options(const std::string& kv_type) {
+  ModelOptions options;
+  options.path = tiny_model_path();
+  options.n_ctx = 1024;
+  options.parallel = 2;
+  options.idle_sequences = 2;
+  options.type_k = kv_type;
+  options.type_v = kv_type;
+  options.threads = 1;
+  options.warmup = false;
+  return options;
+}
+
+std::unique_ptr<LlamaEngine> load_or_die(const ModelOptions& options) {
+  auto engine = LlamaEngine::load(options);
+  if (!engine) {
+    std::fprintf(stderr, "%s\n", engine.error().message.c_str());
+    std::abort();
+  }
+  return std::move(engine).value();
+}
+
+std::vector<TokenId> make_prompt(std::size_t count, std::uint32_t seed) {
+  std::vector<TokenId> tokens(count);
+  std::uint32_t state = seed * 2654435761U + 12345U;
+  for (TokenId& token : tokens) {
+    state = state * 1664525U + 1013904223U;
+    token = static_cast<TokenId>(300 + (state >> 16) % 3000);
+  }
+  return tokens;
+}
+
+DecodeStatus prefill(LlamaEngine& engine, SeqId seq, TokenSpan tokens, std::size_t batch_size) {
+  for (std::size_t done = 0; done < tokens.size(); done += batch_size) {
+    const TokenSpan part = tokens.subspan(done, std::min(batch_size, tokens.size() - done));
+    std::vector<BatchToken> batch;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      batch.push_back({seq, part[i], engine.length(seq) + i, done + i + 1 == tokens.size()});
+    }
+    if (const DecodeStatus status = engine.decode(batch); status != DecodeStatus::kOk) return status;
+  }
+  return DecodeStatus::kOk;
+}
+
+std::size_t last_index(std::size_t tokens, std::size_t batch_size) { return (tokens - 1) % batch_size; }
+
+std::vector<TokenId> generate_greedily(LlamaEngine& engine, SeqId seq, std::size_t index, std::size_t count) {
+  SamplingParams greedy;
+  greedy.temperature = 0.0F;
+  auto sampler = engine.make_sampler(greedy);
+  KVKEEP_ASSERT(sampler.ok(), "greedy sampling has no parameters to be wrong");
+  std::vector<TokenId> text;
+  while (text.size() < count) {
+    text.push_back(engine.sample(**sampler, index));
+    const BatchToken next{seq, text.back(), engine.length(seq), true};
+    KVKEEP_ASSERT(engine.decode(std::span(&next, 1)) == DecodeStatus::kOk, "one more token fits");
+    index = 0;
+  }
+  return text;
+}
+
+std::vector<std::byte> save(LlamaEngine& engine, SeqId seq, TokenRange range) {
+  std::vector<std::byte> bytes(engine.rows_bytes(range.size()));
+  const auto written = engine.save_rows(seq, range, bytes);
+  KVKEEP_ASSERT(written.ok() && *written == bytes.size(), "rows that exist are saved");
+  return bytes;
+}
+
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,41 @@
+#pragma once
+
+// For this room's tests and benchmarks: a small random model made on first use, an engine on it, and prompts.
+
+#include <string>
+#include <vector>
+
+#include "engine/llama/llama_engine.h"
+
+namespace kvkeep::engine::llama {
+
+// The file of a tiny random llama model; made once per process.
+const std::string& tiny_model_path();
+// "small": about 25 MB.
+const std::string& small_model_path();
+
+// Options that load fast: 1,024 cells, one thread, no warm-up.
+ModelOptions tiny_options(const std::string& kv_type = "f16");
+
+// Loads or ends the program with the reason.
+std::unique_ptr<LlamaEngine> load_or_die(const ModelOptions& options);
+
+// `count` ordinary tokens; the same seed gives the same ones, and prompts of different seeds differ from the start.
+std::vector<TokenId> make_prompt(std::size_t count, std::uint32_t seed);
+
+// Decodes tokens at the end of `seq` in batches of `batch_size`; logits of the last one are wanted.
+DecodeStatus prefill(LlamaEngine& engine, SeqId seq, TokenSpan tokens, std::size_t batch_size = 512);
+// Index of the last entry of the last batch of a prefill.
+std::size_t last_index(std::size_t tokens, std::size_t batch_size = 512);
+
+// The likeliest `count` tokens, one after another, from logits of entry `index` of the last decode.
+std::vector<TokenId> generate_greedily(LlamaEngine& engine, SeqId seq, std::size_t index, std::size_t count);
+
+// Rows of a range in a buffer of their own.
+std::vector<std::byte> save(LlamaEngine& engine, SeqId seq, TokenRange range);
+
+inline TokenRange token_range(std::size_t begin, std::size_t end) {
+  return {Position{static_cast<std::uint32_t>(begin)}, Position{static_cast<std::uint32_t>(end)}};
+}
+
+}  // namespace kvkeep::engine::llama
