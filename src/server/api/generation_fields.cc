@@ -1,0 +1,232 @@
+#include "server/api/generation_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+
+namespace kvkeep::server::api {
+namespace {
+
+constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kMaxStops = 256;
+
+// The value with which a field asks for nothing.
+enum class Neutral { kFalsy, kOne, kNotPositive, kTextOnly };
+
+struct Refusal {
+  std::string_view field;
+  Neutral neutral;
+  std::string_view reason;
+};
+
+constexpr std::string_view kNoShift = "the context is never shifted";
+constexpr std::string_view kNoSampler = "this sampler is not available";
+constexpr std::string_view kNoLogprobs = "probabilities are not reported";
+constexpr std::string_view kNoGrammar = "output cannot be constrained yet";
+constexpr std::string_view kOneChoice = "one choice per request";
+constexpr std::string_view kTextOnly = "only text is supported";
+
+constexpr std::array kRefusals = std::to_array<Refusal>({
+    {"n", Neutral::kOne, kOneChoice},
+    {"best_of", Neutral::kOne, kOneChoice},
+    {"n_cmpl", Neutral::kOne, kOneChoice},
+    {"logprobs", Neutral::kFalsy, kNoLogprobs},
+    {"top_logprobs", Neutral::kFalsy, kNoLogprobs},
+    {"n_probs", Neutral::kFalsy, kNoLogprobs},
+    {"post_sampling_probs", Neutral::kFalsy, kNoLogprobs},
+    {"echo", Neutral::kFalsy, "the prompt is not repeated"},
+    {"suffix", Neutral::kFalsy, "text cannot be filled in"},
+    {"n_keep", Neutral::kFalsy, kNoShift},
+    {"n_discard", Neutral::kFalsy, kNoShift},
+    {"context_shift", Neutral::kFalsy, kNoShift},
+    {"n_cache_reuse", Neutral::kFalsy, "rows are reused only where the whole prefix is the same"},
+    {"grammar", Neutral::kFalsy, kNoGrammar},
+    {"json_schema", Neutral::kFalsy, kNoGrammar},
+    {"response_format", Neutral::kTextOnly, kNoGrammar},
+    {"modalities", Neutral::kTextOnly, kTextOnly},
+    {"audio", Neutral::kFalsy, kTextOnly},
+    {"functions", Neutral::kFalsy, "use 'tools'"},
+    {"function_call", Neutral::kFalsy, "use 'tools'"},
+    {"web_search_options", Neutral::kFalsy, "there is no web search"},
+    {"lora", Neutral::kFalsy, "adapters are chosen when the server starts"},
+    {"samplers", Neutral::kFalsy, "the order of the samplers is fixed"},
+    {"response_fields", Neutral::kFalsy, "replies are always whole"},
+    {"mirostat", Neutral::kFalsy, kNoSampler},
+    {"typical_p", Neutral::kOne, kNoSampler},
+    {"top_n_sigma", Neutral::kNotPositive, kNoSampler},
+    {"xtc_probability", Neutral::kNotPositive, kNoSampler},
+    {"dry_multiplier", Neutral::kNotPositive, kNoSampler},
+    {"dynatemp_range", Neutral::kNotPositive, kNoSampler},
+    {"min_keep", Neutral::kNotPositive, kNoSampler},
+    {"n_indent", Neutral::kNotPositive, "indentation is not enforced"},
+    {"t_max_predict_ms", Neutral::kNotPositive, "generation has no time limit"},
+    {"t_max_prompt_ms", Neutral::kNotPositive, "prefill has no time limit"},
+});
+
+bool is_falsy(const Json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value.get<double>() == 0;
+  if (value.is_string()) return value.get_ref<const std::string&>().empty();
+  return value.empty();
+}
+
+// response_format {"type":"text"}, modalities ["text"].
+bool is_text_only(const Json& value) {
+  if (value.is_object()) return value.value("type", Json()) == "text";
+  if (!value.is_array()) return false;
+  return std::ranges::all_of(value, [](const Json& element) { return element == "text"; });
+}
+
+bool is_neutral(const Json& value, Neutral neutral) {
+  switch (neutral) {
+    case Neutral::kFalsy: return is_falsy(value);
+    case Neutral::kOne: return value.is_number() && value.get<double>() == 1;
+    case Neutral::kNotPositive: return value.is_number() && value.get<double>() <= 0;
+    case Neutral::kTextOnly: return is_text_only(value);
+  }
+  return false;
+}
+
+Status read_int32(const Json& body, std::string_view name, std::int32_t& target, std::int64_t low) {
+  std::int64_t value = target;
+  TRY(read_integer(body, name, value, low, kInt32Max));
+  target = static_cast<std::int32_t>(value);
+  return {};
+}
+
+Status read_seed(const Json& body, std::uint32_t& seed) {
+  std::int64_t value = seed;
+  TRY(read_integer(body, "seed", value, std::numeric_limits<std::int64_t>::min() / 2,
+                   std::numeric_limits<std::int64_t>::max() / 2));
+  seed =
+      static_cast<std::uint32_t>(value);  // -1 asks for a new one each time; longer seeds are cut, as llama-server does
+  return {};
+}
+
+Status read_bias_entry(const Json& token, const Json& bias, std::size_t vocabulary_size,
+                       engine::SamplingParams& sampling) {
+  if (!token.is_number_integer()) return wrong_type("logit_bias", "keyed by token ids", token);
+  const Json id_list = Json::array({token});
+  TRY_ASSIGN(const std::vector<TokenId> ids, read_token_ids(id_list, "logit_bias", vocabulary_size));
+  if (bias.is_boolean() && !bias.get<bool>()) {
+    sampling.logit_bias.emplace_back(ids[0], -std::numeric_limits<float>::infinity());
+    return {};
+  }
+  if (!bias.is_number()) return wrong_type("logit_bias", "numbers or false", bias);
+  const double number = bias.get<double>();
+  constexpr double kLargest = 1e6;  // far beyond any logit, and safe in a float
+  sampling.logit_bias.emplace_back(ids[0], static_cast<float>(std::clamp(number, -kLargest, kLargest)));
+  return {};
+}
+
+// OpenAI: {"15": -100}; llama-server: [[15, -100], [16, false]].
+Status read_logit_bias(const Json& body, std::size_t vocabulary_size, engine::SamplingParams& sampling) {
+  const Json* value = field(body, "logit_bias");
+  if (value == nullptr) return {};
+  if (value->is_array()) {
+    for (const Json& entry : *value) {
+      if (!entry.is_array() || entry.size() != 2) return wrong_type("logit_bias", "made of [token, bias] pairs", entry);
+      TRY(read_bias_entry(entry[0], entry[1], vocabulary_size, sampling));
+    }
+    return {};
+  }
+  if (!value->is_object()) return wrong_type("logit_bias", "an object or an array", *value);
+  for (const auto& [key, bias] : value->items()) {
+    TokenId id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size()) {
+      return invalid("'logit_bias' must be keyed by token ids");
+    }
+    TRY(read_bias_entry(Json(id), bias, vocabulary_size, sampling));
+  }
+  return {};
+}
+
+Status read_sampling(const Json& body, std::size_t vocabulary_size, engine::SamplingParams& sampling) {
+  TRY(read_number(body, "temperature", sampling.temperature, -100, 100));
+  TRY(read_int32(body, "top_k", sampling.top_k, -kInt32Max));
+  TRY(read_number(body, "top_p", sampling.top_p, 0, 1));
+  TRY(read_number(body, "min_p", sampling.min_p, 0, 1));
+  TRY(read_number(body, "repeat_penalty", sampling.repeat_penalty, 0.01, 100));
+  TRY(read_number(body, "presence_penalty", sampling.presence_penalty, -100, 100));
+  TRY(read_number(body, "frequency_penalty", sampling.frequency_penalty, -100, 100));
+  TRY(read_int32(body, "repeat_last_n", sampling.repeat_last_n, -1));
+  TRY(read_seed(body, sampling.seed));
+  TRY(read_bool(body, "ignore_eos", sampling.ignore_eos));
+  return read_logit_bias(body, vocabulary_size, sampling);
+}
+
+Status read_stop(const Json& body, std::vector<std::string>& stop) {
+  const Json* value = field(body, "stop");
+  if (value == nullptr) return {};
+  if (value->is_string()) {
+    stop = {value->get<std::string>()};
+    return {};
+  }
+  if (!value->is_array()) return wrong_type("stop", "a string or an array of strings", *value);
+  if (value->size() > kMaxStops) return invalid(fmt::format("'stop' may hold at most {} strings", kMaxStops));
+  stop.clear();
+  for (const Json& element : *value) {
+    if (!element.is_string()) return wrong_type("stop", "a string or an array of strings", element);
+    stop.push_back(element.get<std::string>());
+  }
+  return {};
+}
+
+Status read_stream_fields(const Json& body, GenerationRequest& request) {
+  TRY(read_bool(body, "stream", request.stream));
+  if (const Json* options = field(body, "stream_options")) {
+    if (!options->is_object()) return wrong_type("stream_options", "an object", *options);
+    TRY(read_bool(*options, "include_usage", request.include_usage));
+  }
+  TRY(read_bool(body, "return_progress", request.return_progress));
+  TRY(read_bool(body, "timings_per_token", request.timings_per_token));
+  return read_bool(body, "return_tokens", request.return_tokens);
+}
+
+}  // namespace
+
+Status refuse_unsupported(const Json& body) {
+  for (const Refusal& refusal : kRefusals) {
+    const Json* value = field(body, refusal.field);
+    if (value == nullptr || is_neutral(*value, refusal.neutral)) continue;
+    return invalid(fmt::format("'{}' is not supported: {}", refusal.field, refusal.reason));
+  }
+  return {};
+}
+
+Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request) {
+  request.sampling = defaults.sampling;
+  request.max_tokens = defaults.max_tokens;
+  request.cache_prompt = defaults.cache_prompt;
+  TRY(refuse_unsupported(body));
+  TRY(read_sampling(body, defaults.vocabulary_size, request.sampling));
+  TRY(read_stop(body, request.stop));
+  // The last one present wins: n_predict is llama-server's own name.
+  for (const std::string_view name : {"max_completion_tokens", "max_tokens", "n_predict"}) {
+    TRY(read_integer(body, name, request.max_tokens, -1, kInt32Max));
+  }
+  TRY(read_string(body, "model", request.model));
+  TRY(read_bool(body, "cache_prompt", request.cache_prompt));
+  return read_stream_fields(body, request);
+}
+
+Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view name, std::size_t vocabulary_size) {
+  const std::int64_t last = vocabulary_size == 0 ? kInt32Max : static_cast<std::int64_t>(vocabulary_size) - 1;
+  std::vector<TokenId> ids;
+  ids.reserve(array.size());
+  for (const Json& element : array) {
+    if (!element.is_number_integer()) return wrong_type(name, "made of token ids", element);
+    const auto id = element.get<std::int64_t>();
+    // A number above 2^63 reads as negative.
+    if (id < 0 || id > last)
+      return invalid(fmt::format("'{}': {} is not a token id (0 to {})", name, element.dump(), last));
+    ids.push_back(static_cast<TokenId>(id));
+  }
+  return ids;
+}
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,21 @@
+#pragma once
+
+// The fields that all generating dialects share: sampling, stop strings, limits, streaming, and the refusals.
+
+#include "base/result.h"
+#include "server/api/json_body.h"
+#include "server/api/request.h"
+
+namespace kvkeep::server::api {
+
+// Reads everything but the prompt into `request`, which already holds the defaults. Unknown fields are tolerated.
+Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request);
+
+// kInvalid if the body asks for something this server does not do: a client that asked for it would take the reply for
+// something it is not. A field at its neutral value (n: 1, n_keep: 0, logprobs: false) asks for nothing.
+Status refuse_unsupported(const Json& body);
+
+// Ids in an array; kInvalid for anything else in it, and for ids outside the vocabulary.
+Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view name, std::size_t vocabulary_size);
+
+}  // namespace kvkeep::server::api

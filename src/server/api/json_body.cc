@@ -1,0 +1,123 @@
+#include "server/api/json_body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace kvkeep::server::api {
+namespace {
+
+// Thrown by the parser's callback, the one way to stop it, and caught in parse_body.
+struct LimitExceeded {
+  const char* message;
+};
+
+// Counts depth and keys while the parser goes along.
+class Limits {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, const Json&) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) {
+      if (depth >= kMaxDepth) throw LimitExceeded{"the request body is nested too deeply"};
+      keys_.push_back(0);
+    } else if (event == Event::object_end || event == Event::array_end) {
+      keys_.pop_back();
+    } else if (event == Event::key && ++keys_.back() > kMaxKeysPerObject) {
+      throw LimitExceeded{"an object in the request body has too many keys"};
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::size_t> keys_;
+};
+
+// nlohmann-json's messages begin with "[json.exception.parse_error.101] ".
+std::string plain(std::string_view message) {
+  if (message.starts_with('[')) message.remove_prefix(std::min(message.find(' ') + 1, message.size()));
+  constexpr std::size_t kLongest = 300;
+  return std::string(message.substr(0, kLongest));
+}
+
+std::string_view type_of(const Json& value) {
+  if (value.is_number_float()) return "a number with a fraction";
+  if (value.is_number()) return "a number";
+  if (value.is_string()) return "a string";
+  if (value.is_boolean()) return "a boolean";
+  if (value.is_array()) return "an array";
+  if (value.is_object()) return "an object";
+  return "null";
+}
+
+}  // namespace
+
+Result<Json> parse_body(std::string_view body) {
+  try {
+    Json value = Json::parse(body, Limits());
+    if (!value.is_object())
+      return invalid("the request body must be a JSON object, not " + std::string(type_of(value)));
+    return value;
+  } catch (const LimitExceeded& limit) {
+    return invalid(limit.message);
+  } catch (const Json::exception& failure) {
+    return invalid("the request body is not valid JSON: " + plain(failure.what()));
+  }
+}
+
+const Json* field(const Json& object, std::string_view name) {
+  const auto place = object.find(name);
+  return place == object.end() || place->is_null() ? nullptr : &*place;
+}
+
+Status read_bool(const Json& object, std::string_view name, bool& target) {
+  const Json* value = field(object, name);
+  if (value == nullptr) return {};
+  if (!value->is_boolean()) return wrong_type(name, "a boolean", *value);
+  target = value->get<bool>();
+  return {};
+}
+
+Status read_string(const Json& object, std::string_view name, std::string& target) {
+  const Json* value = field(object, name);
+  if (value == nullptr) return {};
+  if (!value->is_string()) return wrong_type(name, "a string", *value);
+  target = value->get<std::string>();
+  return {};
+}
+
+Status read_number(const Json& object, std::string_view name, float& target, double low, double high) {
+  const Json* value = field(object, name);
+  if (value == nullptr) return {};
+  if (!value->is_number()) return wrong_type(name, "a number", *value);
+  const double number = value->get<double>();
+  if (!(number >= low && number <= high)) {
+    return invalid(fmt::format("'{}' must be between {} and {}, not {}", name, low, high, number));
+  }
+  target = static_cast<float>(number);
+  return {};
+}
+
+Status read_integer(const Json& object, std::string_view name, std::int64_t& target, std::int64_t low,
+                    std::int64_t high) {
+  const Json* value = field(object, name);
+  if (value == nullptr) return {};
+  if (!value->is_number()) return wrong_type(name, "a whole number", *value);
+  const double number = value->get<double>();
+  if (std::trunc(number) != number) return wrong_type(name, "a whole number", *value);
+  if (number < static_cast<double>(low) || number > static_cast<double>(high)) {
+    return invalid(fmt::format("'{}' must be between {} and {}, not {}", name, low, high, value->dump()));
+  }
+  // Through double only where it was written with a point: 2^53 + 1 stays itself.
+  target = value->is_number_float() ? static_cast<std::int64_t>(number) : value->get<std::int64_t>();
+  return {};
+}
+
+Error wrong_type(std::string_view name, std::string_view expected, const Json& value) {
+  return invalid(fmt::format("'{}' must be {}, not {}", name, expected, type_of(value)));
+}
+
+std::string to_line(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,43 @@
+#pragma once
+
+// Reading a request's JSON: one parser with limits, and one reader per type, so that every dialect complains in the
+// same words. A field that is absent or null leaves its target as it is: clients send null for what they do not use.
+//
+// Errors are kInvalid and name the field, what it must be and what it is. Thread safe: nothing is shared.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace kvkeep::server::api {
+
+using Json = nlohmann::ordered_json;
+
+// Deeper bodies would exhaust the stack of whatever walks them; longer objects take quadratic time to read.
+inline constexpr int kMaxDepth = 100;
+inline constexpr std::size_t kMaxKeysPerObject = 10'000;
+
+// The body as a JSON object.
+Result<Json> parse_body(std::string_view body);
+
+// The field, or nullptr if it is absent or null. Precondition: object.is_object().
+const Json* field(const Json& object, std::string_view name);
+
+Status read_bool(const Json& object, std::string_view name, bool& target);
+Status read_string(const Json& object, std::string_view name, std::string& target);
+// A number in [low, high].
+Status read_number(const Json& object, std::string_view name, float& target, double low, double high);
+// A whole number in [low, high]; 3.0 counts as one.
+Status read_integer(const Json& object, std::string_view name, std::int64_t& target, std::int64_t low,
+                    std::int64_t high);
+
+// "'name' must be <expected>, not <what it is>".
+Error wrong_type(std::string_view name, std::string_view expected, const Json& value);
+
+// One line of JSON; invalid UTF-8 is replaced.
+std::string to_line(const Json& value);
+
+}  // namespace kvkeep::server::api

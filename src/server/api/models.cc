@@ -1,0 +1,49 @@
+#include "server/api/models.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "server/api/json_body.h"
+
+namespace kvkeep::server::api {
+
+std::string rfc3339(std::int64_t seconds) {
+  const std::chrono::sys_seconds time{std::chrono::seconds(seconds)};
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
+                     clock.minutes().count(), clock.seconds().count());
+}
+
+std::string models_reply(const ModelCard& model) {
+  const Json meta = {
+      {"n_vocab", model.vocabulary_size},
+      {"n_ctx", model.context_tokens},
+      {"n_ctx_train", model.trained_context_tokens},
+      {"n_embd", model.embedding_size},
+      {"n_params", model.parameters},
+      {"size", model.size_bytes},
+  };
+  const Json entry = {
+      {"id", model.id},
+      {"object", "model"},
+      {"created", model.created_s},
+      {"owned_by", "kvkeep"},
+      {"type", "model"},
+      {"display_name", model.id},
+      {"created_at", rfc3339(model.created_s)},
+      {"meta", meta},
+  };
+  return to_line({{"object", "list"},
+                  {"data", Json::array({entry})},
+                  {"has_more", false},
+                  {"first_id", model.id},
+                  {"last_id", model.id}});
+}
+
+std::string health_reply() { return R"({"status":"ok"})"; }
+
+}  // namespace kvkeep::server::api

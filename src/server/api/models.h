@@ -1,0 +1,27 @@
+#pragma once
+
+// GET /v1/models and GET /health. One list object serves OpenAI's and Anthropic's clients: each reads its own fields.
+
+#include <cstdint>
+#include <string>
+
+namespace kvkeep::server::api {
+
+struct ModelCard {
+  std::string id;              // the name the model is served under
+  std::int64_t created_s = 0;  // seconds since 1970
+  std::size_t vocabulary_size = 0;
+  std::size_t context_tokens = 0;  // a request may use these
+  std::size_t trained_context_tokens = 0;
+  std::size_t embedding_size = 0;
+  std::uint64_t parameters = 0;
+  std::uint64_t size_bytes = 0;  // of the weights
+};
+
+std::string models_reply(const ModelCard& model);
+std::string health_reply();
+
+// 2024-06-11T10:00:00Z
+std::string rfc3339(std::int64_t seconds);
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,24 @@
+#pragma once
+
+// POST /v1/chat/completions: body -> GenerationRequest. Replies are in openai_chat_reply.h.
+//
+// Validation is strict where a client could be misled (types, roles, parts that are not text) and lenient where it
+// could not (unknown fields). Tools are rendered into the prompt; tool calls in the output are returned as text, so
+// forcing one is refused.
+
+#include <string_view>
+
+#include "base/result.h"
+#include "server/api/json_body.h"
+#include "server/api/request.h"
+
+namespace kvkeep::server::api {
+
+// All errors are kInvalid (400).
+Result<GenerationRequest> parse_chat(std::string_view body, const RequestDefaults& defaults);
+
+// The part that /apply-template shares: messages, tools, tool_choice, chat_template_kwargs, add_generation_prompt.
+// A last message by the assistant becomes RenderInput::assistant_prefix: the answer goes on from it.
+Result<chat::RenderInput> read_chat_prompt(const Json& body);
+
+}  // namespace kvkeep::server::api

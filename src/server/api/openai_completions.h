@@ -1,0 +1,18 @@
+#pragma once
+
+// POST /v1/completions: body -> GenerationRequest. Replies are in openai_completions_reply.h.
+//
+// The prompt is a string (markers in it are parsed, as in llama-server), an array of token ids, or an array that holds
+// exactly one of these. Several prompts in one request are refused.
+
+#include <string_view>
+
+#include "base/result.h"
+#include "server/api/request.h"
+
+namespace kvkeep::server::api {
+
+// All errors are kInvalid (400).
+Result<GenerationRequest> parse_completion(std::string_view body, const RequestDefaults& defaults);
+
+}  // namespace kvkeep::server::api

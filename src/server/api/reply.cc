@@ -1,0 +1,56 @@
+#include "server/api/reply.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+double ratio(double dividend, double divisor) { return divisor > 0 ? dividend / divisor : 0.0; }
+
+}  // namespace
+
+std::string sse(const Json& data) { return std::string("data: ").append(to_line(data)).append("\n\n"); }
+
+std::string_view sse_done() { return "data: [DONE]\n\n"; }
+
+std::string_view sse_keep_alive() { return ": keep-alive\n\n"; }
+
+std::string_view to_string(FinishReason finish) { return finish == FinishReason::kStop ? "stop" : "length"; }
+
+Json timings_json(const Timings& timings) {
+  const auto prompt_n = static_cast<double>(timings.prompt_n);
+  // predicted_ms starts with the first token, so one token fewer took part in it.
+  const double steps = timings.predicted_n > 1 ? static_cast<double>(timings.predicted_n - 1) : 0.0;
+  Json json = {
+      {"cache_n", timings.cache_n},
+      {"prompt_n", timings.prompt_n},
+      {"prompt_ms", timings.prompt_ms},
+      {"prompt_per_token_ms", ratio(timings.prompt_ms, prompt_n)},
+      {"prompt_per_second", ratio(1e3 * prompt_n, timings.prompt_ms)},
+      {"predicted_n", timings.predicted_n},
+      {"predicted_ms", timings.predicted_ms},
+      {"predicted_per_token_ms", ratio(timings.predicted_ms, steps)},
+      {"predicted_per_second", ratio(1e3 * steps, timings.predicted_ms)},
+      {"cache_source", timings.cache_source},
+      {"cache_tokens", {{"memory", timings.memory_tokens}, {"ram", timings.ram_tokens}, {"disk", timings.disk_tokens}}},
+  };
+  if (!timings.cache_miss_reason.empty()) json["cache_miss_reason"] = timings.cache_miss_reason;
+  return json;
+}
+
+Json usage_json(const GenerationResult& result) {
+  const std::size_t completion_tokens = result.timings.predicted_n;
+  return {
+      {"completion_tokens", completion_tokens},
+      {"prompt_tokens", result.prompt_tokens},
+      {"total_tokens", result.prompt_tokens + completion_tokens},
+      {"prompt_tokens_details", {{"cached_tokens", result.timings.cache_n}}},
+  };
+}
+
+Json progress_json(const PrefillProgress& progress) {
+  return {{"total", progress.total},
+          {"cache", progress.cached},
+          {"processed", progress.processed},
+          {"time_ms", static_cast<std::int64_t>(progress.time_ms)}};
+}
+
+}  // namespace kvkeep::server::api

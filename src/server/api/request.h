@@ -1,0 +1,47 @@
+#pragma once
+
+// The internal request: what every dialect's body becomes.
+//
+// Wiring, on the HTTP thread: parse_chat / parse_completion (openai_chat.h, openai_completions.h) gives a
+// GenerationRequest or an Error for error_reply (errors.h). Then
+//   - a chat::RenderInput goes through chat::render_prompt and chat::tokenize_prompt (set local_time_s before),
+//   - a std::string through chat::tokenize_raw,
+//   - token ids are the prompt.
+// The ids, `sampling` and `max_tokens` go to the scheduler; its events go to a ReplyWriter (reply.h).
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/types.h"
+#include "chat/render.h"
+#include "engine/sampling.h"
+
+namespace kvkeep::server::api {
+
+using PromptSource = std::variant<chat::RenderInput, std::string, std::vector<TokenId>>;
+
+struct GenerationRequest {
+  PromptSource prompt;
+  engine::SamplingParams sampling;
+  std::vector<std::string> stop;
+  std::int64_t max_tokens = -1;  // -1: until the context is full; 0: prefill only
+  std::string model;             // as named by the client; "" if it named none
+  bool stream = false;
+  bool include_usage = false;      // stream: a chunk with usage at the end
+  bool return_progress = false;    // stream: prompt_progress chunks while prefilling
+  bool timings_per_token = false;  // stream: timings in every chunk
+  bool return_tokens = false;      // the generated ids beside the text
+  bool cache_prompt = true;        // false: neither reads nor writes the cache
+};
+
+// What a request gets where it says nothing, and the limits of the model it goes to.
+struct RequestDefaults {
+  engine::SamplingParams sampling;
+  std::int64_t max_tokens = -1;
+  bool cache_prompt = true;
+  std::size_t vocabulary_size = 0;  // token ids in requests must be below; 0: not checked
+};
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,63 @@
+#include "server/api/tokenize_routes.h"
+
+#include "chat/utf8_stream.h"
+#include "server/api/generation_fields.h"
+#include "server/api/json_body.h"
+#include "server/api/openai_chat.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+Json piece_json(const std::string& piece) {
+  if (chat::is_valid_utf8(piece)) return piece;
+  Json bytes = Json::array();
+  for (const char byte : piece) bytes.push_back(static_cast<std::uint8_t>(byte));
+  return bytes;
+}
+
+std::string valid_text(std::string_view bytes) {
+  chat::Utf8Stream stream;
+  const std::string text = stream.feed(bytes);
+  return text + stream.finish();
+}
+
+}  // namespace
+
+Result<std::string> tokenize_reply(std::string_view body, const chat::Vocabulary& vocabulary) {
+  TRY_ASSIGN(const Json json, parse_body(body));
+  std::string content;
+  chat::TokenizeOptions options{.add_special = false, .parse_special = true};
+  bool with_pieces = false;
+  TRY(read_string(json, "content", content));
+  TRY(read_bool(json, "add_special", options.add_special));
+  TRY(read_bool(json, "parse_special", options.parse_special));
+  TRY(read_bool(json, "with_pieces", with_pieces));
+  Json tokens = Json::array();
+  if (!content.empty()) {
+    for (const TokenId id : vocabulary.tokenize(content, options)) {
+      tokens.push_back(with_pieces ? Json{{"id", id}, {"piece", piece_json(vocabulary.piece(id, true))}} : Json(id));
+    }
+  }
+  return to_line({{"tokens", std::move(tokens)}});
+}
+
+Result<std::string> detokenize_reply(std::string_view body, const chat::Vocabulary& vocabulary) {
+  TRY_ASSIGN(const Json json, parse_body(body));
+  std::vector<TokenId> tokens;
+  if (const Json* value = field(json, "tokens")) {
+    if (!value->is_array()) return wrong_type("tokens", "an array", *value);
+    TRY_ASSIGN(tokens, read_token_ids(*value, "tokens", vocabulary.size()));
+  }
+  return to_line({{"content", valid_text(vocabulary.text_of(tokens, true))}});
+}
+
+Result<std::string> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
+                                         const chat::MarkerSet& markers, std::int64_t local_time_s) {
+  TRY_ASSIGN(const Json json, parse_body(body));
+  TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json));
+  input.local_time_s = local_time_s;
+  TRY_ASSIGN(const chat::RenderedPrompt prompt, chat::render_prompt(chat_template, markers, std::move(input)));
+  return to_line({{"prompt", prompt.text()}});
+}
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,26 @@
+#pragma once
+
+// POST /tokenize, /detokenize and /apply-template, as llama-server answers them: body -> JSON body. None of them
+// touches a sequence or the cache. Errors are for error_reply (errors.h). Thread safe.
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "chat/render.h"
+#include "chat/vocabulary.h"
+
+namespace kvkeep::server::api {
+
+// {content, add_special = false, parse_special = true, with_pieces = false} -> {tokens: [ids] or [{id, piece}]}.
+// A piece that is no valid UTF-8 is an array of its bytes.
+Result<std::string> tokenize_reply(std::string_view body, const chat::Vocabulary& vocabulary);
+
+// {tokens} -> {content}; invalid UTF-8 is replaced.
+Result<std::string> detokenize_reply(std::string_view body, const chat::Vocabulary& vocabulary);
+
+// {messages, tools, ...} as in /v1/chat/completions -> {prompt}. `local_time_s`: see chat::RenderInput.
+Result<std::string> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
+                                         const chat::MarkerSet& markers, std::int64_t local_time_s);
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,55 @@
+#include "server/api/tokenize_routes.h"
+
+#include <gtest/gtest.h>
+
+#include "chat/fake_vocabulary_test.h"
+#include "chat/minja_template.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+TEST(Tokenize, FieldsAndShapes) {
+  const chat::FakeVocabulary vocabulary(chat::FakeVocabulary::standard_special(), /*add_bos=*/true);
+  const auto reply = [&](std::string_view body) { return tokenize_reply(body, vocabulary).value(); };
+  EXPECT_EQ(reply(R"({"content":"ab"})"), R"({"tokens":[97,98]})");
+  EXPECT_EQ(reply("{}"), R"({"tokens":[]})");
+  const std::string bos = std::to_string(*vocabulary.bos());
+  EXPECT_EQ(reply(R"({"content":"a","add_special":true})"), R"({"tokens":[)" + bos + ",97]}");
+  EXPECT_EQ(reply(R"({"content":"<s>"})"), R"({"tokens":[)" + bos + "]}");
+  EXPECT_EQ(reply(R"({"content":"<s>","parse_special":false})"), R"({"tokens":[60,115,62]})");
+  EXPECT_EQ(reply(R"({"content":"aü","with_pieces":true})"),
+            R"({"tokens":[{"id":97,"piece":"a"},{"id":195,"piece":[195]},{"id":188,"piece":[188]}]})");
+  EXPECT_EQ(tokenize_reply(R"({"content":5})", vocabulary).error().message, "'content' must be a string, not a number");
+}
+
+TEST(Detokenize, FieldsAndShapes) {
+  const chat::FakeVocabulary vocabulary;
+  const std::string end = std::to_string(*vocabulary.id_of("<|im_end|>"));
+  EXPECT_EQ(detokenize_reply("{\"tokens\":[97,195,188," + end + "]}", vocabulary).value(),
+            R"({"content":"aü<|im_end|>"})");
+  EXPECT_EQ(detokenize_reply(R"({"tokens":[195]})", vocabulary).value(), "{\"content\":\"\xEF\xBF\xBD\"}");
+  EXPECT_EQ(detokenize_reply("{}", vocabulary).value(), R"({"content":""})");
+  for (const char* body :
+       {R"({"tokens":"x"})", R"({"tokens":["x"]})", R"({"tokens":[99999999]})", R"({"tokens":[-1]})"}) {
+    const auto reply = detokenize_reply(body, vocabulary);
+    ASSERT_FALSE(reply.ok()) << body;
+    EXPECT_EQ(reply.error().kind, ErrorKind::kInvalid);
+  }
+}
+
+TEST(ApplyTemplate, RendersAsAChatWouldBe) {
+  const chat::FakeVocabulary vocabulary;
+  const chat::MarkerSet markers(vocabulary, chat::default_template_source());
+  const auto engine = chat::make_minja_template("", {}).value();
+  const auto reply = [&](std::string_view body) { return apply_template_reply(body, *engine, markers, 0); };
+  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}]})").value(),
+            R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"})");
+  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":false})").value(),
+            R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n"})");
+  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"So"}]})").value(),
+            R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nSo"})");
+  EXPECT_EQ(reply(R"({"messages":[]})").error().message, "'messages' must not be empty");
+}
+
+}  // namespace
+}  // namespace kvkeep::server::api
