@@ -6,6 +6,7 @@
 // hang below them.
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -77,7 +78,7 @@ class Rebuild {
   void settle(const Known& known) {
     for (const SegmentId id : known.waiting.indexed) push_known(id, hash_along(known.hasher, index_.tokens(id)));
     std::vector<std::size_t> named = known.waiting.named;
-    std::ranges::stable_sort(named, std::greater{}, [&](std::size_t i) { return segments_[i].tokens.size(); });
+    std::ranges::sort(named, std::greater{}, [&](std::size_t i) { return std::pair(segments_[i].tokens.size(), i); });
     for (const std::size_t i : named) place(i, known);
   }
 

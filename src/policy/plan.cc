@@ -22,7 +22,8 @@ class Planner {
     for (const Resident& resident : view.residents) {
       (resident.idle ? idle_ : running_).push_back(&resident);
     }
-    std::ranges::stable_sort(idle_, {}, &Resident::last_used_ns);
+    std::ranges::sort(idle_, {},
+                      [](const Resident* resident) { return std::tuple(resident->last_used_ns, resident->seq); });
   }
 
   Plan make() const {
