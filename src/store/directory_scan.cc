@@ -118,7 +118,9 @@ Result<RootScan> scan_root(os::FileSystem& files, const Layout& layout) {
       scan.lock = info;
     } else if (info.is_directory && is_fingerprint_name(info.name)) {
       scan.other_fingerprints.push_back(path);
-    } else if (path != layout.quarantine) {
+    } else if (info.is_directory && path == layout.quarantine) {
+      scan.has_quarantine = true;
+    } else {
       ++scan.foreign_names;
     }
   }

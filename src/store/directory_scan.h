@@ -36,6 +36,7 @@ Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, cons
 struct RootScan {
   std::optional<os::FileInfo> lock;
   std::vector<std::string> other_fingerprints;  // paths of directories
+  bool has_quarantine = false;
   std::size_t foreign_names = 0;
 };
 

@@ -11,14 +11,14 @@
 #include "store/segment_io.h"
 
 namespace kvkeep::store {
-namespace {
-
-// A sector that cannot be read stays so; the first refusals may be a passing fault.
-constexpr int kReadRefusalsAllowed = 2;
-
-}  // namespace
-
 // ---- Writing ----
+
+template <typename Synced>
+Status DiskStore::Impl::counted_sync(Synced synced) {
+  Status status = synced();
+  if (!status) count([](DiskCounters& counters) { ++counters.sync_failures; });
+  return status;
+}
 
 Status DiskStore::Impl::put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts) {
   if (header.fingerprint != options_.fingerprint) return invalid("segment of another fingerprint");
@@ -26,32 +26,33 @@ Status DiskStore::Impl::put(const format::SegmentHeader& header, const std::vect
   if (stored(header.name)) return {};
   unserved_.retry_leftovers();
   TRY_ASSIGN(const format::SegmentHeader complete, complete_header(header, parts));
-  const std::string name = format::file_name(header.name);
-  const std::int64_t now_ns = clock_.wall_ns();
-  Entry entry{.name = header.name,
-              .header = format::encode_header(complete),
-              .size_bytes = format::file_bytes(complete),
-              .modified_ns = now_ns,
-              .durable = true};
-  Status written = mutations().count_after_write ? Status{} : reserve(entry.physical());
-  if (written) written = publish(path_of(name), entry.header, parts, entry.physical(), now_ns);
-  const MutexLock state_lock(mutex_);
-  if (!written) {
-    ++counters_.put_failures;
-    return written;
-  }
-  ++counters_.puts;
+  const Draft draft{.file_name = format::file_name(header.name),
+                    .entry = {.name = header.name,
+                              .header = format::encode_header(complete),
+                              .size_bytes = format::file_bytes(complete),
+                              .modified_ns = clock_.wall_ns(),
+                              .durable = true},
+                    .parts = parts};
+  const bool occupied = generation_of(draft.file_name).has_value() || unserved_.knows(path_of(draft.file_name));
+  Status written = mutations().count_after_write ? Status{} : reserve(draft.entry.physical());
+  if (written) written = occupied ? publish_over(draft) : publish(draft);
+  if (written) serve(draft.file_name, draft.entry);
+  count([&](DiskCounters& counters) { ++(written ? counters.puts : counters.put_failures); });
+  return written;
+}
+
+void DiskStore::Impl::serve(const std::string& file_name, Entry entry) {
+  const MutexLock lock(mutex_);
   entry.generation = next_generation_++;
-  entries_[name] = std::move(entry);
+  entries_[file_name] = std::move(entry);
   index_is_current_ = false;
-  return {};
 }
 
 bool DiskStore::Impl::stored(const format::SegmentName& name) const {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(format::file_name(name));
   if (found == entries_.end() || found->second.name != name) return false;
-  return found->second.durable || mutations().trust_recovered_durability;
+  return !found->second.suspect && (found->second.durable || mutations().trust_recovered_durability);
 }
 
 // Room comes from the budget, then from unlinks that only need to become durable, then from the quarantine.
@@ -69,11 +70,7 @@ Status DiskStore::Impl::reserve(ByteCount bytes) {
 
 Status DiskStore::Impl::settle_removals() {
   for (const std::string& directory : ledger_.unsynced()) {
-    const Status synced = files_.sync_directory(directory);
-    if (!synced) {
-      count([](DiskCounters& counters) { ++counters.sync_failures; });
-      return synced;
-    }
+    TRY(counted_sync([&] { return files_.sync_directory(directory); }));
     ledger_.directory_synced(directory);
   }
   return {};
@@ -107,41 +104,66 @@ Result<std::unique_ptr<os::File>> DiskStore::Impl::write_temporary(const std::st
   return written.error();
 }
 
-// Temporary name, bytes, rename, syncs. On failure nothing of the file is left, or it is a counted leftover.
-Status DiskStore::Impl::publish(const std::string& path, ByteSpan header, const std::vector<PartBytes>& parts,
-                                ByteCount reserved, std::int64_t now_ns) {
-  const std::string temporary = temporary_path();
+Result<std::unique_ptr<os::File>> DiskStore::Impl::write_draft(const Draft& draft, const std::string& temporary) {
+  const ByteCount physical = draft.entry.physical();
   const bool late = mutations().count_after_write;
-  TRY_ASSIGN(const auto file, write_temporary(temporary, header, parts, late ? ByteCount{0} : reserved));
-  if (late) ledger_.add_existing(reserved);
-  (void)files_.set_modified(temporary, now_ns).ok();  // so that the saved index knows it; else the header is read again
+  auto file = write_temporary(temporary, draft.entry.header, draft.parts, late ? ByteCount{0} : physical);
+  if (!file) return file;
+  if (late) ledger_.add_existing(physical);
+  // So that the saved index knows the time; if it fails, the header is read again.
+  (void)files_.set_modified(temporary, draft.entry.modified_ns).ok();
+  return file;
+}
+
+// Under a new name: rename first, so that from then on the death of the process loses nothing; then the syncs. On
+// failure nothing of the file is left, or it is a counted leftover.
+Status DiskStore::Impl::publish(const Draft& draft) {
+  const std::string temporary = temporary_path();
+  const std::string path = path_of(draft.file_name);
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, write_draft(draft, temporary));
   if (const Status renamed = files_.rename(temporary, path); !renamed) {
-    unserved_.discard(temporary, reserved);
+    unserved_.discard(temporary, draft.entry.physical());
     return renamed;
   }
-  forget_replaced(path);
   ledger_.note_unsynced(layout_.own);
-  const Status durable = make_durable(*file);
-  if (durable) return {};
+  Status durable = counted_sync([&] { return file->sync(); });
+  if (durable) durable = sync_own_directory();
   // Final for this file: a later sync could report success for bytes that are lost.
-  count([](DiskCounters& counters) { ++counters.sync_failures; });
-  unserved_.discard(path, reserved);
+  if (!durable) unserved_.discard(path, draft.entry.physical());
   return durable;
 }
 
-Status DiskStore::Impl::make_durable(os::File& file) {
-  TRY(file.sync());
-  TRY(files_.sync_directory(layout_.own));
+// Over a file that may be durable: the new one must be so before it takes the name. On failure one of them is there.
+Status DiskStore::Impl::publish_over(const Draft& draft) {
+  const std::string temporary = temporary_path();
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, write_draft(draft, temporary));
+  Status ready = counted_sync([&] { return file->sync(); });
+  if (ready) ready = files_.rename(temporary, path_of(draft.file_name));
+  if (!ready) {
+    unserved_.discard(temporary, draft.entry.physical());
+    return ready;
+  }
+  forget_replaced(draft.file_name);
+  const Status durable = sync_own_directory();
+  if (durable) return {};
+  Entry entry = draft.entry;
+  entry.durable = false;
+  serve(draft.file_name, std::move(entry));
+  return durable;
+}
+
+Status DiskStore::Impl::sync_own_directory() {
+  TRY(counted_sync([&] { return files_.sync_directory(layout_.own); }));
   ledger_.directory_synced(layout_.own);
   return {};
 }
 
 // A rename put a new file over whatever had this name.
-void DiskStore::Impl::forget_replaced(const std::string& path) {
-  unserved_.replaced(path);
-  const std::string name = path.substr(layout_.own.size() + 1);
-  if (const auto generation = generation_of(name)) {
-    if (const auto entry = take_entry(name, *generation)) ledger_.release(layout_.own, entry->physical());
+void DiskStore::Impl::forget_replaced(const std::string& file_name) {
+  ledger_.note_unsynced(layout_.own);
+  unserved_.replaced(path_of(file_name));
+  if (const auto generation = generation_of(file_name)) {
+    if (const auto entry = take_entry(file_name, *generation)) ledger_.release(layout_.own, entry->physical());
   }
 }
 
@@ -198,7 +220,7 @@ Status DiskStore::Impl::get(const format::SegmentHeader& expected, format::PartK
       return damaged(read.error().message);
     default:
       count([](DiskCounters& counters) { ++counters.get_failures; });
-      if (read_too_often_refused(name, *generation)) set_aside(name, *generation);
+      suspect(name, *generation);
       return read;
   }
 }
@@ -210,11 +232,10 @@ std::optional<std::uint64_t> DiskStore::Impl::generation_of(const std::string& f
   return found->second.generation;
 }
 
-bool DiskStore::Impl::read_too_often_refused(const std::string& file_name, std::uint64_t generation) {
+void DiskStore::Impl::suspect(const std::string& file_name, std::uint64_t generation) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(file_name);
-  if (found == entries_.end() || found->second.generation != generation) return false;
-  return ++found->second.read_failures > kReadRefusalsAllowed;
+  if (found != entries_.end() && found->second.generation == generation) found->second.suspect = true;
 }
 
 // Nothing if another file has the name by now.

@@ -4,7 +4,8 @@
 //
 // Mechanism only: it does not know why a segment is stored or removed; the cache asks policy and calls. A file is
 // written once: temp name, bytes, rename, sync of file, sync of directory. After the rename process death loses
-// nothing; after put() returned ok a power cut loses nothing. Damaged files are set aside (quarantine/), never served.
+// nothing; after put() returned ok a power cut loses nothing. (Over an existing name the file is synced before the
+// rename, so that a failure never costs what was there.) Damaged files are set aside (quarantine/), never served.
 //
 // Files that only a former process wrote are served, but their durability is unknown (it may have died before its
 // sync, or its sync may have failed): put() of such a name writes it again instead of answering ok.
@@ -82,8 +83,8 @@ class DiskStore {
 
   // Reads one part into `out` and verifies header, tokens and sum. `expected.parts` has the kinds, sizes and layouts
   // that put() was given or open found; sums need not be filled. kInvalid: out.size() is not the part's size there.
-  // kDamaged: the file held anything else and was set aside. kNotFound: no such file. kIo: the device refused; after
-  // a few refusals the file is set aside too. `out` is unspecified after an error.
+  // kDamaged: the file held anything else and was set aside. kNotFound: no such file. kIo: the device refused; a
+  // later put() of the name writes it again. `out` is unspecified after an error.
   Status get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out);
 
   // Unlinks. A name that is not there is ok. On kIo the bytes stay counted; call again later.

@@ -47,7 +47,7 @@ class DiskStore::Impl {
     std::int64_t modified_ns = 0;
     bool durable = false;          // this process saw both syncs succeed
     std::uint64_t generation = 0;  // tells a file from a later one of the same name
-    int read_failures = 0;
+    bool suspect = false;          // the device refused to read it once: put() writes it again
     ByteCount physical() const { return os::physical_size(ByteCount{size_bytes}); }
   };
   using Entries = std::unordered_map<std::string, Entry>;  // by file name
@@ -60,6 +60,7 @@ class DiskStore::Impl {
   }
 
   // Opening.
+  Status settle_former_removals(const RootScan& root);
   Status count_foreign(const std::string& directory) REQUIRES(write_mutex_);
   void sweep(const std::string& directory, const os::FileInfo& temporary) REQUIRES(write_mutex_);
   void adopt(DirectoryScan scan) REQUIRES(write_mutex_);
@@ -73,14 +74,25 @@ class DiskStore::Impl {
   Result<std::unique_ptr<os::File>> write_temporary(const std::string& path, ByteSpan header,
                                                     const std::vector<PartBytes>& parts, ByteCount reserved)
       REQUIRES(write_mutex_);
-  Status publish(const std::string& path, ByteSpan header, const std::vector<PartBytes>& parts, ByteCount reserved,
-                 std::int64_t now_ns) REQUIRES(write_mutex_);
-  Status make_durable(os::File& file) REQUIRES(write_mutex_);
-  void forget_replaced(const std::string& path) REQUIRES(write_mutex_) EXCLUDES(mutex_);
+  // What is to be written, and under which name.
+  struct Draft {
+    std::string file_name;
+    Entry entry;
+    const std::vector<PartBytes>& parts;
+  };
+  Status publish(const Draft& draft) REQUIRES(write_mutex_);
+  Status publish_over(const Draft& draft) REQUIRES(write_mutex_);
+  Result<std::unique_ptr<os::File>> write_draft(const Draft& draft, const std::string& temporary)
+      REQUIRES(write_mutex_);
+  Status sync_own_directory() REQUIRES(write_mutex_);
+  template <typename Synced>
+  Status counted_sync(Synced synced) EXCLUDES(mutex_);
+  void serve(const std::string& file_name, Entry entry) EXCLUDES(mutex_);
+  void forget_replaced(const std::string& file_name) REQUIRES(write_mutex_) EXCLUDES(mutex_);
 
   // Reading.
   std::optional<std::uint64_t> generation_of(const std::string& file_name) const EXCLUDES(mutex_);
-  bool read_too_often_refused(const std::string& file_name, std::uint64_t generation) EXCLUDES(mutex_);
+  void suspect(const std::string& file_name, std::uint64_t generation) EXCLUDES(mutex_);
   std::optional<Entry> take_entry(const std::string& file_name, std::uint64_t generation) EXCLUDES(mutex_);
   void set_aside(const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_, mutex_);
   void forget_vanished(const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_, mutex_);

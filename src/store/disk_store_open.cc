@@ -22,12 +22,21 @@ Status DiskStore::Impl::open() {
   TRY(files_.make_directories(layout_.own));
   TRY_ASSIGN(lock_, files_.lock(layout_.lock));
   TRY_ASSIGN(const RootScan root, scan_root(files_, layout_));
+  TRY(settle_former_removals(root));
   count([&](DiskCounters& counters) { counters.foreign += root.foreign_names; });
   if (root.lock) ledger_.add_existing(os::physical_size(root.lock->size));
   TRY_ASSIGN(DirectoryScan scan, scan_own(files_, layout_, options_.fingerprint, options_.use_saved_index));
   TRY(quarantine_.open());
   for (const std::string& directory : root.other_fingerprints) TRY(count_foreign(directory));
   adopt(std::move(scan));
+  return {};
+}
+
+// What a killed process unlinked and did not sync could come back after a power cut, beside what takes its room.
+Status DiskStore::Impl::settle_former_removals(const RootScan& root) {
+  TRY(files_.sync_directory(layout_.own));
+  if (root.has_quarantine) TRY(files_.sync_directory(layout_.quarantine));
+  for (const std::string& directory : root.other_fingerprints) TRY(files_.sync_directory(directory));
   return {};
 }
 

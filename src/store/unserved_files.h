@@ -28,6 +28,7 @@ class UnservedFiles {
   ByteCount remove_oldest(ByteCount needed);
   ByteCount foreign_bytes() const { return ByteCount{foreign_bytes_.load()}; }
 
+  bool knows(const std::string& path) const { return leftovers_.contains(path) || removable_.contains(path); }
   // A file was renamed over `path`: what lay there is gone.
   void replaced(const std::string& path);
 

@@ -1,0 +1,115 @@
+#include "store/ram_store.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "testing/sim/sim_executor.h"
+
+namespace kvkeep::store {
+namespace {
+
+TEST(BufferPool, ABufferComesBackWhenItsPayloadDies) {
+  BufferPool pool;
+  StagingBuffer buffer = pool.acquire(1000);
+  ASSERT_GE(buffer.span().size(), 1000u);
+  std::memset(buffer.span().data(), 7, 1000);
+  const std::byte* where = buffer.span().data();
+  auto payload = std::move(buffer).freeze(900);
+  EXPECT_TRUE(payload->staged());
+  EXPECT_EQ(payload->size(), 900u);
+  EXPECT_EQ(payload->bytes()[899], std::byte{7});
+  EXPECT_GT(pool.lent_bytes(), ByteCount{0});
+  payload = nullptr;
+  EXPECT_EQ(pool.lent_bytes(), ByteCount{0});
+  EXPECT_EQ(pool.acquire(1000).span().data(), where);
+  EXPECT_EQ(pool.fresh_count(), 1u);
+}
+
+TEST(BufferPool, AnUnusedBufferComesBackToo) {
+  BufferPool pool;
+  { const StagingBuffer unused = pool.acquire(1); }
+  EXPECT_EQ(pool.lent_bytes(), ByteCount{0});
+  EXPECT_GT(pool.idle_bytes(), ByteCount{0});
+}
+
+TEST(BufferPool, MovingABufferOverAnotherGivesTheOtherBack) {
+  BufferPool pool;
+  StagingBuffer first = pool.acquire(1);
+  first = pool.acquire(1);
+  EXPECT_EQ(pool.idle_bytes(), pool.lent_bytes());
+}
+
+TEST(BufferPool, TheSmallestIdleBufferThatFitsIsTaken) {
+  BufferPool pool;
+  pool.prepare(1, 4 << 20, nullptr);
+  pool.prepare(1, 1 << 20, nullptr);
+  EXPECT_EQ(pool.acquire(1 << 20).span().size(), 1u << 20);
+  EXPECT_EQ(pool.acquire(2 << 20).span().size(), 4u << 20);
+  EXPECT_EQ(pool.fresh_count(), 0u);
+}
+
+TEST(BufferPool, IdleBuffersStayUnderTheirLimit) {
+  BufferPool pool({.idle_limit = mebibytes(3)});
+  pool.prepare(10, 1 << 20, nullptr);
+  EXPECT_EQ(pool.idle_bytes(), mebibytes(3));
+}
+
+TEST(BufferPool, PreparingCanWaitForTheBackground) {
+  BufferPool pool;
+  sim::SimExecutor background;
+  pool.prepare(2, 1 << 20, &background);
+  EXPECT_EQ(pool.idle_bytes(), ByteCount{0});
+  background.run_all();
+  EXPECT_EQ(pool.idle_bytes(), mebibytes(2));
+}
+
+TEST(BufferPool, PayloadsOutliveTheirPool) {
+  auto pool = std::make_unique<BufferPool>();
+  const auto payload = pool->acquire(10).span().empty() ? nullptr : pool->acquire(10).freeze(10);
+  pool = nullptr;
+  EXPECT_EQ(payload->bytes().size(), 10u);
+}
+
+TEST(Payload, ACompactCopyIsExactAndUnstaged) {
+  BufferPool pool;
+  StagingBuffer buffer = pool.acquire(100);
+  std::memset(buffer.span().data(), 5, 100);
+  const auto staged = std::move(buffer).freeze(100);
+  const auto exact = compact(*staged);
+  EXPECT_FALSE(exact->staged());
+  EXPECT_TRUE(std::ranges::equal(exact->bytes(), staged->bytes()));
+}
+
+TEST(PayloadBuffer, FreezesWhatWasWritten) {
+  PayloadBuffer buffer = PayloadBuffer::allocate(3);
+  std::memcpy(buffer.span().data(), "abc", 3);
+  const auto payload = std::move(buffer).freeze();
+  EXPECT_EQ(std::memcmp(payload->bytes().data(), "abc", 3), 0);
+  EXPECT_FALSE(payload->staged());
+}
+
+TEST(BufferPool, ManyThreadsShareIt) {
+  BufferPool pool;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&pool, thread] {
+      for (int i = 0; i < 200; ++i) {
+        StagingBuffer buffer = pool.acquire(4096);
+        std::memset(buffer.span().data(), thread, 4096);
+        const auto payload = std::move(buffer).freeze(4096);
+        const bool own = std::ranges::all_of(
+            payload->bytes(), [&](std::byte byte) { return byte == static_cast<std::byte>(thread); });
+        ASSERT_TRUE(own);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(pool.lent_bytes(), ByteCount{0});
+  EXPECT_LE(pool.fresh_count(), 4u);
+}
+
+}  // namespace
+}  // namespace kvkeep::store

@@ -1,0 +1,346 @@
+#include "testing/sim/sim_file_system.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace kvkeep::sim {
+namespace {
+
+constexpr std::size_t kSectorBytes = 512;
+
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.find_last_of('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+std::string last_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+}  // namespace
+
+// Handles that outlive their process fail, without being counted.
+class SimFile final : public os::File {
+ public:
+  SimFile(SimFileSystem& files, SimFileSystem::InodePointer inode)
+      : files_(files), inode_(std::move(inode)), boot_(files.boot_) {}
+  Result<std::size_t> read_at(std::uint64_t offset, MutableByteSpan out) override {
+    if (dead()) return io_error("file of a dead process");
+    return files_.read(*inode_, offset, out);
+  }
+  Status append(ByteSpan bytes) override {
+    if (dead()) return io_error("file of a dead process");
+    return files_.append(*inode_, bytes);
+  }
+  Status sync() override {
+    if (dead()) return io_error("file of a dead process");
+    return files_.sync(*inode_);
+  }
+  Result<ByteCount> size() override {
+    if (dead()) return io_error("file of a dead process");
+    return files_.size(*inode_);
+  }
+
+ private:
+  bool dead() const { return boot_ != files_.boot_; }
+  SimFileSystem& files_;
+  const SimFileSystem::InodePointer inode_;
+  const std::uint64_t boot_;
+};
+
+class SimFileLock final : public os::FileLock {
+ public:
+  SimFileLock(SimFileSystem& files, std::string path) : files_(files), path_(std::move(path)), boot_(files.boot_) {}
+  ~SimFileLock() override {
+    if (boot_ == files_.boot_) files_.locked_.erase(path_);
+  }
+
+ private:
+  SimFileSystem& files_;
+  const std::string path_;
+  const std::uint64_t boot_;
+};
+
+SimFileSystem::SimFileSystem(std::uint64_t seed) : random_(seed) {}
+SimFileSystem::~SimFileSystem() = default;
+
+// ---- Faults ----
+
+void SimFileSystem::set_plan(FaultPlan plan) {
+  plan_ = plan;
+  operations_ = 0;
+  fired_ = false;
+}
+
+void SimFileSystem::heal() { plan_ = {}; }
+
+void SimFileSystem::kill() {
+  ++boot_;
+  locked_.clear();
+  in_place_.clear();
+  crashed_ = false;
+}
+
+void SimFileSystem::power_cut() {
+  kill();
+  for (const Change& change : unsynced_) {
+    if (random_() % 2 == 0) apply(change, durable_);
+  }
+  unsynced_.clear();
+  for (auto& [path, inode] : durable_) tear(*inode);
+  seen_ = durable_;
+}
+
+// What is left of bytes that no sync reached: nothing, a prefix, some sectors, or all.
+void SimFileSystem::tear(Inode& inode) {
+  if (inode.durable != inode.seen) {
+    std::vector<std::byte> survived = inode.seen;
+    const std::size_t synced = inode.durable.size();
+    switch (random_() % 4) {
+      case 0:
+        survived = inode.durable;
+        break;
+      case 1:
+        survived.resize(synced + random_() % (inode.seen.size() - synced + 1));
+        break;
+      case 2:
+        for (std::size_t at = synced; at < survived.size(); at += kSectorBytes) {
+          if (random_() % 2 == 0) continue;
+          std::fill_n(survived.begin() + static_cast<std::ptrdiff_t>(at),
+                      std::min(kSectorBytes, survived.size() - at), std::byte{0});
+        }
+        break;
+      default:
+        break;
+    }
+    inode.seen = inode.durable = std::move(survived);
+  }
+  inode.sync_failed = false;
+}
+
+SimFileSystem::Outcome SimFileSystem::begin_operation() {
+  if (crashed_) return Outcome::kFails;
+  ++operations_;
+  const bool hit = plan_.kind == FaultKind::kFailForever ? operations_ >= plan_.at_operation
+                                                         : operations_ == plan_.at_operation;
+  if (plan_.kind == FaultKind::kNone || !hit) return Outcome::kWorks;
+  fired_ = true;
+  if (plan_.kind != FaultKind::kCrash) return Outcome::kFails;
+  crashed_ = true;
+  return Outcome::kDies;
+}
+
+Error SimFileSystem::failed(Outcome outcome, const char* operation) const {
+  after_operation();
+  return io_error(std::string(operation) + (outcome == Outcome::kDies ? ": simulated crash" : ": simulated fault"));
+}
+
+void SimFileSystem::after_operation() const {
+  if (observer_) observer_();
+}
+
+bool SimFileSystem::takes_effect(Outcome outcome) {
+  if (outcome == Outcome::kDies) return random_() % 2 == 0;
+  return outcome == Outcome::kWorks;
+}
+
+// ---- Names ----
+
+void SimFileSystem::apply(const Change& change, Names& names) {
+  if (!change.removed.empty()) names.erase(change.removed);
+  if (!change.added.empty()) names[change.added] = change.inode;
+}
+
+Status SimFileSystem::change_names(const char* operation, Change change, Outcome outcome) {
+  if (takes_effect(outcome)) {
+    apply(change, seen_);
+    unsynced_.push_back(std::move(change));
+  }
+  if (outcome != Outcome::kWorks) return failed(outcome, operation);
+  after_operation();
+  return {};
+}
+
+std::string SimFileSystem::resolve(const std::string& path) const {
+  const auto found = in_place_.find(path);
+  return found == in_place_.end() ? path : found->second;
+}
+
+Result<std::unique_ptr<os::File>> SimFileSystem::create(const std::string& asked) {
+  const Outcome outcome = begin_operation();
+  if (lies_.write_in_place && outcome == Outcome::kWorks && !publish_as_.empty()) {
+    in_place_[asked] = std::exchange(publish_as_, "");
+    seen_.erase(in_place_[asked]);
+  }
+  const std::string path = resolve(asked);
+  if (outcome == Outcome::kWorks) {
+    if (!directory_exists(parent_of(path))) return not_found("no directory for " + path);
+    if (seen_.contains(path)) return invalid("exists: " + path);
+  }
+  auto inode = std::make_shared<Inode>();
+  inode->modified_ns = ++tick_ns_;
+  TRY(change_names("create", {"", path, inode}, outcome));
+  return std::unique_ptr<os::File>(std::make_unique<SimFile>(*this, inode));
+}
+
+Result<std::unique_ptr<os::File>> SimFileSystem::open(const std::string& path) {
+  const Outcome outcome = begin_operation();
+  if (outcome != Outcome::kWorks) return failed(outcome, "open");
+  const auto found = seen_.find(resolve(path));
+  if (found == seen_.end()) return not_found("no file " + path);
+  return std::unique_ptr<os::File>(std::make_unique<SimFile>(*this, found->second));
+}
+
+Status SimFileSystem::rename(const std::string& from, const std::string& to) {
+  const Outcome outcome = begin_operation();
+  if (resolve(from) == to && outcome == Outcome::kWorks) return {};
+  const auto found = seen_.find(resolve(from));
+  if (found == seen_.end()) return outcome == Outcome::kWorks ? not_found("no file " + from) : failed(outcome, "rename");
+  return change_names("rename", {found->first, to, found->second}, outcome);
+}
+
+Status SimFileSystem::remove(const std::string& path) {
+  const Outcome outcome = begin_operation();
+  const auto found = seen_.find(resolve(path));
+  if (found == seen_.end()) return outcome == Outcome::kWorks ? not_found("no file " + path) : failed(outcome, "remove");
+  return change_names("remove", {found->first, "", nullptr}, outcome);
+}
+
+Status SimFileSystem::make_directories(const std::string& path) {
+  const Outcome outcome = begin_operation();
+  if (takes_effect(outcome)) {
+    for (std::string at = path; !at.empty() && at != "."; at = parent_of(at)) directories_.insert(at);
+  }
+  if (outcome != Outcome::kWorks) return failed(outcome, "make directories");
+  return {};
+}
+
+Result<std::vector<os::FileInfo>> SimFileSystem::list(const std::string& directory) {
+  const Outcome outcome = begin_operation();
+  if (outcome != Outcome::kWorks) return failed(outcome, "list");
+  if (!directory_exists(directory)) return not_found("no directory " + directory);
+  std::vector<os::FileInfo> found;
+  for (const std::string& path : directories_) {
+    if (parent_of(path) == directory && path != directory) {
+      found.push_back({.name = last_of(path), .size = {}, .is_directory = true});
+    }
+  }
+  for (const auto& [path, inode] : seen_) {
+    if (parent_of(path) != directory) continue;
+    found.push_back({.name = last_of(path),
+                     .size = ByteCount{inode->seen.size()},
+                     .modified_ns = inode->modified_ns,
+                     .is_regular = true});
+  }
+  return found;
+}
+
+Status SimFileSystem::sync_directory(const std::string& directory) {
+  const Outcome outcome = begin_operation();
+  if (lies_.drop_directory_sync) return outcome == Outcome::kWorks ? Status{} : failed(outcome, "sync directory");
+  if (takes_effect(outcome)) {
+    std::erase_if(unsynced_, [&](const Change& change) {
+      const bool touched = (!change.removed.empty() && parent_of(change.removed) == directory) ||
+                           (!change.added.empty() && parent_of(change.added) == directory);
+      if (touched) apply(change, durable_);
+      return touched;
+    });
+  }
+  if (outcome != Outcome::kWorks && !(lies_.hide_sync_errors && !crashed_)) return failed(outcome, "sync directory");
+  after_operation();
+  return {};
+}
+
+Status SimFileSystem::set_modified(const std::string& path, std::int64_t modified_ns) {
+  const Outcome outcome = begin_operation();
+  if (outcome != Outcome::kWorks) return failed(outcome, "touch");
+  const auto found = seen_.find(resolve(path));
+  if (found == seen_.end()) return not_found("no file " + path);
+  found->second->modified_ns = modified_ns;
+  return {};
+}
+
+Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock(const std::string& path) {
+  const Outcome outcome = begin_operation();
+  if (outcome != Outcome::kWorks) return failed(outcome, "lock");
+  if (!locked_.insert(path).second) return busy("locked: " + path);
+  if (!seen_.contains(path)) {
+    auto inode = std::make_shared<Inode>();
+    inode->modified_ns = ++tick_ns_;
+    TRY(change_names("lock", {"", path, inode}, outcome));
+  }
+  return std::unique_ptr<os::FileLock>(std::make_unique<SimFileLock>(*this, path));
+}
+
+Result<ByteCount> SimFileSystem::free_space(const std::string& /*path*/) {
+  const Outcome outcome = begin_operation();
+  if (outcome != Outcome::kWorks) return failed(outcome, "free space");
+  return mebibytes(1024);
+}
+
+// ---- Bytes ----
+
+Result<std::size_t> SimFileSystem::read(const Inode& inode, std::uint64_t offset, MutableByteSpan out) {
+  const Outcome outcome = begin_operation();
+  if (outcome != Outcome::kWorks) return failed(outcome, "read");
+  const std::size_t begin = std::min<std::size_t>(offset, inode.seen.size());
+  const std::size_t count = std::min(out.size(), inode.seen.size() - begin);
+  if (count > 0) std::memcpy(out.data(), inode.seen.data() + begin, count);
+  return lies_.fill_short_reads ? out.size() : count;
+}
+
+// A failing or dying append leaves some of its bytes.
+Status SimFileSystem::append(Inode& inode, ByteSpan bytes) {
+  const Outcome outcome = begin_operation();
+  if (crashed_ && outcome == Outcome::kFails) return failed(outcome, "append");
+  const std::size_t reached = outcome == Outcome::kWorks ? bytes.size() : random_() % (bytes.size() + 1);
+  inode.seen.insert(inode.seen.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(reached));
+  inode.modified_ns = ++tick_ns_;
+  if (outcome != Outcome::kWorks && !(lies_.hide_append_errors && !crashed_)) return failed(outcome, "append");
+  after_operation();
+  return {};
+}
+
+Status SimFileSystem::sync(Inode& inode) {
+  const Outcome outcome = begin_operation();
+  if (lies_.drop_file_sync) return outcome == Outcome::kWorks ? Status{} : failed(outcome, "sync");
+  if (outcome == Outcome::kFails && !crashed_) inode.sync_failed = true;
+  if (takes_effect(outcome) && !inode.sync_failed) inode.durable = inode.seen;
+  if (outcome != Outcome::kWorks && !(lies_.hide_sync_errors && !crashed_)) return failed(outcome, "sync");
+  after_operation();
+  return {};
+}
+
+Result<ByteCount> SimFileSystem::size(const Inode& inode) {
+  const Outcome outcome = begin_operation();
+  if (outcome != Outcome::kWorks) return failed(outcome, "size");
+  return ByteCount{inode.seen.size()};
+}
+
+// ---- Behind the code's back ----
+
+std::uint64_t SimFileSystem::physical_bytes() const {
+  std::uint64_t total = 0;
+  for (const auto& [path, inode] : seen_) total += os::physical_size(ByteCount{inode->seen.size()}).value();
+  return total;
+}
+
+std::vector<std::string> SimFileSystem::paths() const {
+  std::vector<std::string> found;
+  for (const auto& [path, inode] : seen_) found.push_back(path);
+  return found;
+}
+
+std::optional<std::vector<std::byte>> SimFileSystem::contents(const std::string& path) const {
+  const auto found = seen_.find(path);
+  if (found == seen_.end()) return std::nullopt;
+  return found->second->seen;
+}
+
+void SimFileSystem::plant(const std::string& path, std::vector<std::byte> bytes) {
+  auto inode = std::make_shared<Inode>();
+  inode->seen = inode->durable = std::move(bytes);
+  inode->modified_ns = ++tick_ns_;
+  seen_[path] = durable_[path] = inode;
+}
+
+}  // namespace kvkeep::sim

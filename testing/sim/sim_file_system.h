@@ -1,0 +1,144 @@
+#pragma once
+
+// A disk in memory that tells what was *seen* (survives the death of the process) from what is *durable* (survives a
+// power cut), and that fails on demand. docs/fault-model.md explains the model.
+//
+// Every call of os::FileSystem and os::File is one operation; operations are counted from 1. A fault plan names the
+// operation that fails. After a crash every call fails without effect, so that code under test runs to its end without
+// exceptions; then power_cut() or kill() makes the disk usable again, with what survived.
+//
+// What a power cut keeps, beyond what was synced, is chosen by the seed: each unsynced name change of a directory
+// survives or not, on its own; of each file's unsynced bytes a prefix or some 512-byte sectors survive.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "os/file_system.h"
+
+namespace kvkeep::sim {
+
+enum class FaultKind {
+  kNone,
+  kCrash,        // the process dies in the middle of the operation
+  kFailOnce,     // the operation fails
+  kFailForever,  // it and all after it fail, until heal()
+};
+
+struct FaultPlan {
+  FaultKind kind = FaultKind::kNone;
+  std::uint64_t at_operation = 0;
+};
+
+// Lies a disk may tell, and mistakes of the code above as the disk would see them: each must be caught by the laws.
+struct Lies {
+  bool drop_file_sync = false;       // sync() does nothing and says ok
+  bool drop_directory_sync = false;  // the same for directories
+  bool hide_append_errors = false;
+  bool hide_sync_errors = false;
+  bool fill_short_reads = false;     // a short read is reported whole
+  bool write_in_place = false;       // a temporary file is created under the name it is to be renamed to
+};
+
+// Not thread safe.
+class SimFileSystem final : public os::FileSystem {
+ public:
+  explicit SimFileSystem(std::uint64_t seed = 0);
+  ~SimFileSystem() override;
+
+  // ---- What tests do to it ----
+  void set_plan(FaultPlan plan);  // operations are counted from 1 again
+  void set_lies(Lies lies) { lies_ = lies; }
+  bool fault_fired() const { return fired_; }
+  bool crashed() const { return crashed_; }
+  void heal();  // faults stop
+  std::uint64_t operations() const { return operations_; }
+  // Called after each operation, with the disk as it is then. Must not call the file system's operations.
+  void set_observer(std::function<void()> observer) { observer_ = std::move(observer); }
+  // The process dies; all it wrote is still seen. Its locks are gone.
+  void kill();
+  // The machine loses power: what is durable survives, and some of the rest.
+  void power_cut();
+
+  // ---- What tests may see and change behind the code's back (no operations) ----
+  std::uint64_t physical_bytes() const;  // of all files, as os::physical_size counts
+  std::vector<std::string> paths() const;
+  std::optional<std::vector<std::byte>> contents(const std::string& path) const;
+  void plant(const std::string& path, std::vector<std::byte> bytes);  // durable at once
+  // The name that the next created file will be renamed to (for Lies::write_in_place).
+  void expect_publish_as(std::string path) { publish_as_ = std::move(path); }
+
+  // ---- os::FileSystem ----
+  Result<std::unique_ptr<os::File>> create(const std::string& path) override;
+  Result<std::unique_ptr<os::File>> open(const std::string& path) override;
+  Status rename(const std::string& from, const std::string& to) override;
+  Status remove(const std::string& path) override;
+  Status make_directories(const std::string& path) override;
+  Result<std::vector<os::FileInfo>> list(const std::string& directory) override;
+  Status sync_directory(const std::string& directory) override;
+  Status set_modified(const std::string& path, std::int64_t modified_ns) override;
+  Result<std::unique_ptr<os::FileLock>> lock(const std::string& path) override;
+  Result<ByteCount> free_space(const std::string& path) override;
+
+ private:
+  friend class SimFile;
+  friend class SimFileLock;
+
+  struct Inode {
+    std::vector<std::byte> seen;
+    std::vector<std::byte> durable;
+    bool sync_failed = false;  // as on Linux: pages that a failed sync lost are never written by a later one
+    std::int64_t modified_ns = 0;
+  };
+  using InodePointer = std::shared_ptr<Inode>;
+  using Names = std::map<std::string, InodePointer>;  // by path
+
+  // One change of names that is not durable yet.
+  struct Change {
+    std::string removed;  // path, or empty
+    std::string added;    // path, or empty
+    InodePointer inode;   // of `added`
+  };
+
+  enum class Outcome { kWorks, kFails, kDies };
+  // Counts an operation and says how it ends.
+  Outcome begin_operation();
+  Error failed(Outcome outcome, const char* operation) const;
+  void after_operation() const;
+  // A dying operation may or may not have taken effect.
+  bool takes_effect(Outcome outcome);
+  Status change_names(const char* operation, Change change, Outcome outcome);
+  static void apply(const Change& change, Names& names);
+  void tear(Inode& inode);
+  std::string resolve(const std::string& path) const;
+  bool directory_exists(const std::string& path) const { return directories_.contains(path); }
+
+  Result<std::size_t> read(const Inode& inode, std::uint64_t offset, MutableByteSpan out);
+  Status append(Inode& inode, ByteSpan bytes);
+  Status sync(Inode& inode);
+  Result<ByteCount> size(const Inode& inode);
+
+  std::mt19937_64 random_;
+  FaultPlan plan_;
+  Lies lies_;
+  std::uint64_t operations_ = 0;
+  bool fired_ = false;
+  bool crashed_ = false;
+  std::function<void()> observer_;
+  std::string publish_as_;
+  std::map<std::string, std::string> in_place_;  // temporary name -> the name really written
+  Names seen_;
+  Names durable_;
+  std::vector<Change> unsynced_;  // in order
+  std::set<std::string> directories_;
+  std::set<std::string> locked_;
+  std::uint64_t boot_ = 0;  // handles and locks of an earlier process are dead
+  std::int64_t tick_ns_ = 1'600'000'000'000'000'000;
+};
+
+}  // namespace kvkeep::sim
