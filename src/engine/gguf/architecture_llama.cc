@@ -7,6 +7,17 @@
 namespace kvkeep::gguf {
 namespace {
 
+// Chosen by trial so that greedy text depends on every earlier token (one token changed 500 positions back changes the
+// next 16 in nearly all cases) and does not run in circles, yet rounding does not decide it.
+struct Gains {
+  // Query and key each; attention scores have the square as deviation. Large: attention is sharp, and a small change of
+  // its input moves it elsewhere, which is what carries a far-away token's influence on.
+  float score;
+  float attention;  // makes up for the averaging over the context
+  float gate_and_up;
+  float down;
+};
+
 struct Shape {
   std::int64_t layers;
   std::int64_t width;
@@ -14,52 +25,42 @@ struct Shape {
   std::int64_t kv_heads;
   std::int64_t hidden;
   ggml_type matrix_type;
+  Gains gains;  // smaller for deeper models: every layer amplifies differences
 };
 
-constexpr std::int64_t kHeadSize = 64;  // a multiple of 32, so that KV rows may be q8_0
+constexpr std::int64_t kHeadSize = 64;   // a multiple of 32, so that KV rows may be q8_0
+constexpr float kRopeBase = 10000.0F;    // low: many dimensions turn within a few tokens, so no step repeats another
+constexpr float kLogitDeviation = 4.0F;  // at temperature 1 the zero rows together have a chance of about 1e-3
 
 Shape shape_of(ModelSize size) {
   switch (size) {
-    case ModelSize::kTiny:
-      return {3, 128, 2, 1, 256, GGML_TYPE_F16};
-    case ModelSize::kSmall:
-      return {6, 512, 8, 4, 1536, GGML_TYPE_Q8_0};
-    case ModelSize::kReal:
-      return {16, 1024, 16, 4, 3072, GGML_TYPE_Q8_0};
+    case ModelSize::kTiny: return {3, 128, 2, 1, 256, GGML_TYPE_F16, {2.0F, 4.0F, 2.0F, 2.0F}};
+    case ModelSize::kSmall: return {6, 512, 8, 4, 1536, GGML_TYPE_Q8_0, {1.75F, 4.0F, 1.5F, 1.5F}};
+    case ModelSize::kReal: return {16, 1024, 16, 4, 3072, GGML_TYPE_Q8_0, {1.75F, 2.0F, 1.5F, 0.75F}};
   }
   return {};
 }
-
-// Gains, chosen so that greedy text depends on every earlier token and does not run in circles. Scores of deviation
-// kQueryGain * kKeyGain keep attention broad; the large output gain makes up for the averaging over the context.
-constexpr float kQueryGain = 1.25F;
-constexpr float kKeyGain = 1.25F;
-constexpr float kValueGain = 1.0F;
-constexpr float kAttentionGain = 4.0F;
-constexpr float kGateGain = 1.5F;
-constexpr float kUpGain = 1.5F;
-constexpr float kDownGain = 1.5F;
-constexpr float kLogitDeviation = 4.0F;  // 8 times the deviation apart: at temperature 1, zero rows have chance 1e-3
 
 Spread gain(float factor, std::int64_t row_length) { return {factor / std::sqrt(static_cast<float>(row_length))}; }
 
 void add_layer(std::vector<TensorPlan>& tensors, std::int64_t layer, const Shape& shape) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const std::int64_t width = shape.width;
+  const Gains& gains = shape.gains;
   const std::int64_t query = shape.heads * kHeadSize;
   const std::int64_t kv = shape.kv_heads * kHeadSize;
   const auto matrix = [&](const char* name, std::int64_t from, std::int64_t to, float factor) {
     tensors.push_back({prefix + name + ".weight", shape.matrix_type, {from, to}, gain(factor, from)});
   };
   tensors.push_back({prefix + "attn_norm.weight", GGML_TYPE_F32, {width}, Constant{1}});
-  matrix("attn_q", width, query, kQueryGain);
-  matrix("attn_k", width, kv, kKeyGain);
-  matrix("attn_v", width, kv, kValueGain);
-  matrix("attn_output", query, width, kAttentionGain);
+  matrix("attn_q", width, query, gains.score);
+  matrix("attn_k", width, kv, gains.score);
+  matrix("attn_v", width, kv, 1);
+  matrix("attn_output", query, width, gains.attention);
   tensors.push_back({prefix + "ffn_norm.weight", GGML_TYPE_F32, {width}, Constant{1}});
-  matrix("ffn_gate", width, shape.hidden, kGateGain);
-  matrix("ffn_up", width, shape.hidden, kUpGain);
-  matrix("ffn_down", shape.hidden, width, kDownGain);
+  matrix("ffn_gate", width, shape.hidden, gains.gate_and_up);
+  matrix("ffn_up", width, shape.hidden, gains.gate_and_up);
+  matrix("ffn_down", shape.hidden, width, gains.down);
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ ModelPlan plan_llama(ModelSize size, std::int64_t vocabulary_size) {
       {"llama.attention.head_count_kv", number(shape.kv_heads)},
       {"llama.attention.layer_norm_rms_epsilon", 1e-6F},
       {"llama.rope.dimension_count", number(kHeadSize)},
-      {"llama.rope.freq_base", 500000.0F},
+      {"llama.rope.freq_base", kRopeBase},
       {"llama.vocab_size", number(vocabulary_size)},
   };
   const std::int64_t width = shape.width;
