@@ -1,0 +1,252 @@
+// What lies on disk: the worked example of docs/format.md byte for byte, and decoders that survive any bytes.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "format/bytes.h"
+#include "format/saved_index.h"
+#include "format/segment_file.h"
+
+namespace kvkeep::format {
+namespace {
+
+// The segment of the worked example: tokens 1000, 1001, 1002 at positions 5 to 8, rows "rows", window rows "win".
+SegmentHeader example_header() {
+  SegmentHeader header;
+  for (std::uint8_t i = 0; i < 32; ++i) {
+    header.fingerprint.bytes[i] = i;
+    header.name.begin_hash.bytes[i] = static_cast<std::uint8_t>(0xa0 + i);
+    header.name.end_hash.bytes[i] = static_cast<std::uint8_t>(0xc0 + i);
+  }
+  header.name.begin = Position{5};
+  header.name.end = Position{8};
+  header.tokens = {1000, 1001, 1002};
+  const auto part = [&](PartKind kind, std::string_view bytes, std::uint32_t first_token, std::uint64_t layout) {
+    return Part{.kind = kind,
+                .size_bytes = bytes.size(),
+                .sum = part_checksum(header.fingerprint, header.name, kind, std::as_bytes(std::span(bytes))),
+                .first_token = first_token,
+                .layout = layout};
+  };
+  header.parts = {part(PartKind::kRows, "rows", 0, 7), part(PartKind::kWindowRows, "win", 1, 0)};
+  return header;
+}
+
+std::vector<std::byte> example_file() {
+  std::vector<std::byte> bytes = encode_header(example_header());
+  for (const char letter : std::string_view("rowswin")) bytes.push_back(static_cast<std::byte>(letter));
+  return bytes;
+}
+
+std::string directory() { return std::string(__FILE__).substr(0, std::string(__FILE__).find_last_of('/')); }
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// As `hexdump -C` without the text column.
+std::string hex_dump(ByteSpan bytes) {
+  std::string dump;
+  char field[24];
+  for (std::size_t at = 0; at < bytes.size(); at += 16) {
+    std::snprintf(field, sizeof field, "%08zx", at);
+    dump += field;
+    for (std::size_t i = at; i < std::min(at + 16, bytes.size()); ++i) {
+      std::snprintf(field, sizeof field, " %02x", static_cast<unsigned>(bytes[i]));
+      dump += field;
+    }
+    dump += '\n';
+  }
+  return dump;
+}
+
+std::uint64_t test_seed() {
+  const char* given = std::getenv("KVKEEP_TEST_SEED");
+  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20260101;
+  std::printf("KVKEEP_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+TEST(SegmentFile, TheGoldenFileIsWhatIsWritten) {
+  const std::string golden = text_of(directory() + "/testdata/segment_v1.kvs");
+  const std::vector<std::byte> written = example_file();
+  ASSERT_EQ(golden.size(), written.size());
+  EXPECT_EQ(hex_dump(std::as_bytes(std::span(golden))), hex_dump(written));
+  const auto decoded = decode_header(std::as_bytes(std::span(golden)));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, example_header());
+}
+
+TEST(SegmentFile, TheDocumentShowsTheGoldenFile) {
+  const std::string document = text_of(directory() + "/../../docs/format.md");
+  EXPECT_NE(document.find(hex_dump(example_file())), std::string::npos);
+}
+
+TEST(SegmentFile, PartsAreFoundWhereTheyLie) {
+  const std::vector<std::byte> file = example_file();
+  const SegmentHeader header = example_header();
+  EXPECT_EQ(file_bytes(header), file.size());
+  const auto window = find_part(header, PartKind::kWindowRows);
+  ASSERT_TRUE(window.has_value());
+  EXPECT_EQ(file[window->offset], static_cast<std::byte>('w'));
+  EXPECT_EQ(window->offset + window->part.size_bytes, file.size());
+  EXPECT_FALSE(find_part(header, PartKind::kPoint).has_value());
+}
+
+TEST(SegmentFile, EveryFlippedBitIsFound) {
+  const std::vector<std::byte> good = encode_header(example_header());
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::vector<std::byte> bad = good;
+    bad[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    const auto decoded = decode_header(bad);
+    ASSERT_FALSE(decoded.ok()) << "bit " << bit;
+    ASSERT_EQ(decoded.error().kind, ErrorKind::kDamaged);
+  }
+}
+
+TEST(SegmentFile, EveryCutIsFound) {
+  const std::vector<std::byte> good = encode_header(example_header());
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    ASSERT_FALSE(decode_header(ByteSpan(good).first(size)).ok()) << size;
+  }
+  EXPECT_EQ(*header_size(ByteSpan(good).first(kFixedHeaderBytes)), good.size());
+  EXPECT_FALSE(header_size(ByteSpan(good).first(kFixedHeaderBytes - 1)).ok());
+}
+
+// Overwrites the sums so that what lies behind them is reached.
+void repair_sums(std::vector<std::byte>& bytes) {
+  const auto put_sum = [&](std::size_t at, const Checksum& sum) {
+    store_little_endian(sum.low, bytes.data() + at);
+    store_little_endian(sum.high, bytes.data() + at + 8);
+  };
+  put_sum(136, checksum(ByteSpan(bytes).subspan(kFixedHeaderBytes)));
+  put_sum(240, checksum(ByteSpan(bytes).first(240)));
+}
+
+TEST(SegmentFile, FieldsAreCheckedAlsoWhereTheSumsAreRight) {
+  const std::vector<std::byte> good = encode_header(example_header());
+  // version, header bytes, end < begin, tokens, parts, payload bytes, reserved, kind, first token, part size, reserved,
+  // a second part of the first one's kind, padding
+  for (const std::size_t at : {8, 12, 116, 120, 124, 136, 160, 239, 256, 263, 270, 296, 304, 370}) {
+    std::vector<std::byte> bad = good;
+    bad[at] = at == 304 ? std::byte{1} : bad[at] ^ std::byte{0x81};
+    if (at == 116) bad[at] = std::byte{4};
+    repair_sums(bad);
+    EXPECT_FALSE(decode_header(bad).ok()) << "offset " << at;
+  }
+  std::vector<std::byte> untouched = good;
+  repair_sums(untouched);
+  EXPECT_EQ(untouched, good);
+}
+
+TEST(SegmentFile, RandomBytesNeverPassNorHarm) {
+  std::mt19937_64 random(test_seed());
+  const std::vector<std::byte> good = encode_header(example_header());
+  for (int round = 0; round < 20'000; ++round) {
+    std::vector<std::byte> bytes = good;
+    const std::size_t changes = 1 + random() % 8;
+    for (std::size_t i = 0; i < changes; ++i) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    if (random() % 2 == 0) repair_sums(bytes);
+    if (random() % 4 == 0) bytes.resize(random() % (bytes.size() + 1));
+    const auto decoded = decode_header(bytes);
+    // What passes is consistent: written again, it gives the same bytes.
+    if (decoded.ok()) {
+      ASSERT_EQ(encode_header(*decoded), bytes);
+    }
+  }
+}
+
+TEST(SegmentFile, LimitsAreRefusedBeforeWriting) {
+  SegmentHeader header = example_header();
+  header.tokens.pop_back();
+  EXPECT_FALSE(check_header(header).ok());
+  header = example_header();
+  header.parts[1].kind = PartKind::kRows;
+  EXPECT_FALSE(check_header(header).ok());
+  header = example_header();
+  header.parts.clear();
+  EXPECT_FALSE(check_header(header).ok());
+  header = example_header();
+  header.name.end = header.name.begin + kMaxSegmentTokens + 1;
+  header.tokens.assign(kMaxSegmentTokens + 1, 1);
+  EXPECT_FALSE(check_header(header).ok());
+}
+
+TEST(SegmentFile, TheLargestHeaderFits) {
+  SegmentHeader header = example_header();
+  header.name.end = header.name.begin + kMaxSegmentTokens;
+  header.tokens.assign(kMaxSegmentTokens, 77);
+  header.parts = {{PartKind::kRows, 1, {}}, {PartKind::kWindowRows, 2, {}}, {PartKind::kPoint, 3, {}}, {PartKind::kWhole, 4, {}}};
+  const auto bytes = encode_header(header);
+  EXPECT_EQ(bytes.size(), kMaxHeaderBytes);
+  const auto decoded = decode_header(bytes);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, header);
+}
+
+TEST(SegmentFile, APointHasNoTokens) {
+  SegmentHeader header = example_header();
+  header.name.begin = header.name.end;
+  header.name.begin_hash = header.name.end_hash;
+  header.tokens.clear();
+  header.parts = {{PartKind::kPoint, 9, {}}};
+  const auto decoded = decode_header(encode_header(header));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, header);
+}
+
+TEST(PartChecksum, BelongsToOneSegmentAndKind) {
+  const SegmentHeader header = example_header();
+  const ByteSpan bytes = std::as_bytes(std::span("the same bytes"));
+  const Checksum sum = part_checksum(header.fingerprint, header.name, PartKind::kRows, bytes);
+  FingerprintHash other_model = header.fingerprint;
+  other_model.bytes[0] ^= 1;
+  EXPECT_NE(part_checksum(other_model, header.name, PartKind::kRows, bytes), sum);
+  EXPECT_NE(part_checksum(header.fingerprint, header.name, PartKind::kPoint, bytes), sum);
+  SegmentName other = header.name;
+  other.end_hash.bytes[31] ^= 1;
+  EXPECT_NE(part_checksum(header.fingerprint, other, PartKind::kRows, bytes), sum);
+  other = header.name;
+  other.begin = Position{4};
+  EXPECT_NE(part_checksum(header.fingerprint, other, PartKind::kRows, bytes), sum);
+}
+
+TEST(FileName, TellsBothEnds) {
+  EXPECT_EQ(file_name(example_header().name),
+            "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf-c0c1c2c3c4c5c6c7c8c9cacbcccdcecf.kvs");
+}
+
+std::vector<std::byte> example_index(const std::vector<std::byte>& header) {
+  const std::uint64_t size = file_bytes(example_header());
+  return encode_index({{size, 111, header}, {size, -5, header}});
+}
+
+TEST(SavedIndex, ComesBack) {
+  const auto header = encode_header(example_header());
+  const auto decoded = decode_index(example_index(header));
+  ASSERT_TRUE(decoded.ok());
+  ASSERT_EQ(decoded->size(), 2u);
+  EXPECT_EQ((*decoded)[0].header, example_header());
+  EXPECT_EQ((*decoded)[0].name, file_name(example_header().name));
+  EXPECT_EQ((*decoded)[1].modified_ns, -5);
+  EXPECT_TRUE(decode_index(encode_index({})).ok());
+}
+
+TEST(SavedIndex, FlipsAndCutsAreFound) {
+  const std::vector<std::byte> good = example_index(encode_header(example_header()));
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::vector<std::byte> bad = good;
+    bad[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    ASSERT_FALSE(decode_index(bad).ok()) << "bit " << bit;
+  }
+  for (std::size_t size = 0; size < good.size(); ++size) ASSERT_FALSE(decode_index(ByteSpan(good).first(size)).ok());
+}
+
+}  // namespace
+}  // namespace kvkeep::format
