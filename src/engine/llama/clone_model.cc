@@ -102,6 +102,15 @@ void fill_tensor(ggml_tensor* tensor, void* data) {
 
 std::string_view to_string(CloneShape shape) { return shape == CloneShape::kNarrow ? "narrow" : "matched"; }
 
+// Models that name their head size do not derive it from their embeddings.
+std::array<CloneShape, 2> clone_shapes(const std::string& path) {
+  const auto file = open_gguf(path);
+  const bool named =
+      file && gguf_number(**file, gguf_text(**file, "general.architecture") + ".attention.key_length").has_value();
+  return named ? std::array{CloneShape::kNarrow, CloneShape::kMatched}
+               : std::array{CloneShape::kMatched, CloneShape::kNarrow};
+}
+
 Result<ModelHandle> make_clone(const std::string& path, CloneShape shape) {
   TRY_ASSIGN(const GgufHandle original, open_gguf(path));
   const GgufHandle metadata = clone_metadata(*original, shape);

@@ -17,8 +17,9 @@ enum class CloneShape {
   kNarrow,   // embeddings of 64: smallest
   kMatched,  // embeddings of heads x head size, for architectures that insist on it
 };
-inline constexpr std::array kCloneShapes{CloneShape::kNarrow, CloneShape::kMatched};
 std::string_view to_string(CloneShape shape);
+// Both, the likelier to work first.
+std::array<CloneShape, 2> clone_shapes(const std::string& path);
 
 // Tokens of a clone are 0 .. kCloneVocabulary - 1.
 inline constexpr std::int32_t kCloneVocabulary = 64;

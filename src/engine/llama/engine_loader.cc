@@ -48,7 +48,8 @@ Result<ModelHandle> load_model(const std::string& path, ModelParams& params, con
   ModelHandle model(llama_model_load_from_file(path.c_str(), params.bind()), ModelDeleter{});
   if (state.stopped) return aborted("loading was stopped");
   if (!model) return load_error(path, log_reason_since(mark));
-  if (!llama_model_has_decoder(model.get())) return unsupported(path + " is not a text generator");
+  const bool has_text = llama_vocab_type(llama_model_get_vocab(model.get())) != LLAMA_VOCAB_TYPE_NONE;
+  if (!has_text || !llama_model_has_decoder(model.get())) return unsupported(path + " is not a text generator");
   return model;
 }
 
@@ -135,6 +136,7 @@ Description describe(const ModelOptions& options, const llama_model& model, cons
   out.context_tokens = llama_n_ctx(&context);
   out.context_train_tokens = static_cast<std::uint32_t>(llama_model_n_ctx_train(&model));
   out.batch_tokens = llama_n_batch(&context);
+  out.embedding_size = static_cast<std::uint32_t>(llama_model_n_embd(&model));
   out.vocabulary_size = static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(&model)));
   out.parameters = llama_model_n_params(&model);
   out.model_bytes = llama_model_size(&model);

@@ -103,6 +103,20 @@ std::string log_reason_since(std::uint64_t mark) {
   return std::string(without_origin(log_ring().reason_since(mark)));
 }
 
+std::string list_devices() {
+  start_library();
+  std::string text = "Available devices:\n";
+  for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
+    ggml_backend_dev_t device = ggml_backend_dev_get(i);
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    ggml_backend_dev_memory(device, &free_bytes, &total_bytes);
+    text += std::string("  ") + ggml_backend_dev_name(device) + ": " + ggml_backend_dev_description(device) + " (" +
+            std::to_string(total_bytes >> 20) + " MiB, " + std::to_string(free_bytes >> 20) + " MiB free)\n";
+  }
+  return text;
+}
+
 std::string library_versions() { return std::string("llama ") + llama_version() + ", ggml " + ggml_version(); }
 
 }  // namespace kvkeep::engine::llama

@@ -38,6 +38,9 @@ void start_library();
 std::uint64_t log_mark();
 std::string log_reason_since(std::uint64_t mark);
 
+// What --list-devices prints: a line per device that weights can be put on, with its memory.
+std::string list_devices();
+
 // "llama 0.7.0, ggml 0.27.0".
 std::string library_versions();
 

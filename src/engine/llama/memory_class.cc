@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "engine/llama/clone_trial.h"
 #include "os/process.h"
 
@@ -9,6 +12,7 @@ namespace kvkeep::engine::llama {
 namespace {
 
 constexpr int kTrialTimeoutMs = 60'000;
+constexpr int kAbortedExitCode = 3;
 
 // What needs no trial: nothing but rows may be in the memory, and every row of the past must stay.
 std::string certain_obstacle(const llama_model& model) {
@@ -50,7 +54,7 @@ std::string try_clone(const ModelOptions& options, CloneShape shape) {
 ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& options) {
   if (std::string obstacle = certain_obstacle(model); !obstacle.empty()) return {MemoryClass::kOther, obstacle};
   std::string reasons;
-  for (const CloneShape shape : kCloneShapes) {
+  for (const CloneShape shape : clone_shapes(options.path)) {
     const std::string failure = try_clone(options, shape);
     if (failure.empty()) {
       return {MemoryClass::kSliceable, fmt::format("rows of a {} clone came back byte for byte", to_string(shape))};
@@ -61,6 +65,12 @@ ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& opt
 }
 
 int class_test_main(const std::vector<std::string>& arguments) {
+  // Without this libllama would start a debugger to print where it gave up.
+  ggml_set_abort_callback([](const char* message) {
+    fmt::print("{}\n", message);
+    std::fflush(stdout);
+    std::_Exit(kAbortedExitCode);
+  });
   const Status tried = run_clone_trial(arguments);
   if (tried) return 0;
   fmt::print("{}\n", tried.error().message);

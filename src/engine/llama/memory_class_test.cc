@@ -1,0 +1,227 @@
+// Which architectures the class test lets through. Metadata alone is enough: the trial makes its own weights.
+//
+// This program answers the hidden command of class tests itself, so that trials run in a child process as they do in
+// the server: some of them end it.
+
+#include "engine/llama/memory_class.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <variant>
+
+#include "engine/llama/clone_trial.h"
+#include "engine/llama/gguf_file.h"
+#include "engine/llama/test_model.h"
+#include "os/process.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+using Value = std::variant<std::uint32_t, float, std::string, bool, std::vector<std::uint32_t>>;
+using Metadata = std::map<std::string, Value>;
+
+Metadata attention_only(std::uint32_t heads_kv) {
+  return {{"context_length", 32768U},      {"embedding_length", 1024U},         {"block_count", 4U},
+          {"feed_forward_length", 2048U},  {"attention.head_count", 16U},       {"attention.head_count_kv", heads_kv},
+          {"rope.freq_base", 1e6F},        {"attention.layer_norm_rms_epsilon", 1e-6F},
+          {"attention.layer_norm_epsilon", 1e-6F}};
+}
+
+Metadata with(Metadata base, const Metadata& more) {
+  for (const auto& [key, value] : more) base[key] = value;
+  return base;
+}
+
+// A GGUF file of metadata alone.
+class MetadataFile {
+ public:
+  MetadataFile(const std::string& architecture, const Metadata& metadata)
+      : path_(::testing::TempDir() + "class-" + architecture + ".gguf") {
+    const GgufHandle file(gguf_init_empty());
+    gguf_set_val_str(file.get(), "general.architecture", architecture.c_str());
+    for (const auto& [key, value] : metadata) put(*file, architecture + "." + key, value);
+    EXPECT_TRUE(gguf_write_to_file(file.get(), path_.c_str(), true));
+  }
+  ~MetadataFile() { std::remove(path_.c_str()); }
+  const std::string& path() const { return path_; }
+  static void put(gguf_context& file, const std::string& key, const Value& value) {
+    if (const auto* number = std::get_if<std::uint32_t>(&value)) gguf_set_val_u32(&file, key.c_str(), *number);
+    if (const auto* real = std::get_if<float>(&value)) gguf_set_val_f32(&file, key.c_str(), *real);
+    if (const auto* text = std::get_if<std::string>(&value)) gguf_set_val_str(&file, key.c_str(), text->c_str());
+    if (const auto* flag = std::get_if<bool>(&value)) gguf_set_val_bool(&file, key.c_str(), *flag);
+    if (const auto* list = std::get_if<std::vector<std::uint32_t>>(&value)) {
+      gguf_set_arr_data(&file, key.c_str(), GGUF_TYPE_UINT32, list->data(), list->size());
+    }
+  }
+
+ private:
+  std::string path_;
+};
+
+// Exit code and output of the trial in a child of this program.
+os::ChildResult try_in_child(const std::string& path, const std::string& kv_type, CloneShape shape) {
+  ModelOptions options;
+  options.path = path;
+  options.type_k = options.type_v = kv_type;
+  os::ChildOptions child;
+  child.arguments = trial_arguments(options, shape);
+  child.arguments.insert(child.arguments.begin(), kClassTestCommand);
+  child.hide_errors = true;
+  const auto result = os::run_child(child);
+  EXPECT_TRUE(result.ok());
+  return result ? *result : os::ChildResult{.exit_code = 99, .output = {}};
+}
+
+struct Case {
+  const char* architecture;
+  Metadata metadata;
+  CloneShape shape;
+  const char* kv_type;
+  const char* obstacle;  // empty: sliceable
+};
+void PrintTo(const Case& tried, std::ostream* out) { *out << tried.architecture; }
+
+Metadata experts() {
+  return {{"expert_count", 64U}, {"expert_used_count", 8U}, {"expert_feed_forward_length", 256U}};
+}
+
+Metadata latent_attention() {
+  return {{"attention.key_length", 576U},     {"attention.value_length", 512U},    {"attention.key_length_mla", 192U},
+          {"attention.value_length_mla", 128U}, {"attention.kv_lora_rank", 512U},  {"attention.q_lora_rank", 768U},
+          {"rope.dimension_count", 64U},      {"leading_dense_block_count", 1U},   {"expert_shared_count", 1U},
+          {"expert_weights_scale", 1.0F}};
+}
+
+Metadata recurrent() {
+  return {{"context_length", 32768U},  {"embedding_length", 512U},   {"block_count", 4U},
+          {"ssm.conv_kernel", 4U},     {"ssm.inner_size", 1024U},    {"ssm.state_size", 64U},
+          {"ssm.time_step_rank", 16U}, {"ssm.group_count", 1U},      {"attention.layer_norm_rms_epsilon", 1e-6F}};
+}
+
+std::vector<Case> cases() {
+  const Metadata window{{"attention.sliding_window", 64U}};
+  const Metadata mrope{{"rope.dimension_sections", std::vector<std::uint32_t>{16, 8, 8, 0}}};
+  constexpr auto kNarrow = CloneShape::kNarrow;
+  constexpr auto kMatched = CloneShape::kMatched;
+  constexpr const char* kOtherMemory = "not one plain KV cache";
+  return {
+      {"llama", attention_only(4), kNarrow, "f16", ""},
+      {"llama", attention_only(4), kMatched, "q8_0", ""},
+      {"qwen3moe", with(attention_only(4), experts()), kNarrow, "q8_0", ""},
+      {"phi2", attention_only(16), kMatched, "f16", ""},
+      {"phi2", attention_only(16), kNarrow, "f16", "GGML_ASSERT"},  // its embeddings must match its heads
+      {"qwen2vl", with(attention_only(4), mrope), kMatched, "f16", ""},
+      {"deepseek2", with(attention_only(1), with(experts(), latent_attention())), kNarrow, "f16", ""},
+      {"gemma3", with(attention_only(4), window), kNarrow, "f16", kOtherMemory},
+      {"mamba2", recurrent(), kNarrow, "f16", kOtherMemory},
+      {"nothing-known", attention_only(4), kNarrow, "f16", "unknown model architecture"},
+  };
+}
+
+class CloneTrialTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CloneTrialTest, FindsOutWhetherRowsCanBeSliced) {
+  const Case& tried = GetParam();
+  const MetadataFile file(tried.architecture, tried.metadata);
+  const os::ChildResult child = try_in_child(file.path(), tried.kv_type, tried.shape);
+  const std::string_view obstacle = tried.obstacle;
+  EXPECT_EQ(child.succeeded(), obstacle.empty()) << child.output;
+  EXPECT_NE(child.output.find(obstacle), std::string::npos) << child.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, CloneTrialTest, ::testing::ValuesIn(cases()));
+
+// The verdict of a whole load, its trial in a child.
+ClassVerdict verdict_on(const std::string& path, const std::string& program) {
+  start_library();
+  const ModelHandle model(llama_model_load_from_file(path.c_str(), llama_model_default_params()), ModelDeleter{});
+  EXPECT_TRUE(model);
+  ModelOptions options;
+  options.path = path;
+  options.class_test_program = program;
+  return find_memory_class(*model, options);
+}
+
+TEST(MemoryClassTest, AChildProvesALlamaModelSliceable) {
+  const ClassVerdict verdict = verdict_on(tiny_model_path(), "/proc/self/exe");
+  EXPECT_EQ(verdict.memory_class, MemoryClass::kSliceable) << verdict.reason;
+}
+
+TEST(MemoryClassTest, AChildThatFailsMeansNoCache) {
+  const ClassVerdict exits = verdict_on(tiny_model_path(), "/bin/false");
+  EXPECT_EQ(exits.memory_class, MemoryClass::kOther);
+  EXPECT_NE(exits.reason.find("exit code 1"), std::string::npos) << exits.reason;
+  const ClassVerdict missing = verdict_on(tiny_model_path(), "/nowhere/program");
+  EXPECT_EQ(missing.memory_class, MemoryClass::kOther);
+}
+
+TEST(MemoryClassTest, WrongArgumentsFail) {
+  EXPECT_NE(class_test_main({}), 0);
+  EXPECT_NE(class_test_main({"/nowhere/model.gguf", "f16", "f16", "auto", "narrow"}), 0);
+}
+
+void fill_with_small_values(ggml_tensor* tensor, void*) {
+  std::vector<float> values(static_cast<std::size_t>(ggml_nelements(tensor)));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 37 % 101) / 500.0F - 0.1F;
+  ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
+}
+
+// A windowed model with the tiny model's vocabulary: served, not cached.
+class UncachedModelTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    start_library();
+    const auto llama = open_gguf(tiny_model_path());
+    ASSERT_TRUE(llama.ok());
+    const GgufHandle metadata(gguf_init_empty());
+    gguf_set_kv(metadata.get(), llama->get());
+    gguf_set_val_str(metadata.get(), "general.architecture", "gemma3");
+    const Metadata small{{"context_length", 4096U},     {"embedding_length", 64U},
+                         {"block_count", 6U},           {"feed_forward_length", 64U},
+                         {"attention.head_count", 2U},  {"attention.head_count_kv", 1U},
+                         {"attention.key_length", 32U}, {"attention.value_length", 32U},
+                         {"attention.sliding_window", 64U}, {"attention.layer_norm_rms_epsilon", 1e-6F}};
+    for (const auto& [key, value] : small) MetadataFile::put(*metadata, "gemma3." + key, value);
+    const ModelHandle model(llama_model_init_from_user(metadata.get(), fill_with_small_values, nullptr,
+                                                       llama_model_default_params()), ModelDeleter{});
+    ASSERT_TRUE(model);
+    path_ = ::testing::TempDir() + "uncached.gguf";
+    llama_model_save_to_file(model.get(), path_.c_str());
+  }
+  void TearDown() override { std::remove(path_.c_str()); }
+  std::string path_;
+};
+
+TEST_F(UncachedModelTest, IsServedWithoutACache) {
+  ModelOptions options = tiny_options();
+  options.path = path_;
+  auto loaded = LlamaEngine::load(options);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  LlamaEngine& engine = **loaded;
+  EXPECT_EQ(engine.description().memory_class, MemoryClass::kOther);
+  EXPECT_NE(engine.description().memory_class_reason.find("sliding window"), std::string::npos);
+  EXPECT_EQ(engine.rows_bytes(1), 0U);
+  EXPECT_EQ(engine.sequence_count(), options.parallel);
+  std::vector<TokenId> tokens(200);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * i % 3000);
+  ASSERT_EQ(prefill(engine, SeqId{0}, tokens), DecodeStatus::kOk);
+  std::vector<std::byte> bytes(1000);
+  EXPECT_EQ(engine.save_rows(SeqId{0}, token_range(0, 10), bytes).error().kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(engine.fork(SeqId{0}, SeqId{1}, Position{10}).error().kind, ErrorKind::kUnsupported);
+  EXPECT_TRUE(engine.truncate(SeqId{0}, Position{200}));
+  EXPECT_FALSE(engine.truncate(SeqId{0}, Position{100}));
+  EXPECT_EQ(engine.length(SeqId{0}), Position{0});
+  EXPECT_EQ(prefill(engine, SeqId{0}, tokens), DecodeStatus::kOk);
+}
+
+}  // namespace
+}  // namespace kvkeep::engine::llama
+
+int main(int argc, char** argv) {
+  using namespace kvkeep::engine::llama;
+  if (argc > 1 && std::string(argv[1]) == kClassTestCommand) return class_test_main({argv + 2, argv + argc});
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

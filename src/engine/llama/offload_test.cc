@@ -1,0 +1,67 @@
+#include "engine/llama/offload.h"
+
+#include <gtest/gtest.h>
+
+namespace kvkeep::engine::llama {
+namespace {
+
+constexpr std::uint64_t kGibibyte = std::uint64_t{1} << 30;
+
+TEST(LayersThatFitTest, CountsFromTheOutputBackwards) {
+  const std::vector<std::uint64_t> layers(10, kGibibyte);
+  const auto fit = [&](std::uint64_t free_gibibytes) {
+    const std::uint64_t free = free_gibibytes * kGibibyte;
+    return layers_that_fit(layers, kGibibyte, std::span(&free, 1));
+  };
+  EXPECT_EQ(fit(0), 0);
+  EXPECT_EQ(fit(1), 0);   // all of it is the reserve
+  EXPECT_EQ(fit(2), 0);   // the output alone
+  EXPECT_EQ(fit(3), 2);   // and one layer
+  EXPECT_EQ(fit(11), 10);
+  EXPECT_EQ(fit(12), 11);  // all layers and the output
+  EXPECT_EQ(fit(100), 11);
+}
+
+TEST(LayersThatFitTest, SeveralDevicesAddUpButEachKeepsItsReserve) {
+  const std::vector<std::uint64_t> layers(4, kGibibyte);
+  const std::vector<std::uint64_t> free{2 * kGibibyte, 3 * kGibibyte, kGibibyte / 2};
+  EXPECT_EQ(layers_that_fit(layers, kGibibyte, free), 3);
+}
+
+// 32 layers of 1,024 values for K and V each: 128 KiB per token under f16.
+ModelShape shape_of_8b() {
+  ModelShape shape;
+  shape.context_train_tokens = 131072;
+  shape.layer_bytes.assign(32, 200 << 20);
+  shape.k_elements.assign(32, 1024);
+  shape.v_elements.assign(32, 1024);
+  return shape;
+}
+
+TEST(ChooseContextTest, TakesWhatTheModelWasTrainedForIfItFits) {
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), 64 * kGibibyte), 131072U);
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), 0), 131072U);  // not known
+}
+
+TEST(ChooseContextTest, TakesHalfOfTheMemoryAtMost) {
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), 8 * kGibibyte), 32768U);
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), kGibibyte / 8), kLeastChosenContext);
+}
+
+TEST(ChooseContextTest, SmallerTypesMakeItLonger) {
+  ModelOptions options;
+  options.type_k = options.type_v = "q8_0";
+  EXPECT_GT(*choose_context(options, shape_of_8b(), 8 * kGibibyte), 60000U);
+}
+
+TEST(ChooseContextTest, AGivenOneIsTakenOrRefused) {
+  ModelOptions options;
+  options.n_ctx = 60000;
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), 8 * kGibibyte), 60000U);
+  const auto refused = choose_context(options, shape_of_8b(), 7 * kGibibyte);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kNoSpace);
+}
+
+}  // namespace
+}  // namespace kvkeep::engine::llama
