@@ -1,5 +1,6 @@
 #include "command_line.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "serve_flags.h"
@@ -48,12 +49,9 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (arguments.empty() || is_help(arguments.front())) return Command(PrintText{kOverview});
   const std::string& name = arguments.front();
   const Arguments rest(arguments.begin() + 1, arguments.end());
-  if (name == "--version" || name == "version") return Command(PrintText{version_text()});
-  if (name == "serve") {
-    // llama-server prints its version from any command line.
-    if (!rest.empty() && rest.front() == "--version") return Command(PrintText{version_text()});
-    return parse_serve_command(rest, environment);
-  }
+  // llama-server prints its version from any command line.
+  if (std::ranges::find(arguments, "--version") != arguments.end()) return Command(PrintText{version_text()});
+  if (name == "serve") return parse_serve_command(rest, environment);
   if (name == "model") return parse_model_command(rest, environment);
   if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve " + name + " ...");
   return invalid("unknown command '" + name + "'" + did_you_mean(name, {"serve", "model"}));

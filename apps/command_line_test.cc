@@ -16,6 +16,7 @@ TEST(CommandLine, HelpAndVersion) {
   EXPECT_NE(printed({}).find("model make"), std::string::npos);
   EXPECT_EQ(printed({"--help"}), printed({}));
   EXPECT_TRUE(printed({"--version"}).starts_with("kvkeep "));
+  EXPECT_EQ(printed({"serve", "-m", "a.gguf", "--version"}), printed({"--version"}));
   EXPECT_NE(printed({"serve", "--help"}).find("--kv-disk-dir"), std::string::npos);
   EXPECT_NE(printed({"model", "make", "--help"}).find("--free-output"), std::string::npos);
 }

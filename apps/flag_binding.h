@@ -10,11 +10,20 @@
 #include <utility>
 #include <vector>
 
+#include "flag_set.h"
 #include "value_parsers.h"
 
 namespace kvkeep::cli {
 
 using Assign = std::function<Status(const std::string&)>;
+
+// A Flag, so that tables of them read as rows.
+inline Flag row(std::string group, std::string name, std::vector<std::string> aliases,
+                std::vector<std::string> off_names, std::string value, std::string environment,
+                std::string default_text, std::string effect, Assign assign) {
+  return {std::move(group),       std::move(name),         std::move(aliases), std::move(off_names), std::move(value),
+          std::move(environment), std::move(default_text), std::move(effect),  std::move(assign)};
+}
 
 template <typename Number>
 Assign number_into(Number& target, Number lowest, Number highest = std::numeric_limits<Number>::max()) {

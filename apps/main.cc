@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "engine/llama/memory_class.h"
 #include "os/environment.h"
 #include "serve_command.h"
 
@@ -34,7 +35,13 @@ Status run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const Status status = run({arguments + 1, arguments + count});
+  const std::vector<std::string> given(arguments + 1, arguments + count);
+  namespace llama = kvkeep::engine::llama;
+  // Not for users: the trial of a model's memory, which may end the process (memory_class.h).
+  if (!given.empty() && given.front() == llama::kClassTestCommand) {
+    return llama::class_test_main({given.begin() + 1, given.end()});
+  }
+  const Status status = run(given);
   if (status) return 0;
   std::fprintf(stderr, "kvkeep: %s\n", status.error().message.c_str());
   return 1;

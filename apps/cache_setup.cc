@@ -1,0 +1,71 @@
+#include "cache_setup.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "os/memory_info.h"
+#include "os/paths.h"
+
+namespace kvkeep::cli {
+
+namespace {
+
+constexpr ByteCount kGibibyte = mebibytes(1024);
+
+Result<std::string> directory_of(const CacheOptions& options) {
+  if (!options.disk_directory.empty()) return options.disk_directory;
+  TRY_ASSIGN(const std::string home, os::user_cache_home());
+  return home + "/kvkeep";
+}
+
+Result<std::unique_ptr<store::DiskStore>> open_at(const std::string& directory, const CacheOptions& options,
+                                                  const FingerprintHash& fingerprint, os::FileSystem& files,
+                                                  os::Clock& clock) {
+  TRY(files.make_directories(directory));
+  TRY_ASSIGN(const ByteCount free_space, files.free_space(directory));
+  store::DiskOptions disk;
+  disk.directory = directory;
+  disk.fingerprint = fingerprint;
+  disk.budget = disk_budget(options, free_space);
+  return store::DiskStore::open(disk, files, clock);
+}
+
+}  // namespace
+
+ByteCount ram_budget(const CacheOptions& options) {
+  if (options.ram_mib) return mebibytes(*options.ram_mib);
+  const Result<ByteCount> available = os::available_memory();
+  if (!available) return kGibibyte;
+  return std::min(ByteCount{available->value() / 4}, mebibytes(8192));
+}
+
+ByteCount disk_budget(const CacheOptions& options, ByteCount free_space) {
+  if (options.disk_mib) return mebibytes(*options.disk_mib);
+  return std::clamp(ByteCount{free_space.value() / 10}, kGibibyte, mebibytes(65536));
+}
+
+Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint,
+                                                         os::FileSystem& files, os::Clock& clock) {
+  std::unique_ptr<store::DiskStore> none;
+  if (!options.use_disk) return none;
+  const bool named = !options.disk_directory.empty();
+  const Result<std::string> directory = directory_of(options);
+  Result<std::unique_ptr<store::DiskStore>> store =
+      directory ? open_at(*directory, options, fingerprint, files, clock)
+                : Result<std::unique_ptr<store::DiskStore>>(directory.error());
+  if (store) {
+    spdlog::info("kv disk: {} ({} MiB of {} MiB used; conversations are stored there in clear)", *directory,
+                 (*store)->used().value() >> 20, (*store)->budget().value() >> 20);
+    return store;
+  }
+  if (named) {
+    return Error{store.error().kind, fmt::format("--kv-disk-dir {}: {}", *directory, store.error().message)};
+  }
+  spdlog::warn("serving without a disk cache: {} (name another directory with --kv-disk-dir, or use --no-kv-disk)",
+               store.error().message);
+  return none;
+}
+
+}  // namespace kvkeep::cli

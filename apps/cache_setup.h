@@ -1,0 +1,27 @@
+#pragma once
+
+// The cache's tiers from the command line: where the disk tier lies, how much each may take, and what happens if the
+// directory cannot be used (named: an error; the default one: a warning, and serving goes on without disk).
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "os/clock.h"
+#include "os/file_system.h"
+#include "serve_options.h"
+#include "store/disk_store.h"
+
+namespace kvkeep::cli {
+
+// --cache-ram, or a quarter of available memory, at most 8 GiB.
+ByteCount ram_budget(const CacheOptions& options);
+
+// --kv-disk-space-mb, or a tenth of the free space, 1 to 64 GiB.
+ByteCount disk_budget(const CacheOptions& options, ByteCount free_space);
+
+// Null: no disk tier, and why was logged.
+Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint,
+                                                         os::FileSystem& files, os::Clock& clock);
+
+}  // namespace kvkeep::cli

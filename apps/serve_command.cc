@@ -1,0 +1,170 @@
+#include "serve_command.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "cache_setup.h"
+#include "chat/minja_template.h"
+#include "engine/llama/library.h"
+#include "engine/llama/llama_engine.h"
+#include "engine_options.h"
+#include "log_setup.h"
+#include "os/signals.h"
+#include "read_text_file.h"
+#include "server/http/api_keys.h"
+#include "server/routes/routes.h"
+
+namespace kvkeep::cli {
+
+namespace {
+
+// Running handlers get this long to send their last bytes at shutdown.
+constexpr std::int64_t kDrainMs = 5'000;
+
+Status add_keys_from_file(const ServeOptions& options, server::HttpOptions& http) {
+  if (options.api_key_file.empty()) return {};
+  TRY_ASSIGN(const std::string text, read_text_file(options.api_key_file));
+  for (std::string& key : server::parse_key_lines(text)) http.api_keys.push_back(std::move(key));
+  // An empty key file must not open the server to everybody.
+  if (http.api_keys.empty()) return invalid(fmt::format("--api-key-file {}: no key in it", options.api_key_file));
+  return {};
+}
+
+Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options) {
+  server::HttpOptions http = options.http;
+  TRY(add_keys_from_file(options, http));
+  return server::HttpServer::listen(std::move(http));
+}
+
+Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptions& options,
+                                                                const os::ShutdownSignals& signals) {
+  spdlog::info("loading {}", options.model.path);
+  int shown = 0;
+  return engine::llama::LlamaEngine::load(engine_options(options), [&](float progress) {
+    const int tenth = static_cast<int>(progress * 10);
+    if (tenth > shown && tenth < 10) spdlog::info("loading {} %", tenth * 10);
+    shown = std::max(shown, tenth);
+    return !signals.pending();
+  });
+}
+
+void log_model(const engine::Description& model) {
+  spdlog::info("model {} ({}), context {} tokens, {} bytes of rows per token", model.model_name, model.summary,
+               model.context_tokens, model.row_bytes_per_token);
+  spdlog::debug("fingerprint {}:\n{}", model.fingerprint.hex(), model.fingerprint_text);
+  if (model.memory_class == engine::MemoryClass::kSliceable) {
+    spdlog::info("memory class sliceable: {}", model.memory_class_reason);
+  } else {
+    spdlog::warn("this model is served without a prefix cache: {}", model.memory_class_reason);
+  }
+}
+
+std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const ServeOptions& options,
+                                                                const engine::Description& model,
+                                                                const chat::Vocabulary& vocabulary) {
+  std::string source = model.chat_template;
+  if (!options.model.chat_template_file.empty()) {
+    TRY_ASSIGN(source, read_text_file(options.model.chat_template_file));
+  }
+  if (source.empty()) spdlog::warn("the model has no chat template: using ChatML");
+  const auto spelling = [&](std::optional<TokenId> id) { return id ? vocabulary.piece(*id, true) : std::string(); };
+  TRY_ASSIGN(std::unique_ptr<chat::ChatTemplate> made,
+             chat::make_minja_template(source, {spelling(vocabulary.bos()), spelling(vocabulary.eos())}));
+  return std::unique_ptr<const chat::ChatTemplate>(std::move(made));
+}
+
+Result<server::Service> make_service(const ServeOptions& options, const engine::llama::LlamaEngine& engine,
+                                     server::Scheduler& scheduler) {
+  const engine::Description& model = engine.description();
+  server::Service service;
+  service.vocabulary = engine.vocabulary();
+  TRY_ASSIGN(service.chat_template, make_template(options, model, *service.vocabulary));
+  service.markers = std::make_unique<chat::MarkerSet>(*service.vocabulary, service.chat_template->source());
+  service.scheduler = &scheduler;
+  service.clock = &os::real_clock();
+  service.aliases = options.model.aliases;
+  service.model_name = service.aliases.empty() ? base_name(model.model_path) : service.aliases.front();
+  service.system_fingerprint = fmt::format("b{}-kvkeep", KVKEEP_VERSION);
+  service.context_tokens = model.context_tokens;
+  service.defaults.sampling = sampling_params(options.sampling);
+  const std::uint32_t predict = options.context.predict_tokens_max;
+  service.defaults.max_tokens = predict == UINT32_MAX ? -1 : static_cast<std::int64_t>(predict);
+  service.defaults.cache_prompt = options.cache.cache_prompt;
+  service.defaults.vocabulary_size = model.vocabulary_size;
+  service.card = {service.model_name,         service.clock->wall_ns() / 1'000'000'000,
+                  model.vocabulary_size,      model.context_tokens,
+                  model.context_train_tokens, model.embedding_size,
+                  model.parameters,           model.model_bytes};
+  return service;
+}
+
+server::SchedulerOptions scheduler_options(const ServeOptions& options) {
+  server::SchedulerOptions scheduler;
+  scheduler.parallel = options.context.parallel;
+  scheduler.busy_slice_tokens = options.context.ubatch_tokens;
+  scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
+  return scheduler;
+}
+
+void log_ready(const server::HttpServer& http, const server::Service& service, const cache::CacheStats& stats) {
+  spdlog::info("kv cache: {} tokens in {} segments known, RAM budget {} MiB, disk budget {} MiB", stats.tokens,
+               stats.segments, stats.ram_budget.value() >> 20, stats.disk_budget.value() >> 20);
+  spdlog::info("serving {} on {} (OpenAI base URL: {}/v1)", service.model_name, http.address(), http.address());
+}
+
+// Runs engine and HTTP threads until a signal; then ends requests, captures, and writes what is not yet on disk.
+void serve_until_signal(server::HttpServer& http, server::Scheduler& scheduler, cache::Cache& cache,
+                        os::ShutdownSignals& signals) {
+  const std::unique_ptr<os::Executor> engine_thread = os::make_thread_executor("engine");
+  const std::unique_ptr<os::Executor> http_thread = os::make_thread_executor("http");
+  engine_thread->post([&] { scheduler.run(); });
+  http_thread->post([&] { http.serve(); });
+  signals.wait();
+  spdlog::info("shutting down: settling the cache (a second signal leaves at once)");
+  scheduler.stop();
+  engine_thread->drain();
+  http.stop(kDrainMs);
+  http_thread->drain();
+  cache.flush();
+  spdlog::info("bye");
+}
+
+}  // namespace
+
+Status run_serve(const ServeOptions& options) {
+  TRY(set_up_log(options.log));
+  if (options.offload.list_devices) {
+    std::fputs(engine::llama::list_devices().c_str(), stdout);
+    return {};
+  }
+  os::ShutdownSignals signals;
+  // Bound first: a port in use should not cost the load of a model.
+  TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options));
+  TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine, load_engine(options, signals));
+  const engine::Description& model = engine->description();
+  log_model(model);
+
+  std::unique_ptr<store::DiskStore> disk;
+  if (model.memory_class == engine::MemoryClass::kSliceable) {
+    TRY_ASSIGN(disk, open_disk_tier(options.cache, model.fingerprint, os::real_file_system(), os::real_clock()));
+  }
+  const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
+  const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
+  const cache::CacheOptions cache_options{model.fingerprint, ram_budget(options.cache), options.cache.store_tokens_min};
+  cache::Cache cache(cache_options, std::move(disk), os::real_clock(), *writer, *reader);
+  server::Scheduler scheduler(scheduler_options(options), *engine, cache, os::real_clock());
+  TRY_ASSIGN(const server::Service service, make_service(options, *engine, scheduler));
+  server::add_routes(*http, service);
+  log_ready(*http, service, cache.stats());
+  serve_until_signal(*http, scheduler, cache, signals);
+  return {};
+}
+
+}  // namespace kvkeep::cli
