@@ -87,7 +87,7 @@ std::vector<std::size_t> cut_positions(std::string_view spelling) {
   const auto distance = [&](std::size_t cut) {
     return std::max(cut * 2, spelling.size()) - std::min(cut * 2, spelling.size());
   };
-  std::stable_sort(cuts.begin(), cuts.end(), [&](std::size_t a, std::size_t b) { return distance(a) < distance(b); });
+  std::ranges::sort(cuts, {}, [&](std::size_t cut) { return std::pair(distance(cut), cut); });
   return cuts;
 }
 

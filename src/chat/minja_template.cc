@@ -92,14 +92,14 @@ class Dates {
 class MinjaTemplate : public ChatTemplate {
  public:
   MinjaTemplate(std::string source, std::string rewritten, Dates dates, const TemplateTokens& tokens)
-      : source_(std::move(source)), dates_(std::move(dates)), engine_(rewritten, tokens.bos, tokens.eos) {}
+      : source_(std::move(source)), dates_(std::move(dates)), engine_(rewritten, tokens.bos, tokens.eos) {
+    const auto caps = engine_.original_caps();
+    wants_object_arguments_ = caps.requires_object_arguments || !caps.supports_tool_calls || prints_objects();
+  }
 
   std::string_view source() const override { return source_; }
 
-  bool wants_object_arguments() const override {
-    const auto caps = engine_.original_caps();
-    return caps.requires_object_arguments || !caps.supports_tool_calls;
-  }
+  bool wants_object_arguments() const override { return wants_object_arguments_; }
 
   Result<std::string> print(const RenderInput& input) const override {
     minja::chat_template_inputs inputs;
@@ -122,9 +122,23 @@ class MinjaTemplate : public ChatTemplate {
   }
 
  private:
+  // The template writes an arguments object as JSON or as tags. Then it gets objects, whatever spaces the client's JSON
+  // had: the text comes out as models are trained to write it, and re-serialised arguments do not change the prompt.
+  bool prints_objects() const {
+    const ordered_json call = {{"id", "call_1"},
+                               {"type", "function"},
+                               {"function", {{"name", "probe"}, {"arguments", {{"argument_needle", "x"}}}}}};
+    const auto text = print({.messages = {{{"role", "user"}, {"content", "x"}},
+                                          {{"role", "assistant"}, {"content", ""}, {"tool_calls", {call}}}}});
+    if (!text) return false;
+    return text->find("\"argument_needle\":") != std::string::npos ||
+           text->find("=argument_needle>") != std::string::npos;
+  }
+
   const std::string source_;
   const Dates dates_;
   const minja::chat_template engine_;
+  bool wants_object_arguments_ = false;
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ class ChatTemplate {
   virtual Result<std::string> print(const RenderInput& input) const = 0;
   // Jinja source.
   virtual std::string_view source() const = 0;
-  // Tool call arguments must be JSON objects, not strings: the template would escape them twice.
+  // Tool call arguments are to be JSON objects, not strings: the template writes them out itself.
   virtual bool wants_object_arguments() const = 0;
 };
 
