@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/sampling.h"
 
 namespace kvkeep::cli {
 

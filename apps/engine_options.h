@@ -3,6 +3,7 @@
 // From the command line's options to the engine's.
 
 #include "engine/llama/model_options.h"
+#include "engine/sampling.h"
 #include "serve_options.h"
 
 namespace kvkeep::cli {

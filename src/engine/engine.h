@@ -35,6 +35,7 @@ struct Description {
   std::uint32_t context_train_tokens = 0;
   std::uint32_t batch_tokens = 0;         // most tokens per decode call
   std::uint32_t vocabulary_size = 0;
+  std::uint32_t embedding_size = 0;
   std::uint64_t parameters = 0;
   std::uint64_t model_bytes = 0;
   std::uint64_t row_bytes_per_token = 0;  // 0 unless sliceable

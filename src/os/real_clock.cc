@@ -2,6 +2,8 @@
 
 #include "os/clock.h"
 
+#include <ctime>
+
 namespace kvkeep::os {
 namespace {
 
@@ -21,6 +23,13 @@ class RealClock final : public Clock {
 Clock& real_clock() {
   static RealClock clock;
   return clock;
+}
+
+std::int64_t local_time_s(std::int64_t wall_ns) {
+  const std::time_t seconds = wall_ns / 1'000'000'000;
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return seconds + local.tm_gmtoff;
 }
 
 }  // namespace kvkeep::os

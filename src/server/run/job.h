@@ -70,7 +70,7 @@ class JobSink {
   // Prefill has reached `processed` of stats.prompt_tokens (first call: what was reused).
   virtual void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) = 0;
   // A sampled token. False: generation ends here (end of generation, stop string).
-  virtual bool on_token(TokenId token) = 0;
+  virtual bool on_token(TokenId token, const JobStats& stats) = 0;
   // The last call.
   virtual void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) = 0;
   // True: nobody reads any more.

@@ -168,7 +168,8 @@ void Scheduler::prefill_slice() {
     stats_.prefilled_tokens += count;
   }
   const bool complete = held.tokens.size() == active.tokens.size();
-  const TokenId token = complete ? engine_.sample(*active.sampler, batch.size() - 1) : 0;
+  const bool wants_reply = active.job.max_tokens != 0;
+  const TokenId token = complete && wants_reply ? engine_.sample(*active.sampler, batch.size() - 1) : 0;
   capture(*active.seq, policy::CutReason::kContinued);
   if (active.stats.predicted_tokens == 0) {
     active.sink->on_prefill(active.stats, std::min(held.tokens.size(), active.stats.prompt_tokens),
@@ -182,6 +183,7 @@ void Scheduler::prefill_slice() {
                  active.stats.prompt_tokens, active.stats.prompt_tokens - active.stats.cached_tokens,
                  active.stats.prompt_ms / 1e3);
   }
+  if (!wants_reply) return finish(active, Finish::kLength);
   active.phase = Phase::kDecode;
   sampled(active, token);
 }
@@ -223,7 +225,7 @@ void Scheduler::sampled(Active& active, TokenId token) {
   active.tokens.push_back(token);
   ++active.stats.predicted_tokens;
   active.stats.predicted_ms = ms_since(active.first_token_ns);
-  if (!active.sink->on_token(token)) return finish(active, Finish::kStop);
+  if (!active.sink->on_token(token, active.stats)) return finish(active, Finish::kStop);
   const bool enough = active.job.max_tokens >= 0 &&
                       active.stats.predicted_tokens >= static_cast<std::size_t>(active.job.max_tokens);
   // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.

@@ -32,7 +32,7 @@ class CollectingSink final : public JobSink {
  public:
   explicit CollectingSink(std::size_t leave_after = SIZE_MAX) : leave_after_(leave_after) {}
   void on_prefill(const JobStats&, std::size_t processed, double) override { processed_.push_back(processed); }
-  bool on_token(TokenId token) override {
+  bool on_token(TokenId token, const JobStats&) override {
     reply_.tokens.push_back(token);
     if (reply_.tokens.size() >= leave_after_) gone_ = true;
     return true;

@@ -1,0 +1,201 @@
+#include "server/routes/generation.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "chat/tokenize.h"
+#include "server/routes/event_queue.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+// How often a waiting HTTP thread looks whether its client is still there.
+constexpr std::chrono::milliseconds kGoneCheck{100};
+// Silence after which a stream sends a comment: proxies and clients take longer silence for death.
+constexpr std::int64_t kKeepAliveNs = 5'000'000'000;
+
+Result<std::vector<TokenId>> prompt_ids(const Service& service, api::PromptSource& source) {
+  if (auto* ids = std::get_if<std::vector<TokenId>>(&source)) return std::move(*ids);
+  if (auto* text = std::get_if<std::string>(&source)) return chat::tokenize_raw(*service.vocabulary, *text);
+  auto& input = std::get<chat::RenderInput>(source);
+  input.local_time_s = os::local_time_s(service.clock->wall_ns());
+  TRY_ASSIGN(const chat::RenderedPrompt rendered,
+             chat::render_prompt(*service.chat_template, *service.markers, std::move(input)));
+  return chat::tokenize_prompt(*service.vocabulary, *service.markers, rendered);
+}
+
+api::Timings timings_of(const JobStats& stats) {
+  api::Timings timings;
+  timings.cache_n = stats.cached_tokens;
+  timings.prompt_n = stats.prompt_tokens - stats.cached_tokens;
+  timings.prompt_ms = stats.prompt_ms;
+  timings.predicted_n = stats.predicted_tokens;
+  timings.predicted_ms = stats.predicted_ms;
+  timings.cache_source = to_string(stats.source);
+  timings.memory_tokens = stats.memory_tokens;
+  timings.ram_tokens = stats.ram_tokens;
+  timings.disk_tokens = stats.disk_tokens;
+  timings.cache_miss_reason = to_string(stats.miss);
+  return timings;
+}
+
+bool known_model(const Service& service, const std::string& name) {
+  // Like llama-server, one model answers to any name, unless the operator said which names it has.
+  return service.aliases.empty() || name.empty() || name == service.model_name ||
+         std::ranges::find(service.aliases, name) != service.aliases.end();
+}
+
+// Passes events on until the job is done. One object per request, on its HTTP thread.
+class Answer {
+ public:
+  Answer(const Service& service, Generation& generation, std::shared_ptr<EventQueue> events)
+      : service_(service), generation_(generation), events_(std::move(events)) {}
+
+  void run() {
+    last_sent_ns_ = service_.clock->monotonic_ns();
+    for (;;) {
+      const std::optional<Event> event = events_->take(kGoneCheck);
+      if (event && std::holds_alternative<DoneEvent>(*event)) return finish(std::get<DoneEvent>(*event));
+      if (left_ || generation_.http.client_gone()) {
+        leave();
+      } else if (event) {
+        std::visit([this](const auto& known) { handle(known); }, *event);
+      } else {
+        keep_alive();
+      }
+    }
+  }
+
+ private:
+  bool streams() const { return generation_.request.stream; }
+
+  void leave() {
+    left_ = true;
+    events_->leave();  // the job ends by itself; wait for its on_done
+  }
+
+  void send(const std::string& bytes) {
+    if (left_ || bytes.empty()) return;
+    if (!begun_) {
+      begun_ = true;
+      if (!generation_.writer.begin_stream(200, api::kSseContentType, {{"Cache-Control", "no-cache"}})) return leave();
+      const std::string first = generation_.reply.first();
+      if (!first.empty() && !generation_.writer.write(first)) return leave();
+    }
+    last_sent_ns_ = service_.clock->monotonic_ns();
+    if (!generation_.writer.write(bytes)) leave();
+  }
+
+  void keep_alive() {
+    if (!streams() || service_.clock->monotonic_ns() - last_sent_ns_ < kKeepAliveNs) return;
+    send(std::string(api::sse_keep_alive()));
+  }
+
+  void handle(const PrefillEvent& event) {
+    if (!streams() || !generation_.request.return_progress) return;
+    send(generation_.reply.progress(
+        {event.stats.prompt_tokens, event.stats.cached_tokens, event.processed, event.elapsed_ms}));
+  }
+
+  void handle(const TokenEvent& event) {
+    if (!streams()) {
+      text_ += event.text;
+      tokens_.push_back(event.token);
+      return;
+    }
+    if (event.text.empty() && !generation_.request.return_tokens) return keep_alive();
+    const api::Timings timings = timings_of(event.stats);
+    const bool wants_timings = generation_.request.timings_per_token;
+    const bool wants_tokens = generation_.request.return_tokens;
+    const std::span<const TokenId> tokens{&event.token, wants_tokens ? 1U : 0U};
+    send(generation_.reply.delta({event.text, tokens, wants_timings ? &timings : nullptr}));
+  }
+
+  void handle(const DoneEvent&) {}
+
+  void finish(const DoneEvent& done) {
+    if (done.finish == Finish::kError) return fail(done.error.value_or(io_error("generation failed")));
+    api::GenerationResult result;
+    result.finish = done.finish == Finish::kLength ? api::FinishReason::kLength : api::FinishReason::kStop;
+    result.prompt_tokens = done.stats.prompt_tokens;
+    result.timings = timings_of(done.stats);
+    if (!streams()) {
+      if (left_) return;
+      result.text = text_ + done.text;
+      result.tokens = std::move(tokens_);
+      return generation_.writer.send(200, api::kJsonContentType, generation_.reply.whole(result));
+    }
+    if (!done.text.empty()) send(generation_.reply.delta({.text = done.text}));
+    send(generation_.reply.finish(result));
+    if (!left_) generation_.writer.end();
+  }
+
+  void fail(const Error& error) {
+    if (left_) return;
+    const api::ErrorReply reply = api::error_reply(error);
+    if (!begun_) return send_error(generation_.writer, reply);
+    send(api::stream_error(reply));
+    if (!left_) generation_.writer.end();
+  }
+
+  const Service& service_;
+  Generation& generation_;
+  const std::shared_ptr<EventQueue> events_;
+  bool begun_ = false;
+  bool left_ = false;
+  std::int64_t last_sent_ns_ = 0;
+  std::string text_;
+  std::vector<TokenId> tokens_;
+};
+
+}  // namespace
+
+void generate(const Service& service, Generation generation) {
+  api::GenerationRequest& request = generation.request;
+  ResponseWriter& writer = generation.writer;
+  if (!known_model(service, request.model)) {
+    return send_error(writer, api::error_reply(not_found(fmt::format(
+                                  "model '{}' is not served here; GET /v1/models lists what is", request.model))));
+  }
+  Result<std::vector<TokenId>> ids = prompt_ids(service, request.prompt);
+  if (!ids) return send_error(writer, api::error_reply(ids.error()));
+  if (ids->empty()) return send_error(writer, api::error_reply(invalid("the prompt is empty")));
+  if (ids->size() >= service.context_tokens) {
+    return send_error(writer, api::context_exceeded_reply(ids->size(), service.context_tokens));
+  }
+  Job job;
+  job.id = reply_header(service, "").id;
+  job.kind = generation.kind;
+  job.prompt = std::move(*ids);
+  job.sampling = request.sampling;
+  job.max_tokens = request.max_tokens;
+  job.cache_prompt = request.cache_prompt;
+  auto events = std::make_shared<EventQueue>(service.vocabulary, request.stop);
+  if (const Status accepted = service.scheduler->submit(std::move(job), events); !accepted) {
+    return send_error(writer, api::error_reply(accepted.error()));
+  }
+  Answer(service, generation, std::move(events)).run();
+}
+
+void send_error(ResponseWriter& writer, const api::ErrorReply& error) {
+  writer.send(error.status, api::kJsonContentType, error.body);
+}
+
+api::ReplyHeader reply_header(const Service& service, const std::string& prefix) {
+  static std::atomic<std::uint64_t> count{0};
+  const std::int64_t now_ns = service.clock->wall_ns();
+  ByteHasher unique;
+  unique.append_field(static_cast<std::uint64_t>(now_ns));
+  unique.append_field(++count);
+  const std::string id = unique.finish<Hash256<struct RequestIdTag>>().hex(16);
+  return {prefix + id, now_ns / 1'000'000'000, service.model_name, service.system_fingerprint};
+}
+
+}  // namespace kvkeep::server

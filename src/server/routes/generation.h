@@ -1,0 +1,30 @@
+#pragma once
+
+// One generating request from parsed body to last byte.
+
+#include <string>
+
+#include "server/api/errors.h"
+#include "server/api/reply.h"
+#include "server/http/http_message.h"
+#include "server/routes/routes.h"
+
+namespace kvkeep::server {
+
+struct Generation {
+  std::string kind;  // for the log
+  api::GenerationRequest request;
+  const HttpRequest& http;
+  ResponseWriter& writer;
+  const api::ReplyWriter& reply;
+};
+
+// Renders, tokenizes, submits, and answers as the request asked (stream or one body). Returns when the reply is sent,
+// the client left or the server stops.
+void generate(const Service& service, Generation generation);
+
+void send_error(ResponseWriter& writer, const api::ErrorReply& error);
+// With a fresh id that begins with `prefix`.
+api::ReplyHeader reply_header(const Service& service, const std::string& prefix);
+
+}  // namespace kvkeep::server

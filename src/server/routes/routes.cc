@@ -1,0 +1,70 @@
+#include "server/routes/routes.h"
+
+#include "server/api/errors.h"
+#include "server/api/openai_chat.h"
+#include "server/api/openai_chat_reply.h"
+#include "server/api/openai_completions.h"
+#include "server/api/openai_completions_reply.h"
+#include "server/api/tokenize_routes.h"
+#include "server/routes/generation.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+void send_json(ResponseWriter& writer, std::string body) { writer.send(200, api::kJsonContentType, std::move(body)); }
+
+void send_result(ResponseWriter& writer, Result<std::string> body) {
+  if (body) return send_json(writer, std::move(*body));
+  send_error(writer, api::error_reply(body.error()));
+}
+
+void chat_completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  Result<api::GenerationRequest> request = api::parse_chat(http.body, service.defaults);
+  if (!request) return send_error(writer, api::error_reply(request.error()));
+  const api::ChatReplyWriter reply(reply_header(service, "chatcmpl-"), *request);
+  generate(service, {"chat", std::move(*request), http, writer, reply});
+}
+
+void completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  Result<api::GenerationRequest> request = api::parse_completion(http.body, service.defaults);
+  if (!request) return send_error(writer, api::error_reply(request.error()));
+  const api::CompletionReplyWriter reply(reply_header(service, "cmpl-"), *request);
+  generate(service, {"completion", std::move(*request), http, writer, reply});
+}
+
+void apply_template(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  send_result(writer, api::apply_template_reply(http.body, *service.chat_template, *service.markers,
+                                                os::local_time_s(service.clock->wall_ns())));
+}
+
+}  // namespace
+
+void add_routes(HttpServer& server, const Service& service) {
+  const auto route = [&](const char* method, const char* path, auto handler, RouteOptions options = {}) {
+    server.route(method, path, [&service, handler](const HttpRequest& http, ResponseWriter& writer) {
+      handler(service, http, writer);
+    }, options);
+  };
+  for (const char* path : {"/health", "/v1/health"}) {
+    route("GET", path, [](const Service&, const HttpRequest&, ResponseWriter& writer) {
+      send_json(writer, api::health_reply());
+    }, {.is_public = true, .is_light = true});
+  }
+  for (const char* path : {"/v1/models", "/models"}) {
+    route("GET", path, [](const Service& shared, const HttpRequest&, ResponseWriter& writer) {
+      send_json(writer, api::models_reply(shared.card));
+    }, {.is_public = true, .is_light = true});
+  }
+  for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
+  for (const char* path : {"/v1/completions", "/completions"}) route("POST", path, completions);
+  route("POST", "/tokenize", [](const Service& shared, const HttpRequest& http, ResponseWriter& writer) {
+    send_result(writer, api::tokenize_reply(http.body, *shared.vocabulary));
+  });
+  route("POST", "/detokenize", [](const Service& shared, const HttpRequest& http, ResponseWriter& writer) {
+    send_result(writer, api::detokenize_reply(http.body, *shared.vocabulary));
+  });
+  route("POST", "/apply-template", apply_template);
+}
+
+}  // namespace kvkeep::server

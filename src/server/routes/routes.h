@@ -1,0 +1,43 @@
+#pragma once
+
+// The server's routes: where HTTP, dialects, templates and the scheduler meet.
+//
+// A handler runs on its connection's thread: it parses, renders and tokenizes, hands token ids to the scheduler and
+// passes on what comes back. Nothing here waits for anything but the scheduler and the client's socket.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chat/marker_set.h"
+#include "chat/render.h"
+#include "chat/vocabulary.h"
+#include "os/clock.h"
+#include "server/api/models.h"
+#include "server/api/request.h"
+#include "server/http/http_server.h"
+#include "server/run/scheduler.h"
+
+namespace kvkeep::server {
+
+// What every handler needs. Immutable while the server runs; shared by all connection threads.
+struct Service {
+  std::shared_ptr<const chat::Vocabulary> vocabulary;
+  std::unique_ptr<const chat::ChatTemplate> chat_template;
+  std::unique_ptr<const chat::MarkerSet> markers;
+  Scheduler* scheduler = nullptr;
+  os::Clock* clock = nullptr;
+
+  std::string model_name;             // the name replies and /v1/models show
+  std::vector<std::string> aliases;   // names the operator gave; if any, others are refused
+  std::string system_fingerprint;
+  std::size_t context_tokens = 0;
+  api::RequestDefaults defaults;
+  api::ModelCard card;
+};
+
+// Adds all routes. `service` must outlive the server.
+void add_routes(HttpServer& server, const Service& service);
+
+}  // namespace kvkeep::server
