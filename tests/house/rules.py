@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     'server/api': {'base', 'chat', 'engine'},
     'server/run': _ENGINE | {'chat'},
     'server/http': {'base', 'chat', 'os', 'server/api'},
+    'server/routes': _ENGINE | {'chat', 'server/api', 'server/http', 'server/run'},
 }
 PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'server/api')  # no clock, file, thread, lock or log
 TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')

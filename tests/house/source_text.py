@@ -68,7 +68,7 @@ def functions(text):
             elif '(' in head and _is_member_initialiser(head, text, end):
                 at = end  # `: name_{1}, other_{2} {`: the body is still to come
             else:
-                if '(' in head:
+                if '(' in head and not _is_table(text[at:end + 1]):
                     found.append((text.count('\n', 0, at) + 1, line_count(text[at:end + 1])))
                 at = end
                 head_start = end + 1
@@ -79,6 +79,12 @@ def functions(text):
 def _is_container(head):
     return '(' not in re.sub(r'\b(?:alignas|__attribute__|CAPABILITY|KVKEEP_ANNOTATE)\s*\(+[^)]*\)+', '', head) and re.search(
         r'\b(namespace|class|struct|union)\b|\bextern\b', head) and not re.search(r'=\s*$|\benum\b', head)
+
+
+def _is_table(body):
+    """`{ return { ... }; }`: a table that happens to stand in a function; its rows are no control flow."""
+    opening = re.match(r'\{\s*return\s*\{', body)
+    return opening is not None and re.fullmatch(r'\}\s*;\s*\}', body[_matching_brace(body, opening.end() - 1):]) is not None
 
 
 def _is_member_initialiser(head, text, end):
