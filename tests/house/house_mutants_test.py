@@ -84,6 +84,8 @@ MUTANTS = {
     'long function': ({'src/policy/a.cc': 'void f() {\n' + '  g();\n' * 69 + '}\n'}, 'longest_function_lines is 71'),
     'long function that begins like a table': (
         {'src/policy/a.cc': 'void f() {\n  return {1};\n' + '  g();\n' * 69 + '}\n'}, 'longest_function_lines is 72'),
+    'long lambda in a function': (
+        {'src/policy/a.cc': 'void f() {\n  auto g = [] {\n' + '    h();\n' * 69 + '  };\n}\n'}, 'longest_function_lines is 73'),
     'long function in a class': ({'src/policy/a.h': 'class A {\n public:\n  A() : b_{1}, c_{2} {\n' + '    g();\n' * 69 + '  }\n};\n'},
                                  'longest_function_lines is 71'),
     'long test': ({'src/policy/a_test.cc': 'TEST(A, b) {\n' + '  g();\n' * 69 + '}\n'}, 'longest_function_lines is 71'),
@@ -96,6 +98,7 @@ INNOCENT = {
     'methods named like calls': {'src/policy/a.cc': 'void f() { file.open(1); stream->close(); engine.fork(a, b); Clock::real().now(); }\n'},
     'embedded text': {'src/policy/a.cc': 'const char* kText = R"x(\n' + 'TODO fopen( " {\n\n' * 300 + ')x";\n'},
     'long table in a function': {'src/policy/a.cc': 'Table table() {\n  return {\n' + '    {1, 2},\n' * 80 + '  };\n}\n'},
+    'long table before code': {'src/policy/a.cc': 'void f() {\n  const Case cases[] = {\n' + '      {1, 2},\n' * 80 + '  };\n  g();\n}\n'},
     'long initialiser': {'src/policy/a.cc': 'constexpr int kTable[] = {\n' + '  1,\n' * 80 + '};\n'},
     'sockets of the HTTP library': {'src/server/http/a.cc': '#include <sys/socket.h>\nvoid f() { ::close(3); }\n',
                                     'src/server/http/README.md': '\n'},

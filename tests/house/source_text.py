@@ -68,8 +68,8 @@ def functions(text):
             elif '(' in head and _is_member_initialiser(head, text, end):
                 at = end  # `: name_{1}, other_{2} {`: the body is still to come
             else:
-                if '(' in head and not _is_table(text[at:end + 1]):
-                    found.append((text.count('\n', 0, at) + 1, line_count(text[at:end + 1])))
+                if '(' in head:
+                    found.append((text.count('\n', 0, at) + 1, line_count(_without_tables(text[at:end + 1]))))
                 at = end
                 head_start = end + 1
         at += 1
@@ -81,10 +81,14 @@ def _is_container(head):
         r'\b(namespace|class|struct|union)\b|\bextern\b', head) and not re.search(r'=\s*$|\benum\b', head)
 
 
-def _is_table(body):
-    """`{ return { ... }; }`: a table that happens to stand in a function; its rows are no control flow."""
-    opening = re.match(r'\{\s*return\s*\{', body)
-    return opening is not None and re.fullmatch(r'\}\s*;\s*\}', body[_matching_brace(body, opening.end() - 1):]) is not None
+def _without_tables(body):
+    """The body without the rows of `= {...}` and `return {...}`: data is no control flow, however long."""
+    kept, at = [], 0
+    for opening in re.finditer(r'(?:=|\breturn)\s*\{', body):
+        if opening.start() >= at:
+            kept.append(body[at:opening.end()])
+            at = _matching_brace(body, opening.end() - 1)
+    return ''.join(kept) + body[at:]
 
 
 def _is_member_initialiser(head, text, end):
