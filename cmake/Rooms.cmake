@@ -3,6 +3,7 @@ add_library(kvkeep_flags INTERFACE)
 target_include_directories(kvkeep_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_compile_options(kvkeep_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
                                               -Wnon-virtual-dtor -Woverloaded-virtual -Wunused-result)
+target_compile_definitions(kvkeep_flags INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
 if(KVKEEP_WERROR)
   target_compile_options(kvkeep_flags INTERFACE -Werror)
 endif()
