@@ -6,6 +6,7 @@
 #include <optional>
 #include <queue>
 #include <unordered_map>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -83,6 +84,13 @@ std::vector<TokenId> bytes_of(std::string_view text) {
   return ids;
 }
 
+bool contains(const std::vector<TokenId>& ids, Pair pair) {
+  for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
+    if (ids[i] == pair.first && ids[i + 1] == pair.second) return true;
+  }
+  return false;
+}
+
 // Replaces each `pair` by `merged`, left to right.
 void merge_in(std::vector<TokenId>& ids, Pair pair, TokenId merged) {
   std::size_t out = 0;
@@ -104,6 +112,7 @@ class Trainer {
     for (const auto& [pretoken, count] : counts) words_.push_back({bytes_of(pretoken), count});
     for (int byte = 0; byte < 256; ++byte) add_token(std::string(1, static_cast<char>(byte)));
     for (std::size_t word = 0; word < words_.size(); ++word) count_pairs(word, +1);
+    offer_grown();
   }
 
   BytePairs train(std::size_t merge_count) {
@@ -122,6 +131,7 @@ class Trainer {
   };
   struct PairUse {
     std::int64_t count = 0;
+    bool grown = false;              // stands in grown_
     std::vector<std::size_t> words;  // may hold words that lost the pair since, and repeats
   };
   struct Candidate {
@@ -144,10 +154,19 @@ class Trainer {
       const Pair pair{ids[i], ids[i + 1]};
       PairUse& use = uses_[pair];
       use.count += sign * words_[word].count;
-      if (sign < 0) continue;
-      use.words.push_back(word);
+      if (sign > 0 && (use.words.empty() || use.words.back() != word)) use.words.push_back(word);
+      if (sign > 0 && !std::exchange(use.grown, true)) grown_.push_back(pair);
+    }
+  }
+
+  // One heap entry per pair that may have become more frequent.
+  void offer_grown() {
+    for (const Pair& pair : grown_) {
+      PairUse& use = uses_[pair];
+      use.grown = false;
       candidates_.push({use.count, pair});
     }
+    grown_.clear();
   }
 
   // Counts in the heap may be out of date: one that no longer holds goes back with its true count.
@@ -168,16 +187,19 @@ class Trainer {
     const std::vector<std::size_t> touched = std::move(uses_[pair].words);
     uses_[pair].words.clear();
     for (const std::size_t word : touched) {
+      if (!contains(words_[word].ids, pair)) continue;
       count_pairs(word, -1);
       merge_in(words_[word].ids, pair, merged);
       count_pairs(word, +1);
     }
+    offer_grown();
     KVKEEP_ASSERT(uses_[pair].count == 0, "a merged pair is gone from every word");
   }
 
   std::vector<Word> words_;
   std::unordered_map<std::string, TokenId> ids_;
   std::unordered_map<Pair, PairUse, PairHash> uses_;
+  std::vector<Pair> grown_;
   std::priority_queue<Candidate> candidates_;
   BytePairs result_;
 };

@@ -21,12 +21,9 @@ using Tensors = std::unique_ptr<ggml_context, decltype(&ggml_free)>;
 
 std::string_view size_name(ModelSize size) {
   switch (size) {
-    case ModelSize::kTiny:
-      return "tiny";
-    case ModelSize::kSmall:
-      return "small";
-    case ModelSize::kReal:
-      return "real";
+    case ModelSize::kTiny: return "tiny";
+    case ModelSize::kSmall: return "small";
+    case ModelSize::kReal: return "real";
   }
   return "";
 }
@@ -126,7 +123,7 @@ Status make_model(const MakeModelOptions& options, const std::string& path) {
   if (!architecture) {
     return invalid("unknown architecture '" + options.architecture + "': one of " + architecture_names());
   }
-  const Vocabulary vocabulary = build_vocabulary();
+  const Vocabulary& vocabulary = shared_vocabulary();
   const ModelPlan plan = architecture->plan(options.size, static_cast<std::int64_t>(vocabulary.size()));
   const File file(gguf_init_empty(), gguf_free);
   write_metadata(options, plan, file.get());

@@ -91,6 +91,8 @@ TokenId Vocabulary::marker(std::string_view spelling) const {
   return static_cast<TokenId>(place - spellings.begin());
 }
 
+namespace {
+
 Vocabulary build_vocabulary() {
   const std::array<std::string_view, 4> texts = {sample_prose(), sample_code(), sample_data(), sample_words()};
   const BytePairs pairs = train_byte_pairs(texts, kMergeCount);
@@ -109,6 +111,13 @@ Vocabulary build_vocabulary() {
   add_markers(kUserDefinedMarkers, kUserDefined);
   vocabulary.whole_word.resize(vocabulary.size(), false);
   return vocabulary;
+}
+
+}  // namespace
+
+const Vocabulary& shared_vocabulary() {
+  static const Vocabulary kVocabulary = build_vocabulary();
+  return kVocabulary;
 }
 
 void write_vocabulary(const Vocabulary& vocabulary, gguf_context* file) {

@@ -25,8 +25,9 @@ struct Vocabulary {
   TokenId marker(std::string_view spelling) const;
 };
 
-// Learnt from the embedded sample text (sample_text.h); always the same. Takes some 100 ms.
-Vocabulary build_vocabulary();
+// Learnt from the embedded sample text (sample_text.h) on the first call, which takes some 100 ms; always the same.
+// Thread safe.
+const Vocabulary& shared_vocabulary();
 
 // Tokenizer keys and tokenizer.chat_template (ChatML; tools in the manner of Hermes).
 void write_vocabulary(const Vocabulary& vocabulary, gguf_context* file);

@@ -47,7 +47,7 @@ constexpr std::string_view kHeldOutJson = R"({"type": "function", "function": {"
 
 TEST(VocabularyTest, HeldOutTextHasThreeToFourCharactersPerToken) {
   const std::array<std::string_view, 4> texts = {sample_prose(), sample_code(), sample_data(), sample_words()};
-  const BytePairEncoder encoder(train_byte_pairs(texts, build_vocabulary().merges.size()));
+  const BytePairEncoder encoder(train_byte_pairs(texts, shared_vocabulary().merges.size()));
   std::size_t bytes = 0;
   std::size_t tokens = 0;
   for (const std::string_view text : {kHeldOutProse, kHeldOutCode, kHeldOutJson}) {
@@ -64,7 +64,7 @@ TEST(VocabularyTest, HeldOutTextHasThreeToFourCharactersPerToken) {
 }
 
 TEST(VocabularyTest, SpellingsAreDistinctAndWholeWordsMany) {
-  const Vocabulary vocabulary = build_vocabulary();
+  const Vocabulary& vocabulary = shared_vocabulary();
   EXPECT_EQ(std::set<std::string>(vocabulary.spellings.begin(), vocabulary.spellings.end()).size(), vocabulary.size());
   EXPECT_EQ(vocabulary.types.size(), vocabulary.size());
   EXPECT_EQ(vocabulary.whole_word.size(), vocabulary.size());
@@ -72,7 +72,7 @@ TEST(VocabularyTest, SpellingsAreDistinctAndWholeWordsMany) {
 }
 
 TEST(VocabularyTest, MarkersAreControlOrUserDefined) {
-  const Vocabulary vocabulary = build_vocabulary();
+  const Vocabulary& vocabulary = shared_vocabulary();
   for (const char* spelling : {"<|bos|>", "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|User|>", "<|Assistant|>"}) {
     EXPECT_EQ(vocabulary.types[vocabulary.marker(spelling)], 3) << spelling;
   }
