@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "testing/sim/sample_segments.h"
 #include "testing/sim/temporary_directory.h"
@@ -281,6 +282,30 @@ TEST_F(DiskStoreTest, WrongArgumentsAreRefusedWithoutHarm) {
   const Status no_parts = store->put(second_.header, {});
   ASSERT_FALSE(no_parts.ok());
   EXPECT_EQ(no_parts.error().kind, ErrorKind::kInvalid);
+}
+
+TEST_F(DiskStoreTest, ThreadsShareAStore) {
+  const auto store = open(kModel, mebibytes(4));
+  std::vector<std::thread> threads;
+  for (std::uint32_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint32_t round = 0; round < 12; ++round) {
+        // Two threads share each conversation, so that they meet on the same names.
+        const SampleSegment segment = sample_segment(kModel, thread / 2, round % 4, 3000);
+        const bool stored = put(*store, segment).ok();
+        store->touch(segment.header.name);
+        const auto bytes = get(*store, segment);
+        if (!bytes.empty()) { EXPECT_EQ(bytes, segment.payload); }
+        if (round % 3 == 0) { EXPECT_TRUE(store->remove(segment.header.name).ok()); }
+        if (round % 5 == 0) store->save_index();
+        EXPECT_TRUE(stored);
+        EXPECT_LE(store->used(), store->budget());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(store->used().value(), bytes_on_disk());
+  EXPECT_EQ(store->counters().damaged, 0u);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace kvkeep::store {
 namespace {
 
 // Bytes are summed right after they were read, while they are in the processor's cache.
-constexpr std::size_t kReadChunkBytes = 1 << 20;
+constexpr std::size_t kReadChunkBytes = 256 << 10;
 
 ChecksumStream sum_of(const format::SegmentHeader& header, format::PartKind kind) {
   if (mutations().checksum_without_name) return {};
