@@ -182,7 +182,8 @@ TEST(SegmentFile, TheLargestHeaderFits) {
   SegmentHeader header = example_header();
   header.name.end = header.name.begin + kMaxSegmentTokens;
   header.tokens.assign(kMaxSegmentTokens, 77);
-  header.parts = {{PartKind::kRows, 1, {}}, {PartKind::kWindowRows, 2, {}}, {PartKind::kPoint, 3, {}}, {PartKind::kWhole, 4, {}}};
+  header.parts = {
+      {PartKind::kRows, 1, {}}, {PartKind::kWindowRows, 2, {}}, {PartKind::kPoint, 3, {}}, {PartKind::kWhole, 4, {}}};
   const auto bytes = encode_header(header);
   EXPECT_EQ(bytes.size(), kMaxHeaderBytes);
   const auto decoded = decode_header(bytes);
@@ -218,8 +219,7 @@ TEST(PartChecksum, BelongsToOneSegmentAndKind) {
 }
 
 TEST(FileName, TellsBothEnds) {
-  EXPECT_EQ(file_name(example_header().name),
-            "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf-c0c1c2c3c4c5c6c7c8c9cacbcccdcecf.kvs");
+  EXPECT_EQ(file_name(example_header().name), "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf-c0c1c2c3c4c5c6c7c8c9cacbcccdcecf.kvs");
 }
 
 std::vector<std::byte> example_index(const std::vector<std::byte>& header) {

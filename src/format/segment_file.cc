@@ -146,7 +146,9 @@ Checksum part_checksum(const FingerprintHash& fingerprint, const SegmentName& na
   return stream.finish();
 }
 
-std::string file_name(const SegmentName& name) { return name.begin_hash.hex(16) + "-" + name.end_hash.hex(16) + ".kvs"; }
+std::string file_name(const SegmentName& name) {
+  return name.begin_hash.hex(16) + "-" + name.end_hash.hex(16) + ".kvs";
+}
 
 Status check_header(const SegmentHeader& header) {
   const Status status = check_consistency(header);

@@ -22,6 +22,8 @@ Clock& real_clock();
 // Seconds since the epoch shifted to the local time zone, for templates that print a date.
 std::int64_t local_time_s(std::int64_t wall_ns);
 
-inline double elapsed_ms(std::int64_t from_ns, std::int64_t to_ns) { return static_cast<double>(to_ns - from_ns) / 1e6; }
+inline double elapsed_ms(std::int64_t from_ns, std::int64_t to_ns) {
+  return static_cast<double>(to_ns - from_ns) / 1e6;
+}
 
 }  // namespace kvkeep::os

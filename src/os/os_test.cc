@@ -74,7 +74,7 @@ TEST_F(FileSystemTest, BytesComeBackAndShortReadsAreTold) {
 TEST_F(FileSystemTest, CreatingNeverTakesAnExistingNameAndIsPrivate) {
   write("a", "x");
   EXPECT_EQ(kind_of(files_.create(path("a"))), ErrorKind::kInvalid);
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(::stat(path("a").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   ASSERT_TRUE(files_.make_directories(path("d/e/f")).ok());

@@ -86,8 +86,7 @@ bool wait_for_exit(pid_t child, Deadline deadline, int& status) {
 ChildResult finish(pid_t child, bool timed_out, int status, std::string output) {
   if (timed_out) {
     ::kill(child, SIGKILL);
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   }
   ChildResult result{.timed_out = timed_out, .output = std::move(output)};
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
@@ -109,8 +108,8 @@ Result<ChildResult> run_child(const ChildOptions& options) {
   }
   std::string output;
   int status = 0;
-  const bool in_time = collect_output(ends[0], deadline, options.max_output_bytes, output) &&
-                       wait_for_exit(*child, deadline, status);
+  const bool in_time =
+      collect_output(ends[0], deadline, options.max_output_bytes, output) && wait_for_exit(*child, deadline, status);
   ::close(ends[0]);
   return finish(*child, !in_time, status, std::move(output));
 }
@@ -118,7 +117,7 @@ Result<ChildResult> run_child(const ChildOptions& options) {
 int process_id() { return ::getpid(); }
 
 ByteCount peak_memory() {
-  struct rusage usage {};
+  struct rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return ByteCount{static_cast<std::uint64_t>(usage.ru_maxrss) << 10};
 }

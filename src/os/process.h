@@ -13,11 +13,11 @@
 namespace kvkeep::os {
 
 struct ChildOptions {
-  std::string program = {};                // empty: this process's own binary
-  std::vector<std::string> arguments = {}; // without the program's name
-  int timeout_ms = 60'000;                 // then the child is killed
-  std::size_t max_output_bytes = 1 << 20;  // of its standard output; the rest is read and dropped
-  bool hide_errors = false;                // its standard error goes nowhere instead of to ours
+  std::string program = {};                 // empty: this process's own binary
+  std::vector<std::string> arguments = {};  // without the program's name
+  int timeout_ms = 60'000;                  // then the child is killed
+  std::size_t max_output_bytes = 1 << 20;   // of its standard output; the rest is read and dropped
+  bool hide_errors = false;                 // its standard error goes nowhere instead of to ours
 };
 
 struct ChildResult {

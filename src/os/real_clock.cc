@@ -1,8 +1,7 @@
 #include <chrono>
+#include <ctime>
 
 #include "os/clock.h"
-
-#include <ctime>
 
 namespace kvkeep::os {
 namespace {

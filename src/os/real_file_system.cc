@@ -24,19 +24,15 @@ Error system_error(const char* call, const std::string& path) {
   const int code = errno;
   std::string message = std::string(call) + " " + path + ": " + std::strerror(code);
   switch (code) {
-    case ENOENT:
-      return not_found(std::move(message));
+    case ENOENT: return not_found(std::move(message));
     case ENOSPC:
     case EDQUOT:
-    case EFBIG:
-      return no_space(std::move(message));
+    case EFBIG: return no_space(std::move(message));
     case EEXIST:
     case ELOOP:
     case ENOTDIR:
-    case EISDIR:
-      return invalid(std::move(message));
-    default:
-      return io_error(std::move(message));
+    case EISDIR: return invalid(std::move(message));
+    default: return io_error(std::move(message));
   }
 }
 
@@ -102,7 +98,7 @@ class RealFile final : public File {
   }
 
   Result<ByteCount> size() override {
-    struct stat info {};
+    struct stat info{};
     if (::fstat(descriptor_.get(), &info) != 0) return system_error("stat", path_);
     return ByteCount{static_cast<std::uint64_t>(info.st_size)};
   }
@@ -138,7 +134,7 @@ Status sync_directory_at(const std::string& directory) {
 Status make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return sync_directory_at(parent_of(path));
   const Error error = system_error("make directory", path);  // before the next call changes errno
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) == 0) {
     if (S_ISDIR(info.st_mode)) return {};
     return invalid("make directory " + path + ": something else has that name");
@@ -164,7 +160,7 @@ Result<std::vector<FileInfo>> read_names(DIR* stream, const std::string& directo
       break;
     }
     if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
-    struct stat info {};
+    struct stat info{};
     // A name that vanished since readdir is no error.
     if (::fstatat(::dirfd(stream), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     found.push_back(describe(entry->d_name, info));
@@ -183,7 +179,7 @@ class RealFileSystem final : public FileSystem {
   Result<std::unique_ptr<File>> open(const std::string& path) override {
     Descriptor descriptor = open_descriptor(path, O_RDONLY | O_NONBLOCK);  // a pipe of that name must not block us
     if (!descriptor.valid()) return system_error("open", path);
-    struct stat info {};
+    struct stat info{};
     if (::fstat(descriptor.get(), &info) != 0) return system_error("stat", path);
     if (!S_ISREG(info.st_mode)) return invalid("open " + path + ": not a regular file");
     return std::unique_ptr<File>(std::make_unique<RealFile>(std::move(descriptor), path));
@@ -237,7 +233,7 @@ class RealFileSystem final : public FileSystem {
   }
 
   Result<ByteCount> free_space(const std::string& path) override {
-    struct statvfs info {};
+    struct statvfs info{};
     std::string place = path;
     while (::statvfs(place.c_str(), &info) != 0) {
       if (errno != ENOENT || place == "/" || place == ".") return system_error("free space of", path);

@@ -211,9 +211,7 @@ Status DiskStore::Impl::get(const format::SegmentHeader& expected, format::PartK
   const Status read = read_part(files_, path_of(name), expected, kind, out);
   if (read) return {};
   switch (read.error().kind) {
-    case ErrorKind::kNotFound:
-      forget_vanished(name, *generation);
-      return read;
+    case ErrorKind::kNotFound: forget_vanished(name, *generation); return read;
     case ErrorKind::kDamaged:
     case ErrorKind::kInvalid:  // no regular file any more
       set_aside(name, *generation);

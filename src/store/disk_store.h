@@ -24,7 +24,7 @@
 namespace kvkeep::store {
 
 struct DiskOptions {
-  std::string directory;        // the cache's root; files lie in <directory>/<fingerprint hex>/
+  std::string directory;  // the cache's root; files lie in <directory>/<fingerprint hex>/
   FingerprintHash fingerprint;
   ByteCount budget;             // physical bytes of the whole root, quarantine included
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
@@ -46,12 +46,12 @@ struct DiskCounters {
   std::uint64_t puts = 0;
   std::uint64_t put_failures = 0;
   std::uint64_t gets = 0;
-  std::uint64_t get_failures = 0;     // reads that the device refused
-  std::uint64_t sync_failures = 0;    // of files and directories; the file written then is given up
-  std::uint64_t damaged = 0;          // files set aside
-  std::uint64_t foreign = 0;          // names in the root that are not ours: left alone, outside the budget
-  std::uint64_t temporaries = 0;      // unfinished files of a former process, removed at open
-  std::uint64_t headers_read = 0;     // at open; the others came from the saved index
+  std::uint64_t get_failures = 0;           // reads that the device refused
+  std::uint64_t sync_failures = 0;          // of files and directories; the file written then is given up
+  std::uint64_t damaged = 0;                // files set aside
+  std::uint64_t foreign = 0;                // names in the root that are not ours: left alone, outside the budget
+  std::uint64_t temporaries = 0;            // unfinished files of a former process, removed at open
+  std::uint64_t headers_read = 0;           // at open; the others came from the saved index
   std::uint64_t payload_bytes_written = 0;  // by failed puts too
   std::uint64_t removed = 0;
   std::uint64_t remove_failures = 0;

@@ -126,7 +126,8 @@ const BenchDirectory& ten_thousand_files() {
       sample.header.tokens.resize(kTokens, static_cast<TokenId>(i));
       sample.header.name.end = sample.header.name.begin + kTokens;
       auto file = files.create(directory.path() + "/" + kModel.hex() + "/" + format::file_name(sample.header.name));
-      if (!file || !(*file)->append(format::encode_header(sample.header)) || !(*file)->append(sample.payload)) return false;
+      if (!file || !(*file)->append(format::encode_header(sample.header)) || !(*file)->append(sample.payload))
+        return false;
     }
     return true;
   }();
@@ -144,7 +145,12 @@ void BM_OpenTenThousandFiles(benchmark::State& state) {
     if (use_saved_index && store->counters().headers_read > 0) return state.SkipWithError("the index did not help");
   }
 }
-BENCHMARK(BM_OpenTenThousandFiles)->ArgName("saved_index")->Arg(0)->Arg(1)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_OpenTenThousandFiles)
+    ->ArgName("saved_index")
+    ->Arg(0)
+    ->Arg(1)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvkeep::store

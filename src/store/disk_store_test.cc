@@ -295,8 +295,12 @@ TEST_F(DiskStoreTest, ThreadsShareAStore) {
         const bool stored = put(*store, segment).ok();
         store->touch(segment.header.name);
         const auto bytes = get(*store, segment);
-        if (!bytes.empty()) { EXPECT_EQ(bytes, segment.payload); }
-        if (round % 3 == 0) { EXPECT_TRUE(store->remove(segment.header.name).ok()); }
+        if (!bytes.empty()) {
+          EXPECT_EQ(bytes, segment.payload);
+        }
+        if (round % 3 == 0) {
+          EXPECT_TRUE(store->remove(segment.header.name).ok());
+        }
         if (round % 5 == 0) store->save_index();
         EXPECT_TRUE(stored);
         EXPECT_LE(store->used(), store->budget());

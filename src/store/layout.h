@@ -17,7 +17,7 @@ namespace kvkeep::store {
 
 struct Layout {
   std::string root;
-  std::string own;         // of our fingerprint
+  std::string own;  // of our fingerprint
   std::string quarantine;
   std::string lock;
   std::string index;

@@ -6,13 +6,13 @@
 namespace kvkeep::store {
 
 struct Mutations {
-  bool ignore_checksum = false;            // payload bytes are served unverified
-  bool checksum_without_name = false;      // sums do not depend on whose bytes they are
-  bool ignore_tokens = false;              // the header's token ids are not compared
-  bool count_after_write = false;          // the budget learns of bytes when they are already on disk
-  bool trust_saved_index = false;          // entries are believed without looking at the directory
-  bool release_before_sync = false;        // room of an unlinked file is given away before the unlink is durable
-  bool trust_recovered_durability = false; // put() of a file a former process wrote is ok without writing
+  bool ignore_checksum = false;             // payload bytes are served unverified
+  bool checksum_without_name = false;       // sums do not depend on whose bytes they are
+  bool ignore_tokens = false;               // the header's token ids are not compared
+  bool count_after_write = false;           // the budget learns of bytes when they are already on disk
+  bool trust_saved_index = false;           // entries are believed without looking at the directory
+  bool release_before_sync = false;         // room of an unlinked file is given away before the unlink is durable
+  bool trust_recovered_durability = false;  // put() of a file a former process wrote is ok without writing
 };
 
 const Mutations& mutations();

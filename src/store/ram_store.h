@@ -1,8 +1,9 @@
 #pragma once
 
 // The RAM tier's buffers. Rows are copied out of the model by its one thread, so that copy must be fast: into memory
-// that was touched before it runs at 5 to 14 GB/s, into fresh memory (a page fault each 4 KiB) at 0.4 GB/s. Hence a pool
-// of staging buffers that are touched ahead and used again. What stays longer moves into a block of its exact size.
+// that was touched before it runs at 5 to 14 GB/s, into fresh memory (a page fault each 4 KiB) at 0.4 GB/s. Hence a
+// pool of staging buffers that are touched ahead and used again. What stays longer moves into a block of its exact
+// size.
 
 #include <cstddef>
 #include <memory>
@@ -44,7 +45,8 @@ class Payload {
   std::shared_ptr<detail::PoolState> pool_;  // where the block goes back to; null: it is freed
 };
 
-// A writable buffer of a pool. Destroyed, or when the payload made of it dies, it goes back. Move-only, not thread safe.
+// A writable buffer of a pool. Destroyed, or when the payload made of it dies, it goes back. Move-only, not thread
+// safe.
 class StagingBuffer {
  public:
   StagingBuffer(StagingBuffer&&) noexcept = default;
@@ -96,9 +98,9 @@ class BufferPool {
   // Makes `count` idle buffers of at least `min_bytes`, touched, on `background` (or here and now if null).
   void prepare(std::size_t count, std::size_t min_bytes, os::Executor* background);
 
-  ByteCount idle_bytes() const;    // in the pool
-  ByteCount lent_bytes() const;    // in staging buffers and staged payloads
-  std::size_t fresh_count() const; // acquires that found no idle buffer
+  ByteCount idle_bytes() const;     // in the pool
+  ByteCount lent_bytes() const;     // in staging buffers and staged payloads
+  std::size_t fresh_count() const;  // acquires that found no idle buffer
 
  private:
   std::shared_ptr<detail::PoolState> state_;

@@ -100,8 +100,8 @@ TEST(BufferPool, ManyThreadsShareIt) {
         StagingBuffer buffer = pool.acquire(4096);
         std::memset(buffer.span().data(), thread, 4096);
         const auto payload = std::move(buffer).freeze(4096);
-        const bool own = std::ranges::all_of(
-            payload->bytes(), [&](std::byte byte) { return byte == static_cast<std::byte>(thread); });
+        const bool own = std::ranges::all_of(payload->bytes(),
+                                             [&](std::byte byte) { return byte == static_cast<std::byte>(thread); });
         ASSERT_TRUE(own);
       }
     });

@@ -54,7 +54,8 @@ Status read_payload(os::File& file, std::uint64_t offset, MutableByteSpan out, C
 
 }  // namespace
 
-Result<format::SegmentHeader> complete_header(const format::SegmentHeader& header, const std::vector<PartBytes>& parts) {
+Result<format::SegmentHeader> complete_header(const format::SegmentHeader& header,
+                                              const std::vector<PartBytes>& parts) {
   format::SegmentHeader complete = header;
   complete.parts.clear();
   for (const PartBytes& part : parts) {
@@ -78,8 +79,8 @@ Status write_segment(os::File& file, ByteSpan header, const std::vector<PartByte
   return {};
 }
 
-Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory,
-                                          const os::FileInfo& info, const FingerprintHash& fingerprint) {
+Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory, const os::FileInfo& info,
+                                          const FingerprintHash& fingerprint) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(directory + "/" + info.name));
   TRY_ASSIGN(format::SegmentHeader header, read_header_of(*file));
   if (header.fingerprint != fingerprint) return damaged("segment of another fingerprint");

@@ -19,8 +19,8 @@ Result<format::SegmentHeader> complete_header(const format::SegmentHeader& heade
 Status write_segment(os::File& file, ByteSpan header, const std::vector<PartBytes>& parts);
 
 // kDamaged: the file is not a whole segment of `fingerprint` under its own name. kIo: the device refused.
-Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory,
-                                          const os::FileInfo& info, const FingerprintHash& fingerprint);
+Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory, const os::FileInfo& info,
+                                          const FingerprintHash& fingerprint);
 
 // As DiskStore::get, without side effects.
 Status read_part(os::FileSystem& files, const std::string& path, const format::SegmentHeader& expected,

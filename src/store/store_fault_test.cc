@@ -95,7 +95,9 @@ class StoreScenario final : public sim::FaultScenario {
   void plant_other_tokens();
 
  private:
-  std::string path_of(int number) const { return layout_.own + "/" + format::file_name(segments()[number].header.name); }
+  std::string path_of(int number) const {
+    return layout_.own + "/" + format::file_name(segments()[number].header.name);
+  }
   bool served(int number);
   void check_budget();
   void check_counted();
@@ -432,21 +434,21 @@ TEST(StoreMutantPairs, ShortReadsAreCaughtByLengthAndByChecksum) {
   EXPECT_TRUE(laws_broken(true, true));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, StoreMutants,
-    testing::Values(Mutant{"no_file_sync", {}, {.drop_file_sync = true}},
-                    Mutant{"no_directory_sync", {}, {.drop_directory_sync = true}},
-                    Mutant{"ignored_append_error", {}, {.hide_append_errors = true}},
-                    Mutant{"ignored_sync_error", {}, {.hide_sync_errors = true}},
-                    Mutant{"written_under_the_final_name", {}, {.write_in_place = true}},
-                    Mutant{"checksum_ignored", {.ignore_checksum = true}, {}},
-                    Mutant{"checksum_without_the_name", {.checksum_without_name = true}, {}},
-                    Mutant{"tokens_not_compared", {.ignore_tokens = true}, {}},
-                    Mutant{"budget_counted_after_the_write", {.count_after_write = true}, {}},
-                    Mutant{"room_given_away_before_the_sync", {.release_before_sync = true}, {}},
-                    Mutant{"saved_index_trusted", {.trust_saved_index = true}, {}},
-                    Mutant{"recovered_taken_as_durable", {.trust_recovered_durability = true}, {}}),
-    [](const testing::TestParamInfo<Mutant>& mutant) { return mutant.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, StoreMutants,
+                         testing::Values(Mutant{"no_file_sync", {}, {.drop_file_sync = true}},
+                                         Mutant{"no_directory_sync", {}, {.drop_directory_sync = true}},
+                                         Mutant{"ignored_append_error", {}, {.hide_append_errors = true}},
+                                         Mutant{"ignored_sync_error", {}, {.hide_sync_errors = true}},
+                                         Mutant{"written_under_the_final_name", {}, {.write_in_place = true}},
+                                         Mutant{"checksum_ignored", {.ignore_checksum = true}, {}},
+                                         Mutant{"checksum_without_the_name", {.checksum_without_name = true}, {}},
+                                         Mutant{"tokens_not_compared", {.ignore_tokens = true}, {}},
+                                         Mutant{"budget_counted_after_the_write", {.count_after_write = true}, {}},
+                                         Mutant{"room_given_away_before_the_sync", {.release_before_sync = true}, {}},
+                                         Mutant{"saved_index_trusted", {.trust_saved_index = true}, {}},
+                                         Mutant{
+                                             "recovered_taken_as_durable", {.trust_recovered_durability = true}, {}}),
+                         [](const testing::TestParamInfo<Mutant>& mutant) { return mutant.param.name; });
 
 }  // namespace
 }  // namespace kvkeep::store

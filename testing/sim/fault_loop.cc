@@ -10,25 +10,18 @@ constexpr std::uint64_t kMostOperations = 100'000;  // a scenario that never end
 
 const char* name_of(FaultKind kind) {
   switch (kind) {
-    case FaultKind::kCrash:
-      return "crash";
-    case FaultKind::kFailOnce:
-      return "fail once";
-    case FaultKind::kFailForever:
-      return "fail for ever";
-    default:
-      return "no fault";
+    case FaultKind::kCrash: return "crash";
+    case FaultKind::kFailOnce: return "fail once";
+    case FaultKind::kFailForever: return "fail for ever";
+    default: return "no fault";
   }
 }
 
 const char* name_of(Aftermath aftermath) {
   switch (aftermath) {
-    case Aftermath::kPowerCut:
-      return "power cut";
-    case Aftermath::kKill:
-      return "kill";
-    default:
-      return "heal, then power cut";
+    case Aftermath::kPowerCut: return "power cut";
+    case Aftermath::kKill: return "kill";
+    default: return "heal, then power cut";
   }
 }
 

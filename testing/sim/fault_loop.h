@@ -19,8 +19,8 @@ namespace kvkeep::sim {
 // How the faulty part ends.
 enum class Aftermath {
   kPowerCut,
-  kKill,          // the process dies, the system goes on
-  kHealThenCut,   // faults stop, the same process goes on, later the power is cut
+  kKill,         // the process dies, the system goes on
+  kHealThenCut,  // faults stop, the same process goes on, later the power is cut
 };
 
 struct FaultCase {

@@ -33,8 +33,8 @@ inline std::vector<std::byte> sample_bytes(std::uint64_t number, std::size_t siz
 }
 
 // Segment `number` of conversation `conversation`: tokens [8 * number, 8 * number + 8), rows of `size` bytes.
-inline SampleSegment sample_segment(const FingerprintHash& fingerprint, std::uint32_t conversation, std::uint32_t number,
-                                    std::size_t size) {
+inline SampleSegment sample_segment(const FingerprintHash& fingerprint, std::uint32_t conversation,
+                                    std::uint32_t number, std::size_t size) {
   constexpr std::uint32_t kTokens = 8;
   SampleSegment sample;
   sample.header.fingerprint = fingerprint;

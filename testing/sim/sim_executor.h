@@ -34,8 +34,7 @@ class SimExecutor final : public os::Executor {
   }
   // Tasks posted by tasks included.
   void run_all() {
-    while (run_one()) {
-    }
+    while (run_one()) {}
   }
   // The process dies: nothing that waits is ever run.
   void forget_all() {

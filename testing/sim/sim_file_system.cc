@@ -96,21 +96,16 @@ void SimFileSystem::tear(Inode& inode) {
     std::vector<std::byte> survived = inode.seen;
     const std::size_t synced = inode.durable.size();
     switch (random_() % 4) {
-      case 0:
-        survived = inode.durable;
-        break;
-      case 1:
-        survived.resize(synced + random_() % (inode.seen.size() - synced + 1));
-        break;
+      case 0: survived = inode.durable; break;
+      case 1: survived.resize(synced + random_() % (inode.seen.size() - synced + 1)); break;
       case 2:
         for (std::size_t at = synced; at < survived.size(); at += kSectorBytes) {
           if (random_() % 2 == 0) continue;
-          std::fill_n(survived.begin() + static_cast<std::ptrdiff_t>(at),
-                      std::min(kSectorBytes, survived.size() - at), std::byte{0});
+          std::fill_n(survived.begin() + static_cast<std::ptrdiff_t>(at), std::min(kSectorBytes, survived.size() - at),
+                      std::byte{0});
         }
         break;
-      default:
-        break;
+      default: break;
     }
     inode.seen = inode.durable = std::move(survived);
   }
@@ -120,8 +115,8 @@ void SimFileSystem::tear(Inode& inode) {
 SimFileSystem::Outcome SimFileSystem::begin_operation() {
   if (crashed_) return Outcome::kFails;
   ++operations_;
-  const bool hit = plan_.kind == FaultKind::kFailForever ? operations_ >= plan_.at_operation
-                                                         : operations_ == plan_.at_operation;
+  const bool hit =
+      plan_.kind == FaultKind::kFailForever ? operations_ >= plan_.at_operation : operations_ == plan_.at_operation;
   if (plan_.kind == FaultKind::kNone || !hit) return Outcome::kWorks;
   fired_ = true;
   if (plan_.kind != FaultKind::kCrash) return Outcome::kFails;
@@ -194,14 +189,16 @@ Status SimFileSystem::rename(const std::string& from, const std::string& to) {
   const Outcome outcome = begin_operation();
   if (resolve(from) == to && outcome == Outcome::kWorks) return {};
   const auto found = seen_.find(resolve(from));
-  if (found == seen_.end()) return outcome == Outcome::kWorks ? not_found("no file " + from) : failed(outcome, "rename");
+  if (found == seen_.end())
+    return outcome == Outcome::kWorks ? not_found("no file " + from) : failed(outcome, "rename");
   return change_names("rename", {found->first, to, found->second}, outcome);
 }
 
 Status SimFileSystem::remove(const std::string& path) {
   const Outcome outcome = begin_operation();
   const auto found = seen_.find(resolve(path));
-  if (found == seen_.end()) return outcome == Outcome::kWorks ? not_found("no file " + path) : failed(outcome, "remove");
+  if (found == seen_.end())
+    return outcome == Outcome::kWorks ? not_found("no file " + path) : failed(outcome, "remove");
   return change_names("remove", {found->first, "", nullptr}, outcome);
 }
 

@@ -41,8 +41,8 @@ struct Lies {
   bool drop_directory_sync = false;  // the same for directories
   bool hide_append_errors = false;
   bool hide_sync_errors = false;
-  bool fill_short_reads = false;     // a short read is reported whole
-  bool write_in_place = false;       // a temporary file is created under the name it is to be renamed to
+  bool fill_short_reads = false;  // a short read is reported whole
+  bool write_in_place = false;    // a temporary file is created under the name it is to be renamed to
 };
 
 // Not thread safe.
