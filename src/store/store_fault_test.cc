@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <set>
 
@@ -160,7 +161,7 @@ bool StoreScenario::served(int number) {
   std::vector<std::byte> out(segment.payload.size());
   if (!store_->get(segment.header, PartKind::kRows, out)) return false;
   if (!attempted_.contains(number)) broken("law 1: bytes for a name that was never put");
-  if (out != segment.payload) broken("law 1: other bytes than were put");
+  if (std::memcmp(out.data(), segment.payload.data(), out.size()) != 0) broken("law 1: other bytes than were put");
   return true;
 }
 
