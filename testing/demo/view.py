@@ -1,0 +1,109 @@
+"""What the demo shows: one line per turn with a bar that moves on a terminal, and the table at the end.
+
+Anything but a terminal gets each line once, when it is final. Colours are left out there and where NO_COLOR is set.
+"""
+
+import os
+import shutil
+import sys
+
+_HEADER_COLUMNS = f"{'prompt':>7} {'cached':>7} {'prefilled':>10}  {'source':<12} {'TTFT':>8}"
+_LABEL_WIDTH = 6
+
+
+class View:
+    def __init__(self, out=sys.stdout):
+        self.out = out
+        self.live = out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self.colours = self.live and not os.environ.get("NO_COLOR")
+        wide = "utf" in (out.encoding or "").lower()
+        self.cached_mark, self.new_mark, self.empty_mark = "░█·" if wide else "=#."
+        self._unfinished = False  # the cursor stands behind a line that is not final
+        self._waiting = False     # and that line is to go
+
+    def say(self, text=""):
+        if self.live and self._waiting:
+            self._redraw("")
+            self._waiting = self._unfinished = False
+        self.end_line()
+        print(text, file=self.out, flush=True)
+
+    def end_line(self):
+        """Leaves a line that is still being redrawn, as before an error message."""
+        if self._unfinished:
+            self._unfinished = False
+            print(file=self.out, flush=True)
+
+    def begin_run(self, title):
+        self.say(f"\n{self._paint('1', title)}")
+        legend = f"{self.cached_mark} cached  {self.new_mark} prefilled"
+        self.say(f"{'turn':>{_LABEL_WIDTH}}  {legend:<{self._bar_width()}.{self._bar_width()}}  {_HEADER_COLUMNS}")
+
+    def wait(self, text):
+        """A step that takes a moment; the next line replaces it."""
+        if self.live:
+            self._redraw(f"{'':>{_LABEL_WIDTH}}  {text} ...")
+            self._waiting = True
+
+    def progress(self, label, total, cached, processed):
+        if self.live:
+            self._redraw(self._line(label, total, cached, processed, ""))
+
+    def turn(self, turn):
+        line = self._line(turn.label, turn.prompt, turn.cached, turn.prompt, f"  {turn.source:<12} {seconds(turn.ttft_s):>8}")
+        if self.live:
+            self._redraw(line)
+            self.end_line()
+        else:
+            self.say(line)
+
+    def note(self, text):
+        self.say(f"{'':>{_LABEL_WIDTH}}  {self._paint('33', text)}")
+
+    def _line(self, label, total, cached, processed, rest):
+        width = self._bar_width()
+        old = width * cached // max(total, 1)
+        done = max(width * processed // max(total, 1), old)
+        if processed > cached:  # what was prefilled is seen, however little it was
+            old, done = min(old, width - 1), max(done, min(old, width - 1) + 1)
+        bar = (self._paint("32", self.cached_mark * old) + self._paint("33", self.new_mark * (done - old)) +
+               self.empty_mark * (width - done))
+        return f"{label:>{_LABEL_WIDTH}}  {bar}  {total:>7,} {cached:>7,} {processed - cached:>10,}{rest}"
+
+    def _redraw(self, text):
+        self.out.write("\r\x1b[K" + text)
+        self.out.flush()
+        self._unfinished, self._waiting = True, False
+
+    def _bar_width(self):
+        columns = shutil.get_terminal_size().columns if self.live else 80
+        return max(8, min(40, columns - 2 - _LABEL_WIDTH - 2 - len(_HEADER_COLUMNS)))
+
+    def _paint(self, colour, text):
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.colours and text else text
+
+
+def seconds(value):
+    return f"{value:.2f} s" if value >= 0.995 else f"{value * 1000:.0f} ms"
+
+
+def comparison(cached_run, plain_run, ideal_tokens):
+    """The final table as lines: both runs side by side, then their sums and ratios."""
+    lines = [f"{'':>14}   {'with the cache':<39}   without it",
+             f"{'turn':>6} {'prompt':>7}   {'cached':>7} {'prefilled':>10} {'source':<12} {'TTFT':>8}   {'prefilled':>9} {'TTFT':>8}"]
+    for one, other in zip(cached_run, plain_run):
+        lines.append(f"{one.label:>6} {one.prompt:>7,}   {one.cached:>7,} {one.prefilled:>10,} {one.source:<12} "
+                     f"{seconds(one.ttft_s):>8}   {other.prefilled:>9,} {seconds(other.ttft_s):>8}")
+    prefilled, plain_prefilled = (sum(turn.prefilled for turn in run) for run in (cached_run, plain_run))
+    ttft, plain_ttft = (sum(turn.ttft_s for turn in run) for run in (cached_run, plain_run))
+    lines.append(f"{'all':>6} {sum(turn.prompt for turn in cached_run):>7,}   {sum(turn.cached for turn in cached_run):>7,} "
+                 f"{prefilled:>10,} {'':<12} {seconds(ttft):>8}   {plain_prefilled:>9,} {seconds(plain_ttft):>8}")
+    same = sum(one.reply == other.reply for one, other in zip(cached_run, plain_run))
+    return lines + [
+        "",
+        f"  ideal: tokens never computed before   {ideal_tokens:>7,}",
+        f"  prefilled / ideal, with the cache     {prefilled / ideal_tokens:>7.2f}",
+        f"  prefilled / ideal, without it         {plain_prefilled / ideal_tokens:>7.2f}",
+        f"  TTFT without the cache / with it      {plain_ttft / ttft:>7.2f}   (sums over all turns)",
+        f"  replies that are equal in both runs   {same:>7} of {len(cached_run)}",
+    ]

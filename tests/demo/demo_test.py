@@ -1,0 +1,96 @@
+"""Runs scripts/demo --quick as `make demo` does, without a terminal, and checks what it prints.
+
+    demo_test.py SCRIPT PROGRAM
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SCRIPT, PROGRAM = sys.argv[1:3]
+
+
+def demo_command(*flags):
+    return [sys.executable, "-B", SCRIPT, "--quick", "--program", PROGRAM, *flags]
+
+
+def number_after(label, text):
+    found = re.search(re.escape(label) + r"\s+([\d.]+)", text)
+    if not found:
+        raise AssertionError(f"no '{label}' in:\n{text}")
+    return float(found.group(1))
+
+
+class DemoTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="kvkeep-demo-test-")
+        self.addCleanup(self.folder.cleanup)
+        # Settings for other servers that would break this one, were they not kept from it.
+        self.environment = dict(os.environ, TMPDIR=self.folder.name, LLAMA_API_KEY="secret", LLAMA_ARG_CTX_SIZE="64")
+
+    def tearDown(self):
+        self.assertEqual(os.listdir(self.folder.name), [], "the demo left files behind")
+
+    def test_what_it_prints(self):
+        done = subprocess.run(demo_command(), env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=55)
+        text = done.stdout
+        self.assertEqual(done.returncode, 0, text)
+        self.assertNotIn("\x1b", text, "escapes without a terminal")
+        self.assertLessEqual(number_after("prefilled / ideal, with the cache", text), 1.02, text)
+        self.assertGreater(number_after("prefilled / ideal, without it", text), 3, text)
+        self.assertRegex(text, r"replies that are equal in both runs\s+8 of 8")
+
+        with_cache = text.split("With the cache")[1].split("The same without")[0]
+        sources = {line.split()[0]: line.split()[-3] for line in with_cache.splitlines() if re.search(r" (ms|s)$", line)}
+        self.assertEqual(list(sources), ["1", "B1", "2", "3", "4", "5", "B2", "6"], text)
+        self.assertEqual(sources["1"], "-", text)
+        self.assertEqual(sources["4"], "disk", text)  # the first turn after the kill
+        self.assertIn("disk", sources["B2"], text)    # the other conversation's own part
+        self.assertIn("kvkeep serve -m /path/to/model.gguf", text)
+
+    def test_interrupt_leaves_nothing(self):
+        demo = subprocess.Popen(demo_command(), env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        for line in demo.stdout:
+            if "With the cache" in line:
+                break
+        demo.send_signal(signal.SIGINT)
+        rest, _ = demo.communicate(timeout=20)
+        self.assertEqual(demo.returncode, 130, rest)
+        self.assertTrue(rest.endswith("demo: interrupted\n"), rest)
+        # Its session was its own: whatever is left in it would be a server that nobody ends.
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline and processes_of_session(demo.pid):
+            time.sleep(0.05)
+        self.assertEqual(processes_of_session(demo.pid), [])
+
+    def test_failures_are_explained(self):
+        done = subprocess.run([sys.executable, "-B", SCRIPT, "--program", "/nonexistent/kvkeep"], env=self.environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=20)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^demo: there is no program /nonexistent/kvkeep: run 'make build'")
+
+
+def processes_of_session(session):
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+        except OSError:  # ended meanwhile
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(name))
+    return found
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
