@@ -1,0 +1,184 @@
+"""Starts that must fail: one line on standard error that says what to change, a non-zero exit, and no crash."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+import unittest
+
+from support import PROGRAM, fresh_path, main, model, run_program, serve_command
+
+
+def gguf_with_architecture(path, architecture):
+    """The smallest GGUF file that names an architecture: a header, one string, no tensors."""
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    with open(path, "wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 1))
+        file.write(text("general.architecture") + struct.pack("<I", 8) + text(architecture))
+        file.write(b"\0" * 64)
+    return path
+
+
+class StartupErrors(unittest.TestCase):
+    def refused(self, arguments, *parts, environment=None):
+        """Runs `serve`, which must end with one line that has all `parts`."""
+        run = run_program("serve", *arguments, "--no-kv-disk", "--port", "0", environment=environment)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertEqual(run.stdout, "")
+        errors = [line for line in run.stderr.splitlines() if line.startswith("kvkeep: ")]
+        self.assertEqual(len(errors), 1, run.stderr)
+        self.assertEqual(run.stderr.splitlines()[-1], errors[0])
+        for line in run.stderr.splitlines()[:-1]:
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\d [\d:.]+ (info|warning) ")
+        for part in parts:
+            self.assertIn(part, errors[0])
+
+    def test_no_model_was_named(self):
+        self.refused([], "--model")
+
+    def test_model_is_missing(self):
+        self.refused(["-m", "/nowhere/at/all.gguf"], "/nowhere/at/all.gguf", "no such file")
+
+    def test_model_is_a_directory(self):
+        self.refused(["-m", os.path.dirname(model())], os.path.dirname(model()))
+
+    def test_model_is_not_a_gguf_file(self):
+        path = fresh_path("text.gguf")
+        with open(path, "w") as file:
+            file.write("This is no model.\n" * 100)
+        self.refused(["-m", path], path)
+
+    def test_model_is_empty(self):
+        path = fresh_path("empty.gguf")
+        open(path, "w").close()
+        self.refused(["-m", path], path)
+
+    def test_model_is_truncated(self):
+        # In the header, in the metadata, and in the weights.
+        size = os.path.getsize(model())
+        for kept in (20, 5_000, size // 2, size - 1_000):
+            path = fresh_path("cut.gguf")
+            shutil.copyfile(model(), path)
+            os.truncate(path, kept)
+            with self.subTest(kept=kept):
+                self.refused(["-m", path], path)
+
+    def test_model_of_an_unknown_architecture(self):
+        path = gguf_with_architecture(fresh_path("odd.gguf"), "perceptron")
+        self.refused(["-m", path], path, "perceptron")
+
+    def test_port_is_in_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            run = run_program("serve", "-m", model(), "--no-kv-disk", "--port", str(port))
+        self.assertEqual(run.returncode, 1)
+        last = run.stderr.splitlines()[-1]
+        self.assertTrue(last.startswith("kvkeep: "), run.stderr)
+        self.assertIn(str(port), last)
+        self.assertIn("in use", last)
+
+    def test_host_is_not_of_this_machine(self):
+        self.refused(["-m", model(), "--host", "192.0.2.1"], "192.0.2.1")
+
+    def test_context_is_too_small(self):
+        self.refused(["-m", model(), "-c", "10"], "10", "too small")
+
+    def test_context_is_larger_than_memory(self):
+        self.refused(["-m", model(), "-c", "1000000000", "-ctk", "f32", "-ctv", "f32"], "memory")
+
+    def test_unknown_flags_suggest_the_nearest(self):
+        self.refused(["-m", model(), "--ctx-sise", "4096"], "--ctx-sise", "--ctx-size")
+        self.refused(["-m", model(), "--kv-disk-dri", "x"], "--kv-disk-dir")
+
+    def test_bad_values_name_the_flag(self):
+        self.refused(["-m", model(), "-c", "many"], "--ctx-size", "many")
+        self.refused(["-m", model(), "-ctk", "q9_9"], "--cache-type-k", "q9_9")
+        self.refused(["-m", model(), "--port", "99999"], "--port")
+        self.refused(["-m", model(), "-c"], "--ctx-size")
+        self.refused(["-m", model(), "-b", "64", "-ub", "128"], "--ubatch-size", "--batch-size")
+        self.refused(["-m", model(), "-fa", "off", "-ctv", "q8_0"], "flash")
+
+    def test_flags_of_other_programs_are_refused_with_a_reason(self):
+        self.refused(["-m", model(), "--context-shift"], "--context-shift", "longer than the context")
+        self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "images")
+        self.refused(["-m", model()], "LLAMA_ARG_MMPROJ", environment={"LLAMA_ARG_MMPROJ": "x"})
+
+    def test_contradictions(self):
+        run = run_program("serve", "-m", model(), "--no-kv-disk", "--kv-disk-dir", fresh_path())
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("--no-kv-disk", run.stderr)
+
+    def test_files_that_flags_name_are_missing(self):
+        for flag in ("--chat-template-file", "--api-key-file", "--lora", "--control-vector"):
+            with self.subTest(flag=flag):
+                self.refused(["-m", model(), "-c", "512", flag, "/nowhere/file"], "/nowhere/file")
+
+    def test_adapters_that_are_no_adapters(self):
+        for flag in ("--lora", "--control-vector"):
+            with self.subTest(flag=flag):
+                self.refused(["-m", model(), "-c", "512", flag, model()], model())
+
+    def test_broken_template(self):
+        path = fresh_path("broken.jinja")
+        with open(path, "w") as file:
+            file.write("{% for message in messages %}{{ message['content'] ")
+        self.refused(["-m", model(), "-c", "512", "--chat-template-file", path], "template")
+
+    def test_key_file_without_a_key(self):
+        path = fresh_path("keys")
+        with open(path, "w") as file:
+            file.write("# nothing but a comment\n")
+        self.refused(["-m", model(), "--api-key-file", path], path, "no key")
+
+    def test_log_file_that_cannot_be_written(self):
+        self.refused(["-m", model(), "--log-file", "/proc/no/log"], "--log-file")
+
+
+class OrderlyRuns(unittest.TestCase):
+    def test_help_and_version(self):
+        for arguments in (["--help"], ["--version"], ["serve", "--help"], ["serve", "-h"], ["model", "--help"],
+                          ["model", "make", "--help"], ["serve", "--version"], []):
+            with self.subTest(arguments=arguments):
+                run = run_program(*arguments)
+                self.assertEqual((run.returncode, run.stderr), (0, ""))
+                self.assertIn("kvkeep", run.stdout)
+
+    def test_list_devices(self):
+        run = run_program("serve", "--list-devices")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("CPU", run.stdout)
+
+    def test_model_make_refuses_what_it_cannot_make(self):
+        for arguments in (["--arch", "perceptron", fresh_path()], ["--size", "huge", fresh_path()], [],
+                          ["/nowhere/at/all.gguf"]):
+            with self.subTest(arguments=arguments):
+                run = run_program("model", "make", *arguments)
+                self.assertEqual(run.returncode, 1)
+                self.assertRegex(run.stderr.splitlines()[-1], "^kvkeep: ")
+
+    def test_sigterm_while_the_model_loads(self):
+        # The small model takes long enough to be caught between "loading" and "serving".
+        path = model("--size", "small")
+        process = subprocess.Popen(serve_command("--no-kv-disk", "--port", "0", model_path=path), text=True,
+                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        with process:
+            seen = process.stderr.readline()
+            self.assertIn("loading", seen)
+            process.send_signal(signal.SIGTERM)
+            begin = time.monotonic()
+            rest = process.communicate(timeout=30)[1]
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertGreaterEqual(process.returncode, 0, "ended by the signal itself: nothing could be settled")
+        self.assertNotIn("serving ", rest)
+
+
+if __name__ == "__main__":
+    main()
