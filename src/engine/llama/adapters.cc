@@ -7,31 +7,19 @@
 #include <memory>
 #include <string_view>
 
-#include "base/hash.h"
-#include "os/file_system.h"
+#include "engine/gguf/model_identity.h"
+#include "engine/llama/gguf_file.h"
 
 namespace kvkeep::engine::llama {
 namespace {
 
-struct GgufDeleter {
-  void operator()(gguf_context* file) const { gguf_free(file); }
-};
 struct TensorsDeleter {
   void operator()(ggml_context* tensors) const { ggml_free(tensors); }
 };
 
-// Adapters are small: they are named by all their bytes.
 Result<std::string> file_hash(const std::string& path) {
-  TRY_ASSIGN(auto file, os::real_file_system().open(path));
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
-  ByteHasher hasher;
-  for (std::uint64_t offset = 0;;) {
-    TRY_ASSIGN(const std::size_t count, file->read_at(offset, buffer));
-    if (count == 0) break;
-    hasher.append(ByteSpan(buffer).first(count));
-    offset += count;
-  }
-  return hasher.finish<ModelHash>().hex();
+  TRY_ASSIGN(const ModelHash hash, gguf::file_identity(open_linked, path));
+  return hash.hex();
 }
 
 Result<std::vector<std::string>> apply_loras(const ModelOptions& options, llama_model& model, llama_context& context) {
@@ -49,8 +37,7 @@ Result<std::vector<std::string>> apply_loras(const ModelOptions& options, llama_
     scales.push_back(lora.scale);
     names.push_back(fmt::format("lora {} scale={}", hash, lora.scale));
   }
-  if (!adapters.empty() &&
-      llama_set_adapters_lora(&context, adapters.data(), adapters.size(), scales.data()) != 0) {
+  if (!adapters.empty() && llama_set_adapters_lora(&context, adapters.data(), adapters.size(), scales.data()) != 0) {
     return invalid("libllama does not take these LoRA adapters together");
   }
   return names;
@@ -69,8 +56,7 @@ std::int32_t direction_layer(std::string_view name) {
 // Adds one file's directions, scaled, to `sum`: embedding_size values per layer, layer 1 first.
 Status add_control_vector(const ControlVectorOption& option, std::size_t embedding_size, std::vector<float>& sum) {
   ggml_context* raw_tensors = nullptr;
-  const std::unique_ptr<gguf_context, GgufDeleter> file(
-      gguf_init_from_file(option.path.c_str(), {.no_alloc = false, .ctx = &raw_tensors}));
+  const GgufHandle file(gguf_init_from_file(option.path.c_str(), {.no_alloc = false, .ctx = &raw_tensors}));
   const std::unique_ptr<ggml_context, TensorsDeleter> tensors(raw_tensors);
   if (!file) return invalid(fmt::format("cannot read the control vector {}", option.path));
   bool found = false;
@@ -78,7 +64,8 @@ Status add_control_vector(const ControlVectorOption& option, std::size_t embeddi
        tensor = ggml_get_next_tensor(raw_tensors, tensor)) {
     const std::int32_t layer = direction_layer(ggml_get_name(tensor));
     if (layer == 0) continue;
-    const bool fits = tensor->type == GGML_TYPE_F32 && ggml_nelements(tensor) == static_cast<std::int64_t>(embedding_size);
+    const bool fits =
+        tensor->type == GGML_TYPE_F32 && ggml_nelements(tensor) == static_cast<std::int64_t>(embedding_size);
     const std::size_t begin = static_cast<std::size_t>(layer - 1) * embedding_size;
     if (!fits || begin >= sum.size()) {
       return invalid(fmt::format("the control vector {} is not made for this model", option.path));

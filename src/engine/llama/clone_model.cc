@@ -34,7 +34,8 @@ class Shrinker {
     }
     std::vector<std::uint32_t> values;
     for (std::size_t i = 0; i < gguf_get_arr_n(&file_, id); ++i) {
-      values.push_back(static_cast<std::uint32_t>(std::min<std::uint64_t>(gguf_number(file_, key, i).value_or(0), value)));
+      values.push_back(
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(gguf_number(file_, key, i).value_or(0), value)));
     }
     gguf_set_arr_data(&file_, key.c_str(), GGUF_TYPE_UINT32, values.data(), values.size());
   }

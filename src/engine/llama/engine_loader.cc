@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/gguf/model_identity.h"
 #include "engine/llama/adapters.h"
 #include "engine/llama/fingerprint.h"
+#include "engine/llama/gguf_file.h"
 #include "engine/llama/llama_engine.h"
 #include "engine/llama/memory_class.h"
 #include "engine/llama/model_params.h"
 #include "engine/llama/offload.h"
-#include "os/file_system.h"
 #include "os/memory_info.h"
 
 namespace kvkeep::engine::llama {
@@ -119,8 +120,8 @@ std::string file_stem(std::string_view path) {
 // "llama 26M Q8_0"
 std::string summary_of(const llama_model& model) {
   const auto parameters = static_cast<double>(llama_model_n_params(&model));
-  const std::string count = parameters >= 1e9 ? fmt::format("{:.1f}B", parameters / 1e9)
-                                              : fmt::format("{:.0f}M", parameters / 1e6);
+  const std::string count =
+      parameters >= 1e9 ? fmt::format("{:.1f}B", parameters / 1e9) : fmt::format("{:.0f}M", parameters / 1e6);
   constexpr std::string_view kGuessed = "(guessed) ";
   std::string_view type = llama_ftype_name(llama_model_ftype(&model));
   if (type.starts_with(kGuessed)) type.remove_prefix(kGuessed.size());
@@ -153,16 +154,8 @@ void add_memory_class(const ClassVerdict& verdict, const std::optional<RowLayout
 }
 
 Result<ModelHash> model_hash(const ModelOptions& options) {
-  TRY_ASSIGN(auto file, os::real_file_system().open(options.path));
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
-  ByteHasher hasher;
-  for (std::uint64_t offset = 0;;) {
-    TRY_ASSIGN(const std::size_t count, file->read_at(offset, buffer));
-    if (count == 0) break;
-    hasher.append(ByteSpan(buffer).first(count));
-    offset += count;
-  }
-  return hasher.finish<ModelHash>();
+  const auto depth = options.full_model_hash ? gguf::IdentityDepth::kFull : gguf::IdentityDepth::kSampled;
+  return gguf::model_identity(open_linked, options.path, depth);
 }
 
 }  // namespace

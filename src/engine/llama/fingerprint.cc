@@ -29,9 +29,12 @@ std::string group_name(const Groups& groups, std::string_view version) {
 std::string escaped(std::string_view value) {
   std::string out;
   for (const char c : value) {
-    if (c == '\\') out += "\\\\";
-    else if (c == '\n') out += "\\n";
-    else out += c;
+    if (c == '\\')
+      out += "\\\\";
+    else if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
   }
   return out;
 }

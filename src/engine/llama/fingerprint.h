@@ -1,7 +1,7 @@
 #pragma once
 
-// The fingerprint: all that makes computed state reusable, as text and as its hash. What does not change values (context
-// size, batch sizes, threads, paths, times) is not in it, so that caches survive a change of those.
+// The fingerprint: all that makes computed state reusable, as text and as its hash. What does not change values
+// (context size, batch sizes, threads, paths, times) is not in it, so that caches survive a change of those.
 
 #include <map>
 #include <string>
@@ -22,8 +22,8 @@ using FingerprintFields = std::map<std::string, std::string>;
 
 struct FingerprintParts {
   ModelHash model{};
-  std::string devices{};               // names of the devices that compute, in order
-  const RowLayout* layout = nullptr;   // null: rows cannot be sliced
+  std::string devices{};                // names of the devices that compute, in order
+  const RowLayout* layout = nullptr;    // null: rows cannot be sliced
   std::vector<std::string> adapters{};  // one line each: LoRA, control vectors
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -34,6 +35,14 @@ TEST(FingerprintTest, DoesNotDependOnWhatDoesNotChangeValues) {
             plain);
 }
 
+TEST(FingerprintTest, DoesNotDependOnTheNameOfTheFile) {
+  const std::string link = ::testing::TempDir() + "linked.gguf";
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(tiny_model_path(), link);
+  EXPECT_EQ(hash_with([&](ModelOptions& o) { o.path = link; }), hash_with([](ModelOptions&) {}));
+  std::filesystem::remove(link);
+}
+
 TEST(FingerprintTest, DependsOnWhatChangesValues) {
   const std::vector<std::function<void(ModelOptions&)>> changes{
       [](ModelOptions&) {},
@@ -47,6 +56,7 @@ TEST(FingerprintTest, DependsOnWhatChangesValues) {
       [](ModelOptions& o) { o.yarn_original_context = 128; },
       [](ModelOptions& o) { o.kv_overrides = {"llama.rope.freq_base=float:9"}; },
       [](ModelOptions& o) { o.path = small_model_path(); },
+      [](ModelOptions& o) { o.full_model_hash = true; },
   };
   std::set<FingerprintHash> seen;
   for (std::size_t i = 0; i < changes.size(); ++i) {

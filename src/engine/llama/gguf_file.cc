@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/llama/library.h"
+#include "os/resolve_links.h"
 
 namespace kvkeep::engine::llama {
 
@@ -31,6 +32,11 @@ std::optional<std::uint64_t> gguf_number(const gguf_context& file, const std::st
   const bool four_bytes = type == GGUF_TYPE_UINT32 || type == GGUF_TYPE_INT32;
   if (!four_bytes || index >= gguf_get_arr_n(&file, id)) return std::nullopt;
   return static_cast<const std::uint32_t*>(gguf_get_arr_data(&file, id))[index];
+}
+
+Result<std::unique_ptr<os::File>> open_linked(const std::string& path) {
+  TRY_ASSIGN(const std::string resolved, os::resolve_links(path));
+  return os::real_file_system().open(resolved);
 }
 
 std::string gguf_text(const gguf_context& file, const std::string& key) {

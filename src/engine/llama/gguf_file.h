@@ -1,15 +1,16 @@
 #pragma once
 
-// Reading metadata of GGUF files.
+// Reading GGUF files: their metadata, and their bytes for names.
+
+#include <gguf.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include <gguf.h>
-
 #include "base/result.h"
+#include "os/file_system.h"
 
 namespace kvkeep::engine::llama {
 
@@ -23,6 +24,8 @@ Result<GgufHandle> open_gguf(const std::string& path);
 
 // An unsigned number of any width; of an array, its element `index`. Nothing: no such key, or not a number.
 std::optional<std::uint64_t> gguf_number(const gguf_context& file, const std::string& key, std::size_t index = 0);
+// Opens a file that may be reached through links.
+Result<std::unique_ptr<os::File>> open_linked(const std::string& path);
 // Empty: no such key, or not a string.
 std::string gguf_text(const gguf_context& file, const std::string& key);
 

@@ -99,9 +99,7 @@ void start_library() {
 
 std::uint64_t log_mark() { return log_ring().count(); }
 
-std::string log_reason_since(std::uint64_t mark) {
-  return std::string(without_origin(log_ring().reason_since(mark)));
-}
+std::string log_reason_since(std::uint64_t mark) { return std::string(without_origin(log_ring().reason_since(mark))); }
 
 std::string list_devices() {
   start_library();

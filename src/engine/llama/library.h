@@ -5,15 +5,14 @@
 // libllama explains failures only in its log. The last lines are kept, so that an error message can carry the reason;
 // every line goes on to spdlog at debug level, its own debug lines at trace level. All functions are thread safe.
 
-#include <cstdint>
-#include <string>
-
-#include "base/types.h"
-
 #include <ggml-backend.h>
 #include <llama.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
+
+#include "base/types.h"
 
 namespace kvkeep::engine::llama {
 

@@ -30,6 +30,8 @@ class LlamaEngine final : public Engine {
 
   // Shared with HTTP threads; outlives the engine if they still hold it.
   std::shared_ptr<const chat::Vocabulary> vocabulary() const { return vocabulary_; }
+  // The library's own objects, for benchmarks that compare with bare calls.
+  llama_context& context() { return *context_; }
   // Logits of batch entry `index` of the last decode, which wanted them. Valid until the next decode.
   std::span<const float> logits(std::size_t index) const;
 

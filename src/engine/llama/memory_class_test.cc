@@ -23,9 +23,14 @@ using Value = std::variant<std::uint32_t, float, std::string, bool, std::vector<
 using Metadata = std::map<std::string, Value>;
 
 Metadata attention_only(std::uint32_t heads_kv) {
-  return {{"context_length", 32768U},      {"embedding_length", 1024U},         {"block_count", 4U},
-          {"feed_forward_length", 2048U},  {"attention.head_count", 16U},       {"attention.head_count_kv", heads_kv},
-          {"rope.freq_base", 1e6F},        {"attention.layer_norm_rms_epsilon", 1e-6F},
+  return {{"context_length", 32768U},
+          {"embedding_length", 1024U},
+          {"block_count", 4U},
+          {"feed_forward_length", 2048U},
+          {"attention.head_count", 16U},
+          {"attention.head_count_kv", heads_kv},
+          {"rope.freq_base", 1e6F},
+          {"attention.layer_norm_rms_epsilon", 1e-6F},
           {"attention.layer_norm_epsilon", 1e-6F}};
 }
 
@@ -83,21 +88,19 @@ struct Case {
 };
 void PrintTo(const Case& tried, std::ostream* out) { *out << tried.architecture; }
 
-Metadata experts() {
-  return {{"expert_count", 64U}, {"expert_used_count", 8U}, {"expert_feed_forward_length", 256U}};
-}
+Metadata experts() { return {{"expert_count", 64U}, {"expert_used_count", 8U}, {"expert_feed_forward_length", 256U}}; }
 
 Metadata latent_attention() {
-  return {{"attention.key_length", 576U},     {"attention.value_length", 512U},    {"attention.key_length_mla", 192U},
+  return {{"attention.key_length", 576U},       {"attention.value_length", 512U},  {"attention.key_length_mla", 192U},
           {"attention.value_length_mla", 128U}, {"attention.kv_lora_rank", 512U},  {"attention.q_lora_rank", 768U},
-          {"rope.dimension_count", 64U},      {"leading_dense_block_count", 1U},   {"expert_shared_count", 1U},
+          {"rope.dimension_count", 64U},        {"leading_dense_block_count", 1U}, {"expert_shared_count", 1U},
           {"expert_weights_scale", 1.0F}};
 }
 
 Metadata recurrent() {
-  return {{"context_length", 32768U},  {"embedding_length", 512U},   {"block_count", 4U},
-          {"ssm.conv_kernel", 4U},     {"ssm.inner_size", 1024U},    {"ssm.state_size", 64U},
-          {"ssm.time_step_rank", 16U}, {"ssm.group_count", 1U},      {"attention.layer_norm_rms_epsilon", 1e-6F}};
+  return {{"context_length", 32768U},  {"embedding_length", 512U}, {"block_count", 4U},
+          {"ssm.conv_kernel", 4U},     {"ssm.inner_size", 1024U},  {"ssm.state_size", 64U},
+          {"ssm.time_step_rank", 16U}, {"ssm.group_count", 1U},    {"attention.layer_norm_rms_epsilon", 1e-6F}};
 }
 
 std::vector<Case> cases() {
@@ -178,14 +181,20 @@ class UncachedModelTest : public ::testing::Test {
     const GgufHandle metadata(gguf_init_empty());
     gguf_set_kv(metadata.get(), llama->get());
     gguf_set_val_str(metadata.get(), "general.architecture", "gemma3");
-    const Metadata small{{"context_length", 4096U},     {"embedding_length", 64U},
-                         {"block_count", 6U},           {"feed_forward_length", 64U},
-                         {"attention.head_count", 2U},  {"attention.head_count_kv", 1U},
-                         {"attention.key_length", 32U}, {"attention.value_length", 32U},
-                         {"attention.sliding_window", 64U}, {"attention.layer_norm_rms_epsilon", 1e-6F}};
+    const Metadata small{{"context_length", 4096U},
+                         {"embedding_length", 64U},
+                         {"block_count", 6U},
+                         {"feed_forward_length", 64U},
+                         {"attention.head_count", 2U},
+                         {"attention.head_count_kv", 1U},
+                         {"attention.key_length", 32U},
+                         {"attention.value_length", 32U},
+                         {"attention.sliding_window", 64U},
+                         {"attention.layer_norm_rms_epsilon", 1e-6F}};
     for (const auto& [key, value] : small) MetadataFile::put(*metadata, "gemma3." + key, value);
-    const ModelHandle model(llama_model_init_from_user(metadata.get(), fill_with_small_values, nullptr,
-                                                       llama_model_default_params()), ModelDeleter{});
+    const ModelHandle model(
+        llama_model_init_from_user(metadata.get(), fill_with_small_values, nullptr, llama_model_default_params()),
+        ModelDeleter{});
     ASSERT_TRUE(model);
     path_ = ::testing::TempDir() + "uncached.gguf";
     llama_model_save_to_file(model.get(), path_.c_str());

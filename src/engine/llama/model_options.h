@@ -50,8 +50,8 @@ struct ModelOptions {
   bool swa_full = false;   // windowed models: keep more than the window
 
   // --- computation
-  std::uint32_t n_batch = 2048;  // most tokens per decode call
-  std::uint32_t n_ubatch = 512;  // most tokens per computation: more is faster to prefill and takes more memory
+  std::uint32_t n_batch = 2048;    // most tokens per decode call
+  std::uint32_t n_ubatch = 512;    // most tokens per computation: more is faster to prefill and takes more memory
   std::int32_t threads = 0;        // for one token at a time; 0: one per core
   std::int32_t threads_batch = 0;  // for prompts; 0: as threads
   bool operation_offload = true;   // compute large batches of host-resident layers on a device
@@ -75,10 +75,10 @@ struct ModelOptions {
   bool check_tensors = false;  // look for invalid values in the weights
 
   // --- positions
-  std::string rope_scaling;       // none, linear, yarn, longrope; empty: the model's
-  float rope_frequency_base = 0;  // 0: the model's
-  float rope_frequency_scale = 0; // 0: the model's
-  float yarn_extrapolation = -1;  // negative: the model's
+  std::string rope_scaling;        // none, linear, yarn, longrope; empty: the model's
+  float rope_frequency_base = 0;   // 0: the model's
+  float rope_frequency_scale = 0;  // 0: the model's
+  float yarn_extrapolation = -1;   // negative: the model's
   float yarn_attention = -1;
   float yarn_beta_fast = -1;
   float yarn_beta_slow = -1;

@@ -54,7 +54,8 @@ Result<llama_load_mode> parse_load_mode(const std::string& name) {
 Result<llama_split_mode> parse_split_mode(const std::string& name) {
   constexpr std::array<std::string_view, 4> kNames{"none", "layer", "row", "tensor"};
   const auto found = std::ranges::find(kNames, name);
-  if (found == kNames.end()) return invalid(fmt::format("unknown split mode '{}'; known: none, layer, row, tensor", name));
+  if (found == kNames.end())
+    return invalid(fmt::format("unknown split mode '{}'; known: none, layer, row, tensor", name));
   return static_cast<llama_split_mode>(found - kNames.begin());
 }
 
@@ -113,7 +114,7 @@ Status set_kv_types(const ModelOptions& options, llama_context_params& params) {
   if (options.flash_attention == FlashAttention::kOff && is_quantised(params.type_v)) {
     return invalid(fmt::format("a V cache of type {} needs flash attention, which is switched off", options.type_v));
   }
-  params.flash_attn_type = options.flash_attention == FlashAttention::kAuto  ? LLAMA_FLASH_ATTN_TYPE_AUTO
+  params.flash_attn_type = options.flash_attention == FlashAttention::kAuto ? LLAMA_FLASH_ATTN_TYPE_AUTO
                            : options.flash_attention == FlashAttention::kOn ? LLAMA_FLASH_ATTN_TYPE_ENABLED
                                                                             : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   return {};
@@ -145,7 +146,8 @@ Result<ggml_type> parse_kv_type(const std::string& name) {
   for (const ggml_type type : kTypes) {
     if (name == ggml_type_name(type)) return type;
   }
-  return invalid(fmt::format("unknown KV type '{}'; known: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl", name));
+  return invalid(
+      fmt::format("unknown KV type '{}'; known: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl", name));
 }
 
 Status ModelParams::add_devices(const ModelOptions& options) {
@@ -155,8 +157,8 @@ Status ModelParams::add_devices(const ModelOptions& options) {
   }
   if (!options.devices.empty()) devices_.push_back(nullptr);  // "CPU" alone: an empty list, so nothing is offloaded
   if (options.tensor_split.size() > llama_max_devices()) {
-    return invalid(fmt::format("the tensor split names {} devices; at most {} are possible", options.tensor_split.size(),
-                               llama_max_devices()));
+    return invalid(fmt::format("the tensor split names {} devices; at most {} are possible",
+                               options.tensor_split.size(), llama_max_devices()));
   }
   if (!options.tensor_split.empty()) {
     tensor_split_ = options.tensor_split;
@@ -178,7 +180,8 @@ Status ModelParams::add_tensor_overrides(const ModelOptions& options) {
     TRY_ASSIGN(ggml_backend_buffer_type_t type, buffer_type_by_name(text.substr(equals + 1)));
     add(text.substr(0, equals), type);
   }
-  constexpr std::string_view kExperts = "\\.ffn_(up|down|gate|gate_up)_(ch|)exps";  // libllama's names of expert tensors
+  constexpr std::string_view kExperts =
+      "\\.ffn_(up|down|gate|gate_up)_(ch|)exps";  // libllama's names of expert tensors
   if (options.cpu_moe) add(std::string(kExperts), ggml_backend_cpu_buffer_type());
   for (std::uint32_t layer = 0; !options.cpu_moe && layer < options.cpu_moe_layers; ++layer) {
     add(fmt::format("blk\\.{}{}", layer, kExperts), ggml_backend_cpu_buffer_type());
@@ -243,7 +246,8 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
     return invalid(fmt::format("a context of {} tokens is too small; at least {}", options.n_ctx, kLeastContext));
   }
   if (sequences > llama_max_parallel_sequences()) {
-    return invalid(fmt::format("{} sequences are too many; libllama takes {}", sequences, llama_max_parallel_sequences()));
+    return invalid(
+        fmt::format("{} sequences are too many; libllama takes {}", sequences, llama_max_parallel_sequences()));
   }
   if (options.n_batch == 0 || options.n_ubatch == 0) return invalid("batch sizes must not be 0");
   params.n_ctx = options.n_ctx;

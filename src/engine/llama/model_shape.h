@@ -2,11 +2,11 @@
 
 // Sizes of a model, read from its metadata without loading it: what decides how much of it fits where.
 
+#include <ggml.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include <ggml.h>
 
 #include "base/result.h"
 
@@ -15,10 +15,10 @@ namespace kvkeep::engine::llama {
 struct ModelShape {
   std::string architecture;
   std::uint32_t context_train_tokens = 0;
-  std::vector<std::uint64_t> layer_bytes;     // weights of each layer
-  std::uint64_t output_bytes = 0;             // weights behind the last layer
-  std::vector<std::uint64_t> k_elements;      // per layer: values of one token's K row; 0: no attention
-  std::vector<std::uint64_t> v_elements;      // 0 also where V is derived from K (MLA)
+  std::vector<std::uint64_t> layer_bytes;  // weights of each layer
+  std::uint64_t output_bytes = 0;          // weights behind the last layer
+  std::vector<std::uint64_t> k_elements;   // per layer: values of one token's K row; 0: no attention
+  std::vector<std::uint64_t> v_elements;   // 0 also where V is derived from K (MLA)
 
   // Bytes of KV memory of layer `layer` for `tokens` tokens.
   std::uint64_t kv_bytes(std::size_t layer, std::uint64_t tokens, ggml_type type_k, ggml_type type_v) const;

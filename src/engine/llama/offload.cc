@@ -66,10 +66,10 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
   if (host_bytes == 0) return tokens;
   const std::uint64_t bytes = context_bytes(options, shape, tokens);
   if (given && bytes > host_bytes) {
-    return no_space(fmt::format("a context of {} tokens needs {:.1f} GiB and {:.1f} GiB of memory are free; choose a "
-                                "smaller one, or smaller KV types",
-                                tokens, static_cast<double>(bytes) / kGibibyte,
-                                static_cast<double>(host_bytes) / kGibibyte));
+    return no_space(
+        fmt::format("a context of {} tokens needs {:.1f} GiB and {:.1f} GiB of memory are free; choose a "
+                    "smaller one, or smaller KV types",
+                    tokens, static_cast<double>(bytes) / kGibibyte, static_cast<double>(host_bytes) / kGibibyte));
   }
   if (given || bytes <= host_bytes / 2) return tokens;
   const std::uint64_t fitting = (host_bytes / 2) / std::max<std::uint64_t>(context_bytes(options, shape, 1), 1);
@@ -80,7 +80,8 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
 std::string device_names(const ModelParams& params, std::int32_t gpu_layers) {
   std::string names;
   if (gpu_layers > 0) {
-    for (ggml_backend_dev_t device : params.offload_devices()) names += std::string(ggml_backend_dev_name(device)) + ",";
+    for (ggml_backend_dev_t device : params.offload_devices())
+      names += std::string(ggml_backend_dev_name(device)) + ",";
   }
   return names + "CPU";
 }

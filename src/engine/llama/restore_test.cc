@@ -25,10 +25,8 @@ struct MemoryKind {
 void PrintTo(const MemoryKind& kind, std::ostream* out) { *out << kind.name; }
 
 constexpr MemoryKind kKinds[] = {
-    {"f16", "f16", "f16", FlashAttention::kOn},
-    {"f16_transposed", "f16", "f16", FlashAttention::kOff},
-    {"q8_0", "q8_0", "q8_0", FlashAttention::kOn},
-    {"q8_0_k_transposed_v", "q8_0", "f16", FlashAttention::kOff},
+    {"f16", "f16", "f16", FlashAttention::kOn},    {"f16_transposed", "f16", "f16", FlashAttention::kOff},
+    {"q8_0", "q8_0", "q8_0", FlashAttention::kOn}, {"q8_0_k_transposed_v", "q8_0", "f16", FlashAttention::kOff},
     {"mixed", "q8_0", "f16", FlashAttention::kOn},
 };
 
@@ -81,8 +79,7 @@ class RestoreTest : public ::testing::TestWithParam<MemoryKind> {
 };
 
 TEST_P(RestoreTest, ModelIsSliceable) {
-  EXPECT_EQ(engine_->description().memory_class, MemoryClass::kSliceable)
-      << engine_->description().memory_class_reason;
+  EXPECT_EQ(engine_->description().memory_class, MemoryClass::kSliceable) << engine_->description().memory_class_reason;
   EXPECT_GT(engine_->description().row_bytes_per_token, 0U);
 }
 

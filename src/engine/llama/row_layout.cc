@@ -218,8 +218,8 @@ std::string tensors_text(std::span<const TensorRows> tensors) {
     std::size_t same = i;
     while (same < tensors.size() && tensors[same] == tensors[i]) ++same;
     if (!text.empty()) text += '+';
-    text += std::to_string(same - i) + "x" + std::to_string(tensors[i].type) + ":" +
-            std::to_string(tensors[i].row_bytes);
+    text +=
+        std::to_string(same - i) + "x" + std::to_string(tensors[i].type) + ":" + std::to_string(tensors[i].row_bytes);
     i = same;
   }
   return text.empty() ? "none" : text;

@@ -63,7 +63,8 @@ std::vector<std::byte> make_rows(const RowLayout& layout, std::span<const std::u
   out.put(layout.k_rotation);
   out.put(layout.v_rotation);
   for (std::size_t i = 0; i < layout.k.size(); ++i) put_tensor(out, layout.k[i], i, positions, false);
-  for (std::size_t i = 0; i < layout.v.size(); ++i) put_tensor(out, layout.v[i], 50 + i, positions, layout.v_transposed);
+  for (std::size_t i = 0; i < layout.v.size(); ++i)
+    put_tensor(out, layout.v[i], 50 + i, positions, layout.v_transposed);
   return std::move(out.bytes);
 }
 

@@ -13,7 +13,7 @@ namespace {
 // the bytes, at about 10 GB/s. So a piece is set from where it lies if it has more than this many bytes per cell.
 constexpr std::uint64_t kDirectBytesPerCell = 16;
 // One join is at most this long: it stays in the outer caches between the two copies.
-constexpr std::size_t kMostJoinedBytes = std::size_t{8} << 20;
+constexpr std::size_t kMostJoinedBytes = std::size_t{4} << 20;
 
 llama_pos to_pos(Position position) { return static_cast<llama_pos>(position.value()); }
 
