@@ -217,12 +217,20 @@ Status Cache::load_step(LeasedStep& step) {
   }
   store::PayloadBuffer buffer = store::PayloadBuffer::allocate(expected.parts.front().size_bytes);
   const Status read = disk_->get(expected, format::PartKind::kRows, buffer.span());
-  // What the device refused this time stays known: the store sets the file aside if it goes on.
-  if (!read && read.error().kind != ErrorKind::kIo) report_damaged(step.segment);
-  if (!read) return read;
+  if (!read) {
+    // A device may refuse once and read the next time; one that goes on is no place for this segment.
+    if (read.error().kind != ErrorKind::kIo || refused_again(step.segment)) report_damaged(step.segment);
+    return read;
+  }
   step.payload = std::move(buffer).freeze();
   admit_loaded(step.segment, step.payload);
   return {};
+}
+
+bool Cache::refused_again(SegmentId segment) {
+  constexpr std::uint8_t kRefusalsToGiveUp = 3;
+  MutexLock lock(mutex_);
+  return ++entry(segment).refusals >= kRefusalsToGiveUp;
 }
 
 void Cache::admit_loaded(SegmentId segment, const std::shared_ptr<const store::Payload>& payload) {

@@ -173,6 +173,7 @@ class Cache {
     std::uint32_t hits = 0;
     std::uint32_t pins = 0;
     DiskState disk = DiskState::kNone;
+    std::uint8_t refusals = 0;   // reads that the device refused
     bool dead = false;
     bool live = false;           // the slot is in use
   };
@@ -189,6 +190,7 @@ class Cache {
   void erase(SegmentId segment) REQUIRES(mutex_);
 
   Status load_step(LeasedStep& step);
+  bool refused_again(SegmentId segment) EXCLUDES(mutex_);
   void admit_loaded(SegmentId segment, const std::shared_ptr<const store::Payload>& payload) EXCLUDES(mutex_);
   format::SegmentHeader header_of(SegmentId segment) REQUIRES(mutex_);
 
@@ -203,6 +205,7 @@ class Cache {
   bool write_one(SegmentId segment);
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
   bool evict_from_disk(ByteCount needed);
+  bool may_leave_disk(SegmentId segment) REQUIRES(mutex_);
   void settle_payload(SegmentId segment);
   void trim_ram();
   void make_ram_room(ByteCount limit, ByteCount room) REQUIRES(mutex_);

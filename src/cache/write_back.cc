@@ -80,11 +80,10 @@ Status Cache::put_with_room(const format::SegmentHeader& header, const store::Pa
 
 // Frees about `needed` bytes of the disk tier. False: nothing could leave.
 bool Cache::evict_from_disk(ByteCount needed) {
-  std::vector<SegmentId> victims;
+  policy::EvictView view;
+  view.now_ns = clock_.wall_ns();
   {
     MutexLock lock(mutex_);
-    policy::EvictView view;
-    view.now_ns = clock_.wall_ns();
     for (std::uint32_t id = 1; id < entries_.size(); ++id) {
       const Entry& known = entries_[id];
       // What waits for the writer holds its ancestors: they must be there when it arrives.
@@ -95,16 +94,15 @@ bool Cache::evict_from_disk(ByteCount needed) {
                                  static_cast<std::uint32_t>(info.range.size()), info.range.begin, known.last_used_ns,
                                  known.hits, held});
     }
-    victims = policy::choose_victims(view, needed);
   }
+  // Decided without the lock, which requests want too: each victim is looked at again before it goes.
   bool freed = false;
-  for (const SegmentId victim : victims) {
+  for (const SegmentId victim : policy::choose_victims(view, needed)) {
     format::SegmentName name;
     {
       MutexLock lock(mutex_);
-      Entry& known = entry(victim);
-      if (!known.live || known.pins > 0 || known.disk != DiskState::kOnDisk) break;  // leased meanwhile: its ancestors stay too
-      known.disk = DiskState::kRemoving;
+      if (!may_leave_disk(victim)) break;  // used meanwhile, and with it its ancestors
+      entry(victim).disk = DiskState::kRemoving;
       name = header_of(victim).name;
     }
     const bool removed = disk_->remove(name).ok();
@@ -120,6 +118,15 @@ bool Cache::evict_from_disk(ByteCount needed) {
     }
   }
   return freed;
+}
+
+bool Cache::may_leave_disk(SegmentId segment) {
+  const Entry& known = entry(segment);
+  if (!known.live || known.pins > 0 || known.disk != DiskState::kOnDisk) return false;
+  return std::ranges::none_of(index_.children(segment), [&](SegmentId child) REQUIRES(mutex_) {
+    const DiskState state = entry(child).disk;
+    return state == DiskState::kOnDisk || state == DiskState::kWaiting || state == DiskState::kWriting;
+  });
 }
 
 // Once written, rows move from the staging buffer, which others wait for, to memory of their exact size.
