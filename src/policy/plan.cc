@@ -33,6 +33,7 @@ class Planner {
       plan.start = Plan::Start::kWait;
       return plan;
     }
+    keep_few_idle_cells(plan);
     add_restore(plan);
     return plan;
   }
@@ -78,6 +79,7 @@ class Planner {
   }
 
   Option option(Plan::Start start, const Resident* source) const;
+  void keep_few_idle_cells(Plan& plan) const;
   void add_restore(Plan& plan) const;
   RestoreCost cost(TokenRange wanted) const;
 
@@ -135,6 +137,24 @@ Option Planner::option(Plan::Start start, const Resident* source) const {
     option.fits = view_.cells_total >= kept.value() + needed;
   }
   return option;
+}
+
+// Idle residents whose rows are captured leave, least recently used first, until the rest hold no more than allowed.
+void Planner::keep_few_idle_cells(Plan& plan) const {
+  std::vector<const Resident*> staying;
+  std::size_t cells = 0;
+  for (const Resident* resident : idle_) {
+    const bool is_source = plan.start != Plan::Start::kFresh && resident->seq == plan.source;
+    if (is_source || !resident->captured || std::ranges::find(plan.leave, resident->seq) != plan.leave.end()) continue;
+    staying.push_back(resident);
+    cells += resident->cells_owned;
+  }
+  for (const Resident* resident : staying) {
+    if (cells <= view_.idle_cells) return;
+    if (resident->cells_owned == 0) continue;  // frees nothing: all it holds is shared
+    plan.leave.push_back(resident->seq);
+    cells -= resident->cells_owned;
+  }
 }
 
 // What it takes to restore the rows of `wanted`. A file is read whole, of its rows only the wanted ones are copied.

@@ -125,6 +125,16 @@ TEST(MakePlan, ThoseWhoseLeavingFreesNothingStay) {
   EXPECT_EQ(planned(view), "fresh, memory 0, cache 0, leaves 1, leaves 2");
 }
 
+TEST(MakePlan, IdleResidentsKeepFewCells) {
+  PlanView view = view_of(100, {idle(1, 300, 0), idle(2, 300, 0), idle(3, 150, 100)});
+  view.idle_cells = 400;
+  EXPECT_EQ(planned(view), "fork of 3, memory 99, cache 99, leaves 1");
+  view.idle_cells = 100;
+  EXPECT_EQ(planned(view), "fork of 3, memory 99, cache 99, leaves 1, leaves 2");
+  view.residents[0].captured = false;
+  EXPECT_EQ(planned(view), "fork of 3, memory 99, cache 99, leaves 2") << "what would be lost stays";
+}
+
 TEST(MakePlan, WhatDoesNotFitBesideRunningRequestsWaits) {
   EXPECT_EQ(planned(view_of(500, {running(1, 600, 0), idle(2, 300, 0)})), "wait");
   PlanView view = view_of(10, {running(1, 10, 0)});
@@ -257,7 +267,7 @@ std::string explore(const Planner& plan) {
         for (std::uint32_t extra = 0; extra < 6; extra += 2) {
           for (const bool sequence_free : {false, true}) {
             if (residents.empty() && !sequence_free) continue;  // no sequences at all
-            PlanView view{prompt, residents, cached, extra, sequence_free, 1, 0, RestoreMode::kAlways, {}};
+            PlanView view{prompt, residents, cached, extra, sequence_free, 1, 0, SIZE_MAX, RestoreMode::kAlways, {}};
             std::uint32_t used = 0;
             for (const Resident& resident : residents) used += resident.length.value();
             view.cells_total = std::max<std::uint32_t>(used + extra, 6);

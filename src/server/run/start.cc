@@ -16,6 +16,11 @@ namespace {
 // Cells wanted beyond the prompt before a request starts, so that its reply does not at once push others out.
 constexpr std::size_t kReplyRoom = 256;
 
+// Cells that idle sequences may keep beside a request: a few short ones, or an eighth of what the request itself holds,
+// so that attention over others' cells stays within a few percent.
+constexpr std::size_t kIdleCells = 512;
+constexpr std::size_t kIdleShare = 8;
+
 // Penalties look back at most this far; telling the sampler more of a long prompt would cost time for nothing.
 std::size_t sampler_window(const engine::SamplingParams& params) {
   if (params.repeat_last_n < 0) return SIZE_MAX;
@@ -84,6 +89,7 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
   view.rates = rates_;
   view.reply_room = active.job.max_tokens < 0 ? kReplyRoom
                                               : std::min(kReplyRoom, static_cast<std::size_t>(active.job.max_tokens));
+  view.idle_cells = std::max(kIdleCells, active.tokens.size() / kIdleShare);
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& held = sequences_[i];
     const SeqId seq{static_cast<std::int32_t>(i)};
