@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "chat/vocabulary.h"
+#include "base/vocabulary.h"
 
 namespace kvkeep::chat {
 

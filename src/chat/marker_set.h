@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "chat/vocabulary.h"
+#include "base/vocabulary.h"
 
 namespace kvkeep::chat {
 

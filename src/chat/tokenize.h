@@ -16,7 +16,7 @@
 #include "base/types.h"
 #include "chat/marker_set.h"
 #include "chat/rendered_prompt.h"
-#include "chat/vocabulary.h"
+#include "base/vocabulary.h"
 
 namespace kvkeep::chat {
 

@@ -20,9 +20,9 @@ MAY_INCLUDE = {
     'engine': _CACHE,
     'engine/gguf': _ENGINE,
     'engine/fake': _ENGINE,
-    'engine/llama': _ENGINE | {'engine/gguf', 'chat'},
+    'engine/llama': _ENGINE | {'engine/gguf'},
     'server/api': {'base', 'chat', 'engine'},
-    'server/run': _ENGINE | {'chat'},
+    'server/run': _ENGINE,
     'server/http': {'base', 'chat', 'os', 'server/api'},
     'server/routes': _ENGINE | {'chat', 'server/api', 'server/http', 'server/run'},
 }

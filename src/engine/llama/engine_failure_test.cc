@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "engine/llama/test_model.h"
+#include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
 namespace {

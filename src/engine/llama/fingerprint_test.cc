@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-#include "engine/llama/test_model.h"
+#include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
 namespace {

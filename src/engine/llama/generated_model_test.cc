@@ -9,7 +9,7 @@
 #include "engine/gguf/bpe_trainer.h"
 #include "engine/gguf/sample_text.h"
 #include "engine/gguf/vocabulary.h"
-#include "engine/llama/test_model.h"
+#include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
 namespace {

@@ -29,7 +29,7 @@ class LlamaEngine final : public Engine {
   static Result<std::unique_ptr<LlamaEngine>> load(const ModelOptions& options, const LoadProgress& progress = {});
 
   // Shared with HTTP threads; outlives the engine if they still hold it.
-  std::shared_ptr<const chat::Vocabulary> vocabulary() const { return vocabulary_; }
+  std::shared_ptr<const Vocabulary> vocabulary() const { return vocabulary_; }
   // The library's own objects, for benchmarks that compare with bare calls.
   llama_context& context() { return *context_; }
   // Logits of batch entry `index` of the last decode, which wanted them. Valid until the next decode.
@@ -64,7 +64,7 @@ class LlamaEngine final : public Engine {
     ModelHandle model;
     ContextHandle context;
     std::unique_ptr<RowMemory> rows;
-    std::shared_ptr<const chat::Vocabulary> vocabulary;
+    std::shared_ptr<const Vocabulary> vocabulary;
     Description description;
   };
   explicit LlamaEngine(Parts parts);
@@ -78,7 +78,7 @@ class LlamaEngine final : public Engine {
   ModelHandle model_;
   ContextHandle context_;
   std::unique_ptr<RowMemory> rows_;
-  std::shared_ptr<const chat::Vocabulary> vocabulary_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
   Description description_;
 
   // The arrays of the libllama batch.

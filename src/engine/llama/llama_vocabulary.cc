@@ -7,7 +7,7 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-std::vector<TokenId> tokenize_with(const llama_vocab* vocab, std::string_view text, chat::TokenizeOptions options) {
+std::vector<TokenId> tokenize_with(const llama_vocab* vocab, std::string_view text, TokenizeOptions options) {
   const auto length = static_cast<std::int32_t>(text.size());
   KVKEEP_ASSERT(length >= 0 && static_cast<std::size_t>(length) == text.size(), "texts are shorter than 2 GiB");
   std::vector<TokenId> tokens(text.size() / 3 + 16);  // mostly enough; else the call says how many
@@ -39,8 +39,8 @@ std::string piece_with(const llama_vocab* vocab, TokenId id, bool with_special) 
   return text;
 }
 
-std::vector<chat::SpecialToken> find_special_tokens(const llama_vocab* vocab) {
-  std::vector<chat::SpecialToken> found;
+std::vector<SpecialToken> find_special_tokens(const llama_vocab* vocab) {
+  std::vector<SpecialToken> found;
   for (TokenId id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
     const auto attributes = llama_vocab_get_attr(vocab, id);
     const bool control = (attributes & LLAMA_TOKEN_ATTR_CONTROL) != 0;
@@ -106,7 +106,7 @@ Result<std::unique_ptr<LlamaVocabulary>> LlamaVocabulary::load(const std::string
   return make(std::move(model), path);
 }
 
-std::vector<TokenId> LlamaVocabulary::tokenize(std::string_view text, chat::TokenizeOptions options) const {
+std::vector<TokenId> LlamaVocabulary::tokenize(std::string_view text, TokenizeOptions options) const {
   return tokenize_with(vocab_, text, options);
 }
 

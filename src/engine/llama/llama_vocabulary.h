@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "chat/vocabulary.h"
+#include "base/vocabulary.h"
 #include "engine/llama/library.h"
 
 namespace kvkeep::engine::llama {
 
-class LlamaVocabulary : public chat::Vocabulary {
+class LlamaVocabulary : public Vocabulary {
  public:
   // `path`: the model's file. Vocabularies that put a space before a text are read a second time without that rule, for
   // texts that go on behind others. Errors: of reading the file.
@@ -21,10 +21,10 @@ class LlamaVocabulary : public chat::Vocabulary {
   static Result<std::unique_ptr<LlamaVocabulary>> load(const std::string& path);
 
   std::size_t size() const override { return static_cast<std::size_t>(llama_vocab_n_tokens(vocab_)); }
-  std::vector<TokenId> tokenize(std::string_view text, chat::TokenizeOptions options) const override;
+  std::vector<TokenId> tokenize(std::string_view text, TokenizeOptions options) const override;
   std::vector<TokenId> tokenize_continuation(std::string_view text) const override;
   std::string piece(TokenId id, bool with_special) const override;
-  const std::vector<chat::SpecialToken>& special_tokens() const override { return special_tokens_; }
+  const std::vector<SpecialToken>& special_tokens() const override { return special_tokens_; }
   std::optional<TokenId> bos() const override;
   std::optional<TokenId> eos() const override;
   bool add_bos() const override { return llama_vocab_get_add_bos(vocab_); }
@@ -36,7 +36,7 @@ class LlamaVocabulary : public chat::Vocabulary {
   ModelHandle model_;
   ModelHandle model_without_space_;  // null: the vocabulary puts no space anyway
   const llama_vocab* vocab_;
-  std::vector<chat::SpecialToken> special_tokens_;
+  std::vector<SpecialToken> special_tokens_;
 };
 
 }  // namespace kvkeep::engine::llama

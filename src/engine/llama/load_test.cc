@@ -10,7 +10,7 @@
 
 #include "engine/llama/gguf_file.h"
 #include "engine/llama/model_shape.h"
-#include "engine/llama/test_model.h"
+#include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
 namespace {

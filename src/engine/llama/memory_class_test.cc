@@ -13,7 +13,7 @@
 
 #include "engine/llama/clone_trial.h"
 #include "engine/llama/gguf_file.h"
-#include "engine/llama/test_model.h"
+#include "testing/models/test_model.h"
 #include "os/process.h"
 
 namespace kvkeep::engine::llama {

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "engine/llama/test_model.h"
+#include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "engine/llama/llama_vocabulary.h"
-#include "engine/llama/test_model.h"
+#include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
 namespace {
@@ -22,7 +22,7 @@ class LlamaVocabularyTest : public ::testing::Test {
   }
   static void TearDownTestSuite() { vocabulary_.reset(); }
   static TokenId id_of(std::string_view spelling) {
-    for (const chat::SpecialToken& token : vocabulary_->special_tokens()) {
+    for (const SpecialToken& token : vocabulary_->special_tokens()) {
       if (token.spelling == spelling) return token.id;
     }
     ADD_FAILURE() << "no token " << spelling;
@@ -53,7 +53,7 @@ TEST_F(LlamaVocabularyTest, ControlTokensComeOnlyFromSpecialParsing) {
 
 TEST_F(LlamaVocabularyTest, SpecialTokensAreListedWithTheirKind) {
   std::map<std::string, bool> control;
-  for (const chat::SpecialToken& token : vocabulary_->special_tokens()) control[token.spelling] = token.control;
+  for (const SpecialToken& token : vocabulary_->special_tokens()) control[token.spelling] = token.control;
   EXPECT_TRUE(control.at("<|im_start|>"));
   EXPECT_TRUE(control.at("<|im_end|>"));
   EXPECT_FALSE(control.at("<tool_call>"));

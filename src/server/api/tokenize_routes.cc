@@ -23,10 +23,10 @@ std::string valid_text(std::string_view bytes) {
 
 }  // namespace
 
-Result<std::string> tokenize_reply(std::string_view body, const chat::Vocabulary& vocabulary) {
+Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& vocabulary) {
   TRY_ASSIGN(const Json json, parse_body(body));
   std::string content;
-  chat::TokenizeOptions options{.add_special = false, .parse_special = true};
+  TokenizeOptions options{.add_special = false, .parse_special = true};
   bool with_pieces = false;
   TRY(read_string(json, "content", content));
   TRY(read_bool(json, "add_special", options.add_special));
@@ -41,7 +41,7 @@ Result<std::string> tokenize_reply(std::string_view body, const chat::Vocabulary
   return to_line({{"tokens", std::move(tokens)}});
 }
 
-Result<std::string> detokenize_reply(std::string_view body, const chat::Vocabulary& vocabulary) {
+Result<std::string> detokenize_reply(std::string_view body, const Vocabulary& vocabulary) {
   TRY_ASSIGN(const Json json, parse_body(body));
   std::vector<TokenId> tokens;
   if (const Json* value = field(json, "tokens")) {

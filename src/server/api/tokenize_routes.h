@@ -8,16 +8,16 @@
 
 #include "base/result.h"
 #include "chat/render.h"
-#include "chat/vocabulary.h"
+#include "base/vocabulary.h"
 
 namespace kvkeep::server::api {
 
 // {content, add_special = false, parse_special = true, with_pieces = false} -> {tokens: [ids] or [{id, piece}]}.
 // A piece that is no valid UTF-8 is an array of its bytes.
-Result<std::string> tokenize_reply(std::string_view body, const chat::Vocabulary& vocabulary);
+Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& vocabulary);
 
 // {tokens} -> {content}; invalid UTF-8 is replaced.
-Result<std::string> detokenize_reply(std::string_view body, const chat::Vocabulary& vocabulary);
+Result<std::string> detokenize_reply(std::string_view body, const Vocabulary& vocabulary);
 
 // {messages, tools, ...} as in /v1/chat/completions -> {prompt}. `local_time_s`: see chat::RenderInput.
 Result<std::string> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,

@@ -4,7 +4,7 @@
 
 namespace kvkeep::server {
 
-EventQueue::EventQueue(std::shared_ptr<const chat::Vocabulary> vocabulary, std::vector<std::string> stop_strings)
+EventQueue::EventQueue(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> stop_strings)
     : vocabulary_(std::move(vocabulary)), stop_strings_(std::move(stop_strings)) {}
 
 std::optional<Event> EventQueue::take(std::chrono::milliseconds wait) {

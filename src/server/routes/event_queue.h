@@ -16,7 +16,7 @@
 #include "base/mutex.h"
 #include "chat/stop_strings.h"
 #include "chat/utf8_stream.h"
-#include "chat/vocabulary.h"
+#include "base/vocabulary.h"
 #include "server/run/job.h"
 
 namespace kvkeep::server {
@@ -43,7 +43,7 @@ using Event = std::variant<PrefillEvent, TokenEvent, DoneEvent>;
 // The sink of a request: turns sampled tokens into text on the engine thread, because stop strings end generation.
 class EventQueue final : public JobSink {
  public:
-  EventQueue(std::shared_ptr<const chat::Vocabulary> vocabulary, std::vector<std::string> stop_strings);
+  EventQueue(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> stop_strings);
 
   // HTTP thread: the next event, or nothing within the time.
   std::optional<Event> take(std::chrono::milliseconds wait);
@@ -59,7 +59,7 @@ class EventQueue final : public JobSink {
  private:
   void push(Event event);
 
-  const std::shared_ptr<const chat::Vocabulary> vocabulary_;
+  const std::shared_ptr<const Vocabulary> vocabulary_;
   // Engine thread only.
   chat::Utf8Stream utf8_;
   chat::StopStrings stop_strings_;

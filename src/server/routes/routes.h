@@ -12,7 +12,7 @@
 
 #include "chat/marker_set.h"
 #include "chat/render.h"
-#include "chat/vocabulary.h"
+#include "base/vocabulary.h"
 #include "os/clock.h"
 #include "server/api/models.h"
 #include "server/api/request.h"
@@ -23,7 +23,7 @@ namespace kvkeep::server {
 
 // What every handler needs. Immutable while the server runs; shared by all connection threads.
 struct Service {
-  std::shared_ptr<const chat::Vocabulary> vocabulary;
+  std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<const chat::ChatTemplate> chat_template;
   std::unique_ptr<const chat::MarkerSet> markers;
   Scheduler* scheduler = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The model's vocabulary as chat sees it: a port that the engine implements.
+// The model's vocabulary: a port that the engine implements and chat uses, which may not see each other.
 //
 // libllama has three kinds of tokens that matter here. NORMAL tokens are plain text. CONTROL tokens are never produced
 // from plain text. USER_DEFINED tokens are produced from plain text that contains their spelling, even when special
@@ -16,7 +16,7 @@
 
 #include "base/types.h"
 
-namespace kvkeep::chat {
+namespace kvkeep {
 
 // A CONTROL or USER_DEFINED token of the vocabulary.
 struct SpecialToken {
@@ -67,4 +67,4 @@ class Vocabulary {
   }
 };
 
-}  // namespace kvkeep::chat
+}  // namespace kvkeep

@@ -1,4 +1,4 @@
-#include "engine/llama/test_model.h"
+#include "testing/models/test_model.h"
 
 #include <algorithm>
 #include <cstdio>
