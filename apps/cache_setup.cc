@@ -1,9 +1,9 @@
 #include "cache_setup.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+
+#include <algorithm>
 
 #include "os/memory_info.h"
 #include "os/paths.h"
@@ -46,15 +46,16 @@ ByteCount disk_budget(const CacheOptions& options, ByteCount free_space) {
   return std::clamp(ByteCount{free_space.value() / 10}, kGibibyte, mebibytes(65536));
 }
 
-Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint,
-                                                         os::FileSystem& files, os::Clock& clock) {
+Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options,
+                                                         const FingerprintHash& fingerprint, os::FileSystem& files,
+                                                         os::Clock& clock) {
   std::unique_ptr<store::DiskStore> none;
   if (!options.use_disk) return none;
   const bool named = !options.disk_directory.empty();
   const Result<std::string> directory = directory_of(options);
-  Result<std::unique_ptr<store::DiskStore>> store =
-      directory ? open_at(*directory, options, fingerprint, files, clock)
-                : Result<std::unique_ptr<store::DiskStore>>(directory.error());
+  Result<std::unique_ptr<store::DiskStore>> store = directory
+                                                        ? open_at(*directory, options, fingerprint, files, clock)
+                                                        : Result<std::unique_ptr<store::DiskStore>>(directory.error());
   if (store) {
     spdlog::info("kv disk: {} ({} MiB of {} MiB used; conversations are stored there in clear)", *directory,
                  (*store)->used().value() >> 20, (*store)->budget().value() >> 20);

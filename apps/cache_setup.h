@@ -21,7 +21,8 @@ ByteCount ram_budget(const CacheOptions& options);
 ByteCount disk_budget(const CacheOptions& options, ByteCount free_space);
 
 // Null: no disk tier, and why was logged.
-Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint,
-                                                         os::FileSystem& files, os::Clock& clock);
+Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options,
+                                                         const FingerprintHash& fingerprint, os::FileSystem& files,
+                                                         os::Clock& clock);
 
 }  // namespace kvkeep::cli

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 namespace kvkeep::cli {
 
 namespace {
@@ -10,7 +9,9 @@ namespace {
 namespace llama = engine::llama;
 
 std::string override_text(const MetadataOverride& changed) {
-  const auto text = [&](const char* type, const auto& value) { return fmt::format("{}={}:{}", changed.key, type, value); };
+  const auto text = [&](const char* type, const auto& value) {
+    return fmt::format("{}={}:{}", changed.key, type, value);
+  };
   if (const auto* number = std::get_if<std::int64_t>(&changed.value)) return text("int", *number);
   if (const auto* number = std::get_if<double>(&changed.value)) return text("float", *number);
   if (const auto* flag = std::get_if<bool>(&changed.value)) return text("bool", *flag);

@@ -1,11 +1,11 @@
 #include "log_setup.h"
 
-#include <memory>
-#include <vector>
-
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include <memory>
+#include <vector>
 
 namespace kvkeep::cli {
 

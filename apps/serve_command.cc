@@ -1,12 +1,12 @@
 #include "serve_command.h"
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
-
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "cache_setup.h"
 #include "chat/minja_template.h"
@@ -68,7 +68,7 @@ std::string base_name(const std::string& path) { return path.substr(path.find_la
 
 Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const ServeOptions& options,
                                                                 const engine::Description& model,
-                                                                const chat::Vocabulary& vocabulary) {
+                                                                const Vocabulary& vocabulary) {
   std::string source = model.chat_template;
   if (!options.model.chat_template_file.empty()) {
     TRY_ASSIGN(source, read_text_file(options.model.chat_template_file));

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <llama.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,8 +14,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <unordered_map>
-
-#include <llama.h>
 
 namespace {
 

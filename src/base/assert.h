@@ -7,5 +7,6 @@ namespace kvkeep {
 [[noreturn]] void assertion_failed(const char* condition, const char* message, const char* file, int line);
 }  // namespace kvkeep
 
-#define KVKEEP_ASSERT(condition, message) \
-  (static_cast<bool>(condition) ? static_cast<void>(0) : ::kvkeep::assertion_failed(#condition, message, __FILE__, __LINE__))
+#define KVKEEP_ASSERT(condition, message)              \
+  (static_cast<bool>(condition) ? static_cast<void>(0) \
+                                : ::kvkeep::assertion_failed(#condition, message, __FILE__, __LINE__))

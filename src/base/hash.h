@@ -3,6 +3,8 @@
 // Names. Everything kvkeep finds again is named by a BLAKE3 hash: models, fingerprints and prefixes.
 // A name is never trusted alone: token ids are stored beside it and compared, so a collision is a miss.
 
+#include <blake3.h>
+
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -12,8 +14,6 @@
 #include <string_view>
 
 #include "base/types.h"
-
-#include <blake3.h>
 
 namespace kvkeep {
 
@@ -34,7 +34,7 @@ struct Hash256 {
   }
 };
 
-using PrefixHash = Hash256<struct PrefixHashTag>;            // h(n) of design: the first n token ids under a fingerprint
+using PrefixHash = Hash256<struct PrefixHashTag>;  // h(n) of design: the first n token ids under a fingerprint
 using FingerprintHash = Hash256<struct FingerprintHashTag>;  // all that makes state reusable, salt included
 using ModelHash = Hash256<struct ModelHashTag>;              // identity of the weights and metadata
 

@@ -35,8 +35,8 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
-  Result(T value) : state_(std::move(value)) {}                              // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::unexpected(std::move(error))) {}         // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}                       // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::unexpected(std::move(error))) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.has_value(); }
   explicit operator bool() const { return ok(); }
@@ -89,9 +89,11 @@ inline Error busy(std::string message) { return {ErrorKind::kBusy, std::move(mes
 #define KVKEEP_CONCAT_(a, b) a##b
 #define KVKEEP_CONCAT(a, b) KVKEEP_CONCAT_(a, b)
 // TRY(expr): returns the error of a Result<void> to the caller.
-#define TRY(expr)                                            \
-  do {                                                       \
-    if (auto try_result = (expr); !try_result) { return std::move(try_result).error(); } \
+#define TRY(expr)                                \
+  do {                                           \
+    if (auto try_result = (expr); !try_result) { \
+      return std::move(try_result).error();      \
+    }                                            \
   } while (false)
 // TRY_ASSIGN(auto x, expr): binds the value or returns the error to the caller.
 #define TRY_ASSIGN(decl, expr) TRY_ASSIGN_(KVKEEP_CONCAT(try_value_, __LINE__), decl, expr)

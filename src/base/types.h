@@ -35,7 +35,9 @@ class Strong {
 class Position : public Strong<struct PositionTag, std::uint32_t> {
  public:
   using Strong::Strong;
-  constexpr Position operator+(std::size_t tokens) const { return Position{value() + static_cast<std::uint32_t>(tokens)}; }
+  constexpr Position operator+(std::size_t tokens) const {
+    return Position{value() + static_cast<std::uint32_t>(tokens)};
+  }
   // Precondition: *this >= other. Tokens between the two.
   constexpr std::size_t operator-(Position other) const { return value() - other.value(); }
 };

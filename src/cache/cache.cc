@@ -80,9 +80,8 @@ void Cache::recover() {
 }
 
 void Cache::place(const store::StoredSegment& found, const index::Placement& placement) {
-  const bool has_rows = std::ranges::any_of(found.header.parts, [](const format::Part& part) {
-    return part.kind == format::PartKind::kRows;
-  });
+  const bool has_rows = std::ranges::any_of(
+      found.header.parts, [](const format::Part& part) { return part.kind == format::PartKind::kRows; });
   if (placement.outcome != index::Placement::Outcome::kPlaced || !has_rows) {
     // A prefix that nothing reaches any more (its parent was lost) cannot be restored: give its bytes back.
     if (placement.outcome == index::Placement::Outcome::kPlaced) bury(placement.segment);
@@ -278,7 +277,8 @@ void Cache::sweep_dead() {
 bool Cache::subtree_held(SegmentId segment) {
   const Entry& known = entry(segment);
   if (known.pins > 0 || known.disk == DiskState::kWriting || known.disk == DiskState::kRemoving) return true;
-  return std::ranges::any_of(index_.children(segment), [&](SegmentId child) REQUIRES(mutex_) { return subtree_held(child); });
+  return std::ranges::any_of(index_.children(segment),
+                             [&](SegmentId child) REQUIRES(mutex_) { return subtree_held(child); });
 }
 
 void Cache::erase_subtree(SegmentId segment) {
@@ -309,7 +309,8 @@ void Cache::follow(Track& track, TokenSpan next) {
 
 bool Cache::on_dead_path(SegmentId segment) {
   if (dead_.empty() || segment == kRootSegment) return false;
-  return std::ranges::any_of(index_.path(segment), [&](SegmentId on_path) REQUIRES(mutex_) { return entry(on_path).dead; });
+  return std::ranges::any_of(index_.path(segment),
+                             [&](SegmentId on_path) REQUIRES(mutex_) { return entry(on_path).dead; });
 }
 
 store::StagingBuffer Cache::staging(std::size_t size_bytes) { return pool_.acquire(size_bytes); }

@@ -51,8 +51,8 @@ enum class Tier { kRam, kDisk };
 // One segment of a leased path.
 struct LeasedStep {
   SegmentId segment;
-  TokenRange range;    // tokens of the prompt this step covers
-  TokenRange stored;   // positions whose rows its payload holds
+  TokenRange range;        // tokens of the prompt this step covers
+  TokenRange stored;       // positions whose rows its payload holds
   Tier tier = Tier::kRam;  // where the rows were when leased
   ByteCount bytes;
   std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
@@ -106,19 +106,19 @@ class Track {
 
 struct CacheStats {
   std::uint64_t segments = 0;
-  std::uint64_t tokens = 0;           // tokens with rows, prefixes shared counted once
+  std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
   ByteCount ram_used;
   ByteCount ram_budget;
   ByteCount disk_used;
   ByteCount disk_budget;
   ByteCount index_memory;
-  std::uint64_t stored = 0;           // segments accepted by store()
-  std::uint64_t refused = 0;          // segments not accepted: no room
-  std::uint64_t disk_refused = 0;     // segments that could not be put on disk
-  std::uint64_t damaged = 0;          // segments found damaged when loaded
+  std::uint64_t stored = 0;        // segments accepted by store()
+  std::uint64_t refused = 0;       // segments not accepted: no room
+  std::uint64_t disk_refused = 0;  // segments that could not be put on disk
+  std::uint64_t damaged = 0;       // segments found damaged when loaded
   std::uint64_t ram_evicted = 0;
   std::uint64_t disk_evicted = 0;
-  std::uint64_t waiting_writes = 0;   // segments in the write queue
+  std::uint64_t waiting_writes = 0;  // segments in the write queue
 };
 
 class Cache {
@@ -150,7 +150,8 @@ class Cache {
   // Adds a segment of `tokens` at the track, whose rows are the first `size_bytes` of `rows`, and moves the track to
   // its end. Precondition: follow() was called, so the index does not know tokens[0] there; at most
   // format::kMaxSegmentTokens. False: refused (no room, or the place is dead); the track stays.
-  bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes, policy::CutReason reason);
+  bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
+             policy::CutReason reason);
   // True if store() may accept anything at all.
   bool accepts() const;
 
@@ -166,16 +167,16 @@ class Cache {
   // What the cache knows of a segment beside the index.
   struct Entry {
     std::shared_ptr<const store::Payload> payload;
-    format::Part part;           // size and sum of the rows; the sum is known once written
-    Position stored_begin;       // rows begin here; the index may show a later begin where others overlap
+    format::Part part;      // size and sum of the rows; the sum is known once written
+    Position stored_begin;  // rows begin here; the index may show a later begin where others overlap
     PrefixHash stored_begin_hash;
     std::int64_t last_used_ns = 0;
     std::uint32_t hits = 0;
     std::uint32_t pins = 0;
     DiskState disk = DiskState::kNone;
-    std::uint8_t refusals = 0;   // reads that the device refused
+    std::uint8_t refusals = 0;  // reads that the device refused
     bool dead = false;
-    bool live = false;           // the slot is in use
+    bool live = false;  // the slot is in use
   };
 
   void recover();
@@ -222,7 +223,7 @@ class Cache {
   std::vector<Entry> entries_ GUARDED_BY(mutex_);
   std::vector<SegmentId> dead_ GUARDED_BY(mutex_);  // roots of subtrees to drop when nobody holds them
   ByteCount ram_used_ GUARDED_BY(mutex_);
-  CacheStats counters_ GUARDED_BY(mutex_);          // only the counters of it are kept here
+  CacheStats counters_ GUARDED_BY(mutex_);  // only the counters of it are kept here
 };
 
 }  // namespace kvkeep::cache

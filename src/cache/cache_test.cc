@@ -44,7 +44,8 @@ class World {
 
   // False: the disk store refused to open.
   bool open() {
-    auto disk = store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = disk_budget_}, files, clock);
+    auto disk =
+        store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = disk_budget_}, files, clock);
     if (!disk) return false;
     store = disk->get();
     cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {}, .ram_budget = ram_, .min_disk_tokens = 8},
@@ -94,8 +95,8 @@ class World {
       if (!outcome || !*outcome) continue;  // the next best
       for (const RowPiece& piece : lease->pieces(all)) {
         const auto rows = rows_of(prompt, {Position{}, piece.wanted.end});
-        const ByteSpan got = piece.bytes.subspan((piece.wanted.begin - piece.stored.begin) * kRowBytes,
-                                                 piece.wanted.size() * kRowBytes);
+        const ByteSpan got =
+            piece.bytes.subspan((piece.wanted.begin - piece.stored.begin) * kRowBytes, piece.wanted.size() * kRowBytes);
         const ByteSpan want = ByteSpan(rows).subspan(piece.wanted.begin.value() * kRowBytes);
         EXPECT_TRUE(std::ranges::equal(got, want)) << "bytes of another prefix at " << piece.wanted.begin.value();
       }
@@ -105,7 +106,9 @@ class World {
     return 0;
   }
 
-  bool within_budget() const { return store->used() <= disk_budget_ && files.physical_bytes() <= disk_budget_.value() + (1U << 20); }
+  bool within_budget() const {
+    return store->used() <= disk_budget_ && files.physical_bytes() <= disk_budget_.value() + (1U << 20);
+  }
 
   sim::SimFileSystem files;
   sim::SimClock clock;
@@ -215,8 +218,8 @@ TEST(Cache, DeadPathOfARunningSequenceIsNotExtended) {
   world.cache->report_damaged(world.cache->lease(tokens)->steps()[1].segment);
   EXPECT_EQ(world.check(tokens), 16U);
   const Tokens next = conversation(90, 8);
-  EXPECT_FALSE(world.cache->store(running, next, world.cache->staging(8 * kRowBytes), 8 * kRowBytes,
-                                  policy::CutReason::kTurn));
+  EXPECT_FALSE(
+      world.cache->store(running, next, world.cache->staging(8 * kRowBytes), 8 * kRowBytes, policy::CutReason::kTurn));
   running = world.cache->track(Tokens{});
   EXPECT_EQ(world.grow(tokens), 64U) << "when the last holder lets go, the place is free again";
 }

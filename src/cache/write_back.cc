@@ -162,7 +162,8 @@ void Cache::make_ram_room(ByteCount limit, ByteCount room) {
     const index::SegmentInfo& info = index_.info(SegmentId{id});
     // A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
     const bool copy = known.disk == DiskState::kOnDisk;
-    const bool held = !copy && (known.pins > 0 || known.disk == DiskState::kWaiting || known.disk == DiskState::kWriting);
+    const bool held =
+        !copy && (known.pins > 0 || known.disk == DiskState::kWaiting || known.disk == DiskState::kWriting);
     view.candidates.push_back({SegmentId{id}, copy ? kRootSegment : info.parent, ByteCount{known.payload->size()},
                                static_cast<std::uint32_t>(info.range.size()), info.range.begin, known.last_used_ns,
                                known.hits, held});

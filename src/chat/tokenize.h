@@ -14,9 +14,9 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "base/vocabulary.h"
 #include "chat/marker_set.h"
 #include "chat/rendered_prompt.h"
-#include "base/vocabulary.h"
 
 namespace kvkeep::chat {
 

@@ -26,28 +26,28 @@ enum class MemoryClass {
 };
 
 struct Description {
-  std::string model_name;          // general.name or the file's stem
+  std::string model_name;  // general.name or the file's stem
   std::string model_path;
-  std::string summary;             // e.g. "llama 26M Q8_0"
+  std::string summary;  // e.g. "llama 26M Q8_0"
   MemoryClass memory_class = MemoryClass::kOther;
-  std::string memory_class_reason; // one line: how it was decided
-  std::uint32_t context_tokens = 0;       // cells of the unified memory = longest prompt + reply
+  std::string memory_class_reason;   // one line: how it was decided
+  std::uint32_t context_tokens = 0;  // cells of the unified memory = longest prompt + reply
   std::uint32_t context_train_tokens = 0;
-  std::uint32_t batch_tokens = 0;         // most tokens per decode call
+  std::uint32_t batch_tokens = 0;  // most tokens per decode call
   std::uint32_t vocabulary_size = 0;
   std::uint32_t embedding_size = 0;
   std::uint64_t parameters = 0;
   std::uint64_t model_bytes = 0;
   std::uint64_t row_bytes_per_token = 0;  // 0 unless sliceable
   FingerprintHash fingerprint;
-  std::string fingerprint_text;    // the canonical fingerprint, one "name=value" per line, for logs and `--verbose`
-  std::string chat_template;       // from the metadata; empty: none
+  std::string fingerprint_text;  // the canonical fingerprint, one "name=value" per line, for logs and `--verbose`
+  std::string chat_template;     // from the metadata; empty: none
 };
 
 struct BatchToken {
   SeqId seq;
   TokenId token = 0;
-  Position at;          // == memory length of seq plus the seq's earlier tokens of this batch
+  Position at;  // == memory length of seq plus the seq's earlier tokens of this batch
   bool want_logits = false;
 };
 

@@ -1,7 +1,8 @@
 #include "os/signals.h"
 
-#include <csignal>
 #include <unistd.h>
+
+#include <csignal>
 
 namespace kvkeep::os {
 
@@ -34,8 +35,7 @@ bool ShutdownSignals::pending() const {
 void ShutdownSignals::wait() {
   const sigset_t set = shutdown_set();
   int signal = 0;
-  while (sigwait(&set, &signal) != 0) {
-  }
+  while (sigwait(&set, &signal) != 0) {}
   std::signal(SIGINT, leave_at_once);
   std::signal(SIGTERM, leave_at_once);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);

@@ -9,15 +9,18 @@ import sys
 
 _HEADER_COLUMNS = f"{'prompt':>7} {'cached':>7} {'prefilled':>10}  {'source':<12} {'TTFT':>8}"
 _LABEL_WIDTH = 6
+_NARROWEST_COLUMNS = 72
 
 
 class View:
     def __init__(self, out=sys.stdout):
         self.out = out
-        self.live = out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        # A line that wraps cannot be redrawn in place, so narrow terminals get final lines only.
+        wide = shutil.get_terminal_size().columns >= _NARROWEST_COLUMNS
+        self.live = out.isatty() and wide and os.environ.get("TERM", "dumb") != "dumb"
         self.colours = self.live and not os.environ.get("NO_COLOR")
-        wide = "utf" in (out.encoding or "").lower()
-        self.cached_mark, self.new_mark, self.empty_mark = "░█·" if wide else "=#."
+        unicode = "utf" in (out.encoding or "").lower()
+        self.cached_mark, self.new_mark, self.empty_mark = "░█·" if unicode else "=#."
         self._unfinished = False  # the cursor stands behind a line that is not final
         self._waiting = False     # and that line is to go
 
@@ -87,23 +90,35 @@ def seconds(value):
     return f"{value:.2f} s" if value >= 0.995 else f"{value * 1000:.0f} ms"
 
 
-def comparison(cached_run, plain_run, ideal_tokens):
-    """The final table as lines: both runs side by side, then their sums and ratios."""
+def comparison(cached_run, plain_run, ideal_tokens, first_after_kill):
+    """The final table as lines: both runs side by side, then their sums and ratios. `first_after_kill`: a label."""
     lines = [f"{'':>14}   {'with the cache':<39}   without it",
-             f"{'turn':>6} {'prompt':>7}   {'cached':>7} {'prefilled':>10} {'source':<12} {'TTFT':>8}   {'prefilled':>9} {'TTFT':>8}"]
+             _row("turn", "prompt", "cached", "prefilled", "source", "TTFT", "prefilled", "TTFT")]
     for one, other in zip(cached_run, plain_run):
-        lines.append(f"{one.label:>6} {one.prompt:>7,}   {one.cached:>7,} {one.prefilled:>10,} {one.source:<12} "
-                     f"{seconds(one.ttft_s):>8}   {other.prefilled:>9,} {seconds(other.ttft_s):>8}")
-    prefilled, plain_prefilled = (sum(turn.prefilled for turn in run) for run in (cached_run, plain_run))
-    ttft, plain_ttft = (sum(turn.ttft_s for turn in run) for run in (cached_run, plain_run))
-    lines.append(f"{'all':>6} {sum(turn.prompt for turn in cached_run):>7,}   {sum(turn.cached for turn in cached_run):>7,} "
-                 f"{prefilled:>10,} {'':<12} {seconds(ttft):>8}   {plain_prefilled:>9,} {seconds(plain_ttft):>8}")
+        if one.label == first_after_kill:
+            lines.append(f"{'':>6} -- kill -9, new server --")
+        lines.append(_row(one.label, one.prompt, one.cached, one.prefilled, one.source, seconds(one.ttft_s),
+                          other.prefilled, seconds(other.ttft_s)))
+    prompt, cached, prefilled, ttft_s = _sums(cached_run)
+    _, _, plain_prefilled, plain_ttft_s = _sums(plain_run)
+    lines.append(_row("all", prompt, cached, prefilled, "", seconds(ttft_s), plain_prefilled, seconds(plain_ttft_s)))
     same = sum(one.reply == other.reply for one, other in zip(cached_run, plain_run))
     return lines + [
         "",
         f"  ideal: tokens never computed before   {ideal_tokens:>7,}",
         f"  prefilled / ideal, with the cache     {prefilled / ideal_tokens:>7.2f}",
         f"  prefilled / ideal, without it         {plain_prefilled / ideal_tokens:>7.2f}",
-        f"  TTFT without the cache / with it      {plain_ttft / ttft:>7.2f}   (sums over all turns)",
+        f"  TTFT without the cache / with it      {plain_ttft_s / ttft_s:>7.2f}   (sums over all turns)",
         f"  replies that are equal in both runs   {same:>7} of {len(cached_run)}",
     ]
+
+
+def _row(label, prompt, cached, prefilled, source, ttft, plain_prefilled, plain_ttft):
+    prompt, cached, prefilled, plain_prefilled = (f"{cell:,}" if isinstance(cell, int) else cell
+                                                  for cell in (prompt, cached, prefilled, plain_prefilled))
+    return (f"{label:>6} {prompt:>7}   {cached:>7} {prefilled:>10} {source:<12} {ttft:>8}   "
+            f"{plain_prefilled:>9} {plain_ttft:>8}")
+
+
+def _sums(run):
+    return [sum(getattr(turn, name) for turn in run) for name in ("prompt", "cached", "prefilled", "ttft_s")]

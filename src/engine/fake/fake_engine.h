@@ -29,13 +29,13 @@ struct FakeOptions {
   std::uint32_t sequences = 4;
   std::uint32_t batch_tokens = 512;
   std::uint32_t vocabulary_size = 1000;
-  std::uint32_t row_bytes = 32;          // at least 8
-  bool sliceable = true;                 // false: rows_bytes() is 0 and rows can neither be saved nor restored
-  bool truncatable = true;               // false: truncate() empties the sequence and says so
-  std::uint64_t model_seed = 1;          // another seed is another model: other rows, text and fingerprint
-  std::optional<TokenId> end_of_text = std::nullopt;    // never sampled unless end_of_text_one_in says so
-  std::uint32_t end_of_text_one_in = 0;  // one sampled token in so many is the end of text; 0: none
-  TokenId first_sampled_token = 0;       // smaller ids (markers) are never sampled
+  std::uint32_t row_bytes = 32;  // at least 8
+  bool sliceable = true;         // false: rows_bytes() is 0 and rows can neither be saved nor restored
+  bool truncatable = true;       // false: truncate() empties the sequence and says so
+  std::uint64_t model_seed = 1;  // another seed is another model: other rows, text and fingerprint
+  std::optional<TokenId> end_of_text = std::nullopt;  // never sampled unless end_of_text_one_in says so
+  std::uint32_t end_of_text_one_in = 0;               // one sampled token in so many is the end of text; 0: none
+  TokenId first_sampled_token = 0;                    // smaller ids (markers) are never sampled
 };
 
 // What goes wrong and when: the n-th call of its kind from now, 1 being the next; 0: never. Each fires once.

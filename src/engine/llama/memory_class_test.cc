@@ -13,8 +13,8 @@
 
 #include "engine/llama/clone_trial.h"
 #include "engine/llama/gguf_file.h"
-#include "testing/models/test_model.h"
 #include "os/process.h"
+#include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
 namespace {

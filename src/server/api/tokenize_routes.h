@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "chat/render.h"
 #include "base/vocabulary.h"
+#include "chat/render.h"
 
 namespace kvkeep::server::api {
 

@@ -14,9 +14,9 @@
 #include <variant>
 
 #include "base/mutex.h"
+#include "base/vocabulary.h"
 #include "chat/stop_strings.h"
 #include "chat/utf8_stream.h"
-#include "base/vocabulary.h"
 #include "server/run/job.h"
 
 namespace kvkeep::server {

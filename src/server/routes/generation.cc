@@ -1,12 +1,12 @@
 #include "server/routes/generation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "base/hash.h"
 #include "chat/tokenize.h"

@@ -42,19 +42,22 @@ void apply_template(const Service& service, const HttpRequest& http, ResponseWri
 
 void add_routes(HttpServer& server, const Service& service) {
   const auto route = [&](const char* method, const char* path, auto handler, RouteOptions options = {}) {
-    server.route(method, path, [&service, handler](const HttpRequest& http, ResponseWriter& writer) {
-      handler(service, http, writer);
-    }, options);
+    server.route(
+        method, path,
+        [&service, handler](const HttpRequest& http, ResponseWriter& writer) { handler(service, http, writer); },
+        options);
   };
   for (const char* path : {"/health", "/v1/health"}) {
-    route("GET", path, [](const Service&, const HttpRequest&, ResponseWriter& writer) {
-      send_json(writer, api::health_reply());
-    }, {.is_public = true, .is_light = true});
+    route("GET", path,
+          [](const Service&, const HttpRequest&, ResponseWriter& writer) { send_json(writer, api::health_reply()); },
+          {.is_public = true, .is_light = true});
   }
   for (const char* path : {"/v1/models", "/models"}) {
-    route("GET", path, [](const Service& shared, const HttpRequest&, ResponseWriter& writer) {
-      send_json(writer, api::models_reply(shared.card));
-    }, {.is_public = true, .is_light = true});
+    route("GET", path,
+          [](const Service& shared, const HttpRequest&, ResponseWriter& writer) {
+            send_json(writer, api::models_reply(shared.card));
+          },
+          {.is_public = true, .is_light = true});
   }
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
   for (const char* path : {"/v1/completions", "/completions"}) route("POST", path, completions);

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/vocabulary.h"
 #include "chat/marker_set.h"
 #include "chat/render.h"
-#include "base/vocabulary.h"
 #include "os/clock.h"
 #include "server/api/models.h"
 #include "server/api/request.h"
@@ -29,8 +29,8 @@ struct Service {
   Scheduler* scheduler = nullptr;
   os::Clock* clock = nullptr;
 
-  std::string model_name;             // the name replies and /v1/models show
-  std::vector<std::string> aliases;   // names the operator gave; if any, others are refused
+  std::string model_name;            // the name replies and /v1/models show
+  std::vector<std::string> aliases;  // names the operator gave; if any, others are refused
   std::string system_fingerprint;
   std::size_t context_tokens = 0;
   api::RequestDefaults defaults;

@@ -29,20 +29,20 @@ std::string_view to_string(CacheSource source);
 
 // Why no more of the prompt was reused.
 enum class MissReason {
-  kWholePrompt,     // everything but the token that must be decoded was reused
-  kNewTokens,       // the rest was never seen under this prefix
-  kNothingCached,   // the first token is already unknown
-  kCacheOff,        // cache_prompt was false
-  kNotSliceable,    // this model's memory class is not cached
-  kLoadFailed,      // a deeper match was known but could not be loaded
-  kLoadTooSlow,     // --restore auto: prefilling was faster
-  kNoCells,         // the model's memory could not take the rows
+  kWholePrompt,    // everything but the token that must be decoded was reused
+  kNewTokens,      // the rest was never seen under this prefix
+  kNothingCached,  // the first token is already unknown
+  kCacheOff,       // cache_prompt was false
+  kNotSliceable,   // this model's memory class is not cached
+  kLoadFailed,     // a deeper match was known but could not be loaded
+  kLoadTooSlow,    // --restore auto: prefilling was faster
+  kNoCells,        // the model's memory could not take the rows
 };
 std::string_view to_string(MissReason reason);
 
 struct JobStats {
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;     // memory + ram + disk
+  std::size_t cached_tokens = 0;  // memory + ram + disk
   std::size_t memory_tokens = 0;
   std::size_t ram_tokens = 0;
   std::size_t disk_tokens = 0;
@@ -50,10 +50,10 @@ struct JobStats {
   MissReason miss = MissReason::kNothingCached;
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;
-  double queue_ms = 0;               // from submit to start
-  double load_ms = 0;                // restoring rows, disk included
-  double prompt_ms = 0;              // from start to the first sampled token
-  double predicted_ms = 0;           // from the first sampled token to the last
+  double queue_ms = 0;      // from submit to start
+  double load_ms = 0;       // restoring rows, disk included
+  double prompt_ms = 0;     // from start to the first sampled token
+  double predicted_ms = 0;  // from the first sampled token to the last
 };
 
 enum class Finish {

@@ -1,10 +1,10 @@
 #include "server/run/scheduler.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
-
-#include <spdlog/spdlog.h>
 
 #include "base/assert.h"
 
@@ -150,8 +150,7 @@ void Scheduler::prefill_slice() {
   }
   const std::int64_t begin_ns = clock_.monotonic_ns();
   prefilling_ = true;
-  const engine::DecodeStatus status =
-      stopping_ ? engine::DecodeStatus::kAborted : decode_with_room(batch, active);
+  const engine::DecodeStatus status = stopping_ ? engine::DecodeStatus::kAborted : decode_with_room(batch, active);
   prefilling_ = false;
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(active);
   if (status != engine::DecodeStatus::kOk) return after_failure(active, status);
@@ -193,9 +192,8 @@ engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>
   for (;;) {
     const engine::DecodeStatus status = engine_.decode(batch);
     if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
-    std::erase_if(batch, [&](const engine::BatchToken& entry) {
-      return sequence(entry.seq).state != Sequence::State::kBusy;
-    });
+    std::erase_if(batch,
+                  [&](const engine::BatchToken& entry) { return sequence(entry.seq).state != Sequence::State::kBusy; });
   }
 }
 
@@ -216,7 +214,8 @@ bool Scheduler::make_room(const Active& keep) {
 
 // A prefill that is the youngest request and finds no cells: it waits for the others, if there are any.
 void Scheduler::yield_cells(Active& active) {
-  const bool others = std::ranges::any_of(active_, [&](const auto& other) { return other.get() != &active && other->seq; });
+  const bool others =
+      std::ranges::any_of(active_, [&](const auto& other) { return other.get() != &active && other->seq; });
   if (others) return set_aside(active, true);
   finish(active, Finish::kError, no_space("the model's memory is too small for this request; raise -c"));
 }
@@ -226,8 +225,8 @@ void Scheduler::sampled(Active& active, TokenId token) {
   ++active.stats.predicted_tokens;
   active.stats.predicted_ms = ms_since(active.first_token_ns);
   if (!active.sink->on_token(token, active.stats)) return finish(active, Finish::kStop);
-  const bool enough = active.job.max_tokens >= 0 &&
-                      active.stats.predicted_tokens >= static_cast<std::size_t>(active.job.max_tokens);
+  const bool enough =
+      active.job.max_tokens >= 0 && active.stats.predicted_tokens >= static_cast<std::size_t>(active.job.max_tokens);
   // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
   if (enough || active.tokens.size() > engine_.description().context_tokens) finish(active, Finish::kLength);
 }

@@ -30,10 +30,10 @@
 namespace kvkeep::server {
 
 struct SchedulerOptions {
-  std::size_t parallel = 4;               // requests that run at a time; more wait
-  std::size_t queue_limit = 512;          // requests that may wait; more are refused (kBusy)
-  std::size_t busy_slice_tokens = 512;    // prefill slice while others decode, so that they are not held up
-  std::size_t capture_every_tokens = 256; // decoded tokens between captures
+  std::size_t parallel = 4;                // requests that run at a time; more wait
+  std::size_t queue_limit = 512;           // requests that may wait; more are refused (kBusy)
+  std::size_t busy_slice_tokens = 512;     // prefill slice while others decode, so that they are not held up
+  std::size_t capture_every_tokens = 256;  // decoded tokens between captures
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
 };
 
@@ -76,11 +76,11 @@ class Scheduler {
     std::shared_ptr<cache::Lease> lease;  // held from lookup to restore
     std::optional<MissReason> forced_miss;
     std::int64_t submitted_ns = 0;
-    std::int64_t started_ns = 0;       // first start
+    std::int64_t started_ns = 0;  // first start
     std::int64_t load_started_ns = 0;
     std::int64_t first_token_ns = 0;
-    int failures = 0;                  // decode calls that failed under it
-    bool reported = false;             // the first on_prefill was sent
+    int failures = 0;       // decode calls that failed under it
+    bool reported = false;  // the first on_prefill was sent
   };
   // A sequence of the model's memory.
   struct Sequence {

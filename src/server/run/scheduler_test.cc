@@ -71,7 +71,9 @@ class World {
     options.restore = policy::RestoreMode::kAlways;
     return options;
   }
-  void start() { thread = std::thread([this] { scheduler.run(); }); }
+  void start() {
+    thread = std::thread([this] { scheduler.run(); });
+  }
   void stop() {
     scheduler.stop();
     if (thread.joinable()) thread.join();
@@ -336,11 +338,13 @@ class DecodedTwin {
  public:
   std::size_t never_decoded(const std::vector<TokenId>& prompt) const {
     std::size_t known = prompt.size();
-    while (known > 0 && !prefixes_.contains({prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(known)})) --known;
+    while (known > 0 && !prefixes_.contains({prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(known)}))
+      --known;
     return prompt.size() - known;
   }
   void add(const std::vector<TokenId>& tokens) {
-    for (std::size_t n = 1; n <= tokens.size(); ++n) prefixes_.insert({tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n)});
+    for (std::size_t n = 1; n <= tokens.size(); ++n)
+      prefixes_.insert({tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n)});
   }
 
  private:

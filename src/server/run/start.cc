@@ -1,10 +1,10 @@
 // Starting a request: look up, plan, load, restore. The plan is made by policy; here it is executed.
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-
-#include <spdlog/spdlog.h>
 
 #include "base/assert.h"
 #include "server/run/scheduler.h"
@@ -35,8 +35,8 @@ void Scheduler::admit() {
   for (;;) {
     // Whoever starts while another prefills would miss what that one is about to compute.
     if (std::ranges::any_of(active_, prefills)) return;
-    const auto set_aside =
-        std::ranges::find_if(active_, [](const auto& active) { return active->phase == Phase::kWaiting && active->sink; });
+    const auto set_aside = std::ranges::find_if(
+        active_, [](const auto& active) { return active->phase == Phase::kWaiting && active->sink; });
     if (set_aside != active_.end()) {
       if (!start(**set_aside)) return;
       continue;
@@ -87,8 +87,8 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
   view.cells_free = engine_.cells_total() - engine_.cells_used();
   view.restore = options_.restore;
   view.rates = rates_;
-  view.reply_room = active.job.max_tokens < 0 ? kReplyRoom
-                                              : std::min(kReplyRoom, static_cast<std::size_t>(active.job.max_tokens));
+  view.reply_room =
+      active.job.max_tokens < 0 ? kReplyRoom : std::min(kReplyRoom, static_cast<std::size_t>(active.job.max_tokens));
   view.idle_cells = std::max(kIdleCells, active.tokens.size() / kIdleShare);
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& held = sequences_[i];
@@ -100,7 +100,8 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
     policy::Resident resident;
     resident.seq = seq;
     resident.length = Position{} + held.tokens.size();
-    resident.common = cached(active) && held.track ? Position{} + common_prefix(held.tokens, active.tokens) : Position{};
+    resident.common =
+        cached(active) && held.track ? Position{} + common_prefix(held.tokens, active.tokens) : Position{};
     resident.idle = held.state == Sequence::State::kIdle;
     resident.captured = held.track && held.track->position() == resident.length;
     resident.cells_owned = engine_.cells_owned(seq);
@@ -118,9 +119,8 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
 void Scheduler::begin_load(Active& active, TokenRange range) {
   active.phase = Phase::kLoading;
   active.load_started_ns = clock_.monotonic_ns();
-  cache_.load(active.lease, range, [this, target = &active](Status status) {
-    receive_loaded({target, std::move(status)});
-  });
+  cache_.load(active.lease, range,
+              [this, target = &active](Status status) { receive_loaded({target, std::move(status)}); });
 }
 
 void Scheduler::execute(Active& active, const policy::Plan& plan) {
@@ -182,8 +182,7 @@ bool Scheduler::restore(Active& active, SeqId seq, TokenRange range) {
     return true;
   }
   spdlog::warn("kv cache restore of {} tokens failed: {}; prefilling instead", range.size(), restored.error().message);
-  active.forced_miss =
-      restored.error().kind == ErrorKind::kNoSpace ? MissReason::kNoCells : MissReason::kLoadFailed;
+  active.forced_miss = restored.error().kind == ErrorKind::kNoSpace ? MissReason::kNoCells : MissReason::kLoadFailed;
   if (restored.error().kind == ErrorKind::kDamaged) {
     for (const cache::LeasedStep& step : active.lease->steps()) {
       if (step.range.end > range.begin) cache_.report_damaged(step.segment);
