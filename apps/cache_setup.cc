@@ -32,6 +32,14 @@ Result<std::unique_ptr<store::DiskStore>> open_at(const std::string& directory, 
   return store::DiskStore::open(disk, files, clock);
 }
 
+// What opening found and did not keep: the user may want to know why the cache is smaller than it was.
+void log_found(const store::DiskCounters& found) {
+  if (found.damaged > 0) {
+    spdlog::warn("kv disk: {} damaged or foreign files set aside (quarantine/ keeps the last of them)", found.damaged);
+  }
+  if (found.temporaries > 0) spdlog::info("kv disk: removed {} unfinished files of a former run", found.temporaries);
+}
+
 }  // namespace
 
 ByteCount ram_budget(const CacheOptions& options) {
@@ -59,6 +67,7 @@ Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& opt
   if (store) {
     spdlog::info("kv disk: {} ({} MiB of {} MiB used; conversations are stored there in clear)", *directory,
                  (*store)->used().value() >> 20, (*store)->budget().value() >> 20);
+    log_found((*store)->counters());
     return store;
   }
   if (named) {

@@ -91,6 +91,9 @@ class StartupErrors(unittest.TestCase):
     def test_context_is_too_small(self):
         self.refused(["-m", model(), "-c", "10"], "10", "too small")
 
+    def test_batch_is_too_small_for_the_sequences(self):
+        self.refused(["-m", model(), "-c", "512", "-b", "4", "-ub", "4"], "a batch of 4 tokens is too small")
+
     def test_context_is_larger_than_memory(self):
         self.refused(["-m", model(), "-c", "1000000000", "-ctk", "f32", "-ctv", "f32"], "memory")
 

@@ -250,6 +250,12 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
         fmt::format("{} sequences are too many; libllama takes {}", sequences, llama_max_parallel_sequences()));
   }
   if (options.n_batch == 0 || options.n_ubatch == 0) return invalid("batch sizes must not be 0");
+  // libllama reserves an output per sequence within one batch and aborts the process where they do not fit.
+  if (options.n_batch < sequences) {
+    return invalid(fmt::format("a batch of {} tokens is too small for {} sequences (running requests, idle "
+                               "conversations and one to copy through)",
+                               options.n_batch, sequences));
+  }
   params.n_ctx = options.n_ctx;
   params.n_seq_max = sequences;
   params.n_batch = options.n_batch;
