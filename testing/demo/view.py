@@ -53,7 +53,8 @@ class View:
             self._redraw(self._line(label, total, cached, processed, ""))
 
     def turn(self, turn):
-        line = self._line(turn.label, turn.prompt, turn.cached, turn.prompt, f"  {turn.source:<12} {seconds(turn.ttft_s):>8}")
+        rest = f"  {turn.source:<12} {seconds(turn.ttft_s):>8}"
+        line = self._line(turn.label, turn.prompt, turn.cached, turn.prompt, rest)
         if self.live:
             self._redraw(line)
             self.end_line()

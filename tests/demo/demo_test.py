@@ -71,8 +71,8 @@ class DemoTest(unittest.TestCase):
         self.assertEqual(processes_of_session(demo.pid), [])
 
     def test_failures_are_explained(self):
-        done = subprocess.run([sys.executable, "-B", SCRIPT, "--program", "/nonexistent/kvkeep"], env=self.environment,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=20)
+        done = subprocess.run([sys.executable, "-B", SCRIPT, "--program", "/nonexistent/kvkeep"], text=True, timeout=20,
+                              env=self.environment, stdin=subprocess.DEVNULL, capture_output=True)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"^demo: there is no program /nonexistent/kvkeep: run 'make build'")
 
