@@ -246,7 +246,7 @@ void Scheduler::after_failure(Active& active, engine::DecodeStatus status) {
 
 void Scheduler::drop_gone() {
   for (const auto& active : active_) {
-    if (active->phase != Phase::kLoading && active->seq && active->sink->gone()) finish(*active, Finish::kGone);
+    if (active->phase != Phase::kLoading && active->sink->gone()) finish(*active, Finish::kGone);
   }
   for (auto& active : waiting_) {
     if (active->sink->gone()) finish(*active, Finish::kGone);

@@ -30,7 +30,7 @@ struct Reply {
 
 class CollectingSink final : public JobSink {
  public:
-  explicit CollectingSink(std::size_t leave_after = SIZE_MAX) : leave_after_(leave_after) {}
+  explicit CollectingSink(std::size_t leave_after = SIZE_MAX) : leave_after_(leave_after), gone_(leave_after == 0) {}
   void on_prefill(const JobStats&, std::size_t processed, double) override { processed_.push_back(processed); }
   bool on_token(TokenId token, const JobStats&) override {
     reply_.tokens.push_back(token);
@@ -49,7 +49,7 @@ class CollectingSink final : public JobSink {
 
  private:
   const std::size_t leave_after_;
-  std::atomic<bool> gone_{false};
+  std::atomic<bool> gone_;
   std::vector<std::size_t> processed_;
   Reply reply_;
   std::promise<Reply> promise_;
@@ -305,6 +305,15 @@ TEST(Scheduler, ClientThatLeavesKeepsWhatWasComputed) {
   EXPECT_EQ(left.finish, Finish::kGone);
   EXPECT_LT(left.tokens.size(), 1000U);
   EXPECT_EQ(world.ask(prompt + left.tokens, 5).stats.prefilled_tokens, 1U);
+}
+
+TEST(Scheduler, ClientThatLeftWhileWaitingCostsNothing) {
+  World world;
+  std::mt19937 random(15);
+  auto left = world.submit(random_tokens(random, 500), 10, true, 0);
+  world.start();
+  EXPECT_EQ(left.get().finish, Finish::kGone);
+  EXPECT_EQ(world.engine.tokens_decoded(), 0U);
 }
 
 TEST(Scheduler, StopEndsEveryJobOnce) {
