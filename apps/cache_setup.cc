@@ -7,6 +7,7 @@
 
 #include "os/memory_info.h"
 #include "os/paths.h"
+#include "os/resolve_links.h"
 
 namespace kvkeep::cli {
 
@@ -26,7 +27,7 @@ Result<std::unique_ptr<store::DiskStore>> open_at(const std::string& directory, 
   TRY(files.make_directories(directory));
   TRY_ASSIGN(const ByteCount free_space, files.free_space(directory));
   store::DiskOptions disk;
-  disk.directory = directory;
+  TRY_ASSIGN(disk.directory, os::resolve_links(directory));  // a cache on another disk; below it no link is followed
   disk.fingerprint = fingerprint;
   disk.budget = disk_budget(options, free_space);
   return store::DiskStore::open(disk, files, clock);

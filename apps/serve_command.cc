@@ -23,6 +23,9 @@ namespace kvkeep::cli {
 
 namespace {
 
+// A load that takes no longer shows no progress.
+constexpr double kQuietLoadMs = 1'000;
+
 // Running handlers get this long to send their last bytes at shutdown.
 constexpr std::int64_t kDrainMs = 5'000;
 
@@ -44,10 +47,12 @@ Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options) 
 Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptions& options,
                                                                 const os::ShutdownSignals& signals) {
   spdlog::info("loading {}", options.model.path);
+  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   int shown = 0;
   return engine::llama::LlamaEngine::load(engine_options(options), [&](float progress) {
     const int tenth = static_cast<int>(progress * 10);
-    if (tenth > shown && tenth < 10) spdlog::info("loading {} %", tenth * 10);
+    const bool slow = os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > kQuietLoadMs;
+    if (slow && tenth > shown && tenth < 10) spdlog::info("loading {} %", tenth * 10);
     shown = std::max(shown, tenth);
     return !signals.pending();
   });

@@ -24,6 +24,7 @@ ShutdownSignals::ShutdownSignals() {
   const sigset_t set = shutdown_set();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool ShutdownSignals::pending() const {

@@ -5,7 +5,7 @@
 namespace kvkeep::os {
 
 // Make one in main's thread before any other thread starts: threads inherit that these signals are blocked. Also makes
-// writing to a closed socket an error instead of a death (SIGPIPE ignored).
+// writing to a closed socket, or beyond a limit on file sizes, an error instead of a death.
 class ShutdownSignals {
  public:
   ShutdownSignals();

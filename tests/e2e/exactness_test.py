@@ -10,13 +10,12 @@ it when it is favoured by NOISE: rows of another prefix fail that at once.
 """
 
 import concurrent.futures
-from support import (ServerCase, assistant, fresh_directory, main, model, reply_text, segments, streamed_text, system,
+from support import (NOISE, ServerCase, assistant, fresh_directory, main, model, reply_text, segments, streamed_text, system,
                      timings, user, wait_until, words)
 
 CHAT = "/v1/chat/completions"
 COMPLETION = "/v1/completions"
 CACHED = ("--restore", "always")
-NOISE = 0.2
 
 
 def common_length(left, right):
