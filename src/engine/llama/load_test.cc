@@ -187,6 +187,7 @@ TEST(LoadTest, TensorOverridesAndLoadModesAreTaken) {
   EXPECT_EQ(logits_with([](O& o) { o.tensor_overrides = {"ffn_.*=CPU"}; }), plain);
   EXPECT_EQ(logits_with([](O& o) { o.load_mode = "none"; }), plain);
   EXPECT_EQ(logits_with([](O& o) { o.devices = {"CPU"}; }), plain);
+  EXPECT_EQ(logits_with([](O& o) { o.devices = {"none"}; }), plain);
   EXPECT_EQ(logits_with([](O& o) { o.check_tensors = true; }), plain);
 }
 

@@ -61,7 +61,8 @@ struct ModelOptions {
   static constexpr std::int32_t kLayersAuto = -1;  // as many as fit into the free memory of the devices
   static constexpr std::int32_t kLayersAll = -2;
   std::int32_t gpu_layers = kLayersAuto;
-  std::vector<std::string> devices;           // by name, as `llama-server --list-devices` prints them; empty: all
+  // By name, as --list-devices prints them; empty: all; "none" alone: no device.
+  std::vector<std::string> devices;
   std::vector<std::string> tensor_overrides;  // "regular expression=buffer type", e.g. "ffn_.*_exps=CPU"
   bool cpu_moe = false;                       // all experts in host memory
   std::uint32_t cpu_moe_layers = 0;           // the experts of the first N layers in host memory

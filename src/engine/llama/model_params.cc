@@ -151,11 +151,14 @@ Result<ggml_type> parse_kv_type(const std::string& name) {
 }
 
 Status ModelParams::add_devices(const ModelOptions& options) {
+  const bool none = options.devices == std::vector<std::string>{"none"};
   for (const std::string& name : options.devices) {
+    if (none) break;
     TRY_ASSIGN(ggml_backend_dev_t device, device_by_name(name));
     if (ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU) devices_.push_back(device);
   }
-  if (!options.devices.empty()) devices_.push_back(nullptr);  // "CPU" alone: an empty list, so nothing is offloaded
+  if (!options.devices.empty())
+    devices_.push_back(nullptr);  // "none" or "CPU" alone: an empty list, so nothing is offloaded
   if (options.tensor_split.size() > llama_max_devices()) {
     return invalid(fmt::format("the tensor split names {} devices; at most {} are possible",
                                options.tensor_split.size(), llama_max_devices()));
@@ -252,9 +255,10 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
   if (options.n_batch == 0 || options.n_ubatch == 0) return invalid("batch sizes must not be 0");
   // libllama reserves an output per sequence within one batch and aborts the process where they do not fit.
   if (options.n_batch < sequences) {
-    return invalid(fmt::format("a batch of {} tokens is too small for {} sequences (running requests, idle "
-                               "conversations and one to copy through)",
-                               options.n_batch, sequences));
+    return invalid(
+        fmt::format("a batch of {} tokens is too small for {} sequences (running requests, idle "
+                    "conversations and one to copy through)",
+                    options.n_batch, sequences));
   }
   params.n_ctx = options.n_ctx;
   params.n_seq_max = sequences;
