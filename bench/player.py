@@ -11,6 +11,12 @@ from kvkeep_process import DecodedPrefixes, reply_text  # noqa: E402
 import workload  # noqa: E402
 
 
+@dataclasses.dataclass(frozen=True)
+class Reply:
+    prompt: list  # ids
+    tokens: list  # ids
+
+
 @dataclasses.dataclass
 class Outcome:
     """What playing one workload cost."""
@@ -96,7 +102,7 @@ class Player:
         self._count(reply, prompt, prefilled)
         self._prefixes.add(prompt + sampled[:-1])
         self.outcome.decoded_prefixes += max(0, len(sampled) - 1)
-        self.outcome.replies.append(text)
+        self.outcome.replies.append(Reply(prompt, sampled))
         self._progress(self.outcome.requests)
         return text
 

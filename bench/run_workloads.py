@@ -36,6 +36,15 @@ VARIANTS = (
 )
 PEER = "peer"
 
+# Counts do not depend on threads; two that wait for each other on a busy machine are slower than one.
+THREADS = ("-t", "1")
+
+# Under which a reply with the cache is compared with one without it: results then do not depend on what was computed
+# together, only, in their last bits, on the order in which rows lie in memory. That moves logits (2 root mean square)
+# by less than NOISE; a token that wins when favoured by NOISE is as good as the likeliest.
+EXACT_FLAGS = ("-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")
+NOISE = 0.2
+
 
 class Progress:
     """One line on a terminal, rewritten; else a line per workload."""
@@ -81,8 +90,8 @@ def measure_writes(server, directory, decoded_prefixes):
             "written_bytes": written_by_thread(server.process.pid, "kv-writer")}
 
 
-def play(command, load, options, progress, label, disk_directory=None):
-    """One workload on one server -> dict for the report."""
+def play(command, load, options, progress, label, *, disk_directory=None, replies=None):
+    """One workload on one server -> dict for the report. The replies are appended to the list `replies`."""
     def show(done):
         progress.show(f"{load.name} {label}: {done}/{load.requests} requests")
 
@@ -91,34 +100,69 @@ def play(command, load, options, progress, label, disk_directory=None):
         outcome = player.Player(server, load, progress=show, kill_wait_s=kill_wait_s).play()
         result = {"ratio": round(outcome.ratio, 4), "prefilled": outcome.prefilled_tokens, "new": outcome.new_tokens,
                   "prompt": outcome.prompt_tokens, "requests": outcome.requests, "from": outcome.tokens_from,
-                  "errors": outcome.errors, "replies": outcome.replies}
+                  "errors": outcome.errors}
+        if replies is not None:
+            replies += outcome.replies
         if disk_directory and load.kills == 0:
             result["writes"] = measure_writes(server, disk_directory, outcome.decoded_prefixes)
     progress.done(f"{load.name} {label}: {result['ratio']:.3f}")
     return result
 
 
-def play_kvkeep(load, variant, options, progress):
+def play_kvkeep(load, variant, options, progress, replies=None):
     label, flags, small, _ = variant
     with tempfile.TemporaryDirectory(prefix="kvkeep-workload-") as directory:
         context = load.small_context if small else load.context
-        command = [options.kvkeep, "serve", "-m", options.model, "-c", str(context), "--kv-disk-dir", directory,
-                   *flags, *options.flag]
-        return play(command, load, options, progress, label, directory)
+        command = [options.kvkeep, "serve", "-m", options.model, "-c", str(context), *THREADS,
+                   "--kv-disk-dir", directory, *flags, *options.flag]
+        return play(command, load, options, progress, label, disk_directory=directory, replies=replies)
 
 
 def play_peer(load, options, progress):
-    command = [options.peer, "-m", options.model, "-c", str(load.context), *options.flag]
+    command = [options.peer, "-m", options.model, "-c", str(load.context), *THREADS, *options.flag]
     return play(command, load, options, progress, PEER)
 
 
-def same_text(load, options, progress):
-    """Replies with the cache and with none must be equal; quantized KV keeps noise of placement out (docs: fault-model)."""
+class Truth:
+    """A server that computes every prompt from its first token on."""
+
+    def __init__(self, server):
+        self._server = server
+
+    def _tokens(self, prompt, count, **fields):
+        reply = self._server.post("/v1/completions", {"prompt": prompt, "max_tokens": count, "temperature": 0,
+                                                      "cache_prompt": False, "return_tokens": True, **fields})
+        return reply["tokens"]
+
+    def judge(self, reply):
+        """"same", "noise" (each token is the truth's choice, or as good as that) or "different"."""
+        at, verdict = 0, "same"
+        while True:
+            rest = self._tokens(reply.prompt + reply.tokens[:at], len(reply.tokens) - at)
+            at += next((n for n, (a, b) in enumerate(zip(rest, reply.tokens[at:])) if a != b), len(rest))
+            if at == len(reply.tokens):
+                return verdict
+            favour = {str(reply.tokens[at]): NOISE}
+            if self._tokens(reply.prompt + reply.tokens[:at], 1, logit_bias=favour) != [reply.tokens[at]]:
+                return "different"
+            at, verdict = at + 1, "noise"
+            if at == len(reply.tokens):
+                return verdict
+
+
+def check_text(load, options, progress):
+    """Plays once more and compares every reply with one that was computed from nothing -> verdicts and their numbers."""
     replies = []
-    for label, flags in (("cached text", ("--restore", "always")), ("uncached text", ("--no-cache-prompt",))):
-        variant = (label, ("-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on", *flags), False, False)
-        replies.append(play_kvkeep(load, variant, options, progress)["replies"])
-    return {"replies": len(replies[0]), "different": sum(a != b for a, b in zip(*replies))}
+    play_kvkeep(load, ("text", ("--restore", "always", *EXACT_FLAGS), False, False), options, progress, replies)
+    verdicts = {"same": 0, "noise": 0, "different": 0}
+    command = [options.kvkeep, "serve", "-m", options.model, "-c", str(load.context), *THREADS, "--no-cache-prompt",
+               "--no-kv-disk", *EXACT_FLAGS]
+    with ServerProcess(command) as server:
+        for number, reply in enumerate(replies, 1):
+            verdicts[Truth(server).judge(reply)] += 1
+            progress.show(f"{load.name} text without a cache: {number}/{len(replies)} replies")
+    progress.done(f"{load.name} text: {verdicts}")
+    return verdicts
 
 
 def run(options):
@@ -131,7 +175,7 @@ def run(options):
             columns[PEER] = play_peer(load, options, progress)
         entry = {"title": load.title, "columns": columns}
         if options.check_text:
-            entry["text"] = same_text(load, options, progress)
+            entry["text"] = check_text(load, options, progress)
         report[load.name] = entry
     return report
 
@@ -168,8 +212,8 @@ def print_table(report):
                   f"(all bytes written: {writes['written_bytes'] / writes['new_row_bytes']:.3f})")
     texts = [entry["text"] for entry in report.values() if "text" in entry]
     if texts:
-        print(f"replies compared with those without a cache: {sum(text['replies'] for text in texts)}, "
-              f"different: {sum(text['different'] for text in texts)}")
+        print("replies with the cache, compared with those without: " + ", ".join(
+            f"{sum(text[verdict] for text in texts)} {verdict}" for verdict in texts[0]))
 
 
 def make_model(kvkeep, size, directory):
@@ -187,7 +231,7 @@ def parse_options():
     parser.add_argument("--peer", metavar="LLAMA_SERVER", help="also play against this llama-server with its defaults")
     parser.add_argument("--quick", action="store_true", help="tiny model, short waits, bounded runs only")
     parser.add_argument("--check-text", action="store_true", help="also compare all replies with those without a cache")
-    parser.add_argument("--flag", action="append", default=[], help="one more flag for the servers, such as --flag=-t2")
+    parser.add_argument("--flag", action="append", default=[], help="one more flag for the servers, such as --flag=--no-cache-prompt")
     parser.add_argument("--json", metavar="FILE", help="write all counts there")
     parser.add_argument("workloads", nargs="*", help="names of workloads (default: all)")
     options = parser.parse_args()
