@@ -1,0 +1,21 @@
+"""Every flag of docs/flags.md has a test of its effect, in flags_test.py or flags_slow_test.py."""
+
+import unittest
+
+import flags_slow_test  # noqa: F401  their tests name the flags that they cover
+import flags_test  # noqa: F401
+from flag_case import covered, documented_flags
+
+
+class Coverage(unittest.TestCase):
+    def test_every_documented_flag_has_a_test(self):
+        rows = documented_flags()
+        self.assertGreater(len(rows), 60)
+        self.assertEqual([sorted(row) for row in rows if not row & covered], [])
+
+    def test_every_tested_flag_is_documented(self):
+        self.assertEqual(covered - set().union(*documented_flags()), set())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

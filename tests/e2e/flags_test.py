@@ -1,0 +1,370 @@
+"""Every flag of docs/flags.md does what its row says: each test observes an effect, not that a flag is accepted. Those
+that need many starts are in flags_slow_test.py; flags_coverage_test.py compares both with the page.
+"""
+
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+from flag_case import COMPLETION, PARAM_SHIM, FlagCase, covers, documented_flags
+from support import (fresh_directory, fresh_path, main, model, run_program, segments, serve_command, timings, user,
+                     words)
+
+CHAT = "/v1/chat/completions"
+
+
+class Model(FlagCase):
+    @covers("--model")
+    def test_model(self):
+        self.assertNotEqual(self.text_with(), self.text_with(model_path=model("--seed", "2")))
+
+    @covers("--alias")
+    def test_alias(self):
+        server = self.server("-a", "first,second")
+        self.assertEqual(server.get("/v1/models")["data"][0]["id"], "first")
+        self.assertEqual(server.chat([user("hi")], max_tokens=1, model="second")["model"], "first")
+        self.assert_refused(404, server.chat, [user("hi")], model="third")
+
+    @covers("--check-tensors")
+    def test_check_tensors(self):
+        path = fresh_path("invalid.gguf")
+        shutil.copyfile(model(), path)
+        with open(path, "r+b") as file:
+            file.seek(-4096, os.SEEK_END)
+            file.write(b"\xff" * 2048)  # scales that are no numbers
+        run = run_program(*serve_command("--no-kv-disk", "--port", "0", "--check-tensors", model_path=path)[1:])
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("invalid", run.stderr.splitlines()[-1])
+        self.server(model_path=path).stop()
+
+    @covers("--chat-template-file", "--jinja")
+    def test_chat_template_file(self):
+        path, link = fresh_path("template.jinja"), fresh_path("link.jinja")
+        with open(path, "w") as file:
+            file.write("{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant]")
+        os.symlink(path, link)
+        for name in (path, link):
+            server = self.server("--chat-template-file", name, "--jinja")
+            prompt = server.post("/apply-template", {"messages": [user("hi")]})["prompt"]
+            self.assertEqual(prompt, "[user] hi\n[assistant]")
+            self.assertEqual(server.prompt_ids([user("hi")]), server.tokenize(prompt))
+
+class Context(FlagCase):
+    @covers("--ctx-size")
+    def test_ctx_size(self):
+        server = self.server("-c", 768)
+        self.assertEqual(server.get("/v1/models")["data"][0]["meta"]["n_ctx"], 768)
+        error = self.assert_refused(400, server.post, COMPLETION, {"prompt": words(900)})
+        self.assertEqual(error["n_ctx"], 768)
+        self.assertEqual(server.post(COMPLETION, {"prompt": words(600), "max_tokens": 1})["usage"]["completion_tokens"], 1)
+
+    @covers("--predict")
+    def test_predict(self):
+        server = self.server("-n", 5)
+        for asked, expected in ((None, 5), (3, 3), (20, 5), (-1, 5)):
+            reply = server.chat([user("hi")], max_tokens=asked)
+            self.assertEqual(reply["usage"]["completion_tokens"], expected)
+
+    @covers("--batch-size", "--ubatch-size")
+    def test_batch_sizes(self):
+        def calls(server):
+            with open(server._count_file, "rb") as file:
+                return int.from_bytes(file.read(16)[8:], "little")
+        for batch, expected in ((64, 4), (256, 1)):
+            server = self.server("-b", batch, "-ub", 32)
+            ids = server.tokenize(words(300))[:250]
+            before = calls(server)
+            server.post(COMPLETION, {"prompt": ids, "max_tokens": 1})
+            self.assertEqual(calls(server) - before, expected)
+        params = self.params("-b", 64, "-ub", 32)
+        self.assertEqual((params["n_batch"], params["n_ubatch"]), (["64"], ["32"]))
+
+    @covers("--threads", "--threads-batch")
+    def test_threads(self):
+        params = self.params("-t", 2, "-tb", 3)
+        self.assertEqual((params["n_threads"], params["n_threads_batch"]), (["2"], ["3"]))
+        params = self.params("-t", 2)
+        self.assertEqual(params["n_threads_batch"], ["2"])
+
+        def thread_count(server):
+            return len(os.listdir(f"/proc/{server.process.pid}/task"))
+        counts = []
+        for threads in (1, 4):
+            server = self.server("-t", threads, "-tb", threads)
+            self.text(server)
+            counts.append(thread_count(server))
+        self.assertGreaterEqual(counts[1], counts[0] + 3)
+
+    @covers("--warmup")
+    def test_warmup(self):
+        warm, cold = self.server("--warmup"), self.server("--no-warmup")
+        self.assertGreater(warm._base_ids, cold._base_ids + 100)
+
+    @covers("--swa-full", "--kv-offload", "--n-gpu-layers", "--split-mode", "--tensor-split", "--main-gpu", "--no-host",
+            "--repack", "--cpu-moe")
+    def test_what_reaches_libllama(self):
+        plain = self.params()
+        self.assertEqual([plain[name] for name in ("swa_full", "kv_offload", "split_mode", "main_gpu", "no_host",
+                                                   "repack")], [["0"], ["1"], ["1"], ["0"], ["0"], ["1"]])
+        self.assertNotIn("tensor_split", plain)
+        self.assertNotIn("placed", plain)
+        given = self.params("--swa-full", "--no-kv-offload", "-ngl", 2, "-sm", "none", "-ts", "3,1", "-mg", 1,
+                            "--no-host", "--no-repack", "--cpu-moe", "-dev", "none")
+        self.assertEqual([given[name] for name in ("swa_full", "kv_offload", "split_mode", "main_gpu", "no_host",
+                                                   "repack")], [["1"], ["0"], ["0"], ["1"], ["1"], ["0"]])
+        self.assertEqual(given["tensor_split"], ["3,1"])
+        self.assertRegex(given["placed"][0], r"ffn_.*exps.*=CPU$")
+        self.assertEqual(given["n_gpu_layers"], ["0"], "no device, no layers on one")
+        devices = run_program("serve", "--list-devices").stdout.splitlines()[1:]
+        if len(devices) > 1:  # the processor and another
+            self.assertEqual(self.params("-ngl", 2)["n_gpu_layers"], ["2"])
+
+    @covers("--n-cpu-moe")
+    def test_n_cpu_moe(self):
+        placed = self.params("-ncmoe", 2)["placed"]
+        self.assertEqual([re.match(r"blk\\?\.(\d+)", pattern)[1] for pattern in placed], ["0", "1"])
+
+    @covers("--override-tensor")
+    def test_override_tensor(self):
+        log = self.server("-ot", "blk.1.ffn_.*=CPU", "-v").log()
+        moved = set(re.findall(r"tensor (\S+) .*overridden to CPU", log))
+        self.assertEqual(moved, {f"blk.1.ffn_{part}.weight" for part in ("norm", "gate", "up", "down")})
+        run = run_program(*serve_command("--no-kv-disk", "-ot", "x=Nowhere", "--port", "0")[1:])
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("Nowhere", run.stderr)
+
+    @covers("--device", "--list-devices")
+    def test_devices(self):
+        listed = run_program("serve", "--list-devices")
+        self.assertEqual(listed.returncode, 0)
+        self.assertIn("CPU: ", listed.stdout)
+        run = run_program(*serve_command("--no-kv-disk", "-dev", "Nowhere0", "--port", "0")[1:])
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("Nowhere0", run.stderr.splitlines()[-1])
+        self.assertIn("CPU", run.stderr.splitlines()[-1])
+        self.assertEqual(self.params()["devices"], ["all"])
+        self.assertEqual(self.params("-dev", "none")["devices"], [""])
+
+
+class PrefixCache(FlagCase):
+    def ask(self, server, number, count=80, **fields):
+        return timings(server.post(COMPLETION, {"prompt": f"{number} {words(count, number)}", "max_tokens": 4,
+                                                "temperature": 0, **fields}))
+
+    @covers("--cache-ram")
+    def test_cache_ram(self):
+        for size, sources in ((0, {"none", "memory-token"}), (64, {"ram-token"})):
+            server = self.server("-c", 256, "--restore", "always", "--cache-ram", size)
+            self.assertIn(f"RAM budget {size} MiB", server.log())
+            for number in range(4):
+                self.ask(server, number)
+            with self.subTest(size=size):
+                self.assertIn(self.ask(server, 0)["cache_source"], sources)
+
+    @covers("--kv-disk-dir", "--no-kv-disk", "--kv-disk-space-mb")
+    def test_disk(self):
+        home, named = fresh_directory(), fresh_directory()
+        environment = {"XDG_CACHE_HOME": home}
+        for flags, place, other in ((["--kv-disk-dir", named, "--kv-disk-space-mb", 37], named, home),
+                                    ([], os.path.join(home, "kvkeep"), None), (["--no-kv-disk"], None, None)):
+            server = self.server(*flags, default_disk=True, environment=environment)
+            if flags[-1:] == [37]:
+                self.assertIn("disk budget 37 MiB", server.log())
+            before = segments(home)
+            self.ask(server, 1)
+            server.stop()
+            if place:
+                self.assertTrue(segments(place))
+            if place != os.path.join(home, "kvkeep"):
+                self.assertEqual(segments(home), before)
+
+    @covers("--kv-cache-min-tokens")
+    def test_min_tokens(self):
+        directory = fresh_directory()
+        server = self.server("--kv-disk-dir", directory, "--kv-cache-min-tokens", 100)
+        self.ask(server, 1, count=50)
+        server.stop()
+        self.assertEqual(segments(directory), [])
+        server = self.server("--kv-disk-dir", directory, "--kv-cache-min-tokens", 30)
+        self.ask(server, 1, count=50)
+        server.stop()
+        self.assertTrue(segments(directory))
+
+    @covers("--restore")
+    def test_restore(self):
+        # Where setting rows is slow, auto learns it from the first restore and then prefills.
+        for mode, sources in (("always", ["ram-token"] * 2), ("auto", ["ram-token", "none"])):
+            server = self.server("-c", 256, "--restore", mode, count_shim=PARAM_SHIM,
+                                 environment={"KVKEEP_SLOW_RESTORE_MS": "300"})
+            for number in range(4):
+                self.ask(server, number)
+            with self.subTest(mode=mode):
+                replies = [self.ask(server, number) for number in (0, 1)]
+                self.assertEqual([reply["cache_source"] for reply in replies], sources)
+                if mode == "auto":
+                    self.assertEqual(replies[1]["cache_miss_reason"], "load-too-slow")
+
+    @covers("--cache-prompt")
+    def test_cache_prompt(self):
+        server = self.server("--no-cache-prompt")
+        self.ask(server, 1)
+        self.assertEqual(self.ask(server, 1)["cache_miss_reason"], "cache-off")
+        self.ask(server, 1, cache_prompt=True)
+        self.assertGreater(self.ask(server, 1, cache_prompt=True)["cache_n"], 50)
+
+
+class Server(FlagCase):
+    @contextlib.contextmanager
+    def listening(self, *flags):
+        """A server with its own --host and --port; yields its process and what it logs."""
+        command = serve_command("--no-kv-disk", *flags)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+            try:
+                yield next(line for line in process.stderr if " on http://" in line)
+            finally:
+                process.terminate()
+                process.communicate(timeout=30)
+
+    @staticmethod
+    def healthy(host, port):
+        connection = http.client.HTTPConnection(host, port, timeout=5)
+        with contextlib.closing(connection):
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+
+    @covers("--host", "--port")
+    def test_host_and_port(self):
+        with self.listening("--host", "127.0.0.2", "--port", "0") as line:
+            host, port = re.search(r"http://([\d.]+):(\d+)", line).groups()
+            self.assertEqual(host, "127.0.0.2")
+            self.assertTrue(self.healthy(host, int(port)))
+            with self.assertRaises(ConnectionRefusedError):
+                self.healthy("127.0.0.1", int(port))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            chosen = probe.getsockname()[1]
+        with self.listening("--port", str(chosen)) as line:
+            self.assertIn(f"127.0.0.1:{chosen}", line)
+            self.assertTrue(self.healthy("127.0.0.1", chosen))
+
+    @covers("--api-key", "--api-key-file", "--allowed-hosts", "--allowed-origins", "--max-body-mb")
+    def test_access(self):
+        keys, link = fresh_path("keys"), fresh_path("link")
+        with open(keys, "w") as file:
+            file.write("# comment\nfrom-file\n")
+        os.symlink(keys, link)  # as mounted secrets are
+        server = self.server("--api-key", "given", "--api-key-file", link, "--allowed-hosts", "box.example",
+                             "--allowed-origins", "http://page.example", "--max-body-mb", 1)
+
+        def tokenize(text="x", **headers):
+            return server.post("/tokenize", {"content": text}, headers=headers)
+        given = {"Authorization": "Bearer given"}
+        for key in ("given", "from-file"):
+            tokenize(Authorization=f"Bearer {key}")
+        self.assert_refused(401, tokenize, Authorization="Bearer other")
+        tokenize(**given, Host="box.example")
+        self.assert_refused(403, tokenize, **given, Host="other.example")
+        tokenize(**given, Origin="http://page.example")
+        self.assert_refused(403, tokenize, **given, Origin="http://other.example")
+        tokenize("x" * 1_000_000, **given)
+        self.assert_refused(413, tokenize, "x" * 1_100_000, **given)
+
+    @covers("--threads-http")
+    def test_threads_http(self):
+        server = self.server("--threads-http", 2)
+        long = {"prompt": "long", "max_tokens": 100_000, "stream": True, "temperature": 0}
+        streams = [server.stream(COMPLETION, long) for _ in range(2)]
+        for stream in streams:
+            next(stream)
+        self.assert_refused(503, server.post, COMPLETION, {"prompt": "one more", "max_tokens": 1})
+        for stream in streams:
+            stream.close()
+
+    @covers("--timeout")
+    def test_timeout(self):
+        server = self.server("--timeout", 1)
+        with socket.create_connection(("127.0.0.1", server.port), 20) as link:
+            begin = time.monotonic()
+            link.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+            link.recv(1000)
+        self.assertTrue(0.5 < time.monotonic() - begin < 10)
+
+
+class Sampling(FlagCase):
+    @classmethod
+    def start_class_servers(cls):
+        cls.plain = cls.class_server()
+
+    def defaults_are_used(self, defaults, neutral):
+        """A server with `defaults` answers as one that is asked for them; each single one changes its answer."""
+        names = {"temperature": "--temp"}
+        flags = [part for name, value in defaults.items()
+                 for part in (names.get(name, "--" + name.replace("_", "-")), value)]
+        server = self.server(*flags)
+        fields = {"temperature": None, "max_tokens": 60}  # null: the server's default
+        text = self.text(server, **fields)
+        self.assertEqual(text, self.text(self.plain, **{**fields, **defaults}))
+        for name, value in neutral.items():
+            with self.subTest(name=name):
+                self.assertNotEqual(text, self.text(server, **{**fields, name: value}))
+
+    @covers("--seed", "--temperature", "--top-k", "--top-p", "--min-p")
+    def test_choice(self):
+        self.defaults_are_used({"temperature": 3, "seed": 11, "top_k": 50, "top_p": 0.9, "min_p": 0.01},
+                               {"temperature": 1, "seed": 12, "top_k": 3, "top_p": 0.2, "min_p": 0.9})
+
+    @covers("--repeat-penalty", "--repeat-last-n", "--presence-penalty", "--frequency-penalty")
+    def test_penalties(self):
+        self.defaults_are_used({"temperature": 0, "repeat_penalty": 1.3, "repeat_last_n": 100, "presence_penalty": 1.0,
+                                "frequency_penalty": 1.0},
+                               {"repeat_penalty": 0.1, "repeat_last_n": 0, "presence_penalty": -5,
+                                "frequency_penalty": -5})
+
+    @covers("--ignore-eos")
+    def test_ignore_eos(self):
+        path = model("--free-output")
+        ending, going_on = self.server(model_path=path), self.server("--ignore-eos", model_path=path)
+        [end] = ending.tokenize("<|im_end|>", special=True)[-1:]
+        body = {"messages": [user("x")], "max_tokens": 6, "temperature": 0, "logit_bias": {str(end): 100}}
+        self.assertEqual(ending.post(CHAT, body)["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(going_on.post(CHAT, {**body, "logit_bias": {}})["usage"]["completion_tokens"], 6)
+
+
+class Log(FlagCase):
+    @covers("--verbosity", "--log-verbose")
+    def test_verbosity(self):
+        quiet, usual, loud = self.server("-lv", 1), self.server(), self.server("-v")
+        for server in (quiet, usual, loud):
+            self.text(server)
+            server.stop()
+        self.assertEqual(quiet.log(), "")
+        self.assertIn(" info ", usual.log())
+        self.assertNotIn("libllama:", usual.log())
+        self.assertNotIn("loading 50 %", usual.log(), "progress is for loads that take long")
+        self.assertIn(" trace libllama:", loud.log())
+
+    @covers("--log-file", "--log-disable")
+    def test_log_file(self):
+        path = fresh_path("log")
+        server = self.server("--log-file", path, "--log-disable")
+        self.text(server)
+        server.stop()
+        self.assertEqual(server.log(), "")
+        with open(path) as file:
+            self.assertIn("bye", file.read())
+
+    @covers("--help")
+    def test_help(self):
+        run = run_program("serve", "--help", "-m", "/nowhere")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        for row in documented_flags():
+            self.assertTrue(any(flag in run.stdout for flag in row), row)
+
+
+if __name__ == "__main__":
+    main()

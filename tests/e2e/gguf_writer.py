@@ -1,0 +1,60 @@
+"""Writes small GGUF files: adapters of the generated models."""
+
+import random
+import struct
+
+_STRING, _FLOAT32 = 8, 6
+_TYPE_F32 = 0
+_ALIGNMENT = 32
+
+
+def _text(value):
+    encoded = value.encode()
+    return struct.pack("<Q", len(encoded)) + encoded
+
+
+def _metadata(key, value):
+    if isinstance(value, str):
+        return _text(key) + struct.pack("<I", _STRING) + _text(value)
+    return _text(key) + struct.pack("<If", _FLOAT32, value)
+
+
+def _padded(data):
+    return data + b"\0" * (-len(data) % _ALIGNMENT)
+
+
+def write_gguf(path, metadata, tensors):
+    """`metadata`: strings and floats by key. `tensors`: (name, shape, floats), the fastest dimension first."""
+    header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
+    header += b"".join(_metadata(key, value) for key, value in metadata.items())
+    data = b""
+    for name, shape, values in tensors:
+        header += _text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
+        header += struct.pack("<IQ", _TYPE_F32, len(data))
+        data += _padded(struct.pack(f"<{len(values)}f", *values))
+    with open(path, "wb") as file:
+        file.write(_padded(header) + data)
+    return path
+
+
+def _noise(count, deviation, generator):
+    return [generator.gauss(0, deviation) for _ in range(count)]
+
+
+def make_lora(path, width, layers, seed=1):
+    """A LoRA adapter of rank 4 for the output matrices of attention (width x width)."""
+    generator = random.Random(seed)
+    rank = 4
+    tensors = []
+    for layer in range(layers):
+        name = f"blk.{layer}.attn_output.weight"
+        tensors.append((f"{name}.lora_a", (width, rank), _noise(width * rank, 0.2, generator)))
+        tensors.append((f"{name}.lora_b", (rank, width), _noise(width * rank, 0.2, generator)))
+    return write_gguf(path, {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora",
+                             "adapter.lora.alpha": float(rank)}, tensors)
+
+
+def make_control_vector(path, width, layers, seed=1):
+    generator = random.Random(seed)
+    return write_gguf(path, {"general.architecture": "controlvector"},
+                      [(f"direction.{layer}", (width,), _noise(width, 1.0, generator)) for layer in range(1, layers)])

@@ -1,0 +1,88 @@
+// Writes down what a server asks of libllama when it loads a model and makes a context. Some flags can do no more on a
+// machine without other devices, or with a model without experts; that they arrive is what a test can see of them.
+//   KVKEEP_PARAM_FILE=path        one "name=value" per line, written at load (the trial of the memory's class apart)
+//   KVKEEP_SLOW_RESTORE_MS=n      setting a sequence's state takes that much longer
+// Preloaded (LD_PRELOAD), like the counting shim.
+
+#include <dlfcn.h>
+#include <ggml-backend.h>
+#include <llama.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+template <typename Function>
+Function next(Function /*type*/, const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+void write_model(std::FILE* file, const llama_model_params& params) {
+  std::fprintf(file, "n_gpu_layers=%d\nsplit_mode=%d\nmain_gpu=%d\n", params.n_gpu_layers, int(params.split_mode),
+               params.main_gpu);
+  std::fprintf(file, "load_mode=%s\n", llama_load_mode_name(params.load_mode));
+  std::fprintf(file, "check_tensors=%d\nrepack=%d\nno_host=%d\n", params.check_tensors, params.use_extra_bufts,
+               params.no_host);
+  if (params.tensor_split != nullptr) {
+    std::fprintf(file, "tensor_split=%g,%g\n", double(params.tensor_split[0]), double(params.tensor_split[1]));
+  }
+  std::fprintf(file, "devices=");
+  for (auto* device = params.devices; device != nullptr && *device != nullptr; ++device) {
+    std::fprintf(file, "%s,", ggml_backend_dev_name(*device));
+  }
+  std::fprintf(file, "%s\n", params.devices == nullptr ? "all" : "");
+  for (const auto* placed = params.tensor_buft_overrides; placed != nullptr && placed->pattern != nullptr; ++placed) {
+    std::fprintf(file, "placed=%s=%s\n", placed->pattern, ggml_backend_buft_name(placed->buft));
+  }
+}
+
+void write_context(std::FILE* file, const llama_context_params& params) {
+  std::fprintf(file, "n_ctx=%u\nn_batch=%u\nn_ubatch=%u\n", params.n_ctx, params.n_batch, params.n_ubatch);
+  std::fprintf(file, "n_threads=%d\nn_threads_batch=%d\n", params.n_threads, params.n_threads_batch);
+  std::fprintf(file, "flash_attention=%d\nkv_offload=%d\nswa_full=%d\n", int(params.flash_attn_type),
+               params.offload_kqv, params.swa_full);
+}
+
+// Set once this process loaded a model's file: the trial of a memory's class makes contexts of a clone that has none.
+bool serves_a_file = false;
+
+template <typename Write>
+void append(Write write) {
+  const char* path = std::getenv("KVKEEP_PARAM_FILE");
+  if (path == nullptr) return;
+  if (std::FILE* file = std::fopen(path, "a")) {
+    write(file);
+    std::fclose(file);
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+llama_model* llama_model_load_from_file(const char* path, llama_model_params params) {
+  static const auto real = next(&llama_model_load_from_file, "llama_model_load_from_file");
+  append([&](std::FILE* file) { write_model(file, params); });
+  serves_a_file = true;
+  return real(path, params);
+}
+
+llama_context* llama_init_from_model(llama_model* model, llama_context_params params) {
+  static const auto real = next(&llama_init_from_model, "llama_init_from_model");
+  if (serves_a_file) append([&](std::FILE* file) { write_context(file, params); });
+  return real(model, params);
+}
+
+std::size_t llama_state_seq_set_data(llama_context* context, const std::uint8_t* bytes, std::size_t size,
+                                     llama_seq_id seq) {
+  static const auto real = next(&llama_state_seq_set_data, "llama_state_seq_set_data");
+  if (const char* slow_ms = std::getenv("KVKEEP_SLOW_RESTORE_MS")) {
+    usleep(static_cast<useconds_t>(std::atoi(slow_ms)) * 1000);
+  }
+  return real(context, bytes, size, seq);
+}
+
+}  // extern "C"
