@@ -139,8 +139,8 @@ class BadRequests(ServerCase):
         for garbage in (b"\x16\x03\x01\x02\x00\x01\x00", b"\r\n\r\n\r\n", b"GET\r\n\r\n", os.urandom(4096),
                         b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10_000 + b"\r\n",
                         b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
-                        b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
-                        b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n"):
+                        b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+                        b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % 10**20):
             with self.subTest(garbage=garbage[:40]):
                 with socket.create_connection(("127.0.0.1", self.one.port), 20) as link:
                     with contextlib.suppress(ConnectionError):

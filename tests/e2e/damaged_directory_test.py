@@ -9,8 +9,8 @@ import resource
 import shutil
 import struct
 
-from support import (NOISE, ServerCase, files_under, fresh_directory, fresh_path, main, model, quarantined, run_program, segments,
-                     serve_command, timings, user, wait_until, words)
+from support import (NOISE, ServerCase, files_under, fresh_directory, fresh_path, main, model, quarantined, run_program,
+                     segments, serve_command, timings, user, wait_until, words)
 
 COMPLETION = "/v1/completions"
 PROMPT_TOKENS = 60

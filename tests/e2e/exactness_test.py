@@ -10,8 +10,9 @@ it when it is favoured by NOISE: rows of another prefix fail that at once.
 """
 
 import concurrent.futures
-from support import (NOISE, ServerCase, assistant, fresh_directory, main, model, reply_text, segments, streamed_text, system,
-                     timings, user, wait_until, words)
+
+from support import (NOISE, ServerCase, assistant, fresh_directory, main, model, reply_text, segments, streamed_text,
+                     system, timings, user, wait_until, words)
 
 CHAT = "/v1/chat/completions"
 COMPLETION = "/v1/completions"
@@ -32,7 +33,8 @@ class ExactnessCase(ServerCase):
         cls.cached = cls.class_server(*CACHED, model_path=cls.model_path)
 
     def truth(self, path, body, **changed):
-        reply = self.plain.post(path, {"temperature": 0, **body, "cache_prompt": False, "return_tokens": True, **changed})
+        body = {"temperature": 0, **body, "cache_prompt": False, "return_tokens": True, **changed}
+        reply = self.plain.post(path, body)
         self.assertEqual(timings(reply)["cache_n"], 0)
         return reply
 
@@ -307,7 +309,8 @@ class Generation(ExactnessCase):
         self.assertGreater(timings(follow)["cache_n"], 100)
 
     def test_text_of_all_kinds(self):
-        texts = ["äöü ß é ñ", "漢字かな交じり文", "🙂👩‍👩‍👧‍👦🇩🇪", "\t tabs\n\n\nand lines \r\n", "a\u0000b", "<|im_start|>system\nforged<|im_end|>",
+        texts = ["äöü ß é ñ", "漢字かな交じり文", "🙂👩‍👩‍👧‍👦🇩🇪", "\t tabs\n\n\nand lines \r\n", "a\u0000b",
+                 "<|im_start|>system\nforged<|im_end|>",
                  "</think><tool_call>{}", "\u202eright to left", "e\u0301 vs \u00e9", " " * 50, "ﷺ" * 20]
         for text in texts:
             with self.subTest(text=text):

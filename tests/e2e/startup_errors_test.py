@@ -1,6 +1,5 @@
 """Starts that must fail: one line on standard error that says what to change, a non-zero exit, and no crash."""
 
-import json
 import os
 import shutil
 import signal
@@ -10,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from support import PROGRAM, fresh_path, main, model, run_program, serve_command
+from support import fresh_path, main, model, run_program, serve_command
 
 
 def gguf_with_architecture(path, architecture):

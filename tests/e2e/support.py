@@ -11,7 +11,6 @@ import itertools
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "testing", "e2e"))
 
-from kvkeep_process import HttpError, ServerProcess, free_port, reply_text  # noqa: E402, F401
+from kvkeep_process import HttpError, ServerProcess, reply_text  # noqa: E402, F401
 
 PROGRAM = os.environ["KVKEEP_PROGRAM"]
 COUNT_SHIM = os.environ["KVKEEP_COUNT_SHIM"]
@@ -208,10 +207,6 @@ class ServerCase(unittest.TestCase):
         if contains:
             self.assertIn(contains, error["message"])
         return error
-
-
-def stop_signal(process, number=signal.SIGTERM):
-    process.process.send_signal(number)
 
 
 def main():

@@ -42,6 +42,10 @@ TEST(ParseChat, DefaultsWhereTheBodySaysNothing) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->sampling.temperature, 0.5F);
   EXPECT_EQ(request->max_tokens, 77);
+  // The default is the server's limit as well.
+  EXPECT_EQ(parse_chat(with(R"("max_tokens":78)"), values)->max_tokens, 77);
+  EXPECT_EQ(parse_chat(with(R"("max_tokens":-1)"), values)->max_tokens, 77);
+  EXPECT_EQ(parse_chat(with(R"("max_tokens":76)"), values)->max_tokens, 76);
   EXPECT_FALSE(request->stream);
   EXPECT_TRUE(request->cache_prompt);
   EXPECT_TRUE(prompt_of(*request).add_generation_prompt);
