@@ -74,8 +74,14 @@ class Planner {
     if (!source->idle) return option(Plan::Start::kFork, source);
     if (extends(*source)) return option(Plan::Start::kInPlace, source);
     const Option fork = option(Plan::Start::kFork, source);
-    const bool fair = !source->captured || fork.last_use_lost_ns <= source->last_used_ns;
-    return fork.good() && fair ? fork : option(Plan::Start::kInPlace, source);
+    const bool fair = fork.last_use_lost_ns <= source->last_used_ns && left_behind(*source) <= view_.idle_cells;
+    return fork.good() && (fair || !source->captured) ? fork : option(Plan::Start::kInPlace, source);
+  }
+
+  // Cells beyond the shared prefix, which an idle source keeps when it is forked. Any two conversations share a few
+  // tokens of their template, so without counting these the last one would always stay.
+  std::size_t left_behind(const Resident& source) const {
+    return std::min<std::size_t>(source.cells_owned, source.length - reuse(source));
   }
 
   Option option(Plan::Start start, const Resident* source) const;
@@ -145,6 +151,7 @@ void Planner::keep_few_idle_cells(Plan& plan) const {
   std::size_t cells = 0;
   for (const Resident* resident : idle_) {
     const bool is_source = plan.start != Plan::Start::kFresh && resident->seq == plan.source;
+    if (is_source && plan.start == Plan::Start::kFork && resident->captured) cells += left_behind(*resident);
     if (is_source || !resident->captured || std::ranges::find(plan.leave, resident->seq) != plan.leave.end()) continue;
     staying.push_back(resident);
     cells += resident->cells_owned;

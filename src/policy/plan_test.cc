@@ -135,6 +135,20 @@ TEST(MakePlan, IdleResidentsKeepFewCells) {
   EXPECT_EQ(planned(view), "fork of 3, memory 99, cache 99, leaves 2") << "what would be lost stays";
 }
 
+// Two conversations always share the first tokens of their template.
+TEST(MakePlan, AForkLeavesFewCellsBehind) {
+  PlanView view = view_of(100, {idle(1, 300, 2)});
+  view.idle_cells = 298;
+  EXPECT_EQ(planned(view), "fork of 1, memory 2, cache 2");
+  view.idle_cells = 297;
+  EXPECT_EQ(planned(view), "in place of 1, memory 2, cache 2");
+  view.residents[0].captured = false;
+  EXPECT_EQ(planned(view), "fork of 1, memory 2, cache 2") << "what would be lost stays";
+  view = view_of(100, {idle(1, 200, 0), idle(2, 300, 2)});
+  view.idle_cells = 400;
+  EXPECT_EQ(planned(view), "fork of 2, memory 2, cache 2, leaves 1") << "what a fork leaves behind counts too";
+}
+
 TEST(MakePlan, WhatDoesNotFitBesideRunningRequestsWaits) {
   EXPECT_EQ(planned(view_of(500, {running(1, 600, 0), idle(2, 300, 0)})), "wait");
   PlanView view = view_of(10, {running(1, 10, 0)});
