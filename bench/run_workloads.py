@@ -200,10 +200,10 @@ def failures(report):
 
 def print_table(report):
     labels = list(next(iter(report.values()))["columns"])
-    print(f"{'prefilled / never computed before':54}" + "".join(f"{label:>10}" for label in labels))
+    print(f"{'prefilled / never computed before':66}" + "".join(f"{label:>10}" for label in labels))
     for entry in report.values():
         cells = "".join(f"{entry['columns'][label]['ratio']:10.3f}" for label in labels)
-        print(f"{entry['title'][:53]:54}{cells}")
+        print(f"{entry['title'][:65]:66}{cells}")
     for entry in report.values():
         writes = entry["columns"][labels[0]].get("writes")
         if writes and entry is next(iter(report.values())):
