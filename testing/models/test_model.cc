@@ -1,11 +1,14 @@
 #include "testing/models/test_model.h"
 
+#include <ggml.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/assert.h"
 #include "engine/gguf/make_model.h"
+#include "engine/llama/gguf_file.h"
 #include "os/process.h"
 
 namespace kvkeep::engine::llama {
@@ -37,6 +40,34 @@ const std::string& tiny_model_path() {
 const std::string& small_model_path() {
   static const TemporaryModel model(gguf::ModelSize::kSmall, "small");
   return model.path;
+}
+
+void make_longrope_model(const std::string& path, std::uint32_t original_context_tokens) {
+  ggml_context* tensors = nullptr;
+  const GgufHandle tiny(gguf_init_from_file(tiny_model_path().c_str(), {.no_alloc = false, .ctx = &tensors}));
+  const GgufHandle file(gguf_init_empty());
+  gguf_set_kv(file.get(), tiny.get());
+  gguf_set_val_str(file.get(), "llama.rope.scaling.type", "longrope");
+  if (original_context_tokens != 0) {
+    gguf_set_val_u32(file.get(), "llama.rope.scaling.original_context_length", original_context_tokens);
+  }
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(tiny.get()); ++i) {
+    gguf_add_tensor(file.get(), ggml_get_tensor(tensors, gguf_get_tensor_name(tiny.get(), i)));
+  }
+  const auto head_size = gguf_number(*tiny, "llama.rope.dimension_count");
+  KVKEEP_ASSERT(head_size.has_value(), "the tiny model says how many dimensions turn");
+  ggml_context* factors = ggml_init({.mem_size = 1 << 16, .mem_buffer = nullptr, .no_alloc = false});
+  for (const bool is_long : {false, true}) {
+    ggml_tensor* tensor = ggml_new_tensor_1d(factors, GGML_TYPE_F32, static_cast<std::int64_t>(*head_size / 2));
+    ggml_set_name(tensor, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
+    for (std::int64_t i = 0; i < tensor->ne[0]; ++i) {
+      static_cast<float*>(tensor->data)[i] = is_long ? 4.0F + static_cast<float>(i) / 2 : 1.0F;
+    }
+    gguf_add_tensor(file.get(), tensor);
+  }
+  KVKEEP_ASSERT(gguf_write_to_file(file.get(), path.c_str(), false), "the test model can be written");
+  ggml_free(factors);
+  ggml_free(tensors);
 }
 
 ModelOptions tiny_options(const std::string& kv_type) {

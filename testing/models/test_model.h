@@ -14,6 +14,10 @@ const std::string& tiny_model_path();
 // "small": about 25 MB.
 const std::string& small_model_path();
 
+// The tiny model with two sets of RoPE factors, which libllama chooses by the size of the context. Made anew at `path`.
+// `original_context_tokens`: 0 leaves the length of training in its place.
+void make_longrope_model(const std::string& path, std::uint32_t original_context_tokens);
+
 // Options that load fast: 1,024 cells, one thread, no warm-up.
 ModelOptions tiny_options(const std::string& kv_type = "f16");
 

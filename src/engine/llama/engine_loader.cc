@@ -14,6 +14,7 @@
 #include "engine/llama/memory_class.h"
 #include "engine/llama/model_params.h"
 #include "engine/llama/offload.h"
+#include "engine/llama/rope_factors.h"
 #include "os/memory_info.h"
 
 namespace kvkeep::engine::llama {
@@ -174,6 +175,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   const bool wants_scratch = verdict.memory_class == MemoryClass::kSliceable;
   TRY_ASSIGN(parts.context, make_context(options, model, conversations + (wants_scratch ? 1 : 0)));
   FingerprintParts fingerprint{.devices = device_names(params, options.gpu_layers)};
+  fingerprint.rope_factors = rope_factors_in_use(shape, options.kv_overrides, llama_n_ctx_seq(parts.context.get()));
   TRY_ASSIGN(fingerprint.adapters, apply_adapters(options, model, *parts.context));
   TRY_ASSIGN(auto layout, learn_layout_of(*parts.context, model, options.warmup));
   if (!wants_scratch) layout.reset();

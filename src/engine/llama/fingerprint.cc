@@ -69,6 +69,7 @@ FingerprintFields fingerprint_fields(const ModelOptions& options, const Fingerpr
                            options.yarn_extrapolation, options.yarn_attention, options.yarn_beta_fast,
                            options.yarn_beta_slow, options.yarn_original_context)},
   };
+  if (!parts.rope_factors.empty()) fields["rope_factors"] = parts.rope_factors;
   if (parts.layout != nullptr) {
     fields["flash_attention"] = parts.layout->v_transposed ? "off" : "on";
     fields["kv_rotation"] = fmt::format("k={} v={}", parts.layout->k_rotation, parts.layout->v_rotation);

@@ -1,7 +1,8 @@
 #pragma once
 
-// The fingerprint: all that makes computed state reusable, as text and as its hash. What does not change values
-// (context size, batch sizes, threads, paths, times) is not in it, so that caches survive a change of those.
+// The fingerprint: all that makes computed state reusable, as text and as its hash. What does not change values (batch
+// sizes, threads, paths, times) is not in it, so that caches survive a change of those. The context's size is not in it
+// either: only the choice of RoPE factors that some models make by it.
 
 #include <map>
 #include <string>
@@ -23,6 +24,7 @@ using FingerprintFields = std::map<std::string, std::string>;
 struct FingerprintParts {
   ModelHash model{};
   std::string devices{};                // names of the devices that compute, in order
+  std::string rope_factors{};           // rope_factors_in_use(); empty: the model has none
   const RowLayout* layout = nullptr;    // null: rows cannot be sliced
   std::vector<std::string> adapters{};  // one line each: LoRA, control vectors
 };

@@ -21,6 +21,7 @@ TEST(FingerprintTest, IsTheSameForTheSameLoad) {
   EXPECT_EQ(hash_with([](ModelOptions&) {}), hash_with([](ModelOptions&) {}));
 }
 
+// The context's size among them: this model has one set of RoPE factors. See rope_factors_test.cc.
 TEST(FingerprintTest, DoesNotDependOnWhatDoesNotChangeValues) {
   const auto plain = hash_with([](ModelOptions&) {});
   EXPECT_EQ(hash_with([](ModelOptions& o) {

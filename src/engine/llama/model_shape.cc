@@ -38,6 +38,7 @@ void add_weights(const gguf_context& file, ModelShape& shape) {
   for (std::int64_t i = 0; i < gguf_get_n_tensors(&file); ++i) {
     const std::string_view name = gguf_get_tensor_name(&file, i);
     const std::uint64_t bytes = gguf_get_tensor_size(&file, i);
+    if (name.starts_with("rope_factors_")) shape.has_rope_factors = true;
     const auto layer = layer_of(name);
     if (layer && *layer < shape.layer_bytes.size()) shape.layer_bytes[*layer] += bytes;
     // Token embeddings are looked up on the host, and counted again where they are the output matrix, too.
@@ -72,6 +73,9 @@ Result<ModelShape> read_model_shape(const std::string& path) {
   shape.architecture = gguf_text(*file, "general.architecture");
   const std::string prefix = shape.architecture + ".";
   shape.context_train_tokens = static_cast<std::uint32_t>(gguf_number(*file, prefix + "context_length").value_or(0));
+  if (const auto original = gguf_number(*file, prefix + "rope.scaling.original_context_length")) {
+    shape.context_original_tokens = static_cast<std::uint32_t>(*original);
+  }
   const std::uint64_t layers = gguf_number(*file, prefix + "block_count").value_or(0);
   if (layers > 4096) return damaged(fmt::format("cannot load {}: it claims {} layers", path, layers));
   shape.layer_bytes.resize(layers);

@@ -5,6 +5,7 @@
 #include <ggml.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,12 @@ namespace kvkeep::engine::llama {
 struct ModelShape {
   std::string architecture;
   std::uint32_t context_train_tokens = 0;
-  std::vector<std::uint64_t> layer_bytes;  // weights of each layer
-  std::uint64_t output_bytes = 0;          // weights behind the last layer
-  std::vector<std::uint64_t> k_elements;   // per layer: values of one token's K row; 0: no attention
-  std::vector<std::uint64_t> v_elements;   // 0 also where V is derived from K (MLA)
+  std::optional<std::uint32_t> context_original_tokens;  // before the context was stretched; empty: as trained
+  bool has_rope_factors = false;                         // long and short ones: see rope_factors.h
+  std::vector<std::uint64_t> layer_bytes;                // weights of each layer
+  std::uint64_t output_bytes = 0;                        // weights behind the last layer
+  std::vector<std::uint64_t> k_elements;                 // per layer: values of one token's K row; 0: no attention
+  std::vector<std::uint64_t> v_elements;                 // 0 also where V is derived from K (MLA)
 
   // Bytes of KV memory of layer `layer` for `tokens` tokens.
   std::uint64_t kv_bytes(std::size_t layer, std::uint64_t tokens, ggml_type type_k, ggml_type type_v) const;
