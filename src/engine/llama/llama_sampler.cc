@@ -1,5 +1,6 @@
 #include "engine/llama/llama_sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -19,6 +20,9 @@ Status check(const SamplingParams& params, std::int32_t vocabulary_size) {
     return invalid("penalties must be finite numbers");
   }
   if (params.repeat_last_n < -1) return invalid("repeat_last_n must be at least -1");
+  if (params.logit_bias.size() > static_cast<std::size_t>(vocabulary_size)) {
+    return invalid("logit_bias names more tokens than the vocabulary has");
+  }
   for (const auto& [token, bias] : params.logit_bias) {
     if (token < 0 || token >= vocabulary_size) {
       return invalid("logit_bias names token " + std::to_string(token) + "; the vocabulary ends at " +
@@ -44,6 +48,13 @@ bool penalises(const SamplingParams& params) {
          (params.repeat_penalty != 1.0F || params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F);
 }
 
+// libllama allocates as much as it is told to look back, and clears it for every request: never more than there can be.
+std::int32_t look_back(const SamplingParams& params, std::uint32_t context_tokens) {
+  constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
+  const auto context = static_cast<std::int32_t>(std::min(context_tokens, kMost));
+  return params.repeat_last_n < 0 ? context : std::min(params.repeat_last_n, context);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LlamaSampler>> LlamaSampler::make(const llama_vocab& vocabulary, const SamplingParams& params,
@@ -58,9 +69,8 @@ Result<std::unique_ptr<LlamaSampler>> LlamaSampler::make(const llama_vocab& voca
     add(llama_sampler_init_logit_bias(vocabulary_size, static_cast<std::int32_t>(biases.size()), biases.data()));
   }
   if (penalises(params)) {
-    const auto last_n = params.repeat_last_n < 0 ? static_cast<std::int32_t>(context_tokens) : params.repeat_last_n;
-    add(llama_sampler_init_penalties(vocabulary_size, last_n, params.repeat_penalty, params.frequency_penalty,
-                                     params.presence_penalty));
+    add(llama_sampler_init_penalties(vocabulary_size, look_back(params, context_tokens), params.repeat_penalty,
+                                     params.frequency_penalty, params.presence_penalty));
   }
   if (params.temperature <= 0.0F) {
     add(llama_sampler_init_greedy());

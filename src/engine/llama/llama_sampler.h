@@ -13,7 +13,7 @@ namespace kvkeep::engine::llama {
 
 class LlamaSampler : public Sampler {
  public:
-  // kInvalid: a parameter is out of range. `context_tokens`: what repeat_last_n = -1 means.
+  // kInvalid: a parameter is out of range. `context_tokens`: what repeat_last_n = -1 means, and the most it can be.
   static Result<std::unique_ptr<LlamaSampler>> make(const llama_vocab& vocabulary, const SamplingParams& params,
                                                     std::uint32_t context_tokens);
   void accept(TokenId token) override { llama_sampler_accept(chain_.get(), token); }

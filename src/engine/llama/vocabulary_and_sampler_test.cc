@@ -183,6 +183,24 @@ TEST_F(LlamaSamplerTest, PenaltiesTurnAwayFromRepetition) {
   EXPECT_EQ(draw(params), std::vector<TokenId>(20, likeliest()));
 }
 
+// What is further back than the context is long is forgotten, however far the request looks back.
+TEST_F(LlamaSamplerTest, LookingBackEndsWithTheContext) {
+  SamplingParams params = wide(1);
+  params.temperature = 0.0F;
+  params.presence_penalty = 1000.0F;
+  const std::uint32_t context = engine_->description().context_tokens;
+  const TokenId other = likeliest() == 500 ? 501 : 500;
+  for (const std::int32_t last_n : {-1, 1'000'000'000, static_cast<std::int32_t>(context) + 1}) {
+    params.repeat_last_n = last_n;
+    auto sampler = engine_->make_sampler(params);
+    ASSERT_TRUE(sampler.ok());
+    (*sampler)->accept(likeliest());
+    for (std::uint32_t i = 0; i + 1 < context; ++i) (*sampler)->accept(other);
+    EXPECT_NE(engine_->sample(**sampler, 49), likeliest()) << last_n;  // still seen; what is sampled pushes it out
+    EXPECT_EQ(engine_->sample(**sampler, 49), likeliest()) << last_n;
+  }
+}
+
 TEST_F(LlamaSamplerTest, WrongParametersAreRefused) {
   const auto refused = [](auto change) {
     SamplingParams params;
@@ -199,6 +217,9 @@ TEST_F(LlamaSamplerTest, WrongParametersAreRefused) {
   EXPECT_TRUE(refused([&](SamplingParams& p) { p.repeat_last_n = -2; }));
   EXPECT_TRUE(refused([&](SamplingParams& p) { p.logit_bias = {{-1, 1.0F}}; }));
   EXPECT_TRUE(refused([&](SamplingParams& p) { p.logit_bias = {{1'000'000, 1.0F}}; }));
+  const auto vocabulary_size = engine_->vocabulary()->size();
+  EXPECT_FALSE(refused([&](SamplingParams& p) { p.logit_bias.assign(vocabulary_size, {1, 1.0F}); }));
+  EXPECT_TRUE(refused([&](SamplingParams& p) { p.logit_bias.assign(vocabulary_size + 1, {1, 1.0F}); }));
   EXPECT_FALSE(refused([&](SamplingParams&) {}));
 }
 

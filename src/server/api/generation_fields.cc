@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <map>
 
 namespace kvkeep::server::api {
 namespace {
@@ -106,42 +107,55 @@ Status read_seed(const Json& body, std::uint32_t& seed) {
   return {};
 }
 
-Status read_bias_entry(const Json& token, const Json& bias, std::size_t vocabulary_size,
-                       engine::SamplingParams& sampling) {
+using Biases = std::map<TokenId, float>;
+
+// A token named again adds to its bias, as the sampler would.
+Status read_bias_entry(const Json& token, const Json& bias, std::size_t vocabulary_size, Biases& biases) {
   if (!token.is_number_integer()) return wrong_type("logit_bias", "keyed by token ids", token);
   const Json id_list = Json::array({token});
   TRY_ASSIGN(const std::vector<TokenId> ids, read_token_ids(id_list, "logit_bias", vocabulary_size));
   if (bias.is_boolean() && !bias.get<bool>()) {
-    sampling.logit_bias.emplace_back(ids[0], -std::numeric_limits<float>::infinity());
+    biases[ids[0]] = -std::numeric_limits<float>::infinity();
     return {};
   }
   if (!bias.is_number()) return wrong_type("logit_bias", "numbers or false", bias);
   const double number = bias.get<double>();
   constexpr double kLargest = 1e6;  // far beyond any logit, and safe in a float
-  sampling.logit_bias.emplace_back(ids[0], static_cast<float>(std::clamp(number, -kLargest, kLargest)));
+  biases[ids[0]] += static_cast<float>(std::clamp(number, -kLargest, kLargest));
   return {};
 }
 
 // OpenAI: {"15": -100}; llama-server: [[15, -100], [16, false]].
-Status read_logit_bias(const Json& body, std::size_t vocabulary_size, engine::SamplingParams& sampling) {
-  const Json* value = field(body, "logit_bias");
-  if (value == nullptr) return {};
-  if (value->is_array()) {
-    for (const Json& entry : *value) {
+Status read_bias_entries(const Json& entries, std::size_t vocabulary_size, Biases& biases) {
+  if (entries.is_array()) {
+    for (const Json& entry : entries) {
       if (!entry.is_array() || entry.size() != 2) return wrong_type("logit_bias", "made of [token, bias] pairs", entry);
-      TRY(read_bias_entry(entry[0], entry[1], vocabulary_size, sampling));
+      TRY(read_bias_entry(entry[0], entry[1], vocabulary_size, biases));
     }
     return {};
   }
-  if (!value->is_object()) return wrong_type("logit_bias", "an object or an array", *value);
-  for (const auto& [key, bias] : value->items()) {
+  if (!entries.is_object()) return wrong_type("logit_bias", "an object or an array", entries);
+  for (const auto& [key, bias] : entries.items()) {
     TokenId id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size()) {
       return invalid("'logit_bias' must be keyed by token ids");
     }
-    TRY(read_bias_entry(Json(id), bias, vocabulary_size, sampling));
+    TRY(read_bias_entry(Json(id), bias, vocabulary_size, biases));
   }
+  return {};
+}
+
+Status read_logit_bias(const Json& body, std::size_t vocabulary_size, engine::SamplingParams& sampling) {
+  const Json* value = field(body, "logit_bias");
+  if (value == nullptr) return {};
+  // Each costs time for every sampled token.
+  if (vocabulary_size > 0 && value->is_structured() && value->size() > vocabulary_size) {
+    return invalid(fmt::format("'logit_bias' may hold at most {} entries, one per token", vocabulary_size));
+  }
+  Biases biases;
+  TRY(read_bias_entries(*value, vocabulary_size, biases));
+  sampling.logit_bias.assign(biases.begin(), biases.end());
   return {};
 }
 

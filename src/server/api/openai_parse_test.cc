@@ -1,8 +1,10 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <random>
 
 #include "server/api/openai_chat.h"
@@ -91,6 +93,27 @@ TEST(ParseChat, FormsOfStopSeedBiasAndLimit) {
   const auto bias = chat(with(R"("logit_bias":[[15,false],[16,1]])")).sampling.logit_bias;
   ASSERT_EQ(bias.size(), 2u);
   EXPECT_EQ(bias[0].second, -std::numeric_limits<float>::infinity());
+}
+
+// As many entries as there are tokens, and one more.
+TEST(ParseChat, BiasesAreAtMostOnePerTokenAndAddUp) {
+  std::string pairs;
+  std::string object;
+  for (int i = 0; i < 1000; ++i) {
+    fmt::format_to(std::back_inserter(pairs), "{}[7,0.5]", i == 0 ? "" : ",");
+    fmt::format_to(std::back_inserter(object), "{}\"{}\":1", i == 0 ? "" : ",", i);
+  }
+  const auto summed = chat(with(fmt::format("\"logit_bias\":[{}]", pairs))).sampling.logit_bias;
+  EXPECT_EQ(summed, (std::vector<std::pair<TokenId, float>>{{7, 500.0F}}));
+  EXPECT_EQ(chat(with(fmt::format("\"logit_bias\":{{{}}}", object))).sampling.logit_bias.size(), 1000u);
+  const auto forbidden = chat(with(R"("logit_bias":[[7,false],[7,5]])")).sampling.logit_bias;
+  EXPECT_EQ(forbidden.at(0).second, -std::numeric_limits<float>::infinity());
+  for (const std::string& more : {fmt::format("[{},[7,1]]", pairs), fmt::format("{{{},\"00\":1}}", object)}) {
+    const auto request = parse_chat(with(fmt::format("\"logit_bias\":{}", more)), defaults());
+    ASSERT_FALSE(request.ok());
+    EXPECT_EQ(request.error().kind, ErrorKind::kInvalid);
+    EXPECT_EQ(request.error().message, "'logit_bias' may hold at most 1000 entries, one per token");
+  }
 }
 
 TEST(ParseChat, ALastAssistantMessageIsContinued) {
