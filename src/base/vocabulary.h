@@ -46,6 +46,9 @@ class Vocabulary {
   // The bytes of a token, possibly a part of a code point. A CONTROL token is empty unless `with_special`.
   // Precondition: 0 <= id < size().
   virtual std::string piece(TokenId id, bool with_special) const = 0;
+  // No token stands for more bytes of text than this, so that a text has at least size / longest tokens. Empty: there
+  // is no such limit, because the tokenizer drops or joins text.
+  virtual std::optional<std::size_t> longest_piece_bytes() const = 0;
   // All CONTROL and USER_DEFINED tokens, in any order.
   virtual const std::vector<SpecialToken>& special_tokens() const = 0;
 

@@ -50,6 +50,12 @@ class FakeVocabulary : public Vocabulary {
     const SpecialToken& token = special_[static_cast<std::size_t>(id - first_special())];
     return token.control && !with_special ? "" : token.spelling;
   }
+  std::optional<std::size_t> longest_piece_bytes() const override {
+    std::size_t longest = 1;
+    for (const std::string& word : words()) longest = std::max(longest, word.size());
+    for (const SpecialToken& token : special_) longest = std::max(longest, token.spelling.size());
+    return longest;
+  }
   const std::vector<SpecialToken>& special_tokens() const override { return special_; }
   std::optional<TokenId> bos() const override { return id_of("<s>"); }
   std::optional<TokenId> eos() const override { return id_of("</s>"); }

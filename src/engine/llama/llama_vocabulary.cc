@@ -1,5 +1,6 @@
 #include "engine/llama/llama_vocabulary.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
@@ -56,6 +57,18 @@ std::vector<SpecialToken> find_special_tokens(const llama_vocab* vocab) {
   return found;
 }
 
+// UGM joins white space and unknown text, WPM drops what it does not know; the others keep every byte, but for white
+// space beside a token that strips it.
+std::optional<std::size_t> find_longest_piece(const llama_vocab* vocab) {
+  const auto type = llama_vocab_type(vocab);
+  if (type == LLAMA_VOCAB_TYPE_UGM || type == LLAMA_VOCAB_TYPE_WPM) return std::nullopt;
+  std::size_t longest = 1;
+  for (TokenId id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
+    longest = std::max(longest, piece_with(vocab, id, true).size());
+  }
+  return longest;
+}
+
 Result<ModelHandle> load_vocabulary(const std::string& path, const llama_model_kv_override* overrides) {
   start_library();
   llama_model_params params = llama_model_default_params();
@@ -91,7 +104,8 @@ LlamaVocabulary::LlamaVocabulary(ModelHandle model, ModelHandle without_space)
     : model_(std::move(model)),
       model_without_space_(std::move(without_space)),
       vocab_(llama_model_get_vocab(model_.get())),
-      special_tokens_(find_special_tokens(vocab_)) {}
+      special_tokens_(find_special_tokens(vocab_)),
+      longest_piece_bytes_(find_longest_piece(vocab_)) {}
 
 Result<std::unique_ptr<LlamaVocabulary>> LlamaVocabulary::make(ModelHandle model, const std::string& path) {
   ModelHandle without_space;

@@ -24,6 +24,7 @@ class LlamaVocabulary : public Vocabulary {
   std::vector<TokenId> tokenize(std::string_view text, TokenizeOptions options) const override;
   std::vector<TokenId> tokenize_continuation(std::string_view text) const override;
   std::string piece(TokenId id, bool with_special) const override;
+  std::optional<std::size_t> longest_piece_bytes() const override { return longest_piece_bytes_; }
   const std::vector<SpecialToken>& special_tokens() const override { return special_tokens_; }
   std::optional<TokenId> bos() const override;
   std::optional<TokenId> eos() const override;
@@ -37,6 +38,7 @@ class LlamaVocabulary : public Vocabulary {
   ModelHandle model_without_space_;  // null: the vocabulary puts no space anyway
   const llama_vocab* vocab_;
   std::vector<SpecialToken> special_tokens_;
+  std::optional<std::size_t> longest_piece_bytes_;
 };
 
 }  // namespace kvkeep::engine::llama

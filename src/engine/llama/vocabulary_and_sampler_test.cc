@@ -61,6 +61,16 @@ TEST_F(LlamaVocabularyTest, SpecialTokensAreListedWithTheirKind) {
   EXPECT_EQ(control.count("the"), 0U);
 }
 
+TEST_F(LlamaVocabularyTest, NoTokenIsLongerThanTheLongest) {
+  std::size_t longest = 0;
+  for (TokenId id = 0; static_cast<std::size_t>(id) < vocabulary_->size(); ++id) {
+    longest = std::max(longest, vocabulary_->piece(id, true).size());
+  }
+  EXPECT_EQ(vocabulary_->longest_piece_bytes(), longest);
+  const std::string text = "<|im_start|>user\nthe quick brown fox<|im_end|>     ";
+  EXPECT_LE(text.size(), longest * vocabulary_->tokenize(text, {.parse_special = true}).size());
+}
+
 TEST_F(LlamaVocabularyTest, KnowsWhereTextsBeginAndEnd) {
   ASSERT_TRUE(vocabulary_->eos().has_value());
   EXPECT_EQ(*vocabulary_->eos(), id_of("<|im_end|>"));

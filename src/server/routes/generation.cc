@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "chat/tokenize.h"
 #include "server/routes/event_queue.h"
+#include "server/routes/prompt.h"
 
 namespace kvkeep::server {
 
@@ -20,16 +20,6 @@ namespace {
 constexpr std::chrono::milliseconds kGoneCheck{100};
 // Silence after which a stream sends a comment: proxies and clients take longer silence for death.
 constexpr std::int64_t kKeepAliveNs = 5'000'000'000;
-
-Result<std::vector<TokenId>> prompt_ids(const Service& service, api::PromptSource& source) {
-  if (auto* ids = std::get_if<std::vector<TokenId>>(&source)) return std::move(*ids);
-  if (auto* text = std::get_if<std::string>(&source)) return chat::tokenize_raw(*service.vocabulary, *text);
-  auto& input = std::get<chat::RenderInput>(source);
-  input.local_time_s = os::local_time_s(service.clock->wall_ns());
-  TRY_ASSIGN(const chat::RenderedPrompt rendered,
-             chat::render_prompt(*service.chat_template, *service.markers, std::move(input)));
-  return chat::tokenize_prompt(*service.vocabulary, *service.markers, rendered);
-}
 
 api::Timings timings_of(const JobStats& stats) {
   api::Timings timings;
@@ -164,16 +154,16 @@ void generate(const Service& service, Generation generation) {
     return send_error(writer, api::error_reply(not_found(fmt::format(
                                   "model '{}' is not served here; GET /v1/models lists what is", request.model))));
   }
-  Result<std::vector<TokenId>> ids = prompt_ids(service, request.prompt);
-  if (!ids) return send_error(writer, api::error_reply(ids.error()));
-  if (ids->empty()) return send_error(writer, api::error_reply(invalid("the prompt is empty")));
-  if (ids->size() >= service.context_tokens) {
-    return send_error(writer, api::context_exceeded_reply(ids->size(), service.context_tokens));
+  Result<Prompt> prompt = read_prompt(service, request.prompt);
+  if (!prompt) return send_error(writer, api::error_reply(prompt.error()));
+  if (prompt->tokens_min == 0) return send_error(writer, api::error_reply(invalid("the prompt is empty")));
+  if (prompt->tokens_min >= service.context_tokens) {
+    return send_error(writer, api::context_exceeded_reply(prompt->tokens_min, service.context_tokens));
   }
   Job job;
   job.id = reply_header(service, "").id;
   job.kind = generation.kind;
-  job.prompt = std::move(*ids);
+  job.prompt = std::move(prompt->ids);
   job.sampling = request.sampling;
   job.max_tokens = request.max_tokens;
   job.cache_prompt = request.cache_prompt;

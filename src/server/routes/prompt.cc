@@ -1,0 +1,53 @@
+#include "server/routes/prompt.h"
+
+#include <string>
+#include <utility>
+
+#include "chat/tokenize.h"
+
+namespace kvkeep::server {
+namespace {
+
+std::size_t least_tokens(const Service& service, std::size_t text_bytes) {
+  const auto longest = service.vocabulary->longest_piece_bytes();
+  return longest ? text_bytes / *longest : 0;
+}
+
+Prompt of_ids(std::vector<TokenId> ids) {
+  const std::size_t count = ids.size();
+  return {.ids = std::move(ids), .tokens_min = count};
+}
+
+Result<Prompt> of_text(const Service& service, const std::string& text) {
+  const std::size_t least = least_tokens(service, text.size());
+  if (least >= service.context_tokens) return Prompt{.ids = {}, .tokens_min = least};
+  return of_ids(chat::tokenize_raw(*service.vocabulary, text));
+}
+
+Result<Prompt> of_chat(const Service& service, chat::RenderInput input) {
+  input.local_time_s = os::local_time_s(service.clock->wall_ns());
+  TRY_ASSIGN(const chat::RenderedPrompt rendered,
+             chat::render_prompt(*service.chat_template, *service.markers, std::move(input)));
+  std::size_t text_bytes = 0;
+  std::size_t marker_tokens = 0;
+  for (const chat::PromptSpan& span : rendered.spans) {
+    if (span.kind == chat::SpanKind::kMarker)
+      ++marker_tokens;
+    else
+      text_bytes += span.text.size();
+  }
+  const std::size_t least = marker_tokens + least_tokens(service, text_bytes);
+  if (least >= service.context_tokens) return Prompt{.ids = {}, .tokens_min = least};
+  TRY_ASSIGN(std::vector<TokenId> ids, chat::tokenize_prompt(*service.vocabulary, *service.markers, rendered));
+  return of_ids(std::move(ids));
+}
+
+}  // namespace
+
+Result<Prompt> read_prompt(const Service& service, api::PromptSource& source) {
+  if (auto* ids = std::get_if<std::vector<TokenId>>(&source)) return of_ids(std::move(*ids));
+  if (const auto* text = std::get_if<std::string>(&source)) return of_text(service, *text);
+  return of_chat(service, std::move(std::get<chat::RenderInput>(source)));
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,82 @@
+#include "server/routes/prompt.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "chat/fake_vocabulary_test.h"
+#include "chat/minja_template.h"
+
+namespace kvkeep::server {
+namespace {
+
+// Counts the bytes it is given to tokenize.
+class CountingVocabulary : public chat::FakeVocabulary {
+ public:
+  std::vector<TokenId> tokenize(std::string_view text, TokenizeOptions options) const override {
+    bytes += text.size();
+    return FakeVocabulary::tokenize(text, options);
+  }
+  mutable std::size_t bytes = 0;
+};
+
+class PromptTest : public ::testing::Test {
+ protected:
+  PromptTest() {
+    service_.vocabulary = vocabulary_;
+    service_.chat_template = chat::make_minja_template("", {}).value();
+    service_.markers = std::make_unique<chat::MarkerSet>(*vocabulary_, service_.chat_template->source());
+    service_.clock = &os::real_clock();
+    service_.context_tokens = kContext;
+    vocabulary_->bytes = 0;
+  }
+  Prompt read(api::PromptSource source) const { return read_prompt(service_, source).value(); }
+  static api::PromptSource message(const std::string& text) {
+    chat::RenderInput input;
+    input.messages = {{{"role", "user"}, {"content", text}}};
+    return input;
+  }
+
+  static constexpr std::size_t kContext = 100;
+  const std::shared_ptr<CountingVocabulary> vocabulary_ = std::make_shared<CountingVocabulary>();
+  const std::size_t longest_ = *vocabulary_->longest_piece_bytes();
+  Service service_;
+};
+
+TEST_F(PromptTest, ATextThatCannotFitIsNotTokenized) {
+  const Prompt prompt = read(std::string(kContext * longest_, 'x'));
+  EXPECT_EQ(prompt.tokens_min, kContext);
+  EXPECT_TRUE(prompt.ids.empty());
+  EXPECT_EQ(vocabulary_->bytes, 0U);
+}
+
+TEST_F(PromptTest, ATextThatMightFitIsTokenized) {
+  std::string text;  // of longest tokens alone
+  for (std::size_t i = 0; i + 1 < kContext; ++i) text += "<|im_start|>";
+  ASSERT_EQ(longest_, std::string("<|im_start|>").size());
+  const Prompt fits = read(text);
+  EXPECT_EQ(fits.ids.size(), kContext - 1);
+  EXPECT_EQ(fits.tokens_min, kContext - 1);
+  const Prompt too_long = read(std::string(text.size(), 'x'));
+  EXPECT_EQ(too_long.tokens_min, text.size()) << "counted, as it was tokenized";
+}
+
+TEST_F(PromptTest, MessagesThatCannotFitAreNotTokenized) {
+  const Prompt prompt = read(message(std::string(kContext * longest_, 'x')));
+  EXPECT_GT(prompt.tokens_min, kContext) << "the template's markers are tokens, too";
+  EXPECT_TRUE(prompt.ids.empty());
+  EXPECT_EQ(vocabulary_->bytes, 0U);
+  const Prompt fits = read(message("hello"));
+  EXPECT_EQ(fits.tokens_min, fits.ids.size());
+  EXPECT_LT(fits.tokens_min, kContext);
+  EXPECT_GT(fits.ids.size(), 3U);
+}
+
+TEST_F(PromptTest, IdsAreThePrompt) {
+  EXPECT_EQ(read(std::vector<TokenId>{1, 2, 3}).ids, (std::vector<TokenId>{1, 2, 3}));
+  EXPECT_EQ(read(std::vector<TokenId>(500, 1)).tokens_min, 500U);
+  EXPECT_EQ(read(std::string()).tokens_min, 0U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server
