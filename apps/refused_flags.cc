@@ -116,7 +116,17 @@ std::vector<RefusedFlag> refused_serve_flags() {
       // ds4-server's names.
       {{"--ctx"}, "", "it is called --ctx-size here"},
       {{"--tokens"}, "", "it is called --predict here"},
+      {{"--kv-cache-cold-max-tokens", "--kv-cache-continued-interval-tokens", "--kv-cache-boundary-trim-tokens",
+        "--kv-cache-boundary-align-tokens", "--kv-cache-anchor-user"},
+       "",
+       "they place state of models whose rows cannot be sliced; for the models cached today every computed row is "
+       "kept, "
+       "so there is nothing to place"},
       {{"--kv-cache-reject-different-quant"}, "", "state of another model or quantization is never used"},
+      {{"--tool-memory-max-ids", "--disable-exact-dsml-tool-replay"},
+       "",
+       "tool calls are rendered by the model's chat template; no calls of earlier requests are kept to replay"},
+      {{"--trace"}, "", "write the log to a file with --log-file"},
       {{"--metal", "--cuda", "--cpu"}, "", "choose devices with --device and --n-gpu-layers"},
   };
 }

@@ -246,6 +246,24 @@ TEST(ServeFlags, WhatWouldChangeResultsIsRefusedByName) {
   }
 }
 
+// ds4-server's cache flags among them, with a reason each; none is taken for a slip of the pen.
+TEST(ServeFlags, FlagsOfTheOtherCacheAreRefusedWithAReason) {
+  for (const char* name :
+       {"--kv-cache-cold-max-tokens", "--kv-cache-continued-interval-tokens", "--kv-cache-boundary-trim-tokens",
+        "--kv-cache-boundary-align-tokens", "--kv-cache-anchor-user"}) {
+    EXPECT_EQ(refused({name, "5"}),
+              std::string(name) +
+                  " is not supported: they place state of models whose rows cannot be sliced; for the "
+                  "models cached today every computed row is kept, so there is nothing to place");
+  }
+  for (const char* name :
+       {"--kv-cache-reject-different-quant", "--tool-memory-max-ids", "--disable-exact-dsml-tool-replay", "--trace"}) {
+    const std::string reason = refused({name});
+    EXPECT_TRUE(reason.starts_with(std::string(name) + " is not supported: ")) << reason;
+    EXPECT_EQ(reason.find('\n'), std::string::npos);
+  }
+}
+
 TEST(ServeFlags, NoNameStandsForTwoThings) {
   ServeOptions options;
   std::multiset<std::string> names;
