@@ -35,12 +35,14 @@ struct TensorOverride {
   std::string buffer_type;  // as --list-devices prints it, or "CPU"
 };
 
-// What is loaded. All of it but `aliases` and `load_mode` changes values, so it is part of the cache's fingerprint.
+// What is loaded. What changes values is part of the cache's fingerprint: all but `aliases`, `load_mode`,
+// `host_buffers` and `check_tensors`, and but the chat template, which changes a conversation's tokens and not what is
+// computed for them.
 struct ModelOptions {
   std::string path;                         // GGUF file (the first of a split model); required
   std::vector<std::string> aliases;         // names the API shows and accepts; empty: the file's name
   LoadMode load_mode = LoadMode::kAuto;     // how the weights come into memory
-  bool repack = true;                       // weights rearranged for this CPU: faster, takes memory
+  bool repack = true;                       // weights rearranged for this CPU: faster, takes memory, rounds otherwise
   bool host_buffers = true;                 // pinned host memory for weights beside a GPU; off with --no-host
   bool check_tensors = false;               // refuse a model with NaN or infinite weights: slower start
   std::vector<MetadataOverride> overrides;  // in the order given
@@ -86,6 +88,8 @@ struct GpuLayers {
   int count = 0;  // with kCount
 };
 
+// Where it is computed. Of all this the fingerprint holds the names of the devices alone: how layers, tensors and the
+// KV cache are spread over them changes the order of sums, that is how they are rounded, and nothing else.
 struct OffloadOptions {
   GpuLayers layers;
   std::vector<std::string> devices;  // to use, by name; empty: all. "none" alone: no device

@@ -62,6 +62,8 @@ FingerprintFields fingerprint_fields(const ModelOptions& options, const Fingerpr
       {"llama", compatible_llama_version(llama_version())},
       {"memory", "unified"},
       {"model", parts.model.hex()},
+      // Kernels for rearranged weights add up in another order; with 4-bit weights most rows come out different.
+      {"repack", options.repack ? "on" : "off"},
       {"rope", fmt::format("scaling={} base={} scale={}", options.rope_scaling, options.rope_frequency_base,
                            options.rope_frequency_scale)},
       {"salt", options.salt},

@@ -32,6 +32,8 @@ TEST(FingerprintTest, DoesNotDependOnWhatDoesNotChangeValues) {
               o.parallel = 1;
               o.idle_sequences = 5;
               o.load_mode = "none";
+              o.no_host = true;
+              o.check_tensors = true;
             }),
             plain);
 }
@@ -51,6 +53,7 @@ TEST(FingerprintTest, DependsOnWhatChangesValues) {
       [](ModelOptions& o) { o.type_k = "q8_0"; },
       [](ModelOptions& o) { o.type_v = "q8_0"; },
       [](ModelOptions& o) { o.flash_attention = FlashAttention::kOff; },
+      [](ModelOptions& o) { o.repack = false; },
       [](ModelOptions& o) { o.rope_frequency_base = 1000; },
       [](ModelOptions& o) { o.rope_frequency_scale = 0.5F; },
       [](ModelOptions& o) { o.rope_scaling = "yarn"; },

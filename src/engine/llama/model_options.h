@@ -71,7 +71,7 @@ struct ModelOptions {
   std::int32_t main_gpu = 0;
   // auto, none, mmap, mlock, mmap+mlock, dio, as libllama names them.
   std::string load_mode = "auto";
-  bool repack = true;          // rearrange weights for the CPU's instructions
+  bool repack = true;          // rearrange weights for the CPU's instructions; part of the fingerprint
   bool no_host = false;        // bypass host buffers, so that extra ones can be used
   bool check_tensors = false;  // look for invalid values in the weights
 
