@@ -71,9 +71,9 @@ class FakeVocabulary : public Vocabulary {
 
  private:
   static const std::vector<std::string>& words() {
-    static const std::vector<std::string> kWords = {"hello", " world", "call", "im_", "the ",
-                                                    "user",  "<|",     "|>",   "th",  "ink"};
-    return kWords;
+    static const std::vector<std::string> word_list = {"hello", " world", "call", "im_", "the ",
+                                                       "user",  "<|",     "|>",   "th",  "ink"};
+    return word_list;
   }
   static TokenId first_special() { return 256 + static_cast<TokenId>(words().size()); }
 

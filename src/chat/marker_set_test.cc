@@ -51,7 +51,7 @@ TEST(MarkerSet, ScannerAgreesWithItsTwinOnAllShortTexts) {
   const FakeVocabulary vocabulary(overlapping_special());
   const MarkerSet set(vocabulary, "");
   const std::string alphabet = "abc<>";
-  for (std::size_t number = 0; number < 5 * 5 * 5 * 5 * 5 * 5; ++number) {
+  for (std::size_t number = 0; number < std::size_t{5} * 5 * 5 * 5 * 5 * 5; ++number) {
     std::string text;
     for (std::size_t rest = number, i = 0; i < 6; ++i, rest /= 5) text += alphabet[rest % 5];
     for (std::size_t from = 0; from <= text.size(); ++from) {
@@ -68,7 +68,7 @@ TEST(MarkerSet, OpenEndsAgreeWithTheirTwinsOnAllShortTexts) {
   const FakeVocabulary vocabulary(overlapping_special());
   const MarkerSet set(vocabulary, "");
   const std::string alphabet = "abc<>";
-  for (std::size_t number = 0; number < 5 * 5 * 5 * 5; ++number) {
+  for (std::size_t number = 0; number < std::size_t{5} * 5 * 5 * 5; ++number) {
     std::string text;
     for (std::size_t rest = number, i = 0; i < 4; ++i, rest /= 5) text += alphabet[rest % 5];
     std::size_t tail = 0, head = 0;

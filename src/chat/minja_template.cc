@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMaxSourceBytes = 256 * 1024;
+constexpr std::size_t kMaxSourceBytes = std::size_t{256} * 1024;
 constexpr std::string_view kDatesVariable = "kvkeep_dates";
 constexpr std::string_view kChatMl =
     "{%- for message in messages -%}\n"
@@ -58,10 +58,10 @@ Error render_error(std::string_view message) {
 class Dates {
  public:
   explicit Dates(std::string& source) {
-    static const std::regex kCall(R"re(strftime_now\(\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\))re");
+    static const std::regex call_pattern(R"re(strftime_now\(\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\))re");
     std::string rewritten;
     auto begin = source.cbegin();
-    for (std::sregex_iterator call(source.begin(), source.end(), kCall), none; call != none; ++call) {
+    for (std::sregex_iterator call(source.begin(), source.end(), call_pattern), none; call != none; ++call) {
       const std::string format = (*call)[1].matched ? (*call)[1] : (*call)[2];
       formats_.insert(format);
       rewritten.append(begin, (*call)[0].first);
@@ -91,7 +91,7 @@ class Dates {
 
 class MinjaTemplate : public ChatTemplate {
  public:
-  MinjaTemplate(std::string source, std::string rewritten, Dates dates, const TemplateTokens& tokens)
+  MinjaTemplate(std::string source, const std::string& rewritten, Dates dates, const TemplateTokens& tokens)
       : source_(std::move(source)), dates_(std::move(dates)), engine_(rewritten, tokens.bos, tokens.eos) {
     const auto caps = engine_.original_caps();
     wants_object_arguments_ = caps.requires_object_arguments || !caps.supports_tool_calls || prints_objects();

@@ -37,7 +37,7 @@ TEST(MinjaTemplate, ASourceThatDoesNotParseIsUnsupported) {
     EXPECT_EQ(result.error().kind, ErrorKind::kUnsupported);
     EXPECT_EQ(result.error().message.find('\n'), std::string::npos);
   }
-  EXPECT_FALSE(make_minja_template(std::string(300 * 1024, 'x'), {}).ok());
+  EXPECT_FALSE(make_minja_template(std::string(std::size_t{300} * 1024, 'x'), {}).ok());
 }
 
 TEST(MinjaTemplate, WhatTheTemplateRefusesIsInvalid) {

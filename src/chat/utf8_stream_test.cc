@@ -13,7 +13,7 @@ std::string whole(std::string_view bytes) {
   return text + stream.finish();
 }
 
-const std::vector<std::pair<std::string, std::string>> kCases = {
+const std::vector<std::pair<std::string, std::string>> utf8_cases = {
     {"plain", "plain"},
     {"gr\xC3\xBC\xC3\x9F"
      "e",
@@ -33,12 +33,12 @@ const std::vector<std::pair<std::string, std::string>> kCases = {
 };
 
 TEST(Utf8Stream, ReplacesWhatCannotBecomeValid) {
-  for (const auto& [bytes, expected] : kCases) EXPECT_EQ(whole(bytes), expected);
+  for (const auto& [bytes, expected] : utf8_cases) EXPECT_EQ(whole(bytes), expected);
 }
 
 TEST(Utf8Stream, AnyTwoCutsGiveTheSameTextAndEveryChunkIsValid) {
   std::string all;
-  for (const auto& [bytes, expected] : kCases) all += bytes + "|";
+  for (const auto& [bytes, expected] : utf8_cases) all += bytes + "|";
   const std::string expected = whole(all);
   for (std::size_t first = 0; first <= all.size(); ++first) {
     for (std::size_t second = first; second <= all.size(); ++second) {
@@ -67,7 +67,7 @@ TEST(Utf8Stream, ByteByByteHoldsBackNoMoreThanACodePoint) {
 }
 
 TEST(IsValidUtf8, AgreesWithTheStream) {
-  for (const auto& [bytes, expected] : kCases) EXPECT_EQ(is_valid_utf8(bytes), bytes == expected);
+  for (const auto& [bytes, expected] : utf8_cases) EXPECT_EQ(is_valid_utf8(bytes), bytes == expected);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ void BM_Match100k(benchmark::State& state) {
   PrefixIndex index;
   const auto size = static_cast<std::size_t>(state.range(0));
   const auto prompt = fill(index, 10000, size, 100000 / size);
-  for (auto _ : state) benchmark::DoNotOptimize(index.match(prompt));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(index.match(prompt));
   state.counters["segments"] = static_cast<double>(index.segment_count());
 }
 BENCHMARK(BM_Match100k)->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond);
@@ -55,7 +55,7 @@ void BM_MatchWideBranch(benchmark::State& state) {
     if (at.at == Position{(i + 1) * 10}) index.insert(at, tail, {}, {});
   }
   prompt.push_back(1);
-  for (auto _ : state) benchmark::DoNotOptimize(index.match(prompt));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(index.match(prompt));
 }
 BENCHMARK(BM_MatchWideBranch)->Unit(benchmark::kMicrosecond);
 
@@ -63,7 +63,7 @@ BENCHMARK(BM_MatchWideBranch)->Unit(benchmark::kMicrosecond);
 void BM_Memory(benchmark::State& state) {
   const auto size = static_cast<std::size_t>(state.range(0));
   double bytes_per_token = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     PrefixIndex index;
     fill(index, 10000, size, 20);
     bytes_per_token = static_cast<double>(index.memory().value()) / static_cast<double>(index.token_count());
@@ -89,7 +89,7 @@ void BM_Rebuild10k(benchmark::State& state) {
       segments.insert(segments.begin(), segment);
     }
   }
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     PrefixIndex index;
     benchmark::DoNotOptimize(rebuild(index, {}, segments));
   }

@@ -16,7 +16,7 @@
 namespace kvkeep::index {
 namespace {
 
-[[maybe_unused]] const bool kSeeded = seed_rapidcheck();
+[[maybe_unused]] const bool seeded = seed_rapidcheck();
 
 using Tokens = std::vector<TokenId>;
 

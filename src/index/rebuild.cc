@@ -140,7 +140,7 @@ void Rebuild::place(std::size_t i, const Known& known) {
   const TokenSpan fresh = segment.tokens.subspan(known_tokens);
   const SegmentId id = index_.insert(reached, fresh, hasher.current(), segment.end_hash);
   placements_[i] = {id, reached.at, Outcome::kPlaced};
-  push_known(id, hash_along(std::move(hasher), fresh));
+  push_known(id, hash_along(hasher, fresh));
 }
 
 }  // namespace

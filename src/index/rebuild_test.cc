@@ -14,7 +14,7 @@
 namespace kvkeep::index {
 namespace {
 
-[[maybe_unused]] const bool kSeeded = seed_rapidcheck();
+[[maybe_unused]] const bool seeded = seed_rapidcheck();
 
 using Tokens = std::vector<TokenId>;
 using Outcome = Placement::Outcome;
@@ -45,8 +45,10 @@ std::ostream& operator<<(std::ostream& out, const File& file) {
 // Rebuilds from files; keeps the tokens alive meanwhile.
 std::vector<Placement> rebuild_from(PrefixIndex& index, const std::vector<File>& files) {
   std::vector<Tokens> tokens;
+  tokens.reserve(files.size());
   for (const File& file : files) tokens.push_back(file.tokens());
   std::vector<NamedSegment> named;
+  named.reserve(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto begin = static_cast<std::uint32_t>(files[i].begin);
     const auto end = static_cast<std::uint32_t>(files[i].path.size());

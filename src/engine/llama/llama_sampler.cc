@@ -35,6 +35,7 @@ Status check(const SamplingParams& params, std::int32_t vocabulary_size) {
 
 std::vector<llama_logit_bias> all_biases(const llama_vocab& vocabulary, const SamplingParams& params) {
   std::vector<llama_logit_bias> biases;
+  biases.reserve(params.logit_bias.size());
   for (const auto& [token, bias] : params.logit_bias) biases.push_back({token, bias});
   if (!params.ignore_eos) return biases;
   for (TokenId token = 0; token < llama_vocab_n_tokens(&vocabulary); ++token) {

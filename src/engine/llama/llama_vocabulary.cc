@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/assert.h"
 
@@ -9,12 +10,11 @@ namespace kvkeep::engine::llama {
 namespace {
 
 std::vector<TokenId> tokenize_with(const llama_vocab* vocab, std::string_view text, TokenizeOptions options) {
-  const auto length = static_cast<std::int32_t>(text.size());
-  KVKEEP_ASSERT(length >= 0 && static_cast<std::size_t>(length) == text.size(), "texts are shorter than 2 GiB");
+  KVKEEP_ASSERT(text.size() <= std::numeric_limits<std::int32_t>::max(), "texts are shorter than 2 GiB");
   std::vector<TokenId> tokens(text.size() / 3 + 16);  // mostly enough; else the call says how many
   const auto run = [&] {
-    return llama_tokenize(vocab, text.data(), length, tokens.data(), static_cast<std::int32_t>(tokens.size()),
-                          options.add_special, options.parse_special);
+    return llama_tokenize(vocab, text.data(), static_cast<std::int32_t>(text.size()), tokens.data(),
+                          static_cast<std::int32_t>(tokens.size()), options.add_special, options.parse_special);
   };
   std::int32_t count = run();
   if (count < 0) {

@@ -159,15 +159,19 @@ Status read_logit_bias(const Json& body, std::size_t vocabulary_size, engine::Sa
   return {};
 }
 
+Status read_penalties(const Json& body, engine::SamplingParams& sampling) {
+  TRY(read_number(body, "repeat_penalty", sampling.repeat_penalty, 0.01, 100));
+  TRY(read_number(body, "presence_penalty", sampling.presence_penalty, -100, 100));
+  TRY(read_number(body, "frequency_penalty", sampling.frequency_penalty, -100, 100));
+  return read_int32(body, "repeat_last_n", sampling.repeat_last_n, -1);
+}
+
 Status read_sampling(const Json& body, std::size_t vocabulary_size, engine::SamplingParams& sampling) {
   TRY(read_number(body, "temperature", sampling.temperature, -100, 100));
   TRY(read_int32(body, "top_k", sampling.top_k, -kInt32Max));
   TRY(read_number(body, "top_p", sampling.top_p, 0, 1));
   TRY(read_number(body, "min_p", sampling.min_p, 0, 1));
-  TRY(read_number(body, "repeat_penalty", sampling.repeat_penalty, 0.01, 100));
-  TRY(read_number(body, "presence_penalty", sampling.presence_penalty, -100, 100));
-  TRY(read_number(body, "frequency_penalty", sampling.frequency_penalty, -100, 100));
-  TRY(read_int32(body, "repeat_last_n", sampling.repeat_last_n, -1));
+  TRY(read_penalties(body, sampling));
   TRY(read_seed(body, sampling.seed));
   TRY(read_bool(body, "ignore_eos", sampling.ignore_eos));
   return read_logit_bias(body, vocabulary_size, sampling);

@@ -92,7 +92,8 @@ Status read_number(const Json& object, std::string_view name, float& target, dou
   if (value == nullptr) return {};
   if (!value->is_number()) return wrong_type(name, "a number", *value);
   const double number = value->get<double>();
-  if (!(number >= low && number <= high)) {
+  const bool within = number >= low && number <= high;
+  if (!within) {
     return invalid(fmt::format("'{}' must be between {} and {}, not {}", name, low, high, number));
   }
   target = static_cast<float>(number);

@@ -31,24 +31,24 @@ GenerationResult result() {
   return values;
 }
 
-const std::string kTimings =
+const std::string expected_timings =
     R"("timings":{"cache_n":6,"prompt_n":4,"prompt_ms":8.0,"prompt_per_token_ms":2.0,"prompt_per_second":500.0,)"
     R"("predicted_n":3,"predicted_ms":1.0,"predicted_per_token_ms":0.5,"predicted_per_second":2000.0,)"
     R"("cache_source":"ram-token","cache_tokens":{"memory":2,"ram":4,"disk":0},"cache_miss_reason":"new-tokens"})";
-const std::string kUsage =
+const std::string expected_usage =
     R"("usage":{"completion_tokens":3,"prompt_tokens":10,"total_tokens":13,"prompt_tokens_details":{"cached_tokens":6}})";
-const std::string kChunkHead =
+const std::string expected_chunk_head =
     R"("created":1718100000,"id":"chatcmpl-1","model":"m","system_fingerprint":"b1-kvkeep","object":"chat.completion.chunk")";
 
 std::string chat_chunk(const std::string& choices, const std::string& more = "") {
-  return "data: {\"choices\":[" + choices + "]," + kChunkHead + more + "}\n\n";
+  return "data: {\"choices\":[" + choices + "]," + expected_chunk_head + more + "}\n\n";
 }
 
 TEST(ChatReply, Whole) {
   EXPECT_EQ(ChatReplyWriter(header(), {}).whole(result()),
             R"({"choices":[{"finish_reason":"length","index":0,"message":{"role":"assistant","content":"grüße"}}],)"
             R"("created":1718100000,"model":"m","system_fingerprint":"b1-kvkeep","object":"chat.completion",)" +
-                kUsage + R"(,"id":"chatcmpl-1",)" + kTimings + "}");
+                expected_usage + R"(,"id":"chatcmpl-1",)" + expected_timings + "}");
 }
 
 TEST(ChatReply, Stream) {
@@ -62,14 +62,16 @@ TEST(ChatReply, Stream) {
   EXPECT_EQ(writer.delta({.text = "a\"b"}),
             chat_chunk(R"({"finish_reason":null,"index":0,"delta":{"content":"a\"b"}})"));
   EXPECT_EQ(writer.finish(result()), chat_chunk(R"({"finish_reason":"length","index":0,"delta":{}})") +
-                                         chat_chunk("", "," + kUsage + "," + kTimings) + "data: [DONE]\n\n");
+                                         chat_chunk("", "," + expected_usage + "," + expected_timings) +
+                                         "data: [DONE]\n\n");
 }
 
 TEST(ChatReply, WithoutUsageTheTimingsComeWithTheFinishReason) {
   GenerationResult stopped = result();
   stopped.finish = FinishReason::kStop;
-  EXPECT_EQ(ChatReplyWriter(header(), {}).finish(stopped),
-            chat_chunk(R"({"finish_reason":"stop","index":0,"delta":{}})", "," + kTimings) + "data: [DONE]\n\n");
+  EXPECT_EQ(
+      ChatReplyWriter(header(), {}).finish(stopped),
+      chat_chunk(R"({"finish_reason":"stop","index":0,"delta":{}})", "," + expected_timings) + "data: [DONE]\n\n");
 }
 
 TEST(ChatReply, TimingsAndTokensPerChunkOnlyIfAskedFor) {
@@ -80,31 +82,33 @@ TEST(ChatReply, TimingsAndTokensPerChunkOnlyIfAskedFor) {
   EXPECT_EQ(ChatReplyWriter(header(), {}).delta(delta), chat_chunk(plain));
   GenerationRequest request;
   request.timings_per_token = request.return_tokens = true;
-  EXPECT_EQ(ChatReplyWriter(header(), request).delta(delta), chat_chunk(plain, R"(,"tokens":[7,8],)" + kTimings));
+  EXPECT_EQ(ChatReplyWriter(header(), request).delta(delta),
+            chat_chunk(plain, R"(,"tokens":[7,8],)" + expected_timings));
   EXPECT_NE(ChatReplyWriter(header(), request).whole(result()).find(R"("tokens":[7,8,9])"), std::string::npos);
 }
 
-const std::string kCompletionTail =
+const std::string expected_completion_tail =
     R"(],"created":1718100000,"model":"m","system_fingerprint":"b1-kvkeep","object":"text_completion","id":"chatcmpl-1")";
 
 TEST(CompletionReply, Whole) {
   EXPECT_EQ(CompletionReplyWriter(header(), {}).whole(result()),
-            R"({"choices":[{"text":"grüße","index":0,"logprobs":null,"finish_reason":"length"})" + kCompletionTail +
-                "," + kUsage + "," + kTimings + "}");
+            R"({"choices":[{"text":"grüße","index":0,"logprobs":null,"finish_reason":"length"})" +
+                expected_completion_tail + "," + expected_usage + "," + expected_timings + "}");
 }
 
 TEST(CompletionReply, Stream) {
   const CompletionReplyWriter writer(header(), {});
   EXPECT_EQ(writer.first(), "");
-  EXPECT_EQ(
-      writer.delta({.text = "x"}),
-      R"(data: {"choices":[{"text":"x","index":0,"logprobs":null,"finish_reason":null})" + kCompletionTail + "}\n\n");
+  EXPECT_EQ(writer.delta({.text = "x"}),
+            R"(data: {"choices":[{"text":"x","index":0,"logprobs":null,"finish_reason":null})" +
+                expected_completion_tail + "}\n\n");
   EXPECT_EQ(writer.progress({.total = 2, .cached = 1, .processed = 1}),
-            R"(data: {"choices":[{"text":"","index":0,"logprobs":null,"finish_reason":null})" + kCompletionTail +
-                R"(,"prompt_progress":{"total":2,"cache":1,"processed":1,"time_ms":0}})" + "\n\n");
+            R"(data: {"choices":[{"text":"","index":0,"logprobs":null,"finish_reason":null})" +
+                expected_completion_tail + R"(,"prompt_progress":{"total":2,"cache":1,"processed":1,"time_ms":0}})" +
+                "\n\n");
   EXPECT_EQ(writer.finish(result()),
-            R"(data: {"choices":[{"text":"","index":0,"logprobs":null,"finish_reason":"length"})" + kCompletionTail +
-                "," + kUsage + "," + kTimings + "}\n\ndata: [DONE]\n\n");
+            R"(data: {"choices":[{"text":"","index":0,"logprobs":null,"finish_reason":"length"})" +
+                expected_completion_tail + "," + expected_usage + "," + expected_timings + "}\n\ndata: [DONE]\n\n");
 }
 
 TEST(Timings, NothingIsDividedByZero) {
