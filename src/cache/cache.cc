@@ -20,6 +20,22 @@ bool Lease::loaded(TokenRange range) const {
   });
 }
 
+Position Lease::loaded_until(Position from) const {
+  Position end = from;
+  for (const LeasedStep& step : steps_) {
+    if (step.range.end <= from) continue;
+    if (step.payload == nullptr) break;
+    end = step.range.end;
+  }
+  return end;
+}
+
+void Lease::release_until(Position end) {
+  for (LeasedStep& step : steps_) {
+    if (step.range.end <= end) step.payload.reset();
+  }
+}
+
 std::vector<RowPiece> Lease::pieces(TokenRange range) const {
   std::vector<RowPiece> pieces;
   for (const LeasedStep& step : steps_) {
@@ -77,6 +93,7 @@ void Cache::recover() {
   MutexLock lock(mutex_);
   const std::vector<index::Placement> placements = index::rebuild(index_, options_.fingerprint, named);
   for (std::size_t i = 0; i < found.size(); ++i) place(found[i], placements[i]);
+  writer_.post([this] { fit_disk_budget(); });
 }
 
 void Cache::place(const store::StoredSegment& found, const index::Placement& placement) {
@@ -151,22 +168,24 @@ std::shared_ptr<Lease> Cache::lease(TokenSpan prompt) {
     const TokenRange stored{known.stored_begin, index_.info(step.segment).range.end};
     steps.push_back({step.segment, step.range, stored, tier, ByteCount{known.part.size_bytes}, known.payload});
   }
-  use(steps);
   const SegmentId deepest = steps.empty() ? kRootSegment : steps.back().segment;
   pin(deepest);
   return std::make_shared<Lease>(*this, deepest, std::move(steps));
 }
 
-void Cache::use(const std::vector<LeasedStep>& steps) {
+void Cache::note_use(const Lease& lease) {
+  if (lease.steps().empty()) return;
+  MutexLock lock(mutex_);
   const std::int64_t now_ns = clock_.wall_ns();
-  for (const LeasedStep& step : steps) {
+  for (const LeasedStep& step : lease.steps()) {
     Entry& used = entry(step.segment);
     used.last_used_ns = now_ns;
     ++used.hits;
   }
   // The leaf's file time carries recency over a restart; ancestors are at least as recent by structure.
-  if (steps.empty() || entry(steps.back().segment).disk != DiskState::kOnDisk) return;
-  writer_.post([this, name = header_of(steps.back().segment).name] { disk_->touch(name); });
+  const SegmentId leaf = lease.steps().back().segment;
+  if (entry(leaf).disk != DiskState::kOnDisk) return;
+  writer_.post([this, name = header_of(leaf).name] { disk_->touch(name); });
 }
 
 format::SegmentHeader Cache::header_of(SegmentId segment) {
@@ -184,72 +203,6 @@ format::SegmentHeader Cache::header_of(SegmentId segment) {
     header.tokens.assign(path.begin() + known.stored_begin.value(), path.end());
   }
   return header;
-}
-
-// ---- loading ----
-
-void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(Status)> done) {
-  if (lease->loaded(range)) return done({});
-  reader_.post([this, lease = std::move(lease), range, done = std::move(done)]() mutable {
-    Status outcome;
-    for (LeasedStep& step : lease->steps_) {
-      if (step.payload != nullptr || step.range.end <= range.begin || step.range.begin >= range.end) continue;
-      outcome = load_step(step);
-      if (!outcome) break;
-    }
-    // The lease must be released by its owner's thread order, not kept alive by this task.
-    lease.reset();
-    done(std::move(outcome));
-  });
-}
-
-Status Cache::load_step(LeasedStep& step) {
-  format::SegmentHeader expected;
-  {
-    MutexLock lock(mutex_);
-    Entry& known = entry(step.segment);
-    if (known.payload != nullptr) {  // another request brought it in the meantime
-      step.payload = known.payload;
-      return {};
-    }
-    expected = header_of(step.segment);
-  }
-  store::PayloadBuffer buffer = store::PayloadBuffer::allocate(expected.parts.front().size_bytes);
-  const Status read = disk_->get(expected, format::PartKind::kRows, buffer.span());
-  if (!read) {
-    // A device may refuse once and read the next time; one that goes on is no place for this segment.
-    if (read.error().kind != ErrorKind::kIo || refused_again(step.segment)) report_damaged(step.segment);
-    return read;
-  }
-  step.payload = std::move(buffer).freeze();
-  admit_loaded(step.segment, step.payload);
-  return {};
-}
-
-bool Cache::refused_again(SegmentId segment) {
-  constexpr std::uint8_t kRefusalsToGiveUp = 3;
-  MutexLock lock(mutex_);
-  return ++entry(segment).refusals >= kRefusalsToGiveUp;
-}
-
-void Cache::admit_loaded(SegmentId segment, const std::shared_ptr<const store::Payload>& payload) {
-  {
-    MutexLock lock(mutex_);
-    Entry& known = entry(segment);
-    const ByteCount size{payload->size()};
-    if (known.dead || known.payload != nullptr || size > options_.ram_budget) return;
-    known.payload = payload;
-    ram_used_ += size;
-    if (ram_used_ <= options_.ram_budget) return;
-  }
-  trim_ram();
-}
-
-void Cache::report_damaged(SegmentId segment) {
-  MutexLock lock(mutex_);
-  ++counters_.damaged;
-  bury(segment);
-  sweep_dead();
 }
 
 // ---- dead segments ----
@@ -328,8 +281,6 @@ bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std
     MutexLock lock(mutex_);
     const bool known = index_.advance(track.cursor_, tokens.first(1)).at != track.cursor_.at;
     const ByteCount size{size_bytes};
-    // Memory only, and rarely: each time makes room for many segments.
-    if (accepts() && ram_used_ + size > ram_limit()) make_ram_room(ram_limit(), size);
     if (known || on_dead_path(track.cursor_.segment) || !accepts() || ram_used_ + size > ram_limit()) {
       ++counters_.refused;
       return false;
@@ -354,6 +305,16 @@ bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std
   track.hasher_ = hasher;
   writer_.post([this, added] { write_back(added); });
   return true;
+}
+
+bool Cache::make_room(std::size_t size_bytes) {
+  const ByteCount size{size_bytes};
+  MutexLock lock(mutex_);
+  // Memory only, and rarely: each time makes room for many segments.
+  if (accepts() && ram_used_ + size > ram_limit()) make_ram_room(ram_limit(), size);
+  const bool room = accepts() && ram_used_ + size <= ram_limit();
+  if (!room) ++counters_.refused;
+  return room;
 }
 
 void Cache::flush() {

@@ -10,7 +10,8 @@
 // pressure the RAM copy leaves (rows come back from disk) or, without disk, the segment leaves the index, leaves first.
 // Damage found on the way makes the segment *dead*: never offered again, and its subtree is dropped as soon as nobody
 // holds it. Invariants:
-//   - whoever holds a Lease or Track pins its deepest segment, and with it all ancestors on disk and in the index;
+//   - whoever holds a Lease or Track pins its deepest segment: it and its ancestors leave neither the index nor, as far
+//     as they are there, the disk;
 //   - a segment is put on disk only after its parent is (a recovered conversation has no hole);
 //   - a segment leaves the disk only after its children did.
 //
@@ -38,8 +39,9 @@ namespace kvkeep::cache {
 
 struct CacheOptions {
   FingerprintHash fingerprint;
-  // Payload bytes held in RAM, the write queue included. With a disk tier the queue may use kMinimumWriteQueue even if
-  // the budget is smaller (rows must pass through RAM to get to disk); without one, 0 stores nothing.
+  // Payload bytes held in RAM, the write queue included. Beyond it: staging buffers (an eighth of it, 16 to 256 MiB),
+  // and what requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue even
+  // if the budget is smaller (rows must pass through RAM to get to disk); without one, 0 stores nothing.
   ByteCount ram_budget;
   // Prefixes shorter than this are not worth a file. They are written when something longer continues them.
   std::size_t min_disk_tokens = 32;
@@ -74,6 +76,10 @@ class Lease {
   Position end() const { return steps_.empty() ? Position{} : steps_.back().range.end; }
   // True if every step that covers [from, to) has its payload.
   bool loaded(TokenRange range) const;
+  // The longest position to which everything from `from` on has its payload.
+  Position loaded_until(Position from) const;
+  // Lets go of the payloads of steps that end at or before `end`: they have been restored.
+  void release_until(Position end);
   // Rows for `range`, valid while the lease lives. Precondition: loaded(range).
   std::vector<RowPiece> pieces(TokenRange range) const;
 
@@ -104,6 +110,13 @@ class Track {
   PrefixHasher hasher_;
 };
 
+// What a load did.
+struct LoadResult {
+  Status status;         // of the first step that failed; those before it have their payload
+  ByteCount bytes_read;  // from disk
+  double read_ms = 0;
+};
+
 struct CacheStats {
   std::uint64_t segments = 0;
   std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
@@ -131,12 +144,15 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  // The longest path of `prompt` whose rows can be had, pinned; counts as a use. Never null; may have no steps.
+  // The longest path of `prompt` whose rows can be had, pinned. Never null; may have no steps.
   std::shared_ptr<Lease> lease(TokenSpan prompt);
+  // Counts the leased path as used now (recency and hits decide what is kept).
+  void note_use(const Lease& lease);
 
   // Reads what [range) of the lease lacks, then calls `done` from the reader executor (or at once, from this thread, if
-  // nothing is lacking). On an error the damaged or missing segment is dropped: lease again for the next best.
-  void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(Status)> done);
+  // nothing is lacking). On an error the damaged or missing segment is dropped; what lies before it is the next best.
+  // Everything in the range is in memory at once, beyond the RAM budget if need be: ask for windows of a long path.
+  void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done);
 
   // Tells the cache that rows of this step were refused by the model's memory as malformed.
   void report_damaged(SegmentId segment);
@@ -154,6 +170,8 @@ class Cache {
              policy::CutReason reason);
   // True if store() may accept anything at all.
   bool accepts() const;
+  // True if there is room for `size_bytes` more, after making some: ask before rows are copied for nothing.
+  bool make_room(std::size_t size_bytes);
 
   // Waits until everything accepted so far is durable or given up, then saves the index. Not from an executor's task.
   void flush();
@@ -163,7 +181,9 @@ class Cache {
   friend class Lease;
   friend class Track;
 
-  enum class DiskState : std::uint8_t { kNone, kWaiting, kWriting, kOnDisk, kRemoving, kFailed };
+  // kUnwritten: nobody is about to write it, because it is too short or its write failed; what continues it takes it
+  // along.
+  enum class DiskState : std::uint8_t { kNone, kWaiting, kWriting, kOnDisk, kRemoving, kUnwritten };
   // What the cache knows of a segment beside the index.
   struct Entry {
     std::shared_ptr<const store::Payload> payload;
@@ -185,12 +205,11 @@ class Cache {
   Entry& entry(SegmentId segment) REQUIRES(mutex_);
   void pin(SegmentId segment) REQUIRES(mutex_);
   void unpin(SegmentId segment) EXCLUDES(mutex_);
-  void use(const std::vector<LeasedStep>& steps) REQUIRES(mutex_);
   ByteCount ram_limit() const;
   void drop_payload(Entry& entry) REQUIRES(mutex_);
   void erase(SegmentId segment) REQUIRES(mutex_);
 
-  Status load_step(LeasedStep& step);
+  Status load_step(LeasedStep& step, LoadResult& result);
   bool refused_again(SegmentId segment) EXCLUDES(mutex_);
   void admit_loaded(SegmentId segment, const std::shared_ptr<const store::Payload>& payload) EXCLUDES(mutex_);
   format::SegmentHeader header_of(SegmentId segment) REQUIRES(mutex_);
@@ -204,6 +223,8 @@ class Cache {
   void write_back(SegmentId segment);
   std::vector<SegmentId> unwritten_path(SegmentId segment) REQUIRES(mutex_);
   bool write_one(SegmentId segment);
+  void log_refusal(const Error& error) REQUIRES(mutex_);
+  void fit_disk_budget();
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
   bool evict_from_disk(ByteCount needed);
   bool may_leave_disk(SegmentId segment) REQUIRES(mutex_);

@@ -23,6 +23,7 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
     const Position begin = track.position();
     const std::size_t count = std::min(limit, tokens.size() - begin.value());
     if (count == 0) return result;
+    if (!cache.make_room(memory.rows_bytes(count))) return {result.tokens, false};
     store::StagingBuffer rows = cache.staging(memory.rows_bytes(count));
     const Result<std::size_t> saved = memory.save_rows(seq, {begin, begin + count}, rows.span());
     if (!saved || !cache.store(track, tokens.subspan(begin.value(), count), std::move(rows), *saved, reason)) {

@@ -1,6 +1,8 @@
 // The background half of the cache: what runs on the writer executor. Segments go to disk once, parents first; RAM and
 // disk are brought back under their budgets. Nothing here is waited for by a request.
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -29,6 +31,10 @@ void Cache::write_back(SegmentId segment) {
   }
   for (const SegmentId next : path) {
     if (!write_one(next)) break;  // without its parent a child would leave a hole
+  }
+  {
+    MutexLock lock(mutex_);
+    if (Entry& known = entry(segment); known.disk == DiskState::kWaiting) known.disk = DiskState::kUnwritten;
   }
   settle_payload(segment);
   trim_ram();
@@ -61,20 +67,39 @@ bool Cache::write_one(SegmentId segment) {
   const Status written = put_with_room(header, *payload);
   MutexLock lock(mutex_);
   Entry& known = entry(segment);
-  known.disk = written ? DiskState::kOnDisk : DiskState::kFailed;
-  if (!written) ++counters_.disk_refused;
+  known.disk = written ? DiskState::kOnDisk : DiskState::kUnwritten;
+  if (!written) log_refusal(written.error());
   if (!dead_.empty()) sweep_dead();
   return written.ok();
+}
+
+// The first refusal and then ever fewer: a full disk must not fill the log.
+void Cache::log_refusal(const Error& error) {
+  const std::uint64_t count = ++counters_.disk_refused;
+  if ((count & (count - 1)) == 0)
+    spdlog::warn("kv cache: {} segments not stored on disk so far: {}", count, error.message);
+}
+
+// A budget made smaller holds from the start, not only when something is stored.
+void Cache::fit_disk_budget() {
+  if (disk_->used() <= disk_->budget()) return;
+  const ByteCount over = disk_->used() - disk_->budget();
+  if (disk_->remove_foreign(over) < over) evict_from_disk(disk_->used() - disk_->budget());
 }
 
 Status Cache::put_with_room(const format::SegmentHeader& header, const store::Payload& payload) {
   const std::vector<store::PartBytes> parts{{format::PartKind::kRows, payload.bytes()}};
   Status written = disk_->put(header, parts);
   if (written || written.error().kind != ErrorKind::kNoSpace) return written;
+  const ByteCount over = disk_->used() > disk_->budget() ? disk_->used() - disk_->budget() : ByteCount{};
   const ByteCount slack{disk_->budget().value() / kDiskSlackShare};
-  const ByteCount needed = os::physical_size(ByteCount{payload.size()}) + slack;
-  // State of other models and settings goes first: nobody who asks this server can use it.
-  if (disk_->remove_foreign(needed) < needed && !evict_from_disk(needed)) return written;
+  const ByteCount needed = os::physical_size(ByteCount{payload.size()}) + slack + over;
+  // State of other models and settings goes first while it holds more than half: who changes between two models keeps
+  // something of each.
+  const bool foreign_first = disk_->foreign_bytes().value() > disk_->budget().value() / 2;
+  const bool freed = foreign_first ? disk_->remove_foreign(needed) >= needed || evict_from_disk(needed)
+                                   : evict_from_disk(needed) || disk_->remove_foreign(needed) > ByteCount{};
+  if (!freed) return written;
   return disk_->put(header, parts);
 }
 
@@ -86,8 +111,9 @@ bool Cache::evict_from_disk(ByteCount needed) {
     MutexLock lock(mutex_);
     for (std::uint32_t id = 1; id < entries_.size(); ++id) {
       const Entry& known = entries_[id];
-      // What waits for the writer holds its ancestors: they must be there when it arrives.
-      if (!known.live || known.disk == DiskState::kNone || known.disk == DiskState::kFailed) continue;
+      // What waits for the writer, or is in use in RAM alone, holds its ancestors.
+      const bool elsewhere = known.disk == DiskState::kNone || known.disk == DiskState::kUnwritten;
+      if (!known.live || (elsewhere && known.pins == 0)) continue;
       const index::SegmentInfo& info = index_.info(SegmentId{id});
       const bool held = known.pins > 0 || known.disk != DiskState::kOnDisk;
       view.candidates.push_back({SegmentId{id}, info.parent, os::physical_size(ByteCount{known.part.size_bytes}),
@@ -122,10 +148,9 @@ bool Cache::evict_from_disk(ByteCount needed) {
 
 bool Cache::may_leave_disk(SegmentId segment) {
   const Entry& known = entry(segment);
-  if (!known.live || known.pins > 0 || known.disk != DiskState::kOnDisk) return false;
+  if (!known.live || known.disk != DiskState::kOnDisk || subtree_held(segment)) return false;
   return std::ranges::none_of(index_.children(segment), [&](SegmentId child) REQUIRES(mutex_) {
-    const DiskState state = entry(child).disk;
-    return state == DiskState::kOnDisk || state == DiskState::kWaiting || state == DiskState::kWriting;
+    return entry(child).disk == DiskState::kOnDisk || entry(child).disk == DiskState::kWaiting;
   });
 }
 

@@ -76,16 +76,7 @@ bool Scheduler::collect() {
   }
   changed_ |= !arrived.empty() || !loaded.empty();
   for (auto& active : arrived) waiting_.push_back(std::move(active));
-  for (const Loaded& done : loaded) {
-    Active& active = *done.active;
-    active.phase = Phase::kWaiting;
-    if (!done.status) {
-      spdlog::warn("kv cache load failed: {}; trying the next best", done.status.error().message);
-      active.forced_miss = MissReason::kLoadFailed;
-      active.lease.reset();
-    }
-    active.stats.load_ms += ms_since(active.load_started_ns);
-  }
+  for (const Loaded& done : loaded) note_loaded(*done.active, done.result);
   return !stopping_;
 }
 
@@ -127,7 +118,7 @@ void Scheduler::decode_step() {
     }
     Sequence& held = sequence(*active.seq);
     held.tokens.push_back(batch[i].token);
-    if (held.track && held.tokens.size() - held.track->position().value() >= options_.capture_every_tokens) {
+    if (held.track && held.tokens.size() >= next_capture(held)) {
       capture(*active.seq, policy::CutReason::kContinued);
     }
     sampled(active, engine_.sample(*active.sampler, i));
@@ -182,6 +173,7 @@ void Scheduler::prefill_slice() {
                  active.stats.prompt_tokens, active.stats.prompt_tokens - active.stats.cached_tokens,
                  active.stats.prompt_ms / 1e3);
   }
+  changed_ = true;  // whoever waited to share this prompt may start
   if (!wants_reply) return finish(active, Finish::kLength);
   active.phase = Phase::kDecode;
   sampled(active, token);
@@ -203,13 +195,12 @@ bool Scheduler::make_room(const Active& keep) {
     clear(*idle);
     return true;
   }
-  for (auto it = active_.rbegin(); it != active_.rend(); ++it) {
-    if (!(*it)->seq) continue;
-    if (it->get() == &keep) return false;
-    set_aside(**it, true);
-    return true;
-  }
-  return false;
+  const auto youngest = std::find_if(active_.rbegin(), active_.rend(), [](const auto& active) {
+    return active->seq && active->phase != Phase::kLoading;
+  });
+  if (youngest == active_.rend() || youngest->get() == &keep) return false;
+  set_aside(**youngest, true);
+  return true;
 }
 
 // A prefill that is the youngest request and finds no cells: it waits for the others, if there are any.
@@ -256,7 +247,7 @@ void Scheduler::drop_gone() {
 
 // ---- ending ----
 
-void Scheduler::finish(Active& active, Finish how, std::optional<Error> error) {
+void Scheduler::finish(Active& active, Finish how, const std::optional<Error>& error) {
   if (active.sink == nullptr) return;
   changed_ = true;
   const std::shared_ptr<JobSink> sink = std::exchange(active.sink, nullptr);
@@ -299,7 +290,13 @@ void Scheduler::erase_finished() {
 
 void Scheduler::end_all() {
   // Loads in flight hold pointers into active_: wait for them.
-  while (std::ranges::any_of(active_, [](const auto& active) { return active->phase == Phase::kLoading; })) collect();
+  while (std::ranges::any_of(active_, [](const auto& active) { return active->phase == Phase::kLoading; })) {
+    {
+      MutexLock lock(mutex_);
+      if (loaded_.empty()) wake_.wait_for(mutex_, std::chrono::milliseconds(100));
+    }
+    collect();
+  }
   {
     MutexLock lock(mutex_);
     for (auto& active : inbox_) waiting_.push_back(std::move(active));
@@ -342,16 +339,22 @@ bool Scheduler::cached(const Active& active) const {
   return active.job.cache_prompt && engine_.description().memory_class == engine::MemoryClass::kSliceable;
 }
 
-std::size_t Scheduler::capture(SeqId seq, policy::CutReason reason) {
+// The length at which a decoding sequence is captured next: not at once again after a refusal.
+std::size_t Scheduler::next_capture(const Sequence& held) const {
+  const std::size_t last = std::max<std::size_t>(held.track->position().value(), held.refused_at);
+  return last + options_.capture_every_tokens;
+}
+
+void Scheduler::capture(SeqId seq, policy::CutReason reason) {
   Sequence& held = sequence(seq);
-  if (!held.track) return 0;
+  if (!held.track) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track, reason);
+  if (!captured.complete) held.refused_at = held.tokens.size();
   if (captured.tokens > 0) {
     spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms", captured.tokens, held.tokens.size(),
                  policy::to_string(reason), ms_since(begin_ns));
   }
-  return captured.tokens;
 }
 
 }  // namespace kvkeep::server

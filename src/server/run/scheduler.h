@@ -43,6 +43,7 @@ struct SchedulerStats {
   std::uint64_t waiting = 0;
   std::uint64_t prefilled_tokens = 0;
   std::uint64_t cached_tokens = 0;
+  std::uint64_t plans = 0;      // lookups and plans made, those that ended in waiting included
   std::uint64_t set_aside = 0;  // requests interrupted for want of cells and resumed later
 };
 
@@ -74,7 +75,9 @@ class Scheduler {
     std::unique_ptr<engine::Sampler> sampler;
     std::optional<SeqId> seq;
     std::shared_ptr<cache::Lease> lease;  // held from lookup to restore
+    Position restore_to;                  // rows up to here come from the lease
     std::optional<MissReason> forced_miss;
+    bool restore_failed = false;  // the model's memory refused rows: no second try
     std::int64_t submitted_ns = 0;
     std::int64_t started_ns = 0;  // first start
     std::int64_t load_started_ns = 0;
@@ -87,11 +90,12 @@ class Scheduler {
     enum class State { kFree, kIdle, kBusy } state = State::kFree;
     std::vector<TokenId> tokens;  // whose rows it holds
     std::optional<cache::Track> track;
+    std::size_t refused_at = 0;  // length at the last capture that the cache did not take whole
     std::int64_t last_used_ns = 0;
   };
   struct Loaded {
     Active* active;
-    Status status;
+    cache::LoadResult result;
   };
 
   // Inbox.
@@ -103,12 +107,16 @@ class Scheduler {
   void admit();
   bool start(Active& active);  // false: must wait for cells
   policy::PlanView view_of(const Active& active) const;
-  void begin_load(Active& active, TokenRange range);
   void execute(Active& active, const policy::Plan& plan);
   SeqId place(const policy::Plan& plan);
-  bool restore(Active& active, SeqId seq, TokenRange range);
-  void describe_reuse(Active& active, const policy::Plan& plan, Position reused);
-  MissReason miss_reason(const Active& active, const policy::Plan& plan, Position reused) const;
+  void continue_restore(Active& active);
+  void begin_load(Active& active, TokenRange range);
+  void note_loaded(Active& active, const cache::LoadResult& result);
+  bool restore(Active& active, TokenRange range);
+  void count_restored(Active& active, TokenRange range);
+  void begin_prefill(Active& active);
+  MissReason miss_reason(const Active& active, std::size_t reused) const;
+  void log_start(const Active& active) const;
   Status prepare_sampler(Active& active);
 
   // Running.
@@ -122,7 +130,7 @@ class Scheduler {
   void drop_gone();
 
   // Ending.
-  void finish(Active& active, Finish finish, std::optional<Error> error = std::nullopt);
+  void finish(Active& active, Finish how, const std::optional<Error>& error = std::nullopt);
   void release(Active& active, policy::CutReason reason);
   void set_aside(Active& active, bool rows_valid);
   void erase_finished();
@@ -134,7 +142,8 @@ class Scheduler {
   void clear(SeqId seq);
   std::optional<SeqId> free_sequence() const;
   std::optional<SeqId> oldest_idle() const;
-  std::size_t capture(SeqId seq, policy::CutReason reason);
+  void capture(SeqId seq, policy::CutReason reason);
+  std::size_t next_capture(const Sequence& held) const;
   bool cached(const Active& active) const;
   double ms_since(std::int64_t from_ns) const { return os::elapsed_ms(from_ns, clock_.monotonic_ns()); }
 

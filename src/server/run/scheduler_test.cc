@@ -1,135 +1,15 @@
 // The scheduler over the fake engine: every reply must be what an undisturbed engine writes, whatever was reused,
 // shared, pushed out, interrupted or failed meanwhile; and nothing known may be prefilled again.
 
-#include "server/run/scheduler.h"
-
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <future>
-#include <map>
 #include <random>
 #include <set>
-#include <thread>
 
-#include "engine/fake/fake_engine.h"
+#include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
 namespace {
-
-using engine::fake::FakeEngine;
-using engine::fake::FakeOptions;
-
-struct Reply {
-  std::vector<TokenId> tokens;
-  Finish finish = Finish::kError;
-  JobStats stats;
-  std::optional<Error> error;
-};
-
-class CollectingSink final : public JobSink {
- public:
-  explicit CollectingSink(std::size_t leave_after = SIZE_MAX) : leave_after_(leave_after), gone_(leave_after == 0) {}
-  void on_prefill(const JobStats&, std::size_t processed, double) override { processed_.push_back(processed); }
-  bool on_token(TokenId token, const JobStats&) override {
-    reply_.tokens.push_back(token);
-    if (reply_.tokens.size() >= leave_after_) gone_ = true;
-    return true;
-  }
-  void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) override {
-    reply_.finish = finish;
-    reply_.stats = stats;
-    reply_.error = error;
-    EXPECT_TRUE(std::ranges::is_sorted(processed_)) << "progress went back";
-    promise_.set_value(reply_);
-  }
-  bool gone() const override { return gone_; }
-  std::future<Reply> future() { return promise_.get_future(); }
-
- private:
-  const std::size_t leave_after_;
-  std::atomic<bool> gone_;
-  std::vector<std::size_t> processed_;
-  Reply reply_;
-  std::promise<Reply> promise_;
-};
-
-// Engine, cache without disk, scheduler and its thread.
-class World {
- public:
-  explicit World(FakeOptions fake = {}, ByteCount ram = mebibytes(64), SchedulerOptions options = {.parallel = 2})
-      : engine(fake),
-        writer(os::make_thread_executor("writer")),
-        reader(os::make_thread_executor("reader")),
-        cache({engine.description().fingerprint, ram, 32}, nullptr, os::real_clock(), *writer, *reader),
-        scheduler(always(options), engine, cache, os::real_clock()) {}
-  ~World() { stop(); }
-
-  // The fake engine prefills faster than any restore, so only `always` makes counts predictable.
-  static SchedulerOptions always(SchedulerOptions options) {
-    options.restore = policy::RestoreMode::kAlways;
-    return options;
-  }
-  void start() {
-    thread = std::thread([this] { scheduler.run(); });
-  }
-  void stop() {
-    scheduler.stop();
-    if (thread.joinable()) thread.join();
-  }
-  std::future<Reply> submit(const std::vector<TokenId>& prompt, std::int64_t max_tokens, bool cache_prompt = true,
-                            std::size_t leave_after = SIZE_MAX) {
-    auto sink = std::make_shared<CollectingSink>(leave_after);
-    auto future = sink->future();
-    Job job;
-    job.id = "test";
-    job.kind = "chat";
-    job.prompt = prompt;
-    job.sampling = greedy();
-    job.max_tokens = max_tokens;
-    job.cache_prompt = cache_prompt;
-    const Status accepted = scheduler.submit(std::move(job), sink);
-    EXPECT_TRUE(accepted.ok());
-    return future;
-  }
-  Reply ask(const std::vector<TokenId>& prompt, std::int64_t max_tokens, bool cache_prompt = true) {
-    return submit(prompt, max_tokens, cache_prompt).get();
-  }
-  static engine::SamplingParams greedy() {
-    engine::SamplingParams params;
-    params.temperature = 0;
-    return params;
-  }
-  std::vector<TokenId> expected(const std::vector<TokenId>& prompt, std::size_t count) const {
-    return engine.expected_text(prompt, count, greedy());
-  }
-
-  FakeEngine engine;
-  std::unique_ptr<os::Executor> writer;
-  std::unique_ptr<os::Executor> reader;
-  cache::Cache cache;
-  Scheduler scheduler;
-  std::thread thread;
-};
-
-std::vector<TokenId> random_tokens(std::mt19937& random, std::size_t count) {
-  std::vector<TokenId> tokens(count);
-  for (TokenId& token : tokens) token = static_cast<TokenId>(random() % 1000);
-  return tokens;
-}
-
-std::vector<TokenId> operator+(std::vector<TokenId> a, const std::vector<TokenId>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-std::uint32_t seed() {
-  const char* given = std::getenv("KVKEEP_TEST_SEED");
-  const std::uint32_t value = given != nullptr ? static_cast<std::uint32_t>(std::atoi(given)) : 20261120;
-  std::printf("seed %u (KVKEEP_TEST_SEED)\n", value);
-  return value;
-}
 
 TEST(Scheduler, GrowingConversationPrefillsOnlyWhatIsNew) {
   World world;
@@ -340,6 +220,29 @@ TEST(Scheduler, FullQueueRefuses) {
   EXPECT_EQ(world.scheduler.submit(std::move(job), std::make_shared<CollectingSink>()).error().kind, ErrorKind::kBusy);
   world.start();
   for (auto& reply : replies) EXPECT_EQ(reply.get().finish, Finish::kLength);
+}
+
+// ---- work that is not done twice ----
+
+TEST(Scheduler, RefusedRowsAreNotCopiedForEveryToken) {
+  World world({}, ByteCount{2000}, {.parallel = 1, .capture_every_tokens = 64});
+  world.start();
+  std::mt19937 random(26);
+  (void)world.ask(random_tokens(random, 500), 1000);
+  EXPECT_LT(world.engine.counters().save_calls, 5U) << "32-byte rows, 2,000 bytes of RAM: nothing fits";
+}
+
+TEST(Scheduler, AWaitingRequestIsNotPlannedAgainForEveryToken) {
+  World world({.cells = 2000, .sequences = 4}, mebibytes(64), {.parallel = 2});
+  std::mt19937 random(27);
+  const auto first = random_tokens(random, 1200);
+  const auto second = random_tokens(random, 1200);
+  auto running = world.submit(first, 600);
+  auto waiting = world.submit(second, 5);
+  world.start();
+  EXPECT_EQ(running.get().tokens, world.expected(first, 600));
+  EXPECT_EQ(waiting.get().tokens, world.expected(second, 5));
+  EXPECT_LT(world.scheduler.stats().plans, 10U) << "600 tokens were decoded meanwhile";
 }
 
 // Prefixes that were ever decoded, by brute force.

@@ -21,6 +21,24 @@ constexpr std::size_t kReplyRoom = 256;
 constexpr std::size_t kIdleCells = 512;
 constexpr std::size_t kIdleShare = 8;
 
+// Bytes read from disk before they are restored: more at a time than a device needs to be busy, and little beside the
+// path of a long prompt, which would not fit into RAM at once.
+constexpr std::uint64_t kLoadWindowBytes = 256ULL << 20;
+
+// The end of the next window: at least one step; what is loaded already costs nothing.
+Position window_end(const cache::Lease& lease, Position from, Position limit) {
+  std::uint64_t bytes = 0;
+  Position end = from;
+  for (const cache::LeasedStep& step : lease.steps()) {
+    if (step.range.end <= from) continue;
+    if (step.payload == nullptr) bytes += step.bytes.value();
+    if (end > from && bytes > kLoadWindowBytes) break;
+    end = step.range.end;
+    if (end >= limit) return limit;
+  }
+  return end;
+}
+
 // Penalties look back at most this far; telling the sampler more of a long prompt would cost time for nothing.
 std::size_t sampler_window(const engine::SamplingParams& params) {
   if (params.repeat_last_n < 0) return SIZE_MAX;
@@ -30,11 +48,12 @@ std::size_t sampler_window(const engine::SamplingParams& params) {
 }  // namespace
 
 void Scheduler::admit() {
-  changed_ = false;
+  // Looking up and planning again makes sense only when something changed, not after every decoded token.
+  if (!std::exchange(changed_, false)) return;
   const auto prefills = [](const auto& active) { return active->phase == Phase::kPrefill; };
   for (;;) {
     // Whoever starts while another prefills would miss what that one is about to compute.
-    if (std::ranges::any_of(active_, prefills)) return;
+    if (std::ranges::any_of(active_, prefills)) return;  // its end is a change
     const auto set_aside = std::ranges::find_if(
         active_, [](const auto& active) { return active->phase == Phase::kWaiting && active->sink; });
     if (set_aside != active_.end()) {
@@ -57,18 +76,17 @@ bool Scheduler::start(Active& active) {
     finish(active, Finish::kError, ready.error());
     return true;
   }
-  if (cached(active) && active.lease == nullptr) active.lease = cache_.lease(active.tokens);
+  if (cached(active) && !active.restore_failed) active.lease = cache_.lease(active.tokens);
   const policy::Plan plan = policy::make_plan(view_of(active));
+  {
+    MutexLock lock(mutex_);
+    ++stats_.plans;
+  }
   if (plan.start == policy::Plan::Start::kWait) {
     active.lease.reset();
     return false;
   }
-  const TokenRange wanted{plan.from_memory, plan.restored_to};
-  if (!wanted.empty() && !active.lease->loaded(wanted)) {
-    begin_load(active, wanted);
-  } else {
-    execute(active, plan);
-  }
+  execute(active, plan);
   return true;
 }
 
@@ -116,38 +134,25 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
   return view;
 }
 
-void Scheduler::begin_load(Active& active, TokenRange range) {
-  active.phase = Phase::kLoading;
-  active.load_started_ns = clock_.monotonic_ns();
-  cache_.load(active.lease, range,
-              [this, target = &active](Status status) { receive_loaded({target, std::move(status)}); });
-}
-
+// Takes the sequence at once, so that its cells are there when the rows arrive.
 void Scheduler::execute(Active& active, const policy::Plan& plan) {
   for (const SeqId leaving : plan.leave) clear(leaving);
-  SeqId seq = place(plan);
-  Position reused = plan.from_memory;
-  if (plan.restored_to > plan.from_memory) {
-    const std::int64_t begin_ns = clock_.monotonic_ns();
-    if (restore(active, seq, {plan.from_memory, plan.restored_to})) {
-      reused = plan.restored_to;
-    } else {
-      reused = Position{};  // after a failed restore the sequence is empty
-    }
-    active.stats.load_ms += ms_since(begin_ns);
-  }
+  const SeqId seq = place(plan);
   Sequence& held = sequence(seq);
   held.state = Sequence::State::kBusy;
-  held.tokens.assign(active.tokens.begin(), active.tokens.begin() + reused.value());
-  if (cached(active)) {
-    held.track.emplace(cache_.track(held.tokens));
-  } else {
-    held.track.reset();
-  }
+  held.tokens.assign(active.tokens.begin(), active.tokens.begin() + plan.from_memory.value());
+  held.track.reset();
+  held.refused_at = 0;
   active.seq = seq;
-  active.phase = Phase::kPrefill;
-  describe_reuse(active, plan, reused);
-  active.lease.reset();
+  active.restore_to = std::max(plan.from_memory, plan.restored_to);
+  if (plan.load_too_slow && !active.forced_miss) active.forced_miss = MissReason::kLoadTooSlow;
+  if (!active.reported) {
+    active.stats.memory_tokens = plan.from_memory.value();
+    active.stats.ram_tokens = active.stats.disk_tokens = 0;
+    active.stats.source = plan.from_memory.value() > 0 ? CacheSource::kMemoryToken : CacheSource::kNone;
+  }
+  if (active.lease != nullptr) cache_.note_use(*active.lease);
+  continue_restore(active);
 }
 
 // The sequence the plan names, holding [0, plan.from_memory).
@@ -170,49 +175,108 @@ SeqId Scheduler::place(const policy::Plan& plan) {
   return *seq;
 }
 
-bool Scheduler::restore(Active& active, SeqId seq, TokenRange range) {
+// Restores what is loaded, window by window; then the rest of the prompt is prefilled.
+void Scheduler::continue_restore(Active& active) {
+  for (;;) {
+    const Position from = Position{} + sequence(*active.seq).tokens.size();
+    if (from >= active.restore_to) return begin_prefill(active);
+    const TokenRange window{from, window_end(*active.lease, from, active.restore_to)};
+    if (!active.lease->loaded(window)) return begin_load(active, window);
+    if (restore(active, window)) continue;
+    // The sequence is empty now: start again with what the model's memory has.
+    clear(*active.seq);
+    active.seq.reset();
+    active.lease.reset();
+    active.restore_failed = true;
+    active.phase = Phase::kWaiting;
+    changed_ = true;
+    return;
+  }
+}
+
+void Scheduler::begin_load(Active& active, TokenRange range) {
+  active.phase = Phase::kLoading;
+  active.load_started_ns = clock_.monotonic_ns();
+  cache_.load(active.lease, range,
+              [this, target = &active](cache::LoadResult result) { receive_loaded({target, std::move(result)}); });
+}
+
+void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
+  active.stats.load_ms += ms_since(active.load_started_ns);
+  rates_.disk_read_bytes_per_s = policy::update_rate(
+      rates_.disk_read_bytes_per_s, static_cast<double>(result.bytes_read.value()), result.read_ms / 1e3);
+  if (!result.status) {
+    spdlog::warn("kv cache load failed: {}; using what lies before it", result.status.error().message);
+    active.forced_miss = MissReason::kLoadFailed;
+    active.restore_to = active.lease->loaded_until(Position{} + sequence(*active.seq).tokens.size());
+  }
+  if (stopping_) {
+    active.phase = Phase::kWaiting;  // ended with the others
+  } else {
+    continue_restore(active);
+  }
+}
+
+bool Scheduler::restore(Active& active, TokenRange range) {
   const std::vector<cache::RowPiece> pieces = active.lease->pieces(range);
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  Status restored = engine_.restore_rows(seq, pieces);
+  const Status restored = engine_.restore_rows(*active.seq, pieces);
+  active.stats.load_ms += ms_since(begin_ns);
   if (restored) {
     double bytes = 0;
-    for (const cache::RowPiece& piece : pieces) bytes += static_cast<double>(piece.bytes.size());
+    for (const cache::RowPiece& piece : pieces) {
+      bytes += static_cast<double>(piece.bytes.size() * piece.wanted.size() / piece.stored.size());
+    }
     rates_.ram_restore_bytes_per_s =
         policy::update_rate(rates_.ram_restore_bytes_per_s, bytes, ms_since(begin_ns) / 1e3);
+    count_restored(active, range);
     return true;
   }
   spdlog::warn("kv cache restore of {} tokens failed: {}; prefilling instead", range.size(), restored.error().message);
-  active.forced_miss = restored.error().kind == ErrorKind::kNoSpace ? MissReason::kNoCells : MissReason::kLoadFailed;
-  if (restored.error().kind == ErrorKind::kDamaged) {
-    for (const cache::LeasedStep& step : active.lease->steps()) {
-      if (step.range.end > range.begin) cache_.report_damaged(step.segment);
+  const bool short_of_cells = restored.error().kind == ErrorKind::kNoSpace;
+  active.forced_miss = short_of_cells ? MissReason::kNoCells : MissReason::kLoadFailed;
+  // Rows that the model refuses are refused next time too.
+  for (const cache::LeasedStep& step : active.lease->steps()) {
+    if (!short_of_cells && step.range.end > range.begin && step.range.begin < range.end) {
+      cache_.report_damaged(step.segment);
     }
   }
   return false;
 }
 
-void Scheduler::describe_reuse(Active& active, const policy::Plan& plan, Position reused) {
-  JobStats& stats = active.stats;
+void Scheduler::count_restored(Active& active, TokenRange range) {
+  Sequence& held = sequence(*active.seq);
+  held.tokens.assign(active.tokens.begin(), active.tokens.begin() + range.end.value());
+  for (const cache::LeasedStep& step : active.lease->steps()) {
+    const Position from = std::max(step.range.begin, range.begin);
+    const Position to = std::min(step.range.end, range.end);
+    if (from >= to || active.reported) continue;
+    const bool disk = step.tier == cache::Tier::kDisk;
+    (disk ? active.stats.disk_tokens : active.stats.ram_tokens) += to - from;
+    active.stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
+  }
+  active.lease->release_until(range.end);
+}
+
+void Scheduler::begin_prefill(Active& active) {
+  active.lease.reset();
+  active.phase = Phase::kPrefill;
+  Sequence& held = sequence(*active.seq);
+  if (cached(active)) held.track.emplace(cache_.track(held.tokens));
   if (active.reported) return;  // resumed: the client was told what the first start reused
   active.reported = true;
-  stats.cached_tokens = reused.value();
-  stats.memory_tokens = std::min(reused, plan.from_memory).value();
-  if (stats.memory_tokens > 0) stats.source = CacheSource::kMemoryToken;
-  if (active.lease != nullptr && reused > plan.from_memory) {
-    for (const cache::LeasedStep& step : active.lease->steps()) {
-      const Position from = std::max(step.range.begin, plan.from_memory);
-      const Position to = std::min(step.range.end, reused);
-      if (from >= to) continue;
-      const bool disk = step.tier == cache::Tier::kDisk;
-      (disk ? stats.disk_tokens : stats.ram_tokens) += to - from;
-      stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
-    }
-  }
-  stats.miss = miss_reason(active, plan, reused);
+  active.stats.cached_tokens = held.tokens.size();
+  active.stats.miss = miss_reason(active, held.tokens.size());
   {
     MutexLock lock(mutex_);
-    stats_.cached_tokens += stats.cached_tokens;
+    stats_.cached_tokens += active.stats.cached_tokens;
   }
+  log_start(active);
+  active.sink->on_prefill(active.stats, active.stats.cached_tokens, ms_since(active.started_ns));
+}
+
+void Scheduler::log_start(const Active& active) const {
+  const JobStats& stats = active.stats;
   if (stats.cached_tokens > 0) {
     spdlog::info("kv cache hit tokens={} source={} memory={} ram={} disk={} load={:.1f} ms", stats.cached_tokens,
                  to_string(stats.source), stats.memory_tokens, stats.ram_tokens, stats.disk_tokens, stats.load_ms);
@@ -221,16 +285,14 @@ void Scheduler::describe_reuse(Active& active, const policy::Plan& plan, Positio
   }
   spdlog::info("{} ctx={}..{}:{} prompt start", active.job.kind, stats.cached_tokens, stats.prompt_tokens,
                stats.prompt_tokens - stats.cached_tokens);
-  active.sink->on_prefill(stats, stats.cached_tokens, ms_since(active.started_ns));
 }
 
-MissReason Scheduler::miss_reason(const Active& active, const policy::Plan& plan, Position reused) const {
+MissReason Scheduler::miss_reason(const Active& active, std::size_t reused) const {
   if (!active.job.cache_prompt) return MissReason::kCacheOff;
   if (!cached(active)) return MissReason::kNotSliceable;
-  if (reused.value() + 1 >= active.tokens.size()) return MissReason::kWholePrompt;
+  if (reused + 1 >= active.tokens.size()) return MissReason::kWholePrompt;
   if (active.forced_miss) return *active.forced_miss;
-  if (plan.load_too_slow) return MissReason::kLoadTooSlow;
-  return reused.value() == 0 ? MissReason::kNothingCached : MissReason::kNewTokens;
+  return reused == 0 ? MissReason::kNothingCached : MissReason::kNewTokens;
 }
 
 }  // namespace kvkeep::server

@@ -1,0 +1,107 @@
+// The scheduler with a disk tier: loads run beside the engine thread, may fail, and may be under way when it stops.
+
+#include <filesystem>
+
+#include "server/run/scheduler_test_fixture.h"
+#include "testing/sim/sim_executor.h"
+#include "testing/sim/temporary_directory.h"
+
+namespace kvkeep::server {
+namespace {
+
+std::vector<std::filesystem::path> segment_files(const std::string& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (entry.path().extension() == ".kvs") files.push_back(entry.path());
+  }
+  return files;
+}
+
+// A prompt of `tokens` tokens with a reply of 10, computed and on disk in `directory`.
+std::vector<TokenId> stored_prompt(const std::string& directory, std::size_t tokens, std::uint32_t number) {
+  World world({.fake = {.batch_tokens = 128}, .ram = ByteCount{0}, .disk_directory = directory});
+  world.start();
+  std::mt19937 random(number);
+  const auto prompt = random_tokens(random, tokens);
+  EXPECT_EQ(world.ask(prompt, 10).tokens, world.expected(prompt, 10));
+  world.stop();
+  world.cache.flush();
+  return prompt;
+}
+
+TEST(SchedulerWithDisk, RestoresAfterARestartAndTellsTheTier) {
+  const sim::TemporaryDirectory directory;
+  const auto prompt = stored_prompt(directory.path(), 600, 20);
+  World world({.disk_directory = directory.path()});
+  world.start();
+  const Reply first = world.ask(prompt, 10);
+  EXPECT_EQ(first.tokens, world.expected(prompt, 10));
+  EXPECT_EQ(first.stats.prefilled_tokens, 1U);
+  EXPECT_EQ(first.stats.source, CacheSource::kDiskToken);
+  EXPECT_EQ(first.stats.disk_tokens, 599U);
+  EXPECT_EQ(first.stats.ram_tokens + first.stats.memory_tokens, 0U);
+  // Push it out of the model's memory: now RAM has it.
+  std::mt19937 random(21);
+  (void)world.ask(random_tokens(random, 3900), 10);
+  const Reply again = world.ask(prompt, 10);
+  EXPECT_EQ(again.tokens, first.tokens);
+  EXPECT_EQ(again.stats.source, CacheSource::kRamToken);
+  EXPECT_EQ(again.stats.ram_tokens, 599U);
+  EXPECT_EQ(again.stats.disk_tokens + again.stats.memory_tokens, 0U);
+}
+
+TEST(SchedulerWithDisk, ASegmentThatCannotBeLoadedCostsOnlyWhatFollowsIt) {
+  for (std::size_t lost = 0; lost < 5; ++lost) {
+    const sim::TemporaryDirectory directory;
+    const auto prompt = stored_prompt(directory.path(), 600, 22);
+    World world({.fake = {.batch_tokens = 128}, .ram = ByteCount{0}, .disk_directory = directory.path()});
+    // Opened first, so that the loss is found by loading.
+    const auto files = segment_files(directory.path());
+    ASSERT_GE(files.size(), 5U);
+    std::filesystem::resize_file(files[lost], std::filesystem::file_size(files[lost]) - 1);
+    world.start();
+    const Reply reply = world.ask(prompt, 10);
+    EXPECT_EQ(reply.tokens, world.expected(prompt, 10));
+    EXPECT_EQ(reply.stats.cached_tokens + reply.stats.prefilled_tokens, prompt.size());
+    if (reply.stats.prefilled_tokens > 1) {
+      EXPECT_EQ(reply.stats.miss, MissReason::kLoadFailed);
+      EXPECT_EQ(reply.stats.cached_tokens % 128, 0U) << "up to the segment that was lost";
+    }
+    EXPECT_EQ(world.ask(prompt, 10).stats.prefilled_tokens, 1U) << "and it was stored again";
+  }
+}
+
+TEST(SchedulerWithDisk, OthersRunWhileOneLoads) {
+  const sim::TemporaryDirectory directory;
+  const auto prompt = stored_prompt(directory.path(), 600, 23);
+  sim::SimExecutor reader;
+  World world({.disk_directory = directory.path(), .hand_run_reader = &reader});
+  world.start();
+  auto loading = world.submit(prompt, 10);
+  std::mt19937 random(24);
+  for (int i = 0; i < 3; ++i) {
+    const auto other = random_tokens(random, 100);
+    ASSERT_EQ(world.ask(other, 20).tokens, world.expected(other, 20));
+  }
+  ASSERT_EQ(loading.wait_for(std::chrono::seconds(0)), std::future_status::timeout) << "nobody ran its read";
+  while (loading.wait_for(std::chrono::milliseconds(1)) == std::future_status::timeout) reader.run_all();
+  const Reply reply = loading.get();
+  EXPECT_EQ(reply.tokens, world.expected(prompt, 10));
+  EXPECT_EQ(reply.stats.disk_tokens, 599U);
+}
+
+TEST(SchedulerWithDisk, StopsWhileALoadIsUnderWay) {
+  const sim::TemporaryDirectory directory;
+  const auto prompt = stored_prompt(directory.path(), 600, 25);
+  sim::SimExecutor reader;
+  World world({.disk_directory = directory.path(), .hand_run_reader = &reader});
+  world.start();
+  auto loading = world.submit(prompt, 10);
+  while (reader.waiting() == 0) std::this_thread::yield();
+  world.scheduler.stop();
+  reader.run_all();
+  EXPECT_EQ(loading.get().finish, Finish::kError);
+}
+
+}  // namespace
+}  // namespace kvkeep::server

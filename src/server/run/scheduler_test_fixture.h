@@ -1,0 +1,153 @@
+#pragma once
+
+// A scheduler with its thread over the fake engine, with or without a disk tier, and a client that collects replies.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "engine/fake/fake_engine.h"
+#include "server/run/scheduler.h"
+
+namespace kvkeep::server {
+
+using engine::fake::FakeEngine;
+using engine::fake::FakeOptions;
+
+struct Reply {
+  std::vector<TokenId> tokens;
+  Finish finish = Finish::kError;
+  JobStats stats;
+  std::optional<Error> error;
+};
+
+class CollectingSink final : public JobSink {
+ public:
+  explicit CollectingSink(std::size_t leave_after = SIZE_MAX) : leave_after_(leave_after), gone_(leave_after == 0) {}
+  void on_prefill(const JobStats&, std::size_t processed, double) override { processed_.push_back(processed); }
+  bool on_token(TokenId token, const JobStats&) override {
+    reply_.tokens.push_back(token);
+    if (reply_.tokens.size() >= leave_after_) gone_ = true;
+    return true;
+  }
+  void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) override {
+    reply_.finish = finish;
+    reply_.stats = stats;
+    reply_.error = error;
+    EXPECT_TRUE(std::ranges::is_sorted(processed_)) << "progress went back";
+    promise_.set_value(reply_);
+  }
+  bool gone() const override { return gone_; }
+  std::future<Reply> future() { return promise_.get_future(); }
+
+ private:
+  const std::size_t leave_after_;
+  std::atomic<bool> gone_;
+  std::vector<std::size_t> processed_;
+  Reply reply_;
+  std::promise<Reply> promise_;
+};
+
+struct WorldOptions {
+  FakeOptions fake = {};
+  ByteCount ram = mebibytes(64);
+  SchedulerOptions scheduler = {.parallel = 2};
+  std::string disk_directory = {};          // empty: no disk tier
+  os::Executor* hand_run_reader = nullptr;  // reads wait until the test runs them
+};
+
+// Engine, cache, scheduler and its thread.
+class World {
+ public:
+  explicit World(FakeOptions fake = {}, ByteCount ram = mebibytes(64), SchedulerOptions options = {.parallel = 2})
+      : World(WorldOptions{.fake = fake, .ram = ram, .scheduler = options}) {}
+  explicit World(const WorldOptions& options)
+      : engine(options.fake),
+        writer(os::make_thread_executor("writer")),
+        reader(os::make_thread_executor("reader")),
+        cache({engine.description().fingerprint, options.ram, 32}, open_disk(options), os::real_clock(), *writer,
+              options.hand_run_reader != nullptr ? *options.hand_run_reader : *reader),
+        scheduler(always(options.scheduler), engine, cache, os::real_clock()) {}
+  std::unique_ptr<store::DiskStore> open_disk(const WorldOptions& options) {
+    if (options.disk_directory.empty()) return nullptr;
+    auto disk = store::DiskStore::open(
+        {.directory = options.disk_directory, .fingerprint = engine.description().fingerprint, .budget = mebibytes(64)},
+        os::real_file_system(), os::real_clock());
+    EXPECT_TRUE(disk.ok());
+    return std::move(*disk);
+  }
+  ~World() { stop(); }
+
+  // The fake engine prefills faster than any restore, so only `always` makes counts predictable.
+  static SchedulerOptions always(SchedulerOptions options) {
+    options.restore = policy::RestoreMode::kAlways;
+    return options;
+  }
+  void start() {
+    thread = std::thread([this] { scheduler.run(); });
+  }
+  void stop() {
+    scheduler.stop();
+    if (thread.joinable()) thread.join();
+  }
+  std::future<Reply> submit(const std::vector<TokenId>& prompt, std::int64_t max_tokens, bool cache_prompt = true,
+                            std::size_t leave_after = SIZE_MAX) {
+    auto sink = std::make_shared<CollectingSink>(leave_after);
+    auto future = sink->future();
+    Job job;
+    job.id = "test";
+    job.kind = "chat";
+    job.prompt = prompt;
+    job.sampling = greedy();
+    job.max_tokens = max_tokens;
+    job.cache_prompt = cache_prompt;
+    const Status accepted = scheduler.submit(std::move(job), sink);
+    EXPECT_TRUE(accepted.ok());
+    return future;
+  }
+  Reply ask(const std::vector<TokenId>& prompt, std::int64_t max_tokens, bool cache_prompt = true) {
+    return submit(prompt, max_tokens, cache_prompt).get();
+  }
+  static engine::SamplingParams greedy() {
+    engine::SamplingParams params;
+    params.temperature = 0;
+    return params;
+  }
+  std::vector<TokenId> expected(const std::vector<TokenId>& prompt, std::size_t count) const {
+    return engine.expected_text(prompt, count, greedy());
+  }
+
+  FakeEngine engine;
+  std::unique_ptr<os::Executor> writer;
+  std::unique_ptr<os::Executor> reader;
+  cache::Cache cache;
+  Scheduler scheduler;
+  std::thread thread;
+};
+
+inline std::vector<TokenId> random_tokens(std::mt19937& random, std::size_t count) {
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random() % 1000);
+  return tokens;
+}
+
+inline std::vector<TokenId> operator+(std::vector<TokenId> a, const std::vector<TokenId>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+inline std::uint32_t seed() {
+  const char* given = std::getenv("KVKEEP_TEST_SEED");
+  const std::uint32_t value = given != nullptr ? static_cast<std::uint32_t>(std::atoi(given)) : 20261120;
+  std::printf("seed %u (KVKEEP_TEST_SEED)\n", value);
+  return value;
+}
+
+}  // namespace kvkeep::server
