@@ -1,6 +1,6 @@
 # One CMake target per room, so that an upward include does not link. ARCHITECTURE.md draws the picture.
 add_library(kvkeep_flags INTERFACE)
-target_include_directories(kvkeep_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(kvkeep_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(kvkeep_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
                                               -Wnon-virtual-dtor -Woverloaded-virtual -Wunused-result)
 target_compile_definitions(kvkeep_flags INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
