@@ -270,8 +270,7 @@ store::StagingBuffer Cache::staging(std::size_t size_bytes) { return pool_.acqui
 
 bool Cache::accepts() const { return disk_ != nullptr || options_.ram_budget > ByteCount{0}; }
 
-bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
-                  policy::CutReason /*reason*/) {
+bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes) {
   KVKEEP_ASSERT(!tokens.empty() && tokens.size() <= format::kMaxSegmentTokens, "a segment of no or too many tokens");
   const PrefixHash begin_hash = track.hasher_.current();
   PrefixHasher hasher = track.hasher_;

@@ -31,7 +31,6 @@
 #include "index/prefix_index.h"
 #include "os/clock.h"
 #include "os/executor.h"
-#include "policy/cut.h"
 #include "store/disk_store.h"
 #include "store/ram_store.h"
 
@@ -166,8 +165,7 @@ class Cache {
   // Adds a segment of `tokens` at the track, whose rows are the first `size_bytes` of `rows`, and moves the track to
   // its end. Precondition: follow() was called, so the index does not know tokens[0] there; at most
   // format::kMaxSegmentTokens. False: refused (no room, or the place is dead); the track stays.
-  bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
-             policy::CutReason reason);
+  bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes);
   // True if store() may accept anything at all.
   bool accepts() const;
   // True if there is room for `size_bytes` more, after making some: ask before rows are copied for nothing.

@@ -92,8 +92,7 @@ TEST(Cache, DeadPathOfARunningSequenceIsNotExtended) {
   world.cache->report_damaged(world.cache->lease(tokens)->steps()[1].segment);
   EXPECT_EQ(world.check(tokens), 16U);
   const Tokens next = conversation(90, 8);
-  EXPECT_FALSE(
-      world.cache->store(running, next, world.cache->staging(8 * kRowBytes), 8 * kRowBytes, policy::CutReason::kTurn));
+  EXPECT_FALSE(world.cache->store(running, next, world.cache->staging(8 * kRowBytes), 8 * kRowBytes));
   running = world.cache->track(Tokens{});
   EXPECT_EQ(world.grow(tokens), 64U) << "when the last holder lets go, the place is free again";
 }
@@ -181,14 +180,13 @@ TEST(Cache, WriteQueueIsBoundedAndGoesOnWhenItDrains) {
     if (!world.cache->make_room(kBig)) return false;
     store::StagingBuffer rows = world.cache->staging(kBig);
     std::ranges::fill(rows.span(), std::byte{7});
-    return world.cache->store(track, conversation(first, 16), std::move(rows), kBig, policy::CutReason::kContinued);
+    return world.cache->store(track, conversation(first, 16), std::move(rows), kBig);
   };
   TokenId next = 1;
   while (next < 1000 && store_big(next)) ++next;
   EXPECT_EQ(next, 65) << "64 MiB wait for the writer, no more";
   EXPECT_LE(world.cache->stats().ram_used, kMinimumWriteQueue);
-  EXPECT_FALSE(world.cache->store(track, conversation(next, 16), world.cache->staging(kBig), kBig,
-                                  policy::CutReason::kContinued))
+  EXPECT_FALSE(world.cache->store(track, conversation(next, 16), world.cache->staging(kBig), kBig))
       << "also without asking first";
   world.writer.run_all();
   EXPECT_TRUE(store_big(next));

@@ -77,8 +77,7 @@ class World {
       if (!cache->make_room(rows.size())) break;
       store::StagingBuffer buffer = cache->staging(rows.size());
       std::ranges::copy(rows, buffer.span().begin());
-      if (!cache->store(track, TokenSpan(tokens).subspan(begin.value(), count), std::move(buffer), rows.size(),
-                        policy::CutReason::kContinued)) {
+      if (!cache->store(track, TokenSpan(tokens).subspan(begin.value(), count), std::move(buffer), rows.size())) {
         break;
       }
     }

@@ -13,8 +13,7 @@ std::size_t segment_tokens_limit(const ModelMemory& memory) {
   return std::clamp<std::size_t>(kMaxSegmentBytes / per_token, 1, format::kMaxSegmentTokens);
 }
 
-CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track,
-                      policy::CutReason reason) {
+CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track) {
   CaptureResult result;
   if (memory.rows_bytes(1) == 0 || !cache.accepts()) return {0, false};
   const std::size_t limit = segment_tokens_limit(memory);
@@ -26,7 +25,7 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
     if (!cache.make_room(memory.rows_bytes(count))) return {result.tokens, false};
     store::StagingBuffer rows = cache.staging(memory.rows_bytes(count));
     const Result<std::size_t> saved = memory.save_rows(seq, {begin, begin + count}, rows.span());
-    if (!saved || !cache.store(track, tokens.subspan(begin.value(), count), std::move(rows), *saved, reason)) {
+    if (!saved || !cache.store(track, tokens.subspan(begin.value(), count), std::move(rows), *saved)) {
       result.complete = false;
       return result;
     }

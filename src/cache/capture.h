@@ -8,7 +8,6 @@
 #include "base/types.h"
 #include "cache/cache.h"
 #include "cache/model_memory.h"
-#include "policy/cut.h"
 
 namespace kvkeep::cache {
 
@@ -18,8 +17,7 @@ struct CaptureResult {
 };
 
 // `tokens` are all ids the sequence holds; rows up to tokens.size() are captured as far as the cache takes them.
-CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track,
-                      policy::CutReason reason);
+CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track);
 
 // Most tokens of one segment: 2,048 or 64 MiB of rows.
 std::size_t segment_tokens_limit(const ModelMemory& memory);

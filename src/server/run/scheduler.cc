@@ -349,7 +349,7 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
   Sequence& held = sequence(seq);
   if (!held.track) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track, reason);
+  const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track);
   if (!captured.complete) held.refused_at = held.tokens.size();
   if (captured.tokens > 0) {
     spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms", captured.tokens, held.tokens.size(),

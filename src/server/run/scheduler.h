@@ -23,6 +23,7 @@
 #include "cache/capture.h"
 #include "engine/engine.h"
 #include "os/clock.h"
+#include "policy/cut.h"
 #include "policy/plan.h"
 #include "policy/restore.h"
 #include "server/run/job.h"
