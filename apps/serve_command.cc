@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "cache/capture.h"
 #include "cache_setup.h"
 #include "chat/minja_template.h"
 #include "engine/llama/library.h"
@@ -164,6 +165,7 @@ Status run_serve(const ServeOptions& options) {
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const cache::CacheOptions cache_options{model.fingerprint, ram_budget(options.cache), options.cache.store_tokens_min};
   cache::Cache cache(cache_options, std::move(disk), os::real_clock(), *writer, *reader);
+  cache::prepare_staging(cache, *engine);
   server::Scheduler scheduler(scheduler_options(options), *engine, cache, os::real_clock());
   TRY_ASSIGN(const server::Service service, make_service(options, *engine, scheduler));
   server::add_routes(*http, service);

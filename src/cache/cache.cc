@@ -266,6 +266,10 @@ bool Cache::on_dead_path(SegmentId segment) {
                              [&](SegmentId on_path) REQUIRES(mutex_) { return entry(on_path).dead; });
 }
 
+void Cache::prepare_staging(std::size_t count, std::size_t size_bytes) {
+  if (accepts()) pool_.prepare(count, size_bytes, &writer_);
+}
+
 store::StagingBuffer Cache::staging(std::size_t size_bytes) { return pool_.acquire(size_bytes); }
 
 bool Cache::accepts() const { return disk_ != nullptr || options_.ram_budget > ByteCount{0}; }
@@ -328,6 +332,7 @@ CacheStats Cache::stats() const {
   stats.segments = index_.segment_count();
   stats.tokens = index_.token_count();
   stats.index_memory = index_.memory() + ByteCount{entries_.capacity() * sizeof(Entry)};
+  stats.fresh_buffers = pool_.fresh_count();
   stats.ram_used = ram_used_;
   stats.ram_budget = options_.ram_budget;
   if (disk_ != nullptr) {

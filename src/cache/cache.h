@@ -131,6 +131,7 @@ struct CacheStats {
   std::uint64_t ram_evicted = 0;
   std::uint64_t disk_evicted = 0;
   std::uint64_t waiting_writes = 0;  // segments in the write queue
+  std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready
 };
 
 class Cache {
@@ -160,6 +161,8 @@ class Cache {
   Track track(TokenSpan tokens);
   // Moves over what is known of `next`, the tokens after track.position().
   void follow(Track& track, TokenSpan next);
+  // Makes buffers for staging(), on the writer; none if nothing is accepted.
+  void prepare_staging(std::size_t count, std::size_t size_bytes);
   // A buffer for rows, already touched by the processor if one is free.
   store::StagingBuffer staging(std::size_t size_bytes);
   // Adds a segment of `tokens` at the track, whose rows are the first `size_bytes` of `rows`, and moves the track to

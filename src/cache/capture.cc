@@ -6,11 +6,18 @@ namespace kvkeep::cache {
 
 namespace {
 constexpr std::uint64_t kMaxSegmentBytes = 64ull << 20;
+// One is written while the next is filled.
+constexpr std::size_t kPreparedBuffers = 2;
 }  // namespace
 
 std::size_t segment_tokens_limit(const ModelMemory& memory) {
   const std::uint64_t per_token = std::max<std::uint64_t>(1, memory.rows_bytes(1024) / 1024);
   return std::clamp<std::size_t>(kMaxSegmentBytes / per_token, 1, format::kMaxSegmentTokens);
+}
+
+void prepare_staging(Cache& cache, const ModelMemory& memory) {
+  if (memory.rows_bytes(1) > 0)
+    cache.prepare_staging(kPreparedBuffers, memory.rows_bytes(segment_tokens_limit(memory)));
 }
 
 CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track) {

@@ -19,6 +19,9 @@ struct CaptureResult {
 // `tokens` are all ids the sequence holds; rows up to tokens.size() are captured as far as the cache takes them.
 CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track);
 
+// Has the writer thread make buffers ready for the first captures: a copy into fresh memory takes several times longer.
+void prepare_staging(Cache& cache, const ModelMemory& memory);
+
 // Most tokens of one segment: 2,048 or 64 MiB of rows.
 std::size_t segment_tokens_limit(const ModelMemory& memory);
 

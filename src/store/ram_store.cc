@@ -42,6 +42,12 @@ struct PoolState {
   ByteCount lent_bytes GUARDED_BY(mutex);
   std::size_t fresh GUARDED_BY(mutex) = 0;
 
+  // Another block of `capacity` may lie idle.
+  bool keeps(std::size_t capacity) const EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    return idle_bytes + ByteCount{capacity} <= idle_limit;
+  }
+
   // Keeps the block, or frees it if enough lie idle.
   void keep(Block block) EXCLUDES(mutex) {
     const MutexLock lock(mutex);
@@ -133,7 +139,7 @@ StagingBuffer BufferPool::acquire(std::size_t min_bytes) { return {state_->lend(
 
 void BufferPool::prepare(std::size_t count, std::size_t min_bytes, os::Executor* background) {
   const auto make = [state = state_, count, capacity = rounded(min_bytes)] {
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < count && state->keeps(capacity); ++i) {
       detail::Block block = allocate_block(capacity);
       touch(block);
       state->keep(std::move(block));

@@ -95,7 +95,8 @@ class BufferPool {
 
   // A buffer of at least `min_bytes`: the smallest idle one that fits, else fresh memory.
   StagingBuffer acquire(std::size_t min_bytes);
-  // Makes `count` idle buffers of at least `min_bytes`, touched, on `background` (or here and now if null).
+  // Makes up to `count` idle buffers of at least `min_bytes`, as many as may lie idle, touched, on `background` (or
+  // here and now if null).
   void prepare(std::size_t count, std::size_t min_bytes, os::Executor* background);
 
   ByteCount idle_bytes() const;     // in the pool

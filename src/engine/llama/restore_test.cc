@@ -6,6 +6,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "engine/llama/row_memory.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
@@ -164,6 +165,29 @@ TEST_P(RestoreTest, StateBytesComeBackIntoAFragmentedMemory) {
   engine_->clear(kFirst);
   ASSERT_TRUE(engine_->restore_rows(kThird, as_pieces(pieces)).ok());
   EXPECT_EQ(save(*engine_, kThird, token_range(0, kPrompt)), whole);
+}
+
+// Joins and pieces that need none, in turn; each starts where another kind ended.
+TEST_P(RestoreTest, StateBytesComeBackInManyCalls) {
+  ASSERT_EQ(prefill(*engine_, kFirst, prompt_), DecodeStatus::kOk);
+  const auto whole = save(*engine_, kFirst, token_range(0, kPrompt));
+  const auto pieces = save_pieces(*engine_, kFirst, {10, 20, 30, 100, 105, 110, 180, 250, 251, 260, 270, 280, kPrompt});
+  const Result<RowLayout> layout = learn_layout(whole);
+  ASSERT_TRUE(layout);
+  clear_all();
+  const std::uint64_t cells = engine_->cells_total();
+  for (const std::size_t direct_tokens : {1, 50, 1000}) {
+    for (const std::size_t joined_tokens : {1, 15, 25, 1000}) {
+      RowMemory memory(engine_->context(), engine_->sequence_count(), *layout,
+                       {layout->bytes_of(direct_tokens) / cells, layout->bytes_of(joined_tokens)});
+      const Status restored = memory.restore_rows(kSecond, as_pieces(pieces));
+      ASSERT_TRUE(restored) << restored.error().message;
+      std::vector<std::byte> again(whole.size());
+      ASSERT_TRUE(memory.save_rows(kSecond, token_range(0, kPrompt), again));
+      EXPECT_EQ(again, whole) << "direct from " << direct_tokens << " tokens, joins of " << joined_tokens;
+      memory.clear(kSecond);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RestoreTest, ::testing::ValuesIn(kKinds),

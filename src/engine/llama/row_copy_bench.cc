@@ -66,7 +66,7 @@ void BM_BareSet(benchmark::State& state) {
   engine().clear(kTarget);
   count_bytes(state, whole.total);
 }
-BENCHMARK(BM_BareSet)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_BareSet)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void BM_Restore(benchmark::State& state) {
   const Segments segments = cut_into(static_cast<std::size_t>(state.range(0)));
@@ -77,7 +77,14 @@ void BM_Restore(benchmark::State& state) {
   engine().clear(kTarget);
   count_bytes(state, segments.total);
 }
-BENCHMARK(BM_Restore)->Arg(64)->Arg(256)->Arg(512)->Arg(2048)->Arg(kTokens)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Restore)
+    ->Arg(64)
+    ->Arg(256)
+    ->Arg(512)
+    ->Arg(2048)
+    ->Arg(kTokens)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 void BM_Save(benchmark::State& state) {
   const TokenRange range = token_range(0, static_cast<std::size_t>(state.range(0)));

@@ -9,12 +9,6 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-// Every set, copy and removal walks all cells of the memory, about 1.5 ns each in sum; joining costs one more copy of
-// the bytes, at about 10 GB/s. So a piece is set from where it lies if it has more than this many bytes per cell.
-constexpr std::uint64_t kDirectBytesPerCell = 16;
-// One join is at most this long: it stays in the outer caches between the two copies.
-constexpr std::size_t kMostJoinedBytes = std::size_t{4} << 20;
-
 llama_pos to_pos(Position position) { return static_cast<llama_pos>(position.value()); }
 
 std::uint8_t* as_libllama(MutableByteSpan bytes) { return reinterpret_cast<std::uint8_t*>(bytes.data()); }
@@ -31,12 +25,15 @@ Error with_reason(Error error, std::uint64_t mark) {
 
 }  // namespace
 
-RowMemory::RowMemory(llama_context& context, std::uint32_t sequences, std::optional<RowLayout> layout)
+RowMemory::RowMemory(llama_context& context, std::uint32_t sequences, std::optional<RowLayout> layout,
+                     RestoreCalls calls)
     : context_(context),
       memory_(llama_get_memory(&context)),
       ledger_(llama_n_ctx(&context), sequences),
       layout_(std::move(layout)),
-      scratch_(static_cast<llama_seq_id>(sequences)) {
+      calls_(calls),
+      scratch_(static_cast<llama_seq_id>(sequences)),
+      joiner_(os::make_thread_executor("kvkeep-join")) {
   KVKEEP_ASSERT(!layout_ || llama_n_seq_max(&context) > sequences, "the context has a scratch sequence");
 }
 
@@ -61,7 +58,10 @@ Result<std::size_t> RowMemory::save_rows(SeqId seq, TokenRange range, MutableByt
 Status RowMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) {
   if (pieces.empty()) return {};
   Status done = check_pieces(seq, pieces);
-  if (done) done = restore_checked(seq, pieces);
+  if (done) {
+    std::vector<Step> steps = plan_steps(pieces);
+    done = restore_steps(seq, steps);
+  }
   if (!done) clear(seq);
   return done;
 }
@@ -86,50 +86,64 @@ Status RowMemory::check_pieces(SeqId seq, std::span<const cache::RowPiece> piece
 
 // Rows that are stored but not wanted need cells for a moment, too.
 bool RowMemory::worth_setting_directly(const cache::RowPiece& piece) const {
-  return piece.bytes.size() >= kDirectBytesPerCell * ledger_.total() && piece.stored.size() <= ledger_.available() &&
-         piece.wanted.size() * 2 >= piece.stored.size();
+  return piece.bytes.size() >= calls_.direct_bytes_per_cell * ledger_.total() &&
+         piece.stored.size() <= ledger_.available() && piece.wanted.size() * 2 >= piece.stored.size();
 }
 
-Status RowMemory::restore_checked(SeqId seq, std::span<const cache::RowPiece> pieces) {
+std::vector<RowMemory::Step> RowMemory::plan_steps(Pieces pieces) const {
+  std::vector<Step> steps;
   for (std::size_t first = 0; first < pieces.size();) {
-    if (worth_setting_directly(pieces[first])) {
-      TRY(set_rows(seq, pieces[first].bytes, pieces[first].wanted));
-      ++first;
-      continue;
-    }
     std::size_t last = first;
     std::uint64_t bytes = 0;
     for (; last < pieces.size() && !worth_setting_directly(pieces[last]); ++last) {
       bytes += layout_->bytes_of(pieces[last].wanted.size());
-      if (last > first && bytes > kMostJoinedBytes) break;
+      if (last > first && bytes > calls_.most_joined_bytes) break;
     }
-    TRY(set_joined(seq, pieces.subspan(first, last - first)));
+    last = std::max(last, first + 1);
+    steps.push_back({pieces.subspan(first, last - first), {}});
+    const cache::RowPiece& piece = pieces[first];
+    const bool whole = last == first + 1 && (piece.wanted == piece.stored || worth_setting_directly(piece));
+    if (whole) steps.back().rows = piece.bytes;
     first = last;
+  }
+  return steps;
+}
+
+void RowMemory::join_step(Step& step, std::size_t number) {
+  std::vector<std::byte>& joined = joined_[number % joined_.size()];
+  const std::uint64_t bytes = layout_->bytes_of(wanted_range(step.pieces).size());
+  if (joined.size() < bytes) joined.resize(bytes);
+  const std::size_t written = join_rows(*layout_, step.pieces, scratch_, joined);
+  KVKEEP_ASSERT(written == bytes, "joined rows have the size of their layout");
+  step.rows = ByteSpan(joined).first(written);
+}
+
+Status RowMemory::restore_steps(SeqId seq, std::span<Step> steps) {
+  if (steps.front().rows.empty()) join_step(steps.front(), 0);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool joins = i + 1 < steps.size() && steps[i + 1].rows.empty();
+    if (joins) joiner_->post([this, &next = steps[i + 1], i] { join_step(next, i + 1); });
+    const Status set = set_rows(seq, steps[i]);
+    if (joins) joiner_->drain();  // also after a failure: the task reads the caller's pieces
+    TRY(set);
   }
   return {};
 }
 
-Status RowMemory::set_joined(SeqId seq, std::span<const cache::RowPiece> pieces) {
-  if (pieces.size() == 1 && pieces.front().wanted == pieces.front().stored) {
-    return set_rows(seq, pieces.front().bytes, pieces.front().wanted);  // nothing to join
-  }
-  const TokenRange wanted = wanted_range(pieces);
-  const std::uint64_t bytes = layout_->bytes_of(wanted.size());
-  if (joined_.size() < bytes) joined_.resize(bytes);
-  const std::size_t written = join_rows(*layout_, pieces, scratch_, joined_);
-  KVKEEP_ASSERT(written == bytes, "joined rows have the size of their layout");
-  return set_rows(seq, ByteSpan(joined_).first(written), wanted);
-}
-
-Status RowMemory::set_rows(SeqId seq, ByteSpan rows, TokenRange wanted) {
+Status RowMemory::set_rows(SeqId seq, const Step& step) {
+  const TokenRange wanted = wanted_range(step.pieces);
+  const bool all = step.rows.size() == layout_->bytes_of(wanted.size());
+  const llama_seq_id target = all && length(seq) == Position{0} ? seq.value() : scratch_;
   const std::uint64_t mark = log_mark();
-  const std::size_t taken = llama_state_seq_set_data(&context_, as_libllama(rows), rows.size(), scratch_);
-  if (taken != rows.size()) {
-    llama_memory_seq_rm(memory_, scratch_, -1, -1);
+  const std::size_t taken = llama_state_seq_set_data(&context_, as_libllama(step.rows), step.rows.size(), target);
+  if (taken != step.rows.size()) {
+    llama_memory_seq_rm(memory_, target, -1, -1);
     return with_reason(io_error("libllama refused rows"), mark);
   }
-  llama_memory_seq_cp(memory_, scratch_, seq.value(), to_pos(wanted.begin), to_pos(wanted.end));
-  llama_memory_seq_rm(memory_, scratch_, -1, -1);
+  if (target == scratch_) {
+    llama_memory_seq_cp(memory_, scratch_, seq.value(), to_pos(wanted.begin), to_pos(wanted.end));
+    llama_memory_seq_rm(memory_, scratch_, -1, -1);
+  }
   note_appended(seq, wanted.size());
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "cache/capture.h"
 #include "server/run/scheduler_test_fixture.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/temporary_directory.h"
@@ -48,6 +49,21 @@ TEST(SchedulerWithDisk, RestoresAfterARestartAndTellsTheTier) {
   EXPECT_EQ(again.stats.source, CacheSource::kRamToken);
   EXPECT_EQ(again.stats.ram_tokens, 599U);
   EXPECT_EQ(again.stats.disk_tokens + again.stats.memory_tokens, 0U);
+}
+
+TEST(SchedulerWithDisk, FirstCapturesFindBuffersReadyIfTheyWerePrepared) {
+  const auto fresh_after_one_request = [](bool prepared) {
+    const sim::TemporaryDirectory directory;
+    World world({.disk_directory = directory.path()});
+    if (prepared) cache::prepare_staging(world.cache, world.engine);
+    world.cache.flush();  // what was posted has run
+    world.start();
+    std::mt19937 random(19);
+    (void)world.ask(random_tokens(random, 300), 10);
+    return world.cache.stats().fresh_buffers;
+  };
+  EXPECT_GT(fresh_after_one_request(false), 0U);
+  EXPECT_EQ(fresh_after_one_request(true), 0U);
 }
 
 TEST(SchedulerWithDisk, ASegmentThatCannotBeLoadedCostsOnlyWhatFollowsIt) {
