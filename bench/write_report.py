@@ -163,10 +163,16 @@ def index_rows(figures):
                f"{entry['bytes_per_token_beyond_ids']:.1f} bytes", "<= 16 bytes")
 
 
-def store_rows(figures):
+def cache_rows(figures):
     for saved, text, goal in ((0, "every header read", "<= 2 s"), (1, "with the saved index", "<= 0.5 s")):
-        time_ms = figures.time_ms(f"BM_OpenTenThousandFiles/saved_index:{saved}/real_time")
-        yield f"opening a directory of 10k segment files, {text}", f"{time_ms / 1e3:.2f} s", goal
+        for cold, caches in ((1, "the system's caches empty"), (0, "the system's caches warm")):
+            name = f"BM_OpenTenThousandFiles/saved_index:{saved}/cold:{cold}/real_time"
+            if name in figures.by_name:  # only root can measure cold
+                yield (f"opening a directory of 10k segment files (5M tokens), {text}, {caches}",
+                       f"{figures.time_ms(name) / 1e3:.2f} s", goal)
+
+
+def store_rows(figures):
     for size in figures.arguments("BM_Get"):
         get, plain = (figures.rate(f"{name}/{size}/real_time") for name in ("BM_Get", "BM_PlainReadAndChecksum"))
         yield f"reading a segment of {size} MiB, against reading and checksumming the file", \
@@ -174,9 +180,9 @@ def store_rows(figures):
 
 
 def engine_rows(figures):
-    bare = figures.rate("BM_BareSet")
+    bare = figures.rate("BM_BareSet/real_time")
     for size in figures.arguments("BM_Restore"):
-        rate = figures.rate(f"BM_Restore/{size}")
+        rate = figures.rate(f"BM_Restore/{size}/real_time")
         yield (f"restoring 8,192 tokens in segments of {size}, against bare `state_seq_set_data`",
                f"{rate / bare:.2f} ({gigabytes(rate)})", ">= 0.7")
     for size in figures.arguments("BM_Save"):
@@ -190,7 +196,7 @@ def engine_rows(figures):
 
 def parts_part(directory):
     rows = []
-    for room, rows_of in (("index", index_rows), ("store", store_rows), ("engine_llama", engine_rows)):
+    for room, rows_of in (("index", index_rows), ("store", store_rows), ("cache", cache_rows), ("engine_llama", engine_rows)):
         report = load(directory, room)
         if report is not None:
             rows += rows_of(Figures(report))

@@ -35,11 +35,8 @@ class BenchDirectory {
   std::string path_;
 };
 
-std::unique_ptr<DiskStore> open(const BenchDirectory& directory, bool use_saved_index = true) {
-  auto store = DiskStore::open({.directory = directory.path(),
-                                .fingerprint = kModel,
-                                .budget = mebibytes(1 << 20),
-                                .use_saved_index = use_saved_index},
+std::unique_ptr<DiskStore> open(const BenchDirectory& directory) {
+  auto store = DiskStore::open({.directory = directory.path(), .fingerprint = kModel, .budget = mebibytes(1 << 20)},
                                os::real_file_system(), os::real_clock());
   return store ? std::move(*store) : nullptr;
 }
@@ -113,44 +110,6 @@ void BM_Get(benchmark::State& state) {
   set_rate(state, sample.payload.size());
 }
 BENCHMARK(BM_Get)->Arg(1)->Arg(4)->Arg(30)->UseRealTime()->Unit(benchmark::kMillisecond);
-
-// 10,000 files of 64 tokens, written plainly: only opening is measured.
-const BenchDirectory& ten_thousand_files() {
-  static const BenchDirectory directory;
-  static const bool made = [] {
-    constexpr std::uint32_t kTokens = 64;
-    os::FileSystem& files = os::real_file_system();
-    { const auto store = open(directory); }
-    for (std::uint32_t i = 0; i < 10'000; ++i) {
-      auto sample = segment(i, 1000);
-      sample.header.tokens.resize(kTokens, static_cast<TokenId>(i));
-      sample.header.name.end = sample.header.name.begin + kTokens;
-      auto file = files.create(directory.path() + "/" + kModel.hex() + "/" + format::file_name(sample.header.name));
-      if (!file || !(*file)->append(format::encode_header(sample.header)) || !(*file)->append(sample.payload))
-        return false;
-    }
-    return true;
-  }();
-  if (!made) std::abort();
-  return directory;
-}
-
-void BM_OpenTenThousandFiles(benchmark::State& state) {
-  const BenchDirectory& directory = ten_thousand_files();
-  const bool use_saved_index = state.range(0) != 0;
-  open(directory)->save_index();
-  for (auto _ : state) {
-    const auto store = open(directory, use_saved_index);
-    if (store->take_recovered().size() != 10'000) return state.SkipWithError("files are missing");
-    if (use_saved_index && store->counters().headers_read > 0) return state.SkipWithError("the index did not help");
-  }
-}
-BENCHMARK(BM_OpenTenThousandFiles)
-    ->ArgName("saved_index")
-    ->Arg(0)
-    ->Arg(1)
-    ->UseRealTime()
-    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvkeep::store
