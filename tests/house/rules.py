@@ -25,8 +25,11 @@ MAY_INCLUDE = {
     'server/run': _ENGINE,
     'server/http': {'base', 'chat', 'os', 'server/api'},
     'server/routes': _ENGINE | {'chat', 'server/api', 'server/http', 'server/run'},
+    'bench': _BOTTOM,
+    'bench/run': {'base', 'bench', 'os', 'server/http'},
+    'bench/parts': _ENGINE | {'bench', 'engine/llama'},
 }
-PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'server/api')  # no clock, file, thread, lock or log
+PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'server/api', 'bench')  # no clock, file, thread, lock or log
 TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 
 # (name, pattern over an included header, folders where it is welcome): libraries have one room each.
