@@ -1,0 +1,265 @@
+// A child is made by fork and exec, because posix_spawn cannot set the signal that the kernel sends a child when its
+// parent dies. Everything that allocates happens before the fork: between fork and exec only async-signal-safe calls
+// are allowed in a process with threads.
+
+#include "os/child_process.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "base/mutex.h"
+#include "os/environment.h"
+#include "os/executor.h"
+
+namespace kvkeep::os {
+namespace {
+
+constexpr char kThisProgram[] = "/proc/self/exe";
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { close(); }
+  int get() const { return value_; }
+  void close() {
+    if (value_ >= 0) ::close(std::exchange(value_, -1));
+  }
+
+ private:
+  int value_;
+};
+
+bool is_program(const std::string& path) {
+  struct stat info{};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
+// What a shell would run.
+Result<std::string> find_program(const std::string& name) {
+  if (name.empty()) return std::string(kThisProgram);
+  if (name.find('/') != std::string::npos) {
+    if (is_program(name)) return name;
+    return not_found(name + ": no such program");
+  }
+  const char* found = std::getenv("PATH");
+  const std::string list = found == nullptr ? "/usr/local/bin:/usr/bin:/bin" : found;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    const std::string directory = begin == end ? "." : list.substr(begin, end - begin);
+    if (is_program(directory + "/" + name)) return directory + "/" + name;
+    begin = end + 1;
+  }
+  return not_found(name + ": no such program in PATH");
+}
+
+// The arguments of execve, in memory of their own.
+class TextList {
+ public:
+  explicit TextList(std::vector<std::string> texts) : texts_(std::move(texts)) {
+    for (std::string& text : texts_) pointers_.push_back(text.data());
+    pointers_.push_back(nullptr);
+  }
+  TextList(const TextList&) = delete;
+  TextList& operator=(const TextList&) = delete;
+  char* const* get() { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<char*> pointers_;
+};
+
+std::vector<std::string> arguments_of(const ChildProcessOptions& options, const std::string& program) {
+  std::vector<std::string> arguments{options.program.empty() ? program : options.program};
+  arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
+  return arguments;
+}
+
+std::vector<std::string> environment_of(const ChildProcessOptions& options) {
+  Environment environment = read_environment();
+  for (const auto& [name, value] : options.environment) environment[name] = value;
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : environment) lines.push_back(name + "=" + value);
+  return lines;
+}
+
+// All that the child needs between fork and exec.
+struct Launch {
+  const char* program;
+  char* const* arguments;
+  char* const* environment;
+  int input;
+  int output;
+  int report;  // errno of a failed exec is written there; a successful one closes it
+  pid_t parent;
+};
+
+void restore_signals() {
+  // Handlers are reset by exec; ignored and blocked signals are not, and this process may block SIGTERM.
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM}) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// Async-signal-safe calls only.
+[[noreturn]] void become_program(const Launch& launch) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before the line above.
+  if (::getppid() != launch.parent) ::_exit(127);
+  restore_signals();
+  ::dup2(launch.input, STDIN_FILENO);
+  ::dup2(launch.output, STDOUT_FILENO);
+  ::dup2(launch.output, STDERR_FILENO);
+  constexpr unsigned kFirstOther = 3;
+  constexpr unsigned kCloseOnExec = 1U << 2;  // CLOSE_RANGE_CLOEXEC
+  ::syscall(SYS_close_range, kFirstOther, ~0U, kCloseOnExec);
+  ::execve(launch.program, launch.arguments, launch.environment);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(launch.report, &error, sizeof error);
+  ::_exit(127);
+}
+
+// The kernel takes the death of the *thread* that forked for the parent's death. This thread lives until the process
+// exits, so callers may start children from threads that end.
+Executor& starter_thread() {
+  static const std::unique_ptr<Executor> thread = make_thread_executor("children");
+  return *thread;
+}
+
+Result<pid_t> launch(const std::string& program, const ChildProcessOptions& options) {
+  const char* output_path = options.output_path.empty() ? "/dev/null" : options.output_path.c_str();
+  const Descriptor input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Descriptor output(::open(output_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  if (input.get() < 0 || output.get() < 0) return io_error(std::string(output_path) + ": " + std::strerror(errno));
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return io_error(std::string("pipe: ") + std::strerror(errno));
+  const Descriptor report_read(ends[0]);
+  Descriptor report_write(ends[1]);
+  TextList arguments(arguments_of(options, program));
+  TextList environment(environment_of(options));
+  const Launch plan{program.c_str(), arguments.get(),    environment.get(), input.get(),
+                    output.get(),    report_write.get(), ::getpid()};
+  const pid_t child = ::fork();
+  if (child < 0) return io_error("start " + program + ": " + std::strerror(errno));
+  if (child == 0) become_program(plan);
+  report_write.close();
+  int error = 0;
+  ssize_t count = 0;
+  while ((count = ::read(report_read.get(), &error, sizeof error)) < 0 && errno == EINTR) {}
+  if (count != sizeof error) return child;
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+  return io_error("start " + program + ": " + std::strerror(error));
+}
+
+ChildEnd end_of(int status) {
+  ChildEnd end;
+  if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) end.exit_code = WEXITSTATUS(status);
+  return end;
+}
+
+class RealChildProcess final : public ChildProcess {
+ public:
+  explicit RealChildProcess(pid_t id) : id_(id) {}
+  ~RealChildProcess() override {
+    kill();
+    const MutexLock lock(mutex_);
+    if (!end_) collect(0);
+  }
+
+  int id() const override { return id_; }
+
+  std::optional<ChildEnd> ended() override {
+    const MutexLock lock(mutex_);
+    if (!end_) collect(WNOHANG);
+    return end_;
+  }
+
+  Result<ChildEnd> wait(int limit_ms) override {
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + std::chrono::milliseconds(limit_ms);
+    auto pause = std::chrono::milliseconds(1);
+    while (true) {
+      if (const auto end = ended()) return *end;
+      if (Clock::now() >= deadline) return aborted("process " + std::to_string(id_) + " still runs");
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::milliseconds(10));
+    }
+  }
+
+  void terminate() override { send(SIGTERM); }
+  void kill() override { send(SIGKILL); }
+
+  Result<double> cpu_seconds() override {
+    const MutexLock lock(mutex_);
+    if (!end_) collect(WNOHANG);
+    clockid_t clock{};
+    timespec time{};
+    if (end_ || ::clock_getcpuclockid(id_, &clock) != 0 || ::clock_gettime(clock, &time) != 0) {
+      return io_error("process " + std::to_string(id_) + " has ended");
+    }
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+  }
+
+ private:
+  // Under the lock, so that no signal goes to an id that was given to somebody else after the child was collected.
+  void collect(int flags) REQUIRES(mutex_) {
+    int status = 0;
+    pid_t done = 0;
+    while ((done = ::waitpid(id_, &status, flags)) < 0 && errno == EINTR) {}
+    if (done == id_) end_ = end_of(status);
+  }
+  void send(int number) {
+    const MutexLock lock(mutex_);
+    if (!end_) ::kill(id_, number);
+  }
+
+  const pid_t id_;
+  Mutex mutex_;
+  std::optional<ChildEnd> end_ GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ChildProcess>> start_child(const ChildProcessOptions& options) {
+  TRY_ASSIGN(const std::string program, find_program(options.program));
+  Executor& thread = starter_thread();
+  Result<pid_t> child = io_error("not started");
+  thread.post([&] { child = launch(program, options); });
+  thread.drain();
+  if (!child) return child.error();
+  return std::unique_ptr<ChildProcess>(std::make_unique<RealChildProcess>(*child));
+}
+
+Result<int> free_port() {
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  if (probe.get() < 0 || ::bind(probe.get(), plain, size) != 0 || ::getsockname(probe.get(), plain, &size) != 0) {
+    return io_error(std::string("no free port: ") + std::strerror(errno));
+  }
+  return ntohs(address.sin_port);
+}
+
+}  // namespace kvkeep::os

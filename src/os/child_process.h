@@ -1,0 +1,50 @@
+#pragma once
+
+// A program that runs beside this one and is talked to otherwise (a server under measurement).
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kvkeep::os {
+
+struct ChildProcessOptions {
+  std::string program;                 // looked up in PATH if it has no slash; empty: this program
+  std::vector<std::string> arguments;  // without the program's name
+  std::vector<std::pair<std::string, std::string>> environment;  // added to ours, or replacing it
+  std::string output_path;  // standard output and error are appended there; empty: they go nowhere
+};
+
+struct ChildEnd {
+  int exit_code = 0;  // meaningful if signal == 0
+  int signal = 0;     // the signal that ended it, 0 if it exited
+};
+
+// Thread safe. Killed with SIGKILL when destroyed, and by the kernel when this process dies in whatever way. It has
+// nothing of ours but the environment: no standard input, no open file, no blocked or ignored signal.
+class ChildProcess {
+ public:
+  virtual ~ChildProcess() = default;
+  virtual int id() const = 0;
+  // None: it runs.
+  virtual std::optional<ChildEnd> ended() = 0;
+  // kAborted: it still runs after `limit_ms`.
+  virtual Result<ChildEnd> wait(int limit_ms) = 0;
+  // SIGTERM and SIGKILL; nothing if it has ended.
+  virtual void terminate() = 0;
+  virtual void kill() = 0;
+  // User and system time of all its threads so far. kIo: it has ended.
+  virtual Result<double> cpu_seconds() = 0;
+};
+
+// kNotFound: no such program. kIo: it could not be started.
+Result<std::unique_ptr<ChildProcess>> start_child(const ChildProcessOptions& options);
+
+// A free port of the loopback address, as of now.
+Result<int> free_port();
+
+}  // namespace kvkeep::os

@@ -1,0 +1,58 @@
+#pragma once
+
+// A client for the programs that measure and replay: one request at a time per object, the reply's body as it arrives.
+// It lives here because the HTTP library may not be included anywhere else.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+#include "server/http/http_message.h"
+
+namespace kvkeep::server {
+
+struct ClientRequest {
+  std::string method = "POST";
+  std::string path;    // with its query, of which only the spelling may change (%20 is sent as +)
+  HeaderList headers;  // Content-Type: application/json is added if there is a body and no such field
+  std::string body;
+  int silence_ms = 600'000;  // longest wait without a byte, connecting included
+};
+
+struct ClientReply {
+  int status = 0;
+  HeaderList headers;
+};
+
+// Not thread safe but for stop(); several objects may be used at once. Keeps its connection open between requests.
+// Redirects are not followed: a server under measurement answers itself.
+class HttpClient {
+ public:
+  // `base_url`: "http://host:port" with an optional path in front of every request's. kInvalid: not such a URL, or
+  // https.
+  static Result<HttpClient> make(const std::string& base_url);
+  HttpClient(HttpClient&&) noexcept;
+  HttpClient& operator=(HttpClient&&) noexcept;
+  ~HttpClient();
+
+  // Sends, and gives the body's bytes to `on_bytes` as they arrive, after `on_status` had the status; on_bytes returns
+  // false to give up (kAborted). kIo: no connection, it broke, or silence; the message says which. kInvalid: a path or
+  // field that cannot be sent. A status of 4xx or 5xx is a reply, not an error.
+  Result<ClientReply> send(const ClientRequest& request, const std::function<void(int status)>& on_status,
+                           const std::function<bool(std::string_view bytes)>& on_bytes);
+  // The same with the whole body, of at most 64 MiB (kNoSpace).
+  Result<std::pair<ClientReply, std::string>> send(const ClientRequest& request);
+  // From any thread: the request under way and all later ones end with kAborted. One that is just being connected may
+  // be missed: call again until it has ended.
+  void stop();
+
+ private:
+  struct Connection;
+  explicit HttpClient(std::unique_ptr<Connection> connection);
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace kvkeep::server
