@@ -1,5 +1,7 @@
 #include "policy/restore.h"
 
+#include <algorithm>
+
 namespace kvkeep::policy {
 
 namespace {
@@ -17,10 +19,17 @@ bool worth_restoring(RestoreMode mode, const Rates& rates, const RestoreCost& co
   return load_s <= seconds_at(static_cast<double>(cost.tokens), rates.prefill_tokens_per_s);
 }
 
-double update_rate(double rate, double amount, double seconds) {
-  if (amount <= 0 || seconds <= 0) return rate;  // nothing was measured
+double update_rate(double rate, double amount, double seconds, double least_amount) {
+  if (amount <= 0 || amount < least_amount || seconds <= 0) return rate;
   const double sample = amount / seconds;
   return rate > 0 ? rate + (sample - rate) / 4 : sample;
+}
+
+void RestoreTrials::note_restored() {
+  constexpr std::uint32_t kFirstInterval = 4;
+  constexpr std::uint32_t kLongestInterval = 64;
+  interval_ = due() ? std::min(interval_ * 2, kLongestInterval) : kFirstInterval;
+  refused_ = 0;
 }
 
 }  // namespace kvkeep::policy

@@ -26,7 +26,26 @@ struct RestoreCost {
 // kAlways: true if tokens > 0. kAuto: true unless both rates are known and loading is slower than prefilling.
 bool worth_restoring(RestoreMode mode, const Rates& rates, const RestoreCost& cost);
 
-// Exponentially weighted mean of a rate (weight of the new sample: 1/4); the first sample is taken as it is.
-double update_rate(double rate, double amount, double seconds);
+// Smaller samples say more of what every call costs than of the rate.
+inline constexpr double kLeastMeasuredTokens = 32;
+inline constexpr double kLeastMeasuredBytes = 64 << 10;
+
+// Exponentially weighted mean of a rate (weight of the new sample: 1/4); the first sample is taken as it is. Samples of
+// less than `least_amount` change nothing.
+double update_rate(double rate, double amount, double seconds, double least_amount);
+
+// A rate that speaks against restoring is never measured again, though it may have been one bad moment: so a restore is
+// tried now and then, first after 4 refusals, then after twice as many each time, at most 64.
+class RestoreTrials {
+ public:
+  // The next restore is to be made whatever the rates say.
+  bool due() const { return refused_ >= interval_; }
+  void note_refused() { ++refused_; }
+  void note_restored();
+
+ private:
+  std::uint32_t refused_ = 0;  // since the last trial
+  std::uint32_t interval_ = 4;
+};
 
 }  // namespace kvkeep::policy

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace kvkeep::policy {
 namespace {
 
@@ -39,10 +41,42 @@ TEST(WorthRestoring, WhatIsNotKnownDoesNotSpeakAgainstIt) {
 }
 
 TEST(UpdateRate, TheFirstSampleCountsWholeLaterOnesAQuarter) {
-  EXPECT_DOUBLE_EQ(update_rate(0, 50, 0.5), 100);
-  EXPECT_DOUBLE_EQ(update_rate(100, 200, 1), 125);
-  EXPECT_DOUBLE_EQ(update_rate(100, 0, 1), 100);
-  EXPECT_DOUBLE_EQ(update_rate(100, 1, 0), 100);
+  EXPECT_DOUBLE_EQ(update_rate(0, 50, 0.5, 32), 100);
+  EXPECT_DOUBLE_EQ(update_rate(100, 200, 1, 32), 125);
+  EXPECT_DOUBLE_EQ(update_rate(100, 0, 1, 0), 100);
+  EXPECT_DOUBLE_EQ(update_rate(100, 50, 0, 32), 100);
+}
+
+TEST(UpdateRate, SmallSamplesSayNothing) {
+  EXPECT_DOUBLE_EQ(update_rate(100, 31, 1, 32), 100);
+  EXPECT_DOUBLE_EQ(update_rate(0, 31, 1, 32), 0);
+  EXPECT_DOUBLE_EQ(update_rate(100, 32, 1, 32), 83);
+}
+
+// Number of refusals before each trial.
+std::vector<int> refusals_until_trials(RestoreTrials& trials, int count) {
+  std::vector<int> waits;
+  for (int i = 0; i < count; ++i) {
+    int refused = 0;
+    for (; !trials.due(); ++refused) trials.note_refused();
+    trials.note_restored();
+    waits.push_back(refused);
+  }
+  return waits;
+}
+
+TEST(RestoreTrials, ComeLessAndLessOftenButNeverStop) {
+  RestoreTrials trials;
+  EXPECT_FALSE(trials.due());
+  EXPECT_EQ(refusals_until_trials(trials, 7), (std::vector{4, 8, 16, 32, 64, 64, 64}));
+}
+
+TEST(RestoreTrials, BeginAnewWhenTheRatesSpokeForRestoringAgain) {
+  RestoreTrials trials;
+  (void)refusals_until_trials(trials, 3);
+  trials.note_refused();
+  trials.note_restored();
+  EXPECT_EQ(refusals_until_trials(trials, 2), (std::vector{4, 8}));
 }
 
 }  // namespace

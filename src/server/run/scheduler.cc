@@ -147,8 +147,8 @@ void Scheduler::prefill_slice() {
   if (status != engine::DecodeStatus::kOk) return after_failure(active, status);
 
   const double slice_ms = ms_since(begin_ns);
-  rates_.prefill_tokens_per_s =
-      policy::update_rate(rates_.prefill_tokens_per_s, static_cast<double>(count), slice_ms / 1e3);
+  rates_.prefill_tokens_per_s = policy::update_rate(rates_.prefill_tokens_per_s, static_cast<double>(count),
+                                                    slice_ms / 1e3, policy::kLeastMeasuredTokens);
   Sequence& held = sequence(*active.seq);
   held.tokens.insert(held.tokens.end(), active.tokens.begin() + static_cast<std::ptrdiff_t>(done),
                      active.tokens.begin() + static_cast<std::ptrdiff_t>(done + count));

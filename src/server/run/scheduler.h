@@ -158,6 +158,7 @@ class Scheduler {
   std::deque<std::unique_ptr<Active>> waiting_;
   std::vector<std::unique_ptr<Active>> active_;  // in order of admission
   policy::Rates rates_;
+  policy::RestoreTrials trials_;
   bool changed_ = false;  // since the last admit(): something arrived, was loaded, ended or gave cells back
 
   std::atomic<bool> stopping_{false};

@@ -61,6 +61,8 @@ struct WorldOptions {
   SchedulerOptions scheduler = {.parallel = 2};
   std::string disk_directory = {};          // empty: no disk tier
   os::Executor* hand_run_reader = nullptr;  // reads wait until the test runs them
+  os::Clock* clock = nullptr;               // the scheduler's; null: the real one
+  bool restore_auto = false;
 };
 
 // Engine, cache, scheduler and its thread.
@@ -74,7 +76,8 @@ class World {
         reader(os::make_thread_executor("reader")),
         cache({engine.description().fingerprint, options.ram, 32}, open_disk(options), os::real_clock(), *writer,
               options.hand_run_reader != nullptr ? *options.hand_run_reader : *reader),
-        scheduler(always(options.scheduler), engine, cache, os::real_clock()) {}
+        scheduler(options.restore_auto ? options.scheduler : always(options.scheduler), engine, cache,
+                  options.clock != nullptr ? *options.clock : os::real_clock()) {}
   std::unique_ptr<store::DiskStore> open_disk(const WorldOptions& options) {
     if (options.disk_directory.empty()) return nullptr;
     auto disk = store::DiskStore::open(

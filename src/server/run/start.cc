@@ -103,7 +103,7 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
   view.prompt_tokens = active.tokens.size();
   view.cells_total = engine_.cells_total();
   view.cells_free = engine_.cells_total() - engine_.cells_used();
-  view.restore = options_.restore;
+  view.restore = trials_.due() ? policy::RestoreMode::kAlways : options_.restore;
   view.rates = rates_;
   view.reply_room =
       active.job.max_tokens < 0 ? kReplyRoom : std::min(kReplyRoom, static_cast<std::size_t>(active.job.max_tokens));
@@ -145,6 +145,8 @@ void Scheduler::execute(Active& active, const policy::Plan& plan) {
   held.refused_at = 0;
   active.seq = seq;
   active.restore_to = std::max(plan.from_memory, plan.restored_to);
+  if (plan.load_too_slow) trials_.note_refused();
+  if (plan.restored_to > plan.from_memory) trials_.note_restored();
   if (plan.load_too_slow && !active.forced_miss) active.forced_miss = MissReason::kLoadTooSlow;
   if (!active.reported) {
     active.stats.memory_tokens = plan.from_memory.value();
@@ -203,8 +205,9 @@ void Scheduler::begin_load(Active& active, TokenRange range) {
 
 void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
   active.stats.load_ms += ms_since(active.load_started_ns);
-  rates_.disk_read_bytes_per_s = policy::update_rate(
-      rates_.disk_read_bytes_per_s, static_cast<double>(result.bytes_read.value()), result.read_ms / 1e3);
+  rates_.disk_read_bytes_per_s =
+      policy::update_rate(rates_.disk_read_bytes_per_s, static_cast<double>(result.bytes_read.value()),
+                          result.read_ms / 1e3, policy::kLeastMeasuredBytes);
   if (!result.status) {
     spdlog::warn("kv cache load failed: {}; using what lies before it", result.status.error().message);
     active.forced_miss = MissReason::kLoadFailed;
@@ -227,8 +230,8 @@ bool Scheduler::restore(Active& active, TokenRange range) {
     for (const cache::RowPiece& piece : pieces) {
       bytes += static_cast<double>(piece.bytes.size() * piece.wanted.size() / piece.stored.size());
     }
-    rates_.ram_restore_bytes_per_s =
-        policy::update_rate(rates_.ram_restore_bytes_per_s, bytes, ms_since(begin_ns) / 1e3);
+    rates_.ram_restore_bytes_per_s = policy::update_rate(rates_.ram_restore_bytes_per_s, bytes,
+                                                         ms_since(begin_ns) / 1e3, policy::kLeastMeasuredBytes);
     count_restored(active, range);
     return true;
   }
