@@ -1,0 +1,28 @@
+#pragma once
+
+// Which prefixes were decoded so far: the measure of what a perfect cache would have to compute.
+//
+// A prefix is known by a 64-bit hash alone. Of 10^7 different prefixes, looked up 10^7 times, the likelihood of a
+// single wrong answer is 10^14 / 2^64, five in a million, and it would shift one count by one prompt at most. Memory:
+// about 40 bytes for each different prefix (a node of the hash set and its bucket).
+
+#include <unordered_set>
+
+#include "base/types.h"
+
+namespace kvkeep::bench {
+
+// Not thread safe.
+class DecodedPrefixes {
+ public:
+  // Positions of `prompt` whose prefix (all ids up to and including it) was never added.
+  std::size_t never_decoded(TokenSpan prompt) const;
+  // All prefixes of `ids` count as decoded from now on. Returns how many were new.
+  std::size_t add(TokenSpan ids);
+
+ private:
+  // With a prefix, all shorter ones are in it: the first that is missing ends every search.
+  std::unordered_set<std::uint64_t> seen_;
+};
+
+}  // namespace kvkeep::bench
