@@ -136,9 +136,9 @@ void serve_until_signal(server::HttpServer& http, server::Scheduler& scheduler, 
   spdlog::info("shutting down: settling the cache (a second signal leaves at once)");
   scheduler.stop();
   engine_thread->drain();
+  cache.flush();  // before handlers get their time: whoever stops us may not wait for them
   http.stop(kDrainMs);
   http_thread->drain();
-  cache.flush();
   spdlog::info("bye");
 }
 
@@ -157,10 +157,12 @@ Status run_serve(const ServeOptions& options) {
   const engine::Description& model = engine->description();
   log_model(model);
 
+  const bool sliceable = model.memory_class == engine::MemoryClass::kSliceable;
   std::unique_ptr<store::DiskStore> disk;
-  if (model.memory_class == engine::MemoryClass::kSliceable) {
+  if (sliceable || !options.cache.disk_directory.empty()) {  // a directory that was named must be usable in any case
     TRY_ASSIGN(disk, open_disk_tier(options.cache, model.fingerprint, os::real_file_system(), os::real_clock()));
   }
+  if (!sliceable) disk = nullptr;
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const cache::CacheOptions cache_options{model.fingerprint, ram_budget(options.cache), options.cache.store_tokens_min};

@@ -150,8 +150,6 @@ void add_memory_class(const ClassVerdict& verdict, const std::optional<RowLayout
   out.memory_class = verdict.memory_class;
   out.memory_class_reason = verdict.reason;
   out.row_bytes_per_token = layout ? layout->bytes_per_token() : 0;
-  if (verdict.memory_class == MemoryClass::kSliceable) return;
-  spdlog::warn("prefixes of this model are not cached yet ({}); it is served without a cache", verdict.reason);
 }
 
 Result<ModelHash> model_hash(const ModelOptions& options) {
