@@ -126,6 +126,10 @@ bool Cache::available(const Entry& entry) const {
   return !entry.dead && (entry.payload != nullptr || entry.disk == DiskState::kOnDisk);
 }
 
+bool Cache::in_use(const Entry& entry) {
+  return entry.pins > 0 || entry.disk == DiskState::kWriting || entry.disk == DiskState::kRemoving;
+}
+
 void Cache::pin(SegmentId segment) {
   if (segment != kRootSegment) ++entry(segment).pins;
 }
@@ -228,8 +232,7 @@ void Cache::sweep_dead() {
 }
 
 bool Cache::subtree_held(SegmentId segment) {
-  const Entry& known = entry(segment);
-  if (known.pins > 0 || known.disk == DiskState::kWriting || known.disk == DiskState::kRemoving) return true;
+  if (in_use(entry(segment))) return true;
   return std::ranges::any_of(index_.children(segment),
                              [&](SegmentId child) REQUIRES(mutex_) { return subtree_held(child); });
 }

@@ -203,6 +203,7 @@ class Cache {
   void recover();
   void place(const store::StoredSegment& found, const index::Placement& placement) REQUIRES(mutex_);
   bool available(const Entry& entry) const REQUIRES(mutex_);
+  static bool in_use(const Entry& entry);  // by a request, or by the writer at this moment
   Entry& entry(SegmentId segment) REQUIRES(mutex_);
   void pin(SegmentId segment) REQUIRES(mutex_);
   void unpin(SegmentId segment) EXCLUDES(mutex_);
@@ -228,7 +229,9 @@ class Cache {
   void fit_disk_budget();
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
   bool evict_from_disk(ByteCount needed);
+  std::vector<bool> needed_on_disk() REQUIRES(mutex_);
   bool may_leave_disk(SegmentId segment) REQUIRES(mutex_);
+  bool subtree_waits(SegmentId segment) REQUIRES(mutex_);
   void settle_payload(SegmentId segment);
   void trim_ram();
   void make_ram_room(ByteCount limit, ByteCount room) REQUIRES(mutex_);

@@ -54,6 +54,10 @@ class World {
     writer.run_all();
     return true;
   }
+  void open_without_disk() {
+    cache =
+        std::make_unique<Cache>(CacheOptions{.fingerprint = {}, .ram_budget = ram_}, nullptr, clock, writer, reader);
+  }
   void shut_down() {
     cache.reset();
     store = nullptr;
@@ -63,6 +67,12 @@ class World {
     writer.forget_all();
     reader.forget_all();
     shut_down();
+  }
+  // The process dies, what it wrote stays, and another one begins.
+  bool restart() {
+    die();
+    files.kill();
+    return open();
   }
 
   // Stores what the cache does not know of `tokens` in pieces of `piece`; returns how far it got.
@@ -94,21 +104,28 @@ class World {
       reader.run_all();
       EXPECT_TRUE(outcome.has_value()) << "a load without an answer";
       if (!outcome || !*outcome) continue;  // the next best
+      Position covered;
       for (const RowPiece& piece : lease->pieces(all)) {
+        EXPECT_EQ(piece.wanted.begin, covered) << "a gap between pieces";
+        covered = piece.wanted.end;
         const auto rows = rows_of(prompt, {Position{}, piece.wanted.end});
         const ByteSpan got =
             piece.bytes.subspan((piece.wanted.begin - piece.stored.begin) * kRowBytes, piece.wanted.size() * kRowBytes);
         const ByteSpan want = ByteSpan(rows).subspan(piece.wanted.begin.value() * kRowBytes);
         EXPECT_TRUE(std::ranges::equal(got, want)) << "bytes of another prefix at " << piece.wanted.begin.value();
       }
+      EXPECT_EQ(covered, lease->end()) << "pieces end before the lease";
       return lease->end().value();
     }
     ADD_FAILURE() << "loading never succeeded nor gave up";
     return 0;
   }
 
-  bool within_budget() const {
-    return store->used() <= disk_budget_ && files.physical_bytes() <= disk_budget_.value() + (1U << 20);
+  // Names of the segment files that are there, of every fingerprint.
+  std::vector<std::string> segment_files() const {
+    std::vector<std::string> found = files.paths();
+    std::erase_if(found, [](const std::string& path) { return !path.ends_with(".kvs"); });
+    return found;
   }
 
   sim::SimFileSystem files;

@@ -109,16 +109,14 @@ bool Cache::evict_from_disk(ByteCount needed) {
   view.now_ns = clock_.wall_ns();
   {
     MutexLock lock(mutex_);
+    const std::vector<bool> needed_there = needed_on_disk();
     for (std::uint32_t id = 1; id < entries_.size(); ++id) {
       const Entry& known = entries_[id];
-      // What waits for the writer, or is in use in RAM alone, holds its ancestors.
-      const bool elsewhere = known.disk == DiskState::kNone || known.disk == DiskState::kUnwritten;
-      if (!known.live || (elsewhere && known.pins == 0)) continue;
+      if (!known.live || known.disk != DiskState::kOnDisk) continue;
       const index::SegmentInfo& info = index_.info(SegmentId{id});
-      const bool held = known.pins > 0 || known.disk != DiskState::kOnDisk;
       view.candidates.push_back({SegmentId{id}, info.parent, os::physical_size(ByteCount{known.part.size_bytes}),
                                  static_cast<std::uint32_t>(info.range.size()), info.range.begin, known.last_used_ns,
-                                 known.hits, held});
+                                 known.hits, needed_there[id]});
     }
   }
   // Decided without the lock, which requests want too: each victim is looked at again before it goes.
@@ -127,7 +125,7 @@ bool Cache::evict_from_disk(ByteCount needed) {
     format::SegmentName name;
     {
       MutexLock lock(mutex_);
-      if (!may_leave_disk(victim)) break;  // used meanwhile, and with it its ancestors
+      if (!may_leave_disk(victim)) continue;  // used meanwhile, and with it its ancestors: they are refused as well
       entry(victim).disk = DiskState::kRemoving;
       name = header_of(victim).name;
     }
@@ -146,12 +144,31 @@ bool Cache::evict_from_disk(ByteCount needed) {
   return freed;
 }
 
+// By segment: true if it, or anything below it, in whatever tier, is in use or waits for the writer.
+std::vector<bool> Cache::needed_on_disk() {
+  std::vector<bool> needed(entries_.size());
+  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
+    const Entry& known = entries_[id];
+    if (!known.live || !(in_use(known) || known.disk == DiskState::kWaiting)) continue;
+    for (SegmentId above{id}; above != kRootSegment && !needed[above.value()]; above = index_.info(above).parent) {
+      needed[above.value()] = true;
+    }
+  }
+  return needed;
+}
+
 bool Cache::may_leave_disk(SegmentId segment) {
   const Entry& known = entry(segment);
-  if (!known.live || known.disk != DiskState::kOnDisk || subtree_held(segment)) return false;
+  if (!known.live || known.disk != DiskState::kOnDisk || subtree_held(segment) || subtree_waits(segment)) return false;
   return std::ranges::none_of(index_.children(segment), [&](SegmentId child) REQUIRES(mutex_) {
-    return entry(child).disk == DiskState::kOnDisk || entry(child).disk == DiskState::kWaiting;
+    return entry(child).disk == DiskState::kOnDisk;
   });
+}
+
+bool Cache::subtree_waits(SegmentId segment) {
+  if (entry(segment).disk == DiskState::kWaiting) return true;
+  return std::ranges::any_of(index_.children(segment),
+                             [&](SegmentId child) REQUIRES(mutex_) { return subtree_waits(child); });
 }
 
 // Once written, rows move from the staging buffer, which others wait for, to memory of their exact size.

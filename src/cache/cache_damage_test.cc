@@ -1,0 +1,65 @@
+// What the cache does about segments that are damaged or that the device refuses to read.
+
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+TEST(CacheDamage, DamagedSegmentIsAMissAndIsStoredAgain) {
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  world.writer.run_all();
+  std::size_t damaged = 0;
+  for (const std::string& path : world.files.paths()) {
+    if (!path.ends_with(".kvs")) continue;
+    std::vector<std::byte> bytes = *world.files.contents(path);
+    if (damaged++ == 1) {
+      bytes.back() ^= std::byte{1};
+      world.files.plant(path, bytes);
+    }
+  }
+  ASSERT_EQ(damaged, 4U);
+  const std::size_t left = world.check(tokens);
+  EXPECT_LT(left, 64U);
+  EXPECT_EQ(left % 16, 0U);
+  EXPECT_EQ(world.cache->stats().damaged, 1U);
+  EXPECT_EQ(world.grow(tokens), 64U) << "the lost part can be stored again";
+  world.writer.run_all();
+  EXPECT_EQ(world.check(tokens), 64U);
+}
+
+TEST(CacheDamage, DeadPathOfARunningSequenceIsNotExtended) {
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  world.writer.run_all();
+  Track running = world.cache->track(tokens);
+  world.cache->report_damaged(world.cache->lease(tokens)->steps()[1].segment);
+  EXPECT_EQ(world.check(tokens), 16U);
+  const Tokens next = conversation(90, 8);
+  EXPECT_FALSE(world.cache->store(running, next, world.cache->staging(8 * kRowBytes), 8 * kRowBytes));
+  running = world.cache->track(Tokens{});
+  EXPECT_EQ(world.grow(tokens), 64U) << "when the last holder lets go, the place is free again";
+}
+
+TEST(CacheDamage, FilesOfDeadSegmentsLeaveTheDisk) {
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  world.writer.run_all();
+  const ByteCount before = world.store->used();
+  world.cache->report_damaged(world.cache->lease(tokens)->steps()[1].segment);
+  world.writer.run_all();
+  EXPECT_LT(world.store->used(), before) << "the damaged segment and what hung below it";
+  world.die();
+  world.files.kill();
+  ASSERT_TRUE(world.open());
+  EXPECT_EQ(world.check(tokens), 16U);
+}
+
+}  // namespace
+}  // namespace kvkeep::cache

@@ -1,0 +1,219 @@
+// What leaves RAM and disk when a budget is full, what may not, and that room is always made.
+
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+constexpr std::int64_t kHourMs = 3'600'000;
+
+TEST(CacheEviction, DiskBudgetHoldsAndLeasedPathsStay) {
+  const ByteCount budget{40 * 8192};
+  World world(ByteCount{0}, budget);
+  ASSERT_TRUE(world.open());
+  const Tokens kept = conversation(1, 160);
+  world.grow(kept);
+  world.writer.run_all();
+  const std::shared_ptr<Lease> lease = world.cache->lease(kept);
+  ASSERT_EQ(lease->end(), Position{160});
+  for (TokenId i = 1; i <= 30; ++i) {
+    world.grow(conversation(i * 100, 160));
+    world.writer.run_all();
+    ASSERT_LE(world.store->used(), budget) << "after conversation " << i;
+  }
+  EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+  EXPECT_EQ(world.check(kept), 160U);
+  EXPECT_EQ(world.check(conversation(3000, 160)), 160U) << "what was stored last is there";
+}
+
+TEST(CacheEviction, RamOnlyBudgetHoldsAndForgetsLeavesFirst) {
+  World world(ByteCount{100 * kRowBytes});
+  world.open_without_disk();
+  for (TokenId i = 1; i <= 20; ++i) {
+    const Tokens tokens = conversation(5, 32) + conversation(i * 50, 20);
+    world.grow(tokens);
+    world.writer.run_all();
+    ASSERT_LE(world.cache->stats().ram_used.value(), 100 * kRowBytes);
+    ASSERT_GE(world.check(tokens), 32U) << "the shared prefix is used by every conversation";
+  }
+  EXPECT_GT(world.cache->stats().ram_evicted, 0U);
+}
+
+TEST(CacheEviction, UseDecidesWhatStays) {
+  const ByteCount budget{24 * 8192};
+  World world(ByteCount{0}, budget);
+  ASSERT_TRUE(world.open());
+  const Tokens used = conversation(1, 64);
+  world.grow(used);
+  world.grow(conversation(100, 64));
+  world.writer.run_all();
+  for (TokenId i = 2; i < 12; ++i) {
+    world.cache->note_use(*world.cache->lease(used));
+    world.grow(conversation(i * 100, 64));
+    world.writer.run_all();
+  }
+  EXPECT_EQ(world.check(used), 64U) << "what is used again and again stays";
+  EXPECT_EQ(world.check(conversation(100, 64)), 0U) << "what is as old and was never used leaves";
+}
+
+TEST(CacheEviction, LoadingKeepsTheRamBudget) {
+  World world(ByteCount{20 * kRowBytes});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(1, 128);
+  world.grow(tokens);
+  world.writer.run_all();
+  EXPECT_EQ(world.check(tokens), 128U);
+  EXPECT_LE(world.cache->stats().ram_used.value(), 20 * kRowBytes);
+  EXPECT_GT(world.cache->stats().ram_used.value(), 0U);
+}
+
+TEST(CacheEviction, ShortConversationsDoNotFillTheRamForGood) {
+  World world(ByteCount{100 * kRowBytes}, mebibytes(64));
+  world.cache = nullptr;
+  sim::SimClock clock;
+  world.cache = std::make_unique<Cache>(
+      CacheOptions{.fingerprint = {}, .ram_budget = ByteCount{100 * kRowBytes}, .min_disk_tokens = 32},
+      std::move(*store::DiskStore::open({.directory = "/other", .fingerprint = {}, .budget = mebibytes(64)},
+                                        world.files, clock)),
+      clock, world.writer, world.reader);
+  for (TokenId i = 1; i < 200; ++i) {
+    world.grow(conversation(i * 10, 20));
+    world.writer.run_all();
+    ASSERT_LE(world.cache->stats().ram_used.value(), 100 * kRowBytes) << "prompt " << i;
+  }
+  const Tokens longer = conversation(7, 96);
+  EXPECT_EQ(world.grow(longer), 96U);
+  world.writer.run_all();
+  EXPECT_EQ(world.check(longer), 96U);
+}
+
+TEST(CacheEviction, ASmallerBudgetHoldsFromTheStart) {
+  World large(ByteCount{0}, ByteCount{200 * 8192});
+  ASSERT_TRUE(large.open());
+  for (TokenId i = 1; i < 20; ++i) large.grow(conversation(i * 100, 64));
+  large.writer.run_all();
+  const std::uint64_t before = large.files.physical_bytes();
+  large.die();
+  large.files.kill();
+  auto disk = store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = ByteCount{30 * 8192}},
+                                     large.files, large.clock);
+  ASSERT_TRUE(disk.ok());
+  const store::DiskStore& store = **disk;
+  ASSERT_GT(store.used(), store.budget());
+  Cache cache({.fingerprint = {}, .ram_budget = {}}, std::move(*disk), large.clock, large.writer, large.reader);
+  large.writer.run_all();
+  EXPECT_LE(store.used(), store.budget());
+  EXPECT_LT(large.files.physical_bytes(), before);
+  EXPECT_GT(cache.stats().segments, 0U) << "what fits stays";
+}
+
+TEST(CacheEviction, LeaseOfALeafInRamHoldsItsAncestorsOnDisk) {
+  const ByteCount budget{20 * 8192};
+  World world(ByteCount{200 * kRowBytes}, budget);
+  ASSERT_TRUE(world.open());
+  const Tokens trunk = conversation(1, 64);
+  world.grow(trunk);
+  world.writer.run_all();
+  world.files.set_plan({FaultKind::kFailForever, 1});
+  const Tokens whole = trunk + conversation(50, 32);
+  world.grow(whole);
+  world.writer.run_all();
+  world.files.heal();
+  const std::shared_ptr<Lease> lease = world.cache->lease(whole);
+  ASSERT_EQ(lease->end(), Position{96});
+  for (TokenId i = 2; i < 20; ++i) {
+    world.grow(conversation(i * 100, 64));
+    world.writer.run_all();
+  }
+  EXPECT_EQ(world.check(whole), 96U);
+}
+
+// Fills what is left of the disk with conversations that are worth more than what is there.
+void fill_disk(World& world) {
+  world.clock.advance_ms(24 * kHourMs);
+  for (TokenId i = 10; world.store->used() + ByteCount{6 * 8192} <= world.store->budget(); ++i) {
+    world.grow(conversation(i * 100, 64));
+    world.writer.run_all();
+  }
+  ASSERT_EQ(world.cache->stats().disk_evicted, 0U);
+}
+
+TEST(CacheEviction, GoesOnBesideAHeldChainThatWasNeverWritten) {
+  World world(ByteCount{400 * kRowBytes}, ByteCount{20 * 8192});
+  ASSERT_TRUE(world.open());
+  const Tokens trunk = conversation(1, 32);
+  world.grow(trunk);
+  world.writer.run_all();
+  world.files.set_plan({FaultKind::kFailForever, 1});
+  const Tokens whole = trunk + conversation(50, 32);
+  world.grow(whole);
+  world.writer.run_all();
+  world.files.heal();
+  std::optional<Track> held(world.cache->track(whole));
+  const std::uint64_t refused = world.cache->stats().disk_refused;
+  ASSERT_GT(refused, 0U);
+  for (TokenId i = 10; i < 30; ++i) {
+    world.clock.advance_ms(1000);
+    world.grow(conversation(i * 100, 64));
+    world.writer.run_all();
+  }
+  EXPECT_EQ(world.cache->stats().disk_refused, refused) << "room is made beside what is held";
+  EXPECT_EQ(world.check(whole), 64U) << "what is held is there, whole";
+  held.reset();
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(conversation(2900, 64)), 64U) << "what was stored last is on disk";
+}
+
+TEST(CacheEviction, WhatWaitsForTheWriterKeepsItsAncestors) {
+  for (const bool parent_was_refused : {false, true}) {
+    World world(ByteCount{4000 * kRowBytes}, ByteCount{30 * 8192});
+    ASSERT_TRUE(world.open());
+    const Tokens trunk = conversation(1, 64);
+    world.grow(trunk);
+    world.writer.run_all();
+    ASSERT_TRUE(world.restart()) << "from here on the trunk is on disk only";
+    Tokens whole = trunk;
+    if (parent_was_refused) {
+      whole = whole + conversation(50, 16);
+      world.files.set_plan({FaultKind::kFailForever, 1});
+      world.grow(whole);
+      world.writer.run_all();
+      world.files.heal();
+    }
+    const std::uint64_t refused = world.cache->stats().disk_refused;
+    ASSERT_NO_FATAL_FAILURE(fill_disk(world));
+    world.grow(conversation(5000, 128));
+    whole = whole + conversation(70, 16);
+    EXPECT_EQ(world.grow(whole), whole.size());
+    world.writer.run_all();  // room for what came before it is made while it waits, held by nobody
+    EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+    EXPECT_EQ(world.cache->stats().disk_refused, refused);
+    ASSERT_TRUE(world.restart());
+    EXPECT_EQ(world.check(whole), whole.size());
+  }
+}
+
+// Victims are chosen without the lock: what a request leases in the meantime stays.
+TEST(CacheEviction, WhatIsLeasedWhileOthersLeaveStays) {
+  World world(ByteCount{0}, ByteCount{30 * 8192});
+  ASSERT_TRUE(world.open());
+  const Tokens old = conversation(1, 64);
+  world.grow(old);
+  world.writer.run_all();
+  ASSERT_NO_FATAL_FAILURE(fill_disk(world));
+  std::shared_ptr<Lease> lease;
+  world.files.set_observer([&, before = world.segment_files().size()]() mutable {
+    const bool one_left = world.segment_files().size() < std::exchange(before, world.segment_files().size());
+    if (one_left && lease == nullptr) lease = world.cache->lease(old);
+  });
+  world.grow(conversation(5000, 128));
+  world.writer.run_all();
+  world.files.set_observer(nullptr);
+  ASSERT_NE(lease, nullptr);
+  ASSERT_EQ(lease->end(), Position{48}) << "its end was the first to leave";
+  EXPECT_EQ(world.cache->stats().disk_refused, 0U) << "others leave instead";
+  EXPECT_EQ(world.check(old), 48U);
+}
+
+}  // namespace
+}  // namespace kvkeep::cache
