@@ -253,20 +253,29 @@ Track Cache::track(TokenSpan tokens) {
   return track;
 }
 
-void Cache::follow(Track& track, TokenSpan next) {
+bool Cache::follow(Track& track, TokenSpan next) {
   MutexLock lock(mutex_);
-  const index::Cursor reached = index_.advance(track.cursor_, next);
-  if (reached == track.cursor_ || on_dead_path(reached.segment)) return;
+  index::Cursor reached = index_.advance(track.cursor_, next);
+  const std::optional<Position> dead = dead_from(reached.segment);
+  if (dead) {
+    if (*dead <= track.cursor_.at) return false;
+    reached = index_.advance(track.cursor_, next.first(*dead - track.cursor_.at));
+  }
+  if (reached == track.cursor_) return !dead;
   track.hasher_.append(next.first(reached.at - track.cursor_.at));
   pin(reached.segment);
   const SegmentId before = std::exchange(track.cursor_, reached).segment;
   if (before != kRootSegment) --entry(before).pins;
+  return !dead;
 }
 
-bool Cache::on_dead_path(SegmentId segment) {
-  if (dead_.empty() || segment == kRootSegment) return false;
-  return std::ranges::any_of(index_.path(segment),
-                             [&](SegmentId on_path) REQUIRES(mutex_) { return entry(on_path).dead; });
+// Where the first dead segment on the path to `segment` begins.
+std::optional<Position> Cache::dead_from(SegmentId segment) {
+  if (dead_.empty() || segment == kRootSegment) return std::nullopt;
+  for (const SegmentId on_path : index_.path(segment)) {
+    if (entry(on_path).dead) return index_.info(on_path).range.begin;
+  }
+  return std::nullopt;
 }
 
 void Cache::prepare_staging(std::size_t count, std::size_t size_bytes) {
@@ -287,7 +296,7 @@ bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std
     MutexLock lock(mutex_);
     const bool known = index_.advance(track.cursor_, tokens.first(1)).at != track.cursor_.at;
     const ByteCount size{size_bytes};
-    if (known || on_dead_path(track.cursor_.segment) || !accepts() || ram_used_ + size > ram_limit()) {
+    if (known || dead_from(track.cursor_.segment) || !accepts() || ram_used_ + size > ram_limit()) {
       ++counters_.refused;
       return false;
     }

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -159,8 +160,9 @@ class Cache {
 
   // A place at the end of what is known of `tokens`.
   Track track(TokenSpan tokens);
-  // Moves over what is known of `next`, the tokens after track.position().
-  void follow(Track& track, TokenSpan next);
+  // Moves over what is known of `next`, the tokens after track.position(). False: what comes after the new position is
+  // dead and held by somebody, so that store() would refuse it.
+  bool follow(Track& track, TokenSpan next);
   // Makes buffers for staging(), on the writer; none if nothing is accepted.
   void prepare_staging(std::size_t count, std::size_t size_bytes);
   // A buffer for rows, already touched by the processor if one is free.
@@ -219,7 +221,7 @@ class Cache {
   void bury(SegmentId segment) REQUIRES(mutex_);
   void sweep_dead() REQUIRES(mutex_);
   bool subtree_held(SegmentId segment) REQUIRES(mutex_);
-  bool on_dead_path(SegmentId segment) REQUIRES(mutex_);
+  std::optional<Position> dead_from(SegmentId segment) REQUIRES(mutex_);
   void erase_subtree(SegmentId segment) REQUIRES(mutex_);
 
   void write_back(SegmentId segment);

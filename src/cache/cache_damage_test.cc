@@ -61,5 +61,21 @@ TEST(CacheDamage, FilesOfDeadSegmentsLeaveTheDisk) {
   EXPECT_EQ(world.check(tokens), 16U);
 }
 
+TEST(CacheDamage, AHeldDeadPathIsFollowedAsFarAsItLives) {
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  world.writer.run_all();
+  const std::optional<Track> running(world.cache->track(tokens));
+  world.cache->report_damaged(world.cache->lease(tokens)->steps()[2].segment);
+  Track track = world.cache->track(tokens);
+  EXPECT_EQ(track.position(), Position{32});
+  EXPECT_FALSE(world.cache->follow(track, TokenSpan(tokens).subspan(32)));
+  const Tokens other = conversation(90, 16);
+  EXPECT_TRUE(world.cache->follow(track, other)) << "the path leaves the trie before the damage";
+  EXPECT_EQ(world.grow(Tokens(tokens.begin(), tokens.begin() + 32) + other), 48U);
+}
+
 }  // namespace
 }  // namespace kvkeep::cache

@@ -25,7 +25,7 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
   if (memory.rows_bytes(1) == 0 || !cache.accepts()) return {0, false};
   const std::size_t limit = segment_tokens_limit(memory);
   for (;;) {
-    cache.follow(track, tokens.subspan(track.position().value()));
+    if (!cache.follow(track, tokens.subspan(track.position().value()))) return {result.tokens, false};
     const Position begin = track.position();
     const std::size_t count = std::min(limit, tokens.size() - begin.value());
     if (count == 0) return result;
