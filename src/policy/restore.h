@@ -2,6 +2,7 @@
 
 // Restore or prefill (design: if loading would cost more than prefilling, prefill). Pure.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/types.h"
@@ -26,9 +27,8 @@ struct RestoreCost {
 // kAlways: true if tokens > 0. kAuto: true unless both rates are known and loading is slower than prefilling.
 bool worth_restoring(RestoreMode mode, const Rates& rates, const RestoreCost& cost);
 
-// Smaller samples say more of what every call costs than of the rate.
-inline constexpr double kLeastMeasuredTokens = 32;
-inline constexpr double kLeastMeasuredBytes = 64 << 10;
+// Samples of fewer tokens, or of the bytes of fewer, say more of what every call costs than of the rate.
+inline constexpr std::size_t kLeastMeasuredTokens = 32;
 
 // Exponentially weighted mean of a rate (weight of the new sample: 1/4); the first sample is taken as it is. Samples of
 // less than `least_amount` change nothing.

@@ -119,6 +119,7 @@ class Scheduler {
   MissReason miss_reason(const Active& active, std::size_t reused) const;
   void log_start(const Active& active) const;
   Status prepare_sampler(Active& active);
+  double least_measured_bytes() const;
 
   // Running.
   void decode_step();

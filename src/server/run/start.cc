@@ -196,6 +196,10 @@ void Scheduler::continue_restore(Active& active) {
   }
 }
 
+double Scheduler::least_measured_bytes() const {
+  return static_cast<double>(engine_.rows_bytes(policy::kLeastMeasuredTokens));
+}
+
 void Scheduler::begin_load(Active& active, TokenRange range) {
   active.phase = Phase::kLoading;
   active.load_started_ns = clock_.monotonic_ns();
@@ -207,7 +211,7 @@ void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
   active.stats.load_ms += ms_since(active.load_started_ns);
   rates_.disk_read_bytes_per_s =
       policy::update_rate(rates_.disk_read_bytes_per_s, static_cast<double>(result.bytes_read.value()),
-                          result.read_ms / 1e3, policy::kLeastMeasuredBytes);
+                          result.read_ms / 1e3, least_measured_bytes());
   if (!result.status) {
     spdlog::warn("kv cache load failed: {}; using what lies before it", result.status.error().message);
     active.forced_miss = MissReason::kLoadFailed;
@@ -230,8 +234,8 @@ bool Scheduler::restore(Active& active, TokenRange range) {
     for (const cache::RowPiece& piece : pieces) {
       bytes += static_cast<double>(piece.bytes.size() * piece.wanted.size() / piece.stored.size());
     }
-    rates_.ram_restore_bytes_per_s = policy::update_rate(rates_.ram_restore_bytes_per_s, bytes,
-                                                         ms_since(begin_ns) / 1e3, policy::kLeastMeasuredBytes);
+    rates_.ram_restore_bytes_per_s =
+        policy::update_rate(rates_.ram_restore_bytes_per_s, bytes, ms_since(begin_ns) / 1e3, least_measured_bytes());
     count_restored(active, range);
     return true;
   }
