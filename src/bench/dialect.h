@@ -1,0 +1,74 @@
+#pragma once
+
+// What the bench needs to know of the APIs that servers speak: how a request is recognised and adapted, and how a reply
+// (whole or streamed) is read. One value per dialect, no inheritance above it.
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kvkeep::bench {
+
+enum class Dialect : std::uint8_t {
+  kOpenAiChat,        // POST /v1/chat/completions
+  kOpenAiCompletion,  // POST /v1/completions
+  kOpenAiResponses,   // POST /v1/responses
+  kAnthropic,         // POST /v1/messages
+  kOther,             // anything else: sent as it is, its reply is only waited for
+};
+
+// By the path, with or without a prefix before /v1 and with or without a query.
+Dialect dialect_of(std::string_view method, std::string_view path);
+
+struct AdaptOptions {
+  std::string model;                          // empty: as recorded
+  std::optional<std::uint32_t> reply_tokens;  // caps the reply; none: as recorded
+  bool stream = true;                         // needed for TTFT
+};
+
+// Where a request goes on another server: the path from the API's own part on ("/api/v1/messages?beta=true" ->
+// "/v1/messages?beta=true"). Of kOther, the path itself.
+std::string path_on_server(Dialect dialect, std::string_view path);
+
+// The body to send. Only model, reply length and streaming change; where streaming hides usage unless asked for
+// (stream_options.include_usage), it is asked for.
+nlohmann::ordered_json adapt_request(Dialect dialect, const nlohmann::ordered_json& body, const AdaptOptions& options);
+
+// What a reply says, in one form for all dialects.
+struct ReplyFacts {
+  std::string text;                // visible text, reasoning not included
+  nlohmann::ordered_json message;  // the assistant's turn in the dialect's request form, to be sent next time
+  std::string finish_reason;       // in the dialect's words; empty: none came
+  std::optional<std::uint64_t> prompt_tokens;  // all of the prompt, cached ones included
+  std::optional<std::uint64_t> cached_tokens;
+  std::optional<std::uint64_t> prefilled_tokens;  // timings.prompt_n, else prompt - cached
+  std::optional<std::uint64_t> reply_tokens;
+  std::string cache_source;  // timings.cache_source
+  std::string error;         // the server's own words, from a body or an error event; empty: none
+};
+
+// Reads a reply as its bytes arrive: feed() for each piece of the body, finish() at its end. Understands both a JSON
+// body and server-sent events, whichever comes. Never throws: what cannot be understood is an error in the facts. Holds
+// at most 64 MiB of a reply. Not thread safe.
+class ReplyReader {
+ public:
+  ReplyReader(Dialect dialect, int status);
+  ReplyReader(ReplyReader&&) noexcept;
+  ReplyReader& operator=(ReplyReader&&) noexcept;
+  ~ReplyReader();
+
+  // True once the first piece of the answer (text, reasoning or a tool call's first delta) has been seen; prefill
+  // progress and keep-alive do not count. A body that is no stream counts from its first byte.
+  bool feed(std::string_view bytes);
+  // Call it once. A stream that stopped before its end is an error, with what came until then.
+  ReplyFacts finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kvkeep::bench

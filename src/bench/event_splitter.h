@@ -1,0 +1,40 @@
+#pragma once
+
+// Server-sent events out of bytes as they arrive: any line end (LF, CRLF, CR), comments, data of several lines, cut
+// anywhere. As the HTML standard has it, but that an event at the very end needs no empty line behind it.
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace kvkeep::bench {
+
+class EventSplitter {
+ public:
+  // `name` is that of the event's "event:" line, empty if it had none.
+  using TakeEvent = std::function<void(std::string_view name, std::string_view data)>;
+
+  // A line or an event of more than `limit_bytes` is dropped; overflowed() says so.
+  EventSplitter(std::size_t limit_bytes, TakeEvent take);
+
+  void feed(std::string_view bytes);
+  // No more bytes follow.
+  void finish();
+  bool overflowed() const { return overflowed_; }
+
+ private:
+  void end_line();
+  void take_line(std::string_view line);
+  void end_event();
+
+  std::size_t limit_bytes_;
+  TakeEvent take_;
+  std::string line_;  // begun, not ended
+  std::string name_;
+  std::string data_;
+  bool has_data_ = false;
+  bool after_return_ = false;  // a line feed now belongs to the line end before it
+  bool overflowed_ = false;
+};
+
+}  // namespace kvkeep::bench
