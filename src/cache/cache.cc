@@ -73,7 +73,13 @@ void Track::release() {
 
 Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::Clock& clock, os::Executor& writer,
              os::Executor& reader)
-    : options_(options), disk_(std::move(disk)), clock_(clock), writer_(writer), reader_(reader), entries_(1) {
+    : options_(options),
+      disk_(std::move(disk)),
+      clock_(clock),
+      writer_(writer),
+      reader_(reader),
+      pool_({.idle_limit = staging_limit(options.ram_budget)}),
+      entries_(1) {
   if (disk_ != nullptr) recover();
 }
 
@@ -344,6 +350,7 @@ CacheStats Cache::stats() const {
   stats.segments = index_.segment_count();
   stats.tokens = index_.token_count();
   stats.index_memory = index_.memory() + ByteCount{entries_.capacity() * sizeof(Entry)};
+  stats.staging_idle = pool_.idle_bytes();
   stats.fresh_buffers = pool_.fresh_count();
   stats.ram_used = ram_used_;
   stats.ram_budget = options_.ram_budget;

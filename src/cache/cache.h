@@ -17,6 +17,7 @@
 //
 // Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,14 +40,20 @@ namespace kvkeep::cache {
 
 struct CacheOptions {
   FingerprintHash fingerprint;
-  // Payload bytes held in RAM, the write queue included. Beyond it: staging buffers (an eighth of it, 16 to 256 MiB),
-  // and what requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue even
-  // if the budget is smaller (rows must pass through RAM to get to disk); without one, 0 stores nothing.
+  // Payload bytes held in RAM, the write queue included. Beyond it: idle staging buffers (see staging_limit) and what
+  // requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue even if the
+  // budget is smaller (rows must pass through RAM to get to disk); without one, 0 stores nothing.
   ByteCount ram_budget;
   // Prefixes shorter than this are not worth a file. They are written when something longer continues them.
   std::size_t min_disk_tokens = 32;
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
+
+// Most bytes of staging buffers that may lie idle beside a RAM budget: an eighth of it, 16 to 256 MiB. A capture that
+// is larger than what lies there copies into fresh memory, several times slower: the price of a small budget.
+constexpr ByteCount staging_limit(ByteCount ram_budget) {
+  return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256));
+}
 
 enum class Tier { kRam, kDisk };
 
@@ -125,6 +132,7 @@ struct CacheStats {
   ByteCount disk_used;
   ByteCount disk_budget;
   ByteCount index_memory;
+  ByteCount staging_idle;          // buffers that wait for rows, beside ram_used
   std::uint64_t stored = 0;        // segments accepted by store()
   std::uint64_t refused = 0;       // segments not accepted: no room
   std::uint64_t disk_refused = 0;  // segments that could not be put on disk
@@ -163,7 +171,7 @@ class Cache {
   // Moves over what is known of `next`, the tokens after track.position(). False: what comes after the new position is
   // dead and held by somebody, so that store() would refuse it.
   bool follow(Track& track, TokenSpan next);
-  // Makes buffers for staging(), on the writer; none if nothing is accepted.
+  // Makes buffers for staging(), on the writer, as many as staging_limit allows; none if nothing is accepted.
   void prepare_staging(std::size_t count, std::size_t size_bytes);
   // A buffer for rows, already touched by the processor if one is free.
   store::StagingBuffer staging(std::size_t size_bytes);

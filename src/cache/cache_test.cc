@@ -104,5 +104,23 @@ TEST(Cache, StoresAgainWhenADiskHeals) {
   EXPECT_EQ(world.check(fresh), 64U);
 }
 
+TEST(Cache, IdleStagingBuffersAreAnEighthOfTheRamBudgetWithinLimits) {
+  EXPECT_EQ(staging_limit(ByteCount{0}), mebibytes(16));
+  EXPECT_EQ(staging_limit(mebibytes(128)), mebibytes(16));
+  EXPECT_EQ(staging_limit(mebibytes(1024)), mebibytes(128));
+  EXPECT_EQ(staging_limit(mebibytes(8192)), mebibytes(256));
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const auto idle_after = [&](std::size_t count, std::size_t size_bytes) {
+    world.cache->prepare_staging(count, size_bytes);
+    world.writer.run_all();
+    return world.cache->stats().staging_idle;
+  };
+  EXPECT_EQ(idle_after(2, 64U << 20), ByteCount{0}) << "no memory is taken at the start that may not be kept";
+  EXPECT_EQ(idle_after(3, 8U << 20), mebibytes(16));
+  { const auto large = world.cache->staging(64U << 20); }
+  EXPECT_EQ(world.cache->stats().staging_idle, mebibytes(16)) << "nor later";
+}
+
 }  // namespace
 }  // namespace kvkeep::cache
