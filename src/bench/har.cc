@@ -183,7 +183,7 @@ Result<Session> parse_har(const std::string& file_name, std::string_view text) {
   TRY_ASSIGN(std::vector<Entry> entries, read_entries(file_name, *archive));
   keep_chat_hosts(entries);
   if (entries.empty()) return invalid(file_name + ":1: an archive without a request for a chat reply");
-  std::ranges::stable_sort(entries, {}, [](const Entry& entry) { return entry.request.sent_s; });
+  sort_by_time(entries, [](const Entry& entry) { return entry.request.sent_s; });
   count_in_flight(entries);
   Session session{.name = file_name.substr(file_name.rfind('/') + 1), .client = "", .requests = {}};
   for (Entry& entry : entries) session.requests.push_back(std::move(entry.request));

@@ -57,7 +57,7 @@ std::string path_of_url(std::string_view url) {
 
 void put_in_order(Session& session) {
   auto& requests = session.requests;
-  std::ranges::stable_sort(requests, {}, &RecordedRequest::sent_s);
+  sort_by_time(requests, [](const RecordedRequest& request) { return request.sent_s; });
   const double first_s = requests.empty() ? 0 : requests.front().sent_s;
   std::size_t number = 0;
   for (RecordedRequest& request : requests) {

@@ -2,6 +2,10 @@
 
 // What the formats of recorded sessions share.
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "bench/json_fields.h"
 #include "bench/session.h"
 
@@ -20,6 +24,17 @@ std::optional<Json> message_of_reply(const RecordedRequest& request, std::string
 
 // "https://host:1/v1/x?y" -> "/v1/x?y"; a path stays itself. Empty: neither.
 std::string path_of_url(std::string_view url);
+
+// Sorts by time; requests of the same time keep their order. (std::stable_sort warns under clang with this library.)
+template <typename Item, typename TimeOf>
+void sort_by_time(std::vector<Item>& items, TimeOf time_of) {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (const Item& item : items) order.emplace_back(time_of(item), order.size());
+  std::ranges::sort(order);
+  std::vector<Item> sorted;
+  for (const auto& [time, index] : order) sorted.push_back(std::move(items[index]));
+  items = std::move(sorted);
+}
 
 // Sorts by time, the first at 0, and gives a label to those that have none.
 void put_in_order(Session& session);
