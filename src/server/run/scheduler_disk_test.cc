@@ -119,5 +119,36 @@ TEST(SchedulerWithDisk, StopsWhileALoadIsUnderWay) {
   EXPECT_EQ(loading.get().finish, Finish::kError);
 }
 
+// Rows restored when each of the loads was asked for.
+std::vector<std::uint64_t> restored_before_each_load(World& world, sim::SimExecutor& reader,
+                                                     const std::future<Reply>& reply) {
+  std::vector<std::uint64_t> restored;
+  for (;;) {
+    while (reader.waiting() == 0) {
+      if (ready(reply)) return restored;
+    }
+    restored.push_back(world.engine.counters().rows_restored);
+    reader.run_one();
+  }
+}
+
+TEST(SchedulerWithDisk, ALongPathIsRestoredWindowByWindow) {
+  const sim::TemporaryDirectory directory;
+  const auto prompt = stored_prompt(directory.path(), 600, 26);
+  sim::SimExecutor reader;
+  // Segments are 128 rows of 32 bytes and a header: two of them are a window.
+  World world({.fake = {.batch_tokens = 128},
+               .ram = ByteCount{0},
+               .scheduler = {.load_window = ByteCount{9000}},
+               .disk_directory = directory.path(),
+               .hand_run_reader = &reader});
+  world.start();
+  auto reply = world.submit(prompt, 10);
+  EXPECT_EQ(restored_before_each_load(world, reader, reply), (std::vector<std::uint64_t>{0, 256, 512}));
+  const Reply done = reply.get();
+  EXPECT_EQ(done.tokens, world.expected(prompt, 10));
+  EXPECT_EQ(done.stats.disk_tokens, 599U);
+}
+
 }  // namespace
 }  // namespace kvkeep::server

@@ -59,7 +59,8 @@ struct WorldOptions {
   FakeOptions fake = {};
   ByteCount ram = mebibytes(64);
   SchedulerOptions scheduler = {.parallel = 2};
-  std::string disk_directory = {};          // empty: no disk tier
+  std::string disk_directory = {};  // empty: no disk tier
+  ByteCount disk_budget = mebibytes(64);
   os::Executor* hand_run_reader = nullptr;  // reads wait until the test runs them
   os::Clock* clock = nullptr;               // the scheduler's; null: the real one
   bool restore_auto = false;
@@ -80,9 +81,10 @@ class World {
                   options.clock != nullptr ? *options.clock : os::real_clock()) {}
   std::unique_ptr<store::DiskStore> open_disk(const WorldOptions& options) {
     if (options.disk_directory.empty()) return nullptr;
-    auto disk = store::DiskStore::open(
-        {.directory = options.disk_directory, .fingerprint = engine.description().fingerprint, .budget = mebibytes(64)},
-        os::real_file_system(), os::real_clock());
+    auto disk = store::DiskStore::open({.directory = options.disk_directory,
+                                        .fingerprint = engine.description().fingerprint,
+                                        .budget = options.disk_budget},
+                                       os::real_file_system(), os::real_clock());
     EXPECT_TRUE(disk.ok());
     return std::move(*disk);
   }
@@ -144,6 +146,10 @@ inline std::vector<TokenId> random_tokens(std::mt19937& random, std::size_t coun
 inline std::vector<TokenId> operator+(std::vector<TokenId> a, const std::vector<TokenId>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
+}
+
+inline bool ready(const std::future<Reply>& reply) {
+  return reply.wait_for(std::chrono::milliseconds(1)) == std::future_status::ready;
 }
 
 inline std::uint32_t seed() {

@@ -21,18 +21,14 @@ constexpr std::size_t kReplyRoom = 256;
 constexpr std::size_t kIdleCells = 512;
 constexpr std::size_t kIdleShare = 8;
 
-// Bytes read from disk before they are restored: more at a time than a device needs to be busy, and little beside the
-// path of a long prompt, which would not fit into RAM at once.
-constexpr std::uint64_t kLoadWindowBytes = 256ULL << 20;
-
-// The end of the next window: at least one step; what is loaded already costs nothing.
-Position window_end(const cache::Lease& lease, Position from, Position limit) {
-  std::uint64_t bytes = 0;
+// The end of the next window to load: at least one step; what is loaded already costs nothing.
+Position window_end(const cache::Lease& lease, Position from, Position limit, ByteCount window) {
+  ByteCount bytes;
   Position end = from;
   for (const cache::LeasedStep& step : lease.steps()) {
     if (step.range.end <= from) continue;
-    if (step.payload == nullptr) bytes += step.bytes.value();
-    if (end > from && bytes > kLoadWindowBytes) break;
+    if (step.payload == nullptr) bytes += step.bytes;
+    if (end > from && bytes > window) break;
     end = step.range.end;
     if (end >= limit) return limit;
   }
@@ -182,9 +178,11 @@ void Scheduler::continue_restore(Active& active) {
   for (;;) {
     const Position from = Position{} + sequence(*active.seq).tokens.size();
     if (from >= active.restore_to) return begin_prefill(active);
-    const TokenRange window{from, window_end(*active.lease, from, active.restore_to)};
-    if (!active.lease->loaded(window)) return begin_load(active, window);
-    if (restore(active, window)) continue;
+    const Position ready = std::min(active.lease->loaded_until(from), active.restore_to);
+    if (ready == from) {
+      return begin_load(active, {from, window_end(*active.lease, from, active.restore_to, options_.load_window)});
+    }
+    if (restore(active, {from, ready})) continue;
     // The sequence is empty now: start again with what the model's memory has.
     clear(*active.seq);
     active.seq.reset();
