@@ -2,44 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace kvkeep::server::api {
 namespace {
-
-// Thrown by the parser's callback, the one way to stop it, and caught in parse_body.
-struct LimitExceeded {
-  const char* message;
-};
-
-// Counts depth and keys while the parser goes along.
-class Limits {
- public:
-  bool operator()(int depth, Json::parse_event_t event, const Json&) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kMaxDepth) throw LimitExceeded{"the request body is nested too deeply"};
-      keys_.push_back(0);
-    } else if (event == Event::object_end || event == Event::array_end) {
-      keys_.pop_back();
-    } else if (event == Event::key && ++keys_.back() > kMaxKeysPerObject) {
-      throw LimitExceeded{"an object in the request body has too many keys"};
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::size_t> keys_;
-};
-
-// nlohmann-json's messages begin with "[json.exception.parse_error.101] ".
-std::string plain(std::string_view message) {
-  if (message.starts_with('[')) message.remove_prefix(std::min(message.find(' ') + 1, message.size()));
-  constexpr std::size_t kLongest = 300;
-  return std::string(message.substr(0, kLongest));
-}
 
 std::string_view type_of(const Json& value) {
   if (value.is_number_float()) return "a number with a fraction";
@@ -54,16 +20,11 @@ std::string_view type_of(const Json& value) {
 }  // namespace
 
 Result<Json> parse_body(std::string_view body) {
-  try {
-    Json value = Json::parse(body, Limits());
-    if (!value.is_object())
-      return invalid("the request body must be a JSON object, not " + std::string(type_of(value)));
-    return value;
-  } catch (const LimitExceeded& limit) {
-    return invalid(limit.message);
-  } catch (const Json::exception& failure) {
-    return invalid("the request body is not valid JSON: " + plain(failure.what()));
-  }
+  JsonBuilder builder;
+  if (!Json::sax_parse(body, &builder)) return invalid(builder.error());
+  Json value = builder.take();
+  if (!value.is_object()) return invalid("the request body must be a JSON object, not " + std::string(type_of(value)));
+  return value;
 }
 
 const Json* field(const Json& object, std::string_view name) {

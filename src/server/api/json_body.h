@@ -1,26 +1,21 @@
 #pragma once
 
-// Reading a request's JSON: one parser with limits, and one reader per type, so that every dialect complains in the
-// same words. A field that is absent or null leaves its target as it is: clients send null for what they do not use.
+// Reading a request's JSON: one parser with limits (json_builder.h), and one reader per type, so that every dialect
+// complains in the same words. A field that is absent or null leaves its target as it is: clients send null for what
+// they do not use.
 //
 // Errors are kInvalid and name the field, what it must be and what it is. Thread safe: nothing is shared.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "server/api/json_builder.h"
 
 namespace kvkeep::server::api {
 
-using Json = nlohmann::ordered_json;
-
-// Deeper bodies would exhaust the stack of whatever walks them; longer objects take quadratic time to read.
-inline constexpr int kMaxDepth = 100;
-inline constexpr std::size_t kMaxKeysPerObject = 10'000;
-
-// The body as a JSON object.
+// The body as a JSON object, within the limits of json_builder.h.
 Result<Json> parse_body(std::string_view body);
 
 // The field, or nullptr if it is absent or null. Precondition: object.is_object().
