@@ -2,6 +2,10 @@
 
 // SIGINT and SIGTERM as something to wait for, instead of a handler that may do nearly nothing.
 
+#include <atomic>
+#include <functional>
+#include <thread>
+
 namespace kvkeep::os {
 
 // Make one in main's thread before any other thread starts: threads inherit that these signals are blocked. Also makes
@@ -14,6 +18,29 @@ class ShutdownSignals {
   // Returns when one arrives. A second one then ends the process at once (status 130), so that a hanging shutdown can
   // be left.
   void wait();
+};
+
+// For programs that run to an end of their own: lets them unwind when a signal comes, so that children are stopped and
+// temporary directories are gone before they exit.
+class SignalWatch {
+ public:
+  // Make it in main's thread before any other thread starts, as ShutdownSignals. Once a signal came, `on_signal` is
+  // called from a thread of the watch's own, again and again every 100 ms until the destructor: what begins while it
+  // runs is found by the next call. A second signal ends the process at once.
+  explicit SignalWatch(std::function<void()> on_signal);
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  // After it, signals do what they did before.
+  ~SignalWatch();
+  // The exit status of a program that this signal ended (130, 143); 0: none came.
+  int exit_status() const { return exit_status_; }
+
+ private:
+  void watch();
+  std::function<void()> on_signal_;
+  std::atomic<int> exit_status_{0};
+  std::atomic<bool> done_{false};
+  std::thread thread_;
 };
 
 }  // namespace kvkeep::os

@@ -1,0 +1,178 @@
+#include "bench/run/server_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "bench/run/count_shim.h"
+#include "os/clock.h"
+#include "os/environment.h"
+#include "os/file_system.h"
+#include "server/http/http_client.h"
+
+namespace kvkeep::bench {
+namespace {
+
+constexpr int kPollMs = 20;
+constexpr int kHealthMs = 2'000;
+constexpr int kKillMs = 10'000;
+constexpr std::size_t kLogBytesMax = 16U << 20;
+constexpr int kTailLines = 3;
+constexpr std::size_t kTailCharacters = 600;
+
+// The last `limit` bytes of a file; nothing if it cannot be read.
+std::string end_of_file(const std::string& path, std::size_t limit) {
+  const auto file = os::real_file_system().open(path);
+  if (!file) return {};
+  const auto size = (*file)->size();
+  if (!size) return {};
+  const std::uint64_t from = size->value() > limit ? size->value() - limit : 0;
+  std::string text(size->value() - from, '\0');
+  const auto count = (*file)->read_at(from, std::as_writable_bytes(std::span(text)));
+  text.resize(count ? *count : 0);
+  return text;
+}
+
+std::string preload_value(const std::string& shim) {
+  const os::Environment environment = os::read_environment();
+  const auto found = environment.find("LD_PRELOAD");
+  return found == environment.end() || found->second.empty() ? shim : shim + ":" + found->second;
+}
+
+std::string describe(const os::ChildEnd& end) {
+  if (end.signal != 0) return fmt::format("was killed by signal {}", end.signal);
+  return fmt::format("ended with status {}", end.exit_code);
+}
+
+}  // namespace
+
+ServerProcess::ServerProcess(ServerCommand command, std::string directory, Interrupt& interrupt)
+    : command_(std::move(command)), directory_(std::move(directory)), interrupt_(interrupt), guard_(interrupt, [this] {
+        if (const auto running = child()) running->kill();
+      }) {}
+
+Status ServerProcess::start() {
+  TRY(interrupt_.check());
+  if (port_ == 0) {
+    TRY_ASSIGN(port_, os::free_port());
+    base_url_ = fmt::format("http://127.0.0.1:{}", port_);
+  }
+  if (!has_shim_) TRY(write_count_shim(path(".shim.so")));
+  has_shim_ = true;
+  TRY(launch());
+  TRY(wait_until_ready());
+  base_ids_ = raw_ids();
+  return {};
+}
+
+Status ServerProcess::launch() {
+  // A killed server's count was settled; the next one begins at 0.
+  if (const Status removed = os::real_file_system().remove(path(".count"));
+      !removed && removed.error().kind != ErrorKind::kNotFound) {
+    return removed;
+  }
+  base_ids_ = 0;
+  os::ChildProcessOptions options;
+  options.program = command_.program;
+  options.arguments = command_.arguments;
+  for (const char* argument : {"--host", "127.0.0.1", "--port"}) options.arguments.emplace_back(argument);
+  options.arguments.push_back(std::to_string(port_));
+  options.environment = {{"LD_PRELOAD", preload_value(path(".shim.so"))}, {"KVKEEP_COUNT_FILE", path(".count")}};
+  options.output_path = path(".log");
+  TRY_ASSIGN(std::shared_ptr<os::ChildProcess> started, os::start_child(options));
+  const MutexLock lock(mutex_);
+  child_ = std::move(started);
+  return {};
+}
+
+Status ServerProcess::wait_until_ready() {
+  TRY_ASSIGN(server::HttpClient http, server::HttpClient::make(base_url_));
+  server::ClientRequest health{.method = "GET", .path = "/health", .headers = {}, .body = {}};
+  health.silence_ms = kHealthMs;
+  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
+  while (true) {
+    // Also where this sleeps.
+    if (const auto end = child()->wait(kPollMs)) {
+      TRY(interrupt_.check());
+      return io_error(fmt::format("{} {} before it was ready; its log ends: {}", name(), describe(*end), log_tail()));
+    }
+    TRY(interrupt_.check());
+    const auto reply = http.send(health);
+    if (reply && reply->first.status == 200) return {};
+    if (os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > command_.start_limit_ms) {
+      child()->kill();
+      return io_error(fmt::format("{} was not ready within {:.3g} s; its log ends: {}", name(),
+                                  command_.start_limit_ms / 1e3, log_tail()));
+    }
+  }
+}
+
+Status ServerProcess::restart_after_kill() {
+  child()->kill();
+  if (const auto end = child()->wait(kKillMs); !end) return end.error();
+  settle();
+  return start();
+}
+
+Status ServerProcess::stop(int limit_ms) {
+  const auto running = child();
+  if (running == nullptr) return {};
+  running->terminate();
+  const auto end = running->wait(limit_ms);
+  if (!end) running->kill();
+  settle();
+  if (!end) return io_error(fmt::format("{} did not stop within {:.3g} s: {}", name(), limit_ms / 1e3, log_tail()));
+  if (end->signal != 0 || end->exit_code != 0) {
+    return io_error(fmt::format("{} was asked to stop and {}: {}", name(), describe(*end), log_tail()));
+  }
+  return {};
+}
+
+void ServerProcess::settle() { settled_ids_ += raw_ids() - std::exchange(base_ids_, raw_ids()); }
+
+std::uint64_t ServerProcess::raw_ids() const {
+  const auto file = os::real_file_system().open(path(".count"));
+  std::uint64_t ids = 0;
+  if (!file) return 0;
+  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(&ids, 1)));
+  return count && *count == sizeof ids ? ids : 0;
+}
+
+std::uint64_t ServerProcess::decoded_ids() const { return settled_ids_ + raw_ids() - base_ids_; }
+
+std::shared_ptr<os::ChildProcess> ServerProcess::child() const {
+  const MutexLock lock(mutex_);
+  return child_;
+}
+
+std::optional<os::ChildEnd> ServerProcess::ended() const { return child()->ended(); }
+
+std::string ServerProcess::death() const {
+  const auto end = ended();
+  return end ? describe(*end) : std::string();
+}
+
+Result<double> ServerProcess::cpu_seconds() const { return child()->cpu_seconds(); }
+
+int ServerProcess::id() const { return child()->id(); }
+
+std::string ServerProcess::log() const { return end_of_file(path(".log"), kLogBytesMax); }
+
+std::string ServerProcess::log_tail() const {
+  std::string text = end_of_file(path(".log"), 2 * kTailCharacters);
+  while (text.ends_with('\n')) text.pop_back();
+  std::size_t from = text.size();
+  for (int line = 0; line < kTailLines && from != 0 && from != std::string::npos; ++line) {
+    from = text.rfind('\n', from - 1);
+  }
+  if (from != std::string::npos) text.erase(0, from);
+  if (text.size() > kTailCharacters) text.erase(0, text.size() - kTailCharacters);
+  std::ranges::replace(text, '\n', ' ');
+  text.erase(0, std::min(text.find_first_not_of(' '), text.size()));
+  return text.empty() ? "(nothing)" : text;
+}
+
+}  // namespace kvkeep::bench

@@ -1,0 +1,78 @@
+#pragma once
+
+// A server under measurement: started with the counting shim, waited for, killed and started again, stopped.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "bench/run/interrupt.h"
+#include "os/child_process.h"
+
+namespace kvkeep::bench {
+
+struct ServerCommand {
+  std::string name = "kvkeep";         // for messages, and of its files
+  std::string program;                 // empty: this program
+  std::vector<std::string> arguments;  // --host 127.0.0.1 --port N are added
+  int start_limit_ms = 120'000;
+};
+
+// One thread uses it; the interrupt may come from any. The process is killed when this is destroyed, and by the kernel
+// when we die.
+class ServerProcess {
+ public:
+  // `directory` exists, outlives this, and is this server's own: its log, the shim and the count go there.
+  ServerProcess(ServerCommand command, std::string directory, Interrupt& interrupt);
+
+  // Returns when GET /health is answered 200. kNotFound: no such program. kIo: it ended or was not ready in time; the
+  // message ends with the end of its log. kAborted: interrupted.
+  Status start();
+  // SIGKILL, then start() on the same port.
+  Status restart_after_kill();
+  // SIGTERM. kIo: it did not end within the limit (it is killed then), or ended otherwise than with status 0.
+  Status stop(int limit_ms = 30'000);
+
+  const std::string& name() const { return command_.name; }
+  const std::string& base_url() const { return base_url_; }
+  // Ids given to libllama since it was ready for the first time, warm-up left out, over restarts. 0 for ever: it cannot
+  // be counted (count_shim.h).
+  std::uint64_t decoded_ids() const;
+  // All below: only after start() returned.
+  // None: it runs.
+  std::optional<os::ChildEnd> ended() const;
+  // "was killed by signal 9", "ended with status 1"; empty: it runs.
+  std::string death() const;
+  // CPU time of the running process.
+  Result<double> cpu_seconds() const;
+  int id() const;
+  std::string log() const;
+  // The last lines of the log in one, for messages.
+  std::string log_tail() const;
+
+ private:
+  Status launch();
+  Status wait_until_ready();
+  void settle();
+  std::uint64_t raw_ids() const;
+  std::shared_ptr<os::ChildProcess> child() const;
+  std::string path(const char* suffix) const { return directory_ + "/" + command_.name + suffix; }
+
+  const ServerCommand command_;
+  const std::string directory_;
+  Interrupt& interrupt_;
+  std::string base_url_;
+  int port_ = 0;
+  bool has_shim_ = false;
+  std::uint64_t settled_ids_ = 0;  // of earlier processes
+  std::uint64_t base_ids_ = 0;     // of this process before it was ready
+  mutable Mutex mutex_;
+  std::shared_ptr<os::ChildProcess> child_ GUARDED_BY(mutex_);
+  const Interrupt::Guard guard_;  // last: it may call as soon as it is made
+};
+
+}  // namespace kvkeep::bench

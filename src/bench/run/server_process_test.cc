@@ -1,0 +1,164 @@
+#include "bench/run/server_process.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "bench/run/count_shim.h"
+#include "os/executor.h"
+#include "os/temporary_directory.h"
+#include "server/http/http_client.h"
+
+namespace kvkeep::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A server in a few lines of shell and Python: --host A --port N are its last arguments.
+constexpr char kHealthy[] =
+    "import http.server, sys, os\n"
+    "class Handler(http.server.BaseHTTPRequestHandler):\n"
+    "    def do_GET(self):\n"
+    "        self.send_response(200); self.send_header('Content-Length', '2'); self.end_headers(); "
+    "self.wfile.write(b'ok')\n"
+    "print('shim', os.environ['LD_PRELOAD'], flush=True)\n"
+    "http.server.HTTPServer((sys.argv[-3], int(sys.argv[-1])), Handler).serve_forever()\n";
+
+class ServerProcessTest : public testing::Test {
+ protected:
+  void SetUp() override { directory_.emplace(os::TemporaryDirectory::make("kvkeep-server-").value()); }
+  const std::string& directory() const { return directory_->path(); }
+  static ServerCommand python(const std::string& script) {
+    return {.name = "mock", .program = "python3", .arguments = {"-c", script}};
+  }
+  static bool answers(const ServerProcess& server) {
+    auto http = server::HttpClient::make(server.base_url()).value();
+    return http.send({.method = "GET", .path = "/", .headers = {}, .body = {}}).ok();
+  }
+
+  std::optional<os::TemporaryDirectory> directory_;
+  Interrupt interrupt_;
+};
+
+TEST_F(ServerProcessTest, ShimIsASharedLibrary) {
+  ASSERT_GT(count_shim().size(), 1'000U);
+  const std::string magic(reinterpret_cast<const char*>(count_shim().data()), 4);
+  EXPECT_EQ(magic,
+            "\x7f"
+            "ELF");
+}
+
+TEST_F(ServerProcessTest, StartsKillsAndStartsAgain) {
+  ServerProcess server(python(kHealthy), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  EXPECT_TRUE(answers(server));
+  EXPECT_EQ(server.death(), "");
+  EXPECT_TRUE(fs::exists(directory() + "/mock.shim.so"));
+  EXPECT_EQ(server.log().find("shim " + directory() + "/mock.shim.so\n"), 0U) << server.log();
+  const int first = server.id();
+  const std::string url = server.base_url();
+  ASSERT_TRUE(server.restart_after_kill().ok());
+  EXPECT_NE(server.id(), first);
+  EXPECT_EQ(server.base_url(), url);
+  EXPECT_TRUE(answers(server));
+  EXPECT_GT(server.cpu_seconds().value(), 0);
+}
+
+TEST_F(ServerProcessTest, CountIsKeptOverRestartsWithoutWarmUp) {
+  // Counts 100 ids before it is ready and 7 more per request.
+  const std::string counting = std::string(
+      "import os, struct\ncount = 100\n"
+      "def save():\n"
+      "    open(os.environ['KVKEEP_COUNT_FILE'], 'wb').write(struct.pack('<QQ', count, 1))\n"
+      "save()\n"
+      "import http.server, sys\n"
+      "class Handler(http.server.BaseHTTPRequestHandler):\n"
+      "    def do_GET(self):\n"
+      "        global count\n"
+      "        if self.path == '/': count += 7; save()\n"
+      "        self.send_response(200); self.send_header('Content-Length', '0'); self.end_headers()\n"
+      "http.server.HTTPServer((sys.argv[-3], int(sys.argv[-1])), Handler).serve_forever()\n");
+  ServerProcess server(python(counting), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  EXPECT_EQ(server.decoded_ids(), 0U);
+  EXPECT_TRUE(answers(server));
+  EXPECT_EQ(server.decoded_ids(), 7U);
+  ASSERT_TRUE(server.restart_after_kill().ok());
+  EXPECT_EQ(server.decoded_ids(), 7U);
+  EXPECT_TRUE(answers(server));
+  EXPECT_EQ(server.decoded_ids(), 14U);
+}
+
+TEST_F(ServerProcessTest, MissingProgramIsNotFound) {
+  ServerProcess server({.name = "mock", .program = "kvkeep-has-no-such-program", .arguments = {}}, directory(),
+                       interrupt_);
+  const Status status = server.start();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kNotFound);
+}
+
+TEST_F(ServerProcessTest, ServerThatEndsIsReportedWithItsLastWords) {
+  ServerProcess server(python("print('a\\nb\\nc\\nno such model\\nbye', flush=True)\nraise SystemExit(3)"), directory(),
+                       interrupt_);
+  const Status status = server.start();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kIo);
+  EXPECT_EQ(status.error().message, "mock ended with status 3 before it was ready; its log ends: c no such model bye");
+}
+
+TEST_F(ServerProcessTest, ServerThatIsNeverReadyHasALimit) {
+  ServerCommand command = python("import time\ntime.sleep(60)");
+  command.start_limit_ms = 100;
+  ServerProcess server(command, directory(), interrupt_);
+  const Status status = server.start();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("not ready within 0.1 s"), std::string::npos) << status.error().message;
+}
+
+TEST_F(ServerProcessTest, DeathIsTold) {
+  ServerProcess server(python(kHealthy), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  ::kill(server.id(), SIGSEGV);
+  while (!server.ended()) {}
+  EXPECT_EQ(server.death(), "was killed by signal 11");
+}
+
+TEST_F(ServerProcessTest, StopIsPoliteFirst) {
+  const std::string polite =
+      std::string(
+          "import signal, sys\n"
+          "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(0)))\n") +
+      kHealthy;
+  ServerProcess server(python(polite), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  const Status stopped = server.stop();
+  EXPECT_TRUE(stopped.ok()) << stopped.error().message;
+  EXPECT_NE(server.log().find("bye"), std::string::npos);
+}
+
+TEST_F(ServerProcessTest, ServerThatDoesNotStopIsKilled) {
+  const std::string deaf = std::string("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n") + kHealthy;
+  ServerProcess server(python(deaf), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  const Status stopped = server.stop(100);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_NE(stopped.error().message.find("did not stop within 0.1 s"), std::string::npos);
+  while (!server.ended()) {}
+}
+
+TEST_F(ServerProcessTest, InterruptEndsAStart) {
+  ServerProcess server(python("import time\ntime.sleep(60)"), directory(), interrupt_);
+  const auto raiser = os::make_thread_executor("raiser");
+  raiser->post([&] { interrupt_.raise(); });
+  const Status status = server.start();
+  ASSERT_FALSE(status.ok());
+  raiser->drain();
+  interrupt_.raise();
+  EXPECT_EQ(status.error().kind, ErrorKind::kAborted);
+}
+
+}  // namespace
+}  // namespace kvkeep::bench
