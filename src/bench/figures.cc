@@ -1,6 +1,11 @@
 #include "bench/figures.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
+#include <utility>
+
+#include "bench/statistics.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -19,6 +24,21 @@ std::uint64_t RunFigures::ideal_tokens() const { return sum(requests, &RequestFi
 double RunFigures::ratio() const {
   const std::uint64_t ideal = ideal_tokens();
   return ideal == 0 ? 0 : static_cast<double>(prefilled_tokens()) / static_cast<double>(ideal);
+}
+
+PartFigures summarize(std::string name, std::string unit, std::vector<double> samples, Goal goal) {
+  PartFigures out;
+  out.name = std::move(name);
+  out.unit = std::move(unit);
+  out.samples = samples.size();
+  const Quartiles quartiles = quartiles_of(std::move(samples));
+  out.median = quartiles.median;
+  out.low_quartile = quartiles.low;
+  out.high_quartile = quartiles.high;
+  const bool at_most = goal.kind == Goal::Kind::kAtMost;
+  out.goal = fmt::format("{} {}", at_most ? "<=" : ">=", goal.value);
+  out.holds = at_most ? out.median <= goal.value : out.median >= goal.value;
+  return out;
 }
 
 }  // namespace kvkeep::bench

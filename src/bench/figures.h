@@ -64,6 +64,15 @@ struct PartFigures {
   std::optional<bool> holds;  // whether the goal is met; none if there is no goal
 };
 
+struct Goal {
+  enum class Kind : std::uint8_t { kAtMost, kAtLeast };
+  Kind kind = Kind::kAtMost;
+  double value = 0;
+};
+
+// Median, quartiles and whether the median meets the goal. Precondition: `samples` is not empty.
+PartFigures summarize(std::string name, std::string unit, std::vector<double> samples, Goal goal);
+
 struct ServerInfo {
   std::string name;     // "kvkeep", "llama-server", or the address of a running one
   std::string version;  // as it says itself

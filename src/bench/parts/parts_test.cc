@@ -1,0 +1,63 @@
+// Figures depend on the machine; that they are taken of what they say does not.
+
+#include "bench/parts/parts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "bench/parts/index_parts.h"
+#include "testing/models/test_model.h"
+#include "testing/sim/sim_clock.h"
+
+namespace kvkeep::bench {
+namespace {
+
+PartsOptions options() {
+  PartsOptions options;
+  options.model = engine::llama::tiny_options();
+  options.tokens = 600;
+  options.repetitions = 3;
+  return options;
+}
+
+TEST(Parts, MeasureEachSegmentSizeThatFits) {
+  std::vector<std::size_t> steps;
+  const auto figures = measure_parts(options(), os::real_clock(), [&](std::size_t done, std::size_t of) {
+    steps.push_back(done);
+    EXPECT_LE(done, of);
+  });
+  ASSERT_TRUE(figures) << figures.error().message;
+  std::vector<std::string> names;
+  for (const PartFigures& part : *figures) {
+    names.push_back(part.name);
+    EXPECT_GT(part.median, 0) << part.name;
+    EXPECT_LE(part.low_quartile, part.median);
+    EXPECT_LE(part.median, part.high_quartile);
+    EXPECT_FALSE(part.goal.empty());
+    EXPECT_EQ(part.samples, part.unit == "bytes" ? 1U : 3U);
+  }
+  ASSERT_EQ(names.size(), 3U + 3U + 3U) << "restore and capture of 64, 256 and 512; lookup and two memories";
+  EXPECT_EQ(names[0], "rate of restoring 600 tokens in segments of 64 / bare state_seq_set_data");
+  EXPECT_EQ(names[5].substr(0, 45), "engine thread blocked to capture 512 tokens (");
+  EXPECT_TRUE(std::ranges::is_sorted(steps));
+}
+
+TEST(Parts, SayWhyAModelCannotBeMeasured) {
+  PartsOptions missing = options();
+  missing.model.path = "/nonexistent/model.gguf";
+  const auto figures = measure_parts(missing, os::real_clock(), [](std::size_t, std::size_t) {});
+  ASSERT_FALSE(figures);
+  EXPECT_EQ(figures.error().kind, ErrorKind::kNotFound);
+}
+
+TEST(Parts, IndexMemoryMeetsItsGoal) {
+  sim::SimClock clock;
+  for (const PartFigures& part : measure_index(1, clock)) {
+    if (part.unit != "bytes") continue;
+    EXPECT_TRUE(part.holds.value_or(false)) << part.name << ": " << part.median;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::bench
