@@ -97,6 +97,7 @@ void Cache::recover() {
     named.push_back({{name.begin, name.end}, name.begin_hash, name.end_hash, segment.header.tokens});
   }
   MutexLock lock(mutex_);
+  unsaved_headers_ = disk_->counters().headers_read;
   const std::vector<index::Placement> placements = index::rebuild(index_, options_.fingerprint, named);
   for (std::size_t i = 0; i < found.size(); ++i) place(found[i], placements[i]);
   writer_.post([this] { fit_disk_budget(); });
@@ -195,7 +196,10 @@ void Cache::note_use(const Lease& lease) {
   // The leaf's file time carries recency over a restart; ancestors are at least as recent by structure.
   const SegmentId leaf = lease.steps().back().segment;
   if (entry(leaf).disk != DiskState::kOnDisk) return;
-  writer_.post([this, name = header_of(leaf).name] { disk_->touch(name); });
+  writer_.post([this, name = header_of(leaf).name] {
+    disk_->touch(name);
+    note_unsaved_header();
+  });
 }
 
 format::SegmentHeader Cache::header_of(SegmentId segment) {

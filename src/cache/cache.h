@@ -46,6 +46,9 @@ struct CacheOptions {
   ByteCount ram_budget;
   // Prefixes shorter than this are not worth a file. They are written when something longer continues them.
   std::size_t min_disk_tokens = 32;
+  // The disk's index is saved after so many segments were written or used, or after an eighth of all if that is more
+  // (saving costs as much as there is): what a start after a kill has to read one by one.
+  std::size_t save_index_after = 256;
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
 
@@ -242,6 +245,7 @@ class Cache {
   std::vector<bool> needed_on_disk() REQUIRES(mutex_);
   bool may_leave_disk(SegmentId segment) REQUIRES(mutex_);
   bool subtree_waits(SegmentId segment) REQUIRES(mutex_);
+  void note_unsaved_header();
   void settle_payload(SegmentId segment);
   void trim_ram();
   void make_ram_room(ByteCount limit, ByteCount room) REQUIRES(mutex_);
@@ -258,7 +262,8 @@ class Cache {
   std::vector<Entry> entries_ GUARDED_BY(mutex_);
   std::vector<SegmentId> dead_ GUARDED_BY(mutex_);  // roots of subtrees to drop when nobody holds them
   ByteCount ram_used_ GUARDED_BY(mutex_);
-  CacheStats counters_ GUARDED_BY(mutex_);  // only the counters of it are kept here
+  std::size_t unsaved_headers_ GUARDED_BY(mutex_) = 0;  // files written or used since the disk's index was saved
+  CacheStats counters_ GUARDED_BY(mutex_);              // only the counters of it are kept here
 };
 
 }  // namespace kvkeep::cache

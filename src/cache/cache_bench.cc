@@ -98,5 +98,16 @@ BENCHMARK(BM_OpenTenThousandFiles)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
+// What the writer pays to save the index of a directory, after one more change.
+void BM_SaveIndexOfTenThousandFiles(benchmark::State& state) {
+  const auto store = open_store(ten_thousand_files(), true);
+  const format::SegmentName touched = store->take_recovered().front().header.name;
+  for (auto _ : state) {
+    store->touch(touched);
+    store->save_index();
+  }
+}
+BENCHMARK(BM_SaveIndexOfTenThousandFiles)->UseRealTime()->Unit(benchmark::kMillisecond);
+
 }  // namespace
 }  // namespace kvkeep::cache

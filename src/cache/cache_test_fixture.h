@@ -49,8 +49,9 @@ class World {
         store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = disk_budget_}, files, clock);
     if (!disk) return false;
     store = disk->get();
-    cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {}, .ram_budget = ram_, .min_disk_tokens = 8},
-                                    std::move(*disk), clock, writer, reader);
+    cache = std::make_unique<Cache>(
+        CacheOptions{.fingerprint = {}, .ram_budget = ram_, .min_disk_tokens = 8, .save_index_after = save_index_after},
+        std::move(*disk), clock, writer, reader);
     writer.run_all();
     return true;
   }
@@ -128,6 +129,7 @@ class World {
     return found;
   }
 
+  std::size_t save_index_after = 3;  // so that faults meet it too
   sim::SimFileSystem files;
   sim::SimClock clock;
   sim::SimExecutor writer;

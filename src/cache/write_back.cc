@@ -20,6 +20,9 @@ constexpr std::uint64_t kTrimShare = 16;
 // Extra room made on disk, so that eviction runs once for many segments.
 constexpr std::uint64_t kDiskSlackShare = 64;
 
+// At most this share of all headers is missing in the saved index (see CacheOptions::save_index_after).
+constexpr std::size_t kUnsavedShare = 8;
+
 }  // namespace
 
 void Cache::write_back(SegmentId segment) {
@@ -31,6 +34,7 @@ void Cache::write_back(SegmentId segment) {
   }
   for (const SegmentId next : path) {
     if (!write_one(next)) break;  // without its parent a child would leave a hole
+    note_unsaved_header();
   }
   {
     MutexLock lock(mutex_);
@@ -169,6 +173,16 @@ bool Cache::subtree_waits(SegmentId segment) {
   if (entry(segment).disk == DiskState::kWaiting) return true;
   return std::ranges::any_of(index_.children(segment),
                              [&](SegmentId child) REQUIRES(mutex_) { return subtree_waits(child); });
+}
+
+// Saves the disk's index when enough of it is old: each header in it is copied once for so many new ones.
+void Cache::note_unsaved_header() {
+  {
+    MutexLock lock(mutex_);
+    if (++unsaved_headers_ < std::max(options_.save_index_after, index_.segment_count() / kUnsavedShare)) return;
+    unsaved_headers_ = 0;
+  }
+  disk_->save_index();
 }
 
 // Once written, rows move from the staging buffer, which others wait for, to memory of their exact size.

@@ -93,7 +93,8 @@ class DiskStore {
   // Recency: sets the file's modification time to now. Failures are ignored (order only).
   void touch(const format::SegmentName& name);
 
-  // Writes the saved index (advisory) if anything changed since the last one. Called when idle and at shutdown.
+  // Writes the saved index (advisory) if anything changed since the last one. Cost: a copy of all headers, in memory
+  // and to a file; call it rarely (gets wait for the copy in memory), and at shutdown.
   void save_index();
 
   ByteCount used() const;  // physical bytes counted against the budget
