@@ -1,0 +1,121 @@
+#include "bench/html_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "bench/report_summary.h"
+#include "bench/report_text.h"
+#include "bench/svg_plot.h"
+
+namespace kvkeep::bench {
+namespace {
+
+// Bars longer than this are cut: one very bad ratio must not make all others look alike.
+constexpr double kLongestRatioDrawn = 4;
+
+std::string ratio_cells(const RunFigures& run, const RunSummary& summary, double longest) {
+  const std::string bar = summary.ratio ? ratio_bar(*summary.ratio, run.bound, summary.above_bound, longest) : "";
+  const std::string verdict = summary.above_bound ? fmt::format(" above {}", measured(*run.bound)) : "";
+  return fmt::format("<td{}>{}{}<td class=\"bars\">{}<td>{}", summary.above_bound ? " class=\"bad\"" : "",
+                     summary.ratio ? fixed(*summary.ratio, 3) : "–", verdict, bar,
+                     run.bound ? measured(*run.bound) : "");
+}
+
+std::string request_count(const RunFigures& run, const RunSummary& summary) {
+  if (summary.failed == 0) return fmt::format("<td>{}", grouped(run.requests.size()));
+  return fmt::format("<td>{} <span class=\"bad\">{} failed</span>", grouped(run.requests.size()),
+                     grouped(summary.failed));
+}
+
+void add_summary_row(std::string& page, const RunFigures& run, const std::string& name, double longest,
+                     const Detail& detail) {
+  const RunSummary summary = summary_of(run);
+  page +=
+      fmt::format("<tr>{}<td class=\"name\">{}{}{}", name, html_text(server_and_variant(run), detail.characters / 2),
+                  ratio_cells(run, summary, longest), request_count(run, summary));
+  page +=
+      fmt::format("<td>{}<td>{}<td>{}<td>{}<td>{}\n", grouped(summary.prefilled_tokens), grouped(summary.ideal_tokens),
+                  grouped(summary.cached_tokens), summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "–",
+                  run.counted_by == CountedBy::kEngine ? "engine" : "reply");
+}
+
+double longest_ratio(const Report& report) {
+  double longest = 1.25;
+  for (const RunFigures& run : report.runs) longest = std::max(longest, run.ratio());
+  return std::min(longest, kLongestRatioDrawn);
+}
+
+// One header cell for all rows of a workload.
+std::string workload_cell(const RunFigures& run, std::size_t rows, const Detail& detail) {
+  return fmt::format("<th class=\"name\" scope=\"rowgroup\" rowspan=\"{}\">{}", rows,
+                     html_text(title_of(run), detail.characters / 2));
+}
+
+}  // namespace
+
+// Tables go first: their rows are what people miss least, for the other forms have them all.
+Detail Detail::coarser() const {
+  constexpr std::size_t kFewRows = 25;
+  const auto half = [](std::size_t count) { return std::max<std::size_t>(count / 2, 1); };
+  Detail coarser = *this;
+  coarser.rows = half(rows);
+  if (rows > kFewRows) return coarser;
+  coarser.points = half(points);
+  coarser.runs = half(runs);
+  coarser.characters = std::max<std::size_t>(characters / 2, 40);
+  return coarser;
+}
+
+std::string html_text(const std::string& text, std::size_t most) { return escape_markup(printable(text, most)); }
+
+std::string html_left_out(std::size_t count, std::size_t shown, const std::string& what) {
+  if (count <= shown) return {};
+  return fmt::format("<p class=\"soft\">{} more {} are left out of this page.</p>\n", grouped(count - shown), what);
+}
+
+void add_html_summary(std::string& page, const Report& report, const Detail& detail) {
+  if (report.runs.empty()) return;
+  page +=
+      "<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Prefilled tokens / tokens never computed before</h2>\n"
+      "<p class=\"soft\">1.00 is perfect: nothing that was ever computed is computed again. The solid mark stands at "
+      "1, "
+      "the dashed one at the bound. TTFT is the median time to the first token.</p>\n"
+      "<div class=\"wide\"><table>\n<thead><tr><th class=\"name\">Workload<th "
+      "class=\"name\">Server<th>Ratio<th><th>Bound"
+      "<th>Requests<th>Prefilled<th>Ideal<th>Cached<th>TTFT ms<th>Counted by</thead>\n";
+  const std::vector<const RunFigures*> runs = by_workload(report);
+  const std::size_t shown = std::min(runs.size(), detail.rows);
+  const double longest = longest_ratio(report);
+  for (std::size_t i = 0; i < shown;) {
+    const auto same = [&](const RunFigures* run) { return run->workload == runs[i]->workload; };
+    const std::size_t end = std::find_if_not(runs.begin() + i, runs.begin() + shown, same) - runs.begin();
+    page += "<tbody>\n";
+    std::string name = workload_cell(*runs[i], end - i, detail);
+    for (; i < end; ++i) add_summary_row(page, *runs[i], std::exchange(name, {}), longest, detail);
+    page += "</tbody>\n";
+  }
+  page += "</table></div>\n" + html_left_out(runs.size(), shown, "runs") + "</section>\n";
+}
+
+void add_html_parts(std::string& page, const Report& report, const Detail& detail) {
+  if (report.parts.empty()) return;
+  page +=
+      "<section aria-labelledby=\"parts\">\n<h2 id=\"parts\">Parts</h2>\n<div class=\"wide\"><table>\n<thead><tr>"
+      "<th class=\"name\">Figure<th>Median<th "
+      "class=\"name\">Unit<th>Quartiles<th>Samples<th>Goal<th></thead>\n<tbody>\n";
+  const std::size_t shown = std::min(report.parts.size(), detail.rows);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const PartFigures& part = report.parts[i];
+    const char* verdict = !part.holds ? "<td>" : *part.holds ? "<td class=\"good\">met" : "<td class=\"bad\">missed";
+    page += fmt::format("<tr><th class=\"name\">{}<td>{}<td class=\"name\">{}<td>{} to {}<td>{}<td>{}{}\n",
+                        html_text(part.name, detail.characters / 2), measured(part.median),
+                        html_text(part.unit, detail.characters / 2), measured(part.low_quartile),
+                        measured(part.high_quartile), grouped(part.samples),
+                        html_text(part.goal, detail.characters / 2), verdict);
+  }
+  page += "</tbody></table></div>\n" + html_left_out(report.parts.size(), shown, "figures") + "</section>\n";
+}
+
+}  // namespace kvkeep::bench

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "bench/report.h"
+#include "bench/report_text.h"
+
+namespace kvkeep::bench {
+namespace {
+
+// Spreadsheets refuse cells above 32,767 characters, and errors may quote a whole page.
+constexpr std::size_t kMostCellCharacters = 2'000;
+constexpr std::string_view kHeader =
+    "workload,server,variant,counted_by,request,label,status,error,prompt_tokens,cached_tokens,prefilled_tokens,"
+    "ideal_tokens,claimed_prefill,reply_tokens,cache_source,ttft_ms,total_ms,decode_tokens_per_second\r\n";
+
+std::string text_cell(std::string_view text) {
+  const std::string shown = printable(text, kMostCellCharacters);
+  const std::size_t first = shown.find_first_not_of(' ');
+  const bool formula = first != std::string::npos && std::string_view("=+-@").contains(shown[first]);
+  std::string cell = formula ? "\"'" : "\"";
+  for (const char byte : shown) cell.append(byte == '"' ? 2 : 1, byte);
+  return cell + "\"";
+}
+
+std::string number_cell(double value, int digits) { return std::isfinite(value) ? fixed(value, digits) : ""; }
+
+std::string number_cell(std::optional<std::uint64_t> value) { return value ? fmt::format("{}", *value) : ""; }
+
+// The cells that every request of a run begins with.
+std::string run_cells(const RunFigures& run) {
+  return fmt::format("{},{},{},{}", text_cell(run.workload), text_cell(run.server), text_cell(run.variant),
+                     run.counted_by == CountedBy::kEngine ? "engine" : "reply");
+}
+
+void add_request(std::string& out, const RequestFigures& request) {
+  out += fmt::format(",{},{},{}", text_cell(request.label), request.status, text_cell(request.error));
+  out += fmt::format(",{},{},{},{},{},{}", request.prompt_tokens, request.cached_tokens, request.prefilled_tokens,
+                     request.ideal_tokens, number_cell(request.claimed_prefill), request.reply_tokens);
+  out += fmt::format(",{},{},{},{}\r\n", text_cell(request.cache_source), number_cell(request.ttft_ms, 3),
+                     number_cell(request.total_ms, 3), number_cell(request.decode_tokens_per_second, 2));
+}
+
+}  // namespace
+
+std::string to_csv(const Report& report) {
+  std::string out(kHeader);
+  for (const RunFigures& run : report.runs) {
+    const std::string begin = run_cells(run);
+    for (std::size_t i = 0; i < run.requests.size(); ++i) {
+      out += fmt::format("{},{}", begin, i + 1);
+      add_request(out, run.requests[i]);
+    }
+  }
+  return out;
+}
+
+}  // namespace kvkeep::bench

@@ -1,0 +1,63 @@
+#pragma once
+
+// What the forms of a report say beyond its plain figures: totals of a run, runs side by side, everything that is
+// wrong.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/figures.h"
+
+namespace kvkeep::bench {
+
+// Longest name of a workload, server or part in tables, in characters.
+inline constexpr std::size_t kMostNameCharacters = 120;
+
+struct RunSummary {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t prefilled_tokens = 0;
+  std::uint64_t ideal_tokens = 0;
+  std::size_t failed = 0;                // requests
+  std::optional<double> median_ttft_ms;  // of those that were answered; none: none was
+  std::optional<double> ratio;           // none: no prompt had a new position
+  bool above_bound = false;
+};
+
+RunSummary summary_of(const RunFigures& run);
+
+// No reply, a status outside 200 to 299, or an error in the reply.
+bool failed(const RequestFigures& request);
+
+// Cached tokens of the run by the tier that the reply names; "memory-token" is of the tier "memory".
+std::uint64_t cached_from(const RunFigures& run, std::string_view tier);
+
+// "kvkeep", or "kvkeep (-c too small)"
+std::string server_and_variant(const RunFigures& run);
+// The title, or the short name where it has none.
+std::string title_of(const RunFigures& run);
+
+// Runs of one workload side by side; workloads and the runs of each in the order played.
+std::vector<const RunFigures*> by_workload(const Report& report);
+
+// Workloads against servers and their variants. Where one pair was played repeatedly, the highest ratio counts.
+struct Comparison {
+  std::vector<std::string> columns;  // server_and_variant()
+  struct Row {
+    const RunFigures* first;               // for its name and title
+    std::vector<const RunFigures*> cells;  // one per column; nullptr: was not played
+  };
+  std::vector<Row> rows;
+};
+Comparison compare(const Report& report);
+
+// One line each: what went wrong in runs, ratios above their bounds, parts that miss their goals.
+std::vector<std::string> problems_of(const Report& report);
+
+// Which of `count` things to show if only `most` may be: of every group of neighbours the one with the highest score.
+// Ascending; all of them if they are few enough. Precondition: most >= 1, scores.size() is the count.
+std::vector<std::size_t> thinned(const std::vector<double>& scores, std::size_t most);
+
+}  // namespace kvkeep::bench

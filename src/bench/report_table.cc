@@ -1,0 +1,116 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/report.h"
+#include "bench/report_summary.h"
+#include "bench/report_text.h"
+#include "bench/text_table.h"
+
+namespace kvkeep::bench {
+namespace {
+
+constexpr std::size_t kMostColumns = 120;
+constexpr std::size_t kMostFlagCharacters = 600;
+constexpr std::size_t kMostProblems = 50;
+constexpr std::size_t kIndent = 2;
+using enum TextTable::Align;
+
+std::string named(const std::string& text) { return printable(text, kMostNameCharacters); }
+
+void add_line(std::string& out, const std::string& text) { out += wrapped(text, kMostColumns, kIndent); }
+
+// What was run, on what, with which versions and flags.
+void add_header(std::string& out, const Report& report) {
+  add_line(out, fmt::format("{}, {}", named(report.title), named(report.started)));
+  add_line(out, fmt::format("kvkeep {}, libllama {}, model {}", named(report.kvkeep_version),
+                            named(report.libllama_version), named(report.model)));
+  add_line(out, fmt::format("{} x {}, {} of memory, {}", report.machine.logical_cpus, named(report.machine.processor),
+                            memory_size(report.machine.memory_bytes), named(report.machine.system)));
+  for (const ServerInfo& server : report.servers) {
+    const std::string flags = printable(server.flags, kMostFlagCharacters);
+    add_line(out, fmt::format("{} {}: {}", named(server.name), named(server.version), flags));
+  }
+}
+
+std::vector<std::string> row_of(const RunFigures& run, bool same_workload) {
+  const RunSummary summary = summary_of(run);
+  return {
+      same_workload ? "" : named(run.workload),
+      server_and_variant(run),
+      fmt::format("{}{}", run.requests.size(), summary.failed == 0 ? "" : fmt::format(" ({} failed)", summary.failed)),
+      (summary.ratio ? fixed(*summary.ratio, 3) : "-") + (summary.above_bound ? "!" : " "),
+      run.bound ? measured(*run.bound) : "",
+      fmt::format("{}", summary.prefilled_tokens) + (run.counted_by == CountedBy::kReply ? "*" : " "),
+      fmt::format("{}", summary.ideal_tokens),
+      fmt::format("{}", summary.cached_tokens),
+      summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "-"};
+}
+
+void add_runs(std::string& out, const Report& report) {
+  TextTable table({{"workload", kLeft},
+                   {"server", kLeft},
+                   {"requests"},
+                   {"ratio "},
+                   {"bound"},
+                   {"prefilled "},
+                   {"ideal"},
+                   {"cached"},
+                   {"TTFT ms"}});
+  const RunFigures* before = nullptr;
+  bool any_above = false;
+  bool any_claimed = false;
+  for (const RunFigures* run : by_workload(report)) {
+    table.add_row(row_of(*run, before != nullptr && before->workload == run->workload));
+    before = run;
+    any_above = any_above || summary_of(*run).above_bound;
+    any_claimed = any_claimed || run->counted_by == CountedBy::kReply;
+  }
+  if (table.empty()) return;
+  out += "\nPrefilled tokens / tokens never computed before (ideal); TTFT is a median\n" + table.text(kMostColumns);
+  if (any_above) out += "! above its bound\n";
+  if (any_claimed) out += "* as the server's replies say, not counted\n";
+}
+
+std::vector<std::string> row_of(const PartFigures& part) {
+  const std::string verdict = !part.holds ? "" : *part.holds ? "met" : "MISSED";
+  return {named(part.name),
+          measured(part.median),
+          named(part.unit),
+          measured(part.low_quartile) + " to " + measured(part.high_quartile),
+          fmt::format("{}", part.samples),
+          named(part.goal),
+          verdict};
+}
+
+void add_parts(std::string& out, const Report& report) {
+  if (report.parts.empty()) return;
+  TextTable table(
+      {{"part", kLeft}, {"median"}, {"unit", kLeft}, {"quartiles"}, {"samples"}, {"goal", kLeft}, {"", kLeft}});
+  for (const PartFigures& part : report.parts) table.add_row(row_of(part));
+  out += '\n';
+  out += table.text(kMostColumns);
+}
+
+void add_problems(std::string& out, const Report& report) {
+  const std::vector<std::string> problems = problems_of(report);
+  if (problems.empty()) return;
+  out += fmt::format("\n{} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < std::min(problems.size(), kMostProblems); ++i) {
+    add_line(out, fmt::format("- {}", problems[i]));
+  }
+  if (problems.size() > kMostProblems) out += fmt::format("- and {} more\n", problems.size() - kMostProblems);
+}
+
+}  // namespace
+
+std::string to_table(const Report& report) {
+  std::string out;
+  add_header(out, report);
+  add_runs(out, report);
+  add_parts(out, report);
+  add_problems(out, report);
+  return out;
+}
+
+}  // namespace kvkeep::bench

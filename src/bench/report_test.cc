@@ -1,0 +1,258 @@
+#include "bench/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "bench/report_fixture.h"
+#include "bench/report_summary.h"
+#include "bench/report_text.h"
+
+namespace kvkeep::bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+std::vector<std::string> lines_of(const std::string& text, const std::string& end = "\n") {
+  std::vector<std::string> lines;
+  std::size_t at = 0;
+  for (std::size_t found = text.find(end); found != std::string::npos; found = text.find(end, at)) {
+    lines.push_back(text.substr(at, found - at));
+    at = found + end.size();
+  }
+  if (at < text.size()) lines.push_back(text.substr(at));
+  return lines;
+}
+
+// No byte of a terminal's control, no line end but our own, nothing that is not UTF-8.
+void expect_clean(const std::string& text, const std::string& line_end) {
+  for (const std::string& line : lines_of(text, line_end)) {
+    ASSERT_EQ(printable(line, line.size() + 1), line);
+  }
+}
+
+TEST(Summary, CountsFailuresAndBounds) {
+  const Report report = small_report();
+  const RunSummary own = summary_of(report.runs[0]);
+  EXPECT_EQ(own.failed, 0u);
+  EXPECT_EQ(own.ratio, 1.0);
+  EXPECT_FALSE(own.above_bound);
+  EXPECT_EQ(own.median_ttft_ms, 24.375);
+  EXPECT_EQ(own.cached_tokens, 1000u);
+  const RunSummary peer = summary_of(report.runs[1]);
+  EXPECT_EQ(peer.failed, 1u);
+  EXPECT_TRUE(peer.above_bound);
+  EXPECT_EQ(peer.median_ttft_ms, 42.5) << "the failed request has no time to the first token";
+  EXPECT_EQ(cached_from(report.runs[0], "memory"), 1000u);
+  EXPECT_EQ(cached_from(report.runs[0], "disk"), 0u);
+}
+
+TEST(Summary, NothingNewHasNoRatio) {
+  RunFigures run;
+  run.bound = 1.02;
+  run.requests = {request_of("again", 10, 10, 0, 1)};
+  EXPECT_EQ(summary_of(run).ratio, std::nullopt);
+  EXPECT_FALSE(summary_of(run).above_bound);
+}
+
+TEST(Summary, ListsEverythingThatIsWrong) {
+  EXPECT_THAT(problems_of(small_report()),
+              ElementsAre("growing on llama-server (default cache): turn main 3: status 503, Loading model",
+                          "growing on llama-server (default cache): ratio 1.847 is above its bound 1.020",
+                          "lookup of a 100k-token prompt: 2.500 ms misses its goal <= 2 ms"));
+  EXPECT_THAT(problems_of(realistic_report(false)), IsEmpty());
+}
+
+TEST(Summary, ComparesWithTheWorstOfRepeatedRuns) {
+  Report report = small_report();
+  report.runs.push_back(report.runs[0]);
+  report.runs.back().requests[1].prefilled_tokens = 300;
+  const Comparison comparison = compare(report);
+  ASSERT_THAT(comparison.columns, ElementsAre("kvkeep", "llama-server (default cache)"));
+  ASSERT_EQ(comparison.rows.size(), 1u);
+  EXPECT_EQ(comparison.rows[0].cells[0], &report.runs[2]);
+  EXPECT_EQ(comparison.rows[0].cells[1], &report.runs[1]);
+}
+
+TEST(Summary, MissingPairsAreEmpty) {
+  Report report = small_report();
+  report.runs[1].workload = "other";
+  const Comparison comparison = compare(report);
+  EXPECT_THAT(comparison.rows[0].cells, ElementsAre(&report.runs[0], nullptr));
+  EXPECT_THAT(comparison.rows[1].cells, ElementsAre(nullptr, &report.runs[1]));
+}
+
+TEST(Thinned, TakesTheWorstOfNeighbours) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(thinned({1, 5, 2, 2, nan, 0}, 3), ElementsAre(1, 2, 5));
+  EXPECT_THAT(thinned({3, 1}, 5), ElementsAre(0, 1));
+  EXPECT_THAT(thinned({}, 5), IsEmpty());
+  EXPECT_THAT(thinned({nan, nan, nan}, 1), ElementsAre(0));
+}
+
+TEST(Table, IsExactlyThis) {
+  EXPECT_EQ(to_table(small_report()), R"(kvkeep bench, 2026-11-20T18:04:11Z
+kvkeep 0.1.0, libllama 0.7.0, model small.gguf (llama, 12M parameters, F16)
+2 x AMD EPYC, 24 GiB of memory, Debian GNU/Linux 12
+kvkeep 0.1.0: serve -c 8192 -t 1 --restore always
+llama-server 0.7.0 (build 11669): -c 8192 -t 1
+
+Prefilled tokens / tokens never computed before (ideal); TTFT is a median
+workload  server                            requests  ratio   bound  prefilled   ideal  cached  TTFT ms
+growing   kvkeep                                   2  1.000   1.020       1180    1180    1000     24.4
+          llama-server (default cache)  3 (1 failed)  1.847!  1.020       2180*   1180       0     42.5
+! above its bound
+* as the server's replies say, not counted
+
+part                                               median  unit                      quartiles  samples  goal
+restoring 8,192 tokens in segments of 512 / bare…   0.780  ratio                0.750 to 0.800        9  >= 0.7   met
+lookup of a 100k-token prompt                       2.500  ms                   2.250 to 2.750       15  <= 2 ms  MISSED
+decode                                               1628  us of CPU per token    1600 to 1701       15
+
+3 problems
+- growing on llama-server (default cache): turn main 3: status 503, Loading model
+- growing on llama-server (default cache): ratio 1.847 is above its bound 1.020
+- lookup of a 100k-token prompt: 2.500 ms misses its goal <= 2 ms
+)");
+}
+
+TEST(Table, ShortensLongNames) {
+  Report report = small_report();
+  report.runs[0].workload = std::string(300, 'w');
+  report.parts[0].name = std::string(300, 'p');
+  const std::string table = to_table(report);
+  EXPECT_THAT(table, HasSubstr("www…"));
+  EXPECT_THAT(table, HasSubstr("ppp…"));
+  for (const std::string& line : lines_of(table)) EXPECT_LE(columns_of(line), 120u) << line;
+  EXPECT_THAT(table, HasSubstr(" 1.020 ")) << "figures stay whole";
+}
+
+TEST(Table, StaysWithin120ColumnsWhateverItShows) {
+  for (const Report& report : {hostile_report(), realistic_report(true), huge_report(3, 50), Report{}}) {
+    const std::string table = to_table(report);
+    for (const std::string& line : lines_of(table)) ASSERT_LE(columns_of(line), 120u) << line;
+    expect_clean(table, "\n");
+  }
+}
+
+TEST(Csv, HasOneLinePerRequest) {
+  const std::vector<std::string> lines = lines_of(to_csv(small_report()), "\r\n");
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(
+      lines[0],
+      "workload,server,variant,counted_by,request,label,status,error,prompt_tokens,cached_tokens,prefilled_tokens,"
+      "ideal_tokens,claimed_prefill,reply_tokens,cache_source,ttft_ms,total_ms,decode_tokens_per_second");
+  EXPECT_EQ(
+      lines[2],
+      "\"growing\",\"kvkeep\",\"\",engine,2,\"turn main 2\",200,\"\",1180,1000,180,180,180,24,\"memory-token\",8.500,"
+      "199.000,126.00");
+  EXPECT_EQ(
+      lines[5],
+      "\"growing\",\"llama-server\",\"default cache\",reply,3,\"turn main 3\",503,\"Loading model\",0,0,0,0,,0,\"\","
+      "0.000,0.000,0.00");
+}
+
+// The cells of one line, read as RFC 4180 says.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (quoted && line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      cells.back() += line[i++];
+    } else if (line[i] == '"') {
+      quoted = !quoted;
+    } else if (line[i] == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += line[i];
+    }
+  }
+  EXPECT_FALSE(quoted) << line;
+  return cells;
+}
+
+TEST(Csv, HostileTextStaysInItsCell) {
+  const std::string csv = to_csv(hostile_report());
+  expect_clean(csv, "\r\n");
+  for (const std::string& line : lines_of(csv, "\r\n")) {
+    const std::vector<std::string> cells = cells_of(line);
+    ASSERT_EQ(cells.size(), 18u) << line;
+    EXPECT_LE(cells[7].size(), 8'000u);
+  }
+  EXPECT_THAT(csv, Not(HasSubstr("nan")));
+  EXPECT_THAT(csv, Not(HasSubstr("inf")));
+}
+
+TEST(Csv, SpreadsheetsSeeNoFormula) {
+  const auto cells = cells_of(lines_of(to_csv(hostile_report()), "\r\n").back());
+  EXPECT_EQ(cells[0], "'=HYPERLINK(\"x\")");
+  EXPECT_EQ(cells[1], "'-2+3");
+  EXPECT_EQ(cells[5], "'@SUM(A1)");
+  EXPECT_EQ(cells[7], "'  +1");
+  EXPECT_EQ(cells[14], "' =1");
+}
+
+TEST(Markdown, HasTheTables) {
+  const std::string text = to_markdown(small_report());
+  EXPECT_THAT(text, HasSubstr("# kvkeep bench\n\n- Started: 2026-11-20T18:04:11Z\n"
+                              "- Machine: 2 x AMD EPYC, 24 GiB of memory, Debian GNU/Linux 12\n"));
+  EXPECT_THAT(text, HasSubstr("- Server llama-server: 0.7.0 (build 11669), flags: -c 8192 -t 1\n"));
+  EXPECT_THAT(text, HasSubstr("| workload | kvkeep | llama-server (default cache) |\n|---|---:|---:|\n"
+                              "| 12 growing turns | 1.000 | **1.847** (bound 1.020) |\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("| 12 growing turns | kvkeep | 2 | 2180 | 1180 | 1180 | 1000 | 1000 | 0 | 0 | 24.4 | engine |\n"));
+  EXPECT_THAT(text, HasSubstr("| restoring 8,192 tokens in segments of 512 / bare state_seq_set_data | 0.780 | "
+                              "0.750 to 0.800 | 9 | >= 0.7 |\n"));
+  EXPECT_THAT(text,
+              HasSubstr("| lookup of a 100k-token prompt | 2.500 ms | 2.250 to 2.750 | 15 | <= 2 ms (**missed**) |\n"));
+  EXPECT_THAT(text, HasSubstr("\n## Problems\n\n- growing on llama-server"));
+}
+
+// Cells of a Markdown row: bars that no backslash precedes.
+std::size_t bars_of(const std::string& line) {
+  std::size_t bars = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\') {
+      ++i;
+    } else {
+      bars += line[i] == '|' ? 1 : 0;
+    }
+  }
+  return bars;
+}
+
+TEST(Markdown, HostileTextStaysInItsCell) {
+  const std::string text = to_markdown(hostile_report());
+  expect_clean(text, "\n");
+  EXPECT_THAT(text, Not(testing::ContainsRegex("[^\\]<script")));
+  EXPECT_THAT(text, Not(testing::ContainsRegex("[^\\]</style")));
+  std::size_t bars = 0;
+  for (const std::string& line : lines_of(text)) {
+    const std::size_t before = std::exchange(bars, line.starts_with("|") ? bars_of(line) : 0);
+    EXPECT_TRUE(before == 0 || bars == 0 || before == bars) << line;
+  }
+}
+
+TEST(Markdown, AListItemBeginsNoHeading) {
+  Report report = small_report();
+  report.runs[1].workload = "# big";
+  EXPECT_THAT(to_markdown(report), HasSubstr("\n- \\# big on llama-server"));
+}
+
+TEST(AllForms, AreTheSameEveryTime) {
+  for (const auto form : {to_table, to_json, to_csv, to_markdown, to_html}) {
+    EXPECT_EQ(form(realistic_report(true)), form(realistic_report(true)));
+  }
+}
+
+TEST(AllForms, AnEmptyReportIsNoTrouble) {
+  for (const auto form : {to_table, to_json, to_csv, to_markdown, to_html}) EXPECT_FALSE(form(Report{}).empty());
+}
+
+}  // namespace
+}  // namespace kvkeep::bench
