@@ -189,28 +189,6 @@ engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>
   }
 }
 
-// Frees some cells. False: only `keep` or older requests are left.
-bool Scheduler::make_room(const Active& keep) {
-  if (const std::optional<SeqId> idle = oldest_idle()) {
-    clear(*idle);
-    return true;
-  }
-  const auto youngest = std::find_if(active_.rbegin(), active_.rend(), [](const auto& active) {
-    return active->seq && active->phase != Phase::kLoading;
-  });
-  if (youngest == active_.rend() || youngest->get() == &keep) return false;
-  set_aside(**youngest, true);
-  return true;
-}
-
-// A prefill that is the youngest request and finds no cells: it waits for the others, if there are any.
-void Scheduler::yield_cells(Active& active) {
-  const bool others =
-      std::ranges::any_of(active_, [&](const auto& other) { return other.get() != &active && other->seq; });
-  if (others) return set_aside(active, true);
-  finish(active, Finish::kError, no_space("the model's memory is too small for this request; raise -c"));
-}
-
 void Scheduler::sampled(Active& active, TokenId token) {
   active.tokens.push_back(token);
   ++active.stats.predicted_tokens;
@@ -258,30 +236,6 @@ void Scheduler::finish(Active& active, Finish how, const std::optional<Error>& e
   release(active, stopping_ ? policy::CutReason::kShutdown : policy::CutReason::kTurn);
 }
 
-// The sequence stays in memory, captured, for whoever continues it.
-void Scheduler::release(Active& active, policy::CutReason reason) {
-  active.lease.reset();
-  if (!active.seq) return;
-  const SeqId seq = *active.seq;
-  active.seq.reset();
-  if (!cached(active)) return clear(seq);
-  capture(seq, reason);
-  Sequence& held = sequence(seq);
-  held.state = Sequence::State::kIdle;
-  held.last_used_ns = clock_.monotonic_ns();
-}
-
-// The request gives its sequence back and waits at the head of the queue; it goes on from captured state.
-void Scheduler::set_aside(Active& active, bool rows_valid) {
-  if (rows_valid && cached(active)) capture(*active.seq, policy::CutReason::kEvict);
-  clear(*active.seq);
-  active.seq.reset();
-  active.phase = Phase::kWaiting;
-  changed_ = true;
-  MutexLock lock(mutex_);
-  ++stats_.set_aside;
-}
-
 void Scheduler::erase_finished() {
   const auto finished = [](const std::unique_ptr<Active>& active) { return active->sink == nullptr; };
   std::erase_if(active_, finished);
@@ -306,55 +260,6 @@ void Scheduler::end_all() {
   for (auto& active : waiting_) finish(*active, Finish::kError, aborted("the server is shutting down"));
   active_.clear();
   waiting_.clear();
-}
-
-// ---- sequences ----
-
-void Scheduler::clear(SeqId seq) {
-  engine_.clear(seq);
-  Sequence& held = sequence(seq);
-  held.state = Sequence::State::kFree;
-  held.tokens.clear();
-  held.track.reset();
-}
-
-std::optional<SeqId> Scheduler::free_sequence() const {
-  for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    if (sequences_[i].state == Sequence::State::kFree) return SeqId{static_cast<std::int32_t>(i)};
-  }
-  return std::nullopt;
-}
-
-std::optional<SeqId> Scheduler::oldest_idle() const {
-  std::optional<SeqId> oldest;
-  for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    const SeqId seq{static_cast<std::int32_t>(i)};
-    if (sequences_[i].state != Sequence::State::kIdle) continue;
-    if (!oldest || sequences_[i].last_used_ns < sequence(*oldest).last_used_ns) oldest = seq;
-  }
-  return oldest;
-}
-
-bool Scheduler::cached(const Active& active) const {
-  return active.job.cache_prompt && engine_.description().memory_class == engine::MemoryClass::kSliceable;
-}
-
-// The length at which a decoding sequence is captured next: not at once again after a refusal.
-std::size_t Scheduler::next_capture(const Sequence& held) const {
-  const std::size_t last = std::max<std::size_t>(held.track->position().value(), held.refused_at);
-  return last + options_.capture_every_tokens;
-}
-
-void Scheduler::capture(SeqId seq, policy::CutReason reason) {
-  Sequence& held = sequence(seq);
-  if (!held.track) return;
-  const std::int64_t begin_ns = clock_.monotonic_ns();
-  const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track);
-  if (!captured.complete) held.refused_at = held.tokens.size();
-  if (captured.tokens > 0) {
-    spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms", captured.tokens, held.tokens.size(),
-                 policy::to_string(reason), ms_since(begin_ns));
-  }
 }
 
 }  // namespace kvkeep::server

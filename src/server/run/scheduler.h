@@ -128,20 +128,20 @@ class Scheduler {
   void decode_step();
   void prefill_slice();
   engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Active& keep);
-  bool make_room(const Active& keep);
-  void yield_cells(Active& active);
   void sampled(Active& active, TokenId token);
   void after_failure(Active& active, engine::DecodeStatus status);
   void drop_gone();
 
   // Ending.
   void finish(Active& active, Finish how, const std::optional<Error>& error = std::nullopt);
-  void release(Active& active, policy::CutReason reason);
-  void set_aside(Active& active, bool rows_valid);
   void erase_finished();
   void end_all();
 
-  // Sequences.
+  // Cells and sequences (cells.cc).
+  bool make_room(const Active& keep);
+  void yield_cells(Active& active);
+  void release(Active& active, policy::CutReason reason);
+  void set_aside(Active& active, bool rows_valid);
   Sequence& sequence(SeqId seq) { return sequences_[static_cast<std::size_t>(seq.value())]; }
   const Sequence& sequence(SeqId seq) const { return sequences_[static_cast<std::size_t>(seq.value())]; }
   void clear(SeqId seq);
