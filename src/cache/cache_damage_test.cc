@@ -77,5 +77,32 @@ TEST(CacheDamage, AHeldDeadPathIsFollowedAsFarAsItLives) {
   EXPECT_EQ(world.grow(Tokens(tokens.begin(), tokens.begin() + 32) + other), 48U);
 }
 
+TEST(CacheDamage, ADeviceThatRefusesOnceIsAskedAgain) {
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  world.writer.run_all();
+  world.files.set_plan({FaultKind::kFailOnce, 1});
+  EXPECT_EQ(world.check(tokens), 64U);
+  EXPECT_TRUE(world.files.fault_fired());
+  EXPECT_EQ(world.cache->stats().damaged, 0U);
+}
+
+TEST(CacheDamage, ADeviceThatGoesOnRefusingIsGivenUp) {
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  world.writer.run_all();
+  world.files.set_plan({FaultKind::kFailForever, 1});
+  EXPECT_EQ(world.check(tokens), 0U);
+  EXPECT_EQ(world.cache->stats().damaged, 1U);
+  world.files.heal();
+  EXPECT_EQ(world.grow(tokens), 64U);
+  world.writer.run_all();
+  EXPECT_EQ(world.check(tokens), 64U);
+}
+
 }  // namespace
 }  // namespace kvkeep::cache

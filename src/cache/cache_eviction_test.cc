@@ -1,6 +1,7 @@
 // What leaves RAM and disk when a budget is full, what may not, and that room is always made.
 
 #include "cache/cache_test_fixture.h"
+#include "testing/sim/sample_segments.h"
 
 namespace kvkeep::cache {
 namespace {
@@ -213,6 +214,145 @@ TEST(CacheEviction, WhatIsLeasedWhileOthersLeaveStays) {
   ASSERT_EQ(lease->end(), Position{48}) << "its end was the first to leave";
   EXPECT_EQ(world.cache->stats().disk_refused, 0U) << "others leave instead";
   EXPECT_EQ(world.check(old), 48U);
+}
+
+// Stores others until one of two conversations is not whole any more; true: it was `a`.
+bool leaves_first(World& world, const Tokens& a, const Tokens& b) {
+  for (TokenId i = 1; i < 100; ++i) {
+    world.grow(conversation(10'000 + i * 10, 64), 64);
+    world.writer.run_all();
+    const bool a_left = world.cache->lease(a)->end() < Position{64};
+    const bool b_left = world.cache->lease(b)->end() < Position{64};
+    EXPECT_FALSE(a_left && b_left) << "they are not told apart";
+    if (a_left || b_left) return a_left;
+  }
+  ADD_FAILURE() << "neither leaves";
+  return false;
+}
+
+// Two conversations, alike but for their use, in RAM alone or on disk alone.
+class CacheEvictionByUse : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (GetParam()) {
+      ASSERT_TRUE(world.open());
+    } else {
+      world.open_without_disk();
+    }
+    for (const Tokens& tokens : {a, b}) world.grow(tokens, 64);
+    world.writer.run_all();
+  }
+  void use(const Tokens& tokens, int times) {
+    for (int i = 0; i < times; ++i) world.cache->note_use(*world.cache->lease(tokens));
+  }
+  const Tokens a = conversation(100, 64);
+  const Tokens b = conversation(200, 64);
+  World world{GetParam() ? ByteCount{0} : ByteCount{10 * 64 * kRowBytes}, ByteCount{20 * 8192}};
+};
+
+TEST_P(CacheEvictionByUse, WhatWasUsedLongAgoLeavesBeforeWhatWasUsedNow) {
+  use(b, 3);
+  world.clock.advance_ms(24 * kHourMs);
+  use(a, 1);
+  EXPECT_FALSE(leaves_first(world, a, b));
+}
+
+TEST_P(CacheEvictionByUse, WhatWasUsedOnceLeavesBeforeWhatWasUsedOften) {
+  use(a, 9);
+  world.clock.advance_ms(kHourMs);
+  use(b, 1);
+  world.clock.advance_ms(12 * kHourMs);
+  EXPECT_FALSE(leaves_first(world, a, b));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, CacheEvictionByUse, testing::Bool(),
+                         [](const auto& tier) { return tier.param ? "Disk" : "Ram"; });
+
+TEST(CacheEviction, WhatLeftTheDiskCanBeStoredAgain) {
+  World world(ByteCount{0}, ByteCount{20 * 8192});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(1, 64);
+  world.grow(tokens);
+  for (TokenId i = 2; world.cache->lease(tokens)->end() > Position{} && i < 50; ++i) {
+    world.clock.advance_ms(kHourMs);
+    world.grow(conversation(i * 100, 64));
+    world.writer.run_all();
+  }
+  ASSERT_EQ(world.check(tokens), 0U);
+  EXPECT_EQ(world.grow(tokens), 64U);
+  EXPECT_EQ(world.check(tokens), 64U);
+  world.writer.run_all();
+  EXPECT_EQ(world.check(tokens), 64U);
+}
+
+TEST(CacheEviction, WhatIsLargerThanTheRamBudgetDoesNotPushOutTheRest) {
+  World world(ByteCount{20 * kRowBytes});
+  ASSERT_TRUE(world.open());
+  const Tokens large = conversation(1, 64);
+  const Tokens small = conversation(100, 16);
+  world.grow(large, 64);
+  world.writer.run_all();
+  world.grow(small);
+  world.writer.run_all();
+  EXPECT_EQ(world.check(large), 64U);
+  EXPECT_EQ(world.cache->lease(small)->steps().front().tier, Tier::kRam);
+  EXPECT_EQ(world.cache->lease(large)->steps().front().tier, Tier::kDisk);
+}
+
+// ---- files of other models and settings ----
+
+// Fills a part of the directory under another fingerprint.
+void store_for_another_model(World& world, ByteCount bytes) {
+  const FingerprintHash other = sim::sample_fingerprint(9);
+  auto store =
+      store::DiskStore::open({.directory = "/cache", .fingerprint = other, .budget = bytes}, world.files, world.clock);
+  ASSERT_TRUE(store.ok());
+  for (std::uint32_t i = 0;; ++i) {
+    const sim::SampleSegment sample = sim::sample_segment(other, i, 0, 1024);
+    if (!(*store)->put(sample.header, {{format::PartKind::kRows, sample.payload}})) break;
+  }
+  ASSERT_GT((*store)->used().value(), bytes.value() * 9 / 10);
+}
+
+TEST(CacheEviction, FilesOfOthersLeaveFirstWhileTheyHoldMostOfTheDisk) {
+  World world(ByteCount{0}, ByteCount{40 * 8192});
+  ASSERT_NO_FATAL_FAILURE(store_for_another_model(world, ByteCount{35 * 8192}));
+  ASSERT_TRUE(world.open());
+  for (TokenId i = 1; i <= 4; ++i) {
+    world.grow(conversation(i * 100, 64));
+    world.writer.run_all();
+  }
+  EXPECT_EQ(world.cache->stats().disk_refused, 0U);
+  EXPECT_EQ(world.cache->stats().disk_evicted, 0U);
+  EXPECT_LT(world.store->foreign_bytes(), ByteCount{35 * 8192});
+  for (TokenId i = 1; i <= 4; ++i) EXPECT_EQ(world.check(conversation(i * 100, 64)), 64U);
+}
+
+TEST(CacheEviction, FilesOfOthersThatHoldLittleStayUntilNothingElseMayLeave) {
+  World world(ByteCount{0}, ByteCount{40 * 8192});
+  ASSERT_NO_FATAL_FAILURE(store_for_another_model(world, ByteCount{15 * 8192}));
+  ASSERT_TRUE(world.open());
+  const ByteCount foreign = world.store->foreign_bytes();
+  for (TokenId i = 1; i <= 20; ++i) {
+    world.grow(conversation(i * 100, 64));
+    world.writer.run_all();
+  }
+  EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+  EXPECT_EQ(world.store->foreign_bytes(), foreign);
+  std::vector<std::shared_ptr<Lease>> held;
+  for (TokenId i = 1; i <= 20; ++i) held.push_back(world.cache->lease(conversation(i * 100, 64)));
+  const Tokens last = conversation(5000, 64);
+  world.grow(last);
+  world.writer.run_all();
+  EXPECT_LT(world.store->foreign_bytes(), foreign);
+  EXPECT_EQ(world.check(last), 64U);
+}
+
+TEST(CacheEviction, FilesOfOthersLeaveWhenTheBudgetBecameSmaller) {
+  World world(ByteCount{0}, ByteCount{20 * 8192});
+  ASSERT_NO_FATAL_FAILURE(store_for_another_model(world, ByteCount{35 * 8192}));
+  ASSERT_TRUE(world.open());
+  EXPECT_LE(world.store->used(), world.store->budget());
 }
 
 }  // namespace

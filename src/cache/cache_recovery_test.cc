@@ -56,5 +56,88 @@ TEST(CacheRecovery, TheIndexIsSavedLessOftenWhereItIsLarge) {
   EXPECT_LT(sizes.size(), 200U / 6) << "not every 4 segments: saving costs as much as there is";
 }
 
+// File times carry recency: what leaves after a restart leaves in the order of last use, whatever the order of storing.
+TEST(CacheRecovery, RecencySurvives) {
+  World world(ByteCount{0}, ByteCount{20 * 8192});
+  ASSERT_TRUE(world.open());
+  const auto stored = [](TokenId i) { return conversation(i * 100, 64); };
+  for (TokenId i = 1; i <= 6; ++i) world.grow(stored(i), 64);
+  const std::vector<TokenId> by_use{3, 1, 6, 2, 5, 4};
+  for (const TokenId i : by_use) {
+    world.clock.advance_ms(3'600'000);
+    world.cache->note_use(*world.cache->lease(stored(i)));
+    world.writer.run_all();
+  }
+  ASSERT_TRUE(world.restart());
+  std::size_t gone = 0;
+  for (TokenId i = 1; i < 100 && gone < by_use.size(); ++i) {
+    world.grow(conversation(10'000 + i * 10, 64), 64);
+    world.writer.run_all();
+    gone = 0;
+    while (gone < by_use.size() && world.cache->lease(stored(by_use[gone]))->end() == Position{}) ++gone;
+    for (std::size_t k = gone; k < by_use.size(); ++k) {
+      ASSERT_EQ(world.cache->lease(stored(by_use[k]))->end(), Position{64}) << k << " left before " << gone;
+    }
+  }
+  EXPECT_EQ(gone, by_use.size());
+}
+
+TEST(CacheRecovery, WhatHasLostItsBeginningGivesItsRoomBack) {
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(Tokens(tokens.begin(), tokens.begin() + 16));
+  world.writer.run_all();
+  const std::vector<std::string> first = world.segment_files();
+  world.grow(tokens);
+  world.writer.run_all();
+  ASSERT_EQ(world.segment_files().size(), 4U);
+  const ByteCount before = world.store->used();
+  world.die();
+  world.files.kill();
+  ASSERT_TRUE(world.files.remove(first.front()).ok());
+  ASSERT_TRUE(world.open());
+  EXPECT_EQ(world.check(tokens), 0U);
+  EXPECT_EQ(world.segment_files().size(), 0U);
+  EXPECT_LT(world.store->used(), before);
+  EXPECT_EQ(world.grow(tokens), 64U);
+  world.writer.run_all();
+  EXPECT_EQ(world.check(tokens), 64U);
+}
+
+// Two files that both hold [16, 32), as a former version or another way of cutting may have left them.
+TEST(CacheRecovery, FilesThatOverlapGiveTheRightRows) {
+  World world(ByteCount{0});
+  const Tokens tokens = conversation(10, 48) + conversation(30, 16);
+  {
+    auto store = store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = mebibytes(1)}, world.files,
+                                        world.clock);
+    ASSERT_TRUE(store.ok());
+    for (const auto& [begin, end] : {std::pair{0U, 32U}, std::pair{16U, 48U}}) {
+      const TokenRange range{Position{} + begin, Position{} + end};
+      const TokenSpan covered = TokenSpan(tokens).first(end);
+      PrefixHasher hasher({});
+      hasher.append(covered.first(begin));
+      format::SegmentHeader header;
+      header.name = {range.begin, range.end, hasher.current(), {}};
+      hasher.append(covered.subspan(begin));
+      header.name.end_hash = hasher.current();
+      header.tokens.assign(covered.begin() + begin, covered.end());
+      header.parts = {{.kind = format::PartKind::kRows}};
+      ASSERT_TRUE((*store)->put(header, {{format::PartKind::kRows, rows_of(tokens, range)}}).ok());
+    }
+  }
+  ASSERT_TRUE(world.open());
+  EXPECT_EQ(world.check(tokens), 48U);
+  const std::vector<LeasedStep>& steps = world.cache->lease(tokens)->steps();
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[1].range, (TokenRange{Position{32}, Position{48}}));
+  EXPECT_EQ(steps[1].stored, (TokenRange{Position{16}, Position{48}}));
+  EXPECT_EQ(world.grow(tokens), 64U);
+  world.writer.run_all();
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(tokens), 64U) << "what hangs below it too";
+}
+
 }  // namespace
 }  // namespace kvkeep::cache

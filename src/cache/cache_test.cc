@@ -79,6 +79,7 @@ TEST(Cache, WriteQueueIsBoundedAndGoesOnWhenItDrains) {
   while (next < 1000 && store_big(next)) ++next;
   EXPECT_EQ(next, 65) << "64 MiB wait for the writer, no more";
   EXPECT_LE(world.cache->stats().ram_used, kMinimumWriteQueue);
+  EXPECT_FALSE(world.cache->make_room(kBig)) << "told before rows are copied for nothing";
   EXPECT_FALSE(world.cache->store(track, conversation(next, 16), world.cache->staging(kBig), kBig))
       << "also without asking first";
   world.writer.run_all();
@@ -120,6 +121,70 @@ TEST(Cache, IdleStagingBuffersAreAnEighthOfTheRamBudgetWithinLimits) {
   EXPECT_EQ(idle_after(3, 8U << 20), mebibytes(16));
   { const auto large = world.cache->staging(64U << 20); }
   EXPECT_EQ(world.cache->stats().staging_idle, mebibytes(16)) << "nor later";
+}
+
+TEST(Cache, LoadingTellsWhatCameFromDisk) {
+  World world;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  world.writer.run_all();
+  const auto bytes_read = [&] {
+    LoadResult result;
+    world.cache->load(world.cache->lease(tokens), {Position{}, Position{64}}, [&](LoadResult r) { result = r; });
+    world.reader.run_all();
+    EXPECT_TRUE(result.status.ok());
+    EXPECT_EQ(result.read_ms > 0, result.bytes_read > ByteCount{0});
+    return result.bytes_read;
+  };
+  EXPECT_EQ(bytes_read(), ByteCount{0}) << "all of it was in RAM";
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(bytes_read(), ByteCount{64 * kRowBytes});
+  EXPECT_EQ(bytes_read(), ByteCount{0}) << "and stays there";
+}
+
+TEST(Cache, ALeaseLetsGoOfWhatWasRestored) {
+  World world;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  const std::shared_ptr<Lease> lease = world.cache->lease(tokens);
+  lease->release_until(Position{40});
+  EXPECT_EQ(lease->steps()[0].payload, nullptr);
+  EXPECT_EQ(lease->steps()[1].payload, nullptr);
+  EXPECT_TRUE(lease->loaded({Position{32}, Position{64}})) << "a step that reaches beyond the place stays";
+  EXPECT_EQ(lease->loaded_until(Position{0}), Position{0});
+  EXPECT_EQ(lease->loaded_until(Position{32}), Position{64});
+}
+
+TEST(Cache, WrittenRowsLeaveTheirStagingBuffer) {
+  World world;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 16);
+  world.grow(tokens);
+  EXPECT_TRUE(world.cache->lease(tokens)->steps()[0].payload->staged());
+  world.writer.run_all();
+  EXPECT_FALSE(world.cache->lease(tokens)->steps()[0].payload->staged());
+  EXPECT_EQ(world.cache->stats().ram_used, ByteCount{16 * kRowBytes});
+  EXPECT_EQ(world.check(tokens), 16U);
+}
+
+TEST(Cache, AChildIsNotWrittenWithoutItsParent) {
+  World world;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 32);
+  world.grow(tokens);
+  for (int write = 0; write < 2; ++write) {  // of the parent; then of the child, which takes its parent along
+    world.files.set_plan({FaultKind::kFailOnce, 1});
+    EXPECT_TRUE(world.writer.run_one());
+    EXPECT_TRUE(world.files.fault_fired());
+  }
+  EXPECT_EQ(world.segment_files().size(), 0U) << "a file whose beginning nobody has";
+  const Tokens longer = tokens + conversation(50, 16);
+  world.grow(longer);
+  world.writer.run_all();
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(longer), 48U) << "what continues them takes both along";
 }
 
 }  // namespace
