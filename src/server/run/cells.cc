@@ -24,6 +24,23 @@ bool Scheduler::make_room(const Active& keep) {
   return true;
 }
 
+// Makes `count` cells free. False: older requests hold them.
+bool Scheduler::find_cells(const Active& active, std::size_t count) {
+  while (cells_free() < count) {
+    if (!make_room(active)) return false;
+  }
+  return true;
+}
+
+// Cells that are free now, but that requests will take whose rows are being read.
+std::uint32_t Scheduler::cells_promised() const {
+  std::size_t cells = 0;
+  for (const auto& active : active_) {
+    if (active->phase == Phase::kLoading) cells += active->tokens.size() - sequence(*active->seq).tokens.size();
+  }
+  return static_cast<std::uint32_t>(cells);
+}
+
 // A prefill that is the youngest request and finds no cells: it waits for the others, if there are any.
 void Scheduler::yield_cells(Active& active) {
   const bool others =
@@ -50,6 +67,7 @@ void Scheduler::set_aside(Active& active, bool rows_valid) {
   if (rows_valid && cached(active)) capture(*active.seq, policy::CutReason::kEvict);
   clear(*active.seq);
   active.seq.reset();
+  active.lease.reset();
   active.phase = Phase::kWaiting;
   changed_ = true;
   MutexLock lock(mutex_);

@@ -139,6 +139,9 @@ class Scheduler {
 
   // Cells and sequences (cells.cc).
   bool make_room(const Active& keep);
+  bool find_cells(const Active& active, std::size_t count);
+  std::uint32_t cells_free() const { return engine_.cells_total() - engine_.cells_used(); }
+  std::uint32_t cells_promised() const;
   void yield_cells(Active& active);
   void release(Active& active, policy::CutReason reason);
   void set_aside(Active& active, bool rows_valid);

@@ -2,6 +2,8 @@
 // it costs nobody an answer nor a second prefill.
 
 #include "server/run/scheduler_test_fixture.h"
+#include "testing/sim/sim_executor.h"
+#include "testing/sim/temporary_directory.h"
 
 namespace kvkeep::server {
 namespace {
@@ -57,6 +59,115 @@ TEST(SchedulerCells, TheIdleSequenceUsedLastStaysLongest) {
   EXPECT_EQ(world.ask(growing, 600).tokens, world.expected(growing, 600)) << "needs the cells of one of them";
   EXPECT_EQ(world.ask(newer, 1).stats.memory_tokens, 199U);
   EXPECT_EQ(world.ask(older, 1).stats.ram_tokens, 199U);
+}
+
+// ---- cells for what is loaded from disk ----
+
+// 1,000 cells; a stored prompt of 600 tokens is asked again and its rows lie on disk; a talker of 30 tokens writes a
+// long reply meanwhile. Reads run when the engine thread decodes, or when the test waits.
+class LoadedBesideAReply : public testing::Test {
+ protected:
+  static constexpr std::size_t kStored = 600;
+  // 40 rows of 32 bytes and a header are a segment.
+  static WorldOptions options(const std::string& directory, std::size_t cells) {
+    return {.fake = {.cells = static_cast<std::uint32_t>(cells), .batch_tokens = 40},
+            .ram = ByteCount{0},
+            .disk_directory = directory};
+  }
+  void SetUp() override {
+    World world(options(directory_.path(), 1000));
+    world.start();
+    (void)world.ask(stored_, 1);
+    world.stop();
+    world.cache.flush();
+  }
+  WorldOptions with_reader(std::size_t cells, ByteCount load_window = mebibytes(256)) {
+    WorldOptions options = LoadedBesideAReply::options(directory_.path(), cells);
+    options.scheduler = {.parallel = 2, .load_window = load_window};
+    options.hand_run_reader = &reader_;
+    return options;
+  }
+  // Runs `on_decoded` with the number of tokens of the talker's reply, on the engine thread.
+  void when_talking(World& world, std::function<void(std::size_t)> on_decoded) {
+    world.engine.set_on_decode([this, on_decoded](std::span<const engine::BatchToken> batch) {
+      if (batch.size() == 1) on_decoded(++decoded_);
+    });
+  }
+  void run_one_read() { EXPECT_TRUE(reader_.run_one()); }
+  Reply wait(std::future<Reply>& reply) {
+    while (!ready(reply)) reader_.run_all();
+    return reply.get();
+  }
+  void expect_nothing_lost(World& world, const Reply& loaded, const Reply& talker, std::size_t reply_tokens) {
+    EXPECT_EQ(loaded.tokens, world.expected(stored_, 2));
+    EXPECT_EQ(loaded.stats.prefilled_tokens, 1U);
+    EXPECT_EQ(loaded.stats.disk_tokens, kStored - 1);
+    EXPECT_EQ(talker.tokens, world.expected(talker_, reply_tokens));
+    EXPECT_LE(talker.stats.prefilled_tokens, talker_.size() + 1);
+  }
+
+  const sim::TemporaryDirectory directory_;
+  sim::SimExecutor reader_;
+  std::mt19937 random_{41};
+  const std::vector<TokenId> stored_ = random_tokens(random_, kStored);
+  const std::vector<TokenId> talker_ = random_tokens(random_, 30);
+  std::size_t decoded_ = 0;
+};
+
+TEST_F(LoadedBesideAReply, TwoLoadsDoNotTakeTheSameCells) {
+  const auto second = random_tokens(random_, kStored);
+  {
+    World world(options(directory_.path(), 1000));
+    world.start();
+    (void)world.ask(second, 1);
+    world.stop();
+    world.cache.flush();
+  }
+  World world(with_reader(1000));
+  auto first_reply = world.submit(stored_, 100);
+  auto second_reply = world.submit(second, 100);
+  world.start();
+  EXPECT_EQ(wait(first_reply).stats.prefilled_tokens, 1U);
+  const Reply reply = wait(second_reply);
+  EXPECT_EQ(reply.stats.prefilled_tokens, 1U);
+  EXPECT_EQ(reply.stats.disk_tokens, kStored - 1);
+  EXPECT_EQ(reply.tokens, world.expected(second, 100));
+}
+
+TEST_F(LoadedBesideAReply, AYoungerReplyGivesItsCellsToWhatWasLoaded) {
+  World world(with_reader(1000));
+  when_talking(world, [&](std::size_t decoded) {
+    if (decoded == 450) reader_.run_all();
+  });
+  auto loaded = world.submit(stored_, 2);
+  auto talker = world.submit(talker_, 600);
+  world.start();
+  const Reply talked = talker.get();
+  expect_nothing_lost(world, loaded.get(), talked, 600);
+  EXPECT_EQ(world.scheduler.stats().set_aside, 1U);
+}
+
+TEST_F(LoadedBesideAReply, WhatWasLoadedWaitsForAnOlderReply) {
+  World world(with_reader(1000));
+  std::future<Reply> loaded;
+  when_talking(world, [&](std::size_t decoded) {
+    if (decoded == 20) loaded = world.submit(stored_, 2);
+    if (decoded == 450) reader_.run_all();
+  });
+  auto talker = world.submit(talker_, 600);
+  world.start();
+  const Reply talked = talker.get();
+  expect_nothing_lost(world, wait(loaded), talked, 600);
+  EXPECT_EQ(talked.stats.prefilled_tokens, talker_.size()) << "it was not interrupted";
+}
+
+TEST_F(LoadedBesideAReply, IdleSequencesLeaveForWhatWasLoaded) {
+  World world(with_reader(1000));
+  auto loaded = world.submit(stored_, 2);
+  auto talker = world.submit(talker_, 450);
+  world.start();
+  const Reply talked = talker.get();
+  expect_nothing_lost(world, wait(loaded), talked, 450);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
   policy::PlanView view;
   view.prompt_tokens = active.tokens.size();
   view.cells_total = engine_.cells_total();
-  view.cells_free = engine_.cells_total() - engine_.cells_used();
+  view.cells_free = cells_free() - std::min(cells_free(), cells_promised());
   view.restore = trials_.due() ? policy::RestoreMode::kAlways : options_.restore;
   view.rates = rates_;
   view.reply_room =
@@ -182,6 +182,8 @@ void Scheduler::continue_restore(Active& active) {
     if (ready == from) {
       return begin_load(active, {from, window_end(*active.lease, from, active.restore_to, options_.load_window)});
     }
+    // Replies may have grown into the cells that the plan had counted.
+    if (!find_cells(active, ready - from)) return set_aside(active, false);
     if (restore(active, {from, ready})) continue;
     // The sequence is empty now: start again with what the model's memory has.
     clear(*active.seq);
@@ -206,6 +208,7 @@ void Scheduler::begin_load(Active& active, TokenRange range) {
 }
 
 void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
+  active.phase = Phase::kWaiting;
   active.stats.load_ms += ms_since(active.load_started_ns);
   rates_.disk_read_bytes_per_s =
       policy::update_rate(rates_.disk_read_bytes_per_s, static_cast<double>(result.bytes_read.value()),
@@ -215,11 +218,7 @@ void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
     active.forced_miss = MissReason::kLoadFailed;
     active.restore_to = active.lease->loaded_until(Position{} + sequence(*active.seq).tokens.size());
   }
-  if (stopping_) {
-    active.phase = Phase::kWaiting;  // ended with the others
-  } else {
-    continue_restore(active);
-  }
+  if (!stopping_) continue_restore(active);  // else it ends with the others
 }
 
 bool Scheduler::restore(Active& active, TokenRange range) {
