@@ -10,18 +10,20 @@ namespace kvkeep::server {
 
 // ---- who gives cells back ----
 
+bool Scheduler::holds_cells(const Active& active) const { return active.seq && !sequence(*active.seq).tokens.empty(); }
+
 // Frees some cells. False: only `keep` or older requests are left.
 bool Scheduler::make_room(const Active& keep) {
   if (const std::optional<SeqId> idle = oldest_idle()) {
     clear(*idle);
     return true;
   }
-  const auto youngest = std::find_if(active_.rbegin(), active_.rend(), [](const auto& active) {
-    return active->seq && active->phase != Phase::kLoading;
-  });
-  if (youngest == active_.rend() || youngest->get() == &keep) return false;
-  set_aside(**youngest, true);
-  return true;
+  for (auto youngest = active_.rbegin(); youngest != active_.rend() && youngest->get() != &keep; ++youngest) {
+    if (!holds_cells(**youngest)) continue;
+    set_aside(**youngest, true);
+    return true;
+  }
+  return false;
 }
 
 // Makes `count` cells free. False: older requests hold them.
@@ -36,16 +38,18 @@ bool Scheduler::find_cells(const Active& active, std::size_t count) {
 std::uint32_t Scheduler::cells_promised() const {
   std::size_t cells = 0;
   for (const auto& active : active_) {
-    if (active->phase == Phase::kLoading) cells += active->tokens.size() - sequence(*active->seq).tokens.size();
+    if (active->phase == Phase::kLoading && active->seq)
+      cells += active->tokens.size() - sequence(*active->seq).tokens.size();
   }
   return static_cast<std::uint32_t>(cells);
 }
 
-// A prefill that is the youngest request and finds no cells: it waits for the others, if there are any.
+// A request that finds no cells, although all younger ones gave theirs: it waits for the older ones, if there are any.
 void Scheduler::yield_cells(Active& active) {
   const bool others =
-      std::ranges::any_of(active_, [&](const auto& other) { return other.get() != &active && other->seq; });
+      std::ranges::any_of(active_, [&](const auto& other) { return other.get() != &active && holds_cells(*other); });
   if (others) return set_aside(active, true);
+  if (active.phase == Phase::kDecode) return finish(active, Finish::kLength);
   finish(active, Finish::kError, no_space("the model's memory is too small for this request; raise -c"));
 }
 
@@ -67,8 +71,10 @@ void Scheduler::set_aside(Active& active, bool rows_valid) {
   if (rows_valid && cached(active)) capture(*active.seq, policy::CutReason::kEvict);
   clear(*active.seq);
   active.seq.reset();
-  active.lease.reset();
-  active.phase = Phase::kWaiting;
+  if (active.phase != Phase::kLoading) {  // else the reader still fills the lease: note_loaded() goes on
+    active.lease.reset();
+    active.phase = Phase::kWaiting;
+  }
   changed_ = true;
   MutexLock lock(mutex_);
   ++stats_.set_aside;

@@ -109,7 +109,7 @@ void Scheduler::decode_step() {
   const engine::DecodeStatus status = decode_with_room(batch, *oldest);
   // Making room may have set the youngest aside; its entry left the batch with it.
   std::erase_if(members, [](const Active* active) { return active->phase != Phase::kDecode; });
-  if (status == engine::DecodeStatus::kNoCells) return finish(*oldest, Finish::kLength);
+  if (status == engine::DecodeStatus::kNoCells) return yield_cells(*oldest);
   for (std::size_t i = 0; i < members.size(); ++i) {
     Active& active = *members[i];
     if (status != engine::DecodeStatus::kOk) {

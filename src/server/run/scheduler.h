@@ -138,6 +138,7 @@ class Scheduler {
   void end_all();
 
   // Cells and sequences (cells.cc).
+  bool holds_cells(const Active& active) const;
   bool make_room(const Active& keep);
   bool find_cells(const Active& active, std::size_t count);
   std::uint32_t cells_free() const { return engine_.cells_total() - engine_.cells_used(); }

@@ -170,5 +170,52 @@ TEST_F(LoadedBesideAReply, IdleSequencesLeaveForWhatWasLoaded) {
   expect_nothing_lost(world, wait(loaded), talked, 450);
 }
 
+// ---- cells of what is half loaded ----
+
+// Six segments: what is restored of the stored prompt while the rest is still to be read.
+constexpr ByteCount kSixSegments{8000};
+
+TEST_F(LoadedBesideAReply, AnOlderReplyIsNotCutShortByOneThatLoads) {
+  World world(with_reader(700, kSixSegments));
+  std::future<Reply> loaded;
+  when_talking(world, [&](std::size_t decoded) {
+    if (decoded == 20) loaded = world.submit(stored_, 2);
+    if (decoded == 30) run_one_read();
+  });
+  auto talker = world.submit(talker_, 500);
+  world.start();
+  const Reply talked = talker.get();
+  EXPECT_EQ(talked.stats.prefilled_tokens, talker_.size()) << "it was not interrupted";
+  EXPECT_EQ(world.scheduler.stats().set_aside, 1U) << "240 rows of the other were there already";
+  expect_nothing_lost(world, wait(loaded), talked, 500);
+}
+
+TEST_F(LoadedBesideAReply, AYoungerReplyIsResumedAfterAnOlderOneThatLoads) {
+  World world(with_reader(700 + 200, kSixSegments));
+  when_talking(world, [&](std::size_t decoded) {
+    if (decoded == 30) run_one_read();
+  });
+  auto loaded = world.submit(stored_, 2);
+  auto talker = world.submit(talker_, 700);
+  world.start();
+  while (world.scheduler.stats().set_aside == 0 && !ready(talker)) {}
+  const Reply first = wait(loaded);
+  expect_nothing_lost(world, first, wait(talker), 700);
+}
+
+TEST_F(LoadedBesideAReply, StopsWhileALoadGoesOnWhoseCellsWereGivenBack) {
+  World world(with_reader(700, kSixSegments));
+  std::future<Reply> loaded;
+  when_talking(world, [&](std::size_t decoded) {
+    if (decoded == 20) loaded = world.submit(stored_, 2);
+    if (decoded == 30) run_one_read();
+    if (world.scheduler.stats().set_aside > 0) world.scheduler.stop();
+  });
+  auto talker = world.submit(talker_, 500);
+  world.start();
+  EXPECT_EQ(wait(talker).finish, Finish::kError);
+  EXPECT_EQ(loaded.get().finish, Finish::kError);
+}
+
 }  // namespace
 }  // namespace kvkeep::server

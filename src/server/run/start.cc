@@ -216,9 +216,13 @@ void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
   if (!result.status) {
     spdlog::warn("kv cache load failed: {}; using what lies before it", result.status.error().message);
     active.forced_miss = MissReason::kLoadFailed;
+  }
+  // It ends with the others, or starts again because its cells were given back meanwhile.
+  if (stopping_ || !active.seq) return active.lease.reset();
+  if (!result.status) {
     active.restore_to = active.lease->loaded_until(Position{} + sequence(*active.seq).tokens.size());
   }
-  if (!stopping_) continue_restore(active);  // else it ends with the others
+  continue_restore(active);
 }
 
 bool Scheduler::restore(Active& active, TokenRange range) {
