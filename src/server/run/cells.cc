@@ -15,7 +15,7 @@ bool Scheduler::holds_cells(const Active& active) const { return active.seq && !
 // Frees some cells. False: only `keep` or older requests are left.
 bool Scheduler::make_room(const Active& keep) {
   if (const std::optional<SeqId> idle = oldest_idle()) {
-    clear(*idle);
+    leave(*idle);
     return true;
   }
   for (auto youngest = active_.rbegin(); youngest != active_.rend() && youngest->get() != &keep; ++youngest) {
@@ -81,6 +81,27 @@ void Scheduler::set_aside(Active& active, bool rows_valid) {
 }
 
 // ---- sequences ----
+
+// An idle sequence leaves. What the cache refused of it, because the disk was slow, may find room by now.
+void Scheduler::leave(SeqId seq) {
+  capture(seq, policy::CutReason::kEvict);
+  clear(seq);
+}
+
+// At the end, what the cache refused of idle sequences is captured as fast as the disk writes.
+void Scheduler::keep_idle() {
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    const Sequence& held = sequences_[i];
+    if (held.state != Sequence::State::kIdle || !held.track) continue;
+    Position before;
+    while (held.track->position().value() < held.tokens.size()) {
+      before = held.track->position();
+      cache_.flush();
+      capture(SeqId{static_cast<std::int32_t>(i)}, policy::CutReason::kShutdown);
+      if (held.track->position() == before) break;  // it will never fit
+    }
+  }
+}
 
 void Scheduler::clear(SeqId seq) {
   engine_.clear(seq);

@@ -260,6 +260,7 @@ void Scheduler::end_all() {
   for (auto& active : waiting_) finish(*active, Finish::kError, aborted("the server is shutting down"));
   active_.clear();
   waiting_.clear();
+  keep_idle();
 }
 
 }  // namespace kvkeep::server

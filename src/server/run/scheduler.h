@@ -148,6 +148,8 @@ class Scheduler {
   void set_aside(Active& active, bool rows_valid);
   Sequence& sequence(SeqId seq) { return sequences_[static_cast<std::size_t>(seq.value())]; }
   const Sequence& sequence(SeqId seq) const { return sequences_[static_cast<std::size_t>(seq.value())]; }
+  void leave(SeqId seq);
+  void keep_idle();
   void clear(SeqId seq);
   std::optional<SeqId> free_sequence() const;
   std::optional<SeqId> oldest_idle() const;

@@ -150,5 +150,60 @@ TEST(SchedulerWithDisk, ALongPathIsRestoredWindowByWindow) {
   EXPECT_EQ(done.stats.disk_tokens, 599U);
 }
 
+// ---- rows that the cache refused once, because the disk was slow ----
+
+// 75 MiB of rows, of which the write queue takes 64 while nothing is written.
+class RefusedRows : public testing::Test {
+ protected:
+  static WorldOptions options(const std::string& directory) {
+    return {.fake = {.cells = 1300, .batch_tokens = 256, .row_bytes = 64 << 10},
+            .ram = ByteCount{0},
+            .scheduler = {.parallel = 1},
+            .disk_directory = directory,
+            .disk_budget = mebibytes(512)};
+  }
+  // Asks `prompt` while the writer does nothing.
+  static void ask_before_anything_is_written(World& world, const std::vector<TokenId>& prompt) {
+    std::promise<void> gate;
+    world.writer->post([&] { gate.get_future().wait(); });
+    world.start();
+    (void)world.ask(prompt, 2);
+    EXPECT_GT(world.cache.stats().refused, 0U);
+    gate.set_value();
+    world.writer->drain();
+  }
+  const sim::TemporaryDirectory directory_;
+  std::mt19937 random_{27};
+  const std::vector<TokenId> prompt_ = random_tokens(random_, 1200);
+};
+
+TEST_F(RefusedRows, AreKeptBeforeTheirSequenceLeaves) {
+  World world(options(directory_.path()));
+  ask_before_anything_is_written(world, prompt_);
+  (void)world.ask(random_tokens(random_, 1200), 2);
+  EXPECT_EQ(world.ask(prompt_, 2).stats.prefilled_tokens, 1U);
+}
+
+TEST_F(RefusedRows, AreKeptBeforeTheirSequenceIsTruncated) {
+  World world(options(directory_.path()));
+  ask_before_anything_is_written(world, prompt_);
+  std::vector<TokenId> branch = prompt_;
+  branch.resize(600);
+  (void)world.ask(branch + random_tokens(random_, 600), 2);
+  EXPECT_EQ(world.ask(prompt_, 2).stats.prefilled_tokens, 1U);
+}
+
+TEST_F(RefusedRows, AreKeptWhenTheServerStops) {
+  {
+    World world(options(directory_.path()));
+    ask_before_anything_is_written(world, prompt_);
+    world.stop();
+    world.cache.flush();
+  }
+  World world(options(directory_.path()));
+  world.start();
+  EXPECT_EQ(world.ask(prompt_, 2).stats.prefilled_tokens, 1U);
+}
+
 }  // namespace
 }  // namespace kvkeep::server

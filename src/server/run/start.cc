@@ -132,7 +132,7 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
 
 // Takes the sequence at once, so that its cells are there when the rows arrive.
 void Scheduler::execute(Active& active, const policy::Plan& plan) {
-  for (const SeqId leaving : plan.leave) clear(leaving);
+  for (const SeqId leaving : plan.leave) leave(leaving);
   const SeqId seq = place(plan);
   Sequence& held = sequence(seq);
   held.state = Sequence::State::kBusy;
@@ -156,6 +156,9 @@ void Scheduler::execute(Active& active, const policy::Plan& plan) {
 // The sequence the plan names, holding [0, plan.from_memory).
 SeqId Scheduler::place(const policy::Plan& plan) {
   if (plan.start == policy::Plan::Start::kInPlace) {
+    if (sequence(plan.source).tokens.size() > plan.from_memory.value()) {
+      capture(plan.source, policy::CutReason::kEvict);
+    }
     const bool kept = engine_.truncate(plan.source, plan.from_memory);
     KVKEEP_ASSERT(kept, "a sliceable model refused to drop the end of a sequence");
     return plan.source;
@@ -164,7 +167,7 @@ SeqId Scheduler::place(const policy::Plan& plan) {
   if (!seq) {
     seq = oldest_idle();
     KVKEEP_ASSERT(seq.has_value(), "a plan without a sequence to run on");
-    clear(*seq);
+    leave(*seq);
   }
   if (plan.start == policy::Plan::Start::kFork) {
     const Status forked = engine_.fork(plan.source, *seq, plan.from_memory);
