@@ -77,7 +77,7 @@ class Scheduler {
     Phase phase = Phase::kWaiting;
     std::vector<TokenId> tokens;  // prompt and what was sampled so far
     std::unique_ptr<engine::Sampler> sampler;
-    std::optional<SeqId> seq;
+    std::optional<SeqId> seq;             // none while kLoading: its cells were given back, it starts again
     std::shared_ptr<cache::Lease> lease;  // held from lookup to restore
     Position restore_to;                  // rows up to here come from the lease
     std::optional<MissReason> forced_miss;
