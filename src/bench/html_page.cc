@@ -17,28 +17,28 @@ constexpr double kLongestRatioDrawn = 4;
 
 std::string ratio_cells(const RunFigures& run, const RunSummary& summary, double longest) {
   const std::string bar = summary.ratio ? ratio_bar(*summary.ratio, run.bound, summary.above_bound, longest) : "";
-  const std::string verdict = summary.above_bound ? fmt::format(" above {}", measured(*run.bound)) : "";
-  return fmt::format("<td{}>{}{}<td class=\"bars\">{}<td>{}", summary.above_bound ? " class=\"bad\"" : "",
-                     summary.ratio ? fixed(*summary.ratio, 3) : "–", verdict, bar,
-                     run.bound ? measured(*run.bound) : "");
+  const char* style = summary.above_bound ? " class=\"bad\"" : "";
+  const std::string ratio = summary.ratio ? fixed(*summary.ratio, 3) : "–";
+  return fmt::format("<td{}>{}<td class=\"bars\">{}<td{}>{}{}", style, ratio, bar, style,
+                     run.bound ? measured(*run.bound) : "", summary.above_bound ? "<br>exceeded" : "");
 }
 
 std::string request_count(const RunFigures& run, const RunSummary& summary) {
-  if (summary.failed == 0) return fmt::format("<td>{}", grouped(run.requests.size()));
-  return fmt::format("<td>{} <span class=\"bad\">{} failed</span>", grouped(run.requests.size()),
-                     grouped(summary.failed));
+  std::string cell = "<td>" + grouped(run.requests.size());
+  if (summary.failed != 0) cell += fmt::format("<br><span class=\"bad\">{} failed</span>", grouped(summary.failed));
+  return cell;
 }
 
-void add_summary_row(std::string& page, const RunFigures& run, const std::string& name, double longest,
+void add_summary_row(std::string& page, const RunFigures& run, const std::string& workload, double longest,
                      const Detail& detail) {
   const RunSummary summary = summary_of(run);
-  page +=
-      fmt::format("<tr>{}<td class=\"name\">{}{}{}", name, html_text(server_and_variant(run), detail.characters / 2),
-                  ratio_cells(run, summary, longest), request_count(run, summary));
-  page +=
-      fmt::format("<td>{}<td>{}<td>{}<td>{}<td>{}\n", grouped(summary.prefilled_tokens), grouped(summary.ideal_tokens),
-                  grouped(summary.cached_tokens), summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "–",
-                  run.counted_by == CountedBy::kEngine ? "engine" : "reply");
+  const std::string server = html_text(server_and_variant(run), detail.characters / 2);
+  const std::string ttft = summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "–";
+  const char* claimed = run.counted_by == CountedBy::kReply ? "<br><span class=\"soft\">as claimed</span>" : "";
+  page += fmt::format("<tr>{}<td class=\"name\">{}{}{}", workload, server, ratio_cells(run, summary, longest),
+                      request_count(run, summary));
+  page += fmt::format("<td>{}{}<td>{}<td>{}<td>{}\n", grouped(summary.prefilled_tokens), claimed,
+                      grouped(summary.ideal_tokens), grouped(summary.cached_tokens), ttft);
 }
 
 double longest_ratio(const Report& report) {
@@ -47,10 +47,11 @@ double longest_ratio(const Report& report) {
   return std::min(longest, kLongestRatioDrawn);
 }
 
-// One header cell for all rows of a workload.
+// One header cell for all rows of a workload: its title, and the short name that problems are listed under.
 std::string workload_cell(const RunFigures& run, std::size_t rows, const Detail& detail) {
-  return fmt::format("<th class=\"name\" scope=\"rowgroup\" rowspan=\"{}\">{}", rows,
-                     html_text(title_of(run), detail.characters / 2));
+  const std::size_t most = detail.characters / 2;
+  return fmt::format("<th class=\"name\" scope=\"rowgroup\" rowspan=\"{}\">{}<br><span class=\"soft\">{}</span>", rows,
+                     html_text(title_of(run), most), html_text(run.workload, most));
 }
 
 }  // namespace
@@ -81,10 +82,11 @@ void add_html_summary(std::string& page, const Report& report, const Detail& det
       "<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Prefilled tokens / tokens never computed before</h2>\n"
       "<p class=\"soft\">1.00 is perfect: nothing that was ever computed is computed again. The solid mark stands at "
       "1, "
-      "the dashed one at the bound. TTFT is the median time to the first token.</p>\n"
+      "the dashed one at the bound. TTFT is the median time to the first token; tokens are counted at the engine "
+      "unless it says that the server claims them.</p>\n"
       "<div class=\"wide\"><table>\n<thead><tr><th class=\"name\">Workload<th "
       "class=\"name\">Server<th>Ratio<th><th>Bound"
-      "<th>Requests<th>Prefilled<th>Ideal<th>Cached<th>TTFT ms<th>Counted by</thead>\n";
+      "<th>Requests<th>Prefilled<th>Ideal<th>Cached<th>TTFT ms</thead>\n";
   const std::vector<const RunFigures*> runs = by_workload(report);
   const std::size_t shown = std::min(runs.size(), detail.rows);
   const double longest = longest_ratio(report);

@@ -37,9 +37,9 @@ std::string tokens_figure(const RunFigures& run, const Detail& detail) {
     bars.push_back({i, static_cast<double>(request.prefilled_tokens), static_cast<double>(request.ideal_tokens)});
   }
   return "<figure>\n" + bar_plot(bars, run.requests.size(), "Prefilled and ideal tokens of each request") +
-         "<figcaption><b>Tokens per request</b> <span class=\"key behind\"></span>never computed before (ideal) "
-         "<span class=\"key front\"></span>prefilled <span class=\"key excess\"></span>prefilled "
-         "again</figcaption>\n</figure>\n";
+         "<figcaption><b>Tokens per request</b> <span class=\"entry\"><span class=\"key behind\"></span>ideal</span> "
+         "<span class=\"entry\"><span class=\"key front\"></span>prefilled</span> <span class=\"entry\">"
+         "<span class=\"key excess\"></span>prefilled above the ideal</span></figcaption>\n</figure>\n";
 }
 
 std::string ttft_figure(const RunFigures& run, const Detail& detail) {
@@ -54,38 +54,51 @@ std::string ttft_figure(const RunFigures& run, const Detail& detail) {
 
 std::string note_on_thinning(const RunFigures& run, const Detail& detail) {
   const std::size_t count = run.requests.size();
-  if (count <= std::min(detail.points, detail.rows)) return {};
+  const bool plots = count > detail.points;
+  const bool table = count > detail.rows;
+  if (!plots && !table) return {};
   std::string note = fmt::format("<p class=\"soft\">Of {} requests ", grouped(count));
-  if (count > detail.points) {
-    note +=
-        fmt::format("the plots show {}: of neighbours the one that prefilled most above its ideal, or waited longest; ",
-                    grouped(detail.points));
-  }
-  return note + fmt::format("the table shows {}: of neighbours a failed one, or the one most above its ideal.</p>\n",
-                            grouped(std::min(count, detail.rows)));
+  if (plots) note += fmt::format("the plots show {}", grouped(detail.points));
+  if (plots && table) note += " and ";
+  if (table) note += fmt::format("the table {}{}", plots ? "" : "shows ", grouped(detail.rows));
+  return note + ": of each group of neighbours the worst (failed, furthest above its ideal, or slowest).</p>\n";
+}
+
+std::string request_cell(const RequestFigures& request, const Detail& detail) {
+  std::string cell = "<td class=\"name\">" + html_text(request.label, detail.characters / 2);
+  if (request.error.empty()) return cell;
+  return cell + "<span class=\"error\">" + html_text(request.error, detail.characters) + "</span>";
+}
+
+std::string count_cell(std::uint64_t count, bool bad) {
+  return fmt::format("<td{}>{}", bad ? " class=\"bad\"" : "", grouped(count));
+}
+
+// Times of a failed request are often none at all.
+std::string time_cell(double value, int digits) {
+  return fmt::format("<td>{}", value == 0 ? "" : fixed(value, digits));
 }
 
 void add_request_row(std::string& page, const RunFigures& run, std::size_t index, const Detail& detail) {
   const RequestFigures& request = run.requests[index];
-  page += fmt::format("<tr><td>{}<td class=\"name\">{}<td{}>{}<td>{}<td>{}<td{}>{}<td>{}", grouped(index + 1),
-                      html_text(request.label, detail.characters / 2), failed(request) ? " class=\"bad\"" : "",
-                      request.status == 0 ? "none" : fmt::format("{}", request.status), grouped(request.prompt_tokens),
-                      grouped(request.cached_tokens), excess_tokens(request) > 0 ? " class=\"bad\"" : "",
-                      grouped(request.prefilled_tokens), grouped(request.ideal_tokens));
-  page += fmt::format("<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}",
-                      request.claimed_prefill ? grouped(*request.claimed_prefill) : "",
-                      html_text(request.cache_source, detail.characters / 2), grouped(request.reply_tokens),
-                      fixed(request.ttft_ms, 1), fixed(request.total_ms, 1),
-                      request.decode_tokens_per_second == 0 ? "" : fixed(request.decode_tokens_per_second, 1));
-  if (!request.error.empty()) page += "<td class=\"error\">" + html_text(request.error, detail.characters);
-  page += "\n";
+  const std::uint64_t prefilled = request.prefilled_tokens;
+  const std::string status = request.status == 0 ? "none" : fmt::format("{}", request.status);
+  page += fmt::format("<tr><td>{}{}<td{}>{}", grouped(index + 1), request_cell(request, detail),
+                      failed(request) ? " class=\"bad\"" : "", status);
+  page += count_cell(request.prompt_tokens, false) + count_cell(request.cached_tokens, false) +
+          count_cell(prefilled, prefilled > request.ideal_tokens) + count_cell(request.ideal_tokens, false);
+  page +=
+      request.claimed_prefill ? count_cell(*request.claimed_prefill, *request.claimed_prefill != prefilled) : "<td>";
+  page += "<td>" + html_text(request.cache_source, detail.characters / 2) + count_cell(request.reply_tokens, false);
+  page += time_cell(request.ttft_ms, 1) + time_cell(request.total_ms, 1) +
+          time_cell(request.decode_tokens_per_second, 1) + "\n";
 }
 
 void add_requests(std::string& page, const RunFigures& run, const Detail& detail) {
   page +=
       "<details>\n<summary>All figures of each request</summary>\n<div class=\"wide\"><table>\n<thead><tr><th>#"
       "<th class=\"name\">Request<th>Status<th>Prompt<th>Cached<th>Prefilled<th>Ideal<th>Claimed<th>From<th>Reply"
-      "<th>TTFT ms<th>Total ms<th>Tokens/s<th class=\"error\">Error</thead>\n<tbody>\n";
+      "<th>TTFT ms<th>Total ms<th>Tokens/s</thead>\n<tbody>\n";
   for (const std::size_t i : shown_of(run, badness, detail.rows)) add_request_row(page, run, i, detail);
   page += "</tbody></table></div>\n</details>\n";
 }
@@ -97,8 +110,7 @@ std::string run_line(const RunFigures& run) {
                                  grouped(summary.ideal_tokens), grouped(summary.prefilled_tokens));
   if (summary.ratio) line += ": ratio " + fixed(*summary.ratio, 3);
   if (summary.failed != 0) line += fmt::format("; {} failed", grouped(summary.failed));
-  if (run.kills != 0)
-    line += fmt::format("; the server was killed {} time{} on purpose", run.kills, run.kills == 1 ? "" : "s");
+  if (run.kills != 0) line += fmt::format("; {} deliberate kill{}", grouped(run.kills), run.kills == 1 ? "" : "s");
   if (run.counted_by == CountedBy::kReply) line += "; tokens as the server's replies say";
   return line;
 }

@@ -13,7 +13,7 @@ inline constexpr std::string_view kHtmlStyle = R"css(
     --front: #79b0f0; --fault: #ff7068; --good: #57c26e; }
 }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 1.5rem 1rem 4rem; background: var(--page); color: var(--text);
+body { margin: 0 auto; max-width: 78rem; padding: 1.5rem 1rem 4rem; background: var(--page); color: var(--text);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .25rem; }
 h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; }
@@ -21,6 +21,7 @@ h3 { font-size: 1.05rem; margin: 1.75rem 0 .25rem; }
 p { margin: .25rem 0 .75rem; }
 .soft, figcaption, summary { color: var(--soft); }
 .soft, figcaption, summary, dd, dt { font-size: .9rem; }
+th .soft, td .soft { font-size: .8rem; font-weight: 400; }
 a { color: inherit; text-decoration-color: var(--soft); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: 1rem 0; }
 dt { color: var(--soft); }
@@ -35,17 +36,18 @@ th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap; border-bo
 th { font-weight: 600; }
 thead th { color: var(--soft); }
 .name { text-align: left; white-space: normal; min-width: 9rem; }
-.error { text-align: left; white-space: normal; min-width: 12rem; overflow-wrap: anywhere; }
+.error { display: block; max-width: 24rem; overflow-wrap: anywhere; font-size: .8rem; color: var(--fault); }
 .bad { color: var(--fault); font-weight: 600; }
 .good { color: var(--good); }
-.bars { text-align: left; width: 11rem; }
+.bars { text-align: left; }
+.entry { white-space: nowrap; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; margin: .5rem 0; }
 figure { margin: 0; padding: .75rem .75rem .25rem; background: var(--card); border-radius: 6px; }
 figcaption b { font-weight: 600; color: var(--text); }
 svg { display: block; overflow: visible; }
 .plot { width: 100%; height: auto; }
 .plot text { font-size: 12px; fill: var(--soft); }
-.bar { width: 160px; height: 14px; margin-top: .3rem; }
+.bar { width: 130px; height: 14px; margin-top: .3rem; }
 .behind { fill: var(--behind); } .front { fill: var(--front); } .excess { fill: var(--fault); }
 .grid { stroke: var(--line); fill: none; }
 .bound { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 2 2; }

@@ -20,7 +20,8 @@ inline constexpr std::size_t kMostPageBytes = 500'000;
 // For a terminal: workloads against servers (ratio; prefilled, ideal and cached tokens; median TTFT), then the parts,
 // then problems. At most 120 columns.
 std::string to_table(const Report& report);
-// Everything, stable keys, documented in docs/bench.md. Strings are kept whole; bytes that are not UTF-8 become U+FFFD.
+// Everything, stable keys, documented in docs/bench-report.md. Strings are kept whole; bytes that are not UTF-8 become
+// U+FFFD.
 std::string to_json(const Report& report);
 // Takes back what to_json() wrote. kInvalid naming the key ("runs[2].requests[0].status: ...") where one is missing or
 // has the wrong type; keys that are not known are ignored. Never throws.

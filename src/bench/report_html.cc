@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bench/html_page.h"
 #include "bench/html_style.h"
 #include "bench/report.h"
@@ -46,47 +48,40 @@ void add_problems(std::string& page, const Report& report, const Detail& detail)
   page += "</ul>\n" + html_left_out(problems.size(), shown, "problems") + "</section>\n";
 }
 
-void add_setting(std::string& page, const Report& report, const Detail& detail) {
-  const std::size_t most = detail.characters / 2;
-  const auto entry = [&](const char* name, const std::string& text) {
-    page += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, text);
-  };
-  page += "<section aria-labelledby=\"setting\">\n<h2 id=\"setting\">What was run</h2>\n<dl>\n";
-  entry("Machine",
-        fmt::format("{} × {}, {} of memory, {}", report.machine.logical_cpus, html_text(report.machine.processor, most),
-                    memory_size(report.machine.memory_bytes), html_text(report.machine.system, most)));
-  entry("kvkeep", html_text(report.kvkeep_version, most));
-  entry("libllama", html_text(report.libllama_version, most));
-  entry("Model", html_text(report.model, most));
-  page += "</dl>\n";
-}
-
 void add_servers(std::string& page, const Report& report, const Detail& detail) {
   const std::size_t most = detail.characters / 2;
   const std::size_t shown = std::min(report.servers.size(), detail.rows);
-  if (shown != 0) {
-    page +=
-        "<div class=\"wide\"><table>\n<thead><tr><th class=\"name\">Server<th class=\"name\">Version<th class=\"name\">"
-        "Flags</thead>\n<tbody>\n";
-  }
   for (std::size_t i = 0; i < shown; ++i) {
     const ServerInfo& server = report.servers[i];
-    page += fmt::format("<tr><th class=\"name\">{}<td class=\"name\">{}<td class=\"name\"><code>{}</code>\n",
-                        html_text(server.name, most), html_text(server.version, most),
-                        html_text(server.flags, 2 * detail.characters));
+    page += fmt::format("<dt>Server</dt><dd>{}, version {}: <code>{}</code></dd>\n", html_text(server.name, most),
+                        html_text(server.version, most), html_text(server.flags, 2 * detail.characters));
   }
-  if (shown != 0) page += "</tbody></table></div>\n";
-  page += html_left_out(report.servers.size(), shown, "servers") + "</section>\n";
+  page += "</dl>\n" + html_left_out(report.servers.size(), shown, "servers");
+}
+
+void add_setting(std::string& page, const Report& report, const Detail& detail) {
+  const std::size_t most = detail.characters / 2;
+  const Machine& machine = report.machine;
+  const auto entry = [&](const char* name, const std::string& text) {
+    page += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, text);
+  };
+  page += "<section aria-label=\"What was run\">\n<dl>\n";
+  entry("Machine", fmt::format("{} × {}, {} of memory, {}", machine.logical_cpus, html_text(machine.processor, most),
+                               memory_size(machine.memory_bytes), html_text(machine.system, most)));
+  entry("kvkeep", html_text(report.kvkeep_version, most));
+  entry("libllama", html_text(report.libllama_version, most));
+  entry("Model", html_text(report.model, most));
+  add_servers(page, report, detail);
+  page += "</section>\n";
 }
 
 std::string page_of(const Report& report, const Detail& detail) {
   std::string page;
   add_heading(page, report, detail);
   add_problems(page, report, detail);
+  add_setting(page, report, detail);
   add_html_summary(page, report, detail);
   add_html_parts(page, report, detail);
-  add_setting(page, report, detail);
-  add_servers(page, report, detail);
   add_html_runs(page, report, detail);
   page += "</main>\n</body>\n</html>\n";
   return page;

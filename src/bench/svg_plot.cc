@@ -134,7 +134,7 @@ std::string dot_plot(const std::vector<Dot>& dots, std::size_t positions, const 
 }
 
 std::string ratio_bar(double ratio, std::optional<double> bound, bool above_bound, double longest) {
-  constexpr double kBarWidth = 160;
+  constexpr double kBarWidth = 130;
   const double scale = kBarWidth / std::max(drawable(longest), 1.0);
   const auto mark = [&](double at) {
     return fmt::format("M{:.1f} 0V14", std::min(drawable(at) * scale, kBarWidth - 0.5));

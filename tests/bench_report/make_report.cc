@@ -1,0 +1,41 @@
+// Writes reports as pages for page_test.py, and for looking at them.
+//
+//   make_report DIRECTORY
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "bench/report.h"
+#include "bench/report_fixture.h"
+
+namespace {
+
+bool write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  return static_cast<bool>(file.flush());
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  using namespace kvkeep::bench;
+  if (count != 2) {
+    fmt::print(stderr, "usage: make_report DIRECTORY\n");
+    return 2;
+  }
+  const std::pair<const char*, Report> reports[] = {{"good", realistic_report(false)},
+                                                    {"problems", realistic_report(true)},
+                                                    {"hostile", hostile_report()},
+                                                    {"huge", huge_report(3, 10'000)},
+                                                    {"empty", Report{}}};
+  for (const auto& [name, report] : reports) {
+    if (!write_file(fmt::format("{}/{}.html", arguments[1], name), to_html(report))) {
+      fmt::print(stderr, "make_report: cannot write {}/{}.html\n", arguments[1], name);
+      return 1;
+    }
+  }
+}
