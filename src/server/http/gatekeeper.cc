@@ -42,6 +42,10 @@ bool announces_body(const HttpRequest& request) {
   return !length.empty() && length != "0";
 }
 
+std::uint64_t announced_bytes(const HttpRequest& request) {
+  return number_in(request.header("content-length")).value_or(0);
+}
+
 Result<Gatekeeper> Gatekeeper::make(const HttpOptions& options) {
   TRY_ASSIGN(OriginGuard guard, OriginGuard::make(options.host, options.allowed_hosts, options.allowed_origins));
   return Gatekeeper(std::move(guard), options);

@@ -59,5 +59,7 @@ class Gatekeeper {
 
 // True if the head announces a body: a positive Content-Length or a Transfer-Encoding.
 bool announces_body(const HttpRequest& request);
+// Its size where the head states one, else 0.
+std::uint64_t announced_bytes(const HttpRequest& request);
 
 }  // namespace kvkeep::server

@@ -6,20 +6,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <exception>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "base/assert.h"
-#include "base/mutex.h"
-#include "os/clock.h"
+#include "server/http/body_budget.h"
 #include "server/http/gatekeeper.h"
 #include "server/http/http_error.h"
+#include "server/http/open_sockets.h"
 #include "server/http/reply_writer.h"
 
 namespace kvkeep::server {
@@ -29,6 +27,8 @@ constexpr std::string_view kJson = "application/json; charset=utf-8";
 constexpr int kKeptThreads = 8;             // for light routes, beyond HttpOptions::threads
 constexpr std::size_t kWaitingMax = 1'024;  // accepted connections without a thread; more are closed
 constexpr int kBacklog = 1'024;             // the library listens with 5: hundreds of clients then wait for seconds
+constexpr std::string_view kNoThread = "The server works on as many requests as it has threads for; try again";
+constexpr std::string_view kNoRoom = "The server holds as many bytes of requests as it may; try again";
 constexpr char kEveryPath[] = R"([\s\S]*)";
 
 // The library's view of a SocketChannel. `muted`: the reply went out as a stream already, so what the library still
@@ -71,8 +71,9 @@ class ChannelStream final : public httplib::Stream {
 
 // What belongs to the connection that the current thread serves. The library passes no context to its handlers.
 struct Connection {
-  Connection(int socket, const ChannelLimits& limits, std::function<bool()> hurried, std::function<bool()> stopping)
-      : channel(socket, limits, std::move(hurried), std::move(stopping)), stream(channel) {}
+  Connection(int socket, const ChannelLimits& limits, std::function<bool()> hurried, std::function<bool()> stopping,
+             BodyBudget& budget)
+      : channel(socket, limits, std::move(hurried), std::move(stopping)), stream(channel), share(budget) {}
 
   void begin_request() {
     request = {};
@@ -80,58 +81,24 @@ struct Connection {
     head_complete = body_read = close_after = false;
     stream.muted = false;
   }
+  // Once the handler is done: writing the reply may take long, and idling afterwards longer.
+  void drop_body() {
+    request.body = std::string();
+    share.give_back();
+  }
   // Bytes of this request may still be on their way: the next request cannot be told from them.
   bool unread_input() const { return !head_complete || (announces_body(request) && !body_read); }
 
   SocketChannel channel;
   ChannelStream stream;
   HttpRequest request;
+  BodyBudget::Share share;  // of the request's body
   Verdict verdict;
   bool head_complete = false;
   bool body_read = false;
   bool close_after = false;
 };
 thread_local Connection* this_connection = nullptr;
-
-// Sockets being served, so that they can be shut down when the drain deadline has passed.
-class OpenSockets {
- public:
-  void add(int socket) {
-    MutexLock lock(mutex_);
-    sockets_.insert(socket);
-  }
-  // Closes the socket under the lock: its number must not be another connection's when shut_down_all() sees it.
-  void close(int socket) {
-    MutexLock lock(mutex_);
-    sockets_.erase(socket);
-    ::close(socket);
-    if (sockets_.empty()) empty_.notify_all();
-  }
-  std::size_t count() {
-    MutexLock lock(mutex_);
-    return sockets_.size();
-  }
-  // False: still open connections after `timeout_ms`.
-  bool wait_until_empty(std::int64_t timeout_ms) {
-    const std::int64_t deadline = os::real_clock().monotonic_ns() + timeout_ms * 1'000'000;
-    MutexLock lock(mutex_);
-    while (!sockets_.empty()) {
-      const std::int64_t left = deadline - os::real_clock().monotonic_ns();
-      if (left <= 0) return false;
-      empty_.wait_for(mutex_, std::chrono::nanoseconds(left));
-    }
-    return true;
-  }
-  void shut_down_all() {
-    MutexLock lock(mutex_);
-    for (const int socket : sockets_) ::shutdown(socket, SHUT_RDWR);
-  }
-
- private:
-  Mutex mutex_;
-  CondVar empty_;
-  std::set<int> sockets_ GUARDED_BY(mutex_);
-};
 
 // The library's fixed pool, with a count of connections that wait for a thread. (Its dynamic pool leaves streams
 // unserved.)
@@ -171,7 +138,9 @@ HttpRequest head_of(const httplib::Request& from, const std::string& remote_addr
 class Server final : public HttpServer, private httplib::Server {
  public:
   Server(HttpOptions options, Gatekeeper gatekeeper)
-      : options_(std::move(options)), gatekeeper_(std::move(gatekeeper)) {}
+      : options_(std::move(options)),
+        gatekeeper_(std::move(gatekeeper)),
+        budget_(std::max(options_.bodies_bytes_max, options_.body_bytes_max)) {}
   ~Server() override {
     if (!served_) close_unserved_listener();
   }
@@ -207,6 +176,7 @@ class Server final : public HttpServer, private httplib::Server {
 
   const HttpOptions options_;
   Gatekeeper gatekeeper_;
+  BodyBudget budget_;
   int port_ = 0;
   bool served_ = false;
   std::atomic<bool> stopping_{false};
@@ -220,6 +190,18 @@ class Server final : public HttpServer, private httplib::Server {
 void fill_error(httplib::Response& response, int status, std::string_view message) {
   response.status = status;
   response.set_content(error_body(status, message), std::string(kJson));
+}
+
+void fill_busy(httplib::Response& response, std::string_view message) {
+  fill_error(response, 503, message);
+  response.set_header("Retry-After", "1");
+}
+
+void refuse_for_now(Verdict& verdict) {
+  verdict.route = nullptr;
+  verdict.status = 503;
+  verdict.body = error_body(503, kNoRoom);
+  verdict.headers.emplace_back("Retry-After", "1");
 }
 
 Status Server::bind() {
@@ -293,7 +275,7 @@ bool Server::process_and_close_socket(socket_t socket) {
   ++held_;
   open_.add(socket);
   const auto hurried = [this] { return waiting_ > 0 && held_ >= options_.threads + kKeptThreads; };
-  Connection connection(socket, options_.limits, hurried, [this] { return stopping_.load(); });
+  Connection connection(socket, options_.limits, hurried, [this] { return stopping_.load(); }, budget_);
   this_connection = &connection;
   while (connection.channel.wait_for_request() && process_one(connection)) {}
   if (connection.close_after) connection.channel.linger();
@@ -330,6 +312,9 @@ void Server::take_head(Connection& connection, httplib::Request& library_request
   connection.head_complete = true;
   connection.request = head_of(library_request, library_request.remote_addr);
   connection.verdict = gatekeeper_.judge(connection.request);
+  if (connection.verdict.route != nullptr && !budget_.has_room_for(announced_bytes(connection.request))) {
+    refuse_for_now(connection.verdict);
+  }
   // Parts of replies serve nobody here, and compressing long ones would cost more than sending them.
   library_request.ranges.clear();
   library_request.headers.erase("Range");
@@ -354,11 +339,11 @@ void Server::dispatch(const httplib::Request& library_request, httplib::Response
   const bool is_light = connection.verdict.route->options.is_light;
   const int others = is_light ? 0 : busy_.fetch_add(1);
   if (others >= options_.threads) {
-    fill_error(response, 503, "The server works on as many requests as it has threads for; try again");
-    response.set_header("Retry-After", "1");
+    fill_busy(response, kNoThread);
   } else if (reader == nullptr || read_body(connection, response, *reader)) {
     run_handler(connection, library_request, response);
   }
+  connection.drop_body();
   if (!is_light) --busy_;
   if (connection.unread_input()) response.set_header("Connection", "close");
 }
@@ -367,13 +352,20 @@ bool Server::read_body(Connection& connection, httplib::Response& response,
                        const httplib::ContentReader& reader) const {
   std::string& body = connection.request.body;
   if (!announces_body(connection.request)) return true;
+  body.reserve(announced_bytes(connection.request));  // growing step by step takes twice the memory
   bool too_large = false;
+  bool no_room = false;
   connection.body_read = reader([&](const char* data, size_t size) {
     too_large = body.size() + size > options_.body_bytes_max;
-    if (!too_large) body.append(data, size);
-    return !too_large;
+    no_room = !too_large && !connection.share.take(size);
+    if (!too_large && !no_room) body.append(data, size);
+    return !too_large && !no_room;
   });
   if (connection.body_read) return true;
+  if (no_room) {
+    fill_busy(response, kNoRoom);
+    return false;
+  }
   int status = response.status < 400 ? 400 : response.status;
   if (connection.channel.timed_out()) status = 408;
   if (too_large) status = 413;

@@ -28,6 +28,9 @@ struct HttpOptions {
   // Eight further threads are kept for routes marked `light`, so that a full server still answers its health checks.
   int threads = 128;
   std::size_t body_bytes_max = 64ULL << 20;  // more is answered 413, also when it is sent compressed
+  // Of all requests that are read or worked on, together; a request beyond it is answered 503, where possible before
+  // its body is read. Never less than body_bytes_max.
+  std::size_t bodies_bytes_max = 256ULL << 20;
   ChannelLimits limits;
 };
 

@@ -1,10 +1,7 @@
 #include "server/http/http_server.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <vector>
 
 #include "server/http/http_test_fixture.h"
@@ -13,52 +10,6 @@ namespace kvkeep::server {
 namespace {
 
 using nlohmann::json;
-
-// Blocks like a handler that waits for the model; returns early if asked to.
-void pause_ms(const HttpRequest& request, std::int64_t ms) {
-  const std::int64_t end = os::real_clock().monotonic_ns() + ms * 1'000'000;
-  while (os::real_clock().monotonic_ns() < end && !request.client_gone() && !request.stopping()) ::usleep(1'000);
-}
-
-void add_common_routes(HttpServer& server) {
-  const auto ok = [](const HttpRequest&, ResponseWriter& writer) {
-    writer.send(200, "application/json", R"({"status":"ok"})");
-  };
-  server.route("GET", "/health", ok, {.is_public = true, .is_light = true});
-  server.route("GET", "/secret", ok);
-  server.route("POST", "/echo", [](const HttpRequest& request, ResponseWriter& writer) {
-    writer.send(200, "application/json", json{{"size", request.body.size()}, {"query", request.query}}.dump());
-  });
-  server.route("POST", "/throw", [](const HttpRequest&, ResponseWriter&) { throw std::runtime_error("broken"); });
-  server.route("POST", "/throw-int", [](const HttpRequest&, ResponseWriter&) { throw 7; });
-  server.route("POST", "/silent", [](const HttpRequest&, ResponseWriter&) {});
-  server.route("GET", "/stream", [](const HttpRequest&, ResponseWriter& writer) {
-    writer.begin_stream(200, "text/event-stream", {{"Cache-Control", "no-cache"}});
-    writer.write("data: 1\n\n");
-    writer.write("");
-    writer.write("data: 2\n\n");
-    writer.end();
-  });
-  server.route("GET", "/stream-throw", [](const HttpRequest&, ResponseWriter& writer) {
-    writer.begin_stream(200, "text/event-stream");
-    writer.write("data: 1\n\n");
-    throw std::runtime_error("mid-stream");
-  });
-}
-
-HttpOptions quick_limits() {
-  HttpOptions options;
-  options.limits = {.idle_ms = 400, .header_ms = 300, .hurried_header_ms = 100, .body_ms = 400, .write_ms = 500};
-  return options;
-}
-
-void expect_error(const RawReply& reply, int status, std::string_view type) {
-  ASSERT_EQ(reply.status, status) << reply.head << reply.body;
-  const json body = json::parse(reply.body);
-  EXPECT_EQ(body["error"]["code"], status);
-  EXPECT_EQ(body["error"]["type"], type);
-  EXPECT_FALSE(body["error"]["message"].get<std::string>().empty());
-}
 
 TEST(HttpServer, AnswersAndKeepsTheConnection) {
   TestServer server({}, add_common_routes);
@@ -179,119 +130,6 @@ TEST(HttpServer, StreamsToOldClientsEndWithTheConnection) {
   client.send("GET /stream HTTP/1.0\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(client.closed_within(2'000));
   EXPECT_TRUE(client.input().ends_with("\r\n\r\ndata: 1\n\ndata: 2\n\n"));
-}
-
-TEST(HttpLimits, BodyTooLargeByItsOwnWord) {
-  HttpOptions options;
-  options.body_bytes_max = 1'000;
-  TestServer server(options, add_common_routes);
-  RawClient client = server.client();
-  client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n");
-  client.send(std::string(100'000, 'x'));
-  expect_error(client.read_reply(), 413, "invalid_request_error");
-  EXPECT_TRUE(client.closed_within(2'000));
-  EXPECT_EQ(json::parse(server.client().ask(post("/echo", std::string(1'000, 'x'))).body)["size"], 1'000);
-}
-
-TEST(HttpLimits, BodyTooLargeInChunks) {
-  HttpOptions options;
-  options.body_bytes_max = 1'000;
-  TestServer server(options, add_common_routes);
-  RawClient client = server.client();
-  const std::string chunk = "190\r\n" + std::string(400, 'x') + "\r\n";
-  const std::string head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
-  EXPECT_EQ(json::parse(client.ask(head + chunk + chunk + "0\r\n\r\n").body)["size"], 800);
-  client.send(head + chunk + chunk + chunk + chunk);
-  expect_error(client.read_reply(), 413, "invalid_request_error");
-}
-
-TEST(HttpLimits, HeaderAndTargetSizes) {
-  TestServer server({}, add_common_routes);
-  expect_error(server.client().ask(get("/health", fmt::format("A: {:x<10000}\r\n", ""))), 400, "invalid_request_error");
-  std::string many;
-  for (int i = 0; i < 200; ++i) many += fmt::format("A{}: x\r\n", i);
-  expect_error(server.client().ask(get("/health", many)), 400, "invalid_request_error");
-  expect_error(server.client().ask(get(fmt::format("/{:x<9000}", ""))), 414, "invalid_request_error");
-  expect_error(server.client().ask("NONSENSE\r\n\r\n"), 400, "invalid_request_error");
-}
-
-TEST(HttpLimits, AmbiguousLengthsAreRefused) {
-  TestServer server({}, add_common_routes);
-  const std::string head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n";
-  for (const char* field : {"Content-Length: 6\r\n", "Transfer-Encoding: chunked\r\n"}) {
-    RawClient client = server.client();
-    expect_error(client.ask(head + field + "\r\n12345"), 400, "invalid_request_error");
-    EXPECT_TRUE(client.closed_within(2'000)) << "what follows cannot be trusted to be a request";
-  }
-  expect_error(server.client().ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5x\r\n\r\n12345"), 400,
-               "invalid_request_error");
-}
-
-TEST(HttpLimits, BodyOfARequestThatIsNotReadIsNoNextRequest) {
-  TestServer server({}, add_common_routes);
-  RawClient client = server.client();
-  const std::string inner = get("/health");
-  client.send("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(inner.size()) +
-              "\r\n\r\n" + inner);
-  EXPECT_EQ(client.read_reply().status, 200);
-  EXPECT_EQ(client.read_reply(300).status, 0);
-}
-
-TEST(HttpLimits, DrippedHeadersAreCutOff) {
-  TestServer server(quick_limits(), add_common_routes);
-  RawClient client = server.client();
-  const std::int64_t start = os::real_clock().monotonic_ns();
-  client.send("GET /health HTTP/1.1\r\n");
-  bool open = true;
-  while (open && os::elapsed_ms(start, os::real_clock().monotonic_ns()) < 3'000) {
-    open = client.send("A: b\r\n") && !client.closed_within(20);
-  }
-  EXPECT_FALSE(open) << "a byte now and then kept the connection alive";
-  EXPECT_LT(os::elapsed_ms(start, os::real_clock().monotonic_ns()), 2'000);
-}
-
-TEST(HttpLimits, DrippedBodyIs408) {
-  TestServer server(quick_limits(), add_common_routes);
-  RawClient client = server.client();
-  client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n");
-  for (int i = 0; i < 60 && !client.read_until("\r\n\r\n", 20); ++i) client.send("x");
-  expect_error(client.read_reply(), 408, "invalid_request_error");
-}
-
-TEST(HttpLimits, IdleConnectionsAreClosed) {
-  TestServer server(quick_limits(), add_common_routes);
-  RawClient never = server.client();
-  RawClient once = server.client();
-  EXPECT_EQ(once.ask(get("/health")).status, 200);
-  EXPECT_TRUE(never.closed_within(2'000));
-  EXPECT_TRUE(once.closed_within(2'000));
-}
-
-TEST(HttpLimits, IdleConnectionsMakeRoomForNewOnes) {
-  HttpOptions options;
-  options.threads = 1;  // and eight kept ones
-  TestServer server(options, add_common_routes);
-  std::vector<RawClient> idle;
-  for (int i = 0; i < 30; ++i) {
-    idle.push_back(server.client());
-    ASSERT_EQ(idle.back().ask(get("/health")).status, 200) << i;
-  }
-}
-
-TEST(HttpLimits, ExpectIsRefusedBeforeTheBodyIsSent) {
-  HttpOptions options;
-  options.api_keys = {"k"};
-  TestServer server(options, add_common_routes);
-  const auto head = [](const char* key) {
-    return "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: 100-continue\r\nX-Api-Key: " +
-           std::string(key) + "\r\n\r\n";
-  };
-  EXPECT_EQ(server.client().ask(head("wrong")).status, 401);
-  RawClient client = server.client();
-  client.send(head("k"));
-  ASSERT_TRUE(client.read_until("100 Continue\r\n\r\n"));
-  client.send("abc");
-  EXPECT_TRUE(client.read_until("\"size\":3"));
 }
 
 TEST(HttpStreams, ClientGoneIsSeenDuringSilence) {

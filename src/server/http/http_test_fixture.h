@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <charconv>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -169,6 +171,53 @@ inline std::string post(std::string_view path, std::string_view body, std::strin
   return "POST " + std::string(path) +
          " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
          std::string(fields) + "\r\n" + std::string(body);
+}
+
+// Blocks like a handler that waits for the model; returns early if asked to.
+inline void pause_ms(const HttpRequest& request, std::int64_t ms) {
+  const std::int64_t end = os::real_clock().monotonic_ns() + ms * 1'000'000;
+  while (os::real_clock().monotonic_ns() < end && !request.client_gone() && !request.stopping()) ::usleep(1'000);
+}
+
+inline void add_common_routes(HttpServer& server) {
+  const auto ok = [](const HttpRequest&, ResponseWriter& writer) {
+    writer.send(200, "application/json", R"({"status":"ok"})");
+  };
+  server.route("GET", "/health", ok, {.is_public = true, .is_light = true});
+  server.route("GET", "/secret", ok);
+  server.route("POST", "/echo", [](const HttpRequest& request, ResponseWriter& writer) {
+    writer.send(200, "application/json",
+                nlohmann::json{{"size", request.body.size()}, {"query", request.query}}.dump());
+  });
+  server.route("POST", "/throw", [](const HttpRequest&, ResponseWriter&) { throw std::runtime_error("broken"); });
+  server.route("POST", "/throw-int", [](const HttpRequest&, ResponseWriter&) { throw 7; });
+  server.route("POST", "/silent", [](const HttpRequest&, ResponseWriter&) {});
+  server.route("GET", "/stream", [](const HttpRequest&, ResponseWriter& writer) {
+    writer.begin_stream(200, "text/event-stream", {{"Cache-Control", "no-cache"}});
+    writer.write("data: 1\n\n");
+    writer.write("");
+    writer.write("data: 2\n\n");
+    writer.end();
+  });
+  server.route("GET", "/stream-throw", [](const HttpRequest&, ResponseWriter& writer) {
+    writer.begin_stream(200, "text/event-stream");
+    writer.write("data: 1\n\n");
+    throw std::runtime_error("mid-stream");
+  });
+}
+
+inline HttpOptions quick_limits() {
+  HttpOptions options;
+  options.limits = {.idle_ms = 400, .header_ms = 300, .hurried_header_ms = 100, .body_ms = 400, .write_ms = 500};
+  return options;
+}
+
+inline void expect_error(const RawReply& reply, int status, std::string_view type) {
+  ASSERT_EQ(reply.status, status) << reply.head << reply.body;
+  const auto body = nlohmann::json::parse(reply.body);
+  EXPECT_EQ(body["error"]["code"], status);
+  EXPECT_EQ(body["error"]["type"], type);
+  EXPECT_FALSE(body["error"]["message"].get<std::string>().empty());
 }
 
 }  // namespace kvkeep::server

@@ -1,0 +1,56 @@
+#include "server/http/body_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "os/executor.h"
+
+namespace kvkeep::server {
+namespace {
+
+TEST(BodyBudget, SharesAreTakenAndGivenBack) {
+  BodyBudget budget(100);
+  BodyBudget::Share one(budget);
+  EXPECT_TRUE(one.take(60));
+  {
+    BodyBudget::Share two(budget);
+    EXPECT_FALSE(two.take(41));
+    EXPECT_TRUE(two.take(30));
+    EXPECT_TRUE(two.take(10));
+    EXPECT_FALSE(budget.has_room_for(1));
+    EXPECT_TRUE(budget.has_room_for(0));
+  }
+  EXPECT_TRUE(budget.has_room_for(40));
+  EXPECT_FALSE(budget.has_room_for(41));
+  EXPECT_FALSE(budget.has_room_for(SIZE_MAX));
+  one.give_back();
+  one.give_back();
+  EXPECT_TRUE(budget.has_room_for(100));
+}
+
+TEST(BodyBudget, ThreadsTakeNoMoreThanThereIs) {
+  BodyBudget budget(1'000);
+  std::size_t taken[2] = {};
+  {
+    const auto other = os::make_thread_executor("other");
+    const auto take_all = [&](std::size_t& count) {
+      BodyBudget::Share share(budget);
+      for (int i = 0; i < 100'000; ++i) {
+        if (share.take(1)) ++count;
+        if (i % 1'000 == 0) share.give_back();
+        if (!share.take(1'001)) continue;
+        ADD_FAILURE() << "more than all";
+      }
+    };
+    other->post([&] { take_all(taken[1]); });
+    take_all(taken[0]);
+    other->drain();
+  }
+  EXPECT_TRUE(budget.has_room_for(1'000));
+  EXPECT_GT(taken[0] + taken[1], 1'000U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server

@@ -1,0 +1,193 @@
+// What a client may send, and how slowly.
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "server/http/http_test_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+using nlohmann::json;
+
+TEST(HttpLimits, BodyTooLargeByItsOwnWord) {
+  HttpOptions options;
+  options.body_bytes_max = 1'000;
+  TestServer server(options, add_common_routes);
+  RawClient client = server.client();
+  client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999999\r\n\r\n");
+  client.send(std::string(100'000, 'x'));
+  expect_error(client.read_reply(), 413, "invalid_request_error");
+  EXPECT_TRUE(client.closed_within(2'000));
+  EXPECT_EQ(json::parse(server.client().ask(post("/echo", std::string(1'000, 'x'))).body)["size"], 1'000);
+}
+
+TEST(HttpLimits, BodyTooLargeInChunks) {
+  HttpOptions options;
+  options.body_bytes_max = 1'000;
+  TestServer server(options, add_common_routes);
+  RawClient client = server.client();
+  const std::string chunk = "190\r\n" + std::string(400, 'x') + "\r\n";
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+  EXPECT_EQ(json::parse(client.ask(head + chunk + chunk + "0\r\n\r\n").body)["size"], 800);
+  client.send(head + chunk + chunk + chunk + chunk);
+  expect_error(client.read_reply(), 413, "invalid_request_error");
+}
+
+// Holds requests to /hold until the test lets go.
+class HeldBodies {
+ public:
+  void add_route(HttpServer& http) {
+    add_common_routes(http);
+    http.route("POST", "/hold", [this](const HttpRequest& request, ResponseWriter& writer) {
+      ++held_;
+      while (!released_ && !request.client_gone() && !request.stopping()) ::usleep(1'000);
+      writer.send(200, "application/json", "{}");
+    });
+  }
+  bool reached(int count) const {
+    const std::int64_t start = os::real_clock().monotonic_ns();
+    while (held_ < count && os::elapsed_ms(start, os::real_clock().monotonic_ns()) < 5'000) ::usleep(1'000);
+    return held_ >= count;
+  }
+  void release() { released_ = true; }
+
+ private:
+  std::atomic<int> held_{0};
+  std::atomic<bool> released_{false};
+};
+
+TEST(HttpLimits, BodiesOfAllConnectionsTogether) {
+  HttpOptions options;
+  options.body_bytes_max = 1'000;
+  options.bodies_bytes_max = 1'500;
+  HeldBodies held;
+  TestServer server(options, [&](HttpServer& http) { held.add_route(http); });
+  RawClient holder = server.client();
+  holder.send(post("/hold", std::string(1'000, 'x')));
+  ASSERT_TRUE(held.reached(1));
+  EXPECT_EQ(server.client().ask(post("/echo", std::string(500, 'x'))).status, 200);
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
+  for (const std::string& request :
+       {head + "Content-Length: 501\r\n\r\n",
+        head + "Transfer-Encoding: chunked\r\n\r\n1f5\r\n" + std::string(501, 'x') + "\r\n0\r\n\r\n"}) {
+    const RawReply refused = server.client().ask(request);
+    expect_error(refused, 503, "unavailable_error");
+    EXPECT_TRUE(refused.has("Retry-After: 1\r\n")) << refused.head;
+  }
+  const RawReply before_sending = server.client().ask(head + "Content-Length: 501\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(before_sending.status, 503);
+  held.release();
+  EXPECT_EQ(holder.read_reply().status, 200);
+  EXPECT_EQ(server.client().ask(post("/echo", std::string(1'000, 'x'))).status, 200) << "held by an idle connection";
+}
+
+// A head alone takes no room.
+TEST(HttpLimits, BodiesThatAreOnlyAnnouncedKeepNobodyOut) {
+  HttpOptions options;
+  options.body_bytes_max = options.bodies_bytes_max = 1'000;
+  TestServer server(options, add_common_routes);
+  std::vector<RawClient> promising;
+  for (int i = 0; i < 4; ++i) {
+    promising.push_back(server.client());
+    promising.back().send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n");
+  }
+  EXPECT_EQ(server.client().ask(post("/echo", std::string(1'000, 'x'))).status, 200);
+  promising[0].send(std::string(1'000, 'x'));
+  EXPECT_EQ(promising[0].read_reply().status, 200);
+}
+
+TEST(HttpLimits, HeaderAndTargetSizes) {
+  TestServer server({}, add_common_routes);
+  expect_error(server.client().ask(get("/health", fmt::format("A: {:x<10000}\r\n", ""))), 400, "invalid_request_error");
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += fmt::format("A{}: x\r\n", i);
+  expect_error(server.client().ask(get("/health", many)), 400, "invalid_request_error");
+  expect_error(server.client().ask(get(fmt::format("/{:x<9000}", ""))), 414, "invalid_request_error");
+  expect_error(server.client().ask("NONSENSE\r\n\r\n"), 400, "invalid_request_error");
+}
+
+TEST(HttpLimits, AmbiguousLengthsAreRefused) {
+  TestServer server({}, add_common_routes);
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n";
+  for (const char* field : {"Content-Length: 6\r\n", "Transfer-Encoding: chunked\r\n"}) {
+    RawClient client = server.client();
+    expect_error(client.ask(head + field + "\r\n12345"), 400, "invalid_request_error");
+    EXPECT_TRUE(client.closed_within(2'000)) << "what follows cannot be trusted to be a request";
+  }
+  expect_error(server.client().ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5x\r\n\r\n12345"), 400,
+               "invalid_request_error");
+}
+
+TEST(HttpLimits, BodyOfARequestThatIsNotReadIsNoNextRequest) {
+  TestServer server({}, add_common_routes);
+  RawClient client = server.client();
+  const std::string inner = get("/health");
+  client.send("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(inner.size()) +
+              "\r\n\r\n" + inner);
+  EXPECT_EQ(client.read_reply().status, 200);
+  EXPECT_EQ(client.read_reply(300).status, 0);
+}
+
+TEST(HttpLimits, DrippedHeadersAreCutOff) {
+  TestServer server(quick_limits(), add_common_routes);
+  RawClient client = server.client();
+  const std::int64_t start = os::real_clock().monotonic_ns();
+  client.send("GET /health HTTP/1.1\r\n");
+  bool open = true;
+  while (open && os::elapsed_ms(start, os::real_clock().monotonic_ns()) < 3'000) {
+    open = client.send("A: b\r\n") && !client.closed_within(20);
+  }
+  EXPECT_FALSE(open) << "a byte now and then kept the connection alive";
+  EXPECT_LT(os::elapsed_ms(start, os::real_clock().monotonic_ns()), 2'000);
+}
+
+TEST(HttpLimits, DrippedBodyIs408) {
+  TestServer server(quick_limits(), add_common_routes);
+  RawClient client = server.client();
+  client.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n");
+  for (int i = 0; i < 60 && !client.read_until("\r\n\r\n", 20); ++i) client.send("x");
+  expect_error(client.read_reply(), 408, "invalid_request_error");
+}
+
+TEST(HttpLimits, IdleConnectionsAreClosed) {
+  TestServer server(quick_limits(), add_common_routes);
+  RawClient never = server.client();
+  RawClient once = server.client();
+  EXPECT_EQ(once.ask(get("/health")).status, 200);
+  EXPECT_TRUE(never.closed_within(2'000));
+  EXPECT_TRUE(once.closed_within(2'000));
+}
+
+TEST(HttpLimits, IdleConnectionsMakeRoomForNewOnes) {
+  HttpOptions options;
+  options.threads = 1;  // and eight kept ones
+  TestServer server(options, add_common_routes);
+  std::vector<RawClient> idle;
+  for (int i = 0; i < 30; ++i) {
+    idle.push_back(server.client());
+    ASSERT_EQ(idle.back().ask(get("/health")).status, 200) << i;
+  }
+}
+
+TEST(HttpLimits, ExpectIsRefusedBeforeTheBodyIsSent) {
+  HttpOptions options;
+  options.api_keys = {"k"};
+  TestServer server(options, add_common_routes);
+  const auto head = [](const char* key) {
+    return "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: 100-continue\r\nX-Api-Key: " +
+           std::string(key) + "\r\n\r\n";
+  };
+  EXPECT_EQ(server.client().ask(head("wrong")).status, 401);
+  RawClient client = server.client();
+  client.send(head("k"));
+  ASSERT_TRUE(client.read_until("100 Continue\r\n\r\n"));
+  client.send("abc");
+  EXPECT_TRUE(client.read_until("\"size\":3"));
+}
+
+}  // namespace
+}  // namespace kvkeep::server
