@@ -85,15 +85,15 @@ std::string server_and_variant(const RunFigures& run) {
 std::string title_of(const RunFigures& run) { return named(run.title.empty() ? run.workload : run.title); }
 
 std::vector<const RunFigures*> by_workload(const Report& report) {
-  std::map<std::string_view, std::size_t> order;
-  std::vector<const RunFigures*> runs;
+  std::map<std::string_view, std::size_t> known;
+  std::vector<std::vector<const RunFigures*>> groups;
   for (const RunFigures& run : report.runs) {
-    order.try_emplace(run.workload, order.size());
-    runs.push_back(&run);
+    const auto [group, is_new] = known.try_emplace(run.workload, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[group->second].push_back(&run);
   }
-  std::stable_sort(runs.begin(), runs.end(), [&](const RunFigures* left, const RunFigures* right) {
-    return order.at(left->workload) < order.at(right->workload);
-  });
+  std::vector<const RunFigures*> runs;
+  for (const auto& group : groups) runs.insert(runs.end(), group.begin(), group.end());
   return runs;
 }
 

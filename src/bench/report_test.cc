@@ -78,6 +78,13 @@ TEST(Summary, ComparesWithTheWorstOfRepeatedRuns) {
   EXPECT_EQ(comparison.rows[0].cells[1], &report.runs[1]);
 }
 
+TEST(Summary, RunsOfAWorkloadStandTogetherInTheOrderPlayed) {
+  Report report;
+  for (const char* workload : {"b", "a", "b", "a"}) report.runs.push_back(run_of(workload, "", "server"));
+  const auto& runs = report.runs;
+  EXPECT_THAT(by_workload(report), ElementsAre(&runs[0], &runs[2], &runs[1], &runs[3]));
+}
+
 TEST(Summary, MissingPairsAreEmpty) {
   Report report = small_report();
   report.runs[1].workload = "other";
