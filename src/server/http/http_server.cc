@@ -24,9 +24,10 @@ namespace kvkeep::server {
 namespace {
 
 constexpr std::string_view kJson = "application/json; charset=utf-8";
-constexpr int kKeptThreads = 8;             // for light routes, beyond HttpOptions::threads
-constexpr std::size_t kWaitingMax = 1'024;  // accepted connections without a thread; more are closed
-constexpr int kBacklog = 1'024;             // the library listens with 5: hundreds of clients then wait for seconds
+constexpr int kKeptThreads = 8;              // for light routes, beyond HttpOptions::threads
+constexpr std::size_t kWaitingMax = 1'024;   // accepted connections without a thread; more are closed
+constexpr int kBacklog = 1'024;              // the library listens with 5: hundreds of clients then wait for seconds
+constexpr std::int64_t kLastChanceMs = 500;  // for handlers to see that their connection was shut down
 constexpr std::string_view kNoThread = "The server works on as many requests as it has threads for; try again";
 constexpr std::string_view kNoRoom = "The server holds as many bytes of requests as it may; try again";
 constexpr char kEveryPath[] = R"([\s\S]*)";
@@ -156,7 +157,7 @@ class Server final : public HttpServer, private httplib::Server {
     return "http://" + (is_ipv6 ? "[" + options_.host + "]" : options_.host) + ":" + std::to_string(port_);
   }
   void serve() override;
-  void stop(std::int64_t drain_ms) override;
+  bool stop(std::int64_t drain_ms) override;
 
  private:
   void register_library_handlers();
@@ -420,12 +421,13 @@ void Server::close_listener() {
   if (is_running() && !listener_closed_.exchange(true)) httplib::Server::stop();
 }
 
-void Server::stop(std::int64_t drain_ms) {
+bool Server::stop(std::int64_t drain_ms) {
   stopping_ = true;
   close_listener();
-  if (open_.wait_until_empty(drain_ms)) return;
+  if (open_.wait_until_empty(drain_ms)) return true;
   spdlog::warn("http closing {} connections that did not finish in {} ms", open_.count(), drain_ms);
   open_.shut_down_all();
+  return open_.wait_until_empty(kLastChanceMs);
 }
 
 }  // namespace

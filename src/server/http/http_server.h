@@ -54,12 +54,16 @@ class HttpServer {
   // "http://127.0.0.1:8080", for log lines.
   virtual std::string address() const = 0;
 
-  // Accepts and serves until stop(); returns when the last handler has. Once only.
+  // Accepts and serves until stop(); returns when the last handler has, however long that takes. Once only.
   virtual void serve() = 0;
   // Takes no new connection or request, tells running handlers through HttpRequest::stopping, and waits for them; after
-  // `drain_ms` it shuts their connections down, so that client_gone() is true and write() fails, and returns. Not from
-  // a handler and not from a signal handler.
-  virtual void stop(std::int64_t drain_ms) = 0;
+  // `drain_ms` it shuts their connections down, so that client_gone() is true and write() fails, and gives them half a
+  // second to see that. Not from a handler and not from a signal handler.
+  //
+  // False: handlers are still at work, computing without a look at client_gone(). serve() and this object's destructor
+  // would wait for them, and a thread cannot be ended from outside: a program that must leave writes what it has to
+  // keep and calls std::_Exit().
+  virtual bool stop(std::int64_t drain_ms) = 0;
 };
 
 }  // namespace kvkeep::server

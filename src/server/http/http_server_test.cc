@@ -254,7 +254,7 @@ TEST(HttpStop, StreamsAreToldAndEndWell) {
   RawClient idle(port);
   client.send(get("/hold"));
   ASSERT_TRUE(client.read_until("data: start"));
-  (*server)->stop(2'000);
+  EXPECT_TRUE((*server)->stop(2'000));
   const RawReply reply = client.read_reply();
   EXPECT_TRUE(reply.whole);
   EXPECT_EQ(reply.body, "data: start\n\ndata: goodbye\n\n");
@@ -275,11 +275,30 @@ TEST(HttpStop, HandlersThatDoNotListenLoseTheirConnectionAtTheDeadline) {
   client.send(get("/deaf"));
   ASSERT_TRUE(client.read_until("data: x"));
   const std::int64_t start = os::real_clock().monotonic_ns();
-  server->stop(200);
+  EXPECT_TRUE(server->stop(200));
   EXPECT_LT(os::elapsed_ms(start, os::real_clock().monotonic_ns()), 1'500);
   EXPECT_TRUE(client.closed_within(2'000));
   while (!write_failed && os::elapsed_ms(start, os::real_clock().monotonic_ns()) < 3'000) ::usleep(1'000);
   EXPECT_TRUE(write_failed);
+}
+
+TEST(HttpStop, HandlersThatComputeOnAreToldOfAndNotWaitedFor) {
+  std::atomic<bool> computing{false};
+  std::atomic<bool> released{false};
+  TestServer server({}, [&](HttpServer& http) {
+    http.route("GET", "/compute", [&](const HttpRequest&, ResponseWriter& writer) {
+      computing = true;
+      while (!released) ::usleep(1'000);
+      writer.send(200, "application/json", "{}");
+    });
+  });
+  RawClient client = server.client();
+  client.send(get("/compute"));
+  while (!computing) ::usleep(1'000);
+  EXPECT_FALSE(server->stop(100)) << "a handler is still at work";
+  EXPECT_TRUE(client.closed_within(2'000));
+  released = true;
+  EXPECT_TRUE(server->stop(2'000)) << "now it has come back";
 }
 
 }  // namespace
