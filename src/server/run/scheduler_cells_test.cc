@@ -61,6 +61,17 @@ TEST(SchedulerCells, TheIdleSequenceUsedLastStaysLongest) {
   EXPECT_EQ(world.ask(older, 1).stats.ram_tokens, 199U);
 }
 
+TEST(SchedulerCells, AReplyThatCanTakeCellsFromNobodyEndsLikeAFullContext) {
+  World world;
+  world.engine.set_faults({.no_cells_decode = 5});
+  world.start();
+  std::mt19937 random(42);
+  const auto prompt = random_tokens(random, 20);
+  const Reply reply = world.ask(prompt, 50);
+  EXPECT_EQ(reply.finish, Finish::kLength);
+  EXPECT_EQ(reply.tokens, world.expected(prompt, 4));
+}
+
 // ---- cells for what is loaded from disk ----
 
 // 1,000 cells; a stored prompt of 600 tokens is asked again and its rows lie on disk; a talker of 30 tokens writes a
@@ -132,6 +143,7 @@ TEST_F(LoadedBesideAReply, TwoLoadsDoNotTakeTheSameCells) {
   EXPECT_EQ(reply.stats.prefilled_tokens, 1U);
   EXPECT_EQ(reply.stats.disk_tokens, kStored - 1);
   EXPECT_EQ(reply.tokens, world.expected(second, 100));
+  EXPECT_EQ(world.scheduler.stats().set_aside, 0U) << "nothing was read before there was room for it";
 }
 
 TEST_F(LoadedBesideAReply, AYoungerReplyGivesItsCellsToWhatWasLoaded) {

@@ -162,31 +162,33 @@ class RefusedRows : public testing::Test {
             .disk_directory = directory,
             .disk_budget = mebibytes(512)};
   }
-  // Asks `prompt` while the writer does nothing.
-  static void ask_before_anything_is_written(World& world, const std::vector<TokenId>& prompt) {
-    std::promise<void> gate;
-    world.writer->post([&] { gate.get_future().wait(); });
+  void ask_while_nothing_is_written(World& world) {
+    world.writer->post([this] { gate_.get_future().wait(); });
     world.start();
-    (void)world.ask(prompt, 2);
+    (void)world.ask(prompt_, 2);
     EXPECT_GT(world.cache.stats().refused, 0U);
-    gate.set_value();
-    world.writer->drain();
   }
+  void let_it_write() { gate_.set_value(); }
   const sim::TemporaryDirectory directory_;
   std::mt19937 random_{27};
   const std::vector<TokenId> prompt_ = random_tokens(random_, 1200);
+  std::promise<void> gate_;
 };
 
 TEST_F(RefusedRows, AreKeptBeforeTheirSequenceLeaves) {
   World world(options(directory_.path()));
-  ask_before_anything_is_written(world, prompt_);
+  ask_while_nothing_is_written(world);
+  let_it_write();
+  world.writer->drain();
   (void)world.ask(random_tokens(random_, 1200), 2);
   EXPECT_EQ(world.ask(prompt_, 2).stats.prefilled_tokens, 1U);
 }
 
 TEST_F(RefusedRows, AreKeptBeforeTheirSequenceIsTruncated) {
   World world(options(directory_.path()));
-  ask_before_anything_is_written(world, prompt_);
+  ask_while_nothing_is_written(world);
+  let_it_write();
+  world.writer->drain();
   std::vector<TokenId> branch = prompt_;
   branch.resize(600);
   (void)world.ask(branch + random_tokens(random_, 600), 2);
@@ -196,7 +198,9 @@ TEST_F(RefusedRows, AreKeptBeforeTheirSequenceIsTruncated) {
 TEST_F(RefusedRows, AreKeptWhenTheServerStops) {
   {
     World world(options(directory_.path()));
-    ask_before_anything_is_written(world, prompt_);
+    ask_while_nothing_is_written(world);
+    world.scheduler.stop();
+    let_it_write();
     world.stop();
     world.cache.flush();
   }
