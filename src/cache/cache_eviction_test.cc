@@ -194,26 +194,51 @@ TEST(CacheEviction, WhatWaitsForTheWriterKeepsItsAncestors) {
   }
 }
 
-// Victims are chosen without the lock: what a request leases in the meantime stays.
-TEST(CacheEviction, WhatIsLeasedWhileOthersLeaveStays) {
-  World world(ByteCount{0}, ByteCount{30 * 8192});
-  ASSERT_TRUE(world.open());
-  const Tokens old = conversation(1, 64);
-  world.grow(old);
-  world.writer.run_all();
-  ASSERT_NO_FATAL_FAILURE(fill_disk(world));
+// Victims are chosen without the lock: what a request takes into use in the meantime stays, and others leave.
+class CacheEvictionRace : public testing::Test {
+ protected:
+  // A full disk, one file a conversation, then something that needs room for two: five files are to leave, `old_`
+  // second. Calls `use` when the first of them has left.
+  void make_room_while(const std::function<void()>& use) {
+    world_.save_index_after = SIZE_MAX;  // its growth would blur the sizes
+    ASSERT_TRUE(world_.open());
+    world_.grow(conversation(500, 32), 32);
+    world_.grow(old_, 32);
+    world_.clock.advance_ms(24 * kHourMs);
+    for (TokenId i = 100; world_.store->used() + ByteCount{8192} <= world_.store->budget(); ++i) {
+      world_.grow(conversation(i * 10, 32), 32);
+      world_.writer.run_all();
+      ASSERT_EQ(world_.cache->stats().disk_evicted, 0U);
+    }
+    world_.files.set_observer([&, files = world_.segment_files().size(), used = false]() mutable {
+      const bool one_left = world_.segment_files().size() < std::exchange(files, world_.segment_files().size());
+      if (one_left && !std::exchange(used, true)) use();
+    });
+    const Tokens large = conversation(9000, 128);
+    world_.grow(large, 128);
+    world_.writer.run_all();
+    world_.files.set_observer(nullptr);
+    EXPECT_GT(world_.cache->stats().disk_evicted, 1U);
+    EXPECT_EQ(world_.cache->stats().disk_refused, 0U);
+    EXPECT_EQ(world_.check(large), 128U);
+  }
+
+  World world_{ByteCount{0}, ByteCount{192 * 8192}};
+  const Tokens old_ = conversation(600, 32);
+};
+
+TEST_F(CacheEvictionRace, WhatIsLeasedWhileOthersLeaveStays) {
   std::shared_ptr<Lease> lease;
-  world.files.set_observer([&, before = world.segment_files().size()]() mutable {
-    const bool one_left = world.segment_files().size() < std::exchange(before, world.segment_files().size());
-    if (one_left && lease == nullptr) lease = world.cache->lease(old);
-  });
-  world.grow(conversation(5000, 128));
-  world.writer.run_all();
-  world.files.set_observer(nullptr);
+  make_room_while([&] { lease = world_.cache->lease(old_); });
   ASSERT_NE(lease, nullptr);
-  ASSERT_EQ(lease->end(), Position{48}) << "its end was the first to leave";
-  EXPECT_EQ(world.cache->stats().disk_refused, 0U) << "others leave instead";
-  EXPECT_EQ(world.check(old), 48U);
+  ASSERT_EQ(lease->end(), Position{32});
+  EXPECT_EQ(world_.check(old_), 32U);
+}
+
+TEST_F(CacheEvictionRace, WhatIsContinuedWhileOthersLeaveStays) {
+  const Tokens longer = old_ + conversation(700, 32);
+  make_room_while([&] { EXPECT_EQ(world_.grow(longer, 32), 64U); });
+  EXPECT_EQ(world_.check(longer), 64U);
 }
 
 // Stores others until one of two conversations is not whole any more; true: it was `a`.
