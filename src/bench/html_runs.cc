@@ -26,6 +26,7 @@ double ttft_or_failure(const RequestFigures& request) {
 
 std::vector<std::size_t> shown_of(const RunFigures& run, double (*score)(const RequestFigures&), std::size_t most) {
   std::vector<double> scores;
+  scores.reserve(run.requests.size());
   for (const RequestFigures& request : run.requests) scores.push_back(score(request));
   return thinned(scores, most);
 }
