@@ -1,0 +1,125 @@
+#include "bench/run/replay_client.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "bench/canonical.h"
+#include "bench/json_fields.h"
+#include "os/clock.h"
+
+namespace kvkeep::bench {
+namespace {
+
+constexpr int kProbeMs = 10'000;
+constexpr int kTokenizeMs = 60'000;
+
+std::string bytes_of(const Json& body) {
+  if (body.is_null()) return "";
+  return body.is_string() ? body.get<std::string>() : to_line(body);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReplayClient>> ReplayClient::make(const ReplayTarget& target, Interrupt& interrupt) {
+  TRY_ASSIGN(server::HttpClient http, server::HttpClient::make(target.base_url));
+  return std::unique_ptr<ReplayClient>(new ReplayClient(std::move(http), target, interrupt));
+}
+
+ReplayClient::ReplayClient(server::HttpClient http, const ReplayTarget& target, Interrupt& interrupt)
+    : http_(std::move(http)), target_(target), guard_(interrupt, [this] { http_.stop(); }) {}
+
+server::HeaderList ReplayClient::own_headers() const {
+  if (target_.api_key.empty()) return {};
+  return {{"authorization", "Bearer " + target_.api_key}, {"x-api-key", target_.api_key}};
+}
+
+Exchange ReplayClient::send(const RecordedRequest& request, const Json& body) {
+  const Dialect dialect = dialect_of(request.method, request.path);
+  const Json adapted = adapt_request(dialect, body, target_.adapt);
+  server::ClientRequest http{.method = request.method,
+                             .path = path_on_server(dialect, request.path),
+                             .headers = own_headers(),
+                             .body = bytes_of(adapted),
+                             .silence_ms = target_.silence_ms};
+  http.headers.insert(http.headers.end(), request.headers.begin(), request.headers.end());
+
+  os::Clock& clock = os::real_clock();
+  Exchange exchange;
+  std::optional<ReplyReader> reader;
+  const auto on_status = [&](int status) {
+    exchange.status = status;
+    reader.emplace(dialect, status);
+  };
+  const auto on_bytes = [&](std::string_view bytes) {
+    const bool answers = reader->feed(bytes);
+    if (answers && exchange.ttft_ms == 0) exchange.ttft_ms = os::elapsed_ms(exchange.sent_ns, clock.monotonic_ns());
+    return true;
+  };
+  exchange.sent = true;
+  exchange.sent_ns = clock.monotonic_ns();
+  const auto reply = http_.send(http, on_status, on_bytes);
+  exchange.ended_ns = clock.monotonic_ns();
+  if (!reply) exchange.broken = reply.error().message;
+  if (reader) exchange.facts = reader->finish();
+  exchange.canonical_text = canonical_text(dialect, adapted);
+  exchange.longer_text = canonical_text(dialect, with_reply(dialect, adapted, exchange.facts.message));
+  return exchange;
+}
+
+Status ReplayClient::reach() {
+  const auto reply =
+      http_.send({.method = "GET", .path = "/health", .headers = own_headers(), .body = "", .silence_ms = kProbeMs});
+  if (!reply) return reply.error();
+  return {};
+}
+
+Result<Json> ReplayClient::ask(const server::ClientRequest& request) {
+  TRY_ASSIGN(const auto reply, http_.send(request));
+  const auto& [head, text] = reply;
+  if (head.status != 200) return unsupported(fmt::format("{} answers {}", request.path, head.status));
+  return parse_json(text);
+}
+
+Result<std::vector<TokenId>> ReplayClient::tokenize(std::string_view text) {
+  const Json body = {{"content", text}, {"add_special", false}};
+  TRY_ASSIGN(const Json reply, ask({.method = "POST",
+                                    .path = "/tokenize",
+                                    .headers = own_headers(),
+                                    .body = to_line(body),
+                                    .silence_ms = kTokenizeMs}));
+  const Json* tokens = field(reply, "tokens");
+  if (tokens == nullptr || !tokens->is_array()) return unsupported("/tokenize answers without \"tokens\"");
+  std::vector<TokenId> ids;
+  ids.reserve(tokens->size());
+  for (const Json& token : *tokens) {
+    if (!token.is_number_integer()) return unsupported("/tokenize answers other things than ids");
+    ids.push_back(token.get<TokenId>());
+  }
+  return ids;
+}
+
+std::string ReplayClient::model_name() {
+  const auto reply =
+      ask({.method = "GET", .path = "/v1/models", .headers = own_headers(), .body = "", .silence_ms = kProbeMs});
+  const Json* data = reply ? field(*reply, "data") : nullptr;
+  return data != nullptr && data->is_array() && !data->empty() ? text_field(data->front(), "id") : "";
+}
+
+std::string ReplayClient::server_version() {
+  const server::ClientRequest request{
+      .method = "GET", .path = "/props", .headers = own_headers(), .body = "", .silence_ms = kProbeMs};
+  const auto reply = http_.send(request);
+  if (!reply) return "";
+  const auto& [head, text] = *reply;
+  if (const auto props = parse_json(text); props && !text_field(*props, "build_info").empty()) {
+    return text_field(*props, "build_info");
+  }
+  for (const auto& [name, value] : head.headers) {
+    if (server::equals_ignoring_case(name, "Server")) return value;
+  }
+  return "";
+}
+
+}  // namespace kvkeep::bench

@@ -1,0 +1,175 @@
+#include "bench/run/replayer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "os/clock.h"
+
+namespace kvkeep::bench {
+namespace {
+
+std::string error_of(const Exchange& exchange) {
+  return exchange.broken.empty() ? exchange.facts.error : exchange.broken;
+}
+
+double decode_rate(const Exchange& exchange, double total_ms) {
+  const std::uint64_t tokens = exchange.facts.reply_tokens.value_or(0);
+  const double decode_ms = total_ms - exchange.ttft_ms;
+  return tokens < 2 || exchange.ttft_ms == 0 || decode_ms <= 0 ? 0 : 1e3 * static_cast<double>(tokens - 1) / decode_ms;
+}
+
+// Where a reply does not say what was computed, all of the prompt is taken to have been.
+RequestFigures figures_of(const RecordedRequest& request, const Exchange& exchange) {
+  const ReplyFacts& facts = exchange.facts;
+  RequestFigures figures;
+  figures.label = request.label;
+  figures.status = exchange.status;
+  figures.error = exchange.sent ? error_of(exchange) : "not sent";
+  figures.prompt_tokens = facts.prompt_tokens.value_or(0);
+  figures.cached_tokens = facts.cached_tokens.value_or(0);
+  figures.prefilled_tokens = facts.prefilled_tokens.value_or(figures.prompt_tokens);
+  figures.reply_tokens = facts.reply_tokens.value_or(0);
+  figures.claimed_prefill = facts.prefilled_tokens;
+  figures.cache_source = facts.cache_source;
+  figures.ttft_ms = exchange.ttft_ms;
+  figures.total_ms = os::elapsed_ms(exchange.sent_ns, exchange.ended_ns);
+  figures.decode_tokens_per_second = decode_rate(exchange, figures.total_ms);
+  return figures;
+}
+
+std::string variant_of(const ReplayRunOptions& options) {
+  std::string variant = options.fast ? "no pauses" : "";
+  if (options.echo_generated) variant += variant.empty() ? "generated turns echoed" : ", generated turns echoed";
+  return variant;
+}
+
+// Refusals in the same words are one problem.
+void add_refusals(const Session& session, const std::vector<Exchange>& exchanges, std::vector<std::string>& problems) {
+  struct Refused {
+    std::size_t count = 0;
+    std::string first;
+  };
+  std::vector<std::pair<std::string, Refused>> kinds;
+  for (std::size_t i = 0; i < exchanges.size(); ++i) {
+    const Exchange& exchange = exchanges[i];
+    if (!exchange.sent || exchange.answered()) continue;
+    const std::string words =
+        exchange.status == 0 ? error_of(exchange) : fmt::format("status {}: {}", exchange.status, error_of(exchange));
+    auto kind = std::ranges::find(kinds, words, [](const auto& known) { return known.first; });
+    if (kind == kinds.end()) kind = kinds.insert(kind, {words, {0, session.requests[i].label}});
+    ++kind->second.count;
+  }
+  for (const auto& [words, refused] : kinds) {
+    problems.push_back(refused.count == 1 ? fmt::format("\"{}\" failed: {}", refused.first, words)
+                                          : fmt::format("{} requests failed, the first of them \"{}\": {}",
+                                                        refused.count, refused.first, words));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Replayer>> Replayer::make(ReplayOptions options, Interrupt& interrupt) {
+  TRY_ASSIGN(auto client, ReplayClient::make(options.run.target, interrupt));
+  if (const Status reached = client->reach(); !reached) {
+    const std::string& url = options.run.target.base_url;
+    return Error{reached.error().kind, fmt::format("no server at {}: {}", url, reached.error().message)};
+  }
+  return std::unique_ptr<Replayer>(new Replayer(std::move(options), std::move(client), interrupt));
+}
+
+Replayer::Replayer(ReplayOptions options, std::unique_ptr<ReplayClient> client, Interrupt& interrupt)
+    : options_(std::move(options)),
+      client_(std::move(client)),
+      interrupt_(interrupt),
+      model_name_(client_->model_name()),
+      server_version_(client_->server_version()) {}
+
+RunFigures Replayer::play(const Session& session) {
+  ReplayRun run(session, options_.run, interrupt_);
+  run.play();
+  gone_ = !run.killed_by().empty();
+
+  RunFigures figures;
+  figures.workload = session.name;
+  figures.title = fmt::format("{}, {} requests recorded", session.name, session.requests.size());
+  figures.server = options_.server_name;
+  figures.variant = variant_of(options_.run);
+  figures.counted_by = CountedBy::kReply;
+  for (std::size_t i = 0; i < session.requests.size(); ++i) {
+    figures.requests.push_back(figures_of(session.requests[i], run.exchanges()[i]));
+  }
+  fill_ideals(run.exchanges(), figures);
+  add_problems(session, run, figures);
+  return figures;
+}
+
+void Replayer::fill_ideals(const std::vector<Exchange>& exchanges, RunFigures& figures) {
+  // What was decoded when: a prompt from the time it was sent, a reply from the time it was whole.
+  std::vector<std::tuple<std::int64_t, bool, std::size_t>> events;
+  for (std::size_t i = 0; i < exchanges.size(); ++i) {
+    if (!exchanges[i].answered() || exchanges[i].canonical_text.empty()) continue;
+    events.emplace_back(exchanges[i].sent_ns, true, i);
+    events.emplace_back(exchanges[i].ended_ns, false, i);
+  }
+  std::ranges::sort(events);
+  for (const auto& [time_ns, is_prompt, i] : events) {
+    if (is_prompt) {
+      figures.requests[i].ideal_tokens = ideal_of(exchanges[i]);
+    } else {
+      take_reply(exchanges[i]);
+    }
+  }
+}
+
+std::uint64_t Replayer::ideal_of(const Exchange& exchange) {
+  const std::string& text = exchange.canonical_text;
+  const std::uint64_t prompt_tokens = exchange.facts.prompt_tokens.value_or(0);
+  const std::uint64_t rough = rough_ideal_.take_prompt(text, prompt_tokens, pseudo_tokens);
+  const auto exact = ideal_.take_prompt(text, prompt_tokens, [this](std::string_view of) { return tokens_of(of); });
+  return no_tokens_.empty() ? exact : rough;
+}
+
+void Replayer::take_reply(const Exchange& exchange) {
+  rough_ideal_.take_decoded(exchange.longer_text, pseudo_tokens);
+  ideal_.take_decoded(exchange.longer_text, [this](std::string_view of) { return tokens_of(of); });
+}
+
+std::vector<TokenId> Replayer::tokens_of(std::string_view text) {
+  if (!no_tokens_.empty()) return {};
+  Result<std::vector<TokenId>> tokens = client_->tokenize(text);
+  if (tokens) return std::move(tokens).value();
+  no_tokens_ = tokens.error().message;
+  return {};
+}
+
+void Replayer::add_problems(const Session& session, const ReplayRun& run, RunFigures& figures) {
+  auto& problems = figures.problems;
+  const auto& exchanges = run.exchanges();
+  const auto unsent = std::ranges::count_if(exchanges, [](const Exchange& one) { return !one.sent; });
+  if (gone_) {
+    std::string death = options_.death();
+    if (death.empty()) death = "does not answer any more";
+    problems.push_back(fmt::format("the server {}, killed by the request \"{}\"; {} requests were not sent", death,
+                                   run.killed_by(), unsent));
+  } else if (unsent > 0) {
+    problems.push_back(fmt::format("interrupted; {} requests were not sent", unsent));
+  }
+  add_refusals(session, exchanges, problems);
+  const bool silent = std::ranges::any_of(exchanges, [](const Exchange& one) {
+    return one.answered() && one.facts.prompt_tokens && !one.facts.prefilled_tokens;
+  });
+  if (silent) problems.emplace_back("the server does not say what it had cached: whole prompts count as prefilled");
+  if (!no_tokens_.empty() && !std::exchange(said_no_tokens_, true)) {
+    problems.push_back(fmt::format("the ideal is estimated, four bytes a token: {}", no_tokens_));
+  }
+  if (options_.run.echo_generated && run.echo().kept() > 0) {
+    problems.push_back(
+        fmt::format("{} of {} assistant turns were echoed as recorded: what the server said does not fit",
+                    run.echo().kept(), run.echo().kept() + run.echo().replaced()));
+  }
+}
+
+}  // namespace kvkeep::bench
