@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "replay_flags.h"
 #include "serve_flags.h"
 #include "suggest.h"
 
@@ -17,6 +18,7 @@ constexpr char kOverview[] =
     "Commands:\n"
     "  serve        serve a model over HTTP\n"
     "  model make   write a random-weight model to try things with\n"
+    "  replay       play recorded sessions against a server and count\n"
     "\n"
     "  --version    print the version and exit\n"
     "  -h, --help   print this help, or a command's behind its name\n";
@@ -41,6 +43,12 @@ Result<Command> parse_model_command(const Arguments& arguments, const os::Enviro
   return Command(std::move(parsed));
 }
 
+Result<Command> parse_replay_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedReplay parsed, parse_replay(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{replay_help()});
+  return Command(std::move(parsed.options));
+}
+
 }  // namespace
 
 std::string version_text() { return "kvkeep " KVKEEP_VERSION "\n"; }
@@ -53,8 +61,9 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (std::ranges::find(arguments, "--version") != arguments.end()) return Command(PrintText{version_text()});
   if (name == "serve") return parse_serve_command(rest, environment);
   if (name == "model") return parse_model_command(rest, environment);
+  if (name == "replay") return parse_replay_command(rest, environment);
   if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve " + name + " ...");
-  return invalid("unknown command '" + name + "'" + did_you_mean(name, {"serve", "model"}));
+  return invalid("unknown command '" + name + "'" + did_you_mean(name, {"serve", "model", "replay"}));
 }
 
 }  // namespace kvkeep::cli

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "model_command.h"
+#include "replay_flags.h"
 #include "serve_options.h"
 
 namespace kvkeep::cli {
@@ -17,7 +18,7 @@ struct PrintText {
   std::string text;
 };
 
-using Command = std::variant<PrintText, ServeOptions, ParsedModelMake>;
+using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, ReplayCommandOptions>;
 
 // `arguments` are those behind the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

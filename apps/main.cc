@@ -2,32 +2,42 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command_line.h"
 #include "engine/llama/memory_class.h"
 #include "os/environment.h"
+#include "replay_command.h"
 #include "serve_command.h"
 
 namespace {
 
+using kvkeep::Result;
 using kvkeep::Status;
 namespace cli = kvkeep::cli;
 
+Result<int> success_after(Status status) {
+  TRY(std::move(status));
+  return 0;
+}
+
+// The exit status.
 struct Run {
-  Status operator()(const cli::PrintText& print) const {
+  Result<int> operator()(const cli::PrintText& print) const {
     std::fputs(print.text.c_str(), stdout);
-    return {};
+    return 0;
   }
-  Status operator()(const cli::ServeOptions& options) const { return cli::run_serve(options); }
-  Status operator()(const cli::ParsedModelMake& make) const {
+  Result<int> operator()(const cli::ServeOptions& options) const { return success_after(cli::run_serve(options)); }
+  Result<int> operator()(const cli::ParsedModelMake& make) const {
     TRY(kvkeep::gguf::make_model(make.options, make.path));
     std::printf("%s\n", make.path.c_str());
-    return {};
+    return 0;
   }
+  Result<int> operator()(const cli::ReplayCommandOptions& options) const { return cli::run_replay(options); }
 };
 
-Status run(const std::vector<std::string>& arguments) {
+Result<int> run(const std::vector<std::string>& arguments) {
   TRY_ASSIGN(const cli::Command command, cli::parse_command_line(arguments, kvkeep::os::read_environment()));
   return std::visit(Run{}, command);
 }
@@ -41,8 +51,8 @@ int main(int count, char** arguments) {
   if (!given.empty() && given.front() == llama::kClassTestCommand) {
     return llama::class_test_main({given.begin() + 1, given.end()});
   }
-  const Status status = run(given);
-  if (status) return 0;
+  const Result<int> status = run(given);
+  if (status) return *status;
   std::fprintf(stderr, "kvkeep: %s\n", status.error().message.c_str());
   return 1;
 }

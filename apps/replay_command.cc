@@ -1,0 +1,203 @@
+#include "replay_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "bench/command_words.h"
+#include "bench/replay_table.h"
+#include "bench/report.h"
+#include "bench/report_summary.h"
+#include "bench/run/replayer.h"
+#include "bench/run/report_start.h"
+#include "bench/run/server_process.h"
+#include "engine/llama/library.h"
+#include "os/file_system.h"
+#include "os/machine_info.h"
+#include "os/resolve_links.h"
+#include "os/signals.h"
+#include "os/temporary_directory.h"
+#include "write_reports.h"
+
+namespace kvkeep::cli {
+namespace {
+
+constexpr std::size_t kMaxRecordingBytes = std::size_t{1} << 30;
+
+Result<std::string> read_standard_input() {
+  std::string text;
+  std::vector<char> piece(1 << 20);
+  while (std::cin) {
+    std::cin.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    text.append(piece.data(), static_cast<std::size_t>(std::cin.gcount()));
+    if (text.size() > kMaxRecordingBytes) return invalid("-: more than 1 GiB of text");
+  }
+  return text;
+}
+
+Result<std::string> read_recording(const std::string& path) {
+  if (path == "-") return read_standard_input();
+  TRY_ASSIGN(const std::string target, os::resolve_links(path));
+  Result<std::unique_ptr<os::File>> file = os::real_file_system().open(target);
+  if (!file) return Error{file.error().kind, path + ": " + file.error().message};
+  TRY_ASSIGN(const ByteCount size, (*file)->size());
+  if (size.value() > kMaxRecordingBytes) return invalid(path + ": more than 1 GiB of text");
+  std::string text(size.value(), '\0');
+  TRY_ASSIGN(const std::size_t count, (*file)->read_at(0, std::as_writable_bytes(std::span(text))));
+  text.resize(count);
+  return text;
+}
+
+Result<std::vector<bench::Session>> read_sessions(const std::vector<std::string>& files) {
+  std::vector<bench::Session> sessions;
+  for (const std::string& file : files) {
+    TRY_ASSIGN(const std::string text, read_recording(file));
+    TRY_ASSIGN(bench::Session session, bench::parse_session(file, text));
+    sessions.push_back(std::move(session));
+  }
+  return sessions;
+}
+
+// A server of --server and the directory it writes to, in the order in which they come and go.
+struct StartedServer {
+  os::TemporaryDirectory directory;
+  std::unique_ptr<bench::ServerProcess> process;
+};
+
+Result<StartedServer> start_server(const std::string& command, bench::Interrupt& interrupt) {
+  TRY_ASSIGN(std::vector<std::string> words, bench::command_words(command));
+  const std::string name = words.front().substr(words.front().rfind('/') + 1);
+  if (name.empty()) return invalid("--server '" + command + "' names no program");
+  bench::ServerCommand server{.name = name, .program = words.front(), .arguments = {words.begin() + 1, words.end()}};
+  TRY_ASSIGN(os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-replay-"));
+  auto process = std::make_unique<bench::ServerProcess>(std::move(server), directory.path(), interrupt);
+  TRY(process->start());
+  return StartedServer{std::move(directory), std::move(process)};
+}
+
+bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::ServerProcess* process) {
+  bench::ReplayOptions replay;
+  replay.server_name = process == nullptr ? options.url : process->name();
+  bench::ReplayTarget& target = replay.run.target;
+  target.base_url = process == nullptr ? options.url : process->base_url();
+  target.api_key = options.api_key;
+  target.adapt = {.model = options.model, .reply_tokens = options.reply_tokens, .stream = true};
+  target.silence_ms = static_cast<int>(options.timeout_s) * 1000;
+  replay.run.fast = options.fast;
+  replay.run.echo_generated = options.echo_generated;
+  replay.run.in_flight_max = options.in_flight_max;
+  if (process != nullptr) replay.death = [process] { return process->death(); };
+  return replay;
+}
+
+// One line on a terminal, drawn over itself.
+class Progress {
+ public:
+  Progress() : shown_(os::errors_go_to_a_terminal()) {}
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void begin(const bench::Session& session) {
+    name_ = session.name;
+    total_ = session.requests.size();
+  }
+  void show(std::size_t ended) {
+    if (!shown_) return;
+    std::fprintf(stderr, "\r\033[K%.60s: %zu of %zu requests", name_.c_str(), ended, total_);
+    std::fflush(stderr);
+  }
+  void clear() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  const bool shown_;
+  std::string name_;
+  std::size_t total_ = 0;
+};
+
+bench::Report begin_report(const ReplayCommandOptions& options, const bench::Replayer& replayer,
+                           const std::string& server_name) {
+  bench::Report report = bench::start_report();
+  report.title = "kvkeep replay";
+  report.kvkeep_version = KVKEEP_VERSION;
+  report.libllama_version = engine::llama::library_versions();
+  report.model = replayer.model_name();
+  report.servers = {{.name = server_name,
+                     .version = replayer.server_version(),
+                     .flags = options.server_command.empty() ? "was running" : options.server_command}};
+  return report;
+}
+
+void play_all(const std::vector<bench::Session>& sessions, bench::Replayer& replayer, Progress& progress,
+              bench::Report& report) {
+  for (const bench::Session& session : sessions) {
+    if (replayer.is_over()) break;
+    progress.begin(session);
+    report.runs.push_back(replayer.play(session));
+    progress.clear();
+    std::fputs((bench::to_request_table(report.runs.back()) + "\n").c_str(), stdout);
+    std::fflush(stdout);
+  }
+}
+
+Status check_played(const bench::Report& report, std::size_t sessions) {
+  std::size_t requests = 0;
+  std::size_t answered = 0;
+  for (const bench::RunFigures& run : report.runs) {
+    requests += run.requests.size();
+    answered += static_cast<std::size_t>(std::ranges::count_if(run.requests, std::not_fn(bench::failed)));
+  }
+  if (answered == 0) return io_error(fmt::format("nothing could be played: all {} requests failed", requests));
+  if (report.runs.size() < sessions) {
+    const std::size_t missing = sessions - report.runs.size();
+    std::fprintf(stderr, "kvkeep: the last %zu of %zu recordings were not played\n", missing, sessions);
+  }
+  return {};
+}
+
+Status play_sessions(const ReplayCommandOptions& options, const std::vector<bench::Session>& sessions,
+                     bench::Interrupt& interrupt) {
+  std::optional<StartedServer> started;
+  if (!options.server_command.empty()) {
+    TRY_ASSIGN(started, start_server(options.server_command, interrupt));
+  }
+  bench::ServerProcess* process = started ? started->process.get() : nullptr;
+  Progress progress;
+  bench::ReplayOptions replay = replay_options(options, process);
+  replay.run.on_progress = [&](std::size_t ended) { progress.show(ended); };
+  const std::string server_name = replay.server_name;
+  TRY_ASSIGN(const std::unique_ptr<bench::Replayer> replayer, bench::Replayer::make(std::move(replay), interrupt));
+
+  bench::Report report = begin_report(options, *replayer, server_name);
+  play_all(sessions, *replayer, progress, report);
+  std::fputs(bench::to_table(report).c_str(), stdout);
+  std::fflush(stdout);
+  TRY(write_reports(report, options.reports));
+  TRY(interrupt.check());
+  if (process != nullptr && !process->ended()) TRY(process->stop());
+  return check_played(report, sessions.size());
+}
+
+}  // namespace
+
+Result<int> run_replay(const ReplayCommandOptions& options) {
+  TRY_ASSIGN(const std::vector<bench::Session> sessions, read_sessions(options.files));
+  bench::Interrupt interrupt;
+  const os::SignalWatch watch([&] { interrupt.raise(); });
+  const Status played = play_sessions(options, sessions, interrupt);
+  if (watch.exit_status() != 0) {
+    std::fputs("kvkeep: interrupted\n", stderr);
+    return watch.exit_status();
+  }
+  TRY(played);
+  return 0;
+}
+
+}  // namespace kvkeep::cli

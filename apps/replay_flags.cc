@@ -1,0 +1,73 @@
+#include "replay_flags.h"
+
+#include <utility>
+
+#include "flag_binding.h"
+
+namespace kvkeep::cli {
+namespace {
+
+constexpr char kCommand[] = "kvkeep replay [flags] FILE...";
+constexpr char kDescription[] =
+    "Plays recorded sessions against a server and says, per request and in total, what was cached, what\n"
+    "was computed and what a perfect cache would have had to compute. FILE is JSONL (docs/bench.md),\n"
+    "kvkeep's own trace or a HAR file; - is standard input: xz -dc FILE.xz | kvkeep replay --url URL -\n";
+
+std::vector<Flag> server_flags(ReplayCommandOptions& options) {
+  const char* group = "Server";
+  return {row(group, "--url", {}, {}, "URL", "", "none", "Play against a running server: http://127.0.0.1:8080",
+              text_into(options.url)),
+          row(group, "--server", {}, {}, "COMMAND", "", "none",
+              "Start this server and stop it afterwards: 'llama-server -m FILE'. --host and --port are added.",
+              text_into(options.server_command)),
+          row(group, "--api-key", {}, {}, "KEY", "", "none", "Key to send. Recorded keys are never sent.",
+              text_into(options.api_key)),
+          row(group, "--timeout", {"-to"}, {}, "N", "", "600", "Longest wait for another byte of a reply, in seconds.",
+              number_into(options.timeout_s, std::uint32_t{1}, std::uint32_t{86'400}))};
+}
+
+std::vector<Flag> playing_flags(ReplayCommandOptions& options) {
+  const char* group = "Playing";
+  return {row(group, "--fast", {}, {}, "", "", "off", "No pauses. What overlapped in the recording still does.",
+              switch_into(options.fast)),
+          row(group, "--echo", {}, {}, "WHAT", "", "recorded",
+              "The assistant's turns in later requests: recorded, or generated, what this server said, where it fits.",
+              choice_into(options.echo_generated, {{"recorded", false}, {"generated", true}})),
+          row(group, "--model", {}, {}, "NAME", "", "as recorded", "Model to ask for.", text_into(options.model)),
+          row(group, "--reply-tokens", {}, {}, "N", "", "as recorded", "Most tokens of a reply.",
+              [&options](const std::string& text) -> Status {
+                TRY_ASSIGN(options.reply_tokens, parse_number(text, std::uint32_t{1}, std::uint32_t{1'000'000'000}));
+                return {};
+              }),
+          row(group, "--in-flight", {}, {}, "N", "", "32", "Most requests at the same time, at most 32.",
+              number_into(options.in_flight_max, std::uint32_t{1}, std::uint32_t{32}))};
+}
+
+FlagSet replay_flags(ReplayCommandOptions& options) {
+  std::vector<Flag> flags = server_flags(options);
+  for (std::vector<Flag>& more : std::vector{playing_flags(options), report_flags(options.reports)}) {
+    for (Flag& flag : more) flags.push_back(std::move(flag));
+  }
+  return FlagSet(kCommand, kDescription, std::move(flags));
+}
+
+}  // namespace
+
+Result<ParsedReplay> parse_replay(const std::vector<std::string>& arguments, const os::Environment& environment) {
+  ParsedReplay parsed;
+  ReplayCommandOptions& options = parsed.options;
+  TRY_ASSIGN(parsed.wants_help, replay_flags(options).parse(arguments, environment, &options.files));
+  if (parsed.wants_help) return parsed;
+  if (options.files.empty()) return invalid("no recording to play: kvkeep replay [flags] FILE...");
+  if (options.url.empty() == options.server_command.empty()) {
+    return invalid("name one server to play against: --url http://127.0.0.1:8080, or --server 'COMMAND'");
+  }
+  return parsed;
+}
+
+std::string replay_help() {
+  ReplayCommandOptions options;
+  return replay_flags(options).help();
+}
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+// The files that a measuring command writes its report to.
+
+#include <string>
+#include <vector>
+
+#include "flag_set.h"
+
+namespace kvkeep::cli {
+
+// Paths; empty: not wanted.
+struct ReportFiles {
+  std::string json;
+  std::string csv;
+  std::string html;
+  std::string markdown;
+};
+
+// --json, --csv, --html and --markdown, bound to `files`, which must outlive them.
+std::vector<Flag> report_flags(ReportFiles& files);
+
+}  // namespace kvkeep::cli

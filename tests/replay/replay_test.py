@@ -1,0 +1,300 @@
+"""`kvkeep replay` from outside, against a server whose counts are known (mock_server.py).
+
+Environment: KVKEEP_PROGRAM, the program under test.
+"""
+
+import csv
+import json
+import lzma
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from mock_server import MockServer
+
+PROGRAM = os.environ["KVKEEP_PROGRAM"]
+LIMIT_S = 60
+MOCK = f"{sys.executable} -B {pathlib.Path(__file__).with_name('mock_server.py')}"
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def assistant(text):
+    return {"role": "assistant", "content": text}
+
+
+def line(t, *messages, path="/v1/chat/completions", **fields):
+    """A request of a recording. Strings are user messages."""
+    turns = [user(message) if isinstance(message, str) else message for message in messages]
+    body = {"model": "recorded-model", "messages": turns, "max_tokens": 100}
+    return {"t": t, "client": "gardener", "session": "beans", "method": "POST", "path": path, "body": body, **fields}
+
+
+class ReplayTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="kvkeep-replay-test-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.temporary = self.path("tmp")
+        os.mkdir(self.temporary)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def record(self, *lines, name="session.jsonl"):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(one) + "\n" for one in lines)
+        return self.path(name)
+
+    def run_replay(self, *arguments, status=0, **options):
+        result = subprocess.run([PROGRAM, "replay", *arguments], capture_output=True, text=True, timeout=LIMIT_S,
+                                env=dict(os.environ, TMPDIR=self.temporary), **options)
+        self.assertEqual(result.returncode, status, result.stderr + result.stdout)
+        self.assertEqual(os.listdir(self.temporary), [], "left behind")
+        return result
+
+    def replay(self, url, *arguments, **options):
+        """The one run of the report, and what was printed."""
+        report = self.path("report.json")
+        result = self.run_replay("--url", url, "--json", report, *arguments, **options)
+        with open(report, encoding="utf-8") as file:
+            runs = json.load(file)["runs"]
+        self.assertEqual(len(runs), 1)
+        return runs[0], result.stdout
+
+    # --- counts ---
+
+    def test_counts_and_ideal(self):
+        # Canonical text: "%message user\n%text\n" + content + "\n%end\n" is 20 + length + 6.
+        first, second = "a" * 74, "b" * 68
+        session = self.record(line(5, first), line(5.1, first, assistant("ok 1"), second), line(5.2, first),
+                              line(5.3, "c" * 10))
+        with MockServer() as server:
+            run, output = self.replay(server.url, session)
+        counted = [(one["prompt_tokens"], one["cached_tokens"], one["prefilled_tokens"], one["ideal_tokens"],
+                    one["reply_tokens"]) for one in run["requests"]]
+        # The second: 100 bytes as before, the reply "ok 1" in 35 bytes known from its generation, 94 new ones.
+        new = 20 + 68 + 6
+        ideal = round(146 * new / (100 + 35 + new))
+        self.assertEqual(counted[0], (74, 0, 74, 74, 4))
+        self.assertEqual(counted[1], (146, 78, 68, ideal, 4))
+        self.assertEqual(counted[2], (74, 74, 0, 0, 4))
+        # The fourth shares the first 20 bytes of canonical text with everything.
+        self.assertEqual(counted[3], (10, 0, 10, round(10 * 16 / 36), 4))
+        self.assertEqual(run["counted_by"], "reply")
+        self.assertEqual(run["problems"], [])
+        self.assertTrue(all(one["ttft_ms"] > 0 and one["total_ms"] >= one["ttft_ms"] for one in run["requests"]))
+        self.assertRegex(output, r"total of 4 +304 +152 +152 ")
+
+    def test_all_forms_of_the_report(self):
+        session = self.record(line(0, "hello"), line(0.1, "hello refuse"))
+        names = {flag: self.path("out." + flag) for flag in ("json", "csv", "html", "markdown")}
+        with MockServer() as server:
+            flags = [part for flag, name in names.items() for part in ("--" + flag, name)]
+            self.run_replay("--url", server.url, *flags, session)
+        with open(names["csv"], encoding="utf-8", newline="") as file:
+            self.assertEqual(len(list(csv.reader(file))), 3)
+        self.assertIn("<svg", pathlib.Path(names["html"]).read_text(encoding="utf-8"))
+        self.assertIn("gardener beans", pathlib.Path(names["markdown"]).read_text(encoding="utf-8"))
+        report = json.loads(pathlib.Path(names["json"]).read_text(encoding="utf-8"))
+        self.assertEqual(report["model"], "mock-model")
+        self.assertEqual(report["servers"][0]["version"], "mock/7")
+
+    def test_refusals_are_reported_and_do_not_stop_it(self):
+        session = self.record(line(0, "one refuse", kind="main", turn=1), line(0.1, "two"), line(0.2, "three refuse"))
+        with MockServer() as server:
+            run, output = self.replay(server.url, session)
+        self.assertEqual([one["status"] for one in run["requests"]], [400, 200, 400])
+        self.assertEqual(run["requests"][0]["error"], "tools are not supported")
+        self.assertEqual(run["problems"], ['2 requests failed, the first of them "main turn 1": status 400: '
+                                           "tools are not supported"])
+        self.assertIn("failed (400)", output)
+        self.assertIn("2 requests failed", output)
+
+    def test_nothing_played_is_an_error(self):
+        session = self.record(line(0, "refuse"))
+        with MockServer() as server:
+            result = self.run_replay("--url", server.url, session, status=1)
+        self.assertEqual(result.stderr, "kvkeep: nothing could be played: all 1 requests failed\n")
+
+    def test_a_server_that_does_not_tokenize(self):
+        session = self.record(line(0, "hello " * 100))
+        with MockServer(tokenizes=False) as server:
+            run, _ = self.replay(server.url, session)
+        self.assertEqual(run["requests"][0]["ideal_tokens"], 600)
+        self.assertEqual(run["problems"], ["the ideal is estimated, four bytes a token: /tokenize answers 404"])
+
+    # --- order, overlap, pauses ---
+
+    def test_what_overlapped_overlaps(self):
+        session = self.record(line(0, "first together"), line(0.05, "second together", inflight=2),
+                              line(0.1, "third", inflight=1))
+        for flags in ([], ["--fast"]):
+            with self.subTest(flags), MockServer() as server:
+                run, _ = self.replay(server.url, *flags, "--echo", "generated", session)
+                self.assertEqual([one["under_way"] for one in server.requests], [1, 2, 1])
+                self.assertEqual([one["reply_tokens"] for one in run["requests"]], [8, 8, 4], "together, together, ok 3")
+
+    def test_what_did_not_overlap_does_not(self):
+        session = self.record(*(line(0, f"number {i}") for i in range(8)))
+        with MockServer() as server:
+            self.replay(server.url, "--fast", session)
+            self.assertEqual(server.most_under_way, 1)
+            self.assertEqual([one["body"]["messages"][0]["content"] for one in server.requests],
+                             [f"number {i}" for i in range(8)])
+
+    def test_no_more_in_flight_than_asked_for(self):
+        session = self.record(*(line(0, f"number {i} together", inflight=i + 1) for i in range(8)))
+        with MockServer() as server:
+            self.replay(server.url, "--in-flight", "2", session)
+            self.assertEqual(server.most_under_way, 2)
+
+    def test_pauses(self):
+        session = self.record(line(7, "one"), line(7.6, "two"))
+        for flags, kept in (([], True), (["--fast"], False)):
+            with self.subTest(flags), MockServer() as server:
+                self.replay(server.url, *flags, session)
+                pause_s = server.requests[1]["at"] - server.requests[0]["at"]
+                if kept:
+                    self.assertGreater(pause_s, 0.55)
+                else:
+                    self.assertLess(pause_s, 0.55)
+
+    # --- what is sent ---
+
+    def test_what_is_sent(self):
+        session = self.record(line(0, "hello", path="/api/v1/chat/completions?x=1",
+                                   headers={"Authorization": "Bearer recorded", "X-Session-Id": "s1"}))
+        with MockServer() as server:
+            self.replay(server.url, "--model", "mine", "--reply-tokens", "7", "--api-key", "given", session)
+            request = server.requests[0]
+        self.assertEqual(request["path"], "/v1/chat/completions?x=1")
+        headers = {name.lower(): value for name, value in request["headers"].items()}
+        self.assertEqual(headers["authorization"], "Bearer given")
+        self.assertEqual(headers["x-session-id"], "s1")
+        self.assertEqual(request["body"], {"model": "mine", "messages": [user("hello")], "max_tokens": 7, "stream": True,
+                                           "stream_options": {"include_usage": True}})
+
+    def test_echo(self):
+        session = self.record(line(0, "ask"), line(0.1, "ask", assistant("recorded"), "more"))
+        for flags, said in ((["--echo", "recorded"], "recorded"), (["--echo", "generated"], "ok 1")):
+            with self.subTest(flags), MockServer() as server:
+                self.replay(server.url, *flags, session)
+                self.assertEqual(server.requests[1]["body"]["messages"], [user("ask"), assistant(said), user("more")])
+
+    def test_other_requests_are_played_too(self):
+        session = self.record({"t": 0, "method": "GET", "path": "/v1/models"}, {"t": 0, "method": "GET", "path": "/x"},
+                              line(0.1, "hello"))
+        with MockServer() as server:
+            run, _ = self.replay(server.url, session)
+        self.assertEqual([(one["label"], one["status"]) for one in run["requests"]],
+                         [("GET /v1/models", 200), ("GET /x", 404), ("request 3", 200)])
+
+    # --- servers that die ---
+
+    def test_a_broken_reply_is_reported_and_the_rest_is_played(self):
+        session = self.record(line(0, "one break"), line(0.1, "two"))
+        with MockServer() as server:
+            run, _ = self.replay(server.url, session)
+        self.assertEqual([bool(one["error"]) for one in run["requests"]], [True, False])
+        self.assertRegex(run["problems"][0], '"request 1" failed: .*broke')
+
+    def test_the_request_that_killed_the_server_is_named(self):
+        session = self.record(line(0, "one"), line(0.1, "two die", kind="main", turn=2), line(0.2, "three"),
+                              line(0.3, "four"))
+        report = self.path("report.json")
+        self.run_replay("--server", MOCK, "--json", report, session)
+        run = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))["runs"][0]
+        self.assertEqual(run["problems"][0], 'the server was killed by signal 9, killed by the request "main turn 2"; '
+                                             "2 requests were not sent")
+        self.assertEqual([one["error"] == "not sent" for one in run["requests"]], [False, False, True, True])
+        self.assert_no_mock_runs()
+
+    def test_a_started_server_is_stopped(self):
+        result = self.run_replay("--server", MOCK, self.record(line(0, "one")))
+        self.assertIn("total of 1", result.stdout)
+        self.assert_no_mock_runs()
+
+    def test_interrupted_it_leaves_nothing_behind(self):
+        session = self.record(line(0, "one"), line(0.1, "hang"), line(0.2, "three"))
+        with subprocess.Popen([PROGRAM, "replay", "--server", MOCK, session], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=dict(os.environ, TMPDIR=self.temporary)) as process:
+            deadline = time.monotonic() + LIMIT_S
+            while not self.mocks() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            time.sleep(0.5)  # somewhere between the start of the server and the request that hangs
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=LIMIT_S)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("interrupted", errors)
+        self.assertEqual(os.listdir(self.temporary), [])
+        self.assert_no_mock_runs()
+
+    def mocks(self):
+        """Command lines of mock servers that this test's program started: they have its temporary directory."""
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                environment, command = (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"mock_server.py" in command and self.temporary.encode() in environment:
+                found.append(command)
+        return found
+
+    def assert_no_mock_runs(self):
+        self.assertEqual(self.mocks(), [])
+
+    # --- what cannot be played ---
+
+    def test_errors_are_one_line(self):
+        good = self.record(line(0, "one"))
+        broken = self.path("broken.jsonl")
+        pathlib.Path(broken).write_text("{\n", encoding="utf-8")
+        packed = self.path("packed.jsonl.xz")
+        pathlib.Path(packed).write_bytes(lzma.compress(b"{}"))
+        nowhere = "http://127.0.0.1:1"
+        for arguments, pattern in (
+                ([good], "name one server to play against"),
+                (["--url", nowhere, "--server", "x", good], "name one server to play against"),
+                (["--url", nowhere], "no recording to play"),
+                (["--url", nowhere, good], "no server at http://127.0.0.1:1: .*no connection"),
+                (["--url", "ftp://x", good], "'ftp://x' is not a URL"),
+                (["--url", nowhere, broken], "broken.jsonl:1: not JSON"),
+                (["--url", nowhere, packed], r"packed with xz; unpack it first: xz -dc .* \| kvkeep replay -"),
+                (["--url", nowhere, self.path("none")], "none"),
+                (["--url", nowhere, "--fasst", good], "did you mean '--fast'"),
+                (["--url", nowhere, "--echo", "loud", good], "'loud' is not one of recorded, generated"),
+                (["--url", nowhere, "--in-flight", "33", good], "'33' is not a number from 1 to 32"),
+                (["--server", "no-such-program-anywhere", good], "no-such-program-anywhere"),
+        ):
+            with self.subTest(arguments):
+                result = self.run_replay(*arguments, status=1)
+                self.assertTrue(result.stderr.startswith("kvkeep: "), result.stderr)
+                self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+                self.assertTrue(re.search(pattern, result.stderr), result.stderr)
+                self.assertEqual(result.stdout, "")
+
+    def test_a_report_that_cannot_be_written(self):
+        session = self.record(line(0, "one"))
+        with MockServer() as server:
+            result = self.run_replay("--url", server.url, "--json", self.path("none/x.json"), session, status=1)
+        self.assertIn("none/x.json", result.stderr)
+
+    def test_standard_input(self):
+        text = json.dumps(line(0, "one")) + "\n"
+        with MockServer() as server:
+            result = self.run_replay("--url", server.url, "-", input=text)
+        self.assertIn("gardener beans, 1 requests recorded", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
