@@ -93,11 +93,11 @@ class RandomReport {
 
   // Valid UTF-8 with quotes, backslashes and control characters, NUL among them.
   std::string text() {
-    static const std::vector<std::string> kPieces{"a",         "\"",   "\\",   "/",      "\n",     std::string(1, '\0'),
-                                                  "\x1f",      "\x7f", "é",    "\u202e", "\u4e2d", "\U0001F600",
-                                                  "</script>", "{",    "null", " "};
+    static const std::vector<std::string> pieces{"a",         "\"",   "\\",   "/",      "\n",     std::string(1, '\0'),
+                                                 "\x1f",      "\x7f", "é",    "\u202e", "\u4e2d", "\U0001F600",
+                                                 "</script>", "{",    "null", " "};
     std::string out;
-    for (auto n = random_() % 8; n > 0; --n) out += kPieces[random_() % kPieces.size()];
+    for (auto n = random_() % 8; n > 0; --n) out += pieces[random_() % pieces.size()];
     return out;
   }
 

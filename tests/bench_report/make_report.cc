@@ -11,6 +11,7 @@
 #include "bench/report.h"
 #include "bench/report_fixture.h"
 
+namespace kvkeep::bench {
 namespace {
 
 bool write_file(const std::string& path, const std::string& text) {
@@ -19,23 +20,28 @@ bool write_file(const std::string& path, const std::string& text) {
   return static_cast<bool>(file.flush());
 }
 
-}  // namespace
-
-int main(int count, char** arguments) {
-  using namespace kvkeep::bench;
-  if (count != 2) {
-    fmt::print(stderr, "usage: make_report DIRECTORY\n");
-    return 2;
-  }
+int write_all(const char* directory) {
   const std::pair<const char*, Report> reports[] = {{"good", realistic_report(false)},
                                                     {"problems", realistic_report(true)},
                                                     {"hostile", hostile_report()},
                                                     {"huge", huge_report(3, 10'000)},
                                                     {"empty", Report{}}};
   for (const auto& [name, report] : reports) {
-    if (!write_file(fmt::format("{}/{}.html", arguments[1], name), to_html(report))) {
-      fmt::print(stderr, "make_report: cannot write {}/{}.html\n", arguments[1], name);
+    if (!write_file(fmt::format("{}/{}.html", directory, name), to_html(report))) {
+      fmt::print(stderr, "make_report: cannot write {}/{}.html\n", directory, name);
       return 1;
     }
   }
+  return 0;
+}
+
+}  // namespace
+}  // namespace kvkeep::bench
+
+int main(int count, char** arguments) {
+  if (count != 2) {
+    fmt::print(stderr, "usage: make_report DIRECTORY\n");
+    return 2;
+  }
+  return kvkeep::bench::write_all(arguments[1]);
 }
