@@ -129,7 +129,7 @@ TEST(CacheRecovery, FilesThatOverlapGiveTheRightRows) {
   }
   ASSERT_TRUE(world.open());
   EXPECT_EQ(world.check(tokens), 48U);
-  const std::vector<LeasedStep>& steps = world.cache->lease(tokens)->steps();
+  const std::vector<LeasedStep> steps = world.cache->lease(tokens)->steps();
   ASSERT_EQ(steps.size(), 2U);
   EXPECT_EQ(steps[1].range, (TokenRange{Position{32}, Position{48}}));
   EXPECT_EQ(steps[1].stored, (TokenRange{Position{16}, Position{48}}));
