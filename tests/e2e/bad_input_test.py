@@ -198,7 +198,7 @@ class Clients(ServerCase):
         prompt = words(200)
         seen = self.leave_mid_stream(server, {"prompt": prompt, "max_tokens": 60_000})
         decoded = server.decoded_ids()
-        wait_until(lambda: " done id=" in server.log(), "generation ends soon after the client left")
+        wait_until(lambda: " done end=client-left" in server.log(), "generation ends soon after the client left")
         self.assertLess(server.decoded_ids() - decoded, 30_000)
         stopped_at = server.decoded_ids()
         time.sleep(0.3)
@@ -224,7 +224,7 @@ class Clients(ServerCase):
         wait_until(lambda: "prompt start" in server.log(), "the first prefill begins")
         for link in links:
             link.close()
-        wait_until(lambda: server.log().count(" done id=") == 3, "all three end")
+        wait_until(lambda: server.log().count(" done end=") == 3, "all three end")
         reply = server.post(COMPLETION, long)
         self.assertEqual(reply["choices"][0]["text"],
                          server.post(COMPLETION, {**long, "cache_prompt": False})["choices"][0]["text"])

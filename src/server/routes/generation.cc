@@ -161,7 +161,7 @@ void generate(const Service& service, Generation generation) {
     return send_error(writer, api::context_exceeded_reply(prompt->tokens_min, service.context_tokens));
   }
   Job job;
-  job.id = reply_header(service, "").id;
+  job.id = generation.id;
   job.kind = generation.kind;
   job.prompt = std::move(prompt->ids);
   job.sampling = request.sampling;

@@ -13,6 +13,7 @@ namespace kvkeep::server {
 
 struct Generation {
   std::string kind;  // for the log
+  std::string id;    // of the reply
   api::GenerationRequest request;
   const HttpRequest& http;
   ResponseWriter& writer;

@@ -22,15 +22,17 @@ void send_result(ResponseWriter& writer, Result<std::string> body) {
 void chat_completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   Result<api::GenerationRequest> request = api::parse_chat(http.body, service.defaults);
   if (!request) return send_error(writer, api::error_reply(request.error()));
-  const api::ChatReplyWriter reply(reply_header(service, "chatcmpl-"), *request);
-  generate(service, {"chat", std::move(*request), http, writer, reply});
+  const api::ReplyHeader header = reply_header(service, "chatcmpl-");
+  const api::ChatReplyWriter reply(header, *request);
+  generate(service, {"chat", header.id, std::move(*request), http, writer, reply});
 }
 
 void completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   Result<api::GenerationRequest> request = api::parse_completion(http.body, service.defaults);
   if (!request) return send_error(writer, api::error_reply(request.error()));
-  const api::CompletionReplyWriter reply(reply_header(service, "cmpl-"), *request);
-  generate(service, {"completion", std::move(*request), http, writer, reply});
+  const api::ReplyHeader header = reply_header(service, "cmpl-");
+  const api::CompletionReplyWriter reply(header, *request);
+  generate(service, {"completion", header.id, std::move(*request), http, writer, reply});
 }
 
 void apply_template(const Service& service, const HttpRequest& http, ResponseWriter& writer) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "server/run/request_log.h"
 #include "server/run/scheduler.h"
 
 namespace kvkeep::server {
@@ -58,9 +59,9 @@ void Scheduler::release(Active& active, policy::CutReason reason) {
   active.lease.reset();
   if (!active.seq) return;
   const SeqId seq = *active.seq;
+  if (cached(active)) capture(seq, reason);
   active.seq.reset();
   if (!cached(active)) return clear(seq);
-  capture(seq, reason);
   Sequence& held = sequence(seq);
   held.state = Sequence::State::kIdle;
   held.last_used_ns = clock_.monotonic_ns();
@@ -68,6 +69,7 @@ void Scheduler::release(Active& active, policy::CutReason reason) {
 
 // The request gives its sequence back and waits at the head of the queue; it goes on from captured state.
 void Scheduler::set_aside(Active& active, bool rows_valid) {
+  if (rows_valid) log_set_aside(active.job, active.stats);
   if (rows_valid && cached(active)) capture(*active.seq, policy::CutReason::kEvict);
   clear(*active.seq);
   active.seq.reset();
@@ -145,9 +147,15 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
   const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track);
   if (!captured.complete) held.refused_at = held.tokens.size();
   if (captured.tokens > 0) {
-    spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms", captured.tokens, held.tokens.size(),
-                 policy::to_string(reason), ms_since(begin_ns));
+    spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms id={}", captured.tokens, held.tokens.size(),
+                 policy::to_string(reason), ms_since(begin_ns), request_on(seq));
   }
+}
+
+// For the log: nobody may be on it any more.
+std::string_view Scheduler::request_on(SeqId seq) const {
+  const auto found = std::ranges::find_if(active_, [seq](const auto& active) { return active->seq == seq; });
+  return found == active_.end() ? "-" : std::string_view((*found)->job.id);
 }
 
 }  // namespace kvkeep::server

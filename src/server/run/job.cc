@@ -26,4 +26,14 @@ std::string_view to_string(MissReason reason) {
   return "new-tokens";
 }
 
+std::string_view to_string(Finish how) {
+  switch (how) {
+    case Finish::kStop: return "stop";
+    case Finish::kLength: return "length";
+    case Finish::kGone: return "client-left";
+    case Finish::kError: return "error";
+  }
+  return "error";
+}
+
 }  // namespace kvkeep::server

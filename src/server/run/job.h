@@ -15,7 +15,7 @@
 namespace kvkeep::server {
 
 struct Job {
-  std::string id;               // of the request, for the log
+  std::string id;               // as the client is told it; for the log
   std::string kind;             // "chat" or "completion", for the log
   std::vector<TokenId> prompt;  // not empty, shorter than the context
   engine::SamplingParams sampling;
@@ -50,7 +50,7 @@ struct JobStats {
   MissReason miss = MissReason::kNothingCached;
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;
-  double queue_ms = 0;      // from submit to start
+  double queue_ms = 0;      // from submit to start: other requests came first, or held the cells
   double load_ms = 0;       // restoring rows, disk included
   double prompt_ms = 0;     // from start to the first sampled token
   double predicted_ms = 0;  // from the first sampled token to the last
@@ -62,6 +62,8 @@ enum class Finish {
   kGone,    // the client left
   kError,   // see the error
 };
+// For the log.
+std::string_view to_string(Finish how);
 
 // Receives a job's events. Every call comes from the engine thread and must return at once.
 class JobSink {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "server/run/request_log.h"
 
 namespace kvkeep::server {
 
@@ -169,9 +170,7 @@ void Scheduler::prefill_slice() {
   if (active.first_token_ns == 0) {
     active.first_token_ns = clock_.monotonic_ns();
     active.stats.prompt_ms = ms_since(active.started_ns);
-    spdlog::info("{} ctx={}..{}:{} prompt done {:.3f}s", active.job.kind, active.stats.cached_tokens,
-                 active.stats.prompt_tokens, active.stats.prompt_tokens - active.stats.cached_tokens,
-                 active.stats.prompt_ms / 1e3);
+    log_prompt_done(active.job, active.stats);
   }
   changed_ = true;  // whoever waited to share this prompt may start
   if (!wants_reply) return finish(active, Finish::kLength);
@@ -229,9 +228,7 @@ void Scheduler::finish(Active& active, Finish how, const std::optional<Error>& e
   if (active.sink == nullptr) return;
   changed_ = true;
   const std::shared_ptr<JobSink> sink = std::exchange(active.sink, nullptr);
-  spdlog::info("{} done id={} prompt={} cached={} prefilled={} predicted={} source={}", active.job.kind, active.job.id,
-               active.stats.prompt_tokens, active.stats.cached_tokens, active.stats.prefilled_tokens,
-               active.stats.predicted_tokens, to_string(active.stats.source));
+  log_done(active.job, active.stats, how, error);
   sink->on_done(how, active.stats, error);
   release(active, stopping_ ? policy::CutReason::kShutdown : policy::CutReason::kTurn);
 }

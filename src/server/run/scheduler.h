@@ -83,11 +83,12 @@ class Scheduler {
     std::optional<MissReason> forced_miss;
     bool restore_failed = false;  // the model's memory refused rows: no second try
     std::int64_t submitted_ns = 0;
-    std::int64_t started_ns = 0;  // first start
+    std::int64_t started_ns = 0;  // when its first plan was carried out
     std::int64_t load_started_ns = 0;
     std::int64_t first_token_ns = 0;
     int failures = 0;       // decode calls that failed under it
     bool reported = false;  // the first on_prefill was sent
+    bool told_to_wait = false;
   };
   // A sequence of the model's memory.
   struct Sequence {
@@ -120,9 +121,9 @@ class Scheduler {
   void count_restored(Active& active, TokenRange range);
   void begin_prefill(Active& active);
   MissReason miss_reason(const Active& active, std::size_t reused) const;
-  void log_start(const Active& active) const;
   Status prepare_sampler(Active& active);
   double least_measured_bytes() const;
+  std::string_view request_on(SeqId seq) const;
 
   // Running.
   void decode_step();

@@ -27,6 +27,19 @@ TEST(SchedulerCells, TwoSessionsThatExceedTheMemoryComeBackFromRam) {
   }
 }
 
+TEST(SchedulerCells, WaitingForCellsIsNoPrefill) {
+  SteppingClock clock;
+  World world(WorldOptions{.fake = {.cells = 700, .batch_tokens = 100}, .clock = &clock});
+  std::mt19937 random(8);
+  auto first = world.submit(random_tokens(random, 600), 50);
+  auto second = world.submit(random_tokens(random, 600), 50);
+  world.start();
+  const JobStats before = first.get().stats;
+  const JobStats after = second.get().stats;
+  EXPECT_GT(after.queue_ms, before.prompt_ms + before.predicted_ms);
+  EXPECT_LT(after.prompt_ms, after.queue_ms);
+}
+
 TEST(SchedulerCells, RequestsThatOutgrowTheMemoryAreSetAsideAndAllSucceed) {
   World world({.cells = 1000, .sequences = 6}, mebibytes(64), {.parallel = 3});
   std::mt19937 random(6);

@@ -310,17 +310,6 @@ TEST(Scheduler, ConcurrentRandomRequestsAreExact) {
   }
 }
 
-// Every look at it takes a step.
-class SteppingClock final : public os::Clock {
- public:
-  std::int64_t monotonic_ns() override { return now_ns_ += step_ns; }
-  std::int64_t wall_ns() override { return now_ns_; }
-  std::atomic<std::int64_t> step_ns = 1'000'000;
-
- private:
-  std::atomic<std::int64_t> now_ns_ = 0;
-};
-
 TEST(Scheduler, OneSlowRestoreDoesNotTurnRestoringOffForGood) {
   SteppingClock clock;
   World world(WorldOptions{.fake = {.cells = 700, .batch_tokens = 64, .row_bytes = 256},

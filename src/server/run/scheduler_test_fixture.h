@@ -55,6 +55,17 @@ class CollectingSink final : public JobSink {
   std::promise<Reply> promise_;
 };
 
+// Every look at it takes a step.
+class SteppingClock final : public os::Clock {
+ public:
+  std::int64_t monotonic_ns() override { return now_ns_ += step_ns; }
+  std::int64_t wall_ns() override { return now_ns_; }
+  std::atomic<std::int64_t> step_ns = 1'000'000;
+
+ private:
+  std::atomic<std::int64_t> now_ns_ = 0;
+};
+
 struct WorldOptions {
   FakeOptions fake = {};
   ByteCount ram = mebibytes(64);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "server/run/request_log.h"
 #include "server/run/scheduler.h"
 
 namespace kvkeep::server {
@@ -64,10 +65,6 @@ void Scheduler::admit() {
 }
 
 bool Scheduler::start(Active& active) {
-  if (active.started_ns == 0) {
-    active.started_ns = clock_.monotonic_ns();
-    active.stats.queue_ms = os::elapsed_ms(active.submitted_ns, active.started_ns);
-  }
   if (const Status ready = prepare_sampler(active); !ready) {
     finish(active, Finish::kError, ready.error());
     return true;
@@ -80,6 +77,7 @@ bool Scheduler::start(Active& active) {
   }
   if (plan.start == policy::Plan::Start::kWait) {
     active.lease.reset();
+    if (!std::exchange(active.told_to_wait, true) && !active.reported) log_waiting(active.job, active.stats);
     return false;
   }
   execute(active, plan);
@@ -132,6 +130,10 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
 
 // Takes the sequence at once, so that its cells are there when the rows arrive.
 void Scheduler::execute(Active& active, const policy::Plan& plan) {
+  if (active.started_ns == 0) {
+    active.started_ns = clock_.monotonic_ns();
+    active.stats.queue_ms = os::elapsed_ms(active.submitted_ns, active.started_ns);
+  }
   for (const SeqId leaving : plan.leave) leave(leaving);
   const SeqId seq = place(plan);
   Sequence& held = sequence(seq);
@@ -217,7 +219,8 @@ void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
       policy::update_rate(rates_.disk_read_bytes_per_s, static_cast<double>(result.bytes_read.value()),
                           result.read_ms / 1e3, least_measured_bytes());
   if (!result.status) {
-    spdlog::warn("kv cache load failed: {}; using what lies before it", result.status.error().message);
+    spdlog::warn("kv cache load failed: {}; using what lies before it id={}", result.status.error().message,
+                 active.job.id);
     active.forced_miss = MissReason::kLoadFailed;
   }
   // It ends with the others, or starts again because its cells were given back meanwhile.
@@ -243,7 +246,8 @@ bool Scheduler::restore(Active& active, TokenRange range) {
     count_restored(active, range);
     return true;
   }
-  spdlog::warn("kv cache restore of {} tokens failed: {}; prefilling instead", range.size(), restored.error().message);
+  spdlog::warn("kv cache restore of {} tokens failed: {}; prefilling instead id={}", range.size(),
+               restored.error().message, active.job.id);
   const bool short_of_cells = restored.error().kind == ErrorKind::kNoSpace;
   active.forced_miss = short_of_cells ? MissReason::kNoCells : MissReason::kLoadFailed;
   // Rows that the model refuses are refused next time too.
@@ -274,7 +278,9 @@ void Scheduler::begin_prefill(Active& active) {
   active.phase = Phase::kPrefill;
   Sequence& held = sequence(*active.seq);
   if (cached(active)) held.track.emplace(cache_.track(held.tokens));
-  if (active.reported) return;  // resumed: the client was told what the first start reused
+  if (active.reported) {  // resumed: the client was told what the first start reused
+    return log_resumed(active.job, active.stats, held.tokens.size());
+  }
   active.reported = true;
   active.stats.cached_tokens = held.tokens.size();
   active.stats.miss = miss_reason(active, held.tokens.size());
@@ -282,20 +288,8 @@ void Scheduler::begin_prefill(Active& active) {
     MutexLock lock(mutex_);
     stats_.cached_tokens += active.stats.cached_tokens;
   }
-  log_start(active);
+  log_start(active.job, active.stats);
   active.sink->on_prefill(active.stats, active.stats.cached_tokens, ms_since(active.started_ns));
-}
-
-void Scheduler::log_start(const Active& active) const {
-  const JobStats& stats = active.stats;
-  if (stats.cached_tokens > 0) {
-    spdlog::info("kv cache hit tokens={} source={} memory={} ram={} disk={} load={:.1f} ms", stats.cached_tokens,
-                 to_string(stats.source), stats.memory_tokens, stats.ram_tokens, stats.disk_tokens, stats.load_ms);
-  } else {
-    spdlog::info("kv cache miss tokens={} reason={}", stats.prompt_tokens, to_string(stats.miss));
-  }
-  spdlog::info("{} ctx={}..{}:{} prompt start", active.job.kind, stats.cached_tokens, stats.prompt_tokens,
-               stats.prompt_tokens - stats.cached_tokens);
 }
 
 MissReason Scheduler::miss_reason(const Active& active, std::size_t reused) const {
