@@ -69,6 +69,9 @@ Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& opt
     spdlog::info("kv disk: {} ({} MiB of {} MiB used; conversations are stored there in clear)", *directory,
                  (*store)->used().value() >> 20, (*store)->budget().value() >> 20);
     log_found((*store)->counters());
+    if (const ByteCount foreign = (*store)->foreign_bytes(); foreign > ByteCount{0}) {
+      spdlog::info("kv disk: {} MiB of it belong to other models or settings", foreign.value() >> 20);
+    }
     return store;
   }
   if (named) {

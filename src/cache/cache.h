@@ -225,6 +225,12 @@ class Cache {
   void erase(SegmentId segment) REQUIRES(mutex_);
 
   Status load_step(LeasedStep& step, LoadResult& result);
+  struct Subtree {
+    std::size_t segments = 0;
+    ByteCount bytes;
+  };
+  Subtree measure_below(SegmentId segment) REQUIRES(mutex_);
+  void log_damaged(SegmentId segment) REQUIRES(mutex_);
   bool refused_again(SegmentId segment) EXCLUDES(mutex_);
   void admit_loaded(SegmentId segment, const std::shared_ptr<const store::Payload>& payload) EXCLUDES(mutex_);
   format::SegmentHeader header_of(SegmentId segment) REQUIRES(mutex_);

@@ -1,5 +1,7 @@
 // Loading: rows that lie on disk only come into RAM on the reader executor, beside the engine thread.
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "cache/cache.h"
@@ -69,8 +71,30 @@ void Cache::admit_loaded(SegmentId segment, const std::shared_ptr<const store::P
 void Cache::report_damaged(SegmentId segment) {
   MutexLock lock(mutex_);
   ++counters_.damaged;
+  if (!entry(segment).dead) log_damaged(segment);
   bury(segment);
   sweep_dead();
+}
+
+// A quiet loss would puzzle whoever sees long conversations prefilled again.
+void Cache::log_damaged(SegmentId segment) {
+  const Subtree below = measure_below(segment);
+  const TokenRange range = index_.info(segment).range;
+  spdlog::warn(
+      "kv cache: the rows of tokens {} to {} of a prompt are damaged (file {}); {} segments ({} MiB) that "
+      "continue it are forgotten with it",
+      range.begin.value(), range.end.value(), format::file_name(header_of(segment).name), below.segments,
+      below.bytes.value() >> 20);
+}
+
+Cache::Subtree Cache::measure_below(SegmentId segment) {
+  Subtree sum;
+  for (const SegmentId child : index_.children(segment)) {
+    const Subtree below = measure_below(child);
+    sum.segments += below.segments + 1;
+    sum.bytes += below.bytes + ByteCount{entry(child).part.size_bytes};
+  }
+  return sum;
 }
 
 }  // namespace kvkeep::cache

@@ -81,7 +81,8 @@ bool Cache::write_one(SegmentId segment) {
 void Cache::log_refusal(const Error& error) {
   const std::uint64_t count = ++counters_.disk_refused;
   if ((count & (count - 1)) == 0)
-    spdlog::warn("kv cache: {} segments not stored on disk so far: {}", count, error.message);
+    spdlog::warn("kv cache: {} segments not stored on disk so far: {}{}", count, error.message,
+                 error.kind == ErrorKind::kNoSpace ? " (see --kv-disk-space-mb)" : "");
 }
 
 // A budget made smaller holds from the start, not only when something is stored.
@@ -124,7 +125,8 @@ bool Cache::evict_from_disk(ByteCount needed) {
     }
   }
   // Decided without the lock, which requests want too: each victim is looked at again before it goes.
-  bool freed = false;
+  std::size_t freed = 0;
+  const ByteCount used_before = disk_->used();
   for (const SegmentId victim : policy::choose_victims(view, needed)) {
     format::SegmentName name;
     {
@@ -138,14 +140,18 @@ bool Cache::evict_from_disk(ByteCount needed) {
     Entry& known = entry(victim);
     known.disk = removed ? DiskState::kNone : DiskState::kOnDisk;
     if (!removed) break;
-    freed = true;
+    ++freed;
     ++counters_.disk_evicted;
     if (known.payload == nullptr) {  // gone from every tier: what continues it in RAM alone is out of reach too
       bury(victim);
       sweep_dead();
     }
   }
-  return freed;
+  if (freed > 0) {
+    spdlog::info("kv cache evicted segments={} from=disk used={} MiB before={} MiB budget={} MiB", freed,
+                 disk_->used().value() >> 20, used_before.value() >> 20, disk_->budget().value() >> 20);
+  }
+  return freed > 0;
 }
 
 // By segment: true if it, or anything below it, in whatever tier, is in use or waits for the writer.
