@@ -8,6 +8,8 @@
 #include <regex>
 #include <set>
 
+#include "chat/minja_guard.h"
+
 namespace kvkeep::chat {
 namespace {
 
@@ -93,6 +95,7 @@ class MinjaTemplate : public ChatTemplate {
  public:
   MinjaTemplate(std::string source, const std::string& rewritten, Dates dates, const TemplateTokens& tokens)
       : source_(std::move(source)), dates_(std::move(dates)), engine_(rewritten, tokens.bos, tokens.eos) {
+    guard_rendering(engine_);
     const auto caps = engine_.original_caps();
     wants_object_arguments_ = caps.requires_object_arguments || !caps.supports_tool_calls || prints_objects();
   }
@@ -137,7 +140,7 @@ class MinjaTemplate : public ChatTemplate {
 
   const std::string source_;
   const Dates dates_;
-  const minja::chat_template engine_;
+  minja::chat_template engine_;
   bool wants_object_arguments_ = false;
 };
 

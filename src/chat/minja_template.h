@@ -3,7 +3,8 @@
 // Chat templates run by minja, a small Jinja engine made for them.
 //
 // minja throws, writes to stderr while it probes a template, and sets no limits; this file turns exceptions into one
-// clear line and refuses sources that are too long. A template is trusted as the model is: it may loop for ever.
+// clear line and refuses sources that are too long; minja_guard.h bounds range() and frees what macros hold. Beyond
+// that a template is trusted as the model is: loops within loops may take as long as they like.
 
 #include <memory>
 #include <string>
