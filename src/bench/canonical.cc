@@ -61,16 +61,19 @@ class Writer {
     close();
   }
 
-  void messages(const Json* list) {
-    if (list == nullptr || !list->is_array()) return;
-    for (const Json& message : *list) this->message(message);
+  // Messages or items from place `begin` on.
+  void turns(const Json* list, std::size_t begin) {
+    if (list == nullptr) return;
+    if (list->is_string()) return message({{"role", "user"}, {"content", *list}});
+    if (!list->is_array()) return;
+    for (std::size_t i = begin; i < list->size(); ++i) item((*list)[i]);
   }
-
-  void items(const Json* input) {
-    if (input == nullptr) return;
-    if (input->is_string()) return message({{"role", "user"}, {"content", *input}});
-    if (!input->is_array()) return;
-    for (const Json& item : *input) this->item(item);
+  // Writes those before the first that is no system message, and returns how many they are.
+  std::size_t leading_system(const Json* list) {
+    std::size_t count = 0;
+    if (list == nullptr || !list->is_array()) return count;
+    for (; count < list->size() && is_system(text_field((*list)[count], "role")); ++count) item((*list)[count]);
+    return count;
   }
 
   void prompt(const Json& body) {
@@ -202,7 +205,7 @@ class Writer {
       open("tool");
       result(item, text_field(item, "call_id"), field(item, "output"));
       close();
-    } else if (field(item, "role") != nullptr) {
+    } else if (field(item, "role") != nullptr || type.empty()) {
       message(item);
     } else {
       section("part", sorted_json(without(item, {"id", "status", "encrypted_content"})), "%end\n");
@@ -215,27 +218,25 @@ class Writer {
 
 }  // namespace
 
-std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body) {
-  if (!body.is_object()) return "";
+std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body, CanonicalOrder order) {
+  if (!body.is_object() || dialect == Dialect::kOther) return "";
   Writer writer;
-  switch (dialect) {
-    case Dialect::kOpenAiChat:
-      writer.tools(body);
-      writer.messages(field(body, "messages"));
-      break;
-    case Dialect::kAnthropic:
-      writer.tools(body);
-      writer.system(field(body, "system"));
-      writer.messages(field(body, "messages"));
-      break;
-    case Dialect::kOpenAiResponses:
-      writer.tools(body);
-      writer.system(field(body, "instructions"));
-      writer.items(field(body, "input"));
-      break;
-    case Dialect::kOpenAiCompletion: writer.prompt(body); break;
-    case Dialect::kOther: break;
+  if (dialect == Dialect::kOpenAiCompletion) {
+    writer.prompt(body);
+    return writer.take();
   }
+  const bool is_responses = dialect == Dialect::kOpenAiResponses;
+  const Json* system =
+      dialect == Dialect::kOpenAiChat ? nullptr : field(body, is_responses ? "instructions" : "system");
+  const Json* turns = field(body, is_responses ? "input" : "messages");
+  std::size_t written = 0;
+  if (order == CanonicalOrder::kToolsFirst) writer.tools(body);
+  writer.system(system);
+  if (order == CanonicalOrder::kSystemFirst) {
+    written = writer.leading_system(turns);
+    writer.tools(body);
+  }
+  writer.turns(turns, written);
   return writer.take();
 }
 

@@ -15,9 +15,11 @@
 //                   JSON), %field NAME (any other field of the message)
 //   %end            closes a tool and a message
 //
-// Tools come first, then Anthropic's and Responses' system text as a message, then the messages in order. The prompt of
-// a completion is itself, without sections.
+// Tools come first, then Anthropic's and Responses' system text as a message, then the messages in order; or the system
+// text and leading system messages come before the tools. Templates do it either way, and it decides how much two
+// clients' prompts share. The prompt of a completion is itself, without sections.
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -25,9 +27,12 @@
 
 namespace kvkeep::bench {
 
+enum class CanonicalOrder : std::uint8_t { kToolsFirst, kSystemFirst };
+
 // One text per request, such that a conversation that goes on has the earlier one as its prefix. Never fails: what is
 // unknown is printed as JSON with sorted keys. Empty for Dialect::kOther and for a body that is no object.
-std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body);
+std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body,
+                           CanonicalOrder order = CanonicalOrder::kToolsFirst);
 
 // The request with the assistant's turn `message` (ReplyFacts::message) behind its last one: what the next request of
 // the conversation sends first. The body itself if there is no message, or nowhere to put one.

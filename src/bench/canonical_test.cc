@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <random>
@@ -122,6 +123,25 @@ TEST(Canonical, TellsWhichCallAResultBelongsTo) {
   EXPECT_NE(text(kMessages, body("p", "q")), text(kMessages, body("q", "p")));
 }
 
+TEST(Canonical, PutsTheSystemTextInFrontOfTheToolsIfAsked) {
+  const auto order = [](Dialect dialect, const char* body) {
+    const std::string text = canonical_text(dialect, parse_json(body).value(), CanonicalOrder::kSystemFirst);
+    return std::vector{text.find("first"), text.find("tool-a"), text.find("later")};
+  };
+  for (
+      const auto& places :
+      {order(
+           kChat,
+           R"({"tools":["tool-a"],"messages":[{"role":"system","content":"first"},{"role":"user","content":"later"}]})"),
+       order(kMessages, R"({"tools":["tool-a"],"system":"first","messages":[{"role":"user","content":"later"}]})"),
+       order(kResponses, R"({"tools":["tool-a"],"instructions":"first","input":"later"})"),
+       order(
+           kResponses,
+           R"({"tools":["tool-a"],"input":[{"role":"developer","content":"first"},{"role":"user","content":"later"}]})")}) {
+    EXPECT_TRUE(std::ranges::is_sorted(places) && places.back() != std::string::npos);
+  }
+}
+
 TEST(Canonical, KeepsACompletionsPromptAsItIs) {
   const std::string earlier = text(Dialect::kOpenAiCompletion, R"({"prompt":"once upon"})");
   EXPECT_EQ(earlier, "once upon");
@@ -223,9 +243,11 @@ TEST(Canonical, OfRandomConversationsIsStableAndAPrefixOfWhatFollows) {
     Json body = maker.conversation();
     const std::string before = canonical_text(kMessages, body);
     ASSERT_EQ(canonical_text(kMessages, maker.disguised(body)), before) << body;
+    const std::string system_first = canonical_text(kMessages, body, CanonicalOrder::kSystemFirst);
     maker.extend(body, 1 + maker.below(2));
     const std::string after = canonical_text(kMessages, maker.disguised(body));
     ASSERT_TRUE(after.starts_with(before) && after != before) << body;
+    ASSERT_TRUE(canonical_text(kMessages, body, CanonicalOrder::kSystemFirst).starts_with(system_first)) << body;
   }
 }
 

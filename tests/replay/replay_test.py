@@ -180,6 +180,7 @@ class ReplayTest(unittest.TestCase):
         headers = {name.lower(): value for name, value in request["headers"].items()}
         self.assertEqual(headers["authorization"], "Bearer given")
         self.assertEqual(headers["x-session-id"], "s1")
+        self.assertEqual(headers["connection"], "close")
         self.assertEqual(request["body"], {"model": "mine", "messages": [user("hello")], "max_tokens": 7, "stream": True,
                                            "stream_options": {"include_usage": True}})
 

@@ -30,9 +30,13 @@ Result<std::unique_ptr<ReplayClient>> ReplayClient::make(const ReplayTarget& tar
 ReplayClient::ReplayClient(server::HttpClient http, const ReplayTarget& target, Interrupt& interrupt)
     : http_(std::move(http)), target_(target), guard_(interrupt, [this] { http_.stop(); }) {}
 
+// A connection per request: servers close idle ones when they like, and a request sent just then would be lost.
 server::HeaderList ReplayClient::own_headers() const {
-  if (target_.api_key.empty()) return {};
-  return {{"authorization", "Bearer " + target_.api_key}, {"x-api-key", target_.api_key}};
+  server::HeaderList headers{{"connection", "close"}};
+  if (target_.api_key.empty()) return headers;
+  headers.emplace_back("authorization", "Bearer " + target_.api_key);
+  headers.emplace_back("x-api-key", target_.api_key);
+  return headers;
 }
 
 Exchange ReplayClient::send(const RecordedRequest& request, const Json& body) {
@@ -63,8 +67,8 @@ Exchange ReplayClient::send(const RecordedRequest& request, const Json& body) {
   exchange.ended_ns = clock.monotonic_ns();
   if (!reply) exchange.broken = reply.error().message;
   if (reader) exchange.facts = reader->finish();
-  exchange.canonical_text = canonical_text(dialect, adapted);
-  exchange.longer_text = canonical_text(dialect, with_reply(dialect, adapted, exchange.facts.message));
+  exchange.texts = canonical_texts(dialect, adapted);
+  exchange.longer_texts = canonical_texts(dialect, with_reply(dialect, adapted, exchange.facts.message));
   return exchange;
 }
 

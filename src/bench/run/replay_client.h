@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "bench/dialect.h"
+#include "bench/ideal.h"
 #include "bench/run/interrupt.h"
 #include "bench/session.h"
 #include "server/http/http_client.h"
@@ -32,9 +33,9 @@ struct Exchange {
   double ttft_ms = 0;  // 0: no answer came
   int status = 0;      // 0: no reply at all
   ReplyFacts facts;
-  std::string broken;          // why there is no whole reply; empty: there is one
-  std::string canonical_text;  // of what was sent, canonical.h
-  std::string longer_text;     // the same with the reply behind it
+  std::string broken;           // why there is no whole reply; empty: there is one
+  CanonicalTexts texts;         // of what was sent
+  CanonicalTexts longer_texts;  // the same with the reply behind it
   bool answered() const { return broken.empty() && status >= 200 && status < 300 && facts.error.empty(); }
 };
 

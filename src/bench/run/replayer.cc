@@ -110,7 +110,7 @@ void Replayer::fill_ideals(const std::vector<Exchange>& exchanges, RunFigures& f
   // What was decoded when: a prompt from the time it was sent, a reply from the time it was whole.
   std::vector<std::tuple<std::int64_t, bool, std::size_t>> events;
   for (std::size_t i = 0; i < exchanges.size(); ++i) {
-    if (!exchanges[i].answered() || exchanges[i].canonical_text.empty()) continue;
+    if (!exchanges[i].answered() || exchanges[i].texts.front().empty()) continue;
     events.emplace_back(exchanges[i].sent_ns, true, i);
     events.emplace_back(exchanges[i].ended_ns, false, i);
   }
@@ -125,16 +125,16 @@ void Replayer::fill_ideals(const std::vector<Exchange>& exchanges, RunFigures& f
 }
 
 std::uint64_t Replayer::ideal_of(const Exchange& exchange) {
-  const std::string& text = exchange.canonical_text;
+  const CanonicalTexts& texts = exchange.texts;
   const std::uint64_t prompt_tokens = exchange.facts.prompt_tokens.value_or(0);
-  const std::uint64_t rough = rough_ideal_.take_prompt(text, prompt_tokens, pseudo_tokens);
-  const auto exact = ideal_.take_prompt(text, prompt_tokens, [this](std::string_view of) { return tokens_of(of); });
+  const std::uint64_t rough = rough_ideal_.take_prompt(texts, prompt_tokens, pseudo_tokens);
+  const auto exact = ideal_.take_prompt(texts, prompt_tokens, [this](std::string_view of) { return tokens_of(of); });
   return no_tokens_.empty() ? exact : rough;
 }
 
 void Replayer::take_reply(const Exchange& exchange) {
-  rough_ideal_.take_decoded(exchange.longer_text, pseudo_tokens);
-  ideal_.take_decoded(exchange.longer_text, [this](std::string_view of) { return tokens_of(of); });
+  rough_ideal_.take_decoded(exchange.longer_texts, pseudo_tokens);
+  ideal_.take_decoded(exchange.longer_texts, [this](std::string_view of) { return tokens_of(of); });
 }
 
 std::vector<TokenId> Replayer::tokens_of(std::string_view text) {

@@ -84,6 +84,12 @@ Result<httplib::Request> library_request(const ClientRequest& request, const std
   return out;
 }
 
+bool asks_to_close(const HeaderList& headers) {
+  return std::ranges::any_of(headers, [](const auto& header) {
+    return equals_ignoring_case(header.first, "Connection") && equals_ignoring_case(header.second, "close");
+  });
+}
+
 HeaderList fields_of(const httplib::Headers& headers) { return {headers.begin(), headers.end()}; }
 
 }  // namespace
@@ -140,6 +146,7 @@ Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::fu
   connection.client.set_connection_timeout(silence);
   connection.client.set_read_timeout(silence);
   connection.client.set_write_timeout(silence);
+  connection.client.set_keep_alive(!asks_to_close(request.headers));
   os::Clock& clock = os::real_clock();
   std::int64_t heard_ns = clock.monotonic_ns();
   out.response_handler = [&](const httplib::Response& head) {

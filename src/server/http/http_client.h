@@ -27,7 +27,8 @@ struct ClientReply {
   HeaderList headers;
 };
 
-// Not thread safe but for stop(); several objects may be used at once. Keeps its connection open between requests.
+// Not thread safe but for stop(); several objects may be used at once. Keeps its connection open between requests,
+// unless a request says "Connection: close": a server that closes idle ones loses what is sent just then.
 // Redirects are not followed: a server under measurement answers itself.
 class HttpClient {
  public:
