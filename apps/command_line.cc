@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench_flags.h"
 #include "replay_flags.h"
 #include "serve_flags.h"
 #include "suggest.h"
@@ -18,6 +19,7 @@ constexpr char kOverview[] =
     "Commands:\n"
     "  serve        serve a model over HTTP\n"
     "  model make   write a random-weight model to try things with\n"
+    "  bench        play workloads against kvkeep and others, and count\n"
     "  replay       play recorded sessions against a server and count\n"
     "\n"
     "  --version    print the version and exit\n"
@@ -43,6 +45,12 @@ Result<Command> parse_model_command(const Arguments& arguments, const os::Enviro
   return Command(std::move(parsed));
 }
 
+Result<Command> parse_bench_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedBench parsed, parse_bench(arguments, environment));
+  if (parsed.wants_help) return Command(PrintText{bench_help()});
+  return Command(std::move(parsed.options));
+}
+
 Result<Command> parse_replay_command(const Arguments& arguments, const os::Environment& environment) {
   TRY_ASSIGN(ParsedReplay parsed, parse_replay(arguments, environment));
   if (parsed.wants_help) return Command(PrintText{replay_help()});
@@ -61,9 +69,10 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (std::ranges::find(arguments, "--version") != arguments.end()) return Command(PrintText{version_text()});
   if (name == "serve") return parse_serve_command(rest, environment);
   if (name == "model") return parse_model_command(rest, environment);
+  if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
   if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve " + name + " ...");
-  return invalid("unknown command '" + name + "'" + did_you_mean(name, {"serve", "model", "replay"}));
+  return invalid("unknown command '" + name + "'" + did_you_mean(name, {"serve", "model", "bench", "replay"}));
 }
 
 }  // namespace kvkeep::cli

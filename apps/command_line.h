@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "bench_flags.h"
 #include "model_command.h"
 #include "replay_flags.h"
 #include "serve_options.h"
@@ -18,7 +19,7 @@ struct PrintText {
   std::string text;
 };
 
-using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, ReplayCommandOptions>;
+using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions>;
 
 // `arguments` are those behind the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

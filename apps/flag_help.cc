@@ -1,6 +1,7 @@
 #include "flag_help.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -68,7 +69,7 @@ std::string spellings(const Flag& flag) {
 }
 
 std::string format_help(const std::string& command, const std::string& description, const std::vector<Flag>& flags) {
-  CLI::App app(description, command);
+  CLI::App app(fmt::format("{}", fmt::join(wrapped(description, kNameColumns + kTextColumns), "\n")), command);
   app.set_help_flag();
   app.formatter(std::make_shared<Layout>(flags));
   for (const Flag& flag : flags) {

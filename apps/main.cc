@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench_command.h"
 #include "command_line.h"
 #include "engine/llama/memory_class.h"
 #include "os/environment.h"
@@ -34,6 +35,7 @@ struct Run {
     std::printf("%s\n", make.path.c_str());
     return 0;
   }
+  Result<int> operator()(const cli::BenchCommandOptions& options) const { return cli::run_bench(options); }
   Result<int> operator()(const cli::ReplayCommandOptions& options) const { return cli::run_replay(options); }
 };
 

@@ -184,7 +184,7 @@ TEST_F(ChildProcessTest, KilledParentTakesItsChildrenAlong) {
   }
   const auto parent = start({.program = "",
                              .arguments = {"--gtest_filter=ChildProcessTest.KilledParentTakesItsChildrenAlong"},
-                             .environment = {{"KVKEEP_TEST_PARENT", "1"}},
+                             .environment = {{"KVKEEP_TEST_PARENT", "1"}, {"TMPDIR", directory_->path()}},
                              .output_path = output_path()});
   std::size_t at = std::string::npos;
   for (int tries = 0; tries < 2'000; ++tries) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "bench/run/count_shim.h"
@@ -149,6 +149,8 @@ std::shared_ptr<os::ChildProcess> ServerProcess::child() const {
 }
 
 std::optional<os::ChildEnd> ServerProcess::ended() const { return child()->ended(); }
+
+void ServerProcess::wait(int limit_ms) const { std::ignore = child()->wait(limit_ms); }
 
 std::string ServerProcess::death() const {
   const auto end = ended();

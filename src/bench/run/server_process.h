@@ -45,6 +45,8 @@ class ServerProcess {
   // All below: only after start() returned.
   // None: it runs.
   std::optional<os::ChildEnd> ended() const;
+  // Returns when it has ended or after `limit_ms`: also the way to let it alone for a while.
+  void wait(int limit_ms) const;
   // "was killed by signal 9", "ended with status 1"; empty: it runs.
   std::string death() const;
   // CPU time of the running process.

@@ -1,0 +1,160 @@
+#include "bench_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "bench/parts/parts.h"
+#include "bench/regression.h"
+#include "bench/report.h"
+#include "bench/report_summary.h"
+#include "bench/run/bench.h"
+#include "bench_progress.h"
+#include "engine/llama/library.h"
+#include "os/clock.h"
+#include "os/signals.h"
+#include "os/temporary_directory.h"
+#include "read_text_file.h"
+#include "suggest.h"
+#include "write_reports.h"
+
+namespace kvkeep::cli {
+namespace {
+
+Result<bench::Workload> workload_of(const std::string& word) {
+  if (word.ends_with(".txt")) {
+    TRY_ASSIGN(const std::string text, read_text_file(word));
+    const std::string file = word.substr(word.rfind('/') + 1);
+    return bench::parse_workload(file.substr(0, file.size() - 4), text);
+  }
+  std::vector<std::string> names;
+  for (const bench::Workload& workload : bench::builtin_workloads()) {
+    if (workload.name == word) return workload;
+    names.push_back(workload.name);
+  }
+  const std::string meant = did_you_mean(word, names);
+  return not_found("unknown workload '" + word + "'" + (meant.empty() ? "; kvkeep bench --list names them" : meant));
+}
+
+Result<std::vector<bench::Workload>> chosen_workloads(const std::vector<std::string>& words) {
+  if (words.empty()) return bench::builtin_workloads();
+  std::vector<bench::Workload> workloads;
+  for (const std::string& word : words) {
+    TRY_ASSIGN(bench::Workload workload, workload_of(word));
+    if (std::ranges::find(workloads, workload.name, &bench::Workload::name) != workloads.end()) {
+      return invalid("the workload '" + workload.name + "' is named twice");
+    }
+    workloads.push_back(std::move(workload));
+  }
+  return workloads;
+}
+
+void print_list() {
+  for (const bench::Workload& workload : bench::builtin_workloads()) {
+    std::printf("%-18s %s: %zu requests, context %u\n", workload.name.c_str(), workload.title.c_str(),
+                workload.requests(), workload.context_tokens);
+  }
+}
+
+Result<bench::Report> read_kept(const std::string& path) {
+  TRY_ASSIGN(const std::string text, read_text_file(path));
+  Result<bench::Report> report = bench::read_json(text);
+  if (!report) return Error{report.error().kind, path + ": " + report.error().message};
+  return report;
+}
+
+// What the run needs besides flags: read and made before the first server starts.
+struct Prepared {
+  bench::BenchOptions options;
+  std::optional<bench::Report> kept;
+};
+
+Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& directory) {
+  Prepared prepared;
+  bench::BenchOptions& bench = prepared.options;
+  TRY_ASSIGN(bench.workloads, chosen_workloads(options.workloads));
+  if (!options.check.empty()) {
+    TRY_ASSIGN(prepared.kept, read_kept(options.check));
+  }
+  bench.model = options.model;
+  bench.model_is_generated = options.model.empty();
+  if (bench.model_is_generated) {
+    gguf::MakeModelOptions model;
+    model.size = options.model_size();
+    const char* name = model.size == gguf::ModelSize::kTiny ? "tiny"
+                       : options.size.empty()               ? "small"
+                                                            : options.size.c_str();
+    bench.model = fmt::format("{}/generated-{}.gguf", directory, name);
+    TRY(gguf::make_model(model, bench.model));
+  }
+  bench.quick = options.quick;
+  bench.variants = options.variants;
+  bench.kvkeep_flags = options.kvkeep_flags;
+  bench.peer_command = options.peer_command;
+  bench.peer_url = options.peer_url;
+  return prepared;
+}
+
+Result<bench::Report> measure(const BenchCommandOptions& options, const bench::BenchOptions& bench_options,
+                              bench::Interrupt& interrupt) {
+  BenchProgress progress(bench_options);
+  TRY_ASSIGN(bench::Report report, bench::run_bench(bench_options, progress.callbacks(), interrupt));
+  if (options.parts) {
+    bench::PartsOptions parts;
+    parts.model.path = bench_options.model;
+    parts.model.threads = 1;
+    const auto show = [&](std::size_t done, std::size_t of) { progress.show("parts", done, of); };
+    TRY_ASSIGN(report.parts, bench::measure_parts(parts, os::real_clock(), show));
+  }
+  report.title = options.quick ? "kvkeep bench --quick" : "kvkeep bench";
+  report.kvkeep_version = KVKEEP_VERSION;
+  report.libllama_version = engine::llama::library_versions().substr(std::string_view("llama ").size());
+  report.servers.front().version = KVKEEP_VERSION;
+  return report;
+}
+
+// 1 if something is wrong.
+Result<int> conclude(const BenchCommandOptions& options, const bench::Report& report,
+                     const std::optional<bench::Report>& kept) {
+  std::fputs(bench::to_table(report).c_str(), stdout);
+  TRY(write_reports(report, options.reports));
+  if (!options.keep.empty()) {
+    ReportFiles files;
+    files.json = options.keep;
+    TRY(write_reports(bench::counts_only(report), files));
+  }
+  bool wrong = !bench::problems_of(report).empty();
+  if (kept) {
+    const std::vector<std::string> worse = bench::regressions(report, *kept);
+    for (const std::string& line : worse) std::printf("REGRESSION: %s\n", line.c_str());
+    if (worse.empty()) std::printf("No regression against %s.\n", options.check.c_str());
+    wrong = wrong || !worse.empty();
+  }
+  return wrong ? 1 : 0;
+}
+
+}  // namespace
+
+Result<int> run_bench(const BenchCommandOptions& options) {
+  if (options.list) {
+    print_list();
+    return 0;
+  }
+  bench::Interrupt interrupt;
+  const os::SignalWatch watch([&] { interrupt.raise(); });
+  TRY_ASSIGN(const os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-bench-model-"));
+  TRY_ASSIGN(const Prepared prepared, prepare(options, directory.path()));
+  Result<bench::Report> report = measure(options, prepared.options, interrupt);
+  if (watch.exit_status() != 0) {
+    std::fputs("kvkeep: interrupted\n", stderr);
+    return watch.exit_status();
+  }
+  if (!report) return std::move(report).error();
+  return conclude(options, *report, prepared.kept);
+}
+
+}  // namespace kvkeep::cli

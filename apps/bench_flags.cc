@@ -1,0 +1,106 @@
+#include "bench_flags.h"
+
+#include <iterator>
+#include <utility>
+
+#include "bench/command_words.h"
+#include "flag_binding.h"
+
+namespace kvkeep::cli {
+namespace {
+
+constexpr char kCommand[] = "kvkeep bench [flags] [WORKLOAD...]";
+constexpr char kDescription[] =
+    "Plays workloads against kvkeep, and against another server in turn, and says what was computed over what had to "
+    "be: prefilled tokens / tokens never computed before, counted at the engine. WORKLOAD is a name of --list or a "
+    "file "
+    "that ends with .txt (docs/bench.md); all that come with kvkeep if none is named. Exit status 1: a ratio is above "
+    "its bound, or a reply's own figures differ from what was counted.";
+
+std::vector<Flag> run_flags(BenchCommandOptions& options) {
+  const char* group = "Run";
+  return {row(group, "--quick", {}, {}, "", "", "off",
+              "A tiny model and short waits: all workloads in a minute or two. Counts are the same each time.",
+              switch_into(options.quick)),
+          row(group, "--variants", {}, {}, "", "", "off",
+              "Also a context too small for all sessions, no RAM tier, and --restore auto, without a bound.",
+              switch_into(options.variants)),
+          row(group, "--parts", {}, {}, "", "", "off",
+              "Also the cache's parts, timed inside this process: restoring, capturing, looking up.",
+              switch_into(options.parts)),
+          row(group, "--list", {}, {}, "", "", "off", "Print the workloads that come with kvkeep and exit.",
+              switch_into(options.list))};
+}
+
+std::vector<Flag> server_flags(BenchCommandOptions& options) {
+  const char* group = "Servers";
+  return {
+      row(group, "--model", {"-m"}, {}, "FILE", "", "a generated one", "GGUF file to serve.", text_into(options.model)),
+      row(group, "--size", {}, {}, "tiny|small|real", "", "small; tiny with --quick", "Size of the generated model.",
+          [&options](const std::string& text) -> Status {
+            if (const auto size = gguf::parse_model_size(text); !size) return size.error();
+            options.size = text;
+            return {};
+          }),
+      row(group, "--flag", {}, {}, "FLAG", "", "none",
+          "One more flag for kvkeep, as --flag=--no-cache-prompt. May be repeated.",
+          [&options](const std::string& text) -> Status {
+            options.kvkeep_flags.push_back(text);
+            return {};
+          }),
+      row(group, "--peer", {}, {}, "COMMAND", "", "none",
+          "Play this server in turn with kvkeep: 'llama-server'. The model, context and one thread are added "
+          "where it does not name them.",
+          parsed_into(options.peer_command, [](const std::string& text) { return bench::command_words(text); })),
+      row(group, "--peer-url", {}, {}, "URL", "", "none",
+          "Play a running server in turn with kvkeep. What it computes is taken from its replies; it is not killed.",
+          text_into(options.peer_url))};
+}
+
+std::vector<Flag> keep_flags(BenchCommandOptions& options) {
+  const char* group = "Comparison";
+  return {row(group, "--check", {}, {}, "FILE", "", "none",
+              "Compare ratios and counts, never times, with a kept report; exit status 1 and a line for each that is "
+              "worse.",
+              text_into(options.check)),
+          row(group, "--keep", {}, {}, "FILE", "", "none",
+              "Write what --check compares with: the report without times, machine and versions.",
+              text_into(options.keep))};
+}
+
+FlagSet bench_flags(BenchCommandOptions& options) {
+  std::vector<Flag> flags;
+  for (std::vector<Flag>& more :
+       std::vector{run_flags(options), server_flags(options), report_flags(options.reports), keep_flags(options)}) {
+    flags.insert(flags.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  return FlagSet(kCommand, kDescription, std::move(flags));
+}
+
+}  // namespace
+
+gguf::ModelSize BenchCommandOptions::model_size() const {
+  if (size.empty()) return quick ? gguf::ModelSize::kTiny : gguf::ModelSize::kSmall;
+  return gguf::parse_model_size(size).value();  // was checked when it was given
+}
+
+Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const os::Environment& environment) {
+  ParsedBench parsed;
+  BenchCommandOptions& options = parsed.options;
+  TRY_ASSIGN(parsed.wants_help, bench_flags(options).parse(arguments, environment, &options.workloads));
+  if (parsed.wants_help) return parsed;
+  if (!options.peer_command.empty() && !options.peer_url.empty()) {
+    return invalid("--peer starts a server, --peer-url names a running one: give one of them");
+  }
+  if (!options.model.empty() && !options.size.empty()) {
+    return invalid("--size is for generated models: leave it out with --model");
+  }
+  return parsed;
+}
+
+std::string bench_help() {
+  BenchCommandOptions options;
+  return bench_flags(options).help();
+}
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,63 @@
+#include "bench_progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "bench/report_summary.h"
+#include "os/machine_info.h"
+
+namespace kvkeep::cli {
+namespace {
+
+constexpr std::size_t kBarColumns = 20;
+constexpr char kClearLine[] = "\r\033[K";
+
+std::string bar(std::size_t done, std::size_t total) {
+  const std::size_t filled = total == 0 ? 0 : std::min(kBarColumns, kBarColumns * done / total);
+  return fmt::format("[{}{}]", std::string(filled, '#'), std::string(kBarColumns - filled, '-'));
+}
+
+}  // namespace
+
+BenchProgress::BenchProgress(const bench::BenchOptions& options) : is_terminal_(os::errors_go_to_a_terminal()) {
+  const std::size_t peers = options.peer_command.empty() && options.peer_url.empty() ? 0 : 1;
+  const std::size_t servers = (options.variants ? 4 : 1) + peers;
+  for (const bench::Workload& workload : options.workloads) total_ += servers * workload.requests();
+}
+
+BenchProgress::~BenchProgress() {
+  if (is_terminal_) std::fputs(kClearLine, stderr);
+}
+
+bench::BenchProgress BenchProgress::callbacks() {
+  return {.playing =
+              [this](const bench::RunFigures& run, std::size_t done, std::size_t requests) {
+                current_ = requests;
+                const std::string what =
+                    fmt::format("{} {:.40} {}/{}", run.workload, server_and_variant(run), done, requests);
+                show(what, finished_ + done, total_);
+              },
+          .played =
+              [this](const bench::RunFigures& run) {
+                finished_ += current_;
+                print_line(run);
+              }};
+}
+
+void BenchProgress::show(const std::string& what, std::size_t done, std::size_t of) {
+  if (!is_terminal_) return;
+  const std::string line = fmt::format("{}{} {:.50}", kClearLine, bar(done, of), what);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+void BenchProgress::print_line(const bench::RunFigures& run) {
+  const std::string line = fmt::format("{}{} {}: {:.3f}{}\n", is_terminal_ ? kClearLine : "", run.workload,
+                                       server_and_variant(run), run.ratio(), run.problems.empty() ? "" : " (problems)");
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+// How far a bench is: a bar on a terminal, else a line per workload and server. On standard error.
+
+#include <string>
+
+#include "bench/run/bench.h"
+
+namespace kvkeep::cli {
+
+class BenchProgress {
+ public:
+  explicit BenchProgress(const bench::BenchOptions& options);
+  BenchProgress(const BenchProgress&) = delete;
+  BenchProgress& operator=(const BenchProgress&) = delete;
+  ~BenchProgress();  // leaves a clean line
+
+  // They refer to this object.
+  bench::BenchProgress callbacks();
+  void show(const std::string& what, std::size_t done, std::size_t of);
+
+ private:
+  void print_line(const bench::RunFigures& run);
+  bool is_terminal_;
+  std::size_t total_ = 0;     // requests of all runs
+  std::size_t finished_ = 0;  // requests of runs that ended
+  std::size_t current_ = 0;   // requests of the run under way
+};
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,119 @@
+#include "bench/run/contestant.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "os/child_process.h"
+#include "os/file_system.h"
+#include "os/temporary_directory.h"
+
+namespace kvkeep::bench {
+namespace {
+
+constexpr int kVersionMs = 10'000;
+constexpr std::size_t kVersionBytesMax = 4'096;
+
+// Counts do not depend on threads; two that wait for each other on a busy machine are slower than one.
+const std::vector<std::string> kOneThread = {"-t", "1"};
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool has_flag(const std::vector<std::string>& flags, std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(flags, [&](const std::string& flag) {
+    return std::ranges::any_of(names, [&](std::string_view name) {
+      return flag == name || (flag.starts_with(name) && name.starts_with("--") && flag[name.size()] == '=');
+    });
+  });
+}
+
+void append(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+Contestant kvkeep_variant(const BenchOptions& options, std::string variant, std::vector<std::string> flags) {
+  append(flags, options.kvkeep_flags);
+  return {.name = "kvkeep",
+          .variant = std::move(variant),
+          .flags = std::move(flags),
+          .is_kvkeep = true,
+          .program = options.kvkeep_program,
+          .url = {}};
+}
+
+// What a program prints for --version, in one line; empty if it prints nothing.
+std::string version_of(const std::string& program) {
+  const auto directory = os::TemporaryDirectory::make("kvkeep-version-");
+  if (!directory) return {};
+  const std::string output = directory->path() + "/output";
+  const auto child =
+      os::start_child({.program = program, .arguments = {"--version"}, .environment = {}, .output_path = output});
+  if (!child || !(*child)->wait(kVersionMs)) return {};
+  const auto file = os::real_file_system().open(output);
+  if (!file) return {};
+  std::string text(kVersionBytesMax, '\0');
+  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
+  text.resize(count ? *count : 0);
+  // llama-server: "version: 1234 (abcdef)" behind what its devices print.
+  if (const auto at = text.find("version: "); at != std::string::npos) text.erase(0, at + 9);
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+std::vector<Contestant> contestants(const BenchOptions& options) {
+  std::vector<Contestant> all{kvkeep_variant(options, "", {"--restore", "always"})};
+  all.back().bound = kRatioBound;
+  if (options.variants) {
+    all.push_back(kvkeep_variant(options, "small -c", {"--restore", "always"}));
+    all.back().small_context = true;
+    all.push_back(kvkeep_variant(options, "no RAM", {"--restore", "always", "--cache-ram", "0"}));
+    all.push_back(kvkeep_variant(options, "restore auto", {"--restore", "auto"}));
+  }
+  if (!options.peer_command.empty()) {
+    const std::string& program = options.peer_command.front();
+    all.push_back({.name = file_name(program),
+                   .variant = {},
+                   .flags = {options.peer_command.begin() + 1, options.peer_command.end()},
+                   .program = program,
+                   .url = {}});
+  }
+  if (!options.peer_url.empty()) {
+    all.push_back({.name = options.peer_url, .variant = {}, .flags = {}, .program = {}, .url = options.peer_url});
+  }
+  return all;
+}
+
+ServerCommand command_of(const Contestant& contestant, const Workload& workload, const BenchOptions& options,
+                         const std::string& directory) {
+  const std::uint32_t context = contestant.small_context ? workload.small_context_tokens : workload.context_tokens;
+  ServerCommand command{.name = contestant.name, .program = contestant.program, .arguments = {}};
+  std::vector<std::string>& arguments = command.arguments;
+  if (contestant.is_kvkeep) {
+    arguments = {"serve", "-m", options.model, "-c", std::to_string(context), "--kv-disk-dir", directory + "/kv"};
+    append(arguments, kOneThread);
+    append(arguments, contestant.flags);
+    return command;
+  }
+  arguments = contestant.flags;
+  if (!has_flag(arguments, {"-m", "--model", "-hf", "--hf-repo"})) append(arguments, {"-m", options.model});
+  if (!has_flag(arguments, {"-c", "--ctx-size"})) append(arguments, {"-c", std::to_string(context)});
+  if (!has_flag(arguments, {"-t", "--threads"})) append(arguments, kOneThread);
+  return command;
+}
+
+ServerInfo info_of(const Contestant& contestant, const BenchOptions& options) {
+  if (!contestant.url.empty()) return {.name = contestant.name, .version = {}, .flags = "was running"};
+  std::vector<std::string> flags;
+  if (contestant.is_kvkeep) flags = {"serve"};
+  if (contestant.is_kvkeep || !has_flag(contestant.flags, {"-t", "--threads"})) append(flags, kOneThread);
+  append(flags, contestant.flags);
+  return {.name = contestant.name,
+          .version =
+              contestant.is_kvkeep && options.kvkeep_program.empty() ? std::string() : version_of(contestant.program),
+          .flags = fmt::format("{}", fmt::join(flags, " "))};
+}
+
+}  // namespace kvkeep::bench

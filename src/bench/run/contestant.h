@@ -1,0 +1,36 @@
+#pragma once
+
+// Who takes part in a bench, and the command line each is started with.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/figures.h"
+#include "bench/run/bench.h"
+#include "bench/run/server_process.h"
+
+namespace kvkeep::bench {
+
+struct Contestant {
+  std::string name;                  // of a ServerInfo
+  std::string variant;               // of kvkeep; empty: its usual flags
+  std::optional<double> bound = {};  // of its ratio
+  std::vector<std::string> flags;    // behind those that every workload decides
+  bool small_context = false;
+  bool is_kvkeep = false;
+  std::string program;  // of a peer
+  std::string url;      // of a running server: nothing is started
+};
+
+// kvkeep, its variants, then the peer.
+std::vector<Contestant> contestants(const BenchOptions& options);
+
+// kvkeep's disk tier lies in `directory`/kv.
+ServerCommand command_of(const Contestant& contestant, const Workload& workload, const BenchOptions& options,
+                         const std::string& directory);
+
+// Name and flags, temporary paths and the workload's own context left out; `version` is asked of the program.
+ServerInfo info_of(const Contestant& contestant, const BenchOptions& options);
+
+}  // namespace kvkeep::bench

@@ -1,0 +1,253 @@
+#include "bench/run/player.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "base/assert.h"
+#include "bench/prefixes.h"
+#include "bench/run/server_api.h"
+#include "bench/words.h"
+
+namespace kvkeep::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDeathMs = 1'000;  // a server that broke a connection may be dying
+
+struct Conversation {
+  Json messages = Json::array();
+  std::uint32_t turns = 0;
+};
+
+Json message(const char* role, std::string_view text) { return {{"role", role}, {"content", text}}; }
+
+std::string transcript(const Conversation& origin, std::uint32_t turns) {
+  std::string text;
+  for (std::size_t i = origin.messages.size() - 2 * std::size_t{turns}; i < origin.messages.size(); ++i) {
+    const Json& quoted = origin.messages[i];
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "\n\n", quoted["role"].get_ref<const std::string&>(),
+                        quoted["content"].get_ref<const std::string&>());
+  }
+  return text;
+}
+
+class Player {
+ public:
+  Player(const Workload& workload, const PlayedServer& server, const PlayOptions& options, ServerApi& api)
+      : workload_(workload), server_(server), options_(options), api_(api) {
+    RunFigures& figures = played_.figures;
+    figures.workload = workload.name;
+    figures.title = workload.title;
+    figures.server = server.name;
+    figures.counted_by = server.process == nullptr ? CountedBy::kReply : CountedBy::kEngine;
+  }
+
+  // Errors are what ended the run; step_label() then says where.
+  Status play() {
+    for (std::size_t i = 0; i < workload_.steps.size(); ++i) {
+      step_number_ = i;
+      TRY(std::visit([this](const auto& step) { return take(step); }, workload_.steps[i]));
+    }
+    return {};
+  }
+  const std::string& step_label() const { return label_; }
+  Played& played() { return played_; }
+
+ private:
+  Status take(const DefineSystem& step) {
+    label_ = "system " + step.name;
+    TRY_ASSIGN(systems_[step.name], text(label_, step.tokens));
+    return {};
+  }
+  Status take(const OpenConversation& step) {
+    open(step.name, step.system);
+    return {};
+  }
+  Status take(const Branch& step) {
+    const Json& origin = conversations_.at(step.origin).messages;
+    Conversation branch{.turns = step.turns};
+    for (std::size_t i = 0; i < 1 + 2 * std::size_t{step.turns}; ++i) branch.messages.push_back(origin[i]);
+    conversations_[step.name] = std::move(branch);
+    return {};
+  }
+  Status take(const Turn& step) {
+    Conversation& conversation = conversations_.at(step.conversation);
+    label_ = fmt::format("turn {} {}", step.conversation, conversation.turns + 1);
+    TRY_ASSIGN(const std::string words, text(fmt::format("{} {}", step_number_, label_), step.tokens));
+    conversation.messages.push_back(message("user", words));
+    TRY_ASSIGN(const std::string reply, ask(conversation.messages));
+    conversation.messages.push_back(message("assistant", reply));
+    ++conversation.turns;
+    return {};
+  }
+  Status take(const Quote& step) {
+    label_ = "quote " + step.name;
+    Conversation& conversation = open(step.name, step.system);
+    conversation.messages.push_back(message("user", transcript(conversations_.at(step.origin), step.turns)));
+    TRY(ask(conversation.messages));
+    return {};
+  }
+  Status take(const KillServer& step) {
+    if (server_.process == nullptr) return {};  // not ours to kill
+    label_ = fmt::format("kill {}", played_.figures.kills + 1);
+    server_.process->wait(static_cast<int>(1e3 * options_.kill_wait_s.value_or(step.wait_seconds)));
+    if (const std::string death = server_.process->death(); !death.empty()) return io_error("the server " + death);
+    ++played_.figures.kills;
+    return server_.process->restart_after_kill();
+  }
+
+  Conversation& open(const std::string& name, const std::string& system) {
+    Conversation& opened = conversations_[name];
+    opened.messages = Json::array({message("system", systems_.at(system))});
+    return opened;
+  }
+
+  Result<std::string> text(const std::string& label, std::uint32_t tokens) {
+    return text_of_tokens(label, tokens, [this](std::string_view words) -> Result<std::size_t> {
+      TRY_ASSIGN(const std::vector<TokenId> ids, api_.tokenize(words));
+      return ids.size();
+    });
+  }
+
+  // Asks, counts and checks; the reply's text.
+  Result<std::string> ask(const Json& messages) {
+    RequestFigures request;
+    request.label = label_;
+    TRY_ASSIGN(const std::vector<TokenId> prompt, api_.prompt_ids(messages));
+    const std::uint64_t decoded_before = decoded_ids();
+    Result<TimedReply> reply = api_.chat(messages, workload_.reply_tokens);
+    if (!reply || reply->status != 200 || !reply->facts.error.empty()) return give_up(request, std::move(reply));
+    const std::uint64_t decoded = decoded_ids() - decoded_before;
+    const ReplyFacts& facts = reply->facts;
+    TRY_ASSIGN(const std::vector<TokenId> sampled, api_.tokenize(facts.text));
+
+    describe(request, *reply);
+    request.prompt_tokens = prompt.size();
+    request.ideal_tokens = prefixes_.never_decoded(prompt);
+    request.reply_tokens = facts.reply_tokens.value_or(sampled.size());
+    count(request, decoded);
+    check_claims(request, facts, sampled.size());
+    remember(prompt, sampled);
+    played_.figures.requests.push_back(std::move(request));
+    options_.on_request(played_.figures.requests.size());
+    return facts.text;
+  }
+
+  // A request that was not answered is in the figures, too, and ends the run.
+  Error give_up(RequestFigures& request, Result<TimedReply> reply) {
+    Error error = io_error({});
+    if (!reply) {
+      error = std::move(reply).error();
+    } else {
+      request.status = reply->status;
+      error.message = fmt::format("status {}: {}", reply->status, reply->facts.error);
+    }
+    request.error = error.message;
+    played_.figures.requests.push_back(std::move(request));
+    return error;
+  }
+
+  static void describe(RequestFigures& request, const TimedReply& reply) {
+    request.status = reply.status;
+    request.cached_tokens = reply.facts.cached_tokens.value_or(0);
+    request.claimed_prefill = reply.facts.prefilled_tokens;
+    request.cache_source = reply.facts.cache_source;
+    request.ttft_ms = reply.ttft_ms;
+    request.total_ms = reply.total_ms;
+    const double decode_ms = reply.total_ms - reply.ttft_ms;
+    const std::uint64_t tokens = reply.facts.reply_tokens.value_or(0);
+    if (tokens > 1 && decode_ms > 0)
+      request.decode_tokens_per_second = 1e3 * static_cast<double>(tokens - 1) / decode_ms;
+  }
+
+  void count(RequestFigures& request, std::uint64_t decoded) {
+    CountedBy& counted_by = played_.figures.counted_by;
+    const std::uint64_t fed_back = request.reply_tokens == 0 ? 0 : request.reply_tokens - 1;
+    // Whoever decodes nothing and answers links libllama statically: the shim does not see it.
+    if (played_.figures.requests.empty() && decoded == 0 && fed_back > 0) counted_by = CountedBy::kReply;
+    if (counted_by == CountedBy::kReply) {
+      request.prefilled_tokens = request.claimed_prefill.value_or(0);
+      if (!request.claimed_prefill) problem("the reply does not say how many tokens were prefilled");
+      return;
+    }
+    if (decoded < fed_back) {
+      problem(fmt::format("the reply says completion_tokens {}, the engine saw {} ids", request.reply_tokens, decoded));
+    }
+    request.prefilled_tokens = decoded < fed_back ? 0 : decoded - fed_back;
+  }
+
+  // A reply must say what the engine saw; one that says nothing is not wrong.
+  void check_claims(const RequestFigures& request, const ReplyFacts& facts, std::size_t sampled) {
+    const auto check = [this](const char* what, std::optional<std::uint64_t> claimed, std::uint64_t counted) {
+      if (claimed && *claimed != counted) {
+        problem(fmt::format("the reply says {} {}, the engine saw {}", what, *claimed, counted));
+      }
+    };
+    check("prompt_tokens", facts.prompt_tokens, request.prompt_tokens);
+    if (facts.cached_tokens && facts.prefilled_tokens) {
+      check("cached and prefilled tokens", *facts.cached_tokens + *facts.prefilled_tokens, request.prompt_tokens);
+    }
+    check("prefilled tokens", facts.prefilled_tokens, request.prefilled_tokens);
+    if (options_.text_is_exact) check("completion_tokens", facts.reply_tokens, sampled);
+  }
+
+  void remember(std::vector<TokenId> prompt, const std::vector<TokenId>& sampled) {
+    if (!sampled.empty()) prompt.insert(prompt.end(), sampled.begin(), sampled.end() - 1);
+    played_.decoded_prefixes += prefixes_.add(prompt);
+  }
+
+  void problem(const std::string& what) {
+    played_.figures.problems.push_back(
+        fmt::format("request {} ({}): {}", played_.figures.requests.size() + 1, label_, what));
+  }
+
+  std::uint64_t decoded_ids() const { return server_.process == nullptr ? 0 : server_.process->decoded_ids(); }
+
+  const Workload& workload_;
+  const PlayedServer& server_;
+  const PlayOptions& options_;
+  ServerApi& api_;
+  std::size_t step_number_ = 0;
+  std::string label_;
+  std::map<std::string, std::string> systems_;
+  std::map<std::string, Conversation> conversations_;
+  DecodedPrefixes prefixes_;
+  Played played_;
+};
+
+// Why a run ended early, in one line that names the request.
+std::string last_problem(const PlayedServer& server, const std::string& label, std::size_t requests,
+                         const Error& error) {
+  std::string what = error.message;
+  if (server.process != nullptr) {
+    server.process->wait(kDeathMs);
+    if (const std::string death = server.process->death(); !death.empty()) {
+      what = fmt::format("the server {}; its log ends: {}", death, server.process->log_tail());
+    }
+  }
+  return fmt::format("request {} ({}): {}; the rest was not played", requests, label, what);
+}
+
+}  // namespace
+
+Result<Played> play(const Workload& workload, const PlayedServer& server, const PlayOptions& options,
+                    Interrupt& interrupt) {
+  const std::string& url = server.process == nullptr ? server.base_url : server.process->base_url();
+  TRY_ASSIGN(const std::unique_ptr<ServerApi> api, ServerApi::make(url, interrupt));
+  Player player(workload, server, options, *api);
+  const Status status = player.play();
+  TRY(interrupt.check());
+  if (!status) {
+    RunFigures& figures = player.played().figures;
+    const bool was_sent = !figures.requests.empty() && !figures.requests.back().error.empty();
+    const std::size_t number = figures.requests.size() + (was_sent ? 0 : 1);
+    figures.problems.push_back(last_problem(server, player.step_label(), number, status.error()));
+  }
+  return std::move(player.played());
+}
+
+}  // namespace kvkeep::bench

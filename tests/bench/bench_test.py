@@ -1,0 +1,195 @@
+"""`kvkeep bench` from outside, against a server with known counts (mock_server.py) and against itself."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["KVKEEP_PROGRAM"]
+MOCK = pathlib.Path(__file__).with_name("mock_server.py")
+LIMIT_S = 120
+
+WORKLOAD = """# Three turns
+context 1024
+small-context 512
+reply 4
+system prompt 50
+open main prompt
+turn main 20
+turn main 20
+turn main 20
+"""
+# Of the mock: a word is a token; "system:", "user:" and "assistant:" are one each.
+FIRST_PROMPT = 1 + 50 + 1 + 20 + 1
+NEXT_TURN = 4 + 1 + 20 + 1        # the reply, the next message
+NEXT_IDEAL = NEXT_TURN - 4 + 1    # all but the reply, whose last id was never decoded
+PROMPTS = [FIRST_PROMPT, FIRST_PROMPT + NEXT_TURN, FIRST_PROMPT + 2 * NEXT_TURN]
+IDEALS = [FIRST_PROMPT, NEXT_IDEAL, NEXT_IDEAL]
+
+
+def alive(pid):
+    """A process that was killed may stay a zombie until whoever adopted it looks."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + LIMIT_S
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {LIMIT_S} s: {what}")
+        time.sleep(0.02)
+    return value
+
+
+class BenchTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="kvkeep-bench-test-")))
+        self.temporary = self.directory / "tmp"
+        self.temporary.mkdir()
+        self.workload = self.directory / "three.txt"
+        self.workload.write_text(WORKLOAD)
+        self.json = self.directory / "report.json"
+
+    def environment(self):
+        return dict(os.environ, TMPDIR=str(self.temporary))
+
+    def bench(self, *arguments):
+        done = subprocess.run([PROGRAM, "bench", "--quick", *map(str, arguments)], capture_output=True, text=True,
+                              timeout=LIMIT_S, env=self.environment(), stdin=subprocess.DEVNULL)
+        self.assertEqual(list(self.temporary.iterdir()), [], "something was left behind")
+        return done
+
+    def bench_mock(self, mode, *arguments):
+        """The run and the mock's figures."""
+        done = self.bench("--peer", f"{sys.executable} {MOCK} {mode}", "--json", self.json, *arguments, self.workload)
+        runs = json.loads(self.json.read_text())["runs"]
+        self.assertEqual(len(runs), 2, done.stderr)
+        return done, next(run for run in runs if run["server"] != "kvkeep")
+
+    def test_counts_of_a_known_server(self):
+        done, run = self.bench_mock("honest")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual([request["prompt_tokens"] for request in run["requests"]], PROMPTS)
+        self.assertEqual([request["prefilled_tokens"] for request in run["requests"]], PROMPTS)
+        self.assertEqual([request["ideal_tokens"] for request in run["requests"]], IDEALS)
+        self.assertEqual([request["reply_tokens"] for request in run["requests"]], [4, 4, 4])
+        self.assertEqual([request["label"] for request in run["requests"]], ["turn main 1", "turn main 2", "turn main 3"])
+        self.assertEqual(run["problems"], [])
+        self.assertIn(f"{sum(PROMPTS) / sum(IDEALS):.3f}", done.stdout)
+
+    def test_a_lying_server_is_caught(self):
+        done, run = self.bench_mock("lying")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn(f"request 1 (turn main 1): the reply says prefilled tokens {FIRST_PROMPT - 1}, "
+                      f"the engine saw {FIRST_PROMPT}", run["problems"])
+        self.assertEqual(run["requests"][0]["prefilled_tokens"], FIRST_PROMPT)
+        self.assertIn("the engine saw", done.stdout)
+
+    def test_a_server_that_dies_is_reported_with_the_request(self):
+        done, run = self.bench_mock("dying")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(len(run["problems"]), 1)
+        self.assertIn("request 3 (turn main 3): the server was killed by signal 9", run["problems"][0])
+        self.assertIn("about to die", run["problems"][0])
+        self.assertEqual(len(run["requests"]), 3)
+        self.assertNotEqual(run["requests"][2]["error"], "")
+
+    def test_a_refusal_is_reported_in_the_servers_words(self):
+        done, run = self.bench_mock("refusing")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(len(run["problems"]), 1)
+        self.assertIn("request 3 (turn main 3)", run["problems"][0])
+        self.assertIn("out of patience", run["problems"][0])
+        self.assertEqual(run["requests"][2]["status"], 500)
+
+    def test_a_server_that_does_not_start_ends_the_run(self):
+        done = self.bench("--peer", f"{sys.executable} {MOCK} missing", self.workload)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ended with status 5 before it was ready", done.stderr)
+        self.assertIn("there is no model here", done.stderr)
+
+    def test_an_interrupted_run_leaves_nothing_behind(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(signal=number):
+                self.interrupt(number, status)
+
+    def interrupt(self, number, status):
+        command = [PROGRAM, "bench", "--quick", "--peer", f"{sys.executable} {MOCK} hanging", str(self.workload)]
+        with subprocess.Popen(command, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True) as bench:
+            pid = wait_until(self.hanging_server, "the server hangs")
+            bench.send_signal(number)
+            output = bench.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(bench.returncode, status, output)
+        self.assertIn("interrupted", output)
+        wait_until(lambda: not alive(pid), "the server is gone")
+        self.assertEqual(list(self.temporary.iterdir()), [])
+
+    def hanging_server(self):
+        for log in self.temporary.glob("*/*.log"):
+            with contextlib.suppress(FileNotFoundError):
+                words = log.read_text().split()
+                if words[:3] == ["hanging", "in", "process"]:
+                    return int(words[3])
+        return None
+
+    def test_two_runs_agree_on_every_count(self):
+        kept = [self.directory / name for name in ("first.json", "second.json")]
+        for path in kept:
+            done = self.bench("--keep", path, "2-growing-kill", "6-side-requests")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(kept[0].read_text(), kept[1].read_text())
+
+    def test_a_regression_against_a_kept_report_is_told(self):
+        kept = self.directory / "kept.json"
+        self.assertEqual(self.bench("--keep", kept, self.workload).returncode, 0)
+        done = self.bench("--check", kept, self.workload)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("No regression", done.stdout)
+        report = json.loads(kept.read_text())
+        report["runs"][0]["requests"][0]["prompt_tokens"] += 1
+        kept.write_text(json.dumps(report))
+        done = self.bench("--check", kept, self.workload)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("REGRESSION: three, kvkeep: prompt tokens", done.stdout)
+
+    def test_mistakes_on_the_command_line_are_told_before_anything_runs(self):
+        for arguments, expected in ((["1-growin"], "did you mean '1-growing'"), (["nothing-like-it"], "--list"),
+                                    (["--qick"], "did you mean '--quick'"), ([self.directory / "no.txt"], "no.txt"),
+                                    (["--peer-url", "u", "--peer", "x"], "one of them"),
+                                    (["--size", "huge"], "--size"), (["--check", "/nowhere.json"], "/nowhere.json"),
+                                    (["1-growing", "1-growing"], "twice")):
+            with self.subTest(arguments=arguments):
+                done = self.bench(*arguments)
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(expected, done.stderr)
+
+    def test_all_forms_of_the_report_are_written(self):
+        paths = {form: self.directory / f"report.{form}" for form in ("json", "csv", "html", "markdown")}
+        done = self.bench(*(word for form, path in paths.items() for word in (f"--{form}", path)), self.workload)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for path in paths.values():
+            self.assertIn("three", path.read_text().lower(), path)
+        report = json.loads(paths["json"].read_text())
+        self.assertEqual(report["model"], "generated-tiny.gguf")
+        self.assertIn("--restore always", report["servers"][0]["flags"])
+
+    def test_list_names_the_workloads(self):
+        done = self.bench("--list")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("8-kills", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

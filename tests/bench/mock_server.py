@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""A server with known counts, for tests of `kvkeep bench`: a word is a token, nothing is cached, replies are fixed words.
+
+    mock_server.py MODE [ignored flags] --host ADDRESS --port N
+
+MODE: honest; lying (claims to have computed one token less than it counts); dying (kills itself at the third chat);
+refusing (answers the third chat with 500); hanging (never answers the third chat); missing (ends at once).
+
+The ids "decoded" are counted in KVKEEP_COUNT_FILE, as the counting shim does, 1,000 of them before it is ready.
+"""
+
+import http.server
+import json
+import os
+import signal
+import struct
+import sys
+import time
+import zlib
+
+MODE = sys.argv[1]
+WARM_UP_IDS = 1000
+CHATS_BEFORE_TROUBLE = 2
+
+
+def value_of(flag):
+    return sys.argv[sys.argv.index(flag) + 1]
+
+
+def ids_of(text):
+    return [zlib.crc32(word.encode()) & 0x7FFFFFFF for word in text.split()]
+
+
+def render(messages):
+    turns = [f"{message['role']}: {message['content']}" for message in messages]
+    return "\n".join([*turns, "assistant:"])
+
+
+class State:
+    decoded = 0
+    chats = 0
+
+    @classmethod
+    def count(cls, ids):
+        cls.decoded += ids
+        with open(os.environ["KVKEEP_COUNT_FILE"], "wb") as file:
+            file.write(struct.pack("<QQ", cls.decoded, 1))
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.answer(200, {"status": "ok"})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tokenize":
+            self.answer(200, {"tokens": ids_of(body["content"])})
+        elif self.path == "/apply-template":
+            self.answer(200, {"prompt": render(body["messages"])})
+        elif self.path == "/v1/chat/completions":
+            self.chat(body)
+        else:
+            self.answer(404, {"error": {"message": f"no {self.path} here"}})
+
+    def chat(self, body):
+        State.chats += 1
+        if State.chats > CHATS_BEFORE_TROUBLE:
+            self.trouble()
+        prompt = len(ids_of(render(body["messages"])))
+        reply = [f"reply{State.chats}word{n}" for n in range(body["max_tokens"])]
+        State.count(prompt + len(reply) - 1)
+        if State.chats > CHATS_BEFORE_TROUBLE and MODE == "refusing":
+            self.answer(500, {"error": {"message": "out of patience"}})
+            return
+        self.stream(body, prompt, reply)
+
+    @staticmethod
+    def trouble():
+        if MODE == "dying":
+            print("about to die", flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        if MODE == "hanging":
+            print(f"hanging in process {os.getpid()}", flush=True)
+            time.sleep(600)
+
+    def stream(self, body, prompt, reply):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for number, word in enumerate(reply):
+            self.event({"choices": [{"index": 0, "delta": {"content": ("" if number == 0 else " ") + word}}]})
+        self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
+        claimed = prompt - (1 if MODE == "lying" else 0)
+        self.event({"choices": [],
+                    "usage": {"prompt_tokens": prompt, "completion_tokens": len(reply),
+                              "prompt_tokens_details": {"cached_tokens": prompt - claimed}},
+                    "timings": {"cache_n": prompt - claimed, "prompt_n": claimed}})
+        self.wfile.write(b"data: [DONE]\n\n")
+        self.close_connection = True
+
+    def event(self, body):
+        body = {"object": "chat.completion.chunk", "id": "1", "model": "mock", **body}
+        self.wfile.write(b"data: " + json.dumps(body).encode() + b"\n\n")
+
+    def answer(self, status, body):
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+
+def main():
+    if MODE == "--version":
+        print("version: 7 (mock)")
+        return
+    if MODE == "missing":
+        print("error: there is no model here", flush=True)
+        sys.exit(5)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    State.count(WARM_UP_IDS)
+    http.server.ThreadingHTTPServer((value_of("--host"), int(value_of("--port"))), Handler).serve_forever()
+
+
+main()
