@@ -25,8 +25,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  // A third of the letters may be wrong: more, and the suggestion would puzzle.
-  const std::size_t allowed = std::max<std::size_t>(1, word.size() / 3);
+  // A third of the letters may be wrong, dashes not counted: more, and the suggestion would puzzle.
+  const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  const std::size_t allowed = (word.size() - dashes) / 3;
   std::size_t best = allowed + 1;
   std::string found;
   for (const std::string& candidate : known) {

@@ -22,5 +22,11 @@ TEST(Suggest, NearestIsGivenOnlyWhenNear) {
   EXPECT_EQ(did_you_mean("--prot", known), "; did you mean '--port'?");
 }
 
+TEST(Suggest, ShortWordsAreNotTakenForOthers) {
+  const std::vector<std::string> known = {"--port", "-c", "-m", "-fa", "--seed"};
+  for (const char* word : {"--poll", "-x", "-fx", "-C", "--", "-", ""}) EXPECT_EQ(nearest(word, known), "") << word;
+  EXPECT_EQ(nearest("--sede", known), "--seed");
+}
+
 }  // namespace
 }  // namespace kvkeep::cli
