@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "flag_help.h"
 #include "suggest.h"
+#include "value_parsers.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -16,13 +17,6 @@ const std::vector<std::string> kHelpNames = {"--help", "-h", "--usage"};
 
 bool contains(const std::vector<std::string>& list, std::string_view item) {
   return std::ranges::find(list, item) != list.end();
-}
-
-// llama-server's words for a switch in the environment.
-std::optional<std::string> switch_word(const std::string& text) {
-  if (contains({"on", "enabled", "true", "1"}, text)) return "on";
-  if (contains({"off", "disabled", "false", "0"}, text)) return "off";
-  return std::nullopt;
 }
 
 // LLAMA_ARG_WARMUP -> LLAMA_ARG_NO_WARMUP.
@@ -130,11 +124,11 @@ Status FlagSet::add_environment(const os::Environment& environment, std::vector<
     if (found == environment.end() || found->second.empty()) continue;
     std::string value = found->second;
     if (flag.value.empty()) {
-      const auto word = switch_word(value);
-      if (!word) return invalid(flag.environment + ": '" + value + "' is not on or off");
+      const std::optional<bool> on = parse_switch_word(value);
+      if (!on) return invalid(flag.environment + ": '" + value + "' is not on or off");
       // A switch without an off form stays as it is when told "off".
-      if (*word == "off" && flag.off_names.empty()) continue;
-      value = *word;
+      if (!*on && flag.off_names.empty()) continue;
+      value = *on ? "on" : "off";
     }
     arguments.push_back({&flag, flag.name + "=" + value});
   }

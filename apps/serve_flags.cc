@@ -106,9 +106,7 @@ std::vector<Flag> context_flags(ContextOptions& context) {
           "Threads that compute during prefill.", number_or_automatic(context.threads_batch, 0, 0, kThreadsMax)),
       row(group, "--flash-attn", {"-fa"}, {}, "on|off|auto", "LLAMA_ARG_FLASH_ATTN", "auto",
           "Flash attention. Off makes restoring slower: values then lie in columns.",
-          choice_into<FlashAttention>(
-              context.flash_attention,
-              {{"on", FlashAttention::kOn}, {"off", FlashAttention::kOff}, {"auto", FlashAttention::kAuto}})),
+          parsed_into(context.flash_attention, parse_flash_attention)),
       row(group, "--cache-type-k", {"-ctk"}, {}, "TYPE", "LLAMA_ARG_CACHE_TYPE_K", "f16",
           "Type of the KV cache's keys: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1.",
           parsed_into(context.key_type, parse_kv_type)),

@@ -224,6 +224,14 @@ TEST(ServeFlags, MinusOneMeansTheDefaultWhereLlamaServerSaysSo) {
   EXPECT_EQ(options.http.threads, server::HttpOptions{}.threads);
 }
 
+TEST(ServeFlags, FlashAttentionIsSpelledAsLlamaServerTakesIt) {
+  EXPECT_EQ(served({"-fa", "1"}).context.flash_attention, FlashAttention::kOn);
+  EXPECT_EQ(served({"-fa", "false"}).context.flash_attention, FlashAttention::kOff);
+  EXPECT_EQ(served({}, {{"LLAMA_ARG_FLASH_ATTN", "true"}}).context.flash_attention, FlashAttention::kOn);
+  EXPECT_EQ(served({}, {{"LLAMA_ARG_FLASH_ATTN", "0"}}).context.flash_attention, FlashAttention::kOff);
+  EXPECT_EQ(served({"-fa", "on"}, {{"LLAMA_ARG_FLASH_ATTN", "0"}}).context.flash_attention, FlashAttention::kOn);
+}
+
 TEST(ServeFlags, ContradictionsAreErrors) {
   EXPECT_NE(refused({"-b", "100"}), "") << "the default ubatch is larger";
   EXPECT_NE(refused({"-ctv", "q8_0", "-fa", "off"}), "");

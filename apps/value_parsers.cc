@@ -44,6 +44,23 @@ Result<MetadataOverride> parse_metadata_override(const std::string& text) {
 
 }  // namespace
 
+std::optional<bool> parse_switch_word(std::string_view text) {
+  for (const std::string_view word : {"on", "enabled", "true", "1"}) {
+    if (text == word) return true;
+  }
+  for (const std::string_view word : {"off", "disabled", "false", "0"}) {
+    if (text == word) return false;
+  }
+  return std::nullopt;
+}
+
+Result<FlashAttention> parse_flash_attention(const std::string& text) {
+  if (text == "auto" || text == "-1") return FlashAttention::kAuto;
+  const std::optional<bool> on = parse_switch_word(text);
+  if (!on) return invalid("'" + text + "' is not one of on, off, auto");
+  return *on ? FlashAttention::kOn : FlashAttention::kOff;
+}
+
 Result<std::vector<std::string>> parse_list(const std::string& text) {
   std::vector<std::string> items;
   std::size_t begin = 0;

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,10 @@ Result<Number> parse_number(const std::string& text, Number lowest, Number highe
   return value;
 }
 
+// llama-server's words for a switch: on, enabled, true, 1 and off, disabled, false, 0. Empty: none of them.
+std::optional<bool> parse_switch_word(std::string_view text);
+// A switch word, or auto or -1.
+Result<FlashAttention> parse_flash_attention(const std::string& text);
 // "a,b" -> {"a", "b"}. kInvalid: an empty item.
 Result<std::vector<std::string>> parse_list(const std::string& text);
 // "a:0.5,b:2" -> files with scales. The last colon separates, so that paths may hold colons.

@@ -50,6 +50,16 @@ TEST(ValueParsers, TensorOverridesSplitAtTheLastEqualsSign) {
   for (const char* wrong : {"exps", "=CPU", "exps="}) EXPECT_FALSE(parse_tensor_overrides(wrong)) << wrong;
 }
 
+TEST(ValueParsers, FlashAttentionTakesLlamaServersWords) {
+  for (const char* on : {"on", "enabled", "true", "1"})
+    EXPECT_EQ(*parse_flash_attention(on), FlashAttention::kOn) << on;
+  for (const char* off : {"off", "disabled", "false", "0"}) {
+    EXPECT_EQ(*parse_flash_attention(off), FlashAttention::kOff) << off;
+  }
+  for (const char* automatic : {"auto", "-1"}) EXPECT_EQ(*parse_flash_attention(automatic), FlashAttention::kAuto);
+  for (const char* wrong : {"", "yes", "2", "ON"}) EXPECT_FALSE(parse_flash_attention(wrong)) << wrong;
+}
+
 TEST(ValueParsers, LayersSharesRangesAndTypes) {
   EXPECT_EQ(parse_gpu_layers("auto")->kind, GpuLayers::Kind::kAuto);
   EXPECT_EQ(parse_gpu_layers("all")->kind, GpuLayers::Kind::kAll);
