@@ -119,6 +119,15 @@ class ReplayTest(unittest.TestCase):
         self.assertIn("failed (400)", output)
         self.assertIn("2 requests failed", output)
 
+    def test_a_server_that_knew_the_prompts_before_is_told(self):
+        session = self.record(line(0, "hello " * 100))
+        with MockServer() as server:
+            self.assertEqual(self.replay(server.url, session)[0]["problems"], [])
+            again = self.replay(server.url, session)[0]
+        self.assertEqual(again["requests"][0]["prefilled_tokens"], 0)
+        self.assertEqual(again["problems"], ["less was computed than the ideal: the server had state from before this "
+                                             "replay (on disk?)"])
+
     def test_nothing_played_is_an_error(self):
         session = self.record(line(0, "refuse"))
         with MockServer() as server:

@@ -40,6 +40,12 @@ RequestFigures figures_of(const RecordedRequest& request, const Exchange& exchan
   return figures;
 }
 
+// Computing less than a server that began with nothing could: more than estimates and templates explain.
+bool knew_before(const RunFigures& figures) {
+  const double slack = 0.02 * static_cast<double>(figures.prompt_tokens());
+  return static_cast<double>(figures.prefilled_tokens()) + slack < static_cast<double>(figures.ideal_tokens());
+}
+
 std::string variant_of(const ReplayRunOptions& options) {
   std::string variant = options.fast ? "no pauses" : "";
   if (options.echo_generated) variant += variant.empty() ? "generated turns echoed" : ", generated turns echoed";
@@ -161,6 +167,9 @@ void Replayer::add_problems(const Session& session, const ReplayRun& run, RunFig
   const bool silent = std::ranges::any_of(exchanges, [](const Exchange& one) {
     return one.answered() && one.facts.prompt_tokens && !one.facts.prefilled_tokens;
   });
+  if (knew_before(figures)) {
+    problems.emplace_back("less was computed than the ideal: the server had state from before this replay (on disk?)");
+  }
   if (silent) problems.emplace_back("the server does not say what it had cached: whole prompts count as prefilled");
   if (!no_tokens_.empty() && !std::exchange(said_no_tokens_, true)) {
     problems.push_back(fmt::format("the ideal is estimated, four bytes a token: {}", no_tokens_));
