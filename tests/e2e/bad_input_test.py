@@ -284,6 +284,15 @@ class Senders(ServerCase):
             with self.subTest(host=host):
                 self.assert_refused(403, self.chat, {**self.good, "Host": host})
 
+    def test_refusals_are_in_the_log_with_their_words(self):
+        self.assert_refused(403, self.chat, {**self.good, "Host": "stranger.example"})
+        self.assert_refused(400, self.chat, self.good, temperature="hot")
+        self.assert_refused(404, self.one.get, "/no%0awhere", headers=self.good)
+        wait_until(lambda: "/no?where 404" in self.one.log(), "control characters do not reach the log")
+        log = self.one.log()
+        self.assertIn("'stranger.example' is not served here", log)
+        self.assertRegex(log, "POST /v1/chat/completions 400 .*temperature")
+
     def test_origins(self):
         self.chat({**self.good, "Origin": "http://pages.example"})
         for origin in ("http://evil.example", "https://pages.example", "http://pages.example:81", "null",
@@ -303,6 +312,10 @@ class Senders(ServerCase):
             reply = connection.getresponse()
             reply.read()
             self.assertIsNone(reply.headers["Access-Control-Allow-Origin"])
+
+    def test_one_model_by_its_name(self):
+        self.assertEqual(self.one.get("/v1/models/tiny"), self.one.get("/v1/models")["data"][0])
+        self.assert_refused(404, self.one.get, "/v1/models/gpt-17", headers=self.good)
 
     def test_models_by_their_aliases_only(self):
         for name in ("tiny", "small-one", ""):

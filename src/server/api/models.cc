@@ -18,7 +18,9 @@ std::string rfc3339(std::int64_t seconds) {
                      clock.minutes().count(), clock.seconds().count());
 }
 
-std::string models_reply(const ModelCard& model) {
+namespace {
+
+Json model_entry(const ModelCard& model) {
   const Json meta = {
       {"n_vocab", model.vocabulary_size},
       {"n_ctx", model.context_tokens},
@@ -27,7 +29,7 @@ std::string models_reply(const ModelCard& model) {
       {"n_params", model.parameters},
       {"size", model.size_bytes},
   };
-  const Json entry = {
+  return {
       {"id", model.id},
       {"object", "model"},
       {"created", model.created_s},
@@ -37,12 +39,19 @@ std::string models_reply(const ModelCard& model) {
       {"created_at", rfc3339(model.created_s)},
       {"meta", meta},
   };
+}
+
+}  // namespace
+
+std::string models_reply(const ModelCard& model) {
   return to_line({{"object", "list"},
-                  {"data", Json::array({entry})},
+                  {"data", Json::array({model_entry(model)})},
                   {"has_more", false},
                   {"first_id", model.id},
                   {"last_id", model.id}});
 }
+
+std::string model_reply(const ModelCard& model) { return to_line(model_entry(model)); }
 
 std::string health_reply() { return R"({"status":"ok"})"; }
 

@@ -19,6 +19,8 @@ struct ModelCard {
 };
 
 std::string models_reply(const ModelCard& model);
+// The one model alone.
+std::string model_reply(const ModelCard& model);
 std::string health_reply();
 
 // 2024-06-11T10:00:00Z

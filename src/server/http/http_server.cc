@@ -14,9 +14,11 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "os/memory.h"
 #include "server/http/body_budget.h"
 #include "server/http/gatekeeper.h"
 #include "server/http/http_error.h"
+#include "server/http/http_log.h"
 #include "server/http/open_sockets.h"
 #include "server/http/reply_writer.h"
 
@@ -30,6 +32,7 @@ constexpr int kBacklog = 1'024;              // the library listens with 5: hund
 constexpr std::int64_t kLastChanceMs = 500;  // for handlers to see that their connection was shut down
 constexpr std::string_view kNoThread = "The server works on as many requests as it has threads for; try again";
 constexpr std::string_view kNoRoom = "The server holds as many bytes of requests as it may; try again";
+constexpr std::size_t kGreatBodyBytes = 1 << 20;
 constexpr char kEveryPath[] = R"([\s\S]*)";
 
 // The library's view of a SocketChannel. `muted`: the reply went out as a stream already, so what the library still
@@ -84,8 +87,10 @@ struct Connection {
   }
   // Once the handler is done: writing the reply may take long, and idling afterwards longer.
   void drop_body() {
+    const bool great = request.body.size() >= kGreatBodyBytes;
     request.body = std::string();
     share.give_back();
+    if (great) os::return_freed_memory();  // what it was parsed into took many times its size
   }
   // Bytes of this request may still be on their way: the next request cannot be told from them.
   bool unread_input() const { return !head_complete || (announces_body(request) && !body_read); }
@@ -268,7 +273,7 @@ void Server::register_library_handlers() {
     return HandlerResponse::Handled;
   });
   set_logger([](const httplib::Request& request, const httplib::Response& response) {
-    spdlog::debug("http {} {} {}", request.method, request.path, response.status);
+    log_exchange(request.method, request.path, response.status, response.body);
   });
 }
 

@@ -43,7 +43,7 @@ void apply_template(const Service& service, const HttpRequest& http, ResponseWri
 }  // namespace
 
 void add_routes(HttpServer& server, const Service& service) {
-  const auto route = [&](const char* method, const char* path, auto handler, RouteOptions options = {}) {
+  const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
     server.route(
         method, path,
         [&service, handler](const HttpRequest& http, ResponseWriter& writer) { handler(service, http, writer); },
@@ -61,6 +61,11 @@ void add_routes(HttpServer& server, const Service& service) {
           },
           {.is_public = true, .is_light = true});
   }
+  route("GET", "/v1/models/" + service.card.id,
+        [](const Service& shared, const HttpRequest&, ResponseWriter& writer) {
+          send_json(writer, api::model_reply(shared.card));
+        },
+        {.is_public = true, .is_light = true});
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
   for (const char* path : {"/v1/completions", "/completions"}) route("POST", path, completions);
   route("POST", "/tokenize", [](const Service& shared, const HttpRequest& http, ResponseWriter& writer) {
