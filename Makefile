@@ -15,7 +15,8 @@ CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; d
 clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build all test test-slow test-clang test-asan test-tsan demo bench format format-check tidy clean FORCE
+.PHONY: help setup build all test test-slow test-clang test-asan test-tsan demo bench bench-check bench-keep format \
+        format-check tidy clean FORCE
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +61,12 @@ demo: build ## a 12-turn agent conversation with a crash in the middle, with and
 
 bench: all ## the benchmarks behind docs/benchmarks.md
 	@scripts/bench
+
+bench-check: build ## ratios and counts of the workloads, compared with the kept ones (seconds)
+	@build/kvkeep bench --quick --check bench/expected_quick.json
+
+bench-keep: build ## keep the counts of today for bench-check, where they are meant to differ
+	@build/kvkeep bench --quick --keep bench/expected_quick.json
 
 format: setup ## rewrite the sources as .clang-format says
 	@scripts/check-format --fix

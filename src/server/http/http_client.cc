@@ -105,25 +105,29 @@ struct HttpClient::Connection {
     client.set_follow_location(false);
   }
 
+  // Silence and a broken connection are one error of the library; they are seconds apart.
+  bool is_silent(const ClientRequest& request, std::int64_t heard_ns) const {
+    return os::elapsed_ms(heard_ns, os::real_clock().monotonic_ns()) >= 0.95 * request.silence_ms;
+  }
   Error failure(httplib::Error error, const ClientRequest& request, std::int64_t heard_ns) const;
 
   const Address address;
   httplib::Client client;
   const std::string name;  // for messages
+  bool was_used = false;   // and is open still, as far as we know
   std::atomic<bool> stopped{false};
 };
 
 Error HttpClient::Connection::failure(httplib::Error error, const ClientRequest& request, std::int64_t heard_ns) const {
   const std::string what = fmt::format("{} {}: ", request.method, request.path);
   if (stopped) return aborted(what + "stopped");
-  // The library tells silence and a broken connection by one word; they are seconds apart.
-  const bool silent = os::elapsed_ms(heard_ns, os::real_clock().monotonic_ns()) >= 0.95 * request.silence_ms;
   switch (error) {
     case httplib::Error::Canceled: return aborted(what + "given up");
     case httplib::Error::Connection:
     case httplib::Error::ConnectionTimeout: return io_error(what + "no connection to " + name);
     default:
-      if (silent) return io_error(fmt::format("{}{} sent nothing for {:.3g} s", what, name, request.silence_ms / 1e3));
+      if (is_silent(request, heard_ns))
+        return io_error(fmt::format("{}{} sent nothing for {:.3g} s", what, name, request.silence_ms / 1e3));
       return io_error(fmt::format("{}the connection to {} broke ({})", what, name, httplib::to_string(error)));
   }
 }
@@ -148,8 +152,10 @@ Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::fu
   connection.client.set_write_timeout(silence);
   connection.client.set_keep_alive(!asks_to_close(request.headers));
   os::Clock& clock = os::real_clock();
+  bool heard = false;
   std::int64_t heard_ns = clock.monotonic_ns();
   out.response_handler = [&](const httplib::Response& head) {
+    heard = true;
     heard_ns = clock.monotonic_ns();
     on_status(head.status);
     return true;
@@ -159,7 +165,14 @@ Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::fu
     return !connection.stopped && on_bytes({bytes, size});
   };
   if (connection.stopped) return connection.failure(httplib::Error::Canceled, request, heard_ns);
-  const httplib::Result result = connection.client.send(out);
+  httplib::Result result = connection.client.send(out);
+  // A server may close a connection just when it is used again: then nothing was heard, and nothing was done there.
+  if (!result && connection.was_used && !heard && result.error() == httplib::Error::Read &&
+      !connection.is_silent(request, heard_ns) && !connection.stopped) {
+    httplib::Result again = connection.client.send(out);
+    if (again || again.error() != httplib::Error::Connection) result = std::move(again);
+  }
+  connection.was_used = static_cast<bool>(result);
   if (!result) return connection.failure(result.error(), request, heard_ns);
   return ClientReply{result->status, fields_of(result->headers)};
 }

@@ -179,6 +179,56 @@ TEST_F(HttpClientTest, BrokenRepliesAreErrors) {
   EXPECT_NE(reply.error().message.find("broke"), std::string::npos) << reply.error().message;
 }
 
+// A server of one reply per connection that does not say so: the next request meets a closing connection.
+class ForgetfulServer {
+ public:
+  explicit ForgetfulServer(int connections) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ::bind(socket_, reinterpret_cast<sockaddr*>(&address), size);
+    ::listen(socket_, 8);
+    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_->post([this, connections] {
+      for (int i = 0; i < connections; ++i) serve_one();
+    });
+  }
+  ~ForgetfulServer() {
+    thread_->drain();
+    ::close(socket_);
+  }
+  int port() const { return port_; }
+
+ private:
+  void serve_one() const {
+    const int client = ::accept(socket_, nullptr, nullptr);
+    char buffer[4'096];
+    if (::recv(client, buffer, sizeof buffer, 0) > 0) {
+      constexpr std::string_view kReply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+      ::send(client, kReply.data(), kReply.size(), MSG_NOSIGNAL);
+      // Takes the next request, too, and hangs up on it.
+      static_cast<void>(::recv(client, buffer, sizeof buffer, 0));
+    }
+    ::close(client);
+  }
+
+  int socket_;
+  int port_ = 0;
+  std::unique_ptr<os::Executor> thread_ = os::make_thread_executor("forgetful");
+};
+
+TEST_F(HttpClientTest, ConnectionThatClosedMeanwhileIsMadeAgain) {
+  ForgetfulServer server(3);
+  HttpClient http = HttpClient::make("http://127.0.0.1:" + std::to_string(server.port())).value();
+  for (int request = 0; request < 3; ++request) {
+    const auto reply = http.send(post_request("/", "{}"));
+    ASSERT_TRUE(reply.ok()) << reply.error().message;
+    EXPECT_EQ(reply->second, "ok");
+  }
+}
+
 TEST_F(HttpClientTest, NobodyThereIsAnError) {
   int port = 0;
   {
