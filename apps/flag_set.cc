@@ -19,10 +19,46 @@ bool contains(const std::vector<std::string>& list, std::string_view item) {
   return std::ranges::find(list, item) != list.end();
 }
 
+constexpr std::string_view kPrefix = "LLAMA_ARG_";
+constexpr std::string_view kNegatedPrefix = "LLAMA_ARG_NO_";
+
 // LLAMA_ARG_WARMUP -> LLAMA_ARG_NO_WARMUP.
 std::string negated_variable(const std::string& name) {
-  constexpr std::string_view kPrefix = "LLAMA_ARG_";
-  return name.starts_with(kPrefix) ? std::string(kPrefix) + "NO_" + name.substr(kPrefix.size()) : std::string();
+  return name.starts_with(kPrefix) ? std::string(kNegatedPrefix) + name.substr(kPrefix.size()) : std::string();
+}
+
+bool stands_for(std::string_view pattern, std::string_view name) {
+  if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
+  return pattern == name;
+}
+
+enum class Match { kNone, kHarmless, kRefused };
+
+// Whether a variable is the one a RefusedFlag names, and set to what is refused.
+Match match(std::string_view pattern, std::string_view name, std::string_view value) {
+  const auto equals = pattern.find('=');
+  if (!stands_for(pattern.substr(0, equals), name)) return Match::kNone;
+  if (equals == std::string_view::npos) return Match::kRefused;
+  const std::optional<bool> on = parse_switch_word(value);
+  const bool refused_on = pattern.substr(equals + 1) == "on";
+  return !on || *on == refused_on ? Match::kRefused : Match::kHarmless;
+}
+
+struct FoundRefusal {
+  Match match = Match::kNone;
+  const RefusedFlag* flag = nullptr;
+};
+
+FoundRefusal find_refusal(const std::vector<RefusedFlag>& refused, const std::string& name, const std::string& value) {
+  for (const RefusedFlag& flag : refused) {
+    for (const std::string& pattern : flag.variables) {
+      const Match found = match(pattern, name, value);
+      if (found != Match::kNone) return {found, &flag};
+    }
+  }
+  if (!name.starts_with(kNegatedPrefix)) return {};
+  return find_refusal(refused, std::string(kPrefix) + name.substr(kNegatedPrefix.size()), "off");
 }
 
 // Takes the arguments behind arguments[i], and moves i onto the last. A value may start with a dash (-n -1): joined to
@@ -67,7 +103,8 @@ std::vector<std::string> FlagSet::all_names() const {
 
 Error FlagSet::unknown(const std::string& name) const {
   for (const RefusedFlag& refused : refused_) {
-    if (contains(refused.names, name)) return unsupported(name + " is not supported: " + refused.reason);
+    const auto meant = [&name](const std::string& pattern) { return stands_for(pattern, name); };
+    if (std::ranges::any_of(refused.names, meant)) return unsupported(name + " is not supported: " + refused.reason);
   }
   return invalid("unknown flag '" + name + "'" + did_you_mean(name, all_names()));
 }
@@ -102,13 +139,31 @@ Result<std::vector<FlagSet::Canonical>> FlagSet::canonical(const std::vector<std
 }
 
 Status FlagSet::refuse_environment(const os::Environment& environment) const {
-  for (const RefusedFlag& refused : refused_) {
-    if (!refused.environment.empty() && environment.contains(refused.environment)) {
-      return unsupported("the environment variable " + refused.environment + " is set, but " + refused.names.front() +
-                         " is not supported: " + refused.reason);
+  for (const auto& [name, value] : environment) {
+    if (!name.starts_with(kPrefix)) continue;
+    const FoundRefusal found = find_refusal(refused_, name, value);
+    if (found.match == Match::kRefused) {
+      return unsupported("the environment variable " + name + " is set, but " + found.flag->names.front() +
+                         " is not supported: " + found.flag->reason);
     }
   }
   return {};
+}
+
+bool FlagSet::knows_variable(const std::string& name, const std::string& value) const {
+  const auto reads = [&name](const Flag& flag) {
+    return flag.environment == name || (!flag.off_names.empty() && negated_variable(flag.environment) == name);
+  };
+  return std::ranges::any_of(flags_, reads) || find_refusal(refused_, name, value).match != Match::kNone;
+}
+
+std::vector<std::string> FlagSet::unknown_variables(const os::Environment& environment) const {
+  std::vector<std::string> unknown;
+  for (const auto& [name, value] : environment) {
+    const bool asks = name.starts_with(kPrefix) && !value.empty();
+    if (asks && !knows_variable(name, value)) unknown.push_back(name);
+  }
+  return unknown;
 }
 
 Status FlagSet::add_environment(const os::Environment& environment, std::vector<Canonical>& arguments) const {

@@ -31,9 +31,12 @@ struct Flag {
 };
 
 // A flag of another program that users may pass from habit, and why it is refused.
+// "--mmproj-*" stands for every name that begins so, "*-draft" for every one that ends so.
 struct RefusedFlag {
   std::vector<std::string> names;
-  std::string environment;  // refused when set, too; empty: none
+  // LLAMA_ARG_... variables that are refused when set, too. "LLAMA_ARG_JINJA=off" only when turned off, "=on" only when
+  // turned on; LLAMA_ARG_NO_JINJA turns off as well.
+  std::vector<std::string> variables;
   std::string reason;
 };
 
@@ -46,6 +49,9 @@ class FlagSet {
   // for: print help() and stop, whatever else was given.
   Result<bool> parse(const std::vector<std::string>& arguments, const os::Environment& environment,
                      std::vector<std::string>* positional = nullptr) const;
+
+  // The LLAMA_ARG_... variables that are set and belong to no flag, refused ones included: parse() passes them over.
+  std::vector<std::string> unknown_variables(const os::Environment& environment) const;
 
   std::string help() const;
   const std::vector<Flag>& flags() const& { return flags_; }
@@ -64,6 +70,7 @@ class FlagSet {
 
   Spelling find(std::string_view name) const;
   std::vector<std::string> all_names() const;
+  bool knows_variable(const std::string& name, const std::string& value) const;
   Error unknown(const std::string& name) const;
   Status refuse_environment(const os::Environment& environment) const;
   Result<std::vector<Canonical>> canonical(const std::vector<std::string>& arguments,

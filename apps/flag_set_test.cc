@@ -29,7 +29,9 @@ FlagSet flags(Options& options) {
        {"One", "--warm", {}, {"--no-warm", "-nw"}, "", "LLAMA_ARG_WARM", "on", "Warms.", switch_into(options.warm)},
        {"Two", "--name", {}, {}, "NAME,...", "", "none", "Names.", appended_to(options.names, parse_list)},
        {"Two", "--range", {}, {}, "START END", "", "none", "Ranges.", text_into(options.range)}},
-      {{{"--gone"}, "LLAMA_ARG_GONE", "it is gone"}});
+      {{{"--gone", "--gone-*", "*-lost"}, {"LLAMA_ARG_GONE", "LLAMA_ARG_LOST_*"}, "it is gone"},
+       {{"--no-light"}, {"LLAMA_ARG_LIGHT=off"}, "it is always on"},
+       {{"--noise"}, {"LLAMA_ARG_NOISE=on"}, "it is always off"}});
 }
 
 std::string error_of(const std::vector<std::string>& arguments, const os::Environment& environment = {}) {
@@ -85,6 +87,36 @@ TEST(FlagSet, TheEnvironmentFillsWhatIsNotGiven) {
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_WARM", "maybe"}}), "");
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_COUNT", "x"}}), "");
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_GONE", "x"}}), "");
+}
+
+TEST(FlagSet, RefusedNamesMayStandForMany) {
+  for (const char* name : {"--gone", "--gone-", "--gone-away", "--all-lost"}) {
+    EXPECT_EQ(error_of({name, "1"}), std::string(name) + " is not supported: it is gone");
+  }
+  for (const char* name : {"--gon", "--goner", "--lost-all"}) {
+    EXPECT_TRUE(error_of({name, "1"}).starts_with("unknown flag")) << name;
+  }
+}
+
+TEST(FlagSet, RefusedVariablesMayBeHarmless) {
+  EXPECT_EQ(error_of({}, {{"LLAMA_ARG_LIGHT", "0"}}),
+            "the environment variable LLAMA_ARG_LIGHT is set, but --no-light is not supported: it is always on");
+  EXPECT_NE(error_of({}, {{"LLAMA_ARG_NO_LIGHT", "1"}}), "");
+  EXPECT_NE(error_of({}, {{"LLAMA_ARG_LIGHT", "perhaps"}}), "");
+  EXPECT_NE(error_of({}, {{"LLAMA_ARG_NOISE", "true"}}), "");
+  EXPECT_NE(error_of({}, {{"LLAMA_ARG_LOST_KEYS", "2"}}), "");
+  parsed({}, {{"LLAMA_ARG_LIGHT", "1"}, {"LLAMA_ARG_NOISE", "off"}, {"LLAMA_ARG_NO_NOISE", "1"}});
+}
+
+TEST(FlagSet, NamesVariablesThatNothingReads) {
+  Options options;
+  const os::Environment environment = {
+      {"HOME", "/h"},           {"LLAMA_ARG_COUNT", "1"},    {"LLAMA_ARG_EMPTY", ""},
+      {"LLAMA_ARG_LIGHT", "1"}, {"LLAMA_ARG_NO_COUNT", "1"}, {"LLAMA_ARG_NO_WARM", "1"},
+      {"LLAMA_ARG_TYPO", "1"}};
+  EXPECT_EQ(flags(options).unknown_variables(environment),
+            (std::vector<std::string>{"LLAMA_ARG_NO_COUNT", "LLAMA_ARG_TYPO"}))
+      << "a flag without an off form has no LLAMA_ARG_NO_...";
 }
 
 TEST(FlagSet, HelpIsAskedForWhateverElseIsWrong) {

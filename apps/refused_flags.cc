@@ -1,134 +1,205 @@
 #include "refused_flags.h"
 
-namespace kvkeep::cli {
+#include <algorithm>
+#include <iterator>
 
-std::vector<RefusedFlag> refused_serve_flags() {
+namespace kvkeep::cli {
+namespace {
+
+// Rows: names (the first one stands in messages), environment variables, reason.
+
+std::vector<RefusedFlag> refused_state() {
   return {
       // Conversations that outgrow the context.
       {{"--context-shift"},
-       "LLAMA_ARG_CONTEXT_SHIFT",
+       {"LLAMA_ARG_CONTEXT_SHIFT=on"},
        "nothing is dropped from the middle of a conversation; a prompt longer than the context is answered with an "
        "error"},
-      {{"--no-context-shift"}, "", "it is always so; leave it out"},
-      {{"--keep"}, "", "it belongs to context shifting, which is not done"},
-      {{"--cache-reuse"}, "LLAMA_ARG_CACHE_REUSE", "shifted state is not what the model computes for the new position"},
+      {{"--no-context-shift"}, {}, "it is always so; leave it out"},
+      {{"--keep"}, {}, "it belongs to context shifting, which is not done"},
+      {{"--cache-reuse"},
+       {"LLAMA_ARG_CACHE_REUSE"},
+       "shifted state is not what the model computes for the new position"},
       // Slots: kvkeep finds state by content.
-      {{"--slot-save-path"}, "LLAMA_ARG_SLOT_SAVE_PATH", "state is saved by itself; see --kv-disk-dir"},
-      {{"--slot-prompt-similarity", "-sps"}, "", "there are no slots; state is found by its longest prefix"},
-      {{"--ctx-checkpoints", "-ctxcp", "--swa-checkpoints"},
-       "LLAMA_ARG_CTX_CHECKPOINTS",
+      {{"--slot-save-path"}, {"LLAMA_ARG_SLOT_SAVE_PATH"}, "state is saved by itself; see --kv-disk-dir"},
+      {{"--slot-prompt-similarity", "-sps"}, {}, "there are no slots; state is found by its longest prefix"},
+      {{"--ctx-checkpoints", "-ctxcp", "--swa-checkpoints", "--checkpoint-min-step", "-cms"},
+       {"LLAMA_ARG_CTX_CHECKPOINTS", "LLAMA_ARG_CHECKPOINT_*"},
        "the cache decides what to keep within its budgets"},
-      {{"--checkpoint-min-step", "-cms"},
-       "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT",
-       "the cache decides what to keep within its budgets"},
-      {{"--cache-idle-slots", "--no-cache-idle-slots"}, "LLAMA_ARG_CACHE_IDLE_SLOTS", "there are no slots"},
+      {{"--cache-idle-slots", "--no-cache-idle-slots"}, {"LLAMA_ARG_CACHE_IDLE_SLOTS"}, "there are no slots"},
       {{"--kv-unified", "-kvu", "--no-kv-unified", "-no-kvu", "--kv-unified-per-slot"},
-       "LLAMA_ARG_KV_UNIFIED",
+       {"LLAMA_ARG_KV_UNIFIED*"},
        "all running requests share one pool of cells; leave it out"},
-      {{"--cont-batching", "-cb"}, "", "it is always on; leave it out"},
+      {{"--defrag-thold", "-dt"}, {"LLAMA_ARG_DEFRAG_THOLD"}, "llama-server no longer obeys it either; leave it out"},
+      {{"--cont-batching", "-cb"}, {}, "it is always on; leave it out"},
       {{"--no-cont-batching", "-nocb"},
-       "LLAMA_ARG_NO_CONT_BATCHING",
+       {"LLAMA_ARG_CONT_BATCHING=off"},
        "requests are always batched; --parallel 1 runs one at a time"},
-      {{"--slots", "--no-slots"}, "", "there is no slots endpoint"},
-      {{"--metrics"}, "LLAMA_ARG_ENDPOINT_METRICS", "there is no metrics endpoint"},
-      {{"--props"}, "LLAMA_ARG_ENDPOINT_PROPS", "properties cannot be changed while serving"},
-      // Where models come from.
-      {{"--hf-repo", "-hf", "-hfr", "--hf-file", "-hff"},
-       "LLAMA_ARG_HF_REPO",
-       "models are not downloaded; name a file with --model"},
-      {{"--model-url", "-mu"}, "LLAMA_ARG_MODEL_URL", "models are not downloaded; name a file with --model"},
-      {{"--docker-repo", "-dr"}, "LLAMA_ARG_DOCKER_REPO", "models are not downloaded; name a file with --model"},
-      {{"--models-dir", "--models-preset"}, "LLAMA_ARG_MODELS_DIR", "one model is served; name it with --model"},
-      // Other kinds of models and work.
-      {{"--mmproj", "-mm", "--mmproj-url", "-mmu"}, "LLAMA_ARG_MMPROJ", "images and sound are not understood"},
-      {{"--embedding", "--embeddings"}, "LLAMA_ARG_EMBEDDINGS", "there is no embedding endpoint"},
-      {{"--pooling"}, "LLAMA_ARG_POOLING", "there is no embedding endpoint"},
-      {{"--rerank", "--reranking"}, "LLAMA_ARG_RERANKING", "there is no reranking endpoint"},
-      {{"--spec-draft-model",
-        "-md",
-        "--model-draft",
-        "--draft",
-        "--draft-n",
-        "--draft-max",
-        "--draft-min",
-        "--draft-n-min",
-        "--spec-draft-n-max",
-        "--spec-draft-n-min",
-        "--spec-draft-p-min",
-        "--draft-p-min",
-        "-ngld",
-        "--gpu-layers-draft",
-        "--n-gpu-layers-draft",
-        "-devd",
-        "--device-draft",
-        "-ctkd",
-        "-ctvd",
-        "--spec-default",
-        "--mtp",
-        "--mtp-draft"},
-       "LLAMA_ARG_SPEC_DRAFT_MODEL",
-       "there is no speculative decoding"},
-      {{"--spec-type"}, "LLAMA_ARG_SPEC_TYPE", "there is no speculative decoding"},
-      {{"--lora-init-without-apply"}, "", "adapters cannot be changed while serving"},
+      {{"--sleep-idle-seconds"}, {}, "the model stays loaded"},
+  };
+}
+
+std::vector<RefusedFlag> refused_models() {
+  const char* no_downloads = "models are not downloaded; name a file with --model";
+  const char* no_drafts = "there is no speculative decoding";
+  return {
+      {{"--hf-repo", "--hf-*", "-hf*"}, {"LLAMA_ARG_HF_*"}, no_downloads},
+      {{"--model-url", "-mu"}, {"LLAMA_ARG_MODEL_URL"}, no_downloads},
+      {{"--docker-repo", "-dr"}, {"LLAMA_ARG_DOCKER_REPO"}, no_downloads},
+      {{"--embd-gemma-default", "--fim-*", "--gpt-oss-*", "--vision-*"}, {}, no_downloads},
+      {{"--cache-list", "-cl"}, {}, "there is no list of downloaded models"},
+      {{"--offline"}, {"LLAMA_ARG_OFFLINE=off"}, "nothing is ever downloaded; leave it out"},
+      {{"--models-dir", "--models-*", "--no-models-autoload"},
+       {"LLAMA_ARG_MODELS_*"},
+       "one model is served; name it with --model"},
+      {{"--tags"}, {"LLAMA_ARG_TAGS"}, "models have names alone; see --alias"},
+      {{"--mmproj", "--mmproj-*", "--no-mmproj*", "-mm*", "--image-*", "--video-*", "--mtmd-*", "--media-path"},
+       {"LLAMA_ARG_MMPROJ*", "LLAMA_ARG_IMAGE_*", "LLAMA_ARG_VIDEO_*", "LLAMA_ARG_MTMD_*"},
+       "images and sound are not understood"},
+      {{"--model-vocoder", "-mv", "--tts-*"}, {"LLAMA_ARG_MODEL_VOCODER"}, "images and sound are not understood"},
+      {{"--embedding", "--embeddings", "--embd-normalize", "--pooling"},
+       {"LLAMA_ARG_EMBEDDINGS=on", "LLAMA_ARG_POOLING"},
+       "there is no embedding endpoint"},
+      {{"--rerank", "--reranking"}, {"LLAMA_ARG_RERANKING=on"}, "there is no reranking endpoint"},
+      {{"--spm-infill"}, {}, "there is no infill endpoint"},
+      {{"--model-draft", "-md", "*-draft", "--spec-*", "--no-spec-*", "--draft*", "--mtp*"},
+       {"LLAMA_ARG_SPEC_*", "LLAMA_ARG_DRAFT_*", "*_DRAFT"},
+       no_drafts},
+      {{"-ngld", "-devd", "-ctkd", "-ctvd", "-cd", "-td", "-tbd", "-Cd", "-Crd", "-Cbd", "-Crbd", "-otd", "-cmoed",
+        "-ncmoed"},
+       {},
+       no_drafts},
+      {{"--lookup-cache-static", "--lookup-cache-dynamic", "-lcs", "-lcd"}, {}, no_drafts},
+      {{"--lora-init-without-apply"}, {}, "adapters cannot be changed while serving"},
+  };
+}
+
+std::vector<RefusedFlag> refused_text() {
+  const char* no_sampler = "this sampler is not offered";
+  return {
       // Templates and reasoning.
-      {{"--no-jinja"}, "LLAMA_ARG_NO_JINJA", "templates are always rendered by a Jinja engine"},
+      {{"--no-jinja"}, {"LLAMA_ARG_JINJA=off"}, "templates are always rendered by a Jinja engine"},
       {{"--chat-template"},
-       "LLAMA_ARG_CHAT_TEMPLATE",
+       {"LLAMA_ARG_CHAT_TEMPLATE"},
        "write the template to a file and name it with --chat-template-file"},
       {{"--chat-template-kwargs"},
-       "LLAMA_ARG_CHAT_TEMPLATE_KWARGS",
-       "template arguments cannot be set for the whole server"},
-      {{"--reasoning-format"}, "LLAMA_ARG_THINK", "the format cannot be chosen"},
-      {{"--reasoning-budget"}, "LLAMA_ARG_THINK_BUDGET", "reasoning cannot be limited"},
-      {{"--reasoning", "-rea"}, "LLAMA_ARG_REASONING", "reasoning cannot be turned on or off for the whole server"},
+       {"LLAMA_ARG_CHAT_TEMPLATE_KWARGS"},
+       "template arguments cannot be set for the whole server; send chat_template_kwargs with requests"},
+      {{"--reasoning-format"}, {"LLAMA_ARG_THINK"}, "the format cannot be chosen"},
+      {{"--reasoning-budget", "--reasoning-budget-message"}, {"LLAMA_ARG_THINK_*"}, "reasoning cannot be limited"},
+      {{"--reasoning", "-rea"},
+       {"LLAMA_ARG_REASONING"},
+       "reasoning cannot be turned on or off for the whole server; send chat_template_kwargs with requests"},
+      {{"--reasoning-effort", "--reasoning-preserve", "--no-reasoning-preserve"},
+       {"LLAMA_ARG_REASONING_*"},
+       "template arguments cannot be set for the whole server; send chat_template_kwargs with requests"},
+      {{"--skip-chat-parsing", "--no-skip-chat-parsing"},
+       {"LLAMA_ARG_SKIP_CHAT_PARSING"},
+       "it cannot be chosen how replies are parsed"},
+      {{"--prefill-assistant"}, {}, "the assistant's last message is always continued; leave it out"},
+      {{"--no-prefill-assistant"},
+       {"LLAMA_ARG_PREFILL_ASSISTANT=off"},
+       "the assistant's last message is always continued"},
+      {{"--special", "-sp"}, {}, "special tokens are always part of a reply's text; leave it out"},
+      {{"--escape", "-e", "--no-escape"}, {}, "no prompt is given on the command line"},
       // Sampling that is not offered.
-      {{"--samplers", "--sampler-seq", "--sampling-seq"}, "", "the order of samplers is fixed"},
-      {{"--mirostat", "--mirostat-lr", "--mirostat-ent"}, "", "this sampler is not offered"},
-      {{"--typical", "--typical-p"}, "", "this sampler is not offered"},
-      {{"--top-nsigma", "--top-n-sigma"}, "", "this sampler is not offered"},
-      {{"--xtc-probability", "--xtc-threshold"}, "", "this sampler is not offered"},
-      {{"--dry-multiplier", "--dry-base", "--dry-allowed-length", "--dry-penalty-last-n", "--dry-sequence-breaker"},
-       "",
-       "this sampler is not offered"},
-      {{"--dynatemp-range", "--dynatemp-exp"}, "", "this sampler is not offered"},
-      {{"--adaptive-target", "--adaptive-decay"}, "", "this sampler is not offered"},
-      {{"--logit-bias", "-l"}, "", "biases cannot be set for the whole server"},
+      {{"--samplers", "--sampler-seq", "--sampling-seq"}, {}, "the order of samplers is fixed"},
+      {{"--mirostat", "--mirostat-*", "--typical", "--typical-p", "--top-nsigma", "--top-n-sigma", "--xtc-*", "--dry-*",
+        "--dynatemp-*", "--adaptive-*"},
+       {},
+       no_sampler},
+      {{"--backend-sampling", "-bs"}, {"LLAMA_ARG_BACKEND_SAMPLING=on"}, "tokens are chosen on the processor"},
+      {{"--logit-bias", "-l"}, {}, "biases cannot be set for the whole server"},
       {{"--grammar", "--grammar-file", "--json-schema", "-j", "--json-schema-file", "-jf"},
-       "",
+       {},
        "grammars cannot be set for the whole server"},
-      {{"--reverse-prompt", "-r"}, "", "stop strings belong into the request"},
-      // Loading, memory and devices.
-      {{"--mlock", "--mmap", "--no-mmap", "--direct-io", "-dio"}, "", "say how to load with --load-mode"},
+      {{"--reverse-prompt", "-r"}, {}, "stop strings belong into the request"},
+  };
+}
+
+std::vector<RefusedFlag> refused_machine() {
+  const char* load_mode = "say how to load with --load-mode";
+  return {
+      {{"--mlock", "--mmap", "--no-mmap", "--direct-io", "-dio", "--no-direct-io", "-ndio"},
+       {"LLAMA_ARG_MLOCK", "LLAMA_ARG_MMAP", "LLAMA_ARG_DIO"},
+       load_mode},
+      {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, load_mode},
       {{"--fit", "-fit", "--fit-target", "-fitt", "--fit-ctx", "-fitc"},
-       "LLAMA_ARG_FIT",
+       {"LLAMA_ARG_FIT*"},
        "only --n-gpu-layers auto adapts to the memory there is"},
-      {{"--rpc"}, "LLAMA_ARG_RPC", "devices of other machines are not used"},
-      {{"--numa"}, "LLAMA_ARG_NUMA", "placement on NUMA nodes is left to the system; start it under numactl"},
-      // The network side.
-      {{"--ssl-key-file", "--ssl-cert-file"}, "LLAMA_ARG_SSL_KEY_FILE", "put a proxy that speaks TLS in front"},
-      {{"--cors-origins"},
-       "LLAMA_ARG_CORS_ORIGINS",
+      {{"--op-offload"}, {}, "it is always on; leave it out"},
+      {{"--no-op-offload"}, {}, "large operations are always computed on the device"},
+      {{"--n-cpu-ffn", "-ncffn"}, {"LLAMA_ARG_N_CPU_FFN"}, "place tensors with --override-tensor"},
+      {{"--moe-cache-mib"}, {"LLAMA_ARG_MOE_CACHE_MIB"}, "there is no cache of experts on devices"},
+      {{"--rpc"}, {"LLAMA_ARG_RPC"}, "devices of other machines are not used"},
+      {{"--numa"}, {"LLAMA_ARG_NUMA"}, "placement on NUMA nodes is left to the system; start it under numactl"},
+      {{"--cpu-mask", "--cpu-mask-*", "-C", "-Cb", "--cpu-range", "--cpu-range-*", "-Cr", "-Crb", "--cpu-strict",
+        "--cpu-strict-*"},
+       {},
+       "placement of threads is left to the system; start it under taskset"},
+      {{"--prio", "--prio-batch"}, {}, "priority is left to the system; start it under nice"},
+      {{"--poll", "--poll-batch"}, {}, "it cannot be chosen how threads wait for work"},
+      {{"--metal", "--cuda", "--cpu"}, {}, "choose devices with --device and --n-gpu-layers"},
+  };
+}
+
+std::vector<RefusedFlag> refused_network() {
+  return {
+      {{"--slots", "--no-slots"}, {"LLAMA_ARG_ENDPOINT_SLOTS=on"}, "there is no slots endpoint"},
+      {{"--metrics"}, {"LLAMA_ARG_ENDPOINT_METRICS=on"}, "there is no metrics endpoint"},
+      {{"--props"}, {"LLAMA_ARG_ENDPOINT_PROPS=on"}, "properties cannot be changed while serving"},
+      {{"--ssl-key-file", "--ssl-cert-file"}, {"LLAMA_ARG_SSL_*"}, "put a proxy that speaks TLS in front"},
+      {{"--cors", "--cors-*", "--no-cors-credentials"},
+       {"LLAMA_ARG_CORS_*"},
        "name the web pages that may use the server with --allowed-origins"},
-      {{"--cors"}, "", "name the web pages that may use the server with --allowed-origins"},
-      {{"--api-prefix"}, "LLAMA_ARG_API_PREFIX", "paths start at the root"},
-      {{"--path"}, "LLAMA_ARG_STATIC_PATH", "no files are served"},
-      {{"--reuse-port"}, "LLAMA_ARG_REUSE_PORT", "two servers would share one port by chance"},
-      // ds4-server's names.
-      {{"--ctx"}, "", "it is called --ctx-size here"},
-      {{"--tokens"}, "", "it is called --predict here"},
+      {{"--api-prefix"}, {"LLAMA_ARG_API_PREFIX"}, "paths start at the root"},
+      {{"--path"}, {"LLAMA_ARG_STATIC_PATH"}, "no files are served"},
+      {{"--reuse-port"}, {"LLAMA_ARG_REUSE_PORT=on"}, "two servers would share one port by chance"},
+      {{"--sse-ping-interval"}, {"LLAMA_ARG_SSE_PING_INTERVAL"}, "no pings are sent into streams"},
+      {{"--webui", "--webui-*", "--ui", "--ui-*"},
+       {"LLAMA_ARG_WEBUI=on", "LLAMA_ARG_WEBUI_*", "LLAMA_ARG_UI=on", "LLAMA_ARG_UI_*"},
+       "there is no web page"},
+      {{"--no-webui", "--no-webui-*", "--no-ui", "--no-ui-*"}, {}, "there is no web page; leave it out"},
+      {{"--tools", "--tools-runtime", "--mcp-*", "--agent", "-ag", "--no-agent", "-no-ag"},
+       {"LLAMA_ARG_TOOLS*", "LLAMA_ARG_MCP_*", "LLAMA_ARG_AGENT=on"},
+       "the server runs no tools; clients do"},
+      // The log.
+      {{"--perf", "--no-perf"}, {"LLAMA_ARG_PERF"}, "times stand in every reply; leave it out"},
+      {{"--log-colors", "--log-prefix", "--no-log-prefix", "--log-timestamps", "--no-log-timestamps", "--log-jsonl",
+        "--no-log-jsonl"},
+       {"LLAMA_ARG_LOG_COLORS", "LLAMA_ARG_LOG_PREFIX", "LLAMA_ARG_LOG_TIMESTAMPS", "LLAMA_ARG_LOG_JSONL"},
+       "the log has one form"},
+      {{"--log-prompts-dir"}, {}, "prompts are not logged"},
+      {{"--completion-bash"}, {}, "there is no completion script"},
+  };
+}
+
+std::vector<RefusedFlag> refused_ds4() {
+  return {
+      {{"--ctx"}, {}, "it is called --ctx-size here"},
+      {{"--tokens"}, {}, "it is called --predict here"},
       {{"--kv-cache-cold-max-tokens", "--kv-cache-continued-interval-tokens", "--kv-cache-boundary-trim-tokens",
         "--kv-cache-boundary-align-tokens", "--kv-cache-anchor-user"},
-       "",
+       {},
        "they place state of models whose rows cannot be sliced; for the models cached today every computed row is "
-       "kept, "
-       "so there is nothing to place"},
-      {{"--kv-cache-reject-different-quant"}, "", "state of another model or quantization is never used"},
+       "kept, so there is nothing to place"},
+      {{"--kv-cache-reject-different-quant"}, {}, "state of another model or quantization is never used"},
       {{"--tool-memory-max-ids", "--disable-exact-dsml-tool-replay"},
-       "",
+       {},
        "tool calls are rendered by the model's chat template; no calls of earlier requests are kept to replay"},
-      {{"--trace"}, "", "write the log to a file with --log-file"},
-      {{"--metal", "--cuda", "--cpu"}, "", "choose devices with --device and --n-gpu-layers"},
+      {{"--trace"}, {}, "write the log to a file with --log-file"},
   };
+}
+
+}  // namespace
+
+std::vector<RefusedFlag> refused_serve_flags() {
+  std::vector<RefusedFlag> all;
+  for (std::vector<RefusedFlag> group :
+       {refused_state(), refused_models(), refused_text(), refused_machine(), refused_network(), refused_ds4()}) {
+    std::ranges::move(group, std::back_inserter(all));
+  }
+  return all;
 }
 
 }  // namespace kvkeep::cli

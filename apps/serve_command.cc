@@ -150,6 +150,9 @@ Status run_serve(const ServeOptions& options) {
     std::fputs(engine::llama::list_devices().c_str(), stdout);
     return {};
   }
+  for (const std::string& name : options.unknown_variables) {
+    spdlog::warn("the environment variable {} is not known here and sets nothing", name);
+  }
   os::ShutdownSignals signals;
   // Bound first: a port in use should not cost the load of a model.
   TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options));

@@ -354,7 +354,9 @@ FlagSet serve_flags(ServeOptions& options) {
 
 Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const os::Environment& environment) {
   ParsedServe parsed;
-  TRY_ASSIGN(parsed.wants_help, serve_flags(parsed.options).parse(arguments, environment));
+  const FlagSet known = serve_flags(parsed.options);
+  TRY_ASSIGN(parsed.wants_help, known.parse(arguments, environment));
+  parsed.options.unknown_variables = known.unknown_variables(environment);
   if (!parsed.wants_help) TRY(validate(parsed.options));
   return parsed;
 }

@@ -111,7 +111,16 @@ class StartupErrors(unittest.TestCase):
     def test_flags_of_other_programs_are_refused_with_a_reason(self):
         self.refused(["-m", model(), "--context-shift"], "--context-shift", "longer than the context")
         self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "images")
+        self.refused(["-m", model(), "--no-webui"], "--no-webui", "no web page")
         self.refused(["-m", model()], "LLAMA_ARG_MMPROJ", environment={"LLAMA_ARG_MMPROJ": "x"})
+        self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
+
+    def test_variables_that_nothing_reads_are_named(self):
+        run = run_program("serve", "-m", "/nowhere", environment={"LLAMA_ARG_CTX_SISE": "9", "LLAMA_ARG_HOST": "::1"})
+        named = [line for line in run.stderr.splitlines() if "LLAMA_ARG_" in line]
+        self.assertEqual(len(named), 1, run.stderr)
+        self.assertIn(" warning ", named[0])
+        self.assertIn("LLAMA_ARG_CTX_SISE", named[0])
 
     def test_contradictions(self):
         run = run_program("serve", "-m", model(), "--no-kv-disk", "--kv-disk-dir", fresh_path())
