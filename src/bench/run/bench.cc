@@ -49,7 +49,7 @@ class Bench {
     const auto show = [&](std::size_t done) { progress_.playing(shown, done, workload.requests()); };
     show(0);
     PlayOptions play_options;
-    play_options.text_is_exact = options_.model_is_generated;
+    play_options.text_is_exact = options_.model_is_generated && contestant.url.empty();  // else whose model is it?
     if (options_.quick) play_options.kill_wait_s = kQuickKillWaitS;
     play_options.on_request = show;
     TRY_ASSIGN(Played played, contestant.url.empty() ? play_started(workload, contestant, play_options)
