@@ -26,7 +26,7 @@ double RunFigures::ratio() const {
   return ideal == 0 ? 0 : static_cast<double>(prefilled_tokens()) / static_cast<double>(ideal);
 }
 
-PartFigures summarize(std::string name, std::string unit, std::vector<double> samples, Goal goal) {
+PartFigures summarize(std::string name, std::string unit, std::vector<double> samples, std::optional<Goal> goal) {
   PartFigures out;
   out.name = std::move(name);
   out.unit = std::move(unit);
@@ -35,9 +35,10 @@ PartFigures summarize(std::string name, std::string unit, std::vector<double> sa
   out.median = quartiles.median;
   out.low_quartile = quartiles.low;
   out.high_quartile = quartiles.high;
-  const bool at_most = goal.kind == Goal::Kind::kAtMost;
-  out.goal = fmt::format("{} {}", at_most ? "<=" : ">=", goal.value);
-  out.holds = at_most ? out.median <= goal.value : out.median >= goal.value;
+  if (!goal) return out;
+  const bool at_most = goal->kind == Goal::Kind::kAtMost;
+  out.goal = fmt::format("{} {}", at_most ? "<=" : ">=", goal->value);
+  out.holds = at_most ? out.median <= goal->value : out.median >= goal->value;
   return out;
 }
 

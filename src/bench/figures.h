@@ -70,8 +70,8 @@ struct Goal {
   double value = 0;
 };
 
-// Median, quartiles and whether the median meets the goal. Precondition: `samples` is not empty.
-PartFigures summarize(std::string name, std::string unit, std::vector<double> samples, Goal goal);
+// Median, quartiles and whether the median meets the goal, if there is one. Precondition: `samples` is not empty.
+PartFigures summarize(std::string name, std::string unit, std::vector<double> samples, std::optional<Goal> goal = {});
 
 struct ServerInfo {
   std::string name;     // "kvkeep", "llama-server", or the address of a running one

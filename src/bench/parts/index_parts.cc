@@ -49,7 +49,7 @@ PartFigures lookup_figures(std::size_t repetitions, os::Clock& clock) {
     KVKEEP_ASSERT(path.size() == kPromptTokens / kSegmentTokens, "the index finds what was put in");
   }
   return summarize("lookup of a 100k-token prompt among 10k segments", "ms", std::move(times),
-                   {Goal::Kind::kAtMost, 2});
+                   Goal{Goal::Kind::kAtMost, 2});
 }
 
 PartFigures memory_figures(std::size_t segment_tokens) {
@@ -58,7 +58,7 @@ PartFigures memory_figures(std::size_t segment_tokens) {
   (void)fill(index, segment_tokens, kDepth);
   const double bytes = static_cast<double>(index.memory().value()) / static_cast<double>(index.token_count());
   return summarize(fmt::format("index memory per token beyond its id, segments of {} tokens", segment_tokens), "bytes",
-                   {bytes - sizeof(TokenId)}, {Goal::Kind::kAtMost, 16});
+                   {bytes - sizeof(TokenId)}, Goal{Goal::Kind::kAtMost, 16});
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ Result<std::vector<TokenId>> ServerApi::prompt_ids(const Json& messages) {
   return token_ids(found->get_ref<const std::string&>(), true);
 }
 
-Result<TimedReply> ServerApi::chat(const Json& messages, std::uint32_t reply_tokens) {
+Result<TimedReply> ServerApi::chat(const Json& messages, std::uint32_t reply_tokens,
+                                   const std::function<void()>& on_first) {
   constexpr char kPath[] = "/v1/chat/completions";
   const Json body = {{"messages", messages}, {"temperature", 0}, {"max_tokens", reply_tokens}};
   const std::string text = dump(adapt_request(Dialect::kOpenAiChat, body, {.model = {}, .reply_tokens = {}}));
@@ -73,7 +74,10 @@ Result<TimedReply> ServerApi::chat(const Json& messages, std::uint32_t reply_tok
   const std::int64_t sent_ns = clock.monotonic_ns();
   const auto on_status = [&](int status) { reader.emplace(Dialect::kOpenAiChat, status); };
   const auto on_bytes = [&](std::string_view bytes) {
-    if (reader->feed(bytes) && timed.ttft_ms == 0) timed.ttft_ms = os::elapsed_ms(sent_ns, clock.monotonic_ns());
+    if (reader->feed(bytes) && timed.ttft_ms == 0) {
+      timed.ttft_ms = os::elapsed_ms(sent_ns, clock.monotonic_ns());
+      if (on_first) on_first();
+    }
     return true;
   };
   TRY_ASSIGN(const server::ClientReply reply,

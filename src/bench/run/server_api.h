@@ -2,6 +2,7 @@
 
 // The four calls that playing a workload needs: text to ids, messages to prompt ids, and a streamed chat.
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -33,8 +34,9 @@ class ServerApi {
   Result<std::vector<TokenId>> tokenize(std::string_view text);
   // What a chat with these messages is evaluated as (/apply-template, then /tokenize).
   Result<std::vector<TokenId>> prompt_ids(const nlohmann::ordered_json& messages);
-  // Greedy. A refusal is a reply, with its words in facts.error.
-  Result<TimedReply> chat(const nlohmann::ordered_json& messages, std::uint32_t reply_tokens);
+  // Greedy. A refusal is a reply, with its words in facts.error. `on_first` is called when the first token came.
+  Result<TimedReply> chat(const nlohmann::ordered_json& messages, std::uint32_t reply_tokens,
+                          const std::function<void()>& on_first = {});
 
  private:
   ServerApi(server::HttpClient http, Interrupt& interrupt);
