@@ -7,7 +7,9 @@
 
 #include "os/memory_info.h"
 #include "os/paths.h"
+#include "os/permissions.h"
 #include "os/resolve_links.h"
+#include "store/layout.h"
 
 namespace kvkeep::cli {
 
@@ -21,16 +23,57 @@ Result<std::string> directory_of(const CacheOptions& options) {
   return home + "/kvkeep";
 }
 
+// Makes it. The path behind links: a cache on another disk; below it no link is followed.
+Result<std::string> prepare_directory(const std::string& directory, os::FileSystem& files) {
+  TRY(files.make_directories(directory));
+  TRY_ASSIGN(std::string resolved, os::resolve_links(directory));
+  if (resolved == "/") return invalid("the root of the file system is no cache directory; name one below it");
+  return resolved;
+}
+
+Status try_directory(const std::string& directory, os::FileSystem& files) {
+  TRY_ASSIGN(const std::string resolved, prepare_directory(directory, files));
+  TRY(files.lock(resolved + "/" + std::string(store::kLockName)));
+  return {};
+}
+
+void warn_of_other_writers(const std::string& directory) {
+  const Result<std::uint32_t> mode = os::permissions(directory);
+  if (!mode || (*mode & os::kOthersMayWrite) == 0) return;
+  const bool shared = (*mode & os::kSticky) != 0;  // /tmp must stay as it is
+  spdlog::warn("kv disk: other users may write to {}, and could have the model continue from state of their making: {}",
+               directory, shared ? "name a directory of your own below it" : "run chmod 700 " + directory);
+}
+
 Result<std::unique_ptr<store::DiskStore>> open_at(const std::string& directory, const CacheOptions& options,
                                                   const FingerprintHash& fingerprint, os::FileSystem& files,
                                                   os::Clock& clock) {
-  TRY(files.make_directories(directory));
-  TRY_ASSIGN(const ByteCount free_space, files.free_space(directory));
   store::DiskOptions disk;
-  TRY_ASSIGN(disk.directory, os::resolve_links(directory));  // a cache on another disk; below it no link is followed
+  TRY_ASSIGN(disk.directory, prepare_directory(directory, files));
+  warn_of_other_writers(disk.directory);
+  TRY_ASSIGN(const ByteCount free_space, files.free_space(directory));
   disk.fingerprint = fingerprint;
   disk.budget = disk_budget(options, free_space);
   return store::DiskStore::open(disk, files, clock);
+}
+
+// The lock's own message names a file that users need not know of.
+std::string reason_of(const Error& error) {
+  if (error.kind != ErrorKind::kBusy) return error.message;
+  return "another kvkeep serves from it; one directory per server: name another with --kv-disk-dir or use --no-kv-disk";
+}
+
+Error error_of_named(const std::string& directory, const Error& error) {
+  return {error.kind, fmt::format("--kv-disk-dir {}: {}", directory, reason_of(error))};
+}
+
+void warn_without_disk(const Result<std::string>& directory, const Error& error) {
+  if (directory && error.kind == ErrorKind::kBusy) {
+    spdlog::warn("serving without a disk cache: {}: {}", *directory, reason_of(error));
+    return;
+  }
+  spdlog::warn("serving without a disk cache: {} (name another directory with --kv-disk-dir, or use --no-kv-disk)",
+               error.message);
 }
 
 // What opening found and did not keep: the user may want to know why the cache is smaller than it was.
@@ -55,6 +98,12 @@ ByteCount disk_budget(const CacheOptions& options, ByteCount free_space) {
   return std::clamp(ByteCount{free_space.value() / 10}, kGibibyte, mebibytes(65536));
 }
 
+Status check_disk_directory(const CacheOptions& options, os::FileSystem& files) {
+  if (!options.use_disk || options.disk_directory.empty()) return {};
+  const Status usable = try_directory(options.disk_directory, files);
+  return usable ? usable : error_of_named(options.disk_directory, usable.error());
+}
+
 Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options,
                                                          const FingerprintHash& fingerprint, os::FileSystem& files,
                                                          os::Clock& clock) {
@@ -74,11 +123,8 @@ Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& opt
     }
     return store;
   }
-  if (named) {
-    return Error{store.error().kind, fmt::format("--kv-disk-dir {}: {}", *directory, store.error().message)};
-  }
-  spdlog::warn("serving without a disk cache: {} (name another directory with --kv-disk-dir, or use --no-kv-disk)",
-               store.error().message);
+  if (named) return error_of_named(*directory, store.error());
+  warn_without_disk(directory, store.error());
   return none;
 }
 

@@ -20,6 +20,10 @@ ByteCount ram_budget(const CacheOptions& options);
 // --kv-disk-space-mb, or a tenth of the free space, 1 to 64 GiB.
 ByteCount disk_budget(const CacheOptions& options, ByteCount free_space);
 
+// What open_disk_tier() would say of a directory that was named, before minutes go into loading a model: makes it and
+// tries its lock, which is free again on return.
+Status check_disk_directory(const CacheOptions& options, os::FileSystem& files);
+
 // Null: no disk tier, and why was logged.
 Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options,
                                                          const FingerprintHash& fingerprint, os::FileSystem& files,

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,9 +16,8 @@
 #include "engine/llama/llama_engine.h"
 #include "engine_options.h"
 #include "log_setup.h"
+#include "named_files.h"
 #include "os/signals.h"
-#include "read_text_file.h"
-#include "server/http/api_keys.h"
 #include "server/routes/routes.h"
 
 namespace kvkeep::cli {
@@ -30,18 +30,9 @@ constexpr double kQuietLoadMs = 1'000;
 // Running handlers get this long to send their last bytes at shutdown.
 constexpr std::int64_t kDrainMs = 5'000;
 
-Status add_keys_from_file(const ServeOptions& options, server::HttpOptions& http) {
-  if (options.api_key_file.empty()) return {};
-  TRY_ASSIGN(const std::string text, read_text_file(options.api_key_file));
-  for (std::string& key : server::parse_key_lines(text)) http.api_keys.push_back(std::move(key));
-  // An empty key file must not open the server to everybody.
-  if (http.api_keys.empty()) return invalid(fmt::format("--api-key-file {}: no key in it", options.api_key_file));
-  return {};
-}
-
-Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options) {
+Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, const NamedFiles& files) {
   server::HttpOptions http = options.http;
-  TRY(add_keys_from_file(options, http));
+  http.api_keys.insert(http.api_keys.end(), files.api_keys.begin(), files.api_keys.end());
   return server::HttpServer::listen(std::move(http));
 }
 
@@ -72,13 +63,10 @@ void log_model(const engine::Description& model) {
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const ServeOptions& options,
+Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const NamedFiles& files,
                                                                 const engine::Description& model,
                                                                 const Vocabulary& vocabulary) {
-  std::string source = model.chat_template;
-  if (!options.model.chat_template_file.empty()) {
-    TRY_ASSIGN(source, read_text_file(options.model.chat_template_file));
-  }
+  const std::string& source = files.chat_template.empty() ? model.chat_template : files.chat_template;
   if (source.empty()) spdlog::warn("the model has no chat template: using ChatML");
   const auto spelling = [&](std::optional<TokenId> id) { return id ? vocabulary.piece(*id, true) : std::string(); };
   TRY_ASSIGN(std::unique_ptr<chat::ChatTemplate> made,
@@ -86,12 +74,12 @@ Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const ServeOptio
   return std::unique_ptr<const chat::ChatTemplate>(std::move(made));
 }
 
-Result<server::Service> make_service(const ServeOptions& options, const engine::llama::LlamaEngine& engine,
-                                     server::Scheduler& scheduler) {
+Result<server::Service> make_service(const ServeOptions& options, const NamedFiles& files,
+                                     const engine::llama::LlamaEngine& engine, server::Scheduler& scheduler) {
   const engine::Description& model = engine.description();
   server::Service service;
   service.vocabulary = engine.vocabulary();
-  TRY_ASSIGN(service.chat_template, make_template(options, model, *service.vocabulary));
+  TRY_ASSIGN(service.chat_template, make_template(files, model, *service.vocabulary));
   service.markers = std::make_unique<chat::MarkerSet>(*service.vocabulary, service.chat_template->source());
   service.scheduler = &scheduler;
   service.clock = &os::real_clock();
@@ -137,7 +125,12 @@ void serve_until_signal(server::HttpServer& http, server::Scheduler& scheduler, 
   scheduler.stop();
   engine_thread->drain();
   cache.flush();  // before handlers get their time: whoever stops us may not wait for them
-  http.stop(kDrainMs);
+  if (!http.stop(kDrainMs)) {
+    // Threads that compute cannot be ended, and everything that follows would wait for them. The cache is on disk.
+    spdlog::warn("requests that are still computing are left behind");
+    spdlog::default_logger()->flush();
+    std::_Exit(0);
+  }
   http_thread->drain();
   spdlog::info("bye");
 }
@@ -154,8 +147,10 @@ Status run_serve(const ServeOptions& options) {
     spdlog::warn("the environment variable {} is not known here and sets nothing", name);
   }
   os::ShutdownSignals signals;
-  // Bound first: a port in use should not cost the load of a model.
-  TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options));
+  // All that may be wrong comes before the load of a model, which may take minutes.
+  TRY_ASSIGN(const NamedFiles files, read_named_files(options));
+  TRY(check_disk_directory(options.cache, os::real_file_system()));
+  TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options, files));
   TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine, load_engine(options, signals));
   const engine::Description& model = engine->description();
   log_model(model);
@@ -172,7 +167,7 @@ Status run_serve(const ServeOptions& options) {
   cache::Cache cache(cache_options, std::move(disk), os::real_clock(), *writer, *reader);
   cache::prepare_staging(cache, *engine);
   server::Scheduler scheduler(scheduler_options(options), *engine, cache, os::real_clock());
-  TRY_ASSIGN(const server::Service service, make_service(options, *engine, scheduler));
+  TRY_ASSIGN(const server::Service service, make_service(options, files, *engine, scheduler));
   server::add_routes(*http, service);
   log_ready(*http, service, cache.stats());
   serve_until_signal(*http, scheduler, cache, signals);

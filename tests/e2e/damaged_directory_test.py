@@ -318,17 +318,20 @@ class FilledDirectory(ServerCase):
 
 
 class UnusableDirectories(ServerCase):
-    def refused(self, directory, *parts):
+    def refused(self, directory, *parts, before_loading=True):
         run = run_program(*serve_command("--kv-disk-dir", directory, "--port", "0")[1:])
         self.assertEqual(run.returncode, 1, run.stderr)
         last = run.stderr.splitlines()[-1]
         self.assertTrue(last.startswith("kvkeep: ") and directory in last, run.stderr)
-        for part in parts:
+        for part in ("--kv-disk-dir", *parts):
             self.assertIn(part, last)
+        if before_loading:
+            self.assertNotIn("loading", run.stderr)
 
-    def serves_without(self, cache_home):
+    def serves_without(self, cache_home, *parts):
         server = self.server(default_disk=True, environment={"XDG_CACHE_HOME": cache_home})
-        self.assertIn("serving without a disk cache", server.log())
+        for part in ("serving without a disk cache", *parts):
+            self.assertIn(part, server.log())
         self.assertEqual(server.chat([user("hi")], max_tokens=4)["usage"]["completion_tokens"], 4)
         self.assertEqual(server.stop(), 0)
 
@@ -355,7 +358,29 @@ class UnusableDirectories(ServerCase):
             else:
                 os.mkdir(os.path.join(directory, "lock"))
             with self.subTest(name=name):
-                self.refused(directory)
+                self.refused(directory, before_loading=name == "lock")
+
+    def test_the_root_of_the_file_system(self):
+        link = fresh_path("link")
+        os.symlink("/", link)
+        for directory in ("/", "//..", link):
+            with self.subTest(directory=directory):
+                self.refused(directory, "root")
+
+    def test_others_may_write(self):
+        warning = "other users may write"
+        for mode, advice in ((0o720, "chmod 700"), (0o702, "chmod 700"), (0o1777, "of your own below"), (0o755, None)):
+            home = fresh_directory()
+            directory = os.path.join(home, "kvkeep")
+            os.mkdir(directory)
+            os.chmod(directory, mode)
+            for flags in (["--kv-disk-dir", directory], []):
+                with self.subTest(mode=oct(mode), flags=flags):
+                    server = self.server(*flags, default_disk=True, environment={"XDG_CACHE_HOME": home})
+                    warned = [line for line in server.log().splitlines() if warning in line]
+                    self.assertEqual(len(warned), 1 if advice else 0, server.log())
+                    self.assertTrue(not advice or advice in warned[0] and directory in warned[0], warned)
+                    server.stop()
 
     def test_a_quarantine_that_is_no_directory(self):
         directory = fresh_directory()
@@ -366,7 +391,7 @@ class UnusableDirectories(ServerCase):
     def test_a_second_server(self):
         directory = fresh_directory()
         self.server("--kv-disk-dir", directory)
-        self.refused(directory, "another")
+        self.refused(directory, "another kvkeep serves from it", "name another with --kv-disk-dir", "--no-kv-disk")
 
     def test_a_second_server_on_the_default_directory(self):
         home = fresh_directory()
@@ -374,7 +399,7 @@ class UnusableDirectories(ServerCase):
         self.assertNotIn("serving without", first.log())
         first.chat([user(words(50))], max_tokens=4)
         wait_until(lambda: segments(os.path.join(home, "kvkeep")), "the first one writes there")
-        self.serves_without(home)
+        self.serves_without(home, "another kvkeep serves from it", "name another with --kv-disk-dir")
         self.assertEqual(first.stop(), 0)
         third = self.server(default_disk=True, environment={"XDG_CACHE_HOME": home})
         self.assertEqual(timings(third.chat([user(words(50))], max_tokens=4))["cache_source"], "disk-token")

@@ -37,6 +37,10 @@ class StartupErrors(unittest.TestCase):
             self.assertRegex(line, r"^\d{4}-\d\d-\d\d [\d:.]+ (info|warning) ")
         for part in parts:
             self.assertIn(part, errors[0])
+        return run.stderr
+
+    def refused_before_loading(self, arguments, *parts):
+        self.assertNotIn("loading", self.refused(arguments, *parts))
 
     def test_no_model_was_named(self):
         self.refused([], "--model")
@@ -45,7 +49,7 @@ class StartupErrors(unittest.TestCase):
         self.refused(["-m", "/nowhere/at/all.gguf"], "/nowhere/at/all.gguf", "no such file")
 
     def test_model_is_a_directory(self):
-        self.refused(["-m", os.path.dirname(model())], os.path.dirname(model()))
+        self.refused_before_loading(["-m", os.path.dirname(model())], os.path.dirname(model()), "is a directory")
 
     def test_model_is_not_a_gguf_file(self):
         path = fresh_path("text.gguf")
@@ -130,24 +134,32 @@ class StartupErrors(unittest.TestCase):
     def test_files_that_flags_name_are_missing(self):
         for flag in ("--chat-template-file", "--api-key-file", "--lora", "--control-vector"):
             with self.subTest(flag=flag):
-                self.refused(["-m", model(), "-c", "512", flag, "/nowhere/file"], "/nowhere/file")
+                for path in ("/nowhere/file", os.path.dirname(model())):
+                    self.refused_before_loading(["-m", model(), flag, path], f"{flag} {path}: ")
+        self.refused_before_loading(["-m", model(), "--lora-scaled", "/nowhere/file:2"], "--lora /nowhere/file: ")
 
     def test_adapters_that_are_no_adapters(self):
+        path = fresh_path("text.gguf")
+        with open(path, "w") as file:
+            file.write("no adapter")
         for flag in ("--lora", "--control-vector"):
             with self.subTest(flag=flag):
                 self.refused(["-m", model(), "-c", "512", flag, model()], model())
+                self.refused_before_loading(["-m", model(), flag, path], f"{flag} {path}: ", "GGUF")
 
     def test_broken_template(self):
         path = fresh_path("broken.jinja")
-        with open(path, "w") as file:
-            file.write("{% for message in messages %}{{ message['content'] ")
-        self.refused(["-m", model(), "-c", "512", "--chat-template-file", path], "template")
+        for text, reason in (("{% for message in messages %}{{ message['content'] ", "template"), ("", "empty")):
+            with open(path, "w") as file:
+                file.write(text)
+            self.refused_before_loading(["-m", model(), "--chat-template-file", path], "--chat-template-file", path,
+                                        reason)
 
     def test_key_file_without_a_key(self):
         path = fresh_path("keys")
         with open(path, "w") as file:
             file.write("# nothing but a comment\n")
-        self.refused(["-m", model(), "--api-key-file", path], path, "no key")
+        self.refused_before_loading(["-m", model(), "--api-key-file", path], "--api-key-file", path, "no key")
 
     def test_log_file_that_cannot_be_written(self):
         self.refused(["-m", model(), "--log-file", "/proc/no/log"], "--log-file")

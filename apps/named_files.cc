@@ -1,0 +1,88 @@
+#include "named_files.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "chat/minja_template.h"
+#include "os/file_system.h"
+#include "os/resolve_links.h"
+#include "read_text_file.h"
+#include "server/http/api_keys.h"
+
+namespace kvkeep::cli {
+
+namespace {
+
+constexpr std::string_view kGgufMagic = "GGUF";
+
+Error of_flag(const char* flag, const Error& error) {
+  return {error.kind, fmt::format("{} {}", flag, error.message)};  // the message begins with the path
+}
+
+Result<std::string> read_named(const char* flag, const std::string& path) {
+  Result<std::string> text = read_text_file(path);
+  if (!text) return of_flag(flag, text.error());
+  return text;
+}
+
+Result<std::string> read_template(const std::string& path) {
+  const char* flag = "--chat-template-file";
+  if (path.empty()) return path;
+  TRY_ASSIGN(std::string source, read_named(flag, path));
+  if (source.empty()) return invalid(fmt::format("{} {}: the file is empty", flag, path));
+  // Made again with the model's tokens once they are known; whether it parses does not depend on them.
+  const auto parsed = chat::make_minja_template(source, {});
+  if (!parsed) return Error{parsed.error().kind, fmt::format("{} {}: {}", flag, path, parsed.error().message)};
+  return source;
+}
+
+Result<std::vector<std::string>> read_keys(const std::string& path) {
+  if (path.empty()) return std::vector<std::string>{};
+  TRY_ASSIGN(const std::string text, read_named("--api-key-file", path));
+  std::vector<std::string> keys = server::parse_key_lines(text);
+  // An empty key file must not open the server to everybody.
+  if (keys.empty()) return invalid(fmt::format("--api-key-file {}: no key in it", path));
+  return keys;
+}
+
+Result<std::string> first_bytes(const std::string& path, std::size_t count) {
+  TRY_ASSIGN(const std::string target, os::resolve_links(path));
+  const Result<std::unique_ptr<os::File>> file = os::real_file_system().open(target);
+  if (!file) return Error{file.error().kind, path + ": " + file.error().message};
+  std::string bytes(count, '\0');
+  TRY_ASSIGN(const std::size_t read, (*file)->read_at(0, std::as_writable_bytes(std::span(bytes))));
+  bytes.resize(read);
+  return bytes;
+}
+
+Status check_adapters(const char* flag, const std::vector<ScaledFile>& files) {
+  for (const ScaledFile& file : files) {
+    const Result<std::string> begin = first_bytes(file.path, kGgufMagic.size());
+    if (!begin) return of_flag(flag, begin.error());
+    if (*begin != kGgufMagic) return invalid(fmt::format("{} {}: not a GGUF file", flag, file.path));
+  }
+  return {};
+}
+
+// libllama says of a directory that it is no GGUF file, or that it could not be read.
+Status check_model(const std::string& path) {
+  if (os::resolve_links(path + "/.")) return invalid(fmt::format("--model {}: is a directory; name a GGUF file", path));
+  return {};
+}
+
+}  // namespace
+
+Result<NamedFiles> read_named_files(const ServeOptions& options) {
+  NamedFiles files;
+  TRY(check_model(options.model.path));
+  TRY_ASSIGN(files.api_keys, read_keys(options.api_key_file));
+  TRY_ASSIGN(files.chat_template, read_template(options.model.chat_template_file));
+  TRY(check_adapters("--lora", options.model.loras));
+  TRY(check_adapters("--control-vector", options.model.control_vectors));
+  return files;
+}
+
+}  // namespace kvkeep::cli
