@@ -99,6 +99,9 @@ struct HttpClient::Connection {
       : address(std::move(to)),
         client(address.host, address.port),
         name(fmt::format("{}:{}", client.host(), address.port)) {
+    // From a second on, the library looks names up in a thread that the C library starts per connection: milliseconds
+    // each, and beyond what ThreadSanitizer can follow. Below it, connecting is tried again (connect_and_send).
+    client.set_connection_timeout(std::chrono::milliseconds(999));
     client.set_keep_alive(true);
     client.set_tcp_nodelay(true);
     client.set_path_encode(false);  // what was recorded is sent
@@ -108,6 +111,14 @@ struct HttpClient::Connection {
   // Silence and a broken connection are one error of the library; they are seconds apart.
   bool is_silent(const ClientRequest& request, std::int64_t heard_ns) const {
     return os::elapsed_ms(heard_ns, os::real_clock().monotonic_ns()) >= 0.95 * request.silence_ms;
+  }
+  httplib::Result connect_and_send(const httplib::Request& out, const ClientRequest& request,
+                                   const std::int64_t& heard_ns) {
+    while (true) {
+      httplib::Result result = client.send(out);
+      const bool gave_up_early = result.error() == httplib::Error::ConnectionTimeout && !is_silent(request, heard_ns);
+      if (!gave_up_early || stopped) return result;
+    }
   }
   Error failure(httplib::Error error, const ClientRequest& request, std::int64_t heard_ns) const;
 
@@ -147,7 +158,6 @@ Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::fu
   Connection& connection = *connection_;
   TRY_ASSIGN(httplib::Request out, library_request(request, connection.address.prefix));
   const std::chrono::milliseconds silence(request.silence_ms);
-  connection.client.set_connection_timeout(silence);
   connection.client.set_read_timeout(silence);
   connection.client.set_write_timeout(silence);
   connection.client.set_keep_alive(!asks_to_close(request.headers));
@@ -165,11 +175,11 @@ Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::fu
     return !connection.stopped && on_bytes({bytes, size});
   };
   if (connection.stopped) return connection.failure(httplib::Error::Canceled, request, heard_ns);
-  httplib::Result result = connection.client.send(out);
+  httplib::Result result = connection.connect_and_send(out, request, heard_ns);
   // A server may close a connection just when it is used again: then nothing was heard, and nothing was done there.
   if (!result && connection.was_used && !heard && result.error() == httplib::Error::Read &&
       !connection.is_silent(request, heard_ns) && !connection.stopped) {
-    httplib::Result again = connection.client.send(out);
+    httplib::Result again = connection.connect_and_send(out, request, heard_ns);
     if (again || again.error() != httplib::Error::Connection) result = std::move(again);
   }
   connection.was_used = static_cast<bool>(result);
