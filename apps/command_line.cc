@@ -29,6 +29,14 @@ using Arguments = std::vector<std::string>;
 
 bool is_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }
 
+// `group`: the command it belongs to, such as "model"; empty: none.
+Error unknown_command(const std::string& group, const std::string& name, const std::vector<std::string>& known) {
+  const std::string before = group.empty() ? group : group + " ";
+  const std::string near = did_you_mean(name, known);
+  return invalid("unknown command '" + before + name + "'" +
+                 (near.empty() ? "; see kvkeep " + before + "--help" : near));
+}
+
 Result<Command> parse_serve_command(const Arguments& arguments, const os::Environment& environment) {
   TRY_ASSIGN(ParsedServe parsed, parse_serve(arguments, environment));
   if (parsed.wants_help) return Command(PrintText{serve_help()});
@@ -38,7 +46,7 @@ Result<Command> parse_serve_command(const Arguments& arguments, const os::Enviro
 Result<Command> parse_model_command(const Arguments& arguments, const os::Environment& environment) {
   if (arguments.empty() || is_help(arguments.front())) return Command(PrintText{model_make_help()});
   if (arguments.front() != "make") {
-    return invalid("unknown command 'model " + arguments.front() + "'" + did_you_mean(arguments.front(), {"make"}));
+    return unknown_command("model", arguments.front(), {"make"});
   }
   TRY_ASSIGN(ParsedModelMake parsed, parse_model_make({arguments.begin() + 1, arguments.end()}, environment));
   if (parsed.wants_help) return Command(PrintText{model_make_help()});
@@ -72,7 +80,7 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
   if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve " + name + " ...");
-  return invalid("unknown command '" + name + "'" + did_you_mean(name, {"serve", "model", "bench", "replay"}));
+  return unknown_command("", name, {"serve", "model", "bench", "replay"});
 }
 
 }  // namespace kvkeep::cli

@@ -33,6 +33,8 @@ TEST(CommandLine, HelpFitsATerminal) {
 TEST(CommandLine, UnknownCommandsSuggestTheNearest) {
   EXPECT_EQ(printed({"sevre"}), "error: unknown command 'sevre'; did you mean 'serve'?");
   EXPECT_EQ(printed({"model", "mkae"}), "error: unknown command 'model mkae'; did you mean 'make'?");
+  EXPECT_EQ(printed({"foo"}), "error: unknown command 'foo'; see kvkeep --help");
+  EXPECT_EQ(printed({"model", "download"}), "error: unknown command 'model download'; see kvkeep model --help");
   EXPECT_NE(printed({"-m", "x"}).find("kvkeep serve -m"), std::string::npos);
 }
 
