@@ -61,6 +61,16 @@ void log_model(const engine::Description& model) {
   }
 }
 
+// Whoever scales RoPE has asked for it.
+void warn_of_long_context(const RopeOptions& rope, const engine::Description& model) {
+  const bool scaled = rope.scaling != RopeScaling::kFromModel || rope.frequency_scale != 0 || rope.frequency_base != 0;
+  if (scaled || model.context_train_tokens == 0 || model.context_tokens <= model.context_train_tokens) return;
+  spdlog::warn(
+      "the context of {} tokens is larger than the {} that the model was trained with: replies to longer "
+      "conversations may make no sense",
+      model.context_tokens, model.context_train_tokens);
+}
+
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const NamedFiles& files,
@@ -154,6 +164,7 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine, load_engine(options, signals));
   const engine::Description& model = engine->description();
   log_model(model);
+  warn_of_long_context(options.context.rope, model);
 
   const bool sliceable = model.memory_class == engine::MemoryClass::kSliceable;
   std::unique_ptr<store::DiskStore> disk;

@@ -64,6 +64,12 @@ class Context(FlagCase):
         reply = server.post(COMPLETION, {"prompt": words(600), "max_tokens": 1})
         self.assertEqual(reply["usage"]["completion_tokens"], 1)
 
+    def test_more_context_than_the_model_was_trained_for(self):
+        for flags, warned in ((["-c", 768], True), (["-c", 512], False), (["-c", 768, "--rope-scale", 2], False)):
+            with self.subTest(flags=flags):
+                server = self.server("--override-kv", "llama.context_length=int:512", *flags)
+                self.assertEqual("768 tokens is larger than the 512" in server.log(), warned, server.log())
+
     @covers("--predict")
     def test_predict(self):
         server = self.server("-n", 5)
@@ -358,6 +364,7 @@ class Log(FlagCase):
         self.assertEqual(server.log(), "")
         with open(path) as file:
             self.assertIn("bye", file.read())
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
 
     @covers("--help")
     def test_help(self):
