@@ -49,6 +49,8 @@ TEST(CommandLine, ServeAndModelMakeCarryTheirOptions) {
   EXPECT_EQ(parsed.options.seed, 3U);
   EXPECT_EQ(parsed.options.architecture, "llama");
   EXPECT_TRUE(parsed.options.free_output);
+  EXPECT_FALSE(parsed.replace);
+  EXPECT_TRUE(std::get<ParsedModelMake>(*parse_command_line({"model", "make", "--force", "o.gguf"}, {})).replace);
 }
 
 TEST(CommandLine, ModelMakeWritesOneFile) {

@@ -30,11 +30,7 @@ struct Run {
     return 0;
   }
   Result<int> operator()(const cli::ServeOptions& options) const { return success_after(cli::run_serve(options)); }
-  Result<int> operator()(const cli::ParsedModelMake& make) const {
-    TRY(kvkeep::gguf::make_model(make.options, make.path));
-    std::printf("%s\n", make.path.c_str());
-    return 0;
-  }
+  Result<int> operator()(const cli::ParsedModelMake& make) const { return success_after(cli::run_model_make(make)); }
   Result<int> operator()(const cli::BenchCommandOptions& options) const { return cli::run_bench(options); }
   Result<int> operator()(const cli::ReplayCommandOptions& options) const { return cli::run_replay(options); }
 };

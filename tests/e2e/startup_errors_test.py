@@ -185,7 +185,27 @@ class OrderlyRuns(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 run = run_program("model", "make", *arguments)
                 self.assertEqual(run.returncode, 1)
-                self.assertRegex(run.stderr.splitlines()[-1], "^kvkeep: ")
+                self.assertRegex(run.stderr, "^kvkeep: .*\n$", "one line, and none of libraries' own")
+
+    def test_model_make_replaces_nothing_unasked(self):
+        path = fresh_path("model.gguf")
+        with open(path, "w") as file:
+            file.write("precious")
+        run = run_program("model", "make", path)
+        self.assertEqual(run.returncode, 1)
+        self.assertRegex(run.stderr, rf"^kvkeep: {path} exists; .*--force\n$")
+        with open(path) as file:
+            self.assertEqual(file.read(), "precious")
+        run = run_program("model", "make", "--force", path)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(4), b"GGUF")
+
+    def test_model_make_tells_that_replies_do_not_end(self):
+        run = run_program("model", "make", fresh_path())
+        self.assertEqual((run.returncode, run.stdout.count("\n"), run.stderr.count("\n")), (0, 1, 1))
+        self.assertIn("max_tokens", run.stderr)
+        self.assertEqual(run_program("model", "make", "--free-output", fresh_path()).stderr, "")
 
     def test_sigterm_while_the_model_loads(self):
         # The small model takes long enough to be caught between "loading" and "serving".

@@ -42,7 +42,9 @@ _numbers = itertools.count()
 def model(*flags):
     """Path of a generated model; the same flags give the same file."""
     path = os.path.join(WORK, f"model-{next(_numbers)}.gguf")
-    subprocess.run([PROGRAM, "model", "make", *flags, path], check=True, stdout=subprocess.DEVNULL)
+    made = subprocess.run([PROGRAM, "model", "make", *flags, path], capture_output=True, text=True)
+    if made.returncode != 0:
+        raise AssertionError(f"no model: {made.stderr}")
     return path
 
 
