@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "bench/report.h"
 #include "bench/report_summary.h"
 #include "bench/run/bench.h"
+#include "bench/run/parity.h"
 #include "bench_progress.h"
 #include "engine/llama/library.h"
 #include "os/clock.h"
@@ -24,6 +26,8 @@
 
 namespace kvkeep::cli {
 namespace {
+
+constexpr std::size_t kQuickParityPairs = 3;
 
 Result<bench::Workload> workload_of(const std::string& word) {
   if (word.ends_with(".txt")) {
@@ -76,7 +80,9 @@ struct Prepared {
 Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& directory) {
   Prepared prepared;
   bench::BenchOptions& bench = prepared.options;
-  TRY_ASSIGN(bench.workloads, chosen_workloads(options.workloads));
+  if (!options.no_workloads) {
+    TRY_ASSIGN(bench.workloads, chosen_workloads(options.workloads));
+  }
   if (!options.check.empty()) {
     TRY_ASSIGN(prepared.kept, read_kept(options.check));
   }
@@ -99,16 +105,34 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
   return prepared;
 }
 
+// The tiny model's rows are so small that what every cell costs libllama hides what is measured.
+Result<std::string> model_for_parts(const bench::BenchOptions& bench_options) {
+  if (!bench_options.model_is_generated) return bench_options.model;
+  const std::string path = bench_options.model + ".parts";
+  TRY(gguf::make_model({.size = gguf::ModelSize::kSmall}, path));
+  return path;
+}
+
 Result<bench::Report> measure(const BenchCommandOptions& options, const bench::BenchOptions& bench_options,
                               bench::Interrupt& interrupt) {
   BenchProgress progress(bench_options);
   TRY_ASSIGN(bench::Report report, bench::run_bench(bench_options, progress.callbacks(), interrupt));
   if (options.parts) {
     bench::PartsOptions parts;
-    parts.model.path = bench_options.model;
+    TRY_ASSIGN(parts.model.path, model_for_parts(bench_options));
     parts.model.threads = 1;
-    const auto show = [&](std::size_t done, std::size_t of) { progress.show("parts", done, of); };
-    TRY_ASSIGN(report.parts, bench::measure_parts(parts, os::real_clock(), show));
+    const auto show = [&](std::size_t done, std::size_t of) {
+      progress.show("parts", done, of);
+      return !interrupt.raised();
+    };
+    TRY_ASSIGN(std::vector<bench::PartFigures> figures, bench::measure_parts(parts, os::real_clock(), show));
+    std::ranges::move(figures, std::back_inserter(report.parts));
+  }
+  if (options.parity) {
+    const auto show = [&](std::size_t done, std::size_t of) { progress.show("parity", done, of); };
+    const std::size_t pairs = options.quick ? kQuickParityPairs : bench::ParityOptions{}.pairs;
+    TRY_ASSIGN(std::vector<bench::PartFigures> figures, bench::run_parity(bench_options, pairs, show, interrupt));
+    std::ranges::move(figures, std::back_inserter(report.parts));
   }
   report.title = options.quick ? "kvkeep bench --quick" : "kvkeep bench";
   report.kvkeep_version = KVKEEP_VERSION;

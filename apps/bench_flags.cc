@@ -28,6 +28,11 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
           row(group, "--parts", {}, {}, "", "", "off",
               "Also the cache's parts, timed inside this process: restoring, capturing, looking up.",
               switch_into(options.parts)),
+          row(group, "--parity", {}, {}, "", "", "off",
+              "Also CPU time per token where nothing is cached, beside --peer's. Minutes; a quiet machine helps.",
+              switch_into(options.parity)),
+          row(group, "--no-workloads", {}, {}, "", "", "off", "Only --parts and --parity.",
+              switch_into(options.no_workloads)),
           row(group, "--list", {}, {}, "", "", "off", "Print the workloads that come with kvkeep and exit.",
               switch_into(options.list))};
 }
@@ -94,6 +99,15 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   }
   if (!options.model.empty() && !options.size.empty()) {
     return invalid("--size is for generated models: leave it out with --model");
+  }
+  if (options.parity && options.peer_command.empty()) {
+    return invalid("--parity compares with a server that is started: name it with --peer");
+  }
+  if (options.no_workloads && !options.workloads.empty()) {
+    return invalid("--no-workloads plays none: leave out '" + options.workloads.front() + "'");
+  }
+  if (options.no_workloads && !options.parts && !options.parity) {
+    return invalid("nothing to measure: add --parts or --parity");
   }
   return parsed;
 }

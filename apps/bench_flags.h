@@ -22,6 +22,8 @@ struct BenchCommandOptions {
   std::vector<std::string> kvkeep_flags;
   bool variants = false;
   bool parts = false;
+  bool parity = false;
+  bool no_workloads = false;
   ReportFiles reports;
   std::string check;  // a kept report to compare with
   std::string keep;   // where to write one

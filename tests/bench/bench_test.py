@@ -167,6 +167,8 @@ class BenchTest(unittest.TestCase):
         for arguments, expected in ((["1-growin"], "did you mean '1-growing'"), (["nothing-like-it"], "--list"),
                                     (["--qick"], "did you mean '--quick'"), ([self.directory / "no.txt"], "no.txt"),
                                     (["--peer-url", "u", "--peer", "x"], "one of them"),
+                                    (["--parity"], "--peer"), (["--no-workloads"], "--parts"),
+                                    (["--no-workloads", "--parts", "1-growing"], "leave out '1-growing'"),
                                     (["--size", "huge"], "--size"), (["--check", "/nowhere.json"], "/nowhere.json"),
                                     (["1-growing", "1-growing"], "twice")):
             with self.subTest(arguments=arguments):
@@ -184,6 +186,30 @@ class BenchTest(unittest.TestCase):
         report = json.loads(paths["json"].read_text())
         self.assertEqual(report["model"], "generated-tiny.gguf")
         self.assertIn("--restore always", report["servers"][0]["flags"])
+
+    def test_what_was_written_is_compared_with_what_was_new(self):
+        # Longer than what is not worth a file: everything reaches the disk.
+        done = self.bench("--json", self.json, self.workload)
+        parts = json.loads(self.json.read_text())["parts"]
+        self.assertEqual([part["name"] for part in parts], ["payload bytes written / bytes of new rows, Three turns"])
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertGreater(parts[0]["median"], 0.95)
+        self.assertLess(parts[0]["median"], 1.1)
+
+    def test_parity_is_measured_without_workloads(self):
+        done = self.bench("--no-workloads", "--parity", "--peer", f"{PROGRAM} serve --kv-disk-dir {self.directory}/kv",
+                          "--json", self.json)
+        report = json.loads(self.json.read_text())
+        self.assertEqual(report["runs"], [], done.stderr)
+        kinds = {}
+        for part in report["parts"]:
+            kinds.setdefault(part["name"].split(":")[0], []).append(part)
+            self.assertEqual(part["samples"], 3)
+            self.assertGreater(part["median"], 0)
+        self.assertEqual(len(kinds), 3)
+        for ratio, ours, theirs in kinds.values():
+            self.assertEqual((ratio["unit"], ours["unit"], theirs["unit"]), ("ratio", "us", "us"))
+            self.assertEqual(ratio["goal"], "<= 1.03")
 
     def test_list_names_the_workloads(self):
         done = self.bench("--list")

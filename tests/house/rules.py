@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     'server/http': {'base', 'chat', 'os', 'server/api'},
     'server/routes': _ENGINE | {'chat', 'server/api', 'server/http', 'server/run'},
     'bench': _BOTTOM,
-    'bench/run': {'base', 'bench', 'os', 'server/http'},
+    'bench/run': {'base', 'bench', 'format', 'os', 'server/http'},
     'bench/parts': _ENGINE | {'bench', 'engine/llama'},
 }
 PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'server/api', 'bench')  # no clock, file, thread, lock or log

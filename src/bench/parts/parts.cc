@@ -126,9 +126,10 @@ class RowsMeter {
   }
 
   PartFigures restore_figures(const Cut& cut) const {
-    return summarize(fmt::format("rate of restoring {} tokens in segments of {} / bare state_seq_set_data", tokens_,
-                                 cut.segments.tokens_each),
-                     "ratio", cut.restore_ratios, kRestoreGoal);
+    return summarize(
+        fmt::format("restoring {} tokens ({} bytes each) in segments of {}, rate / bare state_seq_set_data", tokens_,
+                    whole_.bytes.front().size() / tokens_, cut.segments.tokens_each),
+        "ratio", cut.restore_ratios, kRestoreGoal);
   }
 
   static PartFigures capture_figures(const Cut& cut) {
@@ -151,7 +152,7 @@ class RowsMeter {
 }  // namespace
 
 Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::Clock& clock,
-                                               const std::function<void(std::size_t done, std::size_t of)>& progress) {
+                                               const std::function<bool(std::size_t done, std::size_t of)>& progress) {
   const std::size_t steps = options.repetitions + 2;
   engine::llama::ModelOptions model = options.model;
   model.n_ctx = static_cast<std::uint32_t>(options.tokens * 3);  // the source, what is restored, and room to spare
@@ -163,14 +164,13 @@ Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::
   }
   RowsMeter rows(*engine, options.tokens, clock);
   TRY(rows.prepare());
-  progress(1, steps);
+  if (!progress(1, steps)) return aborted("interrupted");
   for (std::size_t i = 0; i < options.repetitions; ++i) {
     TRY(rows.measure_once());
-    progress(i + 2, steps);
+    if (!progress(i + 2, steps)) return aborted("interrupted");
   }
   std::vector<PartFigures> out = rows.figures();
   std::ranges::move(measure_index(options.repetitions, clock), std::back_inserter(out));
-  progress(steps, steps);
   return out;
 }
 

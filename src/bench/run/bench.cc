@@ -1,11 +1,16 @@
 #include "bench/run/bench.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "base/assert.h"
 #include "bench/run/contestant.h"
+#include "bench/run/parity.h"
 #include "bench/run/player.h"
 #include "bench/run/report_start.h"
+#include "bench/run/written.h"
+#include "os/file_system.h"
 #include "os/temporary_directory.h"
 
 namespace kvkeep::bench {
@@ -59,6 +64,12 @@ class Bench {
     return std::move(played.figures);
   }
 
+  // Once per report. After a kill, what was being written is written again.
+  bool measures_writes(const Workload& workload, const Contestant& contestant) const {
+    return contestant.is_kvkeep && contestant.bound && workload.kills() == 0 && report_.parts.empty() &&
+           options_.kvkeep_flags.empty();
+  }
+
   Result<Played> play_running(const Workload& workload, const Contestant& contestant, const PlayOptions& play_options) {
     const PlayedServer server{.name = contestant.name, .base_url = contestant.url};
     return play(workload, server, play_options, interrupt_);
@@ -70,6 +81,12 @@ class Bench {
     TRY(process.start());
     const PlayedServer server{.name = contestant.name, .process = &process, .base_url = {}};
     TRY_ASSIGN(Played played, play(workload, server, play_options, interrupt_));
+    if (measures_writes(workload, contestant) && !process.ended()) {
+      Result<PartFigures> written =
+          measure_written(process, disk_directory(directory.path()), played.decoded_prefixes, workload);
+      if (written) report_.parts.push_back(*std::move(written));
+      if (!written) played.figures.problems.push_back(written.error().message);
+    }
     if (!process.ended()) {
       const Status stopped = process.stop();
       TRY(interrupt_.check());
@@ -86,6 +103,25 @@ class Bench {
 };
 
 }  // namespace
+
+Result<std::vector<PartFigures>> run_parity(const BenchOptions& options, std::size_t pairs,
+                                            const std::function<void(std::size_t done, std::size_t of)>& progress,
+                                            Interrupt& interrupt) {
+  TRY_ASSIGN(const os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-bench-"));
+  std::vector<std::unique_ptr<ServerProcess>> servers;
+  for (const Contestant& contestant : contestants(options)) {
+    if (!contestant.variant.empty()) continue;
+    const std::string own = directory.path() + "/" + std::to_string(servers.size());
+    TRY(os::real_file_system().make_directories(own));
+    servers.push_back(std::make_unique<ServerProcess>(parity_command_of(contestant, options, own), own, interrupt));
+    TRY(servers.back()->start());
+  }
+  KVKEEP_ASSERT(servers.size() == 2, "parity is measured with a peer that is started");
+  TRY_ASSIGN(std::vector<PartFigures> figures,
+             measure_parity(*servers[0], *servers[1], {.pairs = pairs}, progress, interrupt));
+  for (const auto& server : servers) TRY(server->stop());
+  return figures;
+}
 
 Result<Report> run_bench(const BenchOptions& options, const BenchProgress& progress, Interrupt& interrupt) {
   return Bench(options, progress, interrupt).run();

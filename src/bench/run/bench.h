@@ -40,4 +40,9 @@ struct BenchProgress {
 // started at all (kNotFound, kIo). What goes wrong while playing is a problem of the run.
 Result<Report> run_bench(const BenchOptions& options, const BenchProgress& progress, Interrupt& interrupt);
 
+// CPU time per token beside the peer's (parity.h). Precondition: options.peer_command names one. Errors as above.
+Result<std::vector<PartFigures>> run_parity(const BenchOptions& options, std::size_t pairs,
+                                            const std::function<void(std::size_t done, std::size_t of)>& progress,
+                                            Interrupt& interrupt);
+
 }  // namespace kvkeep::bench

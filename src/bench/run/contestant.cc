@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "bench/run/parity.h"
 #include "os/child_process.h"
 #include "os/file_system.h"
 #include "os/temporary_directory.h"
@@ -86,13 +87,26 @@ std::vector<Contestant> contestants(const BenchOptions& options) {
   return all;
 }
 
+std::string disk_directory(const std::string& directory) { return directory + "/kv"; }
+
+ServerCommand parity_command_of(const Contestant& contestant, const BenchOptions& options,
+                                const std::string& directory) {
+  ServerCommand command{.name = contestant.name, .program = contestant.program, .arguments = {}};
+  if (contestant.is_kvkeep) command.arguments = {"serve", "--kv-disk-dir", disk_directory(directory)};
+  append(command.arguments, contestant.flags);
+  append(command.arguments, {"-m", options.model});
+  append(command.arguments, parity_flags());
+  return command;
+}
+
 ServerCommand command_of(const Contestant& contestant, const Workload& workload, const BenchOptions& options,
                          const std::string& directory) {
   const std::uint32_t context = contestant.small_context ? workload.small_context_tokens : workload.context_tokens;
   ServerCommand command{.name = contestant.name, .program = contestant.program, .arguments = {}};
   std::vector<std::string>& arguments = command.arguments;
   if (contestant.is_kvkeep) {
-    arguments = {"serve", "-m", options.model, "-c", std::to_string(context), "--kv-disk-dir", directory + "/kv"};
+    arguments = {
+        "serve", "-m", options.model, "-c", std::to_string(context), "--kv-disk-dir", disk_directory(directory)};
     append(arguments, kOneThread);
     append(arguments, contestant.flags);
     return command;

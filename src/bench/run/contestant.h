@@ -26,9 +26,16 @@ struct Contestant {
 // kvkeep, its variants, then the peer.
 std::vector<Contestant> contestants(const BenchOptions& options);
 
-// kvkeep's disk tier lies in `directory`/kv.
+// kvkeep's disk tier, below the server's own directory.
+std::string disk_directory(const std::string& directory);
+
+// kvkeep's disk tier lies in disk_directory(directory).
 ServerCommand command_of(const Contestant& contestant, const Workload& workload, const BenchOptions& options,
                          const std::string& directory);
+
+// The same for measure_parity().
+ServerCommand parity_command_of(const Contestant& contestant, const BenchOptions& options,
+                                const std::string& directory);
 
 // Name and flags, temporary paths and the workload's own context left out; `version` is asked of the program.
 ServerInfo info_of(const Contestant& contestant, const BenchOptions& options);
