@@ -95,9 +95,11 @@ std::vector<RowMemory::Step> RowMemory::plan_steps(Pieces pieces) const {
   for (std::size_t first = 0; first < pieces.size();) {
     std::size_t last = first;
     std::uint64_t bytes = 0;
+    // Nothing is set while the first is joined: it is short.
+    const std::uint64_t limit = steps.empty() ? calls_.most_joined_bytes / 4 : calls_.most_joined_bytes;
     for (; last < pieces.size() && !worth_setting_directly(pieces[last]); ++last) {
       bytes += layout_->bytes_of(pieces[last].wanted.size());
-      if (last > first && bytes > calls_.most_joined_bytes) break;
+      if (last > first && bytes > limit) break;
     }
     last = std::max(last, first + 1);
     steps.push_back({pieces.subspan(first, last - first), {}});
@@ -118,7 +120,14 @@ void RowMemory::join_step(Step& step, std::size_t number) {
   step.rows = ByteSpan(joined).first(written);
 }
 
+// The scratch is emptied once: libllama does it itself before each set.
 Status RowMemory::restore_steps(SeqId seq, std::span<Step> steps) {
+  const Status done = set_steps(seq, steps);
+  llama_memory_seq_rm(memory_, scratch_, -1, -1);
+  return done;
+}
+
+Status RowMemory::set_steps(SeqId seq, std::span<Step> steps) {
   if (steps.front().rows.empty()) join_step(steps.front(), 0);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool joins = i + 1 < steps.size() && steps[i + 1].rows.empty();
@@ -142,7 +151,6 @@ Status RowMemory::set_rows(SeqId seq, const Step& step) {
   }
   if (target == scratch_) {
     llama_memory_seq_cp(memory_, scratch_, seq.value(), to_pos(wanted.begin), to_pos(wanted.end));
-    llama_memory_seq_rm(memory_, scratch_, -1, -1);
   }
   note_appended(seq, wanted.size());
   return {};

@@ -26,11 +26,11 @@
 namespace kvkeep::engine::llama {
 
 // How restores are cut into calls of libllama; the figures were measured from 16 to 128 and 4 to 16 MiB with
-// BM_Restore.
+// `kvkeep bench --parts`.
 struct RestoreCalls {
   // Every set, copy and removal walks all cells of the memory, about 1.5 ns each in sum; a join costs another thread
   // one more copy of the bytes. So a piece is set from where it lies if it has more than this many bytes per cell.
-  std::uint64_t direct_bytes_per_cell = 64;
+  std::uint64_t direct_bytes_per_cell = 128;
   // One join is at most this long: it stays in the outer caches between the two copies, and the first is soon done.
   std::uint64_t most_joined_bytes = std::uint64_t{4} << 20;
 };
@@ -68,6 +68,7 @@ class RowMemory {
   std::vector<Step> plan_steps(Pieces pieces) const;
   void join_step(Step& step, std::size_t number);
   Status restore_steps(SeqId seq, std::span<Step> steps);
+  Status set_steps(SeqId seq, std::span<Step> steps);
   Status set_rows(SeqId seq, const Step& step);
 
   llama_context& context_;
