@@ -136,7 +136,7 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
   }
   report.title = options.quick ? "kvkeep bench --quick" : "kvkeep bench";
   report.kvkeep_version = KVKEEP_VERSION;
-  report.libllama_version = engine::llama::library_versions().substr(std::string_view("llama ").size());
+  report.libllama_version = engine::llama::library_versions();
   report.servers.front().version = KVKEEP_VERSION;
   return report;
 }

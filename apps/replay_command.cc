@@ -27,6 +27,8 @@
 namespace kvkeep::cli {
 namespace {
 
+constexpr int kDeathMs = 1'000;
+
 constexpr std::size_t kMaxRecordingBytes = std::size_t{1} << 30;
 
 Result<std::string> read_standard_input() {
@@ -91,7 +93,12 @@ bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::
   replay.run.fast = options.fast;
   replay.run.echo_generated = options.echo_generated;
   replay.run.in_flight_max = options.in_flight_max;
-  if (process != nullptr) replay.death = [process] { return process->death(); };
+  if (process != nullptr) {
+    replay.death = [process] {
+      process->wait(kDeathMs);  // its connections break a moment before it has ended
+      return process->death();
+    };
+  }
   return replay;
 }
 

@@ -95,6 +95,11 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(run["requests"][0]["prefilled_tokens"], FIRST_PROMPT)
         self.assertIn("the engine saw", done.stdout)
 
+    def test_what_is_computed_between_requests_is_told(self):
+        done, run = self.bench_mock("busy")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex("\n".join(run["problems"]), r"\d+ ids were decoded outside of requests")
+
     def test_a_server_that_dies_is_reported_with_the_request(self):
         done, run = self.bench_mock("dying")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -186,6 +191,13 @@ class BenchTest(unittest.TestCase):
         report = json.loads(paths["json"].read_text())
         self.assertEqual(report["model"], "generated-tiny.gguf")
         self.assertIn("--restore always", report["servers"][0]["flags"])
+
+    def test_a_cache_from_before_is_told(self):
+        flag = f"--flag=--kv-disk-dir={self.directory}/kept"
+        self.assertEqual(self.bench(flag, self.workload).returncode, 0)
+        done = self.bench(flag, self.workload)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("the server knew them from before this run", done.stdout)
 
     def test_what_was_written_is_compared_with_what_was_new(self):
         # Longer than what is not worth a file: everything reaches the disk.

@@ -4,7 +4,8 @@
     mock_server.py MODE [ignored flags] --host ADDRESS --port N
 
 MODE: honest; lying (claims to have computed one token less than it counts); dying (kills itself at the third chat);
-refusing (answers the third chat with 500); hanging (never answers the third chat); missing (ends at once).
+busy (computes between chats, too); refusing (answers the third chat with 500); hanging (never answers the third chat);
+missing (ends at once).
 
 The ids "decoded" are counted in KVKEEP_COUNT_FILE, as the counting shim does, 1,000 of them before it is ready.
 """
@@ -59,6 +60,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/tokenize":
+            if MODE == "busy":
+                State.count(5)
             self.answer(200, {"tokens": ids_of(body["content"])})
         elif self.path == "/apply-template":
             self.answer(200, {"prompt": render(body["messages"])})

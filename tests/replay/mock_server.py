@@ -78,17 +78,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                     "at": time.monotonic(), "under_way": server.under_way})
             number = len(server.requests)
             server.lock.notify_all()
+        self.left = False
         try:
             self.reply(body, number)
         finally:
-            with server.lock:
-                server.under_way -= 1
+            self.leave()
+
+    def leave(self):
+        """Before the last byte goes: who has it may send the next request at once."""
+        with self.server.lock:
+            self.server.under_way -= not self.left
+            self.left = True
 
     def reply(self, body, number):
         prompt = "".join(text_of(message) for message in body["messages"])
         last_word = prompt.split()[-1]
         text = f"ok {number}"
         if last_word == "refuse":
+            self.leave()
             return self.send_json(400, {"error": {"message": "tools are not supported", "type": "invalid_request_error"}})
         if last_word == "die":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -111,11 +118,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_event({"choices": [{"index": 0, "delta": {"content": text}}]})
         if breaks:
             self.close_connection = True
+            self.leave()
             return self.connection.close()
         self.send_event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
         self.send_event({"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": len(text),
                                                   "prompt_tokens_details": {"cached_tokens": cached}}})
         self.send_piece("data: [DONE]\n\n")
+        self.leave()
         self.wfile.write(b"0\r\n\r\n")
 
     def send_event(self, event):

@@ -52,6 +52,7 @@ class Player {
       step_number_ = i;
       TRY(std::visit([this](const auto& step) { return take(step); }, workload_.steps[i]));
     }
+    check_totals();
     return {};
   }
   const std::string& step_label() const { return label_; }
@@ -122,6 +123,7 @@ class Player {
     Result<TimedReply> reply = api_.chat(messages, workload_.reply_tokens);
     if (!reply || reply->status != 200 || !reply->facts.error.empty()) return give_up(request, std::move(reply));
     const std::uint64_t decoded = decoded_ids() - decoded_before;
+    decoded_in_requests_ += decoded;
     const ReplyFacts& facts = reply->facts;
     TRY_ASSIGN(const std::vector<TokenId> sampled, api_.tokenize(facts.text));
 
@@ -195,6 +197,20 @@ class Player {
     if (options_.text_is_exact) check("completion_tokens", facts.reply_tokens, sampled);
   }
 
+  // What no single request shows: work done between them, and state from before the first.
+  void check_totals() {
+    RunFigures& figures = played_.figures;
+    if (figures.counted_by == CountedBy::kEngine && decoded_ids() > decoded_in_requests_) {
+      figures.problems.push_back(fmt::format("{} ids were decoded outside of requests and are not in the ratio",
+                                             decoded_ids() - decoded_in_requests_));
+    }
+    if (figures.prefilled_tokens() < figures.ideal_tokens()) {
+      figures.problems.push_back(
+          fmt::format("{} of {} new tokens were not computed: the server knew them from before this run",
+                      figures.ideal_tokens() - figures.prefilled_tokens(), figures.ideal_tokens()));
+    }
+  }
+
   void remember(std::vector<TokenId> prompt, const std::vector<TokenId>& sampled) {
     if (!sampled.empty()) prompt.insert(prompt.end(), sampled.begin(), sampled.end() - 1);
     played_.decoded_prefixes += prefixes_.add(prompt);
@@ -216,6 +232,7 @@ class Player {
   std::map<std::string, std::string> systems_;
   std::map<std::string, Conversation> conversations_;
   DecodedPrefixes prefixes_;
+  std::uint64_t decoded_in_requests_ = 0;
   Played played_;
 };
 

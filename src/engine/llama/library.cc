@@ -115,6 +115,6 @@ std::string list_devices() {
   return text;
 }
 
-std::string library_versions() { return std::string("llama ") + llama_version() + ", ggml " + ggml_version(); }
+std::string library_versions() { return std::string(llama_version()) + ", ggml " + ggml_version(); }
 
 }  // namespace kvkeep::engine::llama

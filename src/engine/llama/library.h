@@ -40,7 +40,7 @@ std::string log_reason_since(std::uint64_t mark);
 // What --list-devices prints: a line per device that weights can be put on, with its memory.
 std::string list_devices();
 
-// "llama 0.7.0, ggml 0.27.0".
+// libllama's and then ggml's: "0.7.0, ggml 0.27.0".
 std::string library_versions();
 
 }  // namespace kvkeep::engine::llama
