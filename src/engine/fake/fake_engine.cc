@@ -103,9 +103,6 @@ Description describe(const FakeOptions& options) {
   return description;
 }
 
-// Counts down to a fault; true on the call that it names.
-bool fires(std::uint32_t& countdown) { return countdown > 0 && --countdown == 0; }
-
 }  // namespace
 
 class FakeEngine::Memory {
@@ -171,7 +168,7 @@ Result<std::size_t> FakeEngine::save_rows(SeqId seq, TokenRange range, MutableBy
   if (!options_.sliceable) return unsupported("rows of this model cannot be sliced");
   KVKEEP_ASSERT(range.begin <= range.end && range.end <= length(seq), "saved rows exist");
   KVKEEP_ASSERT(out.size() >= rows_bytes(range.size()), "rows fit their buffer");
-  if (fires(faults_.fail_save)) return io_error("save failed on demand");
+  if (fires(&FakeFaults::fail_save)) return io_error("save failed on demand");
   const SavedHeader header{kMagic, options_.row_bytes, range.begin.value(), static_cast<std::uint32_t>(range.size())};
   std::memcpy(out.data(), &header, sizeof header);
   std::byte* at = out.data() + sizeof header;
@@ -188,7 +185,7 @@ Status FakeEngine::restore_rows(SeqId seq, std::span<const cache::RowPiece> piec
   ++counters_.restore_calls;
   Status status;
   if (!options_.sliceable) status = unsupported("rows of this model cannot be sliced");
-  if (status.ok() && fires(faults_.fail_restore)) status = damaged("restore failed on demand");
+  if (status.ok() && fires(&FakeFaults::fail_restore)) status = damaged("restore failed on demand");
   for (const cache::RowPiece& piece : pieces) {
     if (!status.ok()) break;
     status = append_piece(seq, piece);
@@ -255,18 +252,24 @@ bool FakeEngine::check_batch(std::span<const BatchToken> batch) const {
   return true;
 }
 
+bool FakeEngine::fires(std::uint32_t FakeFaults::* fault) {
+  const MutexLock lock(faults_mutex_);
+  std::uint32_t& countdown = faults_.*fault;
+  return countdown > 0 && --countdown == 0;
+}
+
 DecodeStatus FakeEngine::decode(std::span<const BatchToken> batch) {
   ++counters_.decode_calls;
   KVKEEP_ASSERT(check_batch(batch), "a batch continues its sequences with tokens of the vocabulary");
   if (on_decode_) on_decode_(batch);
   logits_.clear();
-  const bool fail = fires(faults_.fail_decode);
-  const bool abort = fires(faults_.abort_decode);
+  const bool fail = fires(&FakeFaults::fail_decode);
+  const bool abort = fires(&FakeFaults::abort_decode);
   if (fail || abort || cancelled_) {
     leave_rubbish(batch);
     return fail ? DecodeStatus::kFailed : DecodeStatus::kAborted;
   }
-  if (fires(faults_.no_cells_decode) || batch.size() > ledger_.available()) return DecodeStatus::kNoCells;
+  if (fires(&FakeFaults::no_cells_decode) || batch.size() > ledger_.available()) return DecodeStatus::kNoCells;
   append_tokens(batch);
   tokens_decoded_ += batch.size();
   return DecodeStatus::kOk;

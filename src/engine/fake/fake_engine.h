@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/cell_ledger.h"
 #include "engine/engine.h"
 
@@ -83,7 +84,11 @@ class FakeEngine final : public Engine {
   std::uint64_t tokens_decoded() const override { return tokens_decoded_; }
 
   // For tests. All but on_decode's own business happens on the engine thread.
-  void set_faults(const FakeFaults& faults) { faults_ = faults; }
+  // From any thread.
+  void set_faults(const FakeFaults& faults) {
+    const MutexLock lock(faults_mutex_);
+    faults_ = faults;
+  }
   const FakeCounters& counters() const { return counters_; }
   // Called at the start of each decode, before cancel() is looked at: a test may block or cancel there.
   void set_on_decode(std::function<void(std::span<const BatchToken>)> hook) { on_decode_ = std::move(hook); }
@@ -105,7 +110,11 @@ class FakeEngine final : public Engine {
   Description description_;
   CellLedger ledger_;
   std::unique_ptr<Memory> memory_;
-  FakeFaults faults_;
+  // Counts down to a fault; true on the call that it names.
+  bool fires(std::uint32_t FakeFaults::* fault);
+
+  Mutex faults_mutex_;
+  FakeFaults faults_ GUARDED_BY(faults_mutex_);
   FakeCounters counters_;
   std::function<void(std::span<const BatchToken>)> on_decode_;
   std::vector<std::optional<std::uint64_t>> logits_;  // of the last decode, per batch entry that wanted them

@@ -160,13 +160,20 @@ TEST_F(LoadedBesideAReply, TwoLoadsDoNotTakeTheSameCells) {
 }
 
 TEST_F(LoadedBesideAReply, AYoungerReplyGivesItsCellsToWhatWasLoaded) {
+  std::atomic<bool> released = false;
   World world(with_reader(1000));
   when_talking(world, [&](std::size_t decoded) {
-    if (decoded == 450) reader_.run_all();
+    if (decoded != 450) return;
+    reader_.run_all();
+    released = true;
   });
   auto loaded = world.submit(stored_, 2);
   auto talker = world.submit(talker_, 600);
   world.start();
+  // A fast writer has the talker's rows on disk when it goes on: then they are read, too.
+  while (!ready(talker)) {
+    if (released) reader_.run_all();
+  }
   const Reply talked = talker.get();
   expect_nothing_lost(world, loaded.get(), talked, 600);
   EXPECT_EQ(world.scheduler.stats().set_aside, 1U);
