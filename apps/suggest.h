@@ -8,9 +8,6 @@
 
 namespace kvkeep::cli {
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn one word into the other.
-std::size_t edit_distance(std::string_view a, std::string_view b);
-
 // The known word nearest to `word`, or empty if none is near enough to be what was meant.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 

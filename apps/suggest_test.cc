@@ -5,15 +5,6 @@
 namespace kvkeep::cli {
 namespace {
 
-TEST(Suggest, DistanceCountsTheFourEdits) {
-  EXPECT_EQ(edit_distance("", ""), 0);
-  EXPECT_EQ(edit_distance("abc", ""), 3);
-  EXPECT_EQ(edit_distance("abc", "abd"), 1);
-  EXPECT_EQ(edit_distance("abc", "acb"), 1) << "a swap is one edit";
-  EXPECT_EQ(edit_distance("abc", "xabc"), 1);
-  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
-}
-
 TEST(Suggest, NearestIsGivenOnlyWhenNear) {
   const std::vector<std::string> known = {"--port", "--host", "--parallel"};
   EXPECT_EQ(nearest("--prot", known), "--port");

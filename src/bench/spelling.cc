@@ -1,32 +1,13 @@
 #include "bench/spelling.h"
 
 #include <algorithm>
-#include <vector>
+
+#include "base/edit_distance.h"
 
 namespace kvkeep::bench {
 namespace {
 
 constexpr std::size_t kMaxWordBytes = 64;
-
-// Optimal string alignment: three rows of the usual table suffice, because a swap looks two rows back.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> two_back(b.size() + 1);
-  std::vector<std::size_t> one_back(b.size() + 1);
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    two_back.swap(one_back);
-    one_back.swap(row);
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitution = one_back[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      row[j] = std::min({one_back[j] + 1, row[j - 1] + 1, substitution});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], two_back[j - 2] + 1);
-    }
-  }
-  return row[b.size()];
-}
 
 }  // namespace
 
