@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,13 +18,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "base/mutex.h"
 #include "os/environment.h"
 #include "os/executor.h"
+#include "os/find_program.h"
 
 namespace kvkeep::os {
 namespace {
@@ -47,27 +46,9 @@ class Descriptor {
   int value_;
 };
 
-bool is_program(const std::string& path) {
-  struct stat info{};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
-}
-
-// What a shell would run.
-Result<std::string> find_program(const std::string& name) {
-  if (name.empty()) return std::string(kThisProgram);
-  if (name.find('/') != std::string::npos) {
-    if (is_program(name)) return name;
-    return not_found(name + ": no such program");
-  }
-  const char* found = std::getenv("PATH");
-  const std::string list = found == nullptr ? "/usr/local/bin:/usr/bin:/bin" : found;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(':', begin), list.size());
-    const std::string directory = begin == end ? "." : list.substr(begin, end - begin);
-    if (is_program(directory + "/" + name)) return directory + "/" + name;
-    begin = end + 1;
-  }
-  return not_found(name + ": no such program in PATH");
+Result<std::string> program_of(const ChildProcessOptions& options) {
+  if (options.program.empty()) return std::string(kThisProgram);
+  return find_program(options.program);
 }
 
 // The arguments of execve, in memory of their own.
@@ -240,7 +221,7 @@ class RealChildProcess final : public ChildProcess {
 }  // namespace
 
 Result<std::unique_ptr<ChildProcess>> start_child(const ChildProcessOptions& options) {
-  TRY_ASSIGN(const std::string program, find_program(options.program));
+  TRY_ASSIGN(const std::string program, program_of(options));
   Executor& thread = starter_thread();
   Result<pid_t> child = io_error("not started");
   thread.post([&] { child = launch(program, options); });
