@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "bench/report_summary.h"
+#include "bench/report_text.h"
 #include "os/machine_info.h"
 
 namespace kvkeep::cli {
@@ -54,8 +55,10 @@ void BenchProgress::show(const std::string& what, std::size_t done, std::size_t 
 }
 
 void BenchProgress::print_line(const bench::RunFigures& run) {
-  const std::string line = fmt::format("{}{} {}: {:.3f}{}\n", is_terminal_ ? kClearLine : "", run.workload,
-                                       server_and_variant(run), run.ratio(), run.problems.empty() ? "" : " (problems)");
+  const auto ratio = run.ratio();
+  const std::string line =
+      fmt::format("{}{} {}: {}{}\n", is_terminal_ ? kClearLine : "", run.workload, server_and_variant(run),
+                  ratio ? bench::fixed(*ratio, 3) : "-", run.problems.empty() ? "" : " (problems)");
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
 }

@@ -21,9 +21,10 @@ std::uint64_t RunFigures::prompt_tokens() const { return sum(requests, &RequestF
 std::uint64_t RunFigures::prefilled_tokens() const { return sum(requests, &RequestFigures::prefilled_tokens); }
 std::uint64_t RunFigures::ideal_tokens() const { return sum(requests, &RequestFigures::ideal_tokens); }
 
-double RunFigures::ratio() const {
+std::optional<double> RunFigures::ratio() const {
   const std::uint64_t ideal = ideal_tokens();
-  return ideal == 0 ? 0 : static_cast<double>(prefilled_tokens()) / static_cast<double>(ideal);
+  if (ideal == 0) return std::nullopt;
+  return static_cast<double>(prefilled_tokens()) / static_cast<double>(ideal);
 }
 
 PartFigures summarize(std::string name, std::string unit, std::vector<double> samples, std::optional<Goal> goal) {
@@ -36,9 +37,20 @@ PartFigures summarize(std::string name, std::string unit, std::vector<double> sa
   out.low_quartile = quartiles.low;
   out.high_quartile = quartiles.high;
   if (!goal) return out;
-  const bool at_most = goal->kind == Goal::Kind::kAtMost;
-  out.goal = fmt::format("{} {}", at_most ? "<=" : ">=", goal->value);
-  out.holds = at_most ? out.median <= goal->value : out.median >= goal->value;
+  switch (goal->kind) {
+    case Goal::Kind::kAtMost:
+      out.goal = fmt::format("<= {}", goal->value);
+      out.holds = out.median <= goal->value;
+      break;
+    case Goal::Kind::kAtLeast:
+      out.goal = fmt::format(">= {}", goal->value);
+      out.holds = out.median >= goal->value;
+      break;
+    case Goal::Kind::kWithin:
+      out.goal = fmt::format("{} to {}", goal->value, goal->most);
+      out.holds = goal->value <= out.median && out.median <= goal->most;
+      break;
+  }
   return out;
 }
 

@@ -48,8 +48,8 @@ struct RunFigures {
   std::uint64_t prompt_tokens() const;
   std::uint64_t prefilled_tokens() const;
   std::uint64_t ideal_tokens() const;
-  // Prefilled / never computed before; 0 if nothing was new.
-  double ratio() const;
+  // Prefilled / never computed before. None: nothing was new, so nothing was measured.
+  std::optional<double> ratio() const;
 };
 
 // A figure of one part beside its goal: restore rate, bytes written, parity...
@@ -60,14 +60,15 @@ struct PartFigures {
   double low_quartile = 0;
   double high_quartile = 0;
   std::uint64_t samples = 0;
-  std::string goal;           // "<= 1.03"; empty: reported without a goal
+  std::string goal;           // "<= 1.03", "1 to 1.1"; empty: reported without a goal
   std::optional<bool> holds;  // whether the goal is met; none if there is no goal
 };
 
 struct Goal {
-  enum class Kind : std::uint8_t { kAtMost, kAtLeast };
+  enum class Kind : std::uint8_t { kAtMost, kAtLeast, kWithin };
   Kind kind = Kind::kAtMost;
   double value = 0;
+  double most = 0;  // of kWithin, whose least is `value`
 };
 
 // Median, quartiles and whether the median meets the goal, if there is one. Precondition: `samples` is not empty.
@@ -96,6 +97,7 @@ struct Report {
   std::vector<ServerInfo> servers;
   std::vector<RunFigures> runs;  // in the order played
   std::vector<PartFigures> parts;
+  std::vector<std::string> problems;  // of no single run: parts that could not be measured
 };
 
 }  // namespace kvkeep::bench

@@ -37,13 +37,14 @@ void add_summary_row(std::string& page, const RunFigures& run, const std::string
   const char* claimed = run.counted_by == CountedBy::kReply ? "<br><span class=\"soft\">as claimed</span>" : "";
   page += fmt::format("<tr>{}<td class=\"name\">{}{}{}", workload, server, ratio_cells(run, summary, longest),
                       request_count(run, summary));
-  page += fmt::format("<td>{}{}<td>{}<td>{}<td>{}\n", grouped(summary.prefilled_tokens), claimed,
-                      grouped(summary.ideal_tokens), grouped(summary.cached_tokens), ttft);
+  const auto count = [&](std::uint64_t tokens) { return summary.answered ? grouped(tokens) : "–"; };
+  page += fmt::format("<td>{}{}<td>{}<td>{}<td>{}\n", count(summary.prefilled_tokens), claimed,
+                      count(summary.ideal_tokens), count(summary.cached_tokens), ttft);
 }
 
 double longest_ratio(const Report& report) {
   double longest = 1.25;
-  for (const RunFigures& run : report.runs) longest = std::max(longest, run.ratio());
+  for (const RunFigures& run : report.runs) longest = std::max(longest, run.ratio().value_or(0));
   return std::min(longest, kLongestRatioDrawn);
 }
 

@@ -71,8 +71,8 @@ std::string request_cell(const RequestFigures& request, const Detail& detail) {
   return cell + "<span class=\"error\">" + html_text(request.error, detail.characters) + "</span>";
 }
 
-std::string count_cell(std::uint64_t count, bool bad) {
-  return fmt::format("<td{}>{}", bad ? " class=\"bad\"" : "", grouped(count));
+std::string count_cell(std::optional<std::uint64_t> count, bool bad = false) {
+  return fmt::format("<td{}>{}", bad ? " class=\"bad\"" : "", count ? grouped(*count) : "–");
 }
 
 // Times of a failed request are often none at all.
@@ -86,11 +86,12 @@ void add_request_row(std::string& page, const RunFigures& run, std::size_t index
   const std::string status = request.status == 0 ? "none" : fmt::format("{}", request.status);
   page += fmt::format("<tr><td>{}{}<td{}>{}", grouped(index + 1), request_cell(request, detail),
                       failed(request) ? " class=\"bad\"" : "", status);
-  page += count_cell(request.prompt_tokens, false) + count_cell(request.cached_tokens, false) +
-          count_cell(prefilled, prefilled > request.ideal_tokens) + count_cell(request.ideal_tokens, false);
+  const auto count = [&](std::uint64_t value) { return count_cell(known(request, value)); };
+  page += count(request.prompt_tokens) + count(request.cached_tokens) +
+          count_cell(known(request, prefilled), prefilled > request.ideal_tokens) + count(request.ideal_tokens);
   page +=
       request.claimed_prefill ? count_cell(*request.claimed_prefill, *request.claimed_prefill != prefilled) : "<td>";
-  page += "<td>" + html_text(request.cache_source, detail.characters / 2) + count_cell(request.reply_tokens, false);
+  page += "<td>" + html_text(request.cache_source, detail.characters / 2) + count(request.reply_tokens);
   page += time_cell(request.ttft_ms, 1) + time_cell(request.total_ms, 1) +
           time_cell(request.decode_tokens_per_second, 1) + "\n";
 }
@@ -106,6 +107,7 @@ void add_requests(std::string& page, const RunFigures& run, const Detail& detail
 
 std::string run_line(const RunFigures& run) {
   const RunSummary summary = summary_of(run);
+  if (!summary.answered) return fmt::format("{} requests, none was answered", grouped(run.requests.size()));
   std::string line = fmt::format("{} requests, {} tokens in prompts, {} never computed before, {} prefilled",
                                  grouped(run.requests.size()), grouped(summary.prompt_tokens),
                                  grouped(summary.ideal_tokens), grouped(summary.prefilled_tokens));

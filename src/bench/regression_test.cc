@@ -60,6 +60,15 @@ TEST(RegressionTest, EveryCountMustBeTheSame) {
   EXPECT_THAT(regressions(now, kept), ElementsAre(HasSubstr("by the reply")));
 }
 
+TEST(RegressionTest, ARunThatFailedIsTold) {
+  const Report kept = report_of({run_of("a", "", 1'000)});
+  Report now = kept;
+  now.runs[0].requests.clear();
+  EXPECT_THAT(regressions(now, kept),
+              ElementsAre("a, kvkeep: requests 0, kept 1", "a, kvkeep: prompt tokens 0, kept 3000",
+                          "a, kvkeep: ideal tokens 0, kept 1000"));
+}
+
 TEST(RegressionTest, RunsMustBeTheSame) {
   const Report kept = report_of({run_of("a", "", 1'000), run_of("a", "no RAM", 1'000), run_of("b", "", 1'000)});
   const Report now = report_of({run_of("a", "", 1'000), run_of("c", "", 1'000)});
@@ -73,9 +82,11 @@ TEST(RegressionTest, WhatIsKeptHasNoTimesAndSurvivesJson) {
   report.machine.processor = "a processor";
   report.runs[0].requests[0].ttft_ms = 12;
   report.runs[0].requests[0].total_ms = 34;
+  report.parts.push_back(summarize("decode", "us", {1'628}));
   const Report kept = counts_only(report);
   EXPECT_EQ(kept.started, "");
   EXPECT_EQ(kept.machine.processor, "");
+  EXPECT_THAT(kept.parts, IsEmpty());
   EXPECT_EQ(kept.runs[0].requests[0].ttft_ms, 0);
   EXPECT_EQ(kept.runs[0].requests[0].total_ms, 0);
   const auto read = read_json(to_json(kept));

@@ -24,14 +24,15 @@ std::string milliseconds(double value_ms) { return value_ms == 0 ? "-" : fixed(v
 
 std::vector<std::string> row_of(const RequestFigures& request) {
   const double rate = request.decode_tokens_per_second;
+  const auto count = [&](std::uint64_t value) { return known(request, value) ? fmt::format("{}", value) : "-"; };
   return {printable(request.label, kMostNameCharacters),
-          fmt::format("{}", request.prompt_tokens),
-          fmt::format("{}", request.cached_tokens),
-          fmt::format("{}", request.prefilled_tokens),
-          fmt::format("{}", request.ideal_tokens),
+          count(request.prompt_tokens),
+          count(request.cached_tokens),
+          count(request.prefilled_tokens),
+          count(request.ideal_tokens),
           milliseconds(request.ttft_ms),
           milliseconds(request.total_ms),
-          fmt::format("{}", request.reply_tokens),
+          count(request.reply_tokens),
           rate == 0 ? "-" : measured(rate),
           printable(request.cache_source, kMostNameCharacters),
           result_of(request)};
@@ -41,14 +42,15 @@ std::vector<std::string> total_of(const RunFigures& run) {
   const RunSummary summary = summary_of(run);
   std::uint64_t reply_tokens = 0;
   for (const RequestFigures& request : run.requests) reply_tokens += request.reply_tokens;
+  const auto count = [&](std::uint64_t tokens) { return summary.answered ? fmt::format("{}", tokens) : "-"; };
   return {fmt::format("total of {}", run.requests.size()),
-          fmt::format("{}", summary.prompt_tokens),
-          fmt::format("{}", summary.cached_tokens),
-          fmt::format("{}", summary.prefilled_tokens),
-          fmt::format("{}", summary.ideal_tokens),
+          count(summary.prompt_tokens),
+          count(summary.cached_tokens),
+          count(summary.prefilled_tokens),
+          count(summary.ideal_tokens),
           summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "-",
           "",
-          fmt::format("{}", reply_tokens),
+          count(reply_tokens),
           "",
           "",
           summary.failed == 0 ? "" : fmt::format("{} failed", summary.failed)};

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "bench/report.h"
+#include "bench/report_summary.h"
 #include "bench/report_text.h"
 
 namespace kvkeep::bench {
@@ -35,10 +36,15 @@ std::string run_cells(const RunFigures& run) {
 
 void add_request(std::string& out, const RequestFigures& request) {
   out += fmt::format(",{},{},{}", text_cell(request.label), request.status, text_cell(request.error));
-  out += fmt::format(",{},{},{},{},{},{}", request.prompt_tokens, request.cached_tokens, request.prefilled_tokens,
-                     request.ideal_tokens, number_cell(request.claimed_prefill), request.reply_tokens);
-  out += fmt::format(",{},{},{},{}\r\n", text_cell(request.cache_source), number_cell(request.ttft_ms, 3),
-                     number_cell(request.total_ms, 3), number_cell(request.decode_tokens_per_second, 2));
+  const auto count = [&](std::uint64_t value) { return number_cell(known(request, value)); };
+  out += fmt::format(",{},{},{},{},{},{}", count(request.prompt_tokens), count(request.cached_tokens),
+                     count(request.prefilled_tokens), count(request.ideal_tokens), number_cell(request.claimed_prefill),
+                     count(request.reply_tokens));
+  const auto time = [&](double value, int digits) {
+    return value == 0 && failed(request) ? "" : number_cell(value, digits);
+  };
+  out += fmt::format(",{},{},{},{}\r\n", text_cell(request.cache_source), time(request.ttft_ms, 3),
+                     time(request.total_ms, 3), time(request.decode_tokens_per_second, 2));
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ void each_field(PerhapsConst<Report> auto& report, auto&& field) {
   field("servers", report.servers);
   field("runs", report.runs);
   field("parts", report.parts);
+  field("problems", report.problems);
 }
 
 }  // namespace kvkeep::bench

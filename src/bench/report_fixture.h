@@ -142,8 +142,8 @@ inline Report hostile_report() {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
   const std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
-  Report report{text, text, text, text, text, {text, 0, largest, text}, {{text, text, text}, {"=1+1", "+1", "@x"}},
-                {},   {}};
+  Report report{text, text, text,  text, text, {text, 0, largest, text}, {{text, text, text}, {"=1+1", "+1", "@x"}},
+                {},   {},   {text}};
   RunFigures run = run_of(text, text, text);
   run.variant = text;
   run.problems = {text, std::string(100'000, 'x') + text};

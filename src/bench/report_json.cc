@@ -41,7 +41,7 @@ struct Writer {
             {"prompt_tokens", run.prompt_tokens()},
             {"prefilled_tokens", run.prefilled_tokens()},
             {"ideal_tokens", run.ideal_tokens()},
-            {"ratio", run.ratio()}};
+            {"ratio", of(run.ratio())}};
   }
 };
 

@@ -52,9 +52,9 @@ void expect_equal(const ServerInfo& left, const ServerInfo& right) {
 
 void expect_equal(const Report& left, const Report& right) {
   const auto fields = [](const Report& report) {
-    const auto& [a, b, c, d, e, machine, servers, runs, parts] = report;
+    const auto& [a, b, c, d, e, machine, servers, runs, parts, problems] = report;
     const auto& [f, g, h, i] = machine;
-    return std::tie(a, b, c, d, e, f, g, h, i);
+    return std::tie(a, b, c, d, e, f, g, h, i, problems);
   };
   EXPECT_EQ(fields(left), fields(right));
   const auto each = [](const auto& lefts, const auto& rights) {
@@ -71,15 +71,16 @@ class RandomReport {
   explicit RandomReport(std::uint64_t seed) : random_(seed) {}
 
   Report report() {
-    Report report{text(), text(), text(),
-                  text(), text(), {text(), static_cast<std::uint32_t>(random_()), random_(), text()},
-                  {},     {},     {}};
+    Report report{
+        text(), text(), text(), text(), text(), {text(), static_cast<std::uint32_t>(random_()), random_(), text()},
+        {},     {},     {},     {}};
     for (auto n = count(); n > 0; --n) report.servers.push_back({text(), text(), text()});
     for (auto n = count(); n > 0; --n) report.runs.push_back(run());
     for (auto n = count(); n > 0; --n) {
       report.parts.push_back(
           {text(), text(), number(), number(), number(), random_(), text(), perhaps(random_() % 2 == 0)});
     }
+    for (auto n = count(); n > 0; --n) report.problems.push_back(text());
     return report;
   }
 
@@ -144,7 +145,7 @@ TEST(Json, KeysAndOrderAreStable) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   EXPECT_THAT(keys, testing::ElementsAre("format", "version", "title", "started", "kvkeep_version", "libllama_version",
-                                         "model", "machine", "servers", "runs", "parts"));
+                                         "model", "machine", "servers", "runs", "parts", "problems"));
   EXPECT_EQ(json["format"], "kvkeep-bench-report");
   EXPECT_EQ(json["version"], 1);
   EXPECT_EQ(
@@ -232,7 +233,7 @@ TEST(Json, MissingKeysAreNamed) {
   Json json = Json::parse(to_json(small_report()));
   int seen = 0;
   expect_each_key_missed(json, "", json, seen);
-  EXPECT_EQ(seen, 11 + 4 + 3 + 9 + 13 + 8);
+  EXPECT_EQ(seen, 12 + 4 + 3 + 9 + 13 + 8);
 }
 
 TEST(Json, AnythingButAReportIsRefused) {

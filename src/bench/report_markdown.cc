@@ -72,7 +72,8 @@ std::string ratio_cell(const RunFigures* run) {
   if (run == nullptr) return "";
   const RunSummary summary = summary_of(*run);
   const std::string ratio = summary.ratio ? fixed(*summary.ratio, 3) : "-";
-  return summary.above_bound ? fmt::format("**{}** (bound {})", ratio, measured(*run->bound)) : ratio;
+  const std::string unanswered = summary.failed == 0 ? "" : fmt::format(" ({} failed)", summary.failed);
+  return (summary.above_bound ? fmt::format("**{}** (bound {})", ratio, measured(*run->bound)) : ratio) + unanswered;
 }
 
 void add_ratios(std::string& out, const Comparison& comparison) {
@@ -90,13 +91,14 @@ void add_ratios(std::string& out, const Comparison& comparison) {
 
 std::vector<std::string> token_cells(const RunFigures& run) {
   const RunSummary summary = summary_of(run);
-  std::vector<std::string> cells{escaped(title_of(run)), escaped(server_and_variant(run))};
+  std::vector<std::string> cells{escaped(title_of(run)), escaped(server_and_variant(run)),
+                                 fmt::format("{}", run.requests.size())};
   for (const std::uint64_t count :
-       {std::uint64_t{run.requests.size()}, summary.prompt_tokens, summary.ideal_tokens, summary.prefilled_tokens,
-        summary.cached_tokens, cached_from(run, "memory"), cached_from(run, "ram"), cached_from(run, "disk")}) {
-    cells.push_back(fmt::format("{}", count));
+       {summary.prompt_tokens, summary.ideal_tokens, summary.prefilled_tokens, summary.cached_tokens,
+        cached_from(run, "memory"), cached_from(run, "ram"), cached_from(run, "disk")}) {
+    cells.push_back(summary.answered ? fmt::format("{}", count) : "-");
   }
-  cells.push_back(summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "");
+  cells.push_back(summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "-");
   cells.push_back(run.counted_by == CountedBy::kEngine ? "engine" : "reply");
   return cells;
 }

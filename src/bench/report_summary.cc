@@ -59,13 +59,19 @@ RunSummary summary_of(const RunFigures& run) {
     summary.cached_tokens += request.cached_tokens;
     summary.failed += failed(request) ? 1 : 0;
   }
-  if (summary.ideal_tokens != 0) summary.ratio = run.ratio();
+  summary.answered = summary.failed < run.requests.size();
+  summary.ratio = run.ratio();
   summary.above_bound = run.bound && summary.ratio && *summary.ratio > *run.bound;
   return summary;
 }
 
 bool failed(const RequestFigures& request) {
   return !request.error.empty() || request.status < 200 || request.status > 299;
+}
+
+std::optional<std::uint64_t> known(const RequestFigures& request, std::uint64_t count) {
+  if (count == 0 && failed(request)) return std::nullopt;
+  return count;
 }
 
 std::uint64_t cached_from(const RunFigures& run, std::string_view tier) {
@@ -121,6 +127,7 @@ std::vector<std::string> problems_of(const Report& report) {
     problems.push_back(fmt::format("{}: {} {} misses its goal {}", named(part.name), measured(part.median),
                                    named(part.unit), named(part.goal)));
   }
+  for (const std::string& problem : report.problems) problems.push_back(printable(problem, kMostProblemCharacters));
   return problems;
 }
 

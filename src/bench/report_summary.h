@@ -23,6 +23,7 @@ struct RunSummary {
   std::size_t failed = 0;                // requests
   std::optional<double> median_ttft_ms;  // of those that were answered; none: none was
   std::optional<double> ratio;           // none: no prompt had a new position
+  bool answered = false;                 // any request; the counts of a run without answers are not known, not 0
   bool above_bound = false;
 };
 
@@ -30,6 +31,9 @@ RunSummary summary_of(const RunFigures& run);
 
 // No reply, a status outside 200 to 299, or an error in the reply.
 bool failed(const RequestFigures& request);
+
+// A count as far as it is known: the zeros of a failed request are not.
+std::optional<std::uint64_t> known(const RequestFigures& request, std::uint64_t count);
 
 // Cached tokens of the run by the tier that the reply names; "memory-token" is of the tier "memory".
 std::uint64_t cached_from(const RunFigures& run, std::string_view tier);
@@ -53,7 +57,8 @@ struct Comparison {
 };
 Comparison compare(const Report& report);
 
-// One line each: what went wrong in runs, ratios above their bounds, parts that miss their goals.
+// One line each: what went wrong in runs, ratios above their bounds, parts that miss their goals, then the report's
+// own.
 std::vector<std::string> problems_of(const Report& report);
 
 // Which of `count` things to show if only `most` may be: of every group of neighbours the one with the highest score.

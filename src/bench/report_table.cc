@@ -35,15 +35,16 @@ void add_header(std::string& out, const Report& report) {
 
 std::vector<std::string> row_of(const RunFigures& run, bool same_workload) {
   const RunSummary summary = summary_of(run);
+  const auto count = [&](std::uint64_t tokens) { return summary.answered ? fmt::format("{}", tokens) : "-"; };
   return {
       same_workload ? "" : named(run.workload),
       server_and_variant(run),
       fmt::format("{}{}", run.requests.size(), summary.failed == 0 ? "" : fmt::format(" ({} failed)", summary.failed)),
       (summary.ratio ? fixed(*summary.ratio, 3) : "-") + (summary.above_bound ? "!" : " "),
       run.bound ? measured(*run.bound) : "",
-      fmt::format("{}", summary.prefilled_tokens) + (run.counted_by == CountedBy::kReply ? "*" : " "),
-      fmt::format("{}", summary.ideal_tokens),
-      fmt::format("{}", summary.cached_tokens),
+      count(summary.prefilled_tokens) + (run.counted_by == CountedBy::kReply ? "*" : " "),
+      count(summary.ideal_tokens),
+      count(summary.cached_tokens),
       summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "-"};
 }
 

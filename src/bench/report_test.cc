@@ -159,8 +159,7 @@ TEST(Csv, HasOneLinePerRequest) {
       "199.000,126.00");
   EXPECT_EQ(
       lines[5],
-      "\"growing\",\"llama-server\",\"default cache\",reply,3,\"turn main 3\",503,\"Loading model\",0,0,0,0,,0,\"\","
-      "0.000,0.000,0.00");
+      "\"growing\",\"llama-server\",\"default cache\",reply,3,\"turn main 3\",503,\"Loading model\",,,,,,,\"\",,,");
 }
 
 // The cells of one line, read as RFC 4180 says.
@@ -209,7 +208,7 @@ TEST(Markdown, HasTheTables) {
                               "- Machine: 2 x AMD EPYC, 24 GiB of memory, Debian GNU/Linux 12\n"));
   EXPECT_THAT(text, HasSubstr("- Server llama-server: 0.7.0 (build 11669), flags: -c 8192 -t 1\n"));
   EXPECT_THAT(text, HasSubstr("| workload | kvkeep | llama-server (default cache) |\n|---|---:|---:|\n"
-                              "| 12 growing turns | 1.000 | **1.847** (bound 1.020) |\n"));
+                              "| 12 growing turns | 1.000 | **1.847** (bound 1.020) (1 failed) |\n"));
   EXPECT_THAT(
       text,
       HasSubstr("| 12 growing turns | kvkeep | 2 | 2180 | 1180 | 1180 | 1000 | 1000 | 0 | 0 | 24.4 | engine |\n"));
@@ -249,6 +248,66 @@ TEST(Markdown, AListItemBeginsNoHeading) {
   Report report = small_report();
   report.runs[1].workload = "# big";
   EXPECT_THAT(to_markdown(report), HasSubstr("\n- \\# big on llama-server"));
+}
+
+// A server that never answered measured nothing, which no form may show as a figure.
+Report report_without_an_answer() {
+  Report report = empty_report();
+  RunFigures run = run_of("growing", "12 growing turns", "llama-server");
+  run.problems = {"llama-server did not start"};
+  report.runs.push_back(run);
+  run.workload = "refused";
+  run.title = "Refused";
+  run.requests = {failed_request("turn main 1", 0, "no connection")};
+  report.runs.push_back(run);
+  report.problems = {"parity: llama-server did not start"};
+  return report;
+}
+
+TEST(AllForms, WhatWasNotMeasuredIsNoFigure) {
+  const Report report = report_without_an_answer();
+  EXPECT_EQ(report.runs[0].ratio(), std::nullopt);
+  const std::string table = to_table(report);
+  EXPECT_THAT(table, testing::ContainsRegex("growing +llama-server +0 +- +- +- +- +-\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("refused +llama-server +1 \\(1 failed\\) +- +- +- +- +-\n"));
+  const std::string markdown = to_markdown(report);
+  EXPECT_THAT(markdown, HasSubstr("| 12 growing turns | - |\n| Refused | - (1 failed) |\n"));
+  EXPECT_THAT(markdown,
+              HasSubstr("| 12 growing turns | llama-server | 0 | - | - | - | - | - | - | - | - | engine |\n"));
+  const std::string page = to_html(report);
+  EXPECT_THAT(page, HasSubstr("<td>1<br><span class=\"bad\">1 failed</span><td>–<td>–<td>–<td>–\n"));
+  EXPECT_THAT(page, HasSubstr(">0 requests, none was answered.<"));
+  EXPECT_THAT(page, HasSubstr("none<td>–<td>–<td>–<td>–<td><td><td>–<td><td><td>\n"));
+  EXPECT_THAT(to_csv(report), HasSubstr("\"no connection\",,,,,,,\"\",,,\r\n"));
+  EXPECT_THAT(to_json(report), HasSubstr("\"ratio\": null"));
+  for (const std::string& text : {table, markdown, page, to_csv(report)}) {
+    EXPECT_THAT(text, Not(HasSubstr("0.000")));
+  }
+}
+
+TEST(AllForms, ProblemsOfNoRunAreListed) {
+  for (const auto form : {to_table, to_json, to_markdown, to_html}) {
+    EXPECT_THAT(form(report_without_an_answer()), HasSubstr("parity: llama-server did not start"));
+  }
+  EXPECT_EQ(problems_of(report_without_an_answer()).back(), "parity: llama-server did not start");
+}
+
+TEST(Goals, AreMetOnTheirEdges) {
+  const auto part = [](double value, Goal goal) { return summarize("name", "ratio", {value}, goal); };
+  constexpr Goal kMost{Goal::Kind::kAtMost, 1.1};
+  constexpr Goal kLeast{Goal::Kind::kAtLeast, 0.7};
+  constexpr Goal kWithin{Goal::Kind::kWithin, 1, 1.1};
+  EXPECT_EQ(part(1.1, kMost).goal, "<= 1.1");
+  EXPECT_EQ(part(1.1, kMost).holds, true);
+  EXPECT_EQ(part(1.11, kMost).holds, false);
+  EXPECT_EQ(part(0.7, kLeast).goal, ">= 0.7");
+  EXPECT_EQ(part(0.7, kLeast).holds, true);
+  EXPECT_EQ(part(0.69, kLeast).holds, false);
+  EXPECT_EQ(part(1, kWithin).goal, "1 to 1.1");
+  EXPECT_EQ(part(1, kWithin).holds, true);
+  EXPECT_EQ(part(1.1, kWithin).holds, true);
+  EXPECT_EQ(part(0.99, kWithin).holds, false);
+  EXPECT_EQ(part(1.11, kWithin).holds, false);
 }
 
 TEST(AllForms, AreTheSameEveryTime) {
