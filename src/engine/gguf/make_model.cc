@@ -35,6 +35,24 @@ const Architecture* find_architecture(std::string_view name) {
   return nullptr;
 }
 
+template <typename Predicate>
+std::string names_of(Predicate wanted) {
+  std::string names;
+  for (const Architecture& architecture : architectures()) {
+    if (wanted(architecture)) names += (names.empty() ? "" : ", ") + std::string(architecture.name);
+  }
+  return names;
+}
+
+// 0: no windowed layers.
+Result<std::uint32_t> window_of(const Architecture& architecture, std::uint32_t asked_for) {
+  if (asked_for != 0 && architecture.window == Window::kNone) {
+    return invalid("an " + std::string(architecture.name) + " model has no window: only " +
+                   windowed_architecture_names() + " can have one");
+  }
+  return asked_for == 0 && architecture.window == Window::kAlways ? kDefaultWindow : asked_for;
+}
+
 struct SetValue {
   gguf_context* file;
   const char* key;
@@ -42,6 +60,9 @@ struct SetValue {
   void operator()(float value) const { gguf_set_val_f32(file, key, value); }
   void operator()(bool value) const { gguf_set_val_bool(file, key, value); }
   void operator()(const std::string& value) const { gguf_set_val_str(file, key, value.c_str()); }
+  void operator()(const std::vector<std::uint32_t>& values) const {
+    gguf_set_arr_data(file, key, GGUF_TYPE_UINT32, values.data(), values.size());
+  }
 };
 
 void write_metadata(const MakeModelOptions& options, const ModelPlan& plan, gguf_context* file) {
@@ -67,6 +88,8 @@ class RowSource {
       std::fill(row.begin(), row.end(), constant->value);
     } else if (const auto* spread = std::get_if<Spread>(&plan_.fill)) {
       random_.fill(row, spread->deviation);
+    } else if (const auto* between = std::get_if<Between>(&plan_.fill)) {
+      random_.fill_between(row, between->lowest, between->highest);
     } else {
       random_.fill(row, std::get<OutputRows>(plan_.fill).deviation);
       const bool silent = vocabulary_ && !vocabulary_->whole_word[static_cast<std::size_t>(row_index)];
@@ -111,11 +134,26 @@ Result<ModelSize> parse_model_size(std::string_view name) {
 }
 
 std::string architecture_names() {
-  std::string names;
+  return names_of([](const Architecture&) { return true; });
+}
+
+std::string windowed_architecture_names() {
+  return names_of([](const Architecture& architecture) { return architecture.window != Window::kNone; });
+}
+
+std::string architectures_by_memory_class() {
+  std::string list;
+  std::string_view last;
   for (const Architecture& architecture : architectures()) {
-    names += (names.empty() ? "" : ", ") + std::string(architecture.name);
+    if (architecture.memory_class == last) {
+      list += ", ";
+    } else {
+      list += (list.empty() ? "" : "; ") + std::string(architecture.memory_class) + ": ";
+    }
+    list += architecture.name;
+    last = architecture.memory_class;
   }
-  return names;
+  return list;
 }
 
 Status make_model(const MakeModelOptions& options, const std::string& path) {
@@ -123,8 +161,10 @@ Status make_model(const MakeModelOptions& options, const std::string& path) {
   if (!architecture) {
     return invalid("unknown architecture '" + options.architecture + "': one of " + architecture_names());
   }
+  TRY_ASSIGN(const std::uint32_t window, window_of(*architecture, options.window));
   const Vocabulary& vocabulary = shared_vocabulary();
-  const ModelPlan plan = architecture->plan(options.size, static_cast<std::int64_t>(vocabulary.size()));
+  const ModelPlan plan =
+      architecture->plan({architecture->name, options.size, window, static_cast<std::int64_t>(vocabulary.size())});
   const File file(gguf_init_empty(), gguf_free);
   write_metadata(options, plan, file.get());
   write_vocabulary(vocabulary, file.get());

@@ -24,6 +24,8 @@ struct MakeModelOptions {
   // general.architecture. Known: architecture_names().
   std::string architecture = "llama";
   ModelSize size = ModelSize::kTiny;
+  // Tokens that a windowed layer sees; 0: the architecture's default. kInvalid where there are no such layers.
+  std::uint32_t window = 0;
   // The same options and seed give the same bytes.
   std::uint64_t seed = 1;
   // False: only whole words with a blank before them can be generated, so that greedy text never ends early, is valid
@@ -32,10 +34,15 @@ struct MakeModelOptions {
   bool free_output = false;
 };
 
-// "llama, ..." for messages and help texts.
+// "llama, ..." for messages.
 std::string architecture_names();
+// "sliceable: llama; windowed: gemma3; ..." for help texts: architectures by the class of their memory.
+std::string architectures_by_memory_class();
+// "gemma3, ..." for messages: those with windowed layers.
+std::string windowed_architecture_names();
 
-// Writes the model to `path`, replacing what is there. Errors: kInvalid (unknown architecture), kIo (cannot write).
+// Writes the model to `path`, replacing what is there. Errors: kInvalid (unknown architecture, a window it cannot
+// have), kIo (cannot write).
 Status make_model(const MakeModelOptions& options, const std::string& path);
 
 }  // namespace kvkeep::gguf

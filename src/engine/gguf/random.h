@@ -22,7 +22,18 @@ class Random {
   // Uniform values with mean 0 and the given standard deviation, in steps of 1/65536 of their range.
   void fill(std::span<float> values, float deviation) {
     constexpr float kSquareRootOf12 = 3.4641016F;
-    const float step = deviation * kSquareRootOf12 / 65536.0F;
+    fill_steps(values, deviation * kSquareRootOf12 / 65536.0F);
+  }
+
+  // Uniform values of a range, in steps of 1/65536 of it.
+  void fill_between(std::span<float> values, float lowest, float highest) {
+    fill_steps(values, (highest - lowest) / 65536.0F);
+    for (float& value : values) value += (lowest + highest) / 2;
+  }
+
+ private:
+  // Mean 0.
+  void fill_steps(std::span<float> values, float step) {
     std::uint64_t bits = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       bits = i % 4 == 0 ? next() : bits >> 16;
@@ -30,7 +41,6 @@ class Random {
     }
   }
 
- private:
   static std::uint64_t mix(std::uint64_t z) {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
