@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -19,6 +20,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "base/mutex.h"
@@ -75,6 +77,7 @@ std::vector<std::string> arguments_of(const ChildProcessOptions& options, const 
 
 std::vector<std::string> environment_of(const ChildProcessOptions& options) {
   Environment environment = read_environment();
+  for (const std::string& name : options.without) environment.erase(name);
   for (const auto& [name, value] : options.environment) environment[name] = value;
   std::vector<std::string> lines;
   for (const auto& [name, value] : environment) lines.push_back(name + "=" + value);
@@ -94,7 +97,7 @@ struct Launch {
 
 void restore_signals() {
   // Handlers are reset by exec; ignored and blocked signals are not, and this process may block SIGTERM.
-  for (const int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM}) ::signal(number, SIG_DFL);
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(number, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -105,6 +108,7 @@ void restore_signals() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the line above.
   if (::getppid() != launch.parent) ::_exit(127);
+  ::setpgid(0, 0);  // cannot fail here
   restore_signals();
   ::dup2(launch.input, STDIN_FILENO);
   ::dup2(launch.output, STDOUT_FILENO);
@@ -150,10 +154,33 @@ Result<pid_t> launch(const std::string& program, const ChildProcessOptions& opti
   return io_error("start " + program + ": " + std::strerror(error));
 }
 
-ChildEnd end_of(int status) {
+// The groups of all children that were not collected yet, so that a program that leaves at once can end them.
+struct Groups {
+  Mutex mutex;
+  std::set<pid_t> ids GUARDED_BY(mutex);
+  bool closed GUARDED_BY(mutex) = false;
+};
+
+Groups& groups() {
+  static Groups all;
+  return all;
+}
+
+Result<pid_t> launch_in_group(const std::string& program, const ChildProcessOptions& options) {
+  const MutexLock lock(groups().mutex);
+  if (groups().closed) return aborted("start " + program + ": this program is leaving");
+  TRY_ASSIGN(const pid_t child, launch(program, options));
+  groups().ids.insert(child);
+  return child;
+}
+
+// Leaves the child uncollected: until then nobody else is given its id, neither as a process nor as a group.
+std::optional<ChildEnd> look_for_end(pid_t id, int flags) {
+  siginfo_t info{};
+  while (::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOWAIT | flags) < 0 && errno == EINTR) {}
+  if (info.si_pid != id) return std::nullopt;
   ChildEnd end;
-  if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
-  if (WIFEXITED(status)) end.exit_code = WEXITSTATUS(status);
+  (info.si_code == CLD_EXITED ? end.exit_code : end.signal) = info.si_status;
   return end;
 }
 
@@ -162,15 +189,17 @@ class RealChildProcess final : public ChildProcess {
   explicit RealChildProcess(pid_t id) : id_(id) {}
   ~RealChildProcess() override {
     kill();
-    const MutexLock lock(mutex_);
-    if (!end_) collect(0);
+    look_for_end(id_, 0);
+    const MutexLock lock(groups().mutex);
+    while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {}
+    groups().ids.erase(id_);
   }
 
   int id() const override { return id_; }
 
   std::optional<ChildEnd> ended() override {
     const MutexLock lock(mutex_);
-    if (!end_) collect(WNOHANG);
+    if (!end_) end_ = look_for_end(id_, WNOHANG);
     return end_;
   }
 
@@ -186,33 +215,19 @@ class RealChildProcess final : public ChildProcess {
     }
   }
 
-  void terminate() override { send(SIGTERM); }
-  void kill() override { send(SIGKILL); }
+  void terminate() override { ::kill(-id_, SIGTERM); }
+  void kill() override { ::kill(-id_, SIGKILL); }
 
   Result<double> cpu_seconds() override {
-    const MutexLock lock(mutex_);
-    if (!end_) collect(WNOHANG);
     clockid_t clock{};
     timespec time{};
-    if (end_ || ::clock_getcpuclockid(id_, &clock) != 0 || ::clock_gettime(clock, &time) != 0) {
+    if (ended() || ::clock_getcpuclockid(id_, &clock) != 0 || ::clock_gettime(clock, &time) != 0) {
       return io_error("process " + std::to_string(id_) + " has ended");
     }
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
   }
 
  private:
-  // Under the lock, so that no signal goes to an id that was given to somebody else after the child was collected.
-  void collect(int flags) REQUIRES(mutex_) {
-    int status = 0;
-    pid_t done = 0;
-    while ((done = ::waitpid(id_, &status, flags)) < 0 && errno == EINTR) {}
-    if (done == id_) end_ = end_of(status);
-  }
-  void send(int number) {
-    const MutexLock lock(mutex_);
-    if (!end_) ::kill(id_, number);
-  }
-
   const pid_t id_;
   Mutex mutex_;
   std::optional<ChildEnd> end_ GUARDED_BY(mutex_);
@@ -224,10 +239,17 @@ Result<std::unique_ptr<ChildProcess>> start_child(const ChildProcessOptions& opt
   TRY_ASSIGN(const std::string program, program_of(options));
   Executor& thread = starter_thread();
   Result<pid_t> child = io_error("not started");
-  thread.post([&] { child = launch(program, options); });
+  thread.post([&] { child = launch_in_group(program, options); });
   thread.drain();
   if (!child) return child.error();
   return std::unique_ptr<ChildProcess>(std::make_unique<RealChildProcess>(*child));
+}
+
+void kill_all_children() {
+  const MutexLock lock(groups().mutex);
+  groups().closed = true;
+  for (const pid_t id : groups().ids) ::kill(-id, SIGKILL);
+  for (const pid_t id : groups().ids) look_for_end(id, 0);
 }
 
 Result<int> free_port() {
@@ -241,6 +263,26 @@ Result<int> free_port() {
     return io_error(std::string("no free port: ") + std::strerror(errno));
   }
   return ntohs(address.sin_port);
+}
+
+bool port_answers(int port) {
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  // A socket that is given the very port it connects to would answer itself: from another address it cannot.
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  if (::bind(probe.get(), plain, sizeof address) != 0) return true;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::connect(probe.get(), plain, sizeof address) == 0) return true;
+  if (errno != EINPROGRESS) return errno != ECONNREFUSED;
+  constexpr int kSettledMs = 100;  // a listener whose queue is full says nothing
+  pollfd wait{.fd = probe.get(), .events = POLLOUT, .revents = 0};
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::poll(&wait, 1, kSettledMs) > 0) ::getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error != ECONNREFUSED;
 }
 
 }  // namespace kvkeep::os

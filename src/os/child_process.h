@@ -16,6 +16,7 @@ struct ChildProcessOptions {
   std::string program;                 // looked up in PATH if it has no slash; empty: this program
   std::vector<std::string> arguments;  // without the program's name
   std::vector<std::pair<std::string, std::string>> environment;  // added to ours, or replacing it
+  std::vector<std::string> without = {};                         // variables of ours that it does not get
   std::string output_path;  // standard output and error are appended there; empty: they go nowhere
 };
 
@@ -24,17 +25,19 @@ struct ChildEnd {
   int signal = 0;     // the signal that ended it, 0 if it exited
 };
 
-// Thread safe. Killed with SIGKILL when destroyed, and by the kernel when this process dies in whatever way. It has
-// nothing of ours but the environment: no standard input, no open file, no blocked or ignored signal.
+// Thread safe. It leads a process group of its own, so that what it starts ends with it: a wrapper script's server,
+// say. The group is killed with SIGKILL when this is destroyed. When this program dies in whatever way, the kernel
+// kills the child alone. It has nothing of ours but the environment: no standard input, no open file, no blocked or
+// ignored signal, no signal from the terminal.
 class ChildProcess {
  public:
   virtual ~ChildProcess() = default;
   virtual int id() const = 0;
-  // None: it runs.
+  // None: it runs. What it started may run on.
   virtual std::optional<ChildEnd> ended() = 0;
   // kAborted: it still runs after `limit_ms`.
   virtual Result<ChildEnd> wait(int limit_ms) = 0;
-  // SIGTERM and SIGKILL; nothing if it has ended.
+  // SIGTERM and SIGKILL to its group, also if it has ended itself.
   virtual void terminate() = 0;
   virtual void kill() = 0;
   // User and system time of all its threads so far. kIo: it has ended.
@@ -44,7 +47,14 @@ class ChildProcess {
 // kNotFound: no such program. kIo: it could not be started.
 Result<std::unique_ptr<ChildProcess>> start_child(const ChildProcessOptions& options);
 
+// For a program that is about to leave without unwinding: kills all groups of children, returns when the children have
+// ended. None can be started any more (kAborted).
+void kill_all_children();
+
 // A free port of the loopback address, as of now.
 Result<int> free_port();
+
+// False: nobody listens at this port of the loopback address.
+bool port_answers(int port);
 
 }  // namespace kvkeep::os

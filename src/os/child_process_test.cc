@@ -1,10 +1,12 @@
 #include "os/child_process.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <thread>
 
@@ -18,6 +20,21 @@ namespace fs = std::filesystem;
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Whoever adopts a process may be slow to collect it: a zombie is dead too.
+bool is_gone(int id) {
+  const std::string state = text_of("/proc/" + std::to_string(id) + "/stat");
+  return state.empty() || state.find(") Z") != std::string::npos || state.find(") X") != std::string::npos;
+}
+
+bool eventually(const std::function<bool()>& condition) {
+  for (int tries = 0; tries < 2'000 && !condition(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return condition();
+}
+
+bool becomes_gone(int id) {
+  return eventually([&] { return is_gone(id); });
 }
 
 class ChildProcessTest : public testing::Test {
@@ -39,10 +56,7 @@ class ChildProcessTest : public testing::Test {
   }
   // Waits until the output is `text`.
   bool printed(const std::string& text) const {
-    for (int tries = 0; tries < 2'000 && text_of(output_path()) != text; ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return text_of(output_path()) == text;
+    return eventually([&] { return text_of(output_path()) == text; });
   }
 
   std::optional<TemporaryDirectory> directory_;
@@ -142,6 +156,57 @@ TEST_F(ChildProcessTest, DestructionKills) {
   EXPECT_NE(::kill(id, 0), 0);
 }
 
+TEST_F(ChildProcessTest, WhatItStartedIsKilledWithIt) {
+  const std::string script = "sleep 60 & echo $!; ";
+  for (const bool leader_ends : {false, true}) {
+    auto child = start(shell(script + (leader_ends ? "exit 0" : "wait")));
+    std::string text;
+    while ((text = text_of(output_path())).find('\n') == std::string::npos) {}
+    ::unlink(output_path().c_str());
+    const int grandchild = std::stoi(text);
+    if (leader_ends) {
+      EXPECT_EQ(child->wait(10'000).value().exit_code, 0);
+    }
+    EXPECT_FALSE(is_gone(grandchild));
+    child->kill();
+    EXPECT_TRUE(becomes_gone(grandchild));
+    EXPECT_EQ(child->wait(10'000).value().signal, leader_ends ? 0 : SIGKILL);
+  }
+}
+
+TEST_F(ChildProcessTest, WhatItStartedIsAskedToEndWithIt) {
+  const auto child = start(shell("sh -c \"trap 'echo inner; exit' TERM; echo up; while true; do sleep 0.05; done\""));
+  ASSERT_TRUE(printed("up\n"));
+  child->terminate();
+  EXPECT_TRUE(eventually([&] { return text_of(output_path()).find("inner\n") != std::string::npos; }));
+}
+
+TEST_F(ChildProcessTest, VariablesCanBeLeftOut) {
+  ChildProcessOptions options = shell("echo \"<$HOME> <$KVKEEP_TEST_NEW>\"");
+  options.environment = {{"KVKEEP_TEST_NEW", "new"}};
+  options.without = {"HOME", "KVKEEP_HAS_NO_SUCH_VARIABLE"};
+  ASSERT_TRUE(start(options)->wait(10'000).ok());
+  EXPECT_EQ(text_of(output_path()), "<> <new>\n");
+}
+
+TEST_F(ChildProcessTest, PortAnswersWhileSomebodyListens) {
+  const std::string port = std::to_string(free_port().value());
+  EXPECT_FALSE(port_answers(std::stoi(port)));
+  auto child = start({.program = "python3",
+                      .arguments = {"-c",
+                                    "import socket, sys, time\n"
+                                    "s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+                                    "print('up', flush=True)\n"
+                                    "time.sleep(60)",
+                                    port},
+                      .environment = {},
+                      .output_path = output_path()});
+  ASSERT_TRUE(printed("up\n"));
+  EXPECT_TRUE(port_answers(std::stoi(port)));
+  child.reset();
+  EXPECT_FALSE(port_answers(std::stoi(port)));
+}
+
 TEST_F(ChildProcessTest, ChildOutlivesTheThreadThatAskedForIt) {
   std::unique_ptr<ChildProcess> child;
   std::thread([&] { child = start(shell("exec sleep 60")); }).join();
@@ -197,13 +262,7 @@ TEST_F(ChildProcessTest, KilledParentTakesItsChildrenAlong) {
   ASSERT_EQ(::kill(grandchild, 0), 0);
   parent->kill();
   ASSERT_TRUE(parent->wait(10'000).ok());
-  const std::string state_path = "/proc/" + std::to_string(grandchild) + "/stat";
-  const auto gone = [&] {  // whoever adopts it may be slow to collect it: a zombie is dead too
-    const std::string state = text_of(state_path);
-    return state.empty() || state.find(") Z") != std::string::npos || state.find(") X") != std::string::npos;
-  };
-  for (int tries = 0; tries < 2'000 && !gone(); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_TRUE(gone()) << text_of(state_path);
+  EXPECT_TRUE(becomes_gone(grandchild));
 }
 
 }  // namespace

@@ -7,6 +7,9 @@
 #include <ctime>
 #include <utility>
 
+#include "os/child_process.h"
+#include "os/temporary_directory.h"
+
 namespace kvkeep::os {
 
 namespace {
@@ -20,6 +23,22 @@ sigset_t shutdown_set() {
 }
 
 void leave_at_once(int /*signal*/) { _exit(130); }
+
+constexpr timespec kNoTime{.tv_sec = 0, .tv_nsec = 0};
+constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 100'000'000};
+// timeout(1) and terminals may send a signal twice; who wants it twice waits longer.
+constexpr std::chrono::milliseconds kOneWish{250};
+
+bool is_ignored(int number) {
+  struct sigaction action{};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+[[noreturn]] void leave_nothing_behind(int status) {
+  kill_all_children();
+  remove_all_temporary_directories();
+  _exit(status);
+}
 
 }  // namespace
 
@@ -45,9 +64,14 @@ void ShutdownSignals::wait() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-SignalWatch::SignalWatch(std::function<void()> on_signal) : on_signal_(std::move(on_signal)) {
-  const sigset_t set = shutdown_set();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+SignalWatch::SignalWatch(std::function<void()> on_signal, std::chrono::milliseconds patience)
+    : on_signal_(std::move(on_signal)), patience_(patience) {
+  sigemptyset(&watched_);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    // A blocked signal waits even where it was to be ignored.
+    if (!is_ignored(number)) sigaddset(&watched_, number);
+  }
+  pthread_sigmask(SIG_BLOCK, &watched_, &mask_before_);
   std::signal(SIGPIPE, SIG_IGN);
   thread_ = std::thread([this] { watch(); });
 }
@@ -55,23 +79,25 @@ SignalWatch::SignalWatch(std::function<void()> on_signal) : on_signal_(std::move
 SignalWatch::~SignalWatch() {
   done_ = true;
   thread_.join();
-  const sigset_t set = shutdown_set();
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  // One more that came while the program unwound was obeyed by that.
+  if (exit_status_ != 0) {
+    while (sigtimedwait(&watched_, nullptr, &kNoTime) > 0) {}
+  }
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 
 void SignalWatch::watch() {
-  const sigset_t set = shutdown_set();
-  const timespec pause{.tv_sec = 0, .tv_nsec = 100'000'000};
+  using Clock = std::chrono::steady_clock;
   int number = -1;
-  while (!done_ && number < 0) number = sigtimedwait(&set, nullptr, &pause);
+  while (!done_ && number < 0) number = sigtimedwait(&watched_, nullptr, &kPause);
   if (number < 0) return;
   exit_status_ = 128 + number;
-  std::signal(SIGINT, leave_at_once);
-  std::signal(SIGTERM, leave_at_once);
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  const Clock::time_point came = Clock::now();
   while (!done_) {
     on_signal_();
-    std::this_thread::sleep_for(std::chrono::nanoseconds(pause.tv_nsec));
+    const bool again = sigtimedwait(&watched_, nullptr, &kPause) > 0;
+    const auto waited = Clock::now() - came;
+    if (!done_ && (waited >= patience_ || (again && waited >= kOneWish))) leave_nothing_behind(exit_status_);
   }
 }
 

@@ -1,15 +1,17 @@
 #pragma once
 
-// SIGINT and SIGTERM as something to wait for, instead of a handler that may do nearly nothing.
+// Signals that ask a program to end as something to wait for, instead of a handler that may do nearly nothing.
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <functional>
 #include <thread>
 
 namespace kvkeep::os {
 
-// Make one in main's thread before any other thread starts: threads inherit that these signals are blocked. Also makes
-// writing to a closed socket, or beyond a limit on file sizes, an error instead of a death.
+// SIGINT and SIGTERM. Make one in main's thread before any other thread starts: threads inherit that these signals are
+// blocked. Also makes writing to a closed socket, or beyond a limit on file sizes, an error instead of a death.
 class ShutdownSignals {
  public:
   ShutdownSignals();
@@ -20,24 +22,30 @@ class ShutdownSignals {
   void wait();
 };
 
-// For programs that run to an end of their own: lets them unwind when a signal comes, so that children are stopped and
-// temporary directories are gone before they exit.
+// For programs that run to an end of their own: lets them unwind when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes, so that
+// children are stopped and temporary directories are gone before they exit. A signal that was ignored before (nohup)
+// stays ignored.
 class SignalWatch {
  public:
   // Make it in main's thread before any other thread starts, as ShutdownSignals. Once a signal came, `on_signal` is
   // called from a thread of the watch's own, again and again every 100 ms until the destructor: what begins while it
-  // runs is found by the next call. A second signal ends the process at once.
-  explicit SignalWatch(std::function<void()> on_signal);
+  // runs is found by the next call. After `patience`, or with a second signal, the watch itself kills all children,
+  // removes all temporary directories (temporary_directory.h) and ends the process.
+  explicit SignalWatch(std::function<void()> on_signal,
+                       std::chrono::milliseconds patience = std::chrono::milliseconds(5'000));
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
   // After it, signals do what they did before.
   ~SignalWatch();
-  // The exit status of a program that this signal ended (130, 143); 0: none came.
+  // The exit status of a program that this signal ended (130, 143...); 0: none came.
   int exit_status() const { return exit_status_; }
 
  private:
   void watch();
   std::function<void()> on_signal_;
+  const std::chrono::milliseconds patience_;
+  sigset_t watched_{};
+  sigset_t mask_before_{};
   std::atomic<int> exit_status_{0};
   std::atomic<bool> done_{false};
   std::thread thread_;

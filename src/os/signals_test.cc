@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
+#include <string>
 #include <thread>
 
 #include "os/child_process.h"
@@ -49,40 +51,121 @@ int run_until_signal() {
   return calls < 2 ? 1 : watch.exit_status();
 }
 
+// The directory holds the child's output and nothing else any more; removes both.
+void expect_only_output(const std::string& directory) {
+  ASSERT_EQ(::unlink((directory + "/output").c_str()), 0);
+  EXPECT_EQ(::rmdir(directory.c_str()), 0) << "something was left behind";
+}
+
 TEST(SignalWatchTest, UnwindsAndTellsTheStatus) {
   if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) std::exit(run_until_signal());
-  const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
     const auto child = start_self("SignalWatchTest.UnwindsAndTellsTheStatus", directory.path());
     ::kill(child->id(), number);
     const auto end = child->wait(30'000);
     ASSERT_TRUE(end.ok()) << end.error().message;
     EXPECT_EQ(end->exit_code, 128 + number);
     EXPECT_EQ(end->signal, 0);
+    expect_only_output(directory.path());
   }
-  EXPECT_EQ(::rmdir(directory.path().c_str()), -1);  // the output is there
-  ASSERT_EQ(::unlink((directory.path() + "/output").c_str()), 0);
-  EXPECT_EQ(::rmdir(directory.path().c_str()), 0) << "something was left behind";
 }
 
-TEST(SignalWatchTest, SecondSignalEndsAtOnce) {
+TEST(SignalWatchTest, IgnoredSignalsStayIgnored) {
   if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) {
-    const SignalWatch watch([] {});
-    say_ready();
-    while (watch.exit_status() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    std::this_thread::sleep_for(std::chrono::seconds(60));
+    std::signal(SIGHUP, SIG_IGN);  // as nohup does
+    std::exit(run_until_signal());
   }
   const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
-  const auto child = start_self("SignalWatchTest.SecondSignalEndsAtOnce", directory.path());
+  const auto child = start_self("SignalWatchTest.IgnoredSignalsStayIgnored", directory.path());
+  ::kill(child->id(), SIGHUP);
+  EXPECT_FALSE(child->wait(500).ok()) << "it obeyed";
   ::kill(child->id(), SIGTERM);
-  // Sent until it ends: the first two may come so close together that they are one.
+  const auto end = child->wait(30'000);
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(end->exit_code, 128 + SIGTERM);
+}
+
+// A program that does not unwind, with a directory and a child that has a child of its own.
+[[noreturn]] void hang(std::chrono::milliseconds patience) {
+  const SignalWatch watch([] {}, patience);
+  const auto directory = TemporaryDirectory::make("held-").value();
+  std::ofstream(directory.path() + "/file") << "text";
+  const auto child = start_child({.program = "sh",
+                                  .arguments = {"-c", "sleep 60 & echo $!; wait"},
+                                  .environment = {},
+                                  .output_path = directory.path() + "/ids"});
+  int id = 0;
+  while (id == 0) std::ifstream(directory.path() + "/ids") >> id;
+  std::printf("%d %d\n", (*child)->id(), id);
+  say_ready();
+  while (true) std::this_thread::sleep_for(std::chrono::seconds(60));
+}
+
+// Whoever adopts a process may be slow to collect it: a zombie is dead too.
+bool is_gone(int id) {
+  const auto state = [id] {
+    std::ifstream file("/proc/" + std::to_string(id) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return text.empty() ? 'X' : text[text.rfind(')') + 2];
+  };
+  for (int tries = 0; tries < 2'000 && state() != 'Z' && state() != 'X'; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return state() == 'Z' || state() == 'X';
+}
+
+void expect_nothing_left(const std::string& directory) {
+  std::ifstream output(directory + "/output");
+  std::string line;
+  while (std::getline(output, line) && line.find_first_not_of("0123456789 ") != std::string::npos) {}
+  int child = 0;
+  int grandchild = 0;
+  std::istringstream(line) >> child >> grandchild;
+  ASSERT_GT(grandchild, 0);
+  EXPECT_TRUE(is_gone(child));
+  EXPECT_TRUE(is_gone(grandchild));
+  expect_only_output(directory);
+}
+
+TEST(SignalWatchTest, SecondSignalLeavesAtOnceAndNothingBehind) {
+  if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) hang(std::chrono::hours(1));
+  const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
+  const auto child = start_self("SignalWatchTest.SecondSignalLeavesAtOnceAndNothingBehind", directory.path());
+  ::kill(child->id(), SIGTERM);
+  // Sent until it ends: two that come close together are one.
   for (int tries = 0; tries < 200 && !child->ended(); ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ::kill(child->id(), SIGINT);
   }
   const auto end = child->wait(1'000);
   ASSERT_TRUE(end.ok()) << end.error().message;
-  EXPECT_EQ(end->exit_code, 130);
+  EXPECT_EQ(end->exit_code, 128 + SIGTERM);
+  expect_nothing_left(directory.path());
+}
+
+TEST(SignalWatchTest, PatienceEnds) {
+  if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) hang(std::chrono::milliseconds(300));
+  const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
+  const auto child = start_self("SignalWatchTest.PatienceEnds", directory.path());
+  ::kill(child->id(), SIGHUP);
+  const auto end = child->wait(30'000);
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(end->exit_code, 128 + SIGHUP);
+  expect_nothing_left(directory.path());
+}
+
+TEST(SignalWatchTest, SignalsDoAfterwardsWhatTheyDidBefore) {
+  if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) {
+    if (run_until_signal() != 128 + SIGINT) std::exit(1);
+    ::raise(SIGTERM);
+  }
+  const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
+  const auto child = start_self("SignalWatchTest.SignalsDoAfterwardsWhatTheyDidBefore", directory.path());
+  ::kill(child->id(), SIGINT);
+  const auto end = child->wait(30'000);
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(end->signal, SIGTERM) << end->exit_code;
 }
 
 TEST(SignalWatchTest, WithoutASignalNothingHappens) {

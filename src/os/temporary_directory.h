@@ -13,6 +13,7 @@ namespace kvkeep::os {
 class TemporaryDirectory {
  public:
   // Mode 0700, in $TMPDIR or /tmp; its name begins with `prefix`. kIo: the system refused.
+  // kAborted: after remove_all_temporary_directories().
   static Result<TemporaryDirectory> make(const std::string& prefix);
   TemporaryDirectory(TemporaryDirectory&& other) noexcept;
   TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept;
@@ -25,5 +26,9 @@ class TemporaryDirectory {
   void remove();
   std::string path_;  // empty: moved from
 };
+
+// For a program that is about to leave without unwinding: removes all that exist. Tries for a second where files are
+// made meanwhile.
+void remove_all_temporary_directories();
 
 }  // namespace kvkeep::os
