@@ -14,6 +14,7 @@ std::span<const Architecture> architectures() {
       {"lfm2", "hybrid", Window::kOptional, plan_decoder},
       {"mamba", "recurrent", Window::kNone, plan_decoder},
       {"mamba2", "recurrent", Window::kNone, plan_decoder},
+      {"deepseek4", "opaque", Window::kAlways, plan_deepseek4},
   });
   return kAll;
 }

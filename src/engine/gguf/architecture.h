@@ -77,5 +77,6 @@ std::span<const Architecture> architectures();
 
 // Decoders of known blocks: everything but the below.
 ModelPlan plan_decoder(const PlanRequest& request);
+ModelPlan plan_deepseek4(const PlanRequest& request);
 
 }  // namespace kvkeep::gguf
