@@ -9,8 +9,8 @@ namespace kvkeep::cache {
 
 // ---- Lease and Track: who holds what ----
 
-Lease::Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps)
-    : cache_(cache), pinned_(pinned), steps_(std::move(steps)) {}
+Lease::Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps, std::vector<LeasedPoint> points)
+    : cache_(cache), pinned_(pinned), steps_(std::move(steps)), points_(std::move(points)) {}
 
 Lease::~Lease() { cache_.unpin(pinned_); }
 

@@ -33,6 +33,7 @@
 #include "index/prefix_index.h"
 #include "os/clock.h"
 #include "os/executor.h"
+#include "policy/plan.h"
 #include "store/disk_store.h"
 #include "store/ram_store.h"
 
@@ -49,6 +50,8 @@ struct CacheOptions {
   // The disk's index is saved after so many segments were written or used, or after an eighth of all if that is more
   // (saving costs as much as there is): what a start after a kill has to read one by one.
   std::size_t save_index_after = 256;
+  // What the model's sequences need beside rows.
+  StateShape shape = {.cacheable = true};
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
 
@@ -70,19 +73,35 @@ struct LeasedStep {
   std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
 };
 
+// A leaf of state that rows cannot give, on a leased path: a point, a whole state (range.begin == range.end), or window
+// rows of `range`, which lie within one segment and may go on beyond what the prompt shares with it.
+struct LeasedPoint {
+  SegmentId id;
+  format::PartKind kind = format::PartKind::kPoint;
+  TokenRange range;
+  Tier tier = Tier::kRam;
+  ByteCount bytes;
+  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
+};
+
 class Cache;
 
 // A path that can be restored, held against eviction. Made by Cache::lease, filled by Cache::load. Not thread safe:
 // while a load runs only the cache touches it; before and after, only its owner.
 class Lease {
  public:
-  Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps);
+  Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps, std::vector<LeasedPoint> points = {});
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
   const std::vector<LeasedStep>& steps() const { return steps_; }
-  // Longest position that can be restored from this lease.
+  // Ascending by range.end. Each is held against eviction.
+  const std::vector<LeasedPoint>& points() const { return points_; }
+  // Where a sequence can be put to stand again with this lease, ascending: everything up to end() if rows are all that
+  // is needed, else where points are, or where the window rows of the last window are.
+  std::vector<policy::Restorable> restorable() const;
+  // The end of the rows.
   Position end() const { return steps_.empty() ? Position{} : steps_.back().range.end; }
   // True if every step that covers [from, to) has its payload.
   bool loaded(TokenRange range) const;
@@ -92,12 +111,16 @@ class Lease {
   void release_until(Position end);
   // Rows for `range`, valid while the lease lives. Precondition: loaded(range).
   std::vector<RowPiece> pieces(TokenRange range) const;
+  // The same for what must be restored last at `at`, a restorable position: the point there, or the last window.
+  bool point_loaded(Position at) const;
+  std::vector<RowPiece> point_pieces(Position at) const;
 
  private:
   friend class Cache;
   Cache& cache_;
   SegmentId pinned_;
   std::vector<LeasedStep> steps_;
+  std::vector<LeasedPoint> points_;
 };
 
 // Where a live sequence stands in the index: everything before position() is stored (or in the write queue). Move-only;
@@ -130,6 +153,9 @@ struct LoadResult {
 struct CacheStats {
   std::uint64_t segments = 0;
   std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
+  std::uint64_t points = 0;  // points, whole states and windows
+  ByteCount points_ram;      // their share of ram_used and disk_used
+  ByteCount points_disk;
   ByteCount ram_used;
   ByteCount ram_budget;
   ByteCount disk_used;
@@ -164,7 +190,9 @@ class Cache {
   // Reads what [range) of the lease lacks, then calls `done` from the reader executor (or at once, from this thread, if
   // nothing is lacking). On an error the damaged or missing segment is dropped; what lies before it is the next best.
   // Everything in the range is in memory at once, beyond the RAM budget if need be: ask for windows of a long path.
-  void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done);
+  // `point`: what must be restored last there is loaded too.
+  void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
+            std::optional<Position> point = std::nullopt);
 
   // Tells the cache that rows of this step were refused by the model's memory as malformed.
   void report_damaged(SegmentId segment);
@@ -182,6 +210,14 @@ class Cache {
   // its end. Precondition: follow() was called, so the index does not know tokens[0] there; at most
   // format::kMaxSegmentTokens. False: refused (no room, or the place is dead); the track stays.
   bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes);
+  // Adds a point or whole state at the track, the first `size_bytes` of `bytes`; the track stays. False: refused, or
+  // there is one already.
+  bool store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes);
+  bool has_point(const Track& track, format::PartKind kind) const;
+  // Runs of [from, track.position()) without window rows, each within one segment.
+  std::vector<TokenRange> missing_windows(const Track& track, Position from) const;
+  // Adds window rows of a run that missing_windows() named. False: refused.
+  bool store_window(const Track& track, TokenRange range, store::StagingBuffer bytes, std::size_t size_bytes);
   // True if store() may accept anything at all.
   bool accepts() const;
   // True if there is room for `size_bytes` more, after making some: ask before rows are copied for nothing.

@@ -22,7 +22,7 @@ void prepare_staging(Cache& cache, const ModelMemory& memory) {
 
 CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track) {
   CaptureResult result;
-  if (memory.rows_bytes(1) == 0 || !cache.accepts()) return {0, false};
+  if (!memory.shape().cacheable || !cache.accepts()) return {0, false};
   const std::size_t limit = segment_tokens_limit(memory);
   for (;;) {
     if (!cache.follow(track, tokens.subspan(track.position().value()))) return {result.tokens, false};

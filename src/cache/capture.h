@@ -19,6 +19,15 @@ struct CaptureResult {
 // `tokens` are all ids the sequence holds; rows up to tokens.size() are captured as far as the cache takes them.
 CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track);
 
+// Captures what rows cannot give, so that a sequence can be put to stand at length(seq) again: a point, or the window
+// rows of the last window that are not stored yet. Does nothing for models whose rows are all. `tokens` and `track` as
+// for capture(), which comes first; where that was refused, nothing is captured. Precondition: the sequence stands.
+struct PointResult {
+  ByteCount bytes;       // captured now
+  bool complete = true;  // false: refused
+};
+PointResult capture_point(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, const Track& track);
+
 // Has the writer thread make buffers ready for the first captures: a copy into fresh memory takes several times longer.
 void prepare_staging(Cache& cache, const ModelMemory& memory);
 

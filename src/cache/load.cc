@@ -8,7 +8,8 @@
 
 namespace kvkeep::cache {
 
-void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done) {
+void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
+                 std::optional<Position> /*point*/) {
   if (lease->loaded(range)) return done({});
   reader_.post([this, lease = std::move(lease), range, done = std::move(done)]() mutable {
     LoadResult result;

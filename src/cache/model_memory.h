@@ -4,6 +4,15 @@
 //
 // All calls come from the one engine thread. Sequences are numbered 0 .. sequence_count() - 1; each holds the rows of
 // one prefix [0, length). Rows of a shared prefix lie in shared cells and are counted once.
+//
+// A sequence *stands* if its state is complete, so that it may be decoded on. With rows alone (full attention) it
+// always does. Else something must be put back last:
+// - a *point*: state at one position that rows cannot give (recurrent state; the whole state of opaque models, which
+//   have rows of no bytes), saved while a sequence stands there;
+// - a *window*: rows of layers that look back only window_tokens, kept apart from the others because they are most of
+//   the bytes and only the last window of them is needed.
+// After a fork or truncation to a position where the memory alone cannot stand, and after restore_rows, restore_point
+// must come before the next decode.
 
 #include <cstdint>
 #include <span>
@@ -13,7 +22,18 @@
 
 namespace kvkeep::cache {
 
-// Rows as save_rows gave them, and the part of them to restore.
+// What must be saved of a sequence so that it can be restored.
+struct StateShape {
+  bool cacheable = false;           // false: nothing; sequences only grow and are cleared
+  std::uint32_t window_tokens = 0;  // > 0: window rows beside the rows
+  bool points = false;              // a point wherever a sequence is to stand again
+  bool whole_points = false;        // points hold the whole state and grow with the position (opaque models)
+  // A restored sequence needs more than its rows.
+  constexpr bool needs_points() const { return window_tokens > 0 || points; }
+  bool operator==(const StateShape&) const = default;
+};
+
+// Rows or window rows as they were saved, and the part of them to restore.
 struct RowPiece {
   TokenRange stored;  // positions whose rows are in `bytes`
   TokenRange wanted;  // within `stored`
@@ -33,7 +53,12 @@ class ModelMemory {
   virtual std::uint32_t cells_owned(SeqId seq) const = 0;
   virtual Position length(SeqId seq) const = 0;
 
-  // Bytes that save_rows needs for `tokens` rows (an upper bound within 1 %). 0: this model's rows cannot be sliced.
+  virtual StateShape shape() const = 0;
+  // The least position to which fork() and truncate() can go so that the result stands; every later one up to the
+  // length will do. 0: any. length(seq): none but its end.
+  virtual Position stands_from(SeqId seq) const = 0;
+
+  // Bytes that save_rows needs for `tokens` rows (an upper bound within 1 %). 0: the model has no rows to save.
   virtual std::uint64_t rows_bytes(std::size_t tokens) const = 0;
   // Copies the rows of `range` into `out`: one copy, the source stays as it was. Returns the bytes used.
   // Precondition: range within [0, length(seq)), out.size() >= rows_bytes(range.size()).
@@ -42,9 +67,26 @@ class ModelMemory {
   // kDamaged: the bytes are not rows of this model's shape. After any error the sequence is empty.
   virtual Status restore_rows(SeqId seq, std::span<const RowPiece> pieces) = 0;
 
-  // Makes `to` (empty) share the first `end` positions of `from`.
+  // Bytes that save_window needs for `tokens` window rows; 0 without windows.
+  virtual std::uint64_t window_bytes(std::size_t tokens) const = 0;
+  // As save_rows, for window rows. Precondition: 0 < range.size() <= shape().window_tokens, and they are still there:
+  // range.begin + window_tokens >= stands_from(seq). kNotFound: they have slid off.
+  virtual Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) = 0;
+
+  // Bytes that save_point needs for the sequence as it stands now; 0 without points.
+  virtual std::uint64_t point_bytes(SeqId seq) const = 0;
+  // Copies the state at length(seq). Precondition: it stands, and is not empty.
+  virtual Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) = 0;
+
+  // The last step of a restore: afterwards the sequence stands at its length. With windows: pieces that cover the last
+  // min(window_tokens, length) positions, ascending and without gap, the last wanted.end == length. With points: one
+  // piece {stored, wanted} = {[length, length), the same}. Errors as restore_rows.
+  virtual Status restore_point(SeqId seq, std::span<const RowPiece> pieces) = 0;
+
+  // Makes `to` (empty) share the first `end` positions of `from`. It stands if end >= stands_from(from).
   virtual Status fork(SeqId from, SeqId to, Position end) = 0;
-  // Keeps [0, end) of the sequence. False: the memory cannot (the sequence is empty then).
+  // Keeps [0, end) of the sequence; it stands if end >= stands_from(seq). False: the memory cannot (the sequence is
+  // empty then).
   virtual bool truncate(SeqId seq, Position end) = 0;
   virtual void clear(SeqId seq) = 0;
 };

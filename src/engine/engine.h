@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/hash.h"
 #include "base/result.h"
@@ -19,17 +20,22 @@
 
 namespace kvkeep::engine {
 
-// How a model's memory can be saved (design: memory classes). Found at load by state bytes.
+// How a model's memory can be saved. Found at load by state bytes; what follows from it is cache::StateShape.
 enum class MemoryClass {
   kSliceable,  // full attention: any position is restorable from rows
-  kOther,      // served correctly, uncached until its class is supported
+  kWindowed,   // the same, where the last window of the sliding-window layers' rows is stored
+  kHybrid,     // rows, plus a point
+  kRecurrent,  // points alone
+  kOpaque,     // the whole state, at a point
+  kUncached,   // served correctly, but its state cannot be saved
 };
+std::string_view to_string(MemoryClass memory_class);
 
 struct Description {
   std::string model_name;  // general.name or the file's stem
   std::string model_path;
   std::string summary;  // e.g. "llama 26M Q8_0"
-  MemoryClass memory_class = MemoryClass::kOther;
+  MemoryClass memory_class = MemoryClass::kUncached;
   std::string memory_class_reason;   // one line: how it was decided
   std::uint32_t context_tokens = 0;  // cells of the unified memory = longest prompt + reply
   std::uint32_t context_train_tokens = 0;
@@ -38,7 +44,9 @@ struct Description {
   std::uint32_t embedding_size = 0;
   std::uint64_t parameters = 0;
   std::uint64_t model_bytes = 0;
-  std::uint64_t row_bytes_per_token = 0;  // 0 unless sliceable
+  std::uint64_t row_bytes_per_token = 0;     // 0: no rows that can be sliced
+  std::uint64_t window_bytes_per_token = 0;  // of window rows; 0: none
+  std::uint64_t point_bytes = 0;             // of one point; 0: none, or it grows with the position (opaque)
   FingerprintHash fingerprint;
   std::string fingerprint_text;  // the canonical fingerprint, one "name=value" per line, for logs and `--verbose`
   std::string chat_template;     // from the metadata; empty: none

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/types.h"
+#include "format/segment_file.h"
 
 namespace kvkeep::index {
 
@@ -32,11 +33,12 @@ struct Step {
 };
 
 struct SegmentInfo {
-  TokenRange range;       // what the segment covers in the trie
+  TokenRange range;       // what the segment covers in the trie; see attach() for other kinds
   PrefixHash begin_hash;  // h(range.begin)
   PrefixHash end_hash;    // h(range.end)
   SegmentId parent;
-  std::uint32_t children = 0;
+  std::uint32_t children = 0;  // attached leaves included
+  format::PartKind kind = format::PartKind::kRows;
 };
 
 class PrefixIndex {
@@ -56,7 +58,17 @@ class PrefixIndex {
   // (call advance first).
   SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash);
 
-  // Removes a segment. Precondition: it has no children.
+  // Adds a leaf that is no segment of tokens: state of `kind` at `at` that rows cannot give. It is a child of
+  // at.segment, covers [begin, at.at) (nothing if it is a point; a window's rows lie within its segment), and nothing
+  // ever hangs below it: match() and advance() do not see it. Preconditions: kind is not kRows; attached(at, kind) is
+  // the root.
+  SegmentId attach(Cursor at, format::PartKind kind, Position begin, const PrefixHash& end_hash);
+  // The leaf of that kind attached exactly there; the root: none.
+  SegmentId attached(Cursor at, format::PartKind kind) const;
+  // All leaves attached to a segment (within its range), by ascending end.
+  std::vector<SegmentId> attached(SegmentId segment) const;
+
+  // Removes a segment or an attached leaf. Precondition: it has no children.
   void erase(SegmentId segment);
 
   bool contains(SegmentId segment) const;
@@ -72,7 +84,8 @@ class PrefixIndex {
   // Segments without children, in no particular order.
   std::vector<SegmentId> leaves() const;
 
-  std::size_t segment_count() const;
+  std::size_t segment_count() const;  // segments of rows
+  std::size_t attached_count() const;
   std::uint64_t token_count() const;
   // Bytes of memory that the index holds, token ids included.
   ByteCount memory() const;
@@ -85,12 +98,14 @@ class PrefixIndex {
   std::unique_ptr<Impl> impl_;
 };
 
-// A segment as a file names it: it begins at a prefix known by hash alone.
+// A segment as a file names it: it begins at a prefix known by hash alone. One of another kind than kRows hangs at
+// (range.end, end_hash); its range.begin is that of attach(), its begin_hash and tokens do not matter.
 struct NamedSegment {
   TokenRange range;
   PrefixHash begin_hash;
   PrefixHash end_hash;
   TokenSpan tokens;
+  format::PartKind kind = format::PartKind::kRows;
 };
 
 // What became of a named segment in rebuild().

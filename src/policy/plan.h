@@ -29,9 +29,11 @@ struct Resident {
   Position length;                // tokens it holds
   Position common;                // of which this prompt shares the first `common`
   bool idle = false;              // false: a request runs on it
-  bool captured = false;          // all its rows are in the cache
+  bool captured = false;          // all its rows are in the cache, and it can be put to stand at its end
   std::uint32_t cells_owned = 0;  // cells that its leaving frees
   std::int64_t last_used_ns = 0;
+  // The memory alone can stand anywhere in [stands_from, length]; elsewhere a point is needed (see Restorable).
+  Position stands_from = {};
 };
 
 // One step of the cached path, ascending from 0 without gap.
@@ -39,6 +41,16 @@ struct CachedStep {
   TokenRange range;
   bool on_disk = false;  // must be read first
   ByteCount bytes;
+};
+
+// A run of positions (both ends included) where cached state can put a sequence, once the rows before are there: the
+// bytes are what must be restored last (a point, the last window), 0 where rows are all.
+struct Restorable {
+  Position first;
+  Position last;
+  bool on_disk = false;
+  ByteCount bytes;
+  bool operator==(const Restorable&) const = default;
 };
 
 struct PlanView {
@@ -54,6 +66,9 @@ struct PlanView {
   std::size_t idle_cells = SIZE_MAX;
   RestoreMode restore = RestoreMode::kAuto;
   Rates rates;
+  // Models that need more than rows: where the cache can put a sequence, ascending.
+  bool needs_points = false;
+  std::vector<Restorable> restorable = {};
 };
 
 struct Plan {
@@ -66,6 +81,7 @@ struct Plan {
   SeqId source;                // kInPlace, kFork
   Position from_memory;        // p: reused from the model's memory
   Position restored_to;        // q >= p: rows [p, q) come from the cache
+  bool point = false;          // q is where a point or window of the cache must be restored last
   std::vector<SeqId> leave;    // idle residents to clear first, in this order
   bool load_too_slow = false;  // cached rows beyond p were left aside: prefilling is faster
 };

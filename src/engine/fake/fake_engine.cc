@@ -87,7 +87,7 @@ Description describe(const FakeOptions& options) {
   description.model_name = "fake";
   description.model_path = "fake";
   description.summary = "fake engine";
-  description.memory_class = options.sliceable ? MemoryClass::kSliceable : MemoryClass::kOther;
+  description.memory_class = options.sliceable ? MemoryClass::kSliceable : MemoryClass::kUncached;
   description.memory_class_reason = "chosen by options";
   description.context_tokens = options.cells;
   description.context_train_tokens = options.cells;

@@ -67,9 +67,16 @@ class FakeEngine final : public Engine {
   std::uint32_t cells_used() const override { return ledger_.used(); }
   std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
   Position length(SeqId seq) const override { return ledger_.length(seq); }
+  cache::StateShape shape() const override { return {.cacheable = options_.sliceable}; }
+  Position stands_from(SeqId seq) const override { return options_.sliceable ? Position{} : length(seq); }
   std::uint64_t rows_bytes(std::size_t tokens) const override;
   Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override;
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
+  std::uint64_t window_bytes(std::size_t) const override { return 0; }
+  Result<std::size_t> save_window(SeqId, TokenRange, MutableByteSpan) override { return unsupported("no windows"); }
+  std::uint64_t point_bytes(SeqId) const override { return 0; }
+  Result<std::size_t> save_point(SeqId, MutableByteSpan) override { return unsupported("no points"); }
+  Status restore_point(SeqId, std::span<const cache::RowPiece>) override { return unsupported("no points"); }
   Status fork(SeqId from, SeqId to, Position end) override;
   bool truncate(SeqId seq, Position end) override;
   void clear(SeqId seq) override;

@@ -177,7 +177,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   TRY_ASSIGN(fingerprint.adapters, apply_adapters(options, model, *parts.context));
   TRY_ASSIGN(auto layout, learn_layout_of(*parts.context, model, options.warmup));
   if (!wants_scratch) layout.reset();
-  if (wants_scratch && !layout) verdict = {MemoryClass::kOther, "the rows have an unknown layout"};
+  if (wants_scratch && !layout) verdict = {MemoryClass::kUncached, "the rows have an unknown layout"};
   parts.rows = std::make_unique<RowMemory>(*parts.context, conversations, layout);
   TRY_ASSIGN(parts.vocabulary, LlamaVocabulary::make(parts.model, options.path));
   TRY_ASSIGN(fingerprint.model, model_hash(options));

@@ -48,6 +48,8 @@ class LlamaEngine final : public Engine {
   std::uint32_t cells_used() const override { return rows_->cells().used(); }
   std::uint32_t cells_owned(SeqId seq) const override { return rows_->cells().owned(seq); }
   Position length(SeqId seq) const override { return rows_->length(seq); }
+  cache::StateShape shape() const override { return {.cacheable = rows_->sliceable()}; }
+  Position stands_from(SeqId seq) const override { return rows_->sliceable() ? Position{} : length(seq); }
   std::uint64_t rows_bytes(std::size_t tokens) const override { return rows_->rows_bytes(tokens); }
   Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override {
     return rows_->save_rows(seq, range, out);
@@ -55,6 +57,11 @@ class LlamaEngine final : public Engine {
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override {
     return rows_->restore_rows(seq, pieces);
   }
+  std::uint64_t window_bytes(std::size_t) const override { return 0; }
+  Result<std::size_t> save_window(SeqId, TokenRange, MutableByteSpan) override { return unsupported("no windows"); }
+  std::uint64_t point_bytes(SeqId) const override { return 0; }
+  Result<std::size_t> save_point(SeqId, MutableByteSpan) override { return unsupported("no points"); }
+  Status restore_point(SeqId, std::span<const cache::RowPiece>) override { return unsupported("no points"); }
   Status fork(SeqId from, SeqId to, Position end) override { return rows_->fork(from, to, end); }
   bool truncate(SeqId seq, Position end) override { return rows_->truncate(seq, end); }
   void clear(SeqId seq) override { rows_->clear(seq); }

@@ -52,7 +52,7 @@ std::string try_clone(const ModelOptions& options, CloneShape shape) {
 }  // namespace
 
 ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& options) {
-  if (std::string obstacle = certain_obstacle(model); !obstacle.empty()) return {MemoryClass::kOther, obstacle};
+  if (std::string obstacle = certain_obstacle(model); !obstacle.empty()) return {MemoryClass::kUncached, obstacle};
   std::string reasons;
   for (const CloneShape shape : clone_shapes(options.path)) {
     const std::string failure = try_clone(options, shape);
@@ -61,7 +61,7 @@ ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& opt
     }
     reasons += fmt::format("{}{} clone: {}", reasons.empty() ? "" : "; ", to_string(shape), failure);
   }
-  return {MemoryClass::kOther, reasons};
+  return {MemoryClass::kUncached, reasons};
 }
 
 int class_test_main(const std::vector<std::string>& arguments) {

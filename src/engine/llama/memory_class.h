@@ -19,7 +19,7 @@
 namespace kvkeep::engine::llama {
 
 struct ClassVerdict {
-  MemoryClass memory_class = MemoryClass::kOther;
+  MemoryClass memory_class = MemoryClass::kUncached;
   std::string reason;  // one line
 };
 

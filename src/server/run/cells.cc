@@ -130,9 +130,7 @@ std::optional<SeqId> Scheduler::oldest_idle() const {
   return oldest;
 }
 
-bool Scheduler::cached(const Active& active) const {
-  return active.job.cache_prompt && engine_.description().memory_class == engine::MemoryClass::kSliceable;
-}
+bool Scheduler::cached(const Active& active) const { return active.job.cache_prompt && engine_.shape().cacheable; }
 
 // The length at which a decoding sequence is captured next: not at once again after a refusal.
 std::size_t Scheduler::next_capture(const Sequence& held) const {
