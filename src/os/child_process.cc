@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -184,6 +185,39 @@ std::optional<ChildEnd> look_for_end(pid_t id, int flags) {
   return end;
 }
 
+// Asks now, and again until it is so or the time is over.
+bool poll_until(int limit_ms, const std::function<bool()>& is_so) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::milliseconds(limit_ms);
+  auto pause = std::chrono::milliseconds(1);
+  while (true) {
+    if (is_so()) return true;
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(10));
+  }
+}
+
+bool port_answers(int port) {
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  // A socket that is given the very port it connects to would answer itself: from another address it cannot.
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  if (::bind(probe.get(), plain, sizeof address) != 0) return true;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::connect(probe.get(), plain, sizeof address) == 0) return true;
+  if (errno != EINPROGRESS) return errno != ECONNREFUSED;
+  constexpr int kSettledMs = 100;  // a listener whose queue is full says nothing
+  pollfd wait{.fd = probe.get(), .events = POLLOUT, .revents = 0};
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::poll(&wait, 1, kSettledMs) > 0) ::getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error != ECONNREFUSED;
+}
+
 class RealChildProcess final : public ChildProcess {
  public:
   explicit RealChildProcess(pid_t id) : id_(id) {}
@@ -204,15 +238,8 @@ class RealChildProcess final : public ChildProcess {
   }
 
   Result<ChildEnd> wait(int limit_ms) override {
-    using Clock = std::chrono::steady_clock;
-    const auto deadline = Clock::now() + std::chrono::milliseconds(limit_ms);
-    auto pause = std::chrono::milliseconds(1);
-    while (true) {
-      if (const auto end = ended()) return *end;
-      if (Clock::now() >= deadline) return aborted("process " + std::to_string(id_) + " still runs");
-      std::this_thread::sleep_for(pause);
-      pause = std::min(2 * pause, std::chrono::milliseconds(10));
-    }
+    if (poll_until(limit_ms, [this] { return ended().has_value(); })) return *ended();
+    return aborted("process " + std::to_string(id_) + " still runs");
   }
 
   void terminate() override { ::kill(-id_, SIGTERM); }
@@ -234,6 +261,8 @@ class RealChildProcess final : public ChildProcess {
 };
 
 }  // namespace
+
+bool ended_as_asked(const ChildEnd& end) { return end.signal == SIGTERM || (end.signal == 0 && end.exit_code == 0); }
 
 Result<std::unique_ptr<ChildProcess>> start_child(const ChildProcessOptions& options) {
   TRY_ASSIGN(const std::string program, program_of(options));
@@ -265,24 +294,8 @@ Result<int> free_port() {
   return ntohs(address.sin_port);
 }
 
-bool port_answers(int port) {
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  // A socket that is given the very port it connects to would answer itself: from another address it cannot.
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
-  if (::bind(probe.get(), plain, sizeof address) != 0) return true;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::connect(probe.get(), plain, sizeof address) == 0) return true;
-  if (errno != EINPROGRESS) return errno != ECONNREFUSED;
-  constexpr int kSettledMs = 100;  // a listener whose queue is full says nothing
-  pollfd wait{.fd = probe.get(), .events = POLLOUT, .revents = 0};
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (::poll(&wait, 1, kSettledMs) > 0) ::getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error != ECONNREFUSED;
+bool wait_until_port_is_free(int port, int limit_ms) {
+  return poll_until(limit_ms, [port] { return !port_answers(port); });
 }
 
 }  // namespace kvkeep::os

@@ -25,6 +25,9 @@ struct ChildEnd {
   int signal = 0;     // the signal that ended it, 0 if it exited
 };
 
+// With status 0, or of the signal that terminate() sends.
+bool ended_as_asked(const ChildEnd& end);
+
 // Thread safe. It leads a process group of its own, so that what it starts ends with it: a wrapper script's server,
 // say. The group is killed with SIGKILL when this is destroyed. When this program dies in whatever way, the kernel
 // kills the child alone. It has nothing of ours but the environment: no standard input, no open file, no blocked or
@@ -54,7 +57,7 @@ void kill_all_children();
 // A free port of the loopback address, as of now.
 Result<int> free_port();
 
-// False: nobody listens at this port of the loopback address.
-bool port_answers(int port);
+// Returns true as soon as nobody listens at this port of the loopback address, false after `limit_ms`.
+bool wait_until_port_is_free(int port, int limit_ms);
 
 }  // namespace kvkeep::os

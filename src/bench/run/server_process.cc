@@ -19,6 +19,7 @@ namespace {
 constexpr int kPollMs = 20;
 constexpr int kHealthMs = 2'000;
 constexpr int kKillMs = 10'000;
+constexpr int kLastMs = 1'000;
 constexpr std::size_t kLogBytesMax = 16U << 20;
 constexpr int kTailLines = 3;
 constexpr std::size_t kTailCharacters = 600;
@@ -47,12 +48,32 @@ std::string describe(const os::ChildEnd& end) {
   return fmt::format("ended with status {}", end.exit_code);
 }
 
+bool changes_a_server(std::string_view variable) {
+  return variable.starts_with("LLAMA_ARG_") || variable == "LLAMA_API_KEY";
+}
+
 }  // namespace
+
+std::vector<std::string> cleared_variables() {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : os::read_environment()) {
+    if (changes_a_server(name)) names.push_back(name);
+  }
+  return names;
+}
 
 ServerProcess::ServerProcess(ServerCommand command, std::string directory, Interrupt& interrupt)
     : command_(std::move(command)), directory_(std::move(directory)), interrupt_(interrupt), guard_(interrupt, [this] {
         if (const auto running = child()) running->kill();
       }) {}
+
+ServerProcess::~ServerProcess() {
+  const auto running = child();
+  if (running == nullptr) return;
+  running->kill();
+  // What it had started writes to the directory until then.
+  os::wait_until_port_is_free(port_, kLastMs);
+}
 
 Status ServerProcess::start() {
   TRY(interrupt_.check());
@@ -64,7 +85,9 @@ Status ServerProcess::start() {
   has_shim_ = true;
   TRY(launch());
   TRY(wait_until_ready());
-  base_ids_ = raw_ids();
+  const std::uint64_t ids = counted().ids;
+  if (!warm_up_ids_) warm_up_ids_ = ids;
+  base_ids_ = std::min(ids, *warm_up_ids_);
   return {};
 }
 
@@ -81,6 +104,7 @@ Status ServerProcess::launch() {
   for (const char* argument : {"--host", "127.0.0.1", "--port"}) options.arguments.emplace_back(argument);
   options.arguments.push_back(std::to_string(port_));
   options.environment = {{"LD_PRELOAD", preload_value(path(".shim.so"))}, {"KVKEEP_COUNT_FILE", path(".count")}};
+  options.without = cleared_variables();
   options.output_path = path(".log");
   TRY_ASSIGN(std::shared_ptr<os::ChildProcess> started, os::start_child(options));
   const MutexLock lock(mutex_);
@@ -113,6 +137,7 @@ Status ServerProcess::wait_until_ready() {
 Status ServerProcess::restart_after_kill() {
   child()->kill();
   if (const auto end = child()->wait(kKillMs); !end) return end.error();
+  TRY(wait_until_port_is_free(kKillMs));
   settle();
   return start();
 }
@@ -122,26 +147,44 @@ Status ServerProcess::stop(int limit_ms) {
   if (running == nullptr) return {};
   running->terminate();
   const auto end = running->wait(limit_ms);
-  if (!end) running->kill();
+  const Status gone = end ? wait_until_port_is_free(limit_ms) : Status();
+  running->kill();
   settle();
   if (!end) return io_error(fmt::format("{} did not stop within {:.3g} s: {}", name(), limit_ms / 1e3, log_tail()));
-  if (end->signal != 0 || end->exit_code != 0) {
+  if (!os::ended_as_asked(*end)) {
     return io_error(fmt::format("{} was asked to stop and {}: {}", name(), describe(*end), log_tail()));
+  }
+  return gone;
+}
+
+Status ServerProcess::wait_until_port_is_free(int limit_ms) const {
+  const std::int64_t begin_ns = os::real_clock().monotonic_ns();
+  while (!os::wait_until_port_is_free(port_, kPollMs)) {
+    TRY(interrupt_.check());
+    if (os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > limit_ms) {
+      return io_error(fmt::format("{} has ended, but somebody still listens at its port {}", name(), port_));
+    }
   }
   return {};
 }
 
-void ServerProcess::settle() { settled_ids_ += raw_ids() - std::exchange(base_ids_, raw_ids()); }
-
-std::uint64_t ServerProcess::raw_ids() const {
-  const auto file = os::real_file_system().open(path(".count"));
-  std::uint64_t ids = 0;
-  if (!file) return 0;
-  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(&ids, 1)));
-  return count && *count == sizeof ids ? ids : 0;
+void ServerProcess::settle() {
+  settled_ids_ = decoded_ids();
+  base_ids_ = counted().ids;
+  was_counted_ = is_counted();
 }
 
-std::uint64_t ServerProcess::decoded_ids() const { return settled_ids_ + raw_ids() - base_ids_; }
+ServerProcess::Counted ServerProcess::counted() const {
+  const auto file = os::real_file_system().open(path(".count"));
+  Counted counted;
+  if (!file) return {};
+  const auto size = (*file)->read_at(0, std::as_writable_bytes(std::span(&counted, 1)));
+  return size && *size == sizeof counted ? counted : Counted{};
+}
+
+std::uint64_t ServerProcess::decoded_ids() const { return settled_ids_ + counted().ids - base_ids_; }
+
+bool ServerProcess::is_counted() const { return was_counted_ || counted().calls > 0; }
 
 std::shared_ptr<os::ChildProcess> ServerProcess::child() const {
   const MutexLock lock(mutex_);

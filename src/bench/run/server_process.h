@@ -22,26 +22,36 @@ struct ServerCommand {
   int start_limit_ms = 120'000;
 };
 
-// One thread uses it; the interrupt may come from any. The process is killed when this is destroyed, and by the kernel
-// when we die.
+// Variables of our environment that would change what a server does without a word of it in its command line
+// (LLAMA_ARG_CTX_SIZE); a server that is started here does not get them. Sorted.
+std::vector<std::string> cleared_variables();
+
+// One thread uses it; the interrupt may come from any. The process and what it started (it may be a wrapper script) are
+// killed when this is destroyed; the process by the kernel when we die.
 class ServerProcess {
  public:
   // `directory` exists, outlives this, and is this server's own: its log, the shim and the count go there.
   ServerProcess(ServerCommand command, std::string directory, Interrupt& interrupt);
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  ~ServerProcess();
 
   // Returns when GET /health is answered 200. kNotFound: no such program. kIo: it ended or was not ready in time; the
   // message ends with the end of its log. kAborted: interrupted.
   Status start();
-  // SIGKILL, then start() on the same port.
+  // SIGKILL, then start() on the same port, once nobody listens there. Errors as of start(); kIo: somebody still does.
   Status restart_after_kill();
-  // SIGTERM. kIo: it did not end within the limit (it is killed then), or ended otherwise than with status 0.
+  // SIGTERM. kIo: it did not end within the limit (it is killed then), or ended otherwise than with status 0 or of that
+  // very signal, as a wrapper script does.
   Status stop(int limit_ms = 30'000);
 
   const std::string& name() const { return command_.name; }
   const std::string& base_url() const { return base_url_; }
-  // Ids given to libllama since it was ready for the first time, warm-up left out, over restarts. 0 for ever: it cannot
-  // be counted (count_shim.h).
+  // Ids given to libllama since it was ready for the first time, over restarts. Warm-up is left out: what it decoded
+  // before it was ready; at a restart no more of that than at the first start.
   std::uint64_t decoded_ids() const;
+  // False: nothing of it can be counted (count_shim.h). Meaningful once it has decoded something.
+  bool is_counted() const;
   // All below: only after start() returned.
   // None: it runs.
   std::optional<os::ChildEnd> ended() const;
@@ -60,7 +70,13 @@ class ServerProcess {
   Status launch();
   Status wait_until_ready();
   void settle();
-  std::uint64_t raw_ids() const;
+  // As the shim counts: ids, and calls of libllama that took them.
+  struct Counted {
+    std::uint64_t ids = 0;
+    std::uint64_t calls = 0;
+  };
+  Counted counted() const;
+  Status wait_until_port_is_free(int limit_ms) const;
   std::shared_ptr<os::ChildProcess> child() const;
   std::string path(const char* suffix) const { return directory_ + "/" + command_.name + suffix; }
 
@@ -71,7 +87,9 @@ class ServerProcess {
   int port_ = 0;
   bool has_shim_ = false;
   std::uint64_t settled_ids_ = 0;  // of earlier processes
-  std::uint64_t base_ids_ = 0;     // of this process before it was ready
+  std::uint64_t base_ids_ = 0;     // of this process, left out
+  std::optional<std::uint64_t> warm_up_ids_;
+  bool was_counted_ = false;  // an earlier process
   mutable Mutex mutex_;
   std::shared_ptr<os::ChildProcess> child_ GUARDED_BY(mutex_);
   const Interrupt::Guard guard_;  // last: it may call as soon as it is made

@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <thread>
 
 #include "bench/run/count_shim.h"
 #include "os/executor.h"
@@ -90,6 +95,118 @@ TEST_F(ServerProcessTest, CountIsKeptOverRestartsWithoutWarmUp) {
   EXPECT_EQ(server.decoded_ids(), 7U);
   EXPECT_TRUE(answers(server));
   EXPECT_EQ(server.decoded_ids(), 14U);
+}
+
+// A server that notes its process id, behind a shell that is no server itself.
+class WrappedServerTest : public ServerProcessTest {
+ protected:
+  ServerCommand wrapped(const std::string& more = {}) const {
+    const std::string noting = "import os\nopen('" + ids_path() + "', 'a').write('%d\\n' % os.getpid())\n";
+    const std::string quoted = "python3 -c \"$0\" \"$@\"; echo over";
+    return {.name = "mock", .program = "sh", .arguments = {"-c", quoted, noting + more + kHealthy}};
+  }
+  std::string ids_path() const { return ids_directory_.path() + "/ids"; }
+  std::vector<int> ids() const {
+    std::ifstream file(ids_path());
+    return {std::istream_iterator<int>(file), {}};
+  }
+  // A zombie is dead too.
+  static bool runs(int id) {
+    std::ifstream file("/proc/" + std::to_string(id) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return !text.empty() && text[text.rfind(')') + 2] != 'Z' && text[text.rfind(')') + 2] != 'X';
+  }
+  static bool ends(int id) {
+    for (int tries = 0; tries < 2'000 && runs(id); ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return !runs(id);
+  }
+
+  os::TemporaryDirectory ids_directory_ = os::TemporaryDirectory::make("kvkeep-ids-").value();
+};
+
+TEST_F(WrappedServerTest, IsKilledStartedAgainAndStoppedWithItsWrapper) {
+  ServerProcess server(wrapped(), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  ASSERT_EQ(ids().size(), 1U);
+  EXPECT_NE(ids().front(), server.id());
+  const Status again = server.restart_after_kill();
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  ASSERT_EQ(ids().size(), 2U) << server.log();
+  EXPECT_TRUE(ends(ids().front()));
+  EXPECT_TRUE(answers(server));
+  const Status stopped = server.stop();
+  EXPECT_TRUE(stopped.ok()) << stopped.error().message;
+  EXPECT_TRUE(ends(ids().back()));
+}
+
+TEST_F(WrappedServerTest, EndsWithItsObject) {
+  {
+    ServerProcess server(wrapped(), directory(), interrupt_);
+    ASSERT_TRUE(server.start().ok());
+    EXPECT_TRUE(runs(ids().front()));
+  }
+  EXPECT_TRUE(ends(ids().front()));
+}
+
+TEST_F(WrappedServerTest, ThatOutlivesAllItsLimitsIsTold) {
+  // It leaves the group, as a daemon does.
+  const std::string leaving = "os.setsid()\n";
+  {
+    ServerProcess server(wrapped(leaving), directory(), interrupt_);
+    ASSERT_TRUE(server.start().ok());
+    const Status stopped = server.stop(100);
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_NE(stopped.error().message.find("somebody still listens"), std::string::npos) << stopped.error().message;
+  }
+  ASSERT_EQ(ids().size(), 1U);
+  ::kill(ids().front(), SIGKILL);
+}
+
+TEST_F(ServerProcessTest, WorkBeforeARestartedServerIsReadyCounts) {
+  // Counts 100 ids at its first start and 130 at later ones.
+  const std::string counting =
+      std::string(
+          "import os, struct\n"
+          "marker = os.environ['KVKEEP_COUNT_FILE'] + '.started'\n"
+          "count = 130 if os.path.exists(marker) else 100\n"
+          "open(marker, 'w')\n"
+          "open(os.environ['KVKEEP_COUNT_FILE'], 'wb').write(struct.pack('<QQ', count, 1))\n") +
+      kHealthy;
+  ServerProcess server(python(counting), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  EXPECT_EQ(server.decoded_ids(), 0U);
+  EXPECT_TRUE(server.is_counted());
+  ASSERT_TRUE(server.restart_after_kill().ok());
+  EXPECT_EQ(server.decoded_ids(), 30U);
+  ASSERT_TRUE(server.stop().ok());
+  EXPECT_EQ(server.decoded_ids(), 30U);
+}
+
+TEST_F(ServerProcessTest, ServerThatCallsNoLibraryIsNotCounted) {
+  ServerProcess server(python(kHealthy), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  EXPECT_FALSE(server.is_counted());
+  EXPECT_EQ(server.decoded_ids(), 0U);
+}
+
+TEST_F(ServerProcessTest, VariablesThatWouldChangeTheServerAreCleared) {
+  ::setenv("LLAMA_ARG_CTX_SIZE", "77", 1);
+  ::setenv("LLAMA_API_KEY", "secret", 1);
+  ::setenv("KVKEEP_TEST_HARMLESS", "stays", 1);
+  const std::string telling = std::string(
+                                  "import os\nprint(os.environ.get('LLAMA_ARG_CTX_SIZE'), "
+                                  "os.environ.get('LLAMA_API_KEY'), os.environ['KVKEEP_TEST_HARMLESS'])\n") +
+                              kHealthy;
+  ServerProcess server(python(telling), directory(), interrupt_);
+  const Status started = server.start();
+  const std::vector<std::string> cleared = cleared_variables();
+  for (const char* name : {"LLAMA_ARG_CTX_SIZE", "LLAMA_API_KEY", "KVKEEP_TEST_HARMLESS"}) ::unsetenv(name);
+  ASSERT_TRUE(started.ok());
+  EXPECT_EQ(server.log().find("None None stays\n"), 0U) << server.log();
+  EXPECT_EQ(std::ranges::count(cleared, "LLAMA_API_KEY") + std::ranges::count(cleared, "LLAMA_ARG_CTX_SIZE"), 2);
+  EXPECT_EQ(std::ranges::count(cleared, "KVKEEP_TEST_HARMLESS"), 0);
 }
 
 TEST_F(ServerProcessTest, MissingProgramIsNotFound) {
