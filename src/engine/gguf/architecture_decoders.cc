@@ -55,13 +55,15 @@ constexpr auto kStyles = std::to_array<Style>({
     {.name = "lfm2",
      .recurrent = Block::kShortConvolution,
      .attention_every = 2,
-     .layers = {4, 8, 16},
+     .layers = {6, 8, 16},
      .head_norms = true,
      .layered_heads = true,
      .output_norm = "token_embd_norm"},
     {.name = "mamba", .recurrent = Block::kMamba, .attention_every = 0, .layers = {4, 12, 24}, .feed_forward = false},
     {.name = "mamba2", .recurrent = Block::kMamba2, .attention_every = 0, .layers = {4, 12, 24}, .feed_forward = false},
 });
+
+constexpr float kBlockGain = 0.6F;  // where norms come after blocks; 1 lets rounding decide too often
 
 const Style& style_of(std::string_view name) {
   const auto* const found = std::ranges::find(kStyles, name, &Style::name);
@@ -123,11 +125,11 @@ void add_layer(PlanBuilder& plan, const Style& style, std::int64_t layer) {
   plan.norm("attn_norm", shape.width);
   if (attends) add_attention(plan, style);
   if (!attends || style.attention_every == 1) add_recurrent(plan, style);
-  if (style.norms_after) plan.norm("post_attention_norm", shape.width);
+  if (style.norms_after) plan.norm("post_attention_norm", shape.width, kBlockGain);
   if (!style.feed_forward) return;
   plan.values(style.second_norm, {shape.width}, Constant{1});
   add_feed_forward(plan);
-  if (style.norms_after) plan.norm("post_ffw_norm", shape.width);
+  if (style.norms_after) plan.norm("post_ffw_norm", shape.width, kBlockGain);
 }
 
 MetadataValue kv_heads_of(const Style& style, std::int64_t layers, const Shape& shape) {

@@ -8,12 +8,17 @@ constexpr std::int64_t kMambaState = 16;  // values per channel
 constexpr std::int64_t kMamba2State = 64;
 constexpr std::int64_t kShortKernel = 3;
 
-// A time step is softplus(bias + projection); a state keeps exp(-step * rate) of itself per token.
+// A time step is softplus(bias + projection); a state keeps exp(-step * rate) of itself per token. Here: most of it for
+// hundreds of tokens.
 constexpr Between kStepBias{-6, -3};
-constexpr Between kRate{-0.5F, -0.01F};
+constexpr Between kRate{-0.1F, -0.002F};
+constexpr float kSkip = 0.25F;  // what of an input goes past the state
 
-constexpr float kInput = 2;  // gain of projections into a block: its nonlinearities are to work
-constexpr float kOutput = 2;
+// Gains of projections into a block. Where what comes out of a state is normalised, inputs are faint: SiLU of a large
+// one is positive in the mean, states would add up these means, and what distinguishes one token would drown in them.
+constexpr float kInput = 2;
+constexpr float kFaintInput = 0.5F;
+constexpr float kOutput = 4;
 
 std::int64_t inner_size(const Shape& shape) { return 2 * shape.width; }  // libllama accepts no other for Mamba
 std::int64_t time_step_rank(const Shape& shape) { return shape.width / 16; }
@@ -51,7 +56,7 @@ void add_mamba(PlanBuilder& plan, bool with_norms) {
   plan.matrix("ssm_dt", rank, inner, 1);
   plan.values("ssm_dt.bias", {inner}, kStepBias);
   plan.values("ssm_a", {kMambaState, inner}, kRate);
-  plan.values("ssm_d", {inner}, Constant{1});
+  plan.values("ssm_d", {inner}, Constant{kSkip});
   plan.matrix("ssm_out", inner, width, kOutput);
 }
 
@@ -65,12 +70,12 @@ void add_mamba2(PlanBuilder& plan) {
   const std::int64_t inner = inner_size(plan.shape());
   const std::int64_t heads = inner_heads(plan.shape());
   const std::int64_t convolved = inner + 2 * kMamba2State;
-  plan.matrix("ssm_in", width, inner + convolved + heads, kInput);
+  plan.matrix("ssm_in", width, inner + convolved + heads, kFaintInput);
   add_convolution(plan, convolved);
   plan.values("ssm_conv1d.bias", {convolved}, Constant{0});
   plan.values("ssm_dt.bias", {heads}, kStepBias);
   plan.values("ssm_a", {1, heads}, kRate);
-  plan.values("ssm_d", {1, heads}, Constant{1});
+  plan.values("ssm_d", {1, heads}, Constant{kSkip});
   plan.values("ssm_norm.weight", {inner, 1}, Constant{1});
   plan.matrix("ssm_out", inner, width, kOutput);
 }
@@ -85,7 +90,7 @@ void add_delta_net(PlanBuilder& plan) {
   const std::int64_t values = inner_size(plan.shape());
   const std::int64_t heads = inner_heads(plan.shape());
   const std::int64_t convolved = 2 * values;  // queries and keys have half as many heads as values
-  plan.matrix("attn_qkv", width, convolved, kInput);
+  plan.matrix("attn_qkv", width, convolved, kFaintInput);
   plan.matrix("attn_gate", width, values, kInput);
   add_convolution(plan, convolved);
   plan.values("ssm_dt.bias", {heads}, kStepBias);
