@@ -27,12 +27,28 @@ struct BranchKeyHash {
   }
 };
 
-// A segment. Children are a doubly linked list through the nodes (the root's id ends it: nobody's sibling), so that a
-// node costs the same however bushy the trie is; finding a child goes through the branch table.
+// Where a leaf is attached: at most one of a kind.
+struct LeafKey {
+  SegmentId parent;
+  Position at;
+  format::PartKind kind = format::PartKind::kPoint;
+  bool operator==(const LeafKey&) const = default;
+};
+
+struct LeafKeyHash {
+  std::size_t operator()(const LeafKey& key) const noexcept {
+    return BranchKeyHash{}({key.parent, key.at, static_cast<TokenId>(key.kind)});
+  }
+};
+
+// A segment or an attached leaf. Children are doubly linked lists through the nodes (the root's id ends them: nobody's
+// sibling), so that a node costs the same however bushy the trie is; finding a child goes through the tables. Leaves
+// have a list of their own: thousands of branches may hang where there are a few leaves to find.
 struct Node {
   SegmentInfo info;
-  std::unique_ptr<TokenId[]> tokens;  // null: this id is free (or the root)
+  std::unique_ptr<TokenId[]> tokens;  // null: an attached leaf, or (kind kRows) this id is free or the root
   SegmentId first_child;
+  SegmentId first_attached;
   SegmentId next;
   SegmentId previous;
 };
@@ -49,16 +65,26 @@ class PrefixIndex::Impl {
   }
   Node& node(SegmentId id) { return const_cast<Node&>(std::as_const(*this).node(id)); }
   bool contains(SegmentId id) const {
-    return id == kRootSegment || (id.value() < nodes_.size() && nodes_[id.value()].tokens != nullptr);
+    if (id.value() >= nodes_.size()) return false;
+    const Node& held = nodes_[id.value()];
+    return id == kRootSegment || held.tokens != nullptr || is_attached(held);
   }
+  static bool is_attached(const Node& held) { return held.info.kind != format::PartKind::kRows; }
   TokenSpan tokens(SegmentId id) const {
     const Node& held = node(id);
-    return {held.tokens.get(), held.info.range.size()};
+    if (!is_attached(held)) return {held.tokens.get(), held.info.range.size()};
+    const Node& segment = node(held.info.parent);
+    return tokens(held.info.parent).subspan(held.info.range.begin - segment.info.range.begin, held.info.range.size());
   }
   // The child that starts with `token` at the cursor; the root: none.
   SegmentId child(Cursor at, TokenId token) const {
     const auto found = branches_.find({at.segment, at.at, token});
     return found == branches_.end() ? kRootSegment : found->second;
+  }
+  std::vector<SegmentId> siblings(SegmentId first) const {
+    std::vector<SegmentId> found;
+    for (SegmentId id = first; id != kRootSegment; id = node(id).next) found.push_back(id);
+    return found;
   }
   // The rest of the cursor's own segment.
   TokenSpan rest(Cursor at) const { return tokens(at.segment).subspan(at.at - node(at.segment).info.range.begin); }
@@ -79,19 +105,32 @@ class PrefixIndex::Impl {
   }
 
   SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash);
+  SegmentId attach(const SegmentInfo& info);
+  SegmentId attached(Cursor at, format::PartKind kind) const {
+    const auto found = attached_.find({at.segment, at.at, kind});
+    return found == attached_.end() ? kRootSegment : found->second;
+  }
   void erase(SegmentId id);
   ByteCount memory() const;
 
   std::uint64_t token_count() const { return token_count_; }
-  std::size_t segment_count() const { return nodes_.size() - 1 - free_.size(); }
+  std::size_t segment_count() const { return nodes_.size() - 1 - free_.size() - attached_.size(); }
+  std::size_t attached_count() const { return attached_.size(); }
   std::size_t id_bound() const { return nodes_.size(); }
 
  private:
   SegmentId take_id();
+  // The head of the list that a child of this kind is in.
+  static SegmentId& first_sibling(Node& parent, const Node& child) {
+    return is_attached(child) ? parent.first_attached : parent.first_child;
+  }
+  void link(SegmentId id);
+  void unlink(const Node& leaving);
 
   std::deque<Node> nodes_;  // by id; a deque, so that info() stays where it is while others are inserted
   std::vector<SegmentId> free_;
   std::unordered_map<BranchKey, SegmentId, BranchKeyHash> branches_;
+  std::unordered_map<LeafKey, SegmentId, LeafKeyHash> attached_;
   std::uint64_t token_count_ = 0;
 };
 
@@ -105,10 +144,33 @@ SegmentId PrefixIndex::Impl::take_id() {
   return id;
 }
 
+void PrefixIndex::Impl::link(SegmentId id) {
+  Node& created = nodes_[id.value()];
+  Node& parent = node(created.info.parent);
+  SegmentId& first = first_sibling(parent, created);
+  created.next = first;
+  if (created.next != kRootSegment) node(created.next).previous = id;
+  first = id;
+  ++parent.info.children;
+}
+
+void PrefixIndex::Impl::unlink(const Node& leaving) {
+  Node& parent = node(leaving.info.parent);
+  if (leaving.previous == kRootSegment) {
+    first_sibling(parent, leaving) = leaving.next;
+  } else {
+    node(leaving.previous).next = leaving.next;
+  }
+  if (leaving.next != kRootSegment) node(leaving.next).previous = leaving.previous;
+  --parent.info.children;
+}
+
 SegmentId PrefixIndex::Impl::insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash,
                                     const PrefixHash& end_hash) {
   KVKEEP_ASSERT(!tokens.empty(), "a segment has tokens");
-  const TokenRange parent_range = node(at.segment).info.range;
+  const Node& above = node(at.segment);
+  KVKEEP_ASSERT(!is_attached(above), "nothing hangs below an attached leaf");
+  const TokenRange parent_range = above.info.range;
   KVKEEP_ASSERT(at == Cursor{} || (at.at > parent_range.begin && at.at <= parent_range.end),
                 "the cursor is in the trie");
   const TokenSpan own = rest(at);
@@ -117,15 +179,32 @@ SegmentId PrefixIndex::Impl::insert(Cursor at, TokenSpan tokens, const PrefixHas
   const bool fresh = branches_.emplace(BranchKey{at.segment, at.at, tokens.front()}, id).second;
   KVKEEP_ASSERT(fresh, "no other child goes on with this token");
   Node& created = nodes_[id.value()];
-  Node& parent = node(at.segment);
   created.info = {{at.at, at.at + tokens.size()}, begin_hash, end_hash, at.segment, 0};
   created.tokens = std::make_unique_for_overwrite<TokenId[]>(tokens.size());
   std::ranges::copy(tokens, created.tokens.get());
-  created.next = parent.first_child;
-  if (created.next != kRootSegment) node(created.next).previous = id;
-  parent.first_child = id;
-  ++parent.info.children;
+  link(id);
   token_count_ += tokens.size();
+  return id;
+}
+
+SegmentId PrefixIndex::Impl::attach(const SegmentInfo& info) {
+  KVKEEP_ASSERT(info.kind != format::PartKind::kRows, "rows are no leaf");
+  KVKEEP_ASSERT(info.parent != kRootSegment, "nothing is attached to the root");
+  const Node& above = node(info.parent);
+  KVKEEP_ASSERT(!is_attached(above), "nothing hangs below an attached leaf");
+  const TokenRange segment = above.info.range;
+  KVKEEP_ASSERT(info.range.end > segment.begin && info.range.end <= segment.end, "the cursor is in the trie");
+  if (info.kind == format::PartKind::kWindowRows) {
+    KVKEEP_ASSERT(info.range.begin >= segment.begin && info.range.begin < info.range.end,
+                  "window rows lie within their segment");
+  } else {
+    KVKEEP_ASSERT(info.range.empty(), "a point covers nothing");
+  }
+  const SegmentId id = take_id();
+  const bool fresh = attached_.emplace(LeafKey{info.parent, info.range.end, info.kind}, id).second;
+  KVKEEP_ASSERT(fresh, "no leaf of this kind is attached there");
+  nodes_[id.value()].info = info;
+  link(id);
   return id;
 }
 
@@ -133,16 +212,13 @@ void PrefixIndex::Impl::erase(SegmentId id) {
   KVKEEP_ASSERT(id != kRootSegment, "the root stays");
   Node& leaving = node(id);
   KVKEEP_ASSERT(leaving.info.children == 0, "a segment with children stays");
-  Node& parent = node(leaving.info.parent);
-  branches_.erase({leaving.info.parent, leaving.info.range.begin, leaving.tokens[0]});
-  if (leaving.previous == kRootSegment) {
-    parent.first_child = leaving.next;
+  unlink(leaving);
+  if (is_attached(leaving)) {
+    attached_.erase({leaving.info.parent, leaving.info.range.end, leaving.info.kind});
   } else {
-    node(leaving.previous).next = leaving.next;
+    branches_.erase({leaving.info.parent, leaving.info.range.begin, leaving.tokens[0]});
+    token_count_ -= leaving.info.range.size();
   }
-  if (leaving.next != kRootSegment) node(leaving.next).previous = leaving.previous;
-  --parent.info.children;
-  token_count_ -= leaving.info.range.size();
   leaving = Node{};
   free_.push_back(id);
 }
@@ -152,10 +228,12 @@ ByteCount PrefixIndex::Impl::memory() const {
   constexpr std::size_t kChunk = 512;      // std::deque's blocks
   // unordered_map: one block per entry (link, cached hash, pair) and a bucket array.
   constexpr std::size_t kBranch = sizeof(void*) + sizeof(std::size_t) + sizeof(std::pair<BranchKey, SegmentId>);
+  static_assert(sizeof(LeafKey) == sizeof(BranchKey), "both tables' entries are of one size");
   const std::size_t chunks = nodes_.size() / (kChunk / sizeof(Node)) + 1;
   std::size_t bytes = sizeof(Impl) + chunks * (kChunk + kAllocation + sizeof(void*));
   bytes += segment_count() * kAllocation + static_cast<std::size_t>(token_count_) * sizeof(TokenId);
-  bytes += branches_.size() * (kBranch + kAllocation) + branches_.bucket_count() * sizeof(void*);
+  bytes += (branches_.size() + attached_.size()) * (kBranch + kAllocation);
+  bytes += (branches_.bucket_count() + attached_.bucket_count()) * sizeof(void*);
   bytes += free_.capacity() * sizeof(SegmentId);
   return ByteCount{bytes};
 }
@@ -177,6 +255,19 @@ Cursor PrefixIndex::advance(Cursor from, TokenSpan next) const {
 
 SegmentId PrefixIndex::insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash) {
   return impl_->insert(at, tokens, begin_hash, end_hash);
+}
+
+SegmentId PrefixIndex::attach(Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
+                              const PrefixHash& end_hash) {
+  return impl_->attach({{begin, at.at}, begin_hash, end_hash, at.segment, 0, kind});
+}
+
+SegmentId PrefixIndex::attached(Cursor at, format::PartKind kind) const { return impl_->attached(at, kind); }
+
+std::vector<SegmentId> PrefixIndex::attached(SegmentId segment) const {
+  std::vector<SegmentId> found = impl_->siblings(impl_->node(segment).first_attached);
+  std::ranges::sort(found, {}, [this](SegmentId id) { return std::pair(info(id).range.end, info(id).kind); });
+  return found;
 }
 
 void PrefixIndex::erase(SegmentId segment) { impl_->erase(segment); }
@@ -209,10 +300,9 @@ std::vector<SegmentId> PrefixIndex::path(SegmentId segment) const {
 }
 
 std::vector<SegmentId> PrefixIndex::children(SegmentId segment) const {
-  std::vector<SegmentId> found;
-  for (SegmentId id = impl_->node(segment).first_child; id != kRootSegment; id = impl_->node(id).next) {
-    found.push_back(id);
-  }
+  std::vector<SegmentId> found = impl_->siblings(impl_->node(segment).first_attached);
+  const std::vector<SegmentId> branches = impl_->siblings(impl_->node(segment).first_child);
+  found.insert(found.end(), branches.begin(), branches.end());
   return found;
 }
 
@@ -226,6 +316,7 @@ std::vector<SegmentId> PrefixIndex::leaves() const {
 }
 
 std::size_t PrefixIndex::segment_count() const { return impl_->segment_count(); }
+std::size_t PrefixIndex::attached_count() const { return impl_->attached_count(); }
 std::uint64_t PrefixIndex::token_count() const { return impl_->token_count(); }
 ByteCount PrefixIndex::memory() const { return impl_->memory(); }
 std::size_t PrefixIndex::id_bound() const { return impl_->id_bound(); }

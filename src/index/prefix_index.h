@@ -33,7 +33,7 @@ struct Step {
 };
 
 struct SegmentInfo {
-  TokenRange range;       // what the segment covers in the trie; see attach() for other kinds
+  TokenRange range;       // what it covers in the trie; of an attached leaf: see attach()
   PrefixHash begin_hash;  // h(range.begin)
   PrefixHash end_hash;    // h(range.end)
   SegmentId parent;
@@ -59,13 +59,15 @@ class PrefixIndex {
   SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash);
 
   // Adds a leaf that is no segment of tokens: state of `kind` at `at` that rows cannot give. It is a child of
-  // at.segment, covers [begin, at.at) (nothing if it is a point; a window's rows lie within its segment), and nothing
-  // ever hangs below it: match() and advance() do not see it. Preconditions: kind is not kRows; attached(at, kind) is
-  // the root.
-  SegmentId attach(Cursor at, format::PartKind kind, Position begin, const PrefixHash& end_hash);
+  // at.segment, covers [begin, at.at) (nothing if it is a point or whole state; window rows lie within their segment),
+  // and nothing ever hangs below it: match() and advance() do not see it. Preconditions: `at` is not the root; kind is
+  // not kRows; attached(at, kind) is the root; the range fits the kind.
+  SegmentId attach(Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
+                   const PrefixHash& end_hash);
   // The leaf of that kind attached exactly there; the root: none.
   SegmentId attached(Cursor at, format::PartKind kind) const;
-  // All leaves attached to a segment (within its range), by ascending end.
+  // All leaves attached to a segment (within its range), by ascending end, then kind. Cost: what there is of them,
+  // however many segments branch off.
   std::vector<SegmentId> attached(SegmentId segment) const;
 
   // Removes a segment or an attached leaf. Precondition: it has no children.
@@ -74,14 +76,16 @@ class PrefixIndex {
   bool contains(SegmentId segment) const;
   // Precondition: contains(segment) and not the root.
   const SegmentInfo& info(SegmentId segment) const;
-  // Token ids of the segment's range. Valid until the next insert or erase.
+  // Token ids of its range (a point: none; a window: those of its segment). Valid until the next insert, attach or
+  // erase.
   TokenSpan tokens(SegmentId segment) const;
   // All ids from the root to the cursor.
   std::vector<TokenId> path_tokens(Cursor at) const;
   // Segments from the root to `segment`, the root left out.
   std::vector<SegmentId> path(SegmentId segment) const;
+  // Attached leaves first.
   std::vector<SegmentId> children(SegmentId segment) const;
-  // Segments without children, in no particular order.
+  // Attached leaves, and segments without children; in no particular order.
   std::vector<SegmentId> leaves() const;
 
   std::size_t segment_count() const;  // segments of rows
@@ -99,7 +103,7 @@ class PrefixIndex {
 };
 
 // A segment as a file names it: it begins at a prefix known by hash alone. One of another kind than kRows hangs at
-// (range.end, end_hash); its range.begin is that of attach(), its begin_hash and tokens do not matter.
+// (range.end, end_hash); its range and begin_hash are those of attach(), its tokens do not matter.
 struct NamedSegment {
   TokenRange range;
   PrefixHash begin_hash;
@@ -114,16 +118,17 @@ struct Placement {
   Position visible_from;  // the trie already knew [begin, visible_from) by other segments; all of it if redundant
   enum class Outcome {
     kPlaced,
-    kRedundant,  // the trie knew every token
-    kOrphan,     // no known prefix has the name of its beginning
-    kWrongHash,  // its tokens do not hash to its end_hash, or are not as many as its range says
+    kRedundant,  // the trie knew every token; such a leaf is attached there already
+    kOrphan,     // no known prefix has the name of its beginning; of a leaf: of its end, or not within one segment
+    kWrongHash,  // its tokens do not hash to its end_hash, or are not as many as its range says; no range for a leaf
   } outcome = Outcome::kPlaced;
 };
 
 // Builds the trie from segments in any order. A segment hangs where its begin_hash is the hash of a known prefix at
 // range.begin, also in the middle of another segment. The index may hold segments already, provided that their hashes
 // are true under `key`: named ones may then hang below them. Which prefixes are known afterwards does not depend on the
-// order; which of two overlapping segments is redundant may. Cost: O(total tokens) hashing, twice over.
+// order; which of two overlapping segments is redundant may (and so which of two windows with the same end, or whether
+// a window lies within one segment). Cost: O(total tokens) hashing, twice over.
 std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key,
                                const std::vector<NamedSegment>& segments);
 

@@ -3,7 +3,7 @@
 // A worklist of known prefixes. Every segment waits under the name (position, hash) of its beginning; when that prefix
 // turns out to be known, the segment's tokens are hashed on from there once, and each name that somebody waits for on
 // the way is a newly known prefix. Segments that are in the index already wait in the same way, so that named ones may
-// hang below them.
+// hang below them. A leaf waits under the name of its end and is attached there.
 
 #include <algorithm>
 #include <functional>
@@ -21,11 +21,14 @@ namespace {
 
 using Outcome = Placement::Outcome;
 
-// What waits for one prefix: named segments by their place in the input, and segments already in the index.
+// What waits for one prefix: named segments and leaves by their place in the input, and segments already in the index.
 struct Waiting {
   std::vector<std::size_t> named;
+  std::vector<std::size_t> leaves;
   std::vector<SegmentId> indexed;
 };
+
+bool is_leaf(const NamedSegment& segment) { return segment.kind != format::PartKind::kRows; }
 
 // A prefix that somebody waits for and that is known now.
 struct Known {
@@ -40,11 +43,15 @@ class Rebuild {
       : index_(index), segments_(segments), placements_(segments.size()) {
     for (std::size_t i = 0; i < segments.size(); ++i) {
       placements_[i] = {kRootSegment, segments[i].range.begin, Outcome::kOrphan};
-      waiting_at(segments[i].range.begin, segments[i].begin_hash).named.push_back(i);
+      if (is_leaf(segments[i])) {
+        waiting_at(segments[i].range.end, segments[i].end_hash).leaves.push_back(i);
+      } else {
+        waiting_at(segments[i].range.begin, segments[i].begin_hash).named.push_back(i);
+      }
     }
     for (std::uint32_t i = 1; i < index.id_bound(); ++i) {
       const SegmentId id{i};
-      if (!index.contains(id)) continue;
+      if (!index.contains(id) || index.info(id).kind != format::PartKind::kRows) continue;
       waiting_at(index.info(id).range.begin, index.info(id).begin_hash).indexed.push_back(id);
     }
   }
@@ -74,12 +81,15 @@ class Rebuild {
   }
 
   // Segments in the index first: named ones are laid over what is there. Then longest first, so that a shorter copy of
-  // the same run is redundant instead of being the beginning of a longer one.
+  // the same run is redundant instead of being the beginning of a longer one. Leaves depend on nothing of that.
   void settle(const Known& known) {
     for (const SegmentId id : known.waiting.indexed) push_known(id, hash_along(known.hasher, index_.tokens(id)));
     std::vector<std::size_t> named = known.waiting.named;
     std::ranges::sort(named, std::greater{}, [&](std::size_t i) { return std::pair(segments_[i].tokens.size(), i); });
     for (const std::size_t i : named) place(i, known);
+    std::vector<std::size_t> leaves = known.waiting.leaves;
+    std::ranges::sort(leaves, {}, [&](std::size_t i) { return std::pair(segments_[i].range.begin, i); });
+    for (const std::size_t i : leaves) attach(i, known.at);
   }
 
   struct Found {
@@ -109,6 +119,7 @@ class Rebuild {
   }
 
   void place(std::size_t i, const Known& known);
+  void attach(std::size_t i, Cursor at);
 
   PrefixIndex& index_;
   const std::vector<NamedSegment>& segments_;
@@ -116,6 +127,13 @@ class Rebuild {
   std::map<Position, std::unordered_map<PrefixHash, Waiting>> waiting_;
   std::vector<Known> known_;
 };
+
+// Everything but window rows is of one position; nothing is attached to the empty prefix.
+bool has_a_leafs_range(const NamedSegment& leaf) {
+  if (leaf.range.end == Position{}) return false;
+  if (leaf.kind == format::PartKind::kWindowRows) return leaf.range.begin < leaf.range.end;
+  return leaf.range.empty();
+}
 
 bool has_its_size(const NamedSegment& segment) {
   return !segment.tokens.empty() && segment.range.begin < segment.range.end &&
@@ -141,6 +159,22 @@ void Rebuild::place(std::size_t i, const Known& known) {
   const SegmentId id = index_.insert(reached, fresh, hasher.current(), segment.end_hash);
   placements_[i] = {id, reached.at, Outcome::kPlaced};
   push_known(id, hash_along(hasher, fresh));
+}
+
+void Rebuild::attach(std::size_t i, Cursor at) {
+  const NamedSegment& leaf = segments_[i];
+  if (!has_a_leafs_range(leaf)) {
+    placements_[i].outcome = Outcome::kWrongHash;
+    return;
+  }
+  // Segments may be cut elsewhere than when the window was captured, if files overlap.
+  if (leaf.kind == format::PartKind::kWindowRows && leaf.range.begin < index_.info(at.segment).range.begin) return;
+  if (index_.attached(at, leaf.kind) != kRootSegment) {
+    placements_[i] = {kRootSegment, leaf.range.end, Outcome::kRedundant};
+    return;
+  }
+  const SegmentId id = index_.attach(at, leaf.kind, leaf.range.begin, leaf.begin_hash, leaf.end_hash);
+  placements_[i] = {id, leaf.range.begin, Outcome::kPlaced};
 }
 
 }  // namespace
