@@ -113,26 +113,39 @@ Result<std::string> model_for_parts(const bench::BenchOptions& bench_options) {
   return path;
 }
 
+Result<std::vector<bench::PartFigures>> measure_parts(const bench::BenchOptions& bench_options, BenchProgress& progress,
+                                                      const bench::Interrupt& interrupt) {
+  bench::PartsOptions parts;
+  TRY_ASSIGN(parts.model.path, model_for_parts(bench_options));
+  parts.model.threads = 1;
+  const auto show = [&](std::size_t done, std::size_t of) {
+    progress.show("parts", done, of);
+    return !interrupt.raised();
+  };
+  return bench::measure_parts(parts, os::real_clock(), show);
+}
+
+// What was measured before is not lost where this was not.
+void add_parts(bench::Report& report, const char* what, Result<std::vector<bench::PartFigures>> figures) {
+  if (figures)
+    std::ranges::move(*figures, std::back_inserter(report.parts));
+  else
+    report.problems.push_back(fmt::format("{}: {}", what, figures.error().message));
+}
+
 Result<bench::Report> measure(const BenchCommandOptions& options, const bench::BenchOptions& bench_options,
                               bench::Interrupt& interrupt) {
   BenchProgress progress(bench_options);
   TRY_ASSIGN(bench::Report report, bench::run_bench(bench_options, progress.callbacks(), interrupt));
   if (options.parts) {
-    bench::PartsOptions parts;
-    TRY_ASSIGN(parts.model.path, model_for_parts(bench_options));
-    parts.model.threads = 1;
-    const auto show = [&](std::size_t done, std::size_t of) {
-      progress.show("parts", done, of);
-      return !interrupt.raised();
-    };
-    TRY_ASSIGN(std::vector<bench::PartFigures> figures, bench::measure_parts(parts, os::real_clock(), show));
-    std::ranges::move(figures, std::back_inserter(report.parts));
+    add_parts(report, "parts", measure_parts(bench_options, progress, interrupt));
+    TRY(interrupt.check());
   }
   if (options.parity) {
     const auto show = [&](std::size_t done, std::size_t of) { progress.show("parity", done, of); };
     const std::size_t pairs = options.quick ? kQuickParityPairs : bench::ParityOptions{}.pairs;
-    TRY_ASSIGN(std::vector<bench::PartFigures> figures, bench::run_parity(bench_options, pairs, show, interrupt));
-    std::ranges::move(figures, std::back_inserter(report.parts));
+    add_parts(report, "parity", bench::run_parity(bench_options, pairs, show, interrupt));
+    TRY(interrupt.check());
   }
   report.title = options.quick ? "kvkeep bench --quick" : "kvkeep bench";
   report.kvkeep_version = KVKEEP_VERSION;

@@ -2,29 +2,13 @@
 
 import contextlib
 import json
-import os
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-PROGRAM = os.environ["KVKEEP_PROGRAM"]
-MOCK = pathlib.Path(__file__).with_name("mock_server.py")
-LIMIT_S = 120
+from bench_case import LIMIT_S, MOCK, PROGRAM, BenchCase, alive, wait_until
 
-WORKLOAD = """# Three turns
-context 1024
-small-context 512
-reply 4
-system prompt 50
-open main prompt
-turn main 20
-turn main 20
-turn main 20
-"""
 # Of the mock: a word is a token; "system:", "user:" and "assistant:" are one each.
 FIRST_PROMPT = 1 + 50 + 1 + 20 + 1
 NEXT_TURN = 4 + 1 + 20 + 1        # the reply, the next message
@@ -33,49 +17,7 @@ PROMPTS = [FIRST_PROMPT, FIRST_PROMPT + NEXT_TURN, FIRST_PROMPT + 2 * NEXT_TURN]
 IDEALS = [FIRST_PROMPT, NEXT_IDEAL, NEXT_IDEAL]
 
 
-def alive(pid):
-    """A process that was killed may stay a zombie until whoever adopted it looks."""
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + LIMIT_S
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {LIMIT_S} s: {what}")
-        time.sleep(0.02)
-    return value
-
-
-class BenchTest(unittest.TestCase):
-    def setUp(self):
-        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="kvkeep-bench-test-")))
-        self.temporary = self.directory / "tmp"
-        self.temporary.mkdir()
-        self.workload = self.directory / "three.txt"
-        self.workload.write_text(WORKLOAD)
-        self.json = self.directory / "report.json"
-
-    def environment(self):
-        return dict(os.environ, TMPDIR=str(self.temporary))
-
-    def bench(self, *arguments):
-        done = subprocess.run([PROGRAM, "bench", "--quick", *map(str, arguments)], capture_output=True, text=True,
-                              timeout=LIMIT_S, env=self.environment(), stdin=subprocess.DEVNULL)
-        self.assertEqual(list(self.temporary.iterdir()), [], "something was left behind")
-        return done
-
-    def bench_mock(self, mode, *arguments):
-        """The run and the mock's figures."""
-        done = self.bench("--peer", f"{sys.executable} {MOCK} {mode}", "--json", self.json, *arguments, self.workload)
-        runs = json.loads(self.json.read_text())["runs"]
-        self.assertEqual(len(runs), 2, done.stderr)
-        return done, next(run for run in runs if run["server"] != "kvkeep")
-
+class BenchTest(BenchCase):
     def test_counts_of_a_known_server(self):
         done, run = self.bench_mock("honest")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -117,11 +59,56 @@ class BenchTest(unittest.TestCase):
         self.assertIn("out of patience", run["problems"][0])
         self.assertEqual(run["requests"][2]["status"], 500)
 
-    def test_a_server_that_does_not_start_ends_the_run(self):
-        done = self.bench("--peer", f"{sys.executable} {MOCK} missing", self.workload)
+    def test_a_peer_that_does_not_start_costs_nobody_elses_figures(self):
+        second = self.directory / "second.txt"
+        second.write_text(WORKLOAD)
+        forms = {form: self.directory / f"report.{form}" for form in ("csv", "html", "markdown")}
+        done, run = self.bench_mock("missing", second, *(w for form, path in forms.items() for w in (f"--{form}", path)),
+                                    runs=4)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(run["requests"], [])
+        self.assertIsNone(run["totals"]["ratio"])
+        self.assertIn("ended with status 5 before it was ready", run["problems"][0])
+        self.assertIn("there is no model here", run["problems"][0])
+        report = json.loads(self.json.read_text())
+        ours = [run for run in report["runs"] if run["server"] == "kvkeep"]
+        self.assertEqual([len(run["requests"]) for run in ours], [3, 3])
+        self.assertEqual([run["problems"] for run in ours], [[], []])
+        theirs = [run["problems"] for run in report["runs"] if run["server"] != "kvkeep"]
+        self.assertEqual(theirs[1], ["was not tried again"])
+        name = pathlib.Path(sys.executable).name
+        self.assertIn(f"three {name}: - (problems)", done.stderr)
+        self.assertRegex(done.stdout, rf"{name} +0 +- +- +- +-")
+        self.assertIn("| Three turns | 1.000 | - |", forms["markdown"].read_text())
+        self.assertIn("none was answered", forms["html"].read_text())
+        self.assertNotIn(name, forms["csv"].read_text())
+
+    def test_parity_that_cannot_be_measured_costs_nothing_else(self):
+        done, _ = self.bench_mock("missing", "--parity")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        report = json.loads(self.json.read_text())
+        self.assertEqual(len(report["problems"]), 1)
+        self.assertIn("parity: ", report["problems"][0])
+        self.assertIn("there is no model here", report["problems"][0])
+        self.assertIn(report["problems"][0], " ".join(done.stdout.split()))
+        self.assertTrue(report["parts"], "what was written is measured before")
+
+    def test_kvkeep_that_does_not_start_ends_the_run(self):
+        done = self.bench("-m", "/dev/null", self.workload)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("ended with status 5 before it was ready", done.stderr)
-        self.assertIn("there is no model here", done.stderr)
+        self.assertIn("before it was ready", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_a_peer_named_kvkeep_is_not_taken_for_us(self):
+        peer = self.directory / "kvkeep"
+        peer.write_text(f"#!/bin/sh\nexec {sys.executable} {MOCK} honest \"$@\"\n")
+        peer.chmod(0o755)
+        done = self.bench("--peer", peer, "--json", self.json, self.workload)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        report = json.loads(self.json.read_text())
+        self.assertEqual([server["name"] for server in report["servers"]], ["kvkeep", "kvkeep-peer"])
+        ratios = {run["server"]: run["totals"]["ratio"] for run in report["runs"]}
+        self.assertEqual(ratios, {"kvkeep": 1.0, "kvkeep-peer": sum(PROMPTS) / sum(IDEALS)})
 
     def test_an_interrupted_run_leaves_nothing_behind(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
@@ -193,9 +180,9 @@ class BenchTest(unittest.TestCase):
         self.assertIn("--restore always", report["servers"][0]["flags"])
 
     def test_a_cache_from_before_is_told(self):
-        flag = f"--flag=--kv-disk-dir={self.directory}/kept"
-        self.assertEqual(self.bench(flag, self.workload).returncode, 0)
-        done = self.bench(flag, self.workload)
+        peer = f"{PROGRAM} serve --restore always --kv-disk-dir {self.directory}/kept"
+        self.assertEqual(self.bench("--peer", peer, self.workload).returncode, 0)
+        done = self.bench("--peer", peer, self.workload)
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("the server knew them from before this run", done.stdout)
 
@@ -203,10 +190,20 @@ class BenchTest(unittest.TestCase):
         # Longer than what is not worth a file: everything reaches the disk.
         done = self.bench("--json", self.json, self.workload)
         parts = json.loads(self.json.read_text())["parts"]
-        self.assertEqual([part["name"] for part in parts], ["payload bytes written / bytes of new rows, Three turns"])
+        self.assertEqual([part["name"] for part in parts], ["payload bytes written / bytes of new rows, Three turns",
+                                                            "bytes given to write() / bytes of new rows, Three turns"])
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertGreater(parts[0]["median"], 0.95)
+        for part in parts:
+            self.assertGreaterEqual(part["median"], 1)
+            self.assertTrue(part["holds"])
         self.assertLess(parts[0]["median"], 1.1)
+        self.assertGreaterEqual(parts[1]["median"], parts[0]["median"])
+
+    def test_prompts_that_are_too_short_to_be_written_say_nothing_of_writing(self):
+        self.workload.write_text(WORKLOAD.replace("prompt 50", "prompt 5").replace("main 20", "main 2"))
+        done = self.bench("--json", self.json, self.workload)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(json.loads(self.json.read_text())["parts"], [])
 
     def test_parity_is_measured_without_workloads(self):
         done = self.bench("--no-workloads", "--parity", "--peer", f"{PROGRAM} serve --kv-disk-dir {self.directory}/kv",

@@ -1,10 +1,13 @@
 #include "bench/run/bench.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/assert.h"
+#include "bench/report_summary.h"
 #include "bench/run/contestant.h"
 #include "bench/run/parity.h"
 #include "bench/run/player.h"
@@ -39,20 +42,39 @@ class Bench {
  private:
   Status play_all(const Workload& workload) {
     for (const Contestant& contestant : contestants_) {
-      TRY_ASSIGN(RunFigures figures, play_one(workload, contestant));
+      TRY_ASSIGN(RunFigures figures, play_or_tell(workload, contestant));
       progress_.played(figures);
       report_.runs.push_back(std::move(figures));
     }
     return {};
   }
 
-  Result<RunFigures> play_one(const Workload& workload, const Contestant& contestant) {
-    RunFigures shown;  // for the progress line only
-    shown.workload = workload.name;
-    shown.server = contestant.name;
-    shown.variant = contestant.variant;
-    const auto show = [&](std::size_t done) { progress_.playing(shown, done, workload.requests()); };
+  // Who cannot be played loses its own figures and nobody else's.
+  Result<RunFigures> play_or_tell(const Workload& workload, const Contestant& contestant) {
+    RunFigures failed;
+    failed.workload = workload.name;
+    failed.title = workload.title;
+    failed.server = contestant.name;
+    failed.variant = contestant.variant;
+    failed.bound = contestant.bound;
+    const auto show = [&](std::size_t done) { progress_.playing(failed, done, workload.requests()); };
     show(0);
+    const std::string who = server_and_variant(failed);
+    if (given_up_.contains(who)) {
+      failed.problems = {"was not tried again"};
+      return failed;
+    }
+    Result<RunFigures> figures = play_one(workload, contestant, show);
+    TRY(interrupt_.check());
+    // kvkeep's first run comes first: where it does not start, nothing is lost by ending at once.
+    if (figures || report_.runs.empty()) return figures;
+    given_up_.insert(who);  // its next start may take its whole time limit, too
+    failed.problems = {"could not be played: " + figures.error().message};
+    return failed;
+  }
+
+  Result<RunFigures> play_one(const Workload& workload, const Contestant& contestant,
+                              const std::function<void(std::size_t)>& show) {
     PlayOptions play_options;
     play_options.text_is_exact = options_.model_is_generated && contestant.url.empty();  // else whose model is it?
     if (options_.quick) play_options.kill_wait_s = kQuickKillWaitS;
@@ -65,9 +87,11 @@ class Bench {
   }
 
   // Once per report. After a kill, what was being written is written again.
-  bool measures_writes(const Workload& workload, const Contestant& contestant) const {
+  bool measures_writes(const Workload& workload, const Contestant& contestant, const RunFigures& figures) const {
+    const bool all_are_written = std::ranges::all_of(
+        figures.requests, [](const RequestFigures& request) { return request.prompt_tokens >= kShortestWritten; });
     return contestant.is_kvkeep && contestant.bound && workload.kills() == 0 && report_.parts.empty() &&
-           options_.kvkeep_flags.empty();
+           options_.kvkeep_flags.empty() && all_are_written && !figures.requests.empty();
   }
 
   Result<Played> play_running(const Workload& workload, const Contestant& contestant, const PlayOptions& play_options) {
@@ -80,11 +104,16 @@ class Bench {
     ServerProcess process(command_of(contestant, workload, options_, directory.path()), directory.path(), interrupt_);
     TRY(process.start());
     const PlayedServer server{.name = contestant.name, .process = &process, .base_url = {}};
+    const auto bytes_before = bytes_passed(process);
     TRY_ASSIGN(Played played, play(workload, server, play_options, interrupt_));
-    if (measures_writes(workload, contestant) && !process.ended()) {
-      Result<PartFigures> written =
-          measure_written(process, disk_directory(directory.path()), played.decoded_prefixes, workload);
-      if (written) report_.parts.push_back(*std::move(written));
+    if (!process.ended() && measures_writes(workload, contestant, played.figures)) {
+      Result<std::vector<PartFigures>> written =
+          measure_written(process, {.directory = disk_directory(directory.path()),
+                                    .title = workload.title,
+                                    .tokens = played.decoded_prefixes,
+                                    .is_exact = play_options.text_is_exact,
+                                    .bytes_before = bytes_before});
+      if (written) std::ranges::move(*written, std::back_inserter(report_.parts));
       if (!written) played.figures.problems.push_back(written.error().message);
     }
     if (!process.ended()) {
@@ -99,6 +128,7 @@ class Bench {
   const BenchProgress& progress_;
   Interrupt& interrupt_;
   std::vector<Contestant> contestants_;
+  std::set<std::string> given_up_;  // server_and_variant()
   Report report_ = start_report();
 };
 

@@ -36,8 +36,9 @@ struct BenchProgress {
 };
 
 // Servers run one after the other, each in a temporary directory of its own. The report lacks what only the program
-// knows: title, versions of kvkeep and libllama, parts. kAborted: interrupted. Other errors: a server that could not be
-// started at all (kNotFound, kIo). What goes wrong while playing is a problem of the run.
+// knows: title, versions of kvkeep and libllama, parts. kAborted: interrupted. Other errors: kvkeep could not be
+// started for its very first run (kNotFound, kIo). Everything else that goes wrong is a problem of the run; a server
+// that cannot be started is not tried again.
 Result<Report> run_bench(const BenchOptions& options, const BenchProgress& progress, Interrupt& interrupt);
 
 // CPU time per token beside the peer's (parity.h). Precondition: options.peer_command names one. Errors as above.

@@ -20,6 +20,9 @@ constexpr std::size_t kVersionBytesMax = 4'096;
 // Counts do not depend on threads; two that wait for each other on a busy machine are slower than one.
 const std::vector<std::string> kOneThread = {"-t", "1"};
 
+// A peer may be another kvkeep; tables, files and kept reports must tell them apart.
+constexpr char kOurName[] = "kvkeep";
+
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 bool has_flag(const std::vector<std::string>& flags, std::initializer_list<std::string_view> names) {
@@ -36,7 +39,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 
 Contestant kvkeep_variant(const BenchOptions& options, std::string variant, std::vector<std::string> flags) {
   append(flags, options.kvkeep_flags);
-  return {.name = "kvkeep",
+  return {.name = kOurName,
           .variant = std::move(variant),
           .flags = std::move(flags),
           .is_kvkeep = true,
@@ -75,7 +78,8 @@ std::vector<Contestant> contestants(const BenchOptions& options) {
   }
   if (!options.peer_command.empty()) {
     const std::string& program = options.peer_command.front();
-    all.push_back({.name = file_name(program),
+    const std::string name = file_name(program);
+    all.push_back({.name = name == kOurName ? std::string(kOurName) + "-peer" : name,
                    .variant = {},
                    .flags = {options.peer_command.begin() + 1, options.peer_command.end()},
                    .program = program,

@@ -1,0 +1,124 @@
+#include "bench/run/written.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "format/segment_file.h"
+#include "os/temporary_directory.h"
+
+namespace kvkeep::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kBytesPerToken = 100;
+constexpr std::uint64_t kTokens = 640;
+
+// Says what rows take, writes 50,000 bytes, and answers: --host A --port N are its last arguments.
+constexpr char kServer[] =
+    "import http.server, sys\n"
+    "class Handler(http.server.BaseHTTPRequestHandler):\n"
+    "    def do_GET(self):\n"
+    "        self.send_response(200); self.send_header('Content-Length', '0'); self.end_headers()\n"
+    "print('100 bytes of rows per token', flush=True)\n"
+    "open(sys.argv[1], 'wb', buffering=0).write(b'x' * 50000)\n"
+    "http.server.HTTPServer((sys.argv[-3], int(sys.argv[-1])), Handler).serve_forever()\n";
+
+class WrittenTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string& own = directory_.path();
+    fs::create_directories(tier());
+    server_.emplace(
+        ServerCommand{.name = "mock", .program = "python3", .arguments = {"-B", "-c", kServer, own + "/other"}}, own,
+        interrupt_);
+    const Status started = server_->start();
+    ASSERT_TRUE(started.ok()) << started.error().message;
+  }
+
+  std::string tier() const { return directory_.path() + "/kv"; }
+
+  // A segment of so many tokens, `missing` bytes shorter than it should be.
+  void write_segment(std::uint32_t number, std::uint64_t tokens, std::uint64_t missing = 0) const {
+    format::SegmentHeader header;
+    header.name.begin = Position{0};
+    header.name.end = Position{static_cast<std::uint32_t>(tokens)};
+    header.tokens.assign(tokens, 7);
+    header.parts = {{.kind = format::PartKind::kRows, .size_bytes = tokens * kBytesPerToken}};
+    const std::vector<std::byte> head = format::encode_header(header);
+    fs::create_directories(tier() + "/fingerprint");
+    std::ofstream file(tier() + "/fingerprint/" + std::to_string(number) + ".kvs", std::ios::binary);
+    file.write(reinterpret_cast<const char*>(head.data()), static_cast<std::streamsize>(head.size()));
+    file << std::string(tokens * kBytesPerToken - missing, 'r');
+  }
+
+  Result<std::vector<PartFigures>> measure(bool is_exact = true, std::optional<std::uint64_t> bytes_before = {}) {
+    return measure_written(*server_, {.directory = tier(),
+                                      .title = "three turns",
+                                      .tokens = kTokens,
+                                      .is_exact = is_exact,
+                                      .bytes_before = bytes_before,
+                                      .limit_ms = 500});
+  }
+
+  const os::TemporaryDirectory directory_ = os::TemporaryDirectory::make("kvkeep-written-").value();
+  Interrupt interrupt_;
+  std::optional<ServerProcess> server_;
+};
+
+TEST_F(WrittenTest, WhatIsThereOnceMeetsTheGoal) {
+  write_segment(1, kTokens / 2);
+  write_segment(2, kTokens / 2);
+  const auto figures = measure();
+  ASSERT_TRUE(figures.ok()) << figures.error().message;
+  ASSERT_EQ(figures->size(), 1U);
+  EXPECT_EQ(figures->front().name, "payload bytes written / bytes of new rows, three turns");
+  EXPECT_EQ(figures->front().median, 1);
+  EXPECT_EQ(figures->front().goal, "1 to 1.1");
+  EXPECT_EQ(figures->front().holds, true);
+}
+
+TEST_F(WrittenTest, ACacheThatWritesNothingIsSeen) {
+  const auto figures = measure();
+  ASSERT_TRUE(figures.ok()) << figures.error().message;
+  EXPECT_EQ(figures->front().median, 0);
+  EXPECT_EQ(figures->front().holds, false);
+}
+
+TEST_F(WrittenTest, OneMissingRowIsSeenWhereRowsAreExact) {
+  write_segment(1, kTokens - 1);
+  EXPECT_EQ(measure().value().front().holds, false);
+  EXPECT_EQ(measure(false).value().front().holds, true);
+}
+
+TEST_F(WrittenTest, WritingTwiceIsSeen) {
+  write_segment(1, kTokens);
+  write_segment(2, kTokens);
+  EXPECT_EQ(measure().value().front().holds, false);
+}
+
+TEST_F(WrittenTest, AClaimOfMoreThanIsInTheFileIsDamage) {
+  write_segment(1, kTokens, 1);
+  const auto figures = measure();
+  ASSERT_FALSE(figures.ok());
+  EXPECT_EQ(figures.error().kind, ErrorKind::kDamaged);
+}
+
+TEST_F(WrittenTest, TheKernelsCountStandsBesideTheFiles) {
+  write_segment(1, kTokens);
+  // The server wrote 50,000 bytes and a line; the segment was written by this process.
+  const auto figures = measure(true, 0);
+  ASSERT_TRUE(figures.ok()) << figures.error().message;
+  ASSERT_EQ(figures->size(), 2U);
+  EXPECT_EQ(figures->back().name, "bytes given to write() / bytes of new rows, three turns");
+  EXPECT_GE(figures->back().median, 50'000.0 / (kBytesPerToken * kTokens));
+  EXPECT_LT(figures->back().median, 1);
+  EXPECT_EQ(figures->back().holds, false);
+  const std::uint64_t now = bytes_passed(*server_).value();
+  EXPECT_LT(measure(true, now).value().back().median, 0.1);
+}
+
+}  // namespace
+}  // namespace kvkeep::bench
