@@ -2,12 +2,13 @@
 
 import contextlib
 import json
+import pathlib
 import signal
 import subprocess
 import sys
 import unittest
 
-from bench_case import LIMIT_S, MOCK, PROGRAM, BenchCase, alive, wait_until
+from bench_case import LIMIT_S, MOCK, PROGRAM, WORKLOAD, BenchCase, alive, wait_until
 
 # Of the mock: a word is a token; "system:", "user:" and "assistant:" are one each.
 FIRST_PROMPT = 1 + 50 + 1 + 20 + 1
