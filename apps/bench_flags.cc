@@ -50,6 +50,10 @@ std::vector<Flag> server_flags(BenchCommandOptions& options) {
       row(group, "--flag", {}, {}, "FLAG", "", "none",
           "One more flag for kvkeep, as --flag=--no-cache-prompt. May be repeated.",
           [&options](const std::string& text) -> Status {
+            if (text == "--kv-disk-dir" || text.starts_with("--kv-disk-dir=")) {
+              return invalid(
+                  "each run begins with an empty directory of its own: what an earlier one left would count as known");
+            }
             options.kvkeep_flags.push_back(text);
             return {};
           }),

@@ -52,6 +52,14 @@ TEST(BenchFlags, ContradictionsAreRefused) {
   EXPECT_THAT(refusal({"--variant"}), HasSubstr("did you mean '--variants'"));
 }
 
+TEST(BenchFlags, DirectoryOfARunIsNotTheUsers) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--flag=--kv-disk-dir=/tmp/mine"},
+                                                    {"--flag", "--kv-disk-dir", "--flag", "/tmp/mine"}}) {
+    EXPECT_THAT(refusal(arguments), HasSubstr("--flag: each run begins with an empty directory"));
+  }
+  EXPECT_EQ(refusal({"--flag=--kv-disk-space-mb=2000"}), "");
+}
+
 TEST(BenchFlags, HelpNamesEveryFlagAndFitsATerminal) {
   const std::string help = bench_help();
   for (const char* flag : {"--quick", "--variants", "--parts", "--list", "--model", "--size", "--flag", "--peer",

@@ -49,10 +49,12 @@ Result<Segments> cut(LlamaEngine& engine, std::size_t tokens, std::size_t tokens
 }
 
 // Ids spread over the vocabulary; which ones does not matter to what is measured.
-Status prefill(LlamaEngine& engine, std::size_t tokens) {
+Status prefill(LlamaEngine& engine, std::size_t tokens, const std::function<bool()>& may_go_on) {
   const std::uint32_t vocabulary = engine.description().vocabulary_size;
-  const std::size_t batch_tokens = engine.description().batch_tokens;
+  // Short ones, for whoever waits for the next question whether to go on.
+  const std::size_t batch_tokens = std::min<std::size_t>(engine.description().batch_tokens, 256);
   for (std::size_t done = 0; done < tokens;) {
+    if (!may_go_on()) return aborted("interrupted");
     std::vector<engine::BatchToken> batch;
     for (; batch.size() < batch_tokens && done < tokens; ++done) {
       const auto id = static_cast<TokenId>((done * 7919 + 13) % vocabulary);
@@ -69,8 +71,8 @@ class RowsMeter {
   RowsMeter(LlamaEngine& engine, std::size_t tokens, os::Clock& clock)
       : engine_(engine), tokens_(tokens), clock_(clock) {}
 
-  Status prepare() {
-    TRY(prefill(engine_, tokens_));
+  Status prepare(const std::function<bool()>& may_go_on) {
+    TRY(prefill(engine_, tokens_, may_go_on));
     TRY_ASSIGN(whole_, cut(engine_, tokens_, tokens_));
     for (const std::size_t size : kSegmentTokens) {
       if (size > tokens_) continue;
@@ -163,7 +165,7 @@ Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::
     return unsupported("this model's rows cannot be sliced: " + engine->description().memory_class_reason);
   }
   RowsMeter rows(*engine, options.tokens, clock);
-  TRY(rows.prepare());
+  TRY(rows.prepare([&] { return progress(0, steps); }));
   if (!progress(1, steps)) return aborted("interrupted");
   for (std::size_t i = 0; i < options.repetitions; ++i) {
     TRY(rows.measure_once());

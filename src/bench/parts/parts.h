@@ -20,8 +20,8 @@ struct PartsOptions {
   std::size_t repetitions = 15;       // at least 1
 };
 
-// `progress(done, of)` after each step; false ends with kAborted. kUnsupported: the model's rows cannot be sliced. Else
-// errors of loading it.
+// `progress(done, of)` after each step, and between the batches of the prefill; false ends with kAborted. kUnsupported:
+// the model's rows cannot be sliced. Else errors of loading it.
 Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::Clock& clock,
                                                const std::function<bool(std::size_t done, std::size_t of)>& progress);
 

@@ -52,6 +52,17 @@ TEST(Parts, EndWhereTheyAreTold) {
   EXPECT_EQ(figures.error().kind, ErrorKind::kAborted);
 }
 
+TEST(Parts, EndInTheMiddleOfThePrefill) {
+  std::size_t calls = 0;
+  const auto figures = measure_parts(options(), os::real_clock(), [&](std::size_t done, std::size_t) {
+    EXPECT_EQ(done, 0U);
+    return ++calls < 2;
+  });
+  ASSERT_FALSE(figures);
+  EXPECT_EQ(figures.error().kind, ErrorKind::kAborted);
+  EXPECT_EQ(calls, 2U) << "of three batches";
+}
+
 TEST(Parts, SayWhyAModelCannotBeMeasured) {
   PartsOptions missing = options();
   missing.model.path = "/nonexistent/model.gguf";

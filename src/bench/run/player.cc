@@ -169,8 +169,14 @@ class Player {
   void count(RequestFigures& request, std::uint64_t decoded) {
     CountedBy& counted_by = played_.figures.counted_by;
     const std::uint64_t fed_back = request.reply_tokens == 0 ? 0 : request.reply_tokens - 1;
-    // Whoever decodes nothing and answers links libllama statically: the shim does not see it.
-    if (played_.figures.requests.empty() && decoded == 0 && fed_back > 0) counted_by = CountedBy::kReply;
+    if (counted_by == CountedBy::kEngine && !server_.process->is_counted()) {
+      counted_by = CountedBy::kReply;
+      if (options_.must_be_counted) {
+        problem(
+            "the engine was not seen, so that nothing was counted: can libraries be preloaded from the temporary "
+            "directory (no space or colon in its path, not mounted with noexec)?");
+      }
+    }
     if (counted_by == CountedBy::kReply) {
       request.prefilled_tokens = request.claimed_prefill.value_or(0);
       if (!request.claimed_prefill) problem("the reply does not say how many tokens were prefilled");

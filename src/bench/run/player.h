@@ -30,6 +30,8 @@ struct PlayOptions {
   std::optional<double> kill_wait_s;  // replaces the waits of the file
   // The text of a reply tokenizes to the ids that were sampled (generated models): their number is checked, too.
   bool text_is_exact = false;
+  // A server whose calls of libllama are not seen is a problem; else its replies' claims are taken for it.
+  bool must_be_counted = false;
   std::function<void(std::size_t requests_done)> on_request = [](std::size_t) {};
 };
 
