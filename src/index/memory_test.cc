@@ -69,6 +69,24 @@ TEST(IndexMemory, IsHonestAndWithinSixteenBytesPerToken) {
   }
 }
 
+// Twenty points a segment: more than any policy keeps.
+TEST(IndexMemory, AttachedLeavesAreCounted) {
+  const std::vector<TokenId> tokens(2000, 1);
+  const std::size_t before = allocated_bytes;
+  PrefixIndex index;
+  Cursor at;
+  for (int i = 0; i < 1000; ++i) {
+    at = {index.insert(at, tokens, {}, {}), at.at + tokens.size()};
+    for (std::uint32_t point = 0; point < 20; ++point) {
+      const Position end{at.at.value() - point};
+      index.attach({at.segment, end}, format::PartKind::kPoint, end, {}, {});
+    }
+  }
+  const double asked = static_cast<double>(allocated_bytes - before);
+  EXPECT_GE(static_cast<double>(index.memory().value()) / asked, 1.0);
+  EXPECT_LE(static_cast<double>(index.memory().value()) / asked, 1.5);
+}
+
 TEST(IndexMemory, ErasedSegmentsGiveTheirTokensBack) {
   PrefixIndex index;
   const std::vector<TokenId> tokens(100000, 1);

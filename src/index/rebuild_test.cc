@@ -18,6 +18,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 using Outcome = Placement::Outcome;
+using format::PartKind;
 
 constexpr FingerprintHash kKey{{7}};
 
@@ -34,12 +35,14 @@ struct File {
   Tokens path;
   std::size_t begin = 0;
   bool wrong_hash = false;
+  PartKind kind = PartKind::kRows;
+  bool is_leaf() const { return kind != PartKind::kRows; }
   Tokens tokens() const { return {path.begin() + begin, path.end()}; }
 };
 
 std::ostream& operator<<(std::ostream& out, const File& file) {
   for (std::size_t i = 0; i < file.path.size(); ++i) out << (i == file.begin ? "|" : "") << file.path[i];
-  return out << (file.wrong_hash ? "!" : "");
+  return out << (file.wrong_hash ? "!" : "") << (file.is_leaf() ? "*" : "") << " ";
 }
 
 // Rebuilds from files; keeps the tokens alive meanwhile.
@@ -52,8 +55,11 @@ std::vector<Placement> rebuild_from(PrefixIndex& index, const std::vector<File>&
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto begin = static_cast<std::uint32_t>(files[i].begin);
     const auto end = static_cast<std::uint32_t>(files[i].path.size());
-    NamedSegment segment{
-        {Position{begin}, Position{end}}, name(first(files[i].path, begin)), name(files[i].path), tokens[i]};
+    NamedSegment segment{{Position{begin}, Position{end}},
+                         name(first(files[i].path, begin)),
+                         name(files[i].path),
+                         tokens[i],
+                         files[i].kind};
     if (files[i].wrong_hash) segment.end_hash.bytes[31] ^= 1;
     named.push_back(segment);
   }
@@ -66,7 +72,7 @@ struct Twin {
     for (bool grew = true; grew;) {
       grew = false;
       for (const File& file : files) {
-        if (file.wrong_hash || !known.contains(first(file.path, file.begin))) continue;
+        if (file.is_leaf() || file.wrong_hash || !known.contains(first(file.path, file.begin))) continue;
         for (std::size_t end = file.begin + 1; end <= file.path.size(); ++end) {
           grew |= known.insert(first(file.path, end)).second;
         }
@@ -75,7 +81,28 @@ struct Twin {
   }
 };
 
+// A leaf is where its prefix is known; of several that end there, and of windows over two segments, see rebuild().
+std::string wrong_leaf(const PrefixIndex& index, const Twin& twin, const File& file, const Placement& placement) {
+  if (file.wrong_hash || !twin.known.contains(file.path)) {
+    const bool lost = placement.outcome == Outcome::kOrphan && placement.segment == kRootSegment;
+    return lost ? "" : "a leaf without a prefix";
+  }
+  const Cursor at = index.advance({}, file.path);
+  const SegmentId id = index.attached(at, file.kind);
+  const bool within = index.info(at.segment).range.begin.value() <= file.begin || file.kind != PartKind::kWindowRows;
+  if (!within) return placement.outcome == Outcome::kOrphan ? "" : "a window over two segments";
+  if (id == kRootSegment) return "a leaf lost";
+  if (placement.outcome == Outcome::kRedundant) return placement.segment == kRootSegment ? "" : "placed and not placed";
+  if (placement.outcome != Outcome::kPlaced || placement.segment != id) return "leaf placed elsewhere";
+  const SegmentInfo& info = index.info(id);
+  const TokenRange range{placement.visible_from, at.at};
+  if (info.kind != file.kind || info.range != range || range.begin.value() != file.begin) return "range of a leaf";
+  const bool named = info.begin_hash == name(first(file.path, file.begin)) && info.end_hash == name(file.path);
+  return named ? "" : "hashes of a leaf";
+}
+
 std::string wrong_placement(const PrefixIndex& index, const Twin& twin, const File& file, const Placement& placement) {
+  if (file.is_leaf()) return wrong_leaf(index, twin, file, placement);
   const bool reachable = twin.known.contains(first(file.path, file.begin));
   const Outcome outcome = placement.outcome;
   if ((outcome == Outcome::kOrphan) != !reachable) return "orphan";
@@ -100,7 +127,13 @@ std::string difference(const PrefixIndex& index, const std::vector<File>& files,
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (auto wrong = wrong_placement(index, twin, files[i], placements[i]); !wrong.empty()) return wrong;
   }
-  return "";
+  std::set<std::pair<Tokens, PartKind>> leaves;  // those that some file can account for
+  for (const File& file : files) {
+    const bool known = !file.wrong_hash && twin.known.contains(file.path);
+    if (!file.is_leaf() || !known) continue;
+    if (index.attached(index.advance({}, file.path), file.kind) != kRootSegment) leaves.emplace(file.path, file.kind);
+  }
+  return index.attached_count() == leaves.size() ? "" : "leaf count";
 }
 
 std::vector<File> all_files(std::size_t longest) {
@@ -113,6 +146,16 @@ std::vector<File> all_files(std::size_t longest) {
     }
   }
   return files;
+}
+
+// Every point and window (with at least a token) that a file of all_files() could be.
+std::vector<File> all_leaves(std::size_t longest) {
+  std::vector<File> leaves;
+  for (const File& file : all_files(longest)) {
+    leaves.push_back({file.path, file.begin, false, PartKind::kWindowRows});
+    if (file.begin == 0) leaves.push_back({file.path, file.path.size(), false, PartKind::kPoint});
+  }
+  return leaves;
 }
 
 // Every choice of three files over two tokens, in every order; the third's hash is right and wrong.
@@ -133,12 +176,46 @@ TEST(Rebuild, AgreesWithTheTwinOnEverySmallDirectory) {
   }
 }
 
+void expect_agreement(const std::vector<File>& files) {
+  PrefixIndex index;
+  const auto placements = rebuild_from(index, files);
+  ASSERT_EQ(difference(index, files, placements), "") << ::testing::PrintToString(files);
+  std::size_t placed = 0;
+  for (const Placement& placement : placements) placed += placement.outcome == Outcome::kPlaced ? 1 : 0;
+  ASSERT_EQ(placed, index.segment_count() + index.attached_count()) << ::testing::PrintToString(files);
+}
+
+// The same with leaves: one or two among two segments or one, before, between and after them.
+TEST(Rebuild, AgreesWithTheTwinOnEverySmallDirectoryWithLeaves) {
+  for (const File& one : all_files(3)) {
+    for (const File& two : all_files(3)) {
+      for (const File& leaf : all_leaves(3)) {
+        ASSERT_NO_FATAL_FAILURE(expect_agreement({leaf, one, two}));
+        ASSERT_NO_FATAL_FAILURE(expect_agreement({one, leaf, two}));
+      }
+    }
+  }
+  for (const File& one : all_files(3)) {
+    for (File leaf : all_leaves(3)) {
+      for (const File& other : all_leaves(3)) {
+        ASSERT_NO_FATAL_FAILURE(expect_agreement({leaf, one, other}));
+        ASSERT_NO_FATAL_FAILURE(expect_agreement({one, leaf, other}));
+      }
+      leaf.wrong_hash = true;
+      ASSERT_NO_FATAL_FAILURE(expect_agreement({leaf, one}));
+    }
+  }
+}
+
 // Directories of files over a few conversations, given in two portions: the second finds the first in the index.
 TEST(Rebuild, AgreesWithTheTwinOnRandomDirectoriesInTwoPortions) {
   const auto file = rc::gen::exec([] {
     File made;
     made.path = *rc::gen::resize(14, rc::gen::nonEmpty(rc::gen::container<Tokens>(rc::gen::inRange<TokenId>(0, 2))));
     made.begin = *rc::gen::inRange<std::size_t>(0, made.path.size());
+    made.kind = *rc::gen::weightedElement<PartKind>(
+        {{6, PartKind::kRows}, {2, PartKind::kWindowRows}, {1, PartKind::kPoint}, {1, PartKind::kWhole}});
+    if (made.kind == PartKind::kPoint || made.kind == PartKind::kWhole) made.begin = made.path.size();
     made.wrong_hash = *rc::gen::weightedElement<bool>({{9, false}, {1, true}});
     return made;
   });
@@ -177,6 +254,36 @@ TEST(Rebuild, ARangeThatItsTokensDoNotFillIsAWrongHash) {
   EXPECT_EQ(index.segment_count(), 0U);
 }
 
+TEST(Rebuild, ALeafWithAnImpossibleRangeIsAWrongHash) {
+  const Tokens tokens{1, 2, 3};
+  const auto leaf = [&](std::uint32_t begin, std::uint32_t end, PartKind kind) {
+    return NamedSegment{{Position{begin}, Position{end}}, {}, name(first(tokens, end)), {}, kind};
+  };
+  PrefixIndex index;
+  const auto placements = rebuild(index, kKey,
+                                  {{{Position{0}, Position{3}}, name({}), name(tokens), tokens},
+                                   leaf(0, 0, PartKind::kPoint),
+                                   leaf(1, 2, PartKind::kPoint),
+                                   leaf(1, 2, PartKind::kWhole),
+                                   leaf(3, 2, PartKind::kPoint),
+                                   leaf(2, 2, PartKind::kWindowRows),
+                                   leaf(3, 2, PartKind::kWindowRows),
+                                   leaf(1, 2, PartKind::kWindowRows)});
+  for (std::size_t i = 1; i + 1 < placements.size(); ++i) EXPECT_EQ(placements[i].outcome, Outcome::kWrongHash) << i;
+  EXPECT_EQ(placements.back().outcome, Outcome::kPlaced);
+  EXPECT_EQ(index.attached_count(), 1U);
+}
+
+TEST(Rebuild, OfTwoWindowsWithOneEndTheLongerStays) {
+  PrefixIndex index;
+  const auto placements = rebuild_from(
+      index, {{{1, 2, 3}, 2, false, PartKind::kWindowRows}, {{1, 2, 3}, 1, false, PartKind::kWindowRows}, {{1, 2, 3}}});
+  EXPECT_EQ(placements[0].outcome, Outcome::kRedundant);
+  EXPECT_EQ(placements[0].visible_from, Position{3});
+  EXPECT_EQ(placements[1].outcome, Outcome::kPlaced);
+  EXPECT_EQ(placements[1].visible_from, Position{1});
+}
+
 TEST(Rebuild, AnotherKeyReachesNothing) {
   PrefixIndex index;
   const Tokens tokens{1, 2, 3};
@@ -202,6 +309,28 @@ TEST(Rebuild, TheComparisonCatchesMutants) {
   std::vector<File> believed = files;  // a wrong hash that was believed
   believed[0].wrong_hash = true;
   EXPECT_NE(difference(shifted, believed, placements), "");
+}
+
+TEST(Rebuild, TheComparisonCatchesMutantsOfLeaves) {
+  const std::vector<File> files{{{0, 1, 1}, 0}, {{0, 1}, 2, false, PartKind::kPoint}};
+  PrefixIndex index;
+  auto placements = rebuild_from(index, files);
+  ASSERT_EQ(difference(index, files, placements), "");
+  index.erase(placements[1].segment);  // lost
+  EXPECT_NE(difference(index, files, placements), "");
+  const auto attach = [&](std::uint32_t at, PartKind kind, const Tokens& prefix) {
+    return index.attach({placements[0].segment, Position{at}}, kind, Position{at}, name(prefix), name(prefix));
+  };
+  placements[1].segment = attach(3, PartKind::kPoint, {0, 1});  // elsewhere
+  EXPECT_NE(difference(index, files, placements), "");
+  index.erase(placements[1].segment);
+  placements[1].segment = attach(2, PartKind::kPoint, {0, 1, 1});  // another's name
+  EXPECT_NE(difference(index, files, placements), "");
+  index.erase(placements[1].segment);
+  placements[1].segment = attach(2, PartKind::kPoint, {0, 1});
+  ASSERT_EQ(difference(index, files, placements), "");
+  attach(2, PartKind::kWhole, {0, 1});  // one too many
+  EXPECT_NE(difference(index, files, placements), "");
 }
 
 }  // namespace
