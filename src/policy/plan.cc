@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "policy/reach.h"
+
 namespace kvkeep::policy {
 
 namespace {
@@ -18,7 +20,7 @@ struct Option {
 
 class Planner {
  public:
-  explicit Planner(const PlanView& view) : view_(view) {
+  explicit Planner(const PlanView& view) : view_(view), reach_(choose_reach(view)) {
     for (const Resident& resident : view.residents) {
       (resident.idle ? idle_ : running_).push_back(&resident);
     }
@@ -27,69 +29,46 @@ class Planner {
   }
 
   Plan make() const {
-    const Option option = choose(best_source());
+    const Option option = choose();
     Plan plan = option.plan;
     if (!option.good() && !running_.empty()) {
       plan.start = Plan::Start::kWait;
       return plan;
     }
     keep_few_idle_cells(plan);
-    add_restore(plan);
+    plan.restored_to = reach_.to;
+    plan.point = reach_.point;
+    plan.load_too_slow = reach_.too_slow;
     return plan;
   }
 
  private:
-  // The most that may be reused.
-  Position limit() const { return Position{} + (view_.prompt_tokens - 1); }
-  Position reuse(const Resident& resident) const { return std::min({resident.common, resident.length, limit()}); }
-  // Nothing but perhaps one token lies beyond what is reused.
-  bool extends(const Resident& resident) const { return resident.length <= reuse(resident) + 1; }
-
   std::size_t cells_needed(Position from_memory) const {
     const std::size_t spare = view_.cells_total > view_.prompt_tokens ? view_.cells_total - view_.prompt_tokens : 0;
     return view_.prompt_tokens - from_memory.value() + std::min(view_.reply_room, spare);
   }
 
-  int disturbance(const Resident& resident) const {
-    if (!resident.idle) return 3;
-    if (extends(resident)) return 0;
-    return resident.captured ? 1 : 2;
-  }
-
-  // The resident that shares most with the prompt; null: none shares anything.
-  const Resident* best_source() const {
-    const auto rank = [this](const Resident& resident) {
-      return std::tuple(reuse(resident), -disturbance(resident), resident.last_used_ns);
-    };
-    const Resident* best = nullptr;
-    for (const Resident& resident : view_.residents) {
-      if (reuse(resident) == Position{}) continue;
-      if (best == nullptr || rank(resident) > rank(*best)) best = &resident;
-    }
-    return best;
-  }
-
-  Option choose(const Resident* source) const {
-    if (source == nullptr) return option(Plan::Start::kFresh, nullptr);
-    if (!source->idle) return option(Plan::Start::kFork, source);
-    if (extends(*source)) return option(Plan::Start::kInPlace, source);
-    const Option fork = option(Plan::Start::kFork, source);
+  Option choose() const {
+    const Resident* source = reach_.source;
+    if (source == nullptr) return option(Plan::Start::kFresh);
+    if (!source->idle) return option(Plan::Start::kFork);
+    if (extends(*source, reach_.from_memory)) return option(Plan::Start::kInPlace);
+    const Option fork = option(Plan::Start::kFork);
     const bool fair = fork.last_use_lost_ns <= source->last_used_ns && left_behind(*source) <= view_.idle_cells;
-    return fork.good() && (fair || !source->captured) ? fork : option(Plan::Start::kInPlace, source);
+    return fork.good() && (fair || !source->captured) ? fork : option(Plan::Start::kInPlace);
   }
 
   // Cells beyond the shared prefix, which an idle source keeps when it is forked. Any two conversations share a few
   // tokens of their template, so without counting these the last one would always stay.
   std::size_t left_behind(const Resident& source) const {
-    return std::min<std::size_t>(source.cells_owned, source.length - reuse(source));
+    return std::min<std::size_t>(source.cells_owned, source.length - reach_.from_memory);
   }
 
-  Option option(Plan::Start start, const Resident* source) const;
+  Option option(Plan::Start start) const;
   void keep_few_idle_cells(Plan& plan) const;
-  void add_restore(Plan& plan) const;
-  RestoreCost cost(TokenRange wanted) const;
 
   const PlanView& view_;
+  const Reach reach_;
   std::vector<const Resident*> idle_;  // least recently used first
   std::vector<const Resident*> running_;
 };
@@ -116,11 +95,12 @@ class MakeRoom {
   std::size_t available_;
 };
 
-Option Planner::option(Plan::Start start, const Resident* source) const {
+Option Planner::option(Plan::Start start) const {
+  const Resident* source = reach_.source;
   Option option;
   option.plan.start = start;
   if (source != nullptr) option.plan.source = source->seq;
-  if (source != nullptr) option.plan.from_memory = reuse(*source);
+  option.plan.from_memory = reach_.from_memory;
   const bool in_place = start == Plan::Start::kInPlace;
   option.has_sequence = in_place || view_.sequence_free;
   const std::size_t needed = cells_needed(option.plan.from_memory);
@@ -162,39 +142,6 @@ void Planner::keep_few_idle_cells(Plan& plan) const {
     plan.leave.push_back(resident->seq);
     cells -= resident->cells_owned;
   }
-}
-
-// What it takes to restore the rows of `wanted`. A file is read whole, of its rows only the wanted ones are copied.
-RestoreCost Planner::cost(TokenRange wanted) const {
-  RestoreCost cost{wanted.size(), {}, {}};
-  for (const CachedStep& step : view_.cached) {
-    const Position begin = std::max(step.range.begin, wanted.begin);
-    const Position end = std::min(step.range.end, wanted.end);
-    if (begin >= end) continue;
-    cost.ram_bytes += ByteCount{step.bytes.value() * (end - begin) / step.range.size()};
-    if (step.on_disk) cost.disk_bytes += step.bytes;
-  }
-  return cost;
-}
-
-// As far as the cache reaches; else, where disks are too slow, as far as RAM does.
-void Planner::add_restore(Plan& plan) const {
-  plan.restored_to = plan.from_memory;
-  const Position reach = view_.cached.empty() ? Position{} : std::min(view_.cached.back().range.end, limit());
-  if (reach <= plan.from_memory) return;
-  Position in_ram = plan.from_memory;
-  for (const CachedStep& step : view_.cached) {
-    if (step.range.end <= plan.from_memory) continue;
-    if (step.on_disk) break;
-    in_ram = std::min(step.range.end, reach);
-  }
-  for (const Position end : {reach, in_ram}) {
-    if (end <= plan.from_memory) continue;
-    if (!worth_restoring(view_.restore, view_.rates, cost({plan.from_memory, end}))) continue;
-    plan.restored_to = end;
-    break;
-  }
-  plan.load_too_slow = plan.restored_to < reach;
 }
 
 }  // namespace

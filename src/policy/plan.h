@@ -4,9 +4,10 @@
 // Pure: a view in, a plan out; the scheduler executes it.
 //
 // Rules. At least one token is decoded, so at most n - 1 are reused. The longest reach over memory and cache together
-// wins: a resident sequence gives [0, p), cached rows continue it to q. Ties prefer memory, then the resident that can
-// be used in place, then the one used last. A running sequence is never disturbed: its prefix is forked. An idle one is
-// extended in place if the prompt goes on where it ends (p is its length, or one less). Otherwise its tail is at stake:
+// wins: a resident sequence gives [0, p), cached rows continue it to q, where the sequence must stand (reach.h says how
+// that is found). Ties prefer memory, then the resident that can be used in place, then the one used last. A running
+// sequence is never disturbed: its prefix is forked. An idle one is extended in place if the prompt goes on where it
+// ends (p is its length, or one less). Otherwise its tail is at stake:
 // - captured: it is forked where that costs nobody who was used later than it; else it is taken over in place (its tail
 //   can be restored from the cache);
 // - not captured: it is forked if a sequence and the cells can be had, and truncated in place if not.
@@ -80,10 +81,11 @@ struct Plan {
   } start = Start::kFresh;
   SeqId source;                // kInPlace, kFork
   Position from_memory;        // p: reused from the model's memory
-  Position restored_to;        // q >= p: rows [p, q) come from the cache
+  Position restored_to;        // q >= p: rows [p, q) come from the cache, and the sequence then stands at q
   bool point = false;          // q is where a point or window of the cache must be restored last
   std::vector<SeqId> leave;    // idle residents to clear first, in this order
-  bool load_too_slow = false;  // cached rows beyond p were left aside: prefilling is faster
+  bool load_too_slow = false;  // what is cached beyond q was left aside: prefilling is faster
+  bool operator==(const Plan&) const = default;
 };
 
 // Cost: O(residents log residents + steps). The plan always exists; kWait only if some resident is not idle. Cells that

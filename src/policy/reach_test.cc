@@ -1,0 +1,319 @@
+// Plans of models that need points: a table of situations, then every small view against a naive twin that tries every
+// position.
+
+#include "policy/reach.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "policy/plan.h"
+
+namespace kvkeep::policy {
+namespace {
+
+using Start = Plan::Start;
+using Planner = std::function<Plan(const PlanView&)>;
+
+Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
+
+Restorable point(std::size_t where, bool on_disk = false) { return {at(where), at(where), on_disk, ByteCount{1000}}; }
+
+// Recurrent state stands at its end only.
+Resident resident(std::int32_t seq, std::size_t length, std::size_t common, bool idle = true) {
+  return {SeqId{seq}, at(length), at(common), idle, true, static_cast<std::uint32_t>(length), seq, at(length)};
+}
+
+CachedStep step(std::size_t begin, std::size_t end, bool on_disk = false) {
+  return {{at(begin), at(end)}, on_disk, ByteCount{(end - begin) * 100}};
+}
+
+PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached, std::vector<Restorable> restorable) {
+  PlanView view;
+  view.prompt_tokens = 100;
+  view.cells_total = view.cells_free = 1000;
+  view.residents = std::move(residents);
+  view.cached = std::move(cached);
+  view.sequence_free = true;
+  view.restore = RestoreMode::kAlways;
+  view.needs_points = true;
+  view.restorable = std::move(restorable);
+  return view;
+}
+
+std::string text(const Plan& plan) {
+  static constexpr const char* kStarts[] = {"fresh", "in place", "fork", "wait"};
+  std::string out = kStarts[static_cast<int>(plan.start)];
+  if (plan.start != Start::kFresh) out += " of " + std::to_string(plan.source.value());
+  out += ", memory " + std::to_string(plan.from_memory.value());
+  out += ", cache " + std::to_string(plan.restored_to.value());
+  if (plan.point) out += ", point";
+  if (plan.load_too_slow) out += ", too slow";
+  return out;
+}
+
+std::string planned(const PlanView& view) { return text(make_plan(view)); }
+
+TEST(Reach, RowsWithoutAPointAreNoUse) {
+  EXPECT_EQ(planned(view_of({}, {step(0, 90)}, {})), "fresh, memory 0, cache 0");
+}
+
+TEST(Reach, TheLastPointOfTheSharedPathIsRestored) {
+  EXPECT_EQ(planned(view_of({}, {step(0, 90)}, {point(30), point(70)})), "fresh, memory 0, cache 70, point");
+  EXPECT_EQ(planned(view_of({}, {step(0, 60)}, {point(30), point(70)})), "fresh, memory 0, cache 30, point")
+      << "rows before a point are needed too";
+}
+
+TEST(Reach, WhoStandsNeedsNoPoint) {
+  EXPECT_EQ(planned(view_of({resident(0, 70, 70)}, {step(0, 70)}, {point(70)})), "in place of 0, memory 70, cache 70");
+}
+
+TEST(Reach, APointFurtherOnIsWorthMoreThanMemory) {
+  EXPECT_EQ(planned(view_of({resident(0, 40, 40)}, {step(0, 80)}, {point(80)})),
+            "in place of 0, memory 40, cache 80, point");
+}
+
+// A resident that cannot be cut where the prompt leaves it still gives its rows up to the point before.
+TEST(Reach, RowsComeFromAResidentThatDoesNotStand) {
+  EXPECT_EQ(planned(view_of({resident(0, 300, 80)}, {}, {point(60)})), "fork of 0, memory 60, cache 60, point");
+  EXPECT_EQ(planned(view_of({resident(0, 300, 80)}, {step(0, 90)}, {point(85)})),
+            "fork of 0, memory 80, cache 85, point");
+  EXPECT_EQ(planned(view_of({resident(0, 300, 80)}, {}, {})), "fresh, memory 0, cache 0");
+}
+
+TEST(Reach, AnIdenticalPromptStartsBeforeItsLastToken) {
+  EXPECT_EQ(planned(view_of({resident(0, 100, 100)}, {step(0, 100)}, {point(96), point(100)})),
+            "fork of 0, memory 96, cache 96, point");
+  EXPECT_EQ(planned(view_of({}, {step(0, 100)}, {point(99)})), "fresh, memory 0, cache 99, point");
+}
+
+TEST(Reach, AResidentWhoseWindowIsThereStandsAnywhereInIt) {
+  PlanView view = view_of({resident(0, 100, 90)}, {}, {});
+  view.residents[0].stands_from = at(90);
+  EXPECT_EQ(planned(view), "fork of 0, memory 90, cache 90");
+  view.residents[0].stands_from = at(91);
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 0");
+}
+
+TEST(Reach, AWindowRestoresAnyPositionOfItsRun) {
+  EXPECT_EQ(planned(view_of({}, {step(0, 64)}, {{at(50), at(80), false, ByteCount{1000}}})),
+            "fresh, memory 0, cache 64, point");
+}
+
+TEST(Reach, AShorterResidentThatStandsIsBetterThanALongerThatDoesNot) {
+  EXPECT_EQ(planned(view_of({resident(0, 300, 80), resident(1, 50, 50)}, {}, {point(40)})),
+            "in place of 1, memory 50, cache 50");
+}
+
+TEST(Reach, APointThatLoadsTooSlowlyIsLeftAside) {
+  PlanView view = view_of({resident(0, 20, 20)}, {step(0, 90)}, {point(40), point(80, true)});
+  view.restore = RestoreMode::kAuto;
+  view.rates = {.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 1e6, .disk_read_bytes_per_s = 100};
+  EXPECT_EQ(planned(view), "in place of 0, memory 20, cache 40, point, too slow");
+  view.rates.ram_restore_bytes_per_s = 100;
+  EXPECT_EQ(planned(view), "in place of 0, memory 20, cache 20, too slow");
+  view.rates = {.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 1e6, .disk_read_bytes_per_s = 1e6};
+  EXPECT_EQ(planned(view), "in place of 0, memory 20, cache 80, point");
+}
+
+TEST(Reach, WhereOnlyPartOfTheRowsIsInRamThePointBeforeItsEndIsTaken) {
+  PlanView view = view_of({}, {step(0, 50), step(50, 90, true)}, {point(40), point(80)});
+  view.restore = RestoreMode::kAuto;
+  view.rates = {.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 1e6, .disk_read_bytes_per_s = 100};
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 40, point, too slow");
+  view.restorable = {{at(30), at(80), false, ByteCount{1000}}};
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 50, point, too slow");
+}
+
+// ---- every small view ----
+
+Position shared(const PlanView& view, const Resident& resident) {
+  return std::min({resident.common, resident.length, at(view.prompt_tokens - 1)});
+}
+
+Position cached_end(const PlanView& view) { return view.cached.empty() ? Position{} : view.cached.back().range.end; }
+
+bool in_a_run(const PlanView& view, Position where) {
+  return std::ranges::any_of(view.restorable,
+                             [&](const Restorable& run) { return run.first <= where && where <= run.last; });
+}
+
+bool stands_in_memory(const PlanView& view, Position where) {
+  return std::ranges::any_of(
+      view.residents, [&](const Resident& held) { return shared(view, held) == where && where >= held.stands_from; });
+}
+
+bool rows_to(const PlanView& view, Position where) {
+  return where <= cached_end(view) ||
+         std::ranges::any_of(view.residents, [&](const Resident& held) { return where <= shared(view, held); });
+}
+
+// The furthest position where the request can stand: all are tried.
+Position naive_best(const PlanView& view) {
+  for (Position where = at(view.prompt_tokens - 1); where > Position{}; where = at(where.value() - 1)) {
+    if (stands_in_memory(view, where) || (in_a_run(view, where) && rows_to(view, where))) return where;
+  }
+  return Position{};
+}
+
+std::string wrong(const PlanView& view, const Plan& plan) {
+  const bool waits = plan.start == Start::kWait;
+  if (waits) return "waits, although there is room";
+  if (plan.restored_to != naive_best(view)) return "not the best position";
+  if (plan.from_memory > plan.restored_to || plan.load_too_slow) return "no way to it";
+  if (plan.restored_to > plan.from_memory && plan.restored_to > cached_end(view)) return "rows from nowhere";
+  if (plan.point != (plan.restored_to > Position{} && !stands_in_memory(view, plan.restored_to))) {
+    return "a point where none is needed, or none where one is";
+  }
+  if (plan.point && !in_a_run(view, plan.restored_to)) return "a point that is not there";
+  Position most;
+  for (const Resident& held : view.residents) {
+    most = std::max(most, std::min(shared(view, held), plan.restored_to));
+    if (plan.start != Start::kFresh && held.seq == plan.source) {
+      if (plan.from_memory > shared(view, held)) return "the source does not hold that";
+      const bool stands = plan.from_memory == shared(view, held) && plan.from_memory >= held.stands_from;
+      if (!plan.point && !stands) return "the source does not stand";
+    }
+  }
+  return plan.from_memory == most ? "" : "memory had more";
+}
+
+std::vector<Resident> all_residents(std::int32_t seq) {
+  std::vector<Resident> all;
+  for (std::size_t length = 1; length <= 4; ++length) {
+    for (std::size_t common = 0; common <= length; ++common) {
+      for (const std::size_t stands_from : {std::size_t{0}, length - 1, length}) {
+        for (const bool idle : {false, true}) {
+          all.push_back(resident(seq, length, common, idle));
+          all.back().stands_from = at(stands_from);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// Every set of points at 1..4, and runs.
+std::vector<std::vector<Restorable>> all_restorable() {
+  std::vector<std::vector<Restorable>> all{{{at(2), at(3), false, {}}},
+                                           {{at(1), at(1), true, {}}, {at(3), at(5), false, {}}}};
+  for (std::size_t set = 0; set < 16; ++set) {
+    std::vector<Restorable> points;
+    for (std::size_t bit = 0; bit < 4; ++bit) {
+      if ((set >> bit & 1U) != 0) points.push_back(point(bit + 1, bit == 1));
+    }
+    all.push_back(points);
+  }
+  return all;
+}
+
+std::vector<std::vector<Resident>> all_memories() {
+  std::vector<std::vector<Resident>> memories{{}};
+  for (const Resident& one : all_residents(0)) {
+    memories.push_back({one});
+    for (const Resident& two : all_residents(1)) memories.push_back({one, two});
+  }
+  return memories;
+}
+
+// Empty if the planner keeps to the twin in every small view.
+std::string explore(const Planner& plan) {
+  const std::vector<std::vector<CachedStep>> caches{{}, {step(0, 3)}, {step(0, 1), step(1, 5, true)}};
+  const auto restorable = all_restorable();
+  for (const auto& residents : all_memories()) {
+    for (const auto& cached : caches) {
+      for (const auto& runs : restorable) {
+        PlanView view = view_of(residents, cached, runs);
+        for (view.prompt_tokens = 1; view.prompt_tokens <= 5; view.prompt_tokens += 2) {
+          if (auto what = wrong(view, plan(view)); !what.empty()) return what;
+        }
+      }
+    }
+  }
+  return "";
+}
+
+TEST(Reach, ReusesTheBestRestorablePositionInEverySmallView) { EXPECT_EQ(explore(make_plan), ""); }
+
+TEST(Reach, TheTwinCatchesMutants) {
+  const auto seeing = [](std::function<void(PlanView&)> change) {
+    return [change](PlanView view) {
+      change(view);
+      return make_plan(view);
+    };
+  };
+  const std::vector<Planner> mutants{
+      seeing([](PlanView& view) { view.needs_points = false; }),
+      seeing([](PlanView& view) {
+        for (Resident& held : view.residents) held.stands_from = at(0);
+      }),
+      seeing([](PlanView& view) {
+        for (Resident& held : view.residents) held.stands_from = held.length;
+      }),
+      seeing([](PlanView& view) {
+        if (!view.restorable.empty()) view.restorable.pop_back();
+      }),
+      seeing([](PlanView& view) {
+        for (Restorable& run : view.restorable) run.last = run.first;
+      }),
+      seeing([](PlanView& view) { view.cached.clear(); }),
+      seeing([](PlanView& view) { view.residents.clear(); }),
+      seeing([](PlanView& view) { ++view.prompt_tokens; }),
+      [](const PlanView& view) {
+        Plan plan = make_plan(view);
+        plan.point = !plan.point;
+        return plan;
+      },
+  };
+  for (std::size_t i = 0; i < mutants.size(); ++i) EXPECT_NE(explore(mutants[i]), "") << "mutant " << i;
+}
+
+// With a point of no bytes everywhere, points are no obstacle: the plan is the one for rows alone, whatever the rates.
+TEST(Reach, PointsEverywhereAreAsGoodAsRows) {
+  const std::vector<std::vector<CachedStep>> caches{{}, {step(0, 3)}, {step(0, 1), step(1, 5, true)}};
+  for (const auto& residents : all_memories()) {
+    for (const auto& cached : caches) {
+      for (const double disk_bytes_per_s : {0.0, 10.0, 1e9}) {
+        PlanView view = view_of(residents, cached, {});
+        for (Resident& held : view.residents) held.stands_from = Position{};
+        view.prompt_tokens = 5;
+        view.restore = RestoreMode::kAuto;
+        view.rates = {
+            .prefill_tokens_per_s = 1, .ram_restore_bytes_per_s = 1e9, .disk_read_bytes_per_s = disk_bytes_per_s};
+        view.needs_points = false;
+        const Plan rows_alone = make_plan(view);
+        view.needs_points = true;
+        view.restorable = {{Position{}, at(9), false, {}}};
+        Plan plan = make_plan(view);
+        EXPECT_EQ(plan.point, plan.restored_to > plan.from_memory);
+        plan.point = false;
+        ASSERT_EQ(plan, rows_alone) << text(plan) << " / " << text(rows_alone);
+      }
+    }
+  }
+}
+
+// Slow loading may cost reach, but never what stands in memory.
+TEST(Reach, NeverLessThanMemoryGivesInAnySmallView) {
+  for (const auto& residents : all_memories()) {
+    for (const auto& runs : all_restorable()) {
+      PlanView view = view_of(residents, {step(0, 2), step(2, 5, true)}, runs);
+      view.prompt_tokens = 5;
+      const Position best = naive_best(view);
+      view.restore = RestoreMode::kAuto;
+      view.rates = {.prefill_tokens_per_s = 10, .ram_restore_bytes_per_s = 5000, .disk_read_bytes_per_s = 1500};
+      const Plan plan = make_plan(view);
+      PlanView alone = view;
+      alone.restorable.clear();
+      ASSERT_GE(plan.restored_to, naive_best(alone));
+      ASSERT_LE(plan.restored_to, best);
+      ASSERT_EQ(plan.load_too_slow, plan.restored_to < best);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::policy
