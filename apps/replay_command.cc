@@ -138,7 +138,8 @@ bench::Report begin_report(const ReplayCommandOptions& options, const bench::Rep
   report.model = replayer.model_name();
   report.servers = {{.name = server_name,
                      .version = replayer.server_version(),
-                     .flags = options.server_command.empty() ? "was running" : options.server_command}};
+                     .flags = options.server_command.empty() ? "was running"
+                                                             : options.server_command + bench::note_on_environment()}};
   return report;
 }
 

@@ -29,7 +29,7 @@ class Bench {
   Result<Report> run() {
     report_.model = options_.model.substr(options_.model.rfind('/') + 1);
     for (const Contestant& contestant : contestants_) {
-      if (contestant.variant.empty()) report_.servers.push_back(info_of(contestant, options_));
+      if (contestant.variant.empty()) report_.servers.push_back(info_of(contestant, options_, interrupt_));
     }
     for (const Workload& workload : options_.workloads) {
       TRY(play_all(workload));
@@ -78,12 +78,20 @@ class Bench {
     PlayOptions play_options;
     play_options.text_is_exact = options_.model_is_generated && contestant.url.empty();  // else whose model is it?
     if (options_.quick) play_options.kill_wait_s = kQuickKillWaitS;
+    play_options.must_be_counted = contestant.is_kvkeep;
     play_options.on_request = show;
     TRY_ASSIGN(Played played, contestant.url.empty() ? play_started(workload, contestant, play_options)
                                                      : play_running(workload, contestant, play_options));
     played.figures.variant = contestant.variant;
     played.figures.bound = contestant.bound;
+    if (contestant.url.empty() && played.figures.counted_by == CountedBy::kReply) note_unseen_engine(contestant.name);
     return std::move(played.figures);
+  }
+
+  void note_unseen_engine(const std::string& name) {
+    const std::string note = "; its engine was not seen: prefilled tokens are what its replies say";
+    const auto server = std::ranges::find(report_.servers, name, &ServerInfo::name);
+    if (!server->flags.ends_with(note)) server->flags += note;
   }
 
   // Once per report. After a kill, what was being written is written again.

@@ -48,13 +48,15 @@ Contestant kvkeep_variant(const BenchOptions& options, std::string variant, std:
 }
 
 // What a program prints for --version, in one line; empty if it prints nothing.
-std::string version_of(const std::string& program) {
+std::string version_of(const std::string& program, Interrupt& interrupt) {
   const auto directory = os::TemporaryDirectory::make("kvkeep-version-");
   if (!directory) return {};
   const std::string output = directory->path() + "/output";
   const auto child =
       os::start_child({.program = program, .arguments = {"--version"}, .environment = {}, .output_path = output});
-  if (!child || !(*child)->wait(kVersionMs)) return {};
+  if (!child) return {};
+  const Interrupt::Guard guard(interrupt, [&child] { (*child)->kill(); });
+  if (!(*child)->wait(kVersionMs)) return {};
   const auto file = os::real_file_system().open(output);
   if (!file) return {};
   std::string text(kVersionBytesMax, '\0');
@@ -63,6 +65,12 @@ std::string version_of(const std::string& program) {
   // llama-server: "version: 1234 (abcdef)" behind what its devices print.
   if (const auto at = text.find("version: "); at != std::string::npos) text.erase(0, at + 9);
   return text.substr(0, text.find('\n'));
+}
+
+void add_own_directory(std::vector<std::string>& arguments, const Contestant& peer, const std::string& directory) {
+  if (file_name(peer.program).find(kOurName) == std::string::npos) return;
+  if (has_flag(arguments, {"--kv-disk-dir", "--no-kv-disk"})) return;
+  append(arguments, {"--kv-disk-dir", disk_directory(directory)});
 }
 
 }  // namespace
@@ -98,6 +106,7 @@ ServerCommand parity_command_of(const Contestant& contestant, const BenchOptions
   ServerCommand command{.name = contestant.name, .program = contestant.program, .arguments = {}};
   if (contestant.is_kvkeep) command.arguments = {"serve", "--kv-disk-dir", disk_directory(directory)};
   append(command.arguments, contestant.flags);
+  if (!contestant.is_kvkeep) add_own_directory(command.arguments, contestant, directory);
   append(command.arguments, {"-m", options.model});
   append(command.arguments, parity_flags());
   return command;
@@ -119,10 +128,11 @@ ServerCommand command_of(const Contestant& contestant, const Workload& workload,
   if (!has_flag(arguments, {"-m", "--model", "-hf", "--hf-repo"})) append(arguments, {"-m", options.model});
   if (!has_flag(arguments, {"-c", "--ctx-size"})) append(arguments, {"-c", std::to_string(context)});
   if (!has_flag(arguments, {"-t", "--threads"})) append(arguments, kOneThread);
+  add_own_directory(arguments, contestant, directory);
   return command;
 }
 
-ServerInfo info_of(const Contestant& contestant, const BenchOptions& options) {
+ServerInfo info_of(const Contestant& contestant, const BenchOptions& options, Interrupt& interrupt) {
   if (!contestant.url.empty()) return {.name = contestant.name, .version = {}, .flags = "was running"};
   std::vector<std::string> flags;
   if (contestant.is_kvkeep) flags = {"serve"};
@@ -130,8 +140,8 @@ ServerInfo info_of(const Contestant& contestant, const BenchOptions& options) {
   append(flags, contestant.flags);
   return {.name = contestant.name,
           .version =
-              contestant.is_kvkeep && options.kvkeep_program.empty() ? std::string() : version_of(contestant.program),
-          .flags = fmt::format("{}", fmt::join(flags, " "))};
+              contestant.is_kvkeep && options.kvkeep_program.empty() ? "" : version_of(contestant.program, interrupt),
+          .flags = fmt::format("{}{}", fmt::join(flags, " "), note_on_environment())};
 }
 
 }  // namespace kvkeep::bench

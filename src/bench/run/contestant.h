@@ -29,7 +29,8 @@ std::vector<Contestant> contestants(const BenchOptions& options);
 // kvkeep's disk tier, below the server's own directory.
 std::string disk_directory(const std::string& directory);
 
-// kvkeep's disk tier lies in disk_directory(directory).
+// kvkeep's disk tier lies in disk_directory(directory); also that of a peer that is a kvkeep and names none, which
+// would else know what its last run left.
 ServerCommand command_of(const Contestant& contestant, const Workload& workload, const BenchOptions& options,
                          const std::string& directory);
 
@@ -37,7 +38,8 @@ ServerCommand command_of(const Contestant& contestant, const Workload& workload,
 ServerCommand parity_command_of(const Contestant& contestant, const BenchOptions& options,
                                 const std::string& directory);
 
-// Name and flags, temporary paths and the workload's own context left out; `version` is asked of the program.
-ServerInfo info_of(const Contestant& contestant, const BenchOptions& options);
+// Name and flags, temporary paths and the workload's own context left out; variables of the environment that it is
+// started without; `version` is asked of the program, unless interrupted.
+ServerInfo info_of(const Contestant& contestant, const BenchOptions& options, Interrupt& interrupt);
 
 }  // namespace kvkeep::bench

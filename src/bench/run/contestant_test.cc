@@ -35,5 +35,31 @@ TEST(ContestantTest, NoTwoHaveTheSameNameAndVariant) {
   EXPECT_EQ(std::ranges::count_if(all, &Contestant::is_kvkeep), 4);
 }
 
+std::vector<std::string> arguments_of_peer(const std::vector<std::string>& command) {
+  BenchOptions options;
+  options.peer_command = command;
+  options.model = "m.gguf";
+  const Contestant peer = contestants(options).back();
+  const std::vector<std::string> played = command_of(peer, Workload{}, options, "/run").arguments;
+  const bool in_both = std::ranges::count(played, "/run/kv") ==
+                       std::ranges::count(parity_command_of(peer, options, "/run").arguments, "/run/kv");
+  EXPECT_TRUE(in_both);
+  return played;
+}
+
+TEST(ContestantTest, APeerThatIsAKvkeepHasADirectoryOfItsOwn) {
+  for (const char* program : {"kvkeep", "/opt/old/kvkeep-0.9"}) {
+    const std::vector<std::string> arguments = arguments_of_peer({program, "serve"});
+    const auto flag = std::ranges::find(arguments, "--kv-disk-dir");
+    ASSERT_NE(flag, arguments.end());
+    EXPECT_EQ(*(flag + 1), "/run/kv");
+  }
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"kvkeep", "serve", "--no-kv-disk"}, {"kvkeep", "serve", "--kv-disk-dir=/mine"}, {"/kvkeep/llama-server"}}) {
+    const std::vector<std::string> arguments = arguments_of_peer(command);
+    EXPECT_EQ(std::ranges::count(arguments, "/run/kv"), 0) << command.back();
+  }
+}
+
 }  // namespace
 }  // namespace kvkeep::bench

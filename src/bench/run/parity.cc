@@ -58,6 +58,9 @@ class Side {
     TRY_ASSIGN(const double first, *first_s);
     const double seconds = kind.prefill ? (end_s - begin_s) / static_cast<double>(*reply.facts.prefilled_tokens)
                                         : (end_s - first) / (kind.reply_tokens - 1);
+    if (seconds <= 0) {
+      return unsupported(name() + ": its process computes nothing; is it a script that starts a server?");
+    }
     us_per_token_[number].push_back(seconds * 1e6);
     return {};
   }

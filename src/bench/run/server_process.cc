@@ -1,6 +1,7 @@
 #include "bench/run/server_process.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -60,6 +61,11 @@ std::vector<std::string> cleared_variables() {
     if (changes_a_server(name)) names.push_back(name);
   }
   return names;
+}
+
+std::string note_on_environment() {
+  const std::vector<std::string> names = cleared_variables();
+  return names.empty() ? "" : fmt::format("; without {} of the environment", fmt::join(names, ", "));
 }
 
 ServerProcess::ServerProcess(ServerCommand command, std::string directory, Interrupt& interrupt)

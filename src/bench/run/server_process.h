@@ -25,6 +25,8 @@ struct ServerCommand {
 // Variables of our environment that would change what a server does without a word of it in its command line
 // (LLAMA_ARG_CTX_SIZE); a server that is started here does not get them. Sorted.
 std::vector<std::string> cleared_variables();
+// Says so behind a command line: "; without LLAMA_ARG_CTX_SIZE of the environment", or nothing.
+std::string note_on_environment();
 
 // One thread uses it; the interrupt may come from any. The process and what it started (it may be a wrapper script) are
 // killed when this is destroyed; the process by the kernel when we die.

@@ -202,11 +202,14 @@ TEST_F(ServerProcessTest, VariablesThatWouldChangeTheServerAreCleared) {
   ServerProcess server(python(telling), directory(), interrupt_);
   const Status started = server.start();
   const std::vector<std::string> cleared = cleared_variables();
+  const std::string note = note_on_environment();
   for (const char* name : {"LLAMA_ARG_CTX_SIZE", "LLAMA_API_KEY", "KVKEEP_TEST_HARMLESS"}) ::unsetenv(name);
   ASSERT_TRUE(started.ok());
   EXPECT_EQ(server.log().find("None None stays\n"), 0U) << server.log();
   EXPECT_EQ(std::ranges::count(cleared, "LLAMA_API_KEY") + std::ranges::count(cleared, "LLAMA_ARG_CTX_SIZE"), 2);
   EXPECT_EQ(std::ranges::count(cleared, "KVKEEP_TEST_HARMLESS"), 0);
+  EXPECT_EQ(note.find("; without LLAMA_API_KEY, "), 0U) << note;
+  EXPECT_NE(note.find("LLAMA_ARG_CTX_SIZE"), std::string::npos) << note;
 }
 
 TEST_F(ServerProcessTest, MissingProgramIsNotFound) {
