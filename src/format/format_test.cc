@@ -197,9 +197,47 @@ TEST(SegmentFile, APointHasNoTokens) {
   header.name.begin_hash = header.name.end_hash;
   header.tokens.clear();
   header.parts = {{PartKind::kPoint, 9, {}}};
+  header.name.kind = PartKind::kPoint;
   const auto decoded = decode_header(encode_header(header));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(*decoded, header);
+}
+
+TEST(SegmentFile, RowsMayHaveNoBytes) {
+  SegmentHeader header = example_header();
+  header.parts = {{PartKind::kRows, 0, part_checksum(header.fingerprint, header.name, PartKind::kRows, {})}};
+  const std::vector<std::byte> bytes = encode_header(header);
+  EXPECT_EQ(file_bytes(header), bytes.size());
+  const auto decoded = decode_header(bytes);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, header);
+  EXPECT_EQ(find_part(*decoded, PartKind::kRows)->offset, bytes.size());
+}
+
+TEST(SegmentFile, ItsPartsTellItsKind) {
+  struct Case {
+    std::vector<PartKind> parts;
+    PartKind kind;
+  };
+  const std::vector<Case> cases = {{{PartKind::kRows}, PartKind::kRows},
+                                   {{PartKind::kWindowRows}, PartKind::kWindowRows},
+                                   {{PartKind::kPoint}, PartKind::kPoint},
+                                   {{PartKind::kWhole}, PartKind::kWhole},
+                                   {{PartKind::kPoint, PartKind::kRows}, PartKind::kRows},
+                                   {{PartKind::kPoint, PartKind::kWindowRows}, PartKind::kPoint}};
+  for (const Case& expected : cases) {
+    SegmentHeader header = example_header();
+    header.parts.clear();
+    for (const PartKind part : expected.parts) header.parts.push_back({part, 5, {}});
+    for (const PartKind kind : kPartKinds) {
+      header.name.kind = kind;
+      ASSERT_EQ(check_header(header).ok(), kind == expected.kind);
+    }
+    header.name.kind = expected.kind;
+    const auto decoded = decode_header(encode_header(header));
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(*decoded, header);
+  }
 }
 
 TEST(PartChecksum, BelongsToOneSegmentAndKind) {
@@ -220,6 +258,41 @@ TEST(PartChecksum, BelongsToOneSegmentAndKind) {
 
 TEST(FileName, TellsBothEnds) {
   EXPECT_EQ(file_name(example_header().name), "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf-c0c1c2c3c4c5c6c7c8c9cacbcccdcecf.kvs");
+}
+
+TEST(FileName, TellsTheKind) {
+  SegmentName name = example_header().name;
+  const std::string rows = file_name(name);
+  const std::string hashes = rows.substr(0, rows.find('.'));
+  const std::pair<PartKind, const char*> suffixes[] = {{PartKind::kRows, ".kvs"},
+                                                       {PartKind::kWindowRows, ".window.kvs"},
+                                                       {PartKind::kPoint, ".point.kvs"},
+                                                       {PartKind::kWhole, ".whole.kvs"}};
+  for (const auto& [kind, suffix] : suffixes) {
+    name.kind = kind;
+    EXPECT_EQ(file_name(name), hashes + suffix);
+    EXPECT_TRUE(is_file_name(file_name(name)));
+  }
+}
+
+TEST(FileName, NothingElseIsOne) {
+  const std::string good = file_name(example_header().name);
+  ASSERT_TRUE(is_file_name(good));
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = '_';
+    EXPECT_FALSE(is_file_name(bad)) << bad;
+    EXPECT_FALSE(is_file_name(good.substr(0, at))) << at;
+    EXPECT_FALSE(is_file_name(good.substr(at + 1))) << at;
+  }
+  const std::string hashes = good.substr(0, good.find('.'));
+  for (const char* suffix :
+       {"", ".kv", ".kvs ", ".rows.kvs", ".Point.kvs", ".point", ".point.kvs.tmp", ".whole.kvs1"}) {
+    EXPECT_FALSE(is_file_name(hashes + suffix)) << suffix;
+  }
+  std::string upper_case = good;
+  upper_case.front() = 'A';
+  EXPECT_FALSE(is_file_name(upper_case));
 }
 
 std::vector<std::byte> example_index(const std::vector<std::byte>& header) {

@@ -11,6 +11,7 @@ namespace {
 
 // The line ends show a file that was transferred as text.
 constexpr std::array<char, 8> kMagic = {'K', 'V', 'K', 'S', 'E', 'G', '\r', '\n'};
+constexpr std::size_t kNameHashBytes = 16;  // of each prefix hash
 constexpr std::size_t kFixedSumOffset = kFixedHeaderBytes - 16;
 
 static_assert(kFixedHeaderBytes % kPayloadAlignment == 0 && sizeof(TokenId) == 4, "docs/format.md says so");
@@ -25,6 +26,8 @@ struct Lengths {
 };
 
 Error bad(const char* what) { return damaged(std::string("segment header: ") + what); }
+
+bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
 void write_tokens(Writer& writer, TokenSpan tokens) {
   if constexpr (std::endian::native == std::endian::little) {
@@ -74,6 +77,12 @@ Part decode_part(Reader& reader, bool& reserved_is_zero) {
   return part;
 }
 
+// Precondition: at least one part.
+PartKind kind_of(const std::vector<Part>& parts) {
+  const bool rows = std::ranges::any_of(parts, [](const Part& part) { return part.kind == PartKind::kRows; });
+  return rows ? PartKind::kRows : parts.front().kind;
+}
+
 Status check_part(const Part& part, std::size_t token_count) {
   const auto kind = static_cast<std::uint32_t>(part.kind);
   if (kind < 1 || kind > kMaxSegmentParts) return bad("part of unknown kind");
@@ -97,6 +106,7 @@ Status check_consistency(const SegmentHeader& header) {
     if ((kinds_seen & bit) != 0) return bad("two parts of one kind");
     kinds_seen |= bit;
   }
+  if (name.kind != kind_of(header.parts)) return bad("a name of another kind than the parts");
   return {};
 }
 
@@ -147,7 +157,27 @@ Checksum part_checksum(const FingerprintHash& fingerprint, const SegmentName& na
 }
 
 std::string file_name(const SegmentName& name) {
-  return name.begin_hash.hex(16) + "-" + name.end_hash.hex(16) + ".kvs";
+  return name.begin_hash.hex(kNameHashBytes) + "-" + name.end_hash.hex(kNameHashBytes) +
+         std::string(file_suffix(name.kind));
+}
+
+std::string_view file_suffix(PartKind kind) {
+  switch (kind) {
+    case PartKind::kRows: return ".kvs";
+    case PartKind::kWindowRows: return ".window.kvs";
+    case PartKind::kPoint: return ".point.kvs";
+    case PartKind::kWhole: return ".whole.kvs";
+  }
+  KVKEEP_ASSERT(false, "a kind of part");
+  return {};
+}
+
+bool is_file_name(std::string_view text) {
+  constexpr std::size_t kDigits = 2 * kNameHashBytes;
+  if (text.size() < 2 * kDigits + 1 || text[kDigits] != '-') return false;
+  const bool hashes = is_hex(text.substr(0, kDigits)) && is_hex(text.substr(kDigits + 1, kDigits));
+  const std::string_view suffix = text.substr(2 * kDigits + 1);
+  return hashes && std::ranges::any_of(kPartKinds, [&](PartKind kind) { return suffix == file_suffix(kind); });
 }
 
 Status check_header(const SegmentHeader& header) {
@@ -199,6 +229,7 @@ Result<SegmentHeader> decode_header(ByteSpan bytes) {
   }
   header.tokens = read_tokens(reader, lengths.token_count);
   if (!reader.zeros_to(tail.size())) return bad("padding");
+  if (!header.parts.empty()) header.name.kind = kind_of(header.parts);
   TRY(check_consistency(header));
   if (payload_bytes(header) != lengths.payload_bytes) return bad("payload length");
   return header;

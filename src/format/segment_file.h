@@ -4,12 +4,14 @@
 //
 // One immutable, self-describing file holds the state of one run [begin, end) of one prefix: rows of attention
 // layers, rows of window layers, or the state at one position that rows cannot give (then begin == end). It is named by
-// the prefix hashes at both ends under one fingerprint, and it carries its token ids, so that what is read back can be
-// compared with what was asked for. Pure: no I/O here.
+// the prefix hashes at both ends and its kind under one fingerprint, and it carries its token ids, so that what is read
+// back can be compared with what was asked for. Models without rows have files of rows of no bytes all the same: they
+// tell the ids that lead to a point. Pure: no I/O here.
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/checksum.h"
@@ -49,6 +51,8 @@ struct SegmentName {
   Position end;
   PrefixHash begin_hash;  // h(begin)
   PrefixHash end_hash;    // h(end)
+  // What it holds: kRows if rows are among the parts, else the kind of the first one. On disk the parts tell it.
+  PartKind kind = PartKind::kRows;
   bool operator==(const SegmentName&) const = default;
 };
 
@@ -65,8 +69,13 @@ struct SegmentHeader {
 ChecksumStream part_checksum_stream(const FingerprintHash& fingerprint, const SegmentName& name, PartKind kind);
 Checksum part_checksum(const FingerprintHash& fingerprint, const SegmentName& name, PartKind kind, ByteSpan bytes);
 
-// "<begin_hash 16 bytes hex>-<end_hash 16 bytes hex>.kvs"; never contains a separator.
+// "<begin_hash 16 bytes hex>-<end_hash 16 bytes hex>" and the kind's suffix; never contains a separator.
 std::string file_name(const SegmentName& name);
+// ".kvs", ".window.kvs", ".point.kvs" or ".whole.kvs": rows and window rows of one run are two files.
+std::string_view file_suffix(PartKind kind);
+inline constexpr PartKind kPartKinds[] = {PartKind::kRows, PartKind::kWindowRows, PartKind::kPoint, PartKind::kWhole};
+// Whether file_name() could have made it.
+bool is_file_name(std::string_view text);
 
 // Bytes before the payload, which begins at a multiple of kPayloadAlignment; parts follow each other without gaps.
 inline constexpr std::size_t kFixedHeaderBytes = 256;
@@ -78,7 +87,8 @@ constexpr std::size_t encoded_header_size(std::size_t part_count, std::size_t to
 }
 inline constexpr std::size_t kMaxHeaderBytes = encoded_header_size(kMaxSegmentParts, kMaxSegmentTokens);
 
-// kInvalid: the header breaks a limit or contradicts itself (tokens not end - begin, a kind twice, no part).
+// kInvalid: the header breaks a limit or contradicts itself (tokens not end - begin, a kind twice, no part, a
+// name of another kind than the parts).
 Status check_header(const SegmentHeader& header);
 
 // Header bytes, checksums of the header included. Precondition: check_header(header) is ok.

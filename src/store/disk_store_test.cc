@@ -39,16 +39,16 @@ class DiskStoreTest : public testing::Test {
     return root() + "/" + segment.header.fingerprint.hex() + "/" + format::file_name(segment.header.name);
   }
   static Status put(DiskStore& store, const SampleSegment& segment) {
-    return store.put(segment.header, {{PartKind::kRows, segment.payload}});
+    return store.put(segment.header, {{segment.header.name.kind, segment.payload}});
   }
   // The bytes, or nothing if get failed.
   static std::vector<std::byte> get(DiskStore& store, const SampleSegment& segment) {
     std::vector<std::byte> out(segment.payload.size());
-    return store.get(segment.header, PartKind::kRows, out) ? out : std::vector<std::byte>();
+    return store.get(segment.header, segment.header.name.kind, out) ? out : std::vector<std::byte>();
   }
   static ErrorKind get_error(DiskStore& store, const SampleSegment& segment) {
     std::vector<std::byte> out(segment.payload.size());
-    const Status status = store.get(segment.header, PartKind::kRows, out);
+    const Status status = store.get(segment.header, segment.header.name.kind, out);
     EXPECT_FALSE(status.ok());
     return status.ok() ? ErrorKind::kInvalid : status.error().kind;
   }
@@ -93,6 +93,67 @@ TEST_F(DiskStoreTest, WhatWasPutComesBackAlsoAfterRestart) {
   EXPECT_TRUE(store->take_recovered().empty());
   EXPECT_EQ(get(*store, second_), second_.payload);
   EXPECT_EQ(store->used().value(), bytes_on_disk());
+}
+
+// Rows, window rows and points of one place: files of their own, whichever of them are there.
+TEST_F(DiskStoreTest, KindsOfOnePlaceAreFilesOfTheirOwn) {
+  std::vector<SampleSegment> all{first_};
+  for (const PartKind kind : {PartKind::kWindowRows, PartKind::kPoint, PartKind::kWhole}) {
+    all.push_back(sim::sample_leaf(kModel, 1, 0, kind, 3'000));
+  }
+  const auto expect_all_but = [&](DiskStore& store, std::size_t missing) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      EXPECT_EQ(get(store, all[i]), i == missing ? std::vector<std::byte>() : all[i].payload) << i;
+    }
+    EXPECT_EQ(store.used().value(), bytes_on_disk());
+  };
+  for (std::size_t missing = 0; missing < all.size(); ++missing) {
+    const auto store = open();
+    for (const SampleSegment& segment : all) ASSERT_TRUE(put(*store, segment).ok());
+    expect_all_but(*store, all.size());
+    ASSERT_TRUE(store->remove(all[missing].header.name).ok());
+    expect_all_but(*store, missing);
+    store->save_index();
+  }
+  const auto store = open();
+  EXPECT_EQ(store->counters().headers_read, 0u);
+  for (const StoredSegment& found : store->take_recovered()) {
+    const auto same = [&](const SampleSegment& segment) { return segment.header == found.header; };
+    EXPECT_TRUE(std::ranges::any_of(all, same)) << format::file_name(found.header.name);
+  }
+  expect_all_but(*store, 3);
+}
+
+TEST_F(DiskStoreTest, AKindIsNotServedAsAnother) {
+  const SampleSegment window = sim::sample_leaf(kModel, 1, 0, PartKind::kWindowRows, 10'000);
+  {
+    const auto store = open();
+    const Status misnamed = store->put(first_.header, {{PartKind::kWindowRows, window.payload}});
+    ASSERT_FALSE(misnamed.ok());
+    EXPECT_EQ(misnamed.error().kind, ErrorKind::kInvalid);
+    ASSERT_TRUE(put(*store, first_).ok());
+    EXPECT_EQ(get_error(*store, window), ErrorKind::kNotFound);
+  }
+  fs::rename(path_of(first_), path_of(window));
+  const auto store = open();
+  EXPECT_EQ(store->counters().damaged, 1u);
+  EXPECT_EQ(get_error(*store, window), ErrorKind::kNotFound);
+}
+
+TEST_F(DiskStoreTest, RowsOfNoBytesKeepTheirTokens) {
+  const SampleSegment bare = sample_segment(kModel, 1, 0, 0);
+  {
+    const auto store = open();
+    ASSERT_TRUE(put(*store, bare).ok());
+    EXPECT_TRUE(store->get(bare.header, PartKind::kRows, {}).ok());
+    EXPECT_EQ(store->used().value(), bytes_on_disk());
+  }
+  const auto store = open();
+  const auto recovered = store->take_recovered();
+  ASSERT_EQ(recovered.size(), 1u);
+  EXPECT_EQ(recovered[0].header, bare.header);
+  flip_byte(path_of(bare), 100);  // a token id
+  EXPECT_EQ(store->get(bare.header, PartKind::kRows, {}).error().kind, ErrorKind::kDamaged);
 }
 
 TEST_F(DiskStoreTest, FilesAndDirectoriesArePrivate) {

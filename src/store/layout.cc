@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "format/segment_file.h"
+
 namespace kvkeep::store {
 namespace {
-
-constexpr std::size_t kHashDigits = 32;  // 16 bytes of each prefix hash, as format::file_name writes them
-constexpr std::string_view kSegmentSuffix = ".kvs";
 
 bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
@@ -23,11 +22,7 @@ Layout make_layout(std::string root, const FingerprintHash& fingerprint) {
           .index = own + "/" + std::string(kIndexName)};
 }
 
-bool is_segment_name(std::string_view name) {
-  return name.size() == 2 * kHashDigits + 1 + kSegmentSuffix.size() && name.ends_with(kSegmentSuffix) &&
-         name[kHashDigits] == '-' && is_hex(name.substr(0, kHashDigits)) &&
-         is_hex(name.substr(kHashDigits + 1, kHashDigits));
-}
+bool is_segment_name(std::string_view name) { return format::is_file_name(name); }
 
 bool is_temporary_name(std::string_view name) { return name.ends_with(kTemporarySuffix); }
 

@@ -5,6 +5,7 @@
 //   <root>/quarantine/               damaged files, a few
 //   <root>/<fingerprint hex>/        one per model and settings
 //       <hash>-<hash>.kvs            segments
+//       <hash>-<hash>.<kind>.kvs     window rows, points, whole states
 //       index                        the saved index
 //       <anything>.tmp               unfinished
 

@@ -23,9 +23,7 @@ void touch(detail::Block& block) {
   for (std::size_t at = 0; at < block.capacity; at += kPageBytes) bytes[at] = std::byte{0};
 }
 
-std::size_t rounded(std::size_t bytes) {
-  return std::max<std::size_t>(1, (bytes + kGranuleBytes - 1) / kGranuleBytes) * kGranuleBytes;
-}
+std::size_t rounded(std::size_t bytes) { return (bytes + kGranuleBytes - 1) / kGranuleBytes * kGranuleBytes; }
 
 }  // namespace
 
@@ -135,9 +133,14 @@ BufferPool::BufferPool(BufferPoolOptions options) : state_(std::make_shared<deta
 
 BufferPool::~BufferPool() = default;
 
-StagingBuffer BufferPool::acquire(std::size_t min_bytes) { return {state_->lend(rounded(min_bytes)), state_}; }
+// Segments of models without rows are many and stay: each would hold a granule until it is compacted.
+StagingBuffer BufferPool::acquire(std::size_t min_bytes) {
+  if (min_bytes == 0) return {{}, nullptr};
+  return {state_->lend(rounded(min_bytes)), state_};
+}
 
 void BufferPool::prepare(std::size_t count, std::size_t min_bytes, os::Executor* background) {
+  if (min_bytes == 0) return;
   const auto make = [state = state_, count, capacity = rounded(min_bytes)] {
     for (std::size_t i = 0; i < count && state->keeps(capacity); ++i) {
       detail::Block block = allocate_block(capacity);

@@ -93,10 +93,11 @@ class BufferPool {
   explicit BufferPool(BufferPoolOptions options = {});
   ~BufferPool();
 
-  // A buffer of at least `min_bytes`: the smallest idle one that fits, else fresh memory.
+  // A buffer of at least `min_bytes`: the smallest idle one that fits, else fresh memory. Of no bytes: no memory, and
+  // what is frozen of it is not staged.
   StagingBuffer acquire(std::size_t min_bytes);
-  // Makes up to `count` idle buffers of at least `min_bytes`, as many as may lie idle, touched, on `background` (or
-  // here and now if null).
+  // Makes up to `count` idle buffers of at least `min_bytes` (none for 0), as many as may lie idle, touched, on
+  // `background` (or here and now if null).
   void prepare(std::size_t count, std::size_t min_bytes, os::Executor* background);
 
   ByteCount idle_bytes() const;     // in the pool

@@ -42,6 +42,17 @@ TEST(BufferPool, MovingABufferOverAnotherGivesTheOtherBack) {
   EXPECT_EQ(pool.idle_bytes(), pool.lent_bytes());
 }
 
+TEST(BufferPool, NoBytesTakeNoMemory) {
+  BufferPool pool;
+  pool.prepare(4, 0, nullptr);
+  const auto payload = pool.acquire(0).freeze(0);
+  EXPECT_FALSE(payload->staged());
+  EXPECT_EQ(payload->size(), 0u);
+  EXPECT_EQ(compact(*payload)->size(), 0u);
+  EXPECT_EQ(pool.lent_bytes() + pool.idle_bytes(), ByteCount{0});
+  EXPECT_EQ(pool.fresh_count(), 0u);
+}
+
 TEST(BufferPool, TheSmallestIdleBufferThatFitsIsTaken) {
   BufferPool pool;
   pool.prepare(1, 4 << 20, nullptr);

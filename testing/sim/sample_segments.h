@@ -55,4 +55,22 @@ inline SampleSegment sample_segment(const FingerprintHash& fingerprint, std::uin
   return sample;
 }
 
+// A leaf of one part that hangs at the end of sample_segment(): window rows of the same tokens, or a point.
+inline SampleSegment sample_leaf(const FingerprintHash& fingerprint, std::uint32_t conversation, std::uint32_t number,
+                                 format::PartKind kind, std::size_t size) {
+  SampleSegment sample = sample_segment(fingerprint, conversation, number, 0);
+  format::SegmentName& name = sample.header.name;
+  name.kind = kind;
+  if (kind != format::PartKind::kWindowRows) {
+    name.begin = name.end;
+    name.begin_hash = name.end_hash;
+    sample.header.tokens.clear();
+  }
+  sample.payload = sample_bytes(conversation * 100 + number + 7 + 1000 * static_cast<std::uint64_t>(kind), size);
+  format::Part part{.kind = kind, .size_bytes = size};
+  part.sum = format::part_checksum(fingerprint, name, kind, sample.payload);
+  sample.header.parts = {part};
+  return sample;
+}
+
 }  // namespace kvkeep::sim
