@@ -1,26 +1,119 @@
 #pragma once
 
-// Why state was captured where it was. Names are what the log and the trace print.
+// Where to cut: the positions at which state that rows cannot give is captured, and why. Pure.
+//
+// Models whose rows are all need no cuts: everything computed is kept. Others can be put to stand only at points (or
+// where a last window is), and each costs memory, so they are taken where prompts are likely to part or to go on:
+// - the *anchors*: where the first user turn begins, and the last one before the first assistant turn. What lies before
+//   is the same in every conversation of an agent;
+// - the *turn*: where the generation prompt begins, at most one token before the end. An identical prompt, and most
+//   next turns, share everything up to there;
+// - the end of the last user message: where thinking is dropped from history, a new user message renders everything
+//   after it anew;
+// - the ends of other *messages* before the first assistant turn;
+// - a *branch*: where this prompt leaves what another one computed, if no point is near. Whoever shares that much again
+//   finds one;
+// - *cold* and *continued* positions by length alone, as ds4-server computes them, for prompts without turns.
+// docs/cuts.md compares formulas and defaults with ds4-server's and llama-server's.
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
+#include <vector>
+
+#include "base/types.h"
 
 namespace kvkeep::policy {
 
+// Why state was captured where it was. Names are what the log and the trace print.
 enum class CutReason {
-  kContinued,  // a prefill slice or a run of decoded tokens is complete
-  kTurn,       // the reply is complete
+  kAnchor,
+  kCold,
+  kMessage,
+  kTurn,  // the generation prompt begins, or the reply is complete
+  kBranch,
+  kContinued,  // a prefill slice or a run of decoded tokens is complete, or a frontier of the interval is reached
   kEvict,      // the sequence leaves the model's memory
   kShutdown,   // the server stops
 };
+std::string_view to_string(CutReason reason);
 
-constexpr std::string_view to_string(CutReason reason) {
-  switch (reason) {
-    case CutReason::kContinued: return "continued";
-    case CutReason::kTurn: return "turn";
-    case CutReason::kEvict: return "evict";
-    case CutReason::kShutdown: return "shutdown";
-  }
-  return "unknown";
-}
+struct CutOptions {
+  // No point below (--kv-cache-min-tokens).
+  std::size_t min_tokens = 32;
+  // Anchor and cold cuts only for prompts up to this length; 0: never (--kv-cache-cold-max-tokens).
+  std::size_t cold_max_tokens = SIZE_MAX;
+  // Frontiers: multiples of it, rounded up to the alignment; 0: none (--kv-cache-continued-interval-tokens).
+  std::size_t continued_interval_tokens = 10000;
+  // store_len(): left off at the end of a prompt, then rounded down; alignment 0 and 1: not rounded
+  // (--kv-cache-boundary-trim-tokens, --kv-cache-boundary-align-tokens).
+  std::size_t boundary_trim_tokens = 32;
+  std::size_t boundary_align_tokens = 2048;
+  // Anchors at user turns; off: the length rule alone (--kv-cache-anchor-user).
+  bool anchor_user = true;
+  // Most points on the path of one prompt; 0: none at all (--ctx-checkpoints).
+  std::size_t most_points = SIZE_MAX;
+  // A message, branch, cold or continued cut less than this after another point is not made (--checkpoint-min-step).
+  std::size_t least_step_tokens = 32;
+};
+
+// What rendering knows of a prompt; all ascending, all within [0, n]. Raw prompts have none of it.
+struct PromptMarkers {
+  std::vector<Position> user_turns;       // where turns of the role user begin, their marker included
+  std::vector<Position> assistant_turns;  // the same for finished assistant turns; the generation prompt is none
+  std::vector<Position> message_ends;     // ends of messages of any role
+  // Common prefix of the prompt rendered with and without its generation prompt.
+  std::optional<Position> generation_prompt;
+};
+
+// s = n - trim rounded down to the alignment, if n > min + trim and s >= min; else n. (ds4-server's formula.)
+std::size_t store_len(const CutOptions& options, std::size_t n);
+
+enum class Anchor {
+  kFirst,  // the first user turn
+  kLast,   // the last user turn before the first assistant turn
+};
+// None: there is no such turn, it lies below min_tokens, or anchors are off.
+std::optional<Position> anchor_pos(const CutOptions& options, const PromptMarkers& markers, Anchor which);
+
+// Where the stable beginning of a prompt of n tokens ends, if it should be captured now that `cached` of them were
+// found. Nothing found: the anchor, else store_len(n). Less than the anchor: the anchor, for the one that is stored, if
+// any, belongs to another beginning. Else, and for prompts that are too short or too long: none.
+std::optional<Position> cold_store_target(const CutOptions& options, Position cached, std::size_t n,
+                                          std::optional<Position> anchor);
+
+// The first frontier after `live`: a multiple of the interval rounded up to the alignment, not below min_tokens.
+std::optional<Position> continued_store_target(const CutOptions& options, Position live);
+// While decoding: true if a frontier was reached since the last point, at the first moment outside of a tool call.
+// Asked at any stride, it skips none.
+bool continued_store_due(const CutOptions& options, Position live, Position last_point, bool in_tool_call);
+
+// At the end of a reply, at eviction and at shutdown: true if a point where the sequence ends adds anything.
+// `last_point`: the last one on its path, 0 without.
+bool end_point_wanted(const CutOptions& options, Position end, Position last_point);
+
+struct Cut {
+  Position at;
+  CutReason reason = CutReason::kContinued;
+  bool operator==(const Cut&) const = default;
+};
+
+struct CutView {
+  CutOptions options;
+  std::size_t prompt_tokens = 0;  // n >= 1
+  PromptMarkers markers;
+  Position cached;               // prefill begins here
+  Position known;                // somebody computed the same up to here; < n where this prompt parts from it
+  std::vector<Position> points;  // where the prompt's path has points already, ascending
+};
+
+struct CutPlan {
+  std::vector<Cut> cuts;        // ascending, each in (cached, n], none where a point is
+  std::vector<Position> leave;  // points of the path that are over the limit, ascending: the least useful ones
+  bool cold_skipped = false;    // an anchor or cold cut was left out because the prompt is longer than cold_max_tokens
+};
+
+// The cuts of one prompt: prefill stops at each, captures, and goes on. Cost: O(m log m) for m markers and points.
+CutPlan plan_cuts(const CutView& view);
 
 }  // namespace kvkeep::policy

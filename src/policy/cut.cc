@@ -1,0 +1,240 @@
+#include "policy/cut.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace kvkeep::policy {
+
+namespace {
+
+// Cuts this near to each other are one boundary of the template: the end of a message and the marker that follows.
+constexpr std::size_t kBoundaryTokens = 8;
+
+// What a limit keeps first.
+enum class Rank { kTurn, kAnchor, kLastUser, kLesser };
+
+struct Candidate {
+  Position at;
+  Rank rank = Rank::kLesser;
+  CutReason reason = CutReason::kContinued;
+  // Of several reasons for one position, the first is told.
+  std::tuple<Position, Rank, CutReason> key() const { return {at, rank, reason}; }
+};
+
+// The end of the last user message.
+std::optional<Position> last_user_end(const PromptMarkers& markers) {
+  if (markers.user_turns.empty()) return std::nullopt;
+  const auto end = std::ranges::upper_bound(markers.message_ends, markers.user_turns.back());
+  if (end == markers.message_ends.end()) return std::nullopt;
+  return *end;
+}
+
+class Cuts {
+ public:
+  explicit Cuts(const CutView& view)
+      : view_(view),
+        end_(Position{} + view.prompt_tokens),
+        first_anchor_(anchor_pos(view.options, view.markers, Anchor::kFirst)),
+        last_anchor_(anchor_pos(view.options, view.markers, Anchor::kLast)) {}
+
+  CutPlan plan() {
+    add_turn();
+    add_anchors();
+    add_messages();
+    add_branch();
+    add_continued();
+    std::ranges::sort(all_, {}, &Candidate::key);
+    return within_limit(kept());
+  }
+
+ private:
+  void add(Position at, Rank rank, CutReason reason) {
+    if (at.value() >= view_.options.min_tokens && at <= end_) all_.push_back({at, rank, reason});
+  }
+
+  void add_turn() {
+    const Position last = Position{} + (view_.prompt_tokens - 1);
+    add(std::min(last, view_.markers.generation_prompt.value_or(last)), Rank::kTurn, CutReason::kTurn);
+  }
+
+  void add_anchors() {
+    add_cold(last_anchor_ ? last_anchor_ : first_anchor_);
+    if (first_anchor_ && last_anchor_) add_cold(first_anchor_);
+  }
+
+  void add_cold(std::optional<Position> anchor) {
+    CutOptions any_length = view_.options;
+    if (any_length.cold_max_tokens > 0) any_length.cold_max_tokens = SIZE_MAX;
+    const auto target = cold_store_target(any_length, view_.cached, view_.prompt_tokens, anchor);
+    if (!target || is_point(*target)) return;
+    if (view_.prompt_tokens > view_.options.cold_max_tokens) {
+      cold_skipped_ = true;
+    } else {
+      add(*target, anchor ? Rank::kAnchor : Rank::kLesser, anchor ? CutReason::kAnchor : CutReason::kCold);
+    }
+  }
+
+  void add_messages() {
+    if (const auto end = last_user_end(view_.markers)) add(*end, Rank::kLastUser, CutReason::kMessage);
+    const auto& answers = view_.markers.assistant_turns;
+    for (const Position end : view_.markers.message_ends) {
+      if (answers.empty() || end <= answers.front()) add(end, Rank::kLesser, CutReason::kMessage);
+    }
+  }
+
+  void add_branch() {
+    if (view_.known > view_.cached && view_.known < end_) add(view_.known, Rank::kLesser, CutReason::kBranch);
+  }
+
+  void add_continued() {
+    auto next = continued_store_target(view_.options, view_.cached);
+    for (; next && *next <= end_; next = continued_store_target(view_.options, *next)) {
+      add(*next, Rank::kLesser, CutReason::kContinued);
+    }
+  }
+
+  bool is_point(Position at) const { return std::ranges::binary_search(view_.points, at); }
+
+  // A point, an anchor or the turn that belongs to the same boundary, at or after a message's end.
+  bool boundary_follows(Position at) const {
+    const auto near = [at](Position other) { return other >= at && other - at <= kBoundaryTokens; };
+    return std::ranges::any_of(view_.points, near) || std::ranges::any_of(all_, [&](const Candidate& other) {
+             return other.rank < Rank::kLastUser && near(other.at);
+           });
+  }
+
+  bool wanted(const Candidate& candidate, Position previous) const {
+    if (candidate.at <= view_.cached || is_point(candidate.at)) return false;
+    if (candidate.reason == CutReason::kMessage && boundary_follows(candidate.at)) return false;
+    const std::size_t least = std::max<std::size_t>(view_.options.least_step_tokens, 1);
+    return candidate.rank != Rank::kLesser || candidate.at - previous >= least;
+  }
+
+  // Walks up the prompt; a lesser cut has to save something beyond the point before it.
+  std::vector<Candidate> kept() const {
+    std::vector<Candidate> kept;
+    auto point = view_.points.begin();
+    Position previous = view_.cached;
+    for (const Candidate& candidate : all_) {
+      for (; point != view_.points.end() && *point <= candidate.at; ++point) previous = std::max(previous, *point);
+      if (!kept.empty() && kept.back().at == candidate.at) continue;
+      if (!wanted(candidate, previous)) continue;
+      kept.push_back(candidate);
+      previous = candidate.at;
+    }
+    return kept;
+  }
+
+  Rank rank_of(Position at) const {
+    Rank rank = at == first_anchor_ || at == last_anchor_ ? Rank::kAnchor : Rank::kLesser;
+    for (const Candidate& candidate : all_) {
+      if (candidate.at == at) rank = std::min(rank, candidate.rank);
+    }
+    return rank;
+  }
+
+  // Existing points and new cuts together, the most useful ones: by rank, then by what they save.
+  CutPlan within_limit(const std::vector<Candidate>& cuts) const {
+    struct Rated {
+      Position at;
+      Rank rank;
+      std::size_t saves;
+      CutReason reason;
+      bool exists;
+    };
+    std::vector<Rated> rated;
+    for (const Position at : view_.points) rated.push_back({at, rank_of(at), 0, CutReason::kContinued, true});
+    for (const Candidate& cut : cuts) rated.push_back({cut.at, cut.rank, 0, cut.reason, false});
+    std::ranges::sort(rated, {}, &Rated::at);
+    for (std::size_t i = 0; i < rated.size(); ++i)
+      rated[i].saves = rated[i].at - (i == 0 ? Position{} : rated[i - 1].at);
+    std::ranges::sort(rated, [](const Rated& a, const Rated& b) {
+      return std::tuple(a.rank, b.saves, b.at) < std::tuple(b.rank, a.saves, a.at);
+    });
+    CutPlan plan;
+    plan.cold_skipped = cold_skipped_;
+    for (std::size_t i = 0; i < rated.size(); ++i) {
+      const bool keep = i < view_.options.most_points;
+      if (keep && !rated[i].exists) plan.cuts.push_back({rated[i].at, rated[i].reason});
+      if (!keep && rated[i].exists) plan.leave.push_back(rated[i].at);
+    }
+    std::ranges::sort(plan.cuts, {}, &Cut::at);
+    std::ranges::sort(plan.leave);
+    return plan;
+  }
+
+  const CutView& view_;
+  const Position end_;
+  const std::optional<Position> first_anchor_;
+  const std::optional<Position> last_anchor_;
+  std::vector<Candidate> all_;
+  bool cold_skipped_ = false;
+};
+
+}  // namespace
+
+std::string_view to_string(CutReason reason) {
+  switch (reason) {
+    case CutReason::kAnchor: return "anchor";
+    case CutReason::kCold: return "cold";
+    case CutReason::kMessage: return "message";
+    case CutReason::kTurn: return "turn";
+    case CutReason::kBranch: return "branch";
+    case CutReason::kContinued: return "continued";
+    case CutReason::kEvict: return "evict";
+    case CutReason::kShutdown: return "shutdown";
+  }
+  return "unknown";
+}
+
+std::size_t store_len(const CutOptions& options, std::size_t n) {
+  if (n <= options.min_tokens || n - options.min_tokens <= options.boundary_trim_tokens) return n;
+  std::size_t length = n - options.boundary_trim_tokens;
+  if (options.boundary_align_tokens > 0) length -= length % options.boundary_align_tokens;
+  return length >= options.min_tokens && length > 0 ? length : n;
+}
+
+std::optional<Position> anchor_pos(const CutOptions& options, const PromptMarkers& markers, Anchor which) {
+  if (!options.anchor_user || markers.user_turns.empty()) return std::nullopt;
+  const auto& answers = markers.assistant_turns;
+  std::optional<Position> anchor;
+  for (const Position turn : markers.user_turns) {
+    const bool first = which == Anchor::kFirst && !anchor;
+    const bool last = which == Anchor::kLast && (answers.empty() || turn < answers.front());
+    if (first || last) anchor = turn;
+  }
+  if (anchor && anchor->value() < options.min_tokens) return std::nullopt;
+  return anchor;
+}
+
+std::optional<Position> cold_store_target(const CutOptions& options, Position cached, std::size_t n,
+                                          std::optional<Position> anchor) {
+  if (n < options.min_tokens || n > options.cold_max_tokens) return std::nullopt;
+  if (cached == Position{}) return anchor ? *anchor : Position{} + store_len(options, n);
+  return anchor && cached < *anchor ? anchor : std::nullopt;
+}
+
+std::optional<Position> continued_store_target(const CutOptions& options, Position live) {
+  if (options.continued_interval_tokens == 0) return std::nullopt;
+  const std::size_t align = std::max<std::size_t>(options.boundary_align_tokens, 1);
+  const std::size_t interval = std::min<std::size_t>(options.continued_interval_tokens, UINT32_MAX);
+  const std::size_t step = ((interval - 1) / align + 1) * align;
+  const std::size_t least = std::max<std::size_t>(live.value() + std::size_t{1}, options.min_tokens);
+  const std::size_t target = ((least - 1) / step + 1) * step;
+  if (target > UINT32_MAX) return std::nullopt;
+  return Position{static_cast<std::uint32_t>(target)};
+}
+
+bool continued_store_due(const CutOptions& options, Position live, Position last_point, bool in_tool_call) {
+  if (in_tool_call || options.most_points == 0) return false;
+  const auto target = continued_store_target(options, last_point);
+  return target && live >= *target;
+}
+
+bool end_point_wanted(const CutOptions& options, Position end, Position last_point) {
+  return options.most_points > 0 && end.value() >= options.min_tokens && end > last_point;
+}
+
+CutPlan plan_cuts(const CutView& view) { return Cuts(view).plan(); }
+
+}  // namespace kvkeep::policy

@@ -1,0 +1,478 @@
+// Cuts: tables for each formula, prompts as clients send them, then every small prompt against the laws of cut.h.
+
+#include "policy/cut.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace kvkeep::policy {
+namespace {
+
+using Cutter = std::function<CutPlan(const CutView&)>;
+
+Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
+
+std::vector<Position> positions(std::initializer_list<std::size_t> values) {
+  std::vector<Position> out;
+  for (const std::size_t value : values) out.push_back(at(value));
+  return out;
+}
+
+std::string text(const std::optional<Position>& position) {
+  return position ? std::to_string(position->value()) : "none";
+}
+
+std::string text(const CutPlan& plan) {
+  std::string out;
+  for (const Cut& cut : plan.cuts) out += std::string(to_string(cut.reason)) + " " + text(cut.at) + "; ";
+  for (const Position position : plan.leave) out += "leaves " + text(position) + "; ";
+  if (plan.cold_skipped) out += "cold skipped; ";
+  return out;
+}
+
+std::string cuts(const CutView& view) { return text(plan_cuts(view)); }
+
+// ds4-server's defaults, so that its own tables hold.
+CutOptions ds4() {
+  CutOptions options;
+  options.min_tokens = 512;
+  options.cold_max_tokens = 30000;
+  return options;
+}
+
+TEST(StoreLen, Ds4sTable) {
+  CutOptions options = ds4();
+  EXPECT_EQ(store_len(options, 11011), 10240U);
+  EXPECT_EQ(store_len(options, 1695), 1695U) << "nothing is left of it after rounding: stored whole";
+  EXPECT_EQ(store_len(options, 544), 544U);
+  options.boundary_align_tokens = 256;
+  EXPECT_EQ(store_len(options, 955), 768U);
+  options.boundary_trim_tokens = 200;
+  EXPECT_EQ(store_len(options, 955), 512U);
+  EXPECT_EQ(store_len(options, 711), 711U);
+  options.boundary_align_tokens = 0;
+  EXPECT_EQ(store_len(options, 955), 755U);
+}
+
+TEST(StoreLen, IsNeverLongerThanThePromptNorEmpty) {
+  for (const std::size_t min : {0U, 1U, 3U}) {
+    for (const std::size_t trim : {0U, 2U, 9U}) {
+      for (const std::size_t align : {0U, 1U, 4U}) {
+        CutOptions options;
+        options.min_tokens = min;
+        options.boundary_trim_tokens = trim;
+        options.boundary_align_tokens = align;
+        for (std::size_t n = 1; n < 12; ++n) {
+          const std::size_t length = store_len(options, n);
+          EXPECT_TRUE(length == n || (length >= std::max<std::size_t>(min, 1) && length + trim <= n &&
+                                      (align == 0 || length % align == 0)))
+              << n << " " << length;
+        }
+      }
+    }
+  }
+}
+
+TEST(AnchorPos, TheFirstUserTurnAndTheLastBeforeAnAnswer) {
+  const CutOptions options;
+  const PromptMarkers agent{positions({870, 1200, 9000}), positions({4000, 9500}), {}, {}};
+  EXPECT_EQ(anchor_pos(options, agent, Anchor::kFirst), at(870));
+  EXPECT_EQ(anchor_pos(options, agent, Anchor::kLast), at(1200));
+  const PromptMarkers first_turn{positions({870, 1200}), {}, {}, {}};
+  EXPECT_EQ(anchor_pos(options, first_turn, Anchor::kLast), at(1200));
+  const PromptMarkers greeted{positions({50}), positions({40}), {}, {}};
+  EXPECT_EQ(anchor_pos(options, greeted, Anchor::kFirst), at(50));
+  EXPECT_EQ(anchor_pos(options, greeted, Anchor::kLast), std::nullopt);
+}
+
+TEST(AnchorPos, NoneWithoutATurnBelowTheMinimumOrSwitchedOff) {
+  CutOptions options;
+  const PromptMarkers chat{positions({31, 100}), {}, {}, {}};
+  EXPECT_EQ(anchor_pos(options, {}, Anchor::kFirst), std::nullopt);
+  EXPECT_EQ(anchor_pos(options, chat, Anchor::kFirst), std::nullopt);
+  EXPECT_EQ(anchor_pos(options, chat, Anchor::kLast), at(100));
+  options.min_tokens = 31;
+  EXPECT_EQ(anchor_pos(options, chat, Anchor::kFirst), at(31));
+  options.anchor_user = false;
+  EXPECT_EQ(anchor_pos(options, chat, Anchor::kFirst), std::nullopt);
+  EXPECT_EQ(anchor_pos(options, chat, Anchor::kLast), std::nullopt);
+}
+
+TEST(ColdStoreTarget, AColdStart) {
+  CutOptions options = ds4();
+  EXPECT_EQ(cold_store_target(options, at(0), 11011, at(870)), at(870));
+  EXPECT_EQ(cold_store_target(options, at(0), 11011, {}), at(10240));
+  EXPECT_EQ(cold_store_target(options, at(0), 511, {}), std::nullopt);
+  EXPECT_EQ(cold_store_target(options, at(0), 30000, {}), at(28672));
+  EXPECT_EQ(cold_store_target(options, at(0), 30001, at(870)), std::nullopt);
+  options.cold_max_tokens = 0;
+  EXPECT_EQ(cold_store_target(options, at(0), 600, {}), std::nullopt);
+}
+
+TEST(ColdStoreTarget, APartialHitRefreshesTheAnchor) {
+  const CutOptions options = ds4();
+  EXPECT_EQ(cold_store_target(options, at(20480), 29000, at(27009)), at(27009));
+  EXPECT_EQ(cold_store_target(options, at(27009), 29000, at(27009)), std::nullopt);
+  EXPECT_EQ(cold_store_target(options, at(27010), 29000, at(27009)), std::nullopt);
+  EXPECT_EQ(cold_store_target(options, at(20480), 29000, {}), std::nullopt);
+  EXPECT_EQ(cold_store_target(options, at(20480), 30222, at(27009)), std::nullopt) << "beyond the longest";
+}
+
+TEST(ContinuedStoreTarget, FrontiersAreMultiplesOfTheAlignedInterval) {
+  CutOptions options = ds4();
+  EXPECT_EQ(continued_store_target(options, at(0)), at(10240));
+  EXPECT_EQ(continued_store_target(options, at(10239)), at(10240));
+  EXPECT_EQ(continued_store_target(options, at(10240)), at(20480));
+  options.boundary_align_tokens = 0;
+  EXPECT_EQ(continued_store_target(options, at(0)), at(10000));
+  options.continued_interval_tokens = 100;
+  EXPECT_EQ(continued_store_target(options, at(0)), at(600)) << "none below the minimum";
+  options.continued_interval_tokens = 0;
+  EXPECT_EQ(continued_store_target(options, at(0)), std::nullopt);
+  options.continued_interval_tokens = SIZE_MAX;
+  EXPECT_EQ(continued_store_target(options, at(UINT32_MAX - 1)), at(UINT32_MAX));
+  EXPECT_EQ(continued_store_target(options, at(UINT32_MAX)), std::nullopt);
+}
+
+TEST(ContinuedStoreDue, NoFrontierIsSkippedByStrideOrToolCall) {
+  CutOptions options = ds4();
+  EXPECT_FALSE(continued_store_due(options, at(10239), at(0), false));
+  EXPECT_TRUE(continued_store_due(options, at(10240), at(0), false));
+  EXPECT_TRUE(continued_store_due(options, at(10300), at(0), false)) << "passed, not met";
+  EXPECT_FALSE(continued_store_due(options, at(10300), at(0), true));
+  EXPECT_FALSE(continued_store_due(options, at(20479), at(10300), false));
+  EXPECT_TRUE(continued_store_due(options, at(20480), at(10300), false));
+  options.continued_interval_tokens = 0;
+  EXPECT_FALSE(continued_store_due(options, at(20480), at(0), false));
+  options = ds4();
+  options.most_points = 0;
+  EXPECT_FALSE(continued_store_due(options, at(20480), at(0), false));
+}
+
+TEST(EndPointWanted, WhereItAddsSomething) {
+  CutOptions options;
+  EXPECT_TRUE(end_point_wanted(options, at(32), at(0)));
+  EXPECT_TRUE(end_point_wanted(options, at(33), at(32)));
+  EXPECT_FALSE(end_point_wanted(options, at(33), at(33)));
+  EXPECT_FALSE(end_point_wanted(options, at(31), at(0)));
+  options.most_points = 0;
+  EXPECT_FALSE(end_point_wanted(options, at(33), at(0)));
+}
+
+// ---- prompts as clients send them ----
+
+// A system prompt up to 870, one user message, the generation prompt of 5 tokens.
+CutView classifier() { return {{}, 960, {positions({870}), {}, positions({868, 955}), at(955)}, {}, {}, {}}; }
+
+TEST(PlanCuts, OneSystemPromptWithDifferingUserText) {
+  CutView view = classifier();
+  EXPECT_EQ(cuts(view), "anchor 870; turn 955; ") << "the system message's end is the same boundary as the anchor";
+  view.cached = view.known = at(870);
+  view.points = positions({870});
+  EXPECT_EQ(cuts(view), "turn 955; ");
+}
+
+TEST(PlanCuts, AnIdenticalPromptCutsNothing) {
+  CutView view = classifier();
+  view.cached = at(955);
+  view.known = at(960);
+  view.points = positions({870, 955});
+  EXPECT_EQ(cuts(view), "");
+}
+
+TEST(PlanCuts, WithoutAnchorsTheLengthDecides) {
+  CutView view = classifier();
+  view.options.anchor_user = false;
+  EXPECT_EQ(cuts(view), "message 868; turn 955; ");
+  view.options.boundary_align_tokens = 256;
+  EXPECT_EQ(cuts(view), "cold 768; message 868; turn 955; ");
+}
+
+TEST(PlanCuts, AChangedBlockNearTheBeginningRefreshesTheAnchor) {
+  CutView view;
+  view.prompt_tokens = 30222;
+  view.markers = {positions({27009}), {}, positions({27009, 30217}), at(30217)};
+  view.points = positions({10240, 20480});
+  view.cached = view.known = at(20480);
+  EXPECT_EQ(cuts(view), "anchor 27009; turn 30217; ");
+  view.cached = at(27009);
+  view.points = positions({10240, 20480, 27009});
+  EXPECT_EQ(cuts(view), "turn 30217; ");
+}
+
+TEST(PlanCuts, ALongColdPromptTellsThatItsAnchorIsSkipped) {
+  CutView view;
+  view.prompt_tokens = 30222;
+  view.options.cold_max_tokens = 30000;
+  view.markers = {positions({27009}), {}, {}, at(30217)};
+  EXPECT_EQ(cuts(view), "continued 10240; continued 20480; turn 30217; cold skipped; ");
+  view.cached = at(27009);
+  EXPECT_EQ(cuts(view), "turn 30217; ") << "nothing would have been stored anyway";
+  view.options.cold_max_tokens = 0;
+  view.cached = at(20480);
+  EXPECT_EQ(cuts(view), "turn 30217; ") << "switched off, so there is nothing to tell";
+}
+
+TEST(PlanCuts, SeveralUserMessagesBeforeTheTask) {
+  CutView view;
+  view.prompt_tokens = 9000;
+  view.markers = {positions({5000, 6000, 8000}), {}, positions({5000, 6000, 8000, 8990}), at(8990)};
+  EXPECT_EQ(cuts(view), "anchor 5000; message 6000; anchor 8000; turn 8990; ");
+}
+
+// system | user 1000..1500 | assistant | tool | assistant | tool | generation prompt
+CutView tool_loop() {
+  return {
+      {}, 3005, {positions({1000}), positions({1500, 2500}), positions({1000, 1500, 1700, 2500, 2600, 3000}), at(3000)},
+      {}, {},   {}};
+}
+
+TEST(PlanCuts, InAToolLoopTheEndOfTheLastUserMessageIsKept) {
+  CutView view = tool_loop();
+  EXPECT_EQ(cuts(view), "anchor 1000; message 1500; turn 3000; ");
+  view.cached = view.known = at(2600);
+  view.points = positions({1000, 1500, 2490, 2600});
+  EXPECT_EQ(cuts(view), "turn 3000; ");
+}
+
+TEST(PlanCuts, ABranchIsCutWhenItIsSeen) {
+  CutView view = classifier();
+  view.options.min_tokens = 8;
+  view.cached = at(870);
+  view.known = at(920);  // another user text begins with the same 50 tokens
+  view.points = positions({870});
+  EXPECT_EQ(cuts(view), "branch 920; turn 955; ");
+  view.known = at(880);
+  EXPECT_EQ(cuts(view), "turn 955; ") << "too little to be worth a point";
+}
+
+TEST(PlanCuts, ARawPromptHasItsLengthAlone) {
+  CutView view;
+  view.prompt_tokens = 25000;
+  EXPECT_EQ(cuts(view), "continued 10240; continued 20480; cold 24576; turn 24999; ");
+  view.prompt_tokens = 1000;
+  EXPECT_EQ(cuts(view), "turn 999; ") << "stored whole would be one token more";
+  view.prompt_tokens = 20513;
+  EXPECT_EQ(cuts(view), "continued 10240; cold 20480; turn 20512; ") << "one cut where two rules agree";
+}
+
+TEST(PlanCuts, TheLimitKeepsTurnAnchorsAndTheLastUserMessage) {
+  CutView view = tool_loop();
+  view.cached = view.known = at(2600);
+  view.points = positions({500, 1000, 1500, 2590, 2600});
+  view.options.most_points = 4;
+  EXPECT_EQ(cuts(view), "turn 3000; leaves 500; leaves 2600; ") << "2590 saves 1090, 2600 only 10";
+  view.options.most_points = 1;
+  EXPECT_EQ(cuts(view), "turn 3000; leaves 500; leaves 1000; leaves 1500; leaves 2590; leaves 2600; ");
+  view.options.most_points = 0;
+  view.points = {};
+  EXPECT_EQ(cuts(view), "");
+}
+
+TEST(PlanCuts, LesserCutsKeepTheirDistance) {
+  CutView view;
+  view.prompt_tokens = 25000;
+  view.markers = {{}, {}, positions({4000, 9000, 12000}), {}};
+  EXPECT_EQ(cuts(view),
+            "message 4000; message 9000; continued 10240; message 12000; continued 20480; cold 24576; turn 24999; ");
+  view.options.least_step_tokens = 8192;
+  EXPECT_EQ(cuts(view), "message 9000; continued 20480; turn 24999; ");
+}
+
+TEST(PlanCuts, NothingIsCutBelowTheMinimum) {
+  CutView view;
+  view.prompt_tokens = 31;
+  view.markers = {positions({5}), {}, positions({5, 20}), at(30)};
+  EXPECT_EQ(cuts(view), "");
+  view.prompt_tokens = 1;
+  view.options.min_tokens = 0;
+  view.options.least_step_tokens = 0;
+  view.markers = {};
+  EXPECT_EQ(cuts(view), "cold 1; ") << "the turn would be at 0";
+}
+
+// ---- every small prompt ----
+
+bool has(const std::vector<Position>& all, Position position) { return std::ranges::find(all, position) != all.end(); }
+
+// Every reason there may be for a cut, each by the rule's own words.
+std::set<CutReason> reasons(const CutView& view, Position where) {
+  const CutOptions& options = view.options;
+  const PromptMarkers& markers = view.markers;
+  std::set<CutReason> out;
+  const Position last = at(view.prompt_tokens - 1);
+  if (where == std::min(last, markers.generation_prompt.value_or(last))) out.insert(CutReason::kTurn);
+  bool any_anchor = false;
+  for (const Anchor which : {Anchor::kFirst, Anchor::kLast}) {
+    const auto anchor = anchor_pos(options, markers, which);
+    any_anchor |= anchor.has_value();
+    if (anchor == where && view.prompt_tokens <= options.cold_max_tokens) out.insert(CutReason::kAnchor);
+  }
+  const bool cold = view.cached == Position{} && !any_anchor && view.prompt_tokens <= options.cold_max_tokens;
+  if (cold && where == at(store_len(options, view.prompt_tokens))) out.insert(CutReason::kCold);
+  const bool asked = markers.assistant_turns.empty() || where <= markers.assistant_turns.front();
+  const bool user_end = !markers.user_turns.empty() && where > markers.user_turns.back() &&
+                        std::ranges::none_of(markers.message_ends, [&](Position end) {
+                          return end > markers.user_turns.back() && end < where;
+                        });
+  if (has(markers.message_ends, where) && (asked || user_end)) out.insert(CutReason::kMessage);
+  if (where == view.known && view.known.value() < view.prompt_tokens) out.insert(CutReason::kBranch);
+  if (options.continued_interval_tokens > 0 && where.value() % options.continued_interval_tokens == 0) {
+    out.insert(CutReason::kContinued);
+  }
+  return out;
+}
+
+bool essential(const CutView& view, Position where) {
+  const auto why = reasons(view, where);
+  return why.contains(CutReason::kTurn) || why.contains(CutReason::kAnchor);
+}
+
+std::string wrong_cut(const CutView& view, const CutPlan& plan, std::size_t i) {
+  const Cut& cut = plan.cuts[i];
+  if (i > 0 && plan.cuts[i - 1].at >= cut.at) return "not ascending";
+  if (cut.at <= view.cached || cut.at > at(view.prompt_tokens)) return "not where prefill comes by";
+  if (cut.at.value() < view.options.min_tokens) return "below the minimum";
+  if (has(view.points, cut.at)) return "a second point";
+  if (!reasons(view, cut.at).contains(cut.reason)) return "no such reason";
+  const bool rank =
+      cut.reason == CutReason::kTurn || cut.reason == CutReason::kAnchor || cut.reason == CutReason::kMessage;
+  Position before = i > 0 ? std::max(view.cached, plan.cuts[i - 1].at) : view.cached;
+  for (const Position point : view.points) {
+    if (point <= cut.at) before = std::max(before, point);
+  }
+  return !rank && cut.at - before < view.options.least_step_tokens ? "too near to the one before" : "";
+}
+
+// Where something is left out, there is a reason for that, too.
+std::string wrong_gap(const CutView& view, const CutPlan& plan, Position where) {
+  const bool cut = std::ranges::find(plan.cuts, where, &Cut::at) != plan.cuts.end();
+  if (cut || has(view.points, where) || where <= view.cached || where.value() < view.options.min_tokens) return "";
+  if (view.options.most_points < view.points.size() + plan.cuts.size() + 1) return "";
+  if (essential(view, where)) return "an anchor or turn is left out";
+  const auto why = reasons(view, where);
+  if (why.empty() || why == std::set{CutReason::kMessage}) return "";
+  for (std::size_t near = where.value() - std::min<std::size_t>(where.value(), view.options.least_step_tokens - 1);
+       near <= where.value(); ++near) {
+    const bool there = std::ranges::find(plan.cuts, at(near), &Cut::at) != plan.cuts.end() || at(near) == view.cached;
+    if (there || has(view.points, at(near))) return "";
+  }
+  return why.contains(CutReason::kMessage) ? "" : "left out for nothing";
+}
+
+std::string wrong_limit(const CutView& view, const CutPlan& plan) {
+  if (!std::ranges::is_sorted(plan.leave)) return "leaves in no order";
+  for (const Position leaving : plan.leave) {
+    if (!has(view.points, leaving)) return "what is not there cannot leave";
+  }
+  const std::size_t then = view.points.size() + plan.cuts.size() - plan.leave.size();
+  if (then > view.options.most_points) return "more than allowed";
+  return !plan.leave.empty() && then < view.options.most_points ? "leaves for nothing" : "";
+}
+
+std::string broken_law(const CutView& view, const CutPlan& plan) {
+  for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
+    if (auto wrong = wrong_cut(view, plan, i); !wrong.empty()) return wrong;
+  }
+  for (std::size_t where = 1; where <= view.prompt_tokens; ++where) {
+    if (auto wrong = wrong_gap(view, plan, at(where)); !wrong.empty()) return wrong;
+  }
+  return wrong_limit(view, plan);
+}
+
+std::vector<Position> subset(std::uint32_t bits) {
+  std::vector<Position> out;
+  for (std::uint32_t bit = 0; bit < 5; ++bit) {
+    if ((bits >> bit & 1U) != 0) out.push_back(at(bit + 1));
+  }
+  return out;
+}
+
+std::vector<PromptMarkers> all_markers() {
+  std::vector<PromptMarkers> all;
+  for (std::uint32_t turns = 0; turns < 32; ++turns) {
+    for (std::uint32_t answer = 0; answer < 6; ++answer) {
+      const auto answers = answer == 0 ? std::vector<Position>{} : positions({answer});
+      for (const std::uint32_t ends : {0U, turns >> 1, 31U}) all.push_back({subset(turns), answers, subset(ends), {}});
+      all.push_back({subset(turns), answers, subset(24), at(4)});
+    }
+  }
+  return all;
+}
+
+std::vector<CutOptions> all_options() {
+  std::vector<CutOptions> all;
+  for (const std::size_t min : {0U, 2U}) {
+    for (const std::size_t cold_max : {0U, 5U, 9U}) {
+      for (const std::size_t step : {1U, 2U}) {
+        for (const std::size_t most : {std::size_t{2}, SIZE_MAX})
+          all.push_back({min, cold_max, 3, 1, 1, step == 1, most, step});
+      }
+    }
+  }
+  return all;
+}
+
+// The first law that is broken in any small prompt; empty: none.
+std::string explore(const Cutter& cutter) {
+  const auto options = all_options();
+  for (const PromptMarkers& markers : all_markers()) {
+    for (const CutOptions& option : options) {
+      for (std::uint32_t cached = 0; cached < 6; cached += 2) {
+        for (std::uint32_t points = 0; points < 32; points += 5) {
+          const CutView view{option, 6, markers, at(cached), at(cached + points % 3), subset(points)};
+          if (auto broken = broken_law(view, cutter(view)); !broken.empty()) return broken + ": " + text(cutter(view));
+        }
+      }
+    }
+  }
+  return "";
+}
+
+TEST(PlanCuts, KeepsTheLawsInEverySmallPrompt) { EXPECT_EQ(explore(plan_cuts), ""); }
+
+TEST(PlanCuts, TheLawsCatchMutants) {
+  const auto seeing = [](std::function<void(CutView&)> change) {
+    return [change](CutView view) {
+      change(view);
+      return plan_cuts(view);
+    };
+  };
+  const auto doing = [](std::function<void(CutPlan&)> change) {
+    return [change](const CutView& view) {
+      CutPlan plan = plan_cuts(view);
+      change(plan);
+      return plan;
+    };
+  };
+  const std::vector<Cutter> mutants{
+      seeing([](CutView& view) { view.options.min_tokens = 0; }),
+      seeing([](CutView& view) { view.options.cold_max_tokens = SIZE_MAX; }),
+      seeing([](CutView& view) { view.options.most_points = SIZE_MAX; }),
+      seeing([](CutView& view) { view.options.least_step_tokens = 1; }),
+      seeing([](CutView& view) { view.options.least_step_tokens = 4; }),
+      seeing([](CutView& view) { view.options.continued_interval_tokens = 0; }),
+      seeing([](CutView& view) { view.options.anchor_user = false; }),
+      seeing([](CutView& view) { view.options.anchor_user = true; }),
+      seeing([](CutView& view) { view.points.clear(); }),
+      seeing([](CutView& view) { view.known = view.cached; }),
+      seeing([](CutView& view) { view.cached = at(0); }),
+      seeing([](CutView& view) { view.markers.generation_prompt.reset(); }),
+      seeing([](CutView& view) { view.markers.assistant_turns.clear(); }),
+      seeing([](CutView& view) { ++view.prompt_tokens; }),
+      doing([](CutPlan& plan) { plan.leave.clear(); }),
+      doing([](CutPlan& plan) { std::ranges::reverse(plan.cuts); }),
+      doing([](CutPlan& plan) {
+        for (Cut& cut : plan.cuts) cut.reason = CutReason::kContinued;
+      }),
+  };
+  for (std::size_t i = 0; i < mutants.size(); ++i) EXPECT_NE(explore(mutants[i]), "") << "mutant " << i;
+}
+
+}  // namespace
+}  // namespace kvkeep::policy
