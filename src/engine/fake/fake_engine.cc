@@ -6,16 +6,18 @@
 #include <string>
 
 #include "base/assert.h"
-#include "base/checksum.h"
+#include "engine/fake/fake_state.h"
 
 namespace kvkeep::engine::fake {
 
 namespace {
 
 constexpr std::uint32_t kMagic = 0x5741464BU;  // "KFAW": this engine's rows
-constexpr std::uint64_t kRubbish = 0x6d1f'93a7'e5b0'c24bULL;
+constexpr std::uint32_t kWindowMagic = kMagic + 1;
+constexpr std::uint32_t kPointMagic = kMagic + 2;
 
-// What save_rows writes before the rows. It records positions, as libllama does per cell.
+// What is written before saved rows, window rows (of 8 bytes each) and points (where count is of bytes). It records
+// positions, as libllama does per cell.
 struct SavedHeader {
   std::uint32_t magic;
   std::uint32_t row_bytes;
@@ -24,31 +26,17 @@ struct SavedHeader {
 };
 static_assert(sizeof(SavedHeader) == 16);
 
-// splitmix64's finaliser over a running value: order matters, every bit of both counts.
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t x = a * 0x9e37'79b9'7f4a'7c15ULL + b + 0x632b'e59b'd9b4'e019ULL;
-  x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d0'49bb'1331'11ebULL;
-  return x ^ (x >> 31);
+StateOptions state_options(const FakeOptions& options) {
+  return {options.memory_class,  options.model_seed,   options.row_bytes,
+          options.window_tokens, options.window_slack, options.state_bytes};
 }
 
-void expand(std::uint64_t value, MutableByteSpan row) {
-  for (std::size_t at = 0; at < row.size(); at += sizeof value) {
-    value = mix(value, at);
-    std::memcpy(row.data() + at, &value, std::min(sizeof value, row.size() - at));
-  }
-}
-
-// What the rows before it and one more row add up to.
-std::uint64_t add_row(std::uint64_t sum, std::uint32_t position, ByteSpan row) {
-  return mix(mix(sum, position), checksum(row).low);
-}
-
-std::uint64_t empty_sum(const FakeOptions& options) { return mix(0, options.model_seed); }
-
-// The row that the model computes for `token` after rows that add up to `sum`.
-void compute_row(std::uint64_t sum, TokenId token, MutableByteSpan row) {
-  expand(mix(sum, static_cast<std::uint32_t>(token)), row);
+Result<SavedHeader> read_header(ByteSpan bytes, std::uint32_t magic) {
+  SavedHeader header;
+  if (bytes.size() < sizeof header) return damaged("too short for a header");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != magic) return damaged("not state of this kind");
+  return header;
 }
 
 bool penalises(const SamplingParams& params) {
@@ -79,7 +67,8 @@ class FakeSampler final : public Sampler {
 
 std::string fingerprint_text(const FakeOptions& options) {
   return "engine=fake\nmodel_seed=" + std::to_string(options.model_seed) +
-         "\nrow_bytes=" + std::to_string(options.row_bytes) + "\n";
+         "\nrow_bytes=" + std::to_string(options.row_bytes) +
+         "\nmemory_class=" + std::string(to_string(options.memory_class)) + "\n";
 }
 
 Description describe(const FakeOptions& options) {
@@ -87,7 +76,7 @@ Description describe(const FakeOptions& options) {
   description.model_name = "fake";
   description.model_path = "fake";
   description.summary = "fake engine";
-  description.memory_class = options.sliceable ? MemoryClass::kSliceable : MemoryClass::kUncached;
+  description.memory_class = options.memory_class;
   description.memory_class_reason = "chosen by options";
   description.context_tokens = options.cells;
   description.context_train_tokens = options.cells;
@@ -95,7 +84,9 @@ Description describe(const FakeOptions& options) {
   description.vocabulary_size = options.vocabulary_size;
   description.parameters = 1;
   description.model_bytes = 1;
-  description.row_bytes_per_token = options.sliceable ? options.row_bytes : 0;
+  description.row_bytes_per_token = state_options(options).has_rows() ? options.row_bytes : 0;
+  description.window_bytes_per_token = state_options(options).has_window() ? sizeof(std::uint64_t) : 0;
+  description.point_bytes = state_options(options).has_state() ? sizeof(SavedHeader) + options.state_bytes : 0;
   description.fingerprint_text = fingerprint_text(options);
   ByteHasher hasher;
   hasher.append_field(description.fingerprint_text);
@@ -108,44 +99,23 @@ Description describe(const FakeOptions& options) {
 class FakeEngine::Memory {
  public:
   explicit Memory(const FakeOptions& options)
-      : row_bytes_(options.row_bytes),
-        empty_sum_(empty_sum(options)),
+      : options_(state_options(options)),
         rows_(std::size_t{options.cells} * options.row_bytes),
-        sequences_(options.sequences) {}
+        sequences_(options.sequences, SequenceState(options_)) {}
 
-  // Sums up the rows of a sequence; rubbish in a spoiled one.
-  std::uint64_t sum(SeqId seq) const {
-    const Sequence& held = at(seq);
-    return (held.sums.empty() ? empty_sum_ : held.sums.back()) ^ (held.spoiled ? kRubbish : 0);
-  }
+  const StateOptions& options() const { return options_; }
+  // Empty where the model has no rows.
   MutableByteSpan row(std::uint32_t cell) {
-    return MutableByteSpan(rows_).subspan(std::size_t{cell} * row_bytes_, row_bytes_);
+    if (!options_.has_rows()) return {};
+    return MutableByteSpan(rows_).subspan(std::size_t{cell} * options_.row_bytes, options_.row_bytes);
   }
-  // The row of the next position is in `cell`; `position` is what its bytes claim to be.
-  void push(SeqId seq, std::uint32_t cell, std::uint32_t position) {
-    at(seq).sums.push_back(add_row(sum(seq), position, row(cell)));
-  }
-  void fork(SeqId from, SeqId to, Position end) {
-    at(to) = at(from);
-    at(to).sums.resize(end.value());
-  }
-  void truncate(SeqId seq, Position end) { at(seq).sums.resize(end.value()); }
-  void clear(SeqId seq) { at(seq) = {}; }
-  void spoil(SeqId seq) { at(seq).spoiled = true; }
-  bool spoiled(SeqId seq) const { return at(seq).spoiled; }
+  SequenceState& at(SeqId seq) { return sequences_.at(static_cast<std::size_t>(seq.value())); }
+  const SequenceState& at(SeqId seq) const { return sequences_.at(static_cast<std::size_t>(seq.value())); }
 
  private:
-  struct Sequence {
-    std::vector<std::uint64_t> sums;  // per position: what the rows up to it add up to
-    bool spoiled = false;             // a decode of it failed, and nobody cleared it since
-  };
-  Sequence& at(SeqId seq) { return sequences_.at(static_cast<std::size_t>(seq.value())); }
-  const Sequence& at(SeqId seq) const { return sequences_.at(static_cast<std::size_t>(seq.value())); }
-
-  std::size_t row_bytes_;
-  std::uint64_t empty_sum_;
+  StateOptions options_;
   std::vector<std::byte> rows_;
-  std::vector<Sequence> sequences_;
+  std::vector<SequenceState> sequences_;
 };
 
 FakeEngine::FakeEngine(FakeOptions options)
@@ -153,29 +123,43 @@ FakeEngine::FakeEngine(FakeOptions options)
       description_(describe(options_)),
       ledger_(options_.cells, options_.sequences),
       memory_(std::make_unique<Memory>(options_)) {
-  KVKEEP_ASSERT(options_.row_bytes >= 8, "rows are long enough to differ");
+  KVKEEP_ASSERT(options_.row_bytes >= 8 && options_.state_bytes >= 8, "rows and states are long enough to differ");
   KVKEEP_ASSERT(options_.first_sampled_token + 2 < static_cast<TokenId>(options_.vocabulary_size), "there is text");
 }
 
 FakeEngine::~FakeEngine() = default;
 
+cache::StateShape FakeEngine::shape() const {
+  const StateOptions& options = memory_->options();
+  const bool opaque = options_.memory_class == MemoryClass::kOpaque;
+  return {.cacheable = options_.memory_class != MemoryClass::kUncached,
+          .window_tokens = options.has_window() ? options.window_tokens : 0,
+          .points = options.has_state() || opaque,
+          .whole_points = opaque};
+}
+
+Position FakeEngine::stands_from(SeqId seq) const { return Position{} + memory_->at(seq).stands_from(); }
+
+// ---- rows ----
+
 std::uint64_t FakeEngine::rows_bytes(std::size_t tokens) const {
-  return options_.sliceable ? sizeof(SavedHeader) + tokens * options_.row_bytes : 0;
+  return memory_->options().has_rows() ? sizeof(SavedHeader) + tokens * options_.row_bytes : 0;
 }
 
 Result<std::size_t> FakeEngine::save_rows(SeqId seq, TokenRange range, MutableByteSpan out) {
   ++counters_.save_calls;
-  if (!options_.sliceable) return unsupported("rows of this model cannot be sliced");
+  if (!shape().cacheable) return unsupported("rows of this model cannot be saved");
   KVKEEP_ASSERT(range.begin <= range.end && range.end <= length(seq), "saved rows exist");
   KVKEEP_ASSERT(out.size() >= rows_bytes(range.size()), "rows fit their buffer");
   if (fires(&FakeFaults::fail_save)) return io_error("save failed on demand");
+  if (rows_bytes(1) == 0) return std::size_t{0};
   const SavedHeader header{kMagic, options_.row_bytes, range.begin.value(), static_cast<std::uint32_t>(range.size())};
   std::memcpy(out.data(), &header, sizeof header);
   std::byte* at = out.data() + sizeof header;
   for (const std::uint32_t cell : ledger_.cells(seq).subspan(range.begin.value(), range.size())) {
     const ByteSpan row = memory_->row(cell);
     std::memcpy(at, row.data(), row.size());
-    if (memory_->spoiled(seq)) *at ^= std::byte{1};
+    if (memory_->at(seq).spoiled()) *at ^= std::byte{1};
     at += row.size();
   }
   return static_cast<std::size_t>(at - out.data());
@@ -184,7 +168,7 @@ Result<std::size_t> FakeEngine::save_rows(SeqId seq, TokenRange range, MutableBy
 Status FakeEngine::restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) {
   ++counters_.restore_calls;
   Status status;
-  if (!options_.sliceable) status = unsupported("rows of this model cannot be sliced");
+  if (!shape().cacheable) status = unsupported("rows of this model cannot be restored");
   if (status.ok() && fires(&FakeFaults::fail_restore)) status = damaged("restore failed on demand");
   for (const cache::RowPiece& piece : pieces) {
     if (!status.ok()) break;
@@ -199,28 +183,103 @@ Status FakeEngine::append_piece(SeqId seq, const cache::RowPiece& piece) {
   KVKEEP_ASSERT(stored.begin <= wanted.begin && wanted.begin <= wanted.end && wanted.end <= stored.end,
                 "wanted rows are stored");
   KVKEEP_ASSERT(wanted.begin == length(seq), "pieces come without gap");
-  SavedHeader header;
-  if (bytes.size() < sizeof header) return damaged("too short for rows");
-  std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.magic != kMagic || header.row_bytes != options_.row_bytes) return damaged("not rows of this model");
+  SavedHeader header{kMagic, options_.row_bytes, stored.begin.value(), static_cast<std::uint32_t>(stored.size())};
+  if (rows_bytes(1) > 0) {
+    TRY_ASSIGN(header, read_header(bytes, kMagic));
+    if (header.row_bytes != options_.row_bytes) return damaged("not rows of this model");
+  }
   if (header.count != stored.size() || bytes.size() != rows_bytes(stored.size()))
     return damaged("rows of another length");
   const std::size_t first = wanted.begin - stored.begin;
   if (!ledger_.append(seq, wanted.size())) return no_space("too few cells for restored rows");
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const std::uint32_t cell = ledger_.cells(seq)[wanted.begin.value() + i];
-    const ByteSpan row = bytes.subspan(sizeof header + (first + i) * options_.row_bytes, options_.row_bytes);
-    std::ranges::copy(row, memory_->row(cell).begin());
-    memory_->push(seq, cell, static_cast<std::uint32_t>(header.begin + first + i));
+    const MutableByteSpan row = memory_->row(ledger_.cells(seq)[wanted.begin.value() + i]);
+    if (!row.empty())
+      std::ranges::copy(bytes.subspan(sizeof header + (first + i) * row.size(), row.size()), row.begin());
+    memory_->at(seq).add_row(static_cast<std::uint32_t>(header.begin + first + i), row);
   }
   counters_.rows_restored += wanted.size();
   return {};
 }
 
+// ---- what rows cannot give ----
+
+std::uint64_t FakeEngine::window_bytes(std::size_t tokens) const {
+  return memory_->options().has_window() ? sizeof(SavedHeader) + tokens * sizeof(std::uint64_t) : 0;
+}
+
+Result<std::size_t> FakeEngine::save_window(SeqId seq, TokenRange range, MutableByteSpan out) {
+  KVKEEP_ASSERT(!range.empty() && range.size() <= shape().window_tokens && range.end <= length(seq), "a window's rows");
+  KVKEEP_ASSERT(out.size() >= window_bytes(range.size()), "window rows fit their buffer");
+  const auto rows = memory_->at(seq).window(range.begin.value(), range.end.value());
+  if (rows.empty()) return not_found("window rows have slid off");
+  ++counters_.points_saved;
+  const SavedHeader header{kWindowMagic, 8, range.begin.value(), static_cast<std::uint32_t>(range.size())};
+  std::memcpy(out.data(), &header, sizeof header);
+  std::memcpy(out.data() + sizeof header, rows.data(), rows.size() * sizeof rows[0]);
+  if (memory_->at(seq).spoiled()) out[sizeof header] ^= std::byte{1};
+  return sizeof header + rows.size() * sizeof rows[0];
+}
+
+std::uint64_t FakeEngine::point_bytes(SeqId seq) const {
+  return shape().points ? sizeof(SavedHeader) + memory_->at(seq).point_bytes() : 0;
+}
+
+Result<std::size_t> FakeEngine::save_point(SeqId seq, MutableByteSpan out) {
+  KVKEEP_ASSERT(shape().points && length(seq) > Position{0}, "there is a point to save");
+  KVKEEP_ASSERT(out.size() >= point_bytes(seq), "a point fits its buffer");
+  ++counters_.points_saved;
+  const std::vector<std::byte> state = memory_->at(seq).point();
+  const SavedHeader header{kPointMagic, 1, length(seq).value(), static_cast<std::uint32_t>(state.size())};
+  std::memcpy(out.data(), &header, sizeof header);
+  std::ranges::copy(state, out.begin() + sizeof header);
+  if (memory_->at(seq).spoiled()) out[sizeof header] ^= std::byte{1};
+  return sizeof header + state.size();
+}
+
+Status FakeEngine::restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) {
+  KVKEEP_ASSERT(shape().needs_points() && !pieces.empty(), "there is a point to restore");
+  Status status;
+  if (fires(&FakeFaults::fail_point)) status = damaged("restore of a point failed on demand");
+  if (status.ok()) status = shape().points ? set_point(seq, pieces.front().bytes) : set_windows(seq, pieces);
+  if (status.ok()) ++counters_.points_restored;
+  if (!status.ok()) clear(seq);
+  return status;
+}
+
+Status FakeEngine::set_windows(SeqId seq, std::span<const cache::RowPiece> pieces) {
+  const std::size_t needed = std::min<std::size_t>(options_.window_tokens, length(seq).value());
+  KVKEEP_ASSERT(pieces.back().wanted.end == length(seq) && pieces.front().wanted.begin + needed <= length(seq),
+                "the pieces cover the last window");
+  std::vector<std::uint64_t> window;
+  for (const auto& [stored, wanted, bytes] : pieces) {
+    TRY_ASSIGN(const SavedHeader header, read_header(bytes, kWindowMagic));
+    if (header.count != stored.size() || bytes.size() != window_bytes(header.count)) return damaged("another length");
+    std::vector<std::uint64_t> rows(header.count);
+    std::memcpy(rows.data(), bytes.data() + sizeof header, rows.size() * sizeof rows[0]);
+    const std::size_t first = wanted.begin - stored.begin;
+    for (std::size_t i = 0; i < wanted.size(); ++i) window.push_back(rows[first + i]);
+  }
+  memory_->at(seq).set_window(pieces.front().wanted.begin.value(), window);
+  return {};
+}
+
+Status FakeEngine::set_point(SeqId seq, ByteSpan bytes) {
+  TRY_ASSIGN(const SavedHeader header, read_header(bytes, kPointMagic));
+  const ByteSpan state = bytes.subspan(sizeof header);
+  const bool trail = shape().whole_points;
+  if (header.count != state.size() || (!trail && state.size() != options_.state_bytes))
+    return damaged("another length");
+  memory_->at(seq).set_point(state);
+  return {};
+}
+
+// ---- sequences ----
+
 Status FakeEngine::fork(SeqId from, SeqId to, Position end) {
   ++counters_.forks;
   ledger_.fork(from, to, end);
-  memory_->fork(from, to, end);
+  memory_->at(to) = memory_->at(from).cut(end.value());
   return {};
 }
 
@@ -230,13 +289,13 @@ bool FakeEngine::truncate(SeqId seq, Position end) {
     return false;
   }
   ledger_.truncate(seq, end);
-  memory_->truncate(seq, end);
+  memory_->at(seq) = memory_->at(seq).cut(end.value());
   return true;
 }
 
 void FakeEngine::clear(SeqId seq) {
   ledger_.clear(seq);
-  memory_->clear(seq);
+  memory_->at(seq) = SequenceState(memory_->options());
 }
 
 bool FakeEngine::check_batch(std::span<const BatchToken> batch) const {
@@ -277,19 +336,19 @@ DecodeStatus FakeEngine::decode(std::span<const BatchToken> batch) {
 
 void FakeEngine::append_tokens(std::span<const BatchToken> batch) {
   for (const BatchToken& entry : batch) {
-    const std::uint64_t before = memory_->sum(entry.seq);
     KVKEEP_ASSERT(ledger_.append(entry.seq, 1), "cells were counted before");
-    const std::uint32_t cell = ledger_.cells(entry.seq).back();
-    compute_row(before, entry.token, memory_->row(cell));
-    memory_->push(entry.seq, cell, entry.at.value());
-    logits_.push_back(entry.want_logits ? std::optional(memory_->sum(entry.seq)) : std::nullopt);
+    SequenceState& state = memory_->at(entry.seq);
+    const MutableByteSpan row = memory_->row(ledger_.cells(entry.seq).back());
+    state.compute_row(entry.token, row);
+    state.decode(entry.token, row);
+    logits_.push_back(entry.want_logits ? std::optional(state.value()) : std::nullopt);
   }
 }
 
 // As after a libllama call that failed between micro-batches: some rows are there, and none of the batch's sequences
 // can be relied upon, whatever their length says.
 void FakeEngine::leave_rubbish(std::span<const BatchToken> batch) {
-  for (const BatchToken& entry : batch) memory_->spoil(entry.seq);
+  for (const BatchToken& entry : batch) memory_->at(entry.seq).spoil();
   append_tokens(batch.first(std::min<std::size_t>((batch.size() + 1) / 2, ledger_.available())));
   logits_.clear();
 }
@@ -322,18 +381,17 @@ std::vector<TokenId> FakeEngine::expected_text(TokenSpan prompt, std::size_t cou
                                                const SamplingParams& params) const {
   KVKEEP_ASSERT(!prompt.empty(), "something is decoded before something is sampled");
   FakeSampler sampler(params);
-  std::vector<std::byte> row(options_.row_bytes);
-  std::uint64_t sum = empty_sum(options_);
-  std::uint32_t position = 0;
+  std::vector<std::byte> row(memory_->options().has_rows() ? options_.row_bytes : 0);
+  SequenceState state(memory_->options());
   const auto decode_one = [&](TokenId token) {
-    compute_row(sum, token, row);
-    sum = add_row(sum, position++, row);
+    state.compute_row(token, row);
+    state.decode(token, row);
     sampler.accept(token);
   };
   for (const TokenId token : prompt) decode_one(token);
   std::vector<TokenId> text;
   while (text.size() < count) {
-    text.push_back(choose(sum, sampler));
+    text.push_back(choose(state.value(), sampler));
     if (text.back() == options_.end_of_text) break;
     sampler.count_sample();
     decode_one(text.back());

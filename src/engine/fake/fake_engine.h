@@ -3,10 +3,12 @@
 // An engine without a model, whose mistakes are visible.
 //
 // Like a transformer's, a row is a function of the whole prefix: row i = f(rows 0..i-1 as they lie in memory, token i).
-// The next token is a function of all rows in memory and of the sampler. So a reply is right exactly if every byte of
-// every row is right: a row restored from another prefix, at another position, damaged or left out changes the text.
-// Like libllama, restore_rows checks the shape of what it is given and nothing else, and decode leaves rubbish behind
-// when it fails. expected_text() says what an undisturbed engine writes; tests compare with it.
+// The next token is a function of all rows in memory, of what the memory class keeps beside them (fake_state.h) and of
+// the sampler. So a reply is right exactly if every byte of every row is right: a row restored from another prefix, at
+// another position, damaged or left out changes the text, and so does a point or window that is wrong, stale or
+// missing. Like libllama, restores check the shape of what they are given and nothing else, a sequence that does not
+// stand is decoded without complaint, and decode leaves rubbish behind when it fails. expected_text() says what an
+// undisturbed engine writes; tests compare with it.
 //
 // Of the sampling parameters temperature (on or off), seed, penalties (on or off) and ignore_eos matter; the same seed
 // always gives the same text, also 0xFFFFFFFF.
@@ -31,9 +33,12 @@ struct FakeOptions {
   std::uint32_t batch_tokens = 512;
   std::uint32_t vocabulary_size = 1000;
   std::uint32_t row_bytes = 32;  // at least 8
-  bool sliceable = true;         // false: rows_bytes() is 0 and rows can neither be saved nor restored
-  bool truncatable = true;       // false: truncate() empties the sequence and says so
-  std::uint64_t model_seed = 1;  // another seed is another model: other rows, text and fingerprint
+  MemoryClass memory_class = MemoryClass::kSliceable;
+  std::uint32_t window_tokens = 16;                   // windowed
+  std::uint32_t window_slack = 8;                     // window rows that stay behind the window
+  std::uint32_t state_bytes = 48;                     // hybrid, recurrent: a point without its header
+  bool truncatable = true;                            // false: truncate() empties the sequence and says so
+  std::uint64_t model_seed = 1;                       // another seed is another model: other rows, text and fingerprint
   std::optional<TokenId> end_of_text = std::nullopt;  // never sampled unless end_of_text_one_in says so
   std::uint32_t end_of_text_one_in = 0;               // one sampled token in so many is the end of text; 0: none
   TokenId first_sampled_token = 0;                    // smaller ids (markers) are never sampled
@@ -46,6 +51,7 @@ struct FakeFaults {
   std::uint32_t no_cells_decode = 0;  // kNoCells although there are cells
   std::uint32_t fail_save = 0;        // kIo
   std::uint32_t fail_restore = 0;     // kDamaged
+  std::uint32_t fail_point = 0;       // restore_point: kDamaged
 };
 
 struct FakeCounters {
@@ -53,6 +59,8 @@ struct FakeCounters {
   std::uint64_t save_calls = 0;
   std::uint64_t restore_calls = 0;
   std::uint64_t rows_restored = 0;
+  std::uint64_t points_saved = 0;  // points and windows
+  std::uint64_t points_restored = 0;
   std::uint64_t forks = 0;
 };
 
@@ -67,16 +75,16 @@ class FakeEngine final : public Engine {
   std::uint32_t cells_used() const override { return ledger_.used(); }
   std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
   Position length(SeqId seq) const override { return ledger_.length(seq); }
-  cache::StateShape shape() const override { return {.cacheable = options_.sliceable}; }
-  Position stands_from(SeqId seq) const override { return options_.sliceable ? Position{} : length(seq); }
+  cache::StateShape shape() const override;
+  Position stands_from(SeqId seq) const override;
   std::uint64_t rows_bytes(std::size_t tokens) const override;
   Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override;
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
-  std::uint64_t window_bytes(std::size_t) const override { return 0; }
-  Result<std::size_t> save_window(SeqId, TokenRange, MutableByteSpan) override { return unsupported("no windows"); }
-  std::uint64_t point_bytes(SeqId) const override { return 0; }
-  Result<std::size_t> save_point(SeqId, MutableByteSpan) override { return unsupported("no points"); }
-  Status restore_point(SeqId, std::span<const cache::RowPiece>) override { return unsupported("no points"); }
+  std::uint64_t window_bytes(std::size_t tokens) const override;
+  Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) override;
+  std::uint64_t point_bytes(SeqId seq) const override;
+  Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override;
+  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override;
   Status fork(SeqId from, SeqId to, Position end) override;
   bool truncate(SeqId seq, Position end) override;
   void clear(SeqId seq) override;
@@ -105,12 +113,14 @@ class FakeEngine final : public Engine {
   std::vector<TokenId> expected_text(TokenSpan prompt, std::size_t count, const SamplingParams& params) const;
 
  private:
-  class Memory;  // rows per cell, and what the rows of each sequence add up to
+  class Memory;  // rows per cell, and the state of each sequence
 
   bool check_batch(std::span<const BatchToken> batch) const;
   void leave_rubbish(std::span<const BatchToken> batch);
   void append_tokens(std::span<const BatchToken> batch);
   Status append_piece(SeqId seq, const cache::RowPiece& piece);
+  Status set_windows(SeqId seq, std::span<const cache::RowPiece> pieces);
+  Status set_point(SeqId seq, ByteSpan bytes);
   TokenId choose(std::uint64_t state, const Sampler& sampler) const;
 
   const FakeOptions options_;

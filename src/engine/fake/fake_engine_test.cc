@@ -306,7 +306,7 @@ TEST(FakeEngine, EndOfTextComesOnlyIfConfigured) {
 
 TEST(FakeEngine, WhatTheModelCannotDoIsSaid) {
   FakeOptions options;
-  options.sliceable = false;
+  options.memory_class = MemoryClass::kUncached;
   options.truncatable = false;
   FakeEngine engine(options);
   fill(engine, counting(4), 4);

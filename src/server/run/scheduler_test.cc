@@ -99,7 +99,7 @@ TEST(Scheduler, CachePromptOffNeitherReadsNorWrites) {
 }
 
 TEST(Scheduler, ModelsOfOtherClassesAreServedUncached) {
-  World world({.sliceable = false, .truncatable = false});
+  World world({.truncatable = false, .memory_class = engine::MemoryClass::kUncached});
   world.start();
   std::mt19937 random(9);
   const auto prompt = random_tokens(random, 100);

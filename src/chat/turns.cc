@@ -1,0 +1,188 @@
+#include "chat/turns.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "chat/tokenize.h"
+
+namespace kvkeep::chat {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view kFirstQuestion = "kvkeepquestionone";
+constexpr std::string_view kAnswer = "kvkeepanswerone";
+constexpr std::string_view kSecondQuestion = "kvkeepquestiontwo";
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+// A marker, or the text between two.
+struct Unit {
+  TokenId marker = -1;
+  std::string text;
+  bool is_marker() const { return marker >= 0; }
+  bool operator==(const Unit&) const = default;
+};
+using Units = std::vector<Unit>;
+
+Units units_of(const RenderedPrompt& prompt) {
+  Units units;
+  for (const PromptSpan& span : prompt.spans) {
+    if (span.kind == SpanKind::kMarker) {
+      units.push_back({span.marker, {}});
+    } else if (units.empty() || units.back().is_marker()) {
+      units.push_back({-1, span.text});
+    } else {
+      units.back().text += span.text;
+    }
+  }
+  return units;
+}
+
+// What the template wrote before, between and behind the three messages.
+struct Example {
+  Units before_first;   // ... first question
+  Units before_answer;  // first question ... answer
+  Units before_second;  // answer ... second question
+  Units generation;     // second question ... end
+};
+
+// The units between two contents; the texts around the contents are cut off them.
+std::optional<Units> take_until(Units& rest, std::string_view content) {
+  Units taken;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    const std::size_t at = rest[i].is_marker() ? std::string::npos : rest[i].text.find(content);
+    if (at == std::string::npos) {
+      taken.push_back(rest[i]);
+      continue;
+    }
+    if (at > 0) taken.push_back({-1, rest[i].text.substr(0, at)});
+    rest[i].text.erase(0, at + content.size());
+    rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(i + (rest[i].text.empty() ? 1 : 0)));
+    return taken;
+  }
+  return std::nullopt;
+}
+
+std::optional<RenderedPrompt> render_example(const ChatTemplate& chat_template, const MarkerSet& markers) {
+  RenderInput input;
+  input.messages = {{{"role", "user"}, {"content", kFirstQuestion}},
+                    {{"role", "assistant"}, {"content", kAnswer}},
+                    {{"role", "user"}, {"content", kSecondQuestion}}};
+  auto rendered = render_prompt(chat_template, markers, std::move(input));
+  if (!rendered) return std::nullopt;
+  return std::move(*rendered);
+}
+
+std::optional<Example> read_example(const RenderedPrompt& prompt) {
+  Units rest = units_of(prompt);
+  Example example;
+  for (const auto& [part, content] : {std::pair(&Example::before_first, kFirstQuestion),
+                                      std::pair(&Example::before_answer, kAnswer),
+                                      std::pair(&Example::before_second, kSecondQuestion)}) {
+    auto taken = take_until(rest, content);
+    if (!taken) return std::nullopt;
+    example.*part = std::move(*taken);
+  }
+  example.generation = std::move(rest);
+  return example;
+}
+
+Units from(const Units& units, std::size_t begin) {
+  return {units.begin() + static_cast<std::ptrdiff_t>(std::min(begin, units.size())), units.end()};
+}
+
+std::size_t common_head(const Units& a, const Units& b) {
+  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+Units common_tail(const Units& a, const Units& b) {
+  std::size_t count = 0;
+  while (count < std::min(a.size(), b.size()) && a[a.size() - 1 - count] == b[b.size() - 1 - count]) ++count;
+  return from(a, a.size() - count);
+}
+
+// Turns end alike and differ in how they open: the opening begins with the last marker before the difference.
+Units without_closing(const Units& opening, const Units& other) {
+  std::size_t begin = std::min(common_head(opening, other), opening.size());
+  while (begin > 0 && (begin == opening.size() || !opening[begin].is_marker())) --begin;
+  return from(opening, begin);
+}
+
+Units from_first_marker(const Units& units) {
+  const auto first = std::ranges::find_if(units, &Unit::is_marker);
+  return {first, units.end()};
+}
+
+// As far as both agree: whole units, and of the text where they part what both begin with.
+Units common_opening(const Units& a, const Units& b) {
+  const std::size_t count = common_head(a, b);
+  Units common(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(count));
+  if (count < a.size() && count < b.size() && !a[count].is_marker() && !b[count].is_marker()) {
+    const std::string& text = a[count].text;
+    const auto end = std::ranges::mismatch(text, b[count].text).in1;
+    common.push_back({-1, std::string(text.begin(), end)});
+  }
+  return common;
+}
+
+std::vector<TokenId> ids_of(Units units, const MarkerSet& markers, const Vocabulary& vocabulary) {
+  if (!units.empty() && !units.back().is_marker()) {
+    std::string& text = units.back().text;
+    text.erase(text.find_last_not_of(kWhiteSpace) + 1);
+  }
+  std::vector<TokenId> ids;
+  for (const Unit& unit : units) {
+    if (unit.is_marker()) {
+      ids.push_back(unit.marker);
+    } else if (const auto text = tokenize_plain(vocabulary, markers, unit.text); text) {
+      ids.insert(ids.end(), text->begin(), text->end());
+    }
+  }
+  return ids;
+}
+
+std::vector<Position> occurrences(TokenSpan prompt, const std::vector<TokenId>& opening) {
+  std::vector<Position> found;
+  if (opening.empty()) return found;
+  for (auto at = prompt.begin();;) {
+    const auto match = std::search(at, prompt.end(), opening.begin(), opening.end());
+    if (match == prompt.end()) return found;
+    found.push_back(Position{} + static_cast<std::size_t>(match - prompt.begin()));
+    at = match + 1;
+  }
+}
+
+}  // namespace
+
+TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const MarkerSet& markers,
+                                 const Vocabulary& vocabulary) {
+  const auto rendered = render_example(chat_template, markers);
+  const auto example = rendered ? read_example(*rendered) : std::nullopt;
+  if (!example) return {};
+  const Units user = from_first_marker(common_tail(example->before_first, example->before_second));
+  const Units assistant = from_first_marker(without_closing(example->before_answer, example->before_second));
+  const Units second = from_first_marker(without_closing(example->before_second, example->before_answer));
+  const Units generation = from_first_marker(without_closing(example->generation, example->before_second));
+  TurnOpenings openings;
+  openings.user = ids_of(user.size() < second.size() ? user : second, markers, vocabulary);
+  openings.assistant = ids_of(common_opening(assistant, generation), markers, vocabulary);
+  // What does not find the turns of the example itself is of no use.
+  const auto ids = tokenize_prompt(vocabulary, markers, *rendered);
+  const PromptTurns turns = ids ? find_turns(*ids, openings) : PromptTurns{};
+  if (turns.user.size() != 2) openings.user.clear();
+  if (turns.assistant.size() != 2) openings.assistant.clear();
+  return openings;
+}
+
+PromptTurns find_turns(TokenSpan prompt, const TurnOpenings& openings) {
+  PromptTurns turns{occurrences(prompt, openings.user), occurrences(prompt, openings.assistant), Position{}};
+  turns.stable_end = Position{} + prompt.size();
+  const bool answer_opened =
+      !turns.assistant.empty() && (turns.user.empty() || turns.user.back() < turns.assistant.back());
+  if (answer_opened) turns.stable_end = turns.assistant.back() + openings.assistant.size();
+  return turns;
+}
+
+}  // namespace kvkeep::chat

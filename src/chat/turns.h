@@ -1,0 +1,43 @@
+#pragma once
+
+// Where turns begin in a prompt's ids.
+//
+// Every template opens a turn in its own way (`<|im_start|>user`, `<|User|>`, `<start_of_turn>model`), so the openings
+// are learnt once per template from a rendered example. An opening starts with a marker, and text never yields a marker,
+// so a match in a prompt is a turn and nothing that a message says. What is learnt decides only where state is saved:
+// a template from which nothing can be learnt costs time, never correctness.
+
+#include <vector>
+
+#include "base/types.h"
+#include "base/vocabulary.h"
+#include "chat/marker_set.h"
+#include "chat/render.h"
+
+namespace kvkeep::chat {
+
+// Ids that open a turn, from its first marker to the end of the role's name; empty: not learnt. White space behind the
+// name is left out, because tokenizers join it to what follows.
+struct TurnOpenings {
+  std::vector<TokenId> user;       // many templates write tool results as user turns: they count as such
+  std::vector<TokenId> assistant;  // as far as history and the opening for a new answer agree
+  bool operator==(const TurnOpenings&) const = default;
+};
+
+// Renders a synthetic conversation. Nothing is learnt from templates that refuse it or write no markers.
+TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const MarkerSet& markers,
+                                 const Vocabulary& vocabulary);
+
+struct PromptTurns {
+  std::vector<Position> user;       // of each opening's marker, ascending
+  std::vector<Position> assistant;  // the opening for the new answer, if the prompt ends with one, is the last
+  // Where the prompt and its next version, with an answer and more, part at the earliest: behind the opening for the
+  // new answer as far as it is that of every answer. The end of the prompt if it ends without one.
+  Position stable_end;
+  bool operator==(const PromptTurns&) const = default;
+};
+
+// Cost: O(prompt).
+PromptTurns find_turns(TokenSpan prompt, const TurnOpenings& openings);
+
+}  // namespace kvkeep::chat
