@@ -57,6 +57,18 @@ TEST(CommandLine, ModelMakeWritesOneFile) {
   EXPECT_TRUE(printed({"model", "make"}).starts_with("error: no file to write"));
   EXPECT_TRUE(printed({"model", "make", "a", "b"}).starts_with("error: unexpected argument 'b'"));
   EXPECT_TRUE(printed({"model", "make", "--size", "huge", "a"}).starts_with("error: --size: "));
+  EXPECT_TRUE(printed({"model", "make", "--window", "0", "a"}).starts_with("error: --window: "));
+}
+
+TEST(CommandLine, ModelMakeKnowsArchitecturesAndWindows) {
+  const auto make = parse_command_line({"model", "make", "--arch", "gemma3", "--window", "64", "o.gguf"}, {});
+  const auto& parsed = std::get<ParsedModelMake>(*make);
+  EXPECT_EQ(parsed.options.architecture, "gemma3");
+  EXPECT_EQ(parsed.options.window, 64U);
+  const std::string help = printed({"model", "make", "--help"});
+  for (const char* name : {"sliceable: llama", "gemma3", "qwen35", "mamba2", "deepseek4"}) {
+    EXPECT_NE(help.find(name), std::string::npos) << name;
+  }
 }
 
 }  // namespace

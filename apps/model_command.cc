@@ -20,7 +20,7 @@ FlagSet make_flags(ParsedModelMake& make) {
            "Architecture, by the class of its memory: " + gguf::architectures_by_memory_class() + ".",
            text_into(options.architecture)),
        row(group, "--size", {}, {}, "tiny|small|real", "", "tiny",
-           "About 3 MB for tests, 25 MB for demos, 210 MB for timings.",
+           "About 3 MB for tests, 25 MB for demos, 200 MB and more for timings.",
            parsed_into(options.size, [](const std::string& text) { return gguf::parse_model_size(text); })),
        row(group, "--window", {}, {}, "N", "", "128",
            "Tokens that layers with a sliding window see. For " + gguf::windowed_architecture_names() +

@@ -19,7 +19,7 @@ constexpr std::int64_t kPickedKeys = 64;            // of the keys made of 4 tok
 constexpr std::uint32_t kSquareRootOfSoftplus = 4;  // how experts are scored; libllama accepts no other
 constexpr float kNoClamp = 1e6F;
 
-std::int64_t layers_of(ModelSize size) { return size == ModelSize::kTiny ? 4 : size == ModelSize::kSmall ? 6 : 12; }
+std::int64_t layers_of(ModelSize size) { return size == ModelSize::kTiny ? 4 : size == ModelSize::kSmall ? 5 : 12; }
 std::int64_t query_rank(const Shape& shape) { return shape.width / 2; }
 std::int64_t expert_size(const Shape& shape) { return shape.hidden / kExperts; }
 

@@ -12,9 +12,9 @@
 namespace kvkeep::gguf {
 
 enum class ModelSize {
-  kTiny,   // 2 to 3 MB: unit tests
-  kSmall,  // about 25 MB: demos, servers under test
-  kReal,   // about 210 MB: timings that mean something
+  kTiny,   // 2 to 4 MB: unit tests
+  kSmall,  // 20 to 30 MB: demos, servers under test
+  kReal,   // 170 to 300 MB: timings that mean something
 };
 
 // "tiny", "small" or "real"; else kInvalid.

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "engine/gguf/architecture.h"
+
 namespace kvkeep::gguf {
 namespace {
 
@@ -37,10 +39,52 @@ TEST_F(MakeModelTest, SeedAndFreeOutputChangeTheModel) {
   EXPECT_FALSE(first == bytes_of({.free_output = true}));
 }
 
-TEST_F(MakeModelTest, SmallIsSmall) {
-  const std::string bytes = bytes_of({.size = ModelSize::kSmall});
-  EXPECT_GT(bytes.size(), 20'000'000u);
-  EXPECT_LT(bytes.size(), 32'000'000u);
+TEST_F(MakeModelTest, EveryArchitectureIsTinyAndReproducible) {
+  for (const Architecture& architecture : architectures()) {
+    SCOPED_TRACE(architecture.name);
+    const std::string name(architecture.name);
+    const std::string first = bytes_of({.architecture = name});
+    EXPECT_GT(first.size(), 1'500'000u);
+    EXPECT_LT(first.size(), 4'000'000u);
+    EXPECT_TRUE(first == bytes_of({.architecture = name}));
+    EXPECT_FALSE(first == bytes_of({.architecture = name, .seed = 2}));
+    EXPECT_FALSE(first == bytes_of({.architecture = name, .free_output = true}));
+  }
+}
+
+TEST_F(MakeModelTest, EveryArchitectureHasASmallSize) {
+  for (const Architecture& architecture : architectures()) {
+    const std::string bytes = bytes_of({.architecture = std::string(architecture.name), .size = ModelSize::kSmall});
+    EXPECT_GT(bytes.size(), 18'000'000u) << architecture.name;
+    EXPECT_LT(bytes.size(), 32'000'000u) << architecture.name;
+  }
+}
+
+TEST_F(MakeModelTest, AWindowIsForThoseThatHaveOne) {
+  for (const Architecture& architecture : architectures()) {
+    SCOPED_TRACE(architecture.name);
+    const std::string name(architecture.name);
+    const Status made = make_model({.architecture = name, .window = 64}, path("windowed.gguf"));
+    EXPECT_EQ(made.ok(), architecture.window != Window::kNone);
+    if (made.ok()) continue;
+    EXPECT_EQ(made.error().kind, ErrorKind::kInvalid);
+    EXPECT_NE(made.error().message.find("gemma3"), std::string::npos) << made.error().message;
+  }
+  std::filesystem::remove(path("windowed.gguf"));
+  const std::string by_default = bytes_of({.architecture = "gemma3"});
+  EXPECT_TRUE(by_default == bytes_of({.architecture = "gemma3", .window = kDefaultWindow}));
+  EXPECT_FALSE(by_default == bytes_of({.architecture = "gemma3", .window = 64}));
+}
+
+TEST(ArchitectureNamesTest, HelpNamesEachOnceByItsMemoryClass) {
+  const std::string list = architectures_by_memory_class();
+  EXPECT_NE(list.find("windowed: gemma3; "), std::string::npos) << list;
+  EXPECT_NE(list.find("recurrent: mamba, mamba2; "), std::string::npos) << list;
+  for (const Architecture& architecture : architectures()) {
+    const std::string label = std::string(architecture.memory_class) + ": ";
+    EXPECT_EQ(list.find(label), list.rfind(label)) << list;
+    EXPECT_NE(architecture_names().find(architecture.name), std::string::npos);
+  }
 }
 
 TEST_F(MakeModelTest, RefusesWhatItCannotMake) {
