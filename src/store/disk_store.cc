@@ -26,7 +26,7 @@ Status DiskStore::Impl::put(const format::SegmentHeader& header, const std::vect
   if (stored(header.name)) return {};
   unserved_.retry_leftovers();
   TRY_ASSIGN(const format::SegmentHeader complete, complete_header(header, parts));
-  const Draft draft{.file_name = format::file_name(header.name),
+  const Draft draft{.file_name = file_name_of(header.name),
                     .entry = {.name = header.name,
                               .header = format::encode_header(complete),
                               .size_bytes = format::file_bytes(complete),
@@ -50,7 +50,7 @@ void DiskStore::Impl::serve(const std::string& file_name, Entry entry) {
 
 bool DiskStore::Impl::stored(const format::SegmentName& name) const {
   const MutexLock lock(mutex_);
-  const auto found = entries_.find(format::file_name(name));
+  const auto found = entries_.find(file_name_of(name));
   if (found == entries_.end() || found->second.name != name) return false;
   return !found->second.suspect && (found->second.durable || mutations().trust_recovered_durability);
 }
@@ -168,7 +168,7 @@ void DiskStore::Impl::forget_replaced(const std::string& file_name) {
 }
 
 Status DiskStore::Impl::remove(const format::SegmentName& name) {
-  const std::string file_name = format::file_name(name);
+  const std::string file_name = file_name_of(name);
   const MutexLock lock(write_mutex_);
   const auto generation = generation_of(file_name);
   if (!generation) return {};
@@ -188,7 +188,7 @@ ByteCount DiskStore::Impl::remove_foreign(ByteCount needed) {
 }
 
 void DiskStore::Impl::touch(const format::SegmentName& name) {
-  const std::string file_name = format::file_name(name);
+  const std::string file_name = file_name_of(name);
   const auto generation = generation_of(file_name);
   const std::int64_t now_ns = clock_.wall_ns();
   if (!generation || !files_.set_modified(path_of(file_name), now_ns)) return;
@@ -204,7 +204,7 @@ void DiskStore::Impl::touch(const format::SegmentName& name) {
 Status DiskStore::Impl::get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out) {
   const auto place = format::find_part(expected, kind);
   if (!place || place->part.size_bytes != out.size()) return invalid("the buffer is not of the part's size");
-  const std::string name = format::file_name(expected.name);
+  const std::string name = file_name_of(expected.name);
   const auto generation = generation_of(name);
   if (!generation) return not_found("no such segment");
   count([](DiskCounters& counters) { ++counters.gets; });

@@ -12,6 +12,7 @@ struct Mutations {
   bool count_after_write = false;           // the budget learns of bytes when they are already on disk
   bool trust_saved_index = false;           // entries are believed without looking at the directory
   bool release_before_sync = false;         // room of an unlinked file is given away before the unlink is durable
+  bool names_without_kind = false;          // window rows lie where the rows of their run do
   bool trust_recovered_durability = false;  // put() of a file a former process wrote is ok without writing
 };
 

@@ -54,6 +54,13 @@ Status read_payload(os::File& file, std::uint64_t offset, MutableByteSpan out, C
 
 }  // namespace
 
+std::string file_name_of(const format::SegmentName& name) {
+  if (!mutations().names_without_kind) return format::file_name(name);
+  format::SegmentName rows = name;
+  rows.kind = format::PartKind::kRows;
+  return format::file_name(rows);
+}
+
 Result<format::SegmentHeader> complete_header(const format::SegmentHeader& header,
                                               const std::vector<PartBytes>& parts) {
   format::SegmentHeader complete = header;
@@ -84,7 +91,7 @@ Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::stri
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(directory + "/" + info.name));
   TRY_ASSIGN(format::SegmentHeader header, read_header_of(*file));
   if (header.fingerprint != fingerprint) return damaged("segment of another fingerprint");
-  if (format::file_name(header.name) != info.name) return damaged("segment under another name");
+  if (file_name_of(header.name) != info.name) return damaged("segment under another name");
   if (format::file_bytes(header) != info.size.value()) return damaged("segment file of the wrong size");
   return header;
 }

@@ -450,6 +450,7 @@ INSTANTIATE_TEST_SUITE_P(All, StoreMutants,
                                          Mutant{"tokens_not_compared", {.ignore_tokens = true}, {}},
                                          Mutant{"budget_counted_after_the_write", {.count_after_write = true}, {}},
                                          Mutant{"room_given_away_before_the_sync", {.release_before_sync = true}, {}},
+                                         Mutant{"names_without_kind", {.names_without_kind = true}, {}},
                                          Mutant{"saved_index_trusted", {.trust_saved_index = true}, {}},
                                          Mutant{
                                              "recovered_taken_as_durable", {.trust_recovered_durability = true}, {}}),
