@@ -15,6 +15,7 @@
 #include "bench/report_summary.h"
 #include "bench/run/bench.h"
 #include "bench/run/parity.h"
+#include "bench/run/peer_check.h"
 #include "bench_progress.h"
 #include "engine/llama/library.h"
 #include "os/clock.h"
@@ -77,15 +78,27 @@ struct Prepared {
   std::optional<bench::Report> kept;
 };
 
-Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& directory) {
+Status check_files_and_peer(const BenchCommandOptions& options, const bench::BenchOptions& bench,
+                            bench::Interrupt& interrupt) {
+  std::vector<NamedOutput> outputs = outputs_of(options.reports);
+  outputs.push_back({"--keep", options.keep});
+  TRY(check_outputs(outputs));
+  return bench::check_peer(bench, interrupt);
+}
+
+Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& directory,
+                         bench::Interrupt& interrupt) {
   Prepared prepared;
   bench::BenchOptions& bench = prepared.options;
+  bench.peer_command = options.peer_command;
+  bench.peer_url = options.peer_url;
   if (!options.no_workloads) {
     TRY_ASSIGN(bench.workloads, chosen_workloads(options.workloads));
   }
   if (!options.check.empty()) {
     TRY_ASSIGN(prepared.kept, read_kept(options.check));
   }
+  TRY(check_files_and_peer(options, bench, interrupt));
   bench.model = options.model;
   bench.model_is_generated = options.model.empty();
   if (bench.model_is_generated) {
@@ -100,8 +113,6 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
   bench.quick = options.quick;
   bench.variants = options.variants;
   bench.kvkeep_flags = options.kvkeep_flags;
-  bench.peer_command = options.peer_command;
-  bench.peer_url = options.peer_url;
   return prepared;
 }
 
@@ -184,14 +195,15 @@ Result<int> run_bench(const BenchCommandOptions& options) {
   bench::Interrupt interrupt;
   const os::SignalWatch watch([&] { interrupt.raise(); });
   TRY_ASSIGN(const os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-bench-model-"));
-  TRY_ASSIGN(const Prepared prepared, prepare(options, directory.path()));
-  Result<bench::Report> report = measure(options, prepared.options, interrupt);
+  const Result<Prepared> prepared = prepare(options, directory.path(), interrupt);
+  Result<bench::Report> report =
+      prepared ? measure(options, prepared->options, interrupt) : Result<bench::Report>(prepared.error());
   if (watch.exit_status() != 0) {
     std::fputs("kvkeep: interrupted\n", stderr);
     return watch.exit_status();
   }
   if (!report) return std::move(report).error();
-  return conclude(options, *report, prepared.kept);
+  return conclude(options, *report, prepared->kept);
 }
 
 }  // namespace kvkeep::cli

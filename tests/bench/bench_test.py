@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -165,10 +167,80 @@ class BenchTest(BenchCase):
                                     (["--size", "huge"], "--size"), (["--check", "/nowhere.json"], "/nowhere.json"),
                                     (["1-growing", "1-growing"], "twice")):
             with self.subTest(arguments=arguments):
-                done = self.bench(*arguments)
-                self.assertEqual(done.returncode, 1)
-                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-                self.assertIn(expected, done.stderr)
+                self.expect_refusal(arguments, expected)
+
+    def expect_refusal(self, arguments, expected):
+        """In one line, so before anything was played: each run that ended has a line of its own."""
+        done = self.bench(*arguments)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(expected, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_a_report_that_cannot_be_written_is_told_before_anything_runs(self):
+        nowhere = self.directory / "nowhere" / "report"
+        pipe = self.directory / "pipe"
+        os.mkfifo(pipe)
+        for flag in ("--json", "--csv", "--html", "--markdown", "--keep"):
+            for path, expected in ((nowhere, "its folder does not exist"), (self.directory, "not a regular file"),
+                                   (pipe, "not a regular file"), ("/proc/report", "/proc/report: ")):
+                with self.subTest(flag=flag, path=path):
+                    self.expect_refusal([flag, path, self.workload], f"{flag} {path}: ")
+                    self.expect_refusal([flag, path, self.workload], expected)
+        self.expect_refusal(["--json", self.json, "--csv", self.directory / "." / "report.json", self.workload],
+                            "--json and --csv name the same file")
+
+    def test_a_report_replaces_what_a_link_leads_to(self):
+        old = self.directory / "old.json"
+        old.write_text("old")
+        self.json.symlink_to(old)
+        self.expect_refusal(["--json", self.json, "--csv", old, self.workload], "--json and --csv name the same file")
+        self.assertEqual(old.read_text(), "old", "a check changes nothing")
+        self.assertEqual(self.bench("--json", self.json, self.workload).returncode, 0)
+        self.assertTrue(self.json.is_symlink())
+        self.assertEqual(json.loads(old.read_text())["format"], "kvkeep-bench-report")
+        self.assertEqual(list(self.directory.glob("*.tmp")), [])
+
+    def test_a_peer_that_cannot_be_played_is_told_before_anything_runs(self):
+        text = self.directory / "text"
+        text.write_text("no program")
+        for program in ("no-such-server", self.directory / "none", text, self.directory):
+            with self.subTest(program=program):
+                self.expect_refusal(["--peer", program, self.workload], f"--peer: {program}: no such program")
+        for url, expected in (("https://127.0.0.1", "https"), ("127.0.0.1:9", "http://"),
+                              ("http://127.0.0.1:9", "no connection")):
+            with self.subTest(url=url):
+                self.expect_refusal(["--peer-url", url, self.workload], f"--peer-url {url}: ")
+                self.expect_refusal(["--peer-url", url, self.workload], expected)
+        for mode, expected in (("loading", "not ready yet"), ("other", "POST /apply-template: status 404")):
+            with self.subTest(mode=mode), self.running_mock(mode) as url:
+                self.expect_refusal(["--peer-url", url, self.workload], expected)
+
+    @contextlib.contextmanager
+    def running_mock(self, mode):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = [sys.executable, MOCK, mode, "--host", "127.0.0.1", "--port", str(port)]
+        environment = dict(os.environ, KVKEEP_COUNT_FILE=str(self.directory / "count"))
+        with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as server:
+            def answers():
+                self.assertIsNone(server.poll(), "the mock has ended")
+                with socket.socket() as one:
+                    return one.connect_ex(("127.0.0.1", port)) == 0
+            try:
+                wait_until(answers, "the mock answers")
+                yield f"http://127.0.0.1:{port}"
+            finally:
+                server.kill()
+
+    def test_a_running_server_is_played_by_its_own_claims(self):
+        with self.running_mock("honest") as url:
+            done = self.bench("--peer-url", url, "--json", self.json, self.workload)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        run = json.loads(self.json.read_text())["runs"][1]
+        self.assertEqual((run["server"], run["counted_by"]), (url, "reply"))
+        self.assertEqual([request["prefilled_tokens"] for request in run["requests"]], PROMPTS)
 
     def test_all_forms_of_the_report_are_written(self):
         paths = {form: self.directory / f"report.{form}" for form in ("json", "csv", "html", "markdown")}

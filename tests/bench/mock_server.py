@@ -5,9 +5,11 @@
 
 MODE: honest; lying (claims to have computed one token less than it counts); dying (kills itself at the third chat);
 busy (computes between chats, too); refusing (answers the third chat with 500); hanging (never answers the third chat);
-missing (ends at once).
+missing (ends at once); loading (is never ready); other (knows no /apply-template);
+unseen (counts nothing); recomputing (decodes 50 ids more before it is ready again).
 
-The ids "decoded" are counted in KVKEEP_COUNT_FILE, as the counting shim does, 1,000 of them before it is ready.
+The ids "decoded" are counted in KVKEEP_COUNT_FILE, as the counting shim does, 1,000 of them before it is ready. Its
+process id is added to the file MOCK_PROCESSES, if that is set.
 """
 
 import http.server
@@ -21,6 +23,7 @@ import zlib
 
 MODE = sys.argv[1]
 WARM_UP_IDS = 1000
+RECOMPUTED_IDS = 50
 CHATS_BEFORE_TROUBLE = 2
 
 
@@ -44,6 +47,8 @@ class State:
     @classmethod
     def count(cls, ids):
         cls.decoded += ids
+        if MODE == "unseen":
+            return
         with open(os.environ["KVKEEP_COUNT_FILE"], "wb") as file:
             file.write(struct.pack("<QQ", cls.decoded, 1))
 
@@ -55,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        self.answer(200, {"status": "ok"})
+        self.answer(503 if MODE == "loading" else 200, {"status": MODE})
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -63,7 +68,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if MODE == "busy":
                 State.count(5)
             self.answer(200, {"tokens": ids_of(body["content"])})
-        elif self.path == "/apply-template":
+        elif self.path == "/apply-template" and MODE != "other":
             self.answer(200, {"prompt": render(body["messages"])})
         elif self.path == "/v1/chat/completions":
             self.chat(body)
@@ -121,14 +126,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def main():
-    if MODE == "--version":
+    if "--version" in sys.argv:
         print("version: 7 (mock)")
         return
     if MODE == "missing":
         print("error: there is no model here", flush=True)
         sys.exit(5)
+    if "MOCK_PROCESSES" in os.environ:
+        with open(os.environ["MOCK_PROCESSES"], "a") as file:
+            file.write(f"{os.getpid()}\n")
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     State.count(WARM_UP_IDS)
+    if MODE == "recomputing":
+        started = os.environ["KVKEEP_COUNT_FILE"] + ".started"
+        if os.path.exists(started):
+            State.count(RECOMPUTED_IDS)
+        open(started, "w").close()
     http.server.ThreadingHTTPServer((value_of("--host"), int(value_of("--port"))), Handler).serve_forever()
 
 
