@@ -196,6 +196,7 @@ Status play_sessions(const ReplayCommandOptions& options, const std::vector<benc
 }  // namespace
 
 Result<int> run_replay(const ReplayCommandOptions& options) {
+  TRY(check_outputs(outputs_of(options.reports)));
   TRY_ASSIGN(const std::vector<bench::Session> sessions, read_sessions(options.files));
   bench::Interrupt interrupt;
   const os::SignalWatch watch([&] { interrupt.raise(); });
