@@ -298,6 +298,7 @@ class ReplayTest(unittest.TestCase):
         with MockServer() as server:
             result = self.run_replay("--url", server.url, "--json", self.path("none/x.json"), session, status=1)
         self.assertIn("none/x.json", result.stderr)
+        self.assertEqual(result.stdout, "", "it was told before anything was sent")
 
     def test_standard_input(self):
         text = json.dumps(line(0, "one")) + "\n"
