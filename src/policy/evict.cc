@@ -1,20 +1,15 @@
 #include "policy/evict.h"
 
 #include <algorithm>
-#include <cmath>
 #include <queue>
 #include <tuple>
 #include <unordered_map>
 
+#include "policy/worth.h"
+
 namespace kvkeep::policy {
 
 namespace {
-
-// A segment not used for this long is half as likely to be needed again: a working day's pauses keep a conversation,
-// a week ends it.
-constexpr double kHalfLifeS = 6 * 3600.0;
-// At this depth attention costs as much as everything else of a token's prefill.
-constexpr double kAttentionTokens = 16384;
 
 // The order of leaving; ties (values decay to 0 after months) by age, then the end of a prefix before its beginning.
 struct Leaving {
@@ -36,7 +31,7 @@ class LeavesLater {
   const std::vector<EvictCandidate>* candidates_;
 };
 
-// Per candidate: its parent's place among the candidates, and how many children are left.
+// Per candidate: its parent's place among the candidates, and how many children are left in the tier.
 struct Family {
   static constexpr std::size_t kNone = SIZE_MAX;
   std::vector<std::size_t> parent;
@@ -49,45 +44,71 @@ struct Family {
     for (std::size_t i = 0; i < candidates.size(); ++i) places.emplace(candidates[i].segment, i);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const auto found = places.find(candidates[i].parent);
-      if (candidates[i].parent == kRootSegment || found == places.end()) continue;
+      if (candidates[i].absent || candidates[i].parent == kRootSegment || found == places.end()) continue;
       parent[i] = found->second;
       ++children[found->second];
     }
   }
 };
 
+// Takes the least valuable leaf again and again. Values in the queue may be out of date: one that grew is put back when
+// its turn comes, one that fell is added anew at once.
+class Chooser {
+ public:
+  explicit Chooser(const EvictView& view)
+      : view_(view),
+        candidates_(view.candidates),
+        family_(candidates_),
+        worth_(view),
+        gone_(candidates_.size(), false),
+        queue_(LeavesLater(candidates_)) {
+    for (std::size_t i = 0; i < candidates_.size(); ++i) add(i);
+  }
+
+  std::vector<SegmentId> choose(ByteCount needed) {
+    std::vector<SegmentId> victims;
+    for (ByteCount freed; freed < needed && !queue_.empty();) {
+      const Leaving least = queue_.top();
+      queue_.pop();
+      if (gone_[least.candidate]) continue;
+      if (view_.needs_points && worth_.value(least.candidate) > least.value) {
+        add(least.candidate);
+        continue;
+      }
+      victims.push_back(candidates_[least.candidate].segment);
+      freed += candidates_[least.candidate].bytes;
+      leave(least.candidate);
+    }
+    return victims;
+  }
+
+ private:
+  void add(std::size_t i) {
+    if (gone_[i] || candidates_[i].pinned || candidates_[i].absent || family_.children[i] > 0) return;
+    queue_.push({worth_.value(i), candidates_[i].last_used_ns, i});
+  }
+
+  void leave(std::size_t i) {
+    gone_[i] = true;
+    if (!candidates_[i].copy) {
+      for (const std::size_t fell : worth_.forget(i)) add(fell);
+    }
+    const std::size_t parent = family_.parent[i];
+    if (parent == Family::kNone) return;
+    --family_.children[parent];
+    add(parent);
+  }
+
+  const EvictView& view_;
+  const std::vector<EvictCandidate>& candidates_;
+  Family family_;
+  Worth worth_;
+  std::vector<bool> gone_;
+  std::priority_queue<Leaving, std::vector<Leaving>, LeavesLater> queue_;
+};
+
 }  // namespace
 
-double keep_value(const EvictCandidate& candidate, std::int64_t now_ns) {
-  const double age_s = static_cast<double>(std::max<std::int64_t>(0, now_ns - candidate.last_used_ns)) / 1e9;
-  const double likelihood = (1.0 + candidate.hits) * std::exp2(-age_s / kHalfLifeS);
-  const double middle = candidate.begin.value() + candidate.tokens / 2.0;
-  const double prefill_cost = candidate.tokens * (1.0 + middle / kAttentionTokens);
-  return likelihood * prefill_cost / static_cast<double>(std::max<std::uint64_t>(1, candidate.bytes.value()));
-}
-
-std::vector<SegmentId> choose_victims(const EvictView& view, ByteCount needed) {
-  const auto& candidates = view.candidates;
-  Family family(candidates);
-  std::priority_queue<Leaving, std::vector<Leaving>, LeavesLater> leaves{LeavesLater(candidates)};
-  const auto add_leaf = [&](std::size_t i) {
-    if (candidates[i].pinned || family.children[i] > 0) return;
-    leaves.push({keep_value(candidates[i], view.now_ns), candidates[i].last_used_ns, i});
-  };
-  for (std::size_t i = 0; i < candidates.size(); ++i) add_leaf(i);
-  std::vector<SegmentId> victims;
-  ByteCount freed;
-  while (freed < needed && !leaves.empty()) {
-    const std::size_t i = leaves.top().candidate;
-    leaves.pop();
-    victims.push_back(candidates[i].segment);
-    freed += candidates[i].bytes;
-    const std::size_t parent = family.parent[i];
-    if (parent == Family::kNone) continue;
-    --family.children[parent];
-    add_leaf(parent);
-  }
-  return victims;
-}
+std::vector<SegmentId> choose_victims(const EvictView& view, ByteCount needed) { return Chooser(view).choose(needed); }
 
 }  // namespace kvkeep::policy

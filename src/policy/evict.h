@@ -5,6 +5,9 @@
 // Unit of value: prefill time saved per byte, weighted by how likely a segment is needed again (recency with decay,
 // hits). Rows leave leaves first; never what is pinned (in use by a running or incoming prompt) nor what was just
 // written. If nothing may leave, the answer is shorter than asked and the caller refuses the new store.
+//
+// Where a sequence needs more than rows to stand, points and windows are candidates too. They leave at any depth; what
+// only they made useful is worth nothing then and leaves next. worth.h has the values.
 
 #include <cstdint>
 #include <vector>
@@ -13,27 +16,37 @@
 
 namespace kvkeep::policy {
 
+enum class CandidateKind { kRows, kWindow, kPoint };
+
 struct EvictCandidate {
   SegmentId segment;
   SegmentId parent;          // kRootSegment: none that counts in this tier
   ByteCount bytes;           // what leaving frees
-  std::uint32_t tokens = 0;  // what must be prefilled again if it is needed
+  std::uint32_t tokens = 0;  // what must be prefilled again if it is needed; a point: 0
   Position begin;            // later tokens cost more to prefill (attention)
   std::int64_t last_used_ns = 0;
   std::uint32_t hits = 0;
   bool pinned = false;
+  // The rest matters only if EvictView::needs_points.
+  CandidateKind kind = CandidateKind::kRows;
+  SegmentId above = {};  // its parent in the index, in whatever tier
+  bool copy = false;     // another tier has it too: nothing becomes unreachable if it leaves this one
+  bool absent = false;   // another tier has it alone: it never leaves here, but tells what can be restored
 };
 
 struct EvictView {
-  std::vector<EvictCandidate> candidates;  // everything in the tier
+  // Everything in the tier; if needs_points, everything in the index.
+  std::vector<EvictCandidate> candidates;
   std::int64_t now_ns = 0;
+  bool needs_points = false;        // rows alone put no sequence to stand
+  std::uint32_t window_tokens = 0;  // how far back windows must reach
 };
 
 // Victims in the order they should leave: every child before its parent, until `needed` bytes are freed or nothing may
 // leave any more. Cost: O(n log n).
 std::vector<SegmentId> choose_victims(const EvictView& view, ByteCount needed);
 
-// Expected value per byte of keeping a candidate: higher stays. Exposed for tests and logs.
+// Expected value per byte of keeping rows that are of use: higher stays. Exposed for tests and logs.
 double keep_value(const EvictCandidate& candidate, std::int64_t now_ns);
 
 }  // namespace kvkeep::policy

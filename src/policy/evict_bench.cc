@@ -9,8 +9,8 @@
 namespace kvkeep::policy {
 namespace {
 
-// Conversations of 20 segments; the argument is how many segments' worth of bytes must go.
-void BM_ChooseVictims100k(benchmark::State& state) {
+// Conversations of 20 segments.
+EvictView conversations() {
   std::mt19937_64 random(1);
   EvictView view{{}, std::int64_t{1} << 50};
   for (std::uint32_t i = 0; i < 100000; ++i) {
@@ -18,10 +18,36 @@ void BM_ChooseVictims100k(benchmark::State& state) {
     const auto used_ns = static_cast<std::int64_t>(random() >> 15);
     view.candidates.push_back({SegmentId{i + 1}, parent, ByteCount{1000}, 64, Position{i % 20 * 64}, used_ns, 1});
   }
+  return view;
+}
+
+// The argument is how many segments' worth of bytes must go.
+void BM_ChooseVictims100k(benchmark::State& state) {
+  const EvictView view = conversations();
   const ByteCount needed{static_cast<std::uint64_t>(state.range(0)) * 1000};
   for (auto _ : state) benchmark::DoNotOptimize(choose_victims(view, needed));
 }
 BENCHMARK(BM_ChooseVictims100k)->Arg(1)->Arg(1000)->Arg(100000)->Unit(benchmark::kMillisecond);
+
+// The same, where every fourth segment ends at a point.
+void BM_ChooseVictims100kAndPoints(benchmark::State& state) {
+  EvictView view = conversations();
+  view.needs_points = true;
+  for (std::uint32_t i = 0; i < 100000; ++i) {
+    view.candidates[i].above = view.candidates[i].parent;
+    if (i % 4 != 3) continue;
+    EvictCandidate point = view.candidates[i];
+    point.segment = SegmentId{100001 + i};
+    point.parent = point.above = SegmentId{i + 1};
+    point.begin = point.begin + point.tokens;
+    point.tokens = 0;
+    point.kind = CandidateKind::kPoint;
+    view.candidates.push_back(point);
+  }
+  const ByteCount needed{static_cast<std::uint64_t>(state.range(0)) * 1000};
+  for (auto _ : state) benchmark::DoNotOptimize(choose_victims(view, needed));
+}
+BENCHMARK(BM_ChooseVictims100kAndPoints)->Arg(1)->Arg(1000)->Arg(100000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvkeep::policy
