@@ -99,7 +99,7 @@ TEST(Scheduler, CachePromptOffNeitherReadsNorWrites) {
 }
 
 TEST(Scheduler, ModelsOfOtherClassesAreServedUncached) {
-  World world({.truncatable = false, .memory_class = engine::MemoryClass::kUncached});
+  World world({.memory_class = engine::MemoryClass::kUncached, .truncatable = false});
   world.start();
   std::mt19937 random(9);
   const auto prompt = random_tokens(random, 100);
