@@ -16,7 +16,7 @@ class Reaches {
       const Position shared = std::min({resident.common, resident.length, limit_});
       if (shared > Position{}) add_ways(&resident, shared);
     }
-    std::ranges::stable_sort(ways_, [](const Reach& a, const Reach& b) { return rank(a) > rank(b); });
+    std::ranges::sort(ways_, [](const Reach& a, const Reach& b) { return rank(a) > rank(b); });
   }
 
   Reach best() const {
@@ -34,15 +34,14 @@ class Reaches {
   static bool loads(const Reach& way) { return way.point || way.to > way.from_memory; }
 
   static int disturbance(const Reach& way) {
-    if (way.source == nullptr) return 0;
     if (!way.source->idle) return 3;
     if (extends(*way.source, way.from_memory)) return 0;
     return way.source->captured ? 1 : 2;
   }
 
-  static std::tuple<Position, Position, bool, int, std::int64_t> rank(const Reach& way) {
-    const std::int64_t last_used_ns = way.source == nullptr ? INT64_MIN : way.source->last_used_ns;
-    return {way.to, way.from_memory, !way.point, -disturbance(way), last_used_ns};
+  static std::tuple<Position, Position, bool, int, std::int64_t, std::int32_t> rank(const Reach& way) {
+    if (way.source == nullptr) return {way.to, way.from_memory, !way.point, 0, INT64_MIN, 0};
+    return {way.to, way.from_memory, !way.point, -disturbance(way), way.source->last_used_ns, -way.source->seq.value()};
   }
 
   Position cached_until() const {
