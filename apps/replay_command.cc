@@ -13,6 +13,7 @@
 #include "bench/replay_table.h"
 #include "bench/report.h"
 #include "bench/report_summary.h"
+#include "bench/run/program_version.h"
 #include "bench/run/replayer.h"
 #include "bench/run/report_start.h"
 #include "bench/run/server_process.h"
@@ -98,6 +99,7 @@ bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::
       process->wait(kDeathMs);  // its connections break a moment before it has ended
       return process->death();
     };
+    replay.decoded_ids = [process] { return process->decoded_ids(); };
   }
   return replay;
 }
@@ -129,17 +131,27 @@ class Progress {
   std::size_t total_ = 0;
 };
 
-bench::Report begin_report(const ReplayCommandOptions& options, const bench::Replayer& replayer,
-                           const std::string& server_name) {
+// A server that was running is known by what it says; one that was started, also by what its program says.
+bench::ServerInfo server_info(const ReplayCommandOptions& options, const bench::Replayer& replayer,
+                              const std::string& server_name, bench::Interrupt& interrupt) {
+  bench::ServerInfo info{.name = server_name, .version = replayer.server_version(), .flags = "was running"};
+  if (options.server_command.empty()) {
+    if (!replayer.server_field().empty()) info.flags += fmt::format(", calls itself {}", replayer.server_field());
+    return info;
+  }
+  info.flags = options.server_command + bench::note_on_environment();
+  const auto words = bench::command_words(options.server_command);
+  if (words && info.version.empty()) info.version = bench::version_of_program(words->front(), interrupt);
+  return info;
+}
+
+bench::Report begin_report(const bench::Replayer& replayer, bench::ServerInfo server) {
   bench::Report report = bench::start_report();
   report.title = "kvkeep replay";
   report.kvkeep_version = KVKEEP_VERSION;
   report.libllama_version = engine::llama::library_versions();
   report.model = replayer.model_name();
-  report.servers = {{.name = server_name,
-                     .version = replayer.server_version(),
-                     .flags = options.server_command.empty() ? "was running"
-                                                             : options.server_command + bench::note_on_environment()}};
+  report.servers = {std::move(server)};
   return report;
 }
 
@@ -183,7 +195,7 @@ Status play_sessions(const ReplayCommandOptions& options, const std::vector<benc
   const std::string server_name = replay.server_name;
   TRY_ASSIGN(const std::unique_ptr<bench::Replayer> replayer, bench::Replayer::make(std::move(replay), interrupt));
 
-  bench::Report report = begin_report(options, *replayer, server_name);
+  bench::Report report = begin_report(*replayer, server_info(options, *replayer, server_name, interrupt));
   play_all(sessions, *replayer, progress, report);
   std::fputs(bench::to_table(report).c_str(), stdout);
   std::fflush(stdout);

@@ -9,9 +9,9 @@ namespace {
 
 constexpr char kCommand[] = "kvkeep replay [flags] FILE...";
 constexpr char kDescription[] =
-    "Plays recorded sessions against a server and says, per request and in total, what was cached, what\n"
-    "was computed and what a perfect cache would have had to compute. FILE is JSONL (docs/bench.md),\n"
-    "kvkeep's own trace or a HAR file; - is standard input: xz -dc FILE.xz | kvkeep replay --url URL -\n";
+    "Plays recorded sessions against a server and says, per request and in total, what was cached, what was computed "
+    "and what a perfect cache would have had to compute. FILE is JSONL (docs/bench.md), kvkeep's own trace or a HAR "
+    "file; - is standard input: xz -dc FILE.xz | kvkeep replay --url URL -";
 
 std::vector<Flag> server_flags(ReplayCommandOptions& options) {
   const char* group = "Server";

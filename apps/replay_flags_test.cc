@@ -59,6 +59,20 @@ TEST(ReplayFlags, NeedAServerAndARecording) {
   EXPECT_THAT(refusal_of({"--url", "a", "--reply-tokens", "0", "f"}), HasSubstr("'0' is not a number from 1"));
 }
 
+TEST(ReplayFlags, HelpFillsItsLines) {
+  const std::string help = replay_help();
+  const std::string description = help.substr(0, help.find("\n\n"));
+  for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = description.find('\n', begin);
+    const std::string line = description.substr(begin, end - begin);
+    EXPECT_LE(line.size(), 100U);
+    if (end != std::string::npos) {
+      EXPECT_GT(line.size(), 80U) << line;
+    }
+  }
+  EXPECT_GT(description.size(), 200U);
+}
+
 TEST(ReplayFlags, BelongToACommandOfTheProgram) {
   const auto command = parse_command_line({"replay", "--url", "http://x", "f"}, {});
   ASSERT_TRUE(command && std::holds_alternative<ReplayCommandOptions>(*command));

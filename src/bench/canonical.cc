@@ -240,6 +240,22 @@ std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body, 
   return writer.take();
 }
 
+std::vector<std::string_view> canonical_pieces(std::string_view text) {
+  std::vector<std::string_view> pieces;
+  std::size_t begin = 0;
+  for (std::size_t at = 0; at < text.size(); at = std::min(text.find('\n', at), text.size() - 1) + 1) {
+    if (text[at] != '%' || text.substr(at).starts_with("%%") || at == begin) continue;
+    pieces.push_back(text.substr(begin, at - begin));
+    begin = at;
+  }
+  if (begin < text.size()) pieces.push_back(text.substr(begin));
+  return pieces;
+}
+
+std::string_view canonical_reply_begin(Dialect dialect) {
+  return dialect == Dialect::kOpenAiCompletion || dialect == Dialect::kOther ? "" : "%message assistant\n";
+}
+
 nlohmann::ordered_json with_reply(Dialect dialect, const nlohmann::ordered_json& body,
                                   const nlohmann::ordered_json& message) {
   Json longer = body;

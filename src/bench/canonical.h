@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "bench/dialect.h"
 
@@ -33,6 +35,13 @@ enum class CanonicalOrder : std::uint8_t { kToolsFirst, kSystemFirst };
 // unknown is printed as JSON with sorted keys. Empty for Dialect::kOther and for a body that is no object.
 std::string canonical_text(Dialect dialect, const nlohmann::ordered_json& body,
                            CanonicalOrder order = CanonicalOrder::kToolsFirst);
+
+// The text cut at every line that names or ends a section, in order: what two conversations share begins and ends with
+// whole pieces, whatever a tokenizer would join across their ends.
+std::vector<std::string_view> canonical_pieces(std::string_view text);
+
+// How the reply's turn begins behind a request's canonical text. Empty for Dialect::kOpenAiCompletion and kOther.
+std::string_view canonical_reply_begin(Dialect dialect);
 
 // The request with the assistant's turn `message` (ReplyFacts::message) behind its last one: what the next request of
 // the conversation sends first. The body itself if there is no message, or nowhere to put one.

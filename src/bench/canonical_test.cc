@@ -271,5 +271,23 @@ TEST(Canonical, OfRandomConversationsDiffersWhereTheyDiffer) {
   }
 }
 
+TEST(Canonical, IsCutWhereSectionsBegin) {
+  using Pieces = std::vector<std::string_view>;
+  EXPECT_EQ(canonical_pieces("%tool\n{}\n%end\n%message user\n%text\n50%\n%%no\n%end\n"),
+            (Pieces{"%tool\n{}\n", "%end\n", "%message user\n", "%text\n50%\n%%no\n", "%end\n"}));
+  EXPECT_EQ(canonical_pieces("no section\n%%text"), (Pieces{"no section\n%%text"}));
+  EXPECT_EQ(canonical_pieces("%"), (Pieces{"%"}));
+  EXPECT_EQ(canonical_pieces(""), Pieces{});
+}
+
+TEST(Canonical, RepliesBeginAsTheNextRequestHasThem) {
+  const Json body = {{"messages", Json::array({{{"role", "user"}, {"content", "hi"}}})}};
+  const Json longer = with_reply(Dialect::kOpenAiChat, body, {{"role", "assistant"}, {"content", "ho"}});
+  const std::string begun =
+      canonical_text(Dialect::kOpenAiChat, body) + std::string(canonical_reply_begin(Dialect::kOpenAiChat));
+  EXPECT_TRUE(canonical_text(Dialect::kOpenAiChat, longer).starts_with(begun));
+  EXPECT_EQ(canonical_reply_begin(Dialect::kOpenAiCompletion), "");
+}
+
 }  // namespace
 }  // namespace kvkeep::bench

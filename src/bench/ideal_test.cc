@@ -10,28 +10,88 @@ std::vector<TokenId> bytes(std::string_view text) { return {text.begin(), text.e
 
 CanonicalTexts both(const std::string& text) { return {text, text}; }
 
-TEST(Ideal, IsTheShareOfTheTextThatIsNew) {
-  IdealCounter ideal;
-  EXPECT_EQ(ideal.take_prompt(both("abcdefgh"), 100, bytes), 100U);
-  EXPECT_EQ(ideal.take_prompt(both("abcdefgh"), 100, bytes), 0U) << "the same again";
-  EXPECT_EQ(ideal.take_prompt(both("abcdefghij"), 110, bytes), 22U) << "two of ten";
-  EXPECT_EQ(ideal.take_prompt(both("abXdefgh"), 100, bytes), 75U) << "all behind the first difference";
-  EXPECT_EQ(ideal.take_prompt(both(""), 100, bytes), 0U);
-  EXPECT_EQ(ideal.take_prompt(both("zzz"), 0, bytes), 0U) << "the server does not say";
+class IdealTest : public testing::Test {
+ protected:
+  std::uint64_t ideal(const CanonicalTexts& texts, std::uint64_t prompt_tokens) {
+    return counter_.take_prompt(texts, prompt_tokens, bytes).tokens;
+  }
+  IdealCounter counter_;
+};
+
+TEST_F(IdealTest, IsWhatIsBehindThePromptsThatWereCounted) {
+  EXPECT_EQ(ideal(both("abcdefgh"), 100), 100U);
+  EXPECT_EQ(ideal(both("abcdefgh"), 100), 0U) << "the same again";
+  // A share of the text would be 2 of 10 of 190: what was counted for the first eight is known better.
+  EXPECT_EQ(ideal(both("abcdefghij"), 190), 90U);
+  EXPECT_EQ(ideal(both("abcdefghijkl"), 200), 10U);
+  EXPECT_EQ(ideal(both(""), 100), 0U);
+  EXPECT_EQ(ideal(both("zzz"), 0), 0U) << "the server does not say";
+  EXPECT_EQ(ideal(both("zzzz"), 40), 10U) << "but it was decoded";
 }
 
-TEST(Ideal, TakesTheOrderThatSharesMore) {
-  IdealCounter ideal;
-  EXPECT_EQ(ideal.take_prompt({"toolsSYSTEM", "SYSTEMtools"}, 11, bytes), 11U);
-  EXPECT_EQ(ideal.take_prompt({"tolosSYSTEM", "SYSTEMtolos"}, 11, bytes), 3U) << "behind SYSTEMto";
-  EXPECT_EQ(ideal.take_prompt({"toolsSYMTES", "SYMTEStools"}, 11, bytes), 4U) << "behind toolsSY";
+TEST_F(IdealTest, IsInterpolatedBetweenCounts) {
+  EXPECT_EQ(ideal(both("abcdefgh"), 100), 100U);
+  EXPECT_EQ(ideal(both("abXdefgh"), 100), 75U) << "all behind the first difference";
+  EXPECT_EQ(ideal(both("abcdefghijkl"), 140), 40U);
+  EXPECT_EQ(ideal(both("abcdefghijXY"), 180), 40U) << "half of what is behind the last count";
 }
 
-TEST(Ideal, CountsRepliesAsDecoded) {
-  IdealCounter ideal;
-  EXPECT_EQ(ideal.take_prompt(both("ask:"), 8, bytes), 8U);
-  ideal.take_decoded(both("ask:answer"), bytes);
-  EXPECT_EQ(ideal.take_prompt(both("ask:answer:more"), 30, bytes), 10U);
+TEST_F(IdealTest, TakesTheOrderThatSharesMore) {
+  EXPECT_EQ(ideal({"toolsSYSTEM", "SYSTEMtools"}, 11), 11U);
+  EXPECT_EQ(ideal({"tolosSYSTEM", "SYSTEMtolos"}, 11), 3U) << "behind SYSTEMto";
+  EXPECT_EQ(ideal({"toolsSYMTES", "SYMTEStools"}, 11), 4U) << "behind toolsSY";
+}
+
+TEST_F(IdealTest, CountsRepliesAsDecoded) {
+  EXPECT_EQ(ideal(both("ask:"), 8), 8U);
+  counter_.take_decoded(both("ask:answer"), 17, bytes);
+  EXPECT_EQ(ideal(both("ask:answer:more"), 30), 13U);
+}
+
+TEST_F(IdealTest, FindsWhatIsSharedWhereATokenizerWouldJoin) {
+  // Two bytes a token: a boundary at an odd place would hide it.
+  const Tokenize pairs = [](std::string_view text) {
+    std::vector<TokenId> ids;
+    for (std::size_t i = 0; i < text.size(); i += 2) {
+      ids.push_back(text[i] * 256 + (i + 1 < text.size() ? text[i + 1] : 0));
+    }
+    return ids;
+  };
+  EXPECT_EQ(counter_.take_prompt(both("%text\nodd\n"), 100, pairs).tokens, 100U);
+  EXPECT_EQ(counter_.take_prompt(both("%text\nodd\n%text\nmore\n"), 130, pairs).tokens, 30U);
+}
+
+TEST_F(IdealTest, KnowsHowFarItMayBeOff) {
+  EXPECT_EQ(counter_.take_prompt(both(std::string(800, 'a')), 800, bytes).uncertainty, 0U) << "all is new";
+  const IdealEstimate goes_on = counter_.take_prompt(both(std::string(800, 'a') + "bcd"), 900, bytes);
+  EXPECT_EQ(goes_on.tokens, 100U);
+  EXPECT_EQ(goes_on.uncertainty, 8U) << "the boundary alone";
+  // 400 tokens known, 400 not: what makes the one denser makes the other thinner.
+  const IdealEstimate leaves = counter_.take_prompt(both(std::string(400, 'a') + std::string(400, 'b')), 800, bytes);
+  EXPECT_EQ(leaves.tokens, 400U);
+  EXPECT_EQ(leaves.uncertainty, 8U + 400 / 8);
+  IdealCounter rough(0.5);
+  rough.take_prompt(both(std::string(800, 'a')), 800, bytes);
+  EXPECT_EQ(rough.take_prompt(both(std::string(400, 'a') + std::string(400, 'b')), 800, bytes).uncertainty, 108U);
+}
+
+// Whether a template keeps the reasoning of earlier turns is not known; both could be.
+TEST_F(IdealTest, SeesWhatIsSharedWithoutReasoning) {
+  const std::string ask = "%message user\n%text\nask\n%end\n%message assistant\n";
+  const std::string answer = "%text\nanswer\n%end\n%message user\n%text\n" + std::string(200, 'q');
+  EXPECT_EQ(ideal(both(ask + "%reasoning\nfirst " + std::string(100, 'x') + "\n" + answer), 400), 400U);
+  const IdealEstimate other =
+      counter_.take_prompt(both(ask + "%reasoning\nother " + std::string(100, 'x') + "\n" + answer), 400, bytes);
+  EXPECT_EQ(other.tokens, 0U);
+  EXPECT_GT(other.uncertainty, 250U) << "a template that keeps it shares nothing behind it";
+}
+
+TEST_F(IdealTest, RepliesThatBeginWithReasoningAreLostWithIt) {
+  const std::string ask = "%message user\n%text\nask\n%end\n%message assistant\n";
+  const std::string answer = "%text\nanswer\n%end\n";
+  EXPECT_EQ(ideal(both(ask), 100), 100U);
+  counter_.take_decoded(both(ask + "%reasoning\n" + std::string(400, 'x') + "\n" + answer), 509, bytes);
+  EXPECT_NEAR(static_cast<double>(ideal(both(ask + answer), 130)), 30, 8) << "sent back without reasoning";
 }
 
 TEST(PseudoTokens, AreFourBytesEach) {

@@ -1,25 +1,20 @@
 #include "bench/prefixes.h"
 
 namespace kvkeep::bench {
-namespace {
 
-constexpr std::uint64_t kEmptyPrefix = 0x6b76'6b65'6570'0001;
-
-// The hash of a prefix that is one id longer: splitmix64's step and finaliser. For one id it is a bijection of the hash
-// before, so different prefixes never meet by getting the same continuation.
-std::uint64_t extended(std::uint64_t prefix, TokenId id) {
+// Splitmix64's step and finaliser. For one id it is a bijection of the hash before, so different prefixes never meet by
+// getting the same continuation.
+std::uint64_t extended_prefix(std::uint64_t prefix, TokenId id) {
   std::uint64_t mixed = prefix + 0x9e37'79b9'7f4a'7c15 + static_cast<std::uint32_t>(id);
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58'476d'1ce4'e5b9;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d0'49bb'1331'11eb;
   return mixed ^ (mixed >> 31);
 }
 
-}  // namespace
-
 std::size_t DecodedPrefixes::never_decoded(TokenSpan prompt) const {
   std::uint64_t prefix = kEmptyPrefix;
   for (std::size_t i = 0; i < prompt.size(); ++i) {
-    prefix = extended(prefix, prompt[i]);
+    prefix = extended_prefix(prefix, prompt[i]);
     if (!seen_.contains(prefix)) return prompt.size() - i;
   }
   return 0;
@@ -28,7 +23,7 @@ std::size_t DecodedPrefixes::never_decoded(TokenSpan prompt) const {
 std::size_t DecodedPrefixes::add(TokenSpan ids) {
   const std::size_t before = seen_.size();
   std::uint64_t prefix = kEmptyPrefix;
-  for (const TokenId id : ids) seen_.insert(prefix = extended(prefix, id));
+  for (const TokenId id : ids) seen_.insert(prefix = extended_prefix(prefix, id));
   return seen_.size() - before;
 }
 

@@ -12,6 +12,10 @@
 
 namespace kvkeep::bench {
 
+// The hash of no ids, and of a prefix that is one id longer.
+inline constexpr std::uint64_t kEmptyPrefix = 0x6b76'6b65'6570'0001;
+std::uint64_t extended_prefix(std::uint64_t prefix, TokenId id);
+
 // Not thread safe.
 class DecodedPrefixes {
  public:

@@ -7,14 +7,21 @@
   hang        does not reply for a minute
   die         kill -9 of itself
 
-A token is a byte of the messages' contents, one behind the other. Run as a program: mock_server.py --host H --port N.
+A token is a byte of the messages' contents, one behind the other. Run as a program:
+
+  mock_server.py [--claims-less N] [--uncounted] --host H --port N
+
+counts the ids it "decodes" in KVKEEP_COUNT_FILE, as the counting shim does; --claims-less N: its replies say that they
+computed N fewer; --uncounted: nothing is counted, as of a server that the shim cannot see into.
 """
 
 import argparse
 import http.server
+import itertools
 import json
 import os
 import signal
+import struct
 import threading
 import time
 
@@ -27,9 +34,16 @@ def text_of(message):
 class MockServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address=("127.0.0.1", 0), tokenizes=True):
+    def __init__(self, address=("127.0.0.1", 0), tokenizes=True, has_template=False, stamps=False, claims_less=0,
+                 count_file=None):
         super().__init__(address, Handler)
         self.tokenizes = tokenizes
+        self.has_template = has_template  # /apply-template is served
+        self.stamps = stamps              # prompts begin with their number: none has a prefix of another
+        self.claims_less = claims_less
+        self.count_file = count_file
+        self.decoded = 0
+        self.stamp = itertools.count()
         self.lock = threading.Condition()
         self.under_way = 0
         self.most_under_way = 0
@@ -39,6 +53,12 @@ class MockServer(http.server.ThreadingHTTPServer):
     @property
     def url(self):
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def count(self, ids):
+        self.decoded += ids
+        if self.count_file:
+            with open(self.count_file, "wb") as file:
+                file.write(struct.pack("<QQ", self.decoded, 1))
 
     def __enter__(self):
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -70,6 +90,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if not self.server.tokenizes:
                 return self.send_json(404, {"error": {"message": "no such thing"}})
             return self.send_json(200, {"tokens": list(body["content"].encode())})
+        if self.path == "/apply-template":
+            if not self.server.has_template:
+                return self.send_json(404, {"error": {"message": "no such thing"}})
+            return self.send_json(200, {"prompt": self.prompt_of(body)})
         server = self.server
         with server.lock:
             server.under_way += 1
@@ -90,8 +114,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.under_way -= not self.left
             self.left = True
 
+    def prompt_of(self, body):
+        """Of a server that stamps them, no two prompts begin alike."""
+        stamp = f"{next(self.server.stamp):08}" if self.server.stamps else ""
+        return stamp + "".join(text_of(message) for message in body["messages"])
+
     def reply(self, body, number):
-        prompt = "".join(text_of(message) for message in body["messages"])
+        prompt = self.prompt_of(body)
         last_word = prompt.split()[-1]
         text = f"ok {number}"
         if last_word == "refuse":
@@ -106,8 +135,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 text = "together" if self.server.lock.wait_for(lambda: self.server.most_under_way > 1, 3) else "alone"
         with self.server.lock:
             cached = max([len(os.path.commonprefix([prompt, known])) for known in self.server.prompts], default=0)
-            self.server.prompts.append(prompt + text)
-        self.stream(text, len(prompt), cached, breaks=last_word == "break")
+            self.server.prompts.append(prompt + text[:-1])  # the last one sampled is not decoded
+            self.server.count(len(prompt) - cached + len(text) - 1)
+        self.stream(text, len(prompt), cached + self.server.claims_less, breaks=last_word == "break")
 
     def stream(self, text, prompt_tokens, cached, breaks):
         self.send_response(200)
@@ -148,8 +178,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--claims-less", type=int, default=0)
+    parser.add_argument("--uncounted", action="store_true")
     options = parser.parse_args()
-    server = MockServer((options.host, options.port))
+    count_file = None if options.uncounted else os.environ.get("KVKEEP_COUNT_FILE")
+    server = MockServer((options.host, options.port), claims_less=options.claims_less, count_file=count_file)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     server.serve_forever(poll_interval=0.01)
 

@@ -73,7 +73,6 @@ class ReplayTest(unittest.TestCase):
     # --- counts ---
 
     def test_counts_and_ideal(self):
-        # Canonical text: "%message user\n%text\n" + content + "\n%end\n" is 20 + length + 6.
         first, second = "a" * 74, "b" * 68
         session = self.record(line(5, first), line(5.1, first, assistant("ok 1"), second), line(5.2, first),
                               line(5.3, "c" * 10))
@@ -81,18 +80,65 @@ class ReplayTest(unittest.TestCase):
             run, output = self.replay(server.url, session)
         counted = [(one["prompt_tokens"], one["cached_tokens"], one["prefilled_tokens"], one["ideal_tokens"],
                     one["reply_tokens"]) for one in run["requests"]]
-        # The second: 100 bytes as before, the reply "ok 1" in 35 bytes known from its generation, 94 new ones.
-        new = 20 + 68 + 6
-        ideal = round(146 * new / (100 + 35 + new))
         self.assertEqual(counted[0], (74, 0, 74, 74, 4))
-        self.assertEqual(counted[1], (146, 78, 68, ideal, 4))
+        # The first prompt was counted as 74, and three of the reply's four ids were decoded: all else is new.
+        self.assertEqual(counted[1], (146, 77, 69, 69, 4))
         self.assertEqual(counted[2], (74, 74, 0, 0, 4))
-        # The fourth shares the first 20 bytes of canonical text with everything.
-        self.assertEqual(counted[3], (10, 0, 10, round(10 * 16 / 36), 4))
+        # Canonical text: "%message user\n%text\n" (20), the content, "\n%end\n%message assistant\n" (25). The first
+        # 20 are shared with everything: so much of the prompt's ten tokens is taken to be.
+        self.assertEqual(counted[3], (10, 0, 10, round(10 * 35 / 55), 4))
         self.assertEqual(run["counted_by"], "reply")
         self.assertEqual(run["problems"], [])
         self.assertTrue(all(one["ttft_ms"] > 0 and one["total_ms"] >= one["ttft_ms"] for one in run["requests"]))
-        self.assertRegex(output, r"total of 4 +304 +152 +152 ")
+        self.assertRegex(output, r"total of 4 +304 +151 +153 ")
+
+    def test_ideal_is_exact_where_the_template_is_told(self):
+        shared = "a" * 500
+        session = self.record(line(0, shared + "b" * 7), line(0.1, shared + "c" * 9),
+                              line(0.2, shared + "c" * 9, assistant("ok 2"), "d" * 11))
+        with MockServer(has_template=True) as server:
+            run, output = self.replay(server.url, session)
+        self.assertEqual([one["ideal_tokens"] for one in run["requests"]], [507, 9, 12])
+        self.assertIn("3 requests recorded, ideal exact", output)
+        with MockServer() as server:
+            estimated, output = self.replay(server.url, session)
+        self.assertRegex(output, "3 requests recorded, ideal within [0-9]+ tokens")
+        allowed = int(re.search("ideal within ([0-9]+) tokens", output)[1])
+        off_by = sum(abs(one["ideal_tokens"] - other["ideal_tokens"])
+                     for one, other in zip(run["requests"], estimated["requests"]))
+        self.assertLess(0, off_by)
+        self.assertLessEqual(off_by, allowed)
+        self.assertLess(allowed, 100)
+
+    def test_a_prompt_that_changes_without_reason_is_no_excuse(self):
+        session = self.record(line(0, "a" * 500), line(0.1, "a" * 500))
+        with MockServer(has_template=True, stamps=True) as server:
+            run, _ = self.replay(server.url, session)
+        self.assertEqual([one["prefilled_tokens"] > 490 for one in run["requests"]], [True, True])
+        self.assertEqual([one["ideal_tokens"] for one in run["requests"]], [508, 0])
+
+    # --- what the engine saw ---
+
+    def replay_mock(self, *flags):
+        """Problems of three requests, the last of them refused."""
+        session = self.record(line(0, "one"), line(0.1, "one", assistant("ok 1"), "two"), line(0.2, "three refuse"))
+        report = self.path("report.json")
+        self.run_replay("--server", " ".join([MOCK, *flags]), "--json", report, session)
+        problems = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))["runs"][0]["problems"]
+        self.assertEqual(len([problem for problem in problems if "refuse" in problem or "failed" in problem]), 1)
+        return [problem for problem in problems if "failed" not in problem]
+
+    def test_claims_are_compared_with_what_the_engine_was_given(self):
+        self.assertEqual(self.replay_mock(), [])
+        # 3 + 3 of the first, 10 - 6 + 3 of the second.
+        self.assertEqual(self.replay_mock("--claims-less", "2"),
+                         ["the replies say that 9 ids were computed (prefilled, or sampled and fed back), the engine saw "
+                          "13"])
+
+    def test_a_server_that_cannot_be_seen_into_is_told(self):
+        problems = self.replay_mock("--uncounted")
+        self.assertEqual(len(problems), 1)
+        self.assertRegex(problems[0], "nothing was counted at the engine .* is the server's claim alone")
 
     def test_all_forms_of_the_report(self):
         session = self.record(line(0, "hello"), line(0.1, "hello refuse"))
@@ -106,7 +152,7 @@ class ReplayTest(unittest.TestCase):
         self.assertIn("gardener beans", pathlib.Path(names["markdown"]).read_text(encoding="utf-8"))
         report = json.loads(pathlib.Path(names["json"]).read_text(encoding="utf-8"))
         self.assertEqual(report["model"], "mock-model")
-        self.assertEqual(report["servers"][0]["version"], "mock/7")
+        self.assertEqual(report["servers"][0], {"name": server.url, "version": "", "flags": "was running, calls itself mock/7"})
 
     def test_refusals_are_reported_and_do_not_stop_it(self):
         session = self.record(line(0, "one refuse", kind="main", turn=1), line(0.1, "two"), line(0.2, "three refuse"))
@@ -230,6 +276,7 @@ class ReplayTest(unittest.TestCase):
 
     def test_a_started_server_is_stopped(self):
         result = self.run_replay("--server", MOCK, self.record(line(0, "one")))
+        self.assertNotIn("Python 3", result.stdout, "that of the interpreter is not the server's version")
         self.assertIn("total of 1", result.stdout)
         self.assert_no_mock_runs()
 

@@ -7,15 +7,10 @@
 #include <initializer_list>
 
 #include "bench/run/parity.h"
-#include "os/child_process.h"
-#include "os/file_system.h"
-#include "os/temporary_directory.h"
+#include "bench/run/program_version.h"
 
 namespace kvkeep::bench {
 namespace {
-
-constexpr int kVersionMs = 10'000;
-constexpr std::size_t kVersionBytesMax = 4'096;
 
 // Counts do not depend on threads; two that wait for each other on a busy machine are slower than one.
 const std::vector<std::string> kOneThread = {"-t", "1"};
@@ -37,6 +32,11 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
+std::vector<std::string> with_threads(std::vector<std::string> flags) {
+  if (!has_flag(flags, {"-t", "--threads"})) append(flags, kOneThread);
+  return flags;
+}
+
 Contestant kvkeep_variant(const BenchOptions& options, std::string variant, std::vector<std::string> flags) {
   append(flags, options.kvkeep_flags);
   return {.name = kOurName,
@@ -45,26 +45,6 @@ Contestant kvkeep_variant(const BenchOptions& options, std::string variant, std:
           .is_kvkeep = true,
           .program = options.kvkeep_program,
           .url = {}};
-}
-
-// What a program prints for --version, in one line; empty if it prints nothing.
-std::string version_of(const std::string& program, Interrupt& interrupt) {
-  const auto directory = os::TemporaryDirectory::make("kvkeep-version-");
-  if (!directory) return {};
-  const std::string output = directory->path() + "/output";
-  const auto child =
-      os::start_child({.program = program, .arguments = {"--version"}, .environment = {}, .output_path = output});
-  if (!child) return {};
-  const Interrupt::Guard guard(interrupt, [&child] { (*child)->kill(); });
-  if (!(*child)->wait(kVersionMs)) return {};
-  const auto file = os::real_file_system().open(output);
-  if (!file) return {};
-  std::string text(kVersionBytesMax, '\0');
-  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
-  text.resize(count ? *count : 0);
-  // llama-server: "version: 1234 (abcdef)" behind what its devices print.
-  if (const auto at = text.find("version: "); at != std::string::npos) text.erase(0, at + 9);
-  return text.substr(0, text.find('\n'));
 }
 
 void add_own_directory(std::vector<std::string>& arguments, const Contestant& peer, const std::string& directory) {
@@ -120,14 +100,12 @@ ServerCommand command_of(const Contestant& contestant, const Workload& workload,
   if (contestant.is_kvkeep) {
     arguments = {
         "serve", "-m", options.model, "-c", std::to_string(context), "--kv-disk-dir", disk_directory(directory)};
-    append(arguments, kOneThread);
-    append(arguments, contestant.flags);
+    append(arguments, with_threads(contestant.flags));
     return command;
   }
-  arguments = contestant.flags;
+  arguments = with_threads(contestant.flags);
   if (!has_flag(arguments, {"-m", "--model", "-hf", "--hf-repo"})) append(arguments, {"-m", options.model});
   if (!has_flag(arguments, {"-c", "--ctx-size"})) append(arguments, {"-c", std::to_string(context)});
-  if (!has_flag(arguments, {"-t", "--threads"})) append(arguments, kOneThread);
   add_own_directory(arguments, contestant, directory);
   return command;
 }
@@ -136,11 +114,11 @@ ServerInfo info_of(const Contestant& contestant, const BenchOptions& options, In
   if (!contestant.url.empty()) return {.name = contestant.name, .version = {}, .flags = "was running"};
   std::vector<std::string> flags;
   if (contestant.is_kvkeep) flags = {"serve"};
-  if (contestant.is_kvkeep || !has_flag(contestant.flags, {"-t", "--threads"})) append(flags, kOneThread);
-  append(flags, contestant.flags);
+  append(flags, with_threads(contestant.flags));
   return {.name = contestant.name,
-          .version =
-              contestant.is_kvkeep && options.kvkeep_program.empty() ? "" : version_of(contestant.program, interrupt),
+          .version = contestant.is_kvkeep && options.kvkeep_program.empty()
+                         ? ""
+                         : version_of_program(contestant.program, interrupt),
           .flags = fmt::format("{}{}", fmt::join(flags, " "), note_on_environment())};
 }
 

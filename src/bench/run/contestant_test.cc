@@ -61,5 +61,32 @@ TEST(ContestantTest, APeerThatIsAKvkeepHasADirectoryOfItsOwn) {
   }
 }
 
+// Flags as reported, and whether they are part of the command line in that order.
+std::string reported_flags(const BenchOptions& options, const Contestant& contestant) {
+  Interrupt interrupt;
+  const std::string flags = info_of(contestant, options, interrupt).flags;
+  const std::vector<std::string> arguments = command_of(contestant, Workload{}, options, "/run").arguments;
+  std::string own;  // without what each workload decides
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const bool is_varied = arguments[i] == "-m" || arguments[i] == "-c" || arguments[i] == "--kv-disk-dir";
+    if (!is_varied) own += (own.empty() ? "" : " ") + arguments[i];
+    if (is_varied) ++i;
+  }
+  EXPECT_EQ(flags.substr(0, own.size()), own);
+  return flags;
+}
+
+TEST(ContestantTest, WhatIsReportedIsWhatRuns) {
+  BenchOptions options;
+  options.peer_command = {"/none/llama-server", "-t", "4", "--no-mmap"};
+  EXPECT_TRUE(reported_flags(options, contestants(options).front()).starts_with("serve --restore always -t 1"));
+  EXPECT_TRUE(reported_flags(options, contestants(options).back()).starts_with("-t 4 --no-mmap"));
+  options.peer_command = {"/none/llama-server", "--no-mmap"};
+  EXPECT_TRUE(reported_flags(options, contestants(options).back()).starts_with("--no-mmap -t 1"));
+  options.kvkeep_flags = {"--threads=3"};
+  const std::string flags = reported_flags(options, contestants(options).front());
+  EXPECT_EQ(flags.find("-t 1"), std::string::npos) << flags;
+}
+
 }  // namespace
 }  // namespace kvkeep::bench

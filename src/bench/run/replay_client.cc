@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "bench/canonical.h"
 #include "bench/json_fields.h"
 #include "os/clock.h"
 
@@ -41,7 +40,7 @@ server::HeaderList ReplayClient::own_headers() const {
 
 Exchange ReplayClient::send(const RecordedRequest& request, const Json& body) {
   const Dialect dialect = dialect_of(request.method, request.path);
-  const Json adapted = adapt_request(dialect, body, target_.adapt);
+  Json adapted = adapt_request(dialect, body, target_.adapt);
   server::ClientRequest http{.method = request.method,
                              .path = path_on_server(dialect, request.path),
                              .headers = own_headers(),
@@ -67,8 +66,8 @@ Exchange ReplayClient::send(const RecordedRequest& request, const Json& body) {
   exchange.ended_ns = clock.monotonic_ns();
   if (!reply) exchange.broken = reply.error().message;
   if (reader) exchange.facts = reader->finish();
-  exchange.texts = canonical_texts(dialect, adapted);
-  exchange.longer_texts = canonical_texts(dialect, with_reply(dialect, adapted, exchange.facts.message));
+  exchange.dialect = dialect;
+  exchange.body = std::move(adapted);
   return exchange;
 }
 
@@ -86,13 +85,30 @@ Result<Json> ReplayClient::ask(const server::ClientRequest& request) {
   return parse_json(text);
 }
 
+Result<Json> ReplayClient::post(const char* path, const Json& body) {
+  return ask(
+      {.method = "POST", .path = path, .headers = own_headers(), .body = to_line(body), .silence_ms = kTokenizeMs});
+}
+
 Result<std::vector<TokenId>> ReplayClient::tokenize(std::string_view text) {
-  const Json body = {{"content", text}, {"add_special", false}};
-  TRY_ASSIGN(const Json reply, ask({.method = "POST",
-                                    .path = "/tokenize",
-                                    .headers = own_headers(),
-                                    .body = to_line(body),
-                                    .silence_ms = kTokenizeMs}));
+  return token_ids({{"content", text}, {"add_special", false}});
+}
+
+Result<std::vector<TokenId>> ReplayClient::prompt_ids(Dialect dialect, const Json& body) {
+  Json prompt;
+  if (dialect == Dialect::kOpenAiChat) {
+    TRY_ASSIGN(const Json reply, post("/apply-template", body));
+    prompt = text_field(reply, "prompt");
+  } else if (const Json* field = bench::field(body, "prompt");
+             dialect == Dialect::kOpenAiCompletion && field != nullptr) {
+    prompt = *field;
+  }
+  if (!prompt.is_string() || prompt.empty()) return unsupported("no prompt to be seen");
+  return token_ids({{"content", prompt}, {"add_special", true}, {"parse_special", true}});
+}
+
+Result<std::vector<TokenId>> ReplayClient::token_ids(const Json& body) {
+  TRY_ASSIGN(const Json reply, post("/tokenize", body));
   const Json* tokens = field(reply, "tokens");
   if (tokens == nullptr || !tokens->is_array()) return unsupported("/tokenize answers without \"tokens\"");
   std::vector<TokenId> ids;
@@ -112,15 +128,16 @@ std::string ReplayClient::model_name() {
 }
 
 std::string ReplayClient::server_version() {
-  const server::ClientRequest request{
-      .method = "GET", .path = "/props", .headers = own_headers(), .body = "", .silence_ms = kProbeMs};
-  const auto reply = http_.send(request);
+  const auto props =
+      ask({.method = "GET", .path = "/props", .headers = own_headers(), .body = "", .silence_ms = kProbeMs});
+  return props ? text_field(*props, "build_info") : "";
+}
+
+std::string ReplayClient::server_field() {
+  const auto reply =
+      http_.send({.method = "GET", .path = "/health", .headers = own_headers(), .body = "", .silence_ms = kProbeMs});
   if (!reply) return "";
-  const auto& [head, text] = *reply;
-  if (const auto props = parse_json(text); props && !text_field(*props, "build_info").empty()) {
-    return text_field(*props, "build_info");
-  }
-  for (const auto& [name, value] : head.headers) {
+  for (const auto& [name, value] : reply->first.headers) {
     if (server::equals_ignoring_case(name, "Server")) return value;
   }
   return "";

@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "bench/dialect.h"
-#include "bench/ideal.h"
 #include "bench/run/interrupt.h"
 #include "bench/session.h"
 #include "server/http/http_client.h"
@@ -33,9 +32,9 @@ struct Exchange {
   double ttft_ms = 0;  // 0: no answer came
   int status = 0;      // 0: no reply at all
   ReplyFacts facts;
-  std::string broken;           // why there is no whole reply; empty: there is one
-  CanonicalTexts texts;         // of what was sent
-  CanonicalTexts longer_texts;  // the same with the reply behind it
+  std::string broken;  // why there is no whole reply; empty: there is one
+  Dialect dialect = Dialect::kOther;
+  nlohmann::ordered_json body;  // as it was sent
   bool answered() const { return broken.empty() && status >= 200 && status < 300 && facts.error.empty(); }
 };
 
@@ -51,14 +50,20 @@ class ReplayClient {
   Status reach();
   // POST /tokenize, without begin-of-sequence. kUnsupported: the server has no such thing.
   Result<std::vector<TokenId>> tokenize(std::string_view text);
+  // The ids that a request with this body is evaluated as: /apply-template and /tokenize. kUnsupported: the server has
+  // no such thing, or it would not be asked in this dialect.
+  Result<std::vector<TokenId>> prompt_ids(Dialect dialect, const nlohmann::ordered_json& body);
   // What the server says of itself; empty if it does not.
   std::string model_name();      // the first of /v1/models
-  std::string server_version();  // build_info of /props, or the header field "Server"
+  std::string server_version();  // build_info of /props
+  std::string server_field();    // the header field "Server": a product's name, with its version at best
 
  private:
   ReplayClient(server::HttpClient http, const ReplayTarget& target, Interrupt& interrupt);
   server::HeaderList own_headers() const;
   Result<nlohmann::ordered_json> ask(const server::ClientRequest& request);
+  Result<nlohmann::ordered_json> post(const char* path, const nlohmann::ordered_json& body);
+  Result<std::vector<TokenId>> token_ids(const nlohmann::ordered_json& body);
 
   server::HttpClient http_;
   const ReplayTarget target_;

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "bench/run/replay_claims.h"
 #include "os/clock.h"
 
 namespace kvkeep::bench {
@@ -40,10 +41,9 @@ RequestFigures figures_of(const RecordedRequest& request, const Exchange& exchan
   return figures;
 }
 
-// Computing less than a server that began with nothing could: more than estimates and templates explain.
-bool knew_before(const RunFigures& figures) {
-  const double slack = 0.02 * static_cast<double>(figures.prompt_tokens());
-  return static_cast<double>(figures.prefilled_tokens()) + slack < static_cast<double>(figures.ideal_tokens());
+std::string title_of(const Session& session, const ReplayIdeal::Certainty& certainty) {
+  return fmt::format("{}, {} requests recorded, ideal {}", session.name, session.requests.size(),
+                     certainty.off_by == 0 ? "exact" : fmt::format("within {} tokens", certainty.off_by));
 }
 
 std::string variant_of(const ReplayRunOptions& options) {
@@ -91,7 +91,9 @@ Replayer::Replayer(ReplayOptions options, std::unique_ptr<ReplayClient> client, 
       client_(std::move(client)),
       interrupt_(interrupt),
       model_name_(client_->model_name()),
-      server_version_(client_->server_version()) {}
+      server_version_(client_->server_version()),
+      server_field_(client_->server_field()),
+      ideal_(*client_) {}
 
 RunFigures Replayer::play(const Session& session) {
   ReplayRun run(session, options_.run, interrupt_);
@@ -100,55 +102,35 @@ RunFigures Replayer::play(const Session& session) {
 
   RunFigures figures;
   figures.workload = session.name;
-  figures.title = fmt::format("{}, {} requests recorded", session.name, session.requests.size());
   figures.server = options_.server_name;
   figures.variant = variant_of(options_.run);
   figures.counted_by = CountedBy::kReply;
   for (std::size_t i = 0; i < session.requests.size(); ++i) {
     figures.requests.push_back(figures_of(session.requests[i], run.exchanges()[i]));
   }
-  fill_ideals(run.exchanges(), figures);
   add_problems(session, run, figures);
+  add_ideals(session, run.exchanges(), figures);
   return figures;
 }
 
-void Replayer::fill_ideals(const std::vector<Exchange>& exchanges, RunFigures& figures) {
-  // What was decoded when: a prompt from the time it was sent, a reply from the time it was whole.
-  std::vector<std::tuple<std::int64_t, bool, std::size_t>> events;
-  for (std::size_t i = 0; i < exchanges.size(); ++i) {
-    if (!exchanges[i].answered() || exchanges[i].texts.front().empty()) continue;
-    events.emplace_back(exchanges[i].sent_ns, true, i);
-    events.emplace_back(exchanges[i].ended_ns, false, i);
+// Servers are compared with what could not be known; what they claim to have computed, with what their engine was
+// given.
+void Replayer::add_ideals(const Session& session, const std::vector<Exchange>& exchanges, RunFigures& figures) {
+  auto& problems = figures.problems;
+  if (options_.decoded_ids) {
+    const std::uint64_t decoded = options_.decoded_ids();
+    const std::string difference = difference_of_claims(exchanges, decoded - std::exchange(decoded_ids_, decoded));
+    if (!difference.empty()) problems.push_back(difference);
   }
-  std::ranges::sort(events);
-  for (const auto& [time_ns, is_prompt, i] : events) {
-    if (is_prompt) {
-      figures.requests[i].ideal_tokens = ideal_of(exchanges[i]);
-    } else {
-      take_reply(exchanges[i]);
-    }
+  const ReplayIdeal::Certainty certainty = ideal_.fill(exchanges, figures);
+  figures.title = title_of(session, certainty);
+  // Computing less than a server that began with nothing could.
+  if (figures.prefilled_tokens() + certainty.off_by < figures.ideal_tokens()) {
+    problems.emplace_back("less was computed than the ideal: the server had state from before this replay (on disk?)");
   }
-}
-
-std::uint64_t Replayer::ideal_of(const Exchange& exchange) {
-  const CanonicalTexts& texts = exchange.texts;
-  const std::uint64_t prompt_tokens = exchange.facts.prompt_tokens.value_or(0);
-  const std::uint64_t rough = rough_ideal_.take_prompt(texts, prompt_tokens, pseudo_tokens);
-  const auto exact = ideal_.take_prompt(texts, prompt_tokens, [this](std::string_view of) { return tokens_of(of); });
-  return no_tokens_.empty() ? exact : rough;
-}
-
-void Replayer::take_reply(const Exchange& exchange) {
-  rough_ideal_.take_decoded(exchange.longer_texts, pseudo_tokens);
-  ideal_.take_decoded(exchange.longer_texts, [this](std::string_view of) { return tokens_of(of); });
-}
-
-std::vector<TokenId> Replayer::tokens_of(std::string_view text) {
-  if (!no_tokens_.empty()) return {};
-  Result<std::vector<TokenId>> tokens = client_->tokenize(text);
-  if (tokens) return std::move(tokens).value();
-  no_tokens_ = tokens.error().message;
-  return {};
+  if (!ideal_.no_tokens().empty() && !std::exchange(said_no_tokens_, true)) {
+    problems.push_back(fmt::format("the ideal is estimated, four bytes a token: {}", ideal_.no_tokens()));
+  }
 }
 
 void Replayer::add_problems(const Session& session, const ReplayRun& run, RunFigures& figures) {
@@ -167,13 +149,7 @@ void Replayer::add_problems(const Session& session, const ReplayRun& run, RunFig
   const bool silent = std::ranges::any_of(exchanges, [](const Exchange& one) {
     return one.answered() && one.facts.prompt_tokens && !one.facts.prefilled_tokens;
   });
-  if (knew_before(figures)) {
-    problems.emplace_back("less was computed than the ideal: the server had state from before this replay (on disk?)");
-  }
   if (silent) problems.emplace_back("the server does not say what it had cached: whole prompts count as prefilled");
-  if (!no_tokens_.empty() && !std::exchange(said_no_tokens_, true)) {
-    problems.push_back(fmt::format("the ideal is estimated, four bytes a token: {}", no_tokens_));
-  }
   if (options_.run.echo_generated && run.echo().kept() > 0) {
     problems.push_back(
         fmt::format("{} of {} assistant turns were echoed as recorded: what the server said does not fit",
