@@ -62,6 +62,21 @@ class BenchTest(BenchCase):
         self.assertIn("out of patience", run["problems"][0])
         self.assertEqual(run["requests"][2]["status"], 500)
 
+    def test_what_fails_before_a_request_is_not_called_one(self):
+        done, run = self.bench_mock("wordless")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(run["requests"], [])
+        self.assertRegex(run["problems"][0], "^system [a-z]+, before request 1: POST /tokenize: status 404, .*no /tokenize "
+                                             "here.*; the rest was not played$")
+
+    def test_what_measuring_costs_is_measured(self):
+        self.bench_mock("honest")
+        part = json.loads(self.json.read_text())["parts"][-1]
+        self.assertEqual(part["name"], "CPU time of the bench itself while a request is under way / time of the request")
+        self.assertEqual(part["samples"], 6, "three requests to each server")
+        self.assertLess(0, part["low_quartile"])
+        self.assertLess(part["high_quartile"], 1)
+
     def test_a_peer_that_does_not_start_costs_nobody_elses_figures(self):
         second = self.directory / "second.txt"
         second.write_text(WORKLOAD)
@@ -94,7 +109,7 @@ class BenchTest(BenchCase):
         self.assertIn("parity: ", report["problems"][0])
         self.assertIn("there is no model here", report["problems"][0])
         self.assertIn(report["problems"][0], " ".join(done.stdout.split()))
-        self.assertTrue(report["parts"], "what was written is measured before")
+        self.assertTrue(self.written(report), "what was written is measured before")
 
     def test_kvkeep_that_does_not_start_ends_the_run(self):
         done = self.bench("-m", "/dev/null", self.workload)
@@ -259,10 +274,14 @@ class BenchTest(BenchCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("the server knew them from before this run", done.stdout)
 
+    @staticmethod
+    def written(report):
+        return [part for part in report["parts"] if "bytes" in part["name"]]
+
     def test_what_was_written_is_compared_with_what_was_new(self):
         # Longer than what is not worth a file: everything reaches the disk.
         done = self.bench("--json", self.json, self.workload)
-        parts = json.loads(self.json.read_text())["parts"]
+        parts = self.written(json.loads(self.json.read_text()))
         self.assertEqual([part["name"] for part in parts], ["payload bytes written / bytes of new rows, Three turns",
                                                             "bytes given to write() / bytes of new rows, Three turns"])
         self.assertEqual(done.returncode, 0, done.stdout)
@@ -276,7 +295,7 @@ class BenchTest(BenchCase):
         self.workload.write_text(WORKLOAD.replace("prompt 50", "prompt 5").replace("main 20", "main 2"))
         done = self.bench("--json", self.json, self.workload)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertEqual(json.loads(self.json.read_text())["parts"], [])
+        self.assertEqual(self.written(json.loads(self.json.read_text())), [])
 
     def test_parity_is_measured_without_workloads(self):
         done = self.bench("--no-workloads", "--parity", "--peer", f"{PROGRAM} serve --kv-disk-dir {self.directory}/kv",

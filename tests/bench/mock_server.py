@@ -5,7 +5,7 @@
 
 MODE: honest; lying (claims to have computed one token less than it counts); dying (kills itself at the third chat);
 busy (computes between chats, too); refusing (answers the third chat with 500); hanging (never answers the third chat);
-missing (ends at once); loading (is never ready); other (knows no /apply-template);
+missing (ends at once); loading (is never ready); other (knows no /apply-template); wordless (knows no /tokenize);
 unseen (counts nothing); recomputing (decodes 50 ids more before it is ready again).
 
 The ids "decoded" are counted in KVKEEP_COUNT_FILE, as the counting shim does, 1,000 of them before it is ready. Its
@@ -64,7 +64,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path == "/tokenize":
+        if self.path == "/tokenize" and MODE != "wordless":
             if MODE == "busy":
                 State.count(5)
             self.answer(200, {"tokens": ids_of(body["content"])})

@@ -128,6 +128,7 @@ class Player {
     TRY_ASSIGN(const std::vector<TokenId> sampled, api_.tokenize(facts.text));
 
     describe(request, *reply);
+    if (reply->total_ms > 0) played_.own_costs.push_back(reply->own_cpu_ms / reply->total_ms);
     request.prompt_tokens = prompt.size();
     request.ideal_tokens = prefixes_.never_decoded(prompt);
     request.reply_tokens = facts.reply_tokens.value_or(sampled.size());
@@ -242,9 +243,8 @@ class Player {
   Played played_;
 };
 
-// Why a run ended early, in one line that names the request.
-std::string last_problem(const PlayedServer& server, const std::string& label, std::size_t requests,
-                         const Error& error) {
+// Why a run ended early, in one line that says where: at a request, or at a step before it.
+std::string last_problem(const PlayedServer& server, const std::string& where, const Error& error) {
   std::string what = error.message;
   if (server.process != nullptr) {
     server.process->wait(kDeathMs);
@@ -252,7 +252,7 @@ std::string last_problem(const PlayedServer& server, const std::string& label, s
       what = fmt::format("the server {}; its log ends: {}", death, server.process->log_tail());
     }
   }
-  return fmt::format("request {} ({}): {}; the rest was not played", requests, label, what);
+  return fmt::format("{}: {}; the rest was not played", where, what);
 }
 
 }  // namespace
@@ -267,8 +267,10 @@ Result<Played> play(const Workload& workload, const PlayedServer& server, const 
   if (!status) {
     RunFigures& figures = player.played().figures;
     const bool was_sent = !figures.requests.empty() && !figures.requests.back().error.empty();
-    const std::size_t number = figures.requests.size() + (was_sent ? 0 : 1);
-    figures.problems.push_back(last_problem(server, player.step_label(), number, status.error()));
+    const std::string where =
+        was_sent ? fmt::format("request {} ({})", figures.requests.size(), player.step_label())
+                 : fmt::format("{}, before request {}", player.step_label(), figures.requests.size() + 1);
+    figures.problems.push_back(last_problem(server, where, status.error()));
   }
   return std::move(player.played());
 }

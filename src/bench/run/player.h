@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "bench/figures.h"
@@ -38,6 +39,7 @@ struct PlayOptions {
 struct Played {
   RunFigures figures;                  // without variant and bound
   std::uint64_t decoded_prefixes = 0;  // different prefixes decoded: rows that a cache has to keep
+  std::vector<double> own_costs;       // per request: CPU time of this thread while it was under way / its time
 };
 
 // kAborted: interrupted. Everything else that goes wrong is a problem in the figures, naming the request; where the

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "os/clock.h"
+#include "os/thread_time.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -71,6 +72,7 @@ Result<TimedReply> ServerApi::chat(const Json& messages, std::uint32_t reply_tok
   os::Clock& clock = os::real_clock();
   TimedReply timed;
   std::optional<ReplyReader> reader;
+  const std::int64_t cpu_ns = os::thread_cpu_ns();
   const std::int64_t sent_ns = clock.monotonic_ns();
   const auto on_status = [&](int status) { reader.emplace(Dialect::kOpenAiChat, status); };
   const auto on_bytes = [&](std::string_view bytes) {
@@ -83,6 +85,7 @@ Result<TimedReply> ServerApi::chat(const Json& messages, std::uint32_t reply_tok
   TRY_ASSIGN(const server::ClientReply reply,
              http_.send({.method = "POST", .path = kPath, .headers = {}, .body = text}, on_status, on_bytes));
   timed.total_ms = os::elapsed_ms(sent_ns, clock.monotonic_ns());
+  timed.own_cpu_ms = os::elapsed_ms(cpu_ns, os::thread_cpu_ns());
   timed.status = reply.status;
   timed.facts = reader->finish();
   return timed;

@@ -21,6 +21,7 @@ struct TimedReply {
   ReplyFacts facts;
   double ttft_ms = 0;
   double total_ms = 0;
+  double own_cpu_ms = 0;  // CPU time of this thread meanwhile: what asking costs
 };
 
 // One thread; the interrupt ends what is under way. Errors: those of HttpClient::send(), and kUnsupported with the
