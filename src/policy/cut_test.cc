@@ -213,8 +213,11 @@ TEST(PlanCuts, ALongColdPromptTellsThatItsAnchorIsSkipped) {
   EXPECT_EQ(cuts(view), "continued 10240; continued 20480; turn 30217; cold skipped; ");
   view.cached = at(27009);
   EXPECT_EQ(cuts(view), "turn 30217; ") << "nothing would have been stored anyway";
-  view.options.cold_max_tokens = 0;
   view.cached = at(20480);
+  view.points = positions({20480, 27009});
+  EXPECT_EQ(cuts(view), "turn 30217; ") << "it is there, though it was not restored";
+  view.points = {};
+  view.options.cold_max_tokens = 0;
   EXPECT_EQ(cuts(view), "turn 30217; ") << "switched off, so there is nothing to tell";
 }
 
@@ -238,6 +241,12 @@ TEST(PlanCuts, InAToolLoopTheEndOfTheLastUserMessageIsKept) {
   view.cached = view.known = at(2600);
   view.points = positions({1000, 1500, 2490, 2600});
   EXPECT_EQ(cuts(view), "turn 3000; ");
+}
+
+TEST(PlanCuts, TheMessageBeforeTheFirstAnswerIsCutInLaterTurnsToo) {
+  CutView view = tool_loop();
+  view.markers.user_turns.push_back(at(2600));  // the loop ended: a second question
+  EXPECT_EQ(cuts(view), "anchor 1000; message 1500; turn 3000; ");
 }
 
 TEST(PlanCuts, ABranchIsCutWhenItIsSeen) {
@@ -272,6 +281,14 @@ TEST(PlanCuts, TheLimitKeepsTurnAnchorsAndTheLastUserMessage) {
   view.options.most_points = 0;
   view.points = {};
   EXPECT_EQ(cuts(view), "");
+  view = classifier();
+  view.markers.user_turns = positions({40, 870});
+  view.cached = view.known = at(900);
+  view.points = positions({40, 870, 900});
+  view.options.most_points = 3;
+  EXPECT_EQ(cuts(view), "turn 955; leaves 900; ") << "the first anchor stays, though it saves 40 tokens";
+  view.points = positions({40, 100, 870});
+  EXPECT_EQ(cuts(view), "turn 955; leaves 100; ");
 }
 
 TEST(PlanCuts, LesserCutsKeepTheirDistance) {

@@ -81,7 +81,7 @@ class Reaches {
 
   // The last position of the run to which there are rows.
   void add_point(const Restorable& run, const Resident* source, Position shared, Position rows) {
-    const Position to = std::min({run.last, rows, limit_});
+    const Position to = std::min(run.last, rows);
     if (to == Position{} || to < run.first) return;
     ways_.push_back({source, std::min(shared, to), to, true});
   }

@@ -119,6 +119,16 @@ TEST(Reach, APointThatLoadsTooSlowlyIsLeftAside) {
   EXPECT_EQ(planned(view), "in place of 0, memory 20, cache 80, point");
 }
 
+TEST(Reach, LoadingIsComparedWithPrefillingBeyondTheBestOfMemory) {
+  PlanView view = view_of({resident(0, 50, 50), resident(1, 20, 20)}, {}, {point(60)});
+  view.cached = {{{at(0), at(60)}, false, {}}};  // rows of no bytes: the point is all there is to load
+  view.restore = RestoreMode::kAuto;
+  view.rates = {.prefill_tokens_per_s = 10, .ram_restore_bytes_per_s = 500, .disk_read_bytes_per_s = 1e6};
+  EXPECT_EQ(planned(view), "in place of 0, memory 50, cache 50, too slow") << "2 s for 10 tokens";
+  view.rates.ram_restore_bytes_per_s = 1500;
+  EXPECT_EQ(planned(view), "in place of 0, memory 50, cache 60, point");
+}
+
 TEST(Reach, WhereOnlyPartOfTheRowsIsInRamThePointBeforeItsEndIsTaken) {
   PlanView view = view_of({}, {step(0, 50), step(50, 90, true)}, {point(40), point(80)});
   view.restore = RestoreMode::kAuto;
