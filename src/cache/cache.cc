@@ -7,69 +7,7 @@
 
 namespace kvkeep::cache {
 
-// ---- Lease and Track: who holds what ----
-
-Lease::Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps, std::vector<LeasedPoint> points)
-    : cache_(cache), pinned_(pinned), steps_(std::move(steps)), points_(std::move(points)) {}
-
-Lease::~Lease() { cache_.unpin(pinned_); }
-
-bool Lease::loaded(TokenRange range) const {
-  return std::ranges::all_of(steps_, [&](const LeasedStep& step) {
-    return step.range.end <= range.begin || step.range.begin >= range.end || step.payload != nullptr;
-  });
-}
-
-Position Lease::loaded_until(Position from) const {
-  Position end = from;
-  for (const LeasedStep& step : steps_) {
-    if (step.range.end <= from) continue;
-    if (step.payload == nullptr) break;
-    end = step.range.end;
-  }
-  return end;
-}
-
-void Lease::release_until(Position end) {
-  for (LeasedStep& step : steps_) {
-    if (step.range.end <= end) step.payload.reset();
-  }
-}
-
-std::vector<RowPiece> Lease::pieces(TokenRange range) const {
-  std::vector<RowPiece> pieces;
-  for (const LeasedStep& step : steps_) {
-    const TokenRange wanted{std::max(step.range.begin, range.begin), std::min(step.range.end, range.end)};
-    if (wanted.begin >= wanted.end) continue;
-    KVKEEP_ASSERT(step.payload != nullptr, "pieces of a lease that is not loaded");
-    pieces.push_back({step.stored, wanted, step.payload->bytes()});
-  }
-  return pieces;
-}
-
-Track::Track(Cache& cache, index::Cursor cursor, const PrefixHasher& hasher)
-    : cache_(&cache), cursor_(cursor), hasher_(hasher) {}
-
-Track::Track(Track&& other) noexcept
-    : cache_(std::exchange(other.cache_, nullptr)), cursor_(other.cursor_), hasher_(other.hasher_) {}
-
-Track& Track::operator=(Track&& other) noexcept {
-  if (this == &other) return *this;
-  release();
-  cache_ = std::exchange(other.cache_, nullptr);
-  cursor_ = other.cursor_;
-  hasher_ = other.hasher_;
-  return *this;
-}
-
-Track::~Track() { release(); }
-
-void Track::release() {
-  if (cache_ != nullptr) cache_->unpin(cursor_.segment);
-  cache_ = nullptr;
-}
-
-// ---- Cache: opening ----
+// ---- opening ----
 
 Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::Clock& clock, os::Executor& writer,
              os::Executor& reader)
@@ -94,7 +32,7 @@ void Cache::recover() {
   named.reserve(found.size());
   for (const store::StoredSegment& segment : found) {
     const format::SegmentName& name = segment.header.name;
-    named.push_back({{name.begin, name.end}, name.begin_hash, name.end_hash, segment.header.tokens});
+    named.push_back({{name.begin, name.end}, name.begin_hash, name.end_hash, segment.header.tokens, name.kind});
   }
   MutexLock lock(mutex_);
   unsaved_headers_ = disk_->counters().headers_read;
@@ -104,22 +42,22 @@ void Cache::recover() {
 }
 
 void Cache::place(const store::StoredSegment& found, const index::Placement& placement) {
-  const bool has_rows = std::ranges::any_of(
-      found.header.parts, [](const format::Part& part) { return part.kind == format::PartKind::kRows; });
-  if (placement.outcome != index::Placement::Outcome::kPlaced || !has_rows) {
-    // A prefix that nothing reaches any more (its parent was lost) cannot be restored: give its bytes back.
+  const format::SegmentHeader& header = found.header;
+  const bool readable = header.parts.size() == 1 && header.parts.front().kind == header.name.kind;
+  if (placement.outcome != index::Placement::Outcome::kPlaced || !readable) {
+    // What hangs below nothing (its parent was lost) cannot be restored: give its bytes back.
     if (placement.outcome == index::Placement::Outcome::kPlaced) bury(placement.segment);
-    writer_.post([this, name = found.header.name] { (void)disk_->remove(name).ok(); });
+    writer_.post([this, name = header.name] { (void)disk_->remove(name).ok(); });
     return;
   }
   Entry& added = entry(placement.segment);
   added = Entry{};
   added.live = true;
-  added.part = found.header.parts.front();
-  added.stored_begin = found.header.name.begin;
-  added.stored_begin_hash = found.header.name.begin_hash;
+  added.part = header.parts.front();
+  added.stored_begin = header.name.begin;
+  added.stored_begin_hash = header.name.begin_hash;
   added.last_used_ns = found.modified_ns;
-  added.disk = DiskState::kOnDisk;
+  set_disk(placement.segment, DiskState::kOnDisk);
 }
 
 // ---- bookkeeping ----
@@ -129,8 +67,13 @@ Cache::Entry& Cache::entry(SegmentId segment) {
   return entries_[segment.value()];
 }
 
-bool Cache::available(const Entry& entry) const {
-  return !entry.dead && (entry.payload != nullptr || entry.disk == DiskState::kOnDisk);
+const Cache::Entry& Cache::entry(SegmentId segment) const {
+  KVKEEP_ASSERT(segment.value() < entries_.size(), "a segment without an entry");
+  return entries_[segment.value()];
+}
+
+bool Cache::available(const Entry& entry) {
+  return entry.live && !entry.dead && (entry.payload != nullptr || entry.disk == DiskState::kOnDisk);
 }
 
 bool Cache::in_use(const Entry& entry) {
@@ -150,53 +93,106 @@ void Cache::unpin(SegmentId segment) {
   if (!dead_.empty()) sweep_dead();
 }
 
+void Cache::release(const Lease& lease) {
+  MutexLock lock(mutex_);
+  const auto let_go = [&](SegmentId held) REQUIRES(mutex_) {
+    if (held == kRootSegment) return;
+    KVKEEP_ASSERT(entry(held).pins > 0, "a segment was released more often than held");
+    --entry(held).pins;
+  };
+  let_go(lease.pinned_);
+  for (const LeasedPoint& point : lease.points_) let_go(point.id);
+  if (!dead_.empty()) sweep_dead();
+}
+
 ByteCount Cache::ram_limit() const {
   return disk_ == nullptr ? options_.ram_budget : std::max(options_.ram_budget, kMinimumWriteQueue);
 }
 
+// Rows of no bytes cost their token ids, or else nothing would ever ask a cache without a disk to forget them.
+void Cache::hold_payload(SegmentId segment, std::shared_ptr<const store::Payload> payload) {
+  Entry& held = entry(segment);
+  held.charged = ByteCount{payload->size() > 0 ? payload->size() : index_.info(segment).range.size() * sizeof(TokenId)};
+  held.payload = std::move(payload);
+  ram_used_ += held.charged;
+  if (is_leaf(held)) counters_.points_ram += held.charged;
+}
+
 void Cache::drop_payload(Entry& held) {
   if (held.payload == nullptr) return;
-  ram_used_ -= ByteCount{held.payload->size()};
+  ram_used_ -= held.charged;
+  if (is_leaf(held)) counters_.points_ram -= held.charged;
   held.payload.reset();
 }
 
+void Cache::set_disk(SegmentId segment, DiskState state) {
+  const auto there = [](DiskState disk) { return disk == DiskState::kOnDisk || disk == DiskState::kRemoving; };
+  Entry& known = entry(segment);
+  const DiskState before = std::exchange(known.disk, state);
+  if (!is_leaf(known) || there(before) == there(state)) return;
+  (there(state) ? counters_.points_disk += file_size(segment) : counters_.points_disk -= file_size(segment));
+}
+
+// On disk, of the whole file.
+ByteCount Cache::file_size(SegmentId segment) const {
+  const Entry& known = entry(segment);
+  const std::size_t tokens = index_.info(segment).range.end - known.stored_begin;
+  return os::physical_size(ByteCount{format::encoded_header_size(1, tokens) + known.part.size_bytes});
+}
+
 void Cache::erase(SegmentId segment) {
-  Entry& leaving = entry(segment);
-  drop_payload(leaving);
-  leaving = Entry{};
+  set_disk(segment, DiskState::kNone);
+  drop_payload(entry(segment));
+  entry(segment) = Entry{};
   index_.erase(segment);
 }
 
 // ---- looking up ----
 
 std::shared_ptr<Lease> Cache::lease(TokenSpan prompt) {
+  static const std::shared_ptr<const store::Payload> kNoBytes = store::PayloadBuffer::allocate(0).freeze();
   MutexLock lock(mutex_);
   std::vector<LeasedStep> steps;
   for (const index::Step& step : index_.match(prompt)) {
     const Entry& known = entry(step.segment);
     if (!available(known)) break;
-    const Tier tier = known.payload != nullptr ? Tier::kRam : Tier::kDisk;
+    const auto payload = known.part.size_bytes == 0 ? kNoBytes : known.payload;
+    const Tier tier = payload != nullptr ? Tier::kRam : Tier::kDisk;
     const TokenRange stored{known.stored_begin, index_.info(step.segment).range.end};
-    steps.push_back({step.segment, step.range, stored, tier, ByteCount{known.part.size_bytes}, known.payload});
+    steps.push_back({step.segment, step.range, stored, tier, ByteCount{known.part.size_bytes}, payload});
   }
   const SegmentId deepest = steps.empty() ? kRootSegment : steps.back().segment;
   pin(deepest);
-  return std::make_shared<Lease>(*this, deepest, std::move(steps));
+  std::vector<LeasedPoint> points = lease_points(steps);
+  return std::make_shared<Lease>(*this, deepest, std::move(steps), std::move(points));
 }
 
-void Cache::note_use(const Lease& lease) {
+void Cache::use(SegmentId segment, std::int64_t now_ns) {
+  Entry& used = entry(segment);
+  used.last_used_ns = now_ns;
+  ++used.hits;
+}
+
+void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
   if (lease.steps().empty()) return;
+  const std::vector<policy::Restorable> restorable = lease.restorable();
+  if (!restored && !restorable.empty()) restored = restorable.back().last;
+  const auto leaves = restored ? lease.cover(*restored) : std::nullopt;
   MutexLock lock(mutex_);
   const std::int64_t now_ns = clock_.wall_ns();
-  for (const LeasedStep& step : lease.steps()) {
-    Entry& used = entry(step.segment);
-    used.last_used_ns = now_ns;
-    ++used.hits;
-  }
+  for (const LeasedStep& step : lease.steps()) use(step.segment, now_ns);
   // The leaf's file time carries recency over a restart; ancestors are at least as recent by structure.
-  const SegmentId leaf = lease.steps().back().segment;
-  if (entry(leaf).disk != DiskState::kOnDisk) return;
-  writer_.post([this, name = header_of(leaf).name] {
+  post_touch(lease.steps().back().segment);
+  if (!leaves) return;
+  for (const Lease::Cover& part : *leaves) {
+    use(lease.points_[part.point].id, now_ns);
+    post_touch(lease.points_[part.point].id);
+  }
+}
+
+void Cache::post_touch(SegmentId segment) {
+  if (entry(segment).disk != DiskState::kOnDisk) return;
+  writer_.post([this, name = header_of(segment).name] {
     disk_->touch(name);
     note_unsaved_header();
   });
@@ -207,7 +203,7 @@ format::SegmentHeader Cache::header_of(SegmentId segment) {
   const index::SegmentInfo& info = index_.info(segment);
   format::SegmentHeader header;
   header.fingerprint = options_.fingerprint;
-  header.name = {known.stored_begin, info.range.end, known.stored_begin_hash, info.end_hash};
+  header.name = {known.stored_begin, info.range.end, known.stored_begin_hash, info.end_hash, info.kind};
   header.parts = {known.part};
   if (known.stored_begin == info.range.begin) {
     const TokenSpan tokens = index_.tokens(segment);
@@ -301,43 +297,51 @@ bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std
   const PrefixHash begin_hash = track.hasher_.current();
   PrefixHasher hasher = track.hasher_;
   hasher.append(tokens);
-  SegmentId added;
   {
     MutexLock lock(mutex_);
     const bool known = index_.advance(track.cursor_, tokens.first(1)).at != track.cursor_.at;
-    const ByteCount size{size_bytes};
-    if (known || dead_from(track.cursor_.segment) || !accepts() || ram_used_ + size > ram_limit()) {
+    if (known || dead_from(track.cursor_.segment) || !has_room(size_bytes)) {
       ++counters_.refused;
       return false;
     }
-    added = index_.insert(track.cursor_, tokens, begin_hash, hasher.current());
-    Entry& fresh = entry(added);
-    fresh = Entry{};
-    fresh.live = true;
-    fresh.payload = std::move(rows).freeze(size_bytes);
-    fresh.part.size_bytes = size_bytes;
-    fresh.stored_begin = track.cursor_.at;
-    fresh.stored_begin_hash = begin_hash;
-    fresh.last_used_ns = clock_.wall_ns();
-    fresh.disk = disk_ != nullptr ? DiskState::kWaiting : DiskState::kNone;
-    ram_used_ += ByteCount{size_bytes};
-    ++counters_.stored;
-    ++counters_.waiting_writes;
+    const SegmentId added = index_.insert(track.cursor_, tokens, begin_hash, hasher.current());
+    // Rows of no bytes need no buffer, which others wait for.
+    auto payload = size_bytes == 0 ? store::PayloadBuffer::allocate(0).freeze() : std::move(rows).freeze(size_bytes);
+    admit(added, {format::PartKind::kRows, begin_hash, std::move(payload)});
     pin(added);
     const SegmentId before = std::exchange(track.cursor_, {added, track.cursor_.at + tokens.size()}).segment;
     if (before != kRootSegment) --entry(before).pins;
   }
   track.hasher_ = hasher;
-  writer_.post([this, added] { write_back(added); });
   return true;
 }
 
+bool Cache::has_room(std::size_t size_bytes) const {
+  return accepts() && ram_used_ + ByteCount{size_bytes} <= ram_limit();
+}
+
+// What was just added to the index gets its bytes and is put into the write queue.
+void Cache::admit(SegmentId added, Fresh fresh) {
+  entry(added) = Entry{};
+  Entry& admitted = entry(added);
+  admitted.live = true;
+  admitted.part.kind = fresh.kind;
+  admitted.part.size_bytes = fresh.payload->size();
+  admitted.stored_begin = index_.info(added).range.begin;
+  admitted.stored_begin_hash = fresh.begin_hash;
+  admitted.last_used_ns = clock_.wall_ns();
+  set_disk(added, disk_ != nullptr ? DiskState::kWaiting : DiskState::kNone);
+  hold_payload(added, std::move(fresh.payload));
+  ++counters_.stored;
+  ++counters_.waiting_writes;
+  writer_.post([this, added] { write_back(added); });
+}
+
 bool Cache::make_room(std::size_t size_bytes) {
-  const ByteCount size{size_bytes};
   MutexLock lock(mutex_);
   // Memory only, and rarely: each time makes room for many segments.
-  if (accepts() && ram_used_ + size > ram_limit()) make_ram_room(ram_limit(), size);
-  const bool room = accepts() && ram_used_ + size <= ram_limit();
+  if (accepts() && !has_room(size_bytes)) make_ram_room(ram_limit(), ByteCount{size_bytes});
+  const bool room = has_room(size_bytes);
   if (!room) ++counters_.refused;
   return room;
 }
@@ -353,6 +357,7 @@ CacheStats Cache::stats() const {
   CacheStats stats = counters_;
   stats.segments = index_.segment_count();
   stats.tokens = index_.token_count();
+  stats.points = index_.attached_count();
   stats.index_memory = index_.memory() + ByteCount{entries_.capacity() * sizeof(Entry)};
   stats.staging_idle = pool_.idle_bytes();
   stats.fresh_buffers = pool_.fresh_count();

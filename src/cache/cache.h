@@ -9,11 +9,16 @@
 // A segment's life: captured rows enter RAM at once and the write queue; the writer puts them on disk once; under
 // pressure the RAM copy leaves (rows come back from disk) or, without disk, the segment leaves the index, leaves first.
 // Damage found on the way makes the segment *dead*: never offered again, and its subtree is dropped as soon as nobody
-// holds it. Invariants:
-//   - whoever holds a Lease or Track pins its deepest segment: it and its ancestors leave neither the index nor, as far
-//     as they are there, the disk;
-//   - a segment is put on disk only after its parent is (a recovered conversation has no hole);
-//   - a segment leaves the disk only after its children did.
+// holds it.
+//
+// What rows cannot give (points, whole states, window rows: see model_memory.h) are leaves that hang in segments and
+// live in the same way, each in a file of its own. They may leave anywhere on a path and their damage costs nothing but
+// themselves. Invariants, of segments and leaves alike:
+//   - whoever holds a Lease or Track pins its deepest segment, a Lease its leaves as well: they and their ancestors
+//     leave neither the index nor, as far as they are there, the disk;
+//   - nothing is put on disk before what it hangs below is (a recovered conversation has no hole);
+//   - nothing leaves the disk before what hangs below it did.
+// Rows of no bytes (models that have only points) are token ids alone: held in RAM until they are on disk, never read.
 //
 // Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
 
@@ -33,6 +38,7 @@
 #include "index/prefix_index.h"
 #include "os/clock.h"
 #include "os/executor.h"
+#include "policy/evict.h"
 #include "policy/plan.h"
 #include "store/disk_store.h"
 #include "store/ram_store.h"
@@ -55,6 +61,12 @@ struct CacheOptions {
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
 
+// What hangs in segments for models whose sequences need more than rows. Precondition: shape.needs_points().
+constexpr format::PartKind point_kind(const StateShape& shape) {
+  if (shape.window_tokens > 0) return format::PartKind::kWindowRows;
+  return shape.whole_points ? format::PartKind::kWhole : format::PartKind::kPoint;
+}
+
 // Most bytes of staging buffers that may lie idle beside a RAM budget: an eighth of it, 16 to 256 MiB. A capture that
 // is larger than what lies there copies into fresh memory, several times slower: the price of a small budget.
 constexpr ByteCount staging_limit(ByteCount ram_budget) {
@@ -74,11 +86,12 @@ struct LeasedStep {
 };
 
 // A leaf of state that rows cannot give, on a leased path: a point, a whole state (range.begin == range.end), or window
-// rows of `range`, which lie within one segment and may go on beyond what the prompt shares with it.
+// rows within one segment.
 struct LeasedPoint {
   SegmentId id;
   format::PartKind kind = format::PartKind::kPoint;
-  TokenRange range;
+  TokenRange range;   // what the prompt shares of it
+  TokenRange stored;  // positions whose window rows its payload holds: they may go on beyond `range`
   Tier tier = Tier::kRam;
   ByteCount bytes;
   std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
@@ -96,10 +109,11 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
 
   const std::vector<LeasedStep>& steps() const { return steps_; }
-  // Ascending by range.end. Each is held against eviction.
+  // Ascending by range.end. Each is held against eviction. Only of the kind that the model restores.
   const std::vector<LeasedPoint>& points() const { return points_; }
   // Where a sequence can be put to stand again with this lease, ascending: everything up to end() if rows are all that
-  // is needed, else where points are, or where the window rows of the last window are.
+  // is needed, else where points are, or where the window rows of the last window are. `bytes` are those of the leaves
+  // that must be read, on_disk if any of them is there only. Cost: O(leaves).
   std::vector<policy::Restorable> restorable() const;
   // The end of the rows.
   Position end() const { return steps_.empty() ? Position{} : steps_.back().range.end; }
@@ -111,12 +125,25 @@ class Lease {
   void release_until(Position end);
   // Rows for `range`, valid while the lease lives. Precondition: loaded(range).
   std::vector<RowPiece> pieces(TokenRange range) const;
-  // The same for what must be restored last at `at`, a restorable position: the point there, or the last window.
+  // The same for what must be restored last at `at`: the point there, or the last window; nothing if rows are all.
+  // False: not loaded, or not restorable.
   bool point_loaded(Position at) const;
+  // Precondition: point_loaded(at).
   std::vector<RowPiece> point_pieces(Position at) const;
 
  private:
   friend class Cache;
+
+  // A leaf by its place in points(), and what of it is restored.
+  struct Cover {
+    std::size_t point = 0;
+    TokenRange wanted;
+  };
+  // What must be restored last at `at`, ascending; nullopt: a sequence cannot be put there.
+  std::optional<std::vector<Cover>> cover(Position at) const;
+  std::optional<std::vector<Cover>> cover_window(TokenRange window) const;
+  std::vector<Position> places_of_change() const;
+
   Cache& cache_;
   SegmentId pinned_;
   std::vector<LeasedStep> steps_;
@@ -161,14 +188,15 @@ struct CacheStats {
   ByteCount disk_used;
   ByteCount disk_budget;
   ByteCount index_memory;
-  ByteCount staging_idle;          // buffers that wait for rows, beside ram_used
-  std::uint64_t stored = 0;        // segments accepted by store()
-  std::uint64_t refused = 0;       // segments not accepted: no room
-  std::uint64_t disk_refused = 0;  // segments that could not be put on disk
-  std::uint64_t damaged = 0;       // segments found damaged when loaded
+  ByteCount staging_idle;  // buffers that wait for rows, beside ram_used
+  // Segments and points:
+  std::uint64_t stored = 0;        // accepted by store(), store_point() and store_window()
+  std::uint64_t refused = 0;       // not accepted: no room
+  std::uint64_t disk_refused = 0;  // could not be put on disk
+  std::uint64_t damaged = 0;       // found damaged when loaded
   std::uint64_t ram_evicted = 0;
   std::uint64_t disk_evicted = 0;
-  std::uint64_t waiting_writes = 0;  // segments in the write queue
+  std::uint64_t waiting_writes = 0;  // in the write queue
   std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready
 };
 
@@ -182,19 +210,21 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
-  // The longest path of `prompt` whose rows can be had, pinned. Never null; may have no steps.
+  // The longest path of `prompt` whose rows can be had, pinned, and the leaves on it. Never null; may have no steps.
   std::shared_ptr<Lease> lease(TokenSpan prompt);
-  // Counts the leased path as used now (recency and hits decide what is kept).
-  void note_use(const Lease& lease);
+  // Counts the leased path as used now (recency and hits decide what is kept), and of its leaves those that put a
+  // sequence at `restored`; without it, at the last restorable position.
+  void note_use(const Lease& lease, std::optional<Position> restored = std::nullopt);
 
   // Reads what [range) of the lease lacks, then calls `done` from the reader executor (or at once, from this thread, if
   // nothing is lacking). On an error the damaged or missing segment is dropped; what lies before it is the next best.
   // Everything in the range is in memory at once, beyond the RAM budget if need be: ask for windows of a long path.
-  // `point`: what must be restored last there is loaded too.
+  // `point`: what must be restored last there is loaded too, and before the rows, which are worth nothing without it.
+  // kNotFound: the lease cannot put a sequence there.
   void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
             std::optional<Position> point = std::nullopt);
 
-  // Tells the cache that rows of this step were refused by the model's memory as malformed.
+  // Tells the cache that a step or point of a lease was refused by the model's memory as malformed.
   void report_damaged(SegmentId segment);
 
   // A place at the end of what is known of `tokens`.
@@ -211,12 +241,12 @@ class Cache {
   // format::kMaxSegmentTokens. False: refused (no room, or the place is dead); the track stays.
   bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes);
   // Adds a point or whole state at the track, the first `size_bytes` of `bytes`; the track stays. False: refused, or
-  // there is one already.
+  // there is one already. Precondition: the track is not at 0.
   bool store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes);
   bool has_point(const Track& track, format::PartKind kind) const;
   // Runs of [from, track.position()) without window rows, each within one segment.
   std::vector<TokenRange> missing_windows(const Track& track, Position from) const;
-  // Adds window rows of a run that missing_windows() named. False: refused.
+  // Adds window rows of a run that missing_windows() named, or of a part of one. False: refused.
   bool store_window(const Track& track, TokenRange range, store::StagingBuffer bytes, std::size_t size_bytes);
   // True if store() may accept anything at all.
   bool accepts() const;
@@ -234,10 +264,11 @@ class Cache {
   // kUnwritten: nobody is about to write it, because it is too short or its write failed; what continues it takes it
   // along.
   enum class DiskState : std::uint8_t { kNone, kWaiting, kWriting, kOnDisk, kRemoving, kUnwritten };
-  // What the cache knows of a segment beside the index.
+  // What the cache knows of a segment or leaf beside the index.
   struct Entry {
     std::shared_ptr<const store::Payload> payload;
-    format::Part part;      // size and sum of the rows; the sum is known once written
+    ByteCount charged;      // counted in ram_used_ for the payload
+    format::Part part;      // its kind and size; the sum is the store's
     Position stored_begin;  // rows begin here; the index may show a later begin where others overlap
     PrefixHash stored_begin_hash;
     std::int64_t last_used_ns = 0;
@@ -251,16 +282,39 @@ class Cache {
 
   void recover();
   void place(const store::StoredSegment& found, const index::Placement& placement) REQUIRES(mutex_);
-  bool available(const Entry& entry) const REQUIRES(mutex_);
+  static bool available(const Entry& entry);
   static bool in_use(const Entry& entry);  // by a request, or by the writer at this moment
+  static bool is_leaf(const Entry& entry) { return entry.part.kind != format::PartKind::kRows; }
   Entry& entry(SegmentId segment) REQUIRES(mutex_);
+  const Entry& entry(SegmentId segment) const REQUIRES(mutex_);
   void pin(SegmentId segment) REQUIRES(mutex_);
   void unpin(SegmentId segment) EXCLUDES(mutex_);
+  void release(const Lease& lease) EXCLUDES(mutex_);
   ByteCount ram_limit() const;
+  void hold_payload(SegmentId segment, std::shared_ptr<const store::Payload> payload) REQUIRES(mutex_);
   void drop_payload(Entry& entry) REQUIRES(mutex_);
+  void set_disk(SegmentId segment, DiskState state) REQUIRES(mutex_);
+  ByteCount file_size(SegmentId segment) const REQUIRES(mutex_);
   void erase(SegmentId segment) REQUIRES(mutex_);
 
-  Status load_step(LeasedStep& step, LoadResult& result);
+  std::vector<LeasedPoint> lease_points(const std::vector<LeasedStep>& steps) REQUIRES(mutex_);
+  void use(SegmentId segment, std::int64_t now_ns) REQUIRES(mutex_);
+  void post_touch(SegmentId segment) REQUIRES(mutex_);
+
+  // What store() and its likes hand over.
+  struct Fresh {
+    format::PartKind kind = format::PartKind::kRows;
+    PrefixHash begin_hash;
+    std::shared_ptr<const store::Payload> payload;
+  };
+  bool has_room(std::size_t size_bytes) const REQUIRES(mutex_);
+  void admit(SegmentId added, Fresh fresh) REQUIRES(mutex_);
+  bool attach(index::Cursor at, TokenRange range, const PrefixHash& end_hash, Fresh fresh) EXCLUDES(mutex_);
+  index::Cursor cursor_of(const Track& track, TokenRange range) const REQUIRES(mutex_);
+  void add_gaps(index::Cursor at, Position from, std::vector<TokenRange>& gaps) const REQUIRES(mutex_);
+
+  Status load_into(SegmentId segment, std::shared_ptr<const store::Payload>& payload, LoadResult& result);
+  Status load_point(Lease& lease, Position at, LoadResult& result);
   struct Subtree {
     std::size_t segments = 0;
     ByteCount bytes;
@@ -279,10 +333,15 @@ class Cache {
 
   void write_back(SegmentId segment);
   std::vector<SegmentId> unwritten_path(SegmentId segment) REQUIRES(mutex_);
+  std::vector<SegmentId> unwritten_leaves(SegmentId segment) REQUIRES(mutex_);
   bool write_one(SegmentId segment);
   void log_refusal(const Error& error) REQUIRES(mutex_);
   void fit_disk_budget();
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
+  policy::EvictView empty_view() const;
+  policy::EvictView disk_view() EXCLUDES(mutex_);
+  policy::EvictView ram_view() REQUIRES(mutex_);
+  policy::EvictCandidate candidate_of(SegmentId segment) const REQUIRES(mutex_);
   bool evict_from_disk(ByteCount needed);
   std::vector<bool> needed_on_disk() REQUIRES(mutex_);
   bool may_leave_disk(SegmentId segment) REQUIRES(mutex_);

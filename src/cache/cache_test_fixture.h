@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "cache/cache.h"
+#include "cache/capture.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
@@ -19,22 +19,103 @@ namespace kvkeep::cache {
 using sim::FaultKind;
 
 constexpr std::size_t kRowBytes = 64;
+constexpr std::size_t kWindowRowBytes = 40;
+constexpr std::size_t kWindowTokens = 24;
 using Tokens = std::vector<TokenId>;
 
-// Rows of a prefix: 64 bytes per token, a function of all tokens up to it.
-inline std::vector<std::byte> rows_of(const Tokens& tokens, TokenRange range) {
+// A class of models: what its sequences need beside rows, and how large the rows are.
+struct ModelClass {
+  const char* name = "Rows";
+  StateShape shape = {.cacheable = true};
+  std::size_t row_bytes = kRowBytes;
+};
+inline const ModelClass kRowsModel{};
+inline const ModelClass kWindowedModel{"Windowed", {.cacheable = true, .window_tokens = kWindowTokens}, kRowBytes};
+inline const ModelClass kHybridModel{"Hybrid", {.cacheable = true, .points = true}, kRowBytes};
+inline const ModelClass kRecurrentModel{"Recurrent", {.cacheable = true, .points = true}, 0};
+inline const ModelClass kOpaqueModel{"Opaque", {.cacheable = true, .points = true, .whole_points = true}, 0};
+inline const std::vector<ModelClass> kPointModels{kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel};
+inline void PrintTo(const ModelClass& model, std::ostream* out) { *out << model.name; }
+
+// Bytes of [begin, end) of a prefix, so many per token, a function of all tokens up to it and of a salt.
+inline std::vector<std::byte> state_of(const Tokens& tokens, TokenRange range, std::size_t bytes_each,
+                                       std::uint64_t salt = 1) {
   std::vector<std::byte> rows;
-  std::uint64_t state = 1;
+  std::uint64_t state = salt;
   for (std::size_t i = 0; i < range.end.value(); ++i) {
     state = (state ^ static_cast<std::uint64_t>(tokens[i] + 1)) * 0x9e3779b97f4a7c15ULL + 7;
     if (i < range.begin.value()) continue;
     std::uint64_t row = state;
-    for (std::size_t b = 0; b < kRowBytes; ++b, row = row * 6364136223846793005ULL + 1) {
+    for (std::size_t b = 0; b < bytes_each; ++b, row = row * 6364136223846793005ULL + 1) {
       rows.push_back(static_cast<std::byte>(row >> 56));
     }
   }
   return rows;
 }
+inline std::vector<std::byte> rows_of(const Tokens& tokens, TokenRange range) {
+  return state_of(tokens, range, kRowBytes);
+}
+inline std::vector<std::byte> window_rows_of(const Tokens& tokens, TokenRange range) {
+  return state_of(tokens, range, kWindowRowBytes, 2);
+}
+// The state at `at`: 300 bytes, or as an opaque model's it grows with the position.
+inline std::vector<std::byte> point_of(const Tokens& tokens, Position at, bool whole) {
+  return state_of(tokens, {Position{at.value() - 1}, at}, whole ? 100 + 5 * at.value() : 300, 3);
+}
+
+// A model's memory with one sequence that holds `tokens`; counts what is copied out.
+class OneSequence final : public ModelMemory {
+ public:
+  explicit OneSequence(Tokens tokens, ModelClass model = kRowsModel) : tokens_(std::move(tokens)), model_(model) {}
+
+  StateShape shape() const override { return model_.shape; }
+  Position stands_from(SeqId) const override { return model_.shape.needs_points() ? length({}) : Position{}; }
+  std::uint64_t rows_bytes(std::size_t tokens) const override { return tokens * model_.row_bytes; }
+  Result<std::size_t> save_rows(SeqId, TokenRange range, MutableByteSpan out) override {
+    copied_ += range.size();
+    return copy(state_of(tokens_, range, model_.row_bytes), out);
+  }
+  std::uint64_t window_bytes(std::size_t tokens) const override {
+    return model_.shape.window_tokens > 0 ? tokens * kWindowRowBytes : 0;
+  }
+  Result<std::size_t> save_window(SeqId, TokenRange range, MutableByteSpan out) override {
+    window_copied_ += range.size();
+    return copy(window_rows_of(tokens_, range), out);
+  }
+  std::uint64_t point_bytes(SeqId) const override {
+    if (!model_.shape.points || tokens_.empty()) return 0;
+    return point_of(tokens_, length({}), model_.shape.whole_points).size();
+  }
+  Result<std::size_t> save_point(SeqId, MutableByteSpan out) override {
+    ++points_copied_;
+    return copy(point_of(tokens_, length({}), model_.shape.whole_points), out);
+  }
+  std::size_t copied() const { return copied_; }
+  std::size_t window_copied() const { return window_copied_; }
+  std::size_t points_copied() const { return points_copied_; }
+
+  std::uint32_t sequence_count() const override { return 1; }
+  std::uint32_t cells_total() const override { return 1U << 20; }
+  std::uint32_t cells_used() const override { return static_cast<std::uint32_t>(tokens_.size()); }
+  std::uint32_t cells_owned(SeqId) const override { return cells_used(); }
+  Position length(SeqId) const override { return Position{} + tokens_.size(); }
+  Status restore_rows(SeqId, std::span<const RowPiece>) override { return {}; }
+  Status restore_point(SeqId, std::span<const RowPiece>) override { return {}; }
+  Status fork(SeqId, SeqId, Position) override { return {}; }
+  bool truncate(SeqId, Position) override { return true; }
+  void clear(SeqId) override {}
+
+ private:
+  static std::size_t copy(const std::vector<std::byte>& bytes, MutableByteSpan out) {
+    std::ranges::copy(bytes, out.begin());
+    return bytes.size();
+  }
+  const Tokens tokens_;
+  const ModelClass model_;
+  std::size_t copied_ = 0;
+  std::size_t window_copied_ = 0;
+  std::size_t points_copied_ = 0;
+};
 
 // A cache, its disk and its background work, all run by hand.
 class World {
@@ -49,15 +130,18 @@ class World {
         store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = disk_budget_}, files, clock);
     if (!disk) return false;
     store = disk->get();
-    cache = std::make_unique<Cache>(
-        CacheOptions{.fingerprint = {}, .ram_budget = ram_, .min_disk_tokens = 8, .save_index_after = save_index_after},
-        std::move(*disk), clock, writer, reader);
+    cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {},
+                                                 .ram_budget = ram_,
+                                                 .min_disk_tokens = 8,
+                                                 .save_index_after = save_index_after,
+                                                 .shape = model.shape},
+                                    std::move(*disk), clock, writer, reader);
     writer.run_all();
     return true;
   }
   void open_without_disk() {
-    cache =
-        std::make_unique<Cache>(CacheOptions{.fingerprint = {}, .ram_budget = ram_}, nullptr, clock, writer, reader);
+    cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {}, .ram_budget = ram_, .shape = model.shape}, nullptr,
+                                    clock, writer, reader);
   }
   void shut_down() {
     cache.reset();
@@ -84,7 +168,7 @@ class World {
       const Position begin = track.position();
       const std::size_t count = std::min(piece, tokens.size() - begin.value());
       if (count == 0) break;
-      const auto rows = rows_of(tokens, {begin, begin + count});
+      const auto rows = state_of(tokens, {begin, begin + count}, model.row_bytes);
       if (!cache->make_room(rows.size())) break;
       store::StagingBuffer buffer = cache->staging(rows.size());
       std::ranges::copy(rows, buffer.span().begin());
@@ -93,6 +177,17 @@ class World {
       }
     }
     return track.position().value();
+  }
+
+  // Captures what a sequence that holds `tokens` needs beside its rows to stand again; false: refused.
+  bool stand(const Tokens& tokens) {
+    OneSequence memory(tokens, model);
+    const Track track = cache->track(tokens);
+    return capture_point(*cache, memory, SeqId{0}, tokens, track).complete;
+  }
+  // Rows and what is needed beside them.
+  bool keep(const Tokens& tokens, std::size_t piece = 16) {
+    return grow(tokens, piece) == tokens.size() && stand(tokens);
   }
 
   // Loads the longest path of `prompt` and compares every byte; returns its length.
@@ -109,17 +204,46 @@ class World {
       for (const RowPiece& piece : lease->pieces(all)) {
         EXPECT_EQ(piece.wanted.begin, covered) << "a gap between pieces";
         covered = piece.wanted.end;
-        const auto rows = rows_of(prompt, {Position{}, piece.wanted.end});
-        const ByteSpan got =
-            piece.bytes.subspan((piece.wanted.begin - piece.stored.begin) * kRowBytes, piece.wanted.size() * kRowBytes);
-        const ByteSpan want = ByteSpan(rows).subspan(piece.wanted.begin.value() * kRowBytes);
-        EXPECT_TRUE(std::ranges::equal(got, want)) << "bytes of another prefix at " << piece.wanted.begin.value();
+        expect_bytes(piece, model.row_bytes, state_of(prompt, piece.wanted, model.row_bytes));
       }
       EXPECT_EQ(covered, lease->end()) << "pieces end before the lease";
       return lease->end().value();
     }
     ADD_FAILURE() << "loading never succeeded nor gave up";
     return 0;
+  }
+
+  // Every position where the cache says that it can put a sequence which holds the beginning of `prompt`, ascending.
+  // Loads what it needs there and compares every byte; what cannot be loaded is not there.
+  std::vector<std::size_t> stands(const Tokens& prompt) {
+    std::vector<std::size_t> found;
+    std::size_t failures = 0;
+    for (std::size_t at = 1; at <= prompt.size();) {
+      const std::shared_ptr<Lease> lease = cache->lease(prompt);
+      if (!restorable_at(*lease, at)) {
+        ++at;
+        continue;
+      }
+      std::optional<Status> outcome;
+      const Position place = Position{} + at;
+      cache->load(lease, {Position{}, place}, [&](LoadResult result) { outcome = std::move(result.status); }, place);
+      reader.run_all();
+      EXPECT_TRUE(outcome.has_value()) << "a load without an answer";
+      if (outcome && *outcome) {
+        EXPECT_TRUE(lease->loaded({Position{}, place}));
+        expect_point(prompt, *lease, place);
+        found.push_back(at++);
+      } else if (++failures > 50) {
+        ADD_FAILURE() << "loading never succeeded nor gave up";
+        return found;
+      }
+    }
+    return found;
+  }
+  static bool restorable_at(const Lease& lease, std::size_t at) {
+    return std::ranges::any_of(lease.restorable(), [at](const policy::Restorable& run) {
+      return run.first.value() <= at && at <= run.last.value();
+    });
   }
 
   // Names of the segment files that are there, of every fingerprint.
@@ -129,6 +253,7 @@ class World {
     return found;
   }
 
+  ModelClass model = kRowsModel;
   std::size_t save_index_after = 3;  // so that faults meet it too
   sim::SimFileSystem files;
   sim::SimClock clock;
@@ -138,6 +263,30 @@ class World {
   std::unique_ptr<Cache> cache;
 
  private:
+  static void expect_bytes(const RowPiece& piece, std::size_t bytes_each, const std::vector<std::byte>& want) {
+    const ByteSpan got =
+        piece.bytes.subspan((piece.wanted.begin - piece.stored.begin) * bytes_each, piece.wanted.size() * bytes_each);
+    EXPECT_TRUE(std::ranges::equal(got, want)) << "bytes of another prefix at " << piece.wanted.begin.value();
+  }
+  void expect_point(const Tokens& prompt, const Lease& lease, Position at) const {
+    ASSERT_TRUE(lease.point_loaded(at));
+    const std::vector<RowPiece> pieces = lease.point_pieces(at);
+    const std::size_t window = model.shape.window_tokens;
+    Position covered{at.value() - static_cast<std::uint32_t>(std::min<std::size_t>(window, at.value()))};
+    for (const RowPiece& piece : pieces) {
+      EXPECT_EQ(piece.wanted.begin, covered) << "a gap between pieces";
+      covered = piece.wanted.end;
+      if (window > 0) {
+        expect_bytes(piece, kWindowRowBytes, window_rows_of(prompt, piece.wanted));
+      } else {
+        EXPECT_TRUE(std::ranges::equal(piece.bytes, point_of(prompt, at, model.shape.whole_points)))
+            << "state of another prefix at " << at.value();
+      }
+    }
+    EXPECT_EQ(covered, at) << "pieces end before the position";
+    EXPECT_TRUE(window > 0 || pieces.size() == 1) << "a point is one piece";
+  }
+
   const ByteCount ram_;
   const ByteCount disk_budget_;
 };
@@ -146,6 +295,13 @@ inline Tokens conversation(TokenId first, std::size_t count) {
   Tokens tokens(count);
   for (std::size_t i = 0; i < count; ++i) tokens[i] = first + static_cast<TokenId>(i % 7);
   return tokens;
+}
+inline Tokens head(const Tokens& tokens, std::size_t count) { return {tokens.begin(), tokens.begin() + count}; }
+// [first, last].
+inline std::vector<std::size_t> range_of(std::size_t first, std::size_t last) {
+  std::vector<std::size_t> positions;
+  for (; first <= last; ++first) positions.push_back(first);
+  return positions;
 }
 inline Tokens operator+(Tokens a, const Tokens& b) {
   a.insert(a.end(), b.begin(), b.end());

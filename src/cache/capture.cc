@@ -2,12 +2,46 @@
 
 #include <algorithm>
 
+#include "base/assert.h"
+
 namespace kvkeep::cache {
 
 namespace {
+
 constexpr std::uint64_t kMaxSegmentBytes = 64ull << 20;
 // One is written while the next is filled.
 constexpr std::size_t kPreparedBuffers = 2;
+
+PointResult capture_state(Cache& cache, ModelMemory& memory, SeqId seq, const Track& track) {
+  const format::PartKind kind = point_kind(memory.shape());
+  if (cache.has_point(track, kind)) return {};
+  const std::size_t size_bytes = memory.point_bytes(seq);
+  if (!cache.make_room(size_bytes)) return {ByteCount{}, false};
+  store::StagingBuffer state = cache.staging(size_bytes);
+  const Result<std::size_t> saved = memory.save_point(seq, state.span());
+  if (!saved || !cache.store_point(track, kind, std::move(state), *saved)) return {ByteCount{}, false};
+  return {ByteCount{*saved}, true};
+}
+
+// All of the window or none of it, where room is the question: a part alone restores nothing.
+PointResult capture_window(Cache& cache, ModelMemory& memory, SeqId seq, const Track& track) {
+  const Position end = track.position();
+  const Position begin{end.value() - std::min(end.value(), memory.shape().window_tokens)};
+  const std::vector<TokenRange> missing = cache.missing_windows(track, begin);
+  std::size_t needed_bytes = 0;
+  for (const TokenRange run : missing) needed_bytes += memory.window_bytes(run.size());
+  PointResult result;
+  if (!missing.empty() && !cache.make_room(needed_bytes)) result.complete = false;
+  for (const TokenRange run : missing) {
+    if (!result.complete) break;
+    store::StagingBuffer rows = cache.staging(memory.window_bytes(run.size()));
+    const Result<std::size_t> saved = memory.save_window(seq, run, rows.span());
+    result.complete = saved && cache.store_window(track, run, std::move(rows), *saved);
+    if (result.complete) result.bytes += ByteCount{*saved};
+  }
+  return result;
+}
+
 }  // namespace
 
 std::size_t segment_tokens_limit(const ModelMemory& memory) {
@@ -18,6 +52,9 @@ std::size_t segment_tokens_limit(const ModelMemory& memory) {
 void prepare_staging(Cache& cache, const ModelMemory& memory) {
   if (memory.rows_bytes(1) > 0)
     cache.prepare_staging(kPreparedBuffers, memory.rows_bytes(segment_tokens_limit(memory)));
+  const std::size_t last_bytes =
+      std::max(memory.window_bytes(memory.shape().window_tokens), memory.point_bytes(SeqId{0}));
+  if (last_bytes > 0) cache.prepare_staging(1, last_bytes);
 }
 
 CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track) {
@@ -29,15 +66,27 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
     const Position begin = track.position();
     const std::size_t count = std::min(limit, tokens.size() - begin.value());
     if (count == 0) return result;
-    if (!cache.make_room(memory.rows_bytes(count))) return {result.tokens, false};
-    store::StagingBuffer rows = cache.staging(memory.rows_bytes(count));
-    const Result<std::size_t> saved = memory.save_rows(seq, {begin, begin + count}, rows.span());
+    const std::size_t size_bytes = memory.rows_bytes(count);
+    if (!cache.make_room(size_bytes)) return {result.tokens, false};
+    store::StagingBuffer rows = cache.staging(size_bytes);
+    // Models that have points alone have no rows to save: the segment holds the token ids below a point.
+    const Result<std::size_t> saved = size_bytes == 0 ? Result<std::size_t>{std::size_t{0}}
+                                                      : memory.save_rows(seq, {begin, begin + count}, rows.span());
     if (!saved || !cache.store(track, tokens.subspan(begin.value(), count), std::move(rows), *saved)) {
       result.complete = false;
       return result;
     }
     result.tokens += count;
   }
+}
+
+PointResult capture_point(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, const Track& track) {
+  const StateShape shape = memory.shape();
+  if (!shape.cacheable || !cache.accepts()) return {ByteCount{}, false};
+  if (!shape.needs_points() || tokens.empty()) return {};
+  KVKEEP_ASSERT(memory.length(seq).value() == tokens.size(), "a point is the state where the sequence ends");
+  if (track.position().value() != tokens.size()) return {ByteCount{}, false};  // what it would hang in was refused
+  return shape.window_tokens > 0 ? capture_window(cache, memory, seq, track) : capture_state(cache, memory, seq, track);
 }
 
 }  // namespace kvkeep::cache

@@ -7,42 +7,6 @@
 namespace kvkeep::cache {
 namespace {
 
-// A model's memory whose sequence holds the rows of `tokens`; counts the rows that are copied out.
-class OneSequence final : public ModelMemory {
- public:
-  explicit OneSequence(Tokens tokens) : tokens_(std::move(tokens)) {}
-
-  StateShape shape() const override { return {.cacheable = true}; }
-  Position stands_from(SeqId) const override { return {}; }
-  std::uint64_t rows_bytes(std::size_t tokens) const override { return tokens * kRowBytes; }
-  Result<std::size_t> save_rows(SeqId, TokenRange range, MutableByteSpan out) override {
-    const std::vector<std::byte> rows = rows_of(tokens_, range);
-    std::ranges::copy(rows, out.begin());
-    copied_ += range.size();
-    return rows.size();
-  }
-  std::size_t copied() const { return copied_; }
-
-  std::uint32_t sequence_count() const override { return 1; }
-  std::uint32_t cells_total() const override { return 1U << 20; }
-  std::uint32_t cells_used() const override { return static_cast<std::uint32_t>(tokens_.size()); }
-  std::uint32_t cells_owned(SeqId) const override { return cells_used(); }
-  Position length(SeqId) const override { return Position{} + tokens_.size(); }
-  Status restore_rows(SeqId, std::span<const RowPiece>) override { return {}; }
-  std::uint64_t window_bytes(std::size_t) const override { return 0; }
-  Result<std::size_t> save_window(SeqId, TokenRange, MutableByteSpan) override { return unsupported("no windows"); }
-  std::uint64_t point_bytes(SeqId) const override { return 0; }
-  Result<std::size_t> save_point(SeqId, MutableByteSpan) override { return unsupported("no points"); }
-  Status restore_point(SeqId, std::span<const RowPiece>) override { return unsupported("no points"); }
-  Status fork(SeqId, SeqId, Position) override { return {}; }
-  bool truncate(SeqId, Position) override { return true; }
-  void clear(SeqId) override {}
-
- private:
-  const Tokens tokens_;
-  std::size_t copied_ = 0;
-};
-
 TEST(Capture, CopiesWhatIsNewAndOnlyThat) {
   World world;
   ASSERT_TRUE(world.open());

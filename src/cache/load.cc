@@ -9,14 +9,15 @@
 namespace kvkeep::cache {
 
 void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
-                 std::optional<Position> /*point*/) {
-  if (lease->loaded(range)) return done({});
-  reader_.post([this, lease = std::move(lease), range, done = std::move(done)]() mutable {
+                 std::optional<Position> point) {
+  if (lease->loaded(range) && (!point || lease->point_loaded(*point))) return done({});
+  reader_.post([this, lease = std::move(lease), range, done = std::move(done), point]() mutable {
     LoadResult result;
+    if (point) result.status = load_point(*lease, *point, result);
     for (LeasedStep& step : lease->steps_) {
-      if (step.payload != nullptr || step.range.end <= range.begin || step.range.begin >= range.end) continue;
-      result.status = load_step(step, result);
       if (!result.status) break;
+      if (step.payload != nullptr || step.range.end <= range.begin || step.range.begin >= range.end) continue;
+      result.status = load_into(step.segment, step.payload, result);
     }
     // The lease must be released by its owner's thread order, not kept alive by this task.
     lease.reset();
@@ -24,29 +25,40 @@ void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<v
   });
 }
 
-Status Cache::load_step(LeasedStep& step, LoadResult& result) {
+Status Cache::load_point(Lease& lease, Position at, LoadResult& result) {
+  const auto covers = lease.cover(at);
+  if (!covers) return not_found("no state is stored there");
+  for (const Lease::Cover& part : *covers) {
+    LeasedPoint& point = lease.points_[part.point];
+    if (point.payload == nullptr) TRY(load_into(point.id, point.payload, result));
+  }
+  return {};
+}
+
+Status Cache::load_into(SegmentId segment, std::shared_ptr<const store::Payload>& payload, LoadResult& result) {
   format::SegmentHeader expected;
   {
     MutexLock lock(mutex_);
-    Entry& known = entry(step.segment);
+    Entry& known = entry(segment);
     if (known.payload != nullptr) {  // another request brought it in the meantime
-      step.payload = known.payload;
+      payload = known.payload;
       return {};
     }
-    expected = header_of(step.segment);
+    expected = header_of(segment);
   }
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  store::PayloadBuffer buffer = store::PayloadBuffer::allocate(expected.parts.front().size_bytes);
-  const Status read = disk_->get(expected, format::PartKind::kRows, buffer.span());
+  const format::Part& part = expected.parts.front();
+  store::PayloadBuffer buffer = store::PayloadBuffer::allocate(part.size_bytes);
+  const Status read = disk_->get(expected, part.kind, buffer.span());
   if (!read) {
     // A device may refuse once and read the next time; one that goes on is no place for this segment.
-    if (read.error().kind != ErrorKind::kIo || refused_again(step.segment)) report_damaged(step.segment);
+    if (read.error().kind != ErrorKind::kIo || refused_again(segment)) report_damaged(segment);
     return read;
   }
-  step.payload = std::move(buffer).freeze();
-  result.bytes_read += ByteCount{step.payload->size()};
+  payload = std::move(buffer).freeze();
+  result.bytes_read += ByteCount{payload->size()};
   result.read_ms += os::elapsed_ms(begin_ns, clock_.monotonic_ns());
-  admit_loaded(step.segment, step.payload);
+  admit_loaded(segment, payload);
   return {};
 }
 
@@ -62,8 +74,7 @@ void Cache::admit_loaded(SegmentId segment, const std::shared_ptr<const store::P
     Entry& known = entry(segment);
     const ByteCount size{payload->size()};
     if (known.dead || known.payload != nullptr || size > options_.ram_budget) return;
-    known.payload = payload;
-    ram_used_ += size;
+    hold_payload(segment, payload);
     if (ram_used_ <= options_.ram_budget) return;
   }
   trim_ram();
@@ -81,11 +92,15 @@ void Cache::report_damaged(SegmentId segment) {
 void Cache::log_damaged(SegmentId segment) {
   const Subtree below = measure_below(segment);
   const TokenRange range = index_.info(segment).range;
+  const std::string file = format::file_name(header_of(segment).name);
+  if (is_leaf(entry(segment))) {
+    return spdlog::warn("kv cache: the state at token {} of a prompt is damaged (file {}); it is forgotten",
+                        range.end.value(), file);
+  }
   spdlog::warn(
-      "kv cache: the rows of tokens {} to {} of a prompt are damaged (file {}); {} segments ({} MiB) that "
+      "kv cache: the rows of tokens {} to {} of a prompt are damaged (file {}); {} segments and points ({} MiB) that "
       "continue it are forgotten with it",
-      range.begin.value(), range.end.value(), format::file_name(header_of(segment).name), below.segments,
-      below.bytes.value() >> 20);
+      range.begin.value(), range.end.value(), file, below.segments, below.bytes.value() >> 20);
 }
 
 Cache::Subtree Cache::measure_below(SegmentId segment) {

@@ -1,0 +1,77 @@
+// Window rows: any position whose last window is stored can be reached, whatever cuts the windows were captured at, and
+// nothing is stored twice.
+
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+TEST(CacheWindows, EveryPositionWhoseLastWindowIsStoredCanBeReached) {
+  World world;
+  world.model = kWindowedModel;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 100);
+  ASSERT_EQ(world.grow(tokens), 100U);
+  for (const std::size_t at : {10U, 60U, 70U, 100U}) ASSERT_TRUE(world.stand(head(tokens, at)));
+  // Stored: [0, 10), [36, 60), [46, 70) and [76, 100).
+  std::vector<std::size_t> expected = range_of(1, 10);
+  for (const std::size_t at : range_of(60, 70)) expected.push_back(at);
+  expected.push_back(100);
+  EXPECT_EQ(world.stands(tokens), expected);
+  world.writer.run_all();
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.stands(tokens), expected);
+}
+
+TEST(CacheWindows, OverlappingWindowsAreStoredOnce) {
+  World world;
+  world.model = kWindowedModel;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 128);
+  std::size_t copied = 0;
+  for (std::size_t end = 8; end <= 128; end += 8) {
+    ASSERT_EQ(world.grow(head(tokens, end)), end);
+    OneSequence memory(head(tokens, end), kWindowedModel);
+    ASSERT_TRUE(capture_point(*world.cache, memory, SeqId{0}, head(tokens, end), world.cache->track(head(tokens, end)))
+                    .complete);
+    copied += memory.window_copied();
+  }
+  EXPECT_EQ(copied, 128U);
+  EXPECT_EQ(world.cache->stats().points_ram, ByteCount{128 * kWindowRowBytes});
+  EXPECT_EQ(world.stands(tokens), range_of(1, 128));
+}
+
+// The window of a branch begins in the trunk's segment, and a trunk's window goes on where the branch does not.
+TEST(CacheWindows, ABranchUsesOnlyItsShareOfAWindow) {
+  World world;
+  world.model = kWindowedModel;
+  ASSERT_TRUE(world.open());
+  const Tokens trunk = conversation(10, 64);
+  const Tokens branch = head(trunk, 50) + conversation(40, 30);
+  ASSERT_TRUE(world.keep(trunk, 64));  // [40, 64)
+  ASSERT_EQ(world.grow(branch), 80U);
+  EXPECT_EQ(world.stands(branch), std::vector<std::size_t>{});
+  ASSERT_TRUE(world.stand(head(branch, 60)));  // [36, 40) and [50, 60)
+  const auto expected = range_of(60, 60);
+  EXPECT_EQ(world.stands(branch), expected);
+  EXPECT_EQ(world.stands(trunk), range_of(60, 64)) << "what the branch needed below is the trunk's as well";
+  world.writer.run_all();
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.stands(branch), expected);
+}
+
+TEST(CacheWindows, NothingOfAWindowIsTakenIfItDoesNotFit) {
+  World world(ByteCount{64 * kRowBytes + 20 * kWindowRowBytes});
+  world.model = kWindowedModel;
+  world.open_without_disk();
+  const Tokens tokens = conversation(10, 64);
+  ASSERT_EQ(world.grow(tokens), 64U);
+  OneSequence memory(tokens, kWindowedModel);
+  const Track held = world.cache->track(tokens);
+  EXPECT_FALSE(capture_point(*world.cache, memory, SeqId{0}, tokens, held).complete);
+  EXPECT_EQ(memory.window_copied(), 0U);
+  EXPECT_EQ(world.cache->stats().points, 0U);
+}
+
+}  // namespace
+}  // namespace kvkeep::cache

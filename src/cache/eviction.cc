@@ -1,0 +1,174 @@
+// What leaves RAM and disk when they are over their budgets: the cache says what is there and what may not leave,
+// policy chooses, and what was chosen goes.
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "cache/cache.h"
+
+namespace kvkeep::cache {
+
+namespace {
+
+// RAM is trimmed below its budget by this share, so that not every new segment pays for a decision.
+constexpr std::uint64_t kTrimShare = 16;
+
+}  // namespace
+
+policy::EvictView Cache::empty_view() const {
+  policy::EvictView view;
+  view.now_ns = clock_.wall_ns();
+  view.needs_points = options_.shape.needs_points();
+  view.window_tokens = options_.shape.window_tokens;
+  return view;
+}
+
+// What both tiers say of a segment or leaf.
+policy::EvictCandidate Cache::candidate_of(SegmentId segment) const {
+  const Entry& known = entry(segment);
+  const index::SegmentInfo& info = index_.info(segment);
+  policy::EvictCandidate candidate;
+  candidate.segment = segment;
+  candidate.parent = candidate.above = info.parent;
+  candidate.tokens = static_cast<std::uint32_t>(info.range.size());
+  candidate.begin = info.range.begin;
+  candidate.last_used_ns = known.last_used_ns;
+  candidate.hits = known.hits;
+  if (!is_leaf(known)) return candidate;
+  if (known.dead || !options_.shape.needs_points() || info.kind != point_kind(options_.shape)) {
+    candidate.tokens = 0;  // nothing is restored from it
+  } else {
+    const bool window = info.kind == format::PartKind::kWindowRows;
+    candidate.kind = window ? policy::CandidateKind::kWindow : policy::CandidateKind::kPoint;
+  }
+  return candidate;
+}
+
+// ---- disk ----
+
+// A budget made smaller holds from the start, not only when something is stored.
+void Cache::fit_disk_budget() {
+  if (disk_->used() <= disk_->budget()) return;
+  const ByteCount over = disk_->used() - disk_->budget();
+  if (disk_->remove_foreign(over) < over) evict_from_disk(disk_->used() - disk_->budget());
+}
+
+policy::EvictView Cache::disk_view() {
+  policy::EvictView view = empty_view();
+  MutexLock lock(mutex_);
+  const std::vector<bool> needed_there = needed_on_disk();
+  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
+    const Entry& known = entries_[id];
+    const bool there = known.disk == DiskState::kOnDisk;
+    if (!known.live || !(there || view.needs_points)) continue;
+    policy::EvictCandidate candidate = candidate_of(SegmentId{id});
+    candidate.bytes = file_size(SegmentId{id});
+    candidate.pinned = needed_there[id];
+    candidate.copy = known.payload != nullptr;
+    candidate.absent = !there;
+    view.candidates.push_back(candidate);
+  }
+  return view;
+}
+
+// Frees about `needed` bytes of the disk tier. False: nothing could leave.
+bool Cache::evict_from_disk(ByteCount needed) {
+  // Decided without the lock, which requests want too: each victim is looked at again before it goes.
+  std::size_t freed = 0;
+  const ByteCount used_before = disk_->used();
+  for (const SegmentId victim : policy::choose_victims(disk_view(), needed)) {
+    format::SegmentName name;
+    {
+      MutexLock lock(mutex_);
+      if (!may_leave_disk(victim)) continue;  // used meanwhile, and with it its ancestors: they are refused as well
+      set_disk(victim, DiskState::kRemoving);
+      name = header_of(victim).name;
+    }
+    const bool removed = disk_->remove(name).ok();
+    MutexLock lock(mutex_);
+    set_disk(victim, removed ? DiskState::kNone : DiskState::kOnDisk);
+    if (!removed) break;
+    ++freed;
+    ++counters_.disk_evicted;
+    if (entry(victim).payload == nullptr) {  // gone from every tier: what continues it in RAM alone is out of reach too
+      bury(victim);
+      sweep_dead();
+    }
+  }
+  if (freed > 0) {
+    spdlog::info("kv cache evicted segments={} from=disk used={} MiB before={} MiB budget={} MiB", freed,
+                 disk_->used().value() >> 20, used_before.value() >> 20, disk_->budget().value() >> 20);
+  }
+  return freed > 0;
+}
+
+// By segment: true if it, or anything below it, in whatever tier, is in use or waits for the writer.
+std::vector<bool> Cache::needed_on_disk() {
+  std::vector<bool> needed(entries_.size());
+  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
+    const Entry& known = entries_[id];
+    if (!known.live || !(in_use(known) || known.disk == DiskState::kWaiting)) continue;
+    for (SegmentId above{id}; above != kRootSegment && !needed[above.value()]; above = index_.info(above).parent) {
+      needed[above.value()] = true;
+    }
+  }
+  return needed;
+}
+
+bool Cache::may_leave_disk(SegmentId segment) {
+  const Entry& known = entry(segment);
+  if (!known.live || known.disk != DiskState::kOnDisk || subtree_held(segment) || subtree_waits(segment)) return false;
+  return std::ranges::none_of(index_.children(segment), [&](SegmentId child) REQUIRES(mutex_) {
+    return entry(child).disk == DiskState::kOnDisk;
+  });
+}
+
+bool Cache::subtree_waits(SegmentId segment) {
+  if (entry(segment).disk == DiskState::kWaiting) return true;
+  return std::ranges::any_of(index_.children(segment),
+                             [&](SegmentId child) REQUIRES(mutex_) { return subtree_waits(child); });
+}
+
+// ---- RAM ----
+
+void Cache::trim_ram() {
+  MutexLock lock(mutex_);
+  if (ram_used_ > options_.ram_budget) make_ram_room(options_.ram_budget, ByteCount{});
+}
+
+policy::EvictView Cache::ram_view() {
+  policy::EvictView view = empty_view();
+  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
+    const Entry& known = entries_[id];
+    const bool there = known.payload != nullptr;
+    if (!known.live || !(there || view.needs_points)) continue;
+    policy::EvictCandidate candidate = candidate_of(SegmentId{id});
+    // A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
+    candidate.copy = known.disk == DiskState::kOnDisk;
+    if (candidate.copy) candidate.parent = kRootSegment;
+    candidate.bytes = there ? known.charged : ByteCount{known.part.size_bytes};
+    candidate.pinned = !candidate.copy && (in_use(known) || known.disk == DiskState::kWaiting);
+    candidate.absent = !there;
+    view.candidates.push_back(candidate);
+  }
+  return view;
+}
+
+// Drops payloads until `room` and a share of `limit` are free, or nothing may leave.
+void Cache::make_ram_room(ByteCount limit, ByteCount room) {
+  const ByteCount kept_free{std::min(limit.value(), std::max(room.value(), limit.value() / kTrimShare))};
+  const ByteCount target = limit - kept_free;
+  if (ram_used_ <= target) return;
+  for (const SegmentId victim : policy::choose_victims(ram_view(), ram_used_ - target)) {
+    Entry& known = entry(victim);
+    ++counters_.ram_evicted;
+    if (known.disk == DiskState::kOnDisk) {
+      drop_payload(known);
+    } else if (index_.info(victim).children == 0) {
+      erase(victim);
+    }
+  }
+}
+
+}  // namespace kvkeep::cache

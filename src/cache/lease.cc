@@ -1,0 +1,170 @@
+// Lease and Track: who holds what, and what of a leased path can be restored.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "cache/cache.h"
+
+namespace kvkeep::cache {
+
+// ---- Lease ----
+
+Lease::Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps, std::vector<LeasedPoint> points)
+    : cache_(cache), pinned_(pinned), steps_(std::move(steps)), points_(std::move(points)) {}
+
+Lease::~Lease() { cache_.release(*this); }
+
+bool Lease::loaded(TokenRange range) const {
+  return std::ranges::all_of(steps_, [&](const LeasedStep& step) {
+    return step.range.end <= range.begin || step.range.begin >= range.end || step.payload != nullptr;
+  });
+}
+
+Position Lease::loaded_until(Position from) const {
+  Position end = from;
+  for (const LeasedStep& step : steps_) {
+    if (step.range.end <= from) continue;
+    if (step.payload == nullptr) break;
+    end = step.range.end;
+  }
+  return end;
+}
+
+void Lease::release_until(Position end) {
+  for (LeasedStep& step : steps_) {
+    if (step.range.end <= end) step.payload.reset();
+  }
+}
+
+std::vector<RowPiece> Lease::pieces(TokenRange range) const {
+  std::vector<RowPiece> pieces;
+  for (const LeasedStep& step : steps_) {
+    const TokenRange wanted{std::max(step.range.begin, range.begin), std::min(step.range.end, range.end)};
+    if (wanted.begin >= wanted.end) continue;
+    KVKEEP_ASSERT(step.payload != nullptr, "pieces of a lease that is not loaded");
+    pieces.push_back({step.stored, wanted, step.payload->bytes()});
+  }
+  return pieces;
+}
+
+// ---- what is restored last ----
+
+std::optional<std::vector<Lease::Cover>> Lease::cover(Position at) const {
+  const StateShape& shape = cache_.options_.shape;
+  if (at == Position{} || at > end()) return std::nullopt;
+  if (!shape.needs_points()) return std::vector<Cover>{};
+  if (shape.window_tokens > 0)
+    return cover_window({Position{at.value() - std::min(at.value(), shape.window_tokens)}, at});
+  const auto here = std::ranges::lower_bound(points_, at, {}, [](const LeasedPoint& point) { return point.range.end; });
+  if (here == points_.end() || here->range.end != at) return std::nullopt;
+  return std::vector<Cover>{{static_cast<std::size_t>(here - points_.begin()), here->range}};
+}
+
+// Leaves of a path rarely overlap (only where a former process left them so): the first that goes on will do.
+std::optional<std::vector<Lease::Cover>> Lease::cover_window(TokenRange window) const {
+  std::vector<Cover> covers;
+  auto next =
+      std::ranges::upper_bound(points_, window.begin, {}, [](const LeasedPoint& point) { return point.range.end; });
+  for (; next != points_.end() && window.begin < window.end; ++next) {
+    const bool goes_on = next->range.begin <= window.begin && next->range.end > window.begin;
+    if (!goes_on && next->range.end > window.begin + format::kMaxSegmentTokens) break;  // all later ones begin later
+    if (!goes_on) continue;
+    const TokenRange wanted{window.begin, std::min(next->range.end, window.end)};
+    covers.push_back({static_cast<std::size_t>(next - points_.begin()), wanted});
+    window.begin = wanted.end;
+  }
+  if (window.begin < window.end) return std::nullopt;
+  return covers;
+}
+
+// Ascending, the last one end(): what must be restored last is the same at all positions after one and up to the next.
+std::vector<Position> Lease::places_of_change() const {
+  const std::uint32_t window = cache_.options_.shape.window_tokens;
+  std::vector<Position> places{end()};
+  const auto add = [&](std::uint64_t at) {
+    if (at > 0 && at < end().value()) places.push_back(Position{static_cast<std::uint32_t>(at)});
+  };
+  for (const LeasedPoint& point : points_) {
+    add(point.range.end.value());
+    if (window == 0) {
+      add(std::uint64_t{point.range.end.value()} - 1);
+      continue;
+    }
+    add(point.range.begin.value());
+    // The position before the one whose window begins there.
+    add(std::uint64_t{point.range.begin.value()} + window - 1);
+    add(std::uint64_t{point.range.end.value()} + window - 1);
+  }
+  std::ranges::sort(places);
+  const auto twice = std::ranges::unique(places);
+  places.erase(twice.begin(), twice.end());
+  return places;
+}
+
+std::vector<policy::Restorable> Lease::restorable() const {
+  std::vector<policy::Restorable> found;
+  if (steps_.empty()) return found;
+  Position first{1};
+  for (const Position last : places_of_change()) {
+    const TokenRange run{std::exchange(first, last + 1), last};
+    const auto covers = cover(last);
+    if (!covers) continue;
+    policy::Restorable here{run.begin, run.end, false, ByteCount{}};
+    for (const Cover& part : *covers) {
+      here.bytes += points_[part.point].bytes;
+      here.on_disk = here.on_disk || points_[part.point].payload == nullptr;
+    }
+    if (!found.empty() && found.back().last + 1 == here.first && found.back().bytes == here.bytes &&
+        found.back().on_disk == here.on_disk) {
+      found.back().last = last;
+    } else {
+      found.push_back(here);
+    }
+  }
+  return found;
+}
+
+bool Lease::point_loaded(Position at) const {
+  const auto covers = cover(at);
+  return covers &&
+         std::ranges::all_of(*covers, [&](const Cover& part) { return points_[part.point].payload != nullptr; });
+}
+
+std::vector<RowPiece> Lease::point_pieces(Position at) const {
+  const auto covers = cover(at);
+  KVKEEP_ASSERT(covers.has_value(), "a lease cannot put a sequence there");
+  std::vector<RowPiece> pieces;
+  for (const Cover& part : *covers) {
+    const LeasedPoint& point = points_[part.point];
+    KVKEEP_ASSERT(point.payload != nullptr, "a point that is not loaded");
+    pieces.push_back({point.stored, part.wanted, point.payload->bytes()});
+  }
+  return pieces;
+}
+
+// ---- Track ----
+
+Track::Track(Cache& cache, index::Cursor cursor, const PrefixHasher& hasher)
+    : cache_(&cache), cursor_(cursor), hasher_(hasher) {}
+
+Track::Track(Track&& other) noexcept
+    : cache_(std::exchange(other.cache_, nullptr)), cursor_(other.cursor_), hasher_(other.hasher_) {}
+
+Track& Track::operator=(Track&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  cache_ = std::exchange(other.cache_, nullptr);
+  cursor_ = other.cursor_;
+  hasher_ = other.hasher_;
+  return *this;
+}
+
+Track::~Track() { release(); }
+
+void Track::release() {
+  if (cache_ != nullptr) cache_->unpin(cursor_.segment);
+  cache_ = nullptr;
+}
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,128 @@
+// What rows cannot give: points, whole states and window rows, which hang in segments as leaves.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "cache/cache.h"
+
+namespace kvkeep::cache {
+
+// ---- looking up ----
+
+// The leaves of a path that can be had, pinned, by ascending end of what the prompt shares of them.
+std::vector<LeasedPoint> Cache::lease_points(const std::vector<LeasedStep>& steps) {
+  std::vector<LeasedPoint> points;
+  if (!options_.shape.needs_points()) return points;
+  const format::PartKind kind = point_kind(options_.shape);
+  for (const LeasedStep& step : steps) {
+    for (const SegmentId leaf : index_.attached(step.segment)) {
+      const Entry& known = entry(leaf);
+      const TokenRange stored = index_.info(leaf).range;
+      if (known.part.kind != kind || !available(known)) continue;
+      // Window rows are shared up to where the prompt leaves the segment, a state as a whole or not at all.
+      const bool shared =
+          kind == format::PartKind::kWindowRows ? stored.begin < step.range.end : stored.end <= step.range.end;
+      if (!shared) continue;
+      pin(leaf);
+      const TokenRange range{stored.begin, std::min(stored.end, step.range.end)};
+      const Tier tier = known.payload != nullptr ? Tier::kRam : Tier::kDisk;
+      points.push_back({leaf, kind, range, stored, tier, ByteCount{known.part.size_bytes}, known.payload});
+    }
+  }
+  return points;
+}
+
+bool Cache::has_point(const Track& track, format::PartKind kind) const {
+  MutexLock lock(mutex_);
+  const SegmentId leaf = index_.attached(track.cursor_, kind);
+  return leaf != kRootSegment && available(entry(leaf));
+}
+
+// From the track's end upwards, so that each segment counts up to where the path leaves it.
+std::vector<TokenRange> Cache::missing_windows(const Track& track, Position from) const {
+  std::vector<TokenRange> gaps;
+  MutexLock lock(mutex_);
+  for (index::Cursor at = track.cursor_; at.at > from;) {
+    add_gaps(at, from, gaps);
+    const index::SegmentInfo& above = index_.info(at.segment);
+    at = {above.parent, above.range.begin};
+  }
+  std::ranges::reverse(gaps);
+  return gaps;
+}
+
+// Of [from, at.at) what lies in at.segment and has no window rows, descending.
+void Cache::add_gaps(index::Cursor at, Position from, std::vector<TokenRange>& gaps) const {
+  const Position begin = std::max(from, index_.info(at.segment).range.begin);
+  Position open = at.at;  // what lies before it is still to be looked at
+  const std::vector<SegmentId> leaves = index_.attached(at.segment);
+  for (auto leaf = leaves.rbegin(); leaf != leaves.rend() && open > begin; ++leaf) {
+    const index::SegmentInfo& info = index_.info(*leaf);
+    if (info.kind != format::PartKind::kWindowRows || !available(entry(*leaf)) || info.range.begin >= open) continue;
+    if (info.range.end <= begin) break;
+    if (info.range.end < open) gaps.push_back({info.range.end, open});
+    open = info.range.begin;
+  }
+  if (open > begin) gaps.push_back({begin, open});
+}
+
+// ---- storing ----
+
+bool Cache::store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes) {
+  const Position at = track.position();
+  KVKEEP_ASSERT(at > Position{}, "the empty prefix has no state");
+  KVKEEP_ASSERT(kind == format::PartKind::kPoint || kind == format::PartKind::kWhole, "a kind of point");
+  const PrefixHash hash = track.hasher_.current();
+  return attach(track.cursor_, {at, at}, hash, {kind, hash, std::move(bytes).freeze(size_bytes)});
+}
+
+bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuffer bytes, std::size_t size_bytes) {
+  KVKEEP_ASSERT(range.begin < range.end && range.end <= track.position(), "window rows of what is stored");
+  index::Cursor at;
+  PrefixHash begin_hash;
+  PrefixHash end_hash;
+  std::vector<TokenId> tokens;
+  {
+    MutexLock lock(mutex_);
+    at = cursor_of(track, range);
+    const index::SegmentInfo& within = index_.info(at.segment);
+    begin_hash = within.begin_hash;
+    end_hash = within.end_hash;
+    if (within.range != range) tokens = index_.path_tokens(at);
+  }
+  // Hashing a long prefix takes a moment that others should not wait for. The track holds the place.
+  if (!tokens.empty()) {
+    PrefixHasher hasher(options_.fingerprint);
+    hasher.append(TokenSpan(tokens).first(range.begin.value()));
+    begin_hash = hasher.current();
+    hasher.append(TokenSpan(tokens).subspan(range.begin.value()));
+    end_hash = hasher.current();
+  }
+  return attach(at, range, end_hash, {format::PartKind::kWindowRows, begin_hash, std::move(bytes).freeze(size_bytes)});
+}
+
+// Where a run ends that lies within one segment of the track's path.
+index::Cursor Cache::cursor_of(const Track& track, TokenRange range) const {
+  index::Cursor at = track.cursor_;
+  while (index_.info(at.segment).range.begin >= range.end) {
+    const index::SegmentInfo& above = index_.info(at.segment);
+    at = {above.parent, above.range.begin};
+  }
+  KVKEEP_ASSERT(index_.info(at.segment).range.begin <= range.begin, "window rows within one segment");
+  return {at.segment, range.end};
+}
+
+bool Cache::attach(index::Cursor at, TokenRange range, const PrefixHash& end_hash, Fresh fresh) {
+  MutexLock lock(mutex_);
+  const bool there = index_.attached(at, fresh.kind) != kRootSegment;
+  if (there || dead_from(at.segment) || !has_room(fresh.payload->size())) {
+    ++counters_.refused;
+    return false;
+  }
+  const PrefixHash begin_hash = fresh.begin_hash;
+  admit(index_.attach(at, fresh.kind, range.begin, begin_hash, end_hash), std::move(fresh));
+  return true;
+}
+
+}  // namespace kvkeep::cache
