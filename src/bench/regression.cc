@@ -65,6 +65,7 @@ Report counts_only(Report report) {
   for (RunFigures& run : report.runs) {
     for (RequestFigures& request : run.requests) {
       request.ttft_ms = request.total_ms = request.decode_tokens_per_second = 0;
+      request.cache_source.clear();  // what is in RAM or only on disk is the writer's pace
     }
   }
   return report;

@@ -17,8 +17,8 @@ inline constexpr double kRatioTolerance = 0.005;
 // for kept ones of a workload in `now` that were not played.
 std::vector<std::string> regressions(const Report& now, const Report& kept);
 
-// The report without what differs from run to run and from machine to machine: times, machine, versions, parts. For
-// keeping.
+// The report without what differs from run to run and from machine to machine: times, machine, versions, parts, and
+// which tier cached tokens came from. For keeping.
 Report counts_only(Report report);
 
 }  // namespace kvkeep::bench

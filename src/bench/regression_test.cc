@@ -82,11 +82,13 @@ TEST(RegressionTest, WhatIsKeptHasNoTimesAndSurvivesJson) {
   report.machine.processor = "a processor";
   report.runs[0].requests[0].ttft_ms = 12;
   report.runs[0].requests[0].total_ms = 34;
+  report.runs[0].requests[0].cache_source = "ram-token";
   report.parts.push_back(summarize("decode", "us", {1'628}));
   const Report kept = counts_only(report);
   EXPECT_EQ(kept.started, "");
   EXPECT_EQ(kept.machine.processor, "");
   EXPECT_THAT(kept.parts, IsEmpty());
+  EXPECT_EQ(kept.runs[0].requests[0].cache_source, "");
   EXPECT_EQ(kept.runs[0].requests[0].ttft_ms, 0);
   EXPECT_EQ(kept.runs[0].requests[0].total_ms, 0);
   const auto read = read_json(to_json(kept));

@@ -44,6 +44,8 @@ def wait_until(condition, what):
 
 
 class BenchCase(unittest.TestCase):
+    limit_s = LIMIT_S  # of one run
+
     def setUp(self):
         self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="kvkeep-bench-test-")))
         self.temporary = self.directory / "tmp"
@@ -57,7 +59,7 @@ class BenchCase(unittest.TestCase):
 
     def bench(self, *arguments):
         done = subprocess.run([PROGRAM, "bench", "--quick", *map(str, arguments)], capture_output=True, text=True,
-                              timeout=LIMIT_S, env=self.environment(), stdin=subprocess.DEVNULL)
+                              timeout=self.limit_s, env=self.environment(), stdin=subprocess.DEVNULL)
         self.assertEqual(list(self.temporary.iterdir()), [], "something was left behind")
         return done
 
