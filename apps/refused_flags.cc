@@ -23,9 +23,6 @@ std::vector<RefusedFlag> refused_state() {
       // Slots: kvkeep finds state by content.
       {{"--slot-save-path"}, {"LLAMA_ARG_SLOT_SAVE_PATH"}, "state is saved by itself; see --kv-disk-dir"},
       {{"--slot-prompt-similarity", "-sps"}, {}, "there are no slots; state is found by its longest prefix"},
-      {{"--ctx-checkpoints", "-ctxcp", "--swa-checkpoints", "--checkpoint-min-step", "-cms"},
-       {"LLAMA_ARG_CTX_CHECKPOINTS", "LLAMA_ARG_CHECKPOINT_*"},
-       "the cache decides what to keep within its budgets"},
       {{"--cache-idle-slots", "--no-cache-idle-slots"}, {"LLAMA_ARG_CACHE_IDLE_SLOTS"}, "there are no slots"},
       {{"--kv-unified", "-kvu", "--no-kv-unified", "-no-kvu", "--kv-unified-per-slot"},
        {"LLAMA_ARG_KV_UNIFIED*"},
@@ -178,11 +175,6 @@ std::vector<RefusedFlag> refused_ds4() {
   return {
       {{"--ctx"}, {}, "it is called --ctx-size here"},
       {{"--tokens"}, {}, "it is called --predict here"},
-      {{"--kv-cache-cold-max-tokens", "--kv-cache-continued-interval-tokens", "--kv-cache-boundary-trim-tokens",
-        "--kv-cache-boundary-align-tokens", "--kv-cache-anchor-user"},
-       {},
-       "they place state of models whose rows cannot be sliced; for the models cached today every computed row is "
-       "kept, so there is nothing to place"},
       {{"--kv-cache-reject-different-quant"}, {}, "state of another model or quantization is never used"},
       {{"--tool-memory-max-ids", "--disable-exact-dsml-tool-replay"},
        {},

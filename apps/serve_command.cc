@@ -51,14 +51,18 @@ Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptio
 }
 
 void log_model(const engine::Description& model) {
-  spdlog::info("model {} ({}), context {} tokens, {} bytes of rows per token", model.model_name, model.summary,
-               model.context_tokens, model.row_bytes_per_token);
+  spdlog::info("model {} ({}), context {} tokens", model.model_name, model.summary, model.context_tokens);
   spdlog::debug("fingerprint {}:\n{}", model.fingerprint.hex(), model.fingerprint_text);
-  if (model.memory_class == engine::MemoryClass::kSliceable) {
-    spdlog::info("memory class sliceable: {}", model.memory_class_reason);
-  } else {
+  if (model.memory_class == engine::MemoryClass::kUncached) {
     spdlog::warn("this model is served without a prefix cache: {}", model.memory_class_reason);
+    return;
   }
+  spdlog::info("memory class {}: {}", to_string(model.memory_class), model.memory_class_reason);
+  std::string state = fmt::format("{} bytes of rows per token", model.row_bytes_per_token);
+  if (model.window_bytes_per_token > 0) state += fmt::format(", {} of window rows", model.window_bytes_per_token);
+  if (model.point_bytes > 0)
+    state += fmt::format(", {:.1f} MiB per point", static_cast<double>(model.point_bytes) / 1048576.0);
+  spdlog::info("state: {}", state);
 }
 
 // Whoever scales RoPE has asked for it.
@@ -91,6 +95,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.vocabulary = engine.vocabulary();
   TRY_ASSIGN(service.chat_template, make_template(files, model, *service.vocabulary));
   service.markers = std::make_unique<chat::MarkerSet>(*service.vocabulary, service.chat_template->source());
+  service.turn_openings = chat::learn_turn_openings(*service.chat_template, *service.markers, *service.vocabulary);
   service.scheduler = &scheduler;
   service.clock = &os::real_clock();
   service.aliases = options.model.aliases;
@@ -109,17 +114,33 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   return service;
 }
 
+policy::CutOptions cut_options(const CacheOptions& cache) {
+  policy::CutOptions cuts;
+  cuts.min_tokens = cache.store_tokens_min;
+  cuts.cold_max_tokens = cache.cold_tokens_max == UINT32_MAX ? SIZE_MAX : cache.cold_tokens_max;
+  cuts.continued_interval_tokens = cache.continued_interval_tokens;
+  cuts.boundary_trim_tokens = cache.boundary_trim_tokens;
+  cuts.boundary_align_tokens = cache.boundary_align_tokens;
+  cuts.anchor_user = cache.anchor_user;
+  cuts.most_points = cache.points_max == UINT32_MAX ? SIZE_MAX : cache.points_max;
+  cuts.least_step_tokens = cache.point_step_min;
+  return cuts;
+}
+
 server::SchedulerOptions scheduler_options(const ServeOptions& options) {
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.context.parallel;
   scheduler.busy_slice_tokens = options.context.ubatch_tokens;
   scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
+  scheduler.cuts = cut_options(options.cache);
   return scheduler;
 }
 
-void log_ready(const server::HttpServer& http, const server::Service& service, const cache::CacheStats& stats) {
-  spdlog::info("kv cache: {} tokens in {} segments known, RAM budget {} MiB, disk budget {} MiB", stats.tokens,
-               stats.segments, stats.ram_budget.value() >> 20, stats.disk_budget.value() >> 20);
+void log_ready(const server::HttpServer& http, const server::Service& service, const cache::CacheStats& stats,
+               bool anchor_user) {
+  spdlog::info("kv cache: {} tokens in {} segments known, RAM budget {} MiB, disk budget {} MiB, anchor_user={}",
+               stats.tokens, stats.segments, stats.ram_budget.value() >> 20, stats.disk_budget.value() >> 20,
+               anchor_user ? "on" : "off");
   spdlog::info("serving {} on {} (OpenAI base URL: {}/v1)", service.model_name, http.address(), http.address());
 }
 
@@ -166,21 +187,24 @@ Status run_serve(const ServeOptions& options) {
   log_model(model);
   warn_of_long_context(options.context.rope, model);
 
-  const bool sliceable = model.memory_class == engine::MemoryClass::kSliceable;
+  const bool cacheable = engine->shape().cacheable;
   std::unique_ptr<store::DiskStore> disk;
-  if (sliceable || !options.cache.disk_directory.empty()) {  // a directory that was named must be usable in any case
+  if (cacheable || !options.cache.disk_directory.empty()) {  // a directory that was named must be usable in any case
     TRY_ASSIGN(disk, open_disk_tier(options.cache, model.fingerprint, os::real_file_system(), os::real_clock()));
   }
-  if (!sliceable) disk = nullptr;
+  if (!cacheable) disk = nullptr;
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
-  const cache::CacheOptions cache_options{model.fingerprint, ram_budget(options.cache), options.cache.store_tokens_min};
+  const cache::CacheOptions cache_options{.fingerprint = model.fingerprint,
+                                          .ram_budget = ram_budget(options.cache),
+                                          .min_disk_tokens = options.cache.store_tokens_min,
+                                          .shape = engine->shape()};
   cache::Cache cache(cache_options, std::move(disk), os::real_clock(), *writer, *reader);
   cache::prepare_staging(cache, *engine);
   server::Scheduler scheduler(scheduler_options(options), *engine, cache, os::real_clock());
   TRY_ASSIGN(const server::Service service, make_service(options, files, *engine, scheduler));
   server::add_routes(*http, service);
-  log_ready(*http, service, cache.stats());
+  log_ready(*http, service, cache.stats(), options.cache.anchor_user);
   serve_until_signal(*http, scheduler, cache, signals);
   return {};
 }

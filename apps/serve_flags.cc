@@ -249,7 +249,7 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
       row(group, "--kv-disk-space-mb", {}, {}, "MIB", "", "a tenth of the free space, 1024 to 65536",
           "Disk space the cache may take.", budget_into(cache.disk_mib, 1)),
       row(group, "--kv-cache-min-tokens", {}, {}, "N", "", "32",
-          "Conversations shorter than this are not stored on disk.",
+          "Conversations shorter than this are not stored on disk, and get no point.",
           number_into(cache.store_tokens_min, 0U, kTokensMax)),
       row(group, "--restore", {}, {}, "auto|always", "", "auto",
           "auto prefills instead of restoring where loading would take longer; always restores.",
@@ -257,6 +257,32 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
       row(group, "--cache-prompt", {}, {"--no-cache-prompt"}, "", "LLAMA_ARG_CACHE_PROMPT", "on",
           "Use the cache for requests that do not say; off: they neither read nor write it.",
           switch_into(cache.cache_prompt)),
+  };
+}
+
+// docs/cuts.md explains them all.
+std::vector<Flag> point_flags(CacheOptions& cache) {
+  const char* group = "Points (hybrid, recurrent, opaque and sliding-window models)";
+  return {
+      row(group, "--kv-cache-anchor-user", {}, {"--no-kv-cache-anchor-user"}, "", "", "on",
+          "Capture state where user turns begin; off: the length rule below decides.", switch_into(cache.anchor_user)),
+      row(group, "--kv-cache-cold-max-tokens", {}, {}, "N", "", "the context",
+          "Capture the stable beginning only of prompts up to this length; 0: of none.",
+          number_into(cache.cold_tokens_max, 0U, kTokensMax)),
+      row(group, "--kv-cache-continued-interval-tokens", {}, {}, "N", "", "10000",
+          "Capture state each time a prompt or reply grows past a multiple of this; 0: never.",
+          number_into(cache.continued_interval_tokens, 0U, kTokensMax)),
+      row(group, "--kv-cache-boundary-trim-tokens", {}, {}, "N", "", "32",
+          "Length rule: leave off so many tokens of a prompt's end,",
+          number_into(cache.boundary_trim_tokens, 0U, kTokensMax)),
+      row(group, "--kv-cache-boundary-align-tokens", {}, {}, "N", "", "2048", "then round down to a multiple of this.",
+          number_into(cache.boundary_align_tokens, 0U, kTokensMax)),
+      row(group, "--ctx-checkpoints", {"-ctxcp", "--swa-checkpoints"}, {}, "N", "LLAMA_ARG_CTX_CHECKPOINTS",
+          "as many as the budgets hold", "Most points captured for one prompt; 0: none.",
+          number_into(cache.points_max, 0U, kTokensMax)),
+      row(group, "--checkpoint-min-step", {"-cms"}, {}, "N", "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT", "32",
+          "Least distance of a point from the one before, anchors and turns aside.",
+          number_into(cache.point_step_min, 0U, kTokensMax)),
   };
 }
 
@@ -343,8 +369,8 @@ FlagSet serve_flags(ServeOptions& options) {
   std::vector<Flag> all;
   for (std::vector<Flag> group :
        {model_flags(options.model), context_flags(options.context), offload_flags(options.offload),
-        cache_flags(options.cache), http_flags(options), sampling_flags(options.sampling), adapter_flags(options.model),
-        rope_flags(options.context.rope), log_flags(options.log)}) {
+        cache_flags(options.cache), point_flags(options.cache), http_flags(options), sampling_flags(options.sampling),
+        adapter_flags(options.model), rope_flags(options.context.rope), log_flags(options.log)}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return FlagSet("kvkeep serve --model FILE [flags]",

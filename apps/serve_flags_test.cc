@@ -257,19 +257,26 @@ TEST(ServeFlags, WhatWouldChangeResultsIsRefusedByName) {
 // ds4-server's cache flags among them, with a reason each; none is taken for a slip of the pen.
 TEST(ServeFlags, FlagsOfTheOtherCacheAreRefusedWithAReason) {
   for (const char* name :
-       {"--kv-cache-cold-max-tokens", "--kv-cache-continued-interval-tokens", "--kv-cache-boundary-trim-tokens",
-        "--kv-cache-boundary-align-tokens", "--kv-cache-anchor-user"}) {
-    EXPECT_EQ(refused({name, "5"}),
-              std::string(name) +
-                  " is not supported: they place state of models whose rows cannot be sliced; for the "
-                  "models cached today every computed row is kept, so there is nothing to place");
-  }
-  for (const char* name :
        {"--kv-cache-reject-different-quant", "--tool-memory-max-ids", "--disable-exact-dsml-tool-replay", "--trace"}) {
     const std::string reason = refused({name});
     EXPECT_TRUE(reason.starts_with(std::string(name) + " is not supported: ")) << reason;
     EXPECT_EQ(reason.find('\n'), std::string::npos);
   }
+}
+
+TEST(ServeFlags, PointsArePlacedByTheFlagsOfBothServers) {
+  const CacheOptions cache =
+      served({"--no-kv-cache-anchor-user", "--kv-cache-cold-max-tokens", "30000",
+              "--kv-cache-continued-interval-tokens", "5000", "--kv-cache-boundary-trim-tokens", "16",
+              "--kv-cache-boundary-align-tokens", "256", "-ctxcp", "8", "--checkpoint-min-step", "512"})
+          .cache;
+  EXPECT_FALSE(cache.anchor_user);
+  EXPECT_EQ(cache.cold_tokens_max, 30'000U);
+  EXPECT_EQ(cache.continued_interval_tokens, 5'000U);
+  EXPECT_EQ(cache.boundary_trim_tokens, 16U);
+  EXPECT_EQ(cache.boundary_align_tokens, 256U);
+  EXPECT_EQ(cache.points_max, 8U);
+  EXPECT_EQ(cache.point_step_min, 512U);
 }
 
 TEST(ServeFlags, NoNameStandsForTwoThings) {

@@ -125,6 +125,13 @@ struct CacheOptions {
   std::string disk_directory;             // empty: under the user's cache home; an unusable one is then only a warning
   std::optional<std::uint64_t> disk_mib;  // empty: a tenth of the free space, 1024 to 65536
   std::uint32_t store_tokens_min = 32;    // shorter conversations are not stored on disk
+  bool anchor_user = true;
+  std::uint32_t cold_tokens_max = UINT32_MAX;  // the context
+  std::uint32_t continued_interval_tokens = 10'000;
+  std::uint32_t boundary_trim_tokens = 32;
+  std::uint32_t boundary_align_tokens = 2048;
+  std::uint32_t points_max = UINT32_MAX;  // no limit
+  std::uint32_t point_step_min = 32;
 };
 
 struct LogOptions {

@@ -78,9 +78,9 @@ std::optional<RenderedPrompt> render_example(const ChatTemplate& chat_template, 
 std::optional<Example> read_example(const RenderedPrompt& prompt) {
   Units rest = units_of(prompt);
   Example example;
-  for (const auto& [part, content] : {std::pair(&Example::before_first, kFirstQuestion),
-                                      std::pair(&Example::before_answer, kAnswer),
-                                      std::pair(&Example::before_second, kSecondQuestion)}) {
+  for (const auto& [part, content] :
+       {std::pair(&Example::before_first, kFirstQuestion), std::pair(&Example::before_answer, kAnswer),
+        std::pair(&Example::before_second, kSecondQuestion)}) {
     auto taken = take_until(rest, content);
     if (!taken) return std::nullopt;
     example.*part = std::move(*taken);

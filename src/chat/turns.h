@@ -3,9 +3,9 @@
 // Where turns begin in a prompt's ids.
 //
 // Every template opens a turn in its own way (`<|im_start|>user`, `<|User|>`, `<start_of_turn>model`), so the openings
-// are learnt once per template from a rendered example. An opening starts with a marker, and text never yields a marker,
-// so a match in a prompt is a turn and nothing that a message says. What is learnt decides only where state is saved:
-// a template from which nothing can be learnt costs time, never correctness.
+// are learnt once per template from a rendered example. An opening starts with a marker, and text never yields a
+// marker, so a match in a prompt is a turn and nothing that a message says. What is learnt decides only where state is
+// saved: a template from which nothing can be learnt costs time, never correctness.
 
 #include <vector>
 

@@ -77,8 +77,7 @@ std::vector<Family> families() {
        {"[INST]", "[/INST]"},
        "[INST]",
        "[/INST]"},
-      {"no markers",
-       kLoop + "{{- message.role + ': ' + message.content + '\n' }}" + kEnd, {}, "", ""},
+      {"no markers", kLoop + "{{- message.role + ': ' + message.content + '\n' }}" + kEnd, {}, "", ""},
       {"refuses", "{{- raise_exception('never') }}", {"<|im_start|>"}, "", ""},
   };
 }

@@ -12,7 +12,7 @@ MAY_INCLUDE = {
     'base': set(),
     'os': _BOTTOM,
     'format': _BOTTOM,
-    'index': _BOTTOM,
+    'index': {'base', 'format'},
     'policy': _BOTTOM,
     'store': {'base', 'format', 'os'},
     'cache': _CACHE - {'cache'},

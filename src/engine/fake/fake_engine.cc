@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/assert.h"
+#include "engine/fake/fake_sampler.h"
 #include "engine/fake/fake_state.h"
 
 namespace kvkeep::engine::fake {
@@ -38,32 +39,6 @@ Result<SavedHeader> read_header(ByteSpan bytes, std::uint32_t magic) {
   if (header.magic != magic) return damaged("not state of this kind");
   return header;
 }
-
-bool penalises(const SamplingParams& params) {
-  if (params.repeat_last_n == 0) return false;
-  return params.repeat_penalty != 1.0F || params.frequency_penalty != 0.0F || params.presence_penalty != 0.0F;
-}
-
-// Greedy text depends on the rows alone; a temperature brings in the seed and the count of samples, a penalty all
-// tokens accepted so far, the prompt's included.
-class FakeSampler final : public Sampler {
- public:
-  explicit FakeSampler(const SamplingParams& params) : params_(params) {}
-  void accept(TokenId token) override {
-    if (penalises(params_)) history_ = mix(history_, static_cast<std::uint32_t>(token));
-  }
-  std::uint64_t influence() const {
-    const std::uint64_t chance = params_.temperature > 0.0F ? mix(params_.seed, samples_) : 0;
-    return mix(chance, history_);
-  }
-  void count_sample() { ++samples_; }
-  bool may_end() const { return !params_.ignore_eos; }
-
- private:
-  SamplingParams params_;
-  std::uint64_t history_ = 0;
-  std::uint64_t samples_ = 0;
-};
 
 std::string fingerprint_text(const FakeOptions& options) {
   return "engine=fake\nmodel_seed=" + std::to_string(options.model_seed) +

@@ -145,6 +145,20 @@ class Answer {
   std::vector<TokenId> tokens_;
 };
 
+// Where a next prompt may part from this one. A turn's beginning is the end of the message before it.
+policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& openings) {
+  chat::PromptTurns turns = chat::find_turns(prompt, openings);
+  policy::PromptMarkers markers;
+  std::ranges::merge(turns.user, turns.assistant, std::back_inserter(markers.message_ends));
+  if (turns.stable_end < Position{} + prompt.size()) {
+    markers.generation_prompt = turns.stable_end;
+    turns.assistant.pop_back();
+  }
+  markers.user_turns = std::move(turns.user);
+  markers.assistant_turns = std::move(turns.assistant);
+  return markers;
+}
+
 }  // namespace
 
 void generate(const Service& service, Generation generation) {
@@ -167,6 +181,7 @@ void generate(const Service& service, Generation generation) {
   job.sampling = request.sampling;
   job.max_tokens = request.max_tokens;
   job.cache_prompt = request.cache_prompt;
+  job.markers = markers_of(job.prompt, service.turn_openings);
   auto events = std::make_shared<EventQueue>(service.vocabulary, request.stop);
   if (const Status accepted = service.scheduler->submit(std::move(job), events); !accepted) {
     return send_error(writer, api::error_reply(accepted.error()));

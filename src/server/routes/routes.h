@@ -13,6 +13,7 @@
 #include "base/vocabulary.h"
 #include "chat/marker_set.h"
 #include "chat/render.h"
+#include "chat/turns.h"
 #include "os/clock.h"
 #include "server/api/models.h"
 #include "server/api/request.h"
@@ -26,6 +27,7 @@ struct Service {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<const chat::ChatTemplate> chat_template;
   std::unique_ptr<const chat::MarkerSet> markers;
+  chat::TurnOpenings turn_openings;
   Scheduler* scheduler = nullptr;
   os::Clock* clock = nullptr;
 

@@ -59,7 +59,10 @@ void Scheduler::release(Active& active, policy::CutReason reason) {
   active.lease.reset();
   if (!active.seq) return;
   const SeqId seq = *active.seq;
-  if (cached(active)) capture(seq, reason);
+  if (cached(active)) {
+    capture(seq, reason);
+    capture_point(seq, reason);
+  }
   active.seq.reset();
   if (!cached(active)) return clear(seq);
   Sequence& held = sequence(seq);
@@ -70,7 +73,10 @@ void Scheduler::release(Active& active, policy::CutReason reason) {
 // The request gives its sequence back and waits at the head of the queue; it goes on from captured state.
 void Scheduler::set_aside(Active& active, bool rows_valid) {
   if (rows_valid) log_set_aside(active.job, active.stats);
-  if (rows_valid && cached(active)) capture(*active.seq, policy::CutReason::kEvict);
+  if (rows_valid && cached(active)) {
+    capture(*active.seq, policy::CutReason::kEvict);
+    capture_point(*active.seq, policy::CutReason::kEvict);
+  }
   clear(*active.seq);
   active.seq.reset();
   if (active.phase != Phase::kLoading) {  // else the reader still fills the lease: note_loaded() goes on
@@ -87,6 +93,7 @@ void Scheduler::set_aside(Active& active, bool rows_valid) {
 // An idle sequence leaves. What the cache refused of it, because the disk was slow, may find room by now.
 void Scheduler::leave(SeqId seq) {
   capture(seq, policy::CutReason::kEvict);
+  capture_point(seq, policy::CutReason::kEvict);
   clear(seq);
 }
 
@@ -102,6 +109,7 @@ void Scheduler::keep_idle() {
       capture(SeqId{static_cast<std::int32_t>(i)}, policy::CutReason::kShutdown);
       if (held.track->position() == before) break;  // it will never fit
     }
+    capture_point(SeqId{static_cast<std::int32_t>(i)}, policy::CutReason::kShutdown);
   }
 }
 
@@ -111,6 +119,7 @@ void Scheduler::clear(SeqId seq) {
   held.state = Sequence::State::kFree;
   held.tokens.clear();
   held.track.reset();
+  held.point_at = 0;
 }
 
 std::optional<SeqId> Scheduler::free_sequence() const {
@@ -148,6 +157,27 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
     spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms id={}", captured.tokens, held.tokens.size(),
                  policy::to_string(reason), ms_since(begin_ns), request_on(seq));
   }
+}
+
+// What rows cannot give, at the end of the sequence. Nothing for models whose rows are all.
+void Scheduler::capture_point(SeqId seq, policy::CutReason reason) {
+  Sequence& held = sequence(seq);
+  if (!held.track || point_captured(held) || engine_.length(seq).value() == 0) return;
+  const Position end = Position{} + held.tokens.size();
+  if (engine_.shape().points && !policy::end_point_wanted(options_.cuts, end, Position{})) return;
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  const cache::PointResult captured = cache::capture_point(cache_, engine_, seq, held.tokens, *held.track);
+  if (captured.complete) held.point_at = held.tokens.size();
+  if (captured.bytes > ByteCount{0}) {
+    spdlog::info("kv cache stored point at={} size={:.2f} MiB reason={} save={:.1f} ms id={}", held.tokens.size(),
+                 static_cast<double>(captured.bytes.value()) / 1048576.0, policy::to_string(reason), ms_since(begin_ns),
+                 request_on(seq));
+  }
+}
+
+// The cache can put a sequence where this one stands.
+bool Scheduler::point_captured(const Sequence& held) const {
+  return !engine_.shape().needs_points() || held.point_at == held.tokens.size();
 }
 
 // For the log: nobody may be on it any more.

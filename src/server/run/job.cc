@@ -18,7 +18,8 @@ std::string_view to_string(MissReason reason) {
     case MissReason::kNewTokens: return "new-tokens";
     case MissReason::kNothingCached: return "nothing-cached";
     case MissReason::kCacheOff: return "cache-off";
-    case MissReason::kNotSliceable: return "memory-class";
+    case MissReason::kNoPoint: return "no-point";
+    case MissReason::kNotCacheable: return "memory-class";
     case MissReason::kLoadFailed: return "load-failed";
     case MissReason::kLoadTooSlow: return "load-too-slow";
     case MissReason::kNoCells: return "no-cells";

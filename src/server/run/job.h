@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "engine/sampling.h"
+#include "policy/cut.h"
 
 namespace kvkeep::server {
 
@@ -19,8 +20,9 @@ struct Job {
   std::string kind;             // "chat" or "completion", for the log
   std::vector<TokenId> prompt;  // not empty, shorter than the context
   engine::SamplingParams sampling;
-  std::int64_t max_tokens = -1;  // -1: until the context is full
-  bool cache_prompt = true;      // false: neither reads nor writes any tier
+  std::int64_t max_tokens = -1;        // -1: until the context is full
+  bool cache_prompt = true;            // false: neither reads nor writes any tier
+  policy::PromptMarkers markers = {};  // where turns begin, if the prompt's template tells
 };
 
 // Which tier the deepest reused token came from, and how many tokens each tier gave.
@@ -31,9 +33,10 @@ std::string_view to_string(CacheSource source);
 enum class MissReason {
   kWholePrompt,    // everything but the token that must be decoded was reused
   kNewTokens,      // the rest was never seen under this prefix
+  kNoPoint,        // more was computed once, but no state is kept from which a sequence could go on there
   kNothingCached,  // the first token is already unknown
   kCacheOff,       // cache_prompt was false
-  kNotSliceable,   // this model's memory class is not cached
+  kNotCacheable,   // this model's state cannot be saved
   kLoadFailed,     // a deeper match was known but could not be loaded
   kLoadTooSlow,    // --restore auto: prefilling was faster
   kNoCells,        // the model's memory could not take the rows

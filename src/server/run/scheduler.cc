@@ -11,6 +11,12 @@
 
 namespace kvkeep::server {
 
+namespace {
+// Slices of windowed models are not cut shorter than this, however small the window: between the windows of two slices
+// positions are not restorable, but short slices prefill slower.
+constexpr std::size_t kLeastWindowSlice = 512;
+}  // namespace
+
 Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Cache& cache, os::Clock& clock)
     : options_(options), engine_(engine), cache_(cache), clock_(clock), sequences_(engine.sequence_count()) {}
 
@@ -119,9 +125,7 @@ void Scheduler::decode_step() {
     }
     Sequence& held = sequence(*active.seq);
     held.tokens.push_back(batch[i].token);
-    if (held.track && held.tokens.size() >= next_capture(held)) {
-      capture(*active.seq, policy::CutReason::kContinued);
-    }
+    capture_decoded(*active.seq);
     sampled(active, engine_.sample(*active.sampler, i));
   }
 }
@@ -130,12 +134,8 @@ void Scheduler::prefill_slice() {
   const auto found = std::ranges::find_if(active_, [](const auto& active) { return active->phase == Phase::kPrefill; });
   if (found == active_.end()) return;
   Active& active = **found;
-  const bool others_decode =
-      std::ranges::any_of(active_, [](const auto& other) { return other->phase == Phase::kDecode; });
-  const std::size_t batch_limit = engine_.description().batch_tokens;
-  const std::size_t limit = others_decode ? std::min(options_.busy_slice_tokens, batch_limit) : batch_limit;
   const std::size_t done = sequence(*active.seq).tokens.size();
-  const std::size_t count = std::min(limit, active.tokens.size() - done);
+  const std::size_t count = std::min(slice_limit(active), active.tokens.size() - done);
   std::vector<engine::BatchToken> batch;
   for (std::size_t i = done; i < done + count; ++i) {
     batch.push_back({*active.seq, active.tokens[i], Position{} + i, i + 1 == active.tokens.size()});
@@ -161,7 +161,7 @@ void Scheduler::prefill_slice() {
   const bool complete = held.tokens.size() == active.tokens.size();
   const bool wants_reply = active.job.max_tokens != 0;
   const TokenId token = complete && wants_reply ? engine_.sample(*active.sampler, batch.size() - 1) : 0;
-  capture(*active.seq, policy::CutReason::kContinued);
+  capture_slice(active);
   if (active.stats.predicted_tokens == 0) {
     active.sink->on_prefill(active.stats, std::min(held.tokens.size(), active.stats.prompt_tokens),
                             ms_since(active.started_ns));
@@ -176,6 +176,42 @@ void Scheduler::prefill_slice() {
   if (!wants_reply) return finish(active, Finish::kLength);
   active.phase = Phase::kDecode;
   sampled(active, token);
+}
+
+// Rows of decoded tokens now and then, so that a crash loses few; points at the interval's frontiers.
+void Scheduler::capture_decoded(SeqId seq) {
+  const Sequence& held = sequence(seq);
+  if (!held.track) return;
+  const Position live = Position{} + held.tokens.size();
+  const bool point_due =
+      engine_.shape().points && policy::continued_store_due(options_.cuts, live, Position{} + held.point_at, false);
+  const bool rows_due = held.tokens.size() >= next_capture(held);
+  if (rows_due || point_due) capture(seq, policy::CutReason::kContinued);
+  if (point_due || (rows_due && engine_.shape().window_tokens > 0)) capture_point(seq, policy::CutReason::kContinued);
+}
+
+// Most tokens of the next slice: up to the next cut, and not so many that window rows slide off uncaptured.
+std::size_t Scheduler::slice_limit(const Active& active) const {
+  const bool others_decode =
+      std::ranges::any_of(active_, [](const auto& other) { return other->phase == Phase::kDecode; });
+  std::size_t limit = engine_.description().batch_tokens;
+  if (others_decode) limit = std::min(limit, options_.busy_slice_tokens);
+  if (const std::size_t window = engine_.shape().window_tokens; window > 0 && cached(active)) {
+    limit = std::min(limit, std::max(window, kLeastWindowSlice));
+  }
+  const std::size_t done = sequence(*active.seq).tokens.size();
+  if (active.next_cut < active.cuts.size()) limit = std::min(limit, active.cuts[active.next_cut].at.value() - done);
+  return limit;
+}
+
+// What a slice computed, and the point where it ends at a cut.
+void Scheduler::capture_slice(Active& active) {
+  const std::size_t done = sequence(*active.seq).tokens.size();
+  policy::CutReason reason = policy::CutReason::kContinued;
+  const bool at_cut = active.next_cut < active.cuts.size() && active.cuts[active.next_cut].at.value() == done;
+  if (at_cut) reason = active.cuts[active.next_cut++].reason;
+  capture(*active.seq, reason);
+  if (at_cut || engine_.shape().window_tokens > 0) capture_point(*active.seq, reason);
 }
 
 // Decodes; when cells run short, idle sequences leave, then the youngest request is set aside, unless that is `keep`.

@@ -39,6 +39,7 @@ struct SchedulerOptions {
   // the path of a long prompt, which would not fit into RAM at once.
   ByteCount load_window = mebibytes(256);
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
+  policy::CutOptions cuts = {};  // models that need more than rows: where state is captured
 };
 
 struct SchedulerStats {
@@ -80,6 +81,12 @@ class Scheduler {
     std::optional<SeqId> seq;             // none while kLoading: its cells were given back, it starts again
     std::shared_ptr<cache::Lease> lease;  // held from lookup to restore
     Position restore_to;                  // rows up to here come from the lease
+    bool restore_point = false;           // and there a point or window of it, last
+    int load_failures = 0;
+    Position known;                 // somebody computed the same up to here
+    std::vector<Position> points;   // where points were cached on its path when it was looked up
+    std::vector<policy::Cut> cuts;  // where its prefill pauses for points, ascending
+    std::size_t next_cut = 0;
     std::optional<MissReason> forced_miss;
     bool restore_failed = false;  // the model's memory refused rows: no second try
     std::int64_t submitted_ns = 0;
@@ -96,6 +103,7 @@ class Scheduler {
     std::vector<TokenId> tokens;  // whose rows it holds
     std::optional<cache::Track> track;
     std::size_t refused_at = 0;  // length at the last capture that the cache did not take whole
+    std::size_t point_at = 0;    // length at the last point that was captured
     std::int64_t last_used_ns = 0;
   };
   struct Loaded {
@@ -113,21 +121,31 @@ class Scheduler {
   bool start(Active& active);  // false: must wait for cells
   policy::PlanView view_of(const Active& active) const;
   void execute(Active& active, const policy::Plan& plan);
-  SeqId place(const policy::Plan& plan);
+  std::optional<SeqId> place(const policy::Plan& plan);
   void continue_restore(Active& active);
   void begin_load(Active& active, TokenRange range);
   void note_loaded(Active& active, const cache::LoadResult& result);
-  bool restore(Active& active, TokenRange range);
+  bool restore_rows(Active& active, TokenRange range);
+  bool restore_point(Active& active);
+  bool note_refused(Active& active, const Error& error);
+  void count_point(Active& active, cache::Tier tier);
+  void note_known(Active& active, const policy::PlanView& view);
+  void plan_cuts(Active& active);
+  void start_again(Active& active);
   void count_restored(Active& active, TokenRange range);
   void begin_prefill(Active& active);
   MissReason miss_reason(const Active& active, std::size_t reused) const;
   Status prepare_sampler(Active& active);
   double least_measured_bytes() const;
+  void note_restored_rate(double bytes, std::int64_t begin_ns);
   std::string_view request_on(SeqId seq) const;
 
   // Running.
   void decode_step();
   void prefill_slice();
+  std::size_t slice_limit(const Active& active) const;
+  void capture_slice(Active& active);
+  void capture_decoded(SeqId seq);
   engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Active& keep);
   void sampled(Active& active, TokenId token);
   void after_failure(Active& active, engine::DecodeStatus status);
@@ -155,6 +173,8 @@ class Scheduler {
   std::optional<SeqId> free_sequence() const;
   std::optional<SeqId> oldest_idle() const;
   void capture(SeqId seq, policy::CutReason reason);
+  void capture_point(SeqId seq, policy::CutReason reason);
+  bool point_captured(const Sequence& held) const;
   std::size_t next_capture(const Sequence& held) const;
   bool cached(const Active& active) const;
   double ms_since(std::int64_t from_ns) const { return os::elapsed_ms(from_ns, clock_.monotonic_ns()); }

@@ -106,7 +106,7 @@ TEST(Scheduler, ModelsOfOtherClassesAreServedUncached) {
   for (int i = 0; i < 2; ++i) {
     const Reply reply = world.ask(prompt, 5);
     EXPECT_EQ(reply.tokens, world.expected(prompt, 5));
-    EXPECT_EQ(reply.stats.miss, MissReason::kNotSliceable);
+    EXPECT_EQ(reply.stats.miss, MissReason::kNotCacheable);
     EXPECT_EQ(reply.stats.prefilled_tokens, 100U);
   }
 }

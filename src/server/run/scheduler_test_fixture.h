@@ -86,7 +86,8 @@ class World {
       : engine(options.fake),
         writer(os::make_thread_executor("writer")),
         reader(os::make_thread_executor("reader")),
-        cache({engine.description().fingerprint, options.ram, 32}, open_disk(options), os::real_clock(), *writer,
+        cache({.fingerprint = engine.description().fingerprint, .ram_budget = options.ram, .shape = engine.shape()},
+              open_disk(options), os::real_clock(), *writer,
               options.hand_run_reader != nullptr ? *options.hand_run_reader : *reader),
         scheduler(options.restore_auto ? options.scheduler : always(options.scheduler), engine, cache,
                   options.clock != nullptr ? *options.clock : os::real_clock()) {}

@@ -1,0 +1,215 @@
+// Every small prompt against the laws of cut.h, and mutants that the laws must catch.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policy/cut.h"
+
+namespace kvkeep::policy {
+namespace {
+
+using Cutter = std::function<CutPlan(const CutView&)>;
+
+Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
+
+std::vector<Position> positions(std::initializer_list<std::size_t> values) {
+  std::vector<Position> out;
+  for (const std::size_t value : values) out.push_back(at(value));
+  return out;
+}
+
+std::string text(const std::optional<Position>& position) {
+  return position ? std::to_string(position->value()) : "none";
+}
+
+std::string text(const CutPlan& plan) {
+  std::string out;
+  for (const Cut& cut : plan.cuts) out += std::string(to_string(cut.reason)) + " " + text(cut.at) + "; ";
+  for (const Position position : plan.leave) out += "leaves " + text(position) + "; ";
+  if (plan.cold_skipped) out += "cold skipped; ";
+  return out;
+}
+
+bool has(const std::vector<Position>& all, Position position) { return std::ranges::find(all, position) != all.end(); }
+
+// Every reason there may be for a cut, each by the rule's own words.
+std::set<CutReason> reasons(const CutView& view, Position where) {
+  const CutOptions& options = view.options;
+  const PromptMarkers& markers = view.markers;
+  std::set<CutReason> out;
+  const Position last = at(view.prompt_tokens - 1);
+  if (where == std::min(last, markers.generation_prompt.value_or(last))) out.insert(CutReason::kTurn);
+  bool any_anchor = false;
+  for (const Anchor which : {Anchor::kFirst, Anchor::kLast}) {
+    const auto anchor = anchor_pos(options, markers, which);
+    any_anchor |= anchor.has_value();
+    if (anchor == where && view.prompt_tokens <= options.cold_max_tokens) out.insert(CutReason::kAnchor);
+  }
+  const bool cold = view.cached == Position{} && !any_anchor && view.prompt_tokens <= options.cold_max_tokens;
+  if (cold && where == at(store_len(options, view.prompt_tokens))) out.insert(CutReason::kCold);
+  const bool asked = markers.assistant_turns.empty() || where <= markers.assistant_turns.front();
+  const bool user_end = !markers.user_turns.empty() && where > markers.user_turns.back() &&
+                        std::ranges::none_of(markers.message_ends, [&](Position end) {
+                          return end > markers.user_turns.back() && end < where;
+                        });
+  if (has(markers.message_ends, where) && (asked || user_end)) out.insert(CutReason::kMessage);
+  if (where == view.known && view.known.value() < view.prompt_tokens) out.insert(CutReason::kBranch);
+  if (options.continued_interval_tokens > 0 && where.value() % options.continued_interval_tokens == 0) {
+    out.insert(CutReason::kContinued);
+  }
+  return out;
+}
+
+bool essential(const CutView& view, Position where) {
+  const auto why = reasons(view, where);
+  return why.contains(CutReason::kTurn) || why.contains(CutReason::kAnchor);
+}
+
+std::string wrong_cut(const CutView& view, const CutPlan& plan, std::size_t i) {
+  const Cut& cut = plan.cuts[i];
+  if (i > 0 && plan.cuts[i - 1].at >= cut.at) return "not ascending";
+  if (cut.at <= view.cached || cut.at > at(view.prompt_tokens)) return "not where prefill comes by";
+  if (cut.at.value() < view.options.min_tokens) return "below the minimum";
+  if (has(view.points, cut.at)) return "a second point";
+  if (!reasons(view, cut.at).contains(cut.reason)) return "no such reason";
+  const bool rank =
+      cut.reason == CutReason::kTurn || cut.reason == CutReason::kAnchor || cut.reason == CutReason::kMessage;
+  Position before = i > 0 ? std::max(view.cached, plan.cuts[i - 1].at) : view.cached;
+  for (const Position point : view.points) {
+    if (point <= cut.at) before = std::max(before, point);
+  }
+  return !rank && cut.at - before < view.options.least_step_tokens ? "too near to the one before" : "";
+}
+
+// Where something is left out, there is a reason for that, too.
+std::string wrong_gap(const CutView& view, const CutPlan& plan, Position where) {
+  const bool cut = std::ranges::find(plan.cuts, where, &Cut::at) != plan.cuts.end();
+  if (cut || has(view.points, where) || where <= view.cached || where.value() < view.options.min_tokens) return "";
+  if (view.options.most_points < view.points.size() + plan.cuts.size() + 1) return "";
+  if (essential(view, where)) return "an anchor or turn is left out";
+  const auto why = reasons(view, where);
+  if (why.empty() || why == std::set{CutReason::kMessage}) return "";
+  for (std::size_t near = where.value() - std::min<std::size_t>(where.value(), view.options.least_step_tokens - 1);
+       near <= where.value(); ++near) {
+    const bool there = std::ranges::find(plan.cuts, at(near), &Cut::at) != plan.cuts.end() || at(near) == view.cached;
+    if (there || has(view.points, at(near))) return "";
+  }
+  return why.contains(CutReason::kMessage) ? "" : "left out for nothing";
+}
+
+std::string wrong_limit(const CutView& view, const CutPlan& plan) {
+  if (!std::ranges::is_sorted(plan.leave)) return "leaves in no order";
+  for (const Position leaving : plan.leave) {
+    if (!has(view.points, leaving)) return "what is not there cannot leave";
+  }
+  const std::size_t then = view.points.size() + plan.cuts.size() - plan.leave.size();
+  if (then > view.options.most_points) return "more than allowed";
+  return !plan.leave.empty() && then < view.options.most_points ? "leaves for nothing" : "";
+}
+
+std::string broken_law(const CutView& view, const CutPlan& plan) {
+  for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
+    if (auto wrong = wrong_cut(view, plan, i); !wrong.empty()) return wrong;
+  }
+  for (std::size_t where = 1; where <= view.prompt_tokens; ++where) {
+    if (auto wrong = wrong_gap(view, plan, at(where)); !wrong.empty()) return wrong;
+  }
+  return wrong_limit(view, plan);
+}
+
+std::vector<Position> subset(std::uint32_t bits) {
+  std::vector<Position> out;
+  for (std::uint32_t bit = 0; bit < 5; ++bit) {
+    if ((bits >> bit & 1U) != 0) out.push_back(at(bit + 1));
+  }
+  return out;
+}
+
+std::vector<PromptMarkers> all_markers() {
+  std::vector<PromptMarkers> all;
+  for (std::uint32_t turns = 0; turns < 32; ++turns) {
+    for (std::uint32_t answer = 0; answer < 6; ++answer) {
+      const auto answers = answer == 0 ? std::vector<Position>{} : positions({answer});
+      for (const std::uint32_t ends : {0U, turns >> 1, 31U}) all.push_back({subset(turns), answers, subset(ends), {}});
+      all.push_back({subset(turns), answers, subset(24), at(4)});
+    }
+  }
+  return all;
+}
+
+std::vector<CutOptions> all_options() {
+  std::vector<CutOptions> all;
+  for (const std::size_t min : {0U, 2U}) {
+    for (const std::size_t cold_max : {0U, 5U, 9U}) {
+      for (const std::size_t step : {1U, 2U}) {
+        for (const std::size_t most : {std::size_t{2}, SIZE_MAX})
+          all.push_back({min, cold_max, 3, 1, 1, step == 1, most, step});
+      }
+    }
+  }
+  return all;
+}
+
+// The first law that is broken in any small prompt; empty: none.
+std::string explore(const Cutter& cutter) {
+  const auto options = all_options();
+  for (const PromptMarkers& markers : all_markers()) {
+    for (const CutOptions& option : options) {
+      for (std::uint32_t cached = 0; cached < 6; cached += 2) {
+        for (std::uint32_t points = 0; points < 32; points += 5) {
+          const CutView view{option, 6, markers, at(cached), at(cached + points % 3), subset(points)};
+          if (auto broken = broken_law(view, cutter(view)); !broken.empty()) return broken + ": " + text(cutter(view));
+        }
+      }
+    }
+  }
+  return "";
+}
+
+TEST(PlanCuts, KeepsTheLawsInEverySmallPrompt) { EXPECT_EQ(explore(plan_cuts), ""); }
+
+TEST(PlanCuts, TheLawsCatchMutants) {
+  const auto seeing = [](std::function<void(CutView&)> change) {
+    return [change](CutView view) {
+      change(view);
+      return plan_cuts(view);
+    };
+  };
+  const auto doing = [](std::function<void(CutPlan&)> change) {
+    return [change](const CutView& view) {
+      CutPlan plan = plan_cuts(view);
+      change(plan);
+      return plan;
+    };
+  };
+  const std::vector<Cutter> mutants{
+      seeing([](CutView& view) { view.options.min_tokens = 0; }),
+      seeing([](CutView& view) { view.options.cold_max_tokens = SIZE_MAX; }),
+      seeing([](CutView& view) { view.options.most_points = SIZE_MAX; }),
+      seeing([](CutView& view) { view.options.least_step_tokens = 1; }),
+      seeing([](CutView& view) { view.options.least_step_tokens = 4; }),
+      seeing([](CutView& view) { view.options.continued_interval_tokens = 0; }),
+      seeing([](CutView& view) { view.options.anchor_user = false; }),
+      seeing([](CutView& view) { view.options.anchor_user = true; }),
+      seeing([](CutView& view) { view.points.clear(); }),
+      seeing([](CutView& view) { view.known = view.cached; }),
+      seeing([](CutView& view) { view.cached = at(0); }),
+      seeing([](CutView& view) { view.markers.generation_prompt.reset(); }),
+      seeing([](CutView& view) { view.markers.assistant_turns.clear(); }),
+      seeing([](CutView& view) { ++view.prompt_tokens; }),
+      doing([](CutPlan& plan) { plan.leave.clear(); }),
+      doing([](CutPlan& plan) { std::ranges::reverse(plan.cuts); }),
+      doing([](CutPlan& plan) {
+        for (Cut& cut : plan.cuts) cut.reason = CutReason::kContinued;
+      }),
+  };
+  for (std::size_t i = 0; i < mutants.size(); ++i) EXPECT_NE(explore(mutants[i]), "") << "mutant " << i;
+}
+
+}  // namespace
+}  // namespace kvkeep::policy

@@ -1,0 +1,240 @@
+// Models that need more than rows, from the first prompt to the last: whatever is restored, the text is what an
+// undisturbed engine writes, and what was computed once is not computed again where a point or window is kept.
+
+#include <gtest/gtest.h>
+
+#include "server/run/scheduler_test_fixture.h"
+#include "testing/sim/temporary_directory.h"
+
+namespace kvkeep::server {
+namespace {
+
+using engine::MemoryClass;
+using Tokens = std::vector<TokenId>;
+
+constexpr TokenId kUser = 1;       // opens a user turn
+constexpr TokenId kAssistant = 2;  // opens an assistant turn
+constexpr std::size_t kReply = 24;
+
+class Classes : public testing::TestWithParam<MemoryClass> {
+ protected:
+  WorldOptions options() const {
+    WorldOptions options;
+    options.fake.memory_class = GetParam();
+    options.fake.cells = 8192;
+    options.fake.sequences = 6;
+    options.fake.first_sampled_token = 10;
+    options.fake.window_tokens = 64;
+    options.fake.window_slack = 16;
+    return options;
+  }
+  // A text of `count` tokens that no other has.
+  Tokens text(std::size_t count) {
+    Tokens tokens(count);
+    for (TokenId& token : tokens) token = static_cast<TokenId>(10 + random_() % 900);
+    return tokens;
+  }
+  std::mt19937 random_{seed()};
+};
+
+// A conversation as a template would render it: markers where turns begin.
+struct Conversation {
+  Tokens tokens;
+  policy::PromptMarkers markers;
+
+  void user(const Tokens& text) {
+    open(kUser, markers.user_turns);
+    tokens = tokens + text;
+  }
+  void assistant(const Tokens& text) {
+    open(kAssistant, markers.assistant_turns);
+    tokens = tokens + text;
+  }
+  void open(TokenId marker, std::vector<Position>& turns) {
+    if (!tokens.empty()) markers.message_ends.push_back(Position{} + tokens.size());
+    turns.push_back(Position{} + tokens.size());
+    tokens.push_back(marker);
+  }
+  // With the opening for the next answer.
+  Job job() const {
+    Conversation asked = *this;
+    asked.markers.generation_prompt = Position{} + asked.tokens.size();
+    asked.tokens.push_back(kAssistant);
+    Job job;
+    job.id = "test";
+    job.kind = "chat";
+    job.prompt = asked.tokens;
+    job.markers = asked.markers;
+    job.sampling = World::greedy();
+    job.max_tokens = kReply;
+    return job;
+  }
+};
+
+// The reply, which must be that of an undisturbed engine.
+Reply ask(World& world, const Conversation& conversation) {
+  Job job = conversation.job();
+  const Tokens expected = world.expected(job.prompt, kReply);
+  auto sink = std::make_shared<CollectingSink>();
+  auto future = sink->future();
+  EXPECT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
+  const Reply reply = future.get();
+  EXPECT_EQ(reply.finish, Finish::kLength);
+  EXPECT_EQ(reply.tokens, expected);
+  return reply;
+}
+
+// The last sampled token is never decoded.
+std::size_t decoded(const Reply& reply) { return reply.stats.prompt_tokens + reply.tokens.size() - 1; }
+
+TEST_P(Classes, AGrowingConversationPrefillsOnlyWhatIsNew) {
+  World world(options());
+  world.start();
+  Conversation talk;
+  talk.tokens = text(200);
+  std::size_t known = 0;
+  for (int turn = 0; turn < 6; ++turn) {
+    talk.user(text(30));
+    const Reply reply = ask(world, talk);
+    EXPECT_EQ(reply.stats.cached_tokens, known) << "turn " << turn;
+    known = decoded(reply);
+    talk.assistant(reply.tokens);
+  }
+}
+
+TEST_P(Classes, AnIdenticalResendPrefillsTheLastTokenAlone) {
+  World world(options());
+  world.start();
+  Conversation talk;
+  talk.tokens = text(150);
+  talk.user(text(40));
+  const Reply first = ask(world, talk);
+  const Reply again = ask(world, talk);
+  EXPECT_EQ(again.stats.cached_tokens + 1, again.stats.prompt_tokens);
+  EXPECT_EQ(again.stats.prefilled_tokens, 1U);
+}
+
+TEST_P(Classes, SessionsThatShareASystemPromptShareItsState) {
+  World world(options());
+  world.start();
+  const Tokens system = text(300);
+  for (int session = 0; session < 12; ++session) {
+    Conversation talk;
+    talk.tokens = system;
+    talk.user(text(20));
+    const Reply reply = ask(world, talk);
+    if (session > 0) {
+      EXPECT_GE(reply.stats.cached_tokens, system.size()) << "session " << session;
+    }
+  }
+}
+
+TEST_P(Classes, GoingBackToAnAbandonedBranchFindsItsState) {
+  World world(options());
+  world.start();
+  Conversation trunk;
+  trunk.tokens = text(120);
+  trunk.user(text(30));
+  trunk.assistant(ask(world, trunk).tokens);
+  Conversation left = trunk;
+  Conversation right = trunk;
+  left.user(text(35));
+  right.user(text(45));
+  std::size_t left_known = decoded(ask(world, left));
+  std::size_t right_known = decoded(ask(world, right));
+  for (int round = 0; round < 4; ++round) {
+    // What was sampled is not echoed: each branch goes on from its prompt.
+    Conversation& branch = round % 2 == 0 ? left : right;
+    std::size_t& known = round % 2 == 0 ? left_known : right_known;
+    const std::size_t prompt = branch.tokens.size();
+    branch.assistant(text(10));
+    branch.user(text(15));
+    const Reply reply = ask(world, branch);
+    EXPECT_GE(reply.stats.cached_tokens, prompt) << "round " << round << " of " << known;
+    known = decoded(reply);
+  }
+}
+
+TEST_P(Classes, ARestartFindsOnDiskWhatWasComputed) {
+  const sim::TemporaryDirectory directory;
+  Conversation talk;
+  talk.tokens = text(200);
+  std::size_t known = 0;
+  for (int turn = 0; turn < 4; ++turn) {
+    WorldOptions with_disk = options();
+    with_disk.disk_directory = directory.path();
+    World world(with_disk);
+    world.start();
+    talk.user(text(30));
+    const Reply reply = ask(world, talk);
+    EXPECT_EQ(reply.stats.cached_tokens, known) << "turn " << turn;
+    if (turn > 0) {
+      EXPECT_EQ(reply.stats.source, CacheSource::kDiskToken);
+    }
+    known = decoded(reply);
+    talk.assistant(reply.tokens);
+    world.stop();
+    world.cache.flush();
+  }
+}
+
+// Requests side by side, in a memory that is too small for all of them: state is set aside, restored and shared in
+// every order.
+TEST_P(Classes, ManySessionsInAMemoryTooSmallForThemGiveTheRightText) {
+  WorldOptions small = options();
+  small.fake.cells = 700;
+  small.scheduler.parallel = 3;
+  World world(small);
+  world.start();
+  std::vector<Conversation> talks(5);
+  const Tokens system = text(100);
+  for (Conversation& talk : talks) talk.tokens = system;
+  for (int round = 0; round < 5; ++round) {
+    std::vector<std::pair<Tokens, std::future<Reply>>> replies;
+    for (Conversation& talk : talks) {
+      talk.user(text(5 + random_() % 30));
+      Job job = talk.job();
+      Tokens expected = world.expected(job.prompt, kReply);
+      auto sink = std::make_shared<CollectingSink>();
+      replies.emplace_back(std::move(expected), sink->future());
+      ASSERT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
+    }
+    for (std::size_t i = 0; i < talks.size(); ++i) {
+      const Reply reply = replies[i].second.get();
+      ASSERT_EQ(reply.finish, Finish::kLength);
+      ASSERT_EQ(reply.tokens, replies[i].first) << "round " << round << " session " << i;
+      talks[i].assistant(reply.tokens);
+    }
+  }
+}
+
+TEST_P(Classes, APointThatTheModelRefusesIsPrefilledInstead) {
+  World world(options());
+  world.start();
+  Conversation talk;
+  talk.tokens = text(200);
+  talk.user(text(30));
+  ask(world, talk);
+  Conversation other;
+  other.tokens = text(220);
+  other.user(text(30));
+  ask(world, other);
+  engine::fake::FakeFaults faults;
+  faults.fail_point = 1;
+  faults.fail_restore = 1;
+  world.engine.set_faults(faults);
+  Conversation branch;
+  branch.tokens = talk.tokens;
+  branch.tokens.resize(150);
+  branch.user(text(30));
+  ask(world, branch);
+  ask(world, talk);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Classes,
+                         testing::Values(MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,
+                                         MemoryClass::kRecurrent, MemoryClass::kOpaque),
+                         [](const auto& each) { return std::string(to_string(each.param)); });
+
+}  // namespace
+}  // namespace kvkeep::server
