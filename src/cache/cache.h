@@ -344,6 +344,7 @@ class Cache {
   policy::EvictCandidate candidate_of(SegmentId segment) const REQUIRES(mutex_);
   bool evict_from_disk(ByteCount needed);
   std::vector<bool> needed_on_disk() REQUIRES(mutex_);
+  void need_rest_of_window(SegmentId window, std::vector<bool>& needed) REQUIRES(mutex_);
   bool may_leave_disk(SegmentId segment) REQUIRES(mutex_);
   bool subtree_waits(SegmentId segment) REQUIRES(mutex_);
   void note_unsaved_header();

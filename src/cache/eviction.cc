@@ -112,8 +112,23 @@ std::vector<bool> Cache::needed_on_disk() {
     for (SegmentId above{id}; above != kRootSegment && !needed[above.value()]; above = index_.info(above).parent) {
       needed[above.value()] = true;
     }
+    if (known.part.kind == format::PartKind::kWindowRows && known.disk != DiskState::kOnDisk)
+      need_rest_of_window(SegmentId{id}, needed);
   }
   return needed;
+}
+
+// The windows that one which is not written yet completes: room for the last piece is not made by the first one.
+void Cache::need_rest_of_window(SegmentId window, std::vector<bool>& needed) {
+  const index::SegmentInfo& last = index_.info(window);
+  const Position begin{last.range.end.value() - std::min(last.range.end.value(), options_.shape.window_tokens)};
+  for (SegmentId within = last.parent; within != kRootSegment; within = index_.info(within).parent) {
+    for (const SegmentId leaf : index_.attached(within)) {
+      const TokenRange range = index_.info(leaf).range;
+      if (range.end > begin && range.begin < last.range.end) needed[leaf.value()] = true;
+    }
+    if (index_.info(within).range.begin <= begin) return;
+  }
 }
 
 bool Cache::may_leave_disk(SegmentId segment) {

@@ -45,7 +45,11 @@ void Cache::write_back(SegmentId segment) {
 
 // From the root to `segment` what is not on disk, if all of it can be written.
 std::vector<SegmentId> Cache::unwritten_path(SegmentId segment) {
-  if (index_.info(segment).range.end.value() < options_.min_disk_tokens) return {};
+  const index::SegmentInfo& info = index_.info(segment);
+  // The beginning of a window that is worth a file is needed with it.
+  const bool begins_window =
+      info.kind == format::PartKind::kWindowRows && entry(info.parent).disk == DiskState::kOnDisk;
+  if (info.range.end.value() < options_.min_disk_tokens && !begins_window) return {};
   std::vector<SegmentId> unwritten;
   for (const SegmentId on_path : index_.path(segment)) {
     const Entry& known = entry(on_path);
