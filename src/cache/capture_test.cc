@@ -42,5 +42,75 @@ TEST(Capture, CopiesNothingForAPlaceThatIsDeadButHeld) {
   EXPECT_EQ(world.check(tokens), 64U);
 }
 
+// ---- what is needed beside rows ----
+
+class CapturePoint : public testing::TestWithParam<ModelClass> {
+ protected:
+  void SetUp() override {
+    world.model = GetParam();
+    ASSERT_TRUE(world.open());
+  }
+  // Captures rows and what is needed beside them of a sequence that holds `tokens`.
+  PointResult capture_all(OneSequence& memory, const Tokens& tokens) {
+    Track track = world.cache->track(Tokens{});
+    EXPECT_TRUE(capture(*world.cache, memory, SeqId{0}, tokens, track).complete);
+    return capture_point(*world.cache, memory, SeqId{0}, tokens, track);
+  }
+  World world;
+};
+
+INSTANTIATE_TEST_SUITE_P(Classes, CapturePoint, testing::ValuesIn(kPointModels),
+                         [](const auto& model) { return std::string(model.param.name); });
+
+TEST_P(CapturePoint, TellsWhatItCopied) {
+  const Tokens tokens = conversation(10, 3000);
+  OneSequence memory(tokens, GetParam());
+  const PointResult result = capture_all(memory, tokens);
+  EXPECT_TRUE(result.complete);
+  EXPECT_EQ(memory.copied(), GetParam().row_bytes > 0 ? 3000U : 0U) << "rows of no bytes are not asked for";
+  if (GetParam().shape.window_tokens > 0) {
+    EXPECT_EQ(memory.window_copied(), kWindowTokens);
+    EXPECT_EQ(result.bytes, ByteCount{kWindowTokens * kWindowRowBytes});
+  } else {
+    EXPECT_EQ(memory.points_copied(), 1U);
+    EXPECT_EQ(result.bytes, ByteCount{memory.point_bytes(SeqId{0})});
+  }
+  EXPECT_EQ(world.cache->stats().points_ram, result.bytes);
+  EXPECT_EQ(world.cache->stats().segments, 2U) << "of at most 2,048 tokens";
+  EXPECT_EQ(world.stands(tokens), range_of(3000, 3000));
+}
+
+TEST_P(CapturePoint, CopiesNothingWhereTheRowsWereRefused) {
+  const Tokens tokens = conversation(10, 64);
+  OneSequence memory(tokens, GetParam());
+  const Track track = world.cache->track(Tokens{});
+  const PointResult result = capture_point(*world.cache, memory, SeqId{0}, tokens, track);
+  EXPECT_FALSE(result.complete);
+  EXPECT_EQ(memory.points_copied() + memory.window_copied(), 0U);
+}
+
+TEST_P(CapturePoint, AnEmptySequenceNeedsNothing) {
+  OneSequence memory({}, GetParam());
+  const Track track = world.cache->track(Tokens{});
+  EXPECT_TRUE(capture_point(*world.cache, memory, SeqId{0}, {}, track).complete);
+  EXPECT_EQ(world.cache->stats().points, 0U);
+}
+
+TEST(Capture, WhereRowsAreAllNoPointIsNeeded) {
+  World world;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  ASSERT_EQ(world.grow(tokens), 64U);
+  OneSequence memory(tokens);
+  const PointResult result = capture_point(*world.cache, memory, SeqId{0}, tokens, world.cache->track(tokens));
+  EXPECT_TRUE(result.complete);
+  EXPECT_EQ(result.bytes, ByteCount{0});
+  const auto lease = world.cache->lease(tokens);
+  EXPECT_EQ(lease->restorable(), (std::vector<policy::Restorable>{{Position{1}, Position{64}, false, ByteCount{0}}}));
+  EXPECT_TRUE(lease->point_loaded(Position{17}));
+  EXPECT_TRUE(lease->point_pieces(Position{17}).empty());
+  EXPECT_FALSE(lease->point_loaded(Position{65}));
+}
+
 }  // namespace
 }  // namespace kvkeep::cache

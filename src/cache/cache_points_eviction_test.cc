@@ -1,0 +1,184 @@
+// What of points, windows and the rows below them leaves when a budget is full, and what use changes about it.
+
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+constexpr std::int64_t kHourMs = 3'600'000;
+
+// On disk alone, or in RAM alone.
+using Case = std::tuple<ModelClass, bool>;
+
+class CachePointsEviction : public testing::TestWithParam<Case> {
+ protected:
+  const ModelClass& model() const { return std::get<0>(GetParam()); }
+  bool on_disk() const { return std::get<1>(GetParam()); }
+  // A world with room for so many conversations of 64 tokens in one piece and what they need beside it.
+  std::unique_ptr<World> world_for(std::size_t conversations) const {
+    const std::size_t rows = 64 * model().row_bytes;
+    const std::size_t state = model().shape.window_tokens > 0
+                                  ? kWindowTokens * kWindowRowBytes
+                                  : point_of(conversation(1, 64), Position{64}, model().shape.whole_points).size();
+    const std::size_t in_ram = (rows > 0 ? rows : 64 * sizeof(TokenId)) + state;
+    const std::size_t files = (rows > 0 ? 12288 : 8192) + 8192;
+    auto world =
+        std::make_unique<World>(ByteCount{on_disk() ? 0 : conversations * in_ram}, ByteCount{conversations * files});
+    world->model = model();
+    world->save_index_after = SIZE_MAX;  // its growth would blur the sizes
+    if (on_disk()) {
+      EXPECT_TRUE(world->open());
+    } else {
+      world->open_without_disk();
+    }
+    return world;
+  }
+  std::uint64_t evicted(const World& world) const {
+    return on_disk() ? world.cache->stats().disk_evicted : world.cache->stats().ram_evicted;
+  }
+  static void keep_others(World& world, TokenId first, int count, std::int64_t apart_ms = 60'000) {
+    for (int i = 0; i < count; ++i) {
+      world.clock.advance_ms(apart_ms);
+      ASSERT_TRUE(world.keep(conversation(first + i * 10, 64), 64));
+      world.writer.run_all();
+      ASSERT_LE(world.cache->stats().ram_used, world.cache->stats().ram_budget);
+      ASSERT_LE(world.cache->stats().disk_used, world.cache->stats().disk_budget);
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Classes, CachePointsEviction,
+                         testing::Combine(testing::ValuesIn(kPointModels), testing::Bool()), [](const auto& param) {
+                           return std::string(std::get<0>(param.param).name) +
+                                  (std::get<1>(param.param) ? "Disk" : "Ram");
+                         });
+
+TEST_P(CachePointsEviction, BudgetsHoldAndWhatWasStoredLastIsThere) {
+  const auto world = world_for(10);
+  for (TokenId i = 0; i < 40; ++i) {
+    ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 100, 1));
+    ASSERT_EQ(world->stands(conversation(1000 + i * 100, 64)), range_of(64, 64)) << "conversation " << i;
+  }
+  EXPECT_GT(evicted(*world), 0U);
+}
+
+TEST_P(CachePointsEviction, RowsThatNothingRestoresLeaveFirst) {
+  const auto world = world_for(10);
+  const Tokens kept = conversation(100, 64);
+  ASSERT_TRUE(world->keep(kept, 64));
+  world->clock.advance_ms(kHourMs);
+  // Later, and so worth more by age, but without a point.
+  for (const TokenId first : {200, 300, 400, 500}) ASSERT_EQ(world->grow(conversation(first, 64), 64), 64U);
+  world->writer.run_all();
+  for (TokenId i = 0; evicted(*world) == 0; ++i) ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
+  std::size_t left = 0;
+  for (const TokenId first : {200, 300, 400, 500}) left += world->check(conversation(first, 64));
+  EXPECT_LT(left, 4U * 64U);
+  EXPECT_EQ(world->stands(kept), range_of(64, 64));
+}
+
+TEST_P(CachePointsEviction, WhatIsUsedStays) {
+  const auto world = world_for(10);
+  const Tokens used = conversation(100, 64);
+  const Tokens idle = conversation(200, 64);
+  for (const Tokens& tokens : {used, idle}) ASSERT_TRUE(world->keep(tokens, 64));
+  world->writer.run_all();
+  for (TokenId i = 0; i < 20; ++i) {
+    world->cache->note_use(*world->cache->lease(used), Position{64});
+    ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
+  }
+  EXPECT_EQ(world->stands(used), range_of(64, 64));
+  EXPECT_EQ(world->stands(idle), std::vector<std::size_t>{});
+}
+
+// Two positions of one conversation, far enough from each other to need nothing in common.
+TEST_P(CachePointsEviction, OnlyThePointThatWasRestoredCountsAsUsed) {
+  for (const bool earlier : {true, false}) {
+    const auto world = world_for(10);
+    const Tokens tokens = conversation(100, 64);
+    ASSERT_EQ(world->grow(tokens, 64), 64U);
+    for (const std::size_t at : {32U, 64U}) ASSERT_TRUE(world->stand(head(tokens, at)));
+    world->writer.run_all();
+    const Position restored{earlier ? 32U : 64U};
+    for (int i = 0; i < 50; ++i) world->cache->note_use(*world->cache->lease(tokens), restored);
+    std::vector<std::size_t> stands{32, 64};
+    for (TokenId i = 0; i < 60 && stands.size() > 1; ++i) {
+      ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
+      stands = world->stands(tokens);
+    }
+    EXPECT_EQ(stands, range_of(restored.value(), restored.value()));
+    EXPECT_EQ(world->check(tokens), 64U) << "a point may leave anywhere, the rows stay";
+  }
+}
+
+TEST(CachePointsRecency, SurvivesARestart) {
+  for (const ModelClass& model : kPointModels) {
+    World world(ByteCount{0}, ByteCount{21 * 8192});
+    world.model = model;
+    ASSERT_TRUE(world.open());
+    const auto stored = [](TokenId i) { return conversation(i * 100, 64); };
+    for (TokenId i = 1; i <= 6; ++i) ASSERT_TRUE(world.keep(stored(i), 64));
+    for (const TokenId i : {3, 1, 6, 2, 5, 4}) {
+      world.clock.advance_ms(kHourMs);
+      world.cache->note_use(*world.cache->lease(stored(i)));
+      world.writer.run_all();
+    }
+    ASSERT_TRUE(world.restart());
+    std::vector<TokenId> gone;
+    for (TokenId i = 1; i < 100 && gone.size() < 6; ++i) {
+      ASSERT_TRUE(world.keep(conversation(10'000 + i * 10, 64), 64));
+      world.writer.run_all();
+      for (TokenId k = 1; k <= 6; ++k) {
+        if (world.stands(stored(k)).empty() && !std::ranges::count(gone, k)) gone.push_back(k);
+      }
+    }
+    EXPECT_EQ(gone, (std::vector<TokenId>{3, 1, 6, 2, 5, 4})) << model.name;
+  }
+}
+
+TEST(CachePointsRecency, TheDeepestPositionIsTakenIfNoneIsTold) {
+  World world(ByteCount{0});
+  world.model = kHybridModel;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  for (const std::size_t at : {32U, 64U}) ASSERT_TRUE(world.keep(head(tokens, at)));
+  world.writer.run_all();
+  world.clock.advance_ms(kHourMs);
+  world.cache->note_use(*world.cache->lease(tokens));
+  world.writer.run_all();
+  const auto files = world.files.list("/cache/" + FingerprintHash{}.hex());
+  ASSERT_TRUE(files.ok());
+  std::size_t touched = 0;
+  for (const os::FileInfo& file : *files) {
+    const bool now = file.modified_ns > world.clock.wall_ns() - 1'000'000;
+    if (file.name.ends_with(format::file_suffix(format::PartKind::kPoint)) && now) ++touched;
+  }
+  EXPECT_EQ(touched, 1U);
+}
+
+// A window is worth something whole: where pieces left, the others follow before anything that can still be reached.
+TEST(CacheWindowsEviction, PiecesOfABrokenWindowLeaveFirst) {
+  World world(ByteCount{0}, ByteCount{24 * 8192});
+  world.model = kWindowedModel;
+  world.save_index_after = SIZE_MAX;
+  ASSERT_TRUE(world.open());
+  const Tokens broken = conversation(100, 64);
+  const Tokens whole = conversation(200, 64);
+  for (const Tokens& tokens : {whole, broken}) ASSERT_TRUE(world.keep(tokens));  // each of 4 rows and 2 windows
+  world.writer.run_all();
+  world.clock.advance_ms(kHourMs);
+  world.cache->note_use(*world.cache->lease(broken), Position{64});
+  world.cache->report_damaged(world.cache->lease(broken)->points().front().id);
+  world.writer.run_all();
+  ASSERT_EQ(world.stands(broken), std::vector<std::size_t>{});
+  ASSERT_EQ(world.stands(whole), range_of(64, 64));
+  for (TokenId i = 0; i < 50 && world.cache->stats().disk_evicted == 0; ++i) {
+    ASSERT_TRUE(world.keep(conversation(1000 + i * 10, 64), 64));
+    world.writer.run_all();
+  }
+  EXPECT_TRUE(world.cache->lease(broken)->points().empty());
+  EXPECT_EQ(world.stands(whole), range_of(64, 64));
+}
+
+}  // namespace
+}  // namespace kvkeep::cache
