@@ -107,7 +107,9 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
     const char* name = model.size == gguf::ModelSize::kTiny ? "tiny"
                        : options.size.empty()               ? "small"
                                                             : options.size.c_str();
-    bench.model = fmt::format("{}/generated-{}.gguf", directory, name);
+    if (!options.architecture.empty()) model.architecture = options.architecture;
+    const std::string architecture = options.architecture.empty() ? "" : options.architecture + "-";
+    bench.model = fmt::format("{}/generated-{}{}.gguf", directory, architecture, name);
     TRY(gguf::make_model(model, bench.model));
   }
   bench.quick = options.quick;

@@ -47,6 +47,10 @@ std::vector<Flag> server_flags(BenchCommandOptions& options) {
             options.size = text;
             return {};
           }),
+      row(group, "--arch", {}, {}, "NAME", "", "llama",
+          "Architecture of the generated model, by the class of its memory: " + gguf::architectures_by_memory_class() +
+              ".",
+          text_into(options.architecture)),
       row(group, "--flag", {}, {}, "FLAG", "", "none",
           "One more flag for kvkeep, as --flag=--no-cache-prompt. May be repeated.",
           [&options](const std::string& text) -> Status {
@@ -103,6 +107,9 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   }
   if (!options.model.empty() && !options.size.empty()) {
     return invalid("--size is for generated models: leave it out with --model");
+  }
+  if (!options.model.empty() && !options.architecture.empty()) {
+    return invalid("--arch is for generated models: leave it out with --model");
   }
   if (options.parity && options.peer_command.empty()) {
     return invalid("--parity compares with a server that is started: name it with --peer");

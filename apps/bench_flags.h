@@ -17,6 +17,7 @@ struct BenchCommandOptions {
   bool quick = false;
   std::string model;                      // empty: a generated one
   std::string size;                       // of the generated one; empty: tiny with `quick`, else small
+  std::string architecture;               // of the generated model; empty: llama
   std::vector<std::string> peer_command;  // empty: no peer is started
   std::string peer_url;
   std::vector<std::string> kvkeep_flags;

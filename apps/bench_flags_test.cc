@@ -47,6 +47,7 @@ TEST(BenchFlags, FlagsAndWorkloadsMix) {
 TEST(BenchFlags, ContradictionsAreRefused) {
   EXPECT_THAT(refusal({"--peer", "x", "--peer-url", "http://y"}), HasSubstr("one of them"));
   EXPECT_THAT(refusal({"-m", "x", "--size", "tiny"}), HasSubstr("--size"));
+  EXPECT_THAT(refusal({"-m", "x", "--arch", "mamba2"}), HasSubstr("--arch"));
   EXPECT_THAT(refusal({"--size", "huge"}), HasSubstr("huge"));
   EXPECT_THAT(refusal({"--peer", "'x"}), HasSubstr("quote"));
   EXPECT_THAT(refusal({"--variant"}), HasSubstr("did you mean '--variants'"));
@@ -62,8 +63,8 @@ TEST(BenchFlags, DirectoryOfARunIsNotTheUsers) {
 
 TEST(BenchFlags, HelpNamesEveryFlagAndFitsATerminal) {
   const std::string help = bench_help();
-  for (const char* flag : {"--quick", "--variants", "--parts", "--list", "--model", "--size", "--flag", "--peer",
-                           "--peer-url", "--json", "--csv", "--html", "--markdown", "--check", "--keep"}) {
+  for (const char* flag : {"--quick", "--variants", "--parts", "--list", "--model", "--size", "--arch", "--flag",
+                           "--peer", "--peer-url", "--json", "--csv", "--html", "--markdown", "--check", "--keep"}) {
     EXPECT_THAT(help, HasSubstr(flag));
   }
   for (std::size_t begin = 0; begin < help.size();) {
