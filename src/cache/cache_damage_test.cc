@@ -104,5 +104,33 @@ TEST(CacheDamage, ADeviceThatGoesOnRefusingIsGivenUp) {
   EXPECT_EQ(world.check(tokens), 64U);
 }
 
+// While a parent is written its child dies, and what comes in its place has its number, but a parent that still waits.
+TEST(CacheDamage, WhatTakesTheNumberOfADeadSegmentIsNotWrittenInItsPlace) {
+  World world;
+  world.save_index_after = SIZE_MAX;
+  ASSERT_TRUE(world.open());
+  const Tokens first = conversation(10, 32);
+  const Tokens second = conversation(100, 32);
+  ASSERT_EQ(world.grow(first), 32U);
+  ASSERT_EQ(world.grow(head(second, 16)), 16U);
+  world.files.set_plan({FaultKind::kFailOnce, 1});
+  ASSERT_TRUE(world.writer.run_one());
+  ASSERT_TRUE(world.files.fault_fired());
+  world.files.set_observer([&, done = false]() mutable {
+    if (std::exchange(done, true)) return;
+    const SegmentId child = world.cache->lease(first)->steps()[1].segment;
+    world.cache->report_damaged(child);
+    ASSERT_EQ(world.grow(second), 32U);
+    ASSERT_EQ(world.cache->lease(second)->steps()[1].segment, child);
+  });
+  ASSERT_TRUE(world.writer.run_one());  // of the child, which takes its parent along
+  world.files.set_observer(nullptr);
+  EXPECT_EQ(world.segment_files().size(), 1U) << "the parent of the dead one alone";
+  world.writer.run_all();
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(first), 16U);
+  EXPECT_EQ(world.check(second), 32U);
+}
+
 }  // namespace
 }  // namespace kvkeep::cache

@@ -227,6 +227,23 @@ TEST_P(CachePoints, WhatTheTiersCannotHoldIsRefusedAndCounted) {
       << "where the rows were refused, nobody asks for more";
 }
 
+// Without asking for room first, or where it would hang in something that is dead.
+TEST_P(CachePoints, WhatIsHandedOverAllTheSameIsRefused) {
+  const auto one = world(ByteCount{32 * kRowBytes + 600});
+  one->open_without_disk();
+  const Tokens tokens = conversation(10, 32);
+  ASSERT_EQ(one->grow(tokens), 32U);
+  const Track track = one->cache->track(tokens);
+  const auto store = [&](std::size_t size) {
+    if (!windowed()) return one->cache->store_point(track, kind(), one->cache->staging(size), size);
+    return one->cache->store_window(track, {Position{16}, Position{32}}, one->cache->staging(size), size);
+  };
+  EXPECT_FALSE(store(32 * kRowBytes + 601));
+  one->cache->report_damaged(one->cache->lease(tokens)->steps()[0].segment);
+  EXPECT_FALSE(store(300));
+  EXPECT_EQ(one->cache->stats().points, 0U);
+}
+
 TEST_P(CachePoints, AStateLargerThanTheDiskPushesNothingOut) {
   const auto one = world(mebibytes(1), ByteCount{20 * 8192});
   ASSERT_TRUE(one->open());
