@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 #include "base/assert.h"
 #include "engine/gguf/make_model.h"
@@ -14,32 +15,47 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-std::string make_file(gguf::ModelSize size, const char* name) {
+std::string make_file(const gguf::MakeModelOptions& options, const std::string& name) {
   const char* directory = std::getenv("TMPDIR");
   const std::string path = std::string(directory != nullptr ? directory : "/tmp") + "/kvkeep-test-" +
                            std::to_string(os::process_id()) + "-" + name + ".gguf";
-  const Status made = gguf::make_model({.size = size}, path);
+  const Status made = gguf::make_model(options, path);
   KVKEEP_ASSERT(made.ok(), "the test model can be written");
   return path;
 }
 
 // Removed at exit, so that runs leave nothing behind.
 struct TemporaryModel {
-  TemporaryModel(gguf::ModelSize size, const char* name) : path(make_file(size, name)) {}
+  TemporaryModel(const gguf::MakeModelOptions& options, const std::string& name) : path(make_file(options, name)) {}
   ~TemporaryModel() { std::remove(path.c_str()); }
+  TemporaryModel(const TemporaryModel&) = delete;
+  TemporaryModel& operator=(const TemporaryModel&) = delete;
   std::string path;
 };
+
+std::vector<std::byte> cut_to(std::vector<std::byte> bytes, const Result<std::size_t>& written) {
+  KVKEEP_ASSERT(written.ok(), "state that exists is saved");
+  bytes.resize(*written);
+  return bytes;
+}
 
 }  // namespace
 
 const std::string& tiny_model_path() {
-  static const TemporaryModel model(gguf::ModelSize::kTiny, "tiny");
+  static const TemporaryModel model({}, "tiny");
   return model.path;
 }
 
 const std::string& small_model_path() {
-  static const TemporaryModel model(gguf::ModelSize::kSmall, "small");
+  static const TemporaryModel model({.size = gguf::ModelSize::kSmall}, "small");
   return model.path;
+}
+
+const std::string& tiny_model_path(const std::string& architecture, std::uint32_t window) {
+  static std::map<std::string, TemporaryModel> models;
+  const std::string name = architecture + "-" + std::to_string(window);
+  const gguf::MakeModelOptions options{.architecture = architecture, .window = window};
+  return models.try_emplace(name, options, name).first->second.path;
 }
 
 void make_longrope_model(const std::string& path, std::uint32_t original_context_tokens) {
@@ -134,8 +150,19 @@ std::vector<TokenId> generate_greedily(LlamaEngine& engine, SeqId seq, std::size
 std::vector<std::byte> save(LlamaEngine& engine, SeqId seq, TokenRange range) {
   std::vector<std::byte> bytes(engine.rows_bytes(range.size()));
   const auto written = engine.save_rows(seq, range, bytes);
-  KVKEEP_ASSERT(written.ok() && *written == bytes.size(), "rows that exist are saved");
-  return bytes;
+  return cut_to(std::move(bytes), written);
+}
+
+std::vector<std::byte> save_window(LlamaEngine& engine, SeqId seq, TokenRange range) {
+  std::vector<std::byte> bytes(engine.window_bytes(range.size()));
+  const auto written = engine.save_window(seq, range, bytes);
+  return cut_to(std::move(bytes), written);
+}
+
+std::vector<std::byte> save_point(LlamaEngine& engine, SeqId seq) {
+  std::vector<std::byte> bytes(engine.point_bytes(seq));
+  const auto written = engine.save_point(seq, bytes);
+  return cut_to(std::move(bytes), written);
 }
 
 }  // namespace kvkeep::engine::llama

@@ -14,6 +14,10 @@ const std::string& tiny_model_path();
 // "small": about 25 MB.
 const std::string& small_model_path();
 
+// A tiny model of another architecture that `kvkeep model make` knows; made once per process. `window`: tokens that a
+// windowed layer sees; 0: the architecture's default.
+const std::string& tiny_model_path(const std::string& architecture, std::uint32_t window = 0);
+
 // The tiny model with two sets of RoPE factors, which libllama chooses by the size of the context. Made anew at `path`.
 // `original_context_tokens`: 0 leaves the length of training in its place.
 void make_longrope_model(const std::string& path, std::uint32_t original_context_tokens);
@@ -35,8 +39,10 @@ std::size_t last_index(std::size_t tokens, std::size_t batch_size = 512);
 // The likeliest `count` tokens, one after another, from logits of entry `index` of the last decode.
 std::vector<TokenId> generate_greedily(LlamaEngine& engine, SeqId seq, std::size_t index, std::size_t count);
 
-// Rows of a range in a buffer of their own.
+// Rows, window rows of a range, and a point, each in a buffer of its own.
 std::vector<std::byte> save(LlamaEngine& engine, SeqId seq, TokenRange range);
+std::vector<std::byte> save_window(LlamaEngine& engine, SeqId seq, TokenRange range);
+std::vector<std::byte> save_point(LlamaEngine& engine, SeqId seq);
 
 inline TokenRange token_range(std::size_t begin, std::size_t end) {
   return {Position{static_cast<std::uint32_t>(begin)}, Position{static_cast<std::uint32_t>(end)}};

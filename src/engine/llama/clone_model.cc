@@ -12,6 +12,7 @@ constexpr std::uint32_t kHeads = 2;
 constexpr std::uint32_t kNarrowEmbedding = 64;
 constexpr std::uint32_t kFeedForward = 64;
 constexpr std::uint32_t kExperts = 4;
+constexpr std::uint32_t kWindow = 32;  // trials go past it
 
 // Sets a number wherever the model has it: as it is stored, one value or one per layer. Zeros stay (layers without
 // attention or feed-forward parts are what makes some architectures).
@@ -19,8 +20,16 @@ class Shrinker {
  public:
   Shrinker(gguf_context& file, std::string architecture) : file_(file), prefix_(std::move(architecture) + ".") {}
 
+  // The largest, where there is one per layer.
   std::uint64_t get(const char* name, std::uint64_t otherwise) const {
-    return gguf_number(file_, prefix_ + name).value_or(otherwise);
+    const std::string key = prefix_ + name;
+    const std::int64_t id = gguf_find_key(&file_, key.c_str());
+    const bool is_list = id >= 0 && gguf_get_kv_type(&file_, id) == GGUF_TYPE_ARRAY;
+    std::uint64_t largest = gguf_number(file_, key).value_or(otherwise);
+    for (std::size_t i = 1; is_list && i < gguf_get_arr_n(&file_, id); ++i) {
+      largest = std::max(largest, gguf_number(file_, key, i).value_or(0));
+    }
+    return largest;
   }
   void put(const char* name, std::uint32_t value) { gguf_set_val_u32(&file_, (prefix_ + name).c_str(), value); }
   void at_most(const char* name, std::uint32_t value) {
@@ -46,7 +55,11 @@ class Shrinker {
 };
 
 void shrink_heads(Shrinker& shrinker, CloneShape shape) {
-  const std::uint64_t heads = std::max<std::uint64_t>(shrinker.get("attention.head_count", 1), 1);
+  const std::uint64_t heads = shrinker.get("attention.head_count", 0);
+  if (heads == 0) {  // no attention: matched is as it was
+    if (shape == CloneShape::kNarrow) shrinker.put("embedding_length", kNarrowEmbedding);
+    return;
+  }
   const std::uint64_t head_size = shrinker.get("embedding_length", 1) / heads;
   const bool grouped = shrinker.get("attention.head_count_kv", heads) < heads;
   const auto key_size = static_cast<std::uint32_t>(shrinker.get("attention.key_length", head_size));
@@ -55,6 +68,8 @@ void shrink_heads(Shrinker& shrinker, CloneShape shape) {
   shrinker.put("attention.value_length", value_size);
   shrinker.at_most("attention.head_count", kHeads);
   shrinker.at_most("attention.head_count_kv", grouped ? 1 : kHeads);
+  shrinker.at_most("attention.output_group_count", kHeads);
+  shrinker.at_most("attention.sliding_window", kWindow);
   shrinker.put("embedding_length", shape == CloneShape::kNarrow ? kNarrowEmbedding : kHeads * key_size);
 }
 
@@ -66,6 +81,21 @@ void shrink_feed_forward(Shrinker& shrinker) {
   shrinker.at_most("expert_used_count", kExperts / 2);
   shrinker.at_most("expert_group_count", 1);
   shrinker.at_most("expert_group_used_count", 1);
+}
+
+// Recurrent layers: heads keep their size. Mamba's have none and are twice as wide as the embeddings, which libllama
+// insists on.
+void shrink_recurrent(Shrinker& shrinker, CloneShape shape) {
+  const std::uint64_t inner = shrinker.get("ssm.inner_size", 0);
+  const std::uint64_t heads = shrinker.get("ssm.time_step_rank", 0);
+  if (inner == 0 || heads == 0) return;
+  if (shrinker.get("ssm.group_count", 0) == 0) {
+    shrinker.put("ssm.inner_size", 2 * static_cast<std::uint32_t>(shrinker.get("embedding_length", 0)));
+  } else if (shape == CloneShape::kNarrow) {
+    shrinker.put("ssm.inner_size", static_cast<std::uint32_t>(inner / heads) * kHeads);
+    shrinker.put("ssm.time_step_rank", kHeads);
+    shrinker.put("ssm.group_count", 1);
+  }
 }
 
 // The metadata alone: the tensor directory would fix types and shapes.
@@ -82,13 +112,15 @@ GgufHandle clone_metadata(const gguf_context& original, CloneShape shape) {
   Shrinker shrinker(*clone, gguf_text(original, "general.architecture"));
   shrinker.put("vocab_size", kCloneVocabulary);
   shrink_heads(shrinker, shape);
+  shrink_recurrent(shrinker, shape);
   shrink_feed_forward(shrinker);
   return clone;
 }
 
-// Small values of both signs; vectors (norms, biases) near 1. Deterministic.
+// Small values of both signs; vectors (norms, biases) near 1; tables of numbers (of experts) are 0. Deterministic.
 void fill_tensor(ggml_tensor* tensor, void* data) {
   auto& state = *static_cast<std::uint64_t*>(data);
+  if (tensor->type == GGML_TYPE_I32) return ggml_backend_tensor_memset(tensor, 0, 0, ggml_nbytes(tensor));
   std::vector<float> values(static_cast<std::size_t>(ggml_nelements(tensor)));
   const bool is_vector = ggml_n_dims(tensor) == 1;
   for (float& value : values) {

@@ -15,6 +15,7 @@
 #include "engine/llama/model_params.h"
 #include "engine/llama/offload.h"
 #include "engine/llama/rope_factors.h"
+#include "engine/llama/sequence_costs.h"
 #include "os/memory_info.h"
 
 namespace kvkeep::engine::llama {
@@ -71,13 +72,6 @@ Result<ModelOptions> resolve(ModelOptions options, const ModelShape& shape, Mode
   return options;
 }
 
-// Sequences of the context: conversations, and the scratch where rows can pass through it.
-std::uint32_t conversation_count(const ModelOptions& options, MemoryClass memory_class) {
-  // Idle sequences of other classes are never used again, and each costs memory on recurrent models.
-  const std::uint32_t idle = memory_class == MemoryClass::kSliceable ? options.idle_sequences : 0;
-  return std::max(options.parallel, 1U) + idle;
-}
-
 Result<ContextHandle> make_context(const ModelOptions& options, llama_model& model, std::uint32_t sequences) {
   TRY_ASSIGN(const llama_context_params params, make_context_params(options, sequences));
   const std::uint64_t mark = log_mark();
@@ -88,23 +82,44 @@ Result<ContextHandle> make_context(const ModelOptions& options, llama_model& mod
   return contains(reason, "allocate") ? no_space(message) : invalid(message);
 }
 
-// Decodes a few tokens into sequence 0, reads their rows back and removes them.
-Result<std::optional<RowLayout>> learn_layout_of(llama_context& context, const llama_model& model, bool warmup) {
+// The tokens that the state's parts are learnt with. A batch of the usual size makes libllama allocate what prompts
+// will need.
+std::vector<llama_token> first_tokens(const llama_context& context, const llama_model& model, bool warmup) {
   const llama_vocab* vocabulary = llama_model_get_vocab(&model);
   std::vector<llama_token> tokens{std::max(llama_vocab_bos(vocabulary), 0), std::max(llama_vocab_eos(vocabulary), 0)};
-  // A batch of the usual size makes libllama allocate what prompts will need.
   if (warmup) tokens.resize(std::min(llama_n_ubatch(&context), llama_n_ctx(&context) / 2), tokens.front());
-  const std::uint64_t mark = log_mark();
-  if (llama_decode(&context, llama_batch_get_one(tokens.data(), static_cast<std::int32_t>(tokens.size()))) != 0) {
-    return unsupported("the first decode failed: " + log_reason_since(mark));
+  return tokens;
+}
+
+// Conversations that the context is made for. What a sequence costs is learnt in a context that costs little itself.
+Result<std::uint32_t> count_conversations(const ModelOptions& options, llama_model& model, MemoryClass memory_class) {
+  const std::uint32_t running = std::max(options.parallel, 1U);
+  if (memory_class == MemoryClass::kSliceable) return running + options.idle_sequences;
+  if (memory_class == MemoryClass::kOpaque || memory_class == MemoryClass::kUncached) return running;
+  ModelOptions small = options;
+  small.n_ctx = kLeastContext;
+  small.n_batch = small.n_ubatch = kLeastContext;
+  TRY_ASSIGN(const ContextHandle context, make_context(small, model, 1));
+  TRY_ASSIGN(const StateParts parts, learn_state_parts(*context, first_tokens(*context, model, false)));
+  const std::uint32_t idle = affordable_idle_sequences(options.idle_sequences, parts.bytes_per_sequence);
+  spdlog::info("each sequence costs {:.1f} MiB: {} for running requests, {} for idle conversations",
+               static_cast<double>(parts.bytes_per_sequence) / (1 << 20), running, idle);
+  return running + idle;
+}
+
+// The parts of the state in the model's own context, and what they mean for the verdict on its clone.
+Result<StateParts> learn_parts(const ModelOptions& options, llama_context& context, ClassVerdict& verdict) {
+  const llama_model& model = *llama_get_model(&context);
+  TRY_ASSIGN(StateParts parts, learn_state_parts(context, first_tokens(context, model, options.warmup)));
+  const MemoryClass proven = verdict.finding.memory_class;
+  if (needs_scratch(proven) || proven == MemoryClass::kRecurrent) {
+    if (parts.looks_like == proven) return parts;
+    verdict = {.finding = {}, .reason = "the model's state has other parts than its clone's"};
+  } else if (proven == MemoryClass::kOpaque && !verdict.tried) {
+    const Status tried = try_whole_state(context, first_tokens(context, model, false));
+    if (!tried) verdict = {.finding = {}, .reason = verdict.reason + "; " + tried.error().message};
   }
-  std::vector<std::byte> rows(llama_state_seq_get_size(&context, 0));
-  const std::size_t size =
-      llama_state_seq_get_data(&context, reinterpret_cast<std::uint8_t*>(rows.data()), rows.size(), 0);
-  llama_memory_clear(llama_get_memory(&context), true);
-  auto layout = learn_layout(ByteSpan(rows).first(size));
-  if (!layout) return std::optional<RowLayout>();
-  return std::optional<RowLayout>(std::move(layout).value());
+  return parts;
 }
 
 std::string metadata(const llama_model& model, const char* key) {
@@ -146,10 +161,14 @@ Description describe(const ModelOptions& options, const llama_model& model, cons
   return out;
 }
 
-void add_memory_class(const ClassVerdict& verdict, const std::optional<RowLayout>& layout, Description& out) {
-  out.memory_class = verdict.memory_class;
+void add_memory_class(const ClassVerdict& verdict, const StateParts& parts, Description& out) {
+  out.memory_class = verdict.finding.memory_class;
   out.memory_class_reason = verdict.reason;
-  out.row_bytes_per_token = layout ? layout->bytes_per_token() : 0;
+  if (needs_scratch(out.memory_class)) out.row_bytes_per_token = parts.rows->bytes_per_token();
+  if (out.memory_class == MemoryClass::kWindowed) out.window_bytes_per_token = parts.window->bytes_per_token();
+  if (out.memory_class == MemoryClass::kHybrid || out.memory_class == MemoryClass::kRecurrent) {
+    out.point_bytes = parts.point_bytes;
+  }
 }
 
 Result<ModelHash> model_hash(const ModelOptions& options) {
@@ -169,21 +188,22 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   TRY_ASSIGN(parts.model, load_model(options.path, params, progress));
   llama_model& model = *parts.model;
   ClassVerdict verdict = find_memory_class(model, options);
-  const std::uint32_t conversations = conversation_count(options, verdict.memory_class);
-  const bool wants_scratch = verdict.memory_class == MemoryClass::kSliceable;
-  TRY_ASSIGN(parts.context, make_context(options, model, conversations + (wants_scratch ? 1 : 0)));
+  const MemoryClass memory_class = verdict.finding.memory_class;
+  TRY_ASSIGN(const std::uint32_t conversations, count_conversations(options, model, memory_class));
+  const std::uint32_t scratch = needs_scratch(memory_class) ? 1 : 0;
+  TRY_ASSIGN(parts.context, make_context(options, model, conversations + scratch));
   FingerprintParts fingerprint{.devices = device_names(params, options.gpu_layers)};
   fingerprint.rope_factors = rope_factors_in_use(shape, options.kv_overrides, llama_n_ctx_seq(parts.context.get()));
   TRY_ASSIGN(fingerprint.adapters, apply_adapters(options, model, *parts.context));
-  TRY_ASSIGN(auto layout, learn_layout_of(*parts.context, model, options.warmup));
-  if (!wants_scratch) layout.reset();
-  if (wants_scratch && !layout) verdict = {MemoryClass::kUncached, "the rows have an unknown layout"};
-  parts.rows = std::make_unique<RowMemory>(*parts.context, conversations, layout);
+  TRY_ASSIGN(const StateParts state, learn_parts(options, *parts.context, verdict));
+  parts.memory = make_memory(*parts.context, conversations, state, verdict.finding);
   TRY_ASSIGN(parts.vocabulary, LlamaVocabulary::make(parts.model, options.path));
   TRY_ASSIGN(fingerprint.model, model_hash(options));
-  fingerprint.layout = layout ? &*layout : nullptr;
+  fingerprint.memory_class = verdict.finding.memory_class;
+  fingerprint.state = &state;
+  fingerprint.sequences = llama_n_seq_max(parts.context.get());
   parts.description = describe(options, model, *parts.context);
-  add_memory_class(verdict, layout, parts.description);
+  add_memory_class(verdict, state, parts.description);
   parts.description.fingerprint_text = fingerprint_text(fingerprint_fields(options, fingerprint));
   parts.description.fingerprint = fingerprint_hash(parts.description.fingerprint_text);
   return std::unique_ptr<LlamaEngine>(new LlamaEngine(std::move(parts)));

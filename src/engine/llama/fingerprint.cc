@@ -45,6 +45,24 @@ std::string join_lines(const std::vector<std::string>& lines) {
   return joined;
 }
 
+// The state of an empty sequence names types and sizes of all that is in it, but for the rows of a window.
+std::string digest_of(ByteSpan empty_state) {
+  ByteHasher hasher;
+  hasher.append(empty_state);
+  return hasher.finish<FingerprintHash>().hex();
+}
+
+void add_other_state(const ModelOptions& options, const FingerprintParts& parts, FingerprintFields& fields) {
+  const StateParts& state = *parts.state;
+  fields["memory_class"] = to_string(parts.memory_class);
+  fields["empty_state"] = digest_of(state.empty_whole);
+  if (state.window_tokens > 0) fields["window"] = std::to_string(state.window_tokens);
+  if (parts.memory_class == MemoryClass::kWindowed) fields["window_layout"] = state.window->canonical_text();
+  if (needs_scratch(parts.memory_class)) return;
+  fields["flash_attention"] = options.flash_attention == FlashAttention::kOff ? "off" : "on";
+  if (parts.memory_class == MemoryClass::kOpaque) fields["sequences"] = std::to_string(parts.sequences);
+}
+
 }  // namespace
 
 std::string compatible_llama_version(std::string_view version) { return group_name(kLlamaGroups, version); }
@@ -72,11 +90,13 @@ FingerprintFields fingerprint_fields(const ModelOptions& options, const Fingerpr
                            options.yarn_beta_slow, options.yarn_original_context)},
   };
   if (!parts.rope_factors.empty()) fields["rope_factors"] = parts.rope_factors;
-  if (parts.layout != nullptr) {
-    fields["flash_attention"] = parts.layout->v_transposed ? "off" : "on";
-    fields["kv_rotation"] = fmt::format("k={} v={}", parts.layout->k_rotation, parts.layout->v_rotation);
-    fields["layout"] = parts.layout->canonical_text();
+  if (needs_scratch(parts.memory_class)) {
+    const RowLayout& rows = *parts.state->rows;
+    fields["flash_attention"] = rows.v_transposed ? "off" : "on";
+    fields["kv_rotation"] = fmt::format("k={} v={}", rows.k_rotation, rows.v_rotation);
+    fields["layout"] = rows.canonical_text();
   }
+  if (parts.memory_class != MemoryClass::kSliceable) add_other_state(options, parts, fields);
   return fields;
 }
 

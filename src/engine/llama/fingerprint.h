@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "engine/llama/library.h"
 #include "engine/llama/model_options.h"
-#include "engine/llama/row_layout.h"
+#include "engine/llama/state_parts.h"
 
 namespace kvkeep::engine::llama {
 
@@ -25,8 +25,10 @@ struct FingerprintParts {
   ModelHash model{};
   std::string devices{};                // names of the devices that compute, in order
   std::string rope_factors{};           // rope_factors_in_use(); empty: the model has none
-  const RowLayout* layout = nullptr;    // null: rows cannot be sliced
   std::vector<std::string> adapters{};  // one line each: LoRA, control vectors
+  MemoryClass memory_class = MemoryClass::kUncached;
+  const StateParts* state = nullptr;  // not null
+  std::uint32_t sequences = 0;        // of the context: some opaque states can only be read by one with as many
 };
 
 FingerprintFields fingerprint_fields(const ModelOptions& options, const FingerprintParts& parts);

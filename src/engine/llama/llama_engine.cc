@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "base/assert.h"
 #include "engine/llama/llama_sampler.h"
 
@@ -10,7 +12,7 @@ namespace kvkeep::engine::llama {
 LlamaEngine::LlamaEngine(Parts parts)
     : model_(std::move(parts.model)),
       context_(std::move(parts.context)),
-      rows_(std::move(parts.rows)),
+      memory_(std::move(parts.memory)),
       vocabulary_(std::move(parts.vocabulary)),
       description_(std::move(parts.description)) {
   const auto is_cancelled = [](void* engine) { return static_cast<LlamaEngine*>(engine)->cancelled_.load(); };
@@ -34,10 +36,19 @@ void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
   }
 }
 
+// libllama would decode on with the state of another position, or with none.
+bool LlamaEngine::all_stand(std::span<const BatchToken> batch) const {
+  return std::ranges::all_of(batch, [this](const BatchToken& entry) { return memory_->stands(entry.seq); });
+}
+
 DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
   KVKEEP_ASSERT(!batch.empty() && batch.size() <= description_.batch_tokens, "a batch has a size libllama takes");
   if (cancelled_) return DecodeStatus::kAborted;
-  if (batch.size() > rows_->cells().available()) return DecodeStatus::kNoCells;
+  if (batch.size() > memory_->cells_available()) return DecodeStatus::kNoCells;
+  if (!all_stand(batch)) {
+    spdlog::error("decode refused: the state of a sequence's end was not restored");
+    return DecodeStatus::kFailed;
+  }
   fill_batch(batch);
   const llama_batch raw{.n_tokens = static_cast<std::int32_t>(batch.size()),
                         .token = batch_tokens_.data(),
@@ -59,15 +70,15 @@ DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
 }
 
 void LlamaEngine::note_decoded(std::span<const BatchToken> batch) {
-  for (const BatchToken& entry : batch) rows_->note_appended(entry.seq, 1);
+  for (const BatchToken& entry : batch) memory_->note_appended(entry.seq, 1);
   tokens_decoded_ += batch.size();
 }
 
-// Ubatches that were done before the stop left rows: cells and ledger must agree on what is there.
+// Ubatches that were done before the stop left state: libllama and our books must agree on what is there.
 void LlamaEngine::drop_undecoded(std::span<const BatchToken> batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const bool first = i == 0 || batch[i].seq != batch[i - 1].seq;
-    if (first) rows_->truncate(batch[i].seq, length(batch[i].seq));
+    if (first) memory_->drop_undecoded(batch[i].seq);
   }
 }
 

@@ -2,7 +2,7 @@
 
 // The engine on libllama: one model, one context with unified KV memory, many sequences.
 //
-// Sequences 0 .. parallel + idle_sequences - 1 hold conversations; one more is the scratch that rows pass through.
+// Sequences 0 .. sequence_count() - 1 hold conversations; where rows pass through a scratch it is one more.
 // Engine thread only, but for what engine.h names. One decode at a time, as libllama demands.
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include "engine/llama/library.h"
 #include "engine/llama/llama_vocabulary.h"
 #include "engine/llama/model_options.h"
-#include "engine/llama/row_memory.h"
+#include "engine/llama/sequence_memory.h"
 
 namespace kvkeep::engine::llama {
 
@@ -43,39 +43,44 @@ class LlamaEngine final : public Engine {
   void reset_cancel() override { cancelled_ = false; }
   std::uint64_t tokens_decoded() const override { return tokens_decoded_; }
 
-  std::uint32_t sequence_count() const override { return rows_->cells().sequence_count(); }
-  std::uint32_t cells_total() const override { return rows_->cells().total(); }
-  std::uint32_t cells_used() const override { return rows_->cells().used(); }
-  std::uint32_t cells_owned(SeqId seq) const override { return rows_->cells().owned(seq); }
-  Position length(SeqId seq) const override { return rows_->length(seq); }
-  cache::StateShape shape() const override { return {.cacheable = rows_->sliceable()}; }
-  Position stands_from(SeqId seq) const override { return rows_->sliceable() ? Position{} : length(seq); }
-  std::uint64_t rows_bytes(std::size_t tokens) const override { return rows_->rows_bytes(tokens); }
+  std::uint32_t sequence_count() const override { return memory_->sequence_count(); }
+  std::uint32_t cells_total() const override { return memory_->cells_total(); }
+  std::uint32_t cells_used() const override { return memory_->cells_used(); }
+  std::uint32_t cells_owned(SeqId seq) const override { return memory_->cells_owned(seq); }
+  Position length(SeqId seq) const override { return memory_->length(seq); }
+  cache::StateShape shape() const override { return memory_->shape(); }
+  Position stands_from(SeqId seq) const override { return memory_->stands_from(seq); }
+  std::uint64_t rows_bytes(std::size_t tokens) const override { return memory_->rows_bytes(tokens); }
   Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override {
-    return rows_->save_rows(seq, range, out);
+    return memory_->save_rows(seq, range, out);
   }
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override {
-    return rows_->restore_rows(seq, pieces);
+    return memory_->restore_rows(seq, pieces);
   }
-  std::uint64_t window_bytes(std::size_t) const override { return 0; }
-  Result<std::size_t> save_window(SeqId, TokenRange, MutableByteSpan) override { return unsupported("no windows"); }
-  std::uint64_t point_bytes(SeqId) const override { return 0; }
-  Result<std::size_t> save_point(SeqId, MutableByteSpan) override { return unsupported("no points"); }
-  Status restore_point(SeqId, std::span<const cache::RowPiece>) override { return unsupported("no points"); }
-  Status fork(SeqId from, SeqId to, Position end) override { return rows_->fork(from, to, end); }
-  bool truncate(SeqId seq, Position end) override { return rows_->truncate(seq, end); }
-  void clear(SeqId seq) override { rows_->clear(seq); }
+  std::uint64_t window_bytes(std::size_t tokens) const override { return memory_->window_bytes(tokens); }
+  Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) override {
+    return memory_->save_window(seq, range, out);
+  }
+  std::uint64_t point_bytes(SeqId seq) const override { return memory_->point_bytes(seq); }
+  Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override { return memory_->save_point(seq, out); }
+  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override {
+    return memory_->restore_point(seq, pieces);
+  }
+  Status fork(SeqId from, SeqId to, Position end) override { return memory_->fork(from, to, end); }
+  bool truncate(SeqId seq, Position end) override { return memory_->truncate(seq, end); }
+  void clear(SeqId seq) override { memory_->clear(seq); }
 
  private:
   struct Parts {
     ModelHandle model;
     ContextHandle context;
-    std::unique_ptr<RowMemory> rows;
+    std::unique_ptr<SequenceMemory> memory;
     std::shared_ptr<const Vocabulary> vocabulary;
     Description description;
   };
   explicit LlamaEngine(Parts parts);
 
+  bool all_stand(std::span<const BatchToken> batch) const;
   void fill_batch(std::span<const BatchToken> batch);
   void note_decoded(std::span<const BatchToken> batch);
   void drop_undecoded(std::span<const BatchToken> batch);
@@ -84,7 +89,7 @@ class LlamaEngine final : public Engine {
   std::atomic<std::uint64_t> tokens_decoded_ = 0;
   ModelHandle model_;
   ContextHandle context_;
-  std::unique_ptr<RowMemory> rows_;
+  std::unique_ptr<SequenceMemory> memory_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   Description description_;
 

@@ -66,12 +66,12 @@ class MetadataFile {
 };
 
 // Exit code and output of the trial in a child of this program.
-os::ChildResult try_in_child(const std::string& path, const std::string& kv_type, CloneShape shape) {
+os::ChildResult try_in_child(const std::string& path, const std::string& kv_type, CloneShape shape, TrialKind kind) {
   ModelOptions options;
   options.path = path;
   options.type_k = options.type_v = kv_type;
   os::ChildOptions child;
-  child.arguments = trial_arguments(options, shape);
+  child.arguments = trial_arguments(options, shape, kind);
   child.arguments.insert(child.arguments.begin(), kClassTestCommand);
   child.hide_errors = true;
   const auto result = os::run_child(child);
@@ -84,7 +84,8 @@ struct Case {
   Metadata metadata;
   CloneShape shape;
   const char* kv_type;
-  const char* obstacle;  // empty: sliceable
+  const char* found;  // the class reported, or part of the line that says what went wrong
+  TrialKind kind = TrialKind::kParts;
 };
 void PrintTo(const Case& tried, std::ostream* out) { *out << tried.architecture; }
 
@@ -104,34 +105,41 @@ Metadata recurrent() {
 }
 
 std::vector<Case> cases() {
-  const Metadata window{{"attention.sliding_window", 64U}};
+  const Metadata window{{"attention.sliding_window", 64U}, {"block_count", 6U}};  // one layer of six sees everything
+  const Metadata all_windowed{{"attention.sliding_window", 64U}};
   const Metadata mrope{{"rope.dimension_sections", std::vector<std::uint32_t>{16, 8, 8, 0}}};
   constexpr auto kNarrow = CloneShape::kNarrow;
   constexpr auto kMatched = CloneShape::kMatched;
-  constexpr const char* kOtherMemory = "not one plain KV cache";
+  constexpr auto kWhole = TrialKind::kWhole;
   return {
-      {"llama", attention_only(4), kNarrow, "f16", ""},
-      {"llama", attention_only(4), kMatched, "q8_0", ""},
-      {"qwen3moe", with(attention_only(4), experts()), kNarrow, "q8_0", ""},
-      {"phi2", attention_only(16), kMatched, "f16", ""},
+      {"llama", attention_only(4), kNarrow, "f16", "sliceable"},
+      {"llama", attention_only(4), kMatched, "q8_0", "sliceable"},
+      {"llama", attention_only(4), kMatched, "f16", "opaque", kWhole},
+      {"qwen3moe", with(attention_only(4), experts()), kNarrow, "q8_0", "sliceable"},
+      {"phi2", attention_only(16), kMatched, "f16", "sliceable"},
       {"phi2", attention_only(16), kNarrow, "f16", "GGML_ASSERT"},  // its embeddings must match its heads
-      {"qwen2vl", with(attention_only(4), mrope), kMatched, "f16", ""},
-      {"deepseek2", with(attention_only(1), with(experts(), latent_attention())), kNarrow, "f16", ""},
-      {"gemma3", with(attention_only(4), window), kNarrow, "f16", kOtherMemory},
-      {"mamba2", recurrent(), kNarrow, "f16", kOtherMemory},
+      {"qwen2vl", with(attention_only(4), mrope), kMatched, "f16", "sliceable"},
+      {"deepseek2", with(attention_only(1), with(experts(), latent_attention())), kNarrow, "f16", "sliceable"},
+      {"gemma3", with(attention_only(4), window), kNarrow, "f16", "windowed"},
+      {"gemma3", with(attention_only(4), window), kNarrow, "q8_0", "windowed"},
+      {"gemma3", with(attention_only(4), all_windowed), kNarrow, "f16", "windowed"},
+      {"gemma3", with(attention_only(4), window), kNarrow, "q8_0", "opaque", kWhole},
+      {"mamba2", recurrent(), kNarrow, "f16", "recurrent"},
+      {"mamba2", recurrent(), kMatched, "f16", "recurrent"},
       {"nothing-known", attention_only(4), kNarrow, "f16", "unknown model architecture"},
   };
 }
 
 class CloneTrialTest : public ::testing::TestWithParam<Case> {};
 
-TEST_P(CloneTrialTest, FindsOutWhetherRowsCanBeSliced) {
+TEST_P(CloneTrialTest, FindsOutWhatTheMemoryCanDo) {
   const Case& tried = GetParam();
   const MetadataFile file(tried.architecture, tried.metadata);
-  const os::ChildResult child = try_in_child(file.path(), tried.kv_type, tried.shape);
-  const std::string_view obstacle = tried.obstacle;
-  EXPECT_EQ(child.succeeded(), obstacle.empty()) << child.output;
-  EXPECT_NE(child.output.find(obstacle), std::string::npos) << child.output;
+  const os::ChildResult child = try_in_child(file.path(), tried.kv_type, tried.shape, tried.kind);
+  EXPECT_NE(child.output.find(tried.found), std::string::npos) << child.output;
+  const TrialOutcome outcome = read_trial_report(child.output);
+  const bool has_class = outcome.finding.memory_class != MemoryClass::kUncached;
+  EXPECT_EQ(has_class, to_string(outcome.finding.memory_class) == std::string_view(tried.found));
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, CloneTrialTest, ::testing::ValuesIn(cases()));
@@ -147,82 +155,54 @@ ClassVerdict verdict_on(const std::string& path, const std::string& program) {
   return find_memory_class(*model, options);
 }
 
-TEST(MemoryClassTest, AChildProvesALlamaModelSliceable) {
-  const ClassVerdict verdict = verdict_on(tiny_model_path(), "/proc/self/exe");
-  EXPECT_EQ(verdict.memory_class, MemoryClass::kSliceable) << verdict.reason;
+struct Generated {
+  const char* architecture;
+  std::uint32_t window;
+  MemoryClass memory_class;
+};
+void PrintTo(const Generated& model, std::ostream* out) { *out << model.architecture << " " << model.window; }
+
+class GeneratedClassTest : public ::testing::TestWithParam<Generated> {};
+
+TEST_P(GeneratedClassTest, IsFoundInAChild) {
+  const Generated& model = GetParam();
+  const ClassVerdict verdict = verdict_on(tiny_model_path(model.architecture, model.window), "/proc/self/exe");
+  EXPECT_EQ(verdict.finding.memory_class, model.memory_class) << verdict.reason;
+  EXPECT_TRUE(verdict.tried);
 }
 
-TEST(MemoryClassTest, AChildThatFailsMeansNoCache) {
+INSTANTIATE_TEST_SUITE_P(
+    Architectures, GeneratedClassTest,
+    ::testing::Values(Generated{"llama", 0, MemoryClass::kSliceable}, Generated{"gemma3", 0, MemoryClass::kWindowed},
+                      Generated{"gemma3", 24, MemoryClass::kWindowed}, Generated{"qwen35", 0, MemoryClass::kHybrid},
+                      Generated{"falcon-h1", 0, MemoryClass::kHybrid}, Generated{"jamba", 0, MemoryClass::kHybrid},
+                      Generated{"lfm2", 0, MemoryClass::kHybrid}, Generated{"lfm2", 64, MemoryClass::kHybrid},
+                      Generated{"mamba", 0, MemoryClass::kRecurrent}, Generated{"mamba2", 0, MemoryClass::kRecurrent},
+                      Generated{"deepseek4", 0, MemoryClass::kOpaque}));
+
+// Without a clone nothing was tried; the loader tries whole states in the model's own context.
+TEST(MemoryClassTest, AChildThatFailsLeavesWholeStates) {
   const ClassVerdict exits = verdict_on(tiny_model_path(), "/bin/false");
-  EXPECT_EQ(exits.memory_class, MemoryClass::kOther);
+  EXPECT_EQ(exits.finding.memory_class, MemoryClass::kOpaque);
+  EXPECT_FALSE(exits.tried);
   EXPECT_NE(exits.reason.find("exit code 1"), std::string::npos) << exits.reason;
   const ClassVerdict missing = verdict_on(tiny_model_path(), "/nowhere/program");
-  EXPECT_EQ(missing.memory_class, MemoryClass::kOther);
+  EXPECT_FALSE(missing.tried);
 }
 
 TEST(MemoryClassTest, WrongArgumentsFail) {
   EXPECT_NE(class_test_main({}), 0);
-  EXPECT_NE(class_test_main({"/nowhere/model.gguf", "f16", "f16", "auto", "narrow"}), 0);
+  EXPECT_NE(class_test_main({"/nowhere/model.gguf", "f16", "f16", "auto", "narrow", "parts"}), 0);
 }
 
-void fill_with_small_values(ggml_tensor* tensor, void*) {
-  std::vector<float> values(static_cast<std::size_t>(ggml_nelements(tensor)));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 37 % 101) / 500.0F - 0.1F;
-  ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
-}
-
-// A windowed model with the tiny model's vocabulary: served, not cached.
-class UncachedModelTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    start_library();
-    const auto llama = open_gguf(tiny_model_path());
-    ASSERT_TRUE(llama.ok());
-    const GgufHandle metadata(gguf_init_empty());
-    gguf_set_kv(metadata.get(), llama->get());
-    gguf_set_val_str(metadata.get(), "general.architecture", "gemma3");
-    const Metadata small{{"context_length", 4096U},
-                         {"embedding_length", 64U},
-                         {"block_count", 6U},
-                         {"feed_forward_length", 64U},
-                         {"attention.head_count", 2U},
-                         {"attention.head_count_kv", 1U},
-                         {"attention.key_length", 32U},
-                         {"attention.value_length", 32U},
-                         {"attention.sliding_window", 64U},
-                         {"attention.layer_norm_rms_epsilon", 1e-6F}};
-    for (const auto& [key, value] : small) MetadataFile::put(*metadata, "gemma3." + key, value);
-    const ModelHandle model(
-        llama_model_init_from_user(metadata.get(), fill_with_small_values, nullptr, llama_model_default_params()),
-        ModelDeleter{});
-    ASSERT_TRUE(model);
-    path_ = ::testing::TempDir() + "uncached.gguf";
-    llama_model_save_to_file(model.get(), path_.c_str());
-  }
-  void TearDown() override { std::remove(path_.c_str()); }
-  std::string path_;
-};
-
-TEST_F(UncachedModelTest, IsServedWithoutACache) {
-  ModelOptions options = tiny_options();
-  options.path = path_;
-  auto loaded = LlamaEngine::load(options);
-  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-  LlamaEngine& engine = **loaded;
-  EXPECT_EQ(engine.description().memory_class, MemoryClass::kOther);
-  EXPECT_NE(engine.description().memory_class_reason.find("sliding window"), std::string::npos);
-  EXPECT_EQ(engine.rows_bytes(1), 0U);
-  EXPECT_EQ(engine.sequence_count(), options.parallel);
-  std::vector<TokenId> tokens(200);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * i % 3000);
-  ASSERT_EQ(prefill(engine, SeqId{0}, tokens), DecodeStatus::kOk);
-  std::vector<std::byte> bytes(1000);
-  EXPECT_EQ(engine.save_rows(SeqId{0}, token_range(0, 10), bytes).error().kind, ErrorKind::kUnsupported);
-  EXPECT_EQ(engine.fork(SeqId{0}, SeqId{1}, Position{10}).error().kind, ErrorKind::kUnsupported);
-  EXPECT_TRUE(engine.truncate(SeqId{0}, Position{200}));
-  EXPECT_FALSE(engine.truncate(SeqId{0}, Position{100}));
-  EXPECT_EQ(engine.length(SeqId{0}), Position{0});
-  EXPECT_EQ(prefill(engine, SeqId{0}, tokens), DecodeStatus::kOk);
+TEST(MemoryClassTest, AReportSaysWhatWasProvenBeforeTheEnd) {
+  EXPECT_FALSE(read_trial_report("").cloned);
+  const TrialOutcome ended = read_trial_report("cloned\nopaque\ncells per sequence\nGGML_ASSERT(false) failed\n");
+  EXPECT_TRUE(ended.cloned);
+  EXPECT_EQ(ended.finding.memory_class, MemoryClass::kOpaque);
+  EXPECT_TRUE(ended.finding.cells_per_sequence);
+  EXPECT_FALSE(ended.finding.copies_whole);
+  EXPECT_TRUE(read_trial_report("opaque\ncopies whole sequences").finding.copies_whole);
 }
 
 }  // namespace

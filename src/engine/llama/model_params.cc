@@ -14,8 +14,6 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-constexpr std::uint32_t kLeastContext = 64;  // below it not even a chat template with a short question fits
-
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};

@@ -11,6 +11,9 @@
 
 namespace kvkeep::engine::llama {
 
+// Below it not even a chat template with a short question fits.
+inline constexpr std::uint32_t kLeastContext = 64;
+
 class ModelParams {
  public:
   // Precondition: start_library() was called. Layers on devices are not set here: see offload.h.

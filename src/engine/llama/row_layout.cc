@@ -123,7 +123,7 @@ std::optional<RowLayout> learn_with(ByteSpan rows, std::uint32_t cell_extra_byte
   layout.k_rotation = reader.read<std::uint32_t>();
   layout.v_rotation = reader.read<std::uint32_t>();
   layout.v_transposed = v_trans != 0;
-  if (reader.failed() || v_trans > 1 || layers == 0 || layers > kMostLayers) return std::nullopt;
+  if (reader.failed() || v_trans > 1 || layers > kMostLayers) return std::nullopt;
   if (!read_tensors(reader, layers, false, cells, layout.k)) return std::nullopt;
   if (!reader.at_end() && !read_tensors(reader, layers, layout.v_transposed, cells, layout.v)) return std::nullopt;
   if (!reader.at_end()) return std::nullopt;

@@ -38,7 +38,7 @@ struct RowLayout {
   bool v_transposed = false;           // flash attention is off
   std::uint32_t k_rotation = 0;
   std::uint32_t v_rotation = 0;
-  std::vector<TensorRows> k;
+  std::vector<TensorRows> k;  // empty: all layers are windowed, so that rows are nothing but cells
   std::vector<TensorRows> v;  // empty: no V, or as many as k
   bool operator==(const RowLayout&) const = default;
 

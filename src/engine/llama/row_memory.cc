@@ -5,36 +5,31 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "engine/llama/state_bytes.h"
 
 namespace kvkeep::engine::llama {
 namespace {
-
-llama_pos to_pos(Position position) { return static_cast<llama_pos>(position.value()); }
-
-std::uint8_t* as_libllama(MutableByteSpan bytes) { return reinterpret_cast<std::uint8_t*>(bytes.data()); }
-const std::uint8_t* as_libllama(ByteSpan bytes) { return reinterpret_cast<const std::uint8_t*>(bytes.data()); }
 
 TokenRange wanted_range(std::span<const cache::RowPiece> pieces) {
   return {pieces.front().wanted.begin, pieces.back().wanted.end};
 }
 
-Error with_reason(Error error, std::uint64_t mark) {
-  if (const std::string reason = log_reason_since(mark); !reason.empty()) error.message += ": " + reason;
-  return error;
-}
-
 }  // namespace
 
-RowMemory::RowMemory(llama_context& context, std::uint32_t sequences, std::optional<RowLayout> layout,
+RowMemory::RowMemory(llama_context& context, std::uint32_t conversations, RowLayout layout, RestoreCalls calls)
+    : RowMemory(context, conversations, std::move(layout), {}, calls) {}
+
+RowMemory::RowMemory(llama_context& context, std::uint32_t conversations, RowLayout layout, ByteSpan empty_rest,
                      RestoreCalls calls)
     : context_(context),
       memory_(llama_get_memory(&context)),
-      ledger_(llama_n_ctx(&context), sequences),
+      ledger_(llama_n_ctx(&context), conversations),
       layout_(std::move(layout)),
+      empty_rest_(empty_rest.begin(), empty_rest.end()),
       calls_(calls),
-      scratch_(static_cast<llama_seq_id>(sequences)),
+      scratch_(static_cast<llama_seq_id>(conversations)),
       joiner_(os::make_thread_executor("kvkeep-join")) {
-  KVKEEP_ASSERT(!layout_ || llama_n_seq_max(&context) > sequences, "the context has a scratch sequence");
+  KVKEEP_ASSERT(llama_n_seq_max(&context) > conversations, "the context has a scratch sequence");
 }
 
 void RowMemory::note_appended(SeqId seq, std::size_t tokens) {
@@ -42,17 +37,25 @@ void RowMemory::note_appended(SeqId seq, std::size_t tokens) {
   KVKEEP_ASSERT(fits, "libllama found cells for the batch, so the ledger has them");
 }
 
-Result<std::size_t> RowMemory::save_rows(SeqId seq, TokenRange range, MutableByteSpan out) {
-  if (!layout_) return unsupported("this model's rows cannot be sliced");
-  KVKEEP_ASSERT(!range.empty() && range.end <= length(seq), "saved rows exist");
-  const std::uint64_t bytes = layout_->bytes_of(range.size());
-  KVKEEP_ASSERT(out.size() >= bytes, "the buffer takes the rows");
-  const std::uint64_t mark = log_mark();
+void RowMemory::copy_to_scratch(SeqId seq, TokenRange range) {
   llama_memory_seq_cp(memory_, seq.value(), scratch_, to_pos(range.begin), to_pos(range.end));
-  const std::size_t written = llama_state_seq_get_data(&context_, as_libllama(out), out.size(), scratch_);
-  llama_memory_seq_rm(memory_, scratch_, -1, -1);
-  if (written != bytes) return with_reason(io_error("libllama did not give the rows that were computed"), mark);
+}
+
+void RowMemory::empty_scratch() { llama_memory_seq_rm(memory_, scratch_, -1, -1); }
+
+Result<std::size_t> RowMemory::save_rows(SeqId seq, TokenRange range, MutableByteSpan out) {
+  KVKEEP_ASSERT(!range.empty() && range.end <= length(seq), "saved rows exist");
+  KVKEEP_ASSERT(out.size() >= rows_bytes(range.size()), "the buffer takes the rows");
+  copy_to_scratch(seq, range);
+  const auto written = read_scratch(range, out);
+  empty_scratch();
   return written;
+}
+
+Result<std::size_t> RowMemory::read_scratch(TokenRange range, MutableByteSpan out) {
+  TRY_ASSIGN(const std::size_t written, get_state(context_, scratch_, StatePart::kWhole, out));
+  if (written != state_bytes(range.size())) return io_error("libllama did not give the rows that were computed");
+  return written - empty_rest_.size();
 }
 
 Status RowMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) {
@@ -67,13 +70,12 @@ Status RowMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> piece
 }
 
 Status RowMemory::check_pieces(SeqId seq, std::span<const cache::RowPiece> pieces) const {
-  if (!layout_) return unsupported("this model's rows cannot be sliced");
   Position end = length(seq);
   for (const cache::RowPiece& piece : pieces) {
     KVKEEP_ASSERT(piece.wanted.begin == end && piece.wanted.begin < piece.wanted.end, "pieces follow one another");
     KVKEEP_ASSERT(piece.stored.begin <= piece.wanted.begin && piece.wanted.end <= piece.stored.end,
                   "what is wanted is stored");
-    TRY(verify_rows(*layout_, piece.bytes, piece.stored));
+    TRY(verify_rows(layout_, piece.bytes, piece.stored));
     end = piece.wanted.end;
   }
   const std::size_t tokens = wanted_range(pieces).size();
@@ -84,9 +86,10 @@ Status RowMemory::check_pieces(SeqId seq, std::span<const cache::RowPiece> piece
   return {};
 }
 
-// Rows that are stored but not wanted need cells for a moment, too.
+// Rows that are stored but not wanted need cells for a moment, too. Where more follows the rows in a state, they must
+// be copied to where it can be put behind them.
 bool RowMemory::worth_setting_directly(const cache::RowPiece& piece) const {
-  return piece.bytes.size() >= calls_.direct_bytes_per_cell * ledger_.total() &&
+  return empty_rest_.empty() && piece.bytes.size() >= calls_.direct_bytes_per_cell * ledger_.total() &&
          piece.stored.size() <= ledger_.available() && piece.wanted.size() * 2 >= piece.stored.size();
 }
 
@@ -98,14 +101,14 @@ std::vector<RowMemory::Step> RowMemory::plan_steps(Pieces pieces) const {
     // Nothing is set while the first is joined: it is short.
     const std::uint64_t limit = steps.empty() ? calls_.most_joined_bytes / 4 : calls_.most_joined_bytes;
     for (; last < pieces.size() && !worth_setting_directly(pieces[last]); ++last) {
-      bytes += layout_->bytes_of(pieces[last].wanted.size());
+      bytes += layout_.bytes_of(pieces[last].wanted.size());
       if (last > first && bytes > limit) break;
     }
     last = std::max(last, first + 1);
     steps.push_back({pieces.subspan(first, last - first), {}});
     const cache::RowPiece& piece = pieces[first];
     const bool whole = last == first + 1 && (piece.wanted == piece.stored || worth_setting_directly(piece));
-    if (whole) steps.back().rows = piece.bytes;
+    if (whole && empty_rest_.empty()) steps.back().state = piece.bytes;
     first = last;
   }
   return steps;
@@ -113,24 +116,25 @@ std::vector<RowMemory::Step> RowMemory::plan_steps(Pieces pieces) const {
 
 void RowMemory::join_step(Step& step, std::size_t number) {
   std::vector<std::byte>& joined = joined_[number % joined_.size()];
-  const std::uint64_t bytes = layout_->bytes_of(wanted_range(step.pieces).size());
+  const std::uint64_t bytes = state_bytes(wanted_range(step.pieces).size());
   if (joined.size() < bytes) joined.resize(bytes);
-  const std::size_t written = join_rows(*layout_, step.pieces, scratch_, joined);
-  KVKEEP_ASSERT(written == bytes, "joined rows have the size of their layout");
-  step.rows = ByteSpan(joined).first(written);
+  const std::size_t written = join_rows(layout_, step.pieces, scratch_, joined);
+  KVKEEP_ASSERT(written + empty_rest_.size() == bytes, "joined rows have the size of their layout");
+  std::ranges::copy(empty_rest_, joined.begin() + static_cast<std::ptrdiff_t>(written));
+  step.state = ByteSpan(joined).first(bytes);
 }
 
 // The scratch is emptied once: libllama does it itself before each set.
 Status RowMemory::restore_steps(SeqId seq, std::span<Step> steps) {
   const Status done = set_steps(seq, steps);
-  llama_memory_seq_rm(memory_, scratch_, -1, -1);
+  empty_scratch();
   return done;
 }
 
 Status RowMemory::set_steps(SeqId seq, std::span<Step> steps) {
-  if (steps.front().rows.empty()) join_step(steps.front(), 0);
+  if (steps.front().state.empty()) join_step(steps.front(), 0);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const bool joins = i + 1 < steps.size() && steps[i + 1].rows.empty();
+    const bool joins = i + 1 < steps.size() && steps[i + 1].state.empty();
     if (joins) joiner_->post([this, &next = steps[i + 1], i] { join_step(next, i + 1); });
     const Status set = set_rows(seq, steps[i]);
     if (joins) joiner_->drain();  // also after a failure: the task reads the caller's pieces
@@ -141,14 +145,9 @@ Status RowMemory::set_steps(SeqId seq, std::span<Step> steps) {
 
 Status RowMemory::set_rows(SeqId seq, const Step& step) {
   const TokenRange wanted = wanted_range(step.pieces);
-  const bool all = step.rows.size() == layout_->bytes_of(wanted.size());
+  const bool all = step.state.size() == state_bytes(wanted.size());
   const llama_seq_id target = all && length(seq) == Position{0} ? seq.value() : scratch_;
-  const std::uint64_t mark = log_mark();
-  const std::size_t taken = llama_state_seq_set_data(&context_, as_libllama(step.rows), step.rows.size(), target);
-  if (taken != step.rows.size()) {
-    llama_memory_seq_rm(memory_, target, -1, -1);
-    return with_reason(io_error("libllama refused rows"), mark);
-  }
+  TRY(set_state(context_, target, StatePart::kWhole, step.state));
   if (target == scratch_) {
     llama_memory_seq_cp(memory_, scratch_, seq.value(), to_pos(wanted.begin), to_pos(wanted.end));
   }
@@ -157,7 +156,6 @@ Status RowMemory::set_rows(SeqId seq, const Step& step) {
 }
 
 Status RowMemory::fork(SeqId from, SeqId to, Position end) {
-  if (!layout_) return unsupported("this model's rows cannot be shared");
   KVKEEP_ASSERT(length(to) == Position{0} && end <= length(from), "a fork goes to an empty sequence");
   if (end == Position{0}) return {};
   llama_memory_seq_cp(memory_, from.value(), to.value(), 0, to_pos(end));
@@ -167,11 +165,13 @@ Status RowMemory::fork(SeqId from, SeqId to, Position end) {
 
 bool RowMemory::truncate(SeqId seq, Position end) {
   KVKEEP_ASSERT(end <= length(seq), "a sequence is cut, not stretched");
-  // Models of other classes may say yes and be left without state they need: they keep all or nothing.
-  const bool possible = layout_ || end == length(seq);
-  if (!possible || end == Position{0} || !llama_memory_seq_rm(memory_, seq.value(), to_pos(end), -1)) {
+  if (end == Position{0}) {
     clear(seq);
-    return possible && end == Position{0};
+    return true;
+  }
+  if (!llama_memory_seq_rm(memory_, seq.value(), to_pos(end), -1)) {
+    clear(seq);
+    return false;
   }
   ledger_.truncate(seq, end);
   return true;

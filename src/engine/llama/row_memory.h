@@ -1,26 +1,24 @@
 #pragma once
 
-// Sequences, and rows in and out of the KV memory of one libllama context (cache::ModelMemory without the model).
+// Sequences, and rows in and out of the KV memory of one libllama context: all there is to sliceable models, and the
+// base of those that need more than rows.
 //
 // Rows leave through a scratch sequence: a range is copied to it (libllama shares the cells, nothing moves), read out,
 // and the scratch is emptied. They return the same way: libllama empties a sequence before it sets one, so rows are set
 // into the scratch, and the conversation then shares their cells; only the first rows of an empty one go there
 // straight. Small pieces are joined before they are set; a thread of this object joins the next ones meanwhile.
-//
-// Without a layout (the memory is not one plain KV cache) sequences only grow and are cleared. Engine thread only.
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "cache/model_memory.h"
 #include "engine/cell_ledger.h"
 #include "engine/llama/library.h"
 #include "engine/llama/row_layout.h"
+#include "engine/llama/sequence_memory.h"
 #include "os/executor.h"
 
 namespace kvkeep::engine::llama {
@@ -35,35 +33,54 @@ struct RestoreCalls {
   std::uint64_t most_joined_bytes = std::uint64_t{4} << 20;
 };
 
-class RowMemory {
+class RowMemory : public SequenceMemory {
  public:
-  // Sequences 0 .. sequences - 1 hold conversations; sequence `sequences` is the scratch, if there is a layout. The
-  // context outlives this object, and its memory is empty.
-  RowMemory(llama_context& context, std::uint32_t sequences, std::optional<RowLayout> layout, RestoreCalls calls = {});
+  // Sequences 0 .. conversations - 1 hold conversations; sequence `conversations` is the scratch. The context outlives
+  // this object, and its memory is empty.
+  RowMemory(llama_context& context, std::uint32_t conversations, RowLayout layout, RestoreCalls calls = {});
 
-  bool sliceable() const { return layout_.has_value(); }
-  const CellLedger& cells() const { return ledger_; }
-  // After a decode that put `tokens` rows at the end of `seq`.
-  void note_appended(SeqId seq, std::size_t tokens);
+  std::uint32_t sequence_count() const override { return ledger_.sequence_count(); }
+  std::uint32_t cells_total() const override { return ledger_.total(); }
+  std::uint32_t cells_used() const override { return ledger_.used(); }
+  std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
+  Position length(SeqId seq) const override { return ledger_.length(seq); }
+  cache::StateShape shape() const override { return {.cacheable = true}; }
+  Position stands_from(SeqId) const override { return {}; }
+  bool stands(SeqId) const override { return true; }
+  std::uint64_t rows_bytes(std::size_t tokens) const override { return layout_.bytes_of(tokens) + empty_rest_.size(); }
+  Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override;
+  Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
+  Status fork(SeqId from, SeqId to, Position end) override;
+  bool truncate(SeqId seq, Position end) override;
+  void clear(SeqId seq) override;
+  void note_appended(SeqId seq, std::size_t tokens) override;
+  void drop_undecoded(SeqId seq) override { truncate(seq, length(seq)); }
 
-  // As in cache::ModelMemory.
-  Position length(SeqId seq) const { return ledger_.length(seq); }
-  std::uint64_t rows_bytes(std::size_t tokens) const { return layout_ ? layout_->bytes_of(tokens) : 0; }
-  Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out);
-  Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces);
-  Status fork(SeqId from, SeqId to, Position end);
-  bool truncate(SeqId seq, Position end);
-  void clear(SeqId seq);
+ protected:
+  // For models whose whole state holds more behind the rows: `empty_rest`, as it is when there is nothing of it.
+  RowMemory(llama_context& context, std::uint32_t conversations, RowLayout layout, ByteSpan empty_rest,
+            RestoreCalls calls = {});
+  // Reads the rows of the scratch, which holds `range`, and what `empty_rest` stands for. Returns the rows' bytes.
+  virtual Result<std::size_t> read_scratch(TokenRange range, MutableByteSpan out);
+  // For derived classes that pass other state through the scratch.
+  void copy_to_scratch(SeqId seq, TokenRange range);
+  void empty_scratch();
+
+  llama_context& context() const { return context_; }
+  llama_memory_t memory() const { return memory_; }
+  llama_seq_id scratch() const { return scratch_; }
+  const RowLayout& layout() const { return layout_; }
 
  private:
   using Pieces = std::span<const cache::RowPiece>;
   // Neighbouring pieces that libllama takes in one call, and that call's argument.
   struct Step {
     Pieces pieces;
-    ByteSpan rows;
+    ByteSpan state;
   };
 
   Status check_pieces(SeqId seq, Pieces pieces) const;
+  std::uint64_t state_bytes(std::size_t tokens) const { return rows_bytes(tokens); }
   bool worth_setting_directly(const cache::RowPiece& piece) const;
   std::vector<Step> plan_steps(Pieces pieces) const;
   void join_step(Step& step, std::size_t number);
@@ -74,7 +91,8 @@ class RowMemory {
   llama_context& context_;
   llama_memory_t memory_;
   CellLedger ledger_;
-  std::optional<RowLayout> layout_;
+  RowLayout layout_;
+  std::vector<std::byte> empty_rest_;
   RestoreCalls calls_;
   llama_seq_id scratch_;
   std::array<std::vector<std::byte>, 2> joined_;  // reused: a first copy into fresh pages is ten times slower

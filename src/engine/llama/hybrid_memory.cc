@@ -1,0 +1,93 @@
+#include "engine/llama/hybrid_memory.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "engine/llama/state_bytes.h"
+#include "engine/llama/window_cells.h"
+
+namespace kvkeep::engine::llama {
+
+HybridMemory::HybridMemory(llama_context& context, std::uint32_t conversations, const StateParts& parts,
+                           RestoreCalls calls)
+    : RowMemory(context, conversations, *parts.rows, parts.empty_rest(), calls),
+      empty_partial_(parts.empty_partial),
+      has_window_(parts.window_tokens > 0),
+      stands_(conversations, true) {}
+
+// Rows stay, recurrent state goes.
+Status HybridMemory::drop_point(llama_seq_id seq) {
+  return set_state(context(), seq, StatePart::kPartial, empty_partial_);
+}
+
+Result<std::size_t> HybridMemory::read_scratch(TokenRange range, MutableByteSpan out) {
+  TRY(drop_point(scratch()));
+  if (!has_window_) return RowMemory::read_scratch(range, out);
+  return read_rows_before_window(context(), scratch(), layout().bytes_of(range.size()), buffer_, out);
+}
+
+std::uint64_t HybridMemory::point_bytes(SeqId seq) const {
+  return state_size(context(), seq.value(), StatePart::kPartial);
+}
+
+Result<std::size_t> HybridMemory::save_point(SeqId seq, MutableByteSpan out) {
+  KVKEEP_ASSERT(stands(seq) && length(seq) > Position{0}, "a point is saved where a sequence stands");
+  return get_state(context(), seq.value(), StatePart::kPartial, out);
+}
+
+Status HybridMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) {
+  if (pieces.empty()) return {};
+  stands_[index(seq)] = false;
+  return RowMemory::restore_rows(seq, pieces);
+}
+
+Status HybridMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) {
+  KVKEEP_ASSERT(pieces.size() == 1 && pieces.front().wanted.end == length(seq), "one point, where the sequence ends");
+  Status set = set_state(context(), seq.value(), StatePart::kPartial, pieces.front().bytes);
+  // A point of another position or of another kind: libllama takes what it can read.
+  const auto end = to_pos(length(seq)) - 1;
+  const bool at_end =
+      llama_memory_seq_pos_min(memory(), seq.value()) == end && llama_memory_seq_pos_max(memory(), seq.value()) == end;
+  if (set && !at_end) set = damaged("a point of another position");
+  if (!set) {
+    clear(seq);
+    return set.error().kind == ErrorKind::kNoSpace ? set : damaged(set.error().message);
+  }
+  stands_[index(seq)] = true;
+  return {};
+}
+
+Status HybridMemory::fork(SeqId from, SeqId to, Position end) {
+  TRY(RowMemory::fork(from, to, end));
+  if (end == Position{0}) return {};
+  Status done = finish_fork(to, stands(from) && end == length(from));
+  if (!done) clear(to);
+  return done;
+}
+
+Status HybridMemory::finish_fork(SeqId to, bool stands) {
+  if (has_window_) TRY(own_window_cells(context(), to.value(), buffer_));
+  if (!stands) TRY(drop_point(to.value()));
+  stands_[index(to)] = stands;
+  return {};
+}
+
+bool HybridMemory::truncate(SeqId seq, Position end) {
+  if (end == length(seq)) return true;
+  if (end > Position{0}) {
+    stands_[index(seq)] = false;
+    // Without recurrent state there is nothing that refuses to be cut.
+    if (!drop_point(seq.value())) {
+      clear(seq);
+      return false;
+    }
+  }
+  return RowMemory::truncate(seq, end);
+}
+
+void HybridMemory::clear(SeqId seq) {
+  RowMemory::clear(seq);
+  stands_[index(seq)] = true;
+}
+
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,48 @@
+#pragma once
+
+// Attention rows beside recurrent state (and, in some models, windowed layers): rows, plus a point.
+//
+// A point is the PARTIAL_ONLY state. Recurrent state exists at a sequence's end alone: libllama refuses to cut it,
+// copies it whole with any range of rows, and would let a sequence be decoded with the state of another position. So
+// wherever rows go without it, it is dropped at once by setting an empty partial state, which leaves the rows alone.
+//
+// Forks share recurrent state until one of them is decoded; windowed layers' cells must not stay shared, because
+// libllama does not reuse shared cells, and decodes fail once the window has moved past them. libllama's own rollback
+// (n_rs_seq) is not used: it answers true with a wrong state where it reaches back past the last ubatch.
+
+#include <vector>
+
+#include "engine/llama/row_memory.h"
+
+namespace kvkeep::engine::llama {
+
+class HybridMemory final : public RowMemory {
+ public:
+  // Precondition: parts.looks_like is kHybrid.
+  HybridMemory(llama_context& context, std::uint32_t conversations, const StateParts& parts, RestoreCalls calls = {});
+
+  cache::StateShape shape() const override { return {.cacheable = true, .points = true}; }
+  Position stands_from(SeqId seq) const override { return length(seq); }
+  bool stands(SeqId seq) const override { return stands_[index(seq)]; }
+  std::uint64_t point_bytes(SeqId seq) const override;
+  Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override;
+  Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
+  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override;
+  Status fork(SeqId from, SeqId to, Position end) override;
+  bool truncate(SeqId seq, Position end) override;
+  void clear(SeqId seq) override;
+  void drop_undecoded(SeqId seq) override { clear(seq); }
+
+ private:
+  static std::size_t index(SeqId seq) { return static_cast<std::size_t>(seq.value()); }
+  Result<std::size_t> read_scratch(TokenRange range, MutableByteSpan out) override;
+  Status drop_point(llama_seq_id seq);
+  Status finish_fork(SeqId to, bool stands);
+
+  std::vector<std::byte> empty_partial_;
+  bool has_window_;
+  std::vector<bool> stands_;
+  std::vector<std::byte> buffer_;  // reused: states that are copied on
+};
+
+}  // namespace kvkeep::engine::llama

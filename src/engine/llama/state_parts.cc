@@ -1,0 +1,81 @@
+#include "engine/llama/state_parts.h"
+
+#include <algorithm>
+
+#include "engine/llama/state_bytes.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+// The rows' part of a whole state; empty if the rest does not lie behind them.
+ByteSpan rows_of(ByteSpan whole, ByteSpan partial) {
+  const std::size_t rest_bytes = partial.size() - kEnvelopeBytes;
+  if (whole.size() < kEnvelopeBytes + rest_bytes) return {};
+  const ByteSpan rest = whole.last(rest_bytes);
+  if (!std::ranges::equal(rest, partial.subspan(kEnvelopeBytes))) return {};
+  return whole.first(whole.size() - rest_bytes);
+}
+
+void add_rest(ByteSpan partial, StateParts& parts) {
+  if (parts.window_tokens == 0 && partial.size() == kEnvelopeBytes) {
+    parts.looks_like = MemoryClass::kSliceable;
+    return;
+  }
+  auto window = learn_layout(partial);
+  if (parts.window_tokens > 0 && window) {
+    parts.looks_like = MemoryClass::kWindowed;
+    parts.bytes_per_sequence = parts.window_tokens * window->bytes_per_token();
+    parts.window = std::move(window).value();
+    return;
+  }
+  // A window that nothing is kept of apart cannot be understood from here.
+  if (partial.size() == kEnvelopeBytes) return;
+  parts.looks_like = MemoryClass::kHybrid;
+  parts.bytes_per_sequence = parts.point_bytes = partial.size();
+}
+
+void look_at(ByteSpan whole, ByteSpan partial, StateParts& parts) {
+  const ByteSpan rows = rows_of(whole, partial);
+  if (rows.size() == kEnvelopeBytes) {
+    parts.looks_like = MemoryClass::kRecurrent;
+    parts.bytes_per_sequence = parts.point_bytes = whole.size();
+    return;
+  }
+  auto layout = learn_layout(rows);
+  if (!layout) return;
+  add_rest(partial, parts);
+  if (parts.looks_like != MemoryClass::kOpaque) parts.rows = std::move(layout).value();
+}
+
+}  // namespace
+
+// A token sees itself and n_swa - 1 before it. libllama hands out one more row, but reuses its cell when it likes.
+std::uint32_t window_tokens_of(const llama_model& model) {
+  const std::int32_t seen = llama_model_n_swa(&model);
+  return seen <= 0 ? 0 : static_cast<std::uint32_t>(std::max(seen - 1, 1));
+}
+
+ByteSpan StateParts::empty_rest() const { return ByteSpan(empty_partial).subspan(kEnvelopeBytes); }
+
+bool needs_scratch(MemoryClass memory_class) {
+  return memory_class == MemoryClass::kSliceable || memory_class == MemoryClass::kWindowed ||
+         memory_class == MemoryClass::kHybrid;
+}
+
+Result<StateParts> learn_state_parts(llama_context& context, std::vector<llama_token> tokens) {
+  StateParts parts;
+  parts.window_tokens = window_tokens_of(*llama_get_model(&context));
+  TRY_ASSIGN(parts.empty_partial, get_state(context, 0, StatePart::kPartial));
+  TRY_ASSIGN(parts.empty_whole, get_state(context, 0, StatePart::kWhole));
+  const std::uint64_t mark = log_mark();
+  if (llama_decode(&context, llama_batch_get_one(tokens.data(), static_cast<std::int32_t>(tokens.size()))) != 0) {
+    return with_reason(unsupported("the first decode failed"), mark);
+  }
+  TRY_ASSIGN(const auto whole, get_state(context, 0, StatePart::kWhole));
+  TRY_ASSIGN(const auto partial, get_state(context, 0, StatePart::kPartial));
+  llama_memory_clear(llama_get_memory(&context), true);
+  look_at(whole, partial, parts);
+  return parts;
+}
+
+}  // namespace kvkeep::engine::llama

@@ -1,0 +1,62 @@
+#pragma once
+
+// Sequences whose state can only be had as a whole: recurrent models, whose state does not grow, and opaque ones,
+// whose state nobody here can cut.
+//
+// There are no rows, so restore_rows takes pieces of no bytes, and a length is only a number until restore_point has
+// put the state of that position in place. fork and truncate to anywhere but a sequence's end leave such a number.
+//
+// Cells are counted so that plans fit what libllama does: where each sequence has its own (recurrent models have no
+// cells at all), there are as many as all sequences together can hold, and nobody has to leave for anybody. Where all
+// sequences of an opaque model take from one pool, that pool is counted, a fork as if it shared nothing: whether its
+// cells are shared is not known, so a plan may then make more room than it needs, but not less.
+
+#include <vector>
+
+#include "engine/llama/sequence_memory.h"
+
+namespace kvkeep::engine::llama {
+
+class WholeMemory final : public SequenceMemory {
+ public:
+  WholeMemory(llama_context& context, std::uint32_t conversations, const ClassFinding& finding);
+
+  std::uint32_t sequence_count() const override { return static_cast<std::uint32_t>(sequences_.size()); }
+  std::uint32_t cells_total() const override { return cells_total_; }
+  std::uint32_t cells_used() const override;
+  std::uint32_t cells_owned(SeqId seq) const override { return at(seq).length.value(); }
+  Position length(SeqId seq) const override { return at(seq).length; }
+  cache::StateShape shape() const override;
+  Position stands_from(SeqId seq) const override { return length(seq); }
+  bool stands(SeqId seq) const override { return at(seq).stands; }
+  std::uint64_t rows_bytes(std::size_t) const override { return 0; }
+  Result<std::size_t> save_rows(SeqId, TokenRange, MutableByteSpan) override { return std::size_t{0}; }
+  Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
+  std::uint64_t point_bytes(SeqId seq) const override;
+  Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override;
+  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override;
+  Status fork(SeqId from, SeqId to, Position end) override;
+  bool truncate(SeqId seq, Position end) override;
+  void clear(SeqId seq) override;
+  void note_appended(SeqId seq, std::size_t tokens) override;
+  void drop_undecoded(SeqId seq) override { clear(seq); }
+
+ private:
+  struct Sequence {
+    Position length;
+    bool stands = true;  // libllama has the state of `length`; else it has none
+  };
+  const Sequence& at(SeqId seq) const;
+  Sequence& at(SeqId seq);
+  void put_number(SeqId seq, Position length);
+  Status copy_state(SeqId from, SeqId to);
+
+  llama_context& context_;
+  llama_memory_t memory_;
+  ClassFinding finding_;
+  std::vector<Sequence> sequences_;
+  std::uint32_t cells_total_;
+  std::vector<std::byte> buffer_;  // reused: a state on its way from one sequence to another
+};
+
+}  // namespace kvkeep::engine::llama

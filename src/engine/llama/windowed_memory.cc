@@ -1,0 +1,89 @@
+#include "engine/llama/windowed_memory.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "engine/llama/state_bytes.h"
+#include "engine/llama/window_cells.h"
+
+namespace kvkeep::engine::llama {
+
+WindowedMemory::WindowedMemory(llama_context& context, std::uint32_t conversations, const StateParts& parts,
+                               RestoreCalls calls)
+    : RowMemory(context, conversations, *parts.rows, parts.empty_rest(), calls),
+      window_layout_(*parts.window),
+      window_tokens_(parts.window_tokens) {}
+
+// libllama answers for such memories with the positions of the windowed layers.
+bool WindowedMemory::stands(SeqId seq) const {
+  if (length(seq) == Position{0}) return true;
+  const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
+  const llama_pos last = llama_memory_seq_pos_max(memory(), seq.value());
+  const llama_pos end = to_pos(length(seq));
+  return last == end - 1 && first >= 0 && first <= std::max(end - static_cast<llama_pos>(window_tokens_), 0);
+}
+
+Position WindowedMemory::stands_from(SeqId seq) const {
+  if (!stands(seq)) return length(seq);
+  const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
+  if (first <= 0) return {};
+  return std::min(Position{static_cast<std::uint32_t>(first)} + window_tokens_, length(seq));
+}
+
+Result<std::size_t> WindowedMemory::read_scratch(TokenRange range, MutableByteSpan out) {
+  return read_rows_before_window(context(), scratch(), layout().bytes_of(range.size()), buffer_, out);
+}
+
+Result<std::size_t> WindowedMemory::save_window(SeqId seq, TokenRange range, MutableByteSpan out) {
+  KVKEEP_ASSERT(!range.empty() && range.size() <= window_tokens_ && range.end <= length(seq), "a run of the window");
+  const std::uint64_t bytes = window_bytes(range.size());
+  KVKEEP_ASSERT(out.size() >= bytes, "the buffer takes the window");
+  copy_to_scratch(seq, range);
+  // Rows that have slid off are missing: fewer bytes.
+  Result<std::size_t> written = not_found("the window has moved past these rows");
+  if (state_size(context(), scratch(), StatePart::kPartial) == bytes) {
+    written = get_state(context(), scratch(), StatePart::kPartial, out);
+  }
+  empty_scratch();
+  return written;
+}
+
+Status WindowedMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) {
+  Status done = check_window(seq, pieces);
+  if (done) done = set_window(seq, pieces);
+  if (!done) clear(seq);
+  return done;
+}
+
+Status WindowedMemory::check_window(SeqId seq, std::span<const cache::RowPiece> pieces) const {
+  KVKEEP_ASSERT(!pieces.empty() && pieces.back().wanted.end == length(seq), "a window ends where the sequence does");
+  const std::uint32_t begin = pieces.front().wanted.begin.value();
+  KVKEEP_ASSERT(begin + std::min(window_tokens_, length(seq).value()) <= length(seq).value(), "the window is whole");
+  Position end{begin};
+  for (const cache::RowPiece& piece : pieces) {
+    KVKEEP_ASSERT(piece.wanted.begin == end && piece.wanted.begin < piece.wanted.end, "pieces follow one another");
+    KVKEEP_ASSERT(piece.stored.begin <= piece.wanted.begin && piece.wanted.end <= piece.stored.end,
+                  "what is wanted is stored");
+    TRY(verify_rows(window_layout_, piece.bytes, piece.stored));
+    end = piece.wanted.end;
+  }
+  return {};
+}
+
+Status WindowedMemory::set_window(SeqId seq, std::span<const cache::RowPiece> pieces) {
+  const std::uint64_t bytes = window_bytes(pieces.back().wanted.end - pieces.front().wanted.begin);
+  if (buffer_.size() < bytes) buffer_.resize(bytes);
+  const std::size_t joined = join_rows(window_layout_, pieces, seq.value(), buffer_);
+  KVKEEP_ASSERT(joined == bytes, "joined rows have the size of their layout");
+  return set_state(context(), seq.value(), StatePart::kPartial, ByteSpan(buffer_).first(bytes));
+}
+
+Status WindowedMemory::fork(SeqId from, SeqId to, Position end) {
+  TRY(RowMemory::fork(from, to, end));
+  if (end == Position{0}) return {};
+  Status done = own_window_cells(context(), to.value(), buffer_);
+  if (!done) clear(to);
+  return done;
+}
+
+}  // namespace kvkeep::engine::llama
