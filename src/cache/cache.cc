@@ -305,9 +305,7 @@ bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std
       return false;
     }
     const SegmentId added = index_.insert(track.cursor_, tokens, begin_hash, hasher.current());
-    // Rows of no bytes need no buffer, which others wait for.
-    auto payload = size_bytes == 0 ? store::PayloadBuffer::allocate(0).freeze() : std::move(rows).freeze(size_bytes);
-    admit(added, {format::PartKind::kRows, begin_hash, std::move(payload)});
+    admit(added, {format::PartKind::kRows, begin_hash, std::move(rows).freeze(size_bytes)});
     pin(added);
     const SegmentId before = std::exchange(track.cursor_, {added, track.cursor_.at + tokens.size()}).segment;
     if (before != kRootSegment) --entry(before).pins;

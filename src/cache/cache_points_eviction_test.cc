@@ -156,6 +156,27 @@ TEST(CachePointsRecency, TheDeepestPositionIsTakenIfNoneIsTold) {
   EXPECT_EQ(touched, 1U);
 }
 
+// What is in RAM alone gives no room on disk, however little it is worth.
+TEST(CachePointsEvictionOnDisk, RoomIsMadeBesideWorthlessRowsThatWereNeverWritten) {
+  World world(mebibytes(1), ByteCount{12 * 12288});
+  world.model = kHybridModel;
+  world.save_index_after = SIZE_MAX;
+  ASSERT_TRUE(world.open());
+  world.files.set_plan({FaultKind::kFailForever, 1});
+  for (TokenId i = 0; i < 20; ++i) world.grow(conversation(100 + i * 10, 64), 64);
+  world.writer.run_all();
+  world.files.heal();
+  const std::uint64_t refused = world.cache->stats().disk_refused;
+  ASSERT_EQ(refused, 20U);
+  for (TokenId i = 0; i < 20; ++i) {
+    world.clock.advance_ms(60'000);
+    ASSERT_TRUE(world.keep(conversation(1000 + i * 10, 64), 64));
+    world.writer.run_all();
+  }
+  EXPECT_GT(world.cache->stats().disk_evicted, 0U);
+  EXPECT_EQ(world.cache->stats().disk_refused, refused);
+}
+
 // A window is worth something whole: where pieces left, the others follow before anything that can still be reached.
 TEST(CacheWindowsEviction, PiecesOfABrokenWindowLeaveFirst) {
   World world(ByteCount{0}, ByteCount{24 * 8192});

@@ -111,6 +111,16 @@ TEST_P(CachePoints, AreCountedInTheTiersTheyLieIn) {
   EXPECT_EQ(one->cache->stats().points, both.points - 1);
 }
 
+TEST_P(CachePoints, AreNotCountedInRamOnceTheyLeftIt) {
+  const auto one = world(ByteCount{0});
+  ASSERT_TRUE(one->open());
+  ASSERT_TRUE(one->keep(conversation(10, 96)));
+  EXPECT_GT(one->cache->stats().points_ram, ByteCount{0});
+  one->writer.run_all();
+  EXPECT_EQ(one->cache->stats().points_ram, ByteCount{0});
+  EXPECT_EQ(one->cache->stats().ram_used, ByteCount{0});
+}
+
 TEST_P(CachePoints, DamageCostsThePointAndNothingElse) {
   const auto one = world(ByteCount{0});
   ASSERT_TRUE(one->open());

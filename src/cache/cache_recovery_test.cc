@@ -105,6 +105,32 @@ TEST(CacheRecovery, WhatHasLostItsBeginningGivesItsRoomBack) {
   EXPECT_EQ(world.check(tokens), 64U);
 }
 
+// No file of ours has two parts yet: it could not be read as what it was asked for.
+TEST(CacheRecovery, WhatCannotBeReadGivesItsRoomBack) {
+  World world;
+  {
+    auto store = store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = mebibytes(1)}, world.files,
+                                        world.clock);
+    ASSERT_TRUE(store.ok());
+    const Tokens tokens = conversation(10, 16);
+    PrefixHasher hasher({});
+    format::SegmentHeader header;
+    header.name = {{}, Position{16}, hasher.current(), {}};
+    hasher.append(tokens);
+    header.name.end_hash = hasher.current();
+    header.tokens = tokens;
+    const auto rows = rows_of(tokens, {Position{}, Position{16}});
+    const std::vector<store::PartBytes> parts{{format::PartKind::kRows, rows}, {format::PartKind::kWindowRows, rows}};
+    ASSERT_TRUE((*store)->put(header, parts).ok());
+  }
+  ASSERT_EQ(world.segment_files().size(), 1U);
+  ASSERT_TRUE(world.open());
+  EXPECT_EQ(world.check(conversation(10, 16)), 0U);
+  EXPECT_EQ(world.segment_files().size(), 0U);
+  EXPECT_EQ(world.cache->stats().damaged, 0U);
+  EXPECT_EQ(world.grow(conversation(10, 16)), 16U);
+}
+
 // Two files that both hold [16, 32), as a former version or another way of cutting may have left them.
 TEST(CacheRecovery, FilesThatOverlapGiveTheRightRows) {
   World world(ByteCount{0});

@@ -50,11 +50,8 @@ std::size_t segment_tokens_limit(const ModelMemory& memory) {
 }
 
 void prepare_staging(Cache& cache, const ModelMemory& memory) {
-  if (memory.rows_bytes(1) > 0)
-    cache.prepare_staging(kPreparedBuffers, memory.rows_bytes(segment_tokens_limit(memory)));
-  const std::size_t last_bytes =
-      std::max(memory.window_bytes(memory.shape().window_tokens), memory.point_bytes(SeqId{0}));
-  if (last_bytes > 0) cache.prepare_staging(1, last_bytes);
+  cache.prepare_staging(kPreparedBuffers, memory.rows_bytes(segment_tokens_limit(memory)));
+  cache.prepare_staging(1, std::max(memory.window_bytes(memory.shape().window_tokens), memory.point_bytes(SeqId{0})));
 }
 
 CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track) {

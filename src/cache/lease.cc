@@ -92,9 +92,8 @@ std::vector<Position> Lease::places_of_change() const {
       continue;
     }
     add(point.range.begin.value());
-    // The position before the one whose window begins there.
+    // The last position whose window begins before it.
     add(std::uint64_t{point.range.begin.value()} + window - 1);
-    add(std::uint64_t{point.range.end.value()} + window - 1);
   }
   std::ranges::sort(places);
   const auto twice = std::ranges::unique(places);
