@@ -1,0 +1,147 @@
+"""Every memory class behind the real program: what is restored at a point or window gives the text that was never
+restored, over turns, branches, resends, sessions that push each other out, restarts and kills.
+
+The models are small ones of each class; windows are short, so that conversations go far past them. Quantized rows and
+flash attention make results independent of where rows lie (see exactness_case.py), so most texts are equal to the letter.
+"""
+
+from exactness_case import CACHED, ExactnessCase
+from support import (assistant, files_under, fresh_directory, main, model, reply_text, system, timings, user,
+                     wait_until, words)
+
+REPRODUCIBLE = ("-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")
+
+
+class MemoryClass(ExactnessCase):
+    memory_class = None  # as the log names it
+    leaves = ".point.kvs"  # how files of what rows cannot give end
+
+    @classmethod
+    def start_class_servers(cls):
+        cls.model_path = model(*cls.model_flags)
+        cls.plain = cls.class_server("--cache-ram", 0, *REPRODUCIBLE, model_path=cls.model_path)
+        cls.cached = cls.class_server(*CACHED, *REPRODUCIBLE, model_path=cls.model_path)
+
+    def start(self, *flags):
+        return self.server(*CACHED, *REPRODUCIBLE, *flags, model_path=self.model_path)
+
+    def known(self, server, messages):
+        """Tokens of the conversation up to the end of its last answer's prompt: what a next turn must find."""
+        return len(server.prompt_ids(messages[:-1])) - 4
+
+    def test_the_class_is_found(self):
+        self.assertIn(f"memory class {self.memory_class}: ", self.cached.log())
+
+    def test_growing_turns(self):
+        messages, cached = self.grow(self.cached, [system(words(150, 1))], 6)
+        self.assertGreater(min(cached[1:]), 150)
+        self.assertEqual(cached, sorted(cached))
+
+    def test_identical_requests(self):
+        messages = [system(words(120, 2)), user(words(40, 3))]
+        self.same_chat(self.cached, messages)
+        for _ in range(2):
+            reply = self.same_chat(self.cached, messages)
+            self.assertLessEqual(timings(reply)["prompt_n"], 4)
+
+    def test_requests_behind_one_system_prompt(self):
+        head = system(words(200, 4))
+        self.same_chat(self.cached, [head, user("First.")])
+        for number in range(5):
+            reply = self.same_chat(self.cached, [head, user(f"Question {number}: {words(8, 10 + number)}")])
+            self.assertGreater(timings(reply)["cache_n"], 195)
+
+    def test_branches_and_back(self):
+        trunk, _ = self.grow(self.cached, [system(words(120, 5))], 3)
+        for branch in range(4):
+            cut = trunk[:3 + 2 * (branch % 2)]
+            reply = self.same_chat(self.cached, [*cut, user(f"Branch {branch}: {words(10, 50 + branch)}")])
+            self.assertGreater(timings(reply)["cache_n"], 120)
+        reply = self.same_chat(self.cached, [*trunk, user("Back on the main line.")])
+        self.assertGreaterEqual(timings(reply)["cache_n"], self.known(self.cached, trunk))
+
+    def test_a_long_reply_goes_past_the_window(self):
+        messages, _ = self.grow(self.cached, [system(words(100, 6))], 2)
+        self.same_chat(self.cached, [*messages, user("Go on.")], max_tokens=160)
+
+    def test_sessions_that_push_each_other_out(self):
+        server = self.start("-c", 1024, "-np", 2)
+        sessions = [[system(words(150, 20 + number))] for number in range(6)]
+        for turn in range(2):
+            for number, messages in enumerate(sessions):
+                messages.append(user(f"Turn {turn} of {number}: {words(30, turn)}"))
+                reply = self.same_chat(server, messages, max_tokens=8)
+                messages.append(assistant(reply_text(reply)))
+                if turn > 0:
+                    self.assertGreater(timings(reply)["cache_n"], 150)
+
+    def test_restart_and_kill(self):
+        directory = fresh_directory()
+        server = self.start("--kv-disk-dir", directory)
+        messages, _ = self.grow(server, [system(words(150, 70))], 3)
+        other, _ = self.grow(server, [system(words(60, 71))], 2)
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        for conversation in (messages, other):
+            reply = self.same_chat(server, [*conversation, user("And after the restart?")])
+            self.assertGreaterEqual(timings(reply)["cache_n"], self.known(server, conversation))
+            self.assertEqual(timings(reply)["cache_source"], "disk-token")
+        wait_until(lambda: any(path.endswith(self.leaves) for path in files_under(directory)), "points are written")
+        server.restart_after_kill()
+        reply = self.same_chat(server, [*messages[:3], user("What if not?")])
+        self.assertEqual(timings(reply)["cache_source"], "disk-token")
+        self.assertGreater(timings(reply)["cache_n"], 150)
+
+    def test_damaged_and_missing_points_are_a_miss(self):
+        directory = fresh_directory()
+        server = self.start("--kv-disk-dir", directory)
+        messages, _ = self.grow(server, [system(words(150, 80))], 3)
+        self.assertEqual(server.stop(), 0)
+        leaves = sorted(path for path in files_under(directory) if path.endswith(self.leaves))
+        self.assertGreater(len(leaves), 2)
+        for number, path in enumerate(leaves):
+            with open(path, "r+b") as file:
+                if number % 2 == 0:
+                    file.seek(-5, 2)
+                    byte = file.read(1)
+                    file.seek(-5, 2)
+                    file.write(bytes([byte[0] ^ 1]))
+                else:
+                    file.truncate(100)
+        server.start()
+        self.same_chat(server, [*messages, user("And with damage?")])
+        reply = self.same_chat(server, [*messages, user("And then?")])
+        self.assertGreater(timings(reply)["cache_n"], 150, "what was computed again is stored again")
+
+
+class Windowed(MemoryClass):
+    model_flags = ("--arch", "gemma3", "--window", "64")
+    memory_class = "windowed"
+    leaves = ".window.kvs"
+
+
+class Hybrid(MemoryClass):
+    model_flags = ("--arch", "qwen35")
+    memory_class = "hybrid"
+
+
+class HybridWithWindow(MemoryClass):
+    model_flags = ("--arch", "lfm2", "--window", "64")
+    memory_class = "hybrid"
+
+
+class Recurrent(MemoryClass):
+    model_flags = ("--arch", "mamba2")
+    memory_class = "recurrent"
+
+
+class Opaque(MemoryClass):
+    model_flags = ("--arch", "deepseek4")
+    memory_class = "opaque"
+    leaves = ".whole.kvs"
+
+
+del ExactnessCase, MemoryClass  # only its children are tests
+
+if __name__ == "__main__":
+    main()
