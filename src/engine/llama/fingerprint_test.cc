@@ -68,6 +68,22 @@ TEST(FingerprintTest, DependsOnWhatChangesValues) {
   }
 }
 
+// What their states depend on beside rows.
+TEST(FingerprintTest, NamesTheStatesOfOtherMemoryClasses) {
+  const auto hash_of = [](const char* architecture, std::uint32_t window, std::uint32_t parallel) {
+    return hash_with([&](ModelOptions& o) {
+      o.path = tiny_model_path(architecture, window);
+      o.parallel = parallel;
+      o.class_test_program = "/proc/self/exe";
+    });
+  };
+  EXPECT_EQ(hash_of("qwen35", 0, 1), hash_of("qwen35", 0, 2));
+  EXPECT_EQ(hash_of("mamba2", 0, 1), hash_of("mamba2", 0, 2));
+  EXPECT_EQ(hash_of("gemma3", 64, 1), hash_of("gemma3", 64, 2));
+  EXPECT_NE(hash_of("gemma3", 64, 1), hash_of("gemma3", 128, 1));
+  EXPECT_NE(hash_of("deepseek4", 64, 1), hash_of("deepseek4", 64, 2)) << "it can only be read by as many sequences";
+}
+
 TEST(FingerprintTest, TextIsSortedLinesAndCannotBeForged) {
   EXPECT_EQ(fingerprint_text({{"b", "2"}, {"a", "1"}}), "a=1\nb=2\n");
   EXPECT_EQ(fingerprint_text({{"salt", "x\nb=2\\"}}), "salt=x\\nb=2\\\\\n");

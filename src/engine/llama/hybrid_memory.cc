@@ -12,6 +12,7 @@ HybridMemory::HybridMemory(llama_context& context, std::uint32_t conversations, 
                            RestoreCalls calls)
     : RowMemory(context, conversations, *parts.rows, parts.empty_rest(), calls),
       empty_partial_(parts.empty_partial),
+      least_point_bytes_(parts.point_bytes),
       has_window_(parts.window_tokens > 0),
       stands_(conversations, true) {}
 
@@ -27,7 +28,7 @@ Result<std::size_t> HybridMemory::read_scratch(TokenRange range, MutableByteSpan
 }
 
 std::uint64_t HybridMemory::point_bytes(SeqId seq) const {
-  return state_size(context(), seq.value(), StatePart::kPartial);
+  return std::max<std::uint64_t>(least_point_bytes_, state_size(context(), seq.value(), StatePart::kPartial));
 }
 
 Result<std::size_t> HybridMemory::save_point(SeqId seq, MutableByteSpan out) {

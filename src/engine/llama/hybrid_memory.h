@@ -40,6 +40,7 @@ class HybridMemory final : public RowMemory {
   Status finish_fork(SeqId to, bool stands);
 
   std::vector<std::byte> empty_partial_;
+  std::uint64_t least_point_bytes_;  // known before a sequence has a state; those with a window grow
   bool has_window_;
   std::vector<bool> stands_;
   std::vector<std::byte> buffer_;  // reused: states that are copied on

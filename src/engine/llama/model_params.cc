@@ -262,6 +262,7 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
   params.n_seq_max = sequences;
   params.n_batch = options.n_batch;
   params.n_ubatch = std::min(options.n_ubatch, options.n_batch);
+  params.n_rs_seq = 0;       // rollback of recurrent state answers true with a wrong state past the last ubatch
   params.kv_unified = true;  // forks and range copies need one pool of cells
   params.offload_kqv = options.offload_kv;
   params.op_offload = options.operation_offload;

@@ -15,7 +15,7 @@ std::unique_ptr<SequenceMemory> make_memory(llama_context& context, std::uint32_
     case MemoryClass::kWindowed: return std::make_unique<WindowedMemory>(context, conversations, parts);
     case MemoryClass::kHybrid: return std::make_unique<HybridMemory>(context, conversations, parts);
     case MemoryClass::kRecurrent:
-    case MemoryClass::kOpaque: return std::make_unique<WholeMemory>(context, conversations, finding);
+    case MemoryClass::kOpaque: return std::make_unique<WholeMemory>(context, conversations, parts, finding);
     case MemoryClass::kUncached: break;
   }
   return std::make_unique<UncachedMemory>(context, conversations);

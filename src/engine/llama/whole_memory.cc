@@ -17,10 +17,12 @@ std::uint32_t count_cells(std::uint32_t context_tokens, std::uint32_t sequences,
 
 }  // namespace
 
-WholeMemory::WholeMemory(llama_context& context, std::uint32_t conversations, const ClassFinding& finding)
+WholeMemory::WholeMemory(llama_context& context, std::uint32_t conversations, const StateParts& parts,
+                         const ClassFinding& finding)
     : context_(context),
       memory_(llama_get_memory(&context)),
       finding_(finding),
+      least_point_bytes_(parts.point_bytes),
       sequences_(conversations),
       cells_total_(count_cells(llama_n_ctx(&context), conversations, finding)) {}
 
@@ -72,7 +74,9 @@ Status WholeMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pie
   return {};
 }
 
-std::uint64_t WholeMemory::point_bytes(SeqId seq) const { return state_size(context_, seq.value(), StatePart::kWhole); }
+std::uint64_t WholeMemory::point_bytes(SeqId seq) const {
+  return std::max<std::uint64_t>(least_point_bytes_, state_size(context_, seq.value(), StatePart::kWhole));
+}
 
 Result<std::size_t> WholeMemory::save_point(SeqId seq, MutableByteSpan out) {
   KVKEEP_ASSERT(stands(seq) && length(seq) > Position{0}, "a point is saved where a sequence stands");

@@ -19,7 +19,8 @@ namespace kvkeep::engine::llama {
 
 class WholeMemory final : public SequenceMemory {
  public:
-  WholeMemory(llama_context& context, std::uint32_t conversations, const ClassFinding& finding);
+  WholeMemory(llama_context& context, std::uint32_t conversations, const StateParts& parts,
+              const ClassFinding& finding);
 
   std::uint32_t sequence_count() const override { return static_cast<std::uint32_t>(sequences_.size()); }
   std::uint32_t cells_total() const override { return cells_total_; }
@@ -54,6 +55,7 @@ class WholeMemory final : public SequenceMemory {
   llama_context& context_;
   llama_memory_t memory_;
   ClassFinding finding_;
+  std::uint64_t least_point_bytes_;  // of a recurrent state: known before a sequence has one
   std::vector<Sequence> sequences_;
   std::uint32_t cells_total_;
   std::vector<std::byte> buffer_;  // reused: a state on its way from one sequence to another

@@ -1,0 +1,229 @@
+// What libllama does silently where state is not rows of full attention, and that the engine does not let it pass.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "testing/models/recorded_run.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+constexpr SeqId kFirst{0};
+constexpr SeqId kSecond{1};
+constexpr std::size_t kEnd = 8 * kSlice;
+constexpr std::size_t kMiddle = 4 * kSlice;
+constexpr std::uint32_t kManyTokens = 1000;  // more than the windowed layers of these contexts have cells
+
+constexpr ClassModel kWindowedModel{"gemma3", kTestWindow, MemoryClass::kWindowed};
+constexpr ClassModel kHybridModel{"qwen35", 0, MemoryClass::kHybrid};
+constexpr ClassModel kWindowedHybrid{"lfm2", kTestWindow, MemoryClass::kHybrid};
+constexpr ClassModel kRecurrentModel{"mamba2", 0, MemoryClass::kRecurrent};
+constexpr ClassModel kOpaqueModel{"deepseek4", kTestWindow, MemoryClass::kOpaque};
+
+DecodeStatus decode_one(LlamaEngine& engine, SeqId seq) {
+  const BatchToken next{seq, 1000, engine.length(seq), true};
+  return engine.decode(std::span(&next, 1));
+}
+
+std::vector<TokenId> text() { return make_prompt(kEnd, 1); }
+
+// --- a range copy ends the process on some architectures
+
+void copy_a_range_of_an_opaque_model() {
+  ggml_set_abort_callback([](const char* message) {
+    std::fprintf(stderr, "%s\n", message);
+    std::_Exit(3);
+  });
+  const auto engine = load_or_die(class_options(kOpaqueModel));
+  static_cast<void>(prefill(*engine, kFirst, text(), kSlice));
+  llama_memory_seq_cp(llama_get_memory(&engine->context()), 0, 1, 10, 20);
+}
+
+TEST(MemoryTrapDeathTest, ARangeCopyEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(copy_a_range_of_an_opaque_model(), ::testing::ExitedWithCode(3), "GGML_ASSERT");
+}
+
+TEST(MemoryTrapTest, AnOpaqueModelIsForkedAtItsEndAlone) {
+  const auto engine = load_or_die(class_options(kOpaqueModel));
+  const RecordedRun run(*engine, kFirst, text());
+  ASSERT_TRUE(engine->fork(kFirst, kSecond, Position{kMiddle}).ok());
+  EXPECT_EQ(engine->length(kSecond), Position{kMiddle});
+  EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kFailed);
+  ASSERT_TRUE(run.restore_stand(kSecond).ok());
+  EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
+}
+
+// --- window cells that forks share run out
+
+// How many tokens a fork can be decoded on, up to `most`.
+std::size_t decodable(LlamaEngine& engine, std::size_t most) {
+  for (std::size_t done = 0; done < most; ++done) {
+    if (decode_one(engine, kSecond) != DecodeStatus::kOk || decode_one(engine, kFirst) != DecodeStatus::kOk)
+      return done;
+  }
+  return most;
+}
+
+class SharedWindowTest : public ::testing::TestWithParam<ClassModel> {};
+
+TEST_P(SharedWindowTest, AForkHasWindowCellsOfItsOwn) {
+  const auto engine = load_or_die(class_options(GetParam()));
+  const auto all_sequences = static_cast<std::int32_t>(engine->sequence_count());
+  ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
+  for (std::int32_t i = 1; i < all_sequences; ++i) {
+    ASSERT_TRUE(engine->fork(kFirst, SeqId{i}, Position{kManyTokens}).ok());
+  }
+  EXPECT_EQ(decodable(*engine, 300), 300U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SharedWindowTest, ::testing::Values(kWindowedModel, kWindowedHybrid),
+                         class_model_name);
+
+// The trap itself: cells that stay shared are never reused.
+TEST(MemoryTrapTest, SharedWindowCellsRunOut) {
+  const auto engine = load_or_die(class_options(kWindowedModel));
+  llama_memory_t memory = llama_get_memory(&engine->context());
+  ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
+  llama_memory_seq_cp(memory, 0, 1, -1, -1);
+  DecodeStatus status = DecodeStatus::kOk;
+  for (int i = 0; i < 300 && status == DecodeStatus::kOk; ++i) status = decode_one(*engine, kFirst);
+  EXPECT_EQ(status, DecodeStatus::kNoCells);
+}
+
+// --- a cut that is granted although the window there is gone
+
+TEST(MemoryTrapTest, ACutBeforeTheWindowIsGrantedAndDoesNotStand) {
+  const auto engine = load_or_die(class_options(kWindowedModel));
+  ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
+  const Position least = engine->stands_from(kFirst);
+  ASSERT_GT(least, Position{kTestWindow});
+  ASSERT_TRUE(engine->truncate(kFirst, Position{least.value() - 1}));
+  EXPECT_EQ(engine->length(kFirst), Position{least.value() - 1});
+  EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kFailed);
+}
+
+TEST(MemoryTrapTest, WindowRowsThatHaveSlidOffAreNotFound) {
+  const auto engine = load_or_die(class_options(kWindowedModel));
+  ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
+  const std::uint32_t window = engine->shape().window_tokens;
+  const std::uint32_t first = engine->stands_from(kFirst).value() - window;
+  std::vector<std::byte> bytes(engine->window_bytes(window));
+  EXPECT_TRUE(engine->save_window(kFirst, token_range(first, first + window), bytes).ok());
+  const auto gone = engine->save_window(kFirst, token_range(first - 1, first + 10), bytes);
+  ASSERT_FALSE(gone.ok());
+  EXPECT_EQ(gone.error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
+}
+
+// Others may take cells that lie before a window, but never those within it.
+TEST(MemoryTrapTest, AnIdleSequenceStandsWhileOthersAreDecoded) {
+  const auto engine = load_or_die(class_options(kWindowedModel));
+  ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
+  ASSERT_EQ(prefill(*engine, kSecond, make_prompt(1200, 2), kSlice), DecodeStatus::kOk);
+  EXPECT_LE(engine->stands_from(kFirst), Position{kEnd});
+  EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
+}
+
+// --- recurrent state is of one position
+
+class RecurrentTest : public ::testing::TestWithParam<ClassModel> {};
+
+TEST_P(RecurrentTest, NoStepBackStands) {
+  const auto engine = load_or_die(class_options(GetParam()));
+  EXPECT_EQ(llama_n_rs_seq(&engine->context()), 0U) << "libllama's rollback can leave a wrong state";
+  ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
+  EXPECT_EQ(engine->stands_from(kFirst), Position{kEnd});
+  ASSERT_TRUE(engine->truncate(kFirst, Position{kEnd - 1}));
+  EXPECT_EQ(engine->length(kFirst), Position{kEnd - 1});
+  EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kFailed);
+}
+
+TEST_P(RecurrentTest, APointOfAnotherPositionIsRefused) {
+  const auto engine = load_or_die(class_options(GetParam()));
+  const RecordedRun run(*engine, kFirst, text());
+  const auto before = save_point(*engine, kFirst);
+  ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
+  for (const std::size_t other : {kMiddle - kSlice, kMiddle + kSlice}) {
+    engine->clear(kSecond);
+    ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
+    cache::RowPiece wrong = run.point(other);
+    wrong.stored = wrong.wanted = token_range(kMiddle, kMiddle);
+    EXPECT_EQ(engine->restore_point(kSecond, std::span(&wrong, 1)).error().kind, ErrorKind::kDamaged);
+    EXPECT_EQ(engine->length(kSecond), Position{0});
+  }
+  EXPECT_EQ(save_point(*engine, kFirst), before);
+}
+
+// After a 0 from libllama the sequence is damaged, in another way in each kind of memory.
+TEST_P(RecurrentTest, ADamagedPointEmptiesTheSequenceAndNoOther) {
+  const auto engine = load_or_die(class_options(GetParam()));
+  const RecordedRun run(*engine, kFirst, text());
+  const auto before = save_point(*engine, kFirst);
+  const auto point = run.point(kMiddle);
+  std::vector<std::byte> other_magic(point.bytes.begin(), point.bytes.end());
+  other_magic[0] ^= std::byte{1};
+  for (const ByteSpan bytes :
+       {point.bytes.first(point.bytes.size() / 2), point.bytes.first(4), ByteSpan(other_magic)}) {
+    ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
+    const cache::RowPiece damaged{point.stored, point.wanted, bytes};
+    EXPECT_EQ(engine->restore_point(kSecond, std::span(&damaged, 1)).error().kind, ErrorKind::kDamaged);
+    EXPECT_EQ(engine->length(kSecond), Position{0});
+  }
+  EXPECT_EQ(save_point(*engine, kFirst), before);
+  ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
+  EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
+}
+
+TEST_P(RecurrentTest, RowsAfterAPointTakeItAway) {
+  const auto engine = load_or_die(class_options(GetParam()));
+  const RecordedRun run(*engine, kFirst, text());
+  ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
+  ASSERT_TRUE(run.restore_rows(kSecond, kEnd).ok());
+  EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kFailed);
+  ASSERT_TRUE(run.restore_stand(kSecond).ok());
+  EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
+}
+
+// A fork shares recurrent state with its source until one of them is decoded.
+TEST_P(RecurrentTest, AForkThatIsDecodedLeavesItsSourceAlone) {
+  const auto engine = load_or_die(class_options(GetParam()));
+  ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
+  const auto before = save_point(*engine, kFirst);
+  ASSERT_TRUE(engine->fork(kFirst, kSecond, Position{kEnd}).ok());
+  ASSERT_EQ(prefill(*engine, kSecond, make_prompt(100, 3), kSlice), DecodeStatus::kOk);
+  EXPECT_EQ(save_point(*engine, kFirst), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, RecurrentTest, ::testing::Values(kHybridModel, kRecurrentModel, kOpaqueModel),
+                         class_model_name);
+
+// --- damaged windows
+
+TEST(MemoryTrapTest, DamagedWindowRowsAreRefusedAndTheSequenceIsEmpty) {
+  const auto engine = load_or_die(class_options(kWindowedModel));
+  const RecordedRun run(*engine, kFirst, text());
+  const std::uint32_t window = engine->shape().window_tokens;
+  auto pieces = run.windows(token_range(kMiddle - window, kMiddle));
+  ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
+  pieces.back().bytes = pieces.back().bytes.first(pieces.back().bytes.size() - 1);
+  EXPECT_EQ(engine->restore_point(kSecond, pieces).error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(engine->length(kSecond), Position{0});
+  ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
+  EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
+}
+
+// --- a decode that is stopped half-way
+
+TEST_P(RecurrentTest, ACancelledDecodeLeavesNoHalfState) {
+  const auto engine = load_or_die(class_options(GetParam()));
+  ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
+  engine->cancel();
+  EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kAborted);
+  engine->reset_cancel();
+  EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk) << "stopped before it began: nothing happened";
+}
+
+}  // namespace
+}  // namespace kvkeep::engine::llama
