@@ -244,6 +244,8 @@ class Cache {
   // there is one already. Precondition: the track is not at 0.
   bool store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes);
   bool has_point(const Track& track, format::PartKind kind) const;
+  // Forgets the points and whole states at these positions of a path, at once or when nobody holds them any more.
+  void forget_points(TokenSpan path, const std::vector<Position>& positions);
   // Runs of [from, track.position()) without window rows, each within one segment.
   std::vector<TokenRange> missing_windows(const Track& track, Position from) const;
   // Adds window rows of a run that missing_windows() named, or of a part of one. False: refused.

@@ -39,6 +39,16 @@ bool Cache::has_point(const Track& track, format::PartKind kind) const {
   return leaf != kRootSegment && available(entry(leaf));
 }
 
+void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions) {
+  MutexLock lock(mutex_);
+  for (const Position at : positions) {
+    const index::Cursor place = index_.advance({}, path.first(at.value()));
+    const SegmentId leaf = place.at == at ? index_.attached(place, point_kind(options_.shape)) : kRootSegment;
+    if (leaf != kRootSegment) bury(leaf);
+  }
+  sweep_dead();
+}
+
 // From the track's end upwards, so that each segment counts up to where the path leaves it.
 std::vector<TokenRange> Cache::missing_windows(const Track& track, Position from) const {
   std::vector<TokenRange> gaps;

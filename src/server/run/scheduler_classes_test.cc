@@ -178,6 +178,24 @@ TEST_P(Classes, ARestartFindsOnDiskWhatWasComputed) {
   }
 }
 
+class ClassesWithPoints : public Classes {};
+
+// As in llama-server, where a limit is asked for.
+TEST_P(ClassesWithPoints, ALimitOfPointsHoldsOnEachPath) {
+  WorldOptions limited = options();
+  limited.scheduler.cuts.most_points = 3;
+  World world(limited);
+  world.start();
+  Conversation talk;
+  talk.tokens = text(100);
+  for (int turn = 0; turn < 6; ++turn) {
+    talk.user(text(60));
+    talk.assistant(ask(world, talk).tokens);
+    EXPECT_LE(world.cache.stats().points, 4U) << "the limit, and the end of the last reply";
+  }
+  world.stop();
+}
+
 // Requests side by side, in a memory that is too small for all of them: state is set aside, restored and shared in
 // every order.
 TEST_P(Classes, ManySessionsInAMemoryTooSmallForThemGiveTheRightText) {
@@ -231,10 +249,15 @@ TEST_P(Classes, APointThatTheModelRefusesIsPrefilledInstead) {
   ask(world, talk);
 }
 
+std::string class_name(const testing::TestParamInfo<MemoryClass>& each) { return std::string(to_string(each.param)); }
+
 INSTANTIATE_TEST_SUITE_P(All, Classes,
                          testing::Values(MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,
                                          MemoryClass::kRecurrent, MemoryClass::kOpaque),
-                         [](const auto& each) { return std::string(to_string(each.param)); });
+                         class_name);
+INSTANTIATE_TEST_SUITE_P(All, ClassesWithPoints,
+                         testing::Values(MemoryClass::kHybrid, MemoryClass::kRecurrent, MemoryClass::kOpaque),
+                         class_name);
 
 }  // namespace
 }  // namespace kvkeep::server

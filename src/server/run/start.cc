@@ -96,6 +96,7 @@ void Scheduler::plan_cuts(Active& active) {
   view.points = active.points;
   const policy::CutPlan plan = policy::plan_cuts(view);
   active.cuts = plan.cuts;
+  if (!plan.leave.empty()) cache_.forget_points(active.tokens, plan.leave);
   if (plan.cold_skipped) {
     spdlog::info(
         "kv cache: no point at the stable beginning of a prompt of {} tokens: it is longer than "
@@ -178,7 +179,9 @@ void Scheduler::execute(Active& active, const policy::Plan& plan) {
     active.stats.ram_tokens = active.stats.disk_tokens = 0;
     active.stats.source = plan.from_memory.value() > 0 ? CacheSource::kMemoryToken : CacheSource::kNone;
   }
-  if (active.lease != nullptr) cache_.note_use(*active.lease);
+  if (active.lease != nullptr) {
+    cache_.note_use(*active.lease, plan.point ? std::optional(plan.restored_to) : std::nullopt);
+  }
   continue_restore(active);
 }
 
