@@ -19,6 +19,7 @@
 #include "bench_progress.h"
 #include "engine/llama/library.h"
 #include "os/clock.h"
+#include "os/file_system.h"
 #include "os/signals.h"
 #include "os/temporary_directory.h"
 #include "read_text_file.h"
@@ -78,11 +79,20 @@ struct Prepared {
   std::optional<bench::Report> kept;
 };
 
+// What is no model is told by the server that cannot load it.
+Status check_model(const std::string& path) {
+  if (path.empty()) return {};
+  const auto file = os::real_file_system().open(path);
+  if (!file && file.error().kind == ErrorKind::kNotFound) return not_found("--model " + path + ": no such file");
+  return {};
+}
+
 Status check_files_and_peer(const BenchCommandOptions& options, const bench::BenchOptions& bench,
                             bench::Interrupt& interrupt) {
   std::vector<NamedOutput> outputs = outputs_of(options.reports);
   outputs.push_back({"--keep", options.keep});
   TRY(check_outputs(outputs));
+  TRY(check_model(options.model));
   return bench::check_peer(bench, interrupt);
 }
 

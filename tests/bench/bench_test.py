@@ -179,7 +179,9 @@ class BenchTest(BenchCase):
                                     (["--peer-url", "u", "--peer", "x"], "one of them"),
                                     (["--parity"], "--peer"), (["--no-workloads"], "--parts"),
                                     (["--no-workloads", "--parts", "1-growing"], "leave out '1-growing'"),
-                                    (["--size", "huge"], "--size"), (["--check", "/nowhere.json"], "/nowhere.json"),
+                                    (["--size", "huge"], "--size"),
+                                    (["-m", "/nowhere.gguf"], "--model /nowhere.gguf: no such file"),
+                                    (["--check", "/nowhere.json"], "/nowhere.json"),
                                     (["1-growing", "1-growing"], "twice")):
             with self.subTest(arguments=arguments):
                 self.expect_refusal(arguments, expected)

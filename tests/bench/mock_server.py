@@ -6,7 +6,8 @@
 MODE: honest; lying (claims to have computed one token less than it counts); dying (kills itself at the third chat);
 busy (computes between chats, too); refusing (answers the third chat with 500); hanging (never answers the third chat);
 missing (ends at once); loading (is never ready); other (knows no /apply-template); wordless (knows no /tokenize);
-unseen (counts nothing); recomputing (decodes 50 ids more before it is ready again).
+unseen (counts nothing); silent (counts nothing, and does not say what it prefilled); recomputing (decodes 50 ids
+more before it is ready again).
 
 The ids "decoded" are counted in KVKEEP_COUNT_FILE, as the counting shim does, 1,000 of them before it is ready. Its
 process id is added to the file MOCK_PROCESSES, if that is set.
@@ -47,7 +48,7 @@ class State:
     @classmethod
     def count(cls, ids):
         cls.decoded += ids
-        if MODE == "unseen":
+        if MODE in ("unseen", "silent"):
             return
         with open(os.environ["KVKEEP_COUNT_FILE"], "wb") as file:
             file.write(struct.pack("<QQ", cls.decoded, 1))
@@ -105,10 +106,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.event({"choices": [{"index": 0, "delta": {"content": ("" if number == 0 else " ") + word}}]})
         self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
         claimed = prompt - (1 if MODE == "lying" else 0)
-        self.event({"choices": [],
-                    "usage": {"prompt_tokens": prompt, "completion_tokens": len(reply),
-                              "prompt_tokens_details": {"cached_tokens": prompt - claimed}},
-                    "timings": {"cache_n": prompt - claimed, "prompt_n": claimed}})
+        usage = {"prompt_tokens": prompt, "completion_tokens": len(reply)}
+        if MODE == "silent":
+            self.event({"choices": [], "usage": usage})
+        else:
+            usage["prompt_tokens_details"] = {"cached_tokens": prompt - claimed}
+            self.event({"choices": [], "usage": usage, "timings": {"cache_n": prompt - claimed, "prompt_n": claimed}})
         self.wfile.write(b"data: [DONE]\n\n")
         self.close_connection = True
 

@@ -67,6 +67,16 @@ class ProcessesTest(BenchCase):
         self.assertEqual(text.count("its engine was not seen: prefilled tokens are what its replies say"), 1, text)
         self.assertIn("* as the server's replies say, not counted", text)
 
+    def test_silence_of_a_peer_that_cannot_be_counted_flatters_it_not(self):
+        done, run = self.bench_mock("silent")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        prompts = [request["prompt_tokens"] for request in run["requests"]]
+        self.assertEqual([request["prefilled_tokens"] for request in run["requests"]], prompts)
+        self.assertEqual(len(prompts), 3)
+        self.assertEqual(len(run["problems"]), 3)
+        for problem in run["problems"]:
+            self.assertIn("does not say how many tokens were prefilled: the whole prompt counts", problem)
+
     def test_that_kvkeep_cannot_be_counted_is_a_problem(self):
         self.temporary = self.directory / "a b"  # LD_PRELOAD takes the space for the end of a name
         self.temporary.mkdir()

@@ -179,29 +179,35 @@ class Player {
       }
     }
     if (counted_by == CountedBy::kReply) {
-      request.prefilled_tokens = request.claimed_prefill.value_or(0);
-      if (!request.claimed_prefill) problem("the reply does not say how many tokens were prefilled");
+      // Silence flatters nobody.
+      request.prefilled_tokens = request.claimed_prefill.value_or(request.prompt_tokens);
+      if (!request.claimed_prefill) {
+        problem("the reply does not say how many tokens were prefilled: the whole prompt counts");
+      }
       return;
     }
     if (decoded < fed_back) {
-      problem(fmt::format("the reply says completion_tokens {}, the engine saw {} ids", request.reply_tokens, decoded));
+      problem(fmt::format("the reply has {} tokens, the engine saw {} ids", request.reply_tokens, decoded));
     }
     request.prefilled_tokens = decoded < fed_back ? 0 : decoded - fed_back;
   }
 
   // A reply must say what the engine saw; one that says nothing is not wrong.
   void check_claims(const RequestFigures& request, const ReplyFacts& facts, std::size_t sampled) {
-    const auto check = [this](const char* what, std::optional<std::uint64_t> claimed, std::uint64_t counted) {
+    const auto check = [this](const char* what, std::optional<std::uint64_t> claimed, const char* who,
+                              std::uint64_t counted) {
       if (claimed && *claimed != counted) {
-        problem(fmt::format("the reply says {} {}, the engine saw {}", what, *claimed, counted));
+        problem(fmt::format("the reply says {} {}, {} {}", what, *claimed, who, counted));
       }
     };
-    check("prompt_tokens", facts.prompt_tokens, request.prompt_tokens);
+    constexpr char kPrompt[] = "the prompt has";
+    check("prompt_tokens", facts.prompt_tokens, kPrompt, request.prompt_tokens);
     if (facts.cached_tokens && facts.prefilled_tokens) {
-      check("cached and prefilled tokens", *facts.cached_tokens + *facts.prefilled_tokens, request.prompt_tokens);
+      check("cached and prefilled tokens", *facts.cached_tokens + *facts.prefilled_tokens, kPrompt,
+            request.prompt_tokens);
     }
-    check("prefilled tokens", facts.prefilled_tokens, request.prefilled_tokens);
-    if (options_.text_is_exact) check("completion_tokens", facts.reply_tokens, sampled);
+    check("prefilled tokens", facts.prefilled_tokens, "the engine saw", request.prefilled_tokens);
+    if (options_.text_is_exact) check("completion_tokens", facts.reply_tokens, "its text has", sampled);
   }
 
   // What no single request shows: work done between them, and state from before the first.
@@ -213,8 +219,11 @@ class Player {
     }
     if (figures.prefilled_tokens() < figures.ideal_tokens()) {
       figures.problems.push_back(
-          fmt::format("{} of {} new tokens were not computed: the server knew them from before this run",
-                      figures.ideal_tokens() - figures.prefilled_tokens(), figures.ideal_tokens()));
+          fmt::format("{} of {} new tokens were not computed{}", figures.ideal_tokens() - figures.prefilled_tokens(),
+                      figures.ideal_tokens(),
+                      figures.counted_by == CountedBy::kEngine ? ": the server knew them from before this run"
+                                                               : ", say its replies: it knew them from before this run,"
+                                                                 " or they are wrong"));
     }
   }
 

@@ -41,9 +41,10 @@ RequestFigures figures_of(const RecordedRequest& request, const Exchange& exchan
   return figures;
 }
 
-std::string title_of(const Session& session, const ReplayIdeal::Certainty& certainty) {
-  return fmt::format("{}, {} requests recorded, ideal {}", session.name, session.requests.size(),
-                     certainty.off_by == 0 ? "exact" : fmt::format("within {} tokens", certainty.off_by));
+std::string title_of(const Session& session, const ReplayIdeal::Certainty& certainty, bool any_ideal) {
+  const std::string ideal = certainty.off_by == 0 ? "exact" : fmt::format("within {} tokens", certainty.off_by);
+  return fmt::format("{}, {} requests recorded{}", session.name, session.requests.size(),
+                     any_ideal ? ", ideal " + ideal : "");
 }
 
 std::string variant_of(const ReplayRunOptions& options) {
@@ -123,7 +124,7 @@ void Replayer::add_ideals(const Session& session, const std::vector<Exchange>& e
     if (!difference.empty()) problems.push_back(difference);
   }
   const ReplayIdeal::Certainty certainty = ideal_.fill(exchanges, figures);
-  figures.title = title_of(session, certainty);
+  figures.title = title_of(session, certainty, std::ranges::any_of(exchanges, &Exchange::answered));
   // Computing less than a server that began with nothing could.
   if (figures.prefilled_tokens() + certainty.off_by < figures.ideal_tokens()) {
     problems.emplace_back("less was computed than the ideal: the server had state from before this replay (on disk?)");
