@@ -32,7 +32,8 @@ void Cache::recover() {
   named.reserve(found.size());
   for (const store::StoredSegment& segment : found) {
     const format::SegmentName& name = segment.header.name;
-    named.push_back({{name.begin, name.end}, name.begin_hash, name.end_hash, segment.header.tokens, name.kind});
+    named.push_back({{name.begin, name.end}, name.begin_hash, name.end_hash, segment.header.tokens, name.kind,
+                     segment.header.origin});
   }
   MutexLock lock(mutex_);
   unsaved_headers_ = disk_->counters().headers_read;
@@ -205,6 +206,7 @@ format::SegmentHeader Cache::header_of(SegmentId segment) {
   header.fingerprint = options_.fingerprint;
   header.name = {known.stored_begin, info.range.end, known.stored_begin_hash, info.end_hash, info.kind};
   header.parts = {known.part};
+  header.origin = info.origin;
   if (known.stored_begin == info.range.begin) {
     const TokenSpan tokens = index_.tokens(segment);
     header.tokens.assign(tokens.begin(), tokens.end());
@@ -292,7 +294,8 @@ store::StagingBuffer Cache::staging(std::size_t size_bytes) { return pool_.acqui
 
 bool Cache::accepts() const { return disk_ != nullptr || options_.ram_budget > ByteCount{0}; }
 
-bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes) {
+bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
+                  format::Origin origin) {
   KVKEEP_ASSERT(!tokens.empty() && tokens.size() <= format::kMaxSegmentTokens, "a segment of no or too many tokens");
   const PrefixHash begin_hash = track.hasher_.current();
   PrefixHasher hasher = track.hasher_;
@@ -304,7 +307,7 @@ bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std
       ++counters_.refused;
       return false;
     }
-    const SegmentId added = index_.insert(track.cursor_, tokens, begin_hash, hasher.current());
+    const SegmentId added = index_.insert(track.cursor_, tokens, begin_hash, hasher.current(), origin);
     admit(added, {format::PartKind::kRows, begin_hash, std::move(rows).freeze(size_bytes)});
     pin(added);
     const SegmentId before = std::exchange(track.cursor_, {added, track.cursor_.at + tokens.size()}).segment;

@@ -239,7 +239,8 @@ class Cache {
   // Adds a segment of `tokens` at the track, whose rows are the first `size_bytes` of `rows`, and moves the track to
   // its end. Precondition: follow() was called, so the index does not know tokens[0] there; at most
   // format::kMaxSegmentTokens. False: refused (no room, or the place is dead); the track stays.
-  bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes);
+  bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
+             format::Origin origin = format::Origin::kPrompt);
   // Adds a point or whole state at the track, the first `size_bytes` of `bytes`; the track stays. False: refused, or
   // there is one already. Precondition: the track is not at 0.
   bool store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes);

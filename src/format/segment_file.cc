@@ -107,6 +107,7 @@ Status check_consistency(const SegmentHeader& header) {
     kinds_seen |= bit;
   }
   if (name.kind != kind_of(header.parts)) return bad("a name of another kind than the parts");
+  if (header.origin != Origin::kPrompt && header.origin != Origin::kSampled) return bad("tokens of unknown origin");
   return {};
 }
 
@@ -129,6 +130,7 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
   lengths.part_count = reader.number<std::uint32_t>();
   lengths.payload_bytes = reader.number<std::uint64_t>();
   lengths.tail_sum = reader.sum();
+  header.origin = static_cast<Origin>(reader.number<std::uint32_t>());
   if (!reader.zeros_to(kFixedSumOffset)) return bad("reserved bytes");
   if (lengths.token_count > kMaxSegmentTokens || lengths.part_count > kMaxSegmentParts) return bad("limits");
   if (lengths.header_bytes != encoded_header_size(lengths.part_count, lengths.token_count)) return bad("lengths");
@@ -203,6 +205,7 @@ std::vector<std::byte> encode_header(const SegmentHeader& header) {
   writer.number(static_cast<std::uint32_t>(header.parts.size()));
   writer.number(payload_bytes(header));
   writer.sum(checksum(tail));
+  writer.number(static_cast<std::uint32_t>(header.origin));
   writer.zeros_to(kFixedSumOffset);
   writer.sum(checksum(writer.bytes()));
   writer.raw(tail);

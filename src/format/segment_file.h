@@ -45,6 +45,12 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
+// Where the ids of a segment of rows come from. Numbers are on disk: never reuse one.
+enum class Origin : std::uint32_t {
+  kPrompt = 0,   // somebody's prompt
+  kSampled = 1,  // this server sampled them: other ids of the same text stand for them (text_match.h)
+};
+
 // The name of a segment: unique under one fingerprint.
 struct SegmentName {
   Position begin;
@@ -61,6 +67,7 @@ struct SegmentHeader {
   SegmentName name;
   std::vector<TokenId> tokens;  // end - begin ids; at a point (begin == end): empty
   std::vector<Part> parts;      // in payload order
+  Origin origin = Origin::kPrompt;
   bool operator==(const SegmentHeader&) const = default;
 };
 
@@ -88,7 +95,7 @@ constexpr std::size_t encoded_header_size(std::size_t part_count, std::size_t to
 inline constexpr std::size_t kMaxHeaderBytes = encoded_header_size(kMaxSegmentParts, kMaxSegmentTokens);
 
 // kInvalid: the header breaks a limit or contradicts itself (tokens not end - begin, a kind twice, no part, a
-// name of another kind than the parts).
+// name of another kind than the parts, an unknown origin).
 Status check_header(const SegmentHeader& header);
 
 // Header bytes, checksums of the header included. Precondition: check_header(header) is ok.

@@ -43,11 +43,12 @@ struct LeafKeyHash {
 
 // A segment or an attached leaf. Children are doubly linked lists through the nodes (the root's id ends them: nobody's
 // sibling), so that a node costs the same however bushy the trie is; finding a child goes through the tables. Leaves
-// have a list of their own: thousands of branches may hang where there are a few leaves to find.
+// and sampled segments have lists of their own: thousands of branches may hang where there are a few of these to find.
 struct Node {
   SegmentInfo info;
   std::unique_ptr<TokenId[]> tokens;  // null: an attached leaf, or (kind kRows) this id is free or the root
   SegmentId first_child;
+  SegmentId first_sampled;
   SegmentId first_attached;
   SegmentId next;
   SegmentId previous;
@@ -104,7 +105,8 @@ class PrefixIndex::Impl {
     }
   }
 
-  SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash);
+  SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash,
+                   format::Origin origin);
   SegmentId attach(const SegmentInfo& info);
   SegmentId attached(Cursor at, format::PartKind kind) const {
     const auto found = attached_.find({at.segment, at.at, kind});
@@ -122,7 +124,8 @@ class PrefixIndex::Impl {
   SegmentId take_id();
   // The head of the list that a child of this kind is in.
   static SegmentId& first_sibling(Node& parent, const Node& child) {
-    return is_attached(child) ? parent.first_attached : parent.first_child;
+    if (is_attached(child)) return parent.first_attached;
+    return child.info.origin == format::Origin::kSampled ? parent.first_sampled : parent.first_child;
   }
   void link(SegmentId id);
   void unlink(const Node& leaving);
@@ -166,7 +169,7 @@ void PrefixIndex::Impl::unlink(const Node& leaving) {
 }
 
 SegmentId PrefixIndex::Impl::insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash,
-                                    const PrefixHash& end_hash) {
+                                    const PrefixHash& end_hash, format::Origin origin) {
   KVKEEP_ASSERT(!tokens.empty(), "a segment has tokens");
   const Node& above = node(at.segment);
   KVKEEP_ASSERT(!is_attached(above), "nothing hangs below an attached leaf");
@@ -179,7 +182,7 @@ SegmentId PrefixIndex::Impl::insert(Cursor at, TokenSpan tokens, const PrefixHas
   const bool fresh = branches_.emplace(BranchKey{at.segment, at.at, tokens.front()}, id).second;
   KVKEEP_ASSERT(fresh, "no other child goes on with this token");
   Node& created = nodes_[id.value()];
-  created.info = {{at.at, at.at + tokens.size()}, begin_hash, end_hash, at.segment, 0};
+  created.info = {{at.at, at.at + tokens.size()}, begin_hash, end_hash, at.segment, 0, format::PartKind::kRows, origin};
   created.tokens = std::make_unique_for_overwrite<TokenId[]>(tokens.size());
   std::ranges::copy(tokens, created.tokens.get());
   link(id);
@@ -253,8 +256,9 @@ Cursor PrefixIndex::advance(Cursor from, TokenSpan next) const {
   return impl_->walk(from, next, [](SegmentId, TokenRange) {});
 }
 
-SegmentId PrefixIndex::insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash) {
-  return impl_->insert(at, tokens, begin_hash, end_hash);
+SegmentId PrefixIndex::insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash,
+                              format::Origin origin) {
+  return impl_->insert(at, tokens, begin_hash, end_hash, origin);
 }
 
 SegmentId PrefixIndex::attach(Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
@@ -301,8 +305,16 @@ std::vector<SegmentId> PrefixIndex::path(SegmentId segment) const {
 
 std::vector<SegmentId> PrefixIndex::children(SegmentId segment) const {
   std::vector<SegmentId> found = impl_->siblings(impl_->node(segment).first_attached);
-  const std::vector<SegmentId> branches = impl_->siblings(impl_->node(segment).first_child);
-  found.insert(found.end(), branches.begin(), branches.end());
+  for (const SegmentId first : {impl_->node(segment).first_sampled, impl_->node(segment).first_child}) {
+    const std::vector<SegmentId> branches = impl_->siblings(first);
+    found.insert(found.end(), branches.begin(), branches.end());
+  }
+  return found;
+}
+
+std::vector<SegmentId> PrefixIndex::sampled_children(SegmentId segment) const {
+  std::vector<SegmentId> found = impl_->siblings(impl_->node(segment).first_sampled);
+  std::ranges::sort(found, {}, [this](SegmentId id) { return std::pair(info(id).range.begin, tokens(id).front()); });
   return found;
 }
 

@@ -39,6 +39,7 @@ struct SegmentInfo {
   SegmentId parent;
   std::uint32_t children = 0;  // attached leaves included
   format::PartKind kind = format::PartKind::kRows;
+  format::Origin origin = format::Origin::kPrompt;
 };
 
 class PrefixIndex {
@@ -56,7 +57,8 @@ class PrefixIndex {
 
   // Adds a segment of `tokens` at `at`. Preconditions: tokens not empty; the trie does not already know tokens[0] there
   // (call advance first).
-  SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash);
+  SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash,
+                   format::Origin origin = format::Origin::kPrompt);
 
   // Adds a leaf that is no segment of tokens: state of `kind` at `at` that rows cannot give. It is a child of
   // at.segment, covers [begin, at.at) (nothing if it is a point or whole state; window rows lie within their segment),
@@ -85,6 +87,9 @@ class PrefixIndex {
   std::vector<SegmentId> path(SegmentId segment) const;
   // Attached leaves first.
   std::vector<SegmentId> children(SegmentId segment) const;
+  // Those that were sampled, by ascending begin, then first token. Cost: what there is of them, however many prompts
+  // branch off.
+  std::vector<SegmentId> sampled_children(SegmentId segment) const;
   // Attached leaves, and segments without children; in no particular order.
   std::vector<SegmentId> leaves() const;
 
@@ -110,6 +115,7 @@ struct NamedSegment {
   PrefixHash end_hash;
   TokenSpan tokens;
   format::PartKind kind = format::PartKind::kRows;
+  format::Origin origin = format::Origin::kPrompt;
 };
 
 // What became of a named segment in rebuild().
@@ -127,8 +133,8 @@ struct Placement {
 // Builds the trie from segments in any order. A segment hangs where its begin_hash is the hash of a known prefix at
 // range.begin, also in the middle of another segment. The index may hold segments already, provided that their hashes
 // are true under `key`: named ones may then hang below them. Which prefixes are known afterwards does not depend on the
-// order; which of two overlapping segments is redundant may (and so which of two windows with the same end, or whether
-// a window lies within one segment). Cost: O(total tokens) hashing, twice over.
+// order; which of two overlapping segments is redundant may (and so its origin, which of two windows with the same end,
+// or whether a window lies within one segment). Cost: O(total tokens) hashing, twice over.
 std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key,
                                const std::vector<NamedSegment>& segments);
 

@@ -156,7 +156,7 @@ void Rebuild::place(std::size_t i, const Known& known) {
   PrefixHasher hasher = known.hasher;
   hasher.append(segment.tokens.first(known_tokens));
   const TokenSpan fresh = segment.tokens.subspan(known_tokens);
-  const SegmentId id = index_.insert(reached, fresh, hasher.current(), segment.end_hash);
+  const SegmentId id = index_.insert(reached, fresh, hasher.current(), segment.end_hash, segment.origin);
   placements_[i] = {id, reached.at, Outcome::kPlaced};
   push_known(id, hash_along(hasher, fresh));
 }

@@ -1,0 +1,80 @@
+#pragma once
+
+// Text matching: where this server sampled other ids than the tokenizer would choose for the same text.
+//
+// A client sends a reply back as text. The tokenizer cuts text in one way, a model may have sampled another: the bytes
+// agree, the ids do not, and everything behind the first such place would be computed again. So known ids whose pieces
+// have the same bytes as the prompt's are put in the place of the prompt's head. Laws:
+//   - only ids that were sampled replace others; those of prompts match as ids alone;
+//   - markers, and ids without text, match as ids alone, so no replacement reaches over one;
+//   - the head ends where a piece ends on both sides;
+//   - the result has the same bytes as the prompt, and ids that already agree win where nothing longer is found.
+// What is computed and stored then belongs to the *effective prompt*, the ids that are really evaluated.
+//
+// Pure. Deterministic for a given index.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/types.h"
+#include "base/vocabulary.h"
+#include "index/prefix_index.h"
+
+namespace kvkeep::index {
+
+// The bytes of every id, laid out once: asking a tokenizer for each piece would take longer than matching. Immutable,
+// thread safe. Memory: 4 bytes per id, and the text (about 2 MB for a vocabulary of 150,000).
+class TokenTexts {
+ public:
+  TokenTexts(const Vocabulary& vocabulary, const std::function<bool(TokenId)>& is_marker);
+  // Empty: a marker, an id without text, or none of the vocabulary. It matches as an id alone.
+  std::string_view text(TokenId id) const;
+
+ private:
+  std::string bytes_;
+  std::vector<std::uint32_t> ends_;  // by id, into bytes_
+};
+
+// What is known of a prompt's text, from its beginning.
+struct TextMatch {
+  std::vector<TokenId> head;        // known ids with the text of the prompt's first prompt_tokens ids
+  std::size_t prompt_tokens = 0;    // the longest that was found
+  std::vector<TokenRange> sampled;  // which of the head were sampled: ascending, apart
+};
+
+// Looks in the trie, through segments that are `usable` alone. Cost: the prompt's own path, and of other paths that
+// agree in their text at most about four times the prompt; beyond that limit the match may be shorter than it could be.
+TextMatch match_text(const PrefixIndex& index, TokenSpan prompt, const TokenTexts& texts,
+                     const std::function<bool(SegmentId)>& usable);
+// The same for one run of ids from position 0, those in `sampled` being sampled (ascending, apart; may go on beyond it).
+TextMatch match_text(TokenSpan known, std::span<const TokenRange> sampled, TokenSpan prompt, const TokenTexts& texts);
+
+// Ids of the prompt and the sampled ids that stand for them, between two neighbouring common ends of pieces.
+struct Replacement {
+  TokenRange prompt;
+  TokenRange effective;
+  bool operator==(const Replacement&) const = default;
+};
+
+struct EffectivePrompt {
+  std::vector<TokenId> tokens;            // the head, then the rest of the prompt
+  std::vector<Replacement> replacements;  // ascending; none: the tokens are the prompt's own
+  // Where a position of the prompt is among `tokens`; one inside a replacement is where that begins.
+  Position moved(Position at) const;
+};
+
+// Precondition: the match is one of this prompt with these texts.
+EffectivePrompt effective_prompt(const TextMatch& match, TokenSpan prompt, const TokenTexts& texts);
+
+// Whether `at` lies in one of the ranges (ascending, apart), and where that next changes.
+struct RangeSide {
+  bool inside = false;
+  Position until;  // the highest position there is: never
+};
+RangeSide side_of(std::span<const TokenRange> ranges, Position at);
+
+}  // namespace kvkeep::index
