@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -89,14 +90,13 @@ Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const NamedFiles
 }
 
 Result<server::Service> make_service(const ServeOptions& options, const NamedFiles& files,
-                                     const engine::llama::LlamaEngine& engine, server::Scheduler& scheduler) {
+                                     const engine::llama::LlamaEngine& engine) {
   const engine::Description& model = engine.description();
   server::Service service;
   service.vocabulary = engine.vocabulary();
   TRY_ASSIGN(service.chat_template, make_template(files, model, *service.vocabulary));
   service.markers = std::make_unique<chat::MarkerSet>(*service.vocabulary, service.chat_template->source());
   service.turn_openings = chat::learn_turn_openings(*service.chat_template, *service.markers, *service.vocabulary);
-  service.scheduler = &scheduler;
   service.clock = &os::real_clock();
   service.aliases = options.model.aliases;
   service.model_name = service.aliases.empty() ? base_name(model.model_path) : service.aliases.front();
@@ -114,6 +114,12 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   return service;
 }
 
+// None: --match token.
+std::optional<index::TokenTexts> token_texts(const CacheOptions& cache, const server::Service& service) {
+  if (!cache.match_text) return std::nullopt;
+  return index::TokenTexts(*service.vocabulary, [&](TokenId id) { return service.markers->contains(id); });
+}
+
 policy::CutOptions cut_options(const CacheOptions& cache) {
   policy::CutOptions cuts;
   cuts.min_tokens = cache.store_tokens_min;
@@ -127,12 +133,13 @@ policy::CutOptions cut_options(const CacheOptions& cache) {
   return cuts;
 }
 
-server::SchedulerOptions scheduler_options(const ServeOptions& options) {
+server::SchedulerOptions scheduler_options(const ServeOptions& options, const index::TokenTexts* texts) {
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.context.parallel;
   scheduler.busy_slice_tokens = options.context.ubatch_tokens;
   scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
   scheduler.cuts = cut_options(options.cache);
+  scheduler.texts = texts;
   return scheduler;
 }
 
@@ -201,8 +208,10 @@ Status run_serve(const ServeOptions& options) {
                                           .shape = engine->shape()};
   cache::Cache cache(cache_options, std::move(disk), os::real_clock(), *writer, *reader);
   cache::prepare_staging(cache, *engine);
-  server::Scheduler scheduler(scheduler_options(options), *engine, cache, os::real_clock());
-  TRY_ASSIGN(const server::Service service, make_service(options, files, *engine, scheduler));
+  TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
+  const std::optional<index::TokenTexts> texts = token_texts(options.cache, service);
+  server::Scheduler scheduler(scheduler_options(options, texts ? &*texts : nullptr), *engine, cache, os::real_clock());
+  service.scheduler = &scheduler;
   server::add_routes(*http, service);
   log_ready(*http, service, cache.stats(), options.cache.anchor_user);
   serve_until_signal(*http, scheduler, cache, signals);

@@ -167,6 +167,8 @@ TEST(ServeFlags, CacheServerAndLog) {
                                        "200",
                                        "--kv-cache-min-tokens",
                                        "64",
+                                       "--match",
+                                       "token",
                                        "--restore",
                                        "always",
                                        "--no-cache-prompt",
@@ -196,6 +198,9 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_EQ(options.cache.disk_directory, "/d");
   EXPECT_EQ(options.cache.disk_mib, 200U);
   EXPECT_EQ(options.cache.store_tokens_min, 64);
+  EXPECT_FALSE(options.cache.match_text);
+  EXPECT_TRUE(served({}).cache.match_text);
+  EXPECT_TRUE(served({"--match", "text"}).cache.match_text);
   EXPECT_TRUE(options.cache.always_restore);
   EXPECT_FALSE(options.cache.cache_prompt);
   EXPECT_EQ(options.http.host, "::1");
@@ -241,9 +246,10 @@ TEST(ServeFlags, ContradictionsAreErrors) {
 
 TEST(ServeFlags, OutOfRangeValuesAreErrors) {
   const std::vector<std::vector<std::string>> wrong = {
-      {"--port", "65536"}, {"-np", "0"},     {"--top-p", "1.5"},     {"--temp", "-1"},       {"--cache-ram", "-1"},
-      {"-c", "-5"},        {"-lv", "6"},     {"--timeout", "0"},     {"--max-body-mb", "0"}, {"-ub", "0"},
-      {"-ctk", "q2_k"},    {"-fa", "maybe"}, {"--restore", "never"}, {"-s", "4294967296"},   {"--rope-scale", "0"}};
+      {"--port", "65536"},    {"-np", "0"},         {"--top-p", "1.5"},    {"--temp", "-1"},
+      {"--cache-ram", "-1"},  {"-c", "-5"},         {"-lv", "6"},          {"--timeout", "0"},
+      {"--max-body-mb", "0"}, {"-ub", "0"},         {"-ctk", "q2_k"},      {"-fa", "maybe"},
+      {"--restore", "never"}, {"-s", "4294967296"}, {"--rope-scale", "0"}, {"--match", "ids"}};
   for (const auto& arguments : wrong) EXPECT_NE(refused(arguments), "") << arguments[0] << " " << arguments[1];
 }
 

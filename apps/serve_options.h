@@ -119,6 +119,7 @@ struct SamplingDefaults {
 
 struct CacheOptions {
   bool cache_prompt = true;              // for requests that do not say; off: they neither read nor write the cache
+  bool match_text = true;                // --match text; else ids alone
   bool always_restore = false;           // --restore always; else prefill where loading would take longer
   std::optional<std::uint64_t> ram_mib;  // empty: a quarter of available memory, at most 8192; 0: no RAM tier
   bool use_disk = true;

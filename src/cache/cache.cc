@@ -32,7 +32,11 @@ void Cache::recover() {
   named.reserve(found.size());
   for (const store::StoredSegment& segment : found) {
     const format::SegmentName& name = segment.header.name;
-    named.push_back({{name.begin, name.end}, name.begin_hash, name.end_hash, segment.header.tokens, name.kind,
+    named.push_back({{name.begin, name.end},
+                     name.begin_hash,
+                     name.end_hash,
+                     segment.header.tokens,
+                     name.kind,
                      segment.header.origin});
   }
   MutexLock lock(mutex_);
@@ -149,6 +153,12 @@ void Cache::erase(SegmentId segment) {
 }
 
 // ---- looking up ----
+
+index::TextMatch Cache::match_text(TokenSpan prompt, const index::TokenTexts& texts) const {
+  MutexLock lock(mutex_);
+  return index::match_text(index_, prompt, texts,
+                           [&](SegmentId segment) REQUIRES(mutex_) { return available(entry(segment)); });
+}
 
 std::shared_ptr<Lease> Cache::lease(TokenSpan prompt) {
   static const std::shared_ptr<const store::Payload> kNoBytes = store::PayloadBuffer::allocate(0).freeze();

@@ -36,6 +36,7 @@
 #include "base/types.h"
 #include "cache/model_memory.h"
 #include "index/prefix_index.h"
+#include "index/text_match.h"
 #include "os/clock.h"
 #include "os/executor.h"
 #include "policy/evict.h"
@@ -210,6 +211,9 @@ class Cache {
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
 
+  // The longest of what is known whose text the prompt begins with, of segments whose rows can be had: see
+  // index/text_match.h. Nothing is held; lease() the effective prompt that comes of it.
+  index::TextMatch match_text(TokenSpan prompt, const index::TokenTexts& texts) const;
   // The longest path of `prompt` whose rows can be had, pinned, and the leaves on it. Never null; may have no steps.
   std::shared_ptr<Lease> lease(TokenSpan prompt);
   // Counts the leased path as used now (recency and hits decide what is kept), and of its leaves those that put a

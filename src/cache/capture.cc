@@ -54,22 +54,25 @@ void prepare_staging(Cache& cache, const ModelMemory& memory) {
   cache.prepare_staging(1, std::max(memory.window_bytes(memory.shape().window_tokens), memory.point_bytes(SeqId{0})));
 }
 
-CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track) {
+CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track,
+                      std::span<const TokenRange> sampled) {
   CaptureResult result;
   if (!memory.shape().cacheable || !cache.accepts()) return {0, false};
   const std::size_t limit = segment_tokens_limit(memory);
   for (;;) {
     if (!cache.follow(track, tokens.subspan(track.position().value()))) return {result.tokens, false};
     const Position begin = track.position();
-    const std::size_t count = std::min(limit, tokens.size() - begin.value());
-    if (count == 0) return result;
+    if (begin.value() == tokens.size()) return result;
+    const index::RangeSide side = index::side_of(sampled, begin);
+    const std::size_t count = std::min({limit, tokens.size() - begin.value(), side.until - begin});
+    const format::Origin origin = side.inside ? format::Origin::kSampled : format::Origin::kPrompt;
     const std::size_t size_bytes = memory.rows_bytes(count);
     if (!cache.make_room(size_bytes)) return {result.tokens, false};
     store::StagingBuffer rows = cache.staging(size_bytes);
     // Models that have points alone have no rows to save: the segment holds the token ids below a point.
     const Result<std::size_t> saved = size_bytes == 0 ? Result<std::size_t>{std::size_t{0}}
                                                       : memory.save_rows(seq, {begin, begin + count}, rows.span());
-    if (!saved || !cache.store(track, tokens.subspan(begin.value(), count), std::move(rows), *saved)) {
+    if (!saved || !cache.store(track, tokens.subspan(begin.value(), count), std::move(rows), *saved, origin)) {
       result.complete = false;
       return result;
     }

@@ -5,6 +5,8 @@
 // Runs on the engine thread and pays one copy of the new rows only: what the index already knows of the prefix is
 // skipped, so nothing is stored twice. What the cache refuses stays behind the track and is tried again next time.
 
+#include <span>
+
 #include "base/types.h"
 #include "cache/cache.h"
 #include "cache/model_memory.h"
@@ -16,8 +18,11 @@ struct CaptureResult {
   bool complete = true;    // false: something was refused or could not be saved
 };
 
-// `tokens` are all ids the sequence holds; rows up to tokens.size() are captured as far as the cache takes them.
-CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track);
+// `tokens` are all ids the sequence holds; rows up to tokens.size() are captured as far as the cache takes them. Which
+// of the ids this server sampled is told by `sampled` (ascending, apart; ranges may go on beyond the tokens): no
+// segment holds both kinds.
+CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track,
+                      std::span<const TokenRange> sampled = {});
 
 // Captures what rows cannot give, so that a sequence can be put to stand at length(seq) again: a point, or the window
 // rows of the last window that are not stored yet. Does nothing for models whose rows are all. `tokens` and `track` as

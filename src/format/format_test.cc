@@ -131,9 +131,9 @@ void repair_sums(std::vector<std::byte>& bytes) {
 
 TEST(SegmentFile, FieldsAreCheckedAlsoWhereTheSumsAreRight) {
   const std::vector<std::byte> good = encode_header(example_header());
-  // version, header bytes, end < begin, tokens, parts, payload bytes, reserved, kind, first token, part size, reserved,
-  // a second part of the first one's kind, padding
-  for (const std::size_t at : {8, 12, 116, 120, 124, 128, 160, 239, 256, 263, 270, 296, 304, 370}) {
+  // version, header bytes, end < begin, tokens, parts, payload bytes, origin, reserved, kind, first token, part size,
+  // reserved, a second part of the first one's kind, padding
+  for (const std::size_t at : {8, 12, 116, 120, 124, 128, 152, 155, 160, 239, 256, 263, 270, 296, 304, 370}) {
     std::vector<std::byte> bad = good;
     bad[at] = at == 304 ? std::byte{1} : bad[at] ^ std::byte{0x81};
     if (at == 116) bad[at] = std::byte{4};
@@ -189,6 +189,20 @@ TEST(SegmentFile, TheLargestHeaderFits) {
   const auto decoded = decode_header(bytes);
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(*decoded, header);
+}
+
+TEST(SegmentFile, TellsWhoseTheTokensAreAndOldFilesAreOfPrompts) {
+  SegmentHeader header = example_header();
+  const std::vector<std::byte> old = encode_header(header);
+  EXPECT_EQ(decode_header(old)->origin, Origin::kPrompt);
+  header.origin = Origin::kSampled;
+  const std::vector<std::byte> bytes = encode_header(header);
+  EXPECT_EQ(bytes[152], std::byte{1});
+  const auto decoded = decode_header(bytes);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, header);
+  header.origin = static_cast<Origin>(2);
+  EXPECT_FALSE(check_header(header).ok());
 }
 
 TEST(SegmentFile, APointHasNoTokens) {

@@ -11,8 +11,8 @@ namespace kvkeep::index {
 
 namespace {
 
-// Ids looked at beyond the prompt's own path: a share of the prompt, so that a lookup stays far below the time that
-// prefilling a single token of it takes, and something for short prompts.
+// Ids looked at in all: a multiple of the prompt, so that no set of look-alikes makes a lookup slow, and something for
+// short prompts.
 constexpr std::size_t kStepsPerToken = 4;
 constexpr std::size_t kStepsAtLeast = 16384;
 
@@ -85,7 +85,7 @@ class Search {
   TextMatch run() {
     follow_ids();
     if (best_tokens_ < follower_.prompt().size()) {
-      push_branches({}, {}, std::nullopt, {});
+      push_branches({}, {}, std::nullopt, index_.sampled_children(kRootSegment));
       while (!open_.empty() && steps_left_ > 0) {
         const Branch branch = open_.back();
         open_.pop_back();

@@ -41,7 +41,7 @@ struct Timings {
   double prompt_ms = 0;      // until the first token was sampled
   std::size_t predicted_n = 0;
   double predicted_ms = 0;            // from the first sampled token to the last
-  std::string cache_source = "none";  // tier and match of the deepest token: "memory-token", "ram-token", "disk-token"
+  std::string cache_source = "none";  // tier and match of the deepest token: "memory-token", "disk-text"
   std::size_t memory_tokens = 0;      // cache_n by tier
   std::size_t ram_tokens = 0;
   std::size_t disk_tokens = 0;

@@ -118,6 +118,7 @@ void Scheduler::clear(SeqId seq) {
   Sequence& held = sequence(seq);
   held.state = Sequence::State::kFree;
   held.tokens.clear();
+  held.sampled.clear();
   held.track.reset();
   held.point_at = 0;
 }
@@ -151,7 +152,7 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
   Sequence& held = sequence(seq);
   if (!held.track) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track);
+  const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track, held.sampled);
   if (!captured.complete) held.refused_at = held.tokens.size();
   if (captured.tokens > 0) {
     spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms id={}", captured.tokens, held.tokens.size(),

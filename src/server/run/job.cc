@@ -8,8 +8,20 @@ std::string_view to_string(CacheSource source) {
     case CacheSource::kMemoryToken: return "memory-token";
     case CacheSource::kRamToken: return "ram-token";
     case CacheSource::kDiskToken: return "disk-token";
+    case CacheSource::kMemoryText: return "memory-text";
+    case CacheSource::kRamText: return "ram-text";
+    case CacheSource::kDiskText: return "disk-text";
   }
   return "none";
+}
+
+CacheSource as_text(CacheSource source) {
+  switch (source) {
+    case CacheSource::kMemoryToken: return CacheSource::kMemoryText;
+    case CacheSource::kRamToken: return CacheSource::kRamText;
+    case CacheSource::kDiskToken: return CacheSource::kDiskText;
+    default: return source;
+  }
 }
 
 std::string_view to_string(MissReason reason) {

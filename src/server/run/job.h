@@ -18,16 +18,19 @@ namespace kvkeep::server {
 struct Job {
   std::string id;               // as the client is told it; for the log
   std::string kind;             // "chat" or "completion", for the log
-  std::vector<TokenId> prompt;  // not empty, shorter than the context
+  std::vector<TokenId> prompt;  // not empty, shorter than the context; text matching may put other ids in its place
   engine::SamplingParams sampling;
   std::int64_t max_tokens = -1;        // -1: until the context is full
   bool cache_prompt = true;            // false: neither reads nor writes any tier
   policy::PromptMarkers markers = {};  // where turns begin, if the prompt's template tells
 };
 
-// Which tier the deepest reused token came from, and how many tokens each tier gave.
-enum class CacheSource { kNone, kMemoryToken, kRamToken, kDiskToken };
+// Which tier the deepest reused token came from, and whether all that was reused are the prompt's own ids (token) or
+// some of it ids that this server sampled for the same text (text).
+enum class CacheSource { kNone, kMemoryToken, kRamToken, kDiskToken, kMemoryText, kRamText, kDiskText };
 std::string_view to_string(CacheSource source);
+// The same tier, matched as text.
+CacheSource as_text(CacheSource source);
 
 // Why no more of the prompt was reused.
 enum class MissReason {
@@ -44,7 +47,7 @@ enum class MissReason {
 std::string_view to_string(MissReason reason);
 
 struct JobStats {
-  std::size_t prompt_tokens = 0;
+  std::size_t prompt_tokens = 0;  // of the effective prompt
   std::size_t cached_tokens = 0;  // memory + ram + disk
   std::size_t memory_tokens = 0;
   std::size_t ram_tokens = 0;

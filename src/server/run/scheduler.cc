@@ -27,9 +27,8 @@ Scheduler::~Scheduler() = default;
 Status Scheduler::submit(Job job, std::shared_ptr<JobSink> sink) {
   KVKEEP_ASSERT(!job.prompt.empty(), "a job without a prompt");
   auto active = std::make_unique<Active>();
-  active->tokens = job.prompt;
-  active->stats.prompt_tokens = job.prompt.size();
   active->job = std::move(job);
+  take_prompt(*active, active->job.prompt, {});
   active->sink = std::move(sink);
   active->submitted_ns = clock_.monotonic_ns();
   MutexLock lock(mutex_);

@@ -16,12 +16,14 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/mutex.h"
 #include "cache/cache.h"
 #include "cache/capture.h"
 #include "engine/engine.h"
+#include "index/text_match.h"
 #include "os/clock.h"
 #include "policy/cut.h"
 #include "policy/plan.h"
@@ -40,6 +42,8 @@ struct SchedulerOptions {
   ByteCount load_window = mebibytes(256);
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
   policy::CutOptions cuts = {};  // models that need more than rows: where state is captured
+  // For matching prompts as text too; null: as ids alone. Outlives the scheduler.
+  const index::TokenTexts* texts = nullptr;
 };
 
 struct SchedulerStats {
@@ -76,7 +80,10 @@ class Scheduler {
     std::shared_ptr<JobSink> sink;
     JobStats stats;
     Phase phase = Phase::kWaiting;
-    std::vector<TokenId> tokens;  // prompt and what was sampled so far
+    std::vector<TokenId> tokens;        // effective prompt and what was sampled so far
+    std::vector<TokenRange> sampled;    // which of them this server sampled, those to come included
+    policy::PromptMarkers markers;      // of the effective prompt
+    std::optional<Position> text_from;  // the first id that stands for others of the same text
     std::unique_ptr<engine::Sampler> sampler;
     std::optional<SeqId> seq;             // none while kLoading: its cells were given back, it starts again
     std::shared_ptr<cache::Lease> lease;  // held from lookup to restore
@@ -100,7 +107,8 @@ class Scheduler {
   // A sequence of the model's memory.
   struct Sequence {
     enum class State { kFree, kIdle, kBusy } state = State::kFree;
-    std::vector<TokenId> tokens;  // whose rows it holds
+    std::vector<TokenId> tokens;      // whose rows it holds
+    std::vector<TokenRange> sampled;  // as of the request that had it last; ranges may go on beyond the tokens
     std::optional<cache::Track> track;
     std::size_t refused_at = 0;  // length at the last capture that the cache did not take whole
     std::size_t point_at = 0;    // length at the last point that was captured
@@ -115,6 +123,10 @@ class Scheduler {
   bool collect();  // waits if there is nothing to do; false: stop
   bool has_work() const;
   void receive_loaded(Loaded loaded);
+
+  // The effective prompt (effective.cc).
+  void match_text(Active& active);
+  void take_prompt(Active& active, std::vector<TokenId> tokens, std::span<const TokenRange> sampled);
 
   // Starting (start.cc).
   void admit();

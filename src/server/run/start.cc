@@ -51,6 +51,7 @@ void Scheduler::admit() {
 }
 
 bool Scheduler::start(Active& active) {
+  match_text(active);
   if (const Status ready = prepare_sampler(active); !ready) {
     finish(active, Finish::kError, ready.error());
     return true;
@@ -90,7 +91,7 @@ void Scheduler::plan_cuts(Active& active) {
   policy::CutView view;
   view.options = options_.cuts;
   view.prompt_tokens = active.tokens.size();
-  view.markers = active.job.markers;
+  view.markers = active.markers;
   view.cached = Position{} + sequence(*active.seq).tokens.size();
   view.known = active.known;
   view.points = active.points;
@@ -165,6 +166,7 @@ void Scheduler::execute(Active& active, const policy::Plan& plan) {
   Sequence& held = sequence(seq);
   held.state = Sequence::State::kBusy;
   held.tokens.assign(active.tokens.begin(), active.tokens.begin() + plan.from_memory.value());
+  held.sampled = active.sampled;
   held.track.reset();
   held.refused_at = 0;
   if (held.point_at > plan.from_memory.value()) held.point_at = 0;
@@ -224,6 +226,9 @@ void Scheduler::begin_prefill(Active& active) {
   }
   active.reported = true;
   active.stats.cached_tokens = held.tokens.size();
+  if (active.text_from && active.text_from->value() < held.tokens.size()) {
+    active.stats.source = as_text(active.stats.source);
+  }
   active.stats.miss = miss_reason(active, held.tokens.size());
   {
     MutexLock lock(mutex_);
