@@ -202,6 +202,21 @@ class PrefixCache(FlagCase):
         server.stop()
         self.assertTrue(segments(directory))
 
+    @covers("--match")
+    def test_match(self):
+        # Greedy ids of free output are rarely those that the tokenizer chooses for their text.
+        for mode, source in (("text", "memory-text"), ("token", "memory-token")):
+            server = self.server("--match", mode, model_path=model("--free-output"))
+            prompt = server.tokenize(words(40))
+            letters = [[server.tokenize(letter)[0], 20] for letter in "aeinot"]
+            reply = server.post(COMPLETION, {"prompt": prompt, "max_tokens": 30, "temperature": 0, "return_tokens": True,
+                                             "logit_bias": letters})
+            text = server.post("/detokenize", {"tokens": reply["tokens"]})["content"]
+            again = server.post(COMPLETION, {"prompt": prompt + server.tokenize(text), "max_tokens": 1})
+            with self.subTest(mode=mode):
+                self.assertEqual(again["timings"]["cache_source"], source)
+                self.assertEqual(again["timings"]["cache_n"] > 60, mode == "text")
+
     @covers("--restore")
     def test_restore(self):
         # Where setting rows is slow, auto learns it from the first restore and then prefills.

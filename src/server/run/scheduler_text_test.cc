@@ -16,8 +16,8 @@ using Tokens = std::vector<TokenId>;
 constexpr TokenId kMarkers = 5;
 constexpr std::uint32_t kVocabulary = 300;
 
-// Five markers, then all numbers of one digit and of two, and the first of three: sampled ids give digits, which tokenize
-// to numbers of three digits where these exist.
+// Five markers, then all numbers of one digit and of two, and the first of three: sampled ids give digits, which
+// tokenize to numbers of three digits where these exist.
 const WordVocabulary& vocabulary() {
   static const WordVocabulary made = [] {
     std::vector<std::string> pieces;
