@@ -1,5 +1,5 @@
-// Goals: a prompt of 100k tokens that is known whole costs no more than a few times what matching it by ids costs; one
-// of which half came back as other ids stays below 10 ms, so that nobody notices it beside prefilling a few tokens.
+// Goals: a prompt of 100k tokens, its ids known or half of them other ids of the same text, costs at most 5 ms on one
+// core, no more than prefilling a few tokens; a prompt with 1,000 known replies at most 0.1 ms.
 
 #include <benchmark/benchmark.h>
 

@@ -22,12 +22,13 @@ def common_length(left, right):
 
 class ExactnessCase(ServerCase):
     model_flags = ()
+    cached_flags = CACHED
 
     @classmethod
     def start_class_servers(cls):
         cls.model_path = model(*cls.model_flags)
         cls.plain = cls.class_server("--cache-ram", 0, model_path=cls.model_path)
-        cls.cached = cls.class_server(*CACHED, model_path=cls.model_path)
+        cls.cached = cls.class_server(*cls.cached_flags, model_path=cls.model_path)
 
     def truth(self, path, body, **changed):
         body = {"temperature": 0, **body, "cache_prompt": False, "return_tokens": True, **changed}

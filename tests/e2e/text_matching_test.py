@@ -7,10 +7,8 @@ that are not plain ASCII are forbidden: what a client is told of broken UTF-8 ha
 
 import itertools
 
-from exactness_test import ExactnessCase
-from support import assistant, fresh_directory, main, model, system, timings, user, words
-
-COMPLETION = "/v1/completions"
+from exactness_case import COMPLETION, ExactnessCase, common_length
+from support import NOISE, assistant, fresh_directory, main, model, system, timings, user, words
 
 
 class TextCase(ExactnessCase):
@@ -41,45 +39,57 @@ class TextCase(ExactnessCase):
         """The reply as a client sends it back. Of the ids that were sampled the last was never evaluated."""
         return [*messages, assistant(self.text(reply["tokens"][:-1])), user(f"{number} {words(10, number)}")]
 
-    def effective(self, known, sampled_from, prompt):
-        """The prompt with its head in known ids, and the length of that head: by the ends of pieces, naively. Ids before
-        `sampled_from` are those of a prompt."""
-        same = next((at for at, (a, b) in enumerate(itertools.zip_longest(known, prompt)) if a != b))
-        if same < sampled_from:
-            return prompt, same
+    def letters(self, ids):
+        """Ids as letters: a marker, or what has no text, is a letter of its own."""
+        return [self.pieces[token] or chr(0xE000 + token) for token in ids]
 
+    def effective(self, known, sampled, prompt):
+        """The prompt with its head in known ids, and the length of that head: by whole texts and the ends of pieces,
+        naively. `sampled` tells for each known id whether it was sampled."""
         def ends(ids):
-            lengths = itertools.accumulate(len(self.pieces[token]) for token in ids)
+            lengths = itertools.accumulate(len(letters) for letters in self.letters(ids))
             return {length: at + 1 for at, length in enumerate(lengths)}
 
-        def as_text(ids):  # markers are no text: a letter that none has ends it
-            return "".join(self.pieces[token] or "\0" for token in ids)
+        known_text, prompt_text = ("".join(self.letters(ids)) for ids in (known, prompt))
+        agree = common_length(known_text, prompt_text)
+        known_ends, prompt_ends = ends(known), ends(prompt)
+        head = tail = 0
+        for end, count in known_ends.items():
+            own = prompt[prompt_ends[end] - 1] == known[count - 1] if end in prompt_ends else False
+            if end > agree or not (sampled[count - 1] or own):
+                break
+            if end in prompt_ends:
+                head, tail = count, prompt_ends[end]
+        return known[:head] + prompt[tail:], head
 
-        known_text, prompt_text = as_text(known[same:]), as_text(prompt[same:])
-        agree = next((at for at, (a, b) in enumerate(itertools.zip_longest(known_text, prompt_text)) if a != b or a == "\0"),
-                     len(known_text))
-        known_ends, prompt_ends = ends(known[same:]), ends(prompt[same:])
-        last = max((end for end in known_ends if end <= agree and end in prompt_ends), default=0)
-        head = same + known_ends.get(last, 0)
-        return known[:head] + prompt[same + prompt_ends.get(last, 0):], head
-
-    def assert_true_reply(self, effective, reply, max_tokens=40):
-        body = {"prompt": effective, "max_tokens": max_tokens, "logit_bias": self.forbidden}
-        truth = self.truth(COMPLETION, body)["tokens"]
-        if truth != reply["tokens"]:
-            at = next(at for at, (a, b) in enumerate(zip(truth, reply["tokens"])) if a != b)
-            self.assert_within_noise(effective, {"max_tokens": max_tokens}, reply["tokens"], at)
+    def assert_true_reply(self, effective, reply):
+        """As ExactnessCase.same(), for the effective prompt."""
+        tokens, at = reply["tokens"], 0
+        while True:
+            body = {"prompt": effective + tokens[:at], "logit_bias": self.forbidden}
+            truth = self.truth(COMPLETION, body, max_tokens=len(tokens) - at)["tokens"]
+            at += common_length(truth, tokens[at:])
+            if at >= len(tokens):
+                return
+            bias = [*self.forbidden, [tokens[at], NOISE]]
+            favoured = self.truth(COMPLETION, {"prompt": effective + tokens[:at]}, max_tokens=1, logit_bias=bias)
+            self.assertEqual(favoured["tokens"], [tokens[at]], f"token {at} of {len(tokens)} is no close second")
+            at += 1
+            if at == len(tokens):
+                return
 
     def converse(self, server, turns):
-        """A conversation; yields per turn what was computed before, the effective prompt, its known head and the reply."""
+        """A conversation; yields per turn what was computed before, the prompt, the effective prompt, its known head and
+        the reply."""
         messages = [system(words(60, 1)), user(words(10, 2))]
-        known, sampled_from = [], 0
+        known, sampled = [], []
         for turn in range(turns):
             prompt = self.plain.prompt_ids(messages)
-            effective, head = self.effective(known, sampled_from, prompt)
+            effective, head = self.effective(known, sampled, prompt)
             reply = self.ask(server, messages)
             yield known, prompt, effective, head, reply
-            known, sampled_from = effective + reply["tokens"][:-1], len(effective)
+            known = effective + reply["tokens"][:-1]
+            sampled = sampled[:head] + [False] * (len(effective) - head) + [True] * (len(reply["tokens"]) - 1)
             messages = self.next_turn(messages, reply, turn)
 
 
