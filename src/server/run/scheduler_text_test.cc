@@ -235,6 +235,35 @@ TEST(SchedulerText, PointsAreReachedAsText) {
   }
 }
 
+// Turns begin elsewhere in the effective prompt: the point before the generation prompt is captured where that begins
+// there, so that another end of the same conversation goes on from it.
+TEST(SchedulerText, MarkersMoveWithThePrompt) {
+  WorldOptions options = with_texts();
+  options.fake.memory_class = engine::MemoryClass::kHybrid;
+  World world(options);
+  world.start();
+  const auto ask = [&](const Tokens& prompt, std::size_t before_the_end) {
+    const auto sink = std::make_shared<CollectingSink>();
+    Job job;
+    job.prompt = prompt;
+    job.sampling = World::greedy();
+    job.max_tokens = 5;
+    job.markers.generation_prompt = Position{} + (prompt.size() - before_the_end);
+    EXPECT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
+    return sink->future().get();
+  };
+  const Conversation talk(world, 11);
+  ASSERT_NE(talk.effective.size(), talk.next.size());
+  std::mt19937 random(12);
+  const Tokens shared = talk.next + digits(random, 40);
+  const std::size_t stands_at = talk.effective.size() + 40;
+  (void)ask(shared + Tokens{3, 3, 3, 3, 3, 3}, 6);
+  const Reply other = ask(shared + Tokens{4, 4, 4, 4, 4, 4}, 6);
+  EXPECT_EQ(other.stats.cached_tokens, stands_at);
+  EXPECT_EQ(other.tokens,
+            world.expected(talk.effective + Tokens(shared.end() - 40, shared.end()) + Tokens{4, 4, 4, 4, 4, 4}, 5));
+}
+
 // Random conversations that branch and come back as text. The twin knows every sequence that was ever computed.
 TEST(SchedulerText, RandomHistoriesAreRightAndReuseTheLongestText) {
   const std::uint32_t first = seed();
