@@ -24,6 +24,7 @@ constexpr std::size_t kMaxNameBytes = 64;
 constexpr std::uint32_t kMaxTokens = 10'000'000;
 constexpr std::uint32_t kMaxTurns = kMaxSteps;
 constexpr double kMaxWaitSeconds = 3600;
+constexpr double kMaxRatio = 100;
 
 std::string suggestion(std::string_view word, std::span<const std::string_view> known) {
   const std::string_view nearest = nearest_word(word, known);
@@ -37,13 +38,12 @@ Result<std::uint32_t> number_of(std::string_view word, std::uint32_t most) {
   return invalid(fmt::format("{} is not a whole number from 1 to {}", in_quotes(word), most));
 }
 
-Result<double> seconds_of(std::string_view word) {
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seconds, std::chars_format::fixed);
+Result<double> decimal_of(std::string_view word, std::string_view what, double least, double most) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number, std::chars_format::fixed);
   // "nan" is a number to from_chars, and between no two others.
-  if (error == std::errc() && end == word.data() + word.size() && seconds >= 0 && seconds <= kMaxWaitSeconds)
-    return seconds;
-  return invalid(fmt::format("{} is not a number of seconds from 0 to {}", in_quotes(word), kMaxWaitSeconds));
+  if (error == std::errc() && end == word.data() + word.size() && number >= least && number <= most) return number;
+  return invalid(fmt::format("{} is not a {} from {} to {}", in_quotes(word), what, least, most));
 }
 
 Result<std::string> new_name(std::string_view word) {
@@ -78,6 +78,7 @@ class Reader {
   Status read_branch(Arguments arguments);
   Status read_quote(Arguments arguments);
   Status read_kill(Arguments arguments);
+  Status read_point_bound(Arguments arguments);
 
   Status add(Step step);
   // Takes a name for a conversation with so many turns.
@@ -105,6 +106,7 @@ std::span<const Reader::Statement> Reader::statements() {
       {"branch", {"NEW", "CONVERSATION", "N"}, &Reader::read_branch},
       {"quote", {"NEW", "SYSTEM", "CONVERSATION", "N"}, &Reader::read_quote},
       {"kill", {"SECONDS"}, &Reader::read_kill},
+      {"point-bound", {"RATIO"}, &Reader::read_point_bound},
   };
   return all;
 }
@@ -176,8 +178,14 @@ Status Reader::read_quote(Arguments arguments) {
 }
 
 Status Reader::read_kill(Arguments arguments) {
-  TRY_ASSIGN(const double wait_seconds, seconds_of(arguments[0]));
+  TRY_ASSIGN(const double wait_seconds, decimal_of(arguments[0], "number of seconds", 0, kMaxWaitSeconds));
   return add(KillServer{wait_seconds});
+}
+
+Status Reader::read_point_bound(Arguments arguments) {
+  if (workload_.point_bound) return invalid("given for the second time");
+  TRY_ASSIGN(workload_.point_bound, decimal_of(arguments[0], "ratio", 1, kMaxRatio));
+  return {};
 }
 
 Status Reader::add(Step step) {

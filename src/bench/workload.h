@@ -6,6 +6,7 @@
 //   context N                        -c of the server
 //   small-context N                  -c that holds any one session, but not all
 //   reply N                          tokens of each reply (greedy)
+//   point-bound RATIO                optional: most of what may be prefilled / new, for models restored at points
 //   system NAME N                    a system prompt of N tokens
 //   open CONVERSATION SYSTEM         a conversation that begins with that system prompt
 //   turn CONVERSATION N              a user message of N tokens; the reply joins the conversation
@@ -14,9 +15,11 @@
 //   kill SECONDS                     wait, kill -9, start again
 //
 // Names are words of at most 64 bytes without '#'; systems and conversations may share them, a quote's name is one of a
-// conversation. Token counts go from 1 to 10,000,000, seconds from 0 to 3600.
+// conversation. Token counts go from 1 to 10,000,000, seconds from 0 to 3600, ratios from 1 to
+// 100.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -66,6 +69,7 @@ struct Workload {
   std::uint32_t context_tokens = 0;
   std::uint32_t small_context_tokens = 0;
   std::uint32_t reply_tokens = 0;
+  std::optional<double> point_bound = {};  // instead of the usual one, where state can be restored only at points
   std::vector<Step> steps;
 
   std::size_t requests() const;  // turns and quotes

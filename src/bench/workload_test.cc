@@ -124,6 +124,14 @@ TEST(WorkloadErrors, Numbers) {
   for (const std::string seconds : {"x", "-1", "nan", "inf", "1e1", "3600.5", "1s"})
     EXPECT_EQ(error_of(kBegun + "kill " + seconds),
               "some:9: '" + seconds + "' is not a number of seconds from 0 to 3600");
+  for (const std::string ratio : {"x", "0.99", "nan", "1e1", "100.1"})
+    EXPECT_EQ(error_of(kBegun + "point-bound " + ratio), "some:9: '" + ratio + "' is not a ratio from 1 to 100");
+}
+
+TEST(WorkloadTest, ABoundForPointsIsOptionalAndGivenOnce) {
+  EXPECT_EQ(parse_workload("some", kBegun).value().point_bound, std::nullopt);
+  EXPECT_EQ(parse_workload("some", kBegun + "point-bound 1.08\n").value().point_bound, 1.08);
+  EXPECT_EQ(error_of(kBegun + "point-bound 1.08\npoint-bound 1.08"), "some:10: given for the second time");
 }
 
 TEST(WorkloadErrors, LongNames) {

@@ -285,7 +285,7 @@ class BenchTest(BenchCase):
         done = self.bench("--json", self.json, self.workload)
         parts = self.written(json.loads(self.json.read_text()))
         self.assertEqual([part["name"] for part in parts], ["payload bytes written / bytes of new rows, Three turns",
-                                                            "bytes given to write() / bytes of new rows, Three turns"])
+                                                            "bytes given to write() / payload bytes written, Three turns"])
         self.assertEqual(done.returncode, 0, done.stdout)
         for part in parts:
             self.assertGreaterEqual(part["median"], 1)

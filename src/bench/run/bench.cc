@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "bench/report_summary.h"
 #include "bench/run/contestant.h"
+#include "bench/run/memory_state.h"
 #include "bench/run/parity.h"
 #include "bench/run/player.h"
 #include "bench/run/report_start.h"
@@ -59,7 +60,7 @@ class Bench {
     failed.title = workload.title;
     failed.server = contestant.name;
     failed.variant = contestant.variant;
-    failed.bound = contestant.bound;
+    if (contestant.is_bounded) failed.bound = kRatioBound;  // its memory's class was not seen
     const auto show = [&](std::size_t done) { progress_.playing(failed, done, workload.requests()); };
     show(0);
     const std::string who = server_and_variant(failed);
@@ -86,7 +87,6 @@ class Bench {
     TRY_ASSIGN(Played played, contestant.url.empty() ? play_started(workload, contestant, play_options)
                                                      : play_running(workload, contestant, play_options));
     played.figures.variant = contestant.variant;
-    played.figures.bound = contestant.bound;
     std::ranges::copy(played.own_costs, std::back_inserter(own_costs_));
     if (contestant.url.empty() && played.figures.counted_by == CountedBy::kReply) note_unseen_engine(contestant.name);
     return std::move(played.figures);
@@ -102,8 +102,8 @@ class Bench {
   bool measures_writes(const Workload& workload, const Contestant& contestant, const RunFigures& figures) const {
     const bool all_are_written = std::ranges::all_of(
         figures.requests, [](const RequestFigures& request) { return request.prompt_tokens >= kShortestWritten; });
-    return contestant.is_kvkeep && contestant.bound && workload.kills() == 0 && report_.parts.empty() &&
-           options_.kvkeep_flags.empty() && all_are_written && !figures.requests.empty();
+    return contestant.is_kvkeep && contestant.is_bounded && workload.kills() == 0 && report_.parts.empty() &&
+           all_are_written && !figures.requests.empty();
   }
 
   // What measuring takes from what is measured. The tiny model's requests are over so soon that no goal would be fair.
@@ -126,13 +126,16 @@ class Bench {
     const PlayedServer server{.name = contestant.name, .process = &process, .base_url = {}};
     const auto bytes_before = bytes_passed(process);
     TRY_ASSIGN(Played played, play(workload, server, play_options, interrupt_));
+    if (contestant.is_bounded) played.figures.bound = ratio_bound(memory_state_of(process.log()), workload);
     if (!process.ended() && measures_writes(workload, contestant, played.figures)) {
       Result<std::vector<PartFigures>> written =
           measure_written(process, {.directory = disk_directory(directory.path()),
                                     .title = workload.title,
                                     .tokens = played.decoded_prefixes,
+                                    .requests = played.figures.requests.size(),
                                     .is_exact = play_options.text_is_exact,
-                                    .bytes_before = bytes_before});
+                                    .bytes_before = bytes_before,
+                                    .has_goals = options_.kvkeep_flags.empty()});
       if (written) std::ranges::move(*written, std::back_inserter(report_.parts));
       if (!written) played.figures.problems.push_back(written.error().message);
     }

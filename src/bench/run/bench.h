@@ -13,9 +13,6 @@
 
 namespace kvkeep::bench {
 
-// Prefilled tokens / tokens never computed before, of kvkeep with its usual flags.
-inline constexpr double kRatioBound = 1.02;
-
 struct BenchOptions {
   std::vector<Workload> workloads;
   std::string model;                // path of a GGUF file

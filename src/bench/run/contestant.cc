@@ -57,7 +57,7 @@ void add_own_directory(std::vector<std::string>& arguments, const Contestant& pe
 
 std::vector<Contestant> contestants(const BenchOptions& options) {
   std::vector<Contestant> all{kvkeep_variant(options, "", {"--restore", "always"})};
-  all.back().bound = kRatioBound;
+  all.back().is_bounded = true;
   if (options.variants) {
     all.push_back(kvkeep_variant(options, "small -c", {"--restore", "always"}));
     all.back().small_context = true;

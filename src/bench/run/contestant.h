@@ -2,7 +2,6 @@
 
 // Who takes part in a bench, and the command line each is started with.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +12,10 @@
 namespace kvkeep::bench {
 
 struct Contestant {
-  std::string name;                  // of a ServerInfo
-  std::string variant;               // of kvkeep; empty: its usual flags
-  std::optional<double> bound = {};  // of its ratio
-  std::vector<std::string> flags;    // behind those that every workload decides
+  std::string name;                // of a ServerInfo
+  std::string variant;             // of kvkeep; empty: its usual flags
+  bool is_bounded = false;         // its ratio, by the class of the model's memory
+  std::vector<std::string> flags;  // behind those that every workload decides
   bool small_context = false;
   bool is_kvkeep = false;
   std::string program;  // of a peer

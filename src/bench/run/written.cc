@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
+#include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "bench/run/memory_state.h"
 #include "format/segment_file.h"
 #include "os/file_system.h"
 #include "os/process_io.h"
@@ -18,52 +19,125 @@ constexpr int kWrittenWithinMs = 500;  // what is captured is on disk within 200
 constexpr double kMost = 1.1;
 constexpr double kLeastOfInexact = 0.97;
 constexpr double kManyBytes = 1 << 20;
+constexpr double kMiB = 1 << 20;
 
-// "... 3072 bytes of rows per token"
-std::optional<std::uint64_t> row_bytes_per_token(const std::string& log) {
-  const std::size_t end = log.find(" bytes of rows per token");
-  if (end == std::string::npos) return std::nullopt;
-  const std::size_t begin = log.find_last_not_of("0123456789", end - 1) + 1;
-  std::uint64_t value = 0;
-  const auto read = std::from_chars(log.data() + begin, log.data() + end, value);
-  if (read.ec != std::errc() || value == 0) return std::nullopt;
-  return value;
-}
+// Files of one kind and their payload.
+struct Files {
+  std::uint64_t count = 0;
+  std::uint64_t payload_bytes = 0;
+};
 
-Result<std::uint64_t> payload_of(const std::string& path) {
+struct AllFiles {
+  std::array<Files, std::size(format::kPartKinds)> kinds;
+
+  Files& of(format::PartKind kind) { return kinds[static_cast<std::size_t>(kind) - 1]; }
+  const Files& of(format::PartKind kind) const { return kinds[static_cast<std::size_t>(kind) - 1]; }
+  std::uint64_t payload_bytes() const {
+    std::uint64_t sum = 0;
+    for (const Files& files : kinds) sum += files.payload_bytes;
+    return sum;
+  }
+};
+
+Status add_file(const std::string& path, AllFiles& all) {
   TRY_ASSIGN(const auto file, os::real_file_system().open(path));
   std::vector<std::byte> head(format::kMaxHeaderBytes);
   TRY_ASSIGN(const std::size_t size, file->read_at(0, head));
   TRY_ASSIGN(const format::SegmentHeader header, format::decode_header(ByteSpan(head).first(size)));
-  const std::uint64_t payload = format::payload_bytes(header);
   TRY_ASSIGN(const ByteCount whole, file->size());
   const std::size_t begin = format::encoded_header_size(header.parts.size(), header.tokens.size());
-  if (whole.value() < begin + payload) return damaged(path + " is shorter than its header says");
-  return payload;
+  if (whole.value() < begin + format::payload_bytes(header)) return damaged(path + " is shorter than its header says");
+  Files& files = all.of(header.name.kind);
+  ++files.count;
+  files.payload_bytes += format::payload_bytes(header);
+  return {};
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): a cache directory is two levels deep
-Result<std::uint64_t> payload_below(const std::string& directory) {
-  std::uint64_t sum = 0;
+Status add_below(const std::string& directory, AllFiles& all) {
   TRY_ASSIGN(const auto entries, os::real_file_system().list(directory));
   for (const os::FileInfo& entry : entries) {
     const std::string path = directory + "/" + entry.name;
-    if (!entry.is_directory && !entry.name.ends_with(".kvs")) continue;
-    TRY_ASSIGN(const std::uint64_t bytes, entry.is_directory ? payload_below(path) : payload_of(path));
-    sum += bytes;
+    if (entry.is_directory) TRY(add_below(path, all));
+    if (!entry.is_directory && entry.name.ends_with(".kvs")) TRY(add_file(path, all));
   }
-  return sum;
+  return {};
 }
 
-// Payload that is there once the writer must be done: what has to be there may come late on a slow disk.
-Result<std::uint64_t> settled_payload(ServerProcess& server, const NewRows& rows, double wanted_bytes) {
-  server.wait(kWrittenWithinMs);
+// What is there once the writer must be done: what has to be there may come late on a slow disk. Of points nobody knows
+// how many have to be; they are all there when no more come.
+Result<AllFiles> settled_files(ServerProcess& server, const NewRows& rows, double wanted_row_bytes) {
+  std::uint64_t bytes_before = UINT64_MAX;
   for (int waited_ms = kWrittenWithinMs;; waited_ms += kWrittenWithinMs) {
-    TRY_ASSIGN(const std::uint64_t payload, payload_below(rows.directory));
-    if (static_cast<double>(payload) >= wanted_bytes || waited_ms >= rows.limit_ms || server.ended()) return payload;
     server.wait(kWrittenWithinMs);
+    AllFiles all;
+    TRY(add_below(rows.directory, all));
+    const auto row_bytes = static_cast<double>(all.of(format::PartKind::kRows).payload_bytes);
+    const bool is_settled = row_bytes >= wanted_row_bytes && all.payload_bytes() == bytes_before;
+    if (is_settled || waited_ms >= rows.limit_ms || server.ended()) return all;
+    bytes_before = all.payload_bytes();
   }
 }
+
+class Written {
+ public:
+  Written(const NewRows& rows, const MemoryState& state, const AllFiles& files)
+      : rows_(rows), state_(state), files_(files) {}
+
+  std::vector<PartFigures> figures(std::optional<std::uint64_t> bytes_passed) {
+    add_rows();
+    add_points();
+    if (bytes_passed && rows_.bytes_before) add_passed(static_cast<double>(*bytes_passed - *rows_.bytes_before));
+    return std::move(figures_);
+  }
+
+ private:
+  double least() const { return rows_.is_exact ? 1 : kLeastOfInexact; }
+
+  void add(const std::string& what, const char* unit, double value, std::optional<Goal> goal) {
+    if (!rows_.has_goals) goal.reset();
+    figures_.push_back(summarize(fmt::format("{}, {}", what, rows_.title), unit, {value}, goal));
+  }
+
+  void add_rows() {
+    const auto ratio = [&](format::PartKind kind, std::uint64_t bytes_per_token) {
+      return static_cast<double>(files_.of(kind).payload_bytes) /
+             (static_cast<double>(bytes_per_token) * static_cast<double>(rows_.tokens));
+    };
+    if (state_.row_bytes_per_token > 0) {
+      add("payload bytes written / bytes of new rows", "ratio",
+          ratio(format::PartKind::kRows, state_.row_bytes_per_token), Goal{Goal::Kind::kWithin, least(), kMost});
+    }
+    if (state_.window_bytes_per_token > 0) {  // a window nobody needs may be missing
+      add("payload bytes written / bytes of new window rows", "ratio",
+          ratio(format::PartKind::kWindowRows, state_.window_bytes_per_token), Goal{Goal::Kind::kAtMost, kMost});
+    }
+  }
+
+  void add_points() {
+    if (!state_.has_points) return;
+    const Files& parts = files_.of(format::PartKind::kPoint);
+    const Files& wholes = files_.of(format::PartKind::kWhole);
+    const double requests = static_cast<double>(rows_.requests);
+    add("points written per request", "points", static_cast<double>(parts.count + wholes.count) / requests, {});
+    add("points written per request, their bytes", "MiB",
+        static_cast<double>(parts.payload_bytes + wholes.payload_bytes) / requests / kMiB, {});
+  }
+
+  // Headers, saved indexes and the log are in it, too, which weigh something where there is little payload.
+  void add_passed(double bytes) {
+    const auto payload = static_cast<double>(files_.payload_bytes());
+    if (payload == 0) return;  // the figures above say so
+    const Goal goal =
+        payload < kManyBytes ? Goal{Goal::Kind::kAtLeast, least()} : Goal{Goal::Kind::kWithin, least(), kMost};
+    add("bytes given to write() / payload bytes written", "ratio", bytes / payload, goal);
+  }
+
+  const NewRows& rows_;
+  const MemoryState& state_;
+  const AllFiles& files_;
+  std::vector<PartFigures> figures_;
+};
 
 }  // namespace
 
@@ -74,23 +148,12 @@ std::optional<std::uint64_t> bytes_passed(const ServerProcess& server) {
 }
 
 Result<std::vector<PartFigures>> measure_written(ServerProcess& server, const NewRows& rows) {
-  const auto per_token = row_bytes_per_token(server.log());
-  if (!per_token || rows.tokens == 0) return unsupported("the log does not say what a token's rows take");
-  const double new_bytes = static_cast<double>(*per_token) * static_cast<double>(rows.tokens);
+  const MemoryState state = memory_state_of(server.log());
+  if (!state.is_known() || rows.tokens == 0) return unsupported("the log does not say what a token's rows take");
   const double least = rows.is_exact ? 1 : kLeastOfInexact;
-  TRY_ASSIGN(const std::uint64_t payload, settled_payload(server, rows, least * new_bytes));
-  std::vector<PartFigures> figures{summarize(fmt::format("payload bytes written / bytes of new rows, {}", rows.title),
-                                             "ratio", {static_cast<double>(payload) / new_bytes},
-                                             Goal{Goal::Kind::kWithin, least, kMost})};
-  const auto passed = bytes_passed(server);
-  if (passed && rows.bytes_before) {
-    // Headers, saved indexes and the log are in it, too, which weigh something where there are few rows.
-    const Goal goal =
-        new_bytes < kManyBytes ? Goal{Goal::Kind::kAtLeast, least} : Goal{Goal::Kind::kWithin, least, kMost};
-    figures.push_back(summarize(fmt::format("bytes given to write() / bytes of new rows, {}", rows.title), "ratio",
-                                {static_cast<double>(*passed - *rows.bytes_before) / new_bytes}, goal));
-  }
-  return figures;
+  const double wanted = least * static_cast<double>(state.row_bytes_per_token) * static_cast<double>(rows.tokens);
+  TRY_ASSIGN(const AllFiles files, settled_files(server, rows, rows.has_goals ? wanted : 0));
+  return Written(rows, state, files).figures(bytes_passed(server));
 }
 
 }  // namespace kvkeep::bench
