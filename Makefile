@@ -62,11 +62,18 @@ demo: build ## a 12-turn agent conversation with a crash in the middle, with and
 bench: all ## the benchmarks behind docs/benchmarks.md
 	@scripts/bench
 
-bench-check: build ## ratios and counts of the workloads, compared with the kept ones (seconds)
+# One kept file for each class of memory; the default architecture's has no name.
+kept_architectures = gemma3 qwen35 mamba2 deepseek4
+
+bench-check: build ## ratios and counts of the workloads, compared with the kept ones, each class of memory (minutes)
 	@build/kvkeep bench --quick --check bench/expected_quick.json
+	@for a in $(kept_architectures); do \
+	  build/kvkeep bench --quick --arch $$a --check bench/expected_quick_$$a.json || exit 1; done
 
 bench-keep: build ## keep the counts of today for bench-check, where they are meant to differ
 	@build/kvkeep bench --quick --keep bench/expected_quick.json
+	@for a in $(kept_architectures); do \
+	  build/kvkeep bench --quick --arch $$a --keep bench/expected_quick_$$a.json || exit 1; done
 
 format: setup ## rewrite the sources as .clang-format says
 	@scripts/check-format --fix

@@ -30,10 +30,11 @@ std::string class_in(std::string_view log) {
 }  // namespace
 
 MemoryState memory_state_of(const std::string& log) {
-  return {.memory_class = class_in(log),
+  const std::string memory_class = class_in(log);
+  return {.memory_class = memory_class,
           .row_bytes_per_token = number_before(log, " bytes of rows per token"),
           .window_bytes_per_token = number_before(log, " of window rows"),
-          .has_points = log.find(" MiB per point") != std::string::npos};
+          .has_points = memory_class == "hybrid" || memory_class == "recurrent" || memory_class == "opaque"};
 }
 
 std::optional<double> ratio_bound(const MemoryState& state, const Workload& workload) {

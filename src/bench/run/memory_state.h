@@ -14,7 +14,7 @@ struct MemoryState {
   std::string memory_class;                  // "sliceable", "hybrid"...; empty: the log does not say
   std::uint64_t row_bytes_per_token = 0;     // 0: there are no rows
   std::uint64_t window_bytes_per_token = 0;  // of rows of window layers; 0: there are none
-  bool has_points = false;
+  bool has_points = false;                   // restored at points: state at one position, or all of it
 
   // Whether anything at all is known of what a token's state takes.
   bool is_known() const { return row_bytes_per_token > 0 || window_bytes_per_token > 0 || has_points; }

@@ -13,6 +13,8 @@ constexpr char kHybrid[] =
     "[info] memory class hybrid: rows and a point\n[info] state: 512 bytes of rows per token, 0.3 MiB per point\n";
 constexpr char kRecurrent[] =
     "[info] memory class recurrent: points\n[info] state: 0 bytes of rows per token, 18.5 MiB per point\n";
+// A whole state grows: its size is not told.
+constexpr char kOpaque[] = "[info] memory class opaque: whole states\n[info] state: 0 bytes of rows per token\n";
 constexpr char kUncached[] = "[warning] this model is served without a prefix cache: an encoder\n";
 
 TEST(MemoryStateTest, TheLogSaysWhatThereIs) {
@@ -26,6 +28,8 @@ TEST(MemoryStateTest, TheLogSaysWhatThereIs) {
   EXPECT_TRUE(memory_state_of(kHybrid).has_points);
   EXPECT_EQ(memory_state_of(kRecurrent).row_bytes_per_token, 0U);
   EXPECT_TRUE(memory_state_of(kRecurrent).is_known());
+  EXPECT_TRUE(memory_state_of(kOpaque).is_known());
+  EXPECT_TRUE(memory_state_of(kOpaque).has_points);
 }
 
 TEST(MemoryStateTest, ALogThatSaysNothingIsNoClass) {
@@ -41,6 +45,7 @@ TEST(MemoryStateTest, TheBoundGoesByWhatCanBeRestored) {
   EXPECT_EQ(ratio_bound(memory_state_of(kWindowed), workload), kRatioBound);
   EXPECT_EQ(ratio_bound(memory_state_of(kHybrid), workload), kPointRatioBound);
   EXPECT_EQ(ratio_bound(memory_state_of(kRecurrent), workload), kPointRatioBound);
+  EXPECT_EQ(ratio_bound(memory_state_of(kOpaque), workload), kPointRatioBound);
   EXPECT_EQ(ratio_bound(memory_state_of(kUncached), workload), std::nullopt);
   EXPECT_EQ(ratio_bound(memory_state_of(""), workload), kRatioBound);
 }

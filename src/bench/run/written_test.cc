@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kBytesPerToken = 100;
 constexpr std::uint64_t kTokens = 640;
 
-constexpr char kRowsAlone[] = "100 bytes of rows per token";
-constexpr char kAllKinds[] = "100 bytes of rows per token, 10 of window rows, 0.5 MiB per point";
-constexpr char kPointsAlone[] = "0 bytes of rows per token, 0.5 MiB per point";
+constexpr char kRowsAlone[] = "memory class sliceable: 100 bytes of rows per token";
+constexpr char kAllKinds[] = "memory class hybrid: 100 bytes of rows per token, 10 of window rows, 0.5 MiB per point";
+constexpr char kPointsAlone[] = "memory class recurrent: 0 bytes of rows per token, 0.5 MiB per point";
 
 // Says what a token's state takes, writes 50,000 bytes, and answers: --host A --port N are its last arguments.
 constexpr char kServer[] =
@@ -38,7 +38,8 @@ class WrittenTest : public testing::Test {
   }
 
   void start(const std::string& says) {
-    const std::string& own = directory_.path();
+    const std::string own = directory_.path() + "/server" + std::to_string(++servers_);  // the one before lives on it
+    fs::create_directories(own);
     server_.emplace(
         ServerCommand{.name = "mock", .program = "python3", .arguments = {"-B", "-c", kServer, own + "/other", says}},
         own, interrupt_);
@@ -81,6 +82,7 @@ class WrittenTest : public testing::Test {
 
   const os::TemporaryDirectory directory_ = os::TemporaryDirectory::make("kvkeep-written-").value();
   Interrupt interrupt_;
+  int servers_ = 0;
   std::optional<ServerProcess> server_;
 };
 
@@ -176,8 +178,9 @@ TEST_F(WrittenTest, WhereThereAreNoRowsNoneAreMissed) {
 }
 
 TEST_F(WrittenTest, FlagsThatMayForbidWritingHaveNoGoals) {
-  const auto figures =
-      measure_written(*server_, {.directory = tier(), .tokens = kTokens, .requests = 4, .has_goals = false});
+  NewRows rows{.directory = tier(), .title = "three turns", .tokens = kTokens, .requests = 4, .bytes_before = {}};
+  rows.has_goals = false;
+  const auto figures = measure_written(*server_, rows);
   ASSERT_TRUE(figures.ok()) << figures.error().message;
   EXPECT_EQ(figures->front().median, 0);
   EXPECT_EQ(figures->front().holds, std::nullopt);
