@@ -1,0 +1,196 @@
+// What agents do with conversations, on models that can be continued only at points: which points there are, under
+// which names, and that what was computed once is found again.
+
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <set>
+
+#include "server/run/history_talk_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+using engine::MemoryClass;
+
+class Conversations : public testing::TestWithParam<MemoryClass> {
+ protected:
+  void SetUp() override { spdlog::set_level(spdlog::level::warn); }
+  void TearDown() override { spdlog::set_level(spdlog::level::info); }
+
+  HistoryWorld::Options options() const {
+    HistoryWorld::Options options;
+    options.fake.memory_class = GetParam();
+    options.fake.cells = 8192;
+    options.fake.sequences = 4;
+    options.fake.first_sampled_token = kFirstTextToken;
+    options.scheduler.parallel = 2;
+    return options;
+  }
+  format::PartKind kind() const {
+    return GetParam() == MemoryClass::kOpaque ? format::PartKind::kWhole : format::PartKind::kPoint;
+  }
+  // The file of the point behind the first `at` tokens.
+  std::string file_at(const HistoryWorld& world, const Tokens& tokens, std::size_t at) const {
+    PrefixHasher hasher(world.engine->description().fingerprint);
+    hasher.append(TokenSpan(tokens).first(at));
+    const Position end = Position{} + at;
+    return format::file_name({end, end, hasher.current(), hasher.current(), kind()});
+  }
+  // Of all points on disk.
+  std::set<std::string> point_files(HistoryWorld& world) const {
+    world.writer.run_all();
+    std::set<std::string> names;
+    for (const std::string& path : world.segment_paths(kind())) names.insert(path.substr(path.rfind('/') + 1));
+    return names;
+  }
+  std::set<std::string> added(HistoryWorld& world, const std::set<std::string>& before) const {
+    std::set<std::string> files = point_files(world);
+    for (const std::string& name : before) files.erase(name);
+    return files;
+  }
+  // The reply, which must be right.
+  Reply answer(HistoryWorld& world, const Talk& talk) const {
+    const Ask asked = talk.ask(kReply);
+    const std::vector<Reply> replies = world.ask({asked});
+    EXPECT_EQ(replies.size(), 1U);
+    if (replies.empty()) return {};
+    EXPECT_EQ(replies.front().finish, Finish::kLength);
+    EXPECT_EQ(replies.front().tokens, world.expected(asked));
+    return replies.front();
+  }
+  Talk fresh(const Tokens& system) {
+    Talk talk;
+    talk.system = system;
+    talk.user(text_.next(40));
+    return talk;
+  }
+
+  static constexpr std::size_t kReply = 12;
+  TextSource text_;
+};
+
+TEST_P(Conversations, ASystemPromptHasOneFileWhateverTheUserWrites) {
+  const Tokens system = text_.next(300);
+  HistoryWorld shared(options());
+  std::set<std::string> in_all;
+  for (int request = 0; request < 4; ++request) {
+    const Talk talk = fresh(system);
+    HistoryWorld alone(options());  // a server that never saw the others
+    answer(alone, talk);
+    const std::set<std::string> files = point_files(alone);
+    EXPECT_TRUE(files.contains(file_at(alone, talk.ask(1).prompt, system.size())));
+    if (request == 0) in_all = files;
+    std::erase_if(in_all, [&](const std::string& name) { return !files.contains(name); });
+    answer(shared, talk);
+    shared.restart();
+  }
+  const std::string file = file_at(shared, system, system.size());
+  EXPECT_EQ(in_all, std::set<std::string>{file}) << "nothing else is the same in all requests";
+  EXPECT_TRUE(point_files(shared).contains(file));
+}
+
+TEST_P(Conversations, AfterAnEarlyBlockChangedTheSecondFreshSessionIsFastAgain) {
+  HistoryWorld world(options());
+  const Tokens stable = text_.next(150);
+  for (int version = 0; version < 4; ++version) {
+    const Tokens system = stable + text_.next(100);  // as a date or a list of files that changed
+    const Reply first = answer(world, fresh(system));
+    // The first change finds the place where prompts part, later ones use it.
+    EXPECT_EQ(first.stats.cached_tokens, version < 2 ? 0U : stable.size()) << "version " << version;
+    if (version % 2 == 1) world.restart();
+    const Reply second = answer(world, fresh(system));
+    EXPECT_EQ(second.stats.cached_tokens, system.size()) << "version " << version;
+    EXPECT_EQ(second.stats.prefilled_tokens, 42U) << "the user's text and two markers";
+  }
+}
+
+TEST_P(Conversations, AHitAtOrPastTheAnchorStoresNoOther) {
+  HistoryWorld world(options());
+  const Tokens system = text_.next(200);
+  answer(world, fresh(system));
+  std::set<std::string> before = point_files(world);
+  Talk talk = fresh(system);
+  for (int turn = 0; turn < 3; ++turn) {
+    const Reply reply = answer(world, talk);
+    EXPECT_GE(reply.stats.cached_tokens, system.size());
+    const Tokens prompt = talk.ask(1).prompt;
+    const Tokens all = prompt + reply.tokens;
+    EXPECT_EQ(added(world, before),
+              (std::set<std::string>{file_at(world, all, prompt.size() - 1), file_at(world, all, all.size() - 1)}))
+        << "only the turn and the end of the reply";
+    before = point_files(world);
+    talk.assistant(reply.tokens);
+    talk.user(text_.next(30));
+  }
+}
+
+TEST_P(Conversations, AChangeInTheMiddleOfAToolLoopCostsWhatFollowsItOnce) {
+  HistoryWorld world(options());
+  Talk talk = fresh(text_.next(120));
+  std::vector<std::size_t> begins;  // of each tool result
+  for (int call = 0; call < 5; ++call) {
+    talk.assistant(answer(world, talk).tokens);
+    begins.push_back(talk.size());
+    talk.user(text_.next(60));
+  }
+  answer(world, talk);
+  for (const bool restarted : {false, true}) {
+    if (restarted) world.restart();
+    Talk changed = talk;
+    changed.change(2 * 2, 20, text_.next(5));  // the second tool result
+    const Reply reply = answer(world, changed);
+    EXPECT_EQ(reply.stats.cached_tokens, begins[1] - 1) << "all that was decoded before that result";
+    changed.assistant(reply.tokens);
+    changed.user(text_.next(10));
+    EXPECT_EQ(answer(world, changed).stats.prefilled_tokens, 13U) << "the last reply token, markers and the new text";
+  }
+}
+
+TEST_P(Conversations, AnIdenticalResendPrefillsOneTokenAndStoresNothing) {
+  HistoryWorld world(options());
+  const Talk talk = fresh(text_.next(200));
+  answer(world, talk);
+  const std::set<std::string> files = point_files(world);
+  for (int resend = 0; resend < 4; ++resend) {
+    if (resend == 2) world.restart();
+    const Reply reply = answer(world, talk);
+    EXPECT_EQ(reply.stats.prefilled_tokens, 1U) << "resend " << resend;
+    EXPECT_EQ(added(world, files), std::set<std::string>{});
+  }
+}
+
+// A template that drops thinking renders all answers since the last user message anew when the next one comes.
+TEST_P(Conversations, DroppedThinkingCostsTheToolLoopOnce) {
+  HistoryWorld world(options());
+  Talk talk = fresh(text_.next(160));
+  std::size_t kept = 0;  // what the template never changes again: up to the generation prompt of the first answer
+  for (int task = 0; task < 3; ++task) {
+    const std::size_t first_answer = talk.messages.size();
+    kept = talk.size();
+    for (int call = 0; call < 3; ++call) {
+      const Reply reply = answer(world, talk);
+      if (call > 0) {
+        EXPECT_EQ(reply.stats.prefilled_tokens, 28U) << "one tool result, markers and a token";
+      }
+      talk.assistant(reply.tokens);
+      if (call < 2) talk.user(text_.next(25));
+    }
+    for (std::size_t i = first_answer; i < talk.messages.size(); ++i) {
+      Message& message = talk.messages[i];
+      if (!message.user) message.text.erase(message.text.begin(), message.text.begin() + 5);
+    }
+    talk.user(text_.next(30));
+    if (task == 1) world.restart();
+    const Reply reply = answer(world, talk);
+    EXPECT_EQ(reply.stats.cached_tokens, kept) << "task " << task;
+    EXPECT_EQ(answer(world, talk).stats.prefilled_tokens, 1U);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Conversations,
+                         testing::Values(MemoryClass::kHybrid, MemoryClass::kRecurrent, MemoryClass::kOpaque),
+                         [](const auto& each) { return std::string(to_string(each.param)); });
+
+}  // namespace
+}  // namespace kvkeep::server

@@ -1,0 +1,179 @@
+// Random histories in every memory class, beside a naive twin: the text is always right, reuse is never longer than
+// what was computed, and never shorter than policy promises.
+//
+// KVKEEP_TEST_SEED repeats a run; KVKEEP_HISTORIES says how many stories of each class and kind are played.
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+
+#include "base/test_seed.h"
+#include "server/run/history_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+using engine::MemoryClass;
+
+[[maybe_unused]] const bool kSeeded = seed_rapidcheck();
+
+rc::Gen<Step> step_among(std::vector<std::pair<std::size_t, Does>> kinds) {
+  const auto number = rc::gen::inRange<std::uint32_t>(0, 4096);
+  const auto kind = rc::gen::exec([kinds] {
+    std::size_t total = 0;
+    for (const auto& each : kinds) total += each.first;
+    std::size_t at = *rc::gen::inRange<std::size_t>(0, total);
+    for (const auto& [weight, does] : kinds) {
+      if (at < weight) return does;
+      at -= weight;
+    }
+    return Does::kNewTalk;
+  });
+  return rc::gen::build<Step>(rc::gen::set(&Step::does, kind), rc::gen::set(&Step::a, number),
+                              rc::gen::set(&Step::b, number), rc::gen::set(&Step::c, number));
+}
+
+std::vector<std::pair<std::size_t, Does>> calm_kinds() {
+  return {{4, Does::kNewTalk},      {12, Does::kContinue},    {4, Does::kBranch},      {3, Does::kResend},
+          {3, Does::kChangeMiddle}, {2, Does::kDropThinking}, {2, Does::kSideRequest}, {1, Does::kUncached},
+          {2, Does::kSeveral},      {2, Does::kWrite},        {1, Does::kRestart},     {1, Does::kKill}};
+}
+
+std::vector<std::pair<std::size_t, Does>> rough_kinds() {
+  auto kinds = calm_kinds();
+  kinds.insert(kinds.end(), {{2, Does::kRestart}, {3, Does::kDamage}, {2, Does::kFault}});
+  return kinds;
+}
+
+Setting calm_setting() {
+  Setting setting;
+  setting.disk = *rc::gen::inRange(0, 4) > 0;
+  setting.parallel = *rc::gen::inRange(1U, 4U);
+  setting.sequences = setting.parallel + *rc::gen::inRange(0U, 5U);
+  setting.small_cells = *rc::gen::inRange(0, 4) == 3;
+  setting.batch = *rc::gen::element(512U, 64U);
+  setting.frontiers = *rc::gen::inRange(0, 5) == 4;
+  return setting;
+}
+
+Setting rough_setting() {
+  Setting setting = calm_setting();
+  setting.small_ram = *rc::gen::inRange(0, 2) == 1;
+  setting.small_disk = *rc::gen::inRange(0, 3) == 2;
+  return setting;
+}
+
+int stories() {
+  const char* given = std::getenv("KVKEEP_HISTORIES");
+  return given != nullptr ? std::atoi(given) : 15;
+}
+
+rc::detail::TestResult explore(MemoryClass memory_class, const Mistakes& mistakes, bool rough, int count, bool shrink) {
+  spdlog::set_level(spdlog::level::off);
+  const auto step = step_among(rough ? rough_kinds() : calm_kinds());
+  const auto property = [&] {
+    const Setting setting = rough ? rough_setting() : calm_setting();
+    const auto steps = *rc::gen::container<std::vector<Step>>(step);
+    std::ostringstream told;
+    told << setting << ":";
+    for (const Step& each : steps) told << " " << each;
+    RC_LOG() << told.str() << "\n";
+    const std::string wrong = Story(memory_class, setting, mistakes).play(steps);
+    RC_ASSERT(wrong == "");
+  };
+  rc::detail::TestParams params = rc::detail::configuration().testParams;
+  params.maxSuccess = count;
+  params.maxSize = 100;
+  params.disableShrinking = !shrink;
+  const rc::detail::TestResult result = rc::detail::checkTestable(property, rc::detail::TestMetadata{}, params);
+  spdlog::set_level(spdlog::level::info);
+  return result;
+}
+
+std::string told(const rc::detail::TestResult& result) {
+  std::ostringstream out;
+  rc::detail::printResultMessage(result, out);
+  return out.str();
+}
+
+bool passed(const rc::detail::TestResult& result) { return result.is<rc::detail::SuccessResult>(); }
+
+class Histories : public testing::TestWithParam<MemoryClass> {};
+
+TEST_P(Histories, GiveTheRightTextAndReuseWhatIsPromised) {
+  const auto result = explore(GetParam(), {}, false, stories(), true);
+  EXPECT_TRUE(passed(result)) << told(result);
+}
+
+TEST_P(Histories, WithDamageFaultsAndFullBudgetsGiveTheRightText) {
+  const auto result = explore(GetParam(), {}, true, stories(), true);
+  EXPECT_TRUE(passed(result)) << told(result);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Histories,
+                         testing::Values(MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,
+                                         MemoryClass::kRecurrent, MemoryClass::kOpaque),
+                         [](const auto& each) { return std::string(to_string(each.param)); });
+
+// ---- mutants: what the checks must catch ----
+
+struct Mutant {
+  const char* name;
+  MemoryClass memory_class;
+  Mistakes mistakes;
+};
+void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
+
+Mutant bent(const char* name, MemoryClass memory_class, Bend bend) {
+  Mutant mutant{name, memory_class, {}};
+  mutant.mistakes.bend = bend;
+  return mutant;
+}
+Mutant cutting(const char* name, std::function<void(policy::CutOptions&)> change) {
+  Mutant mutant{name, MemoryClass::kHybrid, {}};
+  mutant.mistakes.cuts = std::move(change);
+  return mutant;
+}
+Mutant above(const char* name, MemoryClass memory_class, bool Mistakes::* mistake) {
+  Mutant mutant{name, memory_class, {}};
+  mutant.mistakes.*mistake = true;
+  return mutant;
+}
+
+class HistoryMutants : public testing::TestWithParam<Mutant> {};
+
+TEST_P(HistoryMutants, IsCaught) {
+  const auto result = explore(GetParam().memory_class, GetParam().mistakes, false, 300, false);
+  EXPECT_FALSE(passed(result));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, HistoryMutants,
+    testing::Values(bent("point_of_another_place", MemoryClass::kHybrid, Bend::kPointOfAnotherPlace),
+                    bent("whole_state_of_another_place", MemoryClass::kOpaque, Bend::kPointOfAnotherPlace),
+                    bent("point_not_restored", MemoryClass::kRecurrent, Bend::kPointNotRestored),
+                    bent("window_not_restored", MemoryClass::kWindowed, Bend::kPointNotRestored),
+                    bent("point_before_rows", MemoryClass::kHybrid, Bend::kPointBeforeRows),
+                    bent("point_forgotten", MemoryClass::kHybrid, Bend::kPointForgotten),
+                    bent("whole_state_forgotten", MemoryClass::kOpaque, Bend::kPointForgotten),
+                    bent("rows_gone_below_a_point", MemoryClass::kHybrid, Bend::kRowsGone),
+                    bent("rows_gone", MemoryClass::kSliceable, Bend::kRowsGone),
+                    bent("hybrid_stands_anywhere", MemoryClass::kHybrid, Bend::kStandsAnywhere),
+                    bent("windowed_stands_anywhere", MemoryClass::kWindowed, Bend::kStandsAnywhere),
+                    bent("counts_restored", MemoryClass::kSliceable, Bend::kCountsRestored),
+                    above("cache_prompt_ignored", MemoryClass::kSliceable, &Mistakes::ignores_cache_prompt),
+                    above("later_points_erased", MemoryClass::kHybrid, &Mistakes::erases_later_points),
+                    above("later_windows_erased", MemoryClass::kWindowed, &Mistakes::erases_later_points),
+                    above("points_lost_at_restart", MemoryClass::kRecurrent, &Mistakes::loses_points_at_restart),
+                    above("windows_lost_at_restart", MemoryClass::kWindowed, &Mistakes::loses_points_at_restart),
+                    cutting("no_anchors", [](policy::CutOptions& cuts) { cuts.anchor_user = false; }),
+                    cutting("no_points", [](policy::CutOptions& cuts) { cuts.most_points = 0; }),
+                    cutting("few_points", [](policy::CutOptions& cuts) { cuts.most_points = 3; }),
+                    cutting("no_short_points", [](policy::CutOptions& cuts) { cuts.min_tokens = 48; }),
+                    cutting("points_further_apart", [](policy::CutOptions& cuts) { cuts.least_step_tokens = 80; })),
+    [](const auto& mutant) { return std::string(mutant.param.name); });
+
+}  // namespace
+}  // namespace kvkeep::server

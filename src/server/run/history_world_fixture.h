@@ -1,0 +1,168 @@
+#pragma once
+
+// A server without HTTP that can be stopped, killed and started again over a simulated disk, step by step: files are
+// written when the test says so, disks are read at once, time is a count. So a history runs the same way each time.
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/run/bent_engine_fixture.h"
+#include "server/run/scheduler_test_fixture.h"
+#include "testing/sim/sim_clock.h"
+#include "testing/sim/sim_executor.h"
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::server {
+
+using Tokens = std::vector<TokenId>;
+
+struct Ask {
+  Tokens prompt;
+  policy::PromptMarkers markers = {};
+  std::size_t reply_tokens = 8;
+  bool cache_prompt = true;
+};
+
+class HistoryWorld {
+ public:
+  struct Options {
+    FakeOptions fake = {};
+    SchedulerOptions scheduler = {};
+    ByteCount ram = mebibytes(64);
+    bool disk = true;
+    ByteCount disk_budget = mebibytes(64);
+  };
+
+  explicit HistoryWorld(Options chosen, Bend bend_chosen = Bend::kNothing)
+      : options(std::move(chosen)), bend(bend_chosen) {
+    options.scheduler.restore = policy::RestoreMode::kAlways;
+    open();
+  }
+  ~HistoryWorld() { close(); }
+  HistoryWorld(const HistoryWorld&) = delete;
+  HistoryWorld& operator=(const HistoryWorld&) = delete;
+
+  // Replies in the order asked; fewer if one does not come. All are submitted before the first has been prefilled.
+  std::vector<Reply> ask(const std::vector<Ask>& asked) {
+    std::promise<void> all_submitted;
+    const std::shared_future<void> gate(all_submitted.get_future());
+    engine->fake.set_on_decode([gate](std::span<const engine::BatchToken>) { gate.wait(); });
+    std::vector<std::future<Reply>> futures;
+    for (const Ask& one : asked) {
+      auto sink = std::make_shared<CollectingSink>();
+      futures.push_back(sink->future());
+      if (!scheduler->submit(job_of(one), sink)) futures.pop_back();
+    }
+    all_submitted.set_value();
+    std::vector<Reply> replies;
+    for (std::future<Reply>& future : futures) {
+      if (future.wait_for(std::chrono::seconds(20)) != std::future_status::ready) return replies;
+      replies.push_back(future.get());
+    }
+    wait_until_idle();
+    return replies;
+  }
+
+  // The process ends as it should, and starts again.
+  void restart() {
+    close();
+    files.kill();  // its lock
+    open();
+  }
+  // The process dies, with what it had not written, and starts again.
+  void die(bool power_cut) {
+    files.set_plan({sim::FaultKind::kCrash, 1});
+    writer.forget_all();
+    close();
+    power_cut ? files.power_cut() : files.kill();
+    files.heal();
+    open();
+  }
+  std::vector<std::string> segment_paths() const {
+    std::vector<std::string> segments;
+    for (const std::string& path : files.paths()) {
+      if (format::is_file_name(path.substr(path.rfind('/') + 1))) segments.push_back(path);
+    }
+    return segments;
+  }
+  std::vector<std::string> segment_paths(format::PartKind kind) const {
+    std::vector<std::string> segments = segment_paths();
+    std::erase_if(segments, [kind](const std::string& path) {
+      return path.substr(path.find('.', path.rfind('/'))) != format::file_suffix(kind);
+    });
+    return segments;
+  }
+  Tokens expected(const Ask& asked) const {
+    return engine->fake.expected_text(asked.prompt, asked.reply_tokens, World::greedy());
+  }
+
+  Options options;
+  const Bend bend;
+  sim::SimFileSystem files;
+  sim::SimExecutor writer;
+  sim::SimClock clock;
+  std::unique_ptr<BentEngine> engine;
+  std::unique_ptr<cache::Cache> cache;
+  std::unique_ptr<Scheduler> scheduler;
+
+ private:
+  class AtOnce final : public os::Executor {
+   public:
+    void post(std::function<void()> task) override { task(); }
+    void drain() override {}
+  };
+
+  static Job job_of(const Ask& asked) {
+    Job job;
+    job.id = "history";
+    job.kind = "chat";
+    job.prompt = asked.prompt;
+    job.markers = asked.markers;
+    job.sampling = World::greedy();
+    job.max_tokens = static_cast<std::int64_t>(asked.reply_tokens);
+    job.cache_prompt = asked.cache_prompt;
+    return job;
+  }
+  void open() {
+    engine = std::make_unique<BentEngine>(options.fake, bend);
+    std::unique_ptr<store::DiskStore> disk;
+    if (options.disk) {
+      auto opened = store::DiskStore::open(
+          {.directory = "/kv", .fingerprint = engine->description().fingerprint, .budget = options.disk_budget}, files,
+          clock);
+      EXPECT_TRUE(opened) << "a disk that works opens, whatever it holds";
+      if (opened) disk = std::move(*opened);
+    }
+    cache = std::make_unique<cache::Cache>(
+        cache::CacheOptions{
+            .fingerprint = engine->description().fingerprint, .ram_budget = options.ram, .shape = engine->shape()},
+        std::move(disk), clock, writer, reader_);
+    scheduler = std::make_unique<Scheduler>(options.scheduler, *engine, *cache, clock);
+    thread_ = std::thread([this] { scheduler->run(); });
+  }
+  void close() {
+    scheduler->stop();
+    thread_.join();
+    cache->flush();
+    scheduler.reset();
+    cache.reset();
+    engine.reset();
+  }
+  // After a reply its sequence is captured.
+  void wait_until_idle() {
+    for (;;) {
+      const SchedulerStats now = scheduler->stats();
+      if (now.running == 0 && now.waiting == 0) return;
+      std::this_thread::yield();
+    }
+  }
+
+  AtOnce reader_;
+  std::thread thread_;
+};
+
+}  // namespace kvkeep::server
