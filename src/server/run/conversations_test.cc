@@ -188,6 +188,34 @@ TEST_P(Conversations, DroppedThinkingCostsTheToolLoopOnce) {
   }
 }
 
+// As after a decode call that failed: what was captured before is restored, the rest is prefilled with all its points.
+TEST_P(Conversations, ARequestThatWasInterruptedLeavesAllItsPoints) {
+  for (const std::uint32_t call : {1U, 2U, 3U}) {
+    HistoryWorld world(options());
+    Talk talk = fresh(text_.next(100));
+    talk.user(text_.next(50));
+    engine::fake::FakeFaults faults;
+    faults.fail_decode = call;
+    world.engine->fake.set_faults(faults);
+    answer(world, talk);
+    EXPECT_EQ(answer(world, talk).stats.prefilled_tokens, 1U) << "decode call " << call;
+    EXPECT_GE(answer(world, fresh(talk.system)).stats.cached_tokens, talk.system.size()) << "decode call " << call;
+  }
+}
+
+// Nor do clients see progress go back.
+TEST_P(Conversations, ProgressNeverGoesBack) {
+  HistoryWorld::Options nothing_kept = options();
+  nothing_kept.disk = false;
+  nothing_kept.ram = ByteCount{};
+  HistoryWorld world(nothing_kept);
+  Talk talk = fresh(text_.next(100));
+  engine::fake::FakeFaults faults;
+  faults.fail_decode = 2;
+  world.engine->fake.set_faults(faults);
+  EXPECT_EQ(answer(world, talk).stats.cached_tokens, 0U);  // the sink watches
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Conversations,
                          testing::Values(MemoryClass::kHybrid, MemoryClass::kRecurrent, MemoryClass::kOpaque),
                          [](const auto& each) { return std::string(to_string(each.param)); });

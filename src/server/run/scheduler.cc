@@ -161,9 +161,11 @@ void Scheduler::prefill_slice() {
   const bool wants_reply = active.job.max_tokens != 0;
   const TokenId token = complete && wants_reply ? engine_.sample(*active.sampler, batch.size() - 1) : 0;
   capture_slice(active);
-  if (active.stats.predicted_tokens == 0) {
-    active.sink->on_prefill(active.stats, std::min(held.tokens.size(), active.stats.prompt_tokens),
-                            ms_since(active.started_ns));
+  // What is prefilled once more, after a failure or for want of cells, is no progress.
+  const std::size_t processed = std::min(held.tokens.size(), active.stats.prompt_tokens);
+  if (active.stats.predicted_tokens == 0 && processed > active.told_tokens) {
+    active.told_tokens = processed;
+    active.sink->on_prefill(active.stats, processed, ms_since(active.started_ns));
   }
   if (!complete) return;
   if (active.first_token_ns == 0) {

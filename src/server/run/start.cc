@@ -87,10 +87,12 @@ void Scheduler::note_known(Active& active, const policy::PlanView& view) {
 void Scheduler::plan_cuts(Active& active) {
   active.cuts.clear();
   active.next_cut = 0;
-  if (!cached(active) || !engine_.shape().needs_points() || active.reported) return;
+  if (!cached(active) || !engine_.shape().needs_points()) return;
+  // A request that goes on after an interruption has the cuts before it that are left.
+  if (sequence(*active.seq).tokens.size() >= active.stats.prompt_tokens) return;
   policy::CutView view;
   view.options = options_.cuts;
-  view.prompt_tokens = active.tokens.size();
+  view.prompt_tokens = active.stats.prompt_tokens;
   view.markers = active.markers;
   view.cached = Position{} + sequence(*active.seq).tokens.size();
   view.known = active.known;
@@ -98,7 +100,7 @@ void Scheduler::plan_cuts(Active& active) {
   const policy::CutPlan plan = policy::plan_cuts(view);
   active.cuts = plan.cuts;
   if (!plan.leave.empty()) cache_.forget_points(active.tokens, plan.leave);
-  if (plan.cold_skipped) {
+  if (plan.cold_skipped && !active.reported) {
     spdlog::info(
         "kv cache: no point at the stable beginning of a prompt of {} tokens: it is longer than "
         "--kv-cache-cold-max-tokens {} id={}",
@@ -225,7 +227,7 @@ void Scheduler::begin_prefill(Active& active) {
     return log_resumed(active.job, active.stats, held.tokens.size());
   }
   active.reported = true;
-  active.stats.cached_tokens = held.tokens.size();
+  active.stats.cached_tokens = active.told_tokens = held.tokens.size();
   if (active.text_from && active.text_from->value() < held.tokens.size()) {
     active.stats.source = as_text(active.stats.source);
   }
