@@ -19,12 +19,17 @@ using engine::MemoryClass;
 
 [[maybe_unused]] const bool kSeeded = seed_rapidcheck();
 
-rc::Gen<Step> step_among(std::vector<std::pair<std::size_t, Does>> kinds) {
-  const auto number = rc::gen::inRange<std::uint32_t>(0, 4096);
+// Of all numbers below, however small the story is.
+rc::Gen<std::uint32_t> below(std::uint32_t end) {
+  return rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::uint32_t>(0, end));
+}
+
+rc::Gen<Step> step_among(std::vector<std::pair<std::uint32_t, Does>> kinds) {
+  const auto number = below(4096);
   const auto kind = rc::gen::exec([kinds] {
-    std::size_t total = 0;
+    std::uint32_t total = 0;
     for (const auto& each : kinds) total += each.first;
-    std::size_t at = *rc::gen::inRange<std::size_t>(0, total);
+    std::uint32_t at = *below(total);
     for (const auto& [weight, does] : kinds) {
       if (at < weight) return does;
       at -= weight;
@@ -35,13 +40,13 @@ rc::Gen<Step> step_among(std::vector<std::pair<std::size_t, Does>> kinds) {
                               rc::gen::set(&Step::b, number), rc::gen::set(&Step::c, number));
 }
 
-std::vector<std::pair<std::size_t, Does>> calm_kinds() {
+std::vector<std::pair<std::uint32_t, Does>> calm_kinds() {
   return {{4, Does::kNewTalk},      {12, Does::kContinue},    {4, Does::kBranch},      {3, Does::kResend},
           {3, Does::kChangeMiddle}, {2, Does::kDropThinking}, {2, Does::kSideRequest}, {1, Does::kUncached},
-          {2, Does::kSeveral},      {2, Does::kWrite},        {1, Does::kRestart},     {1, Does::kKill}};
+          {4, Does::kSeveral},      {2, Does::kWrite},        {1, Does::kRestart},     {1, Does::kKill}};
 }
 
-std::vector<std::pair<std::size_t, Does>> rough_kinds() {
+std::vector<std::pair<std::uint32_t, Does>> rough_kinds() {
   auto kinds = calm_kinds();
   kinds.insert(kinds.end(), {{2, Does::kRestart}, {3, Does::kDamage}, {2, Does::kFault}});
   return kinds;
@@ -49,25 +54,25 @@ std::vector<std::pair<std::size_t, Does>> rough_kinds() {
 
 Setting calm_setting() {
   Setting setting;
-  setting.disk = *rc::gen::inRange(0, 4) > 0;
-  setting.parallel = *rc::gen::inRange(1U, 4U);
-  setting.sequences = setting.parallel + *rc::gen::inRange(0U, 5U);
-  setting.small_cells = *rc::gen::inRange(0, 4) == 3;
+  setting.disk = *below(4) > 0;
+  setting.parallel = 1 + *below(3);
+  setting.sequences = setting.parallel + *below(5);
+  setting.small_cells = *below(4) == 3;
   setting.batch = *rc::gen::element(512U, 64U);
-  setting.frontiers = *rc::gen::inRange(0, 5) == 4;
+  setting.frontiers = *below(5) == 4;
   return setting;
 }
 
 Setting rough_setting() {
   Setting setting = calm_setting();
-  setting.small_ram = *rc::gen::inRange(0, 2) == 1;
-  setting.small_disk = *rc::gen::inRange(0, 3) == 2;
+  setting.small_ram = *below(2) == 1;
+  setting.small_disk = *below(3) == 2;
   return setting;
 }
 
 int stories() {
   const char* given = std::getenv("KVKEEP_HISTORIES");
-  return given != nullptr ? std::atoi(given) : 15;
+  return given != nullptr ? std::atoi(given) : 60;
 }
 
 rc::detail::TestResult explore(MemoryClass memory_class, const Mistakes& mistakes, bool rough, int count, bool shrink) {

@@ -39,9 +39,10 @@ class Twin {
   // What was asked and decoded. `promised`: nothing disturbed it, so what policy cuts is kept. `exact`: the twin knows
   // all points of the model, so that it can say which lesser cuts are near to one.
   void note(const Ask& asked, const Reply& reply, bool promised, bool exact) {
-    if (!asked.cache_prompt || reply.tokens.empty()) return;
+    if (!asked.cache_prompt) return;
     Tokens all = asked.prompt + reply.tokens;
-    all.pop_back();  // never decoded
+    if (!reply.tokens.empty()) all.pop_back();  // never decoded
+    promised = promised && reply.finish == Finish::kLength;
     if (promised && shape_.needs_points()) promise_points(asked, reply, all, exact);
     if (promised) kept_.push_back({all, false});
     decoded_.push_back({std::move(all), false});
@@ -68,7 +69,6 @@ class Twin {
     forget_promises();
     decoded_.clear();
   }
-
 
  private:
   struct Kept {
