@@ -211,7 +211,7 @@ TEST_P(Conversations, ProgressNeverGoesBack) {
   HistoryWorld world(nothing_kept);
   Talk talk = fresh(text_.next(100));
   engine::fake::FakeFaults faults;
-  faults.fail_decode = 2;
+  faults.fail_decode = 3;
   world.engine->fake.set_faults(faults);
   EXPECT_EQ(answer(world, talk).stats.cached_tokens, 0U);  // the sink watches
 }
