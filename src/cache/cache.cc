@@ -48,10 +48,12 @@ void Cache::recover() {
 
 void Cache::place(const store::StoredSegment& found, const index::Placement& placement) {
   const format::SegmentHeader& header = found.header;
+  const bool placed = placement.outcome == index::Placement::Outcome::kPlaced;
   const bool readable = header.parts.size() == 1 && header.parts.front().kind == header.name.kind;
-  if (placement.outcome != index::Placement::Outcome::kPlaced || !readable) {
-    // What hangs below nothing (its parent was lost) cannot be restored: give its bytes back.
-    if (placement.outcome == index::Placement::Outcome::kPlaced) bury(placement.segment);
+  const auto base = placed && readable ? recovered_base(placement.segment, header.parts.front().base) : std::nullopt;
+  if (!base) {
+    // What hangs below nothing (its parent or its base was lost) cannot be restored: give its bytes back.
+    if (placed) bury(placement.segment);
     writer_.post([this, name = header.name] { (void)disk_->remove(name).ok(); });
     return;
   }
@@ -62,6 +64,7 @@ void Cache::place(const store::StoredSegment& found, const index::Placement& pla
   added.stored_begin = header.name.begin;
   added.stored_begin_hash = header.name.begin_hash;
   added.last_used_ns = found.modified_ns;
+  set_base(placement.segment, *base);
   set_disk(placement.segment, DiskState::kOnDisk);
 }
 
@@ -124,6 +127,7 @@ void Cache::hold_payload(SegmentId segment, std::shared_ptr<const store::Payload
 }
 
 void Cache::drop_payload(Entry& held) {
+  drop_state(held);
   if (held.payload == nullptr) return;
   ram_used_ -= held.charged;
   if (is_leaf(held)) counters_.points_ram -= held.charged;
@@ -148,6 +152,7 @@ ByteCount Cache::file_size(SegmentId segment) const {
 void Cache::erase(SegmentId segment) {
   set_disk(segment, DiskState::kNone);
   drop_payload(entry(segment));
+  forget_base(segment);
   entry(segment) = Entry{};
   index_.erase(segment);
 }
@@ -234,6 +239,7 @@ void Cache::bury(SegmentId segment) {
   if (known.dead) return;
   known.dead = true;
   dead_.push_back(segment);
+  for (const SegmentId built : built_on(segment)) bury(built);
 }
 
 void Cache::sweep_dead() {
@@ -251,12 +257,15 @@ void Cache::sweep_dead() {
 
 bool Cache::subtree_held(SegmentId segment) {
   if (in_use(entry(segment))) return true;
-  return std::ranges::any_of(index_.children(segment),
-                             [&](SegmentId child) REQUIRES(mutex_) { return subtree_held(child); });
+  const auto held = [&](SegmentId below) REQUIRES(mutex_) { return subtree_held(below); };
+  return std::ranges::any_of(index_.children(segment), held) || std::ranges::any_of(built_on(segment), held);
 }
 
 void Cache::erase_subtree(SegmentId segment) {
-  for (const SegmentId child : index_.children(segment)) erase_subtree(child);
+  for (const SegmentId built : built_on(segment)) erase_subtree(built);
+  for (const SegmentId child : index_.children(segment)) {
+    if (index_.contains(child)) erase_subtree(child);  // a leaf may have gone with what it was built on
+  }
   if (entry(segment).disk == DiskState::kOnDisk) {
     writer_.post([this, name = header_of(segment).name] { (void)disk_->remove(name).ok(); });
   }

@@ -18,6 +18,8 @@
 //     leave neither the index nor, as far as they are there, the disk;
 //   - nothing is put on disk before what it hangs below is (a recovered conversation has no hole);
 //   - nothing leaves the disk before what hangs below it did.
+// Whole states are stored as differences from an earlier whole state on their path, their base, where that has a tenth
+// of them: chains of at most kMaxBuiltStates. A base leaves after what is built on it, and takes it along when damaged.
 // Rows of no bytes (models that have only points) are token ids alone: held in RAM until they are on disk, never read.
 //
 // Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
@@ -28,6 +30,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/hash.h"
@@ -61,6 +64,8 @@ struct CacheOptions {
   StateShape shape = {.cacheable = true};
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
+// States built one on another: loading reads and decodes all of them. More save little.
+inline constexpr std::size_t kMaxBuiltStates = 8;
 
 // What hangs in segments for models whose sequences need more than rows. Precondition: shape.needs_points().
 constexpr format::PartKind point_kind(const StateShape& shape) {
@@ -95,7 +100,7 @@ struct LeasedPoint {
   TokenRange stored;  // positions whose window rows its payload holds: they may go on beyond `range`
   Tier tier = Tier::kRam;
   ByteCount bytes;
-  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
+  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk or it is built on another
 };
 
 class Cache;
@@ -182,6 +187,8 @@ struct CacheStats {
   std::uint64_t segments = 0;
   std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
   std::uint64_t points = 0;  // points, whole states and windows
+  std::uint64_t built = 0;   // whole states that were stored as differences from another
+  ByteCount built_saved;     // bytes that were not stored so
   ByteCount points_ram;      // their share of ram_used and disk_used
   ByteCount points_disk;
   ByteCount ram_used;
@@ -285,10 +292,15 @@ class Cache {
     std::uint8_t refusals = 0;  // reads that the device refused
     bool dead = false;
     bool live = false;  // the slot is in use
+    // A whole state that is built on another: `payload` and the file are the differences, `state` is what comes out,
+    // as long as RAM has room for it. The root: payload and file are the state.
+    SegmentId base;
+    std::shared_ptr<const store::Payload> state;
   };
 
   void recover();
   void place(const store::StoredSegment& found, const index::Placement& placement) REQUIRES(mutex_);
+  std::optional<SegmentId> recovered_base(SegmentId leaf, Position base) const REQUIRES(mutex_);
   static bool available(const Entry& entry);
   static bool in_use(const Entry& entry);  // by a request, or by the writer at this moment
   static bool is_leaf(const Entry& entry) { return entry.part.kind != format::PartKind::kRows; }
@@ -320,6 +332,25 @@ class Cache {
   index::Cursor cursor_of(const Track& track, TokenRange range) const REQUIRES(mutex_);
   void add_gaps(index::Cursor at, Position from, std::vector<TokenRange>& gaps) const REQUIRES(mutex_);
 
+  // Whole states and what they are built on (built_states.cc).
+  struct Link {
+    SegmentId segment;
+    format::SegmentHeader header;
+    std::shared_ptr<const store::Payload> stored;
+    std::shared_ptr<const store::Payload> state;
+  };
+  std::vector<Link> chain_to(SegmentId segment) REQUIRES(mutex_);
+  bool in_ram(SegmentId leaf) const REQUIRES(mutex_);
+  std::vector<SegmentId> built_on(SegmentId base) const REQUIRES(mutex_);
+  void set_base(SegmentId leaf, SegmentId base) REQUIRES(mutex_);
+  void forget_base(SegmentId leaf) REQUIRES(mutex_);
+  SegmentId base_for(SegmentId leaf) const REQUIRES(mutex_);
+  void build_state(SegmentId leaf);
+  void adopt_built(SegmentId leaf, SegmentId base, ByteSpan stored, std::size_t state_bytes) REQUIRES(mutex_);
+  void hold_state(SegmentId leaf, std::shared_ptr<const store::Payload> state) EXCLUDES(mutex_);
+  void drop_state(Entry& held) REQUIRES(mutex_);
+  void drop_states(ByteCount limit) REQUIRES(mutex_);
+  Status read_stored(Link& link, LoadResult& result);
   Status load_into(SegmentId segment, std::shared_ptr<const store::Payload>& payload, LoadResult& result);
   Status load_point(Lease& lease, Position at, LoadResult& result);
   struct Subtree {
@@ -370,6 +401,7 @@ class Cache {
   index::PrefixIndex index_ GUARDED_BY(mutex_);
   std::vector<Entry> entries_ GUARDED_BY(mutex_);
   std::vector<SegmentId> dead_ GUARDED_BY(mutex_);  // roots of subtrees to drop when nobody holds them
+  std::unordered_map<SegmentId, std::vector<SegmentId>> built_on_ GUARDED_BY(mutex_);  // by base
   ByteCount ram_used_ GUARDED_BY(mutex_);
   std::size_t unsaved_headers_ GUARDED_BY(mutex_) = 0;  // files written or used since the disk's index was saved
   CacheStats counters_ GUARDED_BY(mutex_);              // only the counters of it are kept here

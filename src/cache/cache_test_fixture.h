@@ -58,9 +58,16 @@ inline std::vector<std::byte> rows_of(const Tokens& tokens, TokenRange range) {
 inline std::vector<std::byte> window_rows_of(const Tokens& tokens, TokenRange range) {
   return state_of(tokens, range, kWindowRowBytes, 2);
 }
-// The state at `at`: 300 bytes, or as an opaque model's it grows with the position.
+constexpr std::size_t kPointBytes = 300;
+constexpr std::size_t kStateBytesEach = 20;
+// The state at `at`: 300 bytes of their own, and as an opaque model's it grows with the position, by bytes that an
+// earlier state of the prefix has as well.
 inline std::vector<std::byte> point_of(const Tokens& tokens, Position at, bool whole) {
-  return state_of(tokens, {Position{at.value() - 1}, at}, whole ? 100 + 5 * at.value() : 300, 3);
+  std::vector<std::byte> state = state_of(tokens, {Position{at.value() - 1}, at}, kPointBytes, 3);
+  if (!whole) return state;
+  const auto grown = state_of(tokens, {Position{}, at}, kStateBytesEach, 4);
+  state.insert(state.end(), grown.begin(), grown.end());
+  return state;
 }
 
 // A model's memory with one sequence that holds `tokens`; counts what is copied out.

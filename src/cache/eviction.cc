@@ -35,6 +35,7 @@ policy::EvictCandidate Cache::candidate_of(SegmentId segment) const {
   candidate.begin = info.range.begin;
   candidate.last_used_ns = known.last_used_ns;
   candidate.hits = known.hits;
+  candidate.base = known.base;
   if (!is_leaf(known)) return candidate;
   if (!options_.shape.needs_points() || info.kind != point_kind(options_.shape)) {
     candidate.tokens = 0;  // nothing is restored from it
@@ -112,6 +113,7 @@ std::vector<bool> Cache::needed_on_disk() {
     for (SegmentId above{id}; above != kRootSegment && !needed[above.value()]; above = index_.info(above).parent) {
       needed[above.value()] = true;
     }
+    for (SegmentId base = known.base; base != kRootSegment; base = entry(base).base) needed[base.value()] = true;
     if (known.part.kind == format::PartKind::kWindowRows && known.disk != DiskState::kOnDisk)
       need_rest_of_window(SegmentId{id}, needed);
   }
@@ -134,15 +136,14 @@ void Cache::need_rest_of_window(SegmentId window, std::vector<bool>& needed) {
 bool Cache::may_leave_disk(SegmentId segment) {
   const Entry& known = entry(segment);
   if (!known.live || known.disk != DiskState::kOnDisk || subtree_held(segment) || subtree_waits(segment)) return false;
-  return std::ranges::none_of(index_.children(segment), [&](SegmentId child) REQUIRES(mutex_) {
-    return entry(child).disk == DiskState::kOnDisk;
-  });
+  const auto there = [&](SegmentId below) REQUIRES(mutex_) { return entry(below).disk == DiskState::kOnDisk; };
+  return std::ranges::none_of(index_.children(segment), there) && std::ranges::none_of(built_on(segment), there);
 }
 
 bool Cache::subtree_waits(SegmentId segment) {
   if (entry(segment).disk == DiskState::kWaiting) return true;
-  return std::ranges::any_of(index_.children(segment),
-                             [&](SegmentId child) REQUIRES(mutex_) { return subtree_waits(child); });
+  const auto waits = [&](SegmentId below) REQUIRES(mutex_) { return subtree_waits(below); };
+  return std::ranges::any_of(index_.children(segment), waits) || std::ranges::any_of(built_on(segment), waits);
 }
 
 // ---- RAM ----
@@ -161,7 +162,7 @@ policy::EvictView Cache::ram_view() {
     policy::EvictCandidate candidate = candidate_of(SegmentId{id});
     // A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
     candidate.copy = known.disk == DiskState::kOnDisk;
-    if (candidate.copy) candidate.parent = kRootSegment;
+    if (candidate.copy) candidate.parent = candidate.base = kRootSegment;
     candidate.bytes = there ? known.charged : ByteCount{known.part.size_bytes};
     candidate.pinned = !candidate.copy && (in_use(known) || known.disk == DiskState::kWaiting);
     candidate.absent = !there;
@@ -174,13 +175,14 @@ policy::EvictView Cache::ram_view() {
 void Cache::make_ram_room(ByteCount limit, ByteCount room) {
   const ByteCount kept_free{std::min(limit.value(), std::max(room.value(), limit.value() / kTrimShare))};
   const ByteCount target = limit - kept_free;
+  drop_states(target);
   if (ram_used_ <= target) return;
   for (const SegmentId victim : policy::choose_victims(ram_view(), ram_used_ - target)) {
     Entry& known = entry(victim);
     ++counters_.ram_evicted;
     if (known.disk == DiskState::kOnDisk) {
       drop_payload(known);
-    } else if (index_.info(victim).children == 0) {
+    } else if (index_.info(victim).children == 0 && built_on(victim).empty()) {
       erase(victim);
     }
   }

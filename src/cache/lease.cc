@@ -112,7 +112,8 @@ std::vector<policy::Restorable> Lease::restorable() const {
     policy::Restorable here{run.begin, run.end, false, ByteCount{}};
     for (const Cover& part : *covers) {
       here.bytes += points_[part.point].bytes;
-      here.on_disk = here.on_disk || points_[part.point].payload == nullptr;
+      here.on_disk =
+          here.on_disk || (points_[part.point].payload == nullptr && points_[part.point].tier == Tier::kDisk);
     }
     if (!found.empty() && found.back().last + 1 == here.first && found.back().bytes == here.bytes &&
         found.back().on_disk == here.on_disk) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cache/cache.h"
+#include "format/delta.h"
 
 namespace kvkeep::cache {
 
@@ -36,29 +37,50 @@ Status Cache::load_point(Lease& lease, Position at, LoadResult& result) {
 }
 
 Status Cache::load_into(SegmentId segment, std::shared_ptr<const store::Payload>& payload, LoadResult& result) {
-  format::SegmentHeader expected;
+  std::vector<Link> chain;
   {
     MutexLock lock(mutex_);
-    Entry& known = entry(segment);
-    if (known.payload != nullptr) {  // another request brought it in the meantime
-      payload = known.payload;
-      return {};
-    }
-    expected = header_of(segment);
+    chain = chain_to(segment);
   }
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    Link& link = chain[i];
+    if (link.state != nullptr) continue;  // RAM has it, or another request brought it in the meantime
+    if (link.stored == nullptr) TRY(read_stored(link, result));
+    const format::Part& part = link.header.parts.front();
+    if (!part.built()) {
+      link.state = link.stored;
+      continue;
+    }
+    const Link& base = chain[i - 1];
+    store::PayloadBuffer state = store::PayloadBuffer::allocate(part.state_bytes);
+    const Status decoded =
+        format::decode_built_state(base.header.name.end_hash, base.state->bytes(), link.stored->bytes(), state.span());
+    if (!decoded) {
+      report_damaged(link.segment);
+      return decoded;
+    }
+    link.state = std::move(state).freeze();
+  }
+  payload = chain.back().state;
+  if (chain.back().header.parts.front().built()) hold_state(segment, payload);
+  return {};
+}
+
+// The bytes of a file, for whoever wants them next as well.
+Status Cache::read_stored(Link& link, LoadResult& result) {
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const format::Part& part = expected.parts.front();
+  const format::Part& part = link.header.parts.front();
   store::PayloadBuffer buffer = store::PayloadBuffer::allocate(part.size_bytes);
-  const Status read = disk_->get(expected, part.kind, buffer.span());
+  const Status read = disk_->get(link.header, part.kind, buffer.span());
   if (!read) {
     // A device may refuse once and read the next time; one that goes on is no place for this segment.
-    if (read.error().kind != ErrorKind::kIo || refused_again(segment)) report_damaged(segment);
+    if (read.error().kind != ErrorKind::kIo || refused_again(link.segment)) report_damaged(link.segment);
     return read;
   }
-  payload = std::move(buffer).freeze();
-  result.bytes_read += ByteCount{payload->size()};
+  link.stored = std::move(buffer).freeze();
+  result.bytes_read += ByteCount{link.stored->size()};
   result.read_ms += os::elapsed_ms(begin_ns, clock_.monotonic_ns());
-  admit_loaded(segment, payload);
+  admit_loaded(link.segment, link.stored);
   return {};
 }
 

@@ -26,8 +26,10 @@ std::vector<LeasedPoint> Cache::lease_points(const std::vector<LeasedStep>& step
       if (!shared) continue;
       pin(leaf);
       const TokenRange range{stored.begin, std::min(stored.end, step.range.end)};
-      const Tier tier = known.payload != nullptr ? Tier::kRam : Tier::kDisk;
-      points.push_back({leaf, kind, range, stored, tier, ByteCount{known.part.size_bytes}, known.payload});
+      const Tier tier = in_ram(leaf) ? Tier::kRam : Tier::kDisk;
+      const bool built = known.base != kRootSegment;
+      const ByteCount bytes{built ? known.part.state_bytes : known.part.size_bytes};
+      points.push_back({leaf, kind, range, stored, tier, bytes, built ? known.state : known.payload});
     }
   }
   return points;

@@ -21,6 +21,7 @@ constexpr std::size_t kUnsavedShare = 8;
 }  // namespace
 
 void Cache::write_back(SegmentId segment) {
+  build_state(segment);
   std::vector<SegmentId> path;
   std::vector<SegmentId> leaves;
   {
@@ -85,7 +86,9 @@ bool Cache::write_one(SegmentId segment) {
     const Entry& known = entry(segment);
     if (!known.live || known.dead || known.payload == nullptr) return false;
     const SegmentId above = index_.info(segment).parent;
-    if (above != kRootSegment && entry(above).disk != DiskState::kOnDisk) return false;  // it would leave a hole
+    for (const SegmentId needed : {above, known.base}) {
+      if (needed != kRootSegment && entry(needed).disk != DiskState::kOnDisk) return false;  // it would leave a hole
+    }
     set_disk(segment, DiskState::kWriting);
     header = header_of(segment);
     payload = known.payload;

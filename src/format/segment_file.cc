@@ -18,6 +18,7 @@ static_assert(kFixedHeaderBytes % kPayloadAlignment == 0 && sizeof(TokenId) == 4
 
 // The numbers of the fixed part, besides identity.
 struct Lengths {
+  std::uint32_t version = 0;
   std::uint32_t header_bytes = 0;
   std::uint32_t token_count = 0;
   std::uint32_t part_count = 0;
@@ -59,21 +60,27 @@ std::vector<std::byte> encode_tail(const SegmentHeader& header) {
     writer.number(part.size_bytes);
     writer.sum(part.sum);
     writer.number(part.layout);
-    writer.number(std::uint64_t{0});
+    writer.number(part.base.value());
+    writer.number(part.state_bytes);
   }
   write_tokens(writer, header.tokens);
   writer.zeros_to(size);
   return writer.take();
 }
 
-Part decode_part(Reader& reader, bool& reserved_is_zero) {
+std::uint32_t version_of(const std::vector<Part>& parts) {
+  return std::ranges::any_of(parts, &Part::built) ? kBuiltFormatVersion : kFormatVersion;
+}
+
+Part decode_part(Reader& reader) {
   Part part;
   part.kind = static_cast<PartKind>(reader.number<std::uint32_t>());
   part.first_token = reader.number<std::uint32_t>();
   part.size_bytes = reader.number<std::uint64_t>();
   part.sum = reader.sum();
   part.layout = reader.number<std::uint64_t>();
-  reserved_is_zero = reader.number<std::uint64_t>() == 0;
+  part.base = Position{reader.number<std::uint32_t>()};
+  part.state_bytes = reader.number<std::uint32_t>();
   return part;
 }
 
@@ -88,6 +95,8 @@ Status check_part(const Part& part, std::size_t token_count) {
   if (kind < 1 || kind > kMaxSegmentParts) return bad("part of unknown kind");
   if (part.size_bytes > kMaxPartBytes) return bad("part too large");
   if (part.first_token > token_count) return bad("part begins after the range");
+  if (part.built() != (part.state_bytes > 0)) return bad("a base without a size, or the other way round");
+  if (part.built() && part.kind != PartKind::kWhole) return bad("a base of what is no whole state");
   return {};
 }
 
@@ -102,6 +111,7 @@ Status check_consistency(const SegmentHeader& header) {
   std::uint32_t kinds_seen = 0;
   for (const Part& part : header.parts) {
     TRY(check_part(part, header.tokens.size()));
+    if (part.base >= name.end && part.built()) return bad("a base that is not earlier");
     const std::uint32_t bit = 1u << static_cast<std::uint32_t>(part.kind);
     if ((kinds_seen & bit) != 0) return bad("two parts of one kind");
     kinds_seen |= bit;
@@ -116,10 +126,11 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
   if (bytes.size() < kFixedHeaderBytes) return bad("too short");
   Reader reader(bytes.first(kFixedHeaderBytes));
   if (std::memcmp(reader.raw(kMagic.size()).data(), kMagic.data(), kMagic.size()) != 0) return bad("magic");
-  if (reader.number<std::uint32_t>() != kFormatVersion) return bad("version");
+  Lengths lengths;
+  lengths.version = reader.number<std::uint32_t>();
+  if (lengths.version != kFormatVersion && lengths.version != kBuiltFormatVersion) return bad("version");
   Reader sum_reader(bytes.subspan(kFixedSumOffset, 16));
   if (checksum(bytes.first(kFixedSumOffset)) != sum_reader.sum()) return bad("checksum of the fixed part");
-  Lengths lengths;
   lengths.header_bytes = reader.number<std::uint32_t>();
   header.fingerprint = reader.hash<FingerprintHash>();
   header.name.begin_hash = reader.hash<PrefixHash>();
@@ -194,7 +205,7 @@ std::vector<std::byte> encode_header(const SegmentHeader& header) {
   Writer writer;
   writer.reserve(kFixedHeaderBytes + tail.size());
   writer.raw(std::as_bytes(std::span(kMagic)));
-  writer.number(kFormatVersion);
+  writer.number(version_of(header.parts));
   writer.number(static_cast<std::uint32_t>(kFixedHeaderBytes + tail.size()));
   writer.hash(header.fingerprint);
   writer.hash(header.name.begin_hash);
@@ -225,11 +236,8 @@ Result<SegmentHeader> decode_header(ByteSpan bytes) {
   const ByteSpan tail = bytes.subspan(kFixedHeaderBytes, lengths.header_bytes - kFixedHeaderBytes);
   if (checksum(tail) != lengths.tail_sum) return bad("checksum of table and tokens");
   Reader reader(tail);
-  for (std::uint32_t i = 0; i < lengths.part_count; ++i) {
-    bool reserved_is_zero = false;
-    header.parts.push_back(decode_part(reader, reserved_is_zero));
-    if (!reserved_is_zero) return bad("reserved bytes");
-  }
+  for (std::uint32_t i = 0; i < lengths.part_count; ++i) header.parts.push_back(decode_part(reader));
+  if (version_of(header.parts) != lengths.version) return bad("a version that does not fit the parts");
   header.tokens = read_tokens(reader, lengths.token_count);
   if (!reader.zeros_to(tail.size())) return bad("padding");
   if (!header.parts.empty()) header.name.kind = kind_of(header.parts);

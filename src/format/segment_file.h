@@ -21,7 +21,9 @@
 
 namespace kvkeep::format {
 
+// What is written: the least that tells the header. Files of version 2 have a state that is built on another.
 inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::uint32_t kBuiltFormatVersion = 2;
 inline constexpr std::size_t kMaxSegmentTokens = 2048;
 inline constexpr std::size_t kMaxSegmentParts = 4;          // one of each kind
 inline constexpr std::uint64_t kMaxPartBytes = 1ull << 32;  // a limit for readers, far above any segment
@@ -42,6 +44,11 @@ struct Part {
   std::uint32_t first_token = 0;
   // How the bytes lie, a number whose meaning is the engine's; it is compared when the part is read. 0: not told.
   std::uint64_t layout = 0;
+  // Whole states only: the bytes are differences (delta.h) from the whole state of the same prefix at `base`, an
+  // earlier position, and `state_bytes` come out. Both 0: the bytes are the state.
+  Position base = {};
+  std::uint32_t state_bytes = 0;
+  constexpr bool built() const { return base > Position{}; }
   bool operator==(const Part&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <queue>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "policy/worth.h"
 
@@ -31,22 +32,27 @@ class LeavesLater {
   const std::vector<EvictCandidate>* candidates_;
 };
 
-// Per candidate: its parent's place among the candidates, and how many children are left in the tier.
+// Per candidate: the places of its parent and its base among the candidates, and how many are left in the tier that
+// it is either to.
 struct Family {
   static constexpr std::size_t kNone = SIZE_MAX;
   std::vector<std::size_t> parent;
+  std::vector<std::size_t> base;
   std::vector<std::uint32_t> children;
 
   explicit Family(const std::vector<EvictCandidate>& candidates)
-      : parent(candidates.size(), kNone), children(candidates.size(), 0) {
+      : parent(candidates.size(), kNone), base(candidates.size(), kNone), children(candidates.size(), 0) {
     std::unordered_map<SegmentId, std::size_t> places;
     places.reserve(candidates.size());
     for (std::size_t i = 0; i < candidates.size(); ++i) places.emplace(candidates[i].segment, i);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const auto found = places.find(candidates[i].parent);
-      if (candidates[i].absent || candidates[i].parent == kRootSegment || found == places.end()) continue;
-      parent[i] = found->second;
-      ++children[found->second];
+      if (candidates[i].absent) continue;
+      for (const auto& [name, place] : {std::pair{candidates[i].parent, &parent[i]}, {candidates[i].base, &base[i]}}) {
+        const auto found = name == kRootSegment ? places.end() : places.find(name);
+        if (found == places.end()) continue;
+        *place = found->second;
+        ++children[found->second];
+      }
     }
   }
 };
@@ -93,10 +99,11 @@ class Chooser {
     if (!candidates_[i].copy) {
       for (const std::size_t fell : worth_.forget(i)) add(fell);
     }
-    const std::size_t parent = family_.parent[i];
-    if (parent == Family::kNone) return;
-    --family_.children[parent];
-    add(parent);
+    for (const std::size_t later : {family_.parent[i], family_.base[i]}) {
+      if (later == Family::kNone) continue;
+      --family_.children[later];
+      add(later);
+    }
   }
 
   const EvictView& view_;

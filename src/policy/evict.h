@@ -32,6 +32,7 @@ struct EvictCandidate {
   SegmentId above = {};  // its parent in the index, in whatever tier
   bool copy = false;     // another tier has it too: nothing becomes unreachable if it leaves this one
   bool absent = false;   // another tier has it alone: it never leaves here, but tells what can be restored
+  SegmentId base = {};   // a point that this one is built on: it leaves later, as a parent does
 };
 
 struct EvictView {

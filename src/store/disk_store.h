@@ -73,16 +73,16 @@ class DiskStore {
   // What open found, by ascending begin; empties the list.
   std::vector<StoredSegment> take_recovered();
 
-  // Writes one segment durably: one part per entry of `parts`, in that order. Of `header.parts` only first_token and
-  // layout are taken (by kind); sizes and sums are computed here. kNoSpace: would exceed the budget (make room with
+  // Writes one segment durably: one part per entry of `parts`, in that order. Of `header.parts` all but sizes and
+  // sums is taken (by kind); those are computed here. kNoSpace: would exceed the budget (make room with
   // remove() and call again) or the disk is full. A name this process already stored is ok without writing. kInvalid:
   // another fingerprint, tokens that do not fit the range, no part, a kind twice. After any failure nothing of the
   // file remains counted unless its unlink failed too; then its bytes stay counted and the unlink is tried again by
   // later puts.
   Status put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts);
 
-  // Reads one part into `out` and verifies header, tokens and sum. `expected.parts` has the kinds, sizes and layouts
-  // that put() was given or open found; sums need not be filled. kInvalid: out.size() is not the part's size there.
+  // Reads one part into `out` and verifies header, tokens and sum. `expected.parts` has what put() was given or
+  // open found; sums need not be filled. kInvalid: out.size() is not the part's size there.
   // kDamaged: the file held anything else and was set aside. kNotFound: no such file. kIo: the device refused; a
   // later put() of the name writes it again. `out` is unspecified after an error.
   Status get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out);

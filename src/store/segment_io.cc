@@ -30,7 +30,8 @@ Result<format::SegmentHeader> read_header_of(os::File& file) {
 }
 
 bool same_shape(const format::Part& a, const format::Part& b) {
-  return a.kind == b.kind && a.size_bytes == b.size_bytes && a.first_token == b.first_token && a.layout == b.layout;
+  return a.kind == b.kind && a.size_bytes == b.size_bytes && a.first_token == b.first_token &&
+         a.layout == b.layout && a.base == b.base && a.state_bytes == b.state_bytes;
 }
 
 Status compare_headers(const format::SegmentHeader& found, const format::SegmentHeader& expected) {
@@ -70,6 +71,8 @@ Result<format::SegmentHeader> complete_header(const format::SegmentHeader& heade
     if (const auto told = format::find_part(header, part.kind)) {
       entry.first_token = told->part.first_token;
       entry.layout = told->part.layout;
+      entry.base = told->part.base;
+      entry.state_bytes = told->part.state_bytes;
     }
     ChecksumStream sum = sum_of(header, part.kind);
     sum.append(part.bytes);
