@@ -217,6 +217,51 @@ TEST(SegmentFile, APointHasNoTokens) {
   EXPECT_EQ(*decoded, header);
 }
 
+SegmentHeader built_header() {
+  SegmentHeader header = example_header();
+  header.name.begin = header.name.end;
+  header.name.begin_hash = header.name.end_hash;
+  header.tokens.clear();
+  header.parts = {{.kind = PartKind::kWhole, .size_bytes = 9, .base = Position{7}, .state_bytes = 1000}};
+  header.name.kind = PartKind::kWhole;
+  return header;
+}
+
+TEST(SegmentFile, AStateBuiltOnAnotherIsOfVersionTwo) {
+  SegmentHeader header = built_header();
+  std::vector<std::byte> bytes = encode_header(header);
+  EXPECT_EQ(bytes[8], std::byte{2});
+  const auto decoded = decode_header(bytes);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, header);
+  bytes[8] = std::byte{1};
+  repair_sums(bytes);
+  EXPECT_FALSE(decode_header(bytes).ok()) << "a former program would take the differences for the state";
+  header.parts.front().base = {};
+  header.parts.front().state_bytes = 0;
+  bytes = encode_header(header);
+  EXPECT_EQ(bytes[8], std::byte{1});
+  bytes[8] = std::byte{2};
+  repair_sums(bytes);
+  EXPECT_FALSE(decode_header(bytes).ok());
+}
+
+TEST(SegmentFile, OnlyWholeStatesAreBuiltOnEarlierOnes) {
+  EXPECT_TRUE(check_header(built_header()).ok());
+  SegmentHeader header = built_header();
+  header.parts.front().base = header.name.end;
+  EXPECT_FALSE(check_header(header).ok());
+  header = built_header();
+  header.parts.front().state_bytes = 0;
+  EXPECT_FALSE(check_header(header).ok());
+  header = built_header();
+  header.parts.front().base = {};
+  EXPECT_FALSE(check_header(header).ok());
+  header = built_header();
+  header.parts.front().kind = header.name.kind = PartKind::kPoint;
+  EXPECT_FALSE(check_header(header).ok());
+}
+
 TEST(SegmentFile, RowsMayHaveNoBytes) {
   SegmentHeader header = example_header();
   header.parts = {{PartKind::kRows, 0, part_checksum(header.fingerprint, header.name, PartKind::kRows, {})}};

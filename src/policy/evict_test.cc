@@ -96,6 +96,32 @@ TEST(ChooseVictims, AgreesWithTheTwinOnEverySmallTree) {
   for (std::uint32_t count = 0; count <= 5; ++count) EXPECT_EQ(explore(count, choose_victims), "") << count;
 }
 
+// Points in one segment, each built on one before it or on none: the first is worth least, and must not leave first.
+TEST(ChooseVictims, ABaseLeavesAfterAllThatIsBuiltOnIt) {
+  for (std::uint32_t bases = 0; bases < 4 * 4 * 4; ++bases) {
+    EvictView view{{}, 10 * kHourNs, true};
+    view.candidates.push_back({.segment = SegmentId{1}, .parent = kRootSegment, .bytes = ByteCount{10}, .tokens = 100});
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint32_t chosen = i == 0 ? 0 : (bases >> 2 * (i - 1) & 3U);
+      view.candidates.push_back({.segment = SegmentId{i + 2},
+                                 .parent = SegmentId{1},
+                                 .bytes = ByteCount{10},
+                                 .begin = Position{20 * (i + 1)},
+                                 .last_used_ns = std::int64_t{i} * kHourNs,
+                                 .kind = CandidateKind::kPoint,
+                                 .above = SegmentId{1},
+                                 .base = chosen < i ? SegmentId{chosen + 2} : kRootSegment});
+    }
+    const std::vector<SegmentId> victims = choose_victims(view, ByteCount{50});
+    ASSERT_EQ(victims.size(), 5U) << bases;
+    const auto place = [&](SegmentId id) { return std::ranges::find(victims, id) - victims.begin(); };
+    for (const EvictCandidate& candidate : view.candidates) {
+      if (candidate.base == kRootSegment) continue;
+      EXPECT_LT(place(candidate.segment), place(candidate.base)) << bases;
+    }
+  }
+}
+
 TEST(ChooseVictims, TheTwinCatchesMutants) {
   const Chooser ignores_pins = [](EvictView view, ByteCount needed) {
     for (auto& candidate : view.candidates) candidate.pinned = false;

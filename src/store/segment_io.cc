@@ -30,8 +30,8 @@ Result<format::SegmentHeader> read_header_of(os::File& file) {
 }
 
 bool same_shape(const format::Part& a, const format::Part& b) {
-  return a.kind == b.kind && a.size_bytes == b.size_bytes && a.first_token == b.first_token &&
-         a.layout == b.layout && a.base == b.base && a.state_bytes == b.state_bytes;
+  return a.kind == b.kind && a.size_bytes == b.size_bytes && a.first_token == b.first_token && a.layout == b.layout &&
+         a.base == b.base && a.state_bytes == b.state_bytes;
 }
 
 Status compare_headers(const format::SegmentHeader& found, const format::SegmentHeader& expected) {

@@ -1,0 +1,255 @@
+// Whole states stored as differences from an earlier one: what they save, and that no link of a chain is ever missing
+// below another, whatever leaves, is damaged or lost.
+
+#include <map>
+
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+std::unique_ptr<World> world_of(ByteCount ram = mebibytes(1), ByteCount disk = mebibytes(64)) {
+  auto world = std::make_unique<World>(ram, disk);
+  world->model = kOpaqueModel;
+  return world;
+}
+
+// A conversation that is kept every 16 tokens from 64 on, each turn written before the next.
+Tokens keep_turns(World& world, TokenId first, std::size_t turns) {
+  const Tokens tokens = conversation(first, 64 + 16 * turns);
+  for (std::size_t end = 64; end <= 64 + 16 * turns; end += 16) {
+    EXPECT_TRUE(world.keep(head(tokens, end)));
+    world.writer.run_all();
+  }
+  return tokens;
+}
+
+std::vector<std::size_t> turn_ends(std::size_t turns) {
+  std::vector<std::size_t> ends;
+  for (std::size_t turn = 0; turn <= turns; ++turn) ends.push_back(64 + 16 * turn);
+  return ends;
+}
+
+// Headers of the whole states on disk by position.
+std::map<std::size_t, format::SegmentHeader> headers_of(const World& world) {
+  std::map<std::size_t, format::SegmentHeader> headers;
+  for (const std::string& path : world.segment_files()) {
+    const auto header = format::decode_header(*world.files.contents(path));
+    if (header && header->name.kind == format::PartKind::kWhole) headers[header->name.end.value()] = *header;
+  }
+  return headers;
+}
+
+// Damages the file of the whole state at `end`, or removes it.
+void spoil(World& world, std::size_t end, bool remove) {
+  for (const std::string& path : world.segment_files()) {
+    auto bytes = *world.files.contents(path);
+    const auto header = format::decode_header(bytes);
+    if (!header || header->name.kind != format::PartKind::kWhole || header->name.end.value() != end) continue;
+    bytes.back() ^= std::byte{1};
+    if (remove) {
+      ASSERT_TRUE(world.files.remove(path).ok());
+    } else {
+      world.files.plant(path, bytes);
+    }
+    return;
+  }
+  FAIL() << "no state at " << end;
+}
+
+TEST(BuiltStates, WhatAnEarlierStateHasIsNotWrittenAgain) {
+  const auto world = world_of(ByteCount{0});
+  ASSERT_TRUE(world->open());
+  const Tokens tokens = keep_turns(*world, 10, 7);
+  const auto headers = headers_of(*world);
+  ASSERT_EQ(headers.size(), 8U);
+  EXPECT_FALSE(headers.at(64).parts.front().built());
+  for (std::size_t end = 80; end <= 176; end += 16) {
+    const format::Part& part = headers.at(end).parts.front();
+    EXPECT_EQ(part.base.value(), end - 16);
+    EXPECT_EQ(part.state_bytes, kPointBytes + end * kStateBytesEach);
+    EXPECT_LE(part.size_bytes, kPointBytes + 16 * kStateBytesEach + format::kPayloadAlignment);
+  }
+  EXPECT_EQ(world->cache->stats().built, 7U);
+  EXPECT_GT(world->cache->stats().built_saved, ByteCount{7 * 64 * kStateBytesEach});
+  EXPECT_EQ(world->stands(tokens), turn_ends(7));
+  ASSERT_TRUE(world->restart());
+  EXPECT_EQ(world->stands(tokens), turn_ends(7));
+}
+
+TEST(BuiltStates, ChainsEndAtEightAndBeginAnew) {
+  const auto world = world_of(ByteCount{0});
+  ASSERT_TRUE(world->open());
+  const Tokens tokens = keep_turns(*world, 10, 19);
+  std::size_t depth = 0;
+  for (const auto& [end, header] : headers_of(*world)) {
+    depth = header.parts.front().built() ? depth + 1 : 1;
+    EXPECT_LE(depth, kMaxBuiltStates) << end;
+    EXPECT_EQ(header.parts.front().built(), (end - 64) / 16 % kMaxBuiltStates != 0) << end;
+  }
+  EXPECT_EQ(world->stands(tokens), turn_ends(19));
+}
+
+TEST(BuiltStates, WithoutDiskRamHoldsThemToo) {
+  const auto world = world_of();
+  world->open_without_disk();
+  const Tokens tokens = keep_turns(*world, 10, 7);
+  EXPECT_EQ(world->cache->stats().built, 7U);
+  EXPECT_EQ(world->stands(tokens), turn_ends(7));
+  const auto lease = world->cache->lease(tokens);
+  for (const LeasedPoint& point : lease->points()) EXPECT_EQ(point.tier, Tier::kRam);
+}
+
+// Room for two conversations as differences, for less than one and a half of whole states.
+TEST(BuiltStates, RamHoldsMoreOfThem) {
+  std::size_t states = 0;
+  for (const std::size_t end : turn_ends(7)) states += kPointBytes + end * kStateBytesEach;
+  const auto world = world_of(ByteCount{states * 3 / 2});
+  world->open_without_disk();
+  const Tokens first = keep_turns(*world, 10, 7);
+  const Tokens second = keep_turns(*world, 100, 7);
+  EXPECT_EQ(world->stands(first), turn_ends(7));
+  EXPECT_EQ(world->stands(second), turn_ends(7));
+  EXPECT_LE(world->cache->stats().ram_used, world->cache->stats().ram_budget);
+}
+
+TEST(BuiltStates, AStateOfOtherBytesIsStoredAsItIs) {
+  const auto world = world_of(ByteCount{0});
+  ASSERT_TRUE(world->open());
+  const Tokens tokens = conversation(10, 400);
+  ASSERT_TRUE(world->keep(head(tokens, 7)));
+  ASSERT_TRUE(world->keep(head(tokens, 40)));
+  ASSERT_TRUE(world->keep(tokens));
+  world->writer.run_all();
+  EXPECT_FALSE(headers_of(*world).at(40).parts.front().built()) << "what is too short for a file is no base";
+  EXPECT_FALSE(headers_of(*world).at(400).parts.front().built()) << "a tenth is not worth it";
+}
+
+TEST(BuiltStates, BranchesAreBuiltOnWhatTheyShare) {
+  const auto world = world_of(ByteCount{0});
+  ASSERT_TRUE(world->open());
+  const Tokens trunk = conversation(10, 80);
+  ASSERT_TRUE(world->keep(trunk));
+  world->writer.run_all();
+  for (const TokenId first : {50, 70, 90}) {
+    ASSERT_TRUE(world->keep(trunk + conversation(first, 20)));
+    world->writer.run_all();
+  }
+  EXPECT_EQ(world->cache->stats().built, 3U);
+  for (const TokenId first : {50, 70, 90}) {
+    EXPECT_EQ(world->stands(trunk + conversation(first, 20)), (std::vector<std::size_t>{80, 100}));
+  }
+}
+
+// ---- damage ----
+
+class BuiltStatesDamage : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(DamagedOrRemoved, BuiltStatesDamage, testing::Bool());
+
+TEST_P(BuiltStatesDamage, CostsWhatIsBuiltOnItAndNothingEarlier) {
+  for (const bool restarted : {false, true}) {
+    const auto world = world_of(ByteCount{0});
+    ASSERT_TRUE(world->open());
+    const Tokens tokens = keep_turns(*world, 10, 5);
+    if (restarted) world->die();
+    ASSERT_NO_FATAL_FAILURE(spoil(*world, 96, GetParam()));
+    if (restarted) {
+      ASSERT_TRUE(world->open());
+    }
+    EXPECT_EQ(world->stands(tokens), (std::vector<std::size_t>{64, 80})) << restarted;
+    EXPECT_EQ(world->check(tokens), tokens.size());
+    world->writer.run_all();
+    EXPECT_EQ(headers_of(*world).size(), 2U) << "they give their room back";
+    ASSERT_TRUE(world->restart());
+    EXPECT_EQ(world->stands(tokens), (std::vector<std::size_t>{64, 80}));
+    ASSERT_TRUE(world->keep(head(tokens, 112)));
+    world->writer.run_all();
+    EXPECT_EQ(world->stands(tokens), (std::vector<std::size_t>{64, 80, 112})) << "and can be stored again";
+  }
+}
+
+// Its file is as it was written, but for another conversation's base: as if a base was stored anew with other bytes.
+TEST(BuiltStates, AnotherBaseIsAMiss) {
+  const auto world = world_of(ByteCount{0});
+  ASSERT_TRUE(world->open());
+  const Tokens tokens = keep_turns(*world, 10, 1);
+  const format::SegmentHeader base = headers_of(*world).at(64);
+  world->die();
+  for (const std::string& path : world->segment_files()) {
+    auto bytes = *world->files.contents(path);
+    const auto header = format::decode_header(bytes);
+    if (header->name != base.name) continue;
+    std::vector<std::byte> other(base.parts.front().size_bytes, std::byte{5});
+    format::SegmentHeader forged = base;
+    forged.parts.front().sum =
+        format::part_checksum(base.fingerprint, base.name, format::PartKind::kWhole, ByteSpan(other));
+    auto file = format::encode_header(forged);
+    file.insert(file.end(), other.begin(), other.end());
+    world->files.plant(path, file);
+  }
+  ASSERT_TRUE(world->open());
+  const auto lease = world->cache->lease(tokens);
+  std::optional<Status> outcome;
+  world->cache->load(lease, {}, [&](LoadResult result) { outcome = result.status; }, Position{80});
+  world->reader.run_all();
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_FALSE(outcome->ok());
+  EXPECT_EQ(outcome->error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(world->cache->stats().damaged, 1U);
+  EXPECT_EQ(world->cache->lease(tokens)->points().size(), 1U);
+}
+
+TEST(BuiltStates, ALeaseHoldsTheWholeChain) {
+  const auto world = world_of(ByteCount{0});
+  ASSERT_TRUE(world->open());
+  const Tokens tokens = keep_turns(*world, 10, 3);
+  std::shared_ptr<Lease> lease = world->cache->lease(tokens);
+  const SegmentId base = lease->points().front().id;
+  std::optional<Status> outcome;
+  world->cache->load(lease, {}, [&](LoadResult result) { outcome = result.status; }, Position{112});
+  world->cache->report_damaged(base);
+  EXPECT_TRUE(world->cache->lease(tokens)->points().empty()) << "nothing of it is offered any more";
+  world->writer.run_all();
+  world->reader.run_all();
+  ASSERT_TRUE(outcome.has_value());
+  EXPECT_TRUE(outcome->ok()) << "what was leased before can be read";
+  EXPECT_EQ(world->cache->stats().points, 4U);
+  lease.reset();
+  EXPECT_EQ(world->cache->stats().points, 0U);
+  world->writer.run_all();
+  EXPECT_TRUE(headers_of(*world).empty());
+}
+
+// ---- eviction ----
+
+// Everything that is offered gives the right bytes at every step, and a restart finds a base for each.
+TEST(BuiltStates, NoChainIsEverBroken) {
+  for (const bool with_disk : {true, false}) {
+    const auto world = world_of(ByteCount{with_disk ? 3000U : 40'000U}, ByteCount{40 * 8192});
+    world->save_index_after = SIZE_MAX;
+    if (with_disk) {
+      ASSERT_TRUE(world->open());
+    } else {
+      world->open_without_disk();
+    }
+    for (TokenId i = 0; i < 30; ++i) {
+      world->clock.advance_ms(600'000);
+      const Tokens tokens = keep_turns(*world, 10 + i * 10, 1 + static_cast<std::size_t>(i) % 5);
+      EXPECT_FALSE(world->stands(tokens).empty()) << "what was stored last is there";
+      for (TokenId earlier = 0; earlier <= i; ++earlier) {
+        (void)world->stands(conversation(10 + earlier * 10, 64 + 16 * 5));  // compares every byte
+      }
+      EXPECT_EQ(world->cache->stats().damaged, 0U);
+    }
+    const CacheStats stats = world->cache->stats();
+    EXPECT_GT(with_disk ? stats.disk_evicted : stats.ram_evicted, 0U);
+    EXPECT_LE(stats.ram_used, stats.ram_budget);
+    if (!with_disk) continue;
+    const std::uint64_t points = stats.points;
+    ASSERT_TRUE(world->restart());
+    EXPECT_EQ(world->cache->stats().points, points) << "a state whose base had left";
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::cache

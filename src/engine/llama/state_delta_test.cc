@@ -1,0 +1,61 @@
+// A real opaque model's state as a conversation grows: of what a comparison of 64-byte windows finds repeated, nearly
+// nothing is written again.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+#include "format/delta.h"
+#include "testing/models/recorded_run.h"
+
+namespace kvkeep::engine::llama {
+namespace {
+
+// Bytes of `fresh` within windows of 64 that the base has, at whatever place.
+std::size_t repeated_bytes(const std::vector<std::byte>& base, const std::vector<std::byte>& fresh) {
+  const auto window = [](const std::vector<std::byte>& bytes, std::size_t at) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()) + at, 64);
+  };
+  std::unordered_set<std::string_view> windows;
+  for (std::size_t at = 0; at + 64 <= base.size(); ++at) windows.insert(window(base, at));
+  std::size_t repeated = 0;
+  std::size_t counted = 0;  // everything before it
+  for (std::size_t at = 0; at + 64 <= fresh.size(); ++at) {
+    if (!windows.contains(window(fresh, at))) continue;
+    repeated += at + 64 - std::max(at, counted);
+    counted = at + 64;
+  }
+  return repeated;
+}
+
+TEST(StateDelta, KeepsNineTenthsOfWhatWindowsFindRepeated) {
+  const auto engine = load_or_die(class_options({"deepseek4", kTestWindow, MemoryClass::kOpaque}));
+  const SeqId seq{0};
+  const std::vector<TokenId> prompt = make_prompt(1900, 1);
+  std::vector<std::byte> base;
+  std::size_t done = 0;
+  for (const std::size_t end : {900U, 1800U, 1900U}) {
+    ASSERT_EQ(prefill(*engine, seq, TokenSpan(prompt).subspan(done, end - done)), DecodeStatus::kOk);
+    done = end;
+    const std::vector<std::byte> state = save_point(*engine, seq);
+    if (!base.empty()) {
+      const auto delta = format::encode_delta(base, state, SIZE_MAX);
+      const std::size_t repeated = repeated_bytes(base, state);
+      const std::size_t kept = state.size() - delta->size();
+      std::printf("%zu tokens: %zu bytes, repeated %.3f, kept %.3f\n", end, state.size(),
+                  static_cast<double>(repeated) / static_cast<double>(state.size()),
+                  static_cast<double>(kept) / static_cast<double>(state.size()));
+      EXPECT_GT(repeated, state.size() / 4);
+      EXPECT_GE(static_cast<double>(kept), 0.9 * static_cast<double>(repeated)) << end;
+      std::vector<std::byte> out(state.size());
+      ASSERT_TRUE(format::decode_delta(base, *delta, out).ok());
+      EXPECT_EQ(out, state);
+    }
+    base = state;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::engine::llama
