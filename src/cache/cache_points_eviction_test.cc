@@ -106,7 +106,9 @@ TEST_P(CachePointsEviction, OnlyThePointThatWasRestoredCountsAsUsed) {
       ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
       stands = world->stands(tokens);
     }
-    EXPECT_EQ(stands, range_of(restored.value(), restored.value()));
+    // An opaque model's later state is built on the earlier one.
+    const bool base_stays = model().shape.whole_points && !earlier;
+    EXPECT_EQ(stands, base_stays ? std::vector<std::size_t>({32, 64}) : range_of(restored.value(), restored.value()));
     EXPECT_EQ(world->check(tokens), 64U) << "a point may leave anywhere, the rows stay";
   }
 }
