@@ -100,17 +100,14 @@ TEST(ChooseVictims, AgreesWithTheTwinOnEverySmallTree) {
 TEST(ChooseVictims, ABaseLeavesAfterAllThatIsBuiltOnIt) {
   for (std::uint32_t bases = 0; bases < 4 * 4 * 4; ++bases) {
     EvictView view{{}, 10 * kHourNs, true};
-    view.candidates.push_back({.segment = SegmentId{1}, .parent = kRootSegment, .bytes = ByteCount{10}, .tokens = 100});
+    view.candidates.push_back({SegmentId{1}, kRootSegment, ByteCount{10}, 100, Position{0}, 0, 0});
     for (std::uint32_t i = 0; i < 4; ++i) {
       const std::uint32_t chosen = i == 0 ? 0 : (bases >> 2 * (i - 1) & 3U);
-      view.candidates.push_back({.segment = SegmentId{i + 2},
-                                 .parent = SegmentId{1},
-                                 .bytes = ByteCount{10},
-                                 .begin = Position{20 * (i + 1)},
-                                 .last_used_ns = std::int64_t{i} * kHourNs,
-                                 .kind = CandidateKind::kPoint,
-                                 .above = SegmentId{1},
-                                 .base = chosen < i ? SegmentId{chosen + 2} : kRootSegment});
+      EvictCandidate point{SegmentId{i + 2}, SegmentId{1}, ByteCount{10}, 0, Position{20 * (i + 1)}, i * kHourNs, 0};
+      point.kind = CandidateKind::kPoint;
+      point.above = SegmentId{1};
+      if (chosen < i) point.base = SegmentId{chosen + 2};
+      view.candidates.push_back(point);
     }
     const std::vector<SegmentId> victims = choose_victims(view, ByteCount{50});
     ASSERT_EQ(victims.size(), 5U) << bases;
