@@ -183,6 +183,12 @@ struct LoadResult {
   double read_ms = 0;
 };
 
+// Where a prompt leaves what is known, and what follows there on the known path that was used last.
+struct Parting {
+  Position at;
+  std::vector<TokenId> next;  // empty: nothing does
+};
+
 struct CacheStats {
   std::uint64_t segments = 0;
   std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
@@ -237,6 +243,10 @@ class Cache {
 
   // Tells the cache that a step or point of a lease was refused by the model's memory as malformed.
   void report_damaged(SegmentId segment);
+
+  // Known whatever of it can still be had; at most `count` tokens follow. Counts as no use. Cost: O(prompt), and what
+  // continues the path where it ends.
+  Parting parting(TokenSpan prompt, std::size_t count) const;
 
   // A place at the end of what is known of `tokens`.
   Track track(TokenSpan tokens);
@@ -316,6 +326,7 @@ class Cache {
   ByteCount file_size(SegmentId segment) const REQUIRES(mutex_);
   void erase(SegmentId segment) REQUIRES(mutex_);
 
+  std::optional<SegmentId> used_last_below(SegmentId segment) const REQUIRES(mutex_);
   std::vector<LeasedPoint> lease_points(const std::vector<LeasedStep>& steps) REQUIRES(mutex_);
   void use(SegmentId segment, std::int64_t now_ns) REQUIRES(mutex_);
   void post_touch(SegmentId segment) REQUIRES(mutex_);

@@ -21,7 +21,7 @@ class Reaches {
 
   Reach best() const {
     for (const Reach& way : ways_) {
-      if (!loads(way) || worth_restoring(view_.restore, view_.rates, cost(way))) {
+      if (worth_it(way)) {
         Reach chosen = way;
         chosen.too_slow = way.to < ways_.front().to;
         return chosen;
@@ -30,8 +30,17 @@ class Reaches {
     return {};  // not reached: the empty sequence loads nothing
   }
 
+  std::vector<Reach> all() const {
+    std::vector<Reach> ways = ways_;
+    for (Reach& way : ways) way.too_slow = !worth_it(way);
+    return ways;
+  }
+
  private:
   static bool loads(const Reach& way) { return way.point || way.to > way.from_memory; }
+  bool worth_it(const Reach& way) const {
+    return !loads(way) || worth_restoring(view_.restore, view_.rates, cost(way));
+  }
 
   static int disturbance(const Reach& way) {
     if (!way.source->idle) return 3;
@@ -116,5 +125,7 @@ class Reaches {
 }  // namespace
 
 Reach choose_reach(const PlanView& view) { return Reaches(view).best(); }
+
+std::vector<Reach> all_reaches(const PlanView& view) { return Reaches(view).all(); }
 
 }  // namespace kvkeep::policy

@@ -23,6 +23,10 @@ struct Reach {
 // Cost: O(w log w + w steps) for w = residents * runs of restorable positions.
 Reach choose_reach(const PlanView& view);
 
+// All ways to begin, best first, with `too_slow` for those whose loading takes longer than prefilling. For
+// explanations: choose_reach() stops at the first that will do.
+std::vector<Reach> all_reaches(const PlanView& view);
+
 // Nothing but perhaps one token of the resident lies beyond what is reused of it.
 inline bool extends(const Resident& resident, Position reused) { return resident.length <= reused + 1; }
 

@@ -84,6 +84,7 @@ void Scheduler::set_aside(Active& active, bool rows_valid) {
     active.phase = Phase::kWaiting;
   }
   changed_ = true;
+  if (active.trace != nullptr) ++active.trace->set_aside;
   MutexLock lock(mutex_);
   ++stats_.set_aside;
 }
@@ -154,10 +155,18 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track, held.sampled);
   if (!captured.complete) held.refused_at = held.tokens.size();
+  const double save_ms = ms_since(begin_ns);
   if (captured.tokens > 0) {
     spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms id={}", captured.tokens, held.tokens.size(),
-                 policy::to_string(reason), ms_since(begin_ns), request_on(seq));
+                 policy::to_string(reason), save_ms, request_on(seq));
   }
+  if (captured.tokens == 0 && captured.complete) return;
+  trace_cut(seq, {.at = Position{} + held.tokens.size(),
+                  .reason = reason,
+                  .tokens = captured.tokens,
+                  .bytes = ByteCount{engine_.rows_bytes(captured.tokens)},
+                  .ms = save_ms,
+                  .complete = captured.complete});
 }
 
 // What rows cannot give, at the end of the sequence. Nothing for models whose rows are all.
@@ -169,11 +178,19 @@ void Scheduler::capture_point(SeqId seq, policy::CutReason reason) {
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const cache::PointResult captured = cache::capture_point(cache_, engine_, seq, held.tokens, *held.track);
   if (captured.complete) held.point_at = held.tokens.size();
+  const double save_ms = ms_since(begin_ns);
   if (captured.bytes > ByteCount{0}) {
     spdlog::info("kv cache stored point at={} size={:.2f} MiB reason={} save={:.1f} ms id={}", held.tokens.size(),
-                 static_cast<double>(captured.bytes.value()) / 1048576.0, policy::to_string(reason), ms_since(begin_ns),
+                 static_cast<double>(captured.bytes.value()) / 1048576.0, policy::to_string(reason), save_ms,
                  request_on(seq));
   }
+  if (!engine_.shape().needs_points() || (captured.bytes == ByteCount{} && captured.complete)) return;
+  trace_cut(seq, {.at = end,
+                  .reason = reason,
+                  .kind = cache::point_kind(engine_.shape()),
+                  .bytes = captured.bytes,
+                  .ms = save_ms,
+                  .complete = captured.complete});
 }
 
 // The cache can put a sequence where this one stands.
@@ -183,8 +200,13 @@ bool Scheduler::point_captured(const Sequence& held) const {
 
 // For the log: nobody may be on it any more.
 std::string_view Scheduler::request_on(SeqId seq) const {
+  const Active* active = active_on(seq);
+  return active == nullptr ? "-" : std::string_view(active->job.id);
+}
+
+Scheduler::Active* Scheduler::active_on(SeqId seq) const {
   const auto found = std::ranges::find_if(active_, [seq](const auto& active) { return active->seq == seq; });
-  return found == active_.end() ? "-" : std::string_view((*found)->job.id);
+  return found == active_.end() ? nullptr : found->get();
 }
 
 }  // namespace kvkeep::server

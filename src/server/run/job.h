@@ -3,6 +3,7 @@
 // What the HTTP side hands to the engine thread, and what comes back.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,14 +16,17 @@
 
 namespace kvkeep::server {
 
+struct RequestOrigin;
+
 struct Job {
   std::string id;               // as the client is told it; for the log
   std::string kind;             // "chat" or "completion", for the log
   std::vector<TokenId> prompt;  // not empty, shorter than the context; text matching may put other ids in its place
   engine::SamplingParams sampling;
-  std::int64_t max_tokens = -1;        // -1: until the context is full
-  bool cache_prompt = true;            // false: neither reads nor writes any tier
-  policy::PromptMarkers markers = {};  // where turns begin, if the prompt's template tells
+  std::int64_t max_tokens = -1;                      // -1: until the context is full
+  bool cache_prompt = true;                          // false: neither reads nor writes any tier
+  policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template tells
+  std::shared_ptr<const RequestOrigin> origin = {};  // for the trace (trace.h), if there is one
 };
 
 // Which tier the deepest reused token came from, and whether all that was reused are the prompt's own ids (token) or

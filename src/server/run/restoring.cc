@@ -67,9 +67,13 @@ double Scheduler::least_measured_bytes() const {
 }
 
 // Copied into the model's memory since `begin_ns`.
-void Scheduler::note_restored_rate(double bytes, std::int64_t begin_ns) {
+void Scheduler::note_restored(Active& active, double bytes, std::int64_t begin_ns) {
+  const double ms = ms_since(begin_ns);
   rates_.ram_restore_bytes_per_s =
-      policy::update_rate(rates_.ram_restore_bytes_per_s, bytes, ms_since(begin_ns) / 1e3, least_measured_bytes());
+      policy::update_rate(rates_.ram_restore_bytes_per_s, bytes, ms / 1e3, least_measured_bytes());
+  if (active.trace == nullptr) return;
+  active.trace->restored_bytes += ByteCount{static_cast<std::uint64_t>(bytes)};
+  active.trace->restored_ms += ms;
 }
 
 void Scheduler::begin_load(Active& active, TokenRange range) {
@@ -85,6 +89,10 @@ void Scheduler::begin_load(Active& active, TokenRange range) {
 void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
   active.phase = Phase::kWaiting;
   active.stats.load_ms += ms_since(active.load_started_ns);
+  if (active.trace != nullptr) {
+    active.trace->read_bytes += result.bytes_read;
+    active.trace->read_ms += result.read_ms;
+  }
   rates_.disk_read_bytes_per_s =
       policy::update_rate(rates_.disk_read_bytes_per_s, static_cast<double>(result.bytes_read.value()),
                           result.read_ms / 1e3, least_measured_bytes());
@@ -114,7 +122,7 @@ bool Scheduler::restore_rows(Active& active, TokenRange range) {
     for (const cache::RowPiece& piece : pieces) {
       bytes += static_cast<double>(piece.bytes.size() * piece.wanted.size() / piece.stored.size());
     }
-    note_restored_rate(bytes, begin_ns);
+    note_restored(active, bytes, begin_ns);
     count_restored(active, range);
     return true;
   }
@@ -141,7 +149,7 @@ bool Scheduler::restore_point(Active& active) {
   if (restored) {
     double bytes = 0;
     for (const cache::RowPiece& piece : pieces) bytes += static_cast<double>(piece.bytes.size());
-    note_restored_rate(bytes, begin_ns);
+    note_restored(active, bytes, begin_ns);
     sequence(*active.seq).point_at = active.restore_to.value();
     return true;
   }

@@ -31,11 +31,14 @@ Status Scheduler::submit(Job job, std::shared_ptr<JobSink> sink) {
   take_prompt(*active, active->job.prompt, {});
   active->sink = std::move(sink);
   active->submitted_ns = clock_.monotonic_ns();
+  begin_trace(*active);
   MutexLock lock(mutex_);
   if (stopping_) return busy("the server is shutting down");
   if (stats_.waiting >= options_.queue_limit) return busy("too many requests are waiting; try again later");
   ++stats_.requests;
   ++stats_.waiting;
+  ++in_flight_;
+  if (active->trace != nullptr) active->trace->in_flight = in_flight_;
   inbox_.push_back(std::move(active));
   wake_.notify_one();
   return {};
@@ -72,7 +75,7 @@ bool Scheduler::collect() {
     MutexLock lock(mutex_);
     // A waiting request that does not fit is tried again when something changed, so it is no reason to stay awake;
     // the time-out notices clients that left meanwhile.
-    if (inbox_.empty() && loaded_.empty() && !stopping_ && !has_work()) {
+    if (inbox_.empty() && loaded_.empty() && questions_.empty() && !stopping_ && !has_work()) {
       wake_.wait_for(mutex_, std::chrono::milliseconds(100));
     }
     arrived.swap(inbox_);
@@ -88,6 +91,7 @@ bool Scheduler::collect() {
 
 void Scheduler::run() {
   while (collect()) {
+    answer_questions();
     drop_gone();
     admit();
     decode_step();
@@ -266,8 +270,13 @@ void Scheduler::finish(Active& active, Finish how, const std::optional<Error>& e
   changed_ = true;
   const std::shared_ptr<JobSink> sink = std::exchange(active.sink, nullptr);
   log_done(active.job, active.stats, how, error);
+  {
+    MutexLock lock(mutex_);
+    --in_flight_;
+  }
   sink->on_done(how, active.stats, error);
   release(active, stopping_ ? policy::CutReason::kShutdown : policy::CutReason::kTurn);
+  end_trace(active, how, error);
 }
 
 void Scheduler::erase_finished() {
@@ -277,6 +286,7 @@ void Scheduler::erase_finished() {
 }
 
 void Scheduler::end_all() {
+  refuse_questions();
   // Loads in flight hold pointers into active_: wait for them.
   while (std::ranges::any_of(active_, [](const auto& active) { return active->phase == Phase::kLoading; })) {
     {

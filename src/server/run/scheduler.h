@@ -27,8 +27,11 @@
 #include "os/clock.h"
 #include "policy/cut.h"
 #include "policy/plan.h"
+#include "policy/reach.h"
 #include "policy/restore.h"
+#include "server/run/inspection.h"
 #include "server/run/job.h"
+#include "server/run/trace.h"
 
 namespace kvkeep::server {
 
@@ -44,6 +47,7 @@ struct SchedulerOptions {
   policy::CutOptions cuts = {};  // models that need more than rows: where state is captured
   // For matching prompts as text too; null: as ids alone. Outlives the scheduler.
   const index::TokenTexts* texts = nullptr;
+  TraceSink* trace = nullptr;    // gets what each request did; null: nobody wants to know
 };
 
 struct SchedulerStats {
@@ -65,6 +69,9 @@ class Scheduler {
 
   // Any thread. kBusy: the queue is full or the server stops. Otherwise the sink gets exactly one on_done.
   Status submit(Job job, std::shared_ptr<JobSink> sink);
+  // Any thread. What the prompt (not empty) would reuse now; nothing is touched, not even recency. kBusy: too many ask,
+  // or the server stops. Otherwise the sink gets exactly one on_answer, between two calls of the model.
+  Status inspect(std::vector<TokenId> prompt, std::shared_ptr<InspectionSink> sink);
   // The engine thread's body; returns after stop(), when every job has ended and what was computed is captured.
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
@@ -104,6 +111,7 @@ class Scheduler {
     bool reported = false;  // the first on_prefill was sent
     bool told_to_wait = false;
     std::size_t told_tokens = 0;  // of the prompt, by the last on_prefill
+    std::unique_ptr<RequestTrace> trace;  // null: not wanted
   };
   // A sequence of the model's memory.
   struct Sequence {
@@ -118,6 +126,10 @@ class Scheduler {
   struct Loaded {
     Active* active;
     cache::LoadResult result;
+  };
+  struct Question {
+    std::vector<TokenId> prompt;
+    std::shared_ptr<InspectionSink> sink;
   };
 
   // Inbox.
@@ -150,8 +162,20 @@ class Scheduler {
   MissReason miss_reason(const Active& active, std::size_t reused) const;
   Status prepare_sampler(Active& active);
   double least_measured_bytes() const;
-  void note_restored_rate(double bytes, std::int64_t begin_ns);
+  void note_restored(Active& active, double bytes, std::int64_t begin_ns);
+  Active* active_on(SeqId seq) const;
   std::string_view request_on(SeqId seq) const;
+
+  // Telling (trace.cc, inspect.cc).
+  void begin_trace(Active& active) const;
+  void end_trace(Active& active, Finish how, const std::optional<Error>& error);
+  void trace_cut(SeqId seq, TraceCut cut);
+  Explanation explain(const Active& active, const policy::PlanView& view, policy::Plan::Start start) const;
+  std::optional<Difference> difference(const Active& active) const;
+  void answer_questions();
+  void refuse_questions();
+  Inspection inspection(std::vector<TokenId> prompt);
+  void count_reach(Active& asked, const policy::Reach& reach);
 
   // Running.
   void decode_step();
@@ -203,7 +227,8 @@ class Scheduler {
   std::vector<std::unique_ptr<Active>> active_;  // in order of admission
   policy::Rates rates_;
   policy::RestoreTrials trials_;
-  bool changed_ = false;  // since the last admit(): something arrived, was loaded, ended or gave cells back
+  std::vector<TraceCut> idle_cuts_;  // of sequences that no request was on, since the last trace
+  bool changed_ = false;             // since the last admit(): something arrived, was loaded, ended or gave cells back
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> prefilling_{false};
@@ -212,6 +237,8 @@ class Scheduler {
   CondVar wake_;
   std::vector<std::unique_ptr<Active>> inbox_ GUARDED_BY(mutex_);
   std::vector<Loaded> loaded_ GUARDED_BY(mutex_);
+  std::deque<Question> questions_ GUARDED_BY(mutex_);
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // accepted and not ended
   SchedulerStats stats_ GUARDED_BY(mutex_);
 };
 

@@ -69,6 +69,7 @@ bool Scheduler::start(Active& active) {
     if (!std::exchange(active.told_to_wait, true) && !active.reported) log_waiting(active.job, active.stats);
     return false;
   }
+  if (active.trace != nullptr && !active.reported) active.trace->explanation = explain(active, view, plan.start);
   execute(active, plan);
   return true;
 }

@@ -1,0 +1,91 @@
+// Questions about the cache, answered on the engine thread between two calls of the model.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "policy/reach.h"
+#include "server/run/scheduler.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+// Each costs as much as the start of a request (milliseconds for a long prompt), and running requests wait meanwhile.
+constexpr std::size_t kQuestionsPerRound = 4;
+constexpr std::size_t kMostQuestions = 64;
+
+}  // namespace
+
+Status Scheduler::inspect(std::vector<TokenId> prompt, std::shared_ptr<InspectionSink> sink) {
+  KVKEEP_ASSERT(!prompt.empty(), "a question without a prompt");
+  MutexLock lock(mutex_);
+  if (stopping_) return busy("the server is shutting down");
+  if (questions_.size() >= kMostQuestions) return busy("too many lookups are waiting; try again later");
+  questions_.push_back({std::move(prompt), std::move(sink)});
+  wake_.notify_one();
+  return {};
+}
+
+void Scheduler::answer_questions() {
+  std::vector<Question> asked;
+  {
+    MutexLock lock(mutex_);
+    while (!questions_.empty() && asked.size() < kQuestionsPerRound) {
+      asked.push_back(std::move(questions_.front()));
+      questions_.pop_front();
+    }
+  }
+  for (Question& question : asked) {
+    if (!question.sink->gone()) question.sink->on_answer(inspection(std::move(question.prompt)));
+  }
+}
+
+void Scheduler::refuse_questions() {
+  std::deque<Question> asked;
+  {
+    MutexLock lock(mutex_);
+    asked.swap(questions_);
+  }
+  for (Question& question : asked) question.sink->on_answer(aborted("the server is shutting down"));
+}
+
+// As start() would begin, were it a request.
+Inspection Scheduler::inspection(std::vector<TokenId> prompt) {
+  Active asked;
+  asked.tokens = std::move(prompt);
+  asked.stats.prompt_tokens = asked.tokens.size();
+  if (cached(asked)) asked.lease = cache_.lease(asked.tokens);
+  const policy::PlanView view = view_of(asked);
+  const policy::Plan plan = policy::make_plan(view);
+  const policy::Reach reach = policy::choose_reach(view);  // a plan to wait does not tell
+  note_known(asked, view);
+  count_reach(asked, reach);
+  if (reach.too_slow) asked.forced_miss = MissReason::kLoadTooSlow;
+  asked.stats.miss = miss_reason(asked, reach.to.value());
+  return {asked.stats, asked.tokens.size(), explain(asked, view, plan.start)};
+}
+
+// What count_restored() and count_point() will say when it is done.
+void Scheduler::count_reach(Active& asked, const policy::Reach& reach) {
+  JobStats& stats = asked.stats;
+  stats.cached_tokens = reach.to.value();
+  stats.memory_tokens = reach.from_memory.value();
+  if (stats.memory_tokens > 0) stats.source = CacheSource::kMemoryToken;
+  asked.restore_to = reach.to;
+  if (asked.lease == nullptr) return;
+  for (const cache::LeasedStep& step : asked.lease->steps()) {
+    const Position from = std::max(step.range.begin, reach.from_memory);
+    const Position to = std::min(step.range.end, reach.to);
+    if (from >= to) continue;
+    const bool disk = step.tier == cache::Tier::kDisk;
+    (disk ? stats.disk_tokens : stats.ram_tokens) += to - from;
+    stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
+  }
+  for (const cache::LeasedPoint& point : asked.lease->points()) {
+    if (!reach.point || point.range.end < reach.to || point.range.begin > reach.to) continue;
+    count_point(asked, point.tier);
+  }
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,27 @@
+#pragma once
+
+// A question about the cache: what would a prompt reuse if it came now? The answer touches nothing.
+
+#include <vector>
+
+#include "server/run/job.h"
+#include "server/run/trace.h"
+
+namespace kvkeep::server {
+
+struct Inspection {
+  JobStats stats;  // tokens by tier, source and miss reason; no times and no predicted tokens
+  std::size_t effective_tokens = 0;
+  Explanation explanation;  // start "wait": it would wait for running requests
+};
+
+// Where an answer goes. Called once, from the engine thread; must return at once.
+class InspectionSink {
+ public:
+  virtual ~InspectionSink() = default;
+  virtual void on_answer(Result<Inspection> answer) = 0;
+  // True: nobody waits for it any more.
+  virtual bool gone() const = 0;
+};
+
+}  // namespace kvkeep::server

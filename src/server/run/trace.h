@@ -1,0 +1,111 @@
+#pragma once
+
+// What one request did, as plain data: assembled on the engine thread while it runs, handed over at its end. Nothing
+// here is made unless somebody asked for it (SchedulerOptions::trace).
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/types.h"
+#include "format/segment_file.h"
+#include "policy/candidates.h"
+#include "policy/cut.h"
+#include "policy/restore.h"
+#include "server/run/job.h"
+
+namespace kvkeep::server {
+
+// What the HTTP side tells of a request. Immutable.
+struct RequestOrigin {
+  std::string method;
+  std::string path;
+  std::string model;  // as the client named it
+  // Fields that name a session or a version of the API; never keys.
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string user;              // "": not sent
+  std::string prompt_cache_key;  // "": not sent
+  // Private, only with --trace-prompts:
+  bool with_prompt = false;
+  std::string body;               // as it was sent
+  std::vector<std::string> stop;  // stop strings, which the reply's text lacks
+};
+
+// State that was captured.
+struct TraceCut {
+  Position at;                    // where the sequence ended
+  policy::CutReason reason = {};  // why it was captured
+  format::PartKind kind = format::PartKind::kRows;
+  std::size_t tokens = 0;  // rows: how many
+  ByteCount bytes;
+  double ms = 0;         // on the engine thread
+  bool complete = true;  // false: the cache did not take all of it
+  bool idle = false;     // of a sequence that no request was on
+};
+
+// The prompt beside the nearest prompt that is known, around the first token that differs.
+struct Difference {
+  Position at;                  // of that token
+  Position begin;               // of the first token in both runs
+  std::vector<TokenId> prompt;  // up to kAround tokens before `at`, the token, kAround after
+  std::vector<TokenId> cached;
+  bool in_memory = false;  // the known one is a sequence of the model's memory; else the cache's
+  static constexpr std::size_t kAround = 8;
+};
+
+// Why a prompt begins where it begins.
+struct Explanation {
+  std::string_view start;  // what is done with the model's memory: "fresh", "in-place", "fork", "wait"
+  Position known;          // so many tokens of the prompt were known, wherever their state is
+  std::vector<policy::Candidate> candidates;  // at most kMostCandidates
+  std::size_t candidates_left_out = 0;
+  format::PartKind restorable_kind = format::PartKind::kPoint;  // what its restorable candidates are
+  policy::RestoreMode restore = policy::RestoreMode::kAuto;
+  policy::Rates rates;
+  std::optional<Difference> difference;  // none: the prompt only goes on where the known one ends, or nothing is known
+  static constexpr std::size_t kMostCandidates = 256;
+};
+
+struct RequestTrace {
+  std::string id;
+  std::string kind;
+  std::shared_ptr<const RequestOrigin> origin;  // null: nothing was told
+  bool cache_prompt = true;
+  std::int64_t arrived_ns = 0;  // wall clock
+  std::size_t in_flight = 1;    // requests that had not ended when it came, itself included
+  JobStats stats;
+  std::size_t effective_tokens = 0;  // of the prompt that was looked up
+  bool started = false;              // it got its place in the model's memory; else stats.miss means nothing
+  Explanation explanation;           // of its first start
+  std::uint32_t set_aside = 0;       // times it gave its cells to another
+  ByteCount restored_bytes;          // copied into the model's memory
+  double restored_ms = 0;
+  ByteCount read_bytes;  // from disk, before
+  double read_ms = 0;
+  std::vector<TraceCut> cuts;  // at most kMostCuts, those of idle sequences since the line before included
+  std::size_t cuts_left_out = 0;
+  ByteCount stored_bytes;  // by all cuts of its own
+  double stored_ms = 0;
+  Finish finish = Finish::kError;
+  std::string error;           // with Finish::kError
+  std::vector<TokenId> reply;  // only with RequestOrigin::with_prompt
+  static constexpr std::size_t kMostCuts = 1024;
+
+  void add(const TraceCut& cut);
+};
+
+// Receives each request's trace on the engine thread and must return at once.
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  virtual void on_request(RequestTrace trace) = 0;
+};
+
+// Where a known run of tokens leaves the prompt: `next` are tokens that follow at `at` there, none if it ends.
+std::optional<Difference> difference_at(Position at, TokenSpan prompt, TokenSpan next, bool in_memory);
+
+}  // namespace kvkeep::server
