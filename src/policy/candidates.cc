@@ -43,14 +43,16 @@ class Explanation {
     }
     const bool taken = chosen_.source == &resident;
     candidate.reach = taken ? chosen_.to : std::max(reach, furthest);
-    candidate.verdict = taken                          ? Verdict::kTaken
-                        : candidate.run.empty()        ? Verdict::kNothingShared
-                        : shared == Position{}         ? Verdict::kLastToken
-                        : furthest == Position{}       ? Verdict::kCannotStand
-                        : furthest < chosen_.to        ? Verdict::kShorter
-                        : shared < chosen_.from_memory ? Verdict::kShorter
-                                                       : Verdict::kAsFar;
+    candidate.verdict = resident_verdict(resident, shared, furthest);
     found_.push_back(candidate);
+  }
+
+  Verdict resident_verdict(const Resident& resident, Position shared, Position furthest) const {
+    if (chosen_.source == &resident) return Verdict::kTaken;
+    if (std::min(resident.common, resident.length) == Position{}) return Verdict::kNothingShared;
+    if (shared == Position{}) return Verdict::kLastToken;
+    if (furthest == Position{}) return Verdict::kCannotStand;
+    return furthest < chosen_.to || shared < chosen_.from_memory ? Verdict::kShorter : Verdict::kAsFar;
   }
 
   void add_rows(std::span<const CachedStep> steps) {
@@ -59,14 +61,18 @@ class Explanation {
         .kind = Kind::kRows, .run = {steps.front().range.begin, steps.back().range.end}, .on_disk = first_on_disk};
     for (const CachedStep& step : steps) candidate.bytes += step.bytes;
     const Position end = std::min(candidate.run.end, limit_);
-    const bool taken = candidate.run.begin < chosen_.to && end > chosen_.from_memory;
-    candidate.reach = view_.needs_points ? std::min(end, chosen_.to) : end;
-    if (view_.needs_points && !taken) candidate.reach = Position{};
-    candidate.verdict = taken                           ? Verdict::kTaken
-                        : candidate.run.begin >= limit_ ? Verdict::kLastToken
-                        : end <= chosen_.from_memory    ? Verdict::kInMemory
-                        : chosen_.too_slow              ? Verdict::kTooSlow
-                                                        : Verdict::kNoPoint;
+    const Position used_end = std::min(end, chosen_.to);
+    const bool taken = std::max(candidate.run.begin, chosen_.from_memory) < used_end;
+    if (!view_.needs_points) candidate.reach = end;
+    if (taken) candidate.reach = used_end;
+    if (taken)
+      candidate.verdict = Verdict::kTaken;
+    else if (candidate.run.begin >= limit_)
+      candidate.verdict = Verdict::kLastToken;
+    else if (end <= chosen_.from_memory)
+      candidate.verdict = Verdict::kInMemory;
+    else
+      candidate.verdict = chosen_.too_slow ? Verdict::kTooSlow : Verdict::kNoPoint;
     found_.push_back(candidate);
   }
 

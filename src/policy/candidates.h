@@ -27,11 +27,11 @@ struct Candidate {
     kAsFar,          // another one reaches as far and disturbs less
     kTooSlow,        // prefilling is faster than loading it
   } verdict = Verdict::kTaken;
-  SeqId seq;       // kResident
-  TokenRange run;  // tokens of the prompt it covers; of kRestorable: its first and its last position
-  Position reach;  // where the request would begin with it; 0: nowhere
+  SeqId seq = {};       // kResident
+  TokenRange run = {};  // tokens of the prompt it covers; of kRestorable: its first and its last position
+  Position reach = {};  // where the request would begin with it; 0: nowhere
   bool on_disk = false;
-  ByteCount bytes;
+  ByteCount bytes = {};
 };
 std::string_view to_string(Candidate::Verdict verdict);
 

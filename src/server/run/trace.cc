@@ -103,9 +103,10 @@ Explanation Scheduler::explain(const Active& active, const policy::PlanView& vie
   if (!cached(active)) return told;
   told.candidates = policy::candidates(view);
   if (const std::size_t count = told.candidates.size(); count > Explanation::kMostCandidates) {
-    // The deepest positions come last, and tell most.
+    // Of what is cached, the deepest comes last and tells most.
     told.candidates_left_out = count - Explanation::kMostCandidates;
-    const auto first = told.candidates.begin();
+    const std::size_t kept = std::min(view.residents.size(), Explanation::kMostCandidates);
+    const auto first = told.candidates.begin() + static_cast<std::ptrdiff_t>(kept);
     told.candidates.erase(first, first + static_cast<std::ptrdiff_t>(told.candidates_left_out));
   }
   told.difference = difference(active);

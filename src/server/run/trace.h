@@ -37,11 +37,11 @@ struct RequestOrigin {
 
 // State that was captured.
 struct TraceCut {
-  Position at;                    // where the sequence ended
+  Position at = {};               // where the sequence ended
   policy::CutReason reason = {};  // why it was captured
   format::PartKind kind = format::PartKind::kRows;
   std::size_t tokens = 0;  // rows: how many
-  ByteCount bytes;
+  ByteCount bytes = {};
   double ms = 0;         // on the engine thread
   bool complete = true;  // false: the cache did not take all of it
   bool idle = false;     // of a sequence that no request was on
