@@ -179,7 +179,6 @@ std::vector<RefusedFlag> refused_ds4() {
       {{"--tool-memory-max-ids", "--disable-exact-dsml-tool-replay"},
        {},
        "tool calls are rendered by the model's chat template; no calls of earlier requests are kept to replay"},
-      {{"--trace"}, {}, "write the log to a file with --log-file"},
   };
 }
 

@@ -20,6 +20,7 @@
 #include "named_files.h"
 #include "os/signals.h"
 #include "server/routes/routes.h"
+#include "server/trace/trace_file.h"
 
 namespace kvkeep::cli {
 
@@ -107,6 +108,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.defaults.max_tokens = predict == UINT32_MAX ? -1 : static_cast<std::int64_t>(predict);
   service.defaults.cache_prompt = options.cache.cache_prompt;
   service.defaults.vocabulary_size = model.vocabulary_size;
+  service.traced = !options.log.trace_file.empty();
+  service.trace_prompts = options.log.trace_prompts;
   service.card = {service.model_name,         service.clock->wall_ns() / 1'000'000'000,
                   model.vocabulary_size,      model.context_tokens,
                   model.context_train_tokens, model.embedding_size,
@@ -133,15 +136,40 @@ policy::CutOptions cut_options(const CacheOptions& cache) {
   return cuts;
 }
 
-server::SchedulerOptions scheduler_options(const ServeOptions& options, const index::TokenTexts* texts) {
+server::SchedulerOptions scheduler_options(const ServeOptions& options, const index::TokenTexts* texts,
+                                           server::TraceSink* trace) {
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.context.parallel;
   scheduler.busy_slice_tokens = options.context.ubatch_tokens;
   scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
   scheduler.cuts = cut_options(options.cache);
   scheduler.texts = texts;
+  scheduler.trace = trace;
   return scheduler;
 }
+
+// The file of --trace, opened before the load of a model: that may take minutes. Null: none is wanted.
+Result<std::optional<os::AppendFile>> open_trace(const LogOptions& log) {
+  if (log.trace_file.empty()) return std::optional<os::AppendFile>();
+  auto file = os::AppendFile::open(log.trace_file);
+  if (!file) return Error{file.error().kind, "--trace: " + file.error().message};
+  return std::optional<os::AppendFile>(std::move(*file));
+}
+
+// Writes the trace on a thread of its own, if one is wanted.
+class Tracing {
+ public:
+  Tracing(std::optional<os::AppendFile> file, std::shared_ptr<const Vocabulary> vocabulary) {
+    if (!file) return;
+    thread_ = os::make_thread_executor("trace");
+    file_.emplace(std::move(*file), std::move(vocabulary), *thread_);
+  }
+  server::TraceSink* sink() { return file_ ? &*file_ : nullptr; }
+
+ private:
+  std::unique_ptr<os::Executor> thread_;
+  std::optional<server::TraceFile> file_;
+};
 
 void log_ready(const server::HttpServer& http, const server::Service& service, const cache::CacheStats& stats,
                bool anchor_user) {
@@ -188,6 +216,7 @@ Status run_serve(const ServeOptions& options) {
   // All that may be wrong comes before the load of a model, which may take minutes.
   TRY_ASSIGN(const NamedFiles files, read_named_files(options));
   TRY(check_disk_directory(options.cache, os::real_file_system()));
+  TRY_ASSIGN(std::optional<os::AppendFile> trace_file, open_trace(options.log));
   TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options, files));
   TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine, load_engine(options, signals));
   const engine::Description& model = engine->description();
@@ -210,7 +239,9 @@ Status run_serve(const ServeOptions& options) {
   cache::prepare_staging(cache, *engine);
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
   const std::optional<index::TokenTexts> texts = token_texts(options.cache, service);
-  server::Scheduler scheduler(scheduler_options(options, texts ? &*texts : nullptr), *engine, cache, os::real_clock());
+  Tracing tracing(std::move(trace_file), service.vocabulary);
+  server::Scheduler scheduler(scheduler_options(options, texts ? &*texts : nullptr, tracing.sink()), *engine, cache,
+                              os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
   log_ready(*http, service, cache.stats(), options.cache.anchor_user);

@@ -341,6 +341,12 @@ std::vector<Flag> log_flags(LogOptions& log) {
       row(group, "--log-file", {}, {}, "FILE", "LLAMA_ARG_LOG_FILE", "none", "Write the log there too.",
           text_into(log.file)),
       row(group, "--log-disable", {}, {}, "", "", "off", "Write no log.", switch_into(log.disabled)),
+      row(group, "--trace", {}, {}, "FILE", "", "none",
+          "Append one line of JSON per request: what was reused, from what it chose, and why no more.",
+          text_into(log.trace_file)),
+      row(group, "--trace-prompts", {}, {}, "", "", "off",
+          "Put whole requests and replies into the trace, so that kvkeep replay can play it. Prompts are private.",
+          switch_into(log.trace_prompts)),
   };
 }
 
@@ -362,6 +368,9 @@ Status validate(const ServeOptions& options) {
   }
   if (options.model.control_vector_layers && options.model.control_vectors.empty()) {
     return invalid("--control-vector-layer-range needs a --control-vector");
+  }
+  if (options.log.trace_prompts && options.log.trace_file.empty()) {
+    return invalid("--trace-prompts needs --trace FILE");
   }
   return {};
 }

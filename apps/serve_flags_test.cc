@@ -263,11 +263,19 @@ TEST(ServeFlags, WhatWouldChangeResultsIsRefusedByName) {
 // ds4-server's cache flags among them, with a reason each; none is taken for a slip of the pen.
 TEST(ServeFlags, FlagsOfTheOtherCacheAreRefusedWithAReason) {
   for (const char* name :
-       {"--kv-cache-reject-different-quant", "--tool-memory-max-ids", "--disable-exact-dsml-tool-replay", "--trace"}) {
+       {"--kv-cache-reject-different-quant", "--tool-memory-max-ids", "--disable-exact-dsml-tool-replay"}) {
     const std::string reason = refused({name});
     EXPECT_TRUE(reason.starts_with(std::string(name) + " is not supported: ")) << reason;
     EXPECT_EQ(reason.find('\n'), std::string::npos);
   }
+}
+
+TEST(ServeFlags, ATraceHoldsPromptsOnlyIfAskedTo) {
+  const auto traced = parse_serve({"-m", "m", "--trace", "t.jsonl"}, {});
+  ASSERT_TRUE(traced.ok());
+  EXPECT_EQ(traced->options.log.trace_file, "t.jsonl");
+  EXPECT_FALSE(traced->options.log.trace_prompts);
+  EXPECT_EQ(refused({"-m", "m", "--trace-prompts"}), "--trace-prompts needs --trace FILE");
 }
 
 TEST(ServeFlags, PointsArePlacedByTheFlagsOfBothServers) {

@@ -139,6 +139,8 @@ struct LogOptions {
   int verbosity = 3;  // 0 and 1 errors, 2 warnings, 3 information, 4 and 5 details
   std::string file;   // also written there; empty: the terminal only
   bool disabled = false;
+  std::string trace_file;      // one line per request; empty: none
+  bool trace_prompts = false;  // with everything that users send
 };
 
 struct ServeOptions {

@@ -102,6 +102,9 @@ Result<RecordedRequest> read_request(const Json& line) {
   request.method = method.empty() ? "POST" : method;
   request.path = path_of_url(text_field(line, "path"));
   if (request.path.empty()) return invalid("no \"path\" that begins with '/'");
+  if (field(line, "trace") != nullptr && field(line, "body") == nullptr) {
+    return invalid("a trace without what was sent: only one of --trace FILE --trace-prompts can be played");
+  }
   TRY(read_headers(line, request));
   if (const Json* body = field(line, "body")) {
     request.body = body->is_string() ? body_of_text(body->get_ref<const std::string&>()) : *body;

@@ -112,6 +112,7 @@ TEST(Session, SaysWhichLineIsWrongAndWhy) {
                        R"({"t":1,"path":"v1"})"),
             "notes.jsonl:2: no \"path\" that begins with '/'");
   EXPECT_EQ(refusal_of(line(1, R"(,"headers":[])")), "notes.jsonl:1: \"headers\" is not an object");
+  EXPECT_THAT(refusal_of(R"({"trace":1,"t":1,"path":"/v1/completions"})"), HasSubstr("--trace-prompts"));
   EXPECT_EQ(refusal_of(" \n"), "notes.jsonl:1: no request in it");
   EXPECT_EQ(refusal_of(""), "notes.jsonl:1: no request in it");
   EXPECT_THAT(refusal_of(line(1, R"(,"x":)" + std::string(400, '[') + std::string(400, ']'))),

@@ -1,9 +1,10 @@
-"""Every flag of docs/flags.md has a test of its effect, in flags_test.py or flags_slow_test.py."""
+"""Every flag of docs/flags.md has a test of its effect, in flags_test.py, flags_slow_test.py or trace_test.py."""
 
 import unittest
 
 import flags_slow_test  # noqa: F401  their tests name the flags that they cover
 import flags_test  # noqa: F401
+import trace_test  # noqa: F401
 from flag_case import covered, documented_flags
 
 

@@ -194,6 +194,14 @@ Status read_stop(const Json& body, std::vector<std::string>& stop) {
   return {};
 }
 
+// A field that is only told on: of the wrong type it is no reason to refuse a request.
+std::string hint(const Json& body, std::string_view name) {
+  constexpr std::size_t kMostBytes = 512;
+  const Json* value = field(body, name);
+  if (value == nullptr || !value->is_string()) return {};
+  return value->get_ref<const std::string&>().substr(0, kMostBytes);
+}
+
 Status read_stream_fields(const Json& body, GenerationRequest& request) {
   TRY(read_bool(body, "stream", request.stream));
   if (const Json* options = field(body, "stream_options")) {
@@ -232,6 +240,8 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   if (defaults.max_tokens >= 0 && more) request.max_tokens = defaults.max_tokens;
   TRY(read_string(body, "model", request.model));
   TRY(read_bool(body, "cache_prompt", request.cache_prompt));
+  request.user = hint(body, "user");
+  request.prompt_cache_key = hint(body, "prompt_cache_key");
   return read_stream_fields(body, request);
 }
 

@@ -4,16 +4,15 @@
 #include "server/api/json_body.h"
 
 namespace kvkeep::server::api {
-namespace {
 
-Result<PromptSource> read_prompt(const Json& prompt, std::size_t vocabulary_size) {
+Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size) {
   if (prompt.is_string()) {
     if (prompt.get_ref<const std::string&>().empty()) return invalid("'prompt' must not be empty");
     return PromptSource(prompt.get<std::string>());
   }
   if (!prompt.is_array()) return wrong_type("prompt", "a string or an array of token ids", prompt);
   if (prompt.empty()) return invalid("'prompt' must not be empty");
-  if (prompt.size() == 1 && !prompt[0].is_number()) return read_prompt(prompt[0], vocabulary_size);
+  if (prompt.size() == 1 && !prompt[0].is_number()) return read_prompt_field(prompt[0], vocabulary_size);
   for (const Json& element : prompt) {
     if (element.is_number()) continue;
     return invalid(
@@ -23,14 +22,12 @@ Result<PromptSource> read_prompt(const Json& prompt, std::size_t vocabulary_size
   return PromptSource(std::move(ids));
 }
 
-}  // namespace
-
 Result<GenerationRequest> parse_completion(std::string_view body, const RequestDefaults& defaults) {
   TRY_ASSIGN(const Json json, parse_body(body));
   const Json* prompt = field(json, "prompt");
   if (prompt == nullptr) return invalid("'prompt' is required");
   GenerationRequest request;
-  TRY_ASSIGN(request.prompt, read_prompt(*prompt, defaults.vocabulary_size));
+  TRY_ASSIGN(request.prompt, read_prompt_field(*prompt, defaults.vocabulary_size));
   TRY(read_generation_fields(json, defaults, request));
   return request;
 }

@@ -8,11 +8,15 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "server/api/json_body.h"
 #include "server/api/request.h"
 
 namespace kvkeep::server::api {
 
 // All errors are kInvalid (400).
 Result<GenerationRequest> parse_completion(std::string_view body, const RequestDefaults& defaults);
+
+// The field 'prompt' alone.
+Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size);
 
 }  // namespace kvkeep::server::api

@@ -34,6 +34,9 @@ struct GenerationRequest {
   bool timings_per_token = false;  // stream: timings in every chunk
   bool return_tokens = false;      // the generated ids beside the text
   bool cache_prompt = true;        // false: neither reads nor writes the cache
+  // Who asks, for the trace; "" if not sent. They change nothing.
+  std::string user = {};
+  std::string prompt_cache_key = {};
 };
 
 // What a request gets where it says nothing, and the limits of the model it goes to.

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "server/routes/event_queue.h"
+#include "server/routes/origin.h"
 #include "server/routes/prompt.h"
 
 namespace kvkeep::server {
@@ -182,6 +183,7 @@ void generate(const Service& service, Generation generation) {
   job.max_tokens = request.max_tokens;
   job.cache_prompt = request.cache_prompt;
   job.markers = markers_of(job.prompt, service.turn_openings);
+  if (service.traced) job.origin = origin_of(generation.http, request, service.trace_prompts);
   auto events = std::make_shared<EventQueue>(service.vocabulary, request.stop);
   if (const Status accepted = service.scheduler->submit(std::move(job), events); !accepted) {
     return send_error(writer, api::error_reply(accepted.error()));

@@ -6,6 +6,7 @@
 #include "server/api/openai_completions.h"
 #include "server/api/openai_completions_reply.h"
 #include "server/api/tokenize_routes.h"
+#include "server/routes/cache_lookup.h"
 #include "server/routes/generation.h"
 
 namespace kvkeep::server {
@@ -75,6 +76,7 @@ void add_routes(HttpServer& server, const Service& service) {
     send_result(writer, api::detokenize_reply(http.body, *shared.vocabulary));
   });
   route("POST", "/apply-template", apply_template);
+  route("POST", "/cache/lookup", cache_lookup);
 }
 
 }  // namespace kvkeep::server

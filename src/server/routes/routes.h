@@ -36,6 +36,9 @@ struct Service {
   std::string system_fingerprint;
   std::size_t context_tokens = 0;
   api::RequestDefaults defaults;
+  // --trace: requests carry who asks; --trace-prompts: and what. Lookups then show what others sent, too.
+  bool traced = false;
+  bool trace_prompts = false;
   api::ModelCard card;
 };
 

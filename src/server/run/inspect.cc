@@ -53,17 +53,19 @@ void Scheduler::refuse_questions() {
 // As start() would begin, were it a request.
 Inspection Scheduler::inspection(std::vector<TokenId> prompt) {
   Active asked;
-  asked.tokens = std::move(prompt);
-  asked.stats.prompt_tokens = asked.tokens.size();
+  asked.job.prompt = std::move(prompt);
+  take_prompt(asked, asked.job.prompt, {});
+  match_text(asked);
   if (cached(asked)) asked.lease = cache_.lease(asked.tokens);
   const policy::PlanView view = view_of(asked);
   const policy::Plan plan = policy::make_plan(view);
   const policy::Reach reach = policy::choose_reach(view);  // a plan to wait does not tell
   note_known(asked, view);
   count_reach(asked, reach);
+  if (asked.text_from && *asked.text_from < reach.to) asked.stats.source = as_text(asked.stats.source);
   if (reach.too_slow) asked.forced_miss = MissReason::kLoadTooSlow;
   asked.stats.miss = miss_reason(asked, reach.to.value());
-  return {asked.stats, asked.tokens.size(), explain(asked, view, plan.start)};
+  return {asked.stats, asked.job.prompt.size(), explain(asked, view, plan.start)};
 }
 
 // What count_restored() and count_point() will say when it is done.

@@ -10,8 +10,8 @@
 namespace kvkeep::server {
 
 struct Inspection {
-  JobStats stats;  // tokens by tier, source and miss reason; no times and no predicted tokens
-  std::size_t effective_tokens = 0;
+  JobStats stats;  // of the effective prompt: tokens by tier, source and miss reason; no times
+  std::size_t sent_tokens = 0;
   Explanation explanation;  // start "wait": it would wait for running requests
 };
 

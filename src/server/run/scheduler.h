@@ -47,7 +47,7 @@ struct SchedulerOptions {
   policy::CutOptions cuts = {};  // models that need more than rows: where state is captured
   // For matching prompts as text too; null: as ids alone. Outlives the scheduler.
   const index::TokenTexts* texts = nullptr;
-  TraceSink* trace = nullptr;    // gets what each request did; null: nobody wants to know
+  TraceSink* trace = nullptr;  // gets what each request did; null: nobody wants to know
 };
 
 struct SchedulerStats {

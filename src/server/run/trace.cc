@@ -75,7 +75,7 @@ void Scheduler::end_trace(Active& active, Finish how, const std::optional<Error>
   trace.cache_prompt = active.job.cache_prompt;
   trace.stats = active.stats;
   trace.started = active.reported;
-  trace.effective_tokens = active.tokens.size() - active.stats.predicted_tokens;
+  trace.sent_tokens = active.job.prompt.size();
   trace.finish = how;
   if (error) trace.error = error->message;
   if (trace.origin != nullptr && trace.origin->with_prompt) {
@@ -96,6 +96,7 @@ void Scheduler::trace_cut(SeqId seq, TraceCut cut) {
 Explanation Scheduler::explain(const Active& active, const policy::PlanView& view, policy::Plan::Start start) const {
   Explanation told;
   told.start = to_string(start);
+  told.text_from = active.text_from;
   told.known = active.known;
   told.restore = view.restore;
   told.rates = view.rates;

@@ -59,8 +59,9 @@ struct Difference {
 
 // Why a prompt begins where it begins.
 struct Explanation {
-  std::string_view start;  // what is done with the model's memory: "fresh", "in-place", "fork", "wait"
-  Position known;          // so many tokens of the prompt were known, wherever their state is
+  std::string_view start;             // what is done with the model's memory: "fresh", "in-place", "fork", "wait"
+  std::optional<Position> text_from;  // of the effective prompt: the first id that stands for others of the same text
+  Position known;                     // so many tokens of the prompt were known, wherever their state is
   std::vector<policy::Candidate> candidates;  // at most kMostCandidates
   std::size_t candidates_left_out = 0;
   format::PartKind restorable_kind = format::PartKind::kPoint;  // what its restorable candidates are
@@ -78,11 +79,11 @@ struct RequestTrace {
   std::int64_t arrived_ns = 0;  // wall clock
   std::size_t in_flight = 1;    // requests that had not ended when it came, itself included
   JobStats stats;
-  std::size_t effective_tokens = 0;  // of the prompt that was looked up
-  bool started = false;              // it got its place in the model's memory; else stats.miss means nothing
-  Explanation explanation;           // of its first start
-  std::uint32_t set_aside = 0;       // times it gave its cells to another
-  ByteCount restored_bytes;          // copied into the model's memory
+  std::size_t sent_tokens = 0;  // of the prompt as it was sent; stats are of the effective prompt
+  bool started = false;         // it got its place in the model's memory; else stats.miss means nothing
+  Explanation explanation;      // of its first start
+  std::uint32_t set_aside = 0;  // times it gave its cells to another
+  ByteCount restored_bytes;     // copied into the model's memory
   double restored_ms = 0;
   ByteCount read_bytes;  // from disk, before
   double read_ms = 0;

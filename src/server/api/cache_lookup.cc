@@ -1,0 +1,33 @@
+#include "server/api/cache_lookup.h"
+
+#include "server/api/generation_fields.h"
+#include "server/api/json_body.h"
+#include "server/api/openai_chat.h"
+#include "server/api/openai_completions.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+Result<PromptSource> read_tokens(const Json& tokens, std::size_t vocabulary_size) {
+  if (!tokens.is_array()) return wrong_type("tokens", "an array of token ids", tokens);
+  if (tokens.empty()) return invalid("'tokens' must not be empty");
+  TRY_ASSIGN(std::vector<TokenId> ids, read_token_ids(tokens, "tokens", vocabulary_size));
+  return PromptSource(std::move(ids));
+}
+
+}  // namespace
+
+Result<PromptSource> parse_lookup(std::string_view body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(body));
+  const Json* tokens = field(json, "tokens");
+  const Json* prompt = field(json, "prompt");
+  const Json* messages = field(json, "messages");
+  const int named = (tokens != nullptr ? 1 : 0) + (prompt != nullptr ? 1 : 0) + (messages != nullptr ? 1 : 0);
+  if (named != 1) return invalid("exactly one of 'messages', 'prompt' and 'tokens' is required");
+  if (tokens != nullptr) return read_tokens(*tokens, defaults.vocabulary_size);
+  if (prompt != nullptr) return read_prompt_field(*prompt, defaults.vocabulary_size);
+  TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json));
+  return PromptSource(std::move(input));
+}
+
+}  // namespace kvkeep::server::api

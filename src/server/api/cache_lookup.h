@@ -1,0 +1,16 @@
+#pragma once
+
+// POST /cache/lookup: body -> the prompt that is asked about. The reply is in server/trace/trace_json.h.
+
+#include <string_view>
+
+#include "base/result.h"
+#include "server/api/request.h"
+
+namespace kvkeep::server::api {
+
+// Exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens}. All errors
+// are kInvalid (400).
+Result<PromptSource> parse_lookup(std::string_view body, const RequestDefaults& defaults);
+
+}  // namespace kvkeep::server::api

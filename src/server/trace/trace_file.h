@@ -1,0 +1,55 @@
+#pragma once
+
+// The file of --trace: one line of JSON per request, written behind the engine thread's back.
+//
+// The engine thread only hands over plain data; rendering and writing happen on the executor. What waits is bounded, by
+// requests and by bytes: beyond it requests are not traced, which is counted and logged once. A file that cannot be
+// written is logged once and tried again with each line; requests never notice.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/mutex.h"
+#include "base/vocabulary.h"
+#include "os/append_file.h"
+#include "os/executor.h"
+#include "server/run/trace.h"
+
+namespace kvkeep::server {
+
+struct TraceLimits {
+  std::size_t requests = 1024;  // that may wait to be written
+  std::size_t bytes = std::size_t{64} << 20;
+};
+
+// Thread safe. The executor must outlive it.
+class TraceFile final : public TraceSink {
+ public:
+  TraceFile(os::AppendFile file, std::shared_ptr<const Vocabulary> vocabulary, os::Executor& executor,
+            TraceLimits limits = {});
+  // Waits for what was handed over, and says how many lines are missing.
+  ~TraceFile() override;
+
+  void on_request(RequestTrace trace) override;
+
+  std::uint64_t dropped() const;  // too many waited
+  std::uint64_t failed() const;   // could not be written
+
+ private:
+  void write(const RequestTrace& trace);
+  void note_written(const Status& status);
+
+  os::AppendFile file_;  // executor only
+  const std::shared_ptr<const Vocabulary> vocabulary_;
+  os::Executor& executor_;
+  const TraceLimits limits_;
+
+  mutable Mutex mutex_;
+  std::size_t waiting_ GUARDED_BY(mutex_) = 0;
+  std::size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t dropped_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t failed_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace kvkeep::server

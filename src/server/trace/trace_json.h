@@ -1,0 +1,20 @@
+#pragma once
+
+// A request's trace as JSON; docs/trace.md describes every field. Pure; thread safe.
+
+#include "base/vocabulary.h"
+#include "server/api/json_body.h"
+#include "server/run/inspection.h"
+#include "server/run/trace.h"
+
+namespace kvkeep::server {
+
+inline constexpr int kTraceVersion = 1;
+
+// One line of the trace.
+api::Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary);
+
+// The answer of /cache/lookup. `private_text`: the known side of first_difference too, which may be another client's.
+api::Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool private_text);
+
+}  // namespace kvkeep::server

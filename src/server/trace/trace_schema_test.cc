@@ -1,0 +1,112 @@
+// docs/trace.md and what is written name the same fields.
+
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "server/trace/trace_test_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+// One with something in every field.
+RequestTrace full_trace() {
+  auto origin = std::make_shared<RequestOrigin>();
+  origin->method = "POST";
+  origin->path = "/v1/chat/completions";
+  origin->headers = {{"session-id", "s1"}};
+  origin->user = "somebody";
+  origin->with_prompt = true;
+  origin->body = R"({"messages": [{"role": "user", "content": "x"}]})";
+  origin->stop = {" t3"};
+  RequestTrace trace;
+  trace.kind = "chat";
+  trace.origin = origin;
+  trace.explanation.candidates.resize(1);
+  trace.explanation.difference = Difference{Position{3}, Position{2}, {1, 2}, {1, 3}, true};
+  trace.cuts.resize(1);
+  trace.reply = {1, 2, 3, 4};
+  return trace;
+}
+
+// "a", "a.b", "list[].c"; contents of `open` are the client's.
+void add_names(const Json& json, const std::string& prefix, std::set<std::string>& names) {
+  static const std::set<std::string> open = {"headers", "body", "reply"};
+  for (const auto& [name, value] : json.items()) {
+    const std::string path = prefix + name;
+    names.insert(path);
+    if (open.contains(path)) continue;
+    if (value.is_object()) add_names(value, path + ".", names);
+    if (value.is_array() && !value.empty() && value[0].is_object()) add_names(value[0], path + "[].", names);
+  }
+}
+
+std::set<std::string> names_of(const Json& object) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : object.items()) names.insert(name);
+  return names;
+}
+
+// First cells of the tables headed "field", between two headings.
+std::set<std::string> documented(const std::string& from, const std::string& to) {
+  const std::string text = text_of(KVKEEP_TRACE_DOC);
+  std::istringstream lines(text.substr(text.find(from), text.find(to) - text.find(from)));
+  std::set<std::string> names;
+  bool fields = false;
+  const std::regex name("`([^`]+)`");
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("|")) fields = false;
+    if (line.starts_with("| field |")) fields = true;
+    if (!fields || !line.starts_with("| `")) continue;
+    const std::string cell = line.substr(2, line.find(" | ") - 2);
+    for (std::sregex_iterator at(cell.begin(), cell.end(), name), end; at != end; ++at) names.insert((*at)[1]);
+  }
+  return names;
+}
+
+TEST(TraceSchema, DocsNameExactlyTheFieldsWritten) {
+  std::set<std::string> written;
+  add_names(trace_json(full_trace(), NumberedVocabulary()), "", written);
+  EXPECT_GT(written.size(), 60U);
+  EXPECT_EQ(written, documented("## Who asked", "## POST /cache/lookup"));
+}
+
+TEST(TraceSchema, DocsNameExactlyTheFieldsOfALookup) {
+  const std::string text = text_of(KVKEEP_TRACE_DOC);
+  const std::size_t begin = text.find("The answer has these fields");
+  const std::string paragraph = text.substr(begin, text.find("\n\n", begin) - begin);
+  Inspection found;
+  found.explanation.candidates.resize(1);
+  const Json answer = lookup_json(found, NumberedVocabulary(), false);
+  std::set<std::string> written = names_of(answer);
+  written.insert("wait");  // the paragraph's last sentence
+  std::set<std::string> named;
+  const std::regex name("`([^`]+)`");
+  for (std::sregex_iterator at(paragraph.begin(), paragraph.end(), name), end; at != end; ++at) named.insert((*at)[1]);
+  EXPECT_EQ(written, named);
+}
+
+TEST(TraceSchema, FieldsAreThereWhateverIsKnown) {
+  std::set<std::string> full = names_of(trace_json(full_trace(), NumberedVocabulary()));
+  const std::set<std::string> empty = names_of(trace_json(RequestTrace{}, NumberedVocabulary()));
+  full.erase("body");
+  full.erase("reply");
+  EXPECT_EQ(full, empty);
+}
+
+TEST(TraceSchema, TheReplyIsTheTextThatTheClientGot) {
+  const Json trace = trace_json(full_trace(), NumberedVocabulary());
+  EXPECT_EQ(trace["reply"], (Json{{"role", "assistant"}, {"content", " t1 t2"}}));
+  EXPECT_EQ(trace["body"]["messages"][0]["content"], "x");
+}
+
+TEST(TraceSchema, EveryVerdictIsExplained) {
+  const std::string text = text_of(KVKEEP_TRACE_DOC);
+  for (int i = 0; i <= static_cast<int>(policy::Candidate::Verdict::kTooSlow); ++i) {
+    const std::string name(to_string(static_cast<policy::Candidate::Verdict>(i)));
+    EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::server
