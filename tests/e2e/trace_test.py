@@ -6,7 +6,7 @@ import stat
 import threading
 
 from flag_case import FlagCase, covers
-from support import (assistant, fresh_directory, fresh_path, main, reply_text, run_program, serve_command,
+from support import (assistant, fresh_directory, fresh_path, main, model, reply_text, run_program, serve_command,
                      system, timings, user, wait_until, words)
 
 COMPLETION = "/v1/completions"
@@ -168,6 +168,31 @@ class Trace(FlagCase):
 
 
 class Lookup(FlagCase):
+    def test_replies_that_come_back_as_text(self):
+        """The model's text rarely tokenizes to the ids that it sampled; ids that are not plain ASCII are forbidden."""
+        path = fresh_path("trace.jsonl")
+        server = self.server("--restore", "always", "--trace", path, model_path=model("--free-output"))
+        size = server.get("/v1/models")["data"][0]["meta"]["n_vocab"]
+        pieces = [server.post("/detokenize", {"tokens": [token]})["content"] for token in range(size)]
+        forbidden = [[token, False] for token, piece in enumerate(pieces)
+                     if not (piece.isascii() and piece.isprintable() and piece.strip() == piece and piece)
+                     or "<" in piece]
+        talk = [user(words(40, 1))]
+        reply = server.chat(talk, max_tokens=40, logit_bias=forbidden)
+        talk += [assistant(reply_text(reply)), user(words(10, 2))]
+        asked = server.post(LOOKUP, {"messages": talk})
+        reply = server.chat(talk, max_tokens=1)
+        line = lines_of(path, 2)[1]
+        self.assertEqual(line["cache_source"], "memory-text")
+        self.assertEqual(line["cache_source"], timings(reply)["cache_source"])
+        self.assertGreater(line["text_from"], 40)
+        self.assertLess(line["text_from"], line["cached_tokens"])
+        self.assertEqual(line["effective_prompt_tokens"], line["cached_tokens"] + line["prefilled_tokens"])
+        self.assertEqual(line["prompt_tokens"], len(server.prompt_ids(talk)))
+        for name in ("prompt_tokens", "effective_prompt_tokens", "text_from", "cache_source", "cached_tokens",
+                     "cache_miss_reason", "known_tokens"):
+            self.assertEqual(asked[name], line[name], name)
+
     def test_says_what_a_request_would_reuse_and_touches_nothing(self):
         server = self.server()
         talk = [system(words(80, 1)), user(words(30, 2))]
