@@ -67,10 +67,12 @@ void print_list() {
 }
 
 Result<bench::Report> read_kept(const std::string& path) {
-  TRY_ASSIGN(const std::string text, read_text_file(path));
-  Result<bench::Report> report = bench::read_json(text);
-  if (!report) return Error{report.error().kind, path + ": " + report.error().message};
-  return report;
+  const Result<std::string> text = read_text_file(path);
+  if (!text) return Error{text.error().kind, "--check " + text.error().message};  // which begins with the path
+  Result<bench::Report> report = bench::read_json(*text);
+  if (report) return report;
+  return Error{report.error().kind, fmt::format("--check {}: no report that --keep or --json wrote: {}", path,
+                                                report.error().message)};
 }
 
 // What the run needs besides flags: read and made before the first server starts.
@@ -189,7 +191,9 @@ Result<int> conclude(const BenchCommandOptions& options, const bench::Report& re
   }
   bool wrong = !bench::problems_of(report).empty();
   if (kept) {
-    const std::vector<std::string> worse = bench::regressions(report, *kept);
+    const bool all = options.workloads.empty() && !options.no_workloads;
+    const std::vector<std::string> worse =
+        bench::regressions(report, *kept, all ? bench::Scope::kAll : bench::Scope::kChosen);
     for (const std::string& line : worse) std::printf("REGRESSION: %s\n", line.c_str());
     if (worse.empty()) std::printf("No regression against %s.\n", options.check.c_str());
     wrong = wrong || !worse.empty();

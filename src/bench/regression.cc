@@ -40,7 +40,7 @@ void compare_runs(const RunFigures& now, const RunFigures& kept, std::vector<std
 
 }  // namespace
 
-std::vector<std::string> regressions(const Report& now, const Report& kept) {
+std::vector<std::string> regressions(const Report& now, const Report& kept, Scope scope) {
   std::vector<std::string> lines;
   for (const RunFigures& run : now.runs) {
     if (const RunFigures* before = find_run(kept, run))
@@ -50,7 +50,8 @@ std::vector<std::string> regressions(const Report& now, const Report& kept) {
   }
   for (const RunFigures& run : kept.runs) {
     const bool was_played = std::ranges::find(now.runs, run.workload, &RunFigures::workload) != now.runs.end();
-    if (was_played && find_run(now, run) == nullptr) lines.push_back(name_of(run) + ": kept, but not played");
+    const bool is_expected = was_played || scope == Scope::kAll;
+    if (is_expected && find_run(now, run) == nullptr) lines.push_back(name_of(run) + ": kept, but not played");
   }
   return lines;
 }

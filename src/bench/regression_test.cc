@@ -76,6 +76,14 @@ TEST(RegressionTest, RunsMustBeTheSame) {
               ElementsAre("c, kvkeep: nothing was kept to compare with", "a, kvkeep (no RAM): kept, but not played"));
 }
 
+TEST(RegressionTest, AWorkloadThatIsGoneIsToldWhereAllWereToBePlayed) {
+  const Report kept = report_of({run_of("a", "", 1'000), run_of("b", "", 1'000)});
+  const Report now = report_of({run_of("a", "", 1'000)});
+  EXPECT_THAT(regressions(now, kept, Scope::kAll), ElementsAre("b, kvkeep: kept, but not played"));
+  EXPECT_THAT(regressions(now, kept, Scope::kChosen), IsEmpty());
+  EXPECT_THAT(regressions(kept, kept, Scope::kAll), IsEmpty());
+}
+
 TEST(RegressionTest, WhatIsKeptHasNoTimesAndSurvivesJson) {
   Report report = report_of({run_of("a", "", 1'000)});
   report.started = "2026-01-01T00:00:00Z";

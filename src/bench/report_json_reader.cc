@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -105,6 +106,14 @@ class Reader {
   std::string error_;  // empty: all is well so far
 };
 
+// `byte`: how many were read, the wrong one included.
+std::string where_json_ends(std::string_view text, std::size_t byte) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return "the file is empty";
+  if (byte > text.size()) return "not JSON: it ends too early";
+  const std::string_view read = text.substr(0, byte == 0 ? 0 : byte - 1);
+  return fmt::format("not JSON from line {} on", std::ranges::count(read, '\n') + 1);
+}
+
 // A report of this version at all?
 std::string wrong_format(const Json& json) {
   if (!json.is_object()) return "a report is an object";
@@ -127,8 +136,10 @@ Result<Report> read_json(std::string_view text) {
   Json json;
   try {
     json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    return invalid(fmt::format("not JSON: {}", printable(error.what(), 200)));
+  } catch (const Json::parse_error& error) {
+    return invalid(where_json_ends(text, error.byte));
+  } catch (const Json::out_of_range&) {
+    return invalid("not JSON: a number in it is too large");
   }
   if (std::string wrong = wrong_format(json); !wrong.empty()) return invalid(std::move(wrong));
   Reader reader;

@@ -173,6 +173,19 @@ class BenchTest(BenchCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("REGRESSION: three, kvkeep: prompt tokens", done.stdout)
 
+    def test_a_kept_report_that_is_none_is_told_in_one_line(self):
+        for name, content, expected in (("empty", b"", "the file is empty"),
+                                        ("model", b"GGUF\x03\0\0\xff", "not JSON from line 1 on"),
+                                        ("cut", b'{"format": "kvkeep-bench-report",\n', "it ends too early"),
+                                        ("other", b"{}", "format: is missing")):
+            with self.subTest(name):
+                path = self.directory / name
+                path.write_bytes(content)
+                self.expect_refusal(["--check", path], f"--check {path}: no report that --keep or --json wrote: ")
+                self.expect_refusal(["--check", path], expected)
+        self.expect_refusal(["--check", self.directory], f"--check {self.directory}: ")
+        self.expect_refusal(["--check", self.directory / "none"], f"--check {self.directory}/none: ")
+
     def test_mistakes_on_the_command_line_are_told_before_anything_runs(self):
         for arguments, expected in ((["1-growin"], "did you mean '1-growing'"), (["nothing-like-it"], "--list"),
                                     (["--qick"], "did you mean '--quick'"), ([self.directory / "no.txt"], "no.txt"),
