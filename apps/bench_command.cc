@@ -71,8 +71,8 @@ Result<bench::Report> read_kept(const std::string& path) {
   if (!text) return Error{text.error().kind, "--check " + text.error().message};  // which begins with the path
   Result<bench::Report> report = bench::read_json(*text);
   if (report) return report;
-  return Error{report.error().kind, fmt::format("--check {}: no report that --keep or --json wrote: {}", path,
-                                                report.error().message)};
+  return Error{report.error().kind,
+               fmt::format("--check {}: no report that --keep or --json wrote: {}", path, report.error().message)};
 }
 
 // What the run needs besides flags: read and made before the first server starts.

@@ -100,6 +100,10 @@ bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::
       return process->death();
     };
     replay.decoded_ids = [process] { return process->decoded_ids(); };
+    replay.cpu_seconds = [process]() -> std::optional<double> {
+      const auto seconds = process->served_cpu_seconds();
+      return seconds ? std::optional(*seconds) : std::nullopt;
+    };
   }
   return replay;
 }
@@ -182,8 +186,9 @@ Status check_played(const bench::Report& report, std::size_t sessions) {
   return {};
 }
 
-Status play_sessions(const ReplayCommandOptions& options, const std::vector<bench::Session>& sessions,
-                     bench::Interrupt& interrupt) {
+// 1 if something is wrong.
+Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector<bench::Session>& sessions,
+                          bench::Interrupt& interrupt) {
   std::optional<StartedServer> started;
   if (!options.server_command.empty()) {
     TRY_ASSIGN(started, start_server(options.server_command, interrupt));
@@ -202,7 +207,8 @@ Status play_sessions(const ReplayCommandOptions& options, const std::vector<benc
   TRY(write_reports(report, options.reports));
   TRY(interrupt.check());
   if (process != nullptr && !process->ended()) TRY(process->stop());
-  return check_played(report, sessions.size());
+  TRY(check_played(report, sessions.size()));
+  return replayer->found_wrong() ? 1 : 0;
 }
 
 }  // namespace
@@ -212,13 +218,12 @@ Result<int> run_replay(const ReplayCommandOptions& options) {
   TRY_ASSIGN(const std::vector<bench::Session> sessions, read_sessions(options.files));
   bench::Interrupt interrupt;
   const os::SignalWatch watch([&] { interrupt.raise(); });
-  const Status played = play_sessions(options, sessions, interrupt);
+  const Result<int> played = play_sessions(options, sessions, interrupt);
   if (watch.exit_status() != 0) {
     std::fputs("kvkeep: interrupted\n", stderr);
     return watch.exit_status();
   }
-  TRY(played);
-  return 0;
+  return played;
 }
 
 }  // namespace kvkeep::cli

@@ -44,6 +44,10 @@ struct RunFigures {
   std::vector<RequestFigures> requests;
   std::vector<std::string> problems;  // claims that differ from what was counted, a server that died, failed requests
   std::uint64_t kills = 0;            // kill -9 and restart, on purpose
+  // Of kReply: the claims of all requests together are what the engine was given.
+  bool sum_was_counted = false;
+  // User and system time of the server's process, which the bench's own questions for ids are in; none: not known.
+  std::optional<double> server_cpu_s;
 
   std::uint64_t prompt_tokens() const;
   std::uint64_t prefilled_tokens() const;

@@ -29,17 +29,27 @@ std::string request_count(const RunFigures& run, const RunSummary& summary) {
   return cell;
 }
 
+// Time to the first token, and CPU seconds.
+std::string time_cells(const RunFigures& run, const RunSummary& summary) {
+  const std::string cpu = run.server_cpu_s ? measured(*run.server_cpu_s) : "–";
+  if (!summary.ttft_ms) return "–<td>" + cpu;
+  const Quartiles& ttft_ms = *summary.ttft_ms;
+  return fmt::format("{}<br><span class=\"soft\">{} to {}</span><td>{}", fixed(ttft_ms.median, 1),
+                     fixed(ttft_ms.low, 1), fixed(ttft_ms.high, 1), cpu);
+}
+
 void add_summary_row(std::string& page, const RunFigures& run, const std::string& workload, double longest,
                      const Detail& detail) {
   const RunSummary summary = summary_of(run);
   const std::string server = html_text(server_and_variant(run), detail.characters / 2);
-  const std::string ttft = summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "–";
-  const char* claimed = run.counted_by == CountedBy::kReply ? "<br><span class=\"soft\">as claimed</span>" : "";
+  const char* claimed = run.counted_by == CountedBy::kEngine ? ""
+                        : run.sum_was_counted                ? "<br><span class=\"soft\">as claimed, sum counted</span>"
+                                                             : "<br><span class=\"soft\">as claimed</span>";
   page += fmt::format("<tr>{}<td class=\"name\">{}{}{}", workload, server, ratio_cells(run, summary, longest),
                       request_count(run, summary));
   const auto count = [&](std::uint64_t tokens) { return summary.answered ? grouped(tokens) : "–"; };
   page += fmt::format("<td>{}{}<td>{}<td>{}<td>{}\n", count(summary.prefilled_tokens), claimed,
-                      count(summary.ideal_tokens), count(summary.cached_tokens), ttft);
+                      count(summary.ideal_tokens), count(summary.cached_tokens), time_cells(run, summary));
 }
 
 double longest_ratio(const Report& report) {
@@ -82,12 +92,12 @@ void add_html_summary(std::string& page, const Report& report, const Detail& det
   page +=
       "<section aria-labelledby=\"summary\">\n<h2 id=\"summary\">Prefilled tokens / tokens never computed before</h2>\n"
       "<p class=\"soft\">1.00 is perfect: nothing that was ever computed is computed again. The solid mark stands at "
-      "1, "
-      "the dashed one at the bound. TTFT is the median time to the first token; tokens are counted at the engine "
+      "1, the dashed one at the bound. TTFT is the wall time to the first token, median and quartiles; CPU is the time "
+      "of the server's process; tokens are counted at the engine "
       "unless it says that the server claims them.</p>\n"
       "<div class=\"wide\"><table>\n<thead><tr><th class=\"name\">Workload<th "
       "class=\"name\">Server<th>Ratio<th><th>Bound"
-      "<th>Requests<th>Prefilled<th>Ideal<th>Cached<th>TTFT ms</thead>\n";
+      "<th>Requests<th>Prefilled<th>Ideal<th>Cached<th>TTFT ms<th>CPU s</thead>\n";
   const std::vector<const RunFigures*> runs = by_workload(report);
   const std::size_t shown = std::min(runs.size(), detail.rows);
   const double longest = longest_ratio(report);

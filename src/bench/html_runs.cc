@@ -115,6 +115,7 @@ std::string run_line(const RunFigures& run) {
   if (summary.failed != 0) line += fmt::format("; {} failed", grouped(summary.failed));
   if (run.kills != 0) line += fmt::format("; {} deliberate kill{}", grouped(run.kills), run.kills == 1 ? "" : "s");
   if (run.counted_by == CountedBy::kReply) line += "; tokens as the server's replies say";
+  if (run.sum_was_counted) line += ", in all as many as counted at its engine";
   return line;
 }
 

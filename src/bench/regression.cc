@@ -64,6 +64,7 @@ Report counts_only(Report report) {
   report.parts.clear();  // times, most of them
   for (ServerInfo& server : report.servers) server.version.clear();
   for (RunFigures& run : report.runs) {
+    run.server_cpu_s.reset();
     for (RequestFigures& request : run.requests) {
       request.ttft_ms = request.total_ms = request.decode_tokens_per_second = 0;
       request.cache_source.clear();  // what is in RAM or only on disk is the writer's pace

@@ -90,6 +90,7 @@ TEST(RegressionTest, WhatIsKeptHasNoTimesAndSurvivesJson) {
   report.machine.processor = "a processor";
   report.runs[0].requests[0].ttft_ms = 12;
   report.runs[0].requests[0].total_ms = 34;
+  report.runs[0].server_cpu_s = 5;
   report.runs[0].requests[0].cache_source = "ram-token";
   report.parts.push_back(summarize("decode", "us", {1'628}));
   const Report kept = counts_only(report);
@@ -99,6 +100,7 @@ TEST(RegressionTest, WhatIsKeptHasNoTimesAndSurvivesJson) {
   EXPECT_EQ(kept.runs[0].requests[0].cache_source, "");
   EXPECT_EQ(kept.runs[0].requests[0].ttft_ms, 0);
   EXPECT_EQ(kept.runs[0].requests[0].total_ms, 0);
+  EXPECT_EQ(kept.runs[0].server_cpu_s, std::nullopt);
   const auto read = read_json(to_json(kept));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_THAT(regressions(report, *read), IsEmpty());

@@ -48,7 +48,7 @@ std::vector<std::string> total_of(const RunFigures& run) {
           count(summary.cached_tokens),
           count(summary.prefilled_tokens),
           count(summary.ideal_tokens),
-          summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "-",
+          summary.ttft_ms ? fixed(summary.ttft_ms->median, 1) : "-",
           "",
           count(reply_tokens),
           "",

@@ -4,6 +4,7 @@
 // always agree. A key never changes its meaning; a change that old readers would misread needs a new kReportVersion.
 
 #include <concepts>
+#include <string_view>
 #include <type_traits>
 
 #include "bench/figures.h"
@@ -16,6 +17,9 @@ inline constexpr std::uint64_t kReportVersion = 1;
 // A figure to read from, or one to fill.
 template <typename Value, typename Figures>
 concept PerhapsConst = std::same_as<std::remove_const_t<Value>, Figures>;
+
+// Keys that later programs added to version 1: a report without them is whole.
+constexpr bool may_be_missing(std::string_view key) { return key == "sum_was_counted" || key == "server_cpu_seconds"; }
 
 void each_field(PerhapsConst<RequestFigures> auto& request, auto&& field) {
   field("label", request.label);
@@ -41,6 +45,8 @@ void each_field(PerhapsConst<RunFigures> auto& run, auto&& field) {
   field("counted_by", run.counted_by);
   field("bound", run.bound);
   field("kills", run.kills);
+  field("sum_was_counted", run.sum_was_counted);
+  field("server_cpu_seconds", run.server_cpu_s);
   field("problems", run.problems);
   field("requests", run.requests);
 }

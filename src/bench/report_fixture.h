@@ -65,6 +65,7 @@ inline Report small_report() {
   RunFigures own = run_of("growing", "12 growing turns", "kvkeep");
   own.bound = 1.02;
   own.requests = {request_of("turn main 1", 1000, 1000, 1000, 40.25), request_of("turn main 2", 1180, 180, 180, 8.5)};
+  own.server_cpu_s = 1.25;
   RunFigures peer = run_of("growing", "12 growing turns", "llama-server");
   peer.variant = "default cache";
   peer.counted_by = CountedBy::kReply;

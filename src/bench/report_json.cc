@@ -2,6 +2,7 @@
 
 #include "bench/report.h"
 #include "bench/report_fields.h"
+#include "bench/report_summary.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -37,11 +38,16 @@ struct Writer {
 
   // For programs that want no sums of their own; the reader computes them again.
   static Json totals(const RunFigures& run) {
-    return {{"requests", run.requests.size()},
-            {"prompt_tokens", run.prompt_tokens()},
-            {"prefilled_tokens", run.prefilled_tokens()},
-            {"ideal_tokens", run.ideal_tokens()},
-            {"ratio", of(run.ratio())}};
+    const std::optional<Quartiles> ttft_ms = summary_of(run).ttft_ms;
+    return {
+        {"requests", run.requests.size()},
+        {"prompt_tokens", run.prompt_tokens()},
+        {"prefilled_tokens", run.prefilled_tokens()},
+        {"ideal_tokens", run.ideal_tokens()},
+        {"ratio", of(run.ratio())},
+        {"ttft_ms",
+         ttft_ms ? Json{{"low_quartile", ttft_ms->low}, {"median", ttft_ms->median}, {"high_quartile", ttft_ms->high}}
+                 : Json(nullptr)}};
   }
 };
 

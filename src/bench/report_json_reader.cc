@@ -32,7 +32,7 @@ class Reader {
     path_ += path_.empty() ? key : fmt::format(".{}", key);
     const auto found = object.find(key);
     if (found == object.end()) {
-      fail("is missing");
+      if (!may_be_missing(key)) fail("is missing");
     } else if (error_.empty()) {
       read(*found, out);
     }

@@ -98,18 +98,22 @@ std::vector<std::string> token_cells(const RunFigures& run) {
         cached_from(run, "memory"), cached_from(run, "ram"), cached_from(run, "disk")}) {
     cells.push_back(summary.answered ? fmt::format("{}", count) : "-");
   }
-  cells.push_back(summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "-");
-  cells.push_back(run.counted_by == CountedBy::kEngine ? "engine" : "reply");
+  cells.push_back(summary.ttft_ms ? spread(*summary.ttft_ms, 1) : "-");
+  cells.push_back(run.server_cpu_s ? measured(*run.server_cpu_s) : "-");
+  cells.emplace_back(run.counted_by == CountedBy::kEngine ? "engine"
+                     : run.sum_was_counted                ? "reply, in all the engine"
+                                                          : "reply");
   return cells;
 }
 
 void add_tokens(std::string& out, const Report& report) {
   out +=
       "\nThe same in tokens. \"From\" says which tier the server had the cached ones from, where it says so; TTFT is "
-      "the\n"
-      "median in milliseconds; \"counted by\" is the engine, or the server's own replies.\n\n";
+      "the\nmedian (and quartiles) in milliseconds of wall time; CPU is the user and system time of the server's "
+      "process "
+      "in\nseconds; \"counted by\" is the engine, or the server's own replies.\n\n";
   add_head(out, {"workload", "server", "requests", "in prompts", "never computed", "prefilled", "cached", "from memory",
-                 "from RAM", "from disk", "TTFT", "counted by"});
+                 "from RAM", "from disk", "wall TTFT", "CPU", "counted by"});
   for (const RunFigures* run : by_workload(report)) add_row(out, token_cells(*run));
 }
 

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "bench/report_text.h"
-#include "bench/statistics.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -16,13 +15,13 @@ namespace {
 // Enough to understand an error; the JSON form has it whole.
 constexpr std::size_t kMostProblemCharacters = 600;
 
-std::optional<double> median_ttft_ms(const RunFigures& run) {
+std::optional<Quartiles> ttft_of(const RunFigures& run) {
   std::vector<double> times;
   for (const RequestFigures& request : run.requests) {
     if (!failed(request) && std::isfinite(request.ttft_ms)) times.push_back(request.ttft_ms);
   }
   if (times.empty()) return std::nullopt;
-  return quartiles_of(std::move(times)).median;
+  return quartiles_of(std::move(times));
 }
 
 std::string named(const std::string& text) { return printable(text, kMostNameCharacters); }
@@ -54,7 +53,7 @@ RunSummary summary_of(const RunFigures& run) {
   summary.prompt_tokens = run.prompt_tokens();
   summary.prefilled_tokens = run.prefilled_tokens();
   summary.ideal_tokens = run.ideal_tokens();
-  summary.median_ttft_ms = median_ttft_ms(run);
+  summary.ttft_ms = ttft_of(run);
   for (const RequestFigures& request : run.requests) {
     summary.cached_tokens += request.cached_tokens;
     summary.failed += failed(request) ? 1 : 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/figures.h"
+#include "bench/statistics.h"
 
 namespace kvkeep::bench {
 
@@ -20,10 +21,10 @@ struct RunSummary {
   std::uint64_t cached_tokens = 0;
   std::uint64_t prefilled_tokens = 0;
   std::uint64_t ideal_tokens = 0;
-  std::size_t failed = 0;                // requests
-  std::optional<double> median_ttft_ms;  // of those that were answered; none: none was
-  std::optional<double> ratio;           // none: no prompt had a new position
-  bool answered = false;                 // any request; the counts of a run without answers are not known, not 0
+  std::size_t failed = 0;            // requests
+  std::optional<Quartiles> ttft_ms;  // of those that were answered; none: none was
+  std::optional<double> ratio;       // none: no prompt had a new position
+  bool answered = false;             // any request; the counts of a run without answers are not known, not 0
   bool above_bound = false;
 };
 

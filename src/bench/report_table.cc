@@ -33,6 +33,11 @@ void add_header(std::string& out, const Report& report) {
   }
 }
 
+const char* mark_of(const RunFigures& run) {
+  if (run.counted_by == CountedBy::kEngine) return " ";
+  return run.sum_was_counted ? "=" : "*";
+}
+
 std::vector<std::string> row_of(const RunFigures& run, bool same_workload) {
   const RunSummary summary = summary_of(run);
   const auto count = [&](std::uint64_t tokens) { return summary.answered ? fmt::format("{}", tokens) : "-"; };
@@ -42,10 +47,11 @@ std::vector<std::string> row_of(const RunFigures& run, bool same_workload) {
       fmt::format("{}{}", run.requests.size(), summary.failed == 0 ? "" : fmt::format(" ({} failed)", summary.failed)),
       (summary.ratio ? fixed(*summary.ratio, 3) : "-") + (summary.above_bound ? "!" : " "),
       run.bound ? measured(*run.bound) : "",
-      count(summary.prefilled_tokens) + (run.counted_by == CountedBy::kReply ? "*" : " "),
+      count(summary.prefilled_tokens) + mark_of(run),
       count(summary.ideal_tokens),
       count(summary.cached_tokens),
-      summary.median_ttft_ms ? fixed(*summary.median_ttft_ms, 1) : "-"};
+      summary.ttft_ms ? spread(*summary.ttft_ms, 1) : "-",
+      run.server_cpu_s ? measured(*run.server_cpu_s) : "-"};
 }
 
 void add_runs(std::string& out, const Report& report) {
@@ -57,19 +63,26 @@ void add_runs(std::string& out, const Report& report) {
                    {"prefilled "},
                    {"ideal"},
                    {"cached"},
-                   {"TTFT ms"}});
+                   {"wall TTFT ms"},
+                   {"CPU s"}});
   const RunFigures* before = nullptr;
   bool any_above = false;
   bool any_claimed = false;
+  bool any_confirmed = false;
   for (const RunFigures* run : by_workload(report)) {
     table.add_row(row_of(*run, before != nullptr && before->workload == run->workload));
     before = run;
     any_above = any_above || summary_of(*run).above_bound;
-    any_claimed = any_claimed || run->counted_by == CountedBy::kReply;
+    any_claimed = any_claimed || *mark_of(*run) == '*';
+    any_confirmed = any_confirmed || *mark_of(*run) == '=';
   }
   if (table.empty()) return;
-  out += "\nPrefilled tokens / tokens never computed before (ideal); TTFT is a median\n" + table.text(kMostColumns);
+  out +=
+      "\nPrefilled tokens / tokens never computed before (ideal); TTFT: median (quartiles); CPU: of the server's "
+      "process\n" +
+      table.text(kMostColumns);
   if (any_above) out += "! above its bound\n";
+  if (any_confirmed) out += "= as the server's replies say, and in all as many as counted at its engine\n";
   if (any_claimed) out += "* as the server's replies say, not counted\n";
 }
 

@@ -41,12 +41,16 @@ TEST(Summary, CountsFailuresAndBounds) {
   EXPECT_EQ(own.failed, 0u);
   EXPECT_EQ(own.ratio, 1.0);
   EXPECT_FALSE(own.above_bound);
-  EXPECT_EQ(own.median_ttft_ms, 24.375);
+  ASSERT_TRUE(own.ttft_ms);
+  EXPECT_EQ(own.ttft_ms->low, 16.4375);
+  EXPECT_EQ(own.ttft_ms->median, 24.375);
+  EXPECT_EQ(own.ttft_ms->high, 32.3125);
   EXPECT_EQ(own.cached_tokens, 1000u);
   const RunSummary peer = summary_of(report.runs[1]);
   EXPECT_EQ(peer.failed, 1u);
   EXPECT_TRUE(peer.above_bound);
-  EXPECT_EQ(peer.median_ttft_ms, 42.5) << "the failed request has no time to the first token";
+  ASSERT_TRUE(peer.ttft_ms);
+  EXPECT_EQ(peer.ttft_ms->median, 42.5) << "the failed request has no time to the first token";
   EXPECT_EQ(cached_from(report.runs[0], "memory"), 1000u);
   EXPECT_EQ(cached_from(report.runs[0], "disk"), 0u);
 }
@@ -108,10 +112,10 @@ kvkeep 0.1.0, libllama 0.7.0, model small.gguf (llama, 12M parameters, F16)
 kvkeep 0.1.0: serve -c 8192 -t 1 --restore always
 llama-server 0.7.0 (build 11669): -c 8192 -t 1
 
-Prefilled tokens / tokens never computed before (ideal); TTFT is a median
-workload  server                            requests  ratio   bound  prefilled   ideal  cached  TTFT ms
-growing   kvkeep                                   2  1.000   1.020       1180    1180    1000     24.4
-          llama-server (default cache)  3 (1 failed)  1.847!  1.020       2180*   1180       0     42.5
+Prefilled tokens / tokens never computed before (ideal); TTFT: median (quartiles); CPU: of the server's process
+workload  server                            requests  ratio   bound  prefilled   ideal  cached      wall TTFT ms  CPU s
+growing   kvkeep                                   2  1.000   1.020       1180    1180    1000  24.4 (16.4-32.3)  1.250
+          llama-server (default cache)  3 (1 failed)  1.847!  1.020       2180*   1180       0  42.5 (41.8-43.2)      -
 ! above its bound
 * as the server's replies say, not counted
 
@@ -125,6 +129,24 @@ decode                                               1628  us of CPU per token  
 - growing on llama-server (default cache): ratio 1.847 is above its bound 1.020
 - lookup of a 100k-token prompt: 2.500 ms misses its goal <= 2 ms
 )");
+}
+
+TEST(AllForms, SayWhereTheSumOfClaimsWasCounted) {
+  Report report = small_report();
+  EXPECT_THAT(to_table(report), Not(HasSubstr("counted at its engine")));
+  report.runs[1].sum_was_counted = true;
+  const std::string table = to_table(report);
+  EXPECT_THAT(table, HasSubstr(" 2180= "));
+  EXPECT_THAT(table, HasSubstr("\n= as the server's replies say, and in all as many as counted at its engine\n"));
+  EXPECT_THAT(table, Not(HasSubstr("not counted")));
+  EXPECT_THAT(to_markdown(report), HasSubstr("| reply, in all the engine |\n"));
+  EXPECT_THAT(to_html(report), HasSubstr("as claimed, sum counted"));
+  EXPECT_THAT(to_html(report), HasSubstr("as the server's replies say, in all as many as counted at its engine."));
+  EXPECT_THAT(to_json(report), HasSubstr("\"sum_was_counted\": true"));
+}
+
+TEST(Html, HasQuartilesAndCpuTime) {
+  EXPECT_THAT(to_html(small_report()), HasSubstr("<td>24.4<br><span class=\"soft\">16.4 to 32.3</span><td>1.250\n"));
 }
 
 TEST(Table, ShortensLongNames) {
@@ -152,14 +174,16 @@ TEST(Csv, HasOneLinePerRequest) {
   EXPECT_EQ(
       lines[0],
       "workload,server,variant,counted_by,request,label,status,error,prompt_tokens,cached_tokens,prefilled_tokens,"
-      "ideal_tokens,claimed_prefill,reply_tokens,cache_source,ttft_ms,total_ms,decode_tokens_per_second");
+      "ideal_tokens,claimed_prefill,reply_tokens,cache_source,ttft_ms,total_ms,decode_tokens_per_second,"
+      "run_ttft_low_quartile_ms,run_ttft_median_ms,run_ttft_high_quartile_ms,run_server_cpu_seconds");
   EXPECT_EQ(
       lines[2],
       "\"growing\",\"kvkeep\",\"\",engine,2,\"turn main 2\",200,\"\",1180,1000,180,180,180,24,\"memory-token\",8.500,"
-      "199.000,126.00");
-  EXPECT_EQ(
-      lines[5],
-      "\"growing\",\"llama-server\",\"default cache\",reply,3,\"turn main 3\",503,\"Loading model\",,,,,,,\"\",,,");
+      "199.000,126.00,16.438,24.375,32.312,1.250");
+  EXPECT_EQ(lines[5],
+            "\"growing\",\"llama-server\",\"default cache\",reply,3,\"turn main 3\",503,\"Loading "
+            "model\",,,,,,,\"\",,,,41.750,"
+            "42.500,43.250,");
 }
 
 // The cells of one line, read as RFC 4180 says.
@@ -186,7 +210,7 @@ TEST(Csv, HostileTextStaysInItsCell) {
   expect_clean(csv, "\r\n");
   for (const std::string& line : lines_of(csv, "\r\n")) {
     const std::vector<std::string> cells = cells_of(line);
-    ASSERT_EQ(cells.size(), 18u) << line;
+    ASSERT_EQ(cells.size(), 22u) << line;
     EXPECT_LE(cells[7].size(), 8'000u);
   }
   EXPECT_THAT(csv, Not(HasSubstr("nan")));
@@ -209,9 +233,9 @@ TEST(Markdown, HasTheTables) {
   EXPECT_THAT(text, HasSubstr("- Server llama-server: 0.7.0 (build 11669), flags: -c 8192 -t 1\n"));
   EXPECT_THAT(text, HasSubstr("| workload | kvkeep | llama-server (default cache) |\n|---|---:|---:|\n"
                               "| 12 growing turns | 1.000 | **1.847** (bound 1.020) (1 failed) |\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("| 12 growing turns | kvkeep | 2 | 2180 | 1180 | 1180 | 1000 | 1000 | 0 | 0 | 24.4 | engine |\n"));
+  EXPECT_THAT(text, HasSubstr("| 12 growing turns | kvkeep | 2 | 2180 | 1180 | 1180 | 1000 | 1000 | 0 | 0 | 24.4 "
+                              "(16.4-32.3) | 1.250 | engine "
+                              "|\n"));
   EXPECT_THAT(text, HasSubstr("| restoring 8,192 tokens in segments of 512 / bare state_seq_set_data | 0.780 | "
                               "0.750 to 0.800 | 9 | >= 0.7 |\n"));
   EXPECT_THAT(text,
@@ -268,17 +292,17 @@ TEST(AllForms, WhatWasNotMeasuredIsNoFigure) {
   const Report report = report_without_an_answer();
   EXPECT_EQ(report.runs[0].ratio(), std::nullopt);
   const std::string table = to_table(report);
-  EXPECT_THAT(table, testing::ContainsRegex("growing +llama-server +0 +- +- +- +- +-\n"));
-  EXPECT_THAT(table, testing::ContainsRegex("refused +llama-server +1 \\(1 failed\\) +- +- +- +- +-\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("growing +llama-server +0 +- +- +- +- +- +-\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("refused +llama-server +1 \\(1 failed\\) +- +- +- +- +- +-\n"));
   const std::string markdown = to_markdown(report);
   EXPECT_THAT(markdown, HasSubstr("| 12 growing turns | - |\n| Refused | - (1 failed) |\n"));
   EXPECT_THAT(markdown,
-              HasSubstr("| 12 growing turns | llama-server | 0 | - | - | - | - | - | - | - | - | engine |\n"));
+              HasSubstr("| 12 growing turns | llama-server | 0 | - | - | - | - | - | - | - | - | - | engine |\n"));
   const std::string page = to_html(report);
-  EXPECT_THAT(page, HasSubstr("<td>1<br><span class=\"bad\">1 failed</span><td>–<td>–<td>–<td>–\n"));
+  EXPECT_THAT(page, HasSubstr("<td>1<br><span class=\"bad\">1 failed</span><td>–<td>–<td>–<td>–<td>–\n"));
   EXPECT_THAT(page, HasSubstr(">0 requests, none was answered.<"));
   EXPECT_THAT(page, HasSubstr("none<td>–<td>–<td>–<td>–<td><td><td>–<td><td><td>\n"));
-  EXPECT_THAT(to_csv(report), HasSubstr("\"no connection\",,,,,,,\"\",,,\r\n"));
+  EXPECT_THAT(to_csv(report), HasSubstr("\"no connection\",,,,,,,\"\",,,,,,,\r\n"));
   EXPECT_THAT(to_json(report), HasSubstr("\"ratio\": null"));
   for (const std::string& text : {table, markdown, page, to_csv(report)}) {
     EXPECT_THAT(text, Not(HasSubstr("0.000")));

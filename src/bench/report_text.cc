@@ -145,6 +145,11 @@ std::string grouped(std::uint64_t value) {
   return digits;
 }
 
+std::string spread(const Quartiles& quartiles, int digits) {
+  return fmt::format("{} ({}-{})", fixed(quartiles.median, digits), fixed(quartiles.low, digits),
+                     fixed(quartiles.high, digits));
+}
+
 std::string memory_size(std::uint64_t bytes) {
   constexpr double kGibibyte = 1024.0 * 1024 * 1024;
   const double gibibytes = static_cast<double>(bytes) / kGibibyte;

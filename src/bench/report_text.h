@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "bench/statistics.h"
+
 namespace kvkeep::bench {
 
 // Printable UTF-8 of one line: bytes that are not UTF-8, control characters and marks that turn the direction of text
@@ -30,6 +32,9 @@ std::string measured(double value);
 std::string grouped(std::uint64_t value);
 
 // "24 GiB"
+// "24.4 (16.5-32.3)": median and quartiles.
+std::string spread(const Quartiles& quartiles, int digits);
+
 std::string memory_size(std::uint64_t bytes);
 
 }  // namespace kvkeep::bench

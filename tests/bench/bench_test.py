@@ -268,9 +268,21 @@ class BenchTest(BenchCase):
         with self.running_mock("honest") as url:
             done = self.bench("--peer-url", url, "--json", self.json, self.workload)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        run = json.loads(self.json.read_text())["runs"][1]
-        self.assertEqual((run["server"], run["counted_by"]), (url, "reply"))
+        report = json.loads(self.json.read_text())
+        run = report["runs"][1]
+        self.assertEqual((run["server"], run["counted_by"], run["server_cpu_seconds"]), (url, "reply", None))
+        said = next(server for server in report["servers"] if server["name"] == url)
+        self.assertEqual(said["version"], "b7-mock", "as its /props says")
+        self.assertRegex(said["flags"], "^was running, calls itself BaseHTTP/")
         self.assertEqual([request["prefilled_tokens"] for request in run["requests"]], PROMPTS)
+
+    def test_cpu_time_of_each_server_is_told(self):
+        done, run = self.bench_mock("honest")
+        ours = next(run for run in json.loads(self.json.read_text())["runs"] if run["server"] == "kvkeep")
+        for seconds in (ours["server_cpu_seconds"], run["server_cpu_seconds"]):
+            self.assertGreater(seconds, 0)
+            self.assertLess(seconds, 60)
+        self.assertRegex(done.stdout, r"wall TTFT ms +CPU s\n")
 
     def test_all_forms_of_the_report_are_written(self):
         paths = {form: self.directory / f"report.{form}" for form in ("json", "csv", "html", "markdown")}

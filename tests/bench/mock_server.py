@@ -61,7 +61,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        self.answer(503 if MODE == "loading" else 200, {"status": MODE})
+        self.answer(503 if MODE == "loading" else 200, {"status": MODE, "build_info": "b7-mock"})
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

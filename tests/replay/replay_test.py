@@ -119,25 +119,31 @@ class ReplayTest(unittest.TestCase):
 
     # --- what the engine saw ---
 
-    def replay_mock(self, *flags):
-        """Problems of three requests, the last of them refused."""
+    def replay_mock(self, *flags, status=0):
+        """Problems of three requests, the last of them refused, and what was printed."""
         session = self.record(line(0, "one"), line(0.1, "one", assistant("ok 1"), "two"), line(0.2, "three refuse"))
         report = self.path("report.json")
-        self.run_replay("--server", " ".join([MOCK, *flags]), "--json", report, session)
+        output = self.run_replay("--server", " ".join([MOCK, *flags]), "--json", report, session, status=status).stdout
         problems = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))["runs"][0]["problems"]
         self.assertEqual(len([problem for problem in problems if "refuse" in problem or "failed" in problem]), 1)
-        return [problem for problem in problems if "failed" not in problem]
+        return [problem for problem in problems if "failed" not in problem], output
 
     def test_claims_are_compared_with_what_the_engine_was_given(self):
-        self.assertEqual(self.replay_mock(), [])
+        problems, output = self.replay_mock()
+        self.assertEqual(problems, [])
+        self.assertIn("= as the server's replies say, and in all as many as counted at its engine", output)
+        self.assertNotIn("not counted", output)
         # 3 + 3 of the first, 10 - 6 + 3 of the second.
-        self.assertEqual(self.replay_mock("--claims-less", "2"),
+        problems, output = self.replay_mock("--claims-less", "2", status=1)
+        self.assertIn("* as the server's replies say, not counted", output)
+        self.assertEqual(problems,
                          ["the replies say that 9 ids were computed (prefilled, or sampled and fed back), the engine saw "
                           "13"])
 
     def test_a_server_that_cannot_be_seen_into_is_told(self):
-        problems = self.replay_mock("--uncounted")
+        problems, output = self.replay_mock("--uncounted")
         self.assertEqual(len(problems), 1)
+        self.assertIn("* as the server's replies say, not counted", output)
         self.assertRegex(problems[0], "nothing was counted at the engine .* is the server's claim alone")
 
     def test_all_forms_of_the_report(self):
@@ -267,7 +273,7 @@ class ReplayTest(unittest.TestCase):
         session = self.record(line(0, "one"), line(0.1, "two die", kind="main", turn=2), line(0.2, "three"),
                               line(0.3, "four"))
         report = self.path("report.json")
-        self.run_replay("--server", MOCK, "--json", report, session)
+        self.run_replay("--server", MOCK, "--json", report, session, status=1)
         run = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))["runs"][0]
         self.assertEqual(run["problems"][0], 'the server was killed by signal 9, killed by the request "main turn 2"; '
                                              "2 requests were not sent")

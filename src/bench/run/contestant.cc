@@ -8,6 +8,7 @@
 
 #include "bench/run/parity.h"
 #include "bench/run/program_version.h"
+#include "bench/run/replay_client.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -51,6 +52,19 @@ void add_own_directory(std::vector<std::string>& arguments, const Contestant& pe
   if (file_name(peer.program).find(kOurName) == std::string::npos) return;
   if (has_flag(arguments, {"--kv-disk-dir", "--no-kv-disk"})) return;
   append(arguments, {"--kv-disk-dir", disk_directory(directory)});
+}
+
+// Known by what it says of itself.
+ServerInfo info_of_running(const Contestant& contestant, Interrupt& interrupt) {
+  ServerInfo info{.name = contestant.name, .version = {}, .flags = "was running"};
+  ReplayTarget target;
+  target.base_url = contestant.url;
+  const auto client = ReplayClient::make(target, interrupt);
+  if (!client) return info;
+  info.version = (*client)->server_version();
+  const std::string called = (*client)->server_field();
+  if (!called.empty()) info.flags += ", calls itself " + called;
+  return info;
 }
 
 }  // namespace
@@ -111,7 +125,7 @@ ServerCommand command_of(const Contestant& contestant, const Workload& workload,
 }
 
 ServerInfo info_of(const Contestant& contestant, const BenchOptions& options, Interrupt& interrupt) {
-  if (!contestant.url.empty()) return {.name = contestant.name, .version = {}, .flags = "was running"};
+  if (!contestant.url.empty()) return info_of_running(contestant, interrupt);
   std::vector<std::string> flags;
   if (contestant.is_kvkeep) flags = {"serve"};
   append(flags, with_threads(contestant.flags));

@@ -38,7 +38,7 @@ ServerCommand parity_command_of(const Contestant& contestant, const BenchOptions
                                 const std::string& directory);
 
 // Name and flags, temporary paths and the workload's own context left out; variables of the environment that it is
-// started without; `version` is asked of the program, unless interrupted.
+// started without; `version` is asked of the program, or of the server that runs, unless interrupted.
 ServerInfo info_of(const Contestant& contestant, const BenchOptions& options, Interrupt& interrupt);
 
 }  // namespace kvkeep::bench

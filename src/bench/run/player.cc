@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kDeathMs = 1'000;  // a server that broke a connection may be dying
+constexpr int kSettleMs = 200;   // what is written behind the last reply is work for it, too
 
 struct Conversation {
   Json messages = Json::array();
@@ -264,6 +265,14 @@ std::string last_problem(const PlayedServer& server, const std::string& where, c
   return fmt::format("{}: {}; the rest was not played", where, what);
 }
 
+// A wrapper script computes nothing itself.
+std::optional<double> cpu_seconds_of(const PlayedServer& server) {
+  if (server.process == nullptr || server.process->ended()) return std::nullopt;
+  server.process->wait(kSettleMs);
+  const auto seconds = server.process->served_cpu_seconds();
+  return seconds && *seconds > 0 ? std::optional(*seconds) : std::nullopt;
+}
+
 }  // namespace
 
 Result<Played> play(const Workload& workload, const PlayedServer& server, const PlayOptions& options,
@@ -281,6 +290,7 @@ Result<Played> play(const Workload& workload, const PlayedServer& server, const 
                  : fmt::format("{}, before request {}", player.step_label(), figures.requests.size() + 1);
     figures.problems.push_back(last_problem(server, where, status.error()));
   }
+  player.played().figures.server_cpu_s = cpu_seconds_of(server);
   return std::move(player.played());
 }
 

@@ -33,20 +33,23 @@ Claims claims_of(const std::vector<Exchange>& exchanges) {
 
 }  // namespace
 
-std::string difference_of_claims(const std::vector<Exchange>& exchanges, std::uint64_t decoded) {
+ClaimsCheck check_claims(const std::vector<Exchange>& exchanges, std::uint64_t decoded) {
+  using enum ClaimsCheck::Verdict;
   const Claims claims = claims_of(exchanges);
   if (decoded == 0 && (claims.ids > 0 || claims.any_silent)) {
-    return "nothing was counted at the engine (a server that links libllama statically cannot be seen): what was "
-           "prefilled is the server's claim alone";
+    return {kUnknown,
+            "nothing was counted at the engine (a server that links libllama statically cannot be seen): what was "
+            "prefilled is the server's claim alone"};
   }
   if (claims.any_silent) {
-    return fmt::format("{} ids were prefilled in all, counted at the engine",
-                       decoded - std::min(decoded, claims.fed_back));
+    return {kUnknown, fmt::format("{} ids were prefilled in all, counted at the engine",
+                                  decoded - std::min(decoded, claims.fed_back))};
   }
-  if (decoded == claims.ids || (decoded > claims.ids && claims.any_broken)) return "";
-  return fmt::format(
-      "the replies say that {} ids were computed (prefilled, or sampled and fed back), the engine saw {}", claims.ids,
-      decoded);
+  if (decoded == claims.ids) return {kHold, ""};
+  if (decoded > claims.ids && claims.any_broken) return {kUnknown, ""};
+  return {kDiffer, fmt::format("the replies say that {} ids were computed (prefilled, or sampled and fed back), the "
+                               "engine saw {}",
+                               claims.ids, decoded)};
 }
 
 }  // namespace kvkeep::bench

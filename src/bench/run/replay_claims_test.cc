@@ -23,23 +23,27 @@ Exchange failed(int status) {
   return exchange;
 }
 
+std::string problem_of(const std::vector<Exchange>& exchanges, std::uint64_t decoded) {
+  return check_claims(exchanges, decoded).problem;
+}
+
 TEST(ReplayClaims, HoldWhereTheEngineSawAsMuch) {
-  EXPECT_EQ(difference_of_claims({answered(90, 11), answered(20, 1), answered(3, 0)}, 123), "");
-  EXPECT_EQ(difference_of_claims({}, 0), "");
+  EXPECT_EQ(problem_of({answered(90, 11), answered(20, 1), answered(3, 0)}, 123), "");
+  EXPECT_EQ(problem_of({}, 0), "");
 }
 
 TEST(ReplayClaims, DifferEitherWay) {
-  EXPECT_EQ(difference_of_claims({answered(90, 11)}, 101),
+  EXPECT_EQ(problem_of({answered(90, 11)}, 101),
             "the replies say that 100 ids were computed (prefilled, or sampled and fed back), the engine saw 101");
-  EXPECT_NE(difference_of_claims({answered(90, 11)}, 99), "");
+  EXPECT_NE(problem_of({answered(90, 11)}, 99), "");
 }
 
 TEST(ReplayClaims, RefusedRequestsCostNothingAndBrokenOnesAnything) {
-  EXPECT_EQ(difference_of_claims({answered(90, 11), failed(400)}, 100), "");
-  EXPECT_NE(difference_of_claims({answered(90, 11), failed(400)}, 130), "");
+  EXPECT_EQ(problem_of({answered(90, 11), failed(400)}, 100), "");
+  EXPECT_NE(problem_of({answered(90, 11), failed(400)}, 130), "");
   for (const int status : {0, 200, 500}) {
-    EXPECT_EQ(difference_of_claims({answered(90, 11), failed(status)}, 130), "");
-    EXPECT_NE(difference_of_claims({answered(90, 11), failed(status)}, 99), "") << "less than was claimed";
+    EXPECT_EQ(problem_of({answered(90, 11), failed(status)}, 130), "");
+    EXPECT_NE(problem_of({answered(90, 11), failed(status)}, 99), "") << "less than was claimed";
   }
 }
 
@@ -48,17 +52,30 @@ TEST(ReplayClaims, OtherRequestsAndThoseThatWereNotSentDoNotMatter) {
   models.dialect = Dialect::kOther;
   Exchange unsent = answered({}, {});
   unsent.sent = false;
-  EXPECT_EQ(difference_of_claims({answered(90, 11), models, unsent}, 100), "");
+  EXPECT_EQ(problem_of({answered(90, 11), models, unsent}, 100), "");
 }
 
 TEST(ReplayClaims, ThatAreMissingAreReplacedByTheCount) {
-  EXPECT_EQ(difference_of_claims({answered({}, 11), answered(20, 1)}, 110),
+  EXPECT_EQ(problem_of({answered({}, 11), answered(20, 1)}, 110),
             "100 ids were prefilled in all, counted at the engine");
 }
 
 TEST(ReplayClaims, CannotBeCheckedWhereNothingIsSeen) {
-  EXPECT_TRUE(difference_of_claims({answered(90, 11)}, 0).starts_with("nothing was counted at the engine"));
-  EXPECT_TRUE(difference_of_claims({answered({}, 11)}, 0).starts_with("nothing was counted at the engine"));
+  EXPECT_TRUE(problem_of({answered(90, 11)}, 0).starts_with("nothing was counted at the engine"));
+  EXPECT_TRUE(problem_of({answered({}, 11)}, 0).starts_with("nothing was counted at the engine"));
+}
+
+TEST(ReplayClaims, AreConfirmedOrContradictedOrNeither) {
+  using enum ClaimsCheck::Verdict;
+  const auto verdict = [](const std::vector<Exchange>& exchanges, std::uint64_t decoded) {
+    return check_claims(exchanges, decoded).verdict;
+  };
+  EXPECT_EQ(verdict({answered(90, 11), failed(400)}, 100), kHold);
+  EXPECT_EQ(verdict({answered(90, 11)}, 101), kDiffer);
+  EXPECT_EQ(verdict({answered(90, 11), failed(0)}, 99), kDiffer);
+  EXPECT_EQ(verdict({answered(90, 11), failed(0)}, 130), kUnknown) << "the broken one may have cost anything";
+  EXPECT_EQ(verdict({answered({}, 11)}, 100), kUnknown);
+  EXPECT_EQ(verdict({answered(90, 11)}, 0), kUnknown);
 }
 
 }  // namespace

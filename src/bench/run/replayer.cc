@@ -98,7 +98,9 @@ Replayer::Replayer(ReplayOptions options, std::unique_ptr<ReplayClient> client, 
 
 RunFigures Replayer::play(const Session& session) {
   ReplayRun run(session, options_.run, interrupt_);
+  const std::optional<double> begin_s = options_.cpu_seconds();
   run.play();
+  const std::optional<double> end_s = options_.cpu_seconds();
   gone_ = !run.killed_by().empty();
 
   RunFigures figures;
@@ -106,6 +108,7 @@ RunFigures Replayer::play(const Session& session) {
   figures.server = options_.server_name;
   figures.variant = variant_of(options_.run);
   figures.counted_by = CountedBy::kReply;
+  if (begin_s && end_s && *end_s > *begin_s) figures.server_cpu_s = *end_s - *begin_s;  // a script computes nothing
   for (std::size_t i = 0; i < session.requests.size(); ++i) {
     figures.requests.push_back(figures_of(session.requests[i], run.exchanges()[i]));
   }
@@ -120,8 +123,10 @@ void Replayer::add_ideals(const Session& session, const std::vector<Exchange>& e
   auto& problems = figures.problems;
   if (options_.decoded_ids) {
     const std::uint64_t decoded = options_.decoded_ids();
-    const std::string difference = difference_of_claims(exchanges, decoded - std::exchange(decoded_ids_, decoded));
-    if (!difference.empty()) problems.push_back(difference);
+    const ClaimsCheck check = check_claims(exchanges, decoded - std::exchange(decoded_ids_, decoded));
+    figures.sum_was_counted = check.verdict == ClaimsCheck::Verdict::kHold;
+    contradicted_ = contradicted_ || check.verdict == ClaimsCheck::Verdict::kDiffer;
+    if (!check.problem.empty()) problems.push_back(check.problem);
   }
   const ReplayIdeal::Certainty certainty = ideal_.fill(exchanges, figures);
   figures.title = title_of(session, certainty, std::ranges::any_of(exchanges, &Exchange::answered));

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct ReplayOptions {
   std::function<std::string()> death = [] { return std::string(); };
   // Ids that libllama was given so far (ServerProcess::decoded_ids()); none: nobody counts.
   std::function<std::uint64_t()> decoded_ids;
+  // CPU time of the server's process so far (ServerProcess::served_cpu_seconds()); none: nobody knows.
+  std::function<std::optional<double>()> cpu_seconds = [] { return std::optional<double>(); };
 };
 
 // Sessions one behind the other. One thread.
@@ -37,6 +40,8 @@ class Replayer {
   RunFigures play(const Session& session);
   // Nothing more can be played: the server is gone, or the replay was interrupted.
   bool is_over() const { return gone_ || interrupt_.raised(); }
+  // The server died, or its engine was given something else than its replies say.
+  bool found_wrong() const { return gone_ || contradicted_; }
 
   // As the server told at the start; empty: it did not.
   const std::string& model_name() const { return model_name_; }
@@ -55,6 +60,7 @@ class Replayer {
   std::string server_version_;
   std::string server_field_;
   bool gone_ = false;
+  bool contradicted_ = false;
   std::uint64_t decoded_ids_ = 0;  // at the end of the session before
   ReplayIdeal ideal_;
   bool said_no_tokens_ = false;

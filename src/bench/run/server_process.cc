@@ -94,6 +94,10 @@ Status ServerProcess::start() {
   const std::uint64_t ids = counted().ids;
   if (!warm_up_ids_) warm_up_ids_ = ids;
   base_ids_ = std::min(ids, *warm_up_ids_);
+  const auto cpu = cpu_seconds();
+  const double cpu_s = cpu ? *cpu : 0;
+  if (!warm_up_cpu_s_) warm_up_cpu_s_ = cpu_s;
+  base_cpu_s_ = std::min(cpu_s, *warm_up_cpu_s_);
   return {};
 }
 
@@ -141,6 +145,8 @@ Status ServerProcess::wait_until_ready() {
 }
 
 Status ServerProcess::restart_after_kill() {
+  const auto served = served_cpu_seconds();
+  settled_cpu_s_ = served ? std::optional(*served) : std::nullopt;
   child()->kill();
   if (const auto end = child()->wait(kKillMs); !end) return end.error();
   TRY(wait_until_port_is_free(kKillMs));
@@ -207,6 +213,12 @@ std::string ServerProcess::death() const {
 }
 
 Result<double> ServerProcess::cpu_seconds() const { return child()->cpu_seconds(); }
+
+Result<double> ServerProcess::served_cpu_seconds() const {
+  TRY_ASSIGN(const double seconds, cpu_seconds());
+  if (!settled_cpu_s_) return io_error("an earlier process of " + name() + " ended by itself");
+  return *settled_cpu_s_ + seconds - base_cpu_s_;
+}
 
 int ServerProcess::id() const { return child()->id(); }
 

@@ -63,6 +63,9 @@ class ServerProcess {
   std::string death() const;
   // CPU time of the running process.
   Result<double> cpu_seconds() const;
+  // The same over restarts, without what it took to be ready; at a restart no more of that than at the first start is
+  // left out. kIo: it has ended, or had before a restart.
+  Result<double> served_cpu_seconds() const;
   int id() const;
   std::string log() const;
   // The last lines of the log in one, for messages.
@@ -91,7 +94,10 @@ class ServerProcess {
   std::uint64_t settled_ids_ = 0;  // of earlier processes
   std::uint64_t base_ids_ = 0;     // of this process, left out
   std::optional<std::uint64_t> warm_up_ids_;
-  bool was_counted_ = false;  // an earlier process
+  bool was_counted_ = false;                 // an earlier process
+  std::optional<double> settled_cpu_s_ = 0;  // of earlier processes; none: one of them ended by itself
+  double base_cpu_s_ = 0;                    // of this process, left out
+  std::optional<double> warm_up_cpu_s_;
   mutable Mutex mutex_;
   std::shared_ptr<os::ChildProcess> child_ GUARDED_BY(mutex_);
   const Interrupt::Guard guard_;  // last: it may call as soon as it is made

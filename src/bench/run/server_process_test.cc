@@ -97,6 +97,33 @@ TEST_F(ServerProcessTest, CountIsKeptOverRestartsWithoutWarmUp) {
   EXPECT_EQ(server.decoded_ids(), 14U);
 }
 
+TEST_F(ServerProcessTest, CpuTimeIsKeptOverRestartsWithoutThatOfStarting) {
+  const std::string burning = std::string(
+      "import http.server, sys, time\n"
+      "def burn(seconds):\n"
+      "    end = time.process_time() + seconds\n"
+      "    while time.process_time() < end: pass\n"
+      "burn(0.5)\n"
+      "class Handler(http.server.BaseHTTPRequestHandler):\n"
+      "    def do_GET(self):\n"
+      "        if self.path == '/': burn(0.1)\n"
+      "        self.send_response(200); self.send_header('Content-Length', '0'); self.end_headers()\n"
+      "http.server.HTTPServer((sys.argv[-3], int(sys.argv[-1])), Handler).serve_forever()\n");
+  ServerProcess server(python(burning), directory(), interrupt_);
+  ASSERT_TRUE(server.start().ok());
+  EXPECT_GT(server.cpu_seconds().value(), 0.5);
+  EXPECT_LT(server.served_cpu_seconds().value(), 0.1);
+  EXPECT_TRUE(answers(server));
+  const double one_s = server.served_cpu_seconds().value();
+  EXPECT_GT(one_s, 0.1);
+  EXPECT_LT(one_s, 0.4);
+  ASSERT_TRUE(server.restart_after_kill().ok());
+  EXPECT_GE(server.served_cpu_seconds().value(), one_s);
+  EXPECT_LT(server.served_cpu_seconds().value(), one_s + 0.4);
+  EXPECT_TRUE(answers(server));
+  EXPECT_GT(server.served_cpu_seconds().value(), 0.2);
+}
+
 // A server that notes its process id, behind a shell that is no server itself.
 class WrappedServerTest : public ServerProcessTest {
  protected:

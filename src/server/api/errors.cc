@@ -34,10 +34,10 @@ ErrorReply error_reply(const Error& error) {
   return {status, to_line(json)};
 }
 
-ErrorReply context_exceeded_reply(std::size_t prompt_tokens, std::size_t context_tokens) {
+ErrorReply context_exceeded_reply(std::size_t prompt_tokens, bool is_counted, std::size_t context_tokens) {
   const std::string message =
-      fmt::format("request ({} tokens) exceeds the available context size ({} tokens), try increasing it",
-                  prompt_tokens, context_tokens);
+      fmt::format("request ({}{} tokens) exceeds the available context size ({} tokens), try increasing it",
+                  is_counted ? "" : "at least ", prompt_tokens, context_tokens);
   const Json json = {{"error",
                       {{"code", 400},
                        {"message", message},

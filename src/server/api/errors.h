@@ -18,8 +18,9 @@ struct ErrorReply {
 // Status and type by kind: kInvalid 400, kNotFound 404, kUnsupported 501, kBusy, kNoSpace and kAborted 503, else 500.
 ErrorReply error_reply(const Error& error);
 
-// 400: a prompt that leaves no room in the context. Clients compact their conversation when they see this type.
-ErrorReply context_exceeded_reply(std::size_t prompt_tokens, std::size_t context_tokens);
+// 400: a prompt that leaves no room in the context; `is_counted`: its tokens are no lower bound. Clients compact their
+// conversation when they see this type.
+ErrorReply context_exceeded_reply(std::size_t prompt_tokens, bool is_counted, std::size_t context_tokens);
 
 // The same error inside a stream that has begun: SSE bytes. No [DONE] follows it.
 std::string stream_error(const ErrorReply& reply);

@@ -141,13 +141,15 @@ TEST(Errors, StatusAndTypeByKind) {
 }
 
 TEST(Errors, ContextExceeded) {
-  const ErrorReply reply = context_exceeded_reply(3009, 2048);
+  const ErrorReply reply = context_exceeded_reply(3009, true, 2048);
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(
       reply.body,
       R"({"error":{"code":400,"message":"request (3009 tokens) exceeds the available context size (2048 tokens), )"
       R"(try increasing it","type":"exceed_context_size_error","n_prompt_tokens":3009,"n_ctx":2048}})");
   EXPECT_EQ(stream_error(reply), "data: " + reply.body + "\n\n");
+  EXPECT_NE(context_exceeded_reply(3009, false, 2048).body.find("request (at least 3009 tokens) exceeds"),
+            std::string::npos);
 }
 
 TEST(Models, OneObjectForBothFamiliesOfClients) {

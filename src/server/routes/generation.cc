@@ -173,7 +173,8 @@ void generate(const Service& service, Generation generation) {
   if (!prompt) return send_error(writer, api::error_reply(prompt.error()));
   if (prompt->tokens_min == 0) return send_error(writer, api::error_reply(invalid("the prompt is empty")));
   if (prompt->tokens_min >= service.context_tokens) {
-    return send_error(writer, api::context_exceeded_reply(prompt->tokens_min, service.context_tokens));
+    return send_error(writer,
+                      api::context_exceeded_reply(prompt->tokens_min, prompt->is_counted, service.context_tokens));
   }
   Job job;
   job.id = generation.id;

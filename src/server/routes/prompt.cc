@@ -1,5 +1,6 @@
 #include "server/routes/prompt.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,14 +14,19 @@ std::size_t least_tokens(const Service& service, std::size_t text_bytes) {
   return longest ? text_bytes / *longest : 0;
 }
 
+// Of a text that is not tokenized, as it cannot fit.
+std::optional<Prompt> too_long(const Service& service, std::size_t text_bytes, std::size_t tokens_min) {
+  if (tokens_min < service.context_tokens || text_bytes <= kAlwaysCountedBytes) return std::nullopt;
+  return Prompt{.ids = {}, .tokens_min = tokens_min, .is_counted = false};
+}
+
 Prompt of_ids(std::vector<TokenId> ids) {
   const std::size_t count = ids.size();
   return {.ids = std::move(ids), .tokens_min = count};
 }
 
 Result<Prompt> of_text(const Service& service, const std::string& text) {
-  const std::size_t least = least_tokens(service, text.size());
-  if (least >= service.context_tokens) return Prompt{.ids = {}, .tokens_min = least};
+  if (auto refused = too_long(service, text.size(), least_tokens(service, text.size()))) return *std::move(refused);
   return of_ids(chat::tokenize_raw(*service.vocabulary, text));
 }
 
@@ -37,7 +43,7 @@ Result<Prompt> of_chat(const Service& service, chat::RenderInput input) {
       text_bytes += span.text.size();
   }
   const std::size_t least = marker_tokens + least_tokens(service, text_bytes);
-  if (least >= service.context_tokens) return Prompt{.ids = {}, .tokens_min = least};
+  if (auto refused = too_long(service, text_bytes, least)) return *std::move(refused);
   TRY_ASSIGN(std::vector<TokenId> ids, chat::tokenize_prompt(*service.vocabulary, *service.markers, rendered));
   return of_ids(std::move(ids));
 }

@@ -2,8 +2,8 @@
 
 // From what a request asks for to the token ids of its prompt.
 //
-// Tokenizing takes seconds per ten megabytes, so a text that cannot fit into the context whatever its tokens are is not
-// tokenized at all.
+// Tokenizing takes seconds per ten megabytes, so a long text that cannot fit into the context whatever its tokens are
+// is not tokenized at all. A shorter one is, so that the refusal can say how many tokens there are.
 
 #include <cstddef>
 #include <vector>
@@ -18,7 +18,11 @@ namespace kvkeep::server {
 struct Prompt {
   std::vector<TokenId> ids;    // left empty where tokens_min shows that they are too many for the context
   std::size_t tokens_min = 0;  // their number, or a lower bound of it
+  bool is_counted = true;      // it is their number
 };
+
+// Texts up to this size are always tokenized: some 50 ms.
+inline constexpr std::size_t kAlwaysCountedBytes = 400 << 10;
 
 // Takes the text or messages out of `source`. Errors of rendering and tokenizing; too long a prompt is none.
 Result<Prompt> read_prompt(const Service& service, api::PromptSource& source);

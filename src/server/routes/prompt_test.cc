@@ -44,10 +44,31 @@ class PromptTest : public ::testing::Test {
 };
 
 TEST_F(PromptTest, ATextThatCannotFitIsNotTokenized) {
-  const Prompt prompt = read(std::string(kContext * longest_, 'x'));
-  EXPECT_EQ(prompt.tokens_min, kContext);
+  const std::size_t bytes = kAlwaysCountedBytes + 1;
+  const Prompt prompt = read(std::string(bytes, 'x'));
+  EXPECT_EQ(prompt.tokens_min, bytes / longest_);
+  EXPECT_FALSE(prompt.is_counted);
   EXPECT_TRUE(prompt.ids.empty());
   EXPECT_EQ(vocabulary_->bytes, 0U);
+}
+
+TEST_F(PromptTest, AShortTextIsCountedWhetherItFitsOrNot) {
+  for (const std::size_t bytes : {kContext * longest_, kAlwaysCountedBytes}) {
+    const Prompt text = read(std::string(bytes, 'x'));
+    EXPECT_EQ(text.tokens_min, bytes) << "a token per byte";
+    EXPECT_TRUE(text.is_counted);
+    const Prompt chat = read(message(std::string(bytes - 100, 'x')));
+    EXPECT_GT(chat.tokens_min, bytes - 100);
+    EXPECT_EQ(chat.tokens_min, chat.ids.size());
+    EXPECT_TRUE(chat.is_counted);
+  }
+}
+
+TEST_F(PromptTest, ALongTextThatMightFitIsTokenized) {
+  service_.context_tokens = kAlwaysCountedBytes;
+  const Prompt prompt = read(std::string(kAlwaysCountedBytes + 100, 'x'));
+  EXPECT_EQ(prompt.tokens_min, kAlwaysCountedBytes + 100);
+  EXPECT_TRUE(prompt.is_counted);
 }
 
 TEST_F(PromptTest, ATextThatMightFitIsTokenized) {
@@ -62,8 +83,10 @@ TEST_F(PromptTest, ATextThatMightFitIsTokenized) {
 }
 
 TEST_F(PromptTest, MessagesThatCannotFitAreNotTokenized) {
-  const Prompt prompt = read(message(std::string(kContext * longest_, 'x')));
-  EXPECT_GT(prompt.tokens_min, kContext) << "the template's markers are tokens, too";
+  const std::size_t bytes = kAlwaysCountedBytes + 1;
+  const Prompt prompt = read(message(std::string(bytes, 'x')));
+  EXPECT_FALSE(prompt.is_counted);
+  EXPECT_GT(prompt.tokens_min, bytes / longest_) << "the template's markers are tokens, too";
   EXPECT_TRUE(prompt.ids.empty());
   EXPECT_EQ(vocabulary_->bytes, 0U);
   const Prompt fits = read(message("hello"));

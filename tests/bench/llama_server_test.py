@@ -1,0 +1,36 @@
+"""The counting shim in a server of another make: llama-server gives its tokens to libllama by llama_process and
+llama_batch_ext, which kvkeep itself never calls. It forgets nothing here, so every count is known."""
+
+import json
+import shutil
+import unittest
+
+from bench_case import BenchCase
+
+SERVER = "llama-server"
+
+
+class LlamaServerTest(BenchCase):
+    def test_what_it_decodes_is_seen_by_the_shim(self):
+        self.assertIsNotNone(shutil.which(SERVER), "scripts/setup installs it")
+        done = self.bench("--peer", SERVER, "--json", self.json, self.workload)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        run = next(run for run in json.loads(self.json.read_text())["runs"] if run["server"] == SERVER)
+        self.assertEqual(run["counted_by"], "engine")
+        self.assertEqual(run["problems"], [], "its replies say what was counted")
+        self.assertEqual(len(run["requests"]), 3)
+        for request in run["requests"]:
+            # Its cache leaves a token to compute, or a few; a claim that is compared shows that the count is its own.
+            self.assertEqual(request["prefilled_tokens"], request["claimed_prefill"])
+            self.assertGreaterEqual(request["prefilled_tokens"], request["ideal_tokens"])
+            self.assertEqual(request["prefilled_tokens"] + request["cached_tokens"], request["prompt_tokens"])
+        first, *later = run["requests"]
+        self.assertEqual(first["prefilled_tokens"], first["prompt_tokens"])
+        for request in later:
+            self.assertGreater(request["cached_tokens"], 0)
+            self.assertGreaterEqual(request["prompt_tokens"] - request["prefilled_tokens"], request["cached_tokens"])
+        self.assertGreater(run["server_cpu_seconds"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
