@@ -51,7 +51,7 @@ Result<std::vector<TokenId>> prompt_of(const Service& service, const HttpRequest
   TRY_ASSIGN(Prompt prompt, read_prompt(service, source));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");
   if (prompt.tokens_min >= service.context_tokens) {
-    too_long = api::context_exceeded_reply(prompt.tokens_min, service.context_tokens);
+    too_long = api::context_exceeded_reply(prompt.tokens_min, prompt.is_counted, service.context_tokens);
   }
   return std::move(prompt.ids);
 }
