@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from flag_case import COMPLETION, PARAM_SHIM, FlagCase, covers, documented_flags
-from support import (fresh_directory, fresh_path, main, model, run_program, segments, serve_command, timings, user,
+from support import (fresh_directory, fresh_path, main, model, run_program, segments, serve_command, system, timings, user,
                      words)
 
 CHAT = "/v1/chat/completions"
@@ -238,6 +238,59 @@ class PrefixCache(FlagCase):
         self.assertEqual(self.ask(server, 1)["cache_miss_reason"], "cache-off")
         self.ask(server, 1, cache_prompt=True)
         self.assertGreater(self.ask(server, 1, cache_prompt=True)["cache_n"], 50)
+
+
+class Points(FlagCase):
+    """Where a model that has no rows keeps its state: position and reason of each point of one raw prompt."""
+
+    def points(self, *flags, chat=False):
+        server = self.server(*flags, "-c", 2048, model_path=model("--arch", "mamba2"))
+        if chat:
+            length = server.chat([system(words(150)), user(words(20))], max_tokens=1)["usage"]["prompt_tokens"]
+        else:
+            reply = server.post(COMPLETION, {"prompt": server.tokenize(words(300)), "max_tokens": 1})
+            length = reply["usage"]["prompt_tokens"]
+        server.stop()
+        found = re.findall(r"stored point at=(\d+) .*?reason=(\w+)", server.log())
+        return length, [(int(at), reason) for at, reason in found], server.log()
+
+    @covers("--kv-cache-anchor-user")
+    def test_anchors(self):
+        for flags, expected in (([], True), (["--no-kv-cache-anchor-user"], False)):
+            _, points, log = self.points(*flags, chat=True)
+            with self.subTest(flags=flags):
+                self.assertEqual("anchor" in [reason for _, reason in points], expected)
+                self.assertIn(f"anchor_user={'on' if expected else 'off'}", log)
+
+    @covers("--kv-cache-boundary-trim-tokens", "--kv-cache-boundary-align-tokens")
+    def test_length_rule(self):
+        for trim, align in ((10, 64), (100, 50)):
+            length, points, _ = self.points("--kv-cache-boundary-trim-tokens", trim, "--kv-cache-boundary-align-tokens",
+                                            align)
+            self.assertIn(((length - trim) // align * align, "cold"), points)
+
+    @covers("--kv-cache-cold-max-tokens")
+    def test_cold_max(self):
+        _, points, log = self.points("--kv-cache-cold-max-tokens", 100)
+        self.assertNotIn("cold", [reason for _, reason in points])
+        self.assertIn("longer than --kv-cache-cold-max-tokens 100", log)
+
+    @covers("--kv-cache-continued-interval-tokens", "--checkpoint-min-step")
+    def test_interval_and_step(self):
+        interval = ("--kv-cache-continued-interval-tokens", 40, "--kv-cache-boundary-align-tokens", 1)
+        counts = []
+        for step in (10, 90):
+            length, points, _ = self.points(*interval, "--checkpoint-min-step", step)
+            continued = [at for at, reason in points if reason == "continued"]
+            self.assertTrue(all(at % 40 == 0 for at in continued), continued)
+            counts.append(len(continued))
+        self.assertGreater(counts[0], counts[1])
+        self.assertGreater(counts[1], 0)
+
+    @covers("--ctx-checkpoints")
+    def test_limit(self):
+        self.assertEqual(self.points("--ctx-checkpoints", 0)[1], [])
+        self.assertGreater(len(self.points("--ctx-checkpoints", 8)[1]), 0)
 
 
 class Server(FlagCase):

@@ -110,7 +110,7 @@ class Scheduler {
     int failures = 0;       // decode calls that failed under it
     bool reported = false;  // the first on_prefill was sent
     bool told_to_wait = false;
-    std::size_t told_tokens = 0;  // of the prompt, by the last on_prefill
+    std::size_t told_tokens = 0;          // of the prompt, by the last on_prefill
     std::unique_ptr<RequestTrace> trace;  // null: not wanted
   };
   // A sequence of the model's memory.
