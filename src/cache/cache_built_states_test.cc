@@ -155,6 +155,7 @@ TEST_P(BuiltStatesDamage, CostsWhatIsBuiltOnItAndNothingEarlier) {
     ASSERT_NO_FATAL_FAILURE(spoil(*world, 96, GetParam()));
     if (restarted) {
       ASSERT_TRUE(world->open());
+      EXPECT_EQ(world->cache->lease(tokens)->points().size(), GetParam() ? 2U : 6U) << "only damage is seen later";
     }
     EXPECT_EQ(world->stands(tokens), (std::vector<std::size_t>{64, 80})) << restarted;
     EXPECT_EQ(world->check(tokens), tokens.size());
@@ -218,6 +219,33 @@ TEST(BuiltStates, ALeaseHoldsTheWholeChain) {
   EXPECT_EQ(world->cache->stats().points, 0U);
   world->writer.run_all();
   EXPECT_TRUE(headers_of(*world).empty());
+}
+
+// The beginning of its chain turns out to be damaged in the middle of writing a state.
+TEST(BuiltStates, AChainIsHeldWhileItsEndIsWritten) {
+  const auto world = world_of(ByteCount{0});
+  ASSERT_TRUE(world->open());
+  const Tokens tokens = conversation(10, 112);
+  ASSERT_EQ(keep_turns(*world, 10, 2), head(tokens, 96));
+  const SegmentId first = world->cache->lease(tokens)->points().front().id;
+  ASSERT_TRUE(world->keep(tokens));
+  ASSERT_TRUE(world->writer.run_one());  // the rows
+  std::vector<std::uint64_t> points;
+  world->files.set_observer([&] {
+    if (points.empty()) world->cache->report_damaged(first);
+    points.push_back(world->cache->stats().points);
+  });
+  ASSERT_TRUE(world->writer.run_one());
+  world->files.set_observer(nullptr);
+  EXPECT_GT(points.size(), 3U);
+  EXPECT_EQ(std::ranges::count(points, 4U), static_cast<std::ptrdiff_t>(points.size())) << "none left meanwhile";
+  EXPECT_EQ(world->cache->stats().points, 0U);
+  world->writer.run_all();
+  EXPECT_TRUE(headers_of(*world).empty());
+  ASSERT_TRUE(world->keep(tokens));
+  world->writer.run_all();
+  ASSERT_TRUE(world->restart());
+  EXPECT_EQ(world->stands(tokens), std::vector<std::size_t>{112});
 }
 
 // ---- eviction ----
