@@ -1,5 +1,5 @@
 """The counting shim in a server of another make: llama-server gives its tokens to libllama by llama_process and
-llama_batch_ext, which kvkeep itself never calls. It forgets nothing here, so every count is known."""
+llama_batch_ext, which kvkeep itself never calls."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ class LlamaServerTest(BenchCase):
         self.assertEqual(run["problems"], [], "its replies say what was counted")
         self.assertEqual(len(run["requests"]), 3)
         for request in run["requests"]:
-            # Its cache leaves a token to compute, or a few; a claim that is compared shows that the count is its own.
+            # Two accounts of one thing: the shim's, and the server's own.
             self.assertEqual(request["prefilled_tokens"], request["claimed_prefill"])
             self.assertGreaterEqual(request["prefilled_tokens"], request["ideal_tokens"])
             self.assertEqual(request["prefilled_tokens"] + request["cached_tokens"], request["prompt_tokens"])
@@ -28,7 +28,6 @@ class LlamaServerTest(BenchCase):
         self.assertEqual(first["prefilled_tokens"], first["prompt_tokens"])
         for request in later:
             self.assertGreater(request["cached_tokens"], 0)
-            self.assertGreaterEqual(request["prompt_tokens"] - request["prefilled_tokens"], request["cached_tokens"])
         self.assertGreater(run["server_cpu_seconds"], 0)
 
 
