@@ -76,13 +76,13 @@ llama_context* llama_init_from_model(llama_model* model, llama_context_params pa
   return real(model, params);
 }
 
-std::size_t llama_state_seq_set_data(llama_context* context, const std::uint8_t* bytes, std::size_t size,
-                                     llama_seq_id seq) {
-  static const auto real = next(&llama_state_seq_set_data, "llama_state_seq_set_data");
+std::size_t llama_state_seq_set_data_ext(llama_context* context, const std::uint8_t* bytes, std::size_t size,
+                                         llama_seq_id seq, llama_state_seq_flags flags) {
+  static const auto real = next(&llama_state_seq_set_data_ext, "llama_state_seq_set_data_ext");
   if (const char* slow_ms = std::getenv("KVKEEP_SLOW_RESTORE_MS")) {
     usleep(static_cast<useconds_t>(std::atoi(slow_ms)) * 1000);
   }
-  return real(context, bytes, size, seq);
+  return real(context, bytes, size, seq, flags);
 }
 
 }  // extern "C"
