@@ -16,6 +16,7 @@
 #include "bench/run/bench.h"
 #include "bench/run/parity.h"
 #include "bench/run/peer_check.h"
+#include "bench/run/speed.h"
 #include "bench_progress.h"
 #include "engine/llama/library.h"
 #include "os/clock.h"
@@ -170,6 +171,13 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
     const auto show = [&](std::size_t done, std::size_t of) { progress.show("parity", done, of); };
     const std::size_t pairs = options.quick ? kQuickParityPairs : bench::ParityOptions{}.pairs;
     add_parts(report, "parity", bench::run_parity(bench_options, pairs, show, interrupt));
+    TRY(interrupt.check());
+  }
+  if (options.speed) {
+    const auto show = [&](std::size_t done, std::size_t of) { progress.show("speed", done, of); };
+    bench::SpeedOptions speed;
+    if (options.quick) speed = {.conversations = 2, .has_goals = false};
+    add_parts(report, "speed", bench::measure_speed(bench_options, speed, show, interrupt));
     TRY(interrupt.check());
   }
   report.title = options.quick ? "kvkeep bench --quick" : "kvkeep bench";

@@ -24,6 +24,7 @@ struct BenchCommandOptions {
   bool variants = false;
   bool parts = false;
   bool parity = false;
+  bool speed = false;
   bool no_workloads = false;
   ReportFiles reports;
   std::string check;  // a kept report to compare with

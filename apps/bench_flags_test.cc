@@ -44,6 +44,11 @@ TEST(BenchFlags, FlagsAndWorkloadsMix) {
   EXPECT_TRUE(options.variants && options.parts);
 }
 
+TEST(BenchFlags, WithoutWorkloadsSomethingElseIsMeasured) {
+  EXPECT_TRUE(parse_bench({"--no-workloads", "--speed"}, {}).value().options.speed);
+  EXPECT_THAT(refusal({"--no-workloads"}), HasSubstr("--speed"));
+}
+
 TEST(BenchFlags, ContradictionsAreRefused) {
   EXPECT_THAT(refusal({"--peer", "x", "--peer-url", "http://y"}), HasSubstr("one of them"));
   EXPECT_THAT(refusal({"-m", "x", "--size", "tiny"}), HasSubstr("--size"));
@@ -63,8 +68,9 @@ TEST(BenchFlags, DirectoryOfARunIsNotTheUsers) {
 
 TEST(BenchFlags, HelpNamesEveryFlagAndFitsATerminal) {
   const std::string help = bench_help();
-  for (const char* flag : {"--quick", "--variants", "--parts", "--list", "--model", "--size", "--arch", "--flag",
-                           "--peer", "--peer-url", "--json", "--csv", "--html", "--markdown", "--check", "--keep"}) {
+  for (const char* flag :
+       {"--quick", "--variants", "--parts", "--speed", "--list", "--model", "--size", "--arch", "--flag", "--peer",
+        "--peer-url", "--json", "--csv", "--html", "--markdown", "--check", "--keep"}) {
     EXPECT_THAT(help, HasSubstr(flag));
   }
   for (std::size_t begin = 0; begin < help.size();) {

@@ -339,6 +339,23 @@ class BenchTest(BenchCase):
             self.assertEqual((ratio["unit"], ours["unit"], theirs["unit"]), ("ratio", "us", "us"))
             self.assertEqual(ratio["goal"], "<= 1.03")
 
+    def test_what_the_cache_saves_in_time_is_measured(self):
+        done = self.bench("--arch", "mamba2", "--no-workloads", "--speed", "--json", self.json)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        parts = {part["name"]: part for part in json.loads(self.json.read_text())["parts"]}
+        # 491 tokens of 16,384: some 30 times less to compute, on however busy a machine more than twice.
+        for occasion in ("after another as long", "after a kill"):
+            self.assertGreater(parts[f"speed-up {occasion}"]["median"], 2)
+            self.assertGreater(parts[f"speed-up / its ceiling, {occasion}"]["median"], 0)
+        requests = parts["100 requests behind one 870-token prompt: prefilled / new tokens of all but the first"]
+        self.assertTrue(requests["holds"])
+        self.assertGreaterEqual(requests["median"], 1)
+
+    def test_nothing_is_called_saved_without_the_cache(self):
+        done = self.bench("--arch", "mamba2", "--no-workloads", "--speed", "--flag=--no-cache-prompt")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stdout, r"speed: long 1 alone 2: 0 tokens were known, not\s+16\d+")
+
     def test_list_names_the_workloads(self):
         done = self.bench("--list")
         self.assertEqual(done.returncode, 0)
