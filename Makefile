@@ -4,19 +4,21 @@
 #   JOBS=4                       parallel jobs of builds and tests (default: one per processor)
 #   CMAKE_FLAGS='-DX=Y ...'      more CMake options, for example -DKVKEEP_LLAMA=fetch
 #   CTEST_FLAGS='-R store ...'   more ctest options
+#   SUITES='everyday|slow'       what `make test` runs: the label or labels of the tests (default: everyday)
 #   KVKEEP_SKIP_SETUP=1          the libraries were installed by hand
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 CTEST_FLAGS ?=
+SUITES ?= everyday
 CTEST = ctest --output-on-failure --no-label-summary -j $(JOBS) $(CTEST_FLAGS)
 # The presets name clang 19; where only another version is installed, that one is used.
 CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; do command -v $$c && break; done))
 clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build all test test-slow test-clang test-asan test-tsan demo bench bench-check bench-keep format \
-        format-check tidy clean FORCE
+.PHONY: help setup build all test test-slow test-long test-clang test-asan test-tsan demo bench bench-check bench-keep \
+        format format-check tidy clean FORCE
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,11 +36,14 @@ build: build/build.ninja ## the program, build/kvkeep
 all: build/build.ninja ## the program, all tests and benchmarks
 	cmake --build build -j $(JOBS)
 
-test: all ## the everyday tests
-	@$(CTEST) --test-dir build -L everyday
+test: all ## the everyday tests (SUITES='everyday|slow': with the slow ones, as continuous integration does)
+	@$(CTEST) --test-dir build -L '$(SUITES)'
 
-test-slow: all ## the slow tests: crash loops, long random histories, clang-tidy
+test-slow: all ## the slow tests: kill loops, long random histories, workloads of each class of memory (minutes)
 	@$(CTEST) --test-dir build -L slow
+
+test-long: all ## what neither runs: clang-tidy over all sources, every workload in every variant (most of an hour)
+	@$(CTEST) --test-dir build -L long
 
 # $(call test_in,preset): configures, builds and runs the everyday tests of another preset in build/<preset>.
 define test_in

@@ -44,7 +44,7 @@ function(kvkeep_room name)
   endif()
 endfunction()
 
-# kvkeep_test(<name> SOURCES ... [DEPS ...] [LABEL everyday|slow]): a GoogleTest program, one ctest entry.
+# kvkeep_test(<name> SOURCES ... [DEPS ...] [LABEL everyday|slow|long]): a GoogleTest program, one ctest entry.
 function(kvkeep_test name)
   cmake_parse_arguments(TEST "" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
   if(NOT TEST_LABEL)

@@ -15,7 +15,8 @@
 namespace kvkeep::bench {
 namespace {
 
-constexpr int kWrittenWithinMs = 500;  // what is captured is on disk within 200 ms
+constexpr int kLookMs = 50;
+constexpr int kQuietMs = 300;  // what is captured is on disk within 200 ms
 constexpr double kMost = 1.1;
 constexpr double kLeastOfInexact = 0.97;
 constexpr double kManyBytes = 1 << 20;
@@ -68,12 +69,14 @@ Status add_below(const std::string& directory, AllFiles& all) {
 // how many have to be; they are all there when no more come.
 Result<AllFiles> settled_files(ServerProcess& server, const NewRows& rows, double wanted_row_bytes) {
   std::uint64_t bytes_before = UINT64_MAX;
-  for (int waited_ms = kWrittenWithinMs;; waited_ms += kWrittenWithinMs) {
-    server.wait(kWrittenWithinMs);
+  int quiet_ms = 0;
+  for (int waited_ms = kLookMs;; waited_ms += kLookMs) {
+    server.wait(kLookMs);
     AllFiles all;
     TRY(add_below(rows.directory, all));
+    quiet_ms = all.payload_bytes() == bytes_before ? quiet_ms + kLookMs : 0;
     const auto row_bytes = static_cast<double>(all.of(format::PartKind::kRows).payload_bytes);
-    const bool is_settled = row_bytes >= wanted_row_bytes && all.payload_bytes() == bytes_before;
+    const bool is_settled = row_bytes >= wanted_row_bytes && quiet_ms >= kQuietMs;
     if (is_settled || waited_ms >= rows.limit_ms || server.ended()) return all;
     bytes_before = all.payload_bytes();
   }
