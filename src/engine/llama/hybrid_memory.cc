@@ -23,8 +23,8 @@ Status HybridMemory::drop_point(llama_seq_id seq) {
 
 Result<std::size_t> HybridMemory::read_scratch(TokenRange range, MutableByteSpan out) {
   TRY(drop_point(scratch()));
-  if (!has_window_) return RowMemory::read_scratch(range, out);
-  return read_rows_before_window(context(), scratch(), layout().bytes_of(range.size()), buffer_, out);
+  if (has_window_) drop_window(context(), scratch());
+  return RowMemory::read_scratch(range, out);
 }
 
 std::uint64_t HybridMemory::point_bytes(SeqId seq) const {

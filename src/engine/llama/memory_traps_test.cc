@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "engine/llama/state_bytes.h"
+#include "engine/llama/window_cells.h"
 #include "testing/models/recorded_run.h"
 
 namespace kvkeep::engine::llama {
@@ -91,6 +93,35 @@ TEST(MemoryTrapTest, SharedWindowCellsRunOut) {
   for (int i = 0; i < 300 && status == DecodeStatus::kOk; ++i) status = decode_one(*engine, kFirst);
   EXPECT_EQ(status, DecodeStatus::kNoCells);
 }
+
+// --- rows are read without the window
+
+class DroppedWindowTest : public ::testing::TestWithParam<ClassModel> {};
+
+// Neither rows nor anybody else's window go with it, and no cell is taken, which others might stand on.
+TEST_P(DroppedWindowTest, GoesAlone) {
+  const auto engine = load_or_die(class_options(GetParam()));
+  llama_context& context = engine->context();
+  llama_memory_t memory = llama_get_memory(&context);
+  ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
+  const auto before = get_state(context, 0, StatePart::kWhole);
+  const Position stands_from = engine->stands_from(kFirst);
+  const std::size_t rows = state_size(context, 0, StatePart::kWhole) - state_size(context, 0, StatePart::kPartial);
+  const auto empty = get_state(context, 1, StatePart::kPartial);
+  llama_memory_seq_cp(memory, 0, 1, -1, -1);
+  ASSERT_TRUE(set_state(context, 1, StatePart::kPartial, *empty).ok());  // recurrent state goes so, a window does not
+  ASSERT_GT(state_size(context, 1, StatePart::kPartial), empty->size());
+  drop_window(context, 1);
+  EXPECT_EQ(state_size(context, 1, StatePart::kPartial), empty->size());
+  EXPECT_EQ(state_size(context, 1, StatePart::kWhole), rows + empty->size());
+  llama_memory_seq_rm(memory, 1, -1, -1);
+  EXPECT_EQ(*get_state(context, 0, StatePart::kWhole), *before);
+  EXPECT_EQ(engine->stands_from(kFirst), stands_from);
+  EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DroppedWindowTest, ::testing::Values(kWindowedModel, kWindowedHybrid),
+                         class_model_name);
 
 // --- a cut that is granted although the window there is gone
 

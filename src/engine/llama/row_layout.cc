@@ -9,7 +9,6 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-constexpr std::uint32_t kMagic = 0xAF143CD8;
 constexpr std::uint32_t kStreams = 1;            // unified memory
 constexpr std::size_t kHeadBytes = 4 * 4;        // magic, sequence, streams, cell count
 constexpr std::size_t kCellBytes = 3 * 4;        // position, 1, sequence
@@ -111,7 +110,7 @@ bool read_cells(Reader& reader, std::uint32_t count, std::uint32_t extra_bytes) 
 
 std::optional<RowLayout> learn_with(ByteSpan rows, std::uint32_t cell_extra_bytes) {
   Reader reader(rows);
-  if (reader.read<std::uint32_t>() != kMagic) return std::nullopt;
+  if (reader.read<std::uint32_t>() != kStateMagic) return std::nullopt;
   reader.skip(sizeof(std::int32_t));
   if (reader.read<std::uint32_t>() != kStreams) return std::nullopt;
   const auto cells = reader.read<std::uint32_t>();
@@ -256,7 +255,7 @@ Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range) {
                    std::to_string(layout.bytes_of(range.size())));
   }
   Reader reader(rows);
-  if (reader.read<std::uint32_t>() != kMagic) return damaged("rows do not start with libllama's magic number");
+  if (reader.read<std::uint32_t>() != kStateMagic) return damaged("rows do not start with libllama's magic number");
   reader.skip(sizeof(std::int32_t));
   if (reader.read<std::uint32_t>() != kStreams) return damaged("rows are not of a unified memory");
   const auto cells = reader.read<std::uint32_t>();
@@ -292,7 +291,7 @@ std::size_t join_rows(const RowLayout& layout, std::span<const cache::RowPiece> 
   std::uint32_t cells = 0;
   for (const CellRun& run : runs) cells += run.count;
   Writer writer(out);
-  writer.write(kMagic);
+  writer.write(kStateMagic);
   writer.write(sequence);
   writer.write(kStreams);
   writer.write(cells);

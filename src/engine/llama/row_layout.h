@@ -24,6 +24,8 @@
 
 namespace kvkeep::engine::llama {
 
+inline constexpr std::uint32_t kStateMagic = 0xAF143CD8;
+
 // One K or V tensor of one layer.
 struct TensorRows {
   std::int32_t type = 0;            // ggml_type

@@ -2,7 +2,6 @@
 
 // What windowed layers ask of libllama's calls, in windowed models as in hybrid ones. Engine thread only.
 
-#include <cstdint>
 #include <vector>
 
 #include "base/result.h"
@@ -16,9 +15,10 @@ namespace kvkeep::engine::llama {
 // `buffer` is room to reuse. After an error the sequence is empty.
 Status own_window_cells(llama_context& context, llama_seq_id seq, std::vector<std::byte>& buffer);
 
-// The first `rows_bytes` bytes of the whole state of `seq`: the rows, without the windowed layers' rows behind them,
-// which libllama hands out with them. Returns rows_bytes.
-Result<std::size_t> read_rows_before_window(llama_context& context, llama_seq_id seq, std::uint64_t rows_bytes,
-                                            std::vector<std::byte>& buffer, MutableByteSpan out);
+// Takes the windowed layers' cells from a sequence and leaves its rows, so that these can be read without a copy of the
+// window, which mostly is the larger part. No call of libllama does that, but it empties a window before it reads the
+// cells of the one to be set, and a cell of no sequence is refused. No cell is taken for it from anybody (a window of
+// one row would be accepted, into a cell that may be another sequence's). Whether it worked shows in the state's size.
+void drop_window(llama_context& context, llama_seq_id seq);
 
 }  // namespace kvkeep::engine::llama

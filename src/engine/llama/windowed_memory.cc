@@ -31,7 +31,8 @@ Position WindowedMemory::stands_from(SeqId seq) const {
 }
 
 Result<std::size_t> WindowedMemory::read_scratch(TokenRange range, MutableByteSpan out) {
-  return read_rows_before_window(context(), scratch(), layout().bytes_of(range.size()), buffer_, out);
+  drop_window(context(), scratch());
+  return RowMemory::read_scratch(range, out);
 }
 
 Result<std::size_t> WindowedMemory::save_window(SeqId seq, TokenRange range, MutableByteSpan out) {
