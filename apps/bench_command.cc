@@ -132,18 +132,23 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
 }
 
 // The tiny model's rows are so small that what every cell costs libllama hides what is measured.
-Result<std::string> model_for_parts(const bench::BenchOptions& bench_options) {
+Result<std::string> model_for_parts(const bench::BenchOptions& bench_options, const std::string& architecture) {
   if (!bench_options.model_is_generated) return bench_options.model;
   const std::string path = bench_options.model + ".parts";
-  TRY(gguf::make_model({.size = gguf::ModelSize::kSmall}, path));
+  gguf::MakeModelOptions model;
+  model.size = gguf::ModelSize::kSmall;
+  if (!architecture.empty()) model.architecture = architecture;
+  TRY(gguf::make_model(model, path));
   return path;
 }
 
-Result<std::vector<bench::PartFigures>> measure_parts(const bench::BenchOptions& bench_options, BenchProgress& progress,
+Result<std::vector<bench::PartFigures>> measure_parts(const BenchCommandOptions& options,
+                                                      const bench::BenchOptions& bench_options, BenchProgress& progress,
                                                       const bench::Interrupt& interrupt) {
   bench::PartsOptions parts;
-  TRY_ASSIGN(parts.model.path, model_for_parts(bench_options));
+  TRY_ASSIGN(parts.model.path, model_for_parts(bench_options, options.architecture));
   parts.model.threads = 1;
+  parts.model.class_test_program = "/proc/self/exe";
   const auto show = [&](std::size_t done, std::size_t of) {
     progress.show("parts", done, of);
     return !interrupt.raised();
@@ -164,7 +169,7 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
   BenchProgress progress(bench_options);
   TRY_ASSIGN(bench::Report report, bench::run_bench(bench_options, progress.callbacks(), interrupt));
   if (options.parts) {
-    add_parts(report, "parts", measure_parts(bench_options, progress, interrupt));
+    add_parts(report, "parts", measure_parts(options, bench_options, progress, interrupt));
     TRY(interrupt.check());
   }
   if (options.parity) {
@@ -176,7 +181,7 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
   if (options.speed) {
     const auto show = [&](std::size_t done, std::size_t of) { progress.show("speed", done, of); };
     bench::SpeedOptions speed;
-    if (options.quick) speed = {.conversations = 2, .has_goals = false};
+    if (options.quick) speed = {.rounds = 1, .has_goals = false};
     add_parts(report, "speed", bench::measure_speed(bench_options, speed, show, interrupt));
     TRY(interrupt.check());
   }

@@ -272,7 +272,7 @@ std::vector<Flag> point_flags(CacheOptions& cache) {
       row(group, "--kv-cache-cold-max-tokens", {}, {}, "N", "", "the context",
           "Capture the stable beginning only of prompts up to this length; 0: of none.",
           number_into(cache.cold_tokens_max, 0U, kTokensMax)),
-      row(group, "--kv-cache-continued-interval-tokens", {}, {}, "N", "", "10000",
+      row(group, "--kv-cache-continued-interval-tokens", {}, {}, "N", "", "2048",
           "Capture state each time a prompt or reply grows past a multiple of this; 0: never.",
           number_into(cache.continued_interval_tokens, 0U, kTokensMax)),
       row(group, "--kv-cache-boundary-trim-tokens", {}, {}, "N", "", "32",

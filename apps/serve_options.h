@@ -128,7 +128,7 @@ struct CacheOptions {
   std::uint32_t store_tokens_min = 32;    // shorter conversations are not stored on disk
   bool anchor_user = true;
   std::uint32_t cold_tokens_max = UINT32_MAX;  // the context
-  std::uint32_t continued_interval_tokens = 10'000;
+  std::uint32_t continued_interval_tokens = 2048;
   std::uint32_t boundary_trim_tokens = 32;
   std::uint32_t boundary_align_tokens = 2048;
   std::uint32_t points_max = UINT32_MAX;  // no limit

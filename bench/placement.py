@@ -18,18 +18,13 @@ import tempfile
 
 VARIANTS = {
     "default": [],
+    **{f"`--kv-cache-continued-interval-tokens {n}`": ["--kv-cache-continued-interval-tokens", str(n)]
+       for n in (512, 1024, 2048, 4096, 10000, 0)},
+    **{f"`--checkpoint-min-step {n}`": ["--checkpoint-min-step", str(n)] for n in (1, 256, 1024, 8192)},
     "`--no-kv-cache-anchor-user`": ["--no-kv-cache-anchor-user"],
     "`--kv-cache-cold-max-tokens 0`": ["--kv-cache-cold-max-tokens", "0"],
-    "`--ctx-checkpoints 1`": ["--ctx-checkpoints", "1"],
-    "`--ctx-checkpoints 2`": ["--ctx-checkpoints", "2"],
-    "`--ctx-checkpoints 4`": ["--ctx-checkpoints", "4"],
-    "`--ctx-checkpoints 8`": ["--ctx-checkpoints", "8"],
-    "`--checkpoint-min-step 256`": ["--checkpoint-min-step", "256"],
-    "`--checkpoint-min-step 1024`": ["--checkpoint-min-step", "1024"],
-    "`--checkpoint-min-step 8192`": ["--checkpoint-min-step", "8192"],
+    **{f"`--ctx-checkpoints {n}`": ["--ctx-checkpoints", str(n)] for n in (1, 2, 4, 8)},
     "`--ctx-checkpoints 32 --checkpoint-min-step 8192`": ["--ctx-checkpoints", "32", "--checkpoint-min-step", "8192"],
-    "`--kv-cache-continued-interval-tokens 0`": ["--kv-cache-continued-interval-tokens", "0"],
-    "`--kv-cache-continued-interval-tokens 2048`": ["--kv-cache-continued-interval-tokens", "2048"],
 }
 WORKLOADS = ["1-growing", "2-growing-kill", "3-sessions", "4-branch", "5-requests", "6-side-requests", "7-over-context",
              "8-kills"]

@@ -44,7 +44,7 @@ struct CutOptions {
   // Anchor and cold cuts only for prompts up to this length; 0: never (--kv-cache-cold-max-tokens).
   std::size_t cold_max_tokens = SIZE_MAX;
   // Frontiers: multiples of it, rounded up to the alignment; 0: none (--kv-cache-continued-interval-tokens).
-  std::size_t continued_interval_tokens = 10000;
+  std::size_t continued_interval_tokens = 2048;
   // store_len(): left off at the end of a prompt, then rounded down; alignment 0 and 1: not rounded
   // (--kv-cache-boundary-trim-tokens, --kv-cache-boundary-align-tokens).
   std::size_t boundary_trim_tokens = 32;

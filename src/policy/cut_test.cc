@@ -42,6 +42,7 @@ CutOptions ds4() {
   CutOptions options;
   options.min_tokens = 512;
   options.cold_max_tokens = 30000;
+  options.continued_interval_tokens = 10000;
   return options;
 }
 
@@ -195,6 +196,7 @@ TEST(PlanCuts, WithoutAnchorsTheLengthDecides) {
 
 TEST(PlanCuts, AChangedBlockNearTheBeginningRefreshesTheAnchor) {
   CutView view;
+  view.options.continued_interval_tokens = 10000;
   view.prompt_tokens = 30222;
   view.markers = {positions({27009}), {}, positions({27009, 30217}), at(30217)};
   view.points = positions({10240, 20480});
@@ -207,6 +209,7 @@ TEST(PlanCuts, AChangedBlockNearTheBeginningRefreshesTheAnchor) {
 
 TEST(PlanCuts, ALongColdPromptTellsThatItsAnchorIsSkipped) {
   CutView view;
+  view.options.continued_interval_tokens = 10000;
   view.prompt_tokens = 30222;
   view.options.cold_max_tokens = 30000;
   view.markers = {positions({27009}), {}, {}, at(30217)};
@@ -225,6 +228,7 @@ TEST(PlanCuts, SeveralUserMessagesBeforeTheTask) {
   CutView view;
   view.prompt_tokens = 9000;
   view.markers = {positions({5000, 6000, 8000}), {}, positions({5000, 6000, 8000, 8990}), at(8990)};
+  view.options.continued_interval_tokens = 0;
   EXPECT_EQ(cuts(view), "anchor 5000; message 6000; anchor 8000; turn 8990; ");
 }
 
@@ -237,7 +241,7 @@ CutView tool_loop() {
 
 TEST(PlanCuts, InAToolLoopTheEndOfTheLastUserMessageIsKept) {
   CutView view = tool_loop();
-  EXPECT_EQ(cuts(view), "anchor 1000; message 1500; turn 3000; ");
+  EXPECT_EQ(cuts(view), "anchor 1000; message 1500; continued 2048; turn 3000; ");
   view.cached = view.known = at(2600);
   view.points = positions({1000, 1500, 2490, 2600});
   EXPECT_EQ(cuts(view), "turn 3000; ");
@@ -246,7 +250,7 @@ TEST(PlanCuts, InAToolLoopTheEndOfTheLastUserMessageIsKept) {
 TEST(PlanCuts, TheMessageBeforeTheFirstAnswerIsCutInLaterTurnsToo) {
   CutView view = tool_loop();
   view.markers.user_turns.push_back(at(2600));  // the loop ended: a second question
-  EXPECT_EQ(cuts(view), "anchor 1000; message 1500; turn 3000; ");
+  EXPECT_EQ(cuts(view), "anchor 1000; message 1500; continued 2048; turn 3000; ");
 }
 
 TEST(PlanCuts, ABranchIsCutWhenItIsSeen) {
@@ -262,6 +266,7 @@ TEST(PlanCuts, ABranchIsCutWhenItIsSeen) {
 
 TEST(PlanCuts, ARawPromptHasItsLengthAlone) {
   CutView view;
+  view.options.continued_interval_tokens = 10000;
   view.prompt_tokens = 25000;
   EXPECT_EQ(cuts(view), "continued 10240; continued 20480; cold 24576; turn 24999; ");
   view.prompt_tokens = 1000;
@@ -293,6 +298,7 @@ TEST(PlanCuts, TheLimitKeepsTurnAnchorsAndTheLastUserMessage) {
 
 TEST(PlanCuts, LesserCutsKeepTheirDistance) {
   CutView view;
+  view.options.continued_interval_tokens = 10000;
   view.prompt_tokens = 25000;
   view.markers = {{}, {}, positions({4000, 9000, 12000}), {}};
   EXPECT_EQ(cuts(view),

@@ -6,6 +6,8 @@
 #include <array>
 
 #include "bench/parts/index_parts.h"
+#include "bench/parts/metering.h"
+#include "bench/parts/state_meter.h"
 #include "engine/llama/bare_rows.h"
 #include "engine/llama/llama_engine.h"
 
@@ -14,19 +16,9 @@ namespace {
 
 using engine::llama::LlamaEngine;
 
-constexpr SeqId kSource{0};
-constexpr SeqId kTarget{1};
 constexpr std::array<std::size_t, 4> kSegmentTokens = {64, 256, 512, 2048};
 // Of the rate of the bare call.
 constexpr Goal kRestoreGoal{Goal::Kind::kAtLeast, 0.7};
-// A capture of so much is judged by its rate in GB/s, a smaller one by its time in ms.
-constexpr std::size_t kLargeCaptureBytes = 1 << 20;
-constexpr Goal kCaptureRateGoal{Goal::Kind::kAtLeast, 4};
-constexpr Goal kCaptureTimeGoal{Goal::Kind::kAtMost, 0.5};
-
-TokenRange token_range(std::size_t begin, std::size_t end) {
-  return {Position{static_cast<std::uint32_t>(begin)}, Position{static_cast<std::uint32_t>(end)}};
-}
 
 // Rows of all tokens, cut into segments.
 struct Segments {
@@ -48,24 +40,7 @@ Result<Segments> cut(LlamaEngine& engine, std::size_t tokens, std::size_t tokens
   return out;
 }
 
-// Ids spread over the vocabulary; which ones does not matter to what is measured.
-Status prefill(LlamaEngine& engine, std::size_t tokens, const std::function<bool()>& may_go_on) {
-  const std::uint32_t vocabulary = engine.description().vocabulary_size;
-  // Short ones, for whoever waits for the next question whether to go on.
-  const std::size_t batch_tokens = std::min<std::size_t>(engine.description().batch_tokens, 256);
-  for (std::size_t done = 0; done < tokens;) {
-    if (!may_go_on()) return aborted("interrupted");
-    std::vector<engine::BatchToken> batch;
-    for (; batch.size() < batch_tokens && done < tokens; ++done) {
-      const auto id = static_cast<TokenId>((done * 7919 + 13) % vocabulary);
-      batch.push_back({kSource, id, Position{static_cast<std::uint32_t>(done)}, done + 1 == tokens});
-    }
-    if (engine.decode(batch) != engine::DecodeStatus::kOk) return io_error("the model could not be evaluated");
-  }
-  return {};
-}
-
-// All that is measured on one engine, repetition by repetition.
+// Models whose rows are all. Restoring is compared with libllama's bare call, which takes just such rows.
 class RowsMeter {
  public:
   RowsMeter(LlamaEngine& engine, std::size_t tokens, os::Clock& clock)
@@ -88,15 +63,16 @@ class RowsMeter {
   }
 
   Status measure_once() {
-    TRY_ASSIGN(const double bare_ms, timed([&] { return set_rows_bare(engine_, kTarget, whole_.bytes.front()); }));
+    TRY_ASSIGN(const double bare_ms,
+               timed_ms(clock_, [&] { return set_rows_bare(engine_, kTarget, whole_.bytes.front()); }));
     for (Cut& cut : cuts_) {
-      TRY_ASSIGN(const double restore_ms, timed([&] {
+      TRY_ASSIGN(const double restore_ms, timed_ms(clock_, [&] {
                    engine_.clear(kTarget);
                    return engine_.restore_rows(kTarget, cut.segments.pieces);
                  }));
       cut.restore_ratios.push_back(bare_ms / restore_ms);
       std::vector<std::byte>& buffer = cut.segments.bytes.front();
-      TRY_ASSIGN(const double capture_ms, timed([&]() -> Status {
+      TRY_ASSIGN(const double capture_ms, timed_ms(clock_, [&]() -> Status {
                    TRY_ASSIGN([[maybe_unused]] const std::size_t written,
                               engine_.save_rows(kSource, cut.segments.pieces.front().stored, buffer));
                    return {};
@@ -110,7 +86,10 @@ class RowsMeter {
   std::vector<PartFigures> figures() const {
     std::vector<PartFigures> out;
     for (const Cut& cut : cuts_) out.push_back(restore_figures(cut));
-    for (const Cut& cut : cuts_) out.push_back(capture_figures(cut));
+    for (const Cut& cut : cuts_) {
+      out.push_back(capture_figures(fmt::format("{} tokens", cut.segments.tokens_each),
+                                    cut.segments.bytes.front().size(), cut.capture_ms));
+    }
     return out;
   }
 
@@ -121,27 +100,11 @@ class RowsMeter {
     std::vector<double> capture_ms;
   };
 
-  Result<double> timed(const std::function<Status()>& work) {
-    const std::int64_t begin_ns = clock_.monotonic_ns();
-    TRY(work());
-    return os::elapsed_ms(begin_ns, clock_.monotonic_ns());
-  }
-
   PartFigures restore_figures(const Cut& cut) const {
     return summarize(
         fmt::format("restoring {} tokens ({} bytes each) in segments of {}, rate / bare state_seq_set_data", tokens_,
                     whole_.bytes.front().size() / tokens_, cut.segments.tokens_each),
         "ratio", cut.restore_ratios, kRestoreGoal);
-  }
-
-  static PartFigures capture_figures(const Cut& cut) {
-    const auto bytes = static_cast<double>(cut.segments.bytes.front().size());
-    const std::string name = fmt::format("engine thread blocked to capture {} tokens ({:.1f} MiB)",
-                                         cut.segments.tokens_each, bytes / (1 << 20));
-    if (bytes < kLargeCaptureBytes) return summarize(name, "ms", cut.capture_ms, kCaptureTimeGoal);
-    std::vector<double> rates = cut.capture_ms;
-    for (double& value : rates) value = bytes / value / 1e6;
-    return summarize(name, "GB/s", std::move(rates), kCaptureRateGoal);
   }
 
   LlamaEngine& engine_;
@@ -151,27 +114,37 @@ class RowsMeter {
   std::vector<Cut> cuts_;
 };
 
+// All that a meter measures on one engine, repetition by repetition.
+template <typename Meter>
+Result<std::vector<PartFigures>> measure(Meter meter, std::size_t repetitions,
+                                         const std::function<bool(std::size_t done, std::size_t of)>& progress) {
+  const std::size_t steps = repetitions + 2;
+  TRY(meter.prepare([&] { return progress(0, steps); }));
+  if (!progress(1, steps)) return aborted("interrupted");
+  for (std::size_t i = 0; i < repetitions; ++i) {
+    TRY(meter.measure_once());
+    if (!progress(i + 2, steps)) return aborted("interrupted");
+  }
+  return meter.figures();
+}
+
 }  // namespace
 
 Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::Clock& clock,
                                                const std::function<bool(std::size_t done, std::size_t of)>& progress) {
-  const std::size_t steps = options.repetitions + 2;
   engine::llama::ModelOptions model = options.model;
   model.n_ctx = static_cast<std::uint32_t>(options.tokens * 3);  // the source, what is restored, and room to spare
-  model.parallel = 1;
-  model.idle_sequences = 1;
+  model.parallel = 2;  // not idle ones: an engine may have fewer of them where their state is large
+  model.idle_sequences = 0;
   TRY_ASSIGN(const std::unique_ptr<LlamaEngine> engine, LlamaEngine::load(model));
-  if (engine->rows_bytes(1) == 0) {
-    return unsupported("this model's rows cannot be sliced: " + engine->description().memory_class_reason);
+  const cache::StateShape shape = engine->shape();
+  if (!shape.cacheable) {
+    return unsupported("nothing of this model can be kept: " + engine->description().memory_class_reason);
   }
-  RowsMeter rows(*engine, options.tokens, clock);
-  TRY(rows.prepare([&] { return progress(0, steps); }));
-  if (!progress(1, steps)) return aborted("interrupted");
-  for (std::size_t i = 0; i < options.repetitions; ++i) {
-    TRY(rows.measure_once());
-    if (!progress(i + 2, steps)) return aborted("interrupted");
-  }
-  std::vector<PartFigures> out = rows.figures();
+  auto figures = shape.needs_points()
+                     ? measure(StateMeter(*engine, options.tokens, clock), options.repetitions, progress)
+                     : measure(RowsMeter(*engine, options.tokens, clock), options.repetitions, progress);
+  TRY_ASSIGN(std::vector<PartFigures> out, std::move(figures));
   std::ranges::move(measure_index(options.repetitions, clock), std::back_inserter(out));
   return out;
 }

@@ -21,7 +21,7 @@ struct PartsOptions {
 };
 
 // `progress(done, of)` after each step, and between the batches of the prefill; false ends with kAborted. kUnsupported:
-// the model's rows cannot be sliced. Else errors of loading it.
+// nothing of the model can be kept. Else errors of loading it.
 Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::Clock& clock,
                                                const std::function<bool(std::size_t done, std::size_t of)>& progress);
 

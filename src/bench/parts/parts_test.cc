@@ -45,6 +45,39 @@ TEST(Parts, MeasureEachSegmentSizeThatFits) {
   EXPECT_TRUE(std::ranges::is_sorted(steps));
 }
 
+TEST(Parts, MeasureWhatEachClassOfMemoryCaptures) {
+  struct Case {
+    const char* architecture;
+    std::vector<std::string> names;  // their beginnings
+  };
+  const std::vector<Case> cases{
+      {"gemma3",
+       {"engine thread blocked to capture the rows of 512 tokens (", "engine thread blocked to capture a window of ",
+        "restoring 600 tokens: rows and a window of "}},
+      {"qwen35",
+       {"engine thread blocked to capture the rows of 512 tokens (",
+        "engine thread blocked to capture a point at 600 tokens (",
+        "restoring 600 tokens: rows and a point at 600 tokens ("}},
+      {"mamba2",
+       {"engine thread blocked to capture a point at 600 tokens (", "restoring 600 tokens: a point at 600 tokens ("}},
+      {"deepseek4",
+       {"engine thread blocked to capture a point at 600 tokens (", "restoring 600 tokens: a point at 600 tokens ("}},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.architecture);
+    PartsOptions given = options();
+    given.model.path = engine::llama::tiny_model_path(one.architecture);
+    const auto figures = measure_parts(given, os::real_clock(), [](std::size_t, std::size_t) { return true; });
+    ASSERT_TRUE(figures) << figures.error().message;
+    ASSERT_EQ(figures->size(), one.names.size() + 3) << "and the index";
+    for (std::size_t i = 0; i < one.names.size(); ++i) {
+      EXPECT_TRUE((*figures)[i].name.starts_with(one.names[i])) << (*figures)[i].name;
+      EXPECT_GT((*figures)[i].median, 0);
+      EXPECT_EQ((*figures)[i].samples, 3U);
+    }
+  }
+}
+
 TEST(Parts, EndWhereTheyAreTold) {
   const auto figures =
       measure_parts(options(), os::real_clock(), [](std::size_t done, std::size_t) { return done < 2; });

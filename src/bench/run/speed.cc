@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ constexpr std::uint32_t kTemplateTokens = 256;  // of all turns of a conversatio
 constexpr int kWrittenWithinMs = 500;           // what was captured is on disk within 200 ms
 constexpr std::uint64_t kOpening = 8;           // tokens at a prompt's end that the next turn may render anew, at most
 constexpr double kSuffixShare = 0.03;
+constexpr std::size_t kOccasions = 2;
 constexpr Goal kOfCeiling{Goal::Kind::kAtLeast, 0.9};
 constexpr std::size_t kRequestsBehindOnePrompt = 100;
 constexpr char kLoop[] = "1-growing";
@@ -81,13 +83,15 @@ class LongPrompts {
       cold_ms_.push_back(cold_ms);
       TRY_ASSIGN(all_[i].alone_before_ms, grow_alone(all_[i]));
     }
-    for (Occasion& occasion : occasions_) {
-      for (LongOne& one : all_) TRY(measure_warm(one, occasion));
+    for (std::size_t round = 0; round < options_.rounds; ++round) {
+      for (Occasion& occasion : occasions_) {
+        for (LongOne& one : all_) TRY(measure_warm(one, occasion));
+      }
     }
     return figures();
   }
 
-  std::size_t requests() const { return (2 + 2 * occasions_.size()) * all_.size(); }
+  std::size_t requests() const { return (2 + 2 * options_.rounds * occasions_.size()) * all_.size(); }
 
  private:
   std::uint32_t suffix_tokens() const {
@@ -167,13 +171,16 @@ class LongPrompts {
   std::size_t done_ = 0;
   std::vector<double> cold_ms_;
   std::vector<double> alone_ms_;
-  std::vector<Occasion> occasions_{{.name = "after another as long"}, {.name = "after a kill", .is_kill = true}};
+  std::array<Occasion, kOccasions> occasions_{Occasion{.name = "after another as long"},
+                                              Occasion{.name = "after a kill", .is_kill = true}};
 };
 
 Result<std::vector<PartFigures>> measure_long_prompts(const BenchOptions& bench, const SpeedOptions& options,
                                                       const Progress& progress, Interrupt& interrupt) {
   Workload sizes;  // of the context alone, which holds one of the conversations
-  sizes.context_tokens = options.prompt_tokens + options.prompt_tokens / 5 + kTemplateTokens;
+  const auto turns = static_cast<double>(1 + 2 * kOccasions * options.rounds);
+  sizes.context_tokens =
+      static_cast<std::uint32_t>((1 + turns * kSuffixShare) * options.prompt_tokens) + kTemplateTokens;
   TRY_ASSIGN(const Served served, Served::start(bench, sizes, {}, interrupt));
   TRY_ASSIGN(const std::unique_ptr<ServerApi> api, ServerApi::make(served.process->base_url(), interrupt));
   LongPrompts prompts(options, *served.process, *api, progress);

@@ -23,7 +23,8 @@ namespace kvkeep::bench {
 
 struct SpeedOptions {
   std::uint32_t prompt_tokens = 16'384;
-  std::size_t conversations = 3;  // long ones, at least 2: each is another's other conversation
+  std::size_t conversations = 2;  // long ones, at least 2: each is another's other conversation
+  std::size_t rounds = 2;         // turns of each conversation and occasion; cheap beside the first ones
   bool has_goals = true;          // of times; false: a tiny model's say nothing
 };
 

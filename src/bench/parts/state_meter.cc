@@ -1,0 +1,81 @@
+#include "bench/parts/state_meter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kvkeep::bench {
+namespace {
+
+constexpr std::size_t kSegmentTokens = 512;
+
+}  // namespace
+
+Status StateMeter::save_rows(Captured& rows) {
+  TRY_ASSIGN(rows.bytes, engine_.save_rows(kSource, rows.range, rows.buffer));
+  return {};
+}
+
+Status StateMeter::save_last() {
+  TRY_ASSIGN(last_.bytes, engine_.shape().window_tokens == 0 ? engine_.save_point(kSource, last_.buffer)
+                                                             : engine_.save_window(kSource, last_.range, last_.buffer));
+  return {};
+}
+
+Status StateMeter::prepare(const std::function<bool()>& may_go_on) {
+  TRY(prefill(engine_, tokens_, may_go_on));
+  for (std::size_t begin = 0; begin < tokens_; begin += kSegmentTokens) {
+    Captured& rows = rows_.emplace_back();
+    rows.range = token_range(begin, std::min(begin + kSegmentTokens, tokens_));
+    rows.buffer.resize(engine_.rows_bytes(rows.range.size()));
+    if (!rows.buffer.empty()) TRY(save_rows(rows));
+  }
+  for (const Captured& rows : rows_) pieces_.push_back(rows.piece());
+  const std::size_t window = engine_.shape().window_tokens;
+  last_.range = token_range(tokens_ - std::min(window, tokens_), tokens_);
+  last_.buffer.resize(window == 0 ? engine_.point_bytes(kSource) : engine_.window_bytes(last_.range.size()));
+  TRY(measure_once());  // touches memory for the first time
+  for (auto* times : {&rows_ms_, &last_ms_, &restore_ms_}) times->clear();
+  return {};
+}
+
+Status StateMeter::restore() {
+  engine_.clear(kTarget);
+  TRY(engine_.restore_rows(kTarget, pieces_));
+  const cache::RowPiece last = last_.piece();
+  return engine_.restore_point(kTarget, {&last, 1});
+}
+
+Status StateMeter::measure_once() {
+  const auto time = [&](std::vector<double>& times, const std::function<Status()>& work) -> Status {
+    TRY_ASSIGN(const double ms, timed_ms(clock_, work));
+    times.push_back(ms);
+    return {};
+  };
+  if (rows_.front().bytes > 0) TRY(time(rows_ms_, [&] { return save_rows(rows_.front()); }));
+  TRY(time(last_ms_, [&] { return save_last(); }));
+  TRY(time(restore_ms_, [&] { return restore(); }));
+  engine_.clear(kTarget);
+  return {};
+}
+
+std::vector<PartFigures> StateMeter::figures() const {
+  std::vector<PartFigures> out;
+  const bool has_rows = rows_.front().bytes > 0;
+  if (has_rows) {
+    out.push_back(capture_figures(fmt::format("the rows of {} tokens", rows_.front().range.size()), rows_.front().bytes,
+                                  rows_ms_));
+  }
+  const std::size_t window = last_.range.size();
+  const std::string last =
+      window == 0 ? fmt::format("a point at {} tokens", tokens_) : fmt::format("a window of {} tokens", window);
+  out.push_back(capture_figures(last, last_.bytes, last_ms_));
+  std::size_t bytes = last_.bytes;
+  for (const Captured& rows : rows_) bytes += rows.bytes;
+  out.push_back(summarize(fmt::format("restoring {} tokens: {}{} ({:.1f} MiB)", tokens_, has_rows ? "rows and " : "",
+                                      last, static_cast<double>(bytes) / (1 << 20)),
+                          "GB/s", rates_of(bytes, restore_ms_)));
+  return out;
+}
+
+}  // namespace kvkeep::bench
