@@ -3,9 +3,10 @@
 
     bench/placement.py --kvkeep build/kvkeep [--arch mamba2] [--session a.jsonl[.xz][,b.jsonl[.xz]...] ...] > table.md
 
-Plays the workloads (tiny model) and recorded sessions (joined by commas: one after the other on one server) once for each set of flags and prints a Markdown table: prefilled
-tokens / tokens never computed before, and in brackets points on disk per request. After a kill, files that were being
-written are written again, so workloads with kills have a ratio alone. Counts are the same on each machine.
+Plays the workloads (tiny model) and recorded sessions (joined by commas: one after the other on one server) once for each
+set of flags and prints a Markdown table: prefilled tokens / tokens never computed before, and in brackets points on disk
+per request; of sessions also windows, and the bytes of both. After a kill, files that were being written are written
+again, so workloads with kills have a ratio alone. Counts are the same on each machine.
 """
 
 import argparse
@@ -46,13 +47,13 @@ class Placement:
             sys.exit(done.stdout)
 
     def workload(self, name, flags):
-        """Ratio, points per request (none: not measured)."""
+        """Ratio, points per request and their bytes (none: not measured)."""
         report = self.directory / "report.json"
         self.run("bench", "--quick", "--arch", self.options.arch, name, "--json", report,
                  *(f"--flag={flag}" for flag in flags))
         read = json.loads(report.read_text())
         points = [part["median"] for part in read["parts"] if part["unit"] == "points"]
-        return read["runs"][0]["totals"]["ratio"], points[0] if points else None
+        return read["runs"][0]["totals"]["ratio"], points[0] if points else None, None
 
     def session(self, paths, flags):
         plain = self.directory / "session.jsonl"
@@ -63,16 +64,20 @@ class Placement:
             server = f"{self.options.kvkeep} serve -m {self.model} -c {SESSION_CONTEXT} -t 1 --kv-disk-dir {tier} " + \
                 "--restore always " + " ".join(flags)
             self.run("replay", "--server", server, "--fast", "--reply-tokens", SESSION_REPLY_TOKENS, "--json", report, plain)
-            points = sum(1 for kind in ("point", "whole") for _ in pathlib.Path(tier).rglob(f"*.{kind}.kvs"))
+            points = [path.stat().st_size for kind in ("point", "whole", "window")
+                      for path in pathlib.Path(tier).rglob(f"*.{kind}.kvs")]
         runs = json.loads(report.read_text())["runs"]
         prefilled, ideal = (sum(run["totals"][f"{kind}_tokens"] for run in runs) for kind in ("prefilled", "ideal"))
-        return prefilled / ideal, points / sum(len(run["requests"]) for run in runs)
+        requests = sum(len(run["requests"]) for run in runs)
+        return prefilled / ideal, len(points) / requests, sum(points) / requests
 
 
 def cell(figures):
-    ratio, points = figures
+    ratio, points, size = figures
     text = "-" if ratio is None else f"{ratio:.3f}"
-    return text if points is None else f"{text} ({points:.2f})"
+    if points is None:
+        return text
+    return f"{text} ({points:.2f})" if size is None else f"{text} ({points:.2f}, {size / 1e6:.2f} MB)"
 
 
 def main():
@@ -80,12 +85,15 @@ def main():
     parser.add_argument("--kvkeep", required=True)
     parser.add_argument("--arch", default="mamba2")
     parser.add_argument("--session", action="append", default=[])
+    parser.add_argument("--only", action="append", help="sets of flags by their names in the table; all otherwise")
     options = parser.parse_args()
     columns = WORKLOADS + [f"session {i + 1}" for i in range(len(options.session))]
     print("| flags | " + " | ".join(columns) + " |\n|---|" + "---:|" * len(columns))
     with tempfile.TemporaryDirectory(prefix="kvkeep-placement-") as directory:
         placement = Placement(options, directory)
         for name, flags in VARIANTS.items():
+            if options.only and name.strip("`") not in options.only:
+                continue
             figures = [placement.workload(workload, flags) for workload in WORKLOADS]
             figures += [placement.session(path, flags) for path in options.session]
             print(f"| {name} | " + " | ".join(map(cell, figures)) + " |", flush=True)

@@ -3,8 +3,8 @@
 
     bench/write_report.py DIRECTORY > docs/benchmarks.md
 
-DIRECTORY holds bench.md (kvkeep bench --markdown), text.json (check_text.py), compiler.txt, and Google Benchmark's output
-of rooms (store.json, cache.json).
+DIRECTORY holds llama.md and, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --markdown,
+--json), text.json (check_text.py), compiler.txt, and Google Benchmark's output of rooms (store.json, cache.json).
 """
 
 import json
@@ -14,11 +14,15 @@ import sys
 INTRODUCTION = """# Benchmarks
 
 Written by `make bench` (`scripts/bench`); do not edit. What is measured and how: [bench.md](bench.md). kvkeep runs with
-`--restore always`, a peer with its defaults and the same `-c`; all with the small generated model.
+`--restore always`, a peer with its defaults and the same `-c`; all with small generated models.
 
 Counts are exact and the same on every machine. Times were taken on a shared machine on which other programs ran: compare
 those of one table with each other, not with other machines'.
 """
+
+
+MODELS = {"llama": "full attention", "gemma3": "sliding window", "qwen35": "hybrid", "mamba2": "recurrent",
+          "deepseek4": "opaque"}
 
 
 class Figures:
@@ -54,28 +58,89 @@ def reading_rows(figures):
             f"{get / plain:.2f} ({get / 1e9:.1f} GB/s)", ">= 0.7"
 
 
+def table(header, rows):
+    return "\n".join([f"| {' | '.join(header)} |", "|---|" + "---:|" * (len(header) - 1),
+                      *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def ratio_of(run):
+    ratio = run["totals"]["ratio"]
+    if ratio is None:
+        return "-"
+    bound = run.get("bound")
+    return f"**{ratio:.3f}**" if bound is not None and ratio > bound else f"{ratio:.3f}"
+
+
+def ratios_by_class(reports):
+    """One row for each workload, one column for each model and server, without variants."""
+    servers = {name: list(dict.fromkeys(run["server"] for run in report["runs"] if not run["variant"]))
+               for name, report in reports.items()}
+    columns = [(name, server) for name, of_model in servers.items() for server in of_model]
+    runs = {(name, run["server"], run["title"]): run
+            for name, report in reports.items() for run in report["runs"] if not run["variant"]}
+    titles = dict.fromkeys(run["title"] for report in reports.values() for run in report["runs"])
+    rows = [[title, *(ratio_of(runs[name, server, title]) if (name, server, title) in runs else "-"
+                      for name, server in columns)] for title in titles]
+    return table(["workload", *(f"{name}, {server}" for name, server in columns)], rows)
+
+
+def number(part):
+    unit = "" if part["unit"] == "ratio" else f" {part['unit']}"
+    value = f"{part['median']:#.3g}" if part["median"] < 1000 else f"{part['median']:.0f}"
+    missed = part.get("holds") is False
+    return f"**{value}{unit}**" if missed else f"{value}{unit}"
+
+
+def parts_by_class(reports):
+    """Parts that every model has, side by side; then those of one model."""
+    by_name = {name: {part["name"]: part for part in report["parts"]} for name, report in reports.items()}
+    shared = [part for part in next(iter(by_name.values())) if all(part in parts for parts in by_name.values())]
+    # The index is the same for all.
+    shared = [part for part in shared if "index memory" not in part and "lookup of" not in part]
+    goals = {part: next(iter(by_name.values()))[part].get("goal") or "" for part in shared}
+    side_by_side = table(["", *reports, "goal"],
+                         [[part, *(number(parts[part]) for parts in by_name.values()), goals[part]] for part in shared])
+    own = [[f"{name}: {part}", number(figures), figures.get("goal") or ""]
+           for name, parts in by_name.items() if name != "llama"
+           for part, figures in parts.items() if not all(part in other for other in by_name.values())]
+    return side_by_side, table(["", "measured", "goal"], own)
+
+
 def load(directory, name):
     return json.loads((directory / name).read_text())
 
 
 def main():
     directory = pathlib.Path(sys.argv[1])
-    lines = (directory / "bench.md").read_text().splitlines()[1:]  # without its title
+    lines = (directory / "llama.md").read_text().splitlines()[1:]  # without its title
     last_fact = max(i for i, line in enumerate(lines) if line.startswith("- Server "))
     lines.insert(last_fact + 1, f"- Compiler: {(directory / 'compiler.txt').read_text().strip()}")
     text = load(directory, "text.json")
     rows = [*opening_rows(Figures(load(directory, "cache.json"))), *reading_rows(Figures(load(directory, "store.json")))]
-    table = "\n".join(f"| {name} | {measured} | {goal} |" for name, measured, goal in rows)
+    reports = {name: load(directory, f"{name}.json") for name in MODELS}
+    side_by_side, own = parts_by_class(reports)
     print(f"""{INTRODUCTION}
 {chr(10).join(lines).strip()}
+
+## Each class of memory
+
+{", ".join(f"{name}: {kind}" for name, kind in MODELS.items())}. Prefilled tokens / tokens never computed before; above its bound: bold.
+
+{ratios_by_class(reports)}
+
+What the cache saves in time ([how](bench.md#speed)); a goal that is missed: bold.
+
+{side_by_side}
+
+Capturing and restoring, and what was written:
+
+{own}
 
 ## Disk
 
 A directory of 10,000 segment files (5M tokens), opened until prompts can be matched; and single files.
 
-| | measured | goal |
-|---|---:|---:|
-{table}
+{table(["", "measured", "goal"], rows)}
 
 ## Text
 
