@@ -201,6 +201,11 @@ void serve_until_signal(server::HttpServer& http, server::Scheduler& scheduler, 
   spdlog::info("bye");
 }
 
+// Of a point that is always as large as the first, or of a whole window.
+ByteCount point_bytes(const engine::llama::LlamaEngine& engine) {
+  return ByteCount{std::max(engine.window_bytes(engine.shape().window_tokens), engine.description().point_bytes)};
+}
+
 }  // namespace
 
 Status run_serve(const ServeOptions& options) {
@@ -233,6 +238,7 @@ Status run_serve(const ServeOptions& options) {
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const cache::CacheOptions cache_options{.fingerprint = model.fingerprint,
                                           .ram_budget = ram_budget(options.cache),
+                                          .point_bytes = point_bytes(*engine),
                                           .min_disk_tokens = options.cache.store_tokens_min,
                                           .shape = engine->shape()};
   cache::Cache cache(cache_options, std::move(disk), os::real_clock(), *writer, *reader);

@@ -239,7 +239,9 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
   return {
       row(group, "--cache-ram", {"-cram"}, {}, "MIB", "LLAMA_ARG_CACHE_RAM",
           "a quarter of available memory, at most 8192",
-          "Memory for cached state, what waits to be written included; 0 turns this tier off.",
+          "Memory for cached state, what waits to be written included; 0 turns this tier off. With any value 64 MiB "
+          "and "
+          "two of the model's largest points may wait for the disk.",
           budget_into(cache.ram_mib, 0)),
       row(group, "--kv-disk-dir", {}, {}, "DIR", "", "kvkeep under the user's cache home",
           "Directory of the cache on disk. Named, it must be usable; the default one is given up with a warning.",

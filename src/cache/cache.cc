@@ -16,7 +16,7 @@ Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::C
       clock_(clock),
       writer_(writer),
       reader_(reader),
-      pool_({.idle_limit = staging_limit(options.ram_budget)}),
+      pool_({.idle_limit = staging_limit(options.ram_budget, options.point_bytes)}),
       entries_(1) {
   if (disk_ != nullptr) recover();
 }
@@ -114,7 +114,8 @@ void Cache::release(const Lease& lease) {
 }
 
 ByteCount Cache::ram_limit() const {
-  return disk_ == nullptr ? options_.ram_budget : std::max(options_.ram_budget, kMinimumWriteQueue);
+  if (disk_ == nullptr) return options_.ram_budget;
+  return std::max(options_.ram_budget, kMinimumWriteQueue + largest_point_ + largest_point_);
 }
 
 // Rows of no bytes cost their token ids, or else nothing would ever ask a cache without a disk to forget them.

@@ -52,9 +52,12 @@ namespace kvkeep::cache {
 struct CacheOptions {
   FingerprintHash fingerprint;
   // Payload bytes held in RAM, the write queue included. Beyond it: idle staging buffers (see staging_limit) and what
-  // requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue even if the
-  // budget is smaller (rows must pass through RAM to get to disk); without one, 0 stores nothing.
+  // requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue and two of the
+  // largest points even if the budget is smaller (all must pass through RAM to get to disk, one while the other is
+  // written); without one, 0 stores nothing.
   ByteCount ram_budget;
+  // The largest point of the model, or its window, as far as known beforehand. 0: has none, or they grow.
+  ByteCount point_bytes = {};
   // Prefixes shorter than this are not worth a file. They are written when something longer continues them.
   std::size_t min_disk_tokens = 32;
   // The disk's index is saved after so many segments were written or used, or after an eighth of all if that is more
@@ -73,10 +76,11 @@ constexpr format::PartKind point_kind(const StateShape& shape) {
   return shape.whole_points ? format::PartKind::kWhole : format::PartKind::kPoint;
 }
 
-// Most bytes of staging buffers that may lie idle beside a RAM budget: an eighth of it, 16 to 256 MiB. A capture that
-// is larger than what lies there copies into fresh memory, several times slower: the price of a small budget.
-constexpr ByteCount staging_limit(ByteCount ram_budget) {
-  return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256));
+// Most bytes of staging buffers that may lie idle beside a RAM budget: one for a point, and an eighth of the budget, 16
+// to 256 MiB. A capture that is larger than what lies there copies into fresh memory, several times slower: the price
+// of a small budget, but one that hundreds of MiB at once are too much for.
+constexpr ByteCount staging_limit(ByteCount ram_budget, ByteCount point_bytes = {}) {
+  return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256)) + point_bytes;
 }
 
 enum class Tier { kRam, kDisk };
@@ -276,6 +280,9 @@ class Cache {
   bool accepts() const;
   // True if there is room for `size_bytes` more, after making some: ask before rows are copied for nothing.
   bool make_room(std::size_t size_bytes);
+  // The same for a point, or all window rows of one.
+  bool make_room_for_point(std::size_t size_bytes);
+  ByteCount point_bytes() const { return options_.point_bytes; }
 
   // Waits until everything accepted so far is durable or given up, then saves the index. Not from an executor's task.
   void flush();
@@ -319,7 +326,7 @@ class Cache {
   void pin(SegmentId segment) REQUIRES(mutex_);
   void unpin(SegmentId segment) EXCLUDES(mutex_);
   void release(const Lease& lease) EXCLUDES(mutex_);
-  ByteCount ram_limit() const;
+  ByteCount ram_limit() const REQUIRES(mutex_);
   void hold_payload(SegmentId segment, std::shared_ptr<const store::Payload> payload) REQUIRES(mutex_);
   void drop_payload(Entry& entry) REQUIRES(mutex_);
   void set_disk(SegmentId segment, DiskState state) REQUIRES(mutex_);
@@ -414,6 +421,7 @@ class Cache {
   std::vector<SegmentId> dead_ GUARDED_BY(mutex_);  // roots of subtrees to drop when nobody holds them
   std::unordered_map<SegmentId, std::vector<SegmentId>> built_on_ GUARDED_BY(mutex_);  // by base
   ByteCount ram_used_ GUARDED_BY(mutex_);
+  ByteCount largest_point_ GUARDED_BY(mutex_);          // that room was asked for: some models' points grow
   std::size_t unsaved_headers_ GUARDED_BY(mutex_) = 0;  // files written or used since the disk's index was saved
   CacheStats counters_ GUARDED_BY(mutex_);              // only the counters of it are kept here
 };

@@ -139,6 +139,7 @@ class World {
     store = disk->get();
     cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {},
                                                  .ram_budget = ram_,
+                                                 .point_bytes = point_bytes,
                                                  .min_disk_tokens = 8,
                                                  .save_index_after = save_index_after,
                                                  .shape = model.shape},
@@ -262,6 +263,7 @@ class World {
   }
 
   ModelClass model = kRowsModel;
+  ByteCount point_bytes = {};
   std::size_t save_index_after = 3;  // so that faults meet it too
   sim::SimFileSystem files;
   sim::SimClock clock;

@@ -16,7 +16,7 @@ PointResult capture_state(Cache& cache, ModelMemory& memory, SeqId seq, const Tr
   const format::PartKind kind = point_kind(memory.shape());
   if (cache.has_point(track, kind)) return {};
   const std::size_t size_bytes = memory.point_bytes(seq);
-  if (!cache.make_room(size_bytes)) return {ByteCount{}, false};
+  if (!cache.make_room_for_point(size_bytes)) return {ByteCount{}, false};
   store::StagingBuffer state = cache.staging(size_bytes);
   const Result<std::size_t> saved = memory.save_point(seq, state.span());
   if (!saved || !cache.store_point(track, kind, std::move(state), *saved)) return {ByteCount{}, false};
@@ -31,7 +31,7 @@ PointResult capture_window(Cache& cache, ModelMemory& memory, SeqId seq, const T
   std::size_t needed_bytes = 0;
   for (const TokenRange run : missing) needed_bytes += memory.window_bytes(run.size());
   PointResult result;
-  if (!missing.empty() && !cache.make_room(needed_bytes)) result.complete = false;
+  if (!missing.empty() && !cache.make_room_for_point(needed_bytes)) result.complete = false;
   for (const TokenRange run : missing) {
     if (!result.complete) break;
     store::StagingBuffer rows = cache.staging(memory.window_bytes(run.size()));
@@ -51,7 +51,7 @@ std::size_t segment_tokens_limit(const ModelMemory& memory) {
 
 void prepare_staging(Cache& cache, const ModelMemory& memory) {
   cache.prepare_staging(kPreparedBuffers, memory.rows_bytes(segment_tokens_limit(memory)));
-  cache.prepare_staging(1, std::max(memory.window_bytes(memory.shape().window_tokens), memory.point_bytes(SeqId{0})));
+  cache.prepare_staging(1, cache.point_bytes().value());
 }
 
 CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track,

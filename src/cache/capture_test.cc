@@ -96,6 +96,67 @@ TEST_P(CapturePoint, AnEmptySequenceNeedsNothing) {
   EXPECT_EQ(world.cache->stats().points, 0U);
 }
 
+// Larger than a write queue of 64 MiB, where RAM may hold nothing else: one is written while the next is captured.
+TEST_P(CapturePoint, TwoOfAnySizeMayWaitForTheDisk) {
+  const bool windowed = GetParam().shape.window_tokens > 0;
+  World small(ByteCount{0}, mebibytes(2000));
+  small.model = GetParam();
+  ASSERT_TRUE(small.open());
+  Cache& cache = *small.cache;
+  const std::size_t large = mebibytes(400).value();
+  const auto store = [&](TokenId first) {
+    const Tokens tokens = conversation(first, 32);
+    EXPECT_EQ(small.grow(tokens), 32U);
+    const Track track = cache.track(tokens);
+    if (!cache.make_room_for_point(large)) return false;
+    if (windowed) return cache.store_window(track, {Position{16}, Position{32}}, cache.staging(large), large);
+    return cache.store_point(track, point_kind(GetParam().shape), cache.staging(large), large);
+  };
+  EXPECT_TRUE(store(100));
+  EXPECT_TRUE(store(200));
+  EXPECT_FALSE(store(300));
+  small.die();  // so much memory is not touched
+}
+
+TEST(CacheWithLargePoints, WithoutADiskTheBudgetHolds) {
+  World world(mebibytes(100));
+  world.model = kHybridModel;
+  world.open_without_disk();
+  EXPECT_FALSE(world.cache->make_room_for_point(mebibytes(101).value()));
+  EXPECT_TRUE(world.cache->make_room_for_point(mebibytes(99).value()));
+}
+
+TEST(CacheWithLargePoints, TheyAreWrittenAndLeave) {
+  World world(ByteCount{0}, mebibytes(200));
+  world.model = kHybridModel;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 32);
+  ASSERT_EQ(world.grow(tokens), 32U);
+  const std::size_t large = kMinimumWriteQueue.value() + 1;
+  EXPECT_FALSE(world.cache->make_room(large)) << "of rows there are smaller segments";
+  ASSERT_TRUE(world.cache->make_room_for_point(large));
+  const Track track = world.cache->track(tokens);
+  ASSERT_TRUE(world.cache->store_point(track, format::PartKind::kPoint, world.cache->staging(large), large));
+  world.writer.run_all();
+  EXPECT_EQ(world.cache->stats().ram_used, ByteCount{0});
+  EXPECT_GT(world.cache->stats().points_disk, kMinimumWriteQueue);
+}
+
+// An empty sequence has a smaller point than those to come, or none.
+TEST(Capture, ABufferIsMadeReadyForAPoint) {
+  World world(ByteCount{0});
+  world.model = kHybridModel;
+  world.point_bytes = mebibytes(20);  // more than a small budget lets lie idle
+  ASSERT_TRUE(world.open());
+  prepare_staging(*world.cache, OneSequence({}, kHybridModel));
+  world.writer.run_all();
+  EXPECT_GE(world.cache->stats().staging_idle, mebibytes(20));
+  EXPECT_LT(world.cache->stats().staging_idle, mebibytes(22));
+  { const auto point = world.cache->staging(mebibytes(20).value()); }
+  EXPECT_EQ(world.cache->stats().fresh_buffers, 0U);
+  EXPECT_GE(world.cache->stats().staging_idle, mebibytes(20)) << "it waits for the next";
+}
+
 TEST(Capture, WhereRowsAreAllNoPointIsNeeded) {
   World world;
   ASSERT_TRUE(world.open());

@@ -81,6 +81,14 @@ void Cache::add_gaps(index::Cursor at, Position from, std::vector<TokenRange>& g
 
 // ---- storing ----
 
+bool Cache::make_room_for_point(std::size_t size_bytes) {
+  {
+    MutexLock lock(mutex_);
+    largest_point_ = std::max(largest_point_, ByteCount{size_bytes});
+  }
+  return make_room(size_bytes);
+}
+
 bool Cache::store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes) {
   const Position at = track.position();
   KVKEEP_ASSERT(at > Position{}, "the empty prefix has no state");

@@ -141,14 +141,16 @@ void Cache::note_unsaved_header() {
   disk_->save_index();
 }
 
-// Once written, rows move from the staging buffer, which others wait for, to memory of their exact size.
+// Once written, rows move from the staging buffer, which others wait for, to memory of their exact size; what is larger
+// than all of the budget would only be copied to leave.
 void Cache::settle_payload(SegmentId segment) {
   std::shared_ptr<const store::Payload> payload;
   {
     MutexLock lock(mutex_);
     Entry& known = entry(segment);
     if (!known.live || known.payload == nullptr) return;
-    if (known.part.size_bytes == 0 && known.disk == DiskState::kOnDisk) return drop_payload(known);
+    const bool stays = known.part.size_bytes > 0 && known.charged <= options_.ram_budget;
+    if (!stays && known.disk == DiskState::kOnDisk) return drop_payload(known);
     if (!known.payload->staged()) return;
     payload = known.payload;
   }
