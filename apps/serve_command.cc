@@ -201,6 +201,15 @@ void serve_until_signal(server::HttpServer& http, server::Scheduler& scheduler, 
   spdlog::info("bye");
 }
 
+// libllama writes states of opaque models for contexts with one number of sequences, and no others can read them.
+void explain_other_parallel(const engine::Description& model, const store::DiskStore& disk, std::uint32_t parallel) {
+  if (model.memory_class != engine::MemoryClass::kOpaque || disk.foreign_bytes() == ByteCount{0}) return;
+  spdlog::info(
+      "kv disk: this model's states can only be read with the --parallel they were made with, now {}; "
+      "those of others are among that",
+      parallel);
+}
+
 // Of a point that is always as large as the first, or of a whole window.
 ByteCount point_bytes(const engine::llama::LlamaEngine& engine) {
   return ByteCount{std::max(engine.window_bytes(engine.shape().window_tokens), engine.description().point_bytes)};
@@ -234,6 +243,7 @@ Status run_serve(const ServeOptions& options) {
     TRY_ASSIGN(disk, open_disk_tier(options.cache, model.fingerprint, os::real_file_system(), os::real_clock()));
   }
   if (!cacheable) disk = nullptr;
+  if (disk != nullptr) explain_other_parallel(model, *disk, options.context.parallel);
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const cache::CacheOptions cache_options{.fingerprint = model.fingerprint,

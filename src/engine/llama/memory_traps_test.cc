@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "engine/llama/model_params.h"
 #include "engine/llama/state_bytes.h"
 #include "engine/llama/window_cells.h"
 #include "testing/models/recorded_run.h"
@@ -55,6 +56,25 @@ TEST(MemoryTrapTest, AnOpaqueModelIsForkedAtItsEndAlone) {
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kFailed);
   ASSERT_TRUE(run.restore_stand(kSecond).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
+}
+
+// Why --parallel is part of their fingerprint.
+TEST(MemoryTrapTest, AnOpaqueStateIsOfContextsWithAsManySequences) {
+  const ModelOptions options = class_options(kOpaqueModel);
+  const auto engine = load_or_die(options);
+  const auto context_of = [&](std::uint32_t sequences) {
+    auto* model = const_cast<llama_model*>(llama_get_model(&engine->context()));
+    return ContextHandle(llama_init_from_model(model, *make_context_params(options, sequences)));
+  };
+  const ContextHandle one = context_of(1);
+  const ContextHandle four = context_of(4);
+  for (const auto& [from, to] : {std::pair(&one, &four), std::pair(&four, &one)}) {
+    std::vector<llama_token> tokens{10, 11, 12, 13, 14};
+    ASSERT_EQ(llama_decode(from->get(), llama_batch_get_one(tokens.data(), 5)), 0);
+    const auto state = get_state(**from, 0, StatePart::kWhole);
+    EXPECT_FALSE(set_state(**to, 0, StatePart::kWhole, *state).ok());
+    EXPECT_TRUE(set_state(**from, 0, StatePart::kWhole, *state).ok());
+  }
 }
 
 // --- window cells that forks share run out
