@@ -76,11 +76,13 @@ constexpr format::PartKind point_kind(const StateShape& shape) {
   return shape.whole_points ? format::PartKind::kWhole : format::PartKind::kPoint;
 }
 
-// Most bytes of staging buffers that may lie idle beside a RAM budget: one for a point, and an eighth of the budget, 16
-// to 256 MiB. A capture that is larger than what lies there copies into fresh memory, several times slower: the price
-// of a small budget, but one that hundreds of MiB at once are too much for.
+// Most bytes of staging buffers that may lie idle beside a RAM budget: one for a point (buffers are up to an eighth
+// larger than asked for), and an eighth of the budget, 16 to 256 MiB. A capture that is larger than what lies there
+// copies into fresh memory, several times slower: the price of a small budget, but one that hundreds of MiB at once are
+// too much for.
 constexpr ByteCount staging_limit(ByteCount ram_budget, ByteCount point_bytes = {}) {
-  return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256)) + point_bytes;
+  return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256)) + point_bytes +
+         ByteCount{point_bytes.value() / 8};
 }
 
 enum class Tier { kRam, kDisk };

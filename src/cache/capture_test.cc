@@ -96,6 +96,19 @@ TEST_P(CapturePoint, AnEmptySequenceNeedsNothing) {
   EXPECT_EQ(world.cache->stats().points, 0U);
 }
 
+// A state that grows finds the buffer of the one before it, however small the budget.
+TEST(Capture, PointsThatGrowShareABuffer) {
+  World world(ByteCount{0}, mebibytes(2000));
+  world.model = kOpaqueModel;
+  ASSERT_TRUE(world.open());
+  for (std::size_t i = 0; i < 20; ++i) {
+    const std::size_t size = mebibytes(290 + i).value();
+    ASSERT_TRUE(world.cache->make_room_for_point(size));
+    const store::StagingBuffer state = world.cache->staging(size);
+  }
+  EXPECT_EQ(world.cache->stats().fresh_buffers, 1U);
+}
+
 // Larger than a write queue of 64 MiB, where RAM may hold nothing else: one is written while the next is captured.
 TEST_P(CapturePoint, TwoOfAnySizeMayWaitForTheDisk) {
   const bool windowed = GetParam().shape.window_tokens > 0;

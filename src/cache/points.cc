@@ -85,6 +85,8 @@ bool Cache::make_room_for_point(std::size_t size_bytes) {
   {
     MutexLock lock(mutex_);
     largest_point_ = std::max(largest_point_, ByteCount{size_bytes});
+    // What was not known beforehand. The buffer that the point takes now will serve the next ones, too.
+    if (largest_point_ > options_.point_bytes) pool_.set_idle_limit(staging_limit(options_.ram_budget, largest_point_));
   }
   return make_room(size_bytes);
 }

@@ -1,6 +1,7 @@
 #include "store/ram_store.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -10,8 +11,10 @@ namespace kvkeep::store {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-// Capacities are whole multiples, so that slices of slightly different sizes share buffers.
+// Capacities are whole multiples of it, or of an eighth of themselves and less, so that slices of slightly different
+// sizes share buffers, and so do states that grow.
 constexpr std::size_t kGranuleBytes = 256 << 10;
+constexpr std::size_t kGrowthShare = 8;
 
 detail::Block allocate_block(std::size_t capacity) {
   return {std::make_unique_for_overwrite<std::byte[]>(capacity), capacity};
@@ -23,7 +26,10 @@ void touch(detail::Block& block) {
   for (std::size_t at = 0; at < block.capacity; at += kPageBytes) bytes[at] = std::byte{0};
 }
 
-std::size_t rounded(std::size_t bytes) { return (bytes + kGranuleBytes - 1) / kGranuleBytes * kGranuleBytes; }
+std::size_t rounded(std::size_t bytes) {
+  const std::size_t granule = std::max(kGranuleBytes, std::bit_floor(bytes) / kGrowthShare);
+  return (bytes + granule - 1) / granule * granule;
+}
 
 }  // namespace
 
@@ -33,8 +39,8 @@ namespace detail {
 struct PoolState {
   explicit PoolState(ByteCount limit) : idle_limit(limit) {}
 
-  const ByteCount idle_limit;
   mutable Mutex mutex;
+  ByteCount idle_limit GUARDED_BY(mutex);
   std::vector<Block> idle GUARDED_BY(mutex);
   ByteCount idle_bytes GUARDED_BY(mutex);
   ByteCount lent_bytes GUARDED_BY(mutex);
@@ -62,6 +68,14 @@ struct PoolState {
     keep(std::move(block));
   }
 
+  // An idle block that is a little too small for what is wanted now: a larger one will come back in its place.
+  void drop_outgrown(std::size_t capacity) REQUIRES(mutex) {
+    const auto largest = std::ranges::max_element(idle, {}, &Block::capacity);
+    if (largest == idle.end() || largest->capacity < capacity / 2) return;
+    idle_bytes -= ByteCount{largest->capacity};
+    idle.erase(largest);
+  }
+
   Block lend(std::size_t capacity) EXCLUDES(mutex) {
     const MutexLock lock(mutex);
     auto best = idle.end();
@@ -70,6 +84,7 @@ struct PoolState {
     }
     Block block;
     if (best == idle.end()) {
+      drop_outgrown(capacity);
       block = allocate_block(capacity);
       ++fresh;
     } else {
@@ -153,6 +168,11 @@ void BufferPool::prepare(std::size_t count, std::size_t min_bytes, os::Executor*
   } else {
     background->post(make);
   }
+}
+
+void BufferPool::set_idle_limit(ByteCount limit) {
+  const MutexLock lock(state_->mutex);
+  state_->idle_limit = limit;
 }
 
 ByteCount BufferPool::idle_bytes() const {

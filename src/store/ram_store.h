@@ -93,12 +93,14 @@ class BufferPool {
   explicit BufferPool(BufferPoolOptions options = {});
   ~BufferPool();
 
-  // A buffer of at least `min_bytes`: the smallest idle one that fits, else fresh memory. Of no bytes: no memory, and
-  // what is frozen of it is not staged.
+  // A buffer of at least `min_bytes`: the smallest idle one that fits, else fresh memory, in place of the largest idle
+  // one if that has half as much. Of no bytes: no memory, and what is frozen of it is not staged.
   StagingBuffer acquire(std::size_t min_bytes);
   // Makes up to `count` idle buffers of at least `min_bytes` (none for 0), as many as may lie idle, touched, on
   // `background` (or here and now if null).
   void prepare(std::size_t count, std::size_t min_bytes, os::Executor* background);
+
+  void set_idle_limit(ByteCount limit);
 
   ByteCount idle_bytes() const;     // in the pool
   ByteCount lent_bytes() const;     // in staging buffers and staged payloads

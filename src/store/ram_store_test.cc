@@ -68,6 +68,28 @@ TEST(BufferPool, IdleBuffersStayUnderTheirLimit) {
   EXPECT_EQ(pool.idle_bytes(), mebibytes(3));
 }
 
+TEST(BufferPool, TheLimitOfIdleBuffersCanMove) {
+  BufferPool pool({.idle_limit = mebibytes(1)});
+  pool.set_idle_limit(mebibytes(2));
+  pool.prepare(10, 1 << 20, nullptr);
+  EXPECT_EQ(pool.idle_bytes(), mebibytes(2));
+}
+
+// Each is a little larger than the one before it; page faults are paid for some, and old buffers do not pile up.
+TEST(BufferPool, WhatGrowsIsMostlyCopiedIntoMemoryThatWasUsedBefore) {
+  BufferPool pool({.idle_limit = mebibytes(64)});
+  std::size_t count = 0;
+  std::size_t size = 4 << 20;
+  for (; size < (32U << 20); size += size / 50) {
+    StagingBuffer state = pool.acquire(size);
+    ASSERT_LE(state.span().size(), size + size / 8);
+    ++count;
+  }
+  EXPECT_GT(count, 100U);
+  EXPECT_LE(pool.fresh_count(), 3 * 8 + 1U);
+  EXPECT_LE(pool.idle_bytes(), mebibytes(36));
+}
+
 TEST(BufferPool, PreparingCanWaitForTheBackground) {
   BufferPool pool;
   sim::SimExecutor background;
