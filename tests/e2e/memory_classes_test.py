@@ -2,7 +2,7 @@
 restored, over turns, branches, resends, sessions that push each other out, restarts and kills.
 
 The models are small ones of each class; windows are short, so that conversations go far past them. Quantized rows and
-flash attention make results independent of where rows lie (see exactness_case.py), so most texts are equal to the letter.
+flash attention make results depend less on where rows lie (see exactness_case.py), so most texts are equal to the letter.
 """
 
 from exactness_case import CACHED, ExactnessCase
