@@ -221,6 +221,8 @@ class Lookup(FlagCase):
         self.assertGreater(answers[0]["cached_tokens"], 60)
         self.assertEqual([answer["cached_tokens"] for answer in answers], [answers[0]["cached_tokens"]] * 3)
 
+        off = server.post(LOOKUP, {"messages": talk, "cache_prompt": False})
+        self.assertEqual((off["cached_tokens"], off["cache_miss_reason"]), (0, "cache-off"))
     def test_shows_what_others_sent_only_with_trace_prompts(self):
         for flags, shown in (((), False), (("--trace", fresh_path("t.jsonl")), False),
                              (("--trace", fresh_path("t.jsonl"), "--trace-prompts"), True)):

@@ -15,10 +15,7 @@ Result<PromptSource> read_tokens(const Json& tokens, std::size_t vocabulary_size
   return PromptSource(std::move(ids));
 }
 
-}  // namespace
-
-Result<PromptSource> parse_lookup(std::string_view body, const RequestDefaults& defaults) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<PromptSource> read_lookup_prompt(const Json& json, const RequestDefaults& defaults) {
   const Json* tokens = field(json, "tokens");
   const Json* prompt = field(json, "prompt");
   const Json* messages = field(json, "messages");
@@ -28,6 +25,16 @@ Result<PromptSource> parse_lookup(std::string_view body, const RequestDefaults& 
   if (prompt != nullptr) return read_prompt_field(*prompt, defaults.vocabulary_size);
   TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json));
   return PromptSource(std::move(input));
+}
+
+}  // namespace
+
+Result<LookupRequest> parse_lookup(std::string_view body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(body));
+  bool cache_prompt = defaults.cache_prompt;
+  TRY(read_bool(json, "cache_prompt", cache_prompt));
+  TRY_ASSIGN(PromptSource prompt, read_lookup_prompt(json, defaults));
+  return LookupRequest{std::move(prompt), cache_prompt};
 }
 
 }  // namespace kvkeep::server::api

@@ -9,8 +9,13 @@
 
 namespace kvkeep::server::api {
 
-// Exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens}. All errors
-// are kInvalid (400).
-Result<PromptSource> parse_lookup(std::string_view body, const RequestDefaults& defaults);
+struct LookupRequest {
+  PromptSource prompt;
+  bool cache_prompt = true;  // false: of a request that would not use the cache
+};
+
+// Exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens}; perhaps
+// {cache_prompt} as in both. All errors are kInvalid (400).
+Result<LookupRequest> parse_lookup(std::string_view body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

@@ -45,22 +45,22 @@ class Answer final : public InspectionSink {
   std::optional<Result<Inspection>> answer_ GUARDED_BY(mutex_);
 };
 
-Result<std::vector<TokenId>> prompt_of(const Service& service, const HttpRequest& http,
-                                       std::optional<api::ErrorReply>& too_long) {
-  TRY_ASSIGN(api::PromptSource source, api::parse_lookup(http.body, service.defaults));
-  TRY_ASSIGN(Prompt prompt, read_prompt(service, source));
+Result<InspectedPrompt> prompt_of(const Service& service, const HttpRequest& http,
+                                  std::optional<api::ErrorReply>& too_long) {
+  TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(http.body, service.defaults));
+  TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");
   if (prompt.tokens_min >= service.context_tokens) {
     too_long = api::context_exceeded_reply(prompt.tokens_min, prompt.is_counted, service.context_tokens);
   }
-  return std::move(prompt.ids);
+  return InspectedPrompt{std::move(prompt.ids), asked.cache_prompt};
 }
 
 }  // namespace
 
 void cache_lookup(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   std::optional<api::ErrorReply> too_long;
-  Result<std::vector<TokenId>> prompt = prompt_of(service, http, too_long);
+  Result<InspectedPrompt> prompt = prompt_of(service, http, too_long);
   if (too_long) return send_error(writer, *too_long);
   if (!prompt) return send_error(writer, api::error_reply(prompt.error()));
   auto answer = std::make_shared<Answer>();

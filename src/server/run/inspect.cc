@@ -17,8 +17,8 @@ constexpr std::size_t kMostQuestions = 64;
 
 }  // namespace
 
-Status Scheduler::inspect(std::vector<TokenId> prompt, std::shared_ptr<InspectionSink> sink) {
-  KVKEEP_ASSERT(!prompt.empty(), "a question without a prompt");
+Status Scheduler::inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink) {
+  KVKEEP_ASSERT(!prompt.tokens.empty(), "a question without a prompt");
   MutexLock lock(mutex_);
   if (stopping_) return busy("the server is shutting down");
   if (questions_.size() >= kMostQuestions) return busy("too many lookups are waiting; try again later");
@@ -51,9 +51,10 @@ void Scheduler::refuse_questions() {
 }
 
 // As start() would begin, were it a request.
-Inspection Scheduler::inspection(std::vector<TokenId> prompt) {
+Inspection Scheduler::inspection(InspectedPrompt prompt) {
   Active asked;
-  asked.job.prompt = std::move(prompt);
+  asked.job.prompt = std::move(prompt.tokens);
+  asked.job.cache_prompt = prompt.cache_prompt;
   take_prompt(asked, asked.job.prompt, {});
   match_text(asked);
   if (cached(asked)) asked.lease = cache_.lease(asked.tokens);

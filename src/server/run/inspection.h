@@ -9,6 +9,11 @@
 
 namespace kvkeep::server {
 
+struct InspectedPrompt {
+  std::vector<TokenId> tokens;
+  bool cache_prompt = true;  // as of a job: false reuses nothing
+};
+
 struct Inspection {
   JobStats stats;  // of the effective prompt: tokens by tier, source and miss reason; no times
   std::size_t sent_tokens = 0;

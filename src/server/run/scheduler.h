@@ -71,7 +71,7 @@ class Scheduler {
   Status submit(Job job, std::shared_ptr<JobSink> sink);
   // Any thread. What the prompt (not empty) would reuse now; nothing is touched, not even recency. kBusy: too many ask,
   // or the server stops. Otherwise the sink gets exactly one on_answer, between two calls of the model.
-  Status inspect(std::vector<TokenId> prompt, std::shared_ptr<InspectionSink> sink);
+  Status inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink);
   // The engine thread's body; returns after stop(), when every job has ended and what was computed is captured.
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
@@ -128,7 +128,7 @@ class Scheduler {
     cache::LoadResult result;
   };
   struct Question {
-    std::vector<TokenId> prompt;
+    InspectedPrompt prompt;
     std::shared_ptr<InspectionSink> sink;
   };
 
@@ -174,7 +174,7 @@ class Scheduler {
   std::optional<Difference> difference(const Active& active) const;
   void answer_questions();
   void refuse_questions();
-  Inspection inspection(std::vector<TokenId> prompt);
+  Inspection inspection(InspectedPrompt prompt);
   void count_reach(Active& asked, const policy::Reach& reach);
 
   // Running.

@@ -19,9 +19,9 @@ class CollectedAnswer final : public InspectionSink {
   std::promise<Result<Inspection>> promise_;
 };
 
-Json look_up(World& world, const Tokens& prompt, bool private_text = true) {
+Json look_up(World& world, const Tokens& prompt, bool private_text = true, bool cache_prompt = true) {
   auto sink = std::make_shared<CollectedAnswer>();
-  EXPECT_TRUE(world.scheduler.inspect(prompt, sink));
+  EXPECT_TRUE(world.scheduler.inspect({prompt, cache_prompt}, sink));
   return lookup_json(sink->wait().value(), NumberedVocabulary(), private_text);
 }
 
@@ -51,8 +51,10 @@ TEST_P(Lookup, SaysWhatTheRequestThenDoes) {
       EXPECT_EQ(before["cached_tokens"], twice["cached_tokens"]);
       EXPECT_EQ(before["cached_tokens"].get<std::size_t>() + before["prefill_tokens"].get<std::size_t>(),
                 prompt.size());
-      const Json then = ask(world, prompt);
-      for (const char* name : kPrediction) EXPECT_EQ(before[name], then[name]) << name << " " << before << then;
+      const bool cache_prompt = random() % 8 > 0;
+      const Json asked = cache_prompt ? before : look_up(world, prompt, true, false);
+      const Json then = ask(world, prompt, 8, cache_prompt);
+      for (const char* name : kPrediction) EXPECT_EQ(asked[name], then[name]) << name << " " << asked << then;
       texts.push_back(prompt + reply_.tokens);
     }
     world.stop();
@@ -81,6 +83,20 @@ TEST_F(Trace, LookupsLeaveNoTrace) {
   EXPECT_EQ(world.scheduler.stats().plans, 1U);
 }
 
+TEST_F(Trace, ALookupOfARequestThatKeepsOutOfTheCache) {
+  World world(options());
+  world.start();
+  const Tokens prompt = numbers(100, 43);
+  ask(world, prompt);
+  EXPECT_EQ(look_up(world, prompt)["cached_tokens"], 99);
+  const Json off = look_up(world, prompt, true, false);
+  EXPECT_EQ(off["cached_tokens"], 0);
+  EXPECT_EQ(off["cache_source"], "none");
+  EXPECT_EQ(off["cache_miss_reason"], "cache-off");
+  EXPECT_EQ(off["candidates"], Json::array());
+  EXPECT_EQ(off["first_difference"], nullptr);
+}
+
 TEST_F(Trace, ALookupHidesWhatOthersSent) {
   World world(options());
   world.start();
@@ -98,13 +114,13 @@ TEST_F(Trace, TooManyLookupsAndThoseAtTheEndAreRefused) {
   Status accepted;
   while (accepted && asked.size() < 1000) {
     asked.push_back(std::make_shared<CollectedAnswer>());
-    accepted = world.scheduler.inspect({1, 2, 3}, asked.back());
+    accepted = world.scheduler.inspect({.tokens = {1, 2, 3}}, asked.back());
   }
   ASSERT_EQ(asked.size(), 65U);
   EXPECT_EQ(accepted.error().kind, ErrorKind::kBusy);
   asked.pop_back();
   world.scheduler.stop();
-  EXPECT_EQ(world.scheduler.inspect({1}, asked.back()).error().kind, ErrorKind::kBusy);
+  EXPECT_EQ(world.scheduler.inspect({.tokens = {1}}, asked.back()).error().kind, ErrorKind::kBusy);
   world.start();
   world.stop();
   for (const auto& one : asked) EXPECT_EQ(one->wait().error().kind, ErrorKind::kAborted);
