@@ -49,6 +49,7 @@ class Trace(FlagCase):
             self.assertEqual(line["predicted_tokens"], reply["usage"]["completion_tokens"])
             self.assertEqual(line["cache_source"], told["cache_source"])
             self.assertEqual(line["cache_tokens"], told["cache_tokens"])
+            self.assertEqual(line["cache_point"], told["cache_point"])
             self.assertEqual(line["cache_miss_reason"], told["cache_miss_reason"])
             self.assertEqual(line["inflight"], 1)
             self.assertTrue(line["cuts"])
@@ -220,9 +221,9 @@ class Lookup(FlagCase):
         answers = [server.post(LOOKUP, body) for body in asked]
         self.assertGreater(answers[0]["cached_tokens"], 60)
         self.assertEqual([answer["cached_tokens"] for answer in answers], [answers[0]["cached_tokens"]] * 3)
-
         off = server.post(LOOKUP, {"messages": talk, "cache_prompt": False})
         self.assertEqual((off["cached_tokens"], off["cache_miss_reason"]), (0, "cache-off"))
+
     def test_shows_what_others_sent_only_with_trace_prompts(self):
         for flags, shown in (((), False), (("--trace", fresh_path("t.jsonl")), False),
                              (("--trace", fresh_path("t.jsonl"), "--trace-prompts"), True)):

@@ -69,7 +69,7 @@ Inspection Scheduler::inspection(InspectedPrompt prompt) {
   return {asked.stats, asked.job.prompt.size(), explain(asked, view, plan.start)};
 }
 
-// What count_restored() and count_point() will say when it is done.
+// What count_restored() and count_points() will say when it is done.
 void Scheduler::count_reach(Active& asked, const policy::Reach& reach) {
   JobStats& stats = asked.stats;
   stats.cached_tokens = reach.to.value();
@@ -85,10 +85,7 @@ void Scheduler::count_reach(Active& asked, const policy::Reach& reach) {
     (disk ? stats.disk_tokens : stats.ram_tokens) += to - from;
     stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
   }
-  for (const cache::LeasedPoint& point : asked.lease->points()) {
-    if (!reach.point || point.range.end < reach.to || point.range.begin > reach.to) continue;
-    count_point(asked, point.tier);
-  }
+  if (reach.point) count_points(asked);
 }
 
 }  // namespace kvkeep::server

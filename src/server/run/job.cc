@@ -24,6 +24,15 @@ CacheSource as_text(CacheSource source) {
   }
 }
 
+std::string_view to_string(CachePoint point) {
+  switch (point) {
+    case CachePoint::kNone: return "none";
+    case CachePoint::kRam: return "ram";
+    case CachePoint::kDisk: return "disk";
+  }
+  return "none";
+}
+
 std::string_view to_string(MissReason reason) {
   switch (reason) {
     case MissReason::kWholePrompt: return "whole-prompt";

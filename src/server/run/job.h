@@ -29,19 +29,25 @@ struct Job {
   std::shared_ptr<const RequestOrigin> origin = {};  // for the trace (trace.h), if there is one
 };
 
-// Which tier the deepest reused token came from, and whether all that was reused are the prompt's own ids (token) or
-// some of it ids that this server sampled for the same text (text).
+// Which tier the deepest reused token came from: its rows, or, of models without rows, the point that holds all of
+// them. And whether all that was reused are the prompt's own ids (token) or some of it ids that this server sampled for
+// the same text (text). The tier's count in JobStats is never 0.
 enum class CacheSource { kNone, kMemoryToken, kRamToken, kDiskToken, kMemoryText, kRamText, kDiskText };
 std::string_view to_string(CacheSource source);
 // The same tier, matched as text.
 CacheSource as_text(CacheSource source);
+
+// Where the point or window came from that the cache put the sequence on; kNone: the model's memory stood there, or
+// rows were enough.
+enum class CachePoint { kNone, kRam, kDisk };
+std::string_view to_string(CachePoint point);
 
 // Why no more of the prompt was reused.
 enum class MissReason {
   kWholePrompt,    // everything but the token that must be decoded was reused
   kNewTokens,      // the rest was never seen under this prefix
   kNoPoint,        // more was computed once, but no state is kept from which a sequence could go on there
-  kNothingCached,  // the first token is already unknown
+  kNothingCached,  // the first token is already unknown, or too few are known for a point (CutOptions::min_tokens)
   kCacheOff,       // cache_prompt was false
   kNotCacheable,   // this model's state cannot be saved
   kLoadFailed,     // a deeper match was known but could not be loaded
@@ -57,6 +63,7 @@ struct JobStats {
   std::size_t ram_tokens = 0;
   std::size_t disk_tokens = 0;
   CacheSource source = CacheSource::kNone;
+  CachePoint point = CachePoint::kNone;
   MissReason miss = MissReason::kNothingCached;
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;

@@ -28,6 +28,9 @@ Position window_end(const cache::Lease& lease, Position from, Position limit, By
   return end;
 }
 
+// Whether it is (a part of) what puts a sequence there.
+bool puts_at(const cache::LeasedPoint& point, Position at) { return point.range.end >= at && point.range.begin <= at; }
+
 }  // namespace
 
 // Restores what is loaded, window by window, and what rows cannot give last; then the rest of the prompt is prefilled.
@@ -139,14 +142,8 @@ bool Scheduler::restore_point(Active& active) {
   const std::vector<cache::RowPiece> pieces = active.lease->point_pieces(active.restore_to);
   const Status restored = engine_.restore_point(*active.seq, pieces);
   active.stats.load_ms += ms_since(begin_ns);
-  const auto used = [&](const cache::LeasedPoint& point) {
-    return point.range.end >= active.restore_to && point.range.begin <= active.restore_to;
-  };
-  for (const cache::LeasedPoint& point : active.lease->points()) {
-    if (!restored || !used(point) || active.reported) continue;
-    count_point(active, point.tier);
-  }
   if (restored) {
+    if (!active.reported) count_points(active);
     double bytes = 0;
     for (const cache::RowPiece& piece : pieces) bytes += static_cast<double>(piece.bytes.size());
     note_restored(active, bytes, begin_ns);
@@ -155,7 +152,7 @@ bool Scheduler::restore_point(Active& active) {
   }
   if (!note_refused(active, restored.error())) return false;
   for (const cache::LeasedPoint& point : active.lease->points()) {
-    if (used(point)) cache_.report_damaged(point.id);
+    if (puts_at(point, active.restore_to)) cache_.report_damaged(point.id);
   }
   return false;
 }
@@ -169,15 +166,17 @@ bool Scheduler::note_refused(Active& active, const Error& error) {
   return !short_of_cells;
 }
 
-// The deepest token is there only with its point: it comes from the slower tier of both. Where rows have no bytes, all
-// tokens come from where the point does.
-void Scheduler::count_point(Active& active, cache::Tier tier) {
+// What puts the sequence at active.restore_to; of a window's parts the slowest tells. Tokens are counted where their
+// rows come from, whatever the point's tier; where rows have no bytes, all of them come with the point.
+void Scheduler::count_points(Active& active) {
   JobStats& stats = active.stats;
-  const bool disk = tier == cache::Tier::kDisk;
-  if (disk || stats.source != CacheSource::kDiskToken) {
-    stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
+  for (const cache::LeasedPoint& point : active.lease->points()) {
+    if (!puts_at(point, active.restore_to)) continue;
+    stats.point = std::max(stats.point, point.tier == cache::Tier::kDisk ? CachePoint::kDisk : CachePoint::kRam);
   }
-  if (engine_.rows_bytes(1) > 0) return;
+  if (stats.point == CachePoint::kNone || engine_.rows_bytes(1) > 0) return;
+  const bool disk = stats.point == CachePoint::kDisk;
+  stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
   stats.memory_tokens = stats.ram_tokens = stats.disk_tokens = 0;
   (disk ? stats.disk_tokens : stats.ram_tokens) = active.restore_to.value();
 }

@@ -153,7 +153,7 @@ class Scheduler {
   bool restore_rows(Active& active, TokenRange range);
   bool restore_point(Active& active);
   bool note_refused(Active& active, const Error& error);
-  void count_point(Active& active, cache::Tier tier);
+  void count_points(Active& active);
   void note_known(Active& active, const policy::PlanView& view);
   void plan_cuts(Active& active);
   void start_again(Active& active);

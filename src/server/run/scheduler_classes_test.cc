@@ -178,6 +178,40 @@ TEST_P(Classes, ARestartFindsOnDiskWhatWasComputed) {
   }
 }
 
+// The rows are in memory, but what the branch stands on is on disk: tokens and point are told apart.
+TEST_P(Classes, ABranchAfterARestartTellsWhereItsRowsAndItsPointCameFrom) {
+  const sim::TemporaryDirectory directory;
+  WorldOptions with_disk = options();
+  with_disk.disk_directory = directory.path();
+  Conversation talk;
+  talk.tokens = text(200);
+  Conversation early;
+  {
+    World world(with_disk);
+    world.start();
+    for (int turn = 0; turn < 4; ++turn) {
+      talk.user(text(60));
+      if (turn == 1) early = talk;
+      talk.assistant(ask(world, talk).tokens);
+    }
+    world.stop();
+    world.cache.flush();
+  }
+  World world(with_disk);
+  world.start();
+  talk.user(text(30));
+  EXPECT_EQ(ask(world, talk).stats.source, CacheSource::kDiskToken);
+  early.assistant(text(20));
+  early.user(text(20));
+  const JobStats branch = ask(world, early).stats;
+  EXPECT_GT(branch.cached_tokens, 300U);
+  const MemoryClass memory_class = GetParam();
+  EXPECT_EQ(branch.point, memory_class == MemoryClass::kSliceable ? CachePoint::kNone : CachePoint::kDisk);
+  const bool has_rows = memory_class != MemoryClass::kRecurrent && memory_class != MemoryClass::kOpaque;
+  EXPECT_EQ(branch.source, has_rows ? CacheSource::kMemoryToken : CacheSource::kDiskToken);
+  EXPECT_EQ(has_rows ? branch.memory_tokens : branch.disk_tokens, branch.cached_tokens);
+}
+
 class ClassesWithPoints : public Classes {};
 
 // As in llama-server, where a limit is asked for.

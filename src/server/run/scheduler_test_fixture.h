@@ -28,6 +28,21 @@ struct Reply {
   std::optional<Error> error;
 };
 
+// Of a request that has started: each reused token is counted in one tier, and the source names one of those that gave
+// some.
+inline void expect_counts_agree(const JobStats& stats) {
+  EXPECT_EQ(stats.memory_tokens + stats.ram_tokens + stats.disk_tokens, stats.cached_tokens);
+  switch (stats.source) {
+    case CacheSource::kNone: EXPECT_EQ(stats.cached_tokens, 0U); break;
+    case CacheSource::kMemoryToken:
+    case CacheSource::kMemoryText: EXPECT_GT(stats.memory_tokens, 0U); break;
+    case CacheSource::kRamToken:
+    case CacheSource::kRamText: EXPECT_GT(stats.ram_tokens, 0U); break;
+    case CacheSource::kDiskToken:
+    case CacheSource::kDiskText: EXPECT_GT(stats.disk_tokens, 0U); break;
+  }
+}
+
 class CollectingSink final : public JobSink {
  public:
   explicit CollectingSink(std::size_t leave_after = SIZE_MAX) : leave_after_(leave_after), gone_(leave_after == 0) {}
@@ -42,6 +57,7 @@ class CollectingSink final : public JobSink {
     reply_.stats = stats;
     reply_.error = error;
     EXPECT_TRUE(std::ranges::is_sorted(processed_)) << "progress went back";
+    if (!processed_.empty()) expect_counts_agree(stats);
     promise_.set_value(reply_);
   }
   bool gone() const override { return gone_; }

@@ -183,6 +183,7 @@ void Scheduler::execute(Active& active, const policy::Plan& plan) {
     active.stats.memory_tokens = plan.from_memory.value();
     active.stats.ram_tokens = active.stats.disk_tokens = 0;
     active.stats.source = plan.from_memory.value() > 0 ? CacheSource::kMemoryToken : CacheSource::kNone;
+    active.stats.point = CachePoint::kNone;
   }
   if (active.lease != nullptr) {
     cache_.note_use(*active.lease, plan.point ? std::optional(plan.restored_to) : std::nullopt);
@@ -246,7 +247,9 @@ MissReason Scheduler::miss_reason(const Active& active, std::size_t reused) cons
   if (!cached(active)) return MissReason::kNotCacheable;
   if (reused + 1 >= active.tokens.size()) return MissReason::kWholePrompt;
   if (active.forced_miss) return *active.forced_miss;
-  if (active.known > Position{} + reused) return MissReason::kNoPoint;
+  // Below the least length of a point, all that is shared is how the template opens.
+  const bool opening = reused == 0 && active.known.value() < options_.cuts.min_tokens;
+  if (active.known > Position{} + reused && !opening) return MissReason::kNoPoint;
   return reused == 0 ? MissReason::kNothingCached : MissReason::kNewTokens;
 }
 

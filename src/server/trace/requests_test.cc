@@ -133,6 +133,22 @@ TEST_F(Trace, RowsWithoutAPoint) {
   EXPECT_EQ(trace["first_difference"]["at"], 150);
 }
 
+// The few tokens that all prompts of a template begin with are no loss that anything could have avoided.
+TEST_F(Trace, LessThanAPointNeedsIsNothingCached) {
+  for (const auto& [shared, reason] : {std::pair(31, "nothing-cached"), std::pair(32, "no-point")}) {
+    World world(options(
+        {.fake = {.memory_class = MemoryClass::kHybrid}, .scheduler = {.parallel = 1, .cuts = {.most_points = 1}}}));
+    world.start();
+    Tokens prompt = numbers(300, 26);
+    ask(world, prompt);
+    prompt.resize(static_cast<std::size_t>(shared));
+    const Json trace = ask(world, prompt + numbers(200, 27));
+    EXPECT_EQ(trace["cached_tokens"], 0);
+    EXPECT_EQ(trace["known_tokens"], shared);
+    EXPECT_EQ(trace["cache_miss_reason"], reason);
+  }
+}
+
 TEST_F(Trace, PointsAreCandidatesAndCuts) {
   for (const auto& [memory_class, kind] :
        {std::pair(MemoryClass::kHybrid, "point"), std::pair(MemoryClass::kOpaque, "whole"),

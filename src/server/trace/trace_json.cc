@@ -129,6 +129,7 @@ void add_counts(Json& json, const RequestTrace& trace) {
   json["predicted_tokens"] = stats.predicted_tokens;
   json["cache_source"] = to_string(stats.source);
   json["cache_tokens"] = tiers_json(stats);
+  json["cache_point"] = to_string(stats.point);
   json["cache_miss_reason"] = trace.started ? Json(to_string(stats.miss)) : Json(nullptr);
 }
 
@@ -205,6 +206,7 @@ Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool pri
   json["prefill_tokens"] = stats.prompt_tokens - stats.cached_tokens;
   json["cache_source"] = to_string(stats.source);
   json["cache_tokens"] = tiers_json(stats);
+  json["cache_point"] = to_string(stats.point);
   json["cache_miss_reason"] = to_string(stats.miss);
   explain(json, found.explanation);
   json["first_difference"] = difference_json(found.explanation.difference, vocabulary, private_text);

@@ -1,4 +1,4 @@
-// docs/trace.md and what is written name the same fields.
+// docs/trace.md and what is written name the same fields; each reason stands where the docs explain it.
 
 #include <regex>
 #include <set>
@@ -49,7 +49,7 @@ std::set<std::string> names_of(const Json& object) {
 
 // First cells of the tables headed "field", between two headings.
 std::set<std::string> documented(const std::string& from, const std::string& to) {
-  const std::string text = text_of(KVKEEP_TRACE_DOC);
+  const std::string text = text_of(KVKEEP_DOCS "/trace.md");
   std::istringstream lines(text.substr(text.find(from), text.find(to) - text.find(from)));
   std::set<std::string> names;
   bool fields = false;
@@ -64,6 +64,30 @@ std::set<std::string> documented(const std::string& from, const std::string& to)
   return names;
 }
 
+// What stands in backquotes in the first cells of the table below a head.
+std::set<std::string> first_cells(const std::string& page, const std::string& head) {
+  const std::string text = text_of(KVKEEP_DOCS "/" + page);
+  const std::size_t begin = text.find(head);
+  if (begin == std::string::npos) return {};
+  std::istringstream lines(text.substr(text.find('\n', begin) + 1));
+  std::set<std::string> names;
+  const std::regex name("`([^`]+)`");
+  for (std::string line; std::getline(lines, line) && line.starts_with("|");) {
+    const std::string cell = line.substr(0, line.find(" | ", 1));
+    for (std::sregex_iterator at(cell.begin(), cell.end(), name), end; at != end; ++at) names.insert((*at)[1]);
+  }
+  return names;
+}
+
+// All names of an enumeration. Values beyond its last have the name of one within, or are "unknown".
+template <typename Enum>
+std::set<std::string> names_in() {
+  std::set<std::string> names;
+  for (int i = 0; i < 64; ++i) names.insert(std::string(to_string(static_cast<Enum>(i))));
+  names.erase("unknown");
+  return names;
+}
+
 TEST(TraceSchema, DocsNameExactlyTheFieldsWritten) {
   std::set<std::string> written;
   add_names(trace_json(full_trace(), NumberedVocabulary()), "", written);
@@ -72,7 +96,7 @@ TEST(TraceSchema, DocsNameExactlyTheFieldsWritten) {
 }
 
 TEST(TraceSchema, DocsNameExactlyTheFieldsOfALookup) {
-  const std::string text = text_of(KVKEEP_TRACE_DOC);
+  const std::string text = text_of(KVKEEP_DOCS "/trace.md");
   const std::size_t begin = text.find("The answer has these fields");
   const std::string paragraph = text.substr(begin, text.find("\n\n", begin) - begin);
   Inspection found;
@@ -101,9 +125,33 @@ TEST(TraceSchema, TheReplyIsTheTextThatTheClientGot) {
 }
 
 TEST(TraceSchema, EveryVerdictIsExplained) {
-  const std::string text = text_of(KVKEEP_TRACE_DOC);
+  const std::string text = text_of(KVKEEP_DOCS "/trace.md");
   for (int i = 0; i <= static_cast<int>(policy::Candidate::Verdict::kTooSlow); ++i) {
     const std::string name(to_string(static_cast<policy::Candidate::Verdict>(i)));
+    EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << name;
+  }
+}
+
+TEST(TraceSchema, EveryReasonIsExplained) {
+  EXPECT_GT(names_in<MissReason>().size(), 8U);
+  EXPECT_EQ(names_in<MissReason>(), first_cells("replies.md", "| `cache_miss_reason` | the rest"));
+  EXPECT_GT(names_in<policy::CutReason>().size(), 7U);
+  EXPECT_EQ(names_in<policy::CutReason>(), first_cells("cuts.md", "| Reason in log and trace |"));
+}
+
+TEST(TraceSchema, EverySourceIsExplained) {
+  const std::string text = text_of(KVKEEP_DOCS "/replies.md");
+  for (const std::string& name : names_in<CacheSource>()) {
+    EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << name;
+  }
+  for (const std::string& name : names_in<CachePoint>()) {
+    EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << name;
+  }
+}
+
+TEST(TraceSchema, EveryCutReasonStandsBesideTheLogsLines) {
+  const std::string text = text_of(KVKEEP_DOCS "/replies.md");
+  for (const std::string& name : names_in<policy::CutReason>()) {
     EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << name;
   }
 }
