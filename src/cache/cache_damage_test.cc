@@ -77,6 +77,21 @@ TEST(CacheDamage, AHeldDeadPathIsFollowedAsFarAsItLives) {
   EXPECT_EQ(world.grow(Tokens(tokens.begin(), tokens.begin() + 32) + other), 48U);
 }
 
+TEST(CacheDamage, ATrackInsideADeadSegmentStaysWhereItIs) {
+  World world(ByteCount{0});
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(10, 64);
+  world.grow(tokens);
+  world.writer.run_all();
+  Track track = world.cache->track(head(tokens, 24));
+  ASSERT_EQ(track.position(), Position{24});
+  world.cache->report_damaged(world.cache->lease(tokens)->steps()[1].segment);
+  EXPECT_FALSE(world.cache->follow(track, TokenSpan(tokens).subspan(24)));
+  EXPECT_EQ(track.position(), Position{24}) << "what it stands in is dead, and so is what comes";
+  track = world.cache->track(Tokens{});
+  EXPECT_EQ(world.grow(tokens), 64U);
+}
+
 TEST(CacheDamage, ADeviceThatRefusesOnceIsAskedAgain) {
   World world(ByteCount{0});
   ASSERT_TRUE(world.open());

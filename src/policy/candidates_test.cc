@@ -70,6 +70,8 @@ TEST(Candidates, RowsGoOnWhereMemoryEnds) {
             "memory 0..40 to 90: taken; rows 0..60 to 60: taken; rows on disk 60..90 to 90: taken");
   EXPECT_EQ(told(view_of({resident(0, 95, 95)}, {step(0, 60), step(60, 90, true)})),
             "memory 0..95 to 95: taken; rows 0..60 to 60: in-memory; rows on disk 60..90 to 90: in-memory");
+  EXPECT_EQ(told(view_of({resident(0, 60, 60)}, {step(0, 60)})),
+            "memory 0..60 to 60: taken; rows 0..60 to 60: in-memory");
 }
 
 TEST(Candidates, ASlowDiskIsLeftAside) {

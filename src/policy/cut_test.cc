@@ -178,6 +178,14 @@ TEST(PlanCuts, OneSystemPromptWithDifferingUserText) {
   EXPECT_EQ(cuts(view), "turn 955; ");
 }
 
+TEST(PlanCuts, AMessageThatEndsWithinEightTokensOfAnAnchorIsTheSameBoundary) {
+  CutView view = classifier();
+  view.markers.message_ends = positions({862, 955});
+  EXPECT_EQ(cuts(view), "anchor 870; turn 955; ");
+  view.markers.message_ends = positions({861, 955});
+  EXPECT_EQ(cuts(view), "message 861; anchor 870; turn 955; ");
+}
+
 TEST(PlanCuts, AnIdenticalPromptCutsNothing) {
   CutView view = classifier();
   view.cached = at(955);

@@ -135,6 +135,18 @@ TEST(MakePlan, IdleResidentsKeepFewCells) {
   EXPECT_EQ(planned(view), "fork of 3, memory 99, cache 99, leaves 2") << "what would be lost stays";
 }
 
+TEST(MakePlan, AnIdleResidentThatKeepsNoCellsStays) {
+  PlanView view = view_of(100, {idle(1, 300, 0), idle(2, 300, 0)});
+  view.residents[0].cells_owned = 0;  // shares all its cells with 2
+  view.idle_cells = 100;
+  EXPECT_EQ(planned(view), "fresh, memory 0, cache 0, leaves 2");
+}
+
+TEST(MakePlan, OfEqualSourcesOneThatIsCapturedIsDisturbed) {
+  EXPECT_EQ(planned(view_of(100, {idle(0, 300, 60), idle(1, 300, 60, false)})), "fork of 0, memory 60, cache 60")
+      << "though the other one was used later";
+}
+
 // Two conversations always share the first tokens of their template.
 TEST(MakePlan, AForkLeavesFewCellsBehind) {
   PlanView view = view_of(100, {idle(1, 300, 2)});
