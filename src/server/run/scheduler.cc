@@ -11,12 +11,6 @@
 
 namespace kvkeep::server {
 
-namespace {
-// Slices of windowed models are not cut shorter than this, however small the window: between the windows of two slices
-// positions are not restorable, but short slices prefill slower.
-constexpr std::size_t kLeastWindowSlice = 512;
-}  // namespace
-
 Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Cache& cache, os::Clock& clock)
     : options_(options), engine_(engine), cache_(cache), clock_(clock), sequences_(engine.sequence_count()) {}
 
@@ -202,7 +196,7 @@ std::size_t Scheduler::slice_limit(const Active& active) const {
   std::size_t limit = engine_.description().batch_tokens;
   if (others_decode) limit = std::min(limit, options_.busy_slice_tokens);
   if (const std::size_t window = engine_.shape().window_tokens; window > 0 && cached(active)) {
-    limit = std::min(limit, std::max(window, kLeastWindowSlice));
+    limit = std::min(limit, std::max(window, options_.least_window_slice_tokens));
   }
   const std::size_t done = sequence(*active.seq).tokens.size();
   if (active.next_cut < active.cuts.size()) limit = std::min(limit, active.cuts[active.next_cut].at.value() - done);

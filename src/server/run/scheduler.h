@@ -40,6 +40,9 @@ struct SchedulerOptions {
   std::size_t queue_limit = 512;           // requests that may wait; more are refused (kBusy)
   std::size_t busy_slice_tokens = 512;     // prefill slice while others decode, so that they are not held up
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
+  // Slices of windowed models are not cut shorter than this, however small the window: between the windows of two
+  // slices positions are not restorable, but short slices prefill slower.
+  std::size_t least_window_slice_tokens = 512;
   // Read from disk at a time and restored before more is read: more than a device needs to be busy, and little beside
   // the path of a long prompt, which would not fit into RAM at once.
   ByteCount load_window = mebibytes(256);

@@ -230,6 +230,79 @@ TEST_P(ClassesWithPoints, ALimitOfPointsHoldsOnEachPath) {
   world.stop();
 }
 
+// Without a point its tail could not be restored.
+TEST_P(ClassesWithPoints, WhatHasNoPointAtItsEndStaysInMemory) {
+  WorldOptions without = options();
+  without.scheduler.cuts.most_points = 0;
+  World world(without);
+  world.start();
+  std::vector<Conversation> talks(3);
+  std::size_t known = 0;
+  for (Conversation& talk : talks) {
+    talk.tokens = text(400);
+    const Reply reply = ask(world, talk);
+    known = decoded(reply);
+    talk.assistant(reply.tokens);
+  }
+  for (Conversation& talk : talks) {
+    talk.user(text(10));
+    EXPECT_EQ(ask(world, talk).stats.memory_tokens, known);
+  }
+}
+
+TEST_P(ClassesWithPoints, WhatOthersHoldInMemoryAloneIsKnownToo) {
+  WorldOptions without = options();
+  without.ram = ByteCount{0};
+  World world(without);
+  world.start();
+  Conversation talk;
+  talk.tokens = text(200);
+  ask(world, talk);
+  talk.tokens.resize(150);
+  talk.user(text(30));
+  const Reply branch = ask(world, talk);
+  EXPECT_EQ(branch.stats.cached_tokens, 0U);
+  EXPECT_EQ(branch.stats.miss, MissReason::kNoPoint);
+}
+
+// Frontiers before a point that was restored are not caught up on behind it.
+TEST_P(ClassesWithPoints, ARestoredPointIsTheLastOneOfItsSequence) {
+  WorldOptions frontiers = options();
+  frontiers.fake.cells = 700;
+  frontiers.scheduler.cuts.continued_interval_tokens = 64;
+  frontiers.scheduler.cuts.boundary_align_tokens = 64;
+  World world(frontiers);
+  world.start();
+  const Tokens prompt = text(110);
+  (void)world.ask(prompt, 1);
+  (void)world.ask(text(600), 1);  // pushes it out of the model's memory
+  const Reply again = world.ask(prompt, 4);
+  EXPECT_EQ(again.tokens, world.expected(prompt, 4));
+  EXPECT_EQ(again.stats.cached_tokens, 109U);
+  world.stop();
+  std::vector<std::size_t> points;
+  const auto lease = world.cache.lease(prompt + again.tokens);
+  for (const cache::LeasedPoint& point : lease->points()) points.push_back(point.range.end.value());
+  EXPECT_EQ(points, (std::vector<std::size_t>{64, 109, 110, 113}));
+}
+
+TEST_P(Classes, AnotherEndOfTheSameLengthIsKeptToo) {
+  WorldOptions small = options();
+  small.fake.cells = 700;
+  World world(small);
+  world.start();
+  const Tokens prompt = text(100);
+  Tokens other = prompt + world.ask(prompt, 7).tokens;
+  other.back() = other.back() == 10 ? 11 : 10;
+  (void)world.ask(prompt, 8);  // of the same length
+  (void)world.ask(other, 1);
+  (void)world.ask(text(600), 1);  // pushes them out of the model's memory
+  const Tokens longer = other + text(10);
+  const Reply reply = world.ask(longer, 4);
+  EXPECT_EQ(reply.tokens, world.expected(longer, 4));
+  EXPECT_EQ(reply.stats.cached_tokens, other.size());
+}
+
 // Requests side by side, in a memory that is too small for all of them: state is set aside, restored and shared in
 // every order.
 TEST_P(Classes, ManySessionsInAMemoryTooSmallForThemGiveTheRightText) {

@@ -35,5 +35,27 @@ TEST(SchedulerSlices, ALongReplyIsCapturedBeforeItsEnd) {
   EXPECT_GT(kept, 300U - 64);
 }
 
+// What a prompt that leaves another one in its middle reuses of it.
+std::size_t reused_of_windowed(std::size_t leaves_at, const SchedulerOptions& scheduler) {
+  World world(
+      {.batch_tokens = 2048, .memory_class = engine::MemoryClass::kWindowed, .window_tokens = 64, .window_slack = 16},
+      mebibytes(64), scheduler);
+  world.start();
+  std::mt19937 random(34);
+  auto prompt = random_tokens(random, 1600);
+  (void)world.ask(prompt, 1);
+  prompt.resize(leaves_at);
+  prompt = prompt + random_tokens(random, 10);
+  const Reply reply = world.ask(prompt, 4);
+  EXPECT_EQ(reply.tokens, world.expected(prompt, 4));
+  return reply.stats.cached_tokens;
+}
+
+TEST(SchedulerSlices, AWindowIsKeptWhereEachSliceEnds) {
+  EXPECT_EQ(reused_of_windowed(1450, {}), 1024U) << "slices of 512 tokens";
+  EXPECT_EQ(reused_of_windowed(1450, {.least_window_slice_tokens = 100}), 1400U);
+  EXPECT_EQ(reused_of_windowed(1450, {.least_window_slice_tokens = 1}), 1450U) << "window by window: no gaps";
+}
+
 }  // namespace
 }  // namespace kvkeep::server

@@ -211,6 +211,51 @@ TEST(SchedulerText, CacheOffLeavesThePromptAsItIs) {
   EXPECT_EQ(reply.tokens, world.expected(talk.next, 5));
 }
 
+// What goes on where a reply's text ends is sampled too.
+TEST(SchedulerText, AReplyThatIsContinuedIsFoundWhole) {
+  World world(with_texts());
+  world.start();
+  std::mt19937 random(14);
+  const Tokens prompt = Tokens{0} + digits(random, 60) + Tokens{1};
+  Tokens known = prompt + world.ask(prompt, 40).tokens;
+  known.pop_back();  // was never decoded
+  const Reply more = world.ask(prompt + retokenized(TokenSpan(known).subspan(prompt.size())), 40);
+  ASSERT_EQ(more.stats.prompt_tokens, known.size());
+  known = known + more.tokens;
+  const Tokens next = prompt + retokenized(TokenSpan(known).subspan(prompt.size())) + Tokens{2};
+  known.pop_back();
+  const std::vector<TokenRange> sampled = {{Position{} + prompt.size(), Position{} + known.size()}};
+  const index::TextMatch match = index::match_text(known, sampled, next, texts());
+  ASSERT_GT(match.head.size(), prompt.size() + 70);
+  EXPECT_EQ(world.ask(next, 4).stats.cached_tokens, match.head.size());
+}
+
+// It is looked up, finds no free sequence, and is looked up again when the reply that it continues is complete.
+TEST(SchedulerText, PenaltiesLookAtTheIdsThatWereFoundLast) {
+  WorldOptions options = with_texts();
+  options.fake.sequences = 1;
+  World before(options);
+  before.start();
+  const Conversation talk(before, 13);
+  ASSERT_NE(talk.effective, talk.next);
+  World world(options);
+  std::future<Reply> first = world.submit(talk.prompt, static_cast<std::int64_t>(talk.reply.size()));
+  const auto sink = std::make_shared<CollectingSink>();
+  Job job;
+  job.prompt = talk.next;
+  job.sampling = World::greedy();
+  job.sampling.presence_penalty = 1;
+  job.sampling.repeat_last_n = -1;  // all
+  job.max_tokens = 10;
+  const engine::SamplingParams sampling = job.sampling;
+  ASSERT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
+  world.start();
+  EXPECT_EQ(first.get().tokens, talk.reply);
+  const Reply second = sink->future().get();
+  EXPECT_EQ(second.stats.cached_tokens, talk.match.head.size());
+  EXPECT_EQ(second.tokens, world.engine.expected_text(talk.effective, 10, sampling));
+}
+
 // A model that goes on only from points: the one at the reply's end is reached through the effective prompt.
 TEST(SchedulerText, PointsAreReachedAsText) {
   for (const auto memory_class :

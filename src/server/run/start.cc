@@ -167,6 +167,7 @@ void Scheduler::execute(Active& active, const policy::Plan& plan) {
   if (!placed) return start_again(active);
   const SeqId seq = *placed;
   Sequence& held = sequence(seq);
+  KVKEEP_ASSERT(plan.start == policy::Plan::Start::kInPlace || held.point_at == 0, "a point of tokens that are gone");
   held.state = Sequence::State::kBusy;
   held.tokens.assign(active.tokens.begin(), active.tokens.begin() + plan.from_memory.value());
   held.sampled = active.sampled;
