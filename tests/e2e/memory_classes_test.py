@@ -75,13 +75,21 @@ class MemoryClass(ExactnessCase):
                 if turn > 0:
                     self.assertGreater(timings(reply)["cache_n"], 150)
 
+    def before_restart(self, server):
+        pass
+
+    def after_restart(self, server):
+        pass
+
     def test_restart_and_kill(self):
         directory = fresh_directory()
         server = self.start("--kv-disk-dir", directory)
+        self.before_restart(server)
         messages, _ = self.grow(server, [system(words(150, 70))], 3)
         other, _ = self.grow(server, [system(words(60, 71))], 2)
         self.assertEqual(server.stop(), 0)
         server.start()
+        self.after_restart(server)
         for conversation in (messages, other):
             reply = self.same_chat(server, [*conversation, user("And after the restart?")])
             self.assertGreaterEqual(timings(reply)["cache_n"], self.known(server, conversation))
@@ -118,6 +126,17 @@ class Windowed(MemoryClass):
     model_flags = ("--arch", "gemma3", "--window", "64")
     memory_class = "windowed"
     leaves = ".window.kvs"
+    long_prompt = words(2072, 72)
+
+    def before_restart(self, server):
+        self.same_completion(server, self.long_prompt, max_tokens=1)
+
+    def after_restart(self, server):
+        """A window is kept each 512 tokens, so that another prompt finds one before the place where it leaves."""
+        begin = " ".join(self.long_prompt.split()[:900])
+        shared = len(server.tokenize(begin, special=True))
+        reply = self.same_completion(server, f"{begin} {words(20, 73)}", max_tokens=1)
+        self.assertGreater(timings(reply)["cache_n"], shared - 520)
 
 
 class Hybrid(MemoryClass):
