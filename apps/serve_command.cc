@@ -12,6 +12,7 @@
 
 #include "cache/capture.h"
 #include "cache_setup.h"
+#include "chat/history_changes.h"
 #include "chat/minja_template.h"
 #include "engine/llama/library.h"
 #include "engine/llama/llama_engine.h"
@@ -123,7 +124,7 @@ std::optional<index::TokenTexts> token_texts(const CacheOptions& cache, const se
   return index::TokenTexts(*service.vocabulary, [&](TokenId id) { return service.markers->contains(id); });
 }
 
-policy::CutOptions cut_options(const CacheOptions& cache) {
+policy::CutOptions cut_options(const CacheOptions& cache, const chat::HistoryChanges& changes) {
   policy::CutOptions cuts;
   cuts.min_tokens = cache.store_tokens_min;
   cuts.cold_max_tokens = cache.cold_tokens_max == UINT32_MAX ? SIZE_MAX : cache.cold_tokens_max;
@@ -133,16 +134,17 @@ policy::CutOptions cut_options(const CacheOptions& cache) {
   cuts.anchor_user = cache.anchor_user;
   cuts.most_points = cache.points_max == UINT32_MAX ? SIZE_MAX : cache.points_max;
   cuts.least_step_tokens = cache.point_step_min;
+  cuts.loops_change = changes.loop_may_change();
   return cuts;
 }
 
-server::SchedulerOptions scheduler_options(const ServeOptions& options, const index::TokenTexts* texts,
-                                           server::TraceSink* trace) {
+server::SchedulerOptions scheduler_options(const ServeOptions& options, const chat::HistoryChanges& changes,
+                                           const index::TokenTexts* texts, server::TraceSink* trace) {
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.context.parallel;
   scheduler.busy_slice_tokens = options.context.ubatch_tokens;
   scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
-  scheduler.cuts = cut_options(options.cache);
+  scheduler.cuts = cut_options(options.cache, changes);
   scheduler.texts = texts;
   scheduler.trace = trace;
   return scheduler;
@@ -255,9 +257,11 @@ Status run_serve(const ServeOptions& options) {
   cache::prepare_staging(cache, *engine);
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
   const std::optional<index::TokenTexts> texts = token_texts(options.cache, service);
+  const chat::HistoryChanges changes = chat::learn_history_changes(*service.chat_template, *service.markers);
+  spdlog::info("{}", chat::describe(changes));
   Tracing tracing(std::move(trace_file), service.vocabulary);
-  server::Scheduler scheduler(scheduler_options(options, texts ? &*texts : nullptr, tracing.sink()), *engine, cache,
-                              os::real_clock());
+  server::Scheduler scheduler(scheduler_options(options, changes, texts ? &*texts : nullptr, tracing.sink()), *engine,
+                              cache, os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
   log_ready(*http, service, cache.stats(), options.cache.anchor_user);

@@ -274,6 +274,9 @@ class Cache {
   bool has_point(const Track& track, format::PartKind kind) const;
   // Forgets the points and whole states at these positions of a path, at once or when nobody holds them any more.
   void forget_points(TokenSpan path, const std::vector<Position>& positions);
+  // Eviction holds on to the point at `at` on the track's path, and less to those between it and the track. None: the
+  // path's points are like others.
+  void await_point(const Track& track, std::optional<Position> at);
   // Runs of [from, track.position()) without window rows, each within one segment.
   std::vector<TokenRange> missing_windows(const Track& track, Position from) const;
   // Adds window rows of a run that missing_windows() named, or of a part of one. False: refused.
@@ -309,6 +312,7 @@ class Cache {
     std::uint32_t pins = 0;
     DiskState disk = DiskState::kNone;
     std::uint8_t refusals = 0;  // reads that the device refused
+    policy::Outlook outlook = policy::Outlook::kOpen;
     bool dead = false;
     bool live = false;  // the slot is in use
     // A whole state that is built on another: `payload` and the file are the differences, `state` is what comes out,

@@ -36,6 +36,7 @@ policy::EvictCandidate Cache::candidate_of(SegmentId segment) const {
   candidate.last_used_ns = known.last_used_ns;
   candidate.hits = known.hits;
   candidate.base = known.base;
+  candidate.outlook = known.outlook;
   if (!is_leaf(known)) return candidate;
   if (!options_.shape.needs_points() || info.kind != point_kind(options_.shape)) {
     candidate.tokens = 0;  // nothing is restored from it

@@ -51,6 +51,23 @@ void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions
   sweep_dead();
 }
 
+void Cache::await_point(const Track& track, std::optional<Position> at) {
+  using policy::Outlook;
+  MutexLock lock(mutex_);
+  const format::PartKind kind = point_kind(options_.shape);
+  for (SegmentId above = track.cursor_.segment; above != kRootSegment; above = index_.info(above).parent) {
+    for (const SegmentId leaf : index_.attached(above)) {
+      const index::SegmentInfo& info = index_.info(leaf);
+      const Position end = info.range.end;
+      if (info.kind != kind || end > track.position()) continue;
+      Entry& known = entry(leaf);
+      known.outlook = at && end > *at && end < track.position() ? Outlook::kPassed : Outlook::kOpen;
+      if (at == end) known.outlook = Outlook::kAwaited;
+      if (at == end) known.last_used_ns = clock_.wall_ns();
+    }
+  }
+}
+
 // From the track's end upwards, so that each segment counts up to where the path leaves it.
 std::vector<TokenRange> Cache::missing_windows(const Track& track, Position from) const {
   std::vector<TokenRange> gaps;

@@ -1,16 +1,16 @@
 #include "chat/turns.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "chat/synthetic.h"
 #include "chat/tokenize.h"
 
 namespace kvkeep::chat {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr std::string_view kFirstQuestion = "kvkeepquestionone";
 constexpr std::string_view kAnswer = "kvkeepanswerone";
@@ -67,9 +67,8 @@ std::optional<Units> take_until(Units& rest, std::string_view content) {
 
 std::optional<RenderedPrompt> render_example(const ChatTemplate& chat_template, const MarkerSet& markers) {
   RenderInput input;
-  input.messages = {{{"role", "user"}, {"content", kFirstQuestion}},
-                    {{"role", "assistant"}, {"content", kAnswer}},
-                    {{"role", "user"}, {"content", kSecondQuestion}}};
+  input.messages = {synthetic::message("user", kFirstQuestion), synthetic::message("assistant", kAnswer),
+                    synthetic::message("user", kSecondQuestion)};
   auto rendered = render_prompt(chat_template, markers, std::move(input));
   if (!rendered) return std::nullopt;
   return std::move(*rendered);
@@ -154,6 +153,28 @@ std::vector<Position> occurrences(TokenSpan prompt, const std::vector<TokenId>& 
   }
 }
 
+// What all results, whatever their text, have in common from where they open like a user turn.
+std::vector<TokenId> learn_tool_result(const ChatTemplate& chat_template, const MarkerSet& markers,
+                                       const Vocabulary& vocabulary, const std::vector<TokenId>& user) {
+  std::vector<TokenId> opening;
+  for (const std::string_view content : {"kvkeepresult", "{\"kvkeep\": 1}", "7", "\n- kvkeep"}) {
+    RenderInput input;
+    input.messages = {synthetic::message("user", kFirstQuestion), synthetic::call("", synthetic::Thinking::kField),
+                      synthetic::result(content)};
+    input.tools = synthetic::tools("kvkeepdescription");
+    const auto rendered = render_prompt(chat_template, markers, std::move(input));
+    const auto ids = rendered ? tokenize_prompt(vocabulary, markers, *rendered) : unsupported("not rendered");
+    const std::vector<Position> places = ids ? occurrences(*ids, user) : std::vector<Position>{};
+    if (places.size() < 2) return {};
+    const TokenSpan result = TokenSpan(*ids).subspan(places.back().value());
+    opening.resize(opening.empty() ? result.size() : common_prefix(opening, result));
+    std::ranges::copy(result.first(opening.size()), opening.begin());
+    // The question must not look like a result.
+    if (occurrences(*ids, opening).size() != 1) return {};
+  }
+  return opening;
+}
+
 }  // namespace
 
 TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const MarkerSet& markers,
@@ -173,14 +194,16 @@ TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const Marker
   const PromptTurns turns = ids ? find_turns(*ids, openings) : PromptTurns{};
   if (turns.user.size() != 2) openings.user.clear();
   if (turns.assistant.size() != 2) openings.assistant.clear();
+  openings.tool_result = learn_tool_result(chat_template, markers, vocabulary, openings.user);
   return openings;
 }
 
 PromptTurns find_turns(TokenSpan prompt, const TurnOpenings& openings) {
-  PromptTurns turns{occurrences(prompt, openings.user), occurrences(prompt, openings.assistant), Position{}};
-  turns.stable_end = Position{} + prompt.size();
-  const bool answer_opened =
-      !turns.assistant.empty() && (turns.user.empty() || turns.user.back() < turns.assistant.back());
+  PromptTurns turns{{}, occurrences(prompt, openings.assistant), Position{} + prompt.size()};
+  const std::vector<Position> asked = occurrences(prompt, openings.user);
+  turns.tool_results = occurrences(prompt, openings.tool_result);
+  std::ranges::set_difference(asked, turns.tool_results, std::back_inserter(turns.user));
+  const bool answer_opened = !turns.assistant.empty() && (asked.empty() || asked.back() < turns.assistant.back());
   if (answer_opened) turns.stable_end = turns.assistant.back() + openings.assistant.size();
   return turns;
 }

@@ -19,12 +19,15 @@ namespace kvkeep::chat {
 // Ids that open a turn, from its first marker to the end of the role's name; empty: not learnt. White space behind the
 // name is left out, because tokenizers join it to what follows.
 struct TurnOpenings {
-  std::vector<TokenId> user;       // many templates write tool results as user turns: they count as such
+  std::vector<TokenId> user;
   std::vector<TokenId> assistant;  // as far as history and the opening for a new answer agree
+  // Of tool results that open like user turns and go on as none does (`<|im_start|>user\n<tool_response>`). Empty: they
+  // open otherwise, or exactly like user turns, and count as such.
+  std::vector<TokenId> tool_result = {};
   bool operator==(const TurnOpenings&) const = default;
 };
 
-// Renders a synthetic conversation. Nothing is learnt from templates that refuse it or write no markers.
+// Renders synthetic conversations. Nothing is learnt from templates that refuse it or write no markers.
 TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const MarkerSet& markers,
                                  const Vocabulary& vocabulary);
 
@@ -34,6 +37,7 @@ struct PromptTurns {
   // Where the prompt and its next version, with an answer and more, part at the earliest: behind the opening for the
   // new answer as far as it is that of every answer. The end of the prompt if it ends without one.
   Position stable_end;
+  std::vector<Position> tool_results = {};  // those that open like user turns; ascending, none of them in `user`
   bool operator==(const PromptTurns&) const = default;
 };
 

@@ -21,6 +21,8 @@ struct Candidate {
   std::tuple<Position, Rank, CutReason> key() const { return {at, rank, reason}; }
 };
 
+bool closes(Position message_end, Position at) { return at >= message_end && at - message_end <= kBoundaryTokens; }
+
 // The end of the last user message.
 std::optional<Position> last_user_end(const PromptMarkers& markers) {
   if (markers.user_turns.empty()) return std::nullopt;
@@ -35,7 +37,8 @@ class Cuts {
       : view_(view),
         end_(Position{} + view.prompt_tokens),
         first_anchor_(anchor_pos(view.options, view.markers, Anchor::kFirst)),
-        last_anchor_(anchor_pos(view.options, view.markers, Anchor::kLast)) {}
+        last_anchor_(anchor_pos(view.options, view.markers, Anchor::kLast)),
+        last_user_(view.options.loops_change ? last_user_end(view.markers) : std::nullopt) {}
 
   CutPlan plan() {
     add_turn();
@@ -44,7 +47,9 @@ class Cuts {
     add_branch();
     add_continued();
     std::ranges::sort(all_, {}, &Candidate::key);
-    return within_limit(kept());
+    CutPlan plan = within_limit(kept());
+    plan.awaited = awaited(plan);
+    return plan;
   }
 
  private:
@@ -75,7 +80,7 @@ class Cuts {
   }
 
   void add_messages() {
-    if (const auto end = last_user_end(view_.markers)) add(*end, Rank::kLastUser, CutReason::kMessage);
+    if (last_user_) add(*last_user_, Rank::kLastUser, CutReason::kMessage);
     const auto& answers = view_.markers.assistant_turns;
     for (const Position end : view_.markers.message_ends) {
       if (answers.empty() || end <= answers.front()) add(end, Rank::kLesser, CutReason::kMessage);
@@ -97,10 +102,20 @@ class Cuts {
 
   // A point, an anchor or the turn that belongs to the same boundary, at or after a message's end.
   bool boundary_follows(Position at) const {
-    const auto near = [at](Position other) { return other >= at && other - at <= kBoundaryTokens; };
+    const auto near = [at](Position other) { return closes(at, other); };
     return std::ranges::any_of(view_.points, near) || std::ranges::any_of(all_, [&](const Candidate& other) {
              return other.rank < Rank::kLastUser && near(other.at);
            });
+  }
+
+  // The first answer's turn cut is the point at the end of the user's message, if it was captured when that was the
+  // end.
+  bool at_last_user(Position at) const { return last_user_ && closes(*last_user_, at); }
+
+  std::optional<Position> awaited(const CutPlan& plan) const {
+    const auto stays = [&](Position at) { return at_last_user(at) && !std::ranges::binary_search(plan.leave, at); };
+    const auto found = std::ranges::find_if(view_.points, stays);
+    return found == view_.points.end() ? std::nullopt : std::optional(*found);
   }
 
   bool wanted(const Candidate& candidate, Position previous) const {
@@ -126,7 +141,8 @@ class Cuts {
   }
 
   Rank rank_of(Position at) const {
-    Rank rank = at == first_anchor_ || at == last_anchor_ ? Rank::kAnchor : Rank::kLesser;
+    Rank rank = at_last_user(at) ? Rank::kLastUser : Rank::kLesser;
+    if (at == first_anchor_ || at == last_anchor_) rank = Rank::kAnchor;
     for (const Candidate& candidate : all_) {
       if (candidate.at == at) rank = std::min(rank, candidate.rank);
     }
@@ -167,6 +183,7 @@ class Cuts {
   const Position end_;
   const std::optional<Position> first_anchor_;
   const std::optional<Position> last_anchor_;
+  const std::optional<Position> last_user_;  // where its message ends, if a point is wanted there
   std::vector<Candidate> all_;
   bool cold_skipped_ = false;
 };

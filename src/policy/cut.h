@@ -8,8 +8,8 @@
 //   is the same in every conversation of an agent;
 // - the *turn*: where the generation prompt begins, at most one token before the end. An identical prompt, and most
 //   next turns, share everything up to there;
-// - the end of the last user message: where thinking is dropped from history, a new user message renders everything
-//   after it anew;
+// - the end of the last user message, unless loops never change: where thinking is dropped from history, a new user
+//   message renders everything after it anew. That point is *awaited* until then, however long the tool loop grows;
 // - the ends of other *messages* before the first assistant turn;
 // - a *branch*: where this prompt leaves what another one computed, if no point is near. Whoever shares that much again
 //   finds one;
@@ -55,11 +55,14 @@ struct CutOptions {
   std::size_t most_points = SIZE_MAX;
   // A message, branch, cold or continued cut less than this after another point is not made (--checkpoint-min-step).
   std::size_t least_step_tokens = 32;
+  // A new user message may render everything after the last one anew, so a point is kept at that one's end. False: the
+  // template is known to leave tool loops as they were, and nothing is cut or kept there.
+  bool loops_change = true;
 };
 
 // What rendering knows of a prompt; all ascending, all within [0, n]. Raw prompts have none of it.
 struct PromptMarkers {
-  std::vector<Position> user_turns;       // where turns of the role user begin, their marker included
+  std::vector<Position> user_turns;       // where turns of the role user begin, their marker included; no tool results
   std::vector<Position> assistant_turns;  // the same for finished assistant turns; the generation prompt is none
   std::vector<Position> message_ends;     // ends of messages of any role
   // Common prefix of the prompt rendered with and without its generation prompt.
@@ -110,7 +113,10 @@ struct CutView {
 struct CutPlan {
   std::vector<Cut> cuts;        // ascending, each in (cached, n], none where a point is
   std::vector<Position> leave;  // points of the path that are over the limit, ascending: the least useful ones
-  bool cold_skipped = false;    // an anchor or cold cut was left out because the prompt is longer than cold_max_tokens
+  // The point at the end of the last user message, if there is one: eviction holds on to it until the next user
+  // message.
+  std::optional<Position> awaited = {};
+  bool cold_skipped = false;  // an anchor or cold cut was left out because the prompt is longer than cold_max_tokens
 };
 
 // The cuts of one prompt: prefill stops at each, captures, and goes on. Cost: O(m log m) for m markers and points.

@@ -53,7 +53,7 @@ std::set<CutReason> reasons(const CutView& view, Position where) {
   const bool cold = view.cached == Position{} && !any_anchor && view.prompt_tokens <= options.cold_max_tokens;
   if (cold && where == at(store_len(options, view.prompt_tokens))) out.insert(CutReason::kCold);
   const bool asked = markers.assistant_turns.empty() || where <= markers.assistant_turns.front();
-  const bool user_end = !markers.user_turns.empty() && where > markers.user_turns.back() &&
+  const bool user_end = options.loops_change && !markers.user_turns.empty() && where > markers.user_turns.back() &&
                         std::ranges::none_of(markers.message_ends, [&](Position end) {
                           return end > markers.user_turns.back() && end < where;
                         });
@@ -112,6 +112,22 @@ std::string wrong_limit(const CutView& view, const CutPlan& plan) {
   return !plan.leave.empty() && then < view.options.most_points ? "leaves for nothing" : "";
 }
 
+// What is awaited is a point of the boundary that closes the last user message.
+std::string wrong_awaited(const CutView& view, const CutPlan& plan) {
+  std::optional<Position> user_end;
+  for (const Position end : view.markers.message_ends) {
+    const bool behind = !view.markers.user_turns.empty() && end > view.markers.user_turns.back();
+    if (behind && !user_end) user_end = end;
+  }
+  std::optional<Position> expected;
+  for (const Position point : view.points) {
+    const bool closes = user_end && point >= *user_end && point - *user_end <= 8;
+    if (view.options.loops_change && closes && !has(plan.leave, point) && !expected) expected = point;
+  }
+  if (plan.awaited == expected) return "";
+  return plan.awaited ? "awaited without need" : "nothing is awaited";
+}
+
 std::string broken_law(const CutView& view, const CutPlan& plan) {
   for (std::size_t i = 0; i < plan.cuts.size(); ++i) {
     if (auto wrong = wrong_cut(view, plan, i); !wrong.empty()) return wrong;
@@ -119,6 +135,7 @@ std::string broken_law(const CutView& view, const CutPlan& plan) {
   for (std::size_t where = 1; where <= view.prompt_tokens; ++where) {
     if (auto wrong = wrong_gap(view, plan, at(where)); !wrong.empty()) return wrong;
   }
+  if (auto wrong = wrong_awaited(view, plan); !wrong.empty()) return wrong;
   return wrong_limit(view, plan);
 }
 
@@ -148,7 +165,7 @@ std::vector<CutOptions> all_options() {
     for (const std::size_t cold_max : {0U, 5U, 9U}) {
       for (const std::size_t step : {1U, 2U}) {
         for (const std::size_t most : {std::size_t{2}, SIZE_MAX})
-          all.push_back({min, cold_max, 3, 1, 1, step == 1, most, step});
+          all.push_back({min, cold_max, 3, 1, 1, step == 1, most, step, cold_max != 5});
       }
     }
   }
@@ -196,6 +213,8 @@ TEST(PlanCuts, TheLawsCatchMutants) {
       seeing([](CutView& view) { view.options.continued_interval_tokens = 0; }),
       seeing([](CutView& view) { view.options.anchor_user = false; }),
       seeing([](CutView& view) { view.options.anchor_user = true; }),
+      seeing([](CutView& view) { view.options.loops_change = true; }),
+      seeing([](CutView& view) { view.options.loops_change = false; }),
       seeing([](CutView& view) { view.points.clear(); }),
       seeing([](CutView& view) { view.known = view.cached; }),
       seeing([](CutView& view) { view.cached = at(0); }),
@@ -203,6 +222,7 @@ TEST(PlanCuts, TheLawsCatchMutants) {
       seeing([](CutView& view) { view.markers.assistant_turns.clear(); }),
       seeing([](CutView& view) { ++view.prompt_tokens; }),
       doing([](CutPlan& plan) { plan.leave.clear(); }),
+      doing([](CutPlan& plan) { plan.awaited.reset(); }),
       doing([](CutPlan& plan) { std::ranges::reverse(plan.cuts); }),
       doing([](CutPlan& plan) {
         for (Cut& cut : plan.cuts) cut.reason = CutReason::kContinued;

@@ -32,6 +32,7 @@ std::string text(const CutPlan& plan) {
   for (const Cut& cut : plan.cuts) out += std::string(to_string(cut.reason)) + " " + text(cut.at) + "; ";
   for (const Position position : plan.leave) out += "leaves " + text(position) + "; ";
   if (plan.cold_skipped) out += "cold skipped; ";
+  if (plan.awaited) out += "awaits " + text(plan.awaited) + "; ";
   return out;
 }
 
@@ -191,7 +192,7 @@ TEST(PlanCuts, AnIdenticalPromptCutsNothing) {
   view.cached = at(955);
   view.known = at(960);
   view.points = positions({870, 955});
-  EXPECT_EQ(cuts(view), "");
+  EXPECT_EQ(cuts(view), "awaits 955; ");
 }
 
 TEST(PlanCuts, WithoutAnchorsTheLengthDecides) {
@@ -252,7 +253,23 @@ TEST(PlanCuts, InAToolLoopTheEndOfTheLastUserMessageIsKept) {
   EXPECT_EQ(cuts(view), "anchor 1000; message 1500; continued 2048; turn 3000; ");
   view.cached = view.known = at(2600);
   view.points = positions({1000, 1500, 2490, 2600});
+  EXPECT_EQ(cuts(view), "turn 3000; awaits 1500; ");
+  view.points = positions({1000, 1504, 2490, 2600});
+  EXPECT_EQ(cuts(view), "turn 3000; awaits 1504; ") << "the turn of the first answer";
+  view.points = positions({1000, 1490, 2490, 2600});
+  EXPECT_EQ(cuts(view), "turn 3000; ") << "too late to capture it";
+}
+
+TEST(PlanCuts, ATemplateWhoseLoopsStayNeedsNoPointThere) {
+  CutView view = tool_loop();
+  view.options.loops_change = false;
+  view.markers.assistant_turns.insert(view.markers.assistant_turns.begin(), at(900));  // an earlier answer
+  EXPECT_EQ(cuts(view), "anchor 1000; turn 3000; ");
+  view.cached = view.known = at(2600);
+  view.points = positions({1000, 1500, 2590, 2600});
   EXPECT_EQ(cuts(view), "turn 3000; ");
+  view.options.most_points = 3;
+  EXPECT_EQ(cuts(view), "turn 3000; leaves 1500; leaves 2600; ") << "it has no rank";
 }
 
 TEST(PlanCuts, TheMessageBeforeTheFirstAnswerIsCutInLaterTurnsToo) {
@@ -288,9 +305,12 @@ TEST(PlanCuts, TheLimitKeepsTurnAnchorsAndTheLastUserMessage) {
   view.cached = view.known = at(2600);
   view.points = positions({500, 1000, 1500, 2590, 2600});
   view.options.most_points = 4;
-  EXPECT_EQ(cuts(view), "turn 3000; leaves 500; leaves 2600; ") << "2590 saves 1090, 2600 only 10";
+  EXPECT_EQ(cuts(view), "turn 3000; leaves 500; leaves 2600; awaits 1500; ") << "2590 saves 1090, 2600 only 10";
+  view.points = positions({500, 1000, 1503, 2590, 2600});
+  view.options.most_points = 3;
+  EXPECT_EQ(cuts(view), "turn 3000; leaves 500; leaves 2590; leaves 2600; awaits 1503; ");
   view.options.most_points = 1;
-  EXPECT_EQ(cuts(view), "turn 3000; leaves 500; leaves 1000; leaves 1500; leaves 2590; leaves 2600; ");
+  EXPECT_EQ(cuts(view), "turn 3000; leaves 500; leaves 1000; leaves 1503; leaves 2590; leaves 2600; ");
   view.options.most_points = 0;
   view.points = {};
   EXPECT_EQ(cuts(view), "");

@@ -18,6 +18,13 @@ namespace kvkeep::policy {
 
 enum class CandidateKind { kRows, kWindow, kPoint };
 
+// What is known of who returns to where a point or window ends.
+enum class Outlook : std::uint8_t {
+  kOpen,
+  kAwaited,  // the next user message returns to it, for a template renders anew what follows it
+  kPassed,   // it lies in a tool loop that went on and that the next user message renders anew
+};
+
 struct EvictCandidate {
   SegmentId segment;
   SegmentId parent;          // kRootSegment: none that counts in this tier
@@ -33,6 +40,7 @@ struct EvictCandidate {
   bool copy = false;     // another tier has it too: nothing becomes unreachable if it leaves this one
   bool absent = false;   // another tier has it alone: it never leaves here, but tells what can be restored
   SegmentId base = {};   // a point that this one is built on: it leaves later, as a parent does
+  Outlook outlook = Outlook::kOpen;
 };
 
 struct EvictView {

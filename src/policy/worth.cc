@@ -13,6 +13,8 @@ namespace {
 constexpr double kHalfLifeS = 6 * 3600.0;
 // At this depth attention costs as much as everything else of a token's prefill.
 constexpr double kAttentionTokens = 16384;
+// Within a tool loop prompts go on; only one whose history a client edited returns to a point that the loop passed.
+constexpr double kPassedShare = 16;
 
 }  // namespace
 
@@ -55,7 +57,7 @@ void Worth::hang_leaves() {
 
 void Worth::add_stop(std::size_t leaf) {
   const EvictCandidate& candidate = view_.candidates[leaf];
-  Stop stop{candidate.begin + candidate.tokens, above_[leaf], {leaf}};
+  Stop stop{candidate.begin + candidate.tokens, above_[leaf], {leaf}, candidate.outlook};
   if (candidate.kind == CandidateKind::kWindow && !covered(leaf, stop.leaves)) return;
   for (const std::size_t needed : stop.leaves) stops_of_[needed].push_back(stops_.size());
   segments_[stop.home].stops.push_back(stops_.size());
@@ -155,19 +157,20 @@ double Worth::value(std::size_t index) const {
   }
   double value = 0;
   for (const std::size_t stop : stops_of_[index]) {
-    if (stops_[stop].live) value += keep_value(saved_by(stops_[stop], candidate), view_.now_ns);
+    if (stops_[stop].live) value += value_of(stops_[stop], candidate);
   }
   return value;
 }
 
 // As if the rows that the stop saves were one candidate of all its bytes, as likely to be needed as this leaf.
-EvictCandidate Worth::saved_by(const Stop& stop, const EvictCandidate& leaf) const {
+double Worth::value_of(const Stop& stop, const EvictCandidate& leaf) const {
   EvictCandidate saved = leaf;
-  saved.begin = stop_before(stop);
+  saved.begin = stop.outlook == Outlook::kAwaited ? Position{} : stop_before(stop);
   saved.tokens = static_cast<std::uint32_t>(stop.at - saved.begin);
   saved.bytes = {};
   for (const std::size_t needed : stop.leaves) saved.bytes += view_.candidates[needed].bytes;
-  return saved;
+  const double value = keep_value(saved, view_.now_ns);
+  return stop.outlook == Outlook::kPassed ? value / kPassedShare : value;
 }
 
 }  // namespace kvkeep::policy

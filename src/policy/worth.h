@@ -7,6 +7,7 @@
 // last window before it. It saves the prefill from the stop before it; that is shared by all the bytes it takes, and it
 // is lost as soon as one of them is. So
 // - of stops near each other each is worth little, until its neighbours left;
+// - a stop that is awaited is worth all the prefill before it, and those that a tool loop passed are worth little;
 // - windows that complete no stop are worth nothing, and neither are rows at or after which no stop is left.
 
 #include <cstddef>
@@ -33,6 +34,7 @@ class Worth {
     Position at;
     std::size_t home = kNone;         // the segment it lies in
     std::vector<std::size_t> leaves;  // all of them are needed
+    Outlook outlook = Outlook::kOpen;
     bool live = true;
   };
   // What hangs in a segment of rows, by place among the candidates.
@@ -52,7 +54,7 @@ class Worth {
   void end_stop(std::size_t stop, std::vector<std::size_t>& fell);
   void end_below(std::size_t segment, std::vector<std::size_t>& fell);
   Position stop_before(const Stop& stop) const;
-  EvictCandidate saved_by(const Stop& stop, const EvictCandidate& leaf) const;
+  double value_of(const Stop& stop, const EvictCandidate& leaf) const;
 
   const EvictView& view_;
   std::vector<std::size_t> above_;  // the segment a candidate continues or lies in

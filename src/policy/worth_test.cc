@@ -100,6 +100,18 @@ TEST(Worth, WindowsCountTogether) {
   EXPECT_EQ(worth.value(2), 0);
 }
 
+// A tool loop behind a user message of 100 tokens: its points save 1000 each, and are never returned to.
+TEST(Worth, ThePointThatIsAwaitedStaysWhileThoseOfALoopLeave) {
+  EvictView view = view_of({rows(1, 0, 0, 6100), point(2, 1, 2000), point(3, 1, 2100), point(4, 1, 3100),
+                            point(5, 1, 4100), point(6, 1, 5100), point(7, 1, 6100)});
+  EXPECT_EQ(order(view, ByteCount{1}), Ids{3}) << "it saves least";
+  view.candidates[2].outlook = Outlook::kAwaited;
+  for (std::size_t passed = 3; passed < 6; ++passed) view.candidates[passed].outlook = Outlook::kPassed;
+  Ids victims = order(view, ByteCount{4000});
+  std::ranges::sort(victims);
+  EXPECT_EQ(victims, (Ids{2, 4, 5, 6})) << "the end of the loop stays, too";
+}
+
 TEST(Worth, AWindowThatAGapCutsOffIsWorthless) {
   const EvictView view = view_of({rows(1, 0, 0, 200), window(2, 1, 0, 50), window(3, 1, 60, 40)}, 100);
   const Worth worth(view);
@@ -124,6 +136,7 @@ struct TwinStop {
   std::uint32_t at = 0;
   const EvictCandidate* home = nullptr;
   std::vector<const EvictCandidate*> leaves;
+  Outlook outlook = Outlook::kOpen;
 };
 
 std::uint32_t end_of(const EvictCandidate& candidate) { return candidate.begin.value() + candidate.tokens; }
@@ -134,7 +147,7 @@ class Twin {
   explicit Twin(const EvictView& view) : view_(view) {
     for (const EvictCandidate& candidate : view.candidates) {
       if (candidate.kind == CandidateKind::kRows || !reachable(candidate)) continue;
-      TwinStop stop{end_of(candidate), find(candidate.above), {&candidate}};
+      TwinStop stop{end_of(candidate), find(candidate.above), {&candidate}, candidate.outlook};
       if (candidate.kind == CandidateKind::kPoint || complete(stop)) stops_.push_back(stop);
     }
   }
@@ -151,10 +164,11 @@ class Twin {
       std::uint64_t bytes = 0;
       for (const EvictCandidate* leaf : stop.leaves) bytes += leaf->bytes.value();
       EvictCandidate saved = candidate;  // the same use, of what the stop saves
-      saved.begin = Position{before(stop)};
-      saved.tokens = stop.at - before(stop);
+      const std::uint32_t begin = stop.outlook == Outlook::kAwaited ? 0 : before(stop);
+      saved.begin = Position{begin};
+      saved.tokens = stop.at - begin;
       saved.bytes = ByteCount{bytes};
-      value += keep_value(saved, view_.now_ns);
+      value += keep_value(saved, view_.now_ns) / (stop.outlook == Outlook::kPassed ? 16 : 1);
     }
     return value;
   }
@@ -265,10 +279,13 @@ std::string each_trie(bool windows, const std::function<std::string(std::vector<
 // Ages, hits, pins, copies and absent ones in no order of the trie.
 void mix(std::vector<EvictCandidate>& candidates, std::uint32_t salt) {
   for (EvictCandidate& candidate : candidates) {
+    candidate.outlook = Outlook::kOpen;
     const std::uint32_t mixed = (candidate.segment.value() * 7 + salt * 13 + candidate.begin.value()) % 11;
     candidate.last_used_ns = -std::int64_t{mixed % 4} * 3'600'000'000'000;
     candidate.hits = mixed % 2;
     candidate.pinned = mixed == 7;
+    if (mixed == 2 || mixed == 6) candidate.outlook = Outlook::kAwaited;
+    if (mixed == 1 || mixed == 9) candidate.outlook = Outlook::kPassed;
     if (salt == 0 || candidate.kind == CandidateKind::kRows) continue;
     candidate.copy = mixed == 3 || mixed == 8;
     candidate.absent = mixed == 5;
@@ -312,6 +329,12 @@ TEST(Worth, TheTwinCatchesMutants) {
       seeing(each([](EvictCandidate& candidate) { candidate.copy = false; })),
       seeing(each([](EvictCandidate& candidate) { candidate.absent = false; })),
       seeing(each([](EvictCandidate& candidate) { candidate.pinned = false; })),
+      seeing(each([](EvictCandidate& candidate) {
+        if (candidate.outlook == Outlook::kAwaited) candidate.outlook = Outlook::kOpen;
+      })),
+      seeing(each([](EvictCandidate& candidate) {
+        if (candidate.outlook == Outlook::kPassed) candidate.outlook = Outlook::kOpen;
+      })),
       seeing(each([](EvictCandidate& candidate) { candidate.above = kRootSegment; })),
       seeing(each([](EvictCandidate& candidate) { candidate.kind = CandidateKind::kPoint; })),
       seeing(each([](EvictCandidate& candidate) {

@@ -100,6 +100,7 @@ void Scheduler::plan_cuts(Active& active) {
   view.points = active.points;
   const policy::CutPlan plan = policy::plan_cuts(view);
   active.cuts = plan.cuts;
+  cache_.await_point(*sequence(*active.seq).track, plan.awaited);
   if (!plan.leave.empty()) cache_.forget_points(active.tokens, plan.leave);
   if (plan.cold_skipped && !active.reported) {
     spdlog::info(
