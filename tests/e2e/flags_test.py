@@ -53,6 +53,7 @@ class Model(FlagCase):
             prompt = server.post("/apply-template", {"messages": [user("hi")]})["prompt"]
             self.assertEqual(prompt, "[user] hi\n[assistant]")
             self.assertEqual(server.prompt_ids([user("hi")]), server.tokenize(prompt))
+            self.assertIn("chat template: every reply with thinking is written anew", server.log())
 
 class Context(FlagCase):
     @covers("--ctx-size")

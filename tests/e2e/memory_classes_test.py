@@ -32,6 +32,11 @@ class MemoryClass(ExactnessCase):
     def test_the_class_is_found(self):
         self.assertIn(f"memory class {self.memory_class}: ", self.cached.log())
 
+    def test_what_the_template_does_to_history_is_told(self):
+        told = [line for line in self.cached.log().splitlines() if "chat template: " in line]
+        self.assertEqual(len(told), 1)
+        self.assertIn("earlier turns never change", told[0])
+
     def test_growing_turns(self):
         messages, cached = self.grow(self.cached, [system(words(150, 1))], 6)
         self.assertGreater(min(cached[1:]), 150)
