@@ -137,13 +137,18 @@ class Learner {
     return tools_first ? Order::kToolsFirst : Order::kSystemFirst;
   }
 
+  // With tools, if it can be: some templates write the date beside them alone.
   Clock learn_clock() {
-    const auto at = [&](std::int64_t time_s) {
-      return render({synthetic::message("system", kSystem), synthetic::message("user", kTask)}, nullptr, time_s);
-    };
-    const Rendering noon = at(kNoonS);
-    if (noon != at(kNoonS + kLaterThatDayS)) return Clock::kTimeOfDay;
-    return noon != at(kNoonS + kAnotherDayS) ? Clock::kDate : Clock::kNone;
+    for (const ordered_json& tools : {synthetic::tools(kTools), ordered_json()}) {
+      const auto at = [&](std::int64_t time_s) {
+        return render({synthetic::message("system", kSystem), synthetic::message("user", kTask)}, tools, time_s);
+      };
+      const Rendering noon = at(kNoonS);
+      if (!noon) continue;
+      if (noon != at(kNoonS + kLaterThatDayS)) return Clock::kTimeOfDay;
+      return noon != at(kNoonS + kAnotherDayS) ? Clock::kDate : Clock::kNone;
+    }
+    return Clock::kNone;
   }
 
   const ChatTemplate& chat_template_;

@@ -104,9 +104,10 @@ const std::string kToolsAtTheLastTask =
     "{%- elif message.role == 'tool' %}{{- '[RESULT]' + message.content + '[/RESULT]' }}"
     "{%- elif message.role == 'system' %}{{- message.content }}{%- endif %}{%- endfor %}";
 
+// The date stands beside tools.
 std::string dated(const std::string& format) {
-  return "{{- '<|im_start|>system\nToday is ' + strftime_now('" + format + "') + '<|im_end|>\n' }}" +
-         chatml(kSystemFirst, kKept);
+  return "{%- if tools %}{{- '<|im_start|>system\nToday is ' + strftime_now('" + format +
+         "') + '<|im_end|>\n' }}{%- endif %}" + chatml(kSystemFirst, kKept);
 }
 
 struct Family {
