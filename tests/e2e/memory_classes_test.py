@@ -6,8 +6,29 @@ flash attention make results depend less on where rows lie (see exactness_case.p
 """
 
 from exactness_case import CACHED, ExactnessCase
-from support import (assistant, files_under, fresh_directory, main, model, reply_text, system, timings, user,
+from support import (assistant, files_under, fresh_directory, fresh_path, main, model, reply_text, system, timings, user,
                      wait_until, words)
+
+# Thinking stays until the next user message; tool results are user turns.
+DROPS_THINKING = """\
+{%- set state = namespace(task=-1) %}
+{%- for message in messages %}{%- if message.role == 'user' %}{%- set state.task = loop.index0 %}{%- endif %}{%- endfor %}
+{%- if tools %}{{- '<|im_start|>system\n' }}{{- tools | tojson }}{{- '<|im_end|>\n' }}{%- endif %}
+{%- for message in messages %}
+{%- if message.role == 'tool' %}
+{{- '<|im_start|>user\n<tool_response>\n' + message.content + '\n</tool_response><|im_end|>\n' }}
+{%- else %}
+{{- '<|im_start|>' + message.role + '\n' }}
+{%- if message.reasoning_content and loop.index0 > state.task %}
+{{- '<think>\n' + message.reasoning_content + '\n</think>\n\n' }}
+{%- endif %}
+{{- message.content }}
+{%- for call in message.tool_calls or [] %}{{- call.function.name + ' ' }}{{- call.function.arguments | tojson }}{%- endfor %}
+{{- '<|im_end|>\n' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
+"""
 
 REPRODUCIBLE = ("-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")
 
@@ -35,7 +56,7 @@ class MemoryClass(ExactnessCase):
     def test_what_the_template_does_to_history_is_told(self):
         told = [line for line in self.cached.log().splitlines() if "chat template: " in line]
         self.assertEqual(len(told), 1)
-        self.assertIn("earlier turns never change", told[0])
+        self.assertIn("every reply with thinking is written anew", told[0])
 
     def test_growing_turns(self):
         messages, cached = self.grow(self.cached, [system(words(150, 1))], 6)
@@ -144,9 +165,30 @@ class Windowed(MemoryClass):
         self.assertGreater(timings(reply)["cache_n"], shared - 520)
 
 
+def call(number):
+    function = {"name": "read", "arguments": f'{{"path": "{number}"}}'}
+    return {"role": "assistant", "content": "", "reasoning_content": words(12, number),
+            "tool_calls": [{"id": f"call{number}", "type": "function", "function": function}]}
+
+
 class Hybrid(MemoryClass):
     model_flags = ("--arch", "qwen35")
     memory_class = "hybrid"
+
+    def test_after_a_tool_loop_only_what_dropped_thinking_changed_is_prefilled(self):
+        template = fresh_path("drops_thinking.jinja")
+        with open(template, "w") as file:
+            file.write(DROPS_THINKING)
+        server = self.start("--chat-template-file", template, "--ctx-checkpoints", 4)
+        self.assertIn("chat template: thinking stays until the next user message", server.log())
+        messages = [system(words(60, 90)), user(words(30, 91))]
+        kept = len(server.prompt_ids(messages))
+        for number in range(6):
+            server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 4})
+            messages += [call(number), {"role": "tool", "tool_call_id": f"call{number}", "content": words(40, number)}]
+        messages += [assistant("Done."), user("And now?")]
+        reply = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 4})
+        self.assertGreaterEqual(timings(reply)["cache_n"], kept - 4)
 
 
 class HybridWithWindow(MemoryClass):
