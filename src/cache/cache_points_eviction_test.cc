@@ -116,21 +116,21 @@ TEST_P(CachePointsEviction, OnlyThePointThatWasRestoredCountsAsUsed) {
 // A tool loop went on behind the point that the next user message returns to.
 TEST_P(CachePointsEviction, ThePointThatIsAwaitedOutlastsThoseThatTheLoopPassed) {
   const auto world = world_for(10);
-  const Tokens tokens = conversation(100, 80);
-  ASSERT_EQ(world->grow(tokens, 80), 80U);
-  for (const std::size_t at : {32U, 64U}) ASSERT_TRUE(world->stand(head(tokens, at)));
+  const Tokens tokens = conversation(100, 160);
+  ASSERT_EQ(world->grow(tokens, 80), 160U);
+  for (const std::size_t at : {80U, 128U}) ASSERT_TRUE(world->stand(head(tokens, at)));
   world->writer.run_all();
   for (const std::optional<Position> at :
-       {std::optional(Position{64}), std::optional<Position>(), std::optional(Position{32})}) {
+       {std::optional(Position{128}), std::optional<Position>(), std::optional(Position{80})}) {
     world->cache->await_point(world->cache->track(tokens), at);
   }
-  std::vector<std::size_t> stands{32, 64};
+  std::vector<std::size_t> stands{80, 128};
   for (TokenId i = 0; i < 60 && stands.size() > 1; ++i) {
-    world->cache->await_point(world->cache->track(tokens), Position{32});
+    world->cache->await_point(world->cache->track(tokens), Position{80});
     ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
     stands = world->stands(tokens);
   }
-  EXPECT_EQ(stands, range_of(32, 32));
+  EXPECT_EQ(stands, range_of(80, 80));
 }
 
 TEST(CachePointsRecency, SurvivesARestart) {

@@ -263,6 +263,7 @@ TEST(PlanCuts, InAToolLoopTheEndOfTheLastUserMessageIsKept) {
 TEST(PlanCuts, ATemplateWhoseLoopsStayNeedsNoPointThere) {
   CutView view = tool_loop();
   view.options.loops_change = false;
+  view.options.continued_interval_tokens = 0;
   view.markers.assistant_turns.insert(view.markers.assistant_turns.begin(), at(900));  // an earlier answer
   EXPECT_EQ(cuts(view), "anchor 1000; turn 3000; ");
   view.cached = view.known = at(2600);
