@@ -81,6 +81,8 @@ class Cuts {
 
   void add_messages() {
     if (last_user_) add(*last_user_, Rank::kLastUser, CutReason::kMessage);
+    // These are lesser anchors, and none where anchors are not wanted.
+    if (!view_.options.anchor_user || view_.prompt_tokens > view_.options.cold_max_tokens) return;
     const auto& answers = view_.markers.assistant_turns;
     for (const Position end : view_.markers.message_ends) {
       if (answers.empty() || end <= answers.front()) add(end, Rank::kLesser, CutReason::kMessage);
@@ -242,8 +244,8 @@ std::optional<Position> continued_store_target(const CutOptions& options, Positi
   return Position{static_cast<std::uint32_t>(target)};
 }
 
-bool continued_store_due(const CutOptions& options, Position live, Position last_point, bool in_tool_call) {
-  if (in_tool_call || options.most_points == 0) return false;
+bool continued_store_due(const CutOptions& options, Position live, Position last_point) {
+  if (options.most_points == 0) return false;
   const auto target = continued_store_target(options, last_point);
   return target && live >= *target;
 }

@@ -87,9 +87,8 @@ std::optional<Position> cold_store_target(const CutOptions& options, Position ca
 
 // The first frontier after `live`: a multiple of the interval rounded up to the alignment, not below min_tokens.
 std::optional<Position> continued_store_target(const CutOptions& options, Position live);
-// While decoding: true if a frontier was reached since the last point, at the first moment outside of a tool call.
-// Asked at any stride, it skips none.
-bool continued_store_due(const CutOptions& options, Position live, Position last_point, bool in_tool_call);
+// While decoding: true if a frontier was reached since the last point. Asked at any stride, it skips none.
+bool continued_store_due(const CutOptions& options, Position live, Position last_point);
 
 // At the end of a reply, at eviction and at shutdown: true if a point where the sequence ends adds anything.
 // `last_point`: the last one on its path, 0 without.

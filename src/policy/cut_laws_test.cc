@@ -52,7 +52,8 @@ std::set<CutReason> reasons(const CutView& view, Position where) {
   }
   const bool cold = view.cached == Position{} && !any_anchor && view.prompt_tokens <= options.cold_max_tokens;
   if (cold && where == at(store_len(options, view.prompt_tokens))) out.insert(CutReason::kCold);
-  const bool asked = markers.assistant_turns.empty() || where <= markers.assistant_turns.front();
+  const bool asked = options.anchor_user && view.prompt_tokens <= options.cold_max_tokens &&
+                     (markers.assistant_turns.empty() || where <= markers.assistant_turns.front());
   const bool user_end = options.loops_change && !markers.user_turns.empty() && where > markers.user_turns.back() &&
                         std::ranges::none_of(markers.message_ends, [&](Position end) {
                           return end > markers.user_turns.back() && end < where;

@@ -141,19 +141,18 @@ TEST(ContinuedStoreTarget, FrontiersAreMultiplesOfTheAlignedInterval) {
   EXPECT_EQ(continued_store_target(options, at(UINT32_MAX)), std::nullopt);
 }
 
-TEST(ContinuedStoreDue, NoFrontierIsSkippedByStrideOrToolCall) {
+TEST(ContinuedStoreDue, NoFrontierIsSkippedByAStride) {
   CutOptions options = ds4();
-  EXPECT_FALSE(continued_store_due(options, at(10239), at(0), false));
-  EXPECT_TRUE(continued_store_due(options, at(10240), at(0), false));
-  EXPECT_TRUE(continued_store_due(options, at(10300), at(0), false)) << "passed, not met";
-  EXPECT_FALSE(continued_store_due(options, at(10300), at(0), true));
-  EXPECT_FALSE(continued_store_due(options, at(20479), at(10300), false));
-  EXPECT_TRUE(continued_store_due(options, at(20480), at(10300), false));
+  EXPECT_FALSE(continued_store_due(options, at(10239), at(0)));
+  EXPECT_TRUE(continued_store_due(options, at(10240), at(0)));
+  EXPECT_TRUE(continued_store_due(options, at(10300), at(0))) << "passed, not met";
+  EXPECT_FALSE(continued_store_due(options, at(20479), at(10300)));
+  EXPECT_TRUE(continued_store_due(options, at(20480), at(10300)));
   options.continued_interval_tokens = 0;
-  EXPECT_FALSE(continued_store_due(options, at(20480), at(0), false));
+  EXPECT_FALSE(continued_store_due(options, at(20480), at(0)));
   options = ds4();
   options.most_points = 0;
-  EXPECT_FALSE(continued_store_due(options, at(20480), at(0), false));
+  EXPECT_FALSE(continued_store_due(options, at(20480), at(0)));
 }
 
 TEST(EndPointWanted, WhereItAddsSomething) {
@@ -198,9 +197,9 @@ TEST(PlanCuts, AnIdenticalPromptCutsNothing) {
 TEST(PlanCuts, WithoutAnchorsTheLengthDecides) {
   CutView view = classifier();
   view.options.anchor_user = false;
-  EXPECT_EQ(cuts(view), "message 868; turn 955; ");
+  EXPECT_EQ(cuts(view), "turn 955; ") << "nor a message cut at the same boundary";
   view.options.boundary_align_tokens = 256;
-  EXPECT_EQ(cuts(view), "cold 768; message 868; turn 955; ");
+  EXPECT_EQ(cuts(view), "cold 768; turn 955; ");
 }
 
 TEST(PlanCuts, AChangedBlockNearTheBeginningRefreshesTheAnchor) {
@@ -229,6 +228,10 @@ TEST(PlanCuts, ALongColdPromptTellsThatItsAnchorIsSkipped) {
   view.points = positions({20480, 27009});
   EXPECT_EQ(cuts(view), "turn 30217; ") << "it is there, though it was not restored";
   view.points = {};
+  view.cached = {};
+  view.markers.message_ends.insert(view.markers.message_ends.begin(), at(27007));
+  EXPECT_EQ(cuts(view), "continued 10240; continued 20480; turn 30217; cold skipped; ") << "none at its boundary";
+  view.cached = at(20480);
   view.options.cold_max_tokens = 0;
   EXPECT_EQ(cuts(view), "turn 30217; ") << "switched off, so there is nothing to tell";
 }

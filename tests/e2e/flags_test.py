@@ -244,8 +244,8 @@ class PrefixCache(FlagCase):
 class Points(FlagCase):
     """Where a model that has no rows keeps its state: position and reason of each point of one raw prompt."""
 
-    def points(self, *flags, chat=False):
-        server = self.server(*flags, "-c", 2048, model_path=model("--arch", "mamba2"))
+    def points(self, *flags, chat=False, architecture="mamba2"):
+        server = self.server(*flags, "-c", 2048, model_path=model("--arch", architecture))
         if chat:
             length = server.chat([system(words(150)), user(words(20))], max_tokens=1)["usage"]["prompt_tokens"]
         else:
@@ -258,9 +258,10 @@ class Points(FlagCase):
     @covers("--kv-cache-anchor-user")
     def test_anchors(self):
         for flags, expected in (([], True), (["--no-kv-cache-anchor-user"], False)):
-            _, points, log = self.points(*flags, chat=True)
+            length, points, log = self.points(*flags, chat=True)
             with self.subTest(flags=flags):
                 self.assertEqual("anchor" in [reason for _, reason in points], expected)
+                self.assertEqual(any(0 < at < length - 60 for at, _ in points), expected, "nor any at its boundary")
                 self.assertIn(f"anchor_user={'on' if expected else 'off'}", log)
 
     @covers("--kv-cache-boundary-trim-tokens", "--kv-cache-boundary-align-tokens")
@@ -274,6 +275,9 @@ class Points(FlagCase):
     def test_cold_max(self):
         _, points, log = self.points("--kv-cache-cold-max-tokens", 100)
         self.assertNotIn("cold", [reason for _, reason in points])
+        self.assertIn("longer than --kv-cache-cold-max-tokens 100", log)
+        length, points, log = self.points("--kv-cache-cold-max-tokens", 100, chat=True)
+        self.assertFalse([at for at, _ in points if at < length - 60])
         self.assertIn("longer than --kv-cache-cold-max-tokens 100", log)
 
     @covers("--kv-cache-continued-interval-tokens", "--checkpoint-min-step")
@@ -290,8 +294,16 @@ class Points(FlagCase):
 
     @covers("--ctx-checkpoints")
     def test_limit(self):
-        self.assertEqual(self.points("--ctx-checkpoints", 0)[1], [])
-        self.assertGreater(len(self.points("--ctx-checkpoints", 8)[1]), 0)
+        for architecture in ("mamba2", "gemma3"):
+            self.assertEqual(self.points("--ctx-checkpoints", 0, architecture=architecture)[1], [])
+            self.assertGreater(len(self.points("--ctx-checkpoints", 8, architecture=architecture)[1]), 0)
+
+    def test_no_point_of_a_short_prompt(self):
+        for architecture in ("mamba2", "gemma3"):
+            for least in (200, 5000):
+                points = [at for at, _ in self.points("--kv-cache-min-tokens", least, architecture=architecture)[1]]
+                self.assertTrue(all(at >= least for at in points), points)
+                self.assertEqual(bool(points), least == 200)
 
 
 class Server(FlagCase):

@@ -174,7 +174,7 @@ void Scheduler::capture_point(SeqId seq, policy::CutReason reason) {
   Sequence& held = sequence(seq);
   if (!held.track || point_captured(held) || engine_.length(seq).value() == 0) return;
   const Position end = Position{} + held.tokens.size();
-  if (engine_.shape().points && !policy::end_point_wanted(options_.cuts, end, Position{})) return;
+  if (engine_.shape().needs_points() && !policy::end_point_wanted(options_.cuts, end, Position{})) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const cache::PointResult captured = cache::capture_point(cache_, engine_, seq, held.tokens, *held.track);
   if (captured.complete) held.point_at = held.tokens.size();

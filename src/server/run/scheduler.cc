@@ -183,7 +183,7 @@ void Scheduler::capture_decoded(SeqId seq) {
   if (!held.track) return;
   const Position live = Position{} + held.tokens.size();
   const bool point_due =
-      engine_.shape().points && policy::continued_store_due(options_.cuts, live, Position{} + held.point_at, false);
+      engine_.shape().points && policy::continued_store_due(options_.cuts, live, Position{} + held.point_at);
   const bool rows_due = held.tokens.size() >= next_capture(held);
   if (rows_due || point_due) capture(seq, policy::CutReason::kContinued);
   if (point_due || (rows_due && engine_.shape().window_tokens > 0)) capture_point(seq, policy::CutReason::kContinued);
