@@ -284,7 +284,7 @@ std::vector<Flag> point_flags(CacheOptions& cache) {
           number_into(cache.boundary_align_tokens, 0U, kTokensMax)),
       row(group, "--ctx-checkpoints", {"-ctxcp", "--swa-checkpoints"}, {}, "N", "LLAMA_ARG_CTX_CHECKPOINTS",
           "as many as the budgets hold",
-          "Most points captured for one prompt (windows of rows are not counted); 0: none, nor windows.",
+          "Most points or windows captured for one prompt; 0: none.",
           number_into(cache.points_max, 0U, kTokensMax)),
       row(group, "--checkpoint-min-step", {"-cms"}, {}, "N", "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT", "32",
           "Least distance of a point from the one before, anchors and turns aside.",

@@ -272,7 +272,8 @@ class Cache {
   // there is one already. Precondition: the track is not at 0.
   bool store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes);
   bool has_point(const Track& track, format::PartKind kind) const;
-  // Forgets the points and whole states at these positions of a path, at once or when nobody holds them any more.
+  // Forgets the points and whole states at these positions of a path, at once or when nobody holds them any more. Whole
+  // states stay that others, which are not among them, are built on.
   void forget_points(TokenSpan path, const std::vector<Position>& positions);
   // Eviction holds on to the point at `at` on the track's path, and less to those between it and the track. None: the
   // path's points are like others.

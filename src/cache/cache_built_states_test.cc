@@ -143,6 +143,16 @@ TEST(BuiltStates, BranchesAreBuiltOnWhatTheyShare) {
 
 // ---- damage ----
 
+TEST(BuiltStates, WhatOthersAreBuiltOnIsNotForgottenBeforeThem) {
+  const auto world = world_of();
+  ASSERT_TRUE(world->open());
+  const Tokens tokens = keep_turns(*world, 10, 7);
+  world->cache->forget_points(tokens, {Position{64}, Position{96}, Position{176}});
+  EXPECT_EQ(world->stands(tokens), turn_ends(6));
+  world->cache->forget_points(tokens, {Position{144}, Position{160}});
+  EXPECT_EQ(world->stands(tokens), turn_ends(4));
+}
+
 class BuiltStatesDamage : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(DamagedOrRemoved, BuiltStatesDamage, testing::Bool());
 

@@ -43,10 +43,15 @@ bool Cache::has_point(const Track& track, format::PartKind kind) const {
 
 void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions) {
   MutexLock lock(mutex_);
-  for (const Position at : positions) {
+  std::vector<Position> deepest_first(positions);
+  std::ranges::sort(deepest_first, std::greater());
+  for (const Position at : deepest_first) {
     const index::Cursor place = index_.advance({}, path.first(at.value()));
     const SegmentId leaf = place.at == at ? index_.attached(place, point_kind(options_.shape)) : kRootSegment;
-    if (leaf != kRootSegment) bury(leaf);
+    if (leaf == kRootSegment) continue;
+    const std::vector<SegmentId> built = built_on(leaf);
+    const bool is_base = std::ranges::any_of(built, [&](SegmentId id) REQUIRES(mutex_) { return !entry(id).dead; });
+    if (!is_base) bury(leaf);
   }
   sweep_dead();
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ class BentEngine final : public engine::Engine {
   }
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override {
     for (const cache::RowPiece& piece : pieces) restored_ += piece.wanted.size();
+    tell(pieces);
     if (bend_ != Bend::kRowsGone) return fake.restore_rows(seq, pieces);
     std::vector<std::byte> rubbish(pieces.back().bytes.begin(), pieces.back().bytes.end());
     if (rubbish.size() > kHeaderBytes) std::fill(rubbish.begin() + kHeaderBytes, rubbish.end(), std::byte{});
@@ -63,6 +65,7 @@ class BentEngine final : public engine::Engine {
     return saved;
   }
   Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override {
+    tell(pieces);
     if (bend_ == Bend::kPointNotRestored) return {};
     if (bend_ != Bend::kPointOfAnotherPlace || before_.empty()) {
       TRY(fake.restore_point(seq, pieces));
@@ -89,10 +92,15 @@ class BentEngine final : public engine::Engine {
   }
 
   engine::fake::FakeEngine fake;
+  std::function<void(std::size_t bytes)> on_restore;  // called before anything is restored
 
  private:
   static constexpr std::ptrdiff_t kHeaderBytes = 16;
 
+  void tell(std::span<const cache::RowPiece> pieces) const {
+    if (!on_restore) return;
+    for (const cache::RowPiece& piece : pieces) on_restore(piece.bytes.size());
+  }
   Status put_last_row_again(SeqId seq) {
     const TokenRange last{Position{fake.length(seq).value() - 1}, fake.length(seq)};
     std::vector<std::byte> row(fake.rows_bytes(1));

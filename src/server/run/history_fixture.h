@@ -6,74 +6,13 @@
 #include <fmt/format.h>
 #include <rapidcheck.h>
 
-#include <functional>
-#include <ostream>
 #include <string>
 #include <vector>
 
-#include "server/run/history_talk_fixture.h"
+#include "server/run/history_setting_fixture.h"
 #include "server/run/history_twin_fixture.h"
 
 namespace kvkeep::server {
-
-enum class Does {
-  kNewTalk,
-  kContinue,
-  kBranch,
-  kResend,
-  kChangeMiddle,
-  kDropThinking,
-  kSideRequest,
-  kUncached,
-  kSeveral,
-  kWrite,
-  kRestart,
-  kKill,
-  kDamage,  // of files; from here on only in rough histories
-  kFault,   // of the engine
-};
-
-// What a, b and c mean depends on the step; they are taken modulo what there is.
-struct Step {
-  Does does = Does::kNewTalk;
-  std::uint32_t a = 0;
-  std::uint32_t b = 0;
-  std::uint32_t c = 0;
-};
-inline std::ostream& operator<<(std::ostream& out, const Step& step) {
-  static constexpr const char* kNames[] = {"new_talk",      "continue", "branch",   "resend",  "change_middle",
-                                           "drop_thinking", "side",     "uncached", "several", "write",
-                                           "restart",       "kill",     "damage",   "fault"};
-  return out << kNames[static_cast<int>(step.does)] << "(" << step.a << "," << step.b << "," << step.c << ")";
-}
-
-// The circumstances of a story, chosen small so that they shrink.
-struct Setting {
-  bool disk = true;
-  bool small_cells = false;
-  bool small_ram = false;
-  bool small_disk = false;
-  std::uint32_t parallel = 1;
-  std::uint32_t sequences = 6;
-  std::uint32_t batch = 512;
-  bool frontiers = false;  // points at intervals
-};
-inline std::ostream& operator<<(std::ostream& out, const Setting& setting) {
-  return out << fmt::format(
-             "disk={:d} small_cells={:d} small_ram={:d} small_disk={:d} parallel={} sequences={} "
-             "batch={} frontiers={:d}",
-             setting.disk, setting.small_cells, setting.small_ram, setting.small_disk, setting.parallel,
-             setting.sequences, setting.batch, setting.frontiers);
-}
-
-// Mistakes above the engine that a checker of histories must notice.
-struct Mistakes {
-  Bend bend = Bend::kNothing;
-  bool ignores_cache_prompt = false;
-  bool erases_later_points = false;  // after a restore, what was captured beyond it on other branches
-  bool loses_points_at_restart = false;
-  std::function<void(policy::CutOptions&)> cuts = [](policy::CutOptions&) {};  // other ones than promised
-};
 
 class Story {
  public:
@@ -83,6 +22,7 @@ class Story {
         cuts_(cut_options(setting)),
         world_(world_options(memory_class), mistakes_.bend),
         twin_(world_.engine->shape(), cuts_),
+        loads_(setting.loads, world_.engine->rows_bytes(1) > 0, world_.engine->shape().needs_points()),
         calm_(!setting.small_ram && !setting.small_disk),
         exact_(!setting.frontiers) {}
 
@@ -101,6 +41,8 @@ class Story {
     policy::CutOptions cuts;
     if (setting.frontiers) cuts.continued_interval_tokens = 64;
     if (setting.frontiers) cuts.boundary_align_tokens = 16;
+    if (setting.most_points > 0) cuts.most_points = setting.most_points;
+    cuts.least_step_tokens = setting.least_step;
     return cuts;
   }
   HistoryWorld::Options world_options(engine::MemoryClass memory_class) const {
@@ -118,6 +60,11 @@ class Story {
     options.disk = setting_.disk;
     if (setting_.small_ram) options.ram = ByteCount{12'000};
     if (setting_.small_disk) options.disk_budget = ByteCount{30 * 8192};
+    if (setting_.text) options.scheduler.texts = &history_texts();
+    if (setting_.loads != Loads::kAlways) options.restore = policy::RestoreMode::kAuto;
+    options.prefill_ms_per_token = kPrefillMsPerToken;
+    if (setting_.loads == Loads::kAutoSlow) options.load_ms_per_byte = kSlowLoadMsPerByte;
+    mistakes_.world(options);
     return options;
   }
 
@@ -183,6 +130,10 @@ class Story {
     if (step.does == Does::kChangeMiddle) talk.change(message, at, text_.next(1 + step.c % 5));
     if (step.does == Does::kDropThinking) talk.drop_thinking(1 + step.c % 6);
     if (step.does == Does::kResend && !talk.messages.back().user) talk.messages.pop_back();
+    // The same text in other ids, which nobody sampled.
+    if (setting_.text && step.does == Does::kResend && step.c % 4 == 0) {
+      for (Message& each : talk.messages) each.text = retokenized(each.text);
+    }
     return talk;
   }
 
@@ -191,23 +142,29 @@ class Story {
     const std::uint64_t set_aside_before = world_.scheduler->stats().set_aside;
     std::vector<Ask> sent = asked;
     for (Ask& one : sent) one.cache_prompt = one.cache_prompt || mistakes_.ignores_cache_prompt;
-    const std::vector<Reply> replies = world_.ask(sent);
+    std::vector<Reply> replies = world_.ask(sent);
     if (replies.size() < asked.size()) return complain("no reply came");
+    for (Reply& reply : replies) mistakes_.stats(reply.stats);
+    const std::vector<Evaluated> evaluated = find_evaluated(asked, replies);
     const bool undisturbed = world_.scheduler->stats().set_aside == set_aside_before;
     exact_ = exact_ && undisturbed;
     std::uint64_t least_decoded = 0;
     std::uint64_t most_decoded = 0;
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      check_reply(asked[i], replies[i], asked, replies);
+      check_reply(i, evaluated, replies);
       check_accounts(replies[i], undisturbed);
+      check_load(i, evaluated, replies, undisturbed && calm_engine_);
       least_decoded += replies[i].stats.prefilled_tokens;
       most_decoded +=
           replies[i].stats.prefilled_tokens + replies[i].tokens.size() - (replies[i].tokens.empty() ? 0 : 1);
     }
+    loads_.end_of_requests();
     const std::uint64_t decoded = world_.engine->tokens_decoded() - decoded_before;
     const bool adds_up = undisturbed && calm_engine_ ? decoded == most_decoded : decoded >= least_decoded;
     if (!adds_up) complain(fmt::format("{} tokens were decoded, {} to {} told", decoded, least_decoded, most_decoded));
-    for (std::size_t i = 0; i < asked.size(); ++i) twin_.note(asked[i], replies[i], calm_, exact_);
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      twin_.note(evaluated[i].as, replies[i], calm_, exact_, evaluated[i].sampled);
+    if (asked.size() == 1 && undisturbed && calm_engine_) check_limit(evaluated.front().as);
     if (asked.size() == 1 && asking_ != SIZE_MAX) answer(asked.front(), replies.front());
     if (mistakes_.erases_later_points) erase_later_points(replies.front());
   }
@@ -215,13 +172,49 @@ class Story {
   void answer(const Ask& asked, const Reply& reply) {
     Talk& talk = talks_[asking_];
     if (talk.messages.back().user && talk.ask(1).prompt == asked.prompt && reply.tokens.size() < 30)
-      talk.assistant(reply.tokens);
+      talk.assistant(setting_.text ? retokenized(reply.tokens) : reply.tokens);
+  }
+  // A request with the ids that were evaluated for it.
+  struct Evaluated {
+    Ask as;
+    std::vector<bool> sampled;  // which of the prompt was, by this server
+    bool is_text = false;       // some of what was reused are not the prompt's own ids
+  };
+  std::vector<Evaluated> find_evaluated(const std::vector<Ask>& asked, const std::vector<Reply>& replies) {
+    std::vector<Evaluated> all;
+    std::vector<Computed> earlier;  // what these requests compute for each other
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      all.push_back(evaluated(asked[i], replies[i], earlier));
+      if (asked[i].cache_prompt) earlier.push_back(Twin::computed(all.back().as, replies[i], all.back().sampled));
+    }
+    return all;
+  }
+  Evaluated evaluated(const Ask& asked, const Reply& reply, const std::vector<Computed>& earlier) {
+    if (!setting_.text || !asked.cache_prompt || reply.finish == Finish::kError) return {asked, {}};
+    const std::size_t most = std::max<std::size_t>(asked.prompt.size(), world_.options.fake.cells - 1);
+    const Effective* best = nullptr;
+    std::vector<Effective> all = twin_.effective(asked.prompt, earlier);
+    const bool fit = std::ranges::all_of(all, [most](const Effective& e) { return e.all.tokens.size() <= most; });
+    if (!fit) all.push_back({{asked.prompt, {}}, 0});
+    for (const Effective& each : all) {
+      if (each.all.tokens.size() != reply.stats.prompt_tokens || (best != nullptr && best->matched >= each.matched))
+        continue;
+      const Ask as = asked_as(asked, each.all.tokens);
+      if (shared_tokens(reply.tokens, world_.expected(as)) == reply.tokens.size()) best = &each;
+    }
+    if (best == nullptr) {
+      complain("the text follows no prompt that known ids make, as long as they are promised to match");
+      return {asked, {}};
+    }
+    const std::size_t same = shared_tokens(best->all.tokens, asked.prompt);
+    return {asked_as(asked, best->all.tokens), best->all.sampled, same < reply.stats.cached_tokens};
   }
 
   // ---- what must hold ----
 
-  void check_reply(const Ask& asked, const Reply& reply, const std::vector<Ask>& all,
-                   const std::vector<Reply>& replies) {
+  void check_reply(std::size_t index, const std::vector<Evaluated>& all, const std::vector<Reply>& replies) {
+    const Ask& asked = all[index].as;
+    const Reply& reply = replies[index];
     if (reply.finish == Finish::kError && !calm_engine_) return;
     if (reply.finish != Finish::kLength) return complain(fmt::format("ended as {}", to_string(reply.finish)));
     Tokens expected = world_.expected(asked);
@@ -233,15 +226,12 @@ class Story {
       if (reused > 0) complain("reuse although cache_prompt was false");
       return;
     }
-    std::size_t most = twin_.most(asked.prompt);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (&all[i] == &asked || !all[i].cache_prompt) continue;
-      const std::size_t shared = shared_tokens(all[i].prompt + replies[i].tokens, asked.prompt);
-      most = std::max(most, std::min(shared, asked.prompt.size() - 1));
-    }
+    const std::size_t most = most_known(index, all, replies);
     if (reused > most) complain(fmt::format("{} tokens reused, of which only {} were ever computed", reused, most));
-    const std::size_t least = twin_.least(asked.prompt);
-    if (calm_ && reused < least)
+    if ((as_text(reply.stats.source) == reply.stats.source) != (all[index].is_text || reused == 0))
+      complain(fmt::format("the source is called {}", to_string(reply.stats.source)));
+    const std::size_t least = least_promised(index, all);
+    if (calm_ && reused < least && reply.stats.miss != MissReason::kLoadTooSlow)
       complain(fmt::format("{} tokens reused, {} were promised ({} known, {} asked)", reused, least, most,
                            asked.prompt.size()));
   }
@@ -255,6 +245,46 @@ class Story {
     if (undisturbed && calm_engine_ && stats.cached_tokens + stats.prefilled_tokens != stats.prompt_tokens)
       complain(fmt::format("{} cached + {} prefilled of {}", stats.cached_tokens, stats.prefilled_tokens,
                            stats.prompt_tokens));
+  }
+  // Requests that are asked together share what they compute.
+  std::size_t most_known(std::size_t index, const std::vector<Evaluated>& all,
+                         const std::vector<Reply>& replies) const {
+    const Tokens& prompt = all[index].as.prompt;
+    std::size_t most = twin_.most(prompt);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i == index || !all[i].as.cache_prompt) continue;
+      const std::size_t shared = shared_tokens(all[i].as.prompt + replies[i].tokens, prompt);
+      most = std::max(most, std::min(shared, prompt.size() - 1));
+    }
+    return most;
+  }
+  // Under a limit they may push out each other's points.
+  std::size_t least_promised(std::size_t index, const std::vector<Evaluated>& all) const {
+    if (setting_.most_points == 0 || all.size() == 1) return twin_.least(all[index].as.prompt);
+    Twin left = twin_;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i != index) left.forget_points_on(all[i].as.prompt);
+    }
+    return left.least(all[index].as.prompt);
+  }
+  void check_load(std::size_t index, const std::vector<Evaluated>& all, const std::vector<Reply>& replies,
+                  bool undisturbed) {
+    if (replies[index].finish == Finish::kError) return loads_.forget();
+    const std::string wrong = loads_.look(replies[index].stats, undisturbed, most_known(index, all, replies));
+    if (!wrong.empty()) complain(wrong);
+  }
+  // Where a reply ends, and be it with the prompt, is not its business. Windows that lie side by side are no points,
+  // and whole states that others are built on stay.
+  void check_limit(const Ask& asked) {
+    const cache::StateShape shape = world_.engine->shape();
+    if (setting_.most_points == 0 || shape.window_tokens > 0 || shape.whole_points || !asked.cache_prompt) return;
+    const auto lease = world_.cache->lease(asked.prompt);
+    const auto count =
+        static_cast<std::size_t>(std::ranges::count_if(lease->points(), [&](const cache::LeasedPoint& point) {
+          return point.range.end.value() < asked.prompt.size();
+        }));
+    if (count > setting_.most_points)
+      complain(fmt::format("{} points on one path, {} are allowed", count, setting_.most_points));
   }
   void complain(const std::string& what) {
     if (wrong_.empty()) wrong_ = what;
@@ -289,6 +319,7 @@ class Story {
       world_.restart();
     }
     setting_.disk ? twin_.forget_unwritten() : twin_.forget_everything();
+    loads_.forget();
     calm_engine_ = true;
   }
   void damage(const Step& step) {
@@ -349,6 +380,7 @@ class Story {
   const policy::CutOptions cuts_;
   HistoryWorld world_;
   Twin twin_;
+  LoadWatch loads_;
   TextSource text_;
   std::vector<Tokens> systems_;
   std::vector<Talk> talks_;

@@ -60,6 +60,10 @@ Setting calm_setting() {
   setting.small_cells = *below(4) == 3;
   setting.batch = *rc::gen::element(512U, 64U);
   setting.frontiers = *below(5) == 4;
+  setting.text = *below(3) == 2;
+  setting.most_points = *rc::gen::weightedElement<std::uint32_t>({{6, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 5}});
+  setting.least_step = *rc::gen::weightedElement<std::uint32_t>({{5, 32}, {1, 0}, {1, 90}});
+  setting.loads = *rc::gen::weightedElement<Loads>({{3, Loads::kAlways}, {1, Loads::kAutoFast}, {1, Loads::kAutoSlow}});
   return setting;
 }
 
@@ -75,11 +79,14 @@ int stories() {
   return given != nullptr ? std::atoi(given) : 60;
 }
 
-rc::detail::TestResult explore(MemoryClass memory_class, const Mistakes& mistakes, bool rough, int count, bool shrink) {
+rc::detail::TestResult explore(
+    MemoryClass memory_class, const Mistakes& mistakes, bool rough, int count, bool shrink,
+    const std::function<void(Setting&)>& choose = [](Setting&) {}) {
   spdlog::set_level(spdlog::level::off);
   const auto step = step_among(rough ? rough_kinds() : calm_kinds());
   const auto property = [&] {
-    const Setting setting = rough ? rough_setting() : calm_setting();
+    Setting setting = rough ? rough_setting() : calm_setting();
+    choose(setting);
     const auto steps = *rc::gen::container<std::vector<Step>>(step);
     std::ostringstream told;
     told << setting << ":";
@@ -128,6 +135,7 @@ struct Mutant {
   const char* name;
   MemoryClass memory_class;
   Mistakes mistakes;
+  std::function<void(Setting&)> choose = [](Setting&) {};  // where it can show
 };
 void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
 
@@ -147,10 +155,32 @@ Mutant above(const char* name, MemoryClass memory_class, bool Mistakes::* mistak
   return mutant;
 }
 
+Mutant matching(const char* name, std::function<void(HistoryWorld::Options&)> world) {
+  Mutant mutant{name, MemoryClass::kSliceable, {}, [](Setting& setting) { setting.text = true; }};
+  mutant.mistakes.world = std::move(world);
+  return mutant;
+}
+Mutant limiting(const char* name, MemoryClass memory_class, std::size_t most_points) {
+  Mutant mutant{name, memory_class, {}, [](Setting& setting) { setting.most_points = 3; }};
+  mutant.mistakes.cuts = [most_points](policy::CutOptions& cuts) { cuts.most_points = most_points; };
+  return mutant;
+}
+Mutant loading(const char* name, Loads loads, std::function<void(HistoryWorld::Options&)> world) {
+  Mutant mutant{name, MemoryClass::kSliceable, {}, [loads](Setting& setting) { setting.loads = loads; }};
+  mutant.mistakes.world = std::move(world);
+  return mutant;
+}
+Mutant telling(const char* name, std::function<void(Setting&)> choose, std::function<void(JobStats&)> stats) {
+  Mutant mutant{name, MemoryClass::kSliceable, {}, std::move(choose)};
+  mutant.mistakes.stats = std::move(stats);
+  return mutant;
+}
+void slowly(Setting& setting) { setting.loads = Loads::kAutoSlow; }
+
 class HistoryMutants : public testing::TestWithParam<Mutant> {};
 
 TEST_P(HistoryMutants, IsCaught) {
-  const auto result = explore(GetParam().memory_class, GetParam().mistakes, false, 300, false);
+  const auto result = explore(GetParam().memory_class, GetParam().mistakes, false, 300, false, GetParam().choose);
   EXPECT_FALSE(passed(result));
 }
 
@@ -177,7 +207,29 @@ INSTANTIATE_TEST_SUITE_P(
                     cutting("no_points", [](policy::CutOptions& cuts) { cuts.most_points = 0; }),
                     cutting("few_points", [](policy::CutOptions& cuts) { cuts.most_points = 3; }),
                     cutting("no_short_points", [](policy::CutOptions& cuts) { cuts.min_tokens = 48; }),
-                    cutting("points_further_apart", [](policy::CutOptions& cuts) { cuts.least_step_tokens = 80; })),
+                    cutting("points_further_apart", [](policy::CutOptions& cuts) { cuts.least_step_tokens = 120; }),
+                    limiting("more_points_than_allowed", MemoryClass::kHybrid, 4),
+                    limiting("fewer_points_than_allowed", MemoryClass::kRecurrent, 2),
+                    limiting("fewer_whole_states_than_allowed", MemoryClass::kOpaque, 2),
+                    matching("text_not_matched", [](auto& world) { world.scheduler.texts = nullptr; }),
+                    matching("text_of_other_ids", [](auto& world) { world.scheduler.texts = &texts_of_others(); }),
+                    telling(
+                        "text_called_tokens", [](Setting& setting) { setting.text = true; },
+                        [](JobStats& stats) {
+                          if (stats.source == CacheSource::kMemoryText) stats.source = CacheSource::kMemoryToken;
+                        }),
+                    loading("rates_the_wrong_way_round", Loads::kAutoFast,
+                            [](auto& world) { world.load_ms_per_byte = kSlowLoadMsPerByte; }),
+                    loading("rates_ignored", Loads::kAutoSlow,
+                            [](auto& world) { world.restore = policy::RestoreMode::kAlways; }),
+                    telling("slow_loads_not_told", slowly,
+                            [](JobStats& stats) {
+                              if (stats.miss == MissReason::kLoadTooSlow) stats.miss = MissReason::kNewTokens;
+                            }),
+                    telling("slow_loads_of_nothing", slowly,
+                            [](JobStats& stats) {
+                              if (stats.miss == MissReason::kNewTokens) stats.miss = MissReason::kLoadTooSlow;
+                            })),
     [](const auto& mutant) { return std::string(mutant.param.name); });
 
 }  // namespace

@@ -2,13 +2,13 @@
 
 // The naive twin of a server: it keeps every prompt and reply ever decoded with cache_prompt, and where policy promised
 // a point. Reuse is never longer than what a text shares with a prompt, and, while nothing was lost, never shorter than
-// the last promise within that.
+// the last promise within that. With text matching, what is reused is of a prompt of the same text that known ids make.
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "server/run/history_world_fixture.h"
+#include "server/run/history_text_fixture.h"
 
 namespace kvkeep::server {
 
@@ -29,23 +29,53 @@ class Twin {
       const std::size_t at = point.tokens.size();
       if (at < prompt.size() && shared_tokens(point.tokens, prompt) == at) least = std::max(least, at);
     }
-    if (shape_.window_tokens == 0) return least;
+    if (shape_.window_tokens == 0 || is_limited()) return least;
     // Slices are no longer than this, and the window at the end of each is kept.
     const std::size_t slice = std::max<std::size_t>(shape_.window_tokens, 512);
     const std::size_t known = std::min(shared(kept_, prompt), prompt.size() - 1);
     return std::max(least, known > slice ? known - slice : 0);
   }
 
+  // The prompts that may be evaluated in place of this one, for the longest text that is known: of all that was
+  // computed, `more` included, those that match no less than what is kept. Some are longer than the context: they are
+  // not taken.
+  std::vector<Effective> effective(const Tokens& prompt, const std::vector<Computed>& more) const {
+    std::vector<Effective> all;
+    std::size_t promised = 0;
+    const auto walk = [&](const Computed& known) {
+      std::vector<Effective> found = TextWalk(known, prompt).all();
+      const std::size_t longest = found.back().matched;
+      all.insert(all.end(), std::move_iterator(found.begin()), std::move_iterator(found.end()));
+      return longest;
+    };
+    for (const Kept& text : kept_) promised = std::max(promised, walk(text));
+    for (const Kept& text : decoded_) walk(text);
+    for (const Computed& text : more) walk(text);
+    all.push_back({{prompt, std::vector<bool>(prompt.size(), false)}, 0});
+    std::erase_if(all, [promised](const Effective& each) { return each.matched < promised; });
+    return all;
+  }
+
   // What was asked and decoded. `promised`: nothing disturbed it, so what policy cuts is kept. `exact`: the twin knows
-  // all points of the model, so that it can say which lesser cuts are near to one.
-  void note(const Ask& asked, const Reply& reply, bool promised, bool exact) {
+  // all points of the model, so that it can say which lesser cuts are near to one. `sampled`: which of the prompt was.
+  void note(const Ask& asked, const Reply& reply, bool promised, bool exact, const std::vector<bool>& sampled) {
     if (!asked.cache_prompt) return;
-    Tokens all = asked.prompt + reply.tokens;
-    if (!reply.tokens.empty()) all.pop_back();  // never decoded
+    Kept all = computed(asked, reply, sampled);
     promised = promised && reply.finish == Finish::kLength;
-    if (promised && shape_.needs_points()) promise_points(asked, reply, all, exact);
-    if (promised) kept_.push_back({all, false});
-    decoded_.push_back({std::move(all), false});
+    if (promised && shape_.needs_points()) promise_points(asked, reply, all.tokens, exact);
+    if (promised) kept_.push_back(all);
+    decoded_.push_back(std::move(all));
+  }
+
+  struct Kept : Computed {
+    bool written = false;
+  };
+  static Kept computed(const Ask& asked, const Reply& reply, const std::vector<bool>& sampled) {
+    Kept all{{asked.prompt + reply.tokens, sampled}};
+    if (!reply.tokens.empty()) all.tokens.pop_back();  // never decoded
+    all.sampled.resize(asked.prompt.size(), false);
+    all.sampled.resize(all.tokens.size(), true);
+    return all;
   }
 
   void everything_is_written() {
@@ -64,6 +94,12 @@ class Twin {
     kept_.clear();
     points_.clear();
   }
+  // All that may leave where a limit holds on this path: points on it, and windows of which a part is on it.
+  void forget_points_on(const Tokens& path) {
+    const std::size_t reaches = std::max<std::size_t>(shape_.window_tokens, 1);
+    std::erase_if(points_,
+                  [&](const Kept& point) { return shared_tokens(point.tokens, path) + reaches > point.tokens.size(); });
+  }
   // Nobody may know of it any more.
   void forget_everything() {
     forget_promises();
@@ -71,10 +107,7 @@ class Twin {
   }
 
  private:
-  struct Kept {
-    Tokens tokens;
-    bool written = false;
-  };
+  bool is_limited() const { return cuts_.most_points != SIZE_MAX; }
 
   static std::size_t shared(const std::vector<Kept>& texts, const Tokens& prompt) {
     std::size_t most = 0;
@@ -82,7 +115,11 @@ class Twin {
     return most;
   }
 
+  // Under a limit points leave, the turn last and the anchors before it. Which ones, the twin can say where it knows
+  // all. Of windows it never does, for those that lie side by side are no points; nor of whole states, for those that
+  // others are built on stay.
   void promise_points(const Ask& asked, const Reply& reply, const Tokens& all, bool exact) {
+    exact = exact && !(is_limited() && (shape_.window_tokens > 0 || shape_.whole_points));
     policy::CutView view;
     view.options = cuts_;
     view.prompt_tokens = asked.prompt.size();
@@ -90,11 +127,21 @@ class Twin {
     view.cached = Position{} + reply.stats.cached_tokens;
     view.known = Position{} + shared(kept_, asked.prompt);
     if (exact) view.points = points_on(asked.prompt);
-    for (const policy::Cut& cut : policy::plan_cuts(view).cuts) {
-      const bool sure = cut.reason == policy::CutReason::kTurn || cut.reason == policy::CutReason::kAnchor;
+    const policy::CutPlan plan = policy::plan_cuts(view);
+    if (is_limited()) exact ? forget_points(asked.prompt, plan.leave) : forget_points_on(asked.prompt);
+    constexpr std::size_t kTurnAndAnchors = 3;
+    for (const policy::Cut& cut : plan.cuts) {
+      const bool sure = cut.reason == policy::CutReason::kTurn ||
+                        (cut.reason == policy::CutReason::kAnchor && cuts_.most_points >= kTurnAndAnchors);
       if (sure || exact) add_point(all, cut.at.value());
     }
     if (policy::end_point_wanted(cuts_, Position{} + all.size(), Position{})) add_point(all, all.size());
+  }
+  void forget_points(const Tokens& path, const std::vector<Position>& places) {
+    std::erase_if(points_, [&](const Kept& point) {
+      return std::ranges::binary_search(places, Position{} + point.tokens.size()) &&
+             shared_tokens(point.tokens, path) == point.tokens.size();
+    });
   }
   std::vector<Position> points_on(const Tokens& prompt) const {
     std::vector<Position> found;
@@ -107,7 +154,7 @@ class Twin {
     return found;
   }
   void add_point(const Tokens& all, std::size_t at) {
-    points_.push_back({Tokens(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(at)), false});
+    points_.push_back({{Tokens(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(at)), {}}, false});
   }
 
   const cache::StateShape shape_;

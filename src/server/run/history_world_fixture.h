@@ -35,11 +35,15 @@ class HistoryWorld {
     ByteCount ram = mebibytes(64);
     bool disk = true;
     ByteCount disk_budget = mebibytes(64);
+    policy::RestoreMode restore = policy::RestoreMode::kAlways;
+    // What the clock says that they take.
+    std::int64_t prefill_ms_per_token = 0;
+    std::int64_t load_ms_per_byte = 0;
   };
 
   explicit HistoryWorld(Options chosen, Bend bend_chosen = Bend::kNothing)
       : options(std::move(chosen)), bend(bend_chosen) {
-    options.scheduler.restore = policy::RestoreMode::kAlways;
+    options.scheduler.restore = options.restore;
     open();
   }
   ~HistoryWorld() { close(); }
@@ -50,7 +54,10 @@ class HistoryWorld {
   std::vector<Reply> ask(const std::vector<Ask>& asked) {
     std::promise<void> all_submitted;
     const std::shared_future<void> gate(all_submitted.get_future());
-    engine->fake.set_on_decode([gate](std::span<const engine::BatchToken>) { gate.wait(); });
+    engine->fake.set_on_decode([this, gate](std::span<const engine::BatchToken> batch) {
+      gate.wait();
+      clock.advance_ms(options.prefill_ms_per_token * static_cast<std::int64_t>(batch.size()));
+    });
     std::vector<std::future<Reply>> futures;
     for (const Ask& one : asked) {
       auto sink = std::make_shared<CollectingSink>();
@@ -129,6 +136,9 @@ class HistoryWorld {
   }
   void open() {
     engine = std::make_unique<BentEngine>(options.fake, bend);
+    engine->on_restore = [this](std::size_t bytes) {
+      clock.advance_ms(options.load_ms_per_byte * static_cast<std::int64_t>(bytes));
+    };
     std::unique_ptr<store::DiskStore> disk;
     if (options.disk) {
       auto opened = store::DiskStore::open(

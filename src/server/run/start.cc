@@ -79,8 +79,11 @@ void Scheduler::note_known(Active& active, const policy::PlanView& view) {
   active.known = view.cached.empty() ? Position{} : view.cached.back().range.end;
   for (const policy::Resident& resident : view.residents) active.known = std::max(active.known, resident.common);
   active.points.clear();
+  // Points side by side make a run; a run that a window makes has none.
+  const bool runs_of_points = engine_.shape().window_tokens == 0;
   for (const policy::Restorable& run : view.restorable) {
-    if (run.first == run.last) active.points.push_back(run.first);
+    if (run.first != run.last && !runs_of_points) continue;
+    for (Position at = run.first; at <= run.last; at = at + 1) active.points.push_back(at);
   }
 }
 
