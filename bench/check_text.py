@@ -49,6 +49,7 @@ class Player:
         pass
 
     _small_context = _context
+    _point_bound = _context
 
     def _reply(self, tokens):
         self._reply_tokens = int(tokens)

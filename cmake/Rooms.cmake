@@ -65,8 +65,12 @@ function(kvkeep_test name)
   foreach(shard RANGE 1 ${TEST_SHARDS})
     math(EXPR index "${shard} - 1")
     set(part ${name}_${shard})
+    # Of their own: tests of two shards that run at once may write files of one name.
+    set(directory ${CMAKE_BINARY_DIR}/tmp/${part})
+    file(MAKE_DIRECTORY ${directory})
+    set(environment GTEST_TOTAL_SHARDS=${TEST_SHARDS} GTEST_SHARD_INDEX=${index} TMPDIR=${directory}
+                    TEST_TMPDIR=${directory}/)
     add_test(NAME ${part} COMMAND ${name})
-    set_tests_properties(${part} PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT}
-                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
+    set_tests_properties(${part} PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} ENVIRONMENT "${environment}")
   endforeach()
 endfunction()
