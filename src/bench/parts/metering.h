@@ -18,8 +18,8 @@ inline constexpr SeqId kTarget{1};
 
 TokenRange token_range(std::size_t begin, std::size_t end);
 
-// Decodes `tokens` ids, spread over the vocabulary, into kSource; which ones does not matter to what is measured.
-// kAborted: may_go_on, asked between batches, said no.
+// Decodes ids, spread over the vocabulary, into kSource up to `tokens` of them; which ones does not matter to what is
+// measured. kAborted: may_go_on, asked between batches, said no.
 Status prefill(engine::llama::LlamaEngine& engine, std::size_t tokens, const std::function<bool()>& may_go_on);
 
 // Wall time of `work` in ms, or its error.

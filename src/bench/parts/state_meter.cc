@@ -3,13 +3,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+#include "format/delta.h"
 
 namespace kvkeep::bench {
 namespace {
 
 constexpr std::size_t kSegmentTokens = 512;
+constexpr std::size_t kWindowBytes = 64;
+// Comparing takes some 50 bytes of memory for each byte.
+constexpr std::size_t kMostComparedBytes = std::size_t{64} << 20;
+constexpr Goal kKeptGoal{Goal::Kind::kAtLeast, 0.9};
+
+// Bytes of `fresh` within windows that the base has, at whatever place.
+std::size_t repeated_bytes(ByteSpan base, ByteSpan fresh) {
+  const auto window = [](ByteSpan bytes, std::size_t at) {
+    return std::string_view(reinterpret_cast<const char*>(bytes.data()) + at, kWindowBytes);
+  };
+  std::unordered_set<std::string_view> windows;
+  for (std::size_t at = 0; at + kWindowBytes <= base.size(); ++at) windows.insert(window(base, at));
+  std::size_t repeated = 0;
+  std::size_t counted = 0;  // everything before it
+  for (std::size_t at = 0; at + kWindowBytes <= fresh.size(); ++at) {
+    if (!windows.contains(window(fresh, at))) continue;
+    repeated += at + kWindowBytes - std::max(at, counted);
+    counted = at + kWindowBytes;
+  }
+  return repeated;
+}
 
 }  // namespace
+
+// Where a point holds the whole state, most of it was in the one before.
+Status StateMeter::save_base(const std::function<bool()>& may_go_on) {
+  if (!engine_.shape().whole_points) return {};
+  const std::size_t tokens = tokens_ - tokens_ / 8;
+  TRY(prefill(engine_, tokens, may_go_on));
+  base_.range = token_range(tokens, tokens);
+  base_.buffer.resize(engine_.point_bytes(kSource));
+  TRY_ASSIGN(base_.bytes, engine_.save_point(kSource, base_.buffer));
+  return {};
+}
 
 Status StateMeter::save_rows(Captured& rows) {
   TRY_ASSIGN(rows.bytes, engine_.save_rows(kSource, rows.range, rows.buffer));
@@ -23,6 +59,7 @@ Status StateMeter::save_last() {
 }
 
 Status StateMeter::prepare(const std::function<bool()>& may_go_on) {
+  TRY(save_base(may_go_on));
   TRY(prefill(engine_, tokens_, may_go_on));
   for (std::size_t begin = 0; begin < tokens_; begin += kSegmentTokens) {
     Captured& rows = rows_.emplace_back();
@@ -75,6 +112,17 @@ std::vector<PartFigures> StateMeter::figures() const {
   out.push_back(summarize(fmt::format("restoring {} tokens: {}{} ({:.1f} MiB)", tokens_, has_rows ? "rows and " : "",
                                       last, static_cast<double>(bytes) / (1 << 20)),
                           "GB/s", rates_of(bytes, restore_ms_)));
+  if (base_.bytes > 0 && last_.bytes <= kMostComparedBytes) {
+    const ByteSpan base = base_.piece().bytes;
+    const ByteSpan fresh = last_.piece().bytes;
+    const auto delta = format::encode_delta(base, fresh, fresh.size());
+    const auto kept = static_cast<double>(fresh.size() - (delta ? delta->size() : fresh.size()));
+    const auto repeated = static_cast<double>(std::max<std::size_t>(repeated_bytes(base, fresh), 1));
+    out.push_back(
+        summarize(fmt::format("of the bytes that a point at {} tokens repeats of one at {}, not written again", tokens_,
+                              base_.range.end.value()),
+                  "ratio", {kept / repeated}, kKeptGoal));
+  }
   return out;
 }
 

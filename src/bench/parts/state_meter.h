@@ -28,6 +28,7 @@ class StateMeter {
     cache::RowPiece piece() const { return {range, range, ByteSpan(buffer).first(bytes)}; }
   };
 
+  Status save_base(const std::function<bool()>& may_go_on);
   Status save_rows(Captured& rows);
   Status save_last();
   Status restore();
@@ -37,6 +38,7 @@ class StateMeter {
   os::Clock& clock_;
   std::vector<Captured> rows_;           // ascending, without gap; of no bytes where the model has none
   Captured last_;                        // the window, or the point
+  Captured base_;                        // of opaque models, a point on the way
   std::vector<cache::RowPiece> pieces_;  // of rows_
   std::vector<double> rows_ms_;          // of the first of rows_
   std::vector<double> last_ms_;
