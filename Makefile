@@ -39,10 +39,10 @@ all: build/build.ninja ## the program, all tests and benchmarks
 test: all ## the everyday tests (SUITES='everyday|slow': with the slow ones, as continuous integration does)
 	@$(CTEST) --test-dir build -L '$(SUITES)'
 
-test-slow: all ## the slow tests: kill loops, long random histories, workloads of each class of memory (minutes)
+test-slow: all ## the slow tests: kill loops, flags that take many starts, workloads of each class of memory (minutes)
 	@$(CTEST) --test-dir build -L slow
 
-test-long: all ## what neither runs: clang-tidy over all sources, every workload in every variant (most of an hour)
+test-long: all ## what neither runs: thousands of random histories, clang-tidy, every workload in every variant (most of an hour)
 	@$(CTEST) --test-dir build -L long
 
 # $(call test_in,preset): configures, builds and runs the everyday tests of another preset in build/<preset>.

@@ -162,8 +162,10 @@ class Story {
     const std::uint64_t decoded = world_.engine->tokens_decoded() - decoded_before;
     const bool adds_up = undisturbed && calm_engine_ ? decoded == most_decoded : decoded >= least_decoded;
     if (!adds_up) complain(fmt::format("{} tokens were decoded, {} to {} told", decoded, least_decoded, most_decoded));
-    for (std::size_t i = 0; i < asked.size(); ++i)
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      if (setting_.text && replies[i].finish == Finish::kError) twin_.note_failed(asked[i], replies[i]);
       twin_.note(evaluated[i].as, replies[i], calm_, exact_, evaluated[i].sampled);
+    }
     if (asked.size() == 1 && undisturbed && calm_engine_) check_limit(evaluated.front().as);
     if (asked.size() == 1 && asking_ != SIZE_MAX) answer(asked.front(), replies.front());
     if (mistakes_.erases_later_points) erase_later_points(replies.front());

@@ -48,7 +48,12 @@ class Twin {
       all.insert(all.end(), std::move_iterator(found.begin()), std::move_iterator(found.end()));
       return longest;
     };
-    for (const Kept& text : kept_) promised = std::max(promised, walk(text));
+    // Ids that no point is left of may be forgotten, so where a limit lets points go, no length is promised.
+    const bool ids_may_go = is_limited() && shape_.needs_points();
+    for (const Kept& text : kept_) {
+      const std::size_t longest = walk(text);
+      if (!ids_may_go) promised = std::max(promised, longest);
+    }
     for (const Kept& text : decoded_) walk(text);
     for (const Computed& text : more) walk(text);
     all.push_back({{prompt, std::vector<bool>(prompt.size(), false)}, 0});
@@ -65,6 +70,16 @@ class Twin {
     if (promised && shape_.needs_points()) promise_points(asked, reply, all.tokens, exact);
     if (promised) kept_.push_back(all);
     decoded_.push_back(std::move(all));
+  }
+
+  // A request that failed: what was decoded may have been any prompt of its text.
+  void note_failed(const Ask& asked, const Reply& reply) {
+    if (!asked.cache_prompt) return;
+    for (Effective& each : effective(asked.prompt, {})) {
+      Ask as = asked;
+      as.prompt = std::move(each.all.tokens);
+      decoded_.push_back(computed(as, reply, each.all.sampled));
+    }
   }
 
   struct Kept : Computed {
@@ -116,10 +131,11 @@ class Twin {
   }
 
   // Under a limit points leave, the turn last and the anchors before it. Which ones, the twin can say where it knows
-  // all. Of windows it never does, for those that lie side by side are no points; nor of whole states, for those that
-  // others are built on stay.
+  // all. It never does of whole states, for those that others are built on stay. Of windows nothing is promised then:
+  // one that leaves takes along those of other branches that reach over it.
   void promise_points(const Ask& asked, const Reply& reply, const Tokens& all, bool exact) {
-    exact = exact && !(is_limited() && (shape_.window_tokens > 0 || shape_.whole_points));
+    if (is_limited() && shape_.window_tokens > 0) return;
+    exact = exact && !(is_limited() && shape_.whole_points);
     policy::CutView view;
     view.options = cuts_;
     view.prompt_tokens = asked.prompt.size();
