@@ -86,7 +86,9 @@ def ratios_by_class(reports):
 
 def number(part):
     unit = "" if part["unit"] == "ratio" else f" {part['unit']}"
-    value = f"{part['median']:#.3g}" if part["median"] < 1000 else f"{part['median']:.0f}"
+    median = part["median"]
+    value = f"{median:.3f}" if median < 1 else f"{median:.2f}" if median < 10 else f"{median:.1f}" if median < 100 \
+        else f"{median:.0f}"
     missed = part.get("holds") is False
     return f"**{value}{unit}**" if missed else f"{value}{unit}"
 
@@ -97,7 +99,7 @@ def parts_by_class(reports):
     shared = [part for part in next(iter(by_name.values())) if all(part in parts for parts in by_name.values())]
     # The index is the same for all.
     shared = [part for part in shared if "index memory" not in part and "lookup of" not in part]
-    goals = {part: next(iter(by_name.values()))[part].get("goal") or "" for part in shared}
+    goals = {part: ", ".join(dict.fromkeys(parts[part].get("goal") or "" for parts in by_name.values())) for part in shared}
     side_by_side = table(["", *reports, "goal"],
                          [[part, *(number(parts[part]) for parts in by_name.values()), goals[part]] for part in shared])
     own = [[f"{name}: {part}", number(figures), figures.get("goal") or ""]
