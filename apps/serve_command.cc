@@ -208,7 +208,7 @@ void explain_other_parallel(const engine::Description& model, const store::DiskS
   if (model.memory_class != engine::MemoryClass::kOpaque || disk.foreign_bytes() == ByteCount{0}) return;
   spdlog::info(
       "kv disk: this model's states can only be read with the --parallel they were made with, now {}; "
-      "those of others are among that",
+      "the space used includes what other values and other models left",
       parallel);
 }
 

@@ -125,7 +125,8 @@ std::vector<Echo::Replacement> Echo::replacements_for(Dialect dialect, const std
   if (length == 0) return replacements;
   const Json recorded = slice(turns, origin->turns, length);
   std::optional<Json> reply = in_place_of(recorded, origin->reply);
-  replacements.push_back({origin->turns, length, reply ? std::move(*reply) : recorded});
+  const bool fits = reply.has_value();
+  replacements.push_back({origin->turns, length, fits ? std::move(*reply) : recorded, fits});
   return replacements;
 }
 
@@ -142,10 +143,7 @@ Json Echo::body_for(const RecordedRequest& request) {
     next += one.length;
   }
   for (; next < turns->size(); ++next) sent.push_back((*turns)[next]);
-  if (!replacements.empty()) {
-    const Replacement& last = replacements.back();
-    ++(last.turns == slice(*turns, last.begin, last.length) ? kept_ : replaced_);
-  }
+  if (!replacements.empty()) ++(replacements.back().fits ? replaced_ : kept_);
   Json body = request.body;
   body[turns_field(dialect)] = std::move(sent);
   return body;

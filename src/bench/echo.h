@@ -35,7 +35,8 @@ class Echo {
   struct Replacement {
     std::size_t begin;
     std::size_t length;
-    Json turns;  // an array
+    Json turns;        // an array
+    bool fits = true;  // false: what was recorded stays
   };
   struct Answered {
     Dialect dialect;

@@ -39,6 +39,15 @@ TEST(Echo, PutsTheServersTextInPlaceOfTheRecorded) {
   EXPECT_EQ(echo.kept(), 0U);
 }
 
+TEST(Echo, TheSameTextAgainFits) {
+  Echo echo;
+  echo.remember(chat(kAsk), json(kTheirs.c_str()));
+  const std::string next = kAsk + "," + kTheirs + "," + kMore;
+  EXPECT_EQ(to_line(echo.body_for(chat(next))), sent(next));
+  EXPECT_EQ(echo.replaced(), 1U);
+  EXPECT_EQ(echo.kept(), 0U);
+}
+
 TEST(Echo, LeavesOtherConversationsAlone) {
   Echo echo;
   echo.remember(chat(kAsk), json(R"({"role":"assistant","content":"ours"})"));

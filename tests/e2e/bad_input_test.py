@@ -199,6 +199,7 @@ class Clients(ServerCase):
         seen = self.leave_mid_stream(server, {"prompt": prompt, "max_tokens": 60_000})
         decoded = server.decoded_ids()
         wait_until(lambda: " done end=client-left" in server.log(), "generation ends soon after the client left")
+        self.assertNotRegex(server.log(), r"http POST \S+ 500")
         self.assertLess(server.decoded_ids() - decoded, 30_000)
         stopped_at = server.decoded_ids()
         time.sleep(0.3)

@@ -273,6 +273,8 @@ void Server::register_library_handlers() {
     return HandlerResponse::Handled;
   });
   set_logger([](const httplib::Request& request, const httplib::Response& response) {
+    // The library calls a reply that nobody took an error of the server's; the request's own line says who left.
+    if (response.status >= 500 && this_connection->channel.peer_gone()) return;
     log_exchange(request.method, request.path, response.status, response.body);
   });
 }
