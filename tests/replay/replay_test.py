@@ -117,6 +117,23 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual([one["prefilled_tokens"] > 490 for one in run["requests"]], [True, True])
         self.assertEqual([one["ideal_tokens"] for one in run["requests"]], [508, 0])
 
+    def test_what_a_template_says_of_the_first_tools_is_new(self):
+        shared = "a" * 500
+        lines = [line(0, shared, "b" * 7), line(0.1, shared, "c" * 9), line(0.2, shared, "d" * 9)]
+        for one in lines[1:]:
+            one["body"]["tools"] = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+        session = self.record(*lines)
+        with MockServer(has_template=True) as server:
+            run, output = self.replay(server.url, session)
+        self.assertIn("3 requests recorded, ideal exact", output)
+        self.assertEqual(run["problems"], [])
+        self.assertGreater(run["requests"][1]["ideal_tokens"], 190)
+        self.assertEqual([one["ideal_tokens"] for one in run["requests"]],
+                         [one["prefilled_tokens"] for one in run["requests"]])
+        with MockServer(has_template=True, stamps=True) as server:
+            run, _ = self.replay(server.url, session)
+        self.assertLess(run["requests"][2]["ideal_tokens"], 100, "known by then: a prefix that changes is no excuse")
+
     # --- what the engine saw ---
 
     def replay_mock(self, *flags, status=0):

@@ -46,7 +46,11 @@ IdealEstimate ReplayIdeal::take_prompt(const Exchange& exchange) {
   const std::uint64_t prompt_tokens = exchange.facts.prompt_tokens.value_or(0);
   const IdealEstimate text = by_text(exchange, prompt_tokens);
   const std::optional<std::uint64_t> ids = by_ids(exchange, prompt_tokens);
-  if (!ids || *ids > text.tokens + text.uncertainty) return text;
+  // What a template says of tools as such is not in the text; it is new with the first ones.
+  const auto tools = exchange.body.find("tools");
+  const bool has_tools = tools != exchange.body.end() && !tools->empty();
+  const bool first_tools = has_tools && !std::exchange(had_tools_, true);
+  if (!ids || (*ids > text.tokens + text.uncertainty && !first_tools)) return text;
   return {.tokens = *ids, .uncertainty = 0};
 }
 

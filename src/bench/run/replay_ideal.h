@@ -62,6 +62,7 @@ class ReplayIdeal {
 
   DecodedPrefixes ids_;
   bool has_ids_ = true;         // of all prompts so far
+  bool had_tools_ = false;      // any prompt so far
   std::uint64_t unplaced_ = 0;  // tokens of replies that the template renders behind another prompt than theirs
 };
 
