@@ -152,9 +152,8 @@ policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& ope
   chat::PromptTurns turns = chat::find_turns(prompt, openings);
   policy::PromptMarkers markers;
   std::ranges::merge(turns.user, turns.assistant, std::back_inserter(markers.message_ends));
-  const auto results =
-      markers.message_ends.insert(markers.message_ends.end(), turns.tool_results.begin(), turns.tool_results.end());
-  std::ranges::inplace_merge(markers.message_ends, results);
+  std::ranges::copy(turns.tool_results, std::back_inserter(markers.message_ends));
+  std::ranges::sort(markers.message_ends);
   if (turns.stable_end < Position{} + prompt.size()) {
     markers.generation_prompt = turns.stable_end;
     turns.assistant.pop_back();
