@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <random>
 #include <string>
-#include <unordered_set>
+#include <string_view>
 
 #include "base/test_seed.h"
+#include "format/repeated_bytes.h"
 
 namespace kvkeep::format {
 namespace {
@@ -61,23 +62,6 @@ void expect_round_trip(const Bytes& base, const Bytes& fresh, const DeltaOptions
   Bytes out(fresh.size());
   ASSERT_TRUE(decode_delta(base, *delta, out).ok());
   ASSERT_EQ(out, fresh);
-}
-
-// Bytes of `fresh` within windows of 64 that the base has, at whatever place.
-std::size_t repeated_bytes(const Bytes& base, const Bytes& fresh) {
-  std::unordered_set<std::string_view> windows;
-  const auto text = [](const Bytes& bytes, std::size_t at) {
-    return std::string_view(reinterpret_cast<const char*>(bytes.data()) + at, 64);
-  };
-  for (std::size_t at = 0; at + 64 <= base.size(); ++at) windows.insert(text(base, at));
-  std::size_t repeated = 0;
-  std::size_t counted = 0;  // everything before it
-  for (std::size_t at = 0; at + 64 <= fresh.size(); ++at) {
-    if (!windows.contains(text(fresh, at))) continue;
-    repeated += at + 64 - std::max(at, counted);
-    counted = at + 64;
-  }
-  return repeated;
 }
 
 // ---- right bytes ----

@@ -3,36 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
-#include <unordered_set>
 
 #include "format/delta.h"
+#include "format/repeated_bytes.h"
 
 namespace kvkeep::bench {
 namespace {
 
 constexpr std::size_t kSegmentTokens = 512;
-constexpr std::size_t kWindowBytes = 64;
-// Comparing takes some 50 bytes of memory for each byte.
+// repeated_bytes() takes much memory for each byte.
 constexpr std::size_t kMostComparedBytes = std::size_t{64} << 20;
 constexpr Goal kKeptGoal{Goal::Kind::kAtLeast, 0.9};
-
-// Bytes of `fresh` within windows that the base has, at whatever place.
-std::size_t repeated_bytes(ByteSpan base, ByteSpan fresh) {
-  const auto window = [](ByteSpan bytes, std::size_t at) {
-    return std::string_view(reinterpret_cast<const char*>(bytes.data()) + at, kWindowBytes);
-  };
-  std::unordered_set<std::string_view> windows;
-  for (std::size_t at = 0; at + kWindowBytes <= base.size(); ++at) windows.insert(window(base, at));
-  std::size_t repeated = 0;
-  std::size_t counted = 0;  // everything before it
-  for (std::size_t at = 0; at + kWindowBytes <= fresh.size(); ++at) {
-    if (!windows.contains(window(fresh, at))) continue;
-    repeated += at + kWindowBytes - std::max(at, counted);
-    counted = at + kWindowBytes;
-  }
-  return repeated;
-}
 
 }  // namespace
 
@@ -117,7 +98,7 @@ std::vector<PartFigures> StateMeter::figures() const {
     const ByteSpan fresh = last_.piece().bytes;
     const auto delta = format::encode_delta(base, fresh, fresh.size());
     const auto kept = static_cast<double>(fresh.size() - (delta ? delta->size() : fresh.size()));
-    const auto repeated = static_cast<double>(std::max<std::size_t>(repeated_bytes(base, fresh), 1));
+    const auto repeated = static_cast<double>(std::max<std::size_t>(format::repeated_bytes(base, fresh), 1));
     out.push_back(
         summarize(fmt::format("of the bytes that a point at {} tokens repeats of one at {}, not written again", tokens_,
                               base_.range.end.value()),

@@ -4,31 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string_view>
-#include <unordered_set>
 
 #include "format/delta.h"
+#include "format/repeated_bytes.h"
 #include "testing/models/recorded_run.h"
 
 namespace kvkeep::engine::llama {
 namespace {
-
-// Bytes of `fresh` within windows of 64 that the base has, at whatever place.
-std::size_t repeated_bytes(const std::vector<std::byte>& base, const std::vector<std::byte>& fresh) {
-  const auto window = [](const std::vector<std::byte>& bytes, std::size_t at) {
-    return std::string_view(reinterpret_cast<const char*>(bytes.data()) + at, 64);
-  };
-  std::unordered_set<std::string_view> windows;
-  for (std::size_t at = 0; at + 64 <= base.size(); ++at) windows.insert(window(base, at));
-  std::size_t repeated = 0;
-  std::size_t counted = 0;  // everything before it
-  for (std::size_t at = 0; at + 64 <= fresh.size(); ++at) {
-    if (!windows.contains(window(fresh, at))) continue;
-    repeated += at + 64 - std::max(at, counted);
-    counted = at + 64;
-  }
-  return repeated;
-}
 
 TEST(StateDelta, KeepsNineTenthsOfWhatWindowsFindRepeated) {
   const auto engine = load_or_die(class_options({"deepseek4", kTestWindow, MemoryClass::kOpaque}));
@@ -42,7 +24,7 @@ TEST(StateDelta, KeepsNineTenthsOfWhatWindowsFindRepeated) {
     const std::vector<std::byte> state = save_point(*engine, seq);
     if (!base.empty()) {
       const auto delta = format::encode_delta(base, state, SIZE_MAX);
-      const std::size_t repeated = repeated_bytes(base, state);
+      const std::size_t repeated = format::repeated_bytes(base, state);
       const std::size_t kept = state.size() - delta->size();
       std::printf("%zu tokens: %zu bytes, repeated %.3f, kept %.3f\n", end, state.size(),
                   static_cast<double>(repeated) / static_cast<double>(state.size()),
