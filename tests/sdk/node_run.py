@@ -1,9 +1,13 @@
 """Node programs with packages from the npm registry, which are installed once per build directory.
 
+A folder with a package.json and a package-lock.json says which ones; the lock has no addresses, so packages come from
+whatever registry npm is set up with, and are those of the lock by their hashes.
+
 Environment: KVKEEP_NODE_DIR (where the packages go); the rest is that of tests/e2e/support.py.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -11,33 +15,37 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 
 NODE_DIRECTORY = os.environ["KVKEEP_NODE_DIR"]
+MANIFESTS = ("package.json", "package-lock.json")
 
 
-def install(*packages):
-    """`name@version` each; nothing is fetched that is there already."""
-    def present(package):
-        name, version = package.rsplit("@", 1)
-        manifest = os.path.join(NODE_DIRECTORY, "node_modules", name, "package.json")
-        if not os.path.exists(manifest):
-            return False
-        with open(manifest) as file:
-            return f'"version": "{version}"' in file.read()
-    if all(present(package) for package in packages):
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def install(folder=HERE, limit_s=400):
+    """What the folder's lock names; nothing is fetched if that is there already."""
+    done = os.path.join(NODE_DIRECTORY, "installed")
+    wanted = b"".join(read(os.path.join(folder, name)) for name in MANIFESTS)
+    if os.path.exists(done) and read(done) == wanted:
         return
     os.makedirs(NODE_DIRECTORY, exist_ok=True)
-    done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", NODE_DIRECTORY,
-                           *packages], capture_output=True, text=True, timeout=300)
-    if done.returncode != 0:
-        raise AssertionError(f"npm install {' '.join(packages)} failed:\n{done.stderr[-2000:]}")
+    for name in MANIFESTS:
+        shutil.copyfile(os.path.join(folder, name), os.path.join(NODE_DIRECTORY, name))
+    run = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", NODE_DIRECTORY],
+                         capture_output=True, text=True, timeout=limit_s)
+    if run.returncode != 0:
+        raise AssertionError(f"npm ci of {folder} failed:\n{run.stderr[-2000:]}")
+    with open(done, "wb") as file:
+        file.write(wanted)
 
 
 def run_script(name, environment, limit_s=240):
     """Runs a script of this directory with node; its output is shown if it fails."""
     # Modules are looked up from where the script lies.
-    link = os.path.join(NODE_DIRECTORY, name)
-    with open(os.path.join(HERE, name)) as source, open(link, "w") as copy:
-        copy.write(source.read())
-    done = subprocess.run(["node", "--test", "--test-reporter=spec", link], capture_output=True, text=True,
+    copy = os.path.join(NODE_DIRECTORY, name)
+    shutil.copyfile(os.path.join(HERE, name), copy)
+    done = subprocess.run(["node", "--test", "--test-reporter=spec", copy], capture_output=True, text=True,
                           timeout=limit_s, env={**os.environ, **environment})
     if done.returncode != 0:
         raise AssertionError(f"{name}:\n{done.stdout[-6000:]}\n{done.stderr[-2000:]}")

@@ -1,0 +1,14 @@
+"""The AI SDK with @ai-sdk/openai-compatible against the real server: what its users call works, and fails as they
+expect."""
+
+from openai_case import OpenAiCase
+from support import main
+
+
+class AiSdk(OpenAiCase):
+    def test_chat(self):
+        self.run_suite("ai_sdk.mjs")
+
+
+if __name__ == "__main__":
+    main()
