@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "os/memory_info.h"
 #include "os/paths.h"
@@ -48,9 +49,8 @@ void warn_of_other_writers(const std::string& directory) {
                directory, shared ? "name a directory of your own below it" : "run chmod 700 " + directory);
 }
 
-Result<std::unique_ptr<store::DiskStore>> open_at(const std::string& directory, const CacheOptions& options,
-                                                  const FingerprintHash& fingerprint, os::FileSystem& files,
-                                                  os::Clock& clock) {
+Result<DiskTier> open_at(const std::string& directory, const CacheOptions& options, const FingerprintHash& fingerprint,
+                         os::FileSystem& files, os::Clock& clock) {
   store::DiskOptions disk;
   TRY_ASSIGN(disk.directory, prepare_directory(directory, files));
   warn_of_other_writers(disk.directory);
@@ -58,7 +58,8 @@ Result<std::unique_ptr<store::DiskStore>> open_at(const std::string& directory, 
   disk.fingerprint = fingerprint;
   const ByteCount budget = disk_budget(options, free_space);
   disk.budget = budget - room_for_turns(budget);
-  return store::DiskStore::open(disk, files, clock);
+  TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
+  return DiskTier{std::move(store), budget};
 }
 
 // The lock's own message names a file that users need not know of.
@@ -110,28 +111,25 @@ Status check_disk_directory(const CacheOptions& options, os::FileSystem& files) 
   return usable ? usable : error_of_named(options.disk_directory, usable.error());
 }
 
-Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options,
-                                                         const FingerprintHash& fingerprint, os::FileSystem& files,
-                                                         os::Clock& clock) {
-  std::unique_ptr<store::DiskStore> none;
-  if (!options.use_disk) return none;
+Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
+                                os::Clock& clock) {
+  if (!options.use_disk) return DiskTier{};
   const bool named = !options.disk_directory.empty();
   const Result<std::string> directory = directory_of(options);
-  Result<std::unique_ptr<store::DiskStore>> store = directory
-                                                        ? open_at(*directory, options, fingerprint, files, clock)
-                                                        : Result<std::unique_ptr<store::DiskStore>>(directory.error());
-  if (store) {
+  Result<DiskTier> tier =
+      directory ? open_at(*directory, options, fingerprint, files, clock) : Result<DiskTier>(directory.error());
+  if (tier) {
     spdlog::info("kv disk: {} ({} MiB of {} MiB used; conversations are stored there in clear)", *directory,
-                 (*store)->used().value() >> 20, (*store)->budget().value() >> 20);
-    log_found((*store)->counters());
-    if (const ByteCount foreign = (*store)->foreign_bytes(); foreign > ByteCount{0}) {
+                 tier->store->used().value() >> 20, tier->budget.value() >> 20);
+    log_found(tier->store->counters());
+    if (const ByteCount foreign = tier->store->foreign_bytes(); foreign > ByteCount{0}) {
       spdlog::info("kv disk: {} MiB of it belong to other models or settings", foreign.value() >> 20);
     }
-    return store;
+    return tier;
   }
-  if (named) return error_of_named(*directory, store.error());
-  warn_without_disk(directory, store.error());
-  return none;
+  if (named) return error_of_named(*directory, tier.error());
+  warn_without_disk(directory, tier.error());
+  return DiskTier{};
 }
 
 }  // namespace kvkeep::cli

@@ -26,9 +26,11 @@ ByteCount memory_for_turns(ByteCount budget);
 // tries its lock, which is free again on return.
 Status check_disk_directory(const CacheOptions& options, os::FileSystem& files);
 
-// Null: no disk tier, and why was logged.
-Result<std::unique_ptr<store::DiskStore>> open_disk_tier(const CacheOptions& options,
-                                                         const FingerprintHash& fingerprint, os::FileSystem& files,
-                                                         os::Clock& clock);
+struct DiskTier {
+  std::unique_ptr<store::DiskStore> store;  // null: no disk tier, and why was logged
+  ByteCount budget = {};                    // disk_budget(): the store's own, and the room for sampled turns
+};
+Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
+                                os::Clock& clock);
 
 }  // namespace kvkeep::cli

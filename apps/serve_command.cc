@@ -147,13 +147,13 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
 }
 
 // Null: --replay canonical. With a disk tier turns are kept beside it: small beside any budget.
-std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, const store::DiskStore* disk,
+std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, const DiskTier& disk,
                                                 os::Executor& writer) {
   if (options.chat.replay == Replay::kCanonical) return nullptr;
   server::TurnKeeperOptions turns{.memory = mebibytes(8)};
-  if (disk != nullptr) {
-    turns.memory = memory_for_turns(disk->budget());
-    turns.path = disk->turns_path();
+  if (disk.store != nullptr) {
+    turns.memory = memory_for_turns(disk.budget);
+    turns.path = disk.store->turns_path();
   }
   return std::make_unique<server::TurnKeeper>(std::move(turns), os::real_file_system(), writer);
 }
@@ -214,9 +214,9 @@ class Tracing {
 };
 
 void log_ready(const server::HttpServer& http, const server::Service& service, const cache::CacheStats& stats,
-               bool anchor_user) {
+               ByteCount disk_budget, bool anchor_user) {
   spdlog::info("kv cache: {} tokens in {} segments known, RAM budget {} MiB, disk budget {} MiB, anchor_user={}",
-               stats.tokens, stats.segments, stats.ram_budget.value() >> 20, stats.disk_budget.value() >> 20,
+               stats.tokens, stats.segments, stats.ram_budget.value() >> 20, disk_budget.value() >> 20,
                anchor_user ? "on" : "off");
   spdlog::info("serving {} on {} (OpenAI base URL: {}/v1)", service.model_name, http.address(), http.address());
 }
@@ -280,21 +280,21 @@ Status run_serve(const ServeOptions& options) {
   warn_of_long_context(options.context.rope, model);
 
   const bool cacheable = engine->shape().cacheable;
-  std::unique_ptr<store::DiskStore> disk;
+  DiskTier disk;
   if (cacheable || !options.cache.disk_directory.empty()) {  // a directory that was named must be usable in any case
     TRY_ASSIGN(disk, open_disk_tier(options.cache, model.fingerprint, os::real_file_system(), os::real_clock()));
   }
-  if (!cacheable) disk = nullptr;
-  if (disk != nullptr) explain_other_parallel(model, *disk, options.context.parallel);
+  if (!cacheable) disk = {};
+  if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.context.parallel);
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
-  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk.get(), *writer);
+  std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const cache::CacheOptions cache_options{.fingerprint = model.fingerprint,
                                           .ram_budget = ram_budget(options.cache),
                                           .point_bytes = point_bytes(*engine),
                                           .min_disk_tokens = options.cache.store_tokens_min,
                                           .shape = engine->shape()};
-  cache::Cache cache(cache_options, std::move(disk), os::real_clock(), *writer, *reader);
+  cache::Cache cache(cache_options, std::move(disk.store), os::real_clock(), *writer, *reader);
   cache::prepare_staging(cache, *engine);
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
   const std::optional<index::TokenTexts> texts = token_texts(options.cache, service);
@@ -310,7 +310,7 @@ Status run_serve(const ServeOptions& options) {
                               cache, os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
-  log_ready(*http, service, cache.stats(), options.cache.anchor_user);
+  log_ready(*http, service, cache.stats(), disk.budget, options.cache.anchor_user);
   serve_until_signal(*http, scheduler, cache, signals);
   return {};
 }

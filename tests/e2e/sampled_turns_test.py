@@ -57,6 +57,35 @@ class SampledTurns(ServerCase):
         # The last id was never evaluated.
         self.assertEqual(self.cached(server, messages), tokens - 1)
 
+    def cut_turn(self, server, **body):
+        """The same, of a reply that something else ends; its tokens are those before the last, which is not evaluated."""
+        messages = [user(words(120, 1))]
+        reply = server.chat(messages, seed=7, return_tokens=True, **body)
+        said = reply["choices"][0]["message"]["content"]
+        messages += [assistant(said.strip()), user(words(10, 2))]
+        return messages, reply["usage"]["prompt_tokens"] + len(reply["tokens"]) - 1, reply
+
+    def test_a_turn_that_its_length_cut_short_stands_there_too(self):
+        server = self.serve()
+        messages, tokens, reply = self.cut_turn(server, max_tokens=30, grammar='root ::= " " [a-z]{300}')
+        self.assertEqual(reply["choices"][0]["finish_reason"], "length")
+        self.assertEqual(self.cached(server, messages), tokens)
+
+    def test_a_turn_before_a_stop_string_stands_there_too(self):
+        server = self.serve()
+        messages, tokens, reply = self.cut_turn(server, stop=["STOP"], grammar='root ::= " " [a-z]{40} "STOP" [a-z]*')
+        self.assertEqual(reply["choices"][0]["finish_reason"], "stop")
+        self.assertNotIn("STOP", messages[1]["content"])
+        # Of the stop string each letter may be a token.
+        self.assertGreaterEqual(self.cached(server, messages), tokens - len("STOP"))
+
+    def test_a_turn_that_ended_in_its_own_way_stands_there_with_the_templates_end(self):
+        server = self.serve()
+        [end] = server.post("/tokenize", {"content": "<|endoftext|>", "parse_special": True})["tokens"]
+        messages, tokens, reply = self.cut_turn(server, grammar=GRAMMAR, logit_bias=[[end, 50]])
+        self.assertEqual(reply["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(self.cached(server, messages), tokens)
+
     @covers("--replay")
     def test_without_replay_the_turn_is_what_its_text_tokenizes_to(self):
         server = self.serve("--replay", "canonical", "--no-prefill-ahead")

@@ -43,36 +43,63 @@ class Replayer {
     at_ = until;
   }
 
-  // Behind the marker that ended what was sampled, before anybody else speaks. Nothing: it does not end so.
-  std::optional<std::size_t> end_of_turn(std::size_t begin, TokenId marker) const {
+  // Of the token that ends what is said from `begin` on, before anybody else speaks; it may be what opens their turn.
+  // Nothing: there is none.
+  std::optional<std::size_t> end_of_turn(std::size_t begin) const {
     const auto next = std::ranges::upper_bound(others_, Position{} + begin);
-    const std::size_t limit = next == others_.end() ? input_.rendered.size() : next->value();
+    const std::size_t limit = next == others_.end() ? input_.rendered.size() : next->value() + 1;
     for (std::size_t place = begin; place < limit; ++place) {
-      if (input_.rendered[place] == marker) return place + 1;
+      if (input_.ends(input_.rendered[place])) return place;
     }
     return std::nullopt;
   }
 
   bool replace(const SampledTurn& turn, const EchoedMessage* message, std::size_t number) {
     const std::size_t opening = input_.openings.assistant.size();
-    if (turn.ids.size() <= opening || !input_.markers.contains(turn.ids.back())) return false;
     const std::size_t begin = at_.value() + opening;
-    const auto place = end_of_turn(begin, turn.ids.back());
-    if (!place) return false;
-    const auto sampled = read_(TokenSpan(turn.ids).subspan(opening));
-    const auto echoed = read_(input_.rendered.subspan(begin, *place - begin));
+    const auto place = end_of_turn(begin);
+    if (turn.ids.size() <= opening || !place) return false;
+    const bool has_end = input_.ends(turn.ids.back());
+    const TokenSpan said = TokenSpan(turn.ids).first(turn.ids.size() - (has_end ? 1 : 0));
+    const TokenSpan written = input_.rendered.subspan(at_.value(), *place - at_.value());
+    const auto sampled = read_(said.subspan(opening), "");
+    const auto echoed = read_(written.subspan(opening), "");
     const bool known_calls = message != nullptr && !turn.call_ids.empty() && message->call_ids == turn.call_ids;
     const EchoTolerance tolerance{.added_arguments = known_calls};
     if (!sampled || !echoed || !same_but_reasoning(*sampled, *echoed, tolerance)) return false;
+    const bool same_end = has_end && turn.ids.back() == input_.rendered[*place];
+    if (!same_end && leaves_something_open(said.subspan(opening), *sampled)) return false;
+    if (tells_a_marker(said.subspan(opening), *sampled) || tells_a_marker(written.subspan(opening), *echoed)) {
+      return false;
+    }
     if (!same_meaning(*sampled, *echoed, tolerance)) {
       if (!left_out(*sampled, *echoed, message)) return false;
       replayed_.thoughts.push_back({number, sampled->reasoning});
     }
     ++replayed_.matched;
-    if (!std::ranges::equal(turn.ids, input_.rendered.subspan(at_.value(), *place - at_.value()))) ++replayed_.turns;
-    append(turn.ids);
+    if (!std::ranges::equal(said, written)) ++replayed_.turns;
+    append(said);
     at_ = Position{} + *place;
     return true;
+  }
+
+  bool leaves_something_open(TokenSpan ids, const TurnMeaning& meaning) const {
+    constexpr std::string_view kWord = "kvkeepword";
+    auto longer = read_(ids, kWord);
+    if (!longer || !longer->text.ends_with(kWord)) return true;
+    longer->text.resize(longer->text.size() - kWord.size());
+    return !same_meaning(meaning, *longer, {});
+  }
+
+  // The meaning of the ids spells a marker that stands among them.
+  bool tells_a_marker(TokenSpan ids, const TurnMeaning& meaning) const {
+    std::vector<TokenId> seen;
+    return std::ranges::any_of(ids, [&](TokenId id) {
+      const Marker* marker = input_.markers.find(id);
+      if (marker == nullptr || std::ranges::find(seen, id) != seen.end()) return false;
+      seen.push_back(id);
+      return spells(meaning, marker->spelling);
+    });
   }
 
   bool left_out(const TurnMeaning& sampled, const TurnMeaning& echoed, const EchoedMessage* message) const {

@@ -9,7 +9,14 @@
 //   A turn in a rendered prompt is replaced by sampled ids if and only if the ids before it are those that they were
 //   sampled after, and both say the same (turn_meaning.h).
 //
-// Only turns that a marker ended are replaced: where a turn has no end of its own, nothing tells how far it reaches.
+// What is replaced is what the turn says: up to the first token of the rendering that ends generation, before anybody
+// else speaks. That token stays, whatever ended the reply: another such token, a stop string, or its length. So no turn
+// is ended by what the template would not end it with. Two things are no matter of what is said, and hold besides:
+//
+// - No marker is placed where the client knows text: a turn whose text, thinking or arguments spell a marker that
+//   stands in it, as sampled or as rendered, stays as rendered. Half a call that the length cut short is such text.
+// - What ended otherwise than the template ends it must leave nothing open, neither a thought nor a call: text that
+//   followed it would be text.
 //
 // The template has the last word: where it writes a turn without its thinking, the turn does not say the same, and
 // stays as rendered. Thinking that only the client left out is told, so that the prompt can be rendered with it.
@@ -19,6 +26,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/hash.h"
@@ -30,9 +38,11 @@
 
 namespace kvkeep::chat {
 
-// Reads ids of an assistant's turn, from behind its opening (TurnOpenings::assistant): the same for what was sampled
-// and for what was rendered. Nothing: these are not one turn (a turn ends within them).
-using ReadTurn = std::function<std::optional<TurnMeaning>(TokenSpan ids)>;
+// Reads ids of an assistant's turn, from behind its opening (TurnOpenings::assistant) to before its end: the same for
+// what was sampled and for what was rendered. `behind`: text as if it followed them. Nothing: these are not one turn (a
+// turn ends within them).
+using ReadTurn = std::function<std::optional<TurnMeaning>(TokenSpan ids, std::string_view behind)>;
+using EndsGeneration = std::function<bool(TokenId)>;
 using FindTurns = std::function<std::vector<TurnMemory::Turn>(const PrefixHash& before)>;
 
 // What the client sent of an assistant's message, beyond what is rendered.
@@ -45,6 +55,7 @@ struct ReplayInput {
   TokenSpan rendered;  // ends with the opening for a new answer
   const TurnOpenings& openings;
   const MarkerSet& markers;
+  const EndsGeneration& ends;
   FingerprintHash key;                      // of the prefix hashes
   std::span<const EchoedMessage> messages;  // the assistant's, in order
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "chat/fake_vocabulary_test.h"
+#include "chat/tokenize.h"
 
 namespace kvkeep::chat {
 namespace {
@@ -19,7 +20,8 @@ using nlohmann::json;
 std::string between(const std::string& text, const std::string& open, const std::string& close) {
   const std::size_t begin = text.find(open);
   if (begin == std::string::npos) return {};
-  return text.substr(begin + open.size(), text.find(close) - begin - open.size());
+  const std::size_t end = text.find(close, begin);
+  return text.substr(begin + open.size(), end == std::string::npos ? end : end - begin - open.size());
 }
 
 class ReplayTest : public ::testing::Test {
@@ -29,18 +31,21 @@ class ReplayTest : public ::testing::Test {
   }
   std::string text(TokenSpan tokens) const { return vocabulary_.text_of(tokens, true); }
 
-  std::optional<TurnMeaning> read(TokenSpan tokens) const {
-    std::string all = text(tokens);
-    const std::size_t ended = all.find("<|im_end|>");
-    if (ended != std::string::npos && ended + 10 < all.size()) return std::nullopt;
+  // A call whose tag is missing counts, as it does for the real reader; what is no call is text.
+  std::optional<TurnMeaning> read(TokenSpan tokens, std::string_view behind) const {
+    std::string all = text(tokens).append(behind);
+    if (all.find(kEnd) != std::string::npos || all.find("</s>") != std::string::npos) return std::nullopt;
     TurnMeaning meaning;
     meaning.reasoning = between(all, "<think>", "</think>");
-    if (const std::size_t end = all.find("</think>"); end != std::string::npos) all.erase(0, end + 8);
-    if (const std::size_t end = all.find("<|im_end|>"); end != std::string::npos) all.resize(end);
-    const std::string call = between(all, "<tool_call>", "</tool_call>");
-    meaning.text = all.substr(0, all.find("<tool_call>"));
-    const json parsed = json::parse(call, nullptr, false);
-    if (parsed.is_object()) meaning.calls.push_back({parsed["name"], parsed["arguments"]});
+    if (const std::size_t think = all.find("<think>"); think != std::string::npos) {
+      all.erase(0, std::min(all.find("</think>", think), all.size() - 8) + 8);
+    }
+    const std::size_t call = std::min(all.find("<tool_call>"), all.size());
+    const std::size_t close = std::min(all.find("</tool_call>", call), all.size());
+    const json parsed = read_arguments(between(all, "<tool_call>", "</tool_call>"));
+    if (!parsed.is_object()) return (meaning.text = all, meaning);
+    meaning.calls.push_back({parsed["name"], parsed["arguments"]});
+    meaning.text = all.substr(0, call) + all.substr(std::min(close + 12, all.size()));
     return meaning;
   }
 
@@ -58,11 +63,14 @@ class ReplayTest : public ::testing::Test {
 
   Replayed replay(const std::string& rendered, std::vector<EchoedMessage> messages = {},
                   Missing missing = Missing::kTell) {
-    const std::vector<TokenId> rendered_ids = ids(rendered);
+    return replay_ids(ids(rendered), messages, missing);
+  }
+  Replayed replay_ids(const std::vector<TokenId>& rendered, const std::vector<EchoedMessage>& messages = {},
+                      Missing missing = Missing::kTell) {
     return replay_turns(
-        {rendered_ids, openings_, markers_, key_, messages},
-        [&](const PrefixHash& before) { return memory_.find(before); }, [&](TokenSpan tokens) { return read(tokens); },
-        missing);
+        {rendered, openings_, markers_, ends_, key_, messages},
+        [&](const PrefixHash& before) { return memory_.find(before); },
+        [&](TokenSpan tokens, std::string_view behind) { return read(tokens, behind); }, missing);
   }
 
   static std::string user(const std::string& words) {
@@ -82,6 +90,7 @@ class ReplayTest : public ::testing::Test {
     key.bytes[0] = 7;
     return key;
   }();
+  EndsGeneration ends_ = [this](TokenId id) { return vocabulary_.is_end_of_generation(id); };
   TurnMemory memory_{mebibytes(1)};
 };
 
@@ -215,26 +224,85 @@ TEST_F(ReplayTest, OfSeveralAnswersTheOneThatWasChosenComesBack) {
   EXPECT_EQ(replay(question + assistant("d") + user("next") + kOpen).turns, 0U);
 }
 
-TEST_F(ReplayTest, WhatNoMarkerEndedReplacesNothing) {
+TEST_F(ReplayTest, WhateverEndedATurnTheTemplatesEndStays) {
   const std::string question = user("long");
-  const std::string rest = user("go on") + assistant("<tool_call>") + user("x") + kOpen;
-  for (const char* cut : {"", "  as far as", "<think>", "<think>\nhm", "text\n<tool_call>", " as far as <tool_call>"}) {
-    sampled(question + kOpen, cut);
-    for (const char* echo : {"", "as far as", "<think>hm</think>so", "<tool_call>", "text"}) {
-      const std::string rendered = question + assistant(echo) + rest;
-      const Replayed replayed = replay(rendered, {{}, {}});
-      EXPECT_EQ(text(replayed.ids), rendered);
-      EXPECT_TRUE(replayed.thoughts.empty());
+  const std::string next = std::string("\n") + user("go on") + kOpen;
+  const std::string call = R"(<tool_call>{"name":"ls","arguments":{ }}</tool_call>)";
+  const std::vector<std::pair<std::string, std::string>> spelled = {
+      {"  as far as ", "as far as"},
+      {"<think>\nhm</think>  so", "<think>hm</think>so"},
+      {"<think>hm</think>", "<think>hm\n</think>"},
+      {call, R"(<tool_call>{"name": "ls", "arguments": {}}</tool_call>)"},
+  };
+  for (const auto& [said, echo] : spelled) {
+    for (const char* end : {"", "</s>", "<|im_end|>"}) {
+      sampled(question + kOpen, said + end);
+      const Replayed replayed = replay(question + kOpen + echo + kEnd + next, {{.has_reasoning = true}});
+      EXPECT_EQ(text(replayed.ids), question + kOpen + said + kEnd + next) << end;
+      EXPECT_EQ(replayed.turns, 1U);
     }
   }
 }
 
-TEST_F(ReplayTest, ATurnEndsBeforeAnybodyElseSpeaks) {
-  // Sampled with another end than the template's: the next such end is another turn's.
+TEST_F(ReplayTest, WhatEndsWithinAThoughtOrACallIsEndedByNobodyElse) {
+  const std::string question = user("long");
+  const std::string rest = std::string("\n") + user("go on") + assistant("<tool_call>") + user("x") + kOpen;
+  for (const char* cut : {"<think>", "<think>\nhm", R"(<tool_call>{"name": "ls", "arguments": {}})",
+                          "text\n<tool_call>", " as far as <tool_call>", "<tool_call>{\"name\": \"l"}) {
+    for (const char* end : {"", "</s>"}) {
+      sampled(question + kOpen, std::string(cut) + end);
+      for (const char* echo : {"", "as far as", "<think>hm</think>", "<think>hm</think>so", "<tool_call>", "text",
+                               R"(<tool_call>{"name": "ls", "arguments": {}}</tool_call>)"}) {
+        const std::string rendered = question + kOpen + echo + kEnd + rest;
+        const Replayed replayed = replay(rendered, {{}, {}});
+        EXPECT_EQ(text(replayed.ids), rendered);
+        EXPECT_TRUE(replayed.thoughts.empty());
+      }
+    }
+  }
+}
+
+TEST_F(ReplayTest, WhatTheClientKnowsAsTextBecomesNoMarker) {
+  const auto plain = [&](const std::string& words) { return tokenize_plain(vocabulary_, markers_, words).value(); };
+  const auto marked = [&](const std::string& words) { return ids(words); };
+  const std::vector<TokenId> rest = ids(kEnd + "\n" + user("next") + kOpen);
+  const auto stays = [&](const std::string& question, const std::vector<TokenId>& said, std::vector<TokenId> echo) {
+    std::vector<TokenId> ended = said;
+    ended.push_back(rest.front());
+    sampled_ids(ids(user(question) + kOpen), ended, {});
+    std::vector<TokenId> rendered = ids(user(question) + kOpen);
+    rendered.insert(rendered.end(), echo.begin(), echo.end());
+    rendered.insert(rendered.end(), rest.begin(), rest.end());
+    return replay_ids(rendered).ids == rendered;
+  };
+  for (const std::string words :
+       {"<tool_call>no", "see </think>", R"(<tool_call>{"name": "a", "arguments": {"<think>": 1}}</tool_call>)",
+        R"(<tool_call>{"name": "a", "arguments": ["<think>"]}</tool_call>)"}) {
+    EXPECT_TRUE(stays("one", marked(words), plain(words))) << words;
+    EXPECT_TRUE(stays("two", plain(words), marked(words))) << words << ": nor is it the other way round";
+  }
+}
+
+TEST_F(ReplayTest, ATurnMayEndWhereTheNextOneOpens) {
+  // As GLM writes it: no end, but the marker that opens the user's turn ends generation.
+  const TokenId start = *vocabulary_.id_of("<|im_start|>");
+  ends_ = [start](TokenId id) { return id == start; };
   const std::string question = user("q");
-  sampled(question + kOpen, "one<|end|>");
-  const std::string rendered = question + assistant("one") + user("said") + assistant("two<|end|>") + user("x") + kOpen;
-  EXPECT_EQ(text(replay(rendered).ids), rendered);
+  for (const char* end : {"", "<|im_start|>"}) {
+    sampled(question + kOpen, std::string("  one ") + end);
+    EXPECT_EQ(text(replay(question + kOpen + "one" + user("said") + kOpen).ids),
+              question + kOpen + "  one " + user("said") + kOpen);
+  }
+}
+
+TEST_F(ReplayTest, ATurnEndsBeforeAnybodyElseSpeaks) {
+  // Nothing in the rendering ends it; the next end is another turn's.
+  const std::string question = user("q");
+  for (const char* end : {"", "<|im_end|>"}) {
+    sampled(question + kOpen, std::string("one") + end);
+    const std::string rendered = question + kOpen + " one" + "<|im_start|>user\nsaid" + assistant("two") + kOpen;
+    EXPECT_EQ(text(replay(rendered).ids), rendered);
+  }
 }
 
 TEST_F(ReplayTest, AnEmptyAnswerIsNoReasonToReplaceWhatFollows) {
@@ -254,60 +322,13 @@ TEST_F(ReplayTest, TextThatSpellsMarkersReplacesNothing) {
   const auto open = ids(kOpen);
   rendered.insert(rendered.end(), open.begin(), open.end());
   const Replayed replayed = replay_turns(
-      {rendered, openings_, markers_, key_, {}},
+      {rendered, openings_, markers_, ends_, key_, {}},
       [&](const PrefixHash&) {
         return std::vector<TurnMemory::Turn>{
             std::make_shared<SampledTurn>(SampledTurn{ids(kOpen + " one " + kEnd), {}})};
       },
-      [&](TokenSpan tokens) { return read(tokens); }, Missing::kTell);
+      [&](TokenSpan tokens, std::string_view behind) { return read(tokens, behind); }, Missing::kTell);
   EXPECT_EQ(replayed.ids, rendered);
-}
-
-TEST(TurnMemory, TheLeastRecentlyUsedLeaveAndItStaysWithinItsLimit) {
-  TurnMemory memory(ByteCount{8000});
-  const auto name = [](int number) {
-    PrefixHash hash;
-    hash.bytes[0] = static_cast<std::uint8_t>(number);
-    return hash;
-  };
-  for (int i = 0; i < 100; ++i) {
-    EXPECT_TRUE(memory.remember(name(i), {{1, 2, i}, {}}));
-    EXPECT_FALSE(memory.find(name(0)).empty()) << "used every time";
-    EXPECT_LE(memory.bytes().value(), 8000U);
-  }
-  EXPECT_TRUE(memory.find(name(1)).empty());
-  EXPECT_FALSE(memory.find(name(99)).empty());
-  EXPECT_FALSE(memory.remember(name(99), {{1, 2, 99}, {}})) << "known";
-  EXPECT_FALSE(memory.remember(name(100), {std::vector<TokenId>(1000), {}})) << "too large";
-}
-
-TEST(TurnMemory, OfOnePromptTheNewestAreKept) {
-  TurnMemory memory(mebibytes(1));
-  const PrefixHash name;
-  for (TokenId i = 0; i < 10; ++i) memory.remember(name, {{i}, {}});
-  memory.remember(name, {{7}, {}});
-  std::vector<TokenId> found;
-  for (const auto& turn : memory.find(name)) found.push_back(turn->ids[0]);
-  EXPECT_EQ(found, (std::vector<TokenId>{7, 9, 8, 6}));
-}
-
-TEST(TurnMemory, ItsEntriesMakeTheSameMemoryAgain) {
-  TurnMemory memory(mebibytes(1));
-  for (TokenId i = 0; i < 20; ++i) {
-    PrefixHash hash;
-    hash.bytes[0] = static_cast<std::uint8_t>(i % 8);
-    memory.remember(hash, {{i}, {std::to_string(i)}});
-  }
-  TurnMemory again(mebibytes(1));
-  for (const auto& entry : memory.entries()) again.remember(entry.before, *entry.turn);
-  EXPECT_EQ(again.size(), memory.size());
-  EXPECT_EQ(again.bytes(), memory.bytes());
-  for (const auto& entry : memory.entries()) {
-    const auto a = memory.find(entry.before);
-    const auto b = again.find(entry.before);
-    ASSERT_EQ(a.size(), b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(*a[i], *b[i]);
-  }
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "chat/replay/turn_meaning.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 namespace kvkeep::chat {
 namespace {
@@ -21,6 +24,81 @@ bool says_nothing(const json& value) {
   return value.is_null() || (value.is_structured() && value.empty());
 }
 
+// The number's value as text: digits without zeros at either end, and an exponent of ten. "": the exponent is beyond
+// anything.
+std::string decimal(std::string_view literal) {
+  const bool negative = literal.starts_with('-');
+  literal.remove_prefix(negative ? 1 : 0);
+  const std::size_t mantissa = std::min(literal.find_first_of("eE"), literal.size());
+  std::int64_t exponent = 0;
+  if (mantissa < literal.size()) {
+    std::string_view power = literal.substr(mantissa + 1);
+    power.remove_prefix(power.starts_with('+') ? 1 : 0);
+    const auto read = std::from_chars(power.data(), power.data() + power.size(), exponent);
+    if (read.ec != std::errc{} || std::abs(exponent) > (std::int64_t{1} << 40)) return {};
+  }
+  std::string digits(literal.substr(0, mantissa));
+  if (const std::size_t point = digits.find('.'); point != std::string::npos) {
+    exponent -= static_cast<std::int64_t>(digits.size() - point - 1);
+    digits.erase(point, 1);
+  }
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
+  if (digits.empty()) return "0";
+  const std::size_t zeros = digits.size() - 1 - digits.find_last_not_of('0');
+  digits.resize(digits.size() - zeros);
+  exponent += static_cast<std::int64_t>(zeros);
+  return std::string(negative ? "-" : "").append(digits).append("e").append(std::to_string(exponent));
+}
+
+// Builds JSON in which numbers are binary values, which no text makes.
+class ArgumentsReader final : public nlohmann::json_sax<json> {
+ public:
+  json take() { return std::move(root_); }
+
+  bool null() override { return put(nullptr) != nullptr; }
+  bool boolean(bool value) override { return put(value) != nullptr; }
+  bool number_integer(std::int64_t value) override { return put_number(std::to_string(value)); }
+  bool number_unsigned(std::uint64_t value) override { return put_number(std::to_string(value)); }
+  bool number_float(double, const std::string& literal) override { return put_number(literal); }
+  bool string(std::string& value) override { return put(std::move(value)) != nullptr; }
+  bool binary(json::binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(std::string& name) override {
+    key_ = std::move(name);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override { return false; }
+
+ private:
+  // Of what is sent twice under one key, the last counts.
+  json* put(json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    json& parent = *open_.back();
+    if (parent.is_array()) return &parent.emplace_back(std::move(value));
+    return &(parent[key_] = std::move(value));
+  }
+  bool put_number(const std::string& literal) {
+    const std::string value = decimal(literal);
+    if (value.empty()) return false;
+    return put(json::binary(std::vector<std::uint8_t>(value.begin(), value.end()))) != nullptr;
+  }
+  bool open(json empty) {
+    open_.push_back(put(std::move(empty)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  json root_;
+  std::vector<json*> open_;  // a parent grows only while no child is open
+  std::string key_;
+};
+
 bool same_arguments(const json& sampled, const json& echoed, EchoTolerance tolerance) {
   if (sampled == echoed) return true;
   if (!tolerance.added_arguments || !sampled.is_object() || !echoed.is_object()) return false;
@@ -33,7 +111,30 @@ bool same_arguments(const json& sampled, const json& echoed, EchoTolerance toler
   return found == sampled.size();
 }
 
+bool contains(const std::string& text, std::string_view spelling) { return text.find(spelling) != std::string::npos; }
+
+bool contains(const json& value, std::string_view spelling) {
+  if (value.is_string()) return contains(value.get_ref<const std::string&>(), spelling);
+  if (!value.is_structured()) return false;
+  return std::ranges::any_of(value.items(), [&](const auto& item) {
+    return (value.is_object() && contains(item.key(), spelling)) || contains(item.value(), spelling);
+  });
+}
+
 }  // namespace
+
+json read_arguments(std::string_view text) {
+  ArgumentsReader reader;
+  if (!json::sax_parse(text, &reader)) return json(json::value_t::discarded);
+  return reader.take();
+}
+
+bool spells(const TurnMeaning& meaning, std::string_view spelling) {
+  return contains(meaning.text, spelling) || contains(meaning.reasoning, spelling) ||
+         std::ranges::any_of(meaning.calls, [&](const TurnMeaning::Call& call) {
+           return contains(call.name, spelling) || contains(call.arguments, spelling);
+         });
+}
 
 bool same_but_reasoning(const TurnMeaning& sampled, const TurnMeaning& echoed, EchoTolerance tolerance) {
   return trimmed(sampled.text) == trimmed(echoed.text) &&

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kvkeep::chat {
@@ -12,12 +13,20 @@ namespace kvkeep::chat {
 struct TurnMeaning {
   struct Call {
     std::string name;
-    nlohmann::json arguments;  // keys in no order
+    nlohmann::json arguments;  // as read_arguments() gives them
   };
   std::string reasoning;
   std::string text;
   std::vector<Call> calls;
 };
+
+// JSON to be compared: keys in no order, numbers by their decimal value, however long they are and however written
+// (1.50 and 15e-1 are one number; 2^64 and 2^64 + 1 are two). What is no JSON, and numbers that no double comes near,
+// become a value that equals nothing.
+nlohmann::json read_arguments(std::string_view text);
+
+// Whether `spelling` stands anywhere in it: in text, thinking, names or the strings of arguments. Not empty.
+bool spells(const TurnMeaning& meaning, std::string_view spelling);
 
 // What of an echo may differ from what was sampled, beyond spelling.
 struct EchoTolerance {

@@ -17,7 +17,7 @@ namespace kvkeep::chat {
 // One turn of the assistant.
 struct SampledTurn {
   // From the marker that opens the turn: what the prompt opened it with, and what was sampled. The token that ended it
-  // is the last, if one did.
+  // is the last, if one did; otherwise it was cut short.
   std::vector<TokenId> ids;
   // The names under which clients were told its calls, in order.
   std::vector<std::string> call_ids;

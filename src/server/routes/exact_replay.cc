@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "chat/tokenize.h"
 #include "chat/tools/reply_parser.h"
 #include "chat/utf8_stream.h"
 
@@ -24,14 +25,12 @@ void add_delta(chat::TurnMeaning& meaning, const chat::tools::ReplyDelta& delta,
       arguments.clear();
       break;
     case DeltaKind::kCallArguments: arguments += delta.text; break;
-    case DeltaKind::kCallEnd:
-      // What the parser passes on is JSON.
-      meaning.calls.back().arguments = nlohmann::json::parse(arguments, nullptr, /*allow_exceptions=*/false);
-      break;
+    case DeltaKind::kCallEnd: meaning.calls.back().arguments = chat::read_arguments(arguments); break;
   }
 }
 
-std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::tools::ToolSet& tools, TokenSpan ids) {
+std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::tools::ToolSet& tools, TokenSpan ids,
+                                           std::string_view behind) {
   if (ids.size() > kMostTurnTokens) return std::nullopt;
   chat::tools::ReplyParser parser(service.reply_format, tools, {.calls = true});
   chat::Utf8Stream utf8;
@@ -40,7 +39,6 @@ std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::t
   const auto add = [&](const std::vector<chat::tools::ReplyDelta>& deltas) {
     for (const auto& delta : deltas) add_delta(meaning, delta, arguments);
   };
-  if (!ids.empty() && service.vocabulary->is_end_of_generation(ids.back())) ids = ids.first(ids.size() - 1);
   for (const TokenId id : ids) {
     if (service.vocabulary->is_end_of_generation(id)) return std::nullopt;  // the end of one turn, and more
     const bool is_marker = service.markers->contains(id);
@@ -48,7 +46,7 @@ std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::t
     if (is_marker) add(parser.feed(utf8.finish(), false));
     add(parser.feed(is_marker ? piece : utf8.feed(piece), is_marker));
   }
-  add(parser.feed(utf8.finish(), false));
+  add(parser.feed(utf8.finish() + std::string(behind), false));
   add(parser.finish());
   return meaning;
 }
@@ -106,11 +104,12 @@ Result<Prompt> replay_sampled(const Service& service, const chat::RenderInput& i
                               const Render& render) {
   const chat::tools::ToolSet tools(input.tools);
   const auto messages = echoed_messages(input.messages, service.reply_format.thinking_close.spelling());
+  const chat::EndsGeneration ends = [&](TokenId id) { return service.vocabulary->is_end_of_generation(id); };
   const auto replay = [&](TokenSpan ids, chat::Missing missing) {
     return chat::replay_turns(
-        {ids, service.turn_openings, *service.markers, service.turn_key, messages},
+        {ids, service.turn_openings, *service.markers, ends, service.turn_key, messages},
         [&](const PrefixHash& before) { return service.turns->find(before); },
-        [&](TokenSpan turn) { return read_turn(service, tools, turn); }, missing);
+        [&](TokenSpan turn, std::string_view behind) { return read_turn(service, tools, turn, behind); }, missing);
   };
   chat::Replayed replayed = replay(rendered.ids, chat::Missing::kTell);
   if (!replayed.thoughts.empty()) {
@@ -142,6 +141,7 @@ TurnRecorder::TurnRecorder(const Service& service, TokenSpan prompt) : service_(
   if (std::ranges::any_of(opening, ends)) return;  // an earlier answer's: the prompt opens none for this one
   before_ = open->before;
   turn_.ids.assign(opening.begin(), opening.end());
+  prompt_tokens_ = opening.size();
 }
 
 void TurnRecorder::add_token(TokenId token) {
@@ -152,11 +152,31 @@ void TurnRecorder::add_call(std::string id) {
   if (before_) turn_.call_ids.push_back(std::move(id));
 }
 
-// What the length cut short has no end, so that nobody could tell where it stops in a prompt.
-void TurnRecorder::finish() {
-  const bool ended = before_ && service_.vocabulary->is_end_of_generation(turn_.ids.back());
-  if (ended) service_.turns->remember(*before_, std::move(turn_));
+void TurnRecorder::finish(const std::string& stop_string) {
+  const bool known = before_ && (stop_string.empty() || cut_before(stop_string));
+  if (known && turn_.ids.size() > prompt_tokens_) service_.turns->remember(*before_, std::move(turn_));
   before_.reset();
+}
+
+// The client was told what stands before the stop string. Where that ends within a token, the token's first part is
+// text like any other.
+bool TurnRecorder::cut_before(const std::string& stop_string) {
+  std::string text;
+  std::vector<std::size_t> ends;  // of the sampled tokens
+  for (const TokenId id : TokenSpan(turn_.ids).subspan(prompt_tokens_)) {
+    text += service_.vocabulary->piece(id, true);
+    ends.push_back(text.size());
+  }
+  const std::size_t stop = text.find(stop_string);
+  if (stop == std::string::npos) return false;  // it was found in text that is not what was sampled: broken UTF-8
+  const auto whole = static_cast<std::size_t>(std::ranges::upper_bound(ends, stop) - ends.begin());
+  const std::size_t kept = whole == 0 ? 0 : ends[whole - 1];
+  turn_.ids.resize(prompt_tokens_ + whole);
+  const std::string rest = text.substr(kept, stop - kept);
+  if (!chat::is_valid_utf8(rest)) return false;
+  const auto ids = chat::tokenize_plain(*service_.vocabulary, *service_.markers, rest);
+  if (ids) turn_.ids.insert(turn_.ids.end(), ids->begin(), ids->end());
+  return ids.ok();
 }
 
 }  // namespace kvkeep::server

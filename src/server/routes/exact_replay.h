@@ -31,13 +31,16 @@ class TurnRecorder {
   TurnRecorder(const Service& service, TokenSpan prompt);
   void add_token(TokenId token);
   void add_call(std::string id);
-  // The reply is whole, as far as the client got it.
-  void finish();
+  // The client got the reply. `stop_string`: what ended it and was not told; "": something else did.
+  void finish(const std::string& stop_string);
 
  private:
+  bool cut_before(const std::string& stop_string);
+
   const Service& service_;
   std::optional<PrefixHash> before_;
   chat::SampledTurn turn_;
+  std::size_t prompt_tokens_ = 0;  // of the turn, before what was sampled
 };
 
 }  // namespace kvkeep::server

@@ -29,6 +29,13 @@ constexpr std::string_view kKeepsThinking = R"({%- for message in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%})";
 
+// The same, but of earlier turns thinking is left out.
+std::string drops_thinking() {
+  std::string source(kKeepsThinking);
+  const std::string condition = "if message.reasoning_content";
+  return source.replace(source.find(condition), condition.size(), "if message.reasoning_content and loop.last");
+}
+
 class ExactReplayTest : public ::testing::Test {
  protected:
   ExactReplayTest() { use_template(kKeepsThinking); }
@@ -70,18 +77,32 @@ class ExactReplayTest : public ::testing::Test {
     return ids;
   }
 
-  // A reply to the messages; gives the ids that the next prompt is to begin with.
-  std::vector<TokenId> replied(const ordered_json& messages, const std::string& text,
-                               const std::vector<std::string>& call_ids = {}) {
+  // A reply to the messages; gives the ids that the next prompt is to begin with: `told` of it, and the template's end.
+  std::vector<TokenId> replied(const ordered_json& messages, const std::string& told, const std::string& end = kEnd,
+                               const std::vector<std::string>& call_ids = {}, const std::string& stop = "") {
     std::vector<TokenId> ids = prompt_of(messages);
     TurnRecorder recorder(service_, ids);
-    for (const TokenId id : sampled_ids(text)) {
-      recorder.add_token(id);
-      ids.push_back(id);
-    }
+    for (const TokenId id : sampled_ids(told + end)) recorder.add_token(id);
     for (const std::string& id : call_ids) recorder.add_call(id);
-    recorder.finish();
+    recorder.finish(stop);
+    for (const TokenId id : sampled_ids(told + kEnd)) ids.push_back(id);
     return ids;
+  }
+
+  // What comes back in `echo` and is followed by a question stands there as it was sampled.
+  bool stands(const std::vector<TokenId>& head, ordered_json messages, const ordered_json& echo) const {
+    messages.push_back(echo);
+    messages.push_back(user("next"));
+    const auto prompt = prompt_of(messages);
+    return common_prefix(prompt, head) == head.size();
+  }
+  // The prompt is what it is without replay.
+  bool is_untouched(ordered_json messages, const ordered_json& echo) {
+    messages.push_back(echo);
+    messages.push_back(user("next"));
+    const auto prompt = prompt_of(messages);
+    service_.turns = nullptr;
+    return prompt == prompt_of(messages);
   }
 
   static ordered_json user(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
@@ -92,10 +113,13 @@ class ExactReplayTest : public ::testing::Test {
         {{"id", id}, {"type", "function"}, {"function", {{"name", "edit"}, {"arguments", arguments}}}}};
     return message;
   }
-  static bool begins_with(const std::vector<TokenId>& ids, const std::vector<TokenId>& head) {
-    return common_prefix(ids, head) == head.size();
+  static ordered_json with_reasoning(ordered_json message, const std::string& reasoning) {
+    message["reasoning_content"] = reasoning;
+    return message;
   }
 
+  static inline const std::string kEnd = "<|im_end|>";
+  const ordered_json asked_ = {user("question")};
   sim::SimFileSystem files_;
   sim::SimExecutor executor_;
   const std::shared_ptr<chat::FakeVocabulary> vocabulary_ = std::make_shared<chat::FakeVocabulary>();
@@ -103,55 +127,49 @@ class ExactReplayTest : public ::testing::Test {
 };
 
 TEST_F(ExactReplayTest, ATextComesBackInTheIdsThatWereSampled) {
-  ordered_json messages = {user("hello")};
-  const auto head = replied(messages, " hello world \n<|im_end|>");
-  messages.push_back(assistant("hello world"));
-  messages.push_back(user("more"));
-  EXPECT_TRUE(begins_with(prompt_of(messages), head));
-  messages[1]["content"] = "hello word";
-  EXPECT_FALSE(begins_with(prompt_of(messages), head)) << "the client changed it";
+  const auto head = replied(asked_, " hello world \n");
+  EXPECT_TRUE(stands(head, asked_, assistant("hello world")));
+  EXPECT_FALSE(stands(head, asked_, assistant("hello word"))) << "the client changed it";
 }
 
 TEST_F(ExactReplayTest, CallsComeBackAsTheModelSpelledThem) {
-  ordered_json messages = {user("edit it")};
-  const std::string spelled = R"(<tool_call>{"name":"edit",  "arguments": { "file" :"x" }}</tool_call><|im_end|>)";
-  const auto head = replied(messages, spelled, {"call_7"});
-  messages.push_back(call("call_7", R"({"replace_all":false,"file":"x"})"));
-  messages.push_back(user("done"));
-  EXPECT_TRUE(begins_with(prompt_of(messages), head));
-  messages[1] = call("call_8", R"({"file": "x"})");
-  EXPECT_TRUE(begins_with(prompt_of(messages), head)) << "under another name it says the same";
-  messages[1] = call("call_8", R"({"replace_all":false,"file":"x"})");
-  EXPECT_FALSE(begins_with(prompt_of(messages), head)) << "nobody knows whether that says the same";
-  messages[1] = call("call_7", R"({"file": "y"})");
-  EXPECT_FALSE(begins_with(prompt_of(messages), head));
+  const std::string spelled = R"(<tool_call>{"name":"edit",  "arguments": { "file" :"x" }}</tool_call>)";
+  const auto head = replied(asked_, spelled, kEnd, {"call_7"});
+  EXPECT_TRUE(stands(head, asked_, call("call_7", R"({"replace_all":false,"file":"x"})")));
+  EXPECT_TRUE(stands(head, asked_, call("call_8", R"({"file": "x"})"))) << "under another name it says the same";
+  EXPECT_FALSE(stands(head, asked_, call("call_8", R"({"replace_all":false,"file":"x"})"))) << "nobody knows";
+  EXPECT_FALSE(stands(head, asked_, call("call_7", R"({"file": "y"})")));
+}
+
+TEST_F(ExactReplayTest, NumbersOfCallsAreTheSameOnlyIfNoDigitDiffers) {
+  const auto arguments = [](const std::string& number) { return std::string("{\"at\":  ").append(number).append("}"); };
+  const auto head = [&](const std::string& number) {
+    const std::string spelled = R"(<tool_call>{"name":"edit",  "arguments": )" + arguments(number) + "}</tool_call>";
+    return replied(asked_, spelled, kEnd, {"a"});
+  };
+  EXPECT_TRUE(stands(head("9223372036854775807"), asked_, call("a", arguments("9223372036854775807"))));
+  EXPECT_TRUE(stands(head("1e20"), asked_, call("a", arguments("100000000000000000000"))));
+  EXPECT_FALSE(stands(head("100000000000000000001"), asked_, call("a", arguments("100000000000000000000"))));
 }
 
 TEST_F(ExactReplayTest, ThinkingThatTheClientDroppedComesBack) {
-  ordered_json messages = {user("why")};
-  const auto head = replied(messages, "<think>hm, hello</think>so<|im_end|>");
-  messages.push_back(assistant("so"));
-  messages.push_back(user("next"));
-  EXPECT_TRUE(begins_with(prompt_of(messages), head));
-  messages[1]["reasoning_content"] = "hm, hello";
-  EXPECT_TRUE(begins_with(prompt_of(messages), head)) << "sent back, it is the same";
-  messages[1]["reasoning_content"] = "something else";
-  EXPECT_FALSE(begins_with(prompt_of(messages), head));
+  const auto head = replied(asked_, "<think>hm, hello</think>so");
+  EXPECT_TRUE(stands(head, asked_, assistant("so")));
+  EXPECT_TRUE(stands(head, asked_, with_reasoning(assistant("so"), "hm, hello"))) << "sent back, it is the same";
+  EXPECT_FALSE(stands(head, asked_, with_reasoning(assistant("so"), "something else")));
 }
 
 TEST_F(ExactReplayTest, ATemplateThatDropsThinkingHasTheLastWord) {
-  std::string source(kKeepsThinking);
-  const std::string condition = "if message.reasoning_content";
-  source.replace(source.find(condition), condition.size(), "if message.reasoning_content and loop.last");
-  use_template(source);
-  ordered_json messages = {user("why")};
-  const auto head = replied(messages, "<think>hm</think>so<|im_end|>");
-  messages.push_back(assistant("so"));
-  messages.push_back(user("next"));
-  const auto prompt = prompt_of(messages);
-  EXPECT_FALSE(begins_with(prompt, head));
-  service_.turns = nullptr;
-  EXPECT_EQ(prompt, prompt_of(messages)) << "as it is without replay";
+  use_template(drops_thinking());
+  const auto head = replied(asked_, "<think>hm</think>so");
+  EXPECT_FALSE(stands(head, asked_, assistant("so")));
+  EXPECT_TRUE(is_untouched(asked_, assistant("so")));
+}
+
+TEST_F(ExactReplayTest, ThoughtsThatComeBackAsTextWereNotLeftOut) {
+  use_template(drops_thinking());
+  (void)replied(asked_, "<think>hm</think>so");
+  EXPECT_TRUE(is_untouched(asked_, assistant("<think>hm</think>so")));
 }
 
 TEST_F(ExactReplayTest, WhatFollowsAnEarlierAnswerIsNoTurn) {
@@ -162,39 +180,71 @@ TEST_F(ExactReplayTest, WhatFollowsAnEarlierAnswerIsNoTurn) {
   api::PromptSource source = input;
   TurnRecorder recorder(service_, read_prompt(service_, source).value().ids);
   for (const TokenId id : sampled_ids("four<|im_end|>")) recorder.add_token(id);
-  recorder.finish();
+  recorder.finish("");
   EXPECT_EQ(service_.turns->size(), 0U);
 }
 
-TEST_F(ExactReplayTest, WhatTheLengthCutShortIsNoTurn) {
-  for (const char* cut : {"", "so far", "<think>", "text <tool_call>"})
-    (void)replied(ordered_json::array({user("one")}), cut);
+TEST_F(ExactReplayTest, WhatTheLengthCutShortComesBackWithTheTemplatesEnd) {
+  EXPECT_TRUE(stands(replied(asked_, " so far", ""), asked_, assistant("so far")));
+  EXPECT_TRUE(stands(replied(asked_, "<think> hm</think>  and", ""), asked_, with_reasoning(assistant("and"), "hm")));
+  EXPECT_TRUE(stands(replied(asked_, "<think>oh</think>", ""), asked_, with_reasoning(assistant(""), "oh")));
+  EXPECT_TRUE(stands(replied(asked_, "<think>ah</think>  then", ""), asked_, assistant("then"))) << "thinking dropped";
+}
+
+TEST_F(ExactReplayTest, NothingIsRememberedWhereNothingWasSampled) {
+  (void)replied(asked_, "", "");
   EXPECT_EQ(service_.turns->size(), 0U);
 }
 
-TEST_F(ExactReplayTest, ThoughtsThatComeBackAsTextWereNotLeftOut) {
-  std::string source(kKeepsThinking);
-  const std::string condition = "if message.reasoning_content";
-  source.replace(source.find(condition), condition.size(), "if message.reasoning_content and loop.last");
-  use_template(source);
-  ordered_json messages = {user("why")};
-  (void)replied(messages, "<think>hm</think>so<|im_end|>");
-  messages.push_back(assistant("<think>hm</think>so"));
-  messages.push_back(user("next"));
-  const auto prompt = prompt_of(messages);
-  service_.turns = nullptr;
-  EXPECT_EQ(prompt, prompt_of(messages));
+TEST_F(ExactReplayTest, AThoughtOrACallThatTheLengthCutShortStandsAsTheClientSendsIt) {
+  const std::string call_text = R"(<tool_call>{"name": "edit", "arguments": {"file": "x"}})";
+  (void)replied(asked_, "<think> hm", "");
+  EXPECT_TRUE(is_untouched(asked_, with_reasoning(assistant(""), "hm")));
+  use_template(kKeepsThinking);
+  (void)replied(asked_, call_text, "", {"call_1"});
+  EXPECT_TRUE(is_untouched(asked_, call("call_1", R"({"file": "x"})"))) << "told as a call, but never closed";
+  use_template(kKeepsThinking);
+  (void)replied(asked_, " <tool_call>{\"name", "");
+  EXPECT_TRUE(is_untouched(asked_, assistant("<tool_call>{\"name"))) << "text is no marker";
+}
+
+TEST_F(ExactReplayTest, ATurnThatTheModelEndedInItsOwnWayEndsAsTheTemplateHasIt) {
+  const auto head = replied(asked_, " hello ", "</s>");
+  EXPECT_TRUE(stands(head, asked_, assistant("hello")));
+}
+
+TEST_F(ExactReplayTest, WhatStandsBeforeAStopStringComesBack) {
+  const std::vector<std::pair<std::string, std::string>> cuts = {
+      {" so far", "STOP"}, {" so ", "<|im_start|>"}, {" so f", "hello"}, {"   ", "x"}};
+  for (const auto& [told, stop] : cuts) {
+    const auto head = replied(asked_, told, stop, {}, stop);
+    EXPECT_TRUE(stands(head, asked_, assistant(told.substr(1)))) << told;
+  }
+  // In the middle of a token: what was told of it is there as text.
+  service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files_, executor_);
+  std::vector<TokenId> head = prompt_of(asked_);
+  TurnRecorder recorder(service_, head);
+  for (const TokenId id : {TokenId{' '}, TokenId{'a'}, vocabulary_->tokenize("hello", {})[0]}) recorder.add_token(id);
+  recorder.finish("llo");
+  for (const char byte : std::string(" ahe")) head.push_back(byte);
+  head.push_back(*vocabulary_->id_of(kEnd));
+  EXPECT_TRUE(stands(head, asked_, assistant("ahe")));
+  EXPECT_FALSE(stands(head, asked_, assistant("a")));
+}
+
+TEST_F(ExactReplayTest, AStopStringThatIsNotInWhatWasSampledLeavesNothing) {
+  (void)replied(asked_, " \xE2", "\x82 x", {}, "\uFFFD");
+  EXPECT_EQ(service_.turns->size(), 0U);
 }
 
 TEST_F(ExactReplayTest, ManyTurnsStandAsSampled) {
   ordered_json messages = ordered_json::array();
   for (int turn = 0; turn < 12; ++turn) {
     messages.push_back(user(std::to_string(turn)));
-    const auto head = replied(messages, "  the hello world<|im_end|>");
+    const char* end = turn % 3 == 0 ? "<|im_end|>" : turn % 3 == 1 ? "</s>" : "";
+    const auto head = replied(messages, "  the hello world", end);
+    ASSERT_TRUE(stands(head, messages, assistant("the hello world"))) << turn;
     messages.push_back(assistant("the hello world"));
-    ordered_json next = messages;
-    next.push_back(user("next"));
-    ASSERT_TRUE(begins_with(prompt_of(next), head)) << turn;
   }
 }
 
@@ -205,12 +255,12 @@ TEST_F(ExactReplayTest, ARestartKnowsWhatWasSampled) {
     service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1), "/cache/turns"}, files_, executor_);
   };
   open();
-  ordered_json messages = {user("hello")};
-  const auto head = replied(messages, " hello <|im_end|>");
+  const auto head = replied(asked_, " hello ");
+  const ordered_json other = ordered_json::array({user("other")});
+  const auto cut = replied(other, " hell", "");
   open();
-  messages.push_back(assistant("hello"));
-  messages.push_back(user("more"));
-  EXPECT_TRUE(begins_with(prompt_of(messages), head));
+  EXPECT_TRUE(stands(head, asked_, assistant("hello")));
+  EXPECT_TRUE(stands(cut, other, assistant("hell")));
 }
 
 }  // namespace

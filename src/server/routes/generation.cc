@@ -175,10 +175,12 @@ class Answer {
     leave_for_next(done);
   }
 
-  // A reply that its client did not get does not come back.
+  // A reply that its client did not get does not come back. Whole ones are sent after this, so that a client that
+  // leaves at that very moment is not noticed.
   void leave_for_next(const DoneEvent& done) {
+    if (generation_.http.client_gone()) return;
     for (const ReplyDelta& delta : done.deltas) next_.add(delta);
-    if (done.stop_string.empty()) next_.finish(/*calls=*/done.call_count > 0);
+    next_.finish(/*calls=*/done.call_count > 0, done.stop_string);
   }
 
   void fail(const Error& error) {

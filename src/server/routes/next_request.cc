@@ -59,8 +59,8 @@ void NextRequest::add(const chat::tools::ReplyDelta& delta) {
   if (delta.kind == DeltaKind::kReasoning) reasoning_ += delta.text;
 }
 
-void NextRequest::finish(bool calls) {
-  if (recorder_) recorder_->finish();
+void NextRequest::finish(bool calls, const std::string& stop_string) {
+  if (recorder_) recorder_->finish(stop_string);
   if (history_ && !calls && service_.scheduler->idle()) prefill_ahead();
 }
 

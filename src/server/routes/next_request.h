@@ -29,8 +29,9 @@ class NextRequest {
               bool remembered);
   void add_token(TokenId token);
   void add(const chat::tools::ReplyDelta& delta);
-  // The reply was sent, whole. After calls their results come next, and templates keep a turn as it is until then.
-  void finish(bool calls);
+  // The client got the reply, which a stop string may have ended. After calls their results come next, and templates
+  // keep a turn as it is until then.
+  void finish(bool calls, const std::string& stop_string);
 
  private:
   void prefill_ahead();
