@@ -1,7 +1,7 @@
 """Node programs with packages from the npm registry, which are installed once per build directory.
 
-A folder with a package.json and a package-lock.json says which ones; the lock has no addresses, so packages come from
-whatever registry npm is set up with, and are those of the lock by their hashes.
+The lock beside this file has no addresses: packages come from whatever registry npm is set up with, and are those of
+the lock by their hashes.
 
 Environment: KVKEEP_NODE_DIR (where the packages go); the rest is that of tests/e2e/support.py.
 """
@@ -23,19 +23,29 @@ def read(path):
         return file.read()
 
 
-def install(folder=HERE, limit_s=400):
-    """What the folder's lock names; nothing is fetched if that is there already."""
+def install():
+    """What this directory's lock names; nothing is fetched if that is there already."""
+    def prepare():
+        for name in MANIFESTS:
+            shutil.copyfile(os.path.join(HERE, name), os.path.join(NODE_DIRECTORY, name))
+    _npm(["ci"], b"".join(read(os.path.join(HERE, name)) for name in MANIFESTS), prepare)
+
+
+def install_packages(*packages):
+    """`name@version` each, without what they name as optional; nothing is fetched if they are there already."""
+    _npm(["install", "--omit=optional", "--no-package-lock", "--no-save", *packages], "\n".join(packages).encode())
+
+
+def _npm(command, wanted, prepare=lambda: None, limit_s=400):
     done = os.path.join(NODE_DIRECTORY, "installed")
-    wanted = b"".join(read(os.path.join(folder, name)) for name in MANIFESTS)
     if os.path.exists(done) and read(done) == wanted:
         return
     os.makedirs(NODE_DIRECTORY, exist_ok=True)
-    for name in MANIFESTS:
-        shutil.copyfile(os.path.join(folder, name), os.path.join(NODE_DIRECTORY, name))
-    run = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", NODE_DIRECTORY],
+    prepare()
+    run = subprocess.run(["npm", *command, "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", NODE_DIRECTORY],
                          capture_output=True, text=True, timeout=limit_s)
     if run.returncode != 0:
-        raise AssertionError(f"npm ci of {folder} failed:\n{run.stderr[-2000:]}")
+        raise AssertionError(f"npm {' '.join(command)} failed:\n{run.stderr[-2000:]}")
     with open(done, "wb") as file:
         file.write(wanted)
 
