@@ -12,7 +12,8 @@ namespace kvkeep::server::api {
 
 struct ErrorReply {
   int status = 500;
-  std::string body;  // JSON
+  std::string body;        // JSON
+  bool is_stream = false;  // no: the events of a stream that tells of the error itself
 };
 
 // Status and type by kind: kInvalid 400, kNotFound 404, kUnsupported 501, kBusy, kNoSpace and kAborted 503, else 500.

@@ -49,6 +49,8 @@ std::string joined_text(std::span<const ReplyPart> content, PartKind kind) {
   return text;
 }
 
+std::string ReplyWriter::keep_alive() { return std::string(sse_keep_alive()); }
+
 ErrorReply ReplyWriter::error(const Error& error) const { return error_reply(error); }
 
 ErrorReply ReplyWriter::context_exceeded(std::size_t prompt_tokens, bool is_counted, std::size_t context_tokens) const {

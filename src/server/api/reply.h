@@ -101,7 +101,8 @@ struct GenerationResult {
   std::vector<ReplyPart> content = {};  // whole() only; in the order in which it was written
   std::vector<TokenId> tokens = {};     // whole() only, with return_tokens
   std::size_t prompt_tokens = 0;
-  Timings timings = {};  // usage takes cached and completion tokens from here
+  std::size_t reasoning_tokens = 0;  // of those that were generated
+  Timings timings = {};              // usage takes cached and completion tokens from here
 };
 
 // One object per request.
@@ -115,6 +116,9 @@ class ReplyWriter {
   virtual std::string finish(const GenerationResult& result) = 0;
   // The JSON body of a reply that is not streamed.
   virtual std::string whole(const GenerationResult& result) = 0;
+
+  // For a stream in which nothing happens: a comment, or an event behind what opens the stream; then first() is empty.
+  virtual std::string keep_alive();
 
   // Errors in the dialect's own shape; the defaults are OpenAI's (errors.h).
   virtual ErrorReply error(const Error& error) const;

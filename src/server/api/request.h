@@ -33,7 +33,9 @@ enum class ToolChoice {
 struct ToolUse {
   ToolChoice choice = ToolChoice::kAuto;
   std::string name = {};  // kNamed
-  bool parallel = true;   // false: the reply ends with its first call
+  // The tools that may be called; empty: all of them. The others stay in the prompt.
+  std::vector<std::string> allowed = {};
+  bool parallel = true;  // false: the reply ends with its first call
 };
 
 using PromptSource = std::variant<chat::RenderInput, std::string, std::vector<TokenId>>;

@@ -28,7 +28,7 @@ Status constrain_calls(const Service& service, const Reading& reading, const api
                        engine::GrammarParams& grammar) {
   const bool is_forced = use.choice == api::ToolChoice::kRequired || use.choice == api::ToolChoice::kNamed;
   const bool keeps_schema = use.choice == api::ToolChoice::kAuto && reading.tools.json().is_array() &&
-                            std::ranges::any_of(reading.tools.json(), is_strict);
+                            (!use.allowed.empty() || std::ranges::any_of(reading.tools.json(), is_strict));
   if (!is_forced && !keeps_schema) return {};
   if (!grammar.text.empty()) {
     return is_forced ? Status(invalid("a reply cannot have to be a call and keep to another format")) : Status();

@@ -107,7 +107,7 @@ class Answer {
 
   void keep_alive() {
     if (!streams() || service_.clock->monotonic_ns() - last_sent_ns_ < kKeepAliveNs) return;
-    write(api::sse_keep_alive());
+    write(generation_.reply.keep_alive());
   }
 
   void handle(const PrefillEvent& event) {
@@ -119,6 +119,7 @@ class Answer {
 
   void handle(const TokenEvent& event) {
     next_.add_token(event.token);
+    count_reasoning(event.deltas, 1);
     for (const ReplyDelta& delta : event.deltas) next_.add(delta);
     if (!streams()) {
       append(event.deltas);
@@ -137,6 +138,14 @@ class Answer {
       one.timings = shown;
       send(generation_.reply.delta(one));
     }
+  }
+
+  // A token that releases nothing, such as a tag, belongs to what comes next.
+  void count_reasoning(const std::vector<ReplyDelta>& deltas, std::size_t tokens) {
+    unplaced_tokens_ += tokens;
+    if (deltas.empty()) return;
+    if (deltas.front().kind == chat::tools::DeltaKind::kReasoning) reasoning_tokens_ += unplaced_tokens_;
+    unplaced_tokens_ = 0;
   }
 
   static api::Delta view_of(const ReplyDelta& delta) {
@@ -160,6 +169,8 @@ class Answer {
     result.stop_string = done.stop_string;
     result.prompt_tokens = done.stats.prompt_tokens;
     result.timings = timings_of(done.stats);
+    count_reasoning(done.deltas, 0);
+    result.reasoning_tokens = reasoning_tokens_;
     if (!streams()) {
       if (left_) return;
       append(done.deltas);
@@ -202,7 +213,19 @@ class Answer {
   std::int64_t last_sent_ns_ = 0;
   std::vector<api::ReplyPart> content_;
   std::vector<TokenId> tokens_;
+  std::size_t reasoning_tokens_ = 0;
+  std::size_t unplaced_tokens_ = 0;
 };
+
+nlohmann::ordered_json callable(const nlohmann::ordered_json& tools, const std::vector<std::string>& allowed) {
+  if (allowed.empty()) return tools;
+  nlohmann::ordered_json some;
+  for (const auto& tool : tools) {
+    const auto is_this = [&](const std::string& name) { return tool["function"]["name"] == name; };
+    if (std::ranges::any_of(allowed, is_this)) some.push_back(tool);
+  }
+  return some;
+}
 
 // How the reply to a chat is read. Completions are text.
 std::optional<Reading> reading_of(const Service& service, const Generation& generation) {
@@ -210,7 +233,7 @@ std::optional<Reading> reading_of(const Service& service, const Generation& gene
   if (chat == nullptr) return std::nullopt;
   const api::ToolUse& use = generation.request.tools;
   Reading reading{.format = &service.reply_format, .markers = service.markers.get()};
-  reading.tools = chat::tools::ToolSet(chat->tools);
+  reading.tools = chat::tools::ToolSet(callable(chat->tools, use.allowed));
   reading.options = {.calls = !reading.tools.empty() && use.choice != api::ToolChoice::kNone,
                      .parallel = use.parallel,
                      .reasoning = generation.request.reasoning_format,
@@ -271,7 +294,7 @@ Status check_model(const Service& service, const std::string& name) {
 }
 
 void send_error(ResponseWriter& writer, const api::ErrorReply& error) {
-  writer.send(error.status, api::kJsonContentType, error.body);
+  writer.send(error.status, error.is_stream ? api::kSseContentType : api::kJsonContentType, error.body);
 }
 
 api::ReplyHeader reply_header(const Service& service, const std::string& prefix) {

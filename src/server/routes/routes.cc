@@ -9,6 +9,7 @@
 #include "server/routes/anthropic.h"
 #include "server/routes/cache_lookup.h"
 #include "server/routes/generation.h"
+#include "server/routes/responses.h"
 
 namespace kvkeep::server {
 
@@ -80,6 +81,7 @@ void add_routes(HttpServer& server, const Service& service) {
   route("POST", "/apply-template", apply_template);
   route("POST", "/cache/lookup", cache_lookup);
   add_anthropic_routes(server, service);
+  add_responses_routes(server, service);
 }
 
 }  // namespace kvkeep::server

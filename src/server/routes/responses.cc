@@ -1,0 +1,70 @@
+#include "server/routes/responses.h"
+
+#include <string>
+#include <utility>
+
+#include "server/api/responses.h"
+#include "server/api/responses_errors.h"
+#include "server/api/responses_reply.h"
+#include "server/routes/generation.h"
+#include "server/routes/prompt.h"
+
+namespace kvkeep::server {
+namespace {
+
+constexpr std::string_view kResponses = "/v1/responses";
+constexpr std::string_view kShort = "/responses";
+
+// What follows the path of the API's own; nothing for other paths.
+bool is_below(const HttpRequest& head, std::string_view path) {
+  return head.path == path || (head.path.starts_with(path) && head.path[path.size()] == '/');
+}
+
+bool speaks_responses(const HttpRequest& head) { return is_below(head, kResponses) || is_below(head, kShort); }
+
+void responses(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  Result<api::ResponsesRequest> request = api::parse_responses(http.body, service.defaults);
+  if (!request) return send_error(writer, api::responses_error_reply(request.error()));
+  const api::ReplyHeader header = reply_header(service, "resp_");
+  api::ResponsesReplyWriter reply(header, request->generation, std::move(request->tools), std::move(request->echo));
+  generate(service, {"responses", header.id, std::move(request->generation), http, writer, reply});
+}
+
+Result<std::size_t> count(const Service& service, const std::string& body) {
+  TRY_ASSIGN(api::InputTokensRequest request, api::parse_input_tokens(body, service.defaults));
+  TRY(check_model(service, request.model));
+  api::PromptSource source = std::move(request.prompt);
+  TRY_ASSIGN(const Prompt prompt, read_prompt(service, source, Counting::kExact));
+  return prompt.tokens_min;
+}
+
+// Renders and tokenizes; neither the model nor the cache is asked.
+void input_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  const Result<std::size_t> tokens = count(service, http.body);
+  if (!tokens) return send_error(writer, api::responses_error_reply(tokens.error()));
+  writer.send(200, api::kJsonContentType,
+              api::to_line({{"object", "response.input_tokens"}, {"input_tokens", *tokens}}));
+}
+
+}  // namespace
+
+void add_responses_routes(HttpServer& server, const Service& service) {
+  server.shape_errors({.applies = speaks_responses,
+                       .make = [](int status, std::string_view message, std::string_view /*id*/) -> HttpError {
+                         // Every other path below it names a response.
+                         api::ErrorReply reply =
+                             status == 404 ? api::response_not_found() : api::responses_error(status, message);
+                         return {reply.status, std::move(reply.body)};
+                       }});
+  const auto add = [&](std::string_view path, auto handler) {
+    server.route("POST", std::string(path), [&service, handler](const HttpRequest& http, ResponseWriter& writer) {
+      handler(service, http, writer);
+    });
+  };
+  for (const std::string_view path : {kResponses, kShort}) {
+    add(path, responses);
+    add(std::string(path).append("/input_tokens"), input_tokens);
+  }
+}
+
+}  // namespace kvkeep::server
