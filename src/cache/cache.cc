@@ -63,7 +63,10 @@ void Cache::place(const store::StoredSegment& found, const index::Placement& pla
   added.part = header.parts.front();
   added.stored_begin = header.name.begin;
   added.stored_begin_hash = header.name.begin_hash;
-  added.last_used_ns = found.modified_ns;
+  // A file's time says when it was used, or until when it is kept.
+  const std::int64_t now_ns = clock_.wall_ns();
+  added.last_used_ns = std::min(found.modified_ns, now_ns);
+  if (found.modified_ns > now_ns) added.kept_until_ns = found.modified_ns;
   set_base(placement.segment, *base);
   set_disk(placement.segment, DiskState::kOnDisk);
 }
@@ -208,9 +211,11 @@ void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
 }
 
 void Cache::post_touch(SegmentId segment) {
-  if (entry(segment).disk != DiskState::kOnDisk) return;
-  writer_.post([this, name = header_of(segment).name] {
-    disk_->touch(name);
+  const Entry& used = entry(segment);
+  if (used.disk != DiskState::kOnDisk) return;
+  const std::int64_t time_ns = std::max(clock_.wall_ns(), used.kept_until_ns);
+  writer_.post([this, name = header_of(segment).name, time_ns] {
+    disk_->touch(name, time_ns);
     note_unsaved_header();
   });
 }

@@ -282,6 +282,10 @@ class Cache {
   // Eviction holds on to the point or window at `at` on the track's path, and less to those between it and the track.
   // None: the path's are like others.
   void await_point(const Track& track, std::optional<Position> at);
+  // What the track moved over, and where it can be gone on with, stays for `keep_ns` from now: until then eviction
+  // takes it last, as far as it is not more than half of a tier. A later call may prolong it. Survives a restart. At
+  // most policy::kLongestKeepNs. Cost: O(segments and leaves of the path).
+  void keep(const Track& track, std::int64_t keep_ns);
   // Runs of [from, track.position()) without window rows, each within one segment.
   std::vector<TokenRange> missing_windows(const Track& track, Position from) const;
   // Adds window rows of a run that missing_windows() named, or of a part of one. False: refused.
@@ -313,7 +317,8 @@ class Cache {
     Position stored_begin;  // rows begin here; the index may show a later begin where others overlap
     PrefixHash stored_begin_hash;
     std::int64_t last_used_ns = 0;
-    std::uint64_t serial = 0;  // tells it from others that had its number before
+    std::uint64_t serial = 0;        // tells it from others that had its number before
+    std::int64_t kept_until_ns = 0;  // see keep(); 0: nobody asked
     std::uint32_t hits = 0;
     std::uint32_t pins = 0;
     DiskState disk = DiskState::kNone;

@@ -91,6 +91,21 @@ TEST_P(CachePointsEviction, WhatIsUsedStays) {
   EXPECT_EQ(world->stands(idle), std::vector<std::size_t>{});
 }
 
+TEST_P(CachePointsEviction, WhatIsKeptForATimeCanStillBeRestored) {
+  const auto world = world_for(10);
+  const Tokens kept = conversation(100, 64);
+  const Tokens idle = conversation(200, 64);
+  for (const Tokens& tokens : {kept, idle}) ASSERT_TRUE(world->keep(tokens, 64));
+  world->writer.run_all();
+  world->cache->keep(world->cache->track(kept), kHourMs * 1'000'000);
+  ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000, 30));
+  EXPECT_EQ(world->stands(kept), range_of(64, 64));
+  EXPECT_EQ(world->stands(idle), std::vector<std::size_t>{});
+  world->clock.advance_ms(kHourMs);
+  ASSERT_NO_FATAL_FAILURE(keep_others(*world, 2000, 30));
+  EXPECT_EQ(world->stands(kept), std::vector<std::size_t>{});
+}
+
 // Two positions of one conversation, far enough from each other to need nothing in common.
 TEST_P(CachePointsEviction, OnlyThePointThatWasRestoredCountsAsUsed) {
   for (const bool earlier : {true, false}) {

@@ -11,6 +11,8 @@ namespace kvkeep::cache {
 
 namespace {
 
+// What is kept until a time leaves last only as far as others have as much of a tier.
+constexpr std::uint64_t kKeptShare = 2;
 // RAM is trimmed below its budget by this share, so that not every new segment pays for a decision.
 constexpr std::uint64_t kTrimShare = 16;
 
@@ -35,6 +37,7 @@ policy::EvictCandidate Cache::candidate_of(SegmentId segment) const {
   candidate.begin = info.range.begin;
   candidate.last_used_ns = known.last_used_ns;
   candidate.hits = known.hits;
+  candidate.kept_until_ns = known.kept_until_ns;
   candidate.base = known.base;
   candidate.outlook = known.outlook;
   if (!is_leaf(known)) return candidate;
@@ -45,6 +48,38 @@ policy::EvictCandidate Cache::candidate_of(SegmentId segment) const {
     candidate.kind = window ? policy::CandidateKind::kWindow : policy::CandidateKind::kPoint;
   }
   return candidate;
+}
+
+// ---- what stays ----
+
+void Cache::keep(const Track& track, std::int64_t keep_ns) {
+  MutexLock lock(mutex_);
+  const std::int64_t until_ns = clock_.wall_ns() + std::clamp<std::int64_t>(keep_ns, 0, policy::kLongestKeepNs);
+  const auto keep_one = [&](SegmentId segment) REQUIRES(mutex_) {
+    Entry& kept = entry(segment);
+    kept.kept_until_ns = std::max(kept.kept_until_ns, until_ns);
+  };
+  // Points are large: of those on the path, the last one, and the one that the next message returns to.
+  const format::PartKind kind = point_kind(options_.shape);
+  std::optional<Position> last;
+  bool told = false;  // by the time of a file: those above it cannot leave before it
+  for (SegmentId above = track.cursor_.segment; above != kRootSegment; above = index_.info(above).parent) {
+    keep_one(above);
+    if (!told && entry(above).disk == DiskState::kOnDisk) {
+      post_touch(above);
+      told = true;
+    }
+    const std::vector<SegmentId> leaves = index_.attached(above);
+    for (auto leaf = leaves.rbegin(); leaf != leaves.rend(); ++leaf) {
+      const index::SegmentInfo& info = index_.info(*leaf);
+      if (info.kind != kind || info.range.end > track.position()) continue;
+      if (!last) last = info.range.end;
+      const bool is_part = info.range.end == *last || info.range.end + options_.shape.window_tokens > *last;
+      if (!is_part && entry(*leaf).outlook != policy::Outlook::kAwaited) continue;
+      keep_one(*leaf);
+      post_touch(*leaf);
+    }
+  }
 }
 
 // ---- disk ----
@@ -58,6 +93,7 @@ void Cache::fit_disk_budget() {
 
 policy::EvictView Cache::disk_view() {
   policy::EvictView view = empty_view();
+  view.kept_room = ByteCount{disk_->budget().value() / kKeptShare};
   MutexLock lock(mutex_);
   const std::vector<bool> needed_there = needed_on_disk();
   for (std::uint32_t id = 1; id < entries_.size(); ++id) {
@@ -150,6 +186,7 @@ void Cache::trim_ram() {
 
 policy::EvictView Cache::ram_view() {
   policy::EvictView view = empty_view();
+  view.kept_room = ByteCount{options_.ram_budget.value() / kKeptShare};
   for (std::uint32_t id = 1; id < entries_.size(); ++id) {
     const Entry& known = entries_[id];
     const bool there = known.payload != nullptr;
@@ -157,7 +194,10 @@ policy::EvictView Cache::ram_view() {
     policy::EvictCandidate candidate = candidate_of(SegmentId{id});
     // A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
     candidate.copy = known.disk == DiskState::kOnDisk;
-    if (candidate.copy) candidate.parent = candidate.base = kRootSegment;
+    if (candidate.copy) {
+      candidate.parent = candidate.base = kRootSegment;
+      candidate.kept_until_ns = 0;
+    }
     candidate.bytes = there ? known.charged : ByteCount{known.part.size_bytes};
     candidate.pinned = !candidate.copy && (in_use(known) || known.disk == DiskState::kWaiting);
     candidate.absent = !there;

@@ -103,6 +103,7 @@ bool Cache::write_one(SegmentId segment) {
     MutexLock lock(mutex_);
     set_disk(segment, written ? DiskState::kOnDisk : DiskState::kUnwritten);
     if (!written) log_refusal(written.error());
+    if (written && entry(segment).kept_until_ns > 0) post_touch(segment);
     if (!dead_.empty()) sweep_dead();
   }
   if (written) note_unsaved_header();

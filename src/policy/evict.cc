@@ -14,6 +14,7 @@ namespace {
 
 // The order of leaving; ties (values decay to 0 after months) by age, then the end of a prefix before its beginning.
 struct Leaving {
+  bool kept;
   double value;
   std::int64_t last_used_ns;
   std::size_t candidate;
@@ -25,9 +26,10 @@ class LeavesLater {
   bool operator()(const Leaving& a, const Leaving& b) const { return key(a) > key(b); }
 
  private:
-  std::tuple<double, std::int64_t, std::int64_t, std::uint32_t> key(const Leaving& leaving) const {
+  std::tuple<bool, double, std::int64_t, std::int64_t, std::uint32_t> key(const Leaving& leaving) const {
     const EvictCandidate& candidate = (*candidates_)[leaving.candidate];
-    return {leaving.value, leaving.last_used_ns, -std::int64_t{candidate.begin.value()}, candidate.segment.value()};
+    return {leaving.kept, leaving.value, leaving.last_used_ns, -std::int64_t{candidate.begin.value()},
+            candidate.segment.value()};
   }
   const std::vector<EvictCandidate>* candidates_;
 };
@@ -57,6 +59,27 @@ struct Family {
   }
 };
 
+// By candidate: whether it leaves after all that is not kept.
+std::vector<bool> kept_candidates(const EvictView& view) {
+  std::vector<std::size_t> asked;
+  for (std::size_t i = 0; i < view.candidates.size(); ++i) {
+    const std::int64_t left_ns = view.candidates[i].kept_until_ns - view.now_ns;
+    if (left_ns > 0 && left_ns <= kLongestKeepNs && !view.candidates[i].absent) asked.push_back(i);
+  }
+  std::ranges::sort(asked, {}, [&](std::size_t i) {
+    const EvictCandidate& candidate = view.candidates[i];
+    return std::tuple(-candidate.kept_until_ns, candidate.begin, candidate.segment);
+  });
+  std::vector<bool> kept(view.candidates.size());
+  ByteCount total;
+  for (const std::size_t i : asked) {
+    total += view.candidates[i].bytes;
+    if (total > view.kept_room) break;
+    kept[i] = true;
+  }
+  return kept;
+}
+
 // Takes the least valuable leaf again and again. Values in the queue may be out of date: one that grew is put back when
 // its turn comes, one that fell is added anew at once.
 class Chooser {
@@ -66,6 +89,7 @@ class Chooser {
         candidates_(view.candidates),
         family_(candidates_),
         worth_(view),
+        kept_(kept_candidates(view)),
         gone_(candidates_.size(), false),
         queue_(LeavesLater(candidates_)) {
     for (std::size_t i = 0; i < candidates_.size(); ++i) add(i);
@@ -91,7 +115,7 @@ class Chooser {
  private:
   void add(std::size_t i) {
     if (gone_[i] || candidates_[i].pinned || candidates_[i].absent || family_.children[i] > 0) return;
-    queue_.push({worth_.value(i), candidates_[i].last_used_ns, i});
+    queue_.push({kept_[i], worth_.value(i), candidates_[i].last_used_ns, i});
   }
 
   void leave(std::size_t i) {
@@ -110,6 +134,7 @@ class Chooser {
   const std::vector<EvictCandidate>& candidates_;
   Family family_;
   Worth worth_;
+  std::vector<bool> kept_;
   std::vector<bool> gone_;
   std::priority_queue<Leaving, std::vector<Leaving>, LeavesLater> queue_;
 };

@@ -6,6 +6,8 @@
 // hits). Rows leave leaves first; never what is pinned (in use by a running or incoming prompt) nor what was just
 // written. If nothing may leave, the answer is shorter than asked and the caller refuses the new store.
 //
+// What somebody asked to keep until a time leaves when nothing else may, within limits (EvictView::kept_room).
+//
 // Where a sequence needs more than rows to stand, points and windows are candidates too. They leave at any depth; what
 // only they made useful is worth nothing then and leaves next. worth.h has the values.
 
@@ -34,6 +36,7 @@ struct EvictCandidate {
   std::int64_t last_used_ns = 0;
   std::uint32_t hits = 0;
   bool pinned = false;
+  std::int64_t kept_until_ns = 0;  // somebody asked for it to stay so long; 0: nobody
   // The rest matters only if EvictView::needs_points.
   CandidateKind kind = CandidateKind::kRows;
   SegmentId above = {};  // its parent in the index, in whatever tier
@@ -43,12 +46,18 @@ struct EvictCandidate {
   Outlook outlook = Outlook::kOpen;
 };
 
+// Nobody can ask for more. A time beyond it comes of a clock that went back, and counts for nothing.
+inline constexpr std::int64_t kLongestKeepNs = 24LL * 3600 * 1'000'000'000;
+
 struct EvictView {
   // Everything in the tier; if needs_points, everything in the index.
   std::vector<EvictCandidate> candidates;
   std::int64_t now_ns = 0;
   bool needs_points = false;        // rows alone put no sequence to stand
   std::uint32_t window_tokens = 0;  // how far back windows must reach
+  // Of what is kept until a time, so many bytes leave last: those kept longest, of a path its beginning. The rest
+  // leaves by its value, so that nobody fills a tier for a day.
+  ByteCount kept_room = {};
 };
 
 // Victims in the order they should leave: every child before its parent, until `needed` bytes are freed or nothing may

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/test_seed.h"
@@ -29,15 +30,39 @@ bool has_child(const EvictView& view, const std::set<SegmentId>& gone, SegmentId
       view.candidates, [&](const auto& other) { return other.parent == segment && !gone.contains(other.segment); });
 }
 
+// Of those that somebody asked to keep, the longest first and of a path its beginning, as many as there is room for.
+std::set<SegmentId> kept_in(const EvictView& view) {
+  std::set<SegmentId> kept;
+  for (ByteCount total;;) {
+    const EvictCandidate* next = nullptr;
+    for (const EvictCandidate& candidate : view.candidates) {
+      const bool counts = candidate.kept_until_ns > view.now_ns &&
+                          candidate.kept_until_ns <= view.now_ns + kLongestKeepNs && !kept.contains(candidate.segment);
+      if (!counts) continue;
+      const bool longer = next == nullptr || candidate.kept_until_ns > next->kept_until_ns;
+      const bool earlier =
+          next != nullptr && candidate.kept_until_ns == next->kept_until_ns && candidate.begin < next->begin;
+      if (longer || earlier) next = &candidate;
+    }
+    if (next == nullptr || total + next->bytes > view.kept_room) return kept;
+    total += next->bytes;
+    kept.insert(next->segment);
+  }
+}
+
 // Again and again the least valuable of those that may leave, looked for in the whole view.
 std::vector<SegmentId> naive(const EvictView& view, ByteCount needed) {
   std::vector<SegmentId> victims;
   std::set<SegmentId> gone;
+  const std::set<SegmentId> kept = kept_in(view);
   for (ByteCount freed; freed < needed;) {
     std::optional<EvictCandidate> least;
     for (const EvictCandidate& candidate : view.candidates) {
       if (candidate.pinned || gone.contains(candidate.segment) || has_child(view, gone, candidate.segment)) continue;
-      if (least && keep_value(*least, view.now_ns) <= keep_value(candidate, view.now_ns)) continue;
+      const auto worth = [&](const EvictCandidate& other) {
+        return std::pair(kept.contains(other.segment), keep_value(other, view.now_ns));
+      };
+      if (least && worth(*least) <= worth(candidate)) continue;
       least = candidate;
     }
     if (!least) break;
@@ -69,16 +94,25 @@ std::string broken_law(const EvictView& view, ByteCount needed, const std::vecto
   return "";
 }
 
-// Every tree of `count` segments (parents have smaller numbers), every pinned set, every need.
+// Until when the tree's segment is kept: not, too long to be true, until just now, or one of two times to come.
+std::int64_t kept_until(std::uint32_t mixed, std::int64_t now_ns) {
+  if (mixed == 0) return 0;
+  if (mixed == 1) return now_ns + kLongestKeepNs + 1;
+  return mixed == 2 ? now_ns : now_ns + std::int64_t{mixed} / 4 * kHourNs + kLongestKeepNs / 2;
+}
+
+// Every tree of `count` segments (parents have smaller numbers), every pinned set, every need; some are kept.
 std::string explore(std::uint32_t count, const Chooser& choose) {
   std::vector<std::uint32_t> parents(count, 0);
   while (true) {
     for (std::uint32_t pinned = 0; pinned < (1U << count); ++pinned) {
       EvictView view{{}, 10 * kHourNs};
+      view.kept_room = ByteCount{pinned % 4 * 10 + 5};
       for (std::uint32_t i = 0; i < count; ++i) {
         const std::uint32_t mixed = (i * 7 + parents[i] * 3 + pinned) % 5;  // values in no order of the tree
         view.candidates.push_back({SegmentId{i + 1}, SegmentId{parents[i]}, ByteCount{10}, 100, Position{i * 100},
-                                   std::int64_t{mixed} * kHourNs + i, mixed % 2, (pinned >> i & 1U) != 0});
+                                   std::int64_t{mixed} * kHourNs + i, mixed % 2, (pinned >> i & 1U) != 0,
+                                   kept_until((i * 5 + parents[i] + pinned / 2) % 7, view.now_ns)});
       }
       for (std::uint64_t needed = 0; needed <= count * 10 + 1; needed += 5) {
         const auto victims = choose(view, ByteCount{needed});
@@ -145,8 +179,28 @@ TEST(ChooseVictims, TheTwinCatchesMutants) {
     for (auto& candidate : view.candidates) candidate.last_used_ns = -candidate.last_used_ns;
     return choose_victims(view, needed);
   };
-  for (const Chooser& mutant :
-       {ignores_pins, ignores_children, parents_first, takes_one_more, takes_one_less, newest_first}) {
+  const Chooser keeps_nothing = [](EvictView view, ByteCount needed) {
+    view.kept_room = {};
+    return choose_victims(view, needed);
+  };
+  const Chooser keeps_without_limit = [](EvictView view, ByteCount needed) {
+    view.kept_room = mebibytes(1);
+    return choose_victims(view, needed);
+  };
+  const Chooser keeps_for_ever = [](EvictView view, ByteCount needed) {
+    for (auto& candidate : view.candidates) {
+      if (candidate.kept_until_ns > 0) candidate.kept_until_ns += 1;
+    }
+    return choose_victims(view, needed);
+  };
+  const Chooser believes_any_time = [](EvictView view, ByteCount needed) {
+    for (auto& candidate : view.candidates) {
+      candidate.kept_until_ns = std::min(candidate.kept_until_ns, view.now_ns + kLongestKeepNs);
+    }
+    return choose_victims(view, needed);
+  };
+  for (const Chooser& mutant : {ignores_pins, ignores_children, parents_first, takes_one_more, takes_one_less,
+                                newest_first, keeps_nothing, keeps_without_limit, keeps_for_ever, believes_any_time}) {
     EXPECT_NE(explore(4, mutant), "");
   }
 }

@@ -187,15 +187,14 @@ ByteCount DiskStore::Impl::remove_foreign(ByteCount needed) {
   return unserved_.remove_oldest(needed);
 }
 
-void DiskStore::Impl::touch(const format::SegmentName& name) {
+void DiskStore::Impl::touch(const format::SegmentName& name, std::int64_t time_ns) {
   const std::string file_name = file_name_of(name);
   const auto generation = generation_of(file_name);
-  const std::int64_t now_ns = clock_.wall_ns();
-  if (!generation || !files_.set_modified(path_of(file_name), now_ns)) return;
+  if (!generation || !files_.set_modified(path_of(file_name), time_ns)) return;
   const MutexLock lock(mutex_);
   const auto found = entries_.find(file_name);
   if (found == entries_.end() || found->second.generation != *generation) return;
-  found->second.modified_ns = now_ns;
+  found->second.modified_ns = time_ns;
   index_is_current_ = false;
 }
 
@@ -318,7 +317,7 @@ Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind ki
   return impl_->get(expected, kind, out);
 }
 Status DiskStore::remove(const format::SegmentName& name) { return impl_->remove(name); }
-void DiskStore::touch(const format::SegmentName& name) { impl_->touch(name); }
+void DiskStore::touch(const format::SegmentName& name, std::int64_t time_ns) { impl_->touch(name, time_ns); }
 void DiskStore::save_index() { impl_->save_index(); }
 ByteCount DiskStore::used() const { return impl_->used(); }
 ByteCount DiskStore::budget() const { return impl_->budget(); }

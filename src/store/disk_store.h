@@ -90,8 +90,9 @@ class DiskStore {
   // Unlinks. A name that is not there is ok. On kIo the bytes stay counted; call again later.
   Status remove(const format::SegmentName& name);
 
-  // Recency: sets the file's modification time to now. Failures are ignored (order only).
-  void touch(const format::SegmentName& name);
+  // Recency: sets the file's modification time, nanoseconds since the epoch. One to come says until when the file is
+  // kept. Failures are ignored (order only).
+  void touch(const format::SegmentName& name, std::int64_t time_ns);
 
   // Writes the saved index (advisory) if anything changed since the last one. Cost: a copy of all headers, in memory
   // and to a file; call it rarely (gets wait for the copy in memory), and at shutdown.

@@ -30,7 +30,7 @@ class DiskStore::Impl {
   Status put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts);
   Status get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out);
   Status remove(const format::SegmentName& name);
-  void touch(const format::SegmentName& name);
+  void touch(const format::SegmentName& name, std::int64_t time_ns);
   void save_index();
   ByteCount remove_foreign(ByteCount needed);
   ByteCount used() const { return ledger_.used(); }

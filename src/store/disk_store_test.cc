@@ -250,7 +250,7 @@ TEST_F(DiskStoreTest, OtherModelsFilesCountAndCanBeGivenUpOldestFirst) {
     const auto store = open(kOtherModel);
     ASSERT_TRUE(put(*store, foreign_old).ok());
     ASSERT_TRUE(put(*store, foreign_new).ok());
-    store->touch(foreign_new.header.name);
+    store->touch(foreign_new.header.name, os::real_clock().wall_ns());
   }
   const auto store = open(kModel, ByteCount{100'000});
   EXPECT_EQ(store->foreign_bytes(), ByteCount{2 * (32'768 + 4'096)});
@@ -265,7 +265,7 @@ TEST_F(DiskStoreTest, TheSavedIndexSparesReadingHeadersButNeverDecides) {
     const auto store = open();
     ASSERT_TRUE(put(*store, first_).ok());
     ASSERT_TRUE(put(*store, second_).ok());
-    store->touch(second_.header.name);
+    store->touch(second_.header.name, os::real_clock().wall_ns());
     store->save_index();
   }
   {
@@ -354,7 +354,7 @@ TEST_F(DiskStoreTest, ThreadsShareAStore) {
         // Two threads share each conversation, so that they meet on the same names.
         const SampleSegment segment = sample_segment(kModel, thread / 2, round % 4, 3000);
         const bool stored = put(*store, segment).ok();
-        store->touch(segment.header.name);
+        store->touch(segment.header.name, 1'000 + round);
         const auto bytes = get(*store, segment);
         if (!bytes.empty()) {
           EXPECT_EQ(bytes, segment.payload);

@@ -87,7 +87,7 @@ class StoreScenario final : public sim::FaultScenario {
   void get(int number) { (void)served(number); }
   void remove(int number);
   void touch(int number) {
-    if (store_) store_->touch(segments()[number].header.name);
+    if (store_) store_->touch(segments()[number].header.name, 5'000);
     check_counted();
   }
   void save_index() {

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kMostStops = 256;
 constexpr std::size_t kMostHintBytes = 512;
+constexpr std::int64_t kHourS = 3600;
 
 // What templates call the switch; one that knows none of these names passes over them.
 void set_thinking(bool on, Json& kwargs) {
@@ -144,6 +145,7 @@ Result<MessagesRequest> parse_messages(std::string_view body, const RequestDefau
   // Here thoughts have a place of their own or stay in the text; both at once would be sent back twice.
   const bool apart = defaults.reasoning_format != chat::tools::ReasoningFormat::kNone;
   generation.reasoning_format = apart ? chat::tools::ReasoningFormat::kDeepSeek : defaults.reasoning_format;
+  if (request.cache == CacheLifetime::kOneHour) generation.keep_s = std::max(generation.keep_s, kHourS);
   if (!generation.cache_prompt) request.cache = CacheLifetime::kNone;
   generation.prompt = std::move(input);
   return request;

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/left_out.h"
+
 namespace kvkeep::server::api {
 namespace {
 
@@ -68,6 +70,10 @@ Status read_result_part(const Json& part, const std::string& path, std::vector<s
   if (type == "tool_reference") {  // all tools are in the prompt already
     TRY(require_string(part, "tool_name", path));
     add_text(texts, part, "tool_name");
+    return {};
+  }
+  if (type == "image" || type == "document") {
+    texts.push_back(left_out(type));
     return {};
   }
   return invalid(fmt::format("'{}' is of type '{}', which this server cannot read: send text", path, type));

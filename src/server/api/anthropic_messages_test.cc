@@ -126,8 +126,15 @@ TEST(Conversation, WhatCannotBeReadIsRefusedByName) {
         std::string("'messages.0.content.1' is of type '") + type + "', which this server cannot read: send text");
   }
   EXPECT_EQ(
-      error_of_block("user", R"({"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{}}]})"),
-      "'messages.0.content.0.content.0' is of type 'image', which this server cannot read: send text");
+      error_of_block("user", R"({"type":"tool_result","tool_use_id":"t","content":[{"type":"what","source":{}}]})"),
+      "'messages.0.content.0.content.0' is of type 'what', which this server cannot read: send text");
+}
+
+// It would be in every later request of the conversation too.
+TEST(Conversation, AToolsPictureDoesNotEndTheConversation) {
+  EXPECT_EQ(messages(R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[
+    {"type":"text","text":"a.png"},{"type":"image","source":{}}]}]})")[0]["content"],
+            "a.png\n[image left out: this model reads text only]");
 }
 
 TEST(Conversation, BlocksHaveTheirSide) {

@@ -36,8 +36,9 @@ ErrorReply error_reply(const Error& error) {
 
 ErrorReply context_exceeded_reply(std::size_t prompt_tokens, bool is_counted, std::size_t context_tokens) {
   const std::string message =
-      fmt::format("request ({}{} tokens) exceeds the available context size ({} tokens), try increasing it",
-                  is_counted ? "" : "at least ", prompt_tokens, context_tokens);
+      fmt::format("request ({}{} tokens) exceeds the available context size ({} tokens{}), try increasing it",
+                  is_counted ? "" : "at least ", prompt_tokens, context_tokens,
+                  prompt_tokens == context_tokens ? ", one of them for the reply" : "");
   const Json json = {{"error",
                       {{"code", 400},
                        {"message", message},

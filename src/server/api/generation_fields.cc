@@ -8,6 +8,8 @@
 #include <limits>
 #include <map>
 
+#include "server/api/cache_hints.h"
+
 namespace kvkeep::server::api {
 namespace {
 
@@ -245,6 +247,7 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   TRY(read_bool(body, "cache_prompt", request.cache_prompt));
   request.user = hint(body, "user");
   request.prompt_cache_key = hint(body, "prompt_cache_key");
+  TRY_ASSIGN(request.keep_s, read_keep_s(body));
   return read_stream_fields(body, request);
 }
 

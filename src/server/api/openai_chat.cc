@@ -6,6 +6,7 @@
 #include <array>
 
 #include "server/api/generation_fields.h"
+#include "server/api/left_out.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -25,6 +26,16 @@ Status check_part(const Json& part, const std::string& path) {
   if (text == nullptr) return invalid(fmt::format("'{}.text' is required", path));
   if (!text->is_string()) return wrong_type(path + ".text", "a string", *text);
   return {};
+}
+
+// What a tool found may be anything.
+void leave_out_unreadable(Json& message) {
+  if (message["role"] != "tool" || !message.contains("content") || !message["content"].is_array()) return;
+  for (Json& part : message["content"]) {
+    const Json* type = part.is_object() ? field(part, "type") : nullptr;
+    if (type == nullptr || !type->is_string() || *type == "text") continue;
+    part = {{"type", "text"}, {"text", left_out(type->get_ref<const std::string&>())}};
+  }
 }
 
 Status check_content(const Json& message, const std::string& path) {
@@ -92,6 +103,7 @@ Status check_message(Json& message, const std::string& path) {
     if (value == nullptr) message.erase(std::string(name));
   }
   TRY(complete_tool_calls(message, path));
+  leave_out_unreadable(message);
   return check_content(message, path);
 }
 
@@ -184,6 +196,7 @@ Status take_assistant_prefix(chat::RenderInput& input) {
   }
   if (const Json* content = field(messages.back(), "content")) input.assistant_prefix = text_of(*content);
   messages.erase(messages.size() - 1);
+  if (messages.empty()) return invalid("'messages' must have one that the assistant answers");
   input.add_generation_prompt = true;
   return {};
 }

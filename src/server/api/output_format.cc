@@ -36,6 +36,9 @@ Result<OutputFormat> read_response_format(const Json& value) {
     return invalid(fmt::format("'response_format.type' must be text, json_object or json_schema, not '{}'", type));
   }
   const Json* holder = field(value, "json_schema");
+  if (holder == nullptr && field(value, "schema") == nullptr) {
+    return invalid("'response_format.json_schema' is required");
+  }
   if (holder == nullptr) return read_schema(value, "response_format");
   if (!holder->is_object()) return wrong_type("response_format.json_schema", "an object", *holder);
   return read_schema(*holder, "response_format.json_schema");

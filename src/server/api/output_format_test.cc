@@ -44,7 +44,7 @@ TEST(OutputFormat, WrongOnesAreRefused) {
   EXPECT_THAT(error_of(R"({"response_format":"json"})"), HasSubstr("'response_format' must be an object"));
   EXPECT_THAT(error_of(R"({"response_format":{"type":"yaml"}})"), HasSubstr("'response_format.type' must be text"));
   EXPECT_THAT(error_of(R"({"response_format":{"type":"json_schema"}})"),
-              HasSubstr("'response_format.schema' is required"));
+              HasSubstr("'response_format.json_schema' is required"));
   EXPECT_THAT(error_of(R"({"response_format":{"type":"json_schema","json_schema":{"schema":[]}}})"),
               HasSubstr("'response_format.json_schema.schema' must be an object"));
   EXPECT_THAT(error_of(R"({"json_schema":[]})"), HasSubstr("'json_schema' must be an object"));

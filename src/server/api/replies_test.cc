@@ -213,6 +213,8 @@ TEST(Errors, ContextExceeded) {
       R"({"error":{"code":400,"message":"request (3009 tokens) exceeds the available context size (2048 tokens), )"
       R"(try increasing it","type":"exceed_context_size_error","n_prompt_tokens":3009,"n_ctx":2048}})");
   EXPECT_EQ(stream_error(reply), "data: " + reply.body + "\n\n");
+  EXPECT_NE(context_exceeded_reply(2048, true, 2048).body.find("(2048 tokens, one of them for the reply)"),
+            std::string::npos);
   EXPECT_NE(context_exceeded_reply(3009, false, 2048).body.find("request (at least 3009 tokens) exceeds"),
             std::string::npos);
 }

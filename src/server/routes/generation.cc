@@ -271,6 +271,7 @@ void generate(const Service& service, Generation generation) {
   job.sampling.grammar = std::move(*grammar);
   job.max_tokens = request.max_tokens;
   job.cache_prompt = request.cache_prompt;
+  job.keep_s = request.keep_s;
   job.markers = markers_of(job.prompt, service.turn_openings);
   if (service.traced) job.origin = origin_of(generation.http, request, service.trace_prompts);
   if (reading) {

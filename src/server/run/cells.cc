@@ -62,6 +62,7 @@ void Scheduler::release(Active& active, policy::CutReason reason) {
   if (cached(active)) {
     capture(seq, reason);
     capture_point(seq, reason);
+    if (active.job.keep_s > 0) cache_.keep(*sequence(seq).track, active.job.keep_s * 1'000'000'000);
   }
   active.seq.reset();
   if (!cached(active)) return clear(seq);

@@ -25,6 +25,7 @@ struct Job {
   engine::SamplingParams sampling;
   std::int64_t max_tokens = -1;                      // -1: until the context is full
   bool cache_prompt = true;                          // false: neither reads nor writes any tier
+  std::int64_t keep_s = 0;                           // prompt and reply stay so long, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template tells
   std::shared_ptr<const RequestOrigin> origin = {};  // for the trace (trace.h), if there is one
   // For a request that may come: runs while nothing else is there to do, and ends (kGone) when something comes; what it

@@ -1,0 +1,74 @@
+// What somebody asked to keep for a time, in a tier that everything else passes through.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+// Stores others until they would have pushed everything out twice; returns what is left of `tokens`.
+std::size_t left_after_others(World& world, const Tokens& tokens) {
+  for (TokenId i = 2; i < 40; ++i) {
+    world.grow(conversation(i * 100, 64));
+    world.writer.run_all();
+  }
+  return world.check(tokens);
+}
+constexpr std::int64_t kMinuteNs = 60'000'000'000;
+
+TEST(CacheKeep, WhatIsKeptForATimeLeavesLastUntilThen) {
+  World world(ByteCount{0}, ByteCount{24 * 8192});
+  ASSERT_TRUE(world.open());
+  const Tokens kept = conversation(1, 64);
+  world.grow(kept);
+  world.cache->keep(world.cache->track(kept), 30 * kMinuteNs);
+  EXPECT_EQ(left_after_others(world, kept), 64U);
+  world.clock.advance_ms(29 * 60'000);
+  EXPECT_EQ(left_after_others(world, kept), 64U);
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(left_after_others(world, kept), 64U) << "a file's time tells it after a restart";
+  world.clock.advance_ms(24 * 60 * 60'000);
+  EXPECT_EQ(left_after_others(world, kept), 0U) << "and not for ever";
+}
+
+TEST(CacheKeep, AShorterTimeDoesNotTakeBackALongerOneAndUseDoesNotEither) {
+  World world(ByteCount{0}, ByteCount{24 * 8192});
+  ASSERT_TRUE(world.open());
+  const Tokens kept = conversation(1, 64);
+  world.grow(kept);
+  world.writer.run_all();
+  world.cache->keep(world.cache->track(kept), 60 * kMinuteNs);
+  world.cache->keep(world.cache->track(kept), kMinuteNs);
+  world.cache->note_use(*world.cache->lease(kept));
+  world.writer.run_all();
+  world.clock.advance_ms(30 * 60'000);
+  EXPECT_EQ(left_after_others(world, kept), 64U);
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(left_after_others(world, kept), 64U);
+}
+
+TEST(CacheKeep, WhatIsKeptLeavesRoomForOthers) {
+  World world(ByteCount{0}, ByteCount{24 * 8192});
+  ASSERT_TRUE(world.open());
+  for (TokenId i = 50; i < 90; ++i) {  // all of the tier several times over
+    const Tokens tokens = conversation(i * 100, 64);
+    world.grow(tokens);
+    world.cache->keep(world.cache->track(tokens), 30 * kMinuteNs);
+    world.writer.run_all();
+  }
+  const Tokens other = conversation(1, 64);
+  for (TokenId i = 0; i < 20; ++i) {  // in use, it is worth more than what was kept beyond the half
+    world.grow(other);
+    world.cache->note_use(*world.cache->lease(other));
+    world.writer.run_all();
+  }
+  world.grow(conversation(9'900, 64));
+  world.writer.run_all();
+  EXPECT_EQ(world.check(other), 64U);
+}
+
+}  // namespace
+}  // namespace kvkeep::cache

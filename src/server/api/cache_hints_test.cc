@@ -1,0 +1,49 @@
+#include "server/api/cache_hints.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace kvkeep::server::api {
+namespace {
+
+std::int64_t keep_s(const std::string& body) { return read_keep_s(Json::parse(body)).value(); }
+
+std::string refusal(const std::string& body) {
+  const Result<std::int64_t> read = read_keep_s(Json::parse(body));
+  return read ? "accepted" : read.error().message;
+}
+
+TEST(CacheHints, SayHowLongAPromptIsKept) {
+  EXPECT_EQ(keep_s("{}"), 0);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_retention": null, "prompt_cache_options": null})"), 0);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_retention": "in_memory"})"), 0);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_retention": "in-memory"})"), 0);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_retention": "24h"})"), 86'400);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_options": {"mode": "explicit"}})"), 0);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_options": {"mode": "implicit", "ttl": "30m"}})"), 1'800);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_options": {"ttl": "45s"}})"), 45);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_options": {"ttl": "24h"}})"), 86'400);
+}
+
+TEST(CacheHints, TheLongestTimeCounts) {
+  EXPECT_EQ(keep_s(R"({"prompt_cache_retention": "24h", "prompt_cache_options": {"ttl": "30m"}})"), 86'400);
+  EXPECT_EQ(keep_s(R"({"prompt_cache_retention": "in_memory", "prompt_cache_options": {"ttl": "30m"}})"), 1'800);
+}
+
+TEST(CacheHints, WhatTheApiDoesNotKnowIsRefusedByName) {
+  EXPECT_EQ(refusal(R"({"prompt_cache_retention": "1h"})"), "'prompt_cache_retention' must be 'in_memory' or '24h'");
+  EXPECT_EQ(refusal(R"({"prompt_cache_retention": 24})"), "'prompt_cache_retention' must be a string, not a number");
+  EXPECT_EQ(refusal(R"({"prompt_cache_options": "30m"})"), "'prompt_cache_options' must be an object, not a string");
+  EXPECT_EQ(refusal(R"({"prompt_cache_options": {"mode": "never"}})"),
+            "'prompt_cache_options.mode' must be 'implicit' or 'explicit'");
+  for (const std::string ttl :
+       {"", "m", "30", "0m", "-1m", "25h", "1441m", "1d", "30 m", "30mm", "99999999999999999999s"}) {
+    EXPECT_EQ(refusal(R"({"prompt_cache_options": {"ttl": ")" + ttl + "\"}}"),
+              "'prompt_cache_options.ttl' must be a duration such as '30m', at most '24h'")
+        << ttl;
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::server::api

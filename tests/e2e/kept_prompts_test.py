@@ -1,0 +1,58 @@
+"""What a request asks to keep for a time is still there when everything else of its age has left."""
+
+import unittest
+
+from support import ServerCase, timings, user, words
+
+PROMPT_TOKENS = 200
+
+
+def chat(text, **fields):
+    return "/v1/chat/completions", {"messages": [user(text)], "max_tokens": 2, **fields}
+
+
+def completion(text, **fields):
+    return "/v1/completions", {"prompt": text, "max_tokens": 2, **fields}
+
+
+def message(text, ttl):
+    mark = {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}
+    return "/v1/messages", {"messages": [{"role": "user", "content": [{"type": "text", "text": text,
+                                                                        "cache_control": mark}]}],
+                            "model": "any", "max_tokens": 2}
+
+
+# Each with what asks for nothing beside it.
+KEPT = [chat(f"kept 1 {words(PROMPT_TOKENS, 1)}", prompt_cache_retention="24h"),
+        completion(f"kept 2 {words(PROMPT_TOKENS, 2)}", prompt_cache_options={"mode": "implicit", "ttl": "30m"}),
+        message(f"kept 3 {words(PROMPT_TOKENS, 3)}", "1h")]
+OTHERS = [chat(f"other 4 {words(PROMPT_TOKENS, 4)}", prompt_cache_retention="in_memory"),
+          completion(f"other 5 {words(PROMPT_TOKENS, 5)}", prompt_cache_options={"mode": "explicit"}),
+          message(f"other 6 {words(PROMPT_TOKENS, 6)}", None)]
+
+
+class KeptPrompts(ServerCase):
+    def cached(self, server, request):
+        path, body = request
+        return timings(server.post(path, body))["cache_n"]
+
+    def test_what_is_kept_leaves_last(self):
+        server = self.server("-np", 1, "-c", 512, "--restore", "always", "--cache-ram", 2, "--replay", "canonical",
+                             "--no-prefill-ahead")
+        for request in OTHERS + KEPT:
+            self.cached(server, request)
+        for number in range(60):
+            self.cached(server, completion(f"filler {number} {words(PROMPT_TOKENS, 100 + number)}"))
+        for request in KEPT:
+            self.assertGreater(self.cached(server, request), PROMPT_TOKENS, request[0])
+        for request in OTHERS:
+            self.assertLess(self.cached(server, request), PROMPT_TOKENS, request[0])
+
+    def test_a_time_that_is_none_is_refused(self):
+        server = self.server()
+        for path, body in (chat("hi", prompt_cache_retention="forever"), completion("hi", prompt_cache_retention=1)):
+            self.assert_refused(400, server.post, path, body, contains="prompt_cache_retention")
+
+
+if __name__ == "__main__":
+    unittest.main()
