@@ -22,13 +22,13 @@ def message(text, ttl):
                             "model": "any", "max_tokens": 2}
 
 
-# Each with what asks for nothing beside it.
-KEPT = [chat(f"kept 1 {words(PROMPT_TOKENS, 1)}", prompt_cache_retention="24h"),
-        completion(f"kept 2 {words(PROMPT_TOKENS, 2)}", prompt_cache_options={"mode": "implicit", "ttl": "30m"}),
-        message(f"kept 3 {words(PROMPT_TOKENS, 3)}", "1h")]
-OTHERS = [chat(f"other 4 {words(PROMPT_TOKENS, 4)}", prompt_cache_retention="in_memory"),
-          completion(f"other 5 {words(PROMPT_TOKENS, 5)}", prompt_cache_options={"mode": "explicit"}),
-          message(f"other 6 {words(PROMPT_TOKENS, 6)}", None)]
+# They differ from the first letter on: what several prompts begin with stays for all of them.
+KEPT = [chat(f"apples {words(PROMPT_TOKENS, 1)}", prompt_cache_retention="24h"),
+        completion(f"berries {words(PROMPT_TOKENS, 2)}", prompt_cache_options={"mode": "implicit", "ttl": "30m"}),
+        message(f"cherries {words(PROMPT_TOKENS, 3)}", "1h")]
+OTHERS = [chat(f"dates {words(PROMPT_TOKENS, 4)}", prompt_cache_retention="in_memory"),
+          completion(f"elders {words(PROMPT_TOKENS, 5)}", prompt_cache_options={"mode": "explicit"}),
+          message(f"figs {words(PROMPT_TOKENS, 6)}", None)]
 
 
 class KeptPrompts(ServerCase):
@@ -39,10 +39,11 @@ class KeptPrompts(ServerCase):
     def test_what_is_kept_leaves_last(self):
         server = self.server("-np", 1, "-c", 512, "--restore", "always", "--cache-ram", 2, "--replay", "canonical",
                              "--no-prefill-ahead")
-        for request in OTHERS + KEPT:
+        hello = chat("hello")  # the beginning that all chats share stays with it
+        for request in [hello, *OTHERS, *KEPT]:
             self.cached(server, request)
         for number in range(60):
-            self.cached(server, completion(f"filler {number} {words(PROMPT_TOKENS, 100 + number)}"))
+            self.cached(server, completion(f"{number} {words(PROMPT_TOKENS, 100 + number)}"))
         for request in KEPT:
             self.assertGreater(self.cached(server, request), PROMPT_TOKENS, request[0])
         for request in OTHERS:
