@@ -42,7 +42,7 @@ class KeptPrompts(ServerCase):
         hello = chat("hello")  # the beginning that all chats share stays with it
         for request in [hello, *OTHERS, *KEPT]:
             self.cached(server, request)
-        for number in range(60):
+        for number in range(120):
             self.cached(server, completion(f"{number} {words(PROMPT_TOKENS, 100 + number)}"))
         for request in KEPT:
             self.assertGreater(self.cached(server, request), PROMPT_TOKENS, request[0])
