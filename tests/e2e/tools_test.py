@@ -67,6 +67,31 @@ class Calls(ServerCase):
         self.assertEqual(list(calls), [0])
         self.assertEqual((calls[0]["name"], calls[0]["arguments"]), (whole["name"], whole["arguments"]))
 
+    def test_arguments_come_while_they_are_written(self):
+        body = {"messages": [user("hi")], "tools": [LOOK], "tool_choice": "required", "max_tokens": 300,
+                "parallel_tool_calls": False, "seed": 5, "temperature": 1, "stream": True}
+        deltas = []
+        for _, event in self.one.stream(CHAT, body):
+            for choice in event["choices"] if event != "[DONE]" else ():
+                deltas += [call["function"]["arguments"] for call in choice["delta"].get("tool_calls", [])]
+        self.assertGreater(len(deltas), 5, deltas)
+        for count in range(1, len(deltas)):
+            with self.assertRaises(ValueError):
+                json.loads("".join(deltas[:count]))
+        self.assertEqual(set(json.loads("".join(deltas))), {"where", "far"})
+
+    def test_what_the_length_cuts_off_is_no_whole_call(self):
+        say = tool("say", {"text": {"type": "string", "minLength": 400}})
+        body = {"messages": [user("hi")], "tools": [say], "tool_choice": "required", "max_tokens": 60, "seed": 1,
+                "temperature": 1}
+        choice = self.one.post(CHAT, body)["choices"][0]
+        self.assertEqual(choice["finish_reason"], "length")
+        (call,) = choice["message"]["tool_calls"]
+        self.assertEqual(call["function"]["name"], "say")
+        self.assertTrue(call["function"]["arguments"].startswith("{"), call)
+        with self.assertRaises(ValueError):
+            json.loads(call["function"]["arguments"])
+
     def test_what_the_length_cuts_off_is_text(self):
         choice = self.ask(tool_choice="required", max_tokens=3)
         self.assertEqual(choice["finish_reason"], "length")

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "chat/grammar/gbnf_growth.h"
 #include "chat/grammar/gbnf_walk.h"
 
 namespace kvkeep::chat::grammar {
@@ -340,6 +341,7 @@ Result<Gbnf> read_gbnf(std::string_view text, const GbnfLimits& limits) {
   if (text.size() > limits.bytes) return invalid("it is longer than " + std::to_string(limits.bytes) + " bytes");
   TRY_ASSIGN(Gbnf grammar, Reader(text, limits).read());
   TRY(check_walks(grammar, limits.ways));
+  TRY(check_growth(grammar, limits));
   return grammar;
 }
 

@@ -4,8 +4,8 @@
 //
 // libllama prints a grammar it cannot read to stderr, walks some grammars for longer than anyone waits (their rules
 // begin with each other in too many ways), never ends with others (left recursion behind what may be empty), takes
-// counts above 2,000 for "any number", and recurses as deep as groups are nested. All of these are refused here, with
-// the line.
+// counts above 2,000 for "any number", recurses as deep as groups are nested, and follows all ways in which a text can
+// be read, though they may double with each letter. All of these are refused here, with the line where there is one.
 //
 // Pure, thread safe.
 
@@ -45,9 +45,11 @@ struct Gbnf {
 
 struct GbnfLimits {
   std::size_t bytes = 512U << 10;
-  std::size_t symbols = 500'000;  // all repetitions written out
-  std::size_t nesting = 64;       // groups in groups
-  std::size_t ways = 100'000;     // in which a rule may begin, before anything is written
+  std::size_t symbols = 500'000;         // all repetitions written out
+  std::size_t nesting = 64;              // groups in groups
+  std::size_t ways = 100'000;            // in which a rule may begin, before anything is written
+  std::size_t stacks = 20'000;           // ways in which one text may be read at once (gbnf_growth.h)
+  std::size_t growth_steps = 1'000'000;  // spent on looking for such a text: a fraction of a second
 };
 
 // kInvalid: what is wrong, in which line.

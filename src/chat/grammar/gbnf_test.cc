@@ -98,5 +98,28 @@ TEST(Gbnf, WhatWouldTakeLibllamaForEverIsRefused) {
   EXPECT_THAT(error_of(fmt::format("root ::= \"{:a>600000}\"", "")), HasSubstr("longer than 524288 bytes"));
 }
 
+// libllama holds every way of reading "aaa" as a stack of its own: their number doubles with each letter.
+TEST(Gbnf, WhatCanBeReadInEverMoreWaysIsRefused) {
+  const std::string many = "a text can be read in too many ways at once";
+  EXPECT_EQ(error_of("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"x\""), many);
+  EXPECT_EQ(error_of("root ::= ([a-z] root \"1\")* ([a-m] root \"2\")* \"x\""), many);
+  // Where a letter that leads nowhere has more readers, and behind a text that is longer than what is searched.
+  EXPECT_EQ(error_of("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"d\" [e] | \"d\" [ef] | \"d\" [eg] | \"x\""),
+            many);
+  EXPECT_EQ(error_of("root ::= \"" + std::string(200, 'y') + "\" r\nr ::= \"a\" r \"b\" | \"a\" r \"c\" | \"x\""),
+            many + ", as rule 'r'");
+  std::string nested = "root ::= a0\n";
+  for (int i = 0; i < 40; ++i) nested += fmt::format("a{0} ::= \"a\" a{1} \"b\" | \"a\" a{1} \"c\"\n", i, i + 1);
+  EXPECT_EQ(error_of(nested + "a40 ::= \"z\""), many);
+}
+
+TEST(Gbnf, ManyWaysThatDoNotGrowAreFine) {
+  std::string words = "root ::= \"m-0\"";
+  for (int i = 1; i < 5000; ++i) words += fmt::format(" | \"m-{}\"", i);
+  EXPECT_EQ(error_of(words), "none");
+  EXPECT_EQ(error_of("root ::= \"a\"? [ab]* [abc]{0,500} \"a\"* [ab]{3}"), "none");
+  EXPECT_EQ(error_of("root ::= \"(\" root \")\" | \"[\" root \"]\" | \"x\""), "none");
+}
+
 }  // namespace
 }  // namespace kvkeep::chat::grammar

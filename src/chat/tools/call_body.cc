@@ -1,8 +1,10 @@
 #include "chat/tools/call_body.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "chat/tools/call_values.h"
 #include "chat/tools/json_text.h"
 
 namespace kvkeep::chat::tools {
@@ -133,98 +135,56 @@ std::string_view gap_before(const CallText& text, std::size_t index) {
   return index == 0 ? std::string_view() : trimmed(part(text, text.values[index - 1].after, text.values[index].open));
 }
 
-std::optional<std::string_view> unwrapped(std::string_view text, std::string_view open, std::string_view close) {
-  if (text.size() < open.size() + close.size() || !text.starts_with(open) || !text.ends_with(close)) {
-    return std::nullopt;
-  }
-  return text.substr(open.size(), text.size() - open.size() - close.size());
-}
-
 // What a tag says of its value, and the value: `key>value`.
 struct Attributed {
   std::string_view attributes;
   std::string_view value;
 };
 
-std::optional<Attributed> attributed(const CallText& text, const ValueSpan& span) {
-  const std::string_view inside = part(text, span.begin, span.end);
+std::optional<Attributed> attributed(FormatKind format, std::string_view inside) {
+  if (!has_attributes(format)) return Attributed{{}, inside};
   const std::size_t end = inside.find('>');
   if (end == std::string_view::npos) return std::nullopt;
   return Attributed{inside.substr(0, end), inside.substr(end + 1)};
 }
 
-// name <arg_key>key</arg_key> <arg_value>value</arg_value> ...
-Calls parse_glm(const CallText& text, const ToolSet& tools) {
-  std::string_view key_text = head_of(text);
-  const std::size_t key_at = std::min(key_text.find("<arg_key>"), key_text.size());
-  const auto name = name_of(key_text.substr(0, key_at));
-  key_text.remove_prefix(key_at);
-  if (!name || !tail_of(text).empty() || (text.values.empty() && !key_text.empty())) return std::nullopt;
-  ObjectWriter arguments;
-  for (std::size_t i = 0; i < text.values.size(); ++i) {
-    const ValueSpan& span = text.values[i];
-    const auto key = unwrapped(i == 0 ? key_text : gap_before(text, i), "<arg_key>", "</arg_key>");
-    if (!key) return std::nullopt;
-    arguments.add(trimmed(*key), tools.value_json(*name, trimmed(*key), part(text, span.begin, span.end)));
-  }
-  return one(ParsedCall{.name = *name, .arguments = arguments.take()});
-}
-
-std::string_view without_line_ends(std::string_view value) {
-  if (value.starts_with('\n')) value.remove_prefix(1);
-  if (value.ends_with('\n')) value.remove_suffix(1);
-  return value;
-}
-
-// <function=name> <parameter=key>value</parameter> ... </function>
-Calls parse_qwen_coder(const CallText& text, const ToolSet& tools) {
+// A head, and parameters between tags.
+Calls parse_tagged_call(FormatKind format, const CallText& text, const ToolSet& tools) {
   const bool is_empty = text.values.empty();
-  auto head = unwrapped(head_of(text), "<function=", is_empty ? "</function>" : ">");
-  if (head && is_empty) head = unwrapped(trimmed(*head), "", ">");
-  const auto name = head ? name_of(*head) : std::nullopt;
-  if (!name || (!is_empty && tail_of(text) != "</function>")) return std::nullopt;
+  const auto head = tagged_head(format, head_of(text), is_empty);
+  const auto name = head ? name_of(head->name) : std::nullopt;
+  const std::string_view tail = format == FormatKind::kQwenCoder && !is_empty ? "</function>" : "";
+  if (!name || tail_of(text) != tail) return std::nullopt;
   ObjectWriter arguments;
   for (std::size_t i = 0; i < text.values.size(); ++i) {
-    const auto parameter = attributed(text, text.values[i]);
-    if (!parameter || !gap_before(text, i).empty()) return std::nullopt;
-    const std::string_view key = trimmed(parameter->attributes);
-    arguments.add(key, tools.value_json(*name, key, without_line_ends(parameter->value)));
+    const auto inside = attributed(format, part(text, text.values[i].begin, text.values[i].end));
+    const std::string_view gap = i == 0 ? head->rest : gap_before(text, i);
+    const auto parameter = inside ? parameter_head(format, gap, inside->attributes) : std::nullopt;
+    if (!parameter) return std::nullopt;
+    arguments.add(parameter->key, parameter_json(*parameter, *name, inside->value, tools));
   }
   return one(ParsedCall{.name = *name, .arguments = arguments.take()});
 }
 
-// The value of name="value" in a tag's attributes.
-std::optional<std::string_view> attribute(std::string_view attributes, std::string_view name) {
-  const std::string sign = std::string(" ").append(name).append("=\"");
-  const std::size_t at = attributes.find(sign);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view value = attributes.substr(at + sign.size());
-  const std::size_t end = value.find('"');
-  return end == std::string_view::npos ? std::nullopt : std::optional(value.substr(0, end));
-}
-
-// A parameter says itself whether it is a string, or leaves it to the schema.
-std::string parameter_json(std::string_view tool, std::string_view key, const Attributed& parameter,
-                           const ToolSet& tools) {
-  const auto is_string = attribute(parameter.attributes, "string");
-  if (!is_string) return tools.value_json(tool, key, without_line_ends(parameter.value));
-  const std::string_view bare = trimmed(parameter.value);
-  return *is_string == "false" && is_json(bare) ? std::string(bare) : json_string(parameter.value);
-}
-
-//  name="..."> <parameter name="key" string="true">value</parameter> ...
-Calls parse_invoke(const CallText& text, const ToolSet& tools) {
-  const std::string head = std::string(" ").append(head_of(text));
-  const auto name = head.ends_with('>') ? attribute(head, "name") : std::nullopt;
-  if (!name || !name_of(*name) || !tail_of(text).empty()) return std::nullopt;
-  ObjectWriter arguments;
-  for (std::size_t i = 0; i < text.values.size(); ++i) {
-    const auto parameter = attributed(text, text.values[i]);
-    const auto key = parameter ? attribute(parameter->attributes, "name") : std::nullopt;
-    if (!key || !gap_before(text, i).empty()) return std::nullopt;
-    arguments.add(*key, parameter_json(*name, *key, *parameter, tools));
+// A bare JSON object may be the model's answer. It is a call of a tool there is, or else holds what a call does alone.
+bool is_bare_call(std::string_view object, const ParsedCall& call, const ToolSet& tools) {
+  if (tools.find(call.name) != nullptr) return true;
+  const auto members = members_of(object);
+  if (!members) return false;
+  constexpr std::array kOfCalls = std::to_array<std::string_view>({"name", "type", "id"});
+  bool has_arguments = false;
+  for (const JsonMember& member : *members) {
+    const bool is_arguments = member.key == "parameters" || member.key == "arguments";
+    has_arguments |= is_arguments;
+    if (!is_arguments && std::ranges::find(kOfCalls, member.key) == kOfCalls.end()) return false;
   }
-  return one(ParsedCall{.name = std::string(*name), .arguments = arguments.take()});
+  return has_arguments;
+}
+
+Calls parse_llama(const CallText& text, const ToolSet& tools) {
+  Calls calls = parse_json_calls(text.body);
+  if (!calls || !text.is_bare || is_bare_call(text.body, calls->front(), tools)) return calls;
+  return std::nullopt;
 }
 
 bool agrees(std::string_view beginning, std::string_view expected) {
@@ -259,16 +219,16 @@ std::optional<std::vector<ParsedCall>> parse_json_calls(std::string_view text) {
 
 std::optional<std::vector<ParsedCall>> parse_call_body(FormatKind format, const CallText& text, const ToolSet& tools) {
   switch (format) {
-    case FormatKind::kHermes:
-    case FormatKind::kLlama: return parse_json_calls(text.body);
+    case FormatKind::kHermes: return parse_json_calls(text.body);
+    case FormatKind::kLlama: return parse_llama(text, tools);
     case FormatKind::kMistral: return parse_mistral(text.body);
     case FormatKind::kDeepSeek: return parse_deepseek(text.body);
     case FormatKind::kKimi: return parse_kimi(text.body);
-    case FormatKind::kGlm: return parse_glm(text, tools);
-    case FormatKind::kQwenCoder: return parse_qwen_coder(text, tools);
+    case FormatKind::kGlm:
+    case FormatKind::kQwenCoder:
     case FormatKind::kDsml:
     case FormatKind::kDsmlV3:
-    case FormatKind::kMiniMax: return parse_invoke(text, tools);
+    case FormatKind::kMiniMax: return parse_tagged_call(format, text, tools);
     case FormatKind::kHarmony:  // its calls are messages: harmony.cc
     case FormatKind::kNone: return std::nullopt;
   }

@@ -29,8 +29,9 @@ struct ValueSpan {
 };
 
 struct CallText {
-  std::string_view body;              // between the call's tags
-  std::span<const ValueSpan> values;  // in order; found by whoever can tell tags from text that spells them
+  std::string_view body;                   // between the call's tags
+  std::span<const ValueSpan> values = {};  // in order; found by whoever can tell tags from text that spells them
+  bool is_bare = false;                    // Llama's: no tag stands before it, so that it may be an answer that is JSON
 };
 
 // Nothing if this is no call: then it is text. Usually one call; JSON formats may hold several. Cost: linear.

@@ -48,11 +48,16 @@ TEST_P(Grammars, LetNothingThroughThatIsNoCall) {
       const std::string text = player.write(random, 200);
       std::size_t calls = 0;
       std::string arguments;
-      for (const ReplyDelta& delta : deltas_of(bound, {{text}}, tools, with_calls())) {
+      const auto deltas = deltas_of(bound, {{text}}, tools, with_calls());
+      ASSERT_EQ(broken_rule(deltas), "") << text;
+      for (const ReplyDelta& delta : deltas) {
         ASSERT_NE(delta.kind, DeltaKind::kText) << text;
         if (delta.kind == DeltaKind::kCallBegin) ++calls;
-        if (delta.kind != DeltaKind::kCallArguments) continue;
-        const auto object = ordered_json::parse(delta.text);
+        if (delta.kind == DeltaKind::kCallBegin) arguments.clear();
+        arguments += delta.text;
+        if (delta.kind != DeltaKind::kCallEnd) continue;
+        ASSERT_TRUE(delta.is_whole) << text;
+        const auto object = ordered_json::parse(arguments);
         if (!object.contains("line")) continue;
         EXPECT_TRUE(object["path"].is_string()) << text;
         EXPECT_TRUE(object["line"].is_number_integer()) << text;

@@ -33,11 +33,11 @@ void HarmonyReply::feed(std::string_view text, bool is_marker) {
   }
 }
 
-void HarmonyReply::finish() {
+void HarmonyReply::finish(bool cut_off) {
   if (mode_ == Mode::kHeader) {
     sink_.text(text_.text());  // a header without a message
   } else {
-    close_message(text_.size(), 0);
+    close_message(text_.size(), 0, cut_off);
   }
   drop(text_.size());
 }
@@ -80,6 +80,10 @@ void HarmonyReply::open_message(std::size_t header_bytes) {
     mode_ = Mode::kCall;
     header_ = header;
     recipient_ = recipient;
+    std::string_view name = recipient_;
+    if (name.starts_with(kFunctions)) name.remove_prefix(kFunctions.size());
+    preview_ = make_named_preview(std::string(name));
+    previewed_ = 0;
   } else if (word_behind(header, kChannel) == "analysis") {
     mode_ = Mode::kThought;
     sink_.thinking_tag(header);
@@ -105,7 +109,11 @@ HarmonyReply::Step HarmonyReply::read_body() {
     }
     if (best == Match::kOpen) break;
   }
-  if (!is_call) pass_on(scanned_);
+  if (is_call) {
+    preview(scanned_);
+  } else {
+    pass_on(scanned_);
+  }
   return Step::kWait;
 }
 
@@ -119,24 +127,43 @@ void HarmonyReply::pass_on(std::size_t count) {
   drop(count);
 }
 
-void HarmonyReply::close_message(std::size_t body_bytes, std::size_t tag_bytes) {
+void HarmonyReply::preview(std::size_t end) {
+  preview_->text(text_.text().substr(previewed_, end - previewed_));
+  previewed_ = end;
+  if (!wants_calls_ || !preview_->call()) return;
+  if (!std::exchange(call_begun_, true)) sink_.begin_call(*preview_->call());
+  sink_.call_arguments(preview_->take());
+}
+
+void HarmonyReply::close_message(std::size_t body_bytes, std::size_t tag_bytes, bool cut_off) {
   if (mode_ == Mode::kCall) {
-    std::string_view name = recipient_;
-    if (name.starts_with(kFunctions)) name.remove_prefix(kFunctions.size());
-    auto call = wants_calls_ ? named_call(name, text_.text().substr(0, body_bytes)) : std::nullopt;
-    if (call) {
-      sink_.calls({std::move(*call)});
-      drop(body_bytes);
-    } else {
-      sink_.text(header_);
-      pass_on(body_bytes);
-    }
+    close_call(body_bytes, cut_off);
   } else {
     pass_on(body_bytes);
   }
   if (mode_ == Mode::kThought) sink_.thinking_tag(text_.text().substr(0, tag_bytes));
   drop(tag_bytes);
   mode_ = Mode::kHeader;
+}
+
+void HarmonyReply::close_call(std::size_t body_bytes, bool cut_off) {
+  preview(body_bytes);
+  const bool was_begun = std::exchange(call_begun_, false);
+  std::string_view name = recipient_;
+  if (name.starts_with(kFunctions)) name.remove_prefix(kFunctions.size());
+  auto call = wants_calls_ ? named_call(name, text_.text().substr(0, body_bytes)) : std::nullopt;
+  if (call && was_begun) {
+    sink_.end_call(preview_->rest_of(*call).value_or(""), true);
+  } else if (call) {
+    sink_.calls({&*call, 1});
+  } else {
+    if (was_begun) sink_.end_call({}, false);
+    if (!was_begun || !cut_off) {
+      sink_.text(header_);
+      return pass_on(body_bytes);
+    }
+  }
+  drop(body_bytes);
 }
 
 void HarmonyReply::drop(std::size_t count) {

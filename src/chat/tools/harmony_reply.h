@@ -7,9 +7,11 @@
 // `analysis` is thinking, everything else without a recipient is text, whatever is sent to somebody is a call.
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "chat/tools/call_preview.h"
 #include "chat/tools/reply_parser.h"
 
 namespace kvkeep::chat::tools {
@@ -19,7 +21,7 @@ class HarmonyReply : public ReplyReader {
   // Both references outlive it.
   HarmonyReply(const ReplyFormat& format, const ReplyOptions& options, ReplySink& sink);
   void feed(std::string_view text, bool is_marker) override;
-  void finish() override;
+  void finish(bool cut_off) override;
 
  private:
   enum class Mode { kHeader, kThought, kText, kCall };
@@ -31,7 +33,9 @@ class HarmonyReply : public ReplyReader {
   Match begins_header() const;
   void open_message(std::size_t header_bytes);
   void pass_on(std::size_t count);
-  void close_message(std::size_t body_bytes, std::size_t tag_bytes);
+  void close_message(std::size_t body_bytes, std::size_t tag_bytes, bool cut_off = false);
+  void close_call(std::size_t body_bytes, bool cut_off);
+  void preview(std::size_t end);
   void drop(std::size_t count);
 
   const ReplyFormat& format_;
@@ -41,8 +45,11 @@ class HarmonyReply : public ReplyReader {
   MarkedText text_;
   std::size_t scanned_ = 0;
   Mode mode_ = Mode::kHeader;
-  std::string header_;     // kCall: as it was written
-  std::string recipient_;  // kCall
+  std::string header_;                    // kCall: as it was written
+  std::string recipient_;                 // kCall
+  std::unique_ptr<CallPreview> preview_;  // kCall
+  std::size_t previewed_ = 0;             // what of text_ it has seen
+  bool call_begun_ = false;               // what it tells is passed on already
 };
 
 }  // namespace kvkeep::chat::tools

@@ -1,8 +1,8 @@
 #include "chat/tools/json_text.h"
 
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
+
+#include "chat/tools/json_stream.h"
 
 namespace kvkeep::chat::tools {
 namespace {
@@ -14,22 +14,6 @@ constexpr std::size_t kMaxDepth = 100;
 std::size_t skip_space(std::string_view text, std::size_t at) {
   const std::size_t next = text.find_first_not_of(kSpace, at);
   return next == std::string_view::npos ? text.size() : next;
-}
-
-bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20; }
-
-std::string with_controls_escaped(std::string_view text) {
-  JsonScanner scanner;
-  std::string result;
-  for (const char byte : text) {
-    if (scanner.in_string() && is_control(byte)) {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned>(byte));
-    } else {
-      result += byte;
-    }
-    scanner.feed(byte);
-  }
-  return result;
 }
 
 bool is_too_deep(std::string_view text) {
@@ -119,11 +103,8 @@ std::string json_string(std::string_view text) {
 bool is_json(std::string_view text) { return !is_too_deep(text) && nlohmann::json::accept(text); }
 
 std::optional<std::string> object_text(std::string_view text) {
-  text = trimmed(text);
-  if (text.empty() || text.front() != '{') return std::nullopt;
-  if (is_json(text)) return std::string(text);
-  std::string escaped = with_controls_escaped(text);
-  return is_json(escaped) ? std::optional(std::move(escaped)) : std::nullopt;
+  JsonObjectStream object;
+  return object.feed(text) == JsonObjectStream::State::kWhole ? std::optional(object.take()) : std::nullopt;
 }
 
 }  // namespace kvkeep::chat::tools

@@ -7,8 +7,9 @@
 
 namespace kvkeep::chat::tools {
 
-// Calls come one after the other: kCallBegin, kCallArguments..., kCallEnd, with nothing of another kind between; the
-// arguments of one call together are one JSON object.
+// Calls come one after the other: kCallBegin, kCallArguments..., kCallEnd, with nothing of another kind between. The
+// arguments of one call together are one JSON object if the call is whole, and a strict prefix of one, which no parser
+// takes, if the reply broke it off: nobody can take half a call for a whole one.
 enum class DeltaKind { kText, kReasoning, kCallBegin, kCallArguments, kCallEnd };
 
 struct ReplyDelta {
@@ -17,6 +18,7 @@ struct ReplyDelta {
   std::size_t call_index = 0;  // of the reply's calls, from 0; the three call kinds
   std::string call_id = {};    // kCallBegin
   std::string call_name = {};  // kCallBegin
+  bool is_whole = false;       // kCallEnd
   bool operator==(const ReplyDelta&) const = default;
 };
 

@@ -58,19 +58,38 @@ void ReplySink::thinking_tag(std::string_view spelling) {
   if (options_.reasoning != ReasoningFormat::kDeepSeek) append(DeltaKind::kText, spelling);
 }
 
-void ReplySink::calls(std::vector<ParsedCall> calls) {
-  for (ParsedCall& call : calls) {
+void ReplySink::calls(std::span<ParsedCall> calls) {
+  for (const ParsedCall& call : calls) {
     if (ended_) return;
-    const std::size_t index = call_count_++;
-    deltas_.push_back({.kind = DeltaKind::kCallBegin,
-                       .text = {},
-                       .call_index = index,
-                       .call_id = id_for(call),
-                       .call_name = std::move(call.name)});
-    deltas_.push_back({.kind = DeltaKind::kCallArguments, .text = std::move(call.arguments), .call_index = index});
-    deltas_.push_back({.kind = DeltaKind::kCallEnd, .text = {}, .call_index = index});
-    ended_ = !options_.parallel;
+    begin_call(call);
+    end_call(call.arguments, true);
   }
+}
+
+void ReplySink::begin_call(const ParsedCall& call) {
+  std::string id = id_for(call);
+  deltas_.push_back({.kind = DeltaKind::kCallBegin,
+                     .text = {},
+                     .call_index = call_count_++,
+                     .call_id = std::move(id),
+                     .call_name = call.name});
+}
+
+void ReplySink::call_arguments(std::string_view text) {
+  append(DeltaKind::kCallArguments, text);
+  if (!text.empty()) deltas_.back().call_index = call_count_ - 1;
+}
+
+void ReplySink::end_call(std::string_view rest, bool is_whole) {
+  call_arguments(rest);
+  deltas_.push_back({.kind = DeltaKind::kCallEnd,
+                     .text = {},
+                     .call_index = call_count_ - 1,
+                     .call_id = {},
+                     .call_name = {},
+                     .is_whole = is_whole});
+  if (is_whole) ++whole_calls_;
+  ended_ = is_whole && !options_.parallel;
 }
 
 std::string ReplySink::id_for(const ParsedCall& call) {
@@ -90,8 +109,8 @@ std::vector<ReplyDelta> ReplyParser::feed(std::string_view text, bool is_marker)
   return sink_.take();
 }
 
-std::vector<ReplyDelta> ReplyParser::finish() {
-  if (!sink_.ended()) reader_->finish();
+std::vector<ReplyDelta> ReplyParser::finish(bool cut_off) {
+  if (!sink_.ended()) reader_->finish(cut_off);
   return sink_.take();
 }
 

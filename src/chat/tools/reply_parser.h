@@ -2,9 +2,11 @@
 
 // Takes a model's reply apart while it is written: thinking, text, calls.
 //
-// - A call is given back when it is complete and well formed, arguments and all, so that no client ever sees half of
-//   one. What does not become a call is text, as the model wrote it: the parser never fails and drops nothing but tags,
-//   and white space beside them.
+// - A call is given back while it is written: its name once that is certain and its arguments have begun, arguments as
+//   they come, their last brace when the call was seen to be complete and well formed. What does not become a call is
+//   text, as the model wrote it: the parser never fails and drops nothing but tags, and white space beside them.
+// - A call that was begun and turns out malformed ends as it is, not whole, and is text, too, as the model wrote it.
+//   One that the reply's length cut off ends as it is.
 // - Tags that the vocabulary has as markers are these tokens alone (marked_text.h).
 // - A call within a thought ends it only if its tag is unforgeable; otherwise it is a part of the thought.
 // - The result depends on the pieces' text alone, not on where it was cut. Time is linear; memory is bounded by what is
@@ -14,6 +16,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -51,10 +54,15 @@ class ReplySink {
   void reasoning(std::string_view text);
   // A tag around thoughts: seen only where thoughts stay in the text.
   void thinking_tag(std::string_view spelling);
-  void calls(std::vector<ParsedCall> calls);
+  void calls(std::span<ParsedCall> calls);
+  // A call as it comes: begin_call, call_arguments..., end_call. `rest`: of the arguments.
+  void begin_call(const ParsedCall& call);
+  void call_arguments(std::string_view text);
+  void end_call(std::string_view rest, bool is_whole);
 
   bool ended() const { return ended_; }
   std::size_t call_count() const { return call_count_; }
+  std::size_t whole_calls() const { return whole_calls_; }
   std::vector<ReplyDelta> take() { return std::exchange(deltas_, {}); }
 
  private:
@@ -66,6 +74,7 @@ class ReplySink {
   std::vector<ReplyDelta> deltas_;
   std::unordered_set<std::string> ids_;
   std::size_t call_count_ = 0;
+  std::size_t whole_calls_ = 0;
   bool ended_ = false;
 };
 
@@ -74,7 +83,7 @@ class ReplyReader {
  public:
   virtual ~ReplyReader() = default;
   virtual void feed(std::string_view text, bool is_marker) = 0;
-  virtual void finish() = 0;
+  virtual void finish(bool cut_off) = 0;
 };
 
 class ReplyParser {
@@ -84,12 +93,14 @@ class ReplyParser {
 
   // A piece of the reply: valid UTF-8. `is_marker`: it is a marker token's spelling.
   std::vector<ReplyDelta> feed(std::string_view text, bool is_marker);
-  // The reply's end: what was held back.
-  std::vector<ReplyDelta> finish();
+  // The reply's end: what was held back. `cut_off`: the model would have gone on.
+  std::vector<ReplyDelta> finish(bool cut_off = false);
 
   // The reply is over, although the model may not think so (ReplyOptions::parallel). What is fed then is dropped.
   bool ended() const { return sink_.ended(); }
+  // Calls that were begun, and those of them that are whole.
   std::size_t call_count() const { return sink_.call_count(); }
+  std::size_t whole_calls() const { return sink_.whole_calls(); }
 
  private:
   ReplySink sink_;

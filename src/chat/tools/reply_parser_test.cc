@@ -92,7 +92,7 @@ TEST_F(Reading, WithoutParallelCallsTheReplyEndsWithTheFirst) {
   ReplyParser parser(format, tools_, options);
   const std::string json = "{\"name\":\"f\"}";
   EXPECT_TRUE(parser.feed("<tool_call>", true).empty());
-  EXPECT_TRUE(parser.feed(json, false).empty());
+  EXPECT_TRUE(parser.feed(json, false).empty());  // no arguments yet: there may be some behind the name
   EXPECT_FALSE(parser.ended());
   EXPECT_EQ(in_one_line(parser.feed("</tool_call>", true)), "C(f {})");
   EXPECT_TRUE(parser.ended());
@@ -206,7 +206,8 @@ TEST_F(Reading, TakesTimeInProportionToLength) {
   EXPECT_EQ(line(FormatKind::kHermes, sampled("a" + spaces)), "T(a" + spaces + ")");
   const std::string deep(100'000, '[');
   const std::string nested = "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":" + deep + "}}</tool_call>";
-  EXPECT_EQ(line(FormatKind::kHermes, sampled(nested)), "T(" + nested + ")");
+  const std::string begun = "C(f {\"a\":" + std::string(99, '[') + "~)";
+  EXPECT_TRUE(line(FormatKind::kHermes, sampled(nested)) == begun + "T(" + nested + ")");
 }
 
 TEST(Pieces, MarkersComeWhole) {

@@ -2,6 +2,7 @@
 
 // Replies in tests: text that is cut into pieces as a tokenizer would, and what a parser made of it, in one line.
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,7 +88,7 @@ std::vector<Piece> joined(const std::vector<Piece>& pieces, Joins joins) {
   return result;
 }
 
-// "T(text)R(thinking)C(name {arguments})", neighbours of one kind joined.
+// "T(text)R(thinking)C(name {arguments})", neighbours of one kind joined; "C(name {argum~)" was broken off.
 inline std::string in_one_line(const std::vector<ReplyDelta>& deltas) {
   std::string line;
   DeltaKind last = DeltaKind::kCallEnd;
@@ -98,6 +99,7 @@ inline std::string in_one_line(const std::vector<ReplyDelta>& deltas) {
     if (delta.kind == DeltaKind::kReasoning && delta.kind != last) line += "R(";
     if (delta.kind == DeltaKind::kCallBegin) line += "C(" + delta.call_name + " ";
     line += delta.text;
+    if (delta.kind == DeltaKind::kCallEnd && !delta.is_whole) line += "~";
     if (delta.kind == DeltaKind::kCallEnd || !is_call) line += ")";
     last = delta.kind;
   }
@@ -105,14 +107,40 @@ inline std::string in_one_line(const std::vector<ReplyDelta>& deltas) {
 }
 
 inline std::vector<ReplyDelta> deltas_of(const ReplyFormat& format, const std::vector<Piece>& pieces,
-                                         const ToolSet& tools, const ReplyOptions& options) {
+                                         const ToolSet& tools, const ReplyOptions& options, bool cut_off = false) {
   ReplyParser parser(format, tools, options);
   std::vector<ReplyDelta> all;
   for (const Piece& piece : pieces) {
     for (ReplyDelta& delta : parser.feed(piece.text, piece.is_marker)) all.push_back(std::move(delta));
   }
-  for (ReplyDelta& delta : parser.finish()) all.push_back(std::move(delta));
+  for (ReplyDelta& delta : parser.finish(cut_off)) all.push_back(std::move(delta));
   return all;
+}
+
+// What every reply's deltas keep to: calls stand together, numbered, and their arguments are a JSON object exactly if
+// they are whole. What is wrong; "": nothing.
+inline std::string broken_rule(const std::vector<ReplyDelta>& deltas) {
+  std::size_t calls = 0;
+  bool open = false;
+  std::string arguments;
+  for (const ReplyDelta& delta : deltas) {
+    const bool is_call = delta.kind != DeltaKind::kText && delta.kind != DeltaKind::kReasoning;
+    if (is_call != (open || delta.kind == DeltaKind::kCallBegin)) return "a call's deltas do not stand together";
+    if (is_call && delta.call_index != calls) return "a call has the wrong number";
+    if (delta.kind == DeltaKind::kCallBegin) {
+      if (open || delta.call_id.empty() || delta.call_name.empty()) return "a call begins wrong";
+      open = true;
+      arguments.clear();
+    }
+    arguments += delta.text;
+    if (delta.kind != DeltaKind::kCallEnd) continue;
+    const auto object = nlohmann::json::parse(arguments, nullptr, false);
+    if (object.is_object() != delta.is_whole) return "whole, and no object, or the other way round: " + arguments;
+    if (object.is_discarded() != !delta.is_whole) return "what is broken off can be parsed: " + arguments;
+    open = false;
+    ++calls;
+  }
+  return open ? "a call has no end" : "";
 }
 
 inline ReplyOptions with_calls() { return {.calls = true, .id_seed = "seed"}; }

@@ -32,7 +32,7 @@ void TaggedReply::feed(std::string_view text, bool is_marker) {
   while (!text_.empty() && !sink_.ended() && step() == Step::kOn) {}
 }
 
-void TaggedReply::finish() {
+void TaggedReply::finish(bool cut_off) {
   const std::string_view rest = text_.text();
   switch (mode_) {
     case Mode::kBegin:
@@ -46,9 +46,9 @@ void TaggedReply::finish() {
       break;
     case Mode::kCall:
       if (row_.end == CallEnd::kTag && !in_value_ && is_whole_without_tag(format_.kind, rest.substr(body_))) {
-        end_call(rest.size(), rest.size());
+        end_call(rest.size(), rest.size(), cut_off);
       } else {
-        give_up(rest.size());
+        break_call(rest.size(), cut_off);
       }
       break;
   }
@@ -172,23 +172,31 @@ TaggedReply::Step TaggedReply::scan_to_tag() {
       end_call(at, at + format_.call_close.size());
       return Step::kOn;
     }
-    if (value == Match::kOpen || close == Match::kOpen) return Step::kWait;
+    if (value == Match::kOpen || close == Match::kOpen) break;
     if (value == Match::kYes) {
-      const std::size_t after = at + value_tag.size();
-      if (in_value_) {
-        values_.back().end = at;
-        values_.back().after = after;
-      } else {
-        values_.push_back({.open = at, .begin = after});
-      }
-      in_value_ = !in_value_;
-      scanned_ = after;
+      pass_value_tag(at, at + value_tag.size());
       continue;
     }
     if (!has_values) json_.feed(text_.text()[at]);
     ++scanned_;
   }
+  preview(scanned_);
   return Step::kWait;
+}
+
+void TaggedReply::pass_value_tag(std::size_t begin, std::size_t after) {
+  preview(begin);
+  if (in_value_) {
+    values_.back().end = begin;
+    values_.back().after = after;
+    preview_->close_value();
+  } else {
+    values_.push_back({.open = begin, .begin = after});
+    preview_->open_value();
+  }
+  in_value_ = !in_value_;
+  scanned_ = after;
+  previewed_ = after;
 }
 
 TaggedReply::Step TaggedReply::find_json() {
@@ -221,7 +229,24 @@ TaggedReply::Step TaggedReply::scan_to_json_end() {
     end_call(scanned_, scanned_);
     return Step::kOn;
   }
+  preview(scanned_);
   return Step::kWait;
+}
+
+void TaggedReply::preview(std::size_t end) {
+  const std::string_view bytes = text_.text().substr(previewed_, end - previewed_);
+  previewed_ = end;
+  if (in_value_) {
+    preview_->value(bytes);
+  } else {
+    preview_->text(bytes);
+  }
+  if (!preview_->call()) return;
+  if (!std::exchange(call_begun_, true)) {
+    space_before_.clear();
+    sink_.begin_call(*preview_->call());
+  }
+  sink_.call_arguments(preview_->take());
 }
 
 bool TaggedReply::drop_space(bool beside_thinking) {
@@ -293,25 +318,38 @@ void TaggedReply::begin_body(std::size_t body) {
   json_ = {};
   in_value_ = false;
   values_.clear();
+  preview_ = make_preview(format_.kind, tools_, is_bare());
+  previewed_ = body;
+  call_begun_ = false;
 }
 
-void TaggedReply::end_call(std::size_t body_end, std::size_t block_end) {
+void TaggedReply::end_call(std::size_t body_end, std::size_t block_end, bool cut_off) {
+  preview(body_end);
   for (ValueSpan& span : values_) {
     span = {span.open - body_, span.begin - body_, span.end - body_, span.after - body_};
   }
   const std::string_view body = text_.text().substr(body_, body_end - body_);
-  auto calls = parse_call_body(format_.kind, {body, values_}, tools_);
-  if (!calls) {
-    give_up(block_end);
+  auto calls = parse_call_body(format_.kind, {.body = body, .values = values_, .is_bare = is_bare()}, tools_);
+  const auto rest = calls && call_begun_ ? preview_->rest_of(calls->front()) : std::nullopt;
+  if (!calls || (call_begun_ && !rest)) {
+    break_call(block_end, cut_off);
     body_ = 0;
     mode_ = in_section_ ? Mode::kSection : Mode::kText;
     return;
   }
   has_text_ = false;
   space_before_.clear();
-  sink_.calls(std::move(*calls));
+  if (rest) sink_.end_call(*rest, true);
+  sink_.calls(std::span(*calls).subspan(rest ? 1 : 0));
   drop(block_end);
   leave_call();
+}
+
+void TaggedReply::break_call(std::size_t count, bool cut_off) {
+  const bool was_begun = std::exchange(call_begun_, false);
+  if (was_begun) sink_.end_call({}, false);
+  if (was_begun && cut_off) return drop(count);  // the client has what there is of it
+  give_up(count);
 }
 
 void TaggedReply::leave_call() {
@@ -331,6 +369,9 @@ void TaggedReply::drop(std::size_t count) {
   text_.drop(count);
   scanned_ = 0;
 }
+
+// A call without a tag before it.
+bool TaggedReply::is_bare() const { return format_.kind == FormatKind::kLlama && body_ == 0; }
 
 // Between calls of Llama models.
 bool TaggedReply::is_space(char byte) const { return format_.kind == FormatKind::kLlama && byte == ';'; }

@@ -3,10 +3,12 @@
 // Reads replies in which tags stand around thoughts and calls: every format but harmony.
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "chat/tools/call_preview.h"
 #include "chat/tools/json_text.h"
 #include "chat/tools/reply_parser.h"
 
@@ -17,7 +19,7 @@ class TaggedReply : public ReplyReader {
   // All references outlive it.
   TaggedReply(const ReplyFormat& format, const ToolSet& tools, const ReplyOptions& options, ReplySink& sink);
   void feed(std::string_view text, bool is_marker) override;
-  void finish() override;
+  void finish(bool cut_off) override;
 
  private:
   enum class Mode { kBegin, kThinking, kText, kSection, kCall };
@@ -42,12 +44,18 @@ class TaggedReply : public ReplyReader {
   void enter_text(bool behind_thinking);
   void open_call(std::size_t at);
   void begin_body(std::size_t body);
-  void end_call(std::size_t body_end, std::size_t block_end);
+  void pass_value_tag(std::size_t begin, std::size_t after);
+  void end_call(std::size_t body_end, std::size_t block_end, bool cut_off = false);
+  // The first `count` bytes are no call, or were cut off within one.
+  void break_call(std::size_t count, bool cut_off);
   void leave_call();
+  // Shows the body up to `end` to the preview, and passes on what it tells.
+  void preview(std::size_t end);
   // The first `count` bytes, and the white space before them, are no call but text.
   void give_up(std::size_t count);
   void drop(std::size_t count);
   bool is_space(char byte) const;
+  bool is_bare() const;
 
   const ReplyFormat& format_;
   const FormatRow& row_;
@@ -71,6 +79,9 @@ class TaggedReply : public ReplyReader {
   JsonScanner json_;
   bool in_value_ = false;
   std::vector<ValueSpan> values_;  // in offsets from text_'s front
+  std::unique_ptr<CallPreview> preview_;
+  std::size_t previewed_ = 0;  // what of text_ it has seen
+  bool call_begun_ = false;    // what it tells is passed on already
 };
 
 }  // namespace kvkeep::chat::tools

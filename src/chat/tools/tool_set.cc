@@ -13,16 +13,9 @@ using nlohmann::ordered_json;
 constexpr int kMaxSchemaDepth = 8;
 constexpr int kMaxSchemaSteps = 1000;
 
-struct Types {
-  bool string = false;
-  bool boolean = false;
-  bool structured = false;  // an object or an array
-  bool null = false;
-  bool any = false;  // something was said at all
-};
+using Types = ValueTypes;
 
 void add_named(std::string_view type, Types& types) {
-  types.any = true;
   if (type == "string") types.string = true;
   if (type == "boolean") types.boolean = true;
   if (type == "null") types.null = true;
@@ -30,7 +23,6 @@ void add_named(std::string_view type, Types& types) {
 }
 
 void add_value(const ordered_json& value, Types& types) {
-  types.any = true;
   types.string |= value.is_string();
   types.boolean |= value.is_boolean();
   types.null |= value.is_null();
@@ -109,14 +101,28 @@ const ordered_json* ToolSet::find(std::string_view name) const {
   return nullptr;
 }
 
+bool ValueTypes::is_string(std::string_view beginning) const {
+  const std::string_view bare = trimmed(beginning);
+  if (!string) return false;
+  if (structured && (bare.empty() || bare.front() == '{' || bare.front() == '[')) return false;
+  const auto may_be = [&](std::string_view word) { return word.starts_with(bare); };
+  if (null && (may_be("null") || may_be("None"))) return false;
+  return !boolean || (!may_be("True") && !may_be("False"));
+}
+
+ValueTypes ToolSet::types_of(std::string_view tool, std::string_view parameter) const {
+  ValueTypes types;
+  const ordered_json* schema = parameters_of(find(tool));
+  if (schema == nullptr) return types;
+  const ordered_json* properties = member(*schema, "properties");
+  const ordered_json* property = properties == nullptr ? nullptr : member(*properties, parameter);
+  int steps = kMaxSchemaSteps;
+  if (property != nullptr) collect(*property, *schema, 0, steps, types);
+  return types;
+}
+
 std::string ToolSet::value_json(std::string_view tool, std::string_view parameter, std::string_view text) const {
-  Types types;
-  if (const ordered_json* schema = parameters_of(find(tool))) {
-    const ordered_json* properties = member(*schema, "properties");
-    const ordered_json* property = properties == nullptr ? nullptr : member(*properties, parameter);
-    int steps = kMaxSchemaSteps;
-    if (property != nullptr) collect(*property, *schema, 0, steps, types);
-  }
+  const ValueTypes types = types_of(tool, parameter);
   const std::string_view bare = trimmed(text);
   if (const std::string_view word = python_word(bare, types); !word.empty()) return std::string(word);
   if (!stays_string(bare, types) && is_json(bare)) return std::string(bare);

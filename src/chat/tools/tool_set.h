@@ -11,6 +11,17 @@
 
 namespace kvkeep::chat::tools {
 
+// What a parameter's schema lets its value be.
+struct ValueTypes {
+  bool string = false;
+  bool boolean = false;
+  bool structured = false;  // an object or an array
+  bool null = false;
+
+  // Whatever follows, ToolSet::value_json() makes a string of a text that begins so.
+  bool is_string(std::string_view beginning) const;
+};
+
 class ToolSet {
  public:
   // None.
@@ -25,6 +36,7 @@ class ToolSet {
   // A parameter's value as JSON. What the schema says may be a string stays one, unless it may also be null, an array
   // or an object and the text is that. Everything else is JSON if it parses, else a string.
   std::string value_json(std::string_view tool, std::string_view parameter, std::string_view text) const;
+  ValueTypes types_of(std::string_view tool, std::string_view parameter) const;
 
  private:
   nlohmann::ordered_json tools_;

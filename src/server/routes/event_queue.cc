@@ -56,10 +56,11 @@ bool EventQueue::on_token(TokenId token, const JobStats& stats) {
 }
 
 void EventQueue::on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) {
-  DoneEvent done{finish, read(pieces_.finish()), 0, pieces_.found_stop().value_or(""), stats, error};
+  DoneEvent done{finish, read(pieces_.finish()), 0, 0, pieces_.found_stop().value_or(""), stats, error};
   if (parser_) {
-    std::ranges::move(parser_->finish(), std::back_inserter(done.deltas));
+    std::ranges::move(parser_->finish(finish == Finish::kLength), std::back_inserter(done.deltas));
     done.call_count = parser_->call_count();
+    done.whole_calls = parser_->whole_calls();
   }
   push(std::move(done));
 }

@@ -36,7 +36,8 @@ struct TokenEvent {
 struct DoneEvent {
   Finish finish = Finish::kStop;
   std::vector<chat::tools::ReplyDelta> deltas;  // what was held back
-  std::size_t call_count = 0;                   // of the whole reply
+  std::size_t call_count = 0;                   // of the whole reply: calls that were begun
+  std::size_t whole_calls = 0;                  // and those of them that are complete
   std::string stop_string;                      // the one that ended the reply, if one did
   JobStats stats;
   std::optional<Error> error;

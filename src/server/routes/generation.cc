@@ -48,10 +48,10 @@ bool known_model(const Service& service, const std::string& name) {
          std::ranges::find(service.aliases, name) != service.aliases.end();
 }
 
-// What the length ended may lack calls, so that it says so.
+// What the length ended may lack calls, so that it says so; and no client shall run a call that was broken off.
 api::FinishReason finish_reason(const DoneEvent& done) {
   if (done.finish == Finish::kLength) return api::FinishReason::kLength;
-  return done.call_count > 0 ? api::FinishReason::kToolCalls : api::FinishReason::kStop;
+  return done.whole_calls > 0 ? api::FinishReason::kToolCalls : api::FinishReason::kStop;
 }
 
 // Passes events on until the job is done. One object per request, on its HTTP thread.

@@ -1,0 +1,60 @@
+#pragma once
+
+// A call while it is written: its name as soon as it is certain, and its arguments as they come.
+//
+// A preview sees a body from its first byte on. It is never wrong about what it tells, as long as the call turns out
+// well formed: name and arguments are those that parse_call_body() finds in the whole body, and until that was asked
+// the last brace of the arguments is kept back. So whoever has a call's arguments whole has a call that is one.
+//
+// What cannot be told before the end is left to the end: arguments that come before the name or in a string, the second
+// of several calls in one list, values that may be no string.
+//
+// Not thread safe.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "chat/tools/call_body.h"
+
+namespace kvkeep::chat::tools {
+
+class CallPreview {
+ public:
+  CallPreview() = default;
+  virtual ~CallPreview() = default;
+  CallPreview(const CallPreview&) = delete;
+  CallPreview& operator=(const CallPreview&) = delete;
+
+  // What stands outside of values; what stands in one between its tags. However they are cut.
+  virtual void text(std::string_view bytes) = 0;
+  virtual void open_value() {}
+  virtual void value(std::string_view /*bytes*/) {}
+  virtual void close_value() {}
+
+  // Name and id, once they are certain and arguments have begun.
+  const std::optional<ParsedCall>& call() const { return call_; }
+  // Arguments that are certain and were not taken yet.
+  std::string take();
+  // What of the whole call's arguments was not taken. Nothing: it is another call than the one that was begun, because
+  // its name or its arguments came twice.
+  std::optional<std::string> rest_of(const ParsedCall& whole) const;
+
+ protected:
+  void begin(ParsedCall call) { call_ = std::move(call); }
+  void pass(std::string_view arguments) { passed_ += arguments; }
+
+ private:
+  std::optional<ParsedCall> call_;
+  std::string passed_;
+  std::size_t taken_ = 0;  // bytes of passed_
+};
+
+// `tools` outlives it. `is_bare`: CallText::is_bare. Null for formats without bodies (kNone, kHarmony).
+std::unique_ptr<CallPreview> make_preview(FormatKind format, const ToolSet& tools, bool is_bare);
+// Of a call whose name stands apart from its arguments.
+std::unique_ptr<CallPreview> make_named_preview(std::string name);
+
+}  // namespace kvkeep::chat::tools
