@@ -40,7 +40,7 @@ class ScriptedProxy:
         self.errors = []     # what went wrong here or was answered with an error
         self.main_ids = []   # of the main requests' replies, as the trace has them
         self._lock = threading.Lock()
-        self._begin, self._end, self._turn_end = map(self._token, ("<tool_call>", "</tool_call>", "<|im_end|>"))
+        self._begin, self._end = map(self._token, ("<tool_call>", "</tool_call>"))
         proxy = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -98,7 +98,6 @@ class ScriptedProxy:
             return data, False
         is_main = self.is_main(body)
         body["grammar"] = self._grammar(self._next_reply(is_main))
-        body["logit_bias"] = [[self._turn_end, 100]]  # of all tokens that may end a reply, the one that templates write
         for field in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
             if field in body:
                 body[field] = MOST_TOKENS

@@ -8,6 +8,9 @@ class OpenAiSdk(OpenAiCase):
     def test_chat(self):
         self.run_suite("openai_sdk.mjs")
 
+    def test_responses(self):
+        self.run_suite("openai_responses.mjs")
+
 
 if __name__ == "__main__":
     main()
