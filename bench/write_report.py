@@ -4,7 +4,8 @@
     bench/write_report.py DIRECTORY > docs/benchmarks.md
 
 DIRECTORY holds llama.md and, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --markdown,
---json), text.json (check_text.py), compiler.txt, and Google Benchmark's output of rooms (store.json, cache.json).
+--json), text.json (check_text.py), compiler.txt, and Google Benchmark's output of rooms (store.json, cache.json)
+and of prompt_bench (prompt.json).
 """
 
 import json
@@ -15,6 +16,8 @@ INTRODUCTION = """# Benchmarks
 
 Written by `make bench` (`scripts/bench`); do not edit. What is measured and how: [bench.md](bench.md). kvkeep runs with
 `--restore always`, a peer with its defaults and the same `-c`; all with small generated models.
+
+Recorded sessions of agents: [agent-sessions.md](agent-sessions.md).
 
 Counts are exact and the same on every machine. Times were taken on a shared machine on which other programs ran: compare
 those of one table with each other, not with other machines'.
@@ -56,6 +59,13 @@ def reading_rows(figures):
         get, plain = (figures.rate(f"{name}/{size}") for name in ("BM_Get", "BM_PlainReadAndChecksum"))
         yield f"reading a segment of {size} MiB / reading and checksumming the file", \
             f"{get / plain:.2f} ({get / 1e9:.1f} GB/s)", ">= 0.7"
+
+
+def prompt_rows(report):
+    median = next(entry for entry in report["benchmarks"] if entry.get("aggregate_name") == "median")
+    for counter, what, goal in (("new / tokenize", "new", "<= 1.3"), ("extended / tokenize", "all but its last message known", "<= 0.3")):
+        yield f"a conversation of {median['tokens'] / 1000:.0f}k tokens to ids, {what} / llama_tokenize of its text", \
+            f"{median[counter]:.2f}", goal
 
 
 def table(header, rows):
@@ -137,6 +147,12 @@ What the cache saves in time ([how](bench.md#speed)); a goal that is missed: bol
 Capturing and restoring, and what was written:
 
 {own}
+
+## From messages to ids
+
+The template rendered, its text tokenized, sampled turns put in their places ({load(directory, "prompt.json")["benchmarks"][0]["turns"]:.0f} of them); in the same moment as the text tokenized alone.
+
+{table(["", "measured", "goal"], prompt_rows(load(directory, "prompt.json")))}
 
 ## Disk
 

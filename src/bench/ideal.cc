@@ -94,14 +94,32 @@ IdealEstimate IdealCounter::take(Orders& decoded, const CanonicalTexts& prompts,
   return least;
 }
 
+std::uint64_t IdealCounter::rewritable(std::string_view prompt, std::uint64_t prompt_tokens,
+                                       const Tokenize& tokenize) const {
+  double all = 0;
+  double behind = 0;
+  for (const std::string_view piece : canonical_pieces(prompt)) {
+    const auto tokens = static_cast<double>(tokenize(piece).size());
+    all += tokens;
+    if (behind > 0 || piece.starts_with("%reasoning\n")) behind += tokens;
+  }
+  if (behind == 0) return 0;
+  const double share = (1 + density_difference_) * behind / all;
+  return static_cast<std::uint64_t>(std::llround(share * static_cast<double>(prompt_tokens) + kBoundaryTokens));
+}
+
 IdealEstimate IdealCounter::take_prompt(const CanonicalTexts& prompts, std::uint64_t prompt_tokens,
                                         const Tokenize& tokenize) {
   const IdealEstimate kept = take(with_reasoning_, prompts, prompt_tokens, tokenize);
   const IdealEstimate dropped = take(without_reasoning_, without_reasoning(prompts), prompt_tokens, tokenize);
   const auto [low, high] = std::minmax(kept.tokens, dropped.tokens);
+  IdealEstimate ideal = kept;
   // Both are estimates of the same unless the template decides it: the one that sees more is taken.
-  if (high - low <= std::max(kept.uncertainty, dropped.uncertainty)) return kept;
-  return {.tokens = low, .uncertainty = std::max({kept.uncertainty, dropped.uncertainty, high - low})};
+  if (high - low > std::max(kept.uncertainty, dropped.uncertainty)) {
+    ideal = {.tokens = low, .uncertainty = std::max({kept.uncertainty, dropped.uncertainty, high - low})};
+  }
+  ideal.rewritable = rewritable(prompts.front(), prompt_tokens, tokenize);
+  return ideal;
 }
 
 void IdealCounter::take_decoded(const CanonicalTexts& texts, std::uint64_t decoded_tokens, const Tokenize& tokenize) {

@@ -40,6 +40,9 @@ struct IdealEstimate {
   std::uint64_t tokens = 0;
   // By how much it may be off either way: a bound as good as the density difference below. 0: exact.
   std::uint64_t uncertainty = 0;
+  // Tokens from the first turn with reasoning on, at most: a template may write such turns anew, without it, and then
+  // all behind them is new although no client changed a word.
+  std::uint64_t rewritable = 0;
 };
 
 // Not thread safe.
@@ -62,6 +65,7 @@ class IdealCounter {
   IdealEstimate take(Orders& decoded, const CanonicalTexts& prompts, std::uint64_t prompt_tokens,
                      const Tokenize& tokenize) const;
   IdealEstimate estimate(const AnchoredPrefixes::Known& known, std::size_t all, std::uint64_t prompt_tokens) const;
+  std::uint64_t rewritable(std::string_view prompt, std::uint64_t prompt_tokens, const Tokenize& tokenize) const;
 
   const double density_difference_;
   Orders with_reasoning_;

@@ -94,6 +94,16 @@ TEST_F(IdealTest, RepliesThatBeginWithReasoningAreLostWithIt) {
   EXPECT_NEAR(static_cast<double>(ideal(both(ask + answer), 130)), 30, 8) << "sent back without reasoning";
 }
 
+TEST_F(IdealTest, WhatATemplateMayWriteAnewBeginsWithTheFirstReasoning) {
+  const std::string plain = "%message user\n%text\nask\n%end\n";
+  EXPECT_EQ(counter_.take_prompt(both(plain), 30, bytes).rewritable, 0U);
+  const std::string reasoned = plain + "%message assistant\n%reasoning\nhm\n%text\nso\n%end\n";
+  const std::uint64_t rewritable = counter_.take_prompt(both(reasoned), reasoned.size(), bytes).rewritable;
+  const std::size_t behind = reasoned.size() - reasoned.find("%reasoning");
+  EXPECT_GE(rewritable, behind);
+  EXPECT_LE(rewritable, behind * 5 / 4 + 9) << "a quarter more, as densities differ";
+}
+
 TEST(PseudoTokens, AreFourBytesEach) {
   EXPECT_EQ(pseudo_tokens("").size(), 0U);
   EXPECT_EQ(pseudo_tokens("abcde").size(), 2U);

@@ -56,8 +56,8 @@ Change change_between(const Asked& asked, const Rendering& later) {
 
 class Learner {
  public:
-  Learner(const ChatTemplate& chat_template, const MarkerSet& markers)
-      : chat_template_(chat_template), markers_(markers) {}
+  Learner(const ChatTemplate& chat_template, const MarkerSet& markers, const ordered_json& kwargs)
+      : chat_template_(chat_template), markers_(markers), kwargs_(kwargs) {}
 
   HistoryChanges learn() {
     HistoryChanges changes = learn_thinking(Thinking::kField);
@@ -76,6 +76,7 @@ class Learner {
     RenderInput input;
     input.messages = std::move(messages);
     input.tools = std::move(tools);
+    input.template_kwargs = kwargs_;
     input.local_time_s = local_time_s;
     auto rendered = render_prompt(chat_template_, markers_, std::move(input));
     if (!rendered) return std::nullopt;
@@ -153,6 +154,7 @@ class Learner {
 
   const ChatTemplate& chat_template_;
   const MarkerSet& markers_;
+  const ordered_json& kwargs_;
   bool thinking_seen_ = false;
 };
 
@@ -179,8 +181,9 @@ std::string_view thinking_words(const HistoryChanges& changes) {
 
 }  // namespace
 
-HistoryChanges learn_history_changes(const ChatTemplate& chat_template, const MarkerSet& markers) {
-  return Learner(chat_template, markers).learn();
+HistoryChanges learn_history_changes(const ChatTemplate& chat_template, const MarkerSet& markers,
+                                     const ordered_json& kwargs) {
+  return Learner(chat_template, markers, kwargs).learn();
 }
 
 std::string describe(const HistoryChanges& changes) {

@@ -49,8 +49,11 @@ struct HistoryChanges {
   bool operator==(const HistoryChanges&) const = default;
 };
 
-// Renders about a dozen short conversations, each with the same date. Takes a few milliseconds.
-HistoryChanges learn_history_changes(const ChatTemplate& chat_template, const MarkerSet& markers);
+// Renders about a dozen short conversations, each with the same date. Takes a few milliseconds. `kwargs`: what the
+// server tells the template in every request (RenderInput::template_kwargs); a switch among them may keep earlier
+// thinking.
+HistoryChanges learn_history_changes(const ChatTemplate& chat_template, const MarkerSet& markers,
+                                     const nlohmann::ordered_json& kwargs = nullptr);
 
 // One line for the log.
 std::string describe(const HistoryChanges& changes);

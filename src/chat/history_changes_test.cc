@@ -260,6 +260,18 @@ TEST(HistoryChanges, ThinkingInTheContentStaysWhereItIsNoMarker) {
   EXPECT_FALSE(changes.loop_may_change());
 }
 
+TEST(HistoryChanges, WhatTheServerTellsTheTemplateIsToldHereToo) {
+  const Chat chat(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content and keep %}<think>"
+      "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+  const auto next_message = [&](const ordered_json& kwargs) {
+    return learn_history_changes(*chat.engine, chat.markers, kwargs).next_message;
+  };
+  EXPECT_EQ(next_message(nullptr), kReply);
+  EXPECT_EQ(next_message({{"keep", true}}), kNothing);
+}
+
 TEST(HistoryChanges, OnlyWhatIsKnownToStayNeedsNoPlaceToReturnTo) {
   for (const Change change : {kUnknown, kNothing, kReply, kLoop, kEarlier}) {
     HistoryChanges changes;

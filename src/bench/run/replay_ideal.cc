@@ -50,7 +50,8 @@ IdealEstimate ReplayIdeal::take_prompt(const Exchange& exchange) {
   const auto tools = exchange.body.find("tools");
   const bool has_tools = tools != exchange.body.end() && !tools->empty();
   const bool first_tools = has_tools && !std::exchange(had_tools_, true);
-  if (!ids || (*ids > text.tokens + text.uncertainty && !first_tools)) return text;
+  const std::uint64_t explained = text.tokens + text.uncertainty + text.rewritable;
+  if (!ids || (*ids > explained && !first_tools)) return text;
   return {.tokens = *ids, .uncertainty = 0};
 }
 

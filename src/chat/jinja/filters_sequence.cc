@@ -231,9 +231,12 @@ Value SortKey::of(Interpreter& in, const Value& item) const {
 }
 
 Value SortKey::all_of(Interpreter& in, const Value& item) const {
-  if (attribute == nullptr || !attribute->is_text() || !attribute->as_view().contains(',')) return of(in, item);
-  const Text names = attribute->as_text();
   std::vector<Value> keys;
+  if (attribute == nullptr || !attribute->is_text() || !attribute->as_view().contains(',')) {
+    keys.push_back(of(in, item));
+    return in.list(keys);
+  }
+  const Text names = attribute->as_text();
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.view().find(',', begin), names.size());
     const Value name = Value::text(names.part(begin, end - begin));

@@ -80,7 +80,11 @@ Value filter_escape(Interpreter& in, const Value& self, const Arguments& argumen
   return Value::text(builder.finish());
 }
 
-void append_url(TextBuilder& builder, const Text& text, std::string_view safe) {
+// In a query a blank is a plus, elsewhere %20.
+enum class UrlPart { kPath, kQuery };
+
+void append_url(TextBuilder& builder, const Text& text, UrlPart part) {
+  const std::string_view safe = part == UrlPart::kPath ? "_.-~/" : "_.-~";
   constexpr std::string_view kHexadecimal = "0123456789ABCDEF";
   text.for_each_run([&](std::string_view run, Origin origin) {
     for (const char& byte : run) {
@@ -88,6 +92,8 @@ void append_url(TextBuilder& builder, const Text& text, std::string_view safe) {
       const bool letter = code < 0x80 && (is_alpha(code) || is_digit(code));
       if (letter || safe.contains(byte)) {
         builder.append({&byte, 1}, origin);
+      } else if (byte == ' ' && part == UrlPart::kQuery) {
+        builder.append("+", origin);
       } else {
         const char escape[] = {'%', kHexadecimal[code >> 4], kHexadecimal[code & 15]};
         builder.append({escape, 3}, origin);
@@ -102,7 +108,7 @@ Value filter_urlencode(Interpreter& in, const Value& self, const Arguments& argu
   if (!self.is_dict() && (self.is_text() || !self.is_sequence())) {
     const Text text = written(in, self);
     in.charge_bytes(text.size() * 4);
-    append_url(builder, text, "_.-~/");
+    append_url(builder, text, UrlPart::kPath);
     return Value::text(builder.finish());
   }
   std::vector<std::pair<Value, Value>> pairs;
@@ -119,9 +125,9 @@ Value filter_urlencode(Interpreter& in, const Value& self, const Arguments& argu
     if (builder.size() > 0) builder.append("&", Origin::kTemplate);
     const Text sides[] = {written(in, key), written(in, value)};
     in.charge_bytes((sides[0].size() + sides[1].size()) * 4);
-    append_url(builder, sides[0], "_.-~");
+    append_url(builder, sides[0], UrlPart::kQuery);
     builder.append("=", Origin::kTemplate);
-    append_url(builder, sides[1], "_.-~");
+    append_url(builder, sides[1], UrlPart::kQuery);
   }
   return Value::text(builder.finish());
 }

@@ -16,7 +16,8 @@ struct SortKey {
   const Value* attribute;  // null or none: the item itself
   bool case_sensitive;
   Value of(Interpreter& in, const Value& item) const;
-  // As the filter `sort` does: attributes separated by commas make a list of keys.
+  // As the filter `sort` does: a list of keys, one for each attribute between commas. Lists are compared from the first
+  // key on that differs: equal ones need no order (two times none, the same dict twice).
   Value all_of(Interpreter& in, const Value& item) const;
 };
 

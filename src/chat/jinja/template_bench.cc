@@ -1,7 +1,11 @@
 // A long conversation through a template that does what most do: looks for the last question, splits thinking off
-// answers, writes calls as JSON.
+// answers, writes calls as JSON; and through a template in the manner of each family.
 
 #include <benchmark/benchmark.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "chat/jinja/template.h"
 
@@ -64,6 +68,47 @@ void BM_Render(benchmark::State& state) {
   state.counters["bytes"] = static_cast<double>(bytes);
 }
 BENCHMARK(BM_Render)->Arg(3)->Arg(300)->Unit(benchmark::kMillisecond);
+
+// For templates that want users and assistants to take turns.
+ordered_json talk(std::size_t count, std::size_t bytes_each) {
+  ordered_json messages = ordered_json::array();
+  for (std::size_t i = 0; i < count; ++i) {
+    messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", words(bytes_each)}});
+  }
+  messages.push_back({{"role", "user"}, {"content", "?"}});
+  return messages;
+}
+
+// tests/jinja/templates.
+void BM_RenderFamily(benchmark::State& state, const std::filesystem::path& path) {
+  std::ifstream file(path);
+  const auto parsed = Template::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+  ordered_json messages = conversation(300, 1370);
+  const ordered_json yes = true;
+  const ordered_json bos = "<s>";
+  const ordered_json eos = "</s>";
+  const std::vector<Variable> variables = {{.name = "messages", .value = &messages},
+                                           {.name = "add_generation_prompt", .value = &yes},
+                                           {.name = "bos_token", .value = &bos},
+                                           {.name = "eos_token", .value = &eos}};
+  if (!parsed->render({.variables = variables, .local_time_s = 0, .limits = {}})) messages = talk(300, 1370);
+  std::size_t bytes = 0;
+  for (auto _ : state) {
+    const auto printed = parsed->render({.variables = variables, .local_time_s = 0, .limits = {}});
+    if (!printed) return state.SkipWithError(printed.error().message.c_str());
+    bytes = printed->text.size();
+    benchmark::DoNotOptimize(printed);
+  }
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+
+const bool kFamiliesAreRegistered = [] {
+  for (const auto& entry : std::filesystem::directory_iterator(KVKEEP_TEMPLATES)) {
+    const std::string name = "BM_RenderFamily/" + entry.path().stem().string();
+    benchmark::RegisterBenchmark(name.c_str(), BM_RenderFamily, entry.path())->Unit(benchmark::kMillisecond);
+  }
+  return true;
+}();
 
 void BM_Parse(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(Template::parse(kSource));

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/vocabulary.h"
 #include "chat/render.h"
+#include "chat/stabilize.h"
 #include "server/api/json_body.h"
 
 namespace kvkeep::server::api {
@@ -20,9 +21,10 @@ Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& voca
 // {tokens} -> {content}; invalid UTF-8 is replaced.
 Result<std::string> detokenize_reply(std::string_view body, const Vocabulary& vocabulary);
 
-// {messages, tools, ...} as in /v1/chat/completions -> {prompt}. `local_time_s`: see chat::RenderInput.
+// {messages, tools, ...} as in /v1/chat/completions -> {prompt}, as a chat renders it: without what the stabilisers
+// leave out. `local_time_s`: see chat::RenderInput.
 Result<std::string> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
-                                         const chat::MarkerSet& markers, std::int64_t local_time_s,
-                                         const Json& kwargs = nullptr);
+                                         const chat::MarkerSet& markers, const chat::Stabilizers& stabilizers,
+                                         std::int64_t local_time_s, const Json& kwargs = nullptr);
 
 }  // namespace kvkeep::server::api

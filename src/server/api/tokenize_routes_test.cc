@@ -1,5 +1,6 @@
 #include "server/api/tokenize_routes.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "chat/chat_template.h"
@@ -41,7 +42,7 @@ TEST(ApplyTemplate, RendersAsAChatWouldBe) {
   const chat::FakeVocabulary vocabulary;
   const chat::MarkerSet markers(vocabulary, chat::default_template_source());
   const auto engine = chat::make_chat_template("", {}).value();
-  const auto reply = [&](std::string_view body) { return apply_template_reply(body, *engine, markers, 0); };
+  const auto reply = [&](std::string_view body) { return apply_template_reply(body, *engine, markers, {}, 0); };
   EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}]})").value(),
             R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"})");
   EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":false})").value(),
@@ -49,6 +50,19 @@ TEST(ApplyTemplate, RendersAsAChatWouldBe) {
   EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"So"}]})").value(),
             R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nSo"})");
   EXPECT_EQ(reply(R"({"messages":[]})").error().message, "'messages' must not be empty");
+}
+
+TEST(ApplyTemplate, LeavesOutWhatAChatLeavesOut) {
+  const chat::FakeVocabulary vocabulary;
+  const chat::MarkerSet markers(vocabulary, chat::default_template_source());
+  const auto engine = chat::make_chat_template("", {}).value();
+  constexpr std::string_view kBody =
+      R"({"messages":[{"role":"system","content":"x-anthropic-billing-header: a1\nBe brief"},
+    {"role":"user","content":"Hi"}],"add_generation_prompt":false})";
+  EXPECT_EQ(apply_template_reply(kBody, *engine, markers, {.billing_line = true}, 0).value(),
+            R"({"prompt":"<|im_start|>system\nBe brief<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"})");
+  EXPECT_THAT(apply_template_reply(kBody, *engine, markers, {.billing_line = false}, 0).value(),
+              testing::HasSubstr("billing-header: a1"));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ void completions(const Service& service, const HttpRequest& http, ResponseWriter
 
 void apply_template(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   send_result(writer,
-              api::apply_template_reply(http.body, *service.chat_template, *service.markers,
+              api::apply_template_reply(http.body, *service.chat_template, *service.markers, service.stabilizers,
                                         os::local_time_s(service.clock->wall_ns()), service.defaults.template_kwargs));
 }
 

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Recorded sessions of agents against kvkeep and a peer: the table of docs/agent-sessions.md.
+
+    bench/agent_sessions.py --kvkeep build/kvkeep [--peer llama-server] [--arch llama --arch qwen35]
+        [--template FILE] [--into docs/agent-sessions.md] ROW...
+
+ROW is one recording or several joined by commas (JSONL as `kvkeep replay` reads it, packed with xz or not): they are played
+one after the other on one server that starts with nothing. Prints Markdown; --into puts it in the place of the part
+"Figures" of that file. Models are generated (tiny). Counts are the same on each machine; exit status 1: kvkeep prefilled
+more than the bound of its model's class.
+"""
+
+import argparse
+import datetime
+import json
+import lzma
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+CONTEXT = "131072"
+REPLY_TOKENS = "24"
+# Where only points can be restored, what lies between the last one and where a prompt leaves the known is computed again.
+BOUNDS = {"llama": 1.02, "gemma3": 1.02}
+BOUND_OF_POINTS = 1.05
+HEADING = "## Figures"
+
+
+def title_of(run):
+    return run["workload"]
+
+
+def ratio(requests):
+    prefilled, ideal = (sum(one[f"{kind}_tokens"] for one in requests) for kind in ("prefilled", "ideal"))
+    return prefilled / max(ideal, 1)
+
+
+class Player:
+    """Plays rows of recordings against servers with one model."""
+
+    def __init__(self, options, arch, directory):
+        self.options, self.directory = options, directory
+        self.model = directory / f"{arch}.gguf"
+        self.run(options.kvkeep, "model", "make", "--arch", arch, "--size", "tiny", "--force", self.model)
+
+    def run(self, *arguments, allowed=(0,)):
+        done = subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True)
+        if done.returncode not in allowed:
+            sys.exit(f"{arguments}: {done.stdout}{done.stderr}")
+
+    def unpacked(self, paths):
+        for number, path in enumerate(map(pathlib.Path, paths)):
+            plain = self.directory / f"{number}.jsonl"
+            plain.write_bytes(lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes())
+            yield plain
+
+    def command(self, server, tier):
+        flags = ["-m", self.model, "-c", CONTEXT, "-t", "1"]
+        if self.options.template:
+            flags += ["--chat-template-file", self.options.template]
+        if server == "kvkeep":
+            return [self.options.kvkeep, "serve", *flags, "--restore", "always", "--no-prefill-ahead", "--kv-disk-dir", tier]
+        return [self.options.peer, *flags, "--jinja"]
+
+    def play(self, server, paths):
+        """The report's runs, one for each recording."""
+        report = self.directory / "report.json"
+        with tempfile.TemporaryDirectory(dir=self.directory) as tier:
+            command = " ".join(map(str, self.command(server, tier)))
+            self.run(self.options.kvkeep, "replay", "--server", command, "--fast", "--reply-tokens", REPLY_TOKENS,
+                     "--json", report, *self.unpacked(paths), allowed=(0, 1))  # 1: the report says why
+        read = json.loads(report.read_text(encoding="utf-8"))
+        self.versions = {"kvkeep": read["kvkeep_version"], "libllama": read["libllama_version"]}
+        return read["runs"]
+
+
+def answered(run):
+    return [request for request in run["requests"] if request["status"] == 200 and request["prompt_tokens"] > 0]
+
+
+def measure(options):
+    """{arch: {server: [[run, ...] of each row]}}, and versions."""
+    servers = ["kvkeep"] + (["peer"] if options.peer else [])
+    figures = {}
+    with tempfile.TemporaryDirectory(prefix="kvkeep-sessions-") as directory:
+        for arch in options.arch:
+            player = Player(options, arch, pathlib.Path(directory))
+            figures[arch] = {server: [player.play(server, row.split(",")) for row in options.rows] for server in servers}
+    return figures, player.versions
+
+
+def table(head, rows):
+    """Markdown; the first column is text, the others are figures."""
+    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def columns(figures, peer):
+    return [(arch, server, f"{arch}, {'kvkeep' if server == 'kvkeep' else peer}")
+            for arch, servers in figures.items() for server in servers]
+
+
+def cell(arch, server, value):
+    over = server == "kvkeep" and value > BOUNDS.get(arch, BOUND_OF_POINTS)
+    return f"**{value:.3f}**" if over else f"{value:.3f}"
+
+
+def ratio_table(figures, peer):
+    names = columns(figures, peer)
+    rows = []
+    first = next(iter(figures.values()))["kvkeep"]
+    for row, runs in enumerate(first):
+        for number, run in enumerate(runs):
+            requests = answered(run)
+            prompts, ideal = (sum(one[f"{kind}_tokens"] for one in requests) for kind in ("prompt", "ideal"))
+            cells = [cell(arch, server, ratio(answered(figures[arch][server][row][number]))) for arch, server, _ in names]
+            rows.append([("" if number == 0 else "then ") + title_of(run), len(requests), f"{prompts:,}", f"{ideal:,}", *cells])
+    return table(["recording", "requests", "in prompts", "never computed", *(name for _, _, name in names)], rows)
+
+
+def first_table(figures, peer):
+    """First requests of recordings that others came before."""
+    names = columns(figures, peer)
+    rows = []
+    for row, runs in enumerate(next(iter(figures.values()))["kvkeep"]):
+        for number in range(1, len(runs)):
+            request = main_request(runs[number])
+            index = runs[number]["requests"].index(request)
+            cells = [f"{figures[arch][server][row][number]['requests'][index]['prefilled_tokens']:,}"
+                     for arch, server, _ in names]
+            rows.append([title_of(runs[number]), f"{request['prompt_tokens']:,}", f"{request['ideal_tokens']:,}", *cells])
+    return table(["first request of", "prompt", "never computed", *(name for _, _, name in names)], rows)
+
+
+def main_request(run):
+    requests = answered(run)
+    return next((one for one in requests if one["label"].startswith("main")), requests[0])
+
+
+def notes(figures):
+    """How exact ideals are, and what reports complain of."""
+    lines = []
+    for arch, servers in figures.items():
+        for server, rows in servers.items():
+            for run in (run for runs in rows for run in runs):
+                within = re.search(r"ideal within (\d+) tokens", run["title"])
+                if server == "kvkeep" and within:
+                    lines.append(f"- {arch}, {title_of(run)}: ideal within {within[1]} tokens")
+                lines += [f"- {arch}, {server}, {title_of(run)}: {problem}" for problem in run["problems"]]
+    return "\n".join(lines)
+
+
+def over_bound(figures):
+    return any(ratio(answered(run)) > BOUNDS.get(arch, BOUND_OF_POINTS)
+               for arch, servers in figures.items() for runs in servers["kvkeep"] for run in runs)
+
+
+def page(figures, versions, options):
+    peer = pathlib.Path(options.peer).name if options.peer else ""
+    day = datetime.date.today().isoformat()
+    template = pathlib.Path(options.template).name if options.template else "the generated models' own"
+    return "\n\n".join(part for part in (
+        f"Measured on {day} by `bench/agent_sessions.py`; kvkeep {versions['kvkeep']}, libllama {versions['libllama']}; "
+        f"chat template: {template}.",
+        "Prefilled tokens / tokens never computed before. \"then\": on the same server, after the one above.",
+        ratio_table(figures, peer),
+        "The first request of a session that others came before, in tokens: what was prefilled of it.",
+        first_table(figures, peer),
+        notes(figures)) if part)
+
+
+def put_into(path, text):
+    head = path.read_text(encoding="utf-8").split(HEADING)[0]
+    path.write_text(f"{head}{HEADING}\n\n{text}\n", encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kvkeep", required=True)
+    parser.add_argument("--peer", help="a llama-server to play beside")
+    parser.add_argument("--arch", action="append", help="of the generated model; llama and qwen35 if none is named")
+    parser.add_argument("--template", help="chat template file for both servers")
+    parser.add_argument("--into", type=pathlib.Path)
+    parser.add_argument("rows", nargs="+", metavar="ROW")
+    options = parser.parse_args()
+    options.arch = options.arch or ["llama", "qwen35"]
+    figures, versions = measure(options)
+    text = page(figures, versions, options)
+    if options.into:
+        put_into(options.into, text)
+    else:
+        print(text)
+    return 1 if over_bound(figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
