@@ -22,10 +22,15 @@ def message(text, ttl):
                             "model": "any", "max_tokens": 2}
 
 
+def response(text, **fields):
+    return "/v1/responses", {"input": text, "max_output_tokens": 2, **fields}
+
+
 # They differ from the first letter on: what several prompts begin with stays for all of them.
 KEPT = [chat(f"apples {words(PROMPT_TOKENS, 1)}", prompt_cache_retention="24h"),
         completion(f"berries {words(PROMPT_TOKENS, 2)}", prompt_cache_options={"mode": "implicit", "ttl": "30m"}),
-        message(f"cherries {words(PROMPT_TOKENS, 3)}", "1h")]
+        message(f"cherries {words(PROMPT_TOKENS, 3)}", "1h"),
+        response(f"lemons {words(PROMPT_TOKENS, 7)}", prompt_cache_retention="24h")]
 OTHERS = [chat(f"dates {words(PROMPT_TOKENS, 4)}", prompt_cache_retention="in_memory"),
           completion(f"elders {words(PROMPT_TOKENS, 5)}", prompt_cache_options={"mode": "explicit"}),
           message(f"figs {words(PROMPT_TOKENS, 6)}", None)]
