@@ -14,8 +14,8 @@ from random_templates import Generator
 
 PLAIN_LETTERS = string.ascii_letters + string.digits + ' \n\t.,\'"\\<>|éÄß€😀'
 # Where the engines differ on purpose: addresses in print, 64-bit integers, and what this one refuses or lets through.
-ADDRESSES = re.compile(r'<(built-in )?(generator|function|method|bound|Macro|LoopContext|Cycler|itertools|list_reverse|'
-                       r'jinja2|dict_|reversed|str_iterator|range_iterator|tuple_iterator|list_iterator)| object at 0x|'
+ADDRESSES = re.compile(r'(<|%3C)(built-in( |%20))?(generator|function|method|bound|Macro|LoopContext|Cycler|itertools|list_reverse|'
+                       r'jinja2|dict_|reversed|str_iterator|range_iterator|tuple_iterator|list_iterator)|( |%20)object( |%20)at( |%20)0x|'
                        r'mappingproxy|&lt;', re.IGNORECASE)
 OURS_ALONE = ('64 bits', 'hyphens', 'deep', 'complex')
 # A filter that does not exist matters to jinja2 where it stands, to ours where it is run.

@@ -102,10 +102,15 @@ void append_url(TextBuilder& builder, const Text& text, UrlPart part) {
   });
 }
 
+// What holds pairs is a query; all else, texts too, is a path.
+bool holds_pairs(const Value& value) {
+  return value.is_dict() || value.is_sequence() || value.is(Kind::kRange) || value.is(Kind::kView);
+}
+
 Value filter_urlencode(Interpreter& in, const Value& self, const Arguments& arguments) {
   place<0>("urlencode", arguments, {});
   TextBuilder builder(in.arena());
-  if (!self.is_dict() && (self.is_text() || !self.is_sequence())) {
+  if (!holds_pairs(self)) {
     const Text text = written(in, self);
     in.charge_bytes(text.size() * 4);
     append_url(builder, text, UrlPart::kPath);
@@ -115,7 +120,7 @@ Value filter_urlencode(Interpreter& in, const Value& self, const Arguments& argu
   if (self.is_dict()) {
     for (const Entry& entry : self.as_dict().all()) pairs.emplace_back(entry.key, entry.value);
   } else {
-    for (const Value& item : self.items()) {
+    for (const Value& item : in.items_of(self)) {
       const auto both = in.items_of(item);
       if (both.size() != 2) fail("not enough values to unpack (expected 2, got ", both.size(), ")");
       pairs.emplace_back(both[0], both[1]);

@@ -66,7 +66,8 @@ TEST(Template, EvaluatesAsPythonDoes) {
            {"{{ range(3) | list }} {{ range(5, 0, -2) | list }} {{ range(2) }}", "[0, 1, 2] [5, 3, 1] range(0, 2)"},
            {"{{ dict(a=1, **{'b': 2}) }} {{ d.get('zz', 3) }} {{ d.get('one') }}", "{'a': 1, 'b': 2} 3 1"},
            {"{{ 2.5 | round }} {{ 3.14159 | round(2) }} {{ '12' | int + 1 }} {{ '1.5' | float }}", "2.0 3.14 13 1.5"},
-           {"{{ 'a b/c' | urlencode }} {{ {'a b': 'c d/e'} | urlencode }}", "a%20b/c a+b=c+d%2Fe"},
+           {"{{ 'a b/c' | urlencode }} {{ {'a b': 'c d/e'} | urlencode }} {{ ['xy'] | reverse | urlencode }}",
+            "a%20b/c a+b=c+d%2Fe x=y"},
            {"{{ [none, none] | sort }} {{ [d, d] | sort | length }}", "[None, None] 2"},
            {"{% set a, b = 1, 2 %}{{ b }}{{ a }}{% for k, v in {'x': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "21x1"},
        }) {
