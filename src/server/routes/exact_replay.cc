@@ -15,13 +15,15 @@ using nlohmann::ordered_json;
 
 // Longer turns are not read.
 constexpr std::size_t kMostTurnTokens = 1 << 18;
+// With thoughts that clients left out; each costs as much as the first.
+constexpr int kMostRenders = 4;
 
 void add_delta(chat::TurnMeaning& meaning, const chat::tools::ReplyDelta& delta, std::string& arguments) {
   switch (delta.kind) {
     case DeltaKind::kText: meaning.text += delta.text; break;
     case DeltaKind::kReasoning: meaning.reasoning += delta.text; break;
     case DeltaKind::kCallBegin:
-      meaning.calls.push_back({delta.call_name, {}});
+      meaning.calls.push_back({delta.call_name, chat::read_arguments("")});  // until it ends, it equals nothing
       arguments.clear();
       break;
     case DeltaKind::kCallArguments: arguments += delta.text; break;
@@ -103,7 +105,7 @@ bool may_replay(const Service& service, const chat::RenderInput& input) {
 Result<Prompt> replay_sampled(const Service& service, const chat::RenderInput& input, Prompt rendered,
                               const Render& render) {
   const chat::tools::ToolSet tools(input.tools);
-  const auto messages = echoed_messages(input.messages, service.reply_format.thinking_close.spelling());
+  auto messages = echoed_messages(input.messages, service.reply_format.thinking_close.spelling());
   const chat::EndsGeneration ends = [&](TokenId id) { return service.vocabulary->is_end_of_generation(id); };
   const auto replay = [&](TokenSpan ids, chat::Missing missing) {
     return chat::replay_turns(
@@ -111,24 +113,30 @@ Result<Prompt> replay_sampled(const Service& service, const chat::RenderInput& i
         [&](const PrefixHash& before) { return service.turns->find(before); },
         [&](TokenSpan turn, std::string_view behind) { return read_turn(service, tools, turn, behind); }, missing);
   };
-  chat::Replayed replayed = replay(rendered.ids, chat::Missing::kTell);
-  if (!replayed.thoughts.empty()) {
-    chat::RenderInput changed = input;
-    give_back(changed.messages, replayed.thoughts);
-    Result<Prompt> again = render(std::move(changed));
-    replayed = replay(rendered.ids, chat::Missing::kFinal);
-    // With its thinking the template may refuse it, or it may be too long for the context; or nothing is won by it.
-    if (again && !again->ids.empty() && again->ids.size() < service.context_tokens) {
-      chat::Replayed with_thoughts = replay(again->ids, chat::Missing::kFinal);
-      if (with_thoughts.matched > replayed.matched) {
-        rendered = *std::move(again);
-        replayed = std::move(with_thoughts);
-      }
+  chat::Replayed best;
+  chat::RenderInput changed = input;
+  Prompt tried = rendered;
+  // A thought that the template leaves out of history still stood before the turns sampled behind it, and another
+  // stands where nothing is left out any more: so thoughts are given back until none is found missing.
+  for (int renders = 0;; ++renders) {
+    chat::Replayed replayed = replay(tried.ids, chat::Missing::kTell);
+    const std::vector<chat::Replayed::Thought> thoughts = std::move(replayed.thoughts);
+    if (!thoughts.empty()) replayed = replay(tried.ids, chat::Missing::kFinal);
+    if (renders == 0 || replayed.matched > best.matched) {
+      best = std::move(replayed);
+      rendered = tried;
     }
+    if (thoughts.empty() || renders == kMostRenders) break;
+    give_back(changed.messages, thoughts);
+    for (const chat::Replayed::Thought& thought : thoughts) messages[thought.message].has_reasoning = true;
+    Result<Prompt> again = render(changed);
+    // With its thinking the template may refuse it, or it may be too long for the context.
+    if (!again || again->ids.empty() || again->ids.size() >= service.context_tokens) break;
+    tried = *std::move(again);
   }
-  rendered.ids = std::move(replayed.ids);
+  rendered.ids = std::move(best.ids);
   rendered.tokens_min = rendered.ids.size();
-  rendered.replayed_turns = replayed.turns;
+  rendered.replayed_turns = best.turns;
   return rendered;
 }
 

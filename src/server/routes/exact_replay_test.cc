@@ -166,6 +166,34 @@ TEST_F(ExactReplayTest, ATemplateThatDropsThinkingHasTheLastWord) {
   EXPECT_TRUE(is_untouched(asked_, assistant("so")));
 }
 
+// As many models are told: thinking stays until the user speaks again.
+TEST_F(ExactReplayTest, ThoughtsAreGivenBackBehindThoughtsThatTheTemplateLeavesOut) {
+  std::string source(kKeepsThinking);
+  const std::string condition = "if message.reasoning_content";
+  const std::string loop = "{%- for message in messages -%}";
+  source.replace(source.find(condition), condition.size(), "if message.reasoning_content and loop.index0 > ns.asked");
+  source.replace(source.find(loop), loop.size(),
+                 "{%- set ns = namespace(asked=0) -%}{%- for message in messages -%}{%- if message.role == 'user' -%}"
+                 "{%- set ns.asked = loop.index0 -%}{%- endif -%}{%- endfor -%}" +
+                     loop);
+  use_template(source);
+  ordered_json messages = ordered_json::array();
+  const ordered_json result = {{"role", "tool"}, {"tool_call_id", "a"}, {"content", "done"}};
+  for (int round = 0; round < 3; ++round) {
+    messages.push_back(user(std::to_string(round)));
+    for (int step = 0; step < 3; ++step) {
+      const std::string thought = "<think>hm " + std::to_string(step) + "</think>";
+      const auto head = replied(messages, thought + R"(<tool_call>{"name":"edit","arguments":{ }}</tool_call>)");
+      messages.push_back(call("a", "{}"));
+      messages.push_back(result);
+      const auto prompt = prompt_of(messages);
+      ASSERT_EQ(common_prefix(prompt, head), head.size()) << round << ", " << step;
+    }
+    (void)replied(messages, "<think>well</think>so");
+    messages.push_back(assistant("so"));
+  }
+}
+
 TEST_F(ExactReplayTest, ThoughtsThatComeBackAsTextWereNotLeftOut) {
   use_template(drops_thinking());
   (void)replied(asked_, "<think>hm</think>so");
@@ -220,6 +248,8 @@ TEST_F(ExactReplayTest, WhatStandsBeforeAStopStringComesBack) {
     const auto head = replied(asked_, told, stop, {}, stop);
     EXPECT_TRUE(stands(head, asked_, assistant(told.substr(1)))) << told;
   }
+  const auto thought = replied(asked_, "<think>hm</think>", "x", {}, "x");
+  EXPECT_TRUE(stands(thought, asked_, with_reasoning(assistant(""), "hm"))) << "the marker before it is one";
   // In the middle of a token: what was told of it is there as text.
   service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files_, executor_);
   std::vector<TokenId> head = prompt_of(asked_);
@@ -234,6 +264,22 @@ TEST_F(ExactReplayTest, WhatStandsBeforeAStopStringComesBack) {
 
 TEST_F(ExactReplayTest, AStopStringThatIsNotInWhatWasSampledLeavesNothing) {
   (void)replied(asked_, " \xE2", "\x82 x", {}, "\uFFFD");
+  EXPECT_EQ(service_.turns->size(), 0U);
+}
+
+// The end of a code point, and a stop string: what was told of it is no text by itself.
+class TornVocabulary final : public chat::FakeVocabulary {
+ public:
+  std::string piece(TokenId id, bool with_special) const override {
+    return id == 'Z' ? "\x82\xACSTOP" : FakeVocabulary::piece(id, with_special);
+  }
+};
+
+TEST_F(ExactReplayTest, AStopStringBehindHalfACodePointLeavesNothing) {
+  service_.vocabulary = std::make_shared<TornVocabulary>();
+  TurnRecorder recorder(service_, prompt_of(asked_));
+  for (const TokenId id : {0xE2, int{'Z'}}) recorder.add_token(id);
+  recorder.finish("STOP");
   EXPECT_EQ(service_.turns->size(), 0U);
 }
 
