@@ -145,6 +145,8 @@ test('thoughts, sent back with the turn', async () => {
     const first = await generateText(asked);
     if (!first.reasoningText || !first.text) continue;
     assert.match(first.reasoningText, /^(<\/?think>)+$/);
+    const { reasoningTokens, textTokens } = first.usage.outputTokenDetails;
+    assert.ok(reasoningTokens > 0 && textTokens > 0, `${reasoningTokens} and ${textTokens}`);
     const { prompt, ...rest } = asked;
     const messages = [{ role: 'user', content: prompt }, ...first.response.messages, { role: 'user', content: 'And?' }];
     const stream = streamText({ ...rest, messages });

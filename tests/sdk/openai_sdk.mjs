@@ -283,6 +283,8 @@ test('thoughts, whole, streamed and sent back', async () => {
     if (!message.reasoning_content || !message.content) continue;
     assert.match(message.reasoning_content, tags);
     assert.match(message.content, tags);
+    const { completion_tokens: all, completion_tokens_details: { reasoning_tokens: thought } } = whole.usage;
+    assert.ok(thought > 0 && thought < all, `${thought} of ${all}`);
     const chunks = await collect(await thinker.chat.completions.create({ ...body, stream: true }));
     checkChunks(chunks);
     const kinds = chunks.map(({ choices: [{ delta }] }) => (delta.reasoning_content ? 't' : delta.content ? 'c' : '')).join('');

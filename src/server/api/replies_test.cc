@@ -29,6 +29,7 @@ GenerationResult result() {
                     .disk_tokens = 0,
                     .cache_point = "disk",
                     .cache_miss_reason = "new-tokens"};
+  values.reasoning_tokens = 2;
   return values;
 }
 
@@ -38,7 +39,8 @@ const std::string expected_timings =
     R"("cache_source":"ram-token","cache_tokens":{"memory":2,"ram":4,"disk":0},"cache_point":"disk",)"
     R"("cache_miss_reason":"new-tokens"})";
 const std::string expected_usage =
-    R"("usage":{"completion_tokens":3,"prompt_tokens":10,"total_tokens":13,"prompt_tokens_details":{"cached_tokens":6}})";
+    R"("usage":{"completion_tokens":3,"prompt_tokens":10,"total_tokens":13,"prompt_tokens_details":{"cached_tokens":6},)"
+    R"("completion_tokens_details":{"reasoning_tokens":2}})";
 const std::string expected_chunk_head =
     R"("created":1718100000,"id":"chatcmpl-1","model":"m","system_fingerprint":"b1-kvkeep","object":"chat.completion.chunk")";
 

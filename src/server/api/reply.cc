@@ -88,6 +88,7 @@ Json usage_json(const GenerationResult& result) {
       {"prompt_tokens", result.prompt_tokens},
       {"total_tokens", result.prompt_tokens + completion_tokens},
       {"prompt_tokens_details", {{"cached_tokens", result.timings.cache_n}}},
+      {"completion_tokens_details", {{"reasoning_tokens", result.reasoning_tokens}}},
   };
 }
 
