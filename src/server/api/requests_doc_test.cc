@@ -71,6 +71,14 @@ TEST(RequestsDoc, NamesEveryFieldThatIsRefused) {
   EXPECT_EQ(documented("Refused"), Names(refused.begin(), refused.end()));
 }
 
+TEST(RequestsDoc, ThePageOnResponsesNamesEveryFieldThatTheyRead) {
+  const std::string page = text_of(KVKEEP_DOCS "/responses.md");
+  Names names;
+  for (const char* file : {"responses.cc", "responses_items.cc", "responses_tools.cc"}) names.merge(read_by(file));
+  EXPECT_THAT(names, testing::IsSupersetOf({"input", "instructions", "tools", "max_output_tokens", "reasoning"}));
+  for (const std::string& name : names) EXPECT_THAT(page, testing::HasSubstr("`" + name));
+}
+
 TEST(RequestsDoc, WhatIsIgnoredMayBeAnything) {
   for (const std::string& name : documented("Ignored")) {
     for (const char* value : {"5", "\"x\"", "[1]", "{\"a\":true}", "false"}) {

@@ -89,6 +89,7 @@ Result<chat::RenderInput> read_prompt_fields(const Json& body, const RequestDefa
   names = std::move(tools.names);
   TRY_ASSIGN(input.template_kwargs, read_template_kwargs(body, defaults.template_kwargs));
   take_prefill(input);
+  if (input.messages.empty()) return invalid("'input' must have a message that the assistant answers");
   return input;
 }
 
@@ -144,6 +145,7 @@ Json echo_of(const Json& body, const GenerationRequest& request) {
           {"parallel_tool_calls", request.tools.parallel},
           {"previous_response_id", nullptr},
           {"prompt_cache_key", request.prompt_cache_key.empty() ? Json() : Json(request.prompt_cache_key)},
+          {"prompt_cache_retention", field_or(body, "prompt_cache_retention", nullptr)},
           {"reasoning", std::move(reasoning)},
           {"safety_identifier", field_or(body, "safety_identifier", nullptr)},
           {"service_tier", "default"},

@@ -7,14 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/left_out.h"
 #include "server/api/responses_tools.h"
 
 namespace kvkeep::server::api {
 namespace {
 
 constexpr std::string_view kSeal = "kvkeep:";
-
-constexpr std::string_view kUnseen = "[An image, which cannot be shown here: only text can be read]";
 
 // What OpenAI's servers ran and answered from; the answer is in the messages.
 constexpr auto kSilent = std::to_array<std::string_view>({"web_search_call", "file_search_call",
@@ -40,6 +39,10 @@ void append_text(std::string& all, std::string_view separator, std::string_view 
   if (text.empty()) return;
   if (!all.empty()) all += separator;
   all += text;
+}
+
+bool is_text(std::string_view type) {
+  return std::ranges::any_of(kTextParts, [&](const auto& pair) { return pair.first == type; });
 }
 
 Result<std::string> part_text(const Json& part, const std::string& path) {
@@ -80,17 +83,17 @@ Result<std::string> thoughts_of(const Json& item, const std::string& path) {
   return std::string();
 }
 
-// What a tool returned. An agent whose tool shows it a picture could never go on if that were refused: the model is
-// told that it cannot see it.
+// What a tool returned, which may be anything: see left_out.h.
 Result<std::string> output_of(const Json& item, const std::string& path) {
   const Json* output = field(item, "output");
   if (output == nullptr || !output->is_array()) return text_of(output, path + ".output");
   std::string all;
   for (std::size_t i = 0; i < output->size(); ++i) {
     const Json& part = (*output)[i];
-    const bool is_image = part.is_object() && part.value("type", Json()) == "input_image";
-    TRY_ASSIGN(const std::string text, is_image ? Result<std::string>(std::string(kUnseen))
-                                                : part_text(part, fmt::format("{}.output[{}]", path, i)));
+    const std::string at = fmt::format("{}.output[{}]", path, i);
+    if (!part.is_object()) return wrong_type(at, "an object", part);
+    TRY_ASSIGN(const std::string type, string_in(part, "type", at));
+    TRY_ASSIGN(const std::string text, is_text(type) ? part_text(part, at) : Result<std::string>(left_out(type)));
     append_text(all, "\n", text);
   }
   return all;

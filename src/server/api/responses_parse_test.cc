@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/api/left_out.h"
 #include "server/api/responses.h"
 #include "server/api/responses_items.h"
 
@@ -95,7 +96,7 @@ TEST(ParseResponses, ThoughtsComeBackFromWhateverTheClientKept) {
 TEST(ParseResponses, AToolsImageIsANote) {
   EXPECT_EQ(messages_of(R"([{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a"},
                             {"type":"input_image","image_url":"x"}]}])")[0]["content"],
-            "a\n[An image, which cannot be shown here: only text can be read]");
+            "a\n" + left_out("input_image"));
 }
 
 TEST(ParseResponses, WhatOtherServersRanLeavesNoTrace) {
@@ -109,6 +110,8 @@ TEST(ParseResponses, ALastAssistantMessageIsGoneOnWith) {
       *parse_responses(R"({"input":[{"role":"user","content":"q"},{"role":"assistant","content":"It is"}]})", {});
   EXPECT_EQ(prompt_of(request).assistant_prefix, "It is");
   EXPECT_EQ(prompt_of(request).messages.size(), 1);
+  EXPECT_THAT(refused(R"({"input":[{"role":"assistant","content":"It is"}]})"),
+              HasSubstr("that the assistant answers"));
 }
 
 TEST(ParseResponses, WhatCannotBeReadIsRefusedByName) {
@@ -120,8 +123,8 @@ TEST(ParseResponses, WhatCannotBeReadIsRefusedByName) {
               HasSubstr("'input[0].content[0]' is of type 'input_image', which this server cannot read"));
   EXPECT_THAT(refused(R"({"input":[{"role":"user","content":[{"type":"input_file","file_id":"x"}]}]})"),
               HasSubstr("input_file"));
-  EXPECT_THAT(refused(R"({"input":[{"type":"function_call_output","call_id":"c","output":[{"type":"input_file"}]}]})"),
-              HasSubstr("'input[0].output[0]' is of type 'input_file'"));
+  EXPECT_THAT(refused(R"({"input":[{"type":"function_call_output","call_id":"c","output":[{"text":"x"}]}]})"),
+              HasSubstr("'input[0].output[0].type' is required"));
   EXPECT_THAT(refused(R"({"input":[{"type":"item_reference","id":"msg_1"}]})"), HasSubstr("nothing is stored here"));
   EXPECT_THAT(refused(R"({"input":[{"type":"compaction","encrypted_content":"x"}]})"), HasSubstr("'compaction'"));
   EXPECT_THAT(refused(R"({"input":[{"role":"tool","content":"x"}]})"), HasSubstr("'input[0].role' must be"));
@@ -140,6 +143,8 @@ TEST(ParseResponses, WhatNeedsAStoreIsRefusedWithWhatToDo) {
   EXPECT_THAT(refused_with(R"("truncation":"middle")"), HasSubstr("'truncation'"));
   EXPECT_THAT(refused_with(R"("top_logprobs":3)"), HasSubstr("'top_logprobs' is not supported"));
   parsed(R"(,"store":true,"background":false,"previous_response_id":null,"conversation":null,"truncation":"auto")");
+  EXPECT_THAT(refused_with(R"("prompt_cache_retention":"9h")"), HasSubstr("'prompt_cache_retention'"));
+  EXPECT_EQ(parsed(R"(,"prompt_cache_retention":"24h")").generation.keep_s, 86'400);
   parsed(R"(,"include":["reasoning.encrypted_content"],"client_metadata":{"a":1},"service_tier":"flex")");
 }
 

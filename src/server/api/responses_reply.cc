@@ -32,6 +32,11 @@ Json usage_of(const GenerationResult& result) {
           {"total_tokens", result.prompt_tokens + output_tokens}};
 }
 
+// Arguments that parse are those of a whole call.
+bool is_broken_call(const ReplyPart& part) {
+  return part.kind == PartKind::kCall && !part.text.empty() && !Json::accept(part.text);
+}
+
 // Of the item that was being written when the reply ended.
 std::string_view last_status(const GenerationResult& result) {
   return result.finish == FinishReason::kLength ? "incomplete" : "completed";
@@ -102,6 +107,7 @@ ResponsesReplyWriter::Item ResponsesReplyWriter::make_item(ReplyPart part, std::
 Json ResponsesReplyWriter::item_json(const Item& item, std::string_view status) const {
   const ReplyPart& part = item.part;
   const bool is_empty = status == "in_progress";
+  if (!is_empty && is_broken_call(part)) status = "incomplete";
   if (part.kind == PartKind::kText) {
     Json content = is_empty ? Json::array() : Json::array({text_part(part.text)});
     return {{"id", item.id},

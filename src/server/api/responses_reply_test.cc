@@ -182,6 +182,9 @@ TEST(ResponsesStream, EveryItemIsDoneHoweverTheReplyEnds) {
   EXPECT_EQ(all[3]["type"], "response.incomplete");
   EXPECT_EQ(all[3]["response"]["status"], "incomplete");
   EXPECT_EQ(all[3]["response"]["incomplete_details"], (Json{{"reason", "max_output_tokens"}}));
+  ResponsesReplyWriter broken = writer();
+  const std::string bytes = streamed(broken, {begin("c", "ls"), arguments(R"({"path":"/)"), kEnd});
+  EXPECT_EQ(events(bytes).back()["item"]["status"], "incomplete");
   ResponsesReplyWriter call = writer();
   call.delta(begin("c", "ls"));
   EXPECT_EQ(events(call.finish(result()), kOpening + 1)[1]["type"], "response.output_item.done");
