@@ -126,7 +126,7 @@ class Conversation {
         ended = service_.vocabulary->is_end_of_generation(all[place]);
         recorder.add_token(all[place++]);
       }
-      recorder.finish();
+      recorder.finish("");
     }
   }
 
