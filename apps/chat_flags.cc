@@ -88,10 +88,11 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
           object_into(chat.template_kwargs)),
       row(group, "--skip-chat-parsing", {}, {"--no-skip-chat-parsing"}, "", "LLAMA_ARG_SKIP_CHAT_PARSING", "off",
           "Return everything the model writes as content: calls and thoughts too.", switch_into(chat.skip_parsing)),
-      row(group, "--replay", {}, {}, "exact|canonical", "", "exact",
+      row(group, "--replay", {}, {}, "exact|canonical|off", "", "exact",
           "Earlier turns of the model in a prompt: exact puts the ids there that were sampled, where the client's "
-          "message says the same; canonical lets the template write them anew.",
-          choice_into<Replay>(chat.replay, {{"exact", Replay::kExact}, {"canonical", Replay::kCanonical}})),
+          "message says the same; canonical lets the template write them anew, and prefills that ahead; off: neither.",
+          choice_into<Replay>(chat.replay,
+                              {{"exact", Replay::kExact}, {"canonical", Replay::kCanonical}, {"off", Replay::kOff}})),
       row(group, "--prefill-ahead", {}, {"--no-prefill-ahead"}, "", "", "on",
           "Where the template writes a finished turn otherwise (without its thinking), prefill that while the server "
           "is "

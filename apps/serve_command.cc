@@ -146,10 +146,10 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   return service;
 }
 
-// Null: --replay canonical. With a disk tier turns are kept beside it: small beside any budget.
+// Null: turns are not remembered. With a disk tier turns are kept beside it: small beside any budget.
 std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, const DiskTier& disk,
                                                 os::Executor& writer) {
-  if (options.chat.replay == Replay::kCanonical) return nullptr;
+  if (options.chat.replay != Replay::kExact) return nullptr;
   server::TurnKeeperOptions turns{.memory = mebibytes(8)};
   if (disk.store != nullptr) {
     turns.memory = memory_for_turns(disk.budget);
@@ -300,7 +300,7 @@ Status run_serve(const ServeOptions& options) {
   const std::optional<index::TokenTexts> texts = token_texts(options.cache, service);
   service.turns = std::move(turns);
   service.turn_key = model.fingerprint;
-  service.prefill_ahead = options.chat.prefill_ahead && cacheable;
+  service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
   const chat::HistoryChanges changes =
       chat::learn_history_changes(*service.chat_template, *service.markers, service.defaults.template_kwargs);
   service.history_changes = changes;

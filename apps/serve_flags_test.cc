@@ -281,7 +281,8 @@ TEST(ServeFlags, ATraceHoldsPromptsOnlyIfAskedTo) {
 TEST(ServeFlags, TurnsAreReplayedAndPrefilledAheadUnlessTold) {
   EXPECT_EQ(served({}).chat.replay, Replay::kExact);
   EXPECT_EQ(served({"--replay", "canonical"}).chat.replay, Replay::kCanonical);
-  EXPECT_EQ(refused({"--replay", "off"}), "--replay: 'off' is not one of exact, canonical");
+  EXPECT_EQ(served({"--replay", "off"}).chat.replay, Replay::kOff);
+  EXPECT_EQ(refused({"--replay", "on"}), "--replay: 'on' is not one of exact, canonical, off");
   EXPECT_TRUE(served({}).chat.prefill_ahead);
   EXPECT_FALSE(served({"--no-prefill-ahead"}).chat.prefill_ahead);
 }

@@ -148,7 +148,8 @@ struct LogOptions {
 // What becomes of earlier turns in a prompt.
 enum class Replay {
   kExact,      // as they were sampled, where they say the same
-  kCanonical,  // as the template writes them
+  kCanonical,  // as the template writes them; that is prefilled ahead
+  kOff,        // as the template writes them, when they come
 };
 
 // How what a model writes is read, and what its template is told.

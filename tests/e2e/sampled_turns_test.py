@@ -152,9 +152,9 @@ class PrefillAhead(ServerCase):
         with open(self.trace, encoding="utf-8") as lines:
             return [line for line in map(json.loads, lines) if line["route"] == route]
 
-    def turn(self, server):
+    def turn(self, server, **fields):
         messages = [user(words(100, 1))]
-        reply = server.chat(messages, max_tokens=60, temperature=0)
+        reply = server.chat(messages, **{"max_tokens": 60, "temperature": 0, **fields})
         return [*messages, assistant(reply["choices"][0]["message"]["content"]), user(words(10, 2))]
 
     def test_what_the_template_writes_anew_is_there_when_the_next_message_comes(self):
@@ -164,6 +164,30 @@ class PrefillAhead(ServerCase):
         reply = server.chat(messages, max_tokens=4)
         new = len(server.post("/tokenize", {"content": messages[-1]["content"]})["tokens"])
         self.assertLessEqual(timings(reply)["prompt_n"], new + 8)
+
+    # Letters of no word: their text tokenizes to other ids than were sampled.
+    LETTERS = {"grammar": 'root ::= " " [a-z]{400}', "max_tokens": 200, "temperature": 1, "seed": 3}
+
+    def own_template(self, replay):
+        return self.server("--restore", "always", "--match", "token", "--replay", replay, "--trace", self.trace_path())
+
+    @covers("--replay")
+    def test_without_sampled_turns_each_answer_is_prefilled_as_the_template_writes_it(self):
+        server = self.own_template("canonical")
+        messages = self.turn(server, **self.LETTERS)
+        wait_until(lambda: self.traced("ahead"), "prefilled ahead")
+        reply = server.chat(messages, max_tokens=4)
+        new = len(server.post("/tokenize", {"content": messages[-1]["content"]})["tokens"])
+        self.assertLessEqual(timings(reply)["prompt_n"], new + 8)
+
+    @covers("--replay")
+    def test_neither_sampled_nor_ahead(self):
+        server = self.own_template("off")
+        messages = self.turn(server, **self.LETTERS)
+        reply = server.chat(messages, max_tokens=4)
+        new = len(server.post("/tokenize", {"content": messages[-1]["content"]})["tokens"])
+        self.assertGreater(timings(reply)["prompt_n"], new + 20)
+        self.assertEqual(self.traced("ahead"), [])
 
     @covers("--prefill-ahead")
     def test_it_can_be_turned_off(self):

@@ -33,10 +33,11 @@ bool may_change(chat::Change change) { return change != chat::Change::kNothing; 
 std::optional<chat::RenderInput> NextRequest::history_of(const Service& service,
                                                          const api::GenerationRequest& request) {
   const auto* chat = std::get_if<chat::RenderInput>(&request.prompt);
-  const bool wanted =
-      service.prefill_ahead && request.cache_prompt && chat != nullptr && chat->add_generation_prompt &&
-      chat->assistant_prefix.empty() &&
-      (may_change(service.history_changes.next_message) || may_change(service.history_changes.after_tools));
+  // What was sampled is not what its text tokenizes to: where turns are not remembered, each is written otherwise.
+  const bool changes = service.turns == nullptr || may_change(service.history_changes.next_message) ||
+                       may_change(service.history_changes.after_tools);
+  const bool wanted = service.prefill_ahead && request.cache_prompt && chat != nullptr && chat->add_generation_prompt &&
+                      chat->assistant_prefix.empty() && changes;
   return wanted ? std::optional(*chat) : std::nullopt;
 }
 

@@ -43,7 +43,7 @@ struct Service {
   std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as their client sends them
   FingerprintHash turn_key;           // of the hashes under which turns are kept
   chat::HistoryChanges history_changes;
-  bool prefill_ahead = false;  // --prefill-ahead
+  bool prefill_ahead = false;  // --prefill-ahead, unless --replay off
   Scheduler* scheduler = nullptr;
   os::Clock* clock = nullptr;
 
