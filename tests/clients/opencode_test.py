@@ -7,13 +7,18 @@ from scripted_proxy import Call
 from support import main
 
 
+def is_main(body):
+    """In chat completions a tool's name lies within its function."""
+    return any(tool.get("function", tool).get("name") == "task" for tool in body.get("tools", []))
+
+
 class OpenCode(ClientCase):
-    def configure(self, port):
+    def configure(self, port, library):
         self.write(os.path.join(self.home, ".config", "opencode", "opencode.json"), {
             "$schema": "https://opencode.ai/config.json",
             "model": "kvkeep/local",
             "provider": {"kvkeep": {
-                "npm": "@ai-sdk/openai-compatible",
+                "npm": library,
                 "name": "kvkeep",
                 "options": {"baseURL": f"http://127.0.0.1:{port}/v1", "apiKey": "none"},
                 "models": {"local": {"name": "local", "limit": {"context": 65536, "output": 4096}}},
@@ -24,9 +29,15 @@ class OpenCode(ClientCase):
         return self.run_client(package_path(OPENCODE, "bin", "opencode"), "run", *arguments, environment={
             "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"})
 
-    def test_two_sessions(self):
-        proxy = self.start(lambda body: any(tool["function"]["name"] == "task" for tool in body.get("tools", [])))
-        self.configure(proxy.port)
+    def test_over_chat_completions(self):
+        self.two_sessions("@ai-sdk/openai-compatible")
+
+    def test_over_responses(self):
+        self.two_sessions("@ai-sdk/openai")
+
+    def two_sessions(self, library):
+        proxy = self.start(is_main)
+        self.configure(proxy.port, library)
         readme = os.path.join(self.project, "README.md")
 
         proxy.script += [Call("read", {"filePath": readme}), "It is about trees."]
