@@ -171,6 +171,9 @@ class Responses:
         return [{"role": "tool", "content": text} for _ in self.calls] or [{"role": "user", "content": text}]
 
 
+DIALECTS = [Chat, Messages, Responses]
+
+
 # --- measuring ---
 
 def words(count, seed):
@@ -212,10 +215,10 @@ class Shapes:
         }
 
 
-def conversation(server, dialect, client, shapes, seed):
+def conversation(server, dialect, client, shapes, seed, rounds):
     """Of each request but the first: kind of the turn before, tokens prefilled beyond the new ones, and ahead of it."""
     talk, rows, kind = dialect(server, client), [], None
-    for number in range(ROUNDS):
+    for number in range(rounds):
         last = "answer" if number % 2 == 0 else "cut answer"
         for step, kind_now in enumerate(("call", "strict call", last)):
             new = talk.add(words(40, seed * 100 + number * 10 + step))
@@ -237,18 +240,18 @@ def flags_of(template):
     return [] if template == "own" else ["--chat-template-file", os.path.join(folder, template)]
 
 
-def measure(command, shim, models=MODELS, clients=CLIENTS):
+def measure(command, shim, models=MODELS, clients=CLIENTS, dialects=DIALECTS, rounds=ROUNDS):
     """Rows: template, thinks, dialect, client, and of its turns kind, tokens beyond the new ones, tokens ahead."""
     for template, call, thinks in models:
         with ServerProcess([*command, *flags_of(template)], count_shim=shim) as server:
             shapes = Shapes(server, call, thinks)
-            for dialect in (Chat, Messages, Responses):
+            for dialect in dialects:
                 for number, client in enumerate(clients):
                     if thinks and dialect is not Chat:
                         continue  # nothing makes the model think there
                     if dialect is Messages and client in (parsed, sorted_and_indented):
                         continue  # arguments are objects, which have no spelling
-                    yield template, thinks, dialect.name, client, conversation(server, dialect, client, shapes, number)
+                    yield template, thinks, dialect.name, client, conversation(server, dialect, client, shapes, number, rounds)
 
 
 def table(rows):

@@ -25,6 +25,12 @@ class EchoedTurns(ServerCase):
                 if not thinks and dialect == "chat completions":
                     self.assertEqual(sum(ahead for *_, ahead in turns), 0, "and nothing was done for it while idle")
 
+    def test_thoughts_are_given_back_however_many_questions_were_asked(self):
+        [row] = self.conversations(models=[one for one in echoed_turns.MODELS if one[0] == "qwen3.jinja"], rounds=9,
+                                   clients=[echoed_turns.thinking_dropped], dialects=[echoed_turns.Chat])
+        calls = [beyond for kind, beyond, _ in row[-1] if kind.endswith("call")]
+        self.assertLessEqual(max(calls), echoed_turns.LIMIT, row)
+
     def test_without_replay_each_call_is_computed_again(self):
         rows = self.conversations("--replay", "canonical", "--no-prefill-ahead", models=echoed_turns.MODELS[:1],
                                   clients=[echoed_turns.parsed])

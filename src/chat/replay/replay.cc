@@ -10,8 +10,8 @@ namespace {
 
 class Replayer {
  public:
-  Replayer(const ReplayInput& input, const FindTurns& find, const ReadTurn& read, Missing missing)
-      : input_(input), find_(find), read_(read), missing_(missing), hasher_(input.key) {}
+  Replayer(const ReplayInput& input, const FindTurns& find, const ReadTurn& read)
+      : input_(input), find_(find), read_(read), hasher_(input.key) {}
 
   Replayed run() {
     const PromptTurns turns = find_turns(input_.rendered, input_.openings);
@@ -74,6 +74,10 @@ class Replayer {
     }
     if (!same_meaning(*sampled, *echoed, tolerance)) {
       if (!left_out(*sampled, *echoed, message)) return false;
+      if (!message->would_have_reasoning) {
+        replayed_.lacks_thoughts = true;
+        return false;
+      }
       replayed_.thoughts.push_back({number, sampled->reasoning});
     }
     ++replayed_.matched;
@@ -102,15 +106,13 @@ class Replayer {
     });
   }
 
-  bool left_out(const TurnMeaning& sampled, const TurnMeaning& echoed, const EchoedMessage* message) const {
-    return missing_ == Missing::kTell && message != nullptr && !message->has_reasoning && echoed.reasoning.empty() &&
-           !sampled.reasoning.empty();
+  static bool left_out(const TurnMeaning& sampled, const TurnMeaning& echoed, const EchoedMessage* message) {
+    return message != nullptr && !message->has_reasoning && echoed.reasoning.empty() && !sampled.reasoning.empty();
   }
 
   const ReplayInput& input_;
   const FindTurns& find_;
   const ReadTurn& read_;
-  const Missing missing_;
   PrefixHasher hasher_;
   std::vector<Position> others_;  // where users and tools begin to speak
   Position at_;                   // of the rendered ids, the next that is not taken
@@ -119,8 +121,8 @@ class Replayer {
 
 }  // namespace
 
-Replayed replay_turns(const ReplayInput& input, const FindTurns& find, const ReadTurn& read, Missing missing) {
-  return Replayer(input, find, read, missing).run();
+Replayed replay_turns(const ReplayInput& input, const FindTurns& find, const ReadTurn& read) {
+  return Replayer(input, find, read).run();
 }
 
 std::optional<OpenTurn> open_turn(TokenSpan prompt, const TurnOpenings& openings, const FingerprintHash& key) {

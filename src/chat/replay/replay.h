@@ -19,7 +19,8 @@
 //   followed it would be text.
 //
 // The template has the last word: where it writes a turn without its thinking, the turn does not say the same, and
-// stays as rendered. Thinking that only the client left out is told, so that the prompt can be rendered with it.
+// stays as rendered. Thinking that only the client left out is told, so that the prompt can be rendered with it. As the
+// prompt decides what is found, which turns' thinking the template would write is to be known before it is told.
 
 #include <cstddef>
 #include <functional>
@@ -48,6 +49,7 @@ using FindTurns = std::function<std::vector<TurnMemory::Turn>(const PrefixHash& 
 // What the client sent of an assistant's message, beyond what is rendered.
 struct EchoedMessage {
   bool has_reasoning = false;
+  bool would_have_reasoning = false;  // sent with thinking, it would be rendered with it
   std::vector<std::string> call_ids = {};
 };
 
@@ -64,8 +66,10 @@ struct Replayed {
   std::vector<TokenId> ids;
   std::size_t matched = 0;  // turns that say what was sampled
   std::size_t turns = 0;    // of these, those that were rendered otherwise
-  // Thinking that was sampled and that the client left out: number of the assistant's message, text. If there is any,
-  // `ids` are not the prompt: render again with it.
+  // A turn stays as rendered for nothing but its thinking, which the client left out and nobody said would be rendered.
+  bool lacks_thoughts = false;
+  // Thinking that the client left out and that would be rendered: number of the assistant's message, text. If there is
+  // any, `ids` are not the prompt: render again with it.
   struct Thought {
     std::size_t message = 0;
     std::string text;
@@ -73,12 +77,8 @@ struct Replayed {
   std::vector<Thought> thoughts = {};
 };
 
-// Where thinking is missing because the template leaves it out, rendering again changes nothing: the second time it is
-// final.
-enum class Missing { kTell, kFinal };
-
 // Cost: O(prompt) for hashing, and reading the turns that are remembered.
-Replayed replay_turns(const ReplayInput& input, const FindTurns& find, const ReadTurn& read, Missing missing);
+Replayed replay_turns(const ReplayInput& input, const FindTurns& find, const ReadTurn& read);
 
 // Where the answer to a prompt opens, and the hash of what lies before: the turn is remembered under it. Nothing: the
 // template's openings are not known.

@@ -61,16 +61,14 @@ class ReplayTest : public ::testing::Test {
     memory_.remember(open->before, {std::move(prompt), std::move(call_ids)});
   }
 
-  Replayed replay(const std::string& rendered, std::vector<EchoedMessage> messages = {},
-                  Missing missing = Missing::kTell) {
-    return replay_ids(ids(rendered), messages, missing);
+  Replayed replay(const std::string& rendered, std::vector<EchoedMessage> messages = {}) {
+    return replay_ids(ids(rendered), messages);
   }
-  Replayed replay_ids(const std::vector<TokenId>& rendered, const std::vector<EchoedMessage>& messages = {},
-                      Missing missing = Missing::kTell) {
+  Replayed replay_ids(const std::vector<TokenId>& rendered, const std::vector<EchoedMessage>& messages = {}) {
     return replay_turns(
         {rendered, openings_, markers_, ends_, key_, messages},
         [&](const PrefixHash& before) { return memory_.find(before); },
-        [&](TokenSpan tokens, std::string_view behind) { return read(tokens, behind); }, missing);
+        [&](TokenSpan tokens, std::string_view behind) { return read(tokens, behind); });
   }
 
   static std::string user(const std::string& words) {
@@ -169,17 +167,20 @@ TEST_F(ReplayTest, ThinkingThatTheClientLeftOutIsTold) {
   const std::string question = user("why");
   sampled(question + kOpen, "<think>\nhm\n</think>\n\nso" + kEnd);
   const std::string dropped = question + assistant("so") + user("next") + kOpen;
-  const Replayed first = replay(dropped, {{.has_reasoning = false}});
+  const Replayed unasked = replay(dropped, {{.has_reasoning = false}});
+  EXPECT_TRUE(unasked.lacks_thoughts);
+  EXPECT_TRUE(unasked.thoughts.empty());
+  EXPECT_EQ(text(unasked.ids), dropped);
+  const Replayed first = replay(dropped, {{.would_have_reasoning = true}});
+  EXPECT_FALSE(first.lacks_thoughts);
   ASSERT_EQ(first.thoughts.size(), 1U);
   EXPECT_EQ(first.thoughts[0].message, 0U);
   EXPECT_EQ(first.thoughts[0].text, "\nhm\n");
   // Rendered with it, by a template that writes it otherwise.
   const std::string kept = question + assistant("<think>hm</think>so") + user("next") + kOpen;
-  const Replayed second = replay(kept, {{.has_reasoning = true}}, Missing::kFinal);
+  const Replayed second = replay(kept, {{.has_reasoning = true}});
   EXPECT_EQ(text(second.ids),
             question + kOpen + "<think>\nhm\n</think>\n\nso" + kEnd + std::string("\n") + user("next") + kOpen);
-  // By one that leaves it out.
-  EXPECT_EQ(text(replay(dropped, {{.has_reasoning = true}}, Missing::kFinal).ids), dropped);
 }
 
 TEST_F(ReplayTest, ThinkingThatTheTemplateLeavesOutStaysOut) {
@@ -189,6 +190,7 @@ TEST_F(ReplayTest, ThinkingThatTheTemplateLeavesOutStaysOut) {
   const Replayed replayed = replay(dropped, {{.has_reasoning = true}});
   EXPECT_EQ(text(replayed.ids), dropped);
   EXPECT_TRUE(replayed.thoughts.empty());
+  EXPECT_FALSE(replayed.lacks_thoughts) << "the client did not leave it out";
 }
 
 TEST_F(ReplayTest, OtherThinkingThanWasSampledIsTheClients) {
@@ -327,7 +329,7 @@ TEST_F(ReplayTest, TextThatSpellsMarkersReplacesNothing) {
         return std::vector<TurnMemory::Turn>{
             std::make_shared<SampledTurn>(SampledTurn{ids(kOpen + " one " + kEnd), {}})};
       },
-      [&](TokenSpan tokens, std::string_view behind) { return read(tokens, behind); }, Missing::kTell);
+      [&](TokenSpan tokens, std::string_view behind) { return read(tokens, behind); });
   EXPECT_EQ(replayed.ids, rendered);
 }
 

@@ -5,6 +5,7 @@
 
 #include "chat/tokenize.h"
 #include "chat/tools/reply_parser.h"
+#include "chat/turns.h"
 #include "chat/utf8_stream.h"
 
 namespace kvkeep::server {
@@ -15,8 +16,8 @@ using nlohmann::ordered_json;
 
 // Longer turns are not read.
 constexpr std::size_t kMostTurnTokens = 1 << 18;
-// With thoughts that clients left out; each costs as much as the first.
-constexpr int kMostRenders = 4;
+// Stands for a thought, to see whether the template would write it.
+constexpr const char* kSomeThought = "kvkeepsomethought";
 
 void add_delta(chat::TurnMeaning& meaning, const chat::tools::ReplyDelta& delta, std::string& arguments) {
   switch (delta.kind) {
@@ -82,11 +83,11 @@ std::vector<chat::EchoedMessage> echoed_messages(const ordered_json& messages, c
   return echoed;
 }
 
-// The messages with the thinking that their client left out.
-void give_back(ordered_json& messages, const std::vector<chat::Replayed::Thought>& thoughts) {
+// The messages with thinking in those of the assistant that it is told for.
+chat::RenderInput with_thoughts(chat::RenderInput input, const std::vector<chat::Replayed::Thought>& thoughts) {
   std::size_t number = 0;
   auto thought = thoughts.begin();
-  for (ordered_json& message : messages) {
+  for (ordered_json& message : input.messages) {
     if (message.value("role", "") != "assistant") continue;
     if (thought != thoughts.end() && thought->message == number) {
       message["reasoning_content"] = thought->text;
@@ -94,7 +95,89 @@ void give_back(ordered_json& messages, const std::vector<chat::Replayed::Thought
     }
     ++number;
   }
+  return input;
 }
+
+// A prompt on its way from what was rendered to what was sampled. The messages may be rendered two times more, whatever
+// their number: to see where the template would write thinking, and with the thoughts that belong there.
+class Replaying {
+ public:
+  Replaying(const Service& service, const chat::RenderInput& input, const Render& render)
+      : service_(service),
+        input_(input),
+        render_(render),
+        tools_(input.tools),
+        messages_(echoed_messages(input.messages, service.reply_format.thinking_close.spelling())) {}
+
+  Prompt run(Prompt rendered) {
+    chat::Replayed replayed = replay(rendered.ids);
+    if (replayed.lacks_thoughts && learn_where_thoughts_are_written()) {
+      const std::vector<chat::Replayed::Thought> thoughts = replay(rendered.ids).thoughts;
+      // With its thinking it may be too long for the context.
+      if (auto again = thoughts.empty() ? std::nullopt : render(thoughts)) {
+        for (chat::EchoedMessage& message : messages_) message.would_have_reasoning = false;
+        chat::Replayed with = replay(again->ids);
+        if (with.matched > replayed.matched) {
+          replayed = std::move(with);
+          rendered = *std::move(again);
+        }
+      }
+    }
+    rendered.ids = std::move(replayed.ids);
+    rendered.tokens_min = rendered.ids.size();
+    rendered.replayed_turns = replayed.turns;
+    return rendered;
+  }
+
+ private:
+  chat::Replayed replay(TokenSpan ids) const {
+    const chat::EndsGeneration ends = [&](TokenId id) { return service_.vocabulary->is_end_of_generation(id); };
+    return chat::replay_turns(
+        {ids, service_.turn_openings, *service_.markers, ends, service_.turn_key, messages_},
+        [&](const PrefixHash& before) { return service_.turns->find(before); },
+        [&](TokenSpan turn, std::string_view behind) { return read_turn(service_, tools_, turn, behind); });
+  }
+
+  std::optional<Prompt> render(const std::vector<chat::Replayed::Thought>& thoughts) const {
+    Result<Prompt> again = render_(with_thoughts(input_, thoughts));  // the template may refuse it
+    if (!again || again->ids.empty() || again->ids.size() >= service_.context_tokens) return std::nullopt;
+    return *std::move(again);
+  }
+
+  // Of messages that were sent without. False: nowhere.
+  bool learn_where_thoughts_are_written() {
+    std::vector<chat::Replayed::Thought> some;
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      if (!messages_[i].has_reasoning) some.push_back({i, kSomeThought});
+    }
+    const auto prompt = render(some);
+    if (!prompt) return false;
+    const std::vector<Position> openings = chat::find_turns(prompt->ids, service_.turn_openings).assistant;
+    if (openings.size() != messages_.size() + 1) return false;
+    bool any = false;
+    for (const chat::Replayed::Thought& thought : some) {
+      const TokenSpan ids = TokenSpan(prompt->ids).first(openings[thought.message + 1].value());
+      messages_[thought.message].would_have_reasoning = thinks(ids.subspan(openings[thought.message].value()));
+      any = any || messages_[thought.message].would_have_reasoning;
+    }
+    return any;
+  }
+
+  // `ids`: from a turn's opening on, and what stands behind it.
+  bool thinks(TokenSpan ids) const {
+    const auto ends = [&](TokenId id) { return service_.vocabulary->is_end_of_generation(id); };
+    ids = ids.subspan(service_.turn_openings.assistant.size());
+    ids = ids.first(static_cast<std::size_t>(std::ranges::find_if(ids, ends) - ids.begin()));
+    const auto meaning = read_turn(service_, tools_, ids, "");
+    return meaning && meaning->reasoning.find(kSomeThought) != std::string::npos;
+  }
+
+  const Service& service_;
+  const chat::RenderInput& input_;
+  const Render& render_;
+  const chat::tools::ToolSet tools_;
+  std::vector<chat::EchoedMessage> messages_;
+};
 
 }  // namespace
 
@@ -102,42 +185,8 @@ bool may_replay(const Service& service, const chat::RenderInput& input) {
   return service.turns != nullptr && !service.turn_openings.assistant.empty() && input.add_generation_prompt;
 }
 
-Result<Prompt> replay_sampled(const Service& service, const chat::RenderInput& input, Prompt rendered,
-                              const Render& render) {
-  const chat::tools::ToolSet tools(input.tools);
-  auto messages = echoed_messages(input.messages, service.reply_format.thinking_close.spelling());
-  const chat::EndsGeneration ends = [&](TokenId id) { return service.vocabulary->is_end_of_generation(id); };
-  const auto replay = [&](TokenSpan ids, chat::Missing missing) {
-    return chat::replay_turns(
-        {ids, service.turn_openings, *service.markers, ends, service.turn_key, messages},
-        [&](const PrefixHash& before) { return service.turns->find(before); },
-        [&](TokenSpan turn, std::string_view behind) { return read_turn(service, tools, turn, behind); }, missing);
-  };
-  chat::Replayed best;
-  chat::RenderInput changed = input;
-  Prompt tried = rendered;
-  // A thought that the template leaves out of history still stood before the turns sampled behind it, and another
-  // stands where nothing is left out any more: so thoughts are given back until none is found missing.
-  for (int renders = 0;; ++renders) {
-    chat::Replayed replayed = replay(tried.ids, chat::Missing::kTell);
-    const std::vector<chat::Replayed::Thought> thoughts = std::move(replayed.thoughts);
-    if (!thoughts.empty()) replayed = replay(tried.ids, chat::Missing::kFinal);
-    if (renders == 0 || replayed.matched > best.matched) {
-      best = std::move(replayed);
-      rendered = tried;
-    }
-    if (thoughts.empty() || renders == kMostRenders) break;
-    give_back(changed.messages, thoughts);
-    for (const chat::Replayed::Thought& thought : thoughts) messages[thought.message].has_reasoning = true;
-    Result<Prompt> again = render(changed);
-    // With its thinking the template may refuse it, or it may be too long for the context.
-    if (!again || again->ids.empty() || again->ids.size() >= service.context_tokens) break;
-    tried = *std::move(again);
-  }
-  rendered.ids = std::move(best.ids);
-  rendered.tokens_min = rendered.ids.size();
-  rendered.replayed_turns = best.turns;
-  return rendered;
+Prompt replay_sampled(const Service& service, const chat::RenderInput& input, Prompt rendered, const Render& render) {
+  return Replaying(service, input, render).run(std::move(rendered));
 }
 
 TurnRecorder::TurnRecorder(const Service& service, TokenSpan prompt) : service_(service) {

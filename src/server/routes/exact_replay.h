@@ -18,10 +18,9 @@ namespace kvkeep::server {
 // False: nothing is remembered, or no answer is asked for.
 bool may_replay(const Service& service, const chat::RenderInput& input);
 
-// `rendered`: of `input`, not empty. `render` gives the same for a changed input. Errors: its own.
+// `rendered`: of `input`, not empty. `render` gives the same for a changed input.
 using Render = std::function<Result<Prompt>(chat::RenderInput input)>;
-Result<Prompt> replay_sampled(const Service& service, const chat::RenderInput& input, Prompt rendered,
-                              const Render& render);
+Prompt replay_sampled(const Service& service, const chat::RenderInput& input, Prompt rendered, const Render& render);
 
 // A turn from the prompt on to what was sampled. One per request; not thread safe.
 class TurnRecorder {

@@ -179,7 +179,7 @@ TEST_F(ExactReplayTest, ThoughtsAreGivenBackBehindThoughtsThatTheTemplateLeavesO
   use_template(source);
   ordered_json messages = ordered_json::array();
   const ordered_json result = {{"role", "tool"}, {"tool_call_id", "a"}, {"content", "done"}};
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 12; ++round) {
     messages.push_back(user(std::to_string(round)));
     for (int step = 0; step < 3; ++step) {
       const std::string thought = "<think>hm " + std::to_string(step) + "</think>";
