@@ -43,8 +43,6 @@ std::vector<std::byte> example_file() {
   return bytes;
 }
 
-std::string directory() { return std::string(__FILE__).substr(0, std::string(__FILE__).find_last_of('/')); }
-
 std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -74,7 +72,7 @@ std::uint64_t test_seed() {
 }
 
 TEST(SegmentFile, TheGoldenFileIsWhatIsWritten) {
-  const std::string golden = text_of(directory() + "/testdata/segment_v1.kvs");
+  const std::string golden = text_of(KVKEEP_SOURCES "/format/testdata/segment_v1.kvs");
   const std::vector<std::byte> written = example_file();
   ASSERT_EQ(golden.size(), written.size());
   EXPECT_EQ(hex_dump(std::as_bytes(std::span(golden))), hex_dump(written));
@@ -84,7 +82,7 @@ TEST(SegmentFile, TheGoldenFileIsWhatIsWritten) {
 }
 
 TEST(SegmentFile, TheDocumentShowsTheGoldenFile) {
-  const std::string document = text_of(directory() + "/../../docs/format.md");
+  const std::string document = text_of(KVKEEP_DOCS "/format.md");
   EXPECT_NE(document.find(hex_dump(example_file())), std::string::npos);
 }
 
