@@ -36,6 +36,7 @@ struct TemplateTokens {
 struct TemplateTraits {
   bool typed_content = false;     // content as a list of parts, and not as text
   bool system_role = true;        // prints a system message
+  bool late_system = true;        // also behind an answer
   bool tools = true;              // prints tools
   bool tool_calls = true;         // prints an assistant's calls
   bool tool_results = true;       // prints messages of the role "tool"

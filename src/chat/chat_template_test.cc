@@ -110,6 +110,30 @@ TEST(ChatTemplate, ASystemMessageItRefusesGoesInFrontOfTheNextUserMessage) {
             "[user:S\nU][assistant:A]");
 }
 
+TEST(ChatTemplate, ALateSystemMessageItRefusesOrForgetsDoesSoToo) {
+  const char* refuses =
+      "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('no') }}"
+      "{% endif %}[{{ m.role }}:{{ m.content }}]{% endfor %}";
+  const char* forgets =
+      "{% for m in messages %}{% if m.role != 'system' or loop.first %}"
+      "[{{ m.role }}:{{ m.content }}]{% endif %}{% endfor %}";
+  for (const char* source : {refuses, forgets}) {
+    const auto engine = made(source);
+    EXPECT_TRUE(engine->traits().system_role) << source;
+    EXPECT_FALSE(engine->traits().late_system) << source;
+    EXPECT_EQ(text_of(*engine, {message("system", "S"), message("user", "U"), message("assistant", "A"),
+                                message("system", "T"), message("user", "V")}),
+              "[system:S][user:U][assistant:A][user:T\nV]")
+        << source;
+    EXPECT_EQ(text_of(*engine, {message("user", "U"), message("system", "T"), message("assistant", "A")}),
+              "[user:U][user:T][assistant:A]")
+        << source;
+  }
+  const auto plain = made(kPlain);
+  EXPECT_TRUE(plain->traits().late_system);
+  EXPECT_EQ(text_of(*plain, {message("user", "U"), message("system", "T")}), "[user:U][system:T]");
+}
+
 TEST(ChatTemplate, ContentIsAListWhereNothingElseIsRead) {
   const auto engine =
       made("{% for m in messages %}{% for part in m.content %}<{{ part.text }}>{% endfor %}{% endfor %}");

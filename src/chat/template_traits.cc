@@ -38,6 +38,9 @@ class Asking {
         prints(ordered_json::array({{{"role", "user"}, {"content", typed(kNeedle)}}}), nullptr, kNeedle);
     typed_ = traits.typed_content;
     traits.system_role = prints({message("system", kNeedle), message("user", kQuestion)}, nullptr, kNeedle);
+    traits.late_system = traits.system_role && prints({message("user", "x"), message("assistant", "x"),
+                                                       message("system", kNeedle), message("user", kQuestion)},
+                                                      nullptr, kNeedle);
     const ordered_json tools = synthetic::tools(kNeedle);
     traits.tools = prints(ordered_json::array({message("user", kQuestion)}), tools, kNeedle) ||
                    prints({message("system", "x"), message("user", kQuestion)}, tools, kNeedle);
@@ -168,15 +171,15 @@ void tools_into_system(ordered_json& messages, const ordered_json& tools) {
   }
 }
 
-// System messages go in front of the next user message, or become one.
-ordered_json without_system(ordered_json messages) {
+// System messages go in front of the next user message, or become one; `first`: of those from there on.
+ordered_json without_system(ordered_json messages, std::size_t first) {
   ordered_json result = ordered_json::array();
   std::string waiting;
   const auto flush = [&] {
     if (!waiting.empty()) result.push_back({{"role", "user"}, {"content", std::exchange(waiting, {})}});
   };
   for (ordered_json& message : messages) {
-    if (has_role(message, "system")) {
+    if (result.size() >= first && has_role(message, "system")) {
       if (!waiting.empty()) waiting += '\n';
       waiting += text_of(message);
       continue;
@@ -192,12 +195,19 @@ ordered_json without_system(ordered_json messages) {
   return result;
 }
 
+// Behind a message of another role.
+bool has_late_system(const ordered_json& messages) {
+  return messages.size() > 1 && std::any_of(messages.begin() + 1, messages.end(),
+                                            [](const ordered_json& message) { return has_role(message, "system"); });
+}
+
 }  // namespace
 
 TemplateTraits learn_traits(std::string_view source, const Probe& probe) { return Asking(probe).learn(source); }
 
 bool needs_adapting(const TemplateTraits& traits, const RenderInput& input) {
   if (traits.typed_content || (!traits.tools && has_tools(input))) return true;
+  if (!traits.late_system && has_late_system(input.messages)) return true;
   return std::ranges::any_of(input.messages, [&](const ordered_json& message) {
     return (!traits.tool_calls && has_calls(message)) || (!traits.tool_results && has_role(message, "tool")) ||
            (!traits.system_role && has_role(message, "system"));
@@ -211,7 +221,11 @@ ordered_json adapted_messages(const TemplateTraits& traits, const RenderInput& i
     if (!traits.tool_calls && has_calls(message)) calls_into_content(message);
   }
   if (!traits.tool_results) messages = with_results_as_users(std::move(messages));
-  if (!traits.system_role) messages = without_system(std::move(messages));
+  if (!traits.system_role) {
+    messages = without_system(std::move(messages), 0);
+  } else if (!traits.late_system && has_late_system(messages)) {
+    messages = without_system(std::move(messages), 1);
+  }
   if (!traits.typed_content) return messages;
   for (ordered_json& message : messages) {
     if (message.is_object() && message.contains("content") && message["content"].is_string()) {
