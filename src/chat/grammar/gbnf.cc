@@ -341,7 +341,7 @@ Result<Gbnf> read_gbnf(std::string_view text, const GbnfLimits& limits) {
   if (text.size() > limits.bytes) return invalid("it is longer than " + std::to_string(limits.bytes) + " bytes");
   TRY_ASSIGN(Gbnf grammar, Reader(text, limits).read());
   TRY(check_walks(grammar, limits.ways));
-  TRY(check_growth(grammar, limits));
+  if (const auto steps = check_growth(grammar, limits); !steps) return steps.error();
   return grammar;
 }
 

@@ -1,24 +1,23 @@
 #include "chat/grammar/gbnf_growth.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 namespace kvkeep::chat::grammar {
 namespace {
 
 using StackId = std::uint32_t;
-using Stacks = std::vector<StackId>;  // ascending, each once
 
 // Letters looked ahead, and texts of one length that are followed further.
 constexpr std::size_t kLetters = 32;
 constexpr std::size_t kBeam = 4;
 // Letters tried behind one text.
 constexpr std::size_t kTries = 12;
+// Hardly any token is longer.
+constexpr std::size_t kTokenLetters = 16;
 constexpr StackId kEmpty = 0;
 
 struct Place {
@@ -28,57 +27,71 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
+// A stack, and in how many ways libllama comes to it within a token: it follows each of them.
+struct Way {
+  StackId stack = kEmpty;
+  double count = 1;
+  auto operator<=>(const Way&) const = default;
+};
+using Ways = std::vector<Way>;  // ascending by stack, each once
+
+struct Letter {
+  std::size_t readers = 0;  // of the stacks looked at
+  char32_t letter = 0;
+};
+
 // Stacks of places, shared: each is a place on top of another stack.
 class Machine {
  public:
-  Machine(const Gbnf& grammar, std::size_t steps) : grammar_(grammar), steps_(steps) { stacks_.push_back({}); }
+  Machine(const Gbnf& grammar, const GbnfLimits& limits, std::size_t steps)
+      : grammar_(grammar), limits_(limits), steps_(steps) {
+    stacks_.push_back({});
+  }
 
   bool is_exhausted() const { return steps_ == 0; }
+  std::size_t steps_left() const { return steps_; }
+  // Something was met that libllama would take too long for.
+  bool is_too_much() const { return is_too_much_; }
 
-  Stacks start(std::size_t rule) {
-    std::set<StackId> found;
-    enter(rule, kEmpty, found);
-    return {found.begin(), found.end()};
+  Ways start(std::size_t rule) {
+    std::map<StackId, double> counts;
+    enter(rule, kEmpty);
+    count_found(1, counts);
+    return ways_of(counts);
   }
 
-  Stacks read(const Stacks& from, char32_t letter) {
-    std::set<StackId> found;
-    for (const StackId stack : from) {
-      const CodePointSet* characters = characters_of(stack);
+  Ways read(const Ways& from, char32_t letter) {
+    std::map<StackId, double> counts;
+    for (const Way& way : from) {
+      if (is_exhausted() || is_too_much_) break;
+      spend(1);
+      const CodePointSet* characters = characters_of(way.stack);
       if (characters == nullptr || !characters->contains(letter)) continue;
-      Place place = stacks_[stack].place;
+      Place place = stacks_[way.stack].place;
       ++place.at;
-      go_on(place, stacks_[stack].below, found);
+      todo_.push_back({place, stacks_[way.stack].below, false});
+      count_found(way.count, counts);
     }
-    return {found.begin(), found.end()};
+    return ways_of(counts);
   }
 
-  // The letters behind which most of these are left: ranges' beginnings.
-  std::vector<char32_t> letters(const Stacks& stacks) const {
-    std::map<char32_t, std::size_t> counts;
-    for (const StackId stack : stacks) {
-      const CodePointSet* characters = characters_of(stack);
-      if (characters == nullptr) continue;
-      for (const auto& range : characters->ranges()) {
-        if (counts.size() < kMostCounted || counts.contains(range.first)) ++counts[range.first];
+  // The letters behind which most of these are left, those with the most readers first: ranges' beginnings.
+  std::vector<Letter> letters(const Ways& ways) {
+    std::map<char32_t, std::size_t> readers;
+    for_each_range(ways, [&](const CodePointRange& range) {
+      if (readers.size() < kMostCounted) readers.try_emplace(range.first, 0);
+    });
+    for_each_range(ways, [&](const CodePointRange& range) {
+      for (auto at = readers.lower_bound(range.first); at != readers.end() && at->first <= range.last; ++at) {
+        ++at->second;
+        spend(1);
       }
-    }
-    for (auto& [letter, count] : counts) count = readers(stacks, letter);
-    std::vector<std::pair<std::size_t, char32_t>> order;
-    for (const auto& [letter, count] : counts) order.emplace_back(count, letter);
-    std::ranges::sort(order, std::greater());
-    std::vector<char32_t> best;
-    for (const auto& [count, letter] : order) {
-      if (best.size() < kTries) best.push_back(letter);
-    }
+    });
+    std::vector<Letter> best;
+    for (const auto& [letter, count] : readers) best.push_back({count, letter});
+    std::ranges::stable_sort(best, std::greater(), &Letter::readers);
+    if (best.size() > kTries) best.resize(kTries);
     return best;
-  }
-
-  std::size_t readers(const Stacks& stacks, char32_t letter) const {
-    return static_cast<std::size_t>(std::ranges::count_if(stacks, [&](StackId stack) {
-      const CodePointSet* characters = characters_of(stack);
-      return characters != nullptr && characters->contains(letter);
-    }));
   }
 
  private:
@@ -87,7 +100,15 @@ class Machine {
   struct Stack {
     Place place;
     StackId below = kEmpty;
+    std::size_t depth = 0;
   };
+  struct Todo {
+    Place place;
+    StackId below = kEmpty;
+    bool and_further_alternatives = false;
+  };
+
+  void spend(std::size_t steps) { steps_ -= std::min(steps_, steps); }
 
   const SymbolSequence& sequence(const Place& place) const {
     return grammar_.rules[place.rule].alternatives[place.alternative];
@@ -99,79 +120,136 @@ class Machine {
     return symbol.kind == Symbol::Kind::kCharacters ? &symbol.characters : nullptr;
   }
 
+  // libllama compares every token with all of them.
+  void for_each_range(const Ways& ways, const auto& visit) {
+    std::size_t seen = 0;
+    for (const Way& way : ways) {
+      const CodePointSet* characters = characters_of(way.stack);
+      if (characters == nullptr) continue;
+      seen += characters->ranges().size();
+      if (seen > limits_.ranges) is_too_much_ = true;
+      if (is_exhausted() || is_too_much_) return;
+      spend(1 + characters->ranges().size());
+      for (const CodePointRange& range : characters->ranges()) visit(range);
+    }
+  }
+
   StackId pushed(const Place& place, StackId below) {
     const auto [known, is_new] = ids_.try_emplace({place, below}, static_cast<StackId>(stacks_.size()));
-    if (is_new) stacks_.push_back({place, below});
+    if (is_new) stacks_.push_back({place, below, stacks_[below].depth + 1});
     return known->second;
   }
 
-  void enter(std::size_t rule, StackId below, std::set<StackId>& found) {
-    for (std::size_t i = 0; i < grammar_.rules[rule].alternatives.size(); ++i) go_on({rule, i, 0}, below, found);
+  void enter(std::size_t rule, StackId below) { todo_.push_back({{rule, 0, 0}, below, true}); }
+
+  // From the places in todo_ to the letters that may come there. A list and no recursion: what may be empty leads on to
+  // what stands behind it, as long as a sequence is.
+  std::set<StackId> reach() {
+    std::set<StackId> found;
+    while (!todo_.empty() && !is_exhausted()) {
+      spend(1);
+      const Todo next = todo_.back();
+      todo_.pop_back();
+      const Place& place = next.place;
+      if (next.and_further_alternatives && place.alternative + 1 < grammar_.rules[place.rule].alternatives.size()) {
+        todo_.push_back({{place.rule, place.alternative + 1, 0}, next.below, true});
+      }
+      go_on(place, next.below, found);
+    }
+    todo_.clear();
+    return found;
   }
 
-  // To the letters that may come at a place.
-  void go_on(Place place, StackId below, std::set<StackId>& found) {
-    if (steps_ == 0) return;
-    --steps_;
+  void go_on(const Place& place, StackId below, std::set<StackId>& found) {
     const SymbolSequence& symbols = sequence(place);
-    if (place.at == symbols.size()) return below == kEmpty ? void(found.insert(kEmpty)) : leave(below, found);
+    if (place.at == symbols.size()) {
+      if (below == kEmpty) return void(found.insert(kEmpty));
+      return todo_.push_back({stacks_[below].place, stacks_[below].below, false});
+    }
     const Symbol& symbol = symbols[place.at];
     if (symbol.kind != Symbol::Kind::kRule) return void(found.insert(pushed(place, below)));
     // As in libllama, what ends with a rule leaves nothing to come back to.
     const Place behind = {place.rule, place.alternative, place.at + 1};
-    enter(symbol.rule, behind.at == symbols.size() ? below : pushed(behind, below), found);
+    enter(symbol.rule, behind.at == symbols.size() ? below : pushed(behind, below));
   }
 
-  void leave(StackId stack, std::set<StackId>& found) {
-    const Stack top = stacks_[stack];
-    go_on(top.place, top.below, found);
+  // libllama compares each stack that it finds with all that it found before, place by place.
+  void count_found(double count, std::map<StackId, double>& counts) {
+    const std::set<StackId> found = reach();
+    double places = 0;
+    for (const StackId stack : found) {
+      places += static_cast<double>(stacks_[stack].depth);
+      counts[stack] += count;
+    }
+    work_ += count * places * static_cast<double>(found.size());
+  }
+
+  // The work was that of one letter.
+  Ways ways_of(const std::map<StackId, double>& counts) {
+    if (std::exchange(work_, 0) > limits_.work || counts.size() > limits_.stacks) is_too_much_ = true;
+    Ways ways;
+    for (const auto& [stack, count] : counts) ways.push_back({stack, count});
+    return ways;
   }
 
   const Gbnf& grammar_;
+  const GbnfLimits& limits_;
   std::size_t steps_;
   std::vector<Stack> stacks_;
   std::map<std::pair<Place, StackId>, StackId> ids_;
+  std::vector<Todo> todo_;
+  double work_ = 0;
+  bool is_too_much_ = false;
 };
 
-bool grows(Machine& machine, const Stacks& start, std::size_t most) {
-  std::vector<Stacks> texts = {start};
-  for (std::size_t length = 0; length < kLetters && !machine.is_exhausted(); ++length) {
-    std::set<Stacks> next;
-    for (const Stacks& stacks : texts) {
-      for (const char32_t letter : machine.letters(stacks)) {
-        Stacks after = machine.read(stacks, letter);
-        if (after.size() > most) return true;
+// Follows texts until the machine has had too much, or has no steps left.
+void follow(Machine& machine, const Ways& start) {
+  std::vector<Ways> texts = {start};
+  for (std::size_t length = 0; length < kLetters; ++length) {
+    std::set<Ways> next;
+    for (Ways& ways : texts) {
+      if (length % kTokenLetters == 0) {
+        for (Way& way : ways) way.count = 1;
+      }
+      for (const Letter& letter : machine.letters(ways)) {
+        Ways after = machine.read(ways, letter.letter);
+        if (machine.is_exhausted() || machine.is_too_much()) return;
         if (!after.empty()) next.insert(std::move(after));
       }
     }
     texts.assign(next.begin(), next.end());
-    std::ranges::sort(texts, [](const Stacks& a, const Stacks& b) { return a.size() > b.size(); });
+    std::ranges::sort(texts, [](const Ways& a, const Ways& b) { return a.size() > b.size(); });
     if (texts.size() > kBeam) texts.resize(kBeam);
   }
-  return false;
+}
+
+Error too_many_ways(const std::string& rule) {
+  const std::string what = "a text can be read in too many ways at once";
+  return invalid(rule.empty() ? what : what + ", as rule '" + rule + "'");
 }
 
 }  // namespace
 
-Status check_growth(const Gbnf& grammar, const GbnfLimits& limits) {
-  const auto is_ambiguous = [&](Machine& machine, const Stacks& stacks) {
-    return std::ranges::any_of(machine.letters(stacks),
-                               [&](char32_t letter) { return machine.readers(stacks, letter) > 1; });
-  };
+Result<std::size_t> check_growth(const Gbnf& grammar, const GbnfLimits& limits) {
   // Half of the effort for the root, the rest for the others.
-  Machine from_root(grammar, limits.growth_steps / 2);
-  if (grows(from_root, from_root.start(grammar.root), limits.stacks)) {
-    return invalid("a text can be read in too many ways at once");
+  const std::size_t half = limits.growth_steps / 2;
+  std::size_t left = 0;
+  {
+    Machine machine(grammar, limits, half);
+    const Ways start = machine.start(grammar.root);
+    if (!machine.is_too_much()) follow(machine, start);
+    if (machine.is_too_much()) return too_many_ways({});
+    left += machine.steps_left();
   }
-  Machine machine(grammar, limits.growth_steps / 2);
+  Machine machine(grammar, limits, half);
   for (std::size_t rule = 0; rule < grammar.rules.size() && !machine.is_exhausted(); ++rule) {
-    const Stacks start = machine.start(rule);
-    if (!is_ambiguous(machine, start) || !grows(machine, start, limits.stacks)) continue;
-    const std::string& name = grammar.rules[rule].name;
-    return invalid(name.empty() ? "a text can be read in too many ways at once"
-                                : "a text can be read in too many ways at once, as rule '" + name + "'");
+    const Ways start = machine.start(rule);
+    const std::vector<Letter> letters = machine.letters(start);
+    const bool is_ambiguous = !letters.empty() && letters.front().readers > 1;
+    if (is_ambiguous && !machine.is_too_much()) follow(machine, start);
+    if (machine.is_too_much()) return too_many_ways(grammar.rules[rule].name);
   }
-  return {};
+  return 2 * half - left - machine.steps_left();
 }
 
 }  // namespace kvkeep::chat::grammar

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "chat/grammar/gbnf_growth.h"
 #include "chat/grammar/gbnf_player_fixture.h"
 
 namespace kvkeep::chat::grammar {
@@ -111,6 +112,65 @@ TEST(Gbnf, WhatCanBeReadInEverMoreWaysIsRefused) {
   std::string nested = "root ::= a0\n";
   for (int i = 0; i < 40; ++i) nested += fmt::format("a{0} ::= \"a\" a{1} \"b\" | \"a\" a{1} \"c\"\n", i, i + 1);
   EXPECT_EQ(error_of(nested + "a40 ::= \"z\""), many);
+}
+
+// Sequences whose parts may all be empty, as long as they may be: nothing here recurses over them, and libllama would
+// look for each of the stacks among all others.
+TEST(Gbnf, LongRowsOfWhatMayBeEmptyAreRefused) {
+  const std::string many = "a text can be read in too many ways at once";
+  const std::string x = "\nx ::= \"a\" | \"\"";
+  std::string repeated = "root ::=";
+  for (int i = 0; i < 49; ++i) repeated += " x{1999}";
+  EXPECT_EQ(error_of(repeated + x), many);
+  std::string plain = "root ::=";
+  for (int i = 0; i < 90'000; ++i) plain += " x";
+  EXPECT_EQ(error_of(plain + x), many);
+  EXPECT_EQ(error_of("root ::= \"b\" r\nr ::= x{1999}" + x), many);
+  // Few stacks, but libllama reads "aaa" in as many ways as there are three of them.
+  EXPECT_EQ(error_of("root ::= x{300}" + x), many);
+  EXPECT_EQ(error_of("root ::= x{8}" + x), "none");
+}
+
+TEST(Gbnf, ManyDeepStacksAreRefused) {
+  std::string deep = "root ::= a0\n";
+  for (int i = 0; i < 3000; ++i) deep += fmt::format("a{} ::= a{} \"x\"\n", i, i + 1);
+  EXPECT_EQ(error_of(deep + "a3000 ::= \"y\""), "none");
+  deep += "a3000 ::= \"y\"";
+  for (int i = 0; i < 1000; ++i) deep += fmt::format(" | \"{}\"", i);
+  EXPECT_EQ(error_of(deep), "a text can be read in too many ways at once");
+}
+
+// `count` alternatives that begin with the same class of 2,000 ranges.
+std::string of_wide_classes(int count) {
+  std::string text = "root ::= c \"0\"";
+  for (int i = 1; i < count; ++i) text += fmt::format(" | c \"{}\"", i % 10);
+  text += "\nc ::= [";
+  for (int i = 0; i < 2000; ++i) text += fmt::format("\\U{:08x}", 0x10000 + 2 * i);
+  return text + "]";
+}
+
+TEST(Gbnf, WideClassesThatAreComparedAtOnceAreRefused) {
+  EXPECT_EQ(error_of(of_wide_classes(20'000)), "a text can be read in too many ways at once");
+  EXPECT_EQ(error_of(of_wide_classes(11)), "a text can be read in too many ways at once");
+  EXPECT_EQ(error_of(of_wide_classes(5)), "none");
+}
+
+TEST(Gbnf, LookingForGrowthIsBounded) {
+  GbnfLimits patient;
+  patient.stacks = 1'000'000;
+  patient.ranges = 1'000'000'000;
+  patient.work = 1e30;
+  patient.growth_steps = 0;
+  const auto steps = [&](int classes, std::size_t most) {
+    GbnfLimits limits = patient;
+    const auto read = read_gbnf(of_wide_classes(classes), limits);
+    limits.growth_steps = most;
+    const auto spent = read ? check_growth(*read, limits) : Result<std::size_t>(read.error());
+    return spent ? *spent : 0;
+  };
+  EXPECT_GE(steps(5, 1'000'000), 2U * 5U * 2000U) << "ranges count";
+  EXPECT_EQ(steps(2000, 1'000'000), 1'000'000U);
+  EXPECT_EQ(steps(2000, 1'000), 1'000U);
 }
 
 TEST(Gbnf, ManyWaysThatDoNotGrowAreFine) {
