@@ -189,6 +189,23 @@ class PrefillAhead(ServerCase):
         self.assertGreater(timings(reply)["prompt_n"], new + 20)
         self.assertEqual(self.traced("ahead"), [])
 
+    # Begun, and then no JSON: told as a call, and the whole of it as text.
+    MALFORMED = r'root ::= <tool_call> "{\"name\": \"edit\", \"arguments\": {\"line\": [" [a-z]{40} "}}" </tool_call>'
+
+    def test_behind_a_call_that_was_broken_off_the_user_speaks_next(self):
+        server = self.own_template("canonical")
+        [end] = server.tokenize("<|im_end|>", special=True)
+        tools = [{"type": "function", "function": {"name": "edit", "parameters": {"type": "object"}}}]
+        messages = [user(words(100, 1))]
+        [choice] = server.chat(messages, tools=tools, grammar=self.MALFORMED, logit_bias=[[end, 50]])["choices"]
+        self.assertEqual(choice["finish_reason"], "stop")
+        self.assertEqual(len(choice["message"]["tool_calls"]), 1)
+        wait_until(lambda: self.traced("ahead"), "prefilled ahead")
+        messages += [assistant(choice["message"]["content"]), user(words(10, 2))]
+        reply = server.chat(messages, tools=tools, max_tokens=4)
+        new = len(server.tokenize(messages[-1]["content"]))
+        self.assertLessEqual(timings(reply)["prompt_n"], new + 8)
+
     @covers("--prefill-ahead")
     def test_it_can_be_turned_off(self):
         server = self.serve("--no-prefill-ahead")

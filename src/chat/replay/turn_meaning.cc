@@ -11,11 +11,27 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
 std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kWhiteSpace = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(kWhiteSpace);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kWhiteSpace) + 1 - begin);
+}
+
+bool same_text(std::string_view sampled, const std::vector<std::size_t>& breaks, std::string_view echoed) {
+  std::string_view rest = trimmed(echoed);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= breaks.size(); ++i) {
+    const std::size_t end = i < breaks.size() ? breaks[i] : sampled.size();
+    const std::string_view part = trimmed(sampled.substr(begin, end - begin));
+    begin = end;
+    if (part.empty()) continue;
+    rest.remove_prefix(std::min(rest.find_first_not_of(kWhiteSpace), rest.size()));
+    if (!rest.starts_with(part)) return false;
+    rest.remove_prefix(part.size());
+  }
+  return rest.empty();
 }
 
 bool says_nothing(const json& value) {
@@ -137,14 +153,15 @@ bool spells(const TurnMeaning& meaning, std::string_view spelling) {
 }
 
 bool same_but_reasoning(const TurnMeaning& sampled, const TurnMeaning& echoed, EchoTolerance tolerance) {
-  return trimmed(sampled.text) == trimmed(echoed.text) &&
+  return same_text(sampled.text, sampled.text_breaks, echoed.text) &&
          std::ranges::equal(sampled.calls, echoed.calls, [&](const TurnMeaning::Call& a, const TurnMeaning::Call& b) {
            return a.name == b.name && same_arguments(a.arguments, b.arguments, tolerance);
          });
 }
 
 bool same_meaning(const TurnMeaning& sampled, const TurnMeaning& echoed, EchoTolerance tolerance) {
-  return trimmed(sampled.reasoning) == trimmed(echoed.reasoning) && same_but_reasoning(sampled, echoed, tolerance);
+  return same_text(sampled.reasoning, sampled.reasoning_breaks, echoed.reasoning) &&
+         same_but_reasoning(sampled, echoed, tolerance);
 }
 
 }  // namespace kvkeep::chat

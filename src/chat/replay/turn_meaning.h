@@ -3,6 +3,7 @@
 // What an assistant's turn says, whatever its spelling: the same turn as sampled and as a client sends it back compares
 // equal, although JSON was written anew, white space trimmed or a default filled in.
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -18,6 +19,10 @@ struct TurnMeaning {
   std::string reasoning;
   std::string text;
   std::vector<Call> calls;
+  // Where in the text, and in the reasoning, something else stood. Clients that keep such parts apart send them back
+  // so, and they are joined again with white space, or without.
+  std::vector<std::size_t> text_breaks = {};
+  std::vector<std::size_t> reasoning_breaks = {};
 };
 
 // JSON to be compared: keys in no order, numbers by their decimal value, however long they are and however written
@@ -34,7 +39,8 @@ struct EchoTolerance {
   bool added_arguments = false;
 };
 
-// White space around reasoning and text, and the order and spelling of JSON, do not count.
+// White space around reasoning and text and at the breaks of what was sampled does not count, nor do the order and
+// spelling of JSON.
 bool same_meaning(const TurnMeaning& sampled, const TurnMeaning& echoed, EchoTolerance tolerance);
 
 // As same_meaning, but what was thought does not count.

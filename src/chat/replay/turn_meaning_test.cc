@@ -60,6 +60,27 @@ TEST(TurnMeaning, WhatIsNoJsonEqualsNothing) {
   }
 }
 
+TEST(TurnMeaning, WhiteSpaceDoesNotCountWhereSomethingElseStood) {
+  const auto same_text = [](const TurnMeaning& sampled, const std::string& echoed) {
+    const bool text = same_meaning(sampled, {.reasoning = {}, .text = echoed, .calls = {}}, {});
+    const TurnMeaning thought{
+        .reasoning = sampled.text, .text = {}, .calls = {}, .text_breaks = {}, .reasoning_breaks = sampled.text_breaks};
+    EXPECT_EQ(same_meaning(thought, {.reasoning = echoed, .text = {}, .calls = {}}, {}), text);
+    return text;
+  };
+  const TurnMeaning parts{.reasoning = {}, .text = " I look.\nThen ", .calls = {}, .text_breaks = {1, 8, 9}};
+  for (const char* echoed : {"I look.\nThen", "I look.Then", " I look. \n\n Then\n", "I look.\n\n\nThen"}) {
+    EXPECT_TRUE(same_text(parts, echoed)) << echoed;
+  }
+  for (const char* echoed : {"", "I look.", "Then", "Ilook.Then", "I look.x Then", "I look. Then x", "I look. The n"}) {
+    EXPECT_FALSE(same_text(parts, echoed)) << echoed;
+  }
+  const TurnMeaning whole{.reasoning = {}, .text = "I look.\nThen", .calls = {}};
+  EXPECT_TRUE(same_text(whole, " I look.\nThen"));
+  EXPECT_FALSE(same_text(whole, "I look. Then")) << "nothing stood there";
+  EXPECT_TRUE(same_text({.reasoning = {}, .text = "", .calls = {}}, " \n"));
+}
+
 TEST(TurnMeaning, OnlyArgumentsThatSayNothingMayBeAdded) {
   for (const char* nothing : {"false", "null", "\"\"", "[]", "{}"}) {
     const std::string echo = std::string(R"({"x": )") + nothing + R"(, "a": 1.0})";

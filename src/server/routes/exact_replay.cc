@@ -19,28 +19,43 @@ constexpr std::size_t kMostTurnTokens = 1 << 18;
 // Stands for a thought, to see whether the template would write it.
 constexpr const char* kSomeThought = "kvkeepsomethought";
 
-void add_delta(chat::TurnMeaning& meaning, const chat::tools::ReplyDelta& delta, std::string& arguments) {
-  switch (delta.kind) {
-    case DeltaKind::kText: meaning.text += delta.text; break;
-    case DeltaKind::kReasoning: meaning.reasoning += delta.text; break;
-    case DeltaKind::kCallBegin:
-      meaning.calls.push_back({delta.call_name, chat::read_arguments("")});  // until it ends, it equals nothing
-      arguments.clear();
-      break;
-    case DeltaKind::kCallArguments: arguments += delta.text; break;
-    case DeltaKind::kCallEnd: meaning.calls.back().arguments = chat::read_arguments(arguments); break;
+// What is read of a turn, so far.
+class Reading {
+ public:
+  void add(const chat::tools::ReplyDelta& delta) {
+    const bool goes_on = std::exchange(last_, delta.kind) == delta.kind;
+    switch (delta.kind) {
+      case DeltaKind::kText: append(meaning_.text, meaning_.text_breaks, delta.text, goes_on); break;
+      case DeltaKind::kReasoning: append(meaning_.reasoning, meaning_.reasoning_breaks, delta.text, goes_on); break;
+      case DeltaKind::kCallBegin:
+        meaning_.calls.push_back({delta.call_name, chat::read_arguments("")});  // until it ends, it equals nothing
+        arguments_.clear();
+        break;
+      case DeltaKind::kCallArguments: arguments_ += delta.text; break;
+      case DeltaKind::kCallEnd: meaning_.calls.back().arguments = chat::read_arguments(arguments_); break;
+    }
   }
-}
+  chat::TurnMeaning take() { return std::move(meaning_); }
+
+ private:
+  static void append(std::string& text, std::vector<std::size_t>& breaks, const std::string& more, bool goes_on) {
+    if (!goes_on && !text.empty()) breaks.push_back(text.size());
+    text += more;
+  }
+
+  chat::TurnMeaning meaning_;
+  std::string arguments_;
+  std::optional<DeltaKind> last_;
+};
 
 std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::tools::ToolSet& tools, TokenSpan ids,
                                            std::string_view behind) {
   if (ids.size() > kMostTurnTokens) return std::nullopt;
   chat::tools::ReplyParser parser(service.reply_format, tools, {.calls = true});
   chat::Utf8Stream utf8;
-  chat::TurnMeaning meaning;
-  std::string arguments;
+  Reading reading;
   const auto add = [&](const std::vector<chat::tools::ReplyDelta>& deltas) {
-    for (const auto& delta : deltas) add_delta(meaning, delta, arguments);
+    for (const auto& delta : deltas) reading.add(delta);
   };
   for (const TokenId id : ids) {
     if (service.vocabulary->is_end_of_generation(id)) return std::nullopt;  // the end of one turn, and more
@@ -51,7 +66,7 @@ std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::t
   }
   add(parser.feed(utf8.finish() + std::string(behind), false));
   add(parser.finish());
-  return meaning;
+  return reading.take();
 }
 
 // Clients that were told thoughts as text send them back as text.

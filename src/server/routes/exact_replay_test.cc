@@ -141,6 +141,22 @@ TEST_F(ExactReplayTest, CallsComeBackAsTheModelSpelledThem) {
   EXPECT_FALSE(stands(head, asked_, call("call_7", R"({"file": "y"})")));
 }
 
+// As clients send them back that keep the parts of a turn apart: the calls behind the texts, which a line end joins.
+TEST_F(ExactReplayTest, TextOnBothSidesOfACallComesBack) {
+  const std::string call_text = R"(<tool_call>{"name":"edit",  "arguments":{ }}</tool_call>)";
+  const auto head = replied(asked_, " one" + call_text + " two " + call_text + "three", kEnd, {"a", "b"});
+  const auto echo = [&](const std::string& text) {
+    ordered_json message = call("a", "{}");
+    message["tool_calls"].push_back(message["tool_calls"][0]);
+    message["content"] = text;
+    return message;
+  };
+  EXPECT_TRUE(stands(head, asked_, echo("one\ntwo\nthree")));
+  EXPECT_TRUE(stands(head, asked_, echo("one two three")));
+  EXPECT_FALSE(stands(head, asked_, echo("one\ntwo")));
+  EXPECT_FALSE(stands(head, asked_, echo("o ne\ntwo\nthree")));
+}
+
 TEST_F(ExactReplayTest, NumbersOfCallsAreTheSameOnlyIfNoDigitDiffers) {
   const auto arguments = [](const std::string& number) { return std::string("{\"at\":  ").append(number).append("}"); };
   const auto head = [&](const std::string& number) {

@@ -191,7 +191,7 @@ class Answer {
   void leave_for_next(const DoneEvent& done) {
     if (generation_.http.client_gone()) return;
     for (const ReplyDelta& delta : done.deltas) next_.add(delta);
-    next_.finish(/*calls=*/done.call_count > 0, done.stop_string);
+    next_.finish(/*calls=*/done.whole_calls > 0, done.stop_string);
   }
 
   void fail(const Error& error) {

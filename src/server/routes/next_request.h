@@ -29,8 +29,8 @@ class NextRequest {
               bool remembered);
   void add_token(TokenId token);
   void add(const chat::tools::ReplyDelta& delta);
-  // The client got the reply, which a stop string may have ended. After calls their results come next, and templates
-  // keep a turn as it is until then.
+  // The client got the reply, which a stop string may have ended. After whole calls their results come next, and
+  // templates keep a turn as it is until then.
   void finish(bool calls, const std::string& stop_string);
 
  private:
