@@ -11,6 +11,7 @@
 #include "server/api/anthropic_messages.h"
 #include "server/api/anthropic_tools.h"
 #include "server/api/generation_fields.h"
+#include "server/api/template_switches.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -18,12 +19,6 @@ namespace {
 constexpr std::size_t kMostStops = 256;
 constexpr std::size_t kMostHintBytes = 512;
 constexpr std::int64_t kHourS = 3600;
-
-// What templates call the switch; one that knows none of these names passes over them.
-void set_thinking(bool on, Json& kwargs) {
-  kwargs["enable_thinking"] = on;
-  kwargs["thinking"] = on;
-}
 
 Status read_thinking(const Json& body, Json& kwargs) {
   const Json* thinking = field(body, "thinking");
@@ -35,7 +30,7 @@ Status read_thinking(const Json& body, Json& kwargs) {
   }
   std::int64_t budget_tokens = 0;
   TRY(read_integer(*thinking, "budget_tokens", budget_tokens, 0, std::numeric_limits<std::int32_t>::max()));
-  set_thinking(type != "disabled", kwargs);
+  set_thinking(kwargs, type != "disabled");
   return {};
 }
 
@@ -61,10 +56,7 @@ Result<Json> read_template_kwargs(const Json& body, const Json& servers) {
     if (!config->is_object()) return wrong_type("output_config", "an object", *config);
     TRY(read_effort(*config, kwargs));
   }
-  if (const Json* own = field(body, "chat_template_kwargs"); own != nullptr) {
-    if (!own->is_object()) return wrong_type("chat_template_kwargs", "an object", *own);
-    kwargs.update(*own);
-  }
+  TRY(read_template_switches(body, kwargs));
   return kwargs.empty() ? Json() : kwargs;
 }
 

@@ -85,7 +85,7 @@ TEST(ParseMessages, Thinking) {
   EXPECT_EQ(kwargs_of(R"("thinking":{"type":"disabled"})"), off);
   EXPECT_TRUE(kwargs_of(R"("thinking":null)").is_null());
   EXPECT_EQ(kwargs_of(R"("thinking":{"type":"adaptive"},"chat_template_kwargs":{"enable_thinking":false})"),
-            (Json{{"enable_thinking", false}, {"thinking", true}}));
+            (Json{{"enable_thinking", false}, {"thinking", false}}));
   for (const char* wrong : {"5", "{}", R"({"type":"on"})", R"({"type":5})"}) {
     EXPECT_THAT(error_of(with(fmt::format(R"("thinking":{})", wrong))), HasSubstr("thinking")) << wrong;
   }

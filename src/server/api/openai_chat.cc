@@ -7,6 +7,7 @@
 
 #include "server/api/generation_fields.h"
 #include "server/api/left_out.h"
+#include "server/api/template_switches.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -201,29 +202,13 @@ Status take_assistant_prefix(chat::RenderInput& input) {
   return {};
 }
 
-// Templates have different names for the same switch.
-void set_thinking(Json& kwargs, bool thinks) {
-  for (const char* name : {"enable_thinking", "thinking"}) kwargs[name] = thinks;
-}
-
 // What the body says takes the place of what the server says.
 Status read_template_kwargs(const Json& body, Json& kwargs) {
   std::string effort;
   TRY(read_string(body, "reasoning_effort", effort));
   if (!effort.empty()) kwargs["reasoning_effort"] = effort;
   if (effort == "none") set_thinking(kwargs, false);
-  if (field(body, "enable_thinking") != nullptr) {
-    bool thinks = true;
-    TRY(read_bool(body, "enable_thinking", thinks));
-    set_thinking(kwargs, thinks);
-  }
-  const Json* value = field(body, "chat_template_kwargs");
-  if (value != nullptr && !value->is_object()) return wrong_type("chat_template_kwargs", "an object", *value);
-  if (value != nullptr && value->contains("enable_thinking") && (*value)["enable_thinking"].is_boolean()) {
-    set_thinking(kwargs, (*value)["enable_thinking"].get<bool>());
-  }
-  if (value != nullptr) kwargs.update(*value);
-  return {};
+  return read_template_switches(body, kwargs);
 }
 
 Status read_reasoning_format(const Json& body, chat::tools::ReasoningFormat& format) {

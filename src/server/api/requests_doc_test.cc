@@ -62,7 +62,7 @@ Names joined(Names a, Names b) {
 TEST(RequestsDoc, NamesEveryFieldThatIsRead) {
   EXPECT_EQ(joined(joined(read_by("generation_fields.cc"), read_by("output_format.cc")), read_by("cache_hints.cc")),
             joined(documented("Obeyed by both"), documented("Noted")));
-  EXPECT_EQ(read_by("openai_chat.cc"), documented("Obeyed by chats"));
+  EXPECT_EQ(joined(read_by("openai_chat.cc"), read_by("template_switches.cc")), documented("Obeyed by chats"));
   EXPECT_EQ(read_by("openai_completions.cc"), documented("Obeyed by completions"));
 }
 
@@ -74,7 +74,8 @@ TEST(RequestsDoc, NamesEveryFieldThatIsRefused) {
 TEST(RequestsDoc, ThePageOnResponsesNamesEveryFieldThatTheyRead) {
   const std::string page = text_of(KVKEEP_DOCS "/responses.md");
   Names names;
-  for (const char* file : {"responses.cc", "responses_items.cc", "responses_tools.cc"}) names.merge(read_by(file));
+  for (const char* file : {"responses.cc", "responses_items.cc", "responses_tools.cc", "template_switches.cc"})
+    names.merge(read_by(file));
   EXPECT_THAT(names, testing::IsSupersetOf({"input", "instructions", "tools", "max_output_tokens", "reasoning"}));
   for (const std::string& name : names) EXPECT_THAT(page, testing::HasSubstr("`" + name));
 }

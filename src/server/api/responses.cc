@@ -10,6 +10,7 @@
 #include "server/api/anthropic_messages.h"
 #include "server/api/generation_fields.h"
 #include "server/api/responses_items.h"
+#include "server/api/template_switches.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -44,10 +45,6 @@ Status check_truncation(const Json& body) {
   return invalid("'truncation' must be 'auto' or 'disabled'");
 }
 
-void set_thinking(bool on, Json& kwargs) {
-  for (const char* name : {"enable_thinking", "thinking"}) kwargs[name] = on;
-}
-
 // Templates know three words; the API has more on both sides.
 Status read_effort(const Json& body, Json& kwargs) {
   const Json* reasoning = field(body, "reasoning");
@@ -58,7 +55,7 @@ Status read_effort(const Json& body, Json& kwargs) {
   constexpr std::array kEfforts = std::to_array<std::pair<std::string_view, std::string_view>>(
       {{"minimal", "low"}, {"low", "low"}, {"medium", "medium"}, {"high", "high"}, {"xhigh", "high"}, {"max", "high"}});
   if (*effort == "none") {
-    set_thinking(false, kwargs);
+    set_thinking(kwargs, false);
     return {};
   }
   const auto known = std::ranges::find_if(kEfforts, [&](const auto& pair) { return *effort == pair.first; });
@@ -73,10 +70,7 @@ Status read_effort(const Json& body, Json& kwargs) {
 Result<Json> read_template_kwargs(const Json& body, const Json& servers) {
   Json kwargs = servers.is_object() ? servers : Json::object();
   TRY(read_effort(body, kwargs));
-  if (const Json* own = field(body, "chat_template_kwargs"); own != nullptr) {
-    if (!own->is_object()) return wrong_type("chat_template_kwargs", "an object", *own);
-    kwargs.update(*own);
-  }
+  TRY(read_template_switches(body, kwargs));
   return kwargs.empty() ? Json() : kwargs;
 }
 

@@ -1,0 +1,18 @@
+#pragma once
+
+// What every dialect of chats lets a request say to the template by name, beside the dialect's own words for it.
+
+#include "base/result.h"
+#include "server/api/json_body.h"
+
+namespace kvkeep::server::api {
+
+// Templates have different names for the same switch; one that knows none of them passes over them.
+void set_thinking(Json& kwargs, bool thinks);
+
+// `enable_thinking` and `chat_template_kwargs`. What the body says takes the place of what `kwargs` has, the more
+// special the later; of kwargs that name `enable_thinking` the switch's other name follows. Precondition:
+// kwargs.is_object().
+Status read_template_switches(const Json& body, Json& kwargs);
+
+}  // namespace kvkeep::server::api
