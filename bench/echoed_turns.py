@@ -3,6 +3,7 @@
 
     KVKEEP_PROGRAM=build/kvkeep KVKEEP_COUNT_SHIM=build/count_shim.so bench/echoed_turns.py [server flags] > table.md
 
+The table stands in docs/exact-replay.md; its last column is of a server with --replay off.
 Conversations of calls and answers with generated models, whose calls strict schemas and grammars force into shapes that
 no template writes. Each reply goes back as a kind of client sends it; tokens are counted at the engine. What is new in a
 prompt is all behind the turn before: its end, the result or question, and the opening of the answer; of the turn itself,
@@ -113,7 +114,7 @@ class Chat:
 
 
 class Messages:
-    """Anthropic's: has no grammars, so some calls are forced and all other turns are cut by their length."""
+    """Anthropic's: thinking and calls are blocks of the content."""
 
     name = "messages"
 
@@ -121,10 +122,10 @@ class Messages:
         self.server, self.client, self.messages, self.calls = server, client, [], []
 
     def ask(self, fields):
-        body = {"model": "any", "messages": self.messages, "max_tokens": fields.get("max_tokens", 400), "temperature": 1,
-                "tools": [{**TOOL, "input_schema": SCHEMA}]}
-        forced = {"type": "any", "disable_parallel_tool_use": True}
-        body["tool_choice"] = forced if fields.get("tool_choice") == "required" else {"type": "none"}
+        kind = {"required": "any"}.get(fields.get("tool_choice"), fields.get("tool_choice", "auto"))
+        single = {} if kind == "none" else {"disable_parallel_tool_use": True}
+        body = {"model": "any", "messages": self.messages, "max_tokens": 400, "temperature": 1,
+                "tools": [{**TOOL, "input_schema": SCHEMA}], **fields, "tool_choice": {"type": kind, **single}}
         reply = self.server.post("/v1/messages", body)
         content = copy.deepcopy(reply["content"])
         for block in content:
@@ -132,6 +133,8 @@ class Messages:
                 block["input"] = {"replace_all": False, **block["input"]}
             if block["type"] == "text" and self.client is thinking_dropped:
                 block["text"] = block["text"].strip()
+        if self.client is thinking_dropped:
+            content = [block for block in content if block["type"] != "thinking"]
         self.messages.append({"role": "assistant", "content": content})
         self.calls = [block["id"] for block in content if block["type"] == "tool_use"]
         return reply["usage"]["output_tokens"]
@@ -143,7 +146,7 @@ class Messages:
 
 
 class Responses:
-    """OpenAI's newer API: items instead of messages, and no grammars either."""
+    """OpenAI's newer API: items instead of messages."""
 
     name = "responses"
 
@@ -151,9 +154,10 @@ class Responses:
         self.server, self.client, self.items, self.calls = server, client, [], []
 
     def ask(self, fields):
-        body = {"model": "any", "input": self.items, "max_output_tokens": fields.get("max_tokens", 400), "temperature": 1,
+        fields = dict(fields)
+        body = {"model": "any", "input": self.items, "max_output_tokens": fields.pop("max_tokens", 400), "temperature": 1,
                 "tools": [{"type": "function", **TOOL, "parameters": SCHEMA}], "parallel_tool_calls": False,
-                "tool_choice": fields.get("tool_choice", "none"), "store": False}
+                "include": ["reasoning.encrypted_content"], "store": False, **fields}
         reply = self.server.post("/v1/responses", body)
         items = copy.deepcopy(reply["output"])
         for item in items:
@@ -161,6 +165,8 @@ class Responses:
                 self.client({"tool_calls": [{"function": item}]})
             if item["type"] == "message" and self.client is thinking_dropped:
                 item["content"][0]["text"] = item["content"][0]["text"].strip()
+        if self.client is thinking_dropped:
+            items = [item for item in items if item["type"] != "reasoning"]
         self.items += items
         self.calls = [item["call_id"] for item in items if item["type"] == "function_call"]
         return reply["usage"]["output_tokens"]
@@ -189,10 +195,10 @@ def new_tokens(server, new):
     return len(server.tokenize(prompt.split("kvkeepanswer")[1], special=True))
 
 
-def settled(server, may_go_on):
-    """Ids given to the engine, when nothing more is prefilled ahead."""
-    seen, since = server.decoded_ids(), time.monotonic()
-    while may_go_on and time.monotonic() - since < 0.2:
+def settled(server, quiet_s, first_s):
+    """Ids given to the engine, when nothing more is prefilled ahead: for so long nothing was, and at first for longer."""
+    seen, since = server.decoded_ids(), time.monotonic() + first_s - quiet_s
+    while time.monotonic() - since < quiet_s:
         time.sleep(0.01)
         if (now := server.decoded_ids()) != seen:
             seen, since = now, time.monotonic()
@@ -215,16 +221,18 @@ class Shapes:
         }
 
 
-def conversation(server, dialect, client, shapes, seed, rounds):
+def conversation(server, dialect, client, shapes, seed, rounds, pauses_s):
     """Of each request but the first: kind of the turn before, tokens prefilled beyond the new ones, and ahead of it."""
     talk, rows, kind = dialect(server, client), [], None
     for number in range(rounds):
         last = "answer" if number % 2 == 0 else "cut answer"
         for step, kind_now in enumerate(("call", "strict call", last)):
-            new = talk.add(words(40, seed * 100 + number * 10 + step))
+            place = seed * 100 + number * 10 + step
+            new = talk.add(f"{place} {words(40, place)}")  # as nobody asked before
             wanted = new_tokens(server, new)
-            before = settled(server, kind and not kind.endswith("call"))
-            sampled = talk.ask({**shapes.turns[kind_now], "seed": seed + step})
+            answered = kind and not kind.endswith("call")
+            before = settled(server, *pauses_s if answered else (0, 0))
+            sampled = talk.ask({**shapes.turns[kind_now], "seed": place})
             prefilled = server.decoded_ids() - before - (sampled - 1)  # the last is not evaluated
             if kind:
                 rows.append((kind, prefilled - wanted, before - done))
@@ -240,39 +248,47 @@ def flags_of(template):
     return [] if template == "own" else ["--chat-template-file", os.path.join(folder, template)]
 
 
-def measure(command, shim, models=MODELS, clients=CLIENTS, dialects=DIALECTS, rounds=ROUNDS):
+def measure(command, shim, models=MODELS, clients=CLIENTS, dialects=DIALECTS, rounds=ROUNDS, ahead=True):
     """Rows: template, thinks, dialect, client, and of its turns kind, tokens beyond the new ones, tokens ahead."""
     for template, call, thinks in models:
         with ServerProcess([*command, *flags_of(template)], count_shim=shim) as server:
             shapes = Shapes(server, call, thinks)
-            for dialect in dialects:
-                for number, client in enumerate(clients):
-                    if thinks and dialect is not Chat:
-                        continue  # nothing makes the model think there
+            pauses_s = (0.5, 5) if thinks and ahead else (0.2, 0.2)  # what was thought is written otherwise next time
+            for place, dialect in enumerate(dialects):
+                for number, client in enumerate(clients, start=place * len(clients)):
                     if dialect is Messages and client in (parsed, sorted_and_indented):
                         continue  # arguments are objects, which have no spelling
-                    yield template, thinks, dialect.name, client, conversation(server, dialect, client, shapes, number, rounds)
+                    turns = conversation(server, dialect, client, shapes, number, rounds, pauses_s)
+                    yield template, thinks, dialect.name, client, turns
 
 
-def table(rows):
-    lines = ["| template | API | sent back | turns | most beyond the new ones | all together | ahead, while idle |",
-             "|---|---|---|---:|---:|---:|---:|"]
-    for template, thinks, dialect, client, turns in rows:
-        beyond = [tokens for _, tokens, _ in turns]
+def most_beyond(row):
+    return max(beyond for _, beyond, _ in row[-1])
+
+
+def table(rows, without):
+    """`without`: the same, by a server that neither replays nor prefills ahead."""
+    lines = ["| template | API | the client sends | most for one turn | ahead of a turn | without replay: most |",
+             "|---|---|---|---:|---:|---:|"]
+    for row, plain in zip(rows, without, strict=True):
+        template, thinks, dialect, client, turns = row
+        ahead = sum(tokens for *_, tokens in turns) / len(turns)
         lines.append(f"| {template}{', thinks' if thinks else ''} | {dialect} | {client.__name__.replace('_', ' ')} |"
-                     f" {len(turns)} | {max(beyond)} | {sum(beyond)} | {sum(ahead for _, _, ahead in turns)} |")
+                     f" {most_beyond(row)} | {ahead:.0f} | {most_beyond(plain)} |")
     return "\n".join(lines)
 
 
 def main():
     program, shim = os.environ["KVKEEP_PROGRAM"], os.environ["KVKEEP_COUNT_SHIM"]
+    version = subprocess.run([program, "--version"], stdout=subprocess.PIPE, check=True, text=True).stdout.split("\n")[0]
     with tempfile.TemporaryDirectory() as folder:
         model = os.path.join(folder, "model.gguf")
         subprocess.run([program, "model", "make", model], stdout=sys.stderr, check=True)
         command = [program, "serve", "-m", model, "-c", "8192", "-t", "1", "--no-kv-disk", "--restore", "always"]
         rows = list(measure([*command, *sys.argv[1:]], shim))
-    print(table(rows))
-    sys.exit(any(beyond > LIMIT for *_, turns in rows for _, beyond, _ in turns))
+        without = list(measure([*command, *sys.argv[1:], "--replay", "off"], shim, ahead=False))
+    print(f"{version}, {ROUNDS} questions:\n\n{table(rows, without)}")
+    sys.exit(any(most_beyond(row) > LIMIT for row in rows))
 
 
 if __name__ == "__main__":
