@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 
 #include "chat/chat_template.h"
 #include "chat/fake_vocabulary_test.h"
@@ -58,6 +59,23 @@ class ExactReplayTest : public ::testing::Test {
     input.messages = messages;
     api::PromptSource source = std::move(input);
     return read_prompt(service_, source).value().ids;
+  }
+
+  // How often the messages are rendered for one prompt.
+  std::size_t renders_of(const ordered_json& messages) {
+    std::size_t renders = 0;
+    const Render render = [&](chat::RenderInput changed) {
+      ++renders;
+      auto turns = std::exchange(service_.turns, nullptr);
+      api::PromptSource source = std::move(changed);
+      Result<Prompt> prompt = read_prompt(service_, source);
+      service_.turns = std::move(turns);
+      return prompt;
+    };
+    chat::RenderInput input;
+    input.messages = messages;
+    EXPECT_EQ(replay_sampled(service_, input, render(input).value(), render).ids, prompt_of(messages));
+    return renders;
   }
 
   // Byte by byte, as no tokenizer would choose; markers as themselves.
@@ -205,9 +223,12 @@ TEST_F(ExactReplayTest, ThoughtsAreGivenBackBehindThoughtsThatTheTemplateLeavesO
       const auto prompt = prompt_of(messages);
       ASSERT_EQ(common_prefix(prompt, head), head.size()) << round << ", " << step;
     }
+    EXPECT_EQ(renders_of(messages), 3U) << round;
     (void)replied(messages, "<think>well</think>so");
     messages.push_back(assistant("so"));
   }
+  messages.push_back(user("next"));
+  EXPECT_EQ(renders_of(messages), 2U) << "no thought is written";
 }
 
 TEST_F(ExactReplayTest, ThoughtsThatComeBackAsTextWereNotLeftOut) {
