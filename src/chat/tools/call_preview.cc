@@ -92,10 +92,15 @@ class JsonPreview final : public JsonArgumentsPreview {
     if (!end) return;
     const std::string shortest = fmt::format("{}{{}}{}", head_, *end);
     auto calls = parse_call_body(format_, {.body = shortest, .values = {}, .is_bare = is_bare_}, tools_);
-    // What stands behind the arguments may show that a bare object is none of unknown tools' calls.
-    const bool is_certain = calls && calls->size() == 1 && (!is_bare_ || tools_.find(calls->front().name) != nullptr);
-    if (!is_certain) return give_up();
+    if (!calls || calls->size() != 1 || may_change_behind(calls->front(), !end->empty())) return give_up();
     begin(std::move(calls->front()));
+  }
+
+  // What stands behind the arguments may show that a bare object is none of unknown tools' calls, and in Mistral's
+  // lists, that the call has an id of its own: their template writes it there.
+  bool may_change_behind(const ParsedCall& call, bool in_object) const {
+    if (is_bare_ && tools_.find(call.name) == nullptr) return true;
+    return format_ == FormatKind::kMistral && in_object && call.id.empty();
   }
 
   const FormatKind format_;
@@ -253,6 +258,7 @@ std::string CallPreview::take() {
 std::optional<std::string> CallPreview::rest_of(const ParsedCall& whole) const {
   const std::string_view taken = std::string_view(passed_).substr(0, taken_);
   if (whole.name != call_->name || !whole.arguments.starts_with(taken)) return std::nullopt;
+  if (!call_->id.empty() && whole.id != call_->id) return std::nullopt;
   return whole.arguments.substr(taken_);
 }
 

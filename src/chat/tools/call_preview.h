@@ -7,7 +7,7 @@
 // the last brace of the arguments is kept back. So whoever has a call's arguments whole has a call that is one.
 //
 // What cannot be told before the end is left to the end: arguments that come before the name or in a string, the second
-// of several calls in one list, values that may be no string.
+// of several calls in one list, values that may be no string, Mistral's lists with ids behind the arguments.
 //
 // Not thread safe.
 
@@ -39,7 +39,7 @@ class CallPreview {
   // Arguments that are certain and were not taken yet.
   std::string take();
   // What of the whole call's arguments was not taken. Nothing: it is another call than the one that was begun, because
-  // its name or its arguments came twice.
+  // its name, its id or its arguments came twice.
   std::optional<std::string> rest_of(const ParsedCall& whole) const;
 
  protected:

@@ -54,8 +54,9 @@ TEST_F(Previews, InEveryFormatOfJson) {
   EXPECT_EQ(so_far(FormatKind::kLlama, "{\"name\": \"write\", \"parameters\": {\"a\": \"x"), "write {\"a\": \"x");
   EXPECT_EQ(so_far(FormatKind::kLlama, "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": \"x"), "f {\"a\": \"x");
   EXPECT_EQ(so_far(FormatKind::kMistral, "[TOOL_CALLS]f[ARGS]{\"a\": \"x"), "f {\"a\": \"x");
-  EXPECT_EQ(so_far(FormatKind::kMistral, "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": \"x"),
-            "f {\"a\": \"x");
+  EXPECT_EQ(
+      so_far(FormatKind::kMistral, "[TOOL_CALLS] [{\"name\": \"f\", \"id\": \"abcDEF123\", \"arguments\": {\"a\": \"x"),
+      "f {\"a\": \"x");
   EXPECT_EQ(so_far(FormatKind::kDeepSeek, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": \"x"),
             "f {\"a\": \"x");
   EXPECT_EQ(so_far(FormatKind::kDeepSeek,
@@ -94,6 +95,8 @@ TEST_F(Previews, WhatIsNotCertainWaits) {
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"arguments\":{\"a\":\"x\"},\"name\":\"f\""), "");
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"name\":\"f\",\"arguments\":\"{\\\"a\\\""), "");
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"name\":\"\",\"arguments\":{\"a\""), "");
+  // Its id may stand behind the arguments.
+  EXPECT_EQ(so_far(FormatKind::kMistral, "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": \"x"), "");
   EXPECT_EQ(so_far(FormatKind::kLlama, "{\"name\": \"Bob\", \"parameters\": {\"a\": \"x"), "");
 }
 

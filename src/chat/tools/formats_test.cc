@@ -111,9 +111,19 @@ const std::vector<Golden>& goldens() {
        {"[THINK]", "[/THINK]"},
        "[THINK]hm[/THINK][TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": [1]}}, {\"name\": \"g\"}]",
        "R(hm)C(f {\"a\": [1]})C(g {})"},
+      {"mistral_ids_behind", FormatKind::kMistral, kNoThinking,
+       "[TOOL_CALLS] [{\"name\":\"f\",\"arguments\":{\"a\":1},\"id\":\"abcDEF123\"}, "
+       "{\"name\":\"g\",\"arguments\":{},\"id\":\"123456789\"}]",
+       "C(f#abcDEF123 {\"a\":1})C(g#123456789 {})"},
+      {"mistral_ids_before", FormatKind::kMistral, kNoThinking,
+       "[TOOL_CALLS][{\"name\":\"f\",\"id\":\"abcDEF123\",\"arguments\":{\"a\":1}}]", "C(f#abcDEF123 {\"a\":1})"},
+      {"mistral_two_ids", FormatKind::kMistral, kNoThinking,
+       "[TOOL_CALLS][{\"name\":\"f\",\"id\":\"abcDEF123\",\"arguments\":{\"a\":1},\"id\":\"123456789\"}]",
+       "C(f#abcDEF123 {\"a\":1~)T([TOOL_CALLS][{\"name\":\"f\",\"id\":\"abcDEF123\",\"arguments\":{\"a\":1},"
+       "\"id\":\"123456789\"}])"},
       {"mistral_arguments", FormatKind::kMistral, kNoThinking,
        "Well[TOOL_CALLS]f[ARGS]{\"a\": \"[TOOL_CALLS]\"}[TOOL_CALLS]g[CALL_ID]123456789[ARGS]{}",
-       "T(Well)C(f {\"a\": \"[TOOL_CALLS]\"})C(g {})"},
+       "T(Well)C(f {\"a\": \"[TOOL_CALLS]\"})C(g#123456789 {})"},
       {"deepseek", FormatKind::kDeepSeek, kThink,
        "Ok\n\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>\n"
        "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
@@ -162,7 +172,7 @@ const std::vector<Golden>& goldens() {
        "Ok<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": 1}"
        "<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
        "<|tool_calls_section_end|>",
-       "T(Ok)C(f {\"a\": 1})C(g {})"},
+       "T(Ok)C(f#functions.f:0 {\"a\": 1})C(g#functions.g:1 {})"},
       {"minimax", FormatKind::kMiniMax, kThink,
        "<think>t</think>\n\n<minimax:tool_call>\n<invoke name=\"edit\">\n<parameter name=\"path\">5</parameter>\n"
        "<parameter name=\"line\">5</parameter>\n</invoke>\n</minimax:tool_call>",
@@ -194,7 +204,7 @@ class Goldens : public testing::TestWithParam<Golden> {
     const auto line = [&](const std::vector<Piece>& pieces) {
       const auto deltas = deltas_of(format, pieces, known, with_calls());
       EXPECT_EQ(broken_rule(deltas), "");
-      return in_one_line(deltas);
+      return in_one_line(deltas, golden.text);
     };
     EXPECT_EQ(line(bytes), golden.expected);
     EXPECT_EQ(line(joined(bytes, [] { return true; })), golden.expected);

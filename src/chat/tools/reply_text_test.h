@@ -88,8 +88,9 @@ std::vector<Piece> joined(const std::vector<Piece>& pieces, Joins joins) {
   return result;
 }
 
-// "T(text)R(thinking)C(name {arguments})", neighbours of one kind joined; "C(name {argum~)" was broken off.
-inline std::string in_one_line(const std::vector<ReplyDelta>& deltas) {
+// "T(text)R(thinking)C(name {arguments})", neighbours of one kind joined; "C(name {argum~)" was broken off. Ids that
+// stand in `sampled` are told, too: "C(name#id {})".
+inline std::string in_one_line(const std::vector<ReplyDelta>& deltas, std::string_view sampled = {}) {
   std::string line;
   DeltaKind last = DeltaKind::kCallEnd;
   for (const ReplyDelta& delta : deltas) {
@@ -97,7 +98,10 @@ inline std::string in_one_line(const std::vector<ReplyDelta>& deltas) {
     if (delta.kind == last && !is_call) line.pop_back();
     if (delta.kind == DeltaKind::kText && delta.kind != last) line += "T(";
     if (delta.kind == DeltaKind::kReasoning && delta.kind != last) line += "R(";
-    if (delta.kind == DeltaKind::kCallBegin) line += "C(" + delta.call_name + " ";
+    if (delta.kind == DeltaKind::kCallBegin) {
+      const bool is_own_id = sampled.find(delta.call_id) != std::string_view::npos;
+      line += "C(" + delta.call_name + (is_own_id ? "#" + delta.call_id : "") + " ";
+    }
     line += delta.text;
     if (delta.kind == DeltaKind::kCallEnd && !delta.is_whole) line += "~";
     if (delta.kind == DeltaKind::kCallEnd || !is_call) line += ")";
