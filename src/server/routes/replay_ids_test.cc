@@ -1,0 +1,105 @@
+// Ids of calls on their way from what was sampled to a client and back into the prompt.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "chat/chat_template.h"
+#include "chat/fake_vocabulary_test.h"
+#include "chat/tools/reply_parser.h"
+#include "server/routes/exact_replay.h"
+#include "server/routes/prompt.h"
+#include "testing/sim/sim_executor.h"
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::server {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::HasSubstr;
+
+std::vector<SpecialToken> mistral_tokens() {
+  std::vector<SpecialToken> tokens;
+  for (const char* spelling : {"<s>", "</s>", "[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]",
+                               "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[ARGS]", "[CALL_ID]"}) {
+    tokens.push_back({.id = 0, .spelling = spelling, .control = true});
+  }
+  return tokens;
+}
+
+std::string mistral_template() {
+  std::ifstream file(std::string(KVKEEP_TEMPLATES) + "/mistral.jinja");
+  std::stringstream source;
+  source << file.rdbuf();
+  return source.str();
+}
+
+class ReplayedIds : public ::testing::Test {
+ protected:
+  ReplayedIds() {
+    const std::string source = mistral_template();
+    service_.vocabulary = vocabulary_;
+    service_.chat_template = chat::make_chat_template(source, {.bos = "<s>", .eos = "</s>"}).value();
+    service_.markers = std::make_unique<chat::MarkerSet>(*vocabulary_, source);
+    service_.turn_openings = chat::learn_turn_openings(*service_.chat_template, *service_.markers, *vocabulary_);
+    service_.reply_format = chat::tools::bind_format(chat::tools::detect_format(source),
+                                                     chat::tools::detect_thinking(source), *service_.markers);
+    service_.clock = &os::real_clock();
+    service_.context_tokens = 100'000;
+    service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files_, executor_);
+  }
+
+  std::vector<TokenId> prompt_of(const ordered_json& messages) {
+    chat::RenderInput input;
+    input.messages = messages;
+    api::PromptSource source = std::move(input);
+    return read_prompt(service_, source).value().ids;
+  }
+  // The id of the call that a client gets of a reply, token by token; the turn is remembered.
+  std::string sampled(const std::vector<TokenId>& prompt, const std::vector<TokenId>& reply) {
+    const chat::tools::ToolSet tools;
+    chat::tools::ReplyParser parser(service_.reply_format, tools, {.calls = true, .id_seed = "reply"});
+    TurnRecorder recorder(service_, prompt);
+    std::string id;
+    for (const TokenId token : reply) {
+      recorder.add_token(token);
+      if (vocabulary_->is_end_of_generation(token)) break;
+      for (const auto& delta : parser.feed(vocabulary_->piece(token, true), token >= *vocabulary_->id_of("<s>"))) {
+        if (delta.kind == chat::tools::DeltaKind::kCallBegin) recorder.add_call(id = delta.call_id);
+      }
+    }
+    recorder.finish("");
+    return id;
+  }
+
+  sim::SimFileSystem files_;
+  sim::SimExecutor executor_;
+  const std::shared_ptr<chat::FakeVocabulary> vocabulary_ = std::make_shared<chat::FakeVocabulary>(mistral_tokens());
+  Service service_;
+};
+
+TEST_F(ReplayedIds, AResultNamesTheIdThatItsCallWasSampledWith) {
+  ordered_json messages = ordered_json::array({{{"role", "user"}, {"content", "hello"}}});
+  const std::vector<TokenId> asked = prompt_of(messages);
+  std::vector<TokenId> reply = {*vocabulary_->id_of("[TOOL_CALLS]")};
+  // Not quite as the template writes it.
+  for (const char byte : std::string(R"( [{"name":"f","arguments":{"a":1},"id":"abcDEF123"}])")) reply.push_back(byte);
+  reply.push_back(*vocabulary_->id_of("</s>"));
+  const std::string id = sampled(asked, reply);
+  EXPECT_EQ(id, "abcDEF123");
+  messages.push_back(
+      {{"role", "assistant"},
+       {"content", ""},
+       {"tool_calls",
+        {{{"id", id}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{\"a\": 1}"}}}}}}});
+  messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", "found"}});
+  const std::string next = vocabulary_->text_of(prompt_of(messages), true);
+  EXPECT_THAT(next, HasSubstr(R"("id": "abcDEF123"})"));
+  EXPECT_THAT(next, HasSubstr(R"("call_id": "abcDEF123"})"));
+}
+
+}  // namespace
+}  // namespace kvkeep::server
