@@ -12,8 +12,6 @@ namespace {
 // What takes longer to come to its point is read at its end.
 constexpr std::size_t kLongestHeadBytes = 1024;
 
-bool is_white(char byte) { return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n'; }
-
 // Arguments that are JSON in the model's own words.
 class JsonArgumentsPreview : public CallPreview {
  public:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "chat/tools/json_text.h"
+#include "base/assert.h"
 
 namespace kvkeep::chat::tools {
 namespace {
@@ -23,8 +23,9 @@ std::string_view word_behind(std::string_view header, std::string_view sign) {
 
 }  // namespace
 
-HarmonyReply::HarmonyReply(const ReplyFormat& format, const ReplyOptions& options, ReplySink& sink)
-    : format_(format), wants_calls_(options.calls), sink_(sink) {}
+HarmonyReply::HarmonyReply(const ReplyFormat& format, const ToolSet& tools, const ReplyOptions& options,
+                           ReplySink& sink)
+    : format_(format), tools_(tools), wants_calls_(options.calls), sink_(sink) {}
 
 void HarmonyReply::feed(std::string_view text, bool is_marker) {
   text_.append(text, is_marker);
@@ -75,14 +76,13 @@ HarmonyReply::Step HarmonyReply::read_header() {
 
 void HarmonyReply::open_message(std::size_t header_bytes) {
   const std::string_view header = text_.text().substr(0, header_bytes);
-  const std::string_view recipient = word_behind(header, kRecipient);
+  std::string_view recipient = word_behind(header, kRecipient);
   if (!recipient.empty()) {
     mode_ = Mode::kCall;
     header_ = header;
-    recipient_ = recipient;
-    std::string_view name = recipient_;
-    if (name.starts_with(kFunctions)) name.remove_prefix(kFunctions.size());
-    preview_ = make_named_preview(std::string(name));
+    if (recipient.starts_with(kFunctions)) recipient.remove_prefix(kFunctions.size());
+    name_ = recipient;
+    preview_ = make_named_preview(name_);
     previewed_ = 0;
   } else if (word_behind(header, kChannel) == "analysis") {
     mode_ = Mode::kThought;
@@ -130,7 +130,7 @@ void HarmonyReply::pass_on(std::size_t count) {
 void HarmonyReply::preview(std::size_t end) {
   preview_->text(text_.text().substr(previewed_, end - previewed_));
   previewed_ = end;
-  if (!wants_calls_ || !preview_->call()) return;
+  if (!wants_calls_ || !preview_->call() || !tools_.may_be_called(name_)) return;
   if (!std::exchange(call_begun_, true)) sink_.begin_call(*preview_->call());
   sink_.call_arguments(preview_->take());
 }
@@ -149,11 +149,12 @@ void HarmonyReply::close_message(std::size_t body_bytes, std::size_t tag_bytes, 
 void HarmonyReply::close_call(std::size_t body_bytes, bool cut_off) {
   preview(body_bytes);
   const bool was_begun = std::exchange(call_begun_, false);
-  std::string_view name = recipient_;
-  if (name.starts_with(kFunctions)) name.remove_prefix(kFunctions.size());
-  auto call = wants_calls_ ? named_call(name, text_.text().substr(0, body_bytes)) : std::nullopt;
+  const bool may_call = wants_calls_ && tools_.may_be_called(name_);
+  auto call = may_call ? named_call(name_, text_.text().substr(0, body_bytes)) : std::nullopt;
   if (call && was_begun) {
-    sink_.end_call(preview_->rest_of(*call).value_or(""), true);
+    const auto rest = preview_->rest_of(*call);
+    KVKEEP_ASSERT(rest.has_value(), "name and arguments are the previewed ones");
+    sink_.end_call(*rest, true);
   } else if (call) {
     sink_.calls({&*call, 1});
   } else {

@@ -18,8 +18,8 @@ namespace kvkeep::chat::tools {
 
 class HarmonyReply : public ReplyReader {
  public:
-  // Both references outlive it.
-  HarmonyReply(const ReplyFormat& format, const ReplyOptions& options, ReplySink& sink);
+  // All references outlive it.
+  HarmonyReply(const ReplyFormat& format, const ToolSet& tools, const ReplyOptions& options, ReplySink& sink);
   void feed(std::string_view text, bool is_marker) override;
   void finish(bool cut_off) override;
 
@@ -39,6 +39,7 @@ class HarmonyReply : public ReplyReader {
   void drop(std::size_t count);
 
   const ReplyFormat& format_;
+  const ToolSet& tools_;
   const bool wants_calls_;
   ReplySink& sink_;
 
@@ -46,7 +47,7 @@ class HarmonyReply : public ReplyReader {
   std::size_t scanned_ = 0;
   Mode mode_ = Mode::kHeader;
   std::string header_;                    // kCall: as it was written
-  std::string recipient_;                 // kCall
+  std::string name_;                      // kCall: the tool's
   std::unique_ptr<CallPreview> preview_;  // kCall
   std::size_t previewed_ = 0;             // what of text_ it has seen
   bool call_begun_ = false;               // what it tells is passed on already

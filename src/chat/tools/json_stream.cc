@@ -4,13 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "chat/tools/json_text.h"
+
 namespace kvkeep::chat::tools {
 namespace {
 
-// Deeper arguments would exhaust the stack of whoever walks them later.
-constexpr std::size_t kMaxDepth = 100;
-
-bool is_white(char byte) { return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n'; }
 bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20; }
 bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 bool is_of_number(char byte) {
@@ -83,7 +81,7 @@ bool JsonObjectStream::accept(char byte) {
 
 bool JsonObjectStream::begin_value(char byte) {
   if (byte == '{' || byte == '[') {
-    if (open_.size() == kMaxDepth) return false;
+    if (open_.size() == kDeepestJson) return false;
     open_ += byte;
     expected_ = byte == '{' ? Expected::kKeyOrEnd : Expected::kValueOrEnd;
     pass(byte);

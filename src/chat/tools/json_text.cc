@@ -8,8 +8,6 @@ namespace kvkeep::chat::tools {
 namespace {
 
 constexpr std::string_view kSpace = " \t\r\n";
-// Deeper arguments would exhaust the stack of whoever walks them later.
-constexpr std::size_t kMaxDepth = 100;
 
 std::size_t skip_space(std::string_view text, std::size_t at) {
   const std::size_t next = text.find_first_not_of(kSpace, at);
@@ -20,7 +18,7 @@ bool is_too_deep(std::string_view text) {
   JsonScanner scanner;
   for (const char byte : text) {
     scanner.feed(byte);
-    if (scanner.depth() > kMaxDepth) return true;
+    if (scanner.depth() > kDeepestJson) return true;
   }
   return false;
 }

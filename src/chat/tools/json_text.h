@@ -11,6 +11,10 @@
 
 namespace kvkeep::chat::tools {
 
+// Deeper arguments would exhaust the stack of whoever walks them later.
+inline constexpr std::size_t kDeepestJson = 100;
+
+inline bool is_white(char byte) { return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n'; }
 std::string_view trimmed(std::string_view text);
 
 // Follows strings and brackets, byte by byte, without checking what lies between them.

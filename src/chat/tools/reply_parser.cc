@@ -35,7 +35,7 @@ bool is_own_form(FormatKind format, std::string_view id) {
 
 std::unique_ptr<ReplyReader> make_reader(const ReplyFormat& format, const ToolSet& tools, const ReplyOptions& options,
                                          ReplySink& sink) {
-  if (format.kind == FormatKind::kHarmony) return std::make_unique<HarmonyReply>(format, options, sink);
+  if (format.kind == FormatKind::kHarmony) return std::make_unique<HarmonyReply>(format, tools, options, sink);
   return std::make_unique<TaggedReply>(format, tools, options, sink);
 }
 

@@ -85,6 +85,21 @@ TEST_F(Reading, IdsAreUniqueAndInTheFormsThatTemplatesTake) {
   EXPECT_EQ(mistral[1].size(), 9U);
 }
 
+TEST_F(Reading, CallsOfToolsThatMayNotBeCalledAreText) {
+  const ToolSet closed(nlohmann::ordered_json::parse(R"([{"function":{"name":"f"}}])"), /*is_closed=*/true);
+  const auto of = [&](FormatKind kind, std::string_view text) {
+    return in_one_line(deltas_of(bind_format(kind, kThink, markers_), sampled(text), closed, with_calls()));
+  };
+  const std::string to_g = "<|channel|>commentary to=functions.g <|constrain|>json<|message|>";
+  EXPECT_EQ(of(FormatKind::kHarmony, to_g + "{\"a\":1}<|call|>"), "T(" + to_g + "{\"a\":1})");
+  EXPECT_EQ(of(FormatKind::kHarmony, "<|channel|>commentary to=functions.f<|message|>{\"a\":1}<|call|>"),
+            "C(f {\"a\":1})");
+  const std::string hermes = "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":1}}</tool_call>";
+  EXPECT_EQ(of(FormatKind::kHermes, hermes), "T(" + hermes + ")");
+  EXPECT_EQ(of(FormatKind::kHermes, "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":1}}</tool_call>"),
+            "C(f {\"a\":1})");
+}
+
 TEST_F(Reading, WithoutParallelCallsTheReplyEndsWithTheFirst) {
   const ReplyFormat format = bind_format(FormatKind::kHermes, kThink, markers_);
   ReplyOptions options = with_calls();

@@ -11,8 +11,6 @@ constexpr std::size_t kTellingBytes = 64;
 // Between an opening and its JSON: a name, an id and tags.
 constexpr std::size_t kLongestHeadBytes = 512;
 
-bool is_white(char byte) { return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n'; }
-
 }  // namespace
 
 TaggedReply::TaggedReply(const ReplyFormat& format, const ToolSet& tools, const ReplyOptions& options, ReplySink& sink)
@@ -241,7 +239,7 @@ void TaggedReply::preview(std::size_t end) {
   } else {
     preview_->text(bytes);
   }
-  if (!preview_->call()) return;
+  if (!preview_->call() || !tools_.may_be_called(preview_->call()->name)) return;
   if (!std::exchange(call_begun_, true)) {
     space_before_.clear();
     sink_.begin_call(*preview_->call());
@@ -330,6 +328,8 @@ void TaggedReply::end_call(std::size_t body_end, std::size_t block_end, bool cut
   }
   const std::string_view body = text_.text().substr(body_, body_end - body_);
   auto calls = parse_call_body(format_.kind, {.body = body, .values = values_, .is_bare = is_bare()}, tools_);
+  const auto is_forbidden = [&](const ParsedCall& call) { return !tools_.may_be_called(call.name); };
+  if (calls && std::ranges::any_of(*calls, is_forbidden)) calls.reset();
   const auto rest = calls && call_begun_ ? preview_->rest_of(calls->front()) : std::nullopt;
   if (!calls || (call_begun_ && !rest)) {
     break_call(block_end, cut_off);

@@ -29,10 +29,15 @@ class ToolSet {
   // OpenAI's shape: [{"type":"function","function":{"name":...,"parameters":schema}}]; null: none.
   explicit ToolSet(nlohmann::ordered_json tools) : tools_(std::move(tools)) {}
 
+  // `is_closed`: no other tool may be called.
+  ToolSet(nlohmann::ordered_json tools, bool is_closed) : tools_(std::move(tools)), is_closed_(is_closed) {}
+
   bool empty() const { return tools_.empty(); }
   const nlohmann::ordered_json& json() const { return tools_; }
   // Its function object; null: not among them.
   const nlohmann::ordered_json* find(std::string_view name) const;
+  // Also of tools that are not among them: the client answers such calls. False: the call is text.
+  bool may_be_called(std::string_view name) const { return !is_closed_ || find(name) != nullptr; }
   // A parameter's value as JSON. What the schema says may be a string stays one, unless it may also be null, an array
   // or an object and the text is that. Everything else is JSON if it parses, else a string.
   std::string value_json(std::string_view tool, std::string_view parameter, std::string_view text) const;
@@ -40,6 +45,7 @@ class ToolSet {
 
  private:
   nlohmann::ordered_json tools_;
+  bool is_closed_ = false;
 };
 
 }  // namespace kvkeep::chat::tools

@@ -233,7 +233,7 @@ std::optional<Reading> reading_of(const Service& service, const Generation& gene
   if (chat == nullptr) return std::nullopt;
   const api::ToolUse& use = generation.request.tools;
   Reading reading{.format = &service.reply_format, .markers = service.markers.get()};
-  reading.tools = chat::tools::ToolSet(callable(chat->tools, use.allowed));
+  reading.tools = chat::tools::ToolSet(callable(chat->tools, use.allowed), /*is_closed=*/!use.allowed.empty());
   reading.options = {.calls = !reading.tools.empty() && use.choice != api::ToolChoice::kNone,
                      .parallel = use.parallel,
                      .reasoning = generation.request.reasoning_format,
