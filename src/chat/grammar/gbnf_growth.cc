@@ -1,6 +1,7 @@
 #include "chat/grammar/gbnf_growth.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -38,6 +39,7 @@ using Ways = std::vector<Way>;  // ascending by stack, each once
 struct Letter {
   std::size_t readers = 0;  // of the stacks looked at
   char32_t letter = 0;
+  auto operator<=>(const Letter&) const = default;
 };
 
 // Stacks of places, shared: each is a place on top of another stack.
@@ -89,7 +91,7 @@ class Machine {
     });
     std::vector<Letter> best;
     for (const auto& [letter, count] : readers) best.push_back({count, letter});
-    std::ranges::stable_sort(best, std::greater(), &Letter::readers);
+    std::ranges::sort(best, std::greater());
     if (best.size() > kTries) best.resize(kTries);
     return best;
   }
