@@ -67,6 +67,7 @@ Calls parse_mistral(std::string_view body) {
   const std::size_t separator = body.find("[ARGS]");
   const std::size_t json = body.find_first_of("{");
   if (separator == std::string_view::npos || separator > json) return parse_json_calls(body);
+  if (json == std::string_view::npos) return std::nullopt;  // the separator's letters, and not its token
   std::string_view name = body.substr(0, separator);
   std::string_view id;
   if (const std::size_t at = name.find("[CALL_ID]"); at != std::string_view::npos) {
@@ -251,9 +252,10 @@ bool may_be_call_body(FormatKind format, std::string_view beginning) {
 
 bool is_whole_without_tag(FormatKind format, std::string_view body) {
   switch (format) {
-    case FormatKind::kHermes:
+    case FormatKind::kHermes: return true;  // an object that ends has all its members
     case FormatKind::kDeepSeek:
-    case FormatKind::kKimi: return true;  // an object that ends has all its members
+    case FormatKind::kKimi:  // so has theirs, but it may not have begun
+      return trimmed(body).ends_with('}') || trimmed(body).ends_with("```");
     case FormatKind::kQwenCoder: return trimmed(body).ends_with("</function>");
     default: return false;
   }

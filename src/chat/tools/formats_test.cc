@@ -132,6 +132,9 @@ const std::vector<Golden>& goldens() {
        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```"
        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
        "C(f {\"a\": 1})"},
+      {"deepseek_arguments_not_begun", FormatKind::kDeepSeek, kThink,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>",
+       "T(<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>)"},
       {"deepseek_section_of_nothing", FormatKind::kDeepSeek, kThink, "<｜tool▁calls▁begin｜>hm",
        "T(<｜tool▁calls▁begin｜>hm)"},
       {"dsml", FormatKind::kDsml, kThink,
