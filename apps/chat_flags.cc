@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
 #include <utility>
 
 #include "flag_binding.h"
@@ -43,13 +44,14 @@ Assign effort_into(std::string& target) {
   };
 }
 
-// Between its two ends a budget would have to end a thought for the model.
-Assign budget_into(std::optional<bool>& thinks) {
-  return [&thinks](const std::string& text) -> Status {
-    if (text != "-1" && text != "0") {
-      return invalid(fmt::format("'{}' is neither -1 (no limit) nor 0 (no thinking): thoughts are not cut", text));
-    }
-    if (text == "0") thinks = false;
+// 0 tells the template, too, so that it does not even open a thought.
+Assign budget_into(ChatOptions& chat) {
+  return [&chat](const std::string& text) -> Status {
+    TRY_ASSIGN(const std::int64_t tokens,
+               parse_number<std::int64_t>(text, -1, std::numeric_limits<std::int32_t>::max()));
+    chat.thinking_tokens_max.reset();
+    if (tokens >= 0) chat.thinking_tokens_max = static_cast<std::size_t>(tokens);
+    if (tokens == 0) chat.thinks = false;
     return {};
   };
 }
@@ -79,7 +81,9 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
           "How much the model should think, for templates that know levels: low, medium, high and others.",
           effort_into(chat.reasoning_effort)),
       row(group, "--reasoning-budget", {}, {}, "N", "LLAMA_ARG_THINK_BUDGET", "-1",
-          "0 is --reasoning off, -1 no limit; other numbers are refused.", budget_into(chat.thinks)),
+          "End a thought after so many tokens, by its closing tag; 0: --reasoning off, too; -1: no limit. Requests may "
+          "say otherwise.",
+          budget_into(chat)),
       row(group, "--reasoning-preserve", {}, {"--no-reasoning-preserve"}, "", "LLAMA_ARG_REASONING_PRESERVE", "on",
           "Keep earlier thoughts in the prompt, where the template lets one choose.",
           switch_into(chat.preserve_reasoning)),

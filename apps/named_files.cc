@@ -79,7 +79,11 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;
   TRY(check_model(options.model.path));
   TRY_ASSIGN(files.api_keys, read_keys(options.api_key_file));
+  if (!options.model.chat_template.empty() && !options.model.chat_template_file.empty()) {
+    return invalid("--chat-template and --chat-template-file name two templates; leave one out");
+  }
   TRY_ASSIGN(files.chat_template, read_template(options.model.chat_template_file));
+  if (files.chat_template.empty()) files.chat_template = options.model.chat_template;
   TRY(check_adapters("--lora", options.model.loras));
   TRY(check_adapters("--control-vector", options.model.control_vectors));
   return files;

@@ -12,7 +12,7 @@
 namespace kvkeep::cli {
 
 struct NamedFiles {
-  std::string chat_template;          // text of --chat-template-file, which parses; empty: none was named
+  std::string chat_template;          // of --chat-template-file or --chat-template, which parses; empty: none was named
   std::vector<std::string> api_keys;  // of --api-key-file, at least one; empty: none was named
 };
 

@@ -76,10 +76,9 @@ std::vector<RefusedFlag> refused_text() {
   return {
       // Templates and reasoning.
       {{"--no-jinja"}, {"LLAMA_ARG_JINJA=off"}, "templates are always rendered by a Jinja engine"},
-      {{"--chat-template"},
-       {"LLAMA_ARG_CHAT_TEMPLATE"},
-       "write the template to a file and name it with --chat-template-file"},
-      {{"--reasoning-budget-message"}, {"LLAMA_ARG_THINK_BUDGET_MESSAGE"}, "thoughts are not cut"},
+      {{"--reasoning-budget-message"},
+       {"LLAMA_ARG_THINK_BUDGET_MESSAGE"},
+       "a thought is ended with its closing tag alone"},
       {{"--prefill-assistant"}, {}, "the assistant's last message is always continued; leave it out"},
       {{"--no-prefill-assistant"},
        {"LLAMA_ARG_PREFILL_ASSISTANT=off"},

@@ -130,6 +130,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.system_fingerprint = fmt::format("b{}-kvkeep", KVKEEP_VERSION);
   service.context_tokens = model.context_tokens;
   service.defaults.sampling = sampling_params(options.sampling);
+  service.defaults.sampling.thinking.most_tokens = options.chat.thinking_tokens_max;
   const std::uint32_t predict = options.context.predict_tokens_max;
   service.defaults.max_tokens = predict == UINT32_MAX ? -1 : static_cast<std::int64_t>(predict);
   service.defaults.cache_prompt = options.cache.cache_prompt;

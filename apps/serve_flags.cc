@@ -1,11 +1,17 @@
 #include "serve_flags.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "chat/builtin_templates.h"
+#include "chat/chat_template.h"
 #include "chat_flags.h"
 #include "flag_binding.h"
 #include "refused_flags.h"
+#include "suggest.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -16,6 +22,21 @@ constexpr int kThreadsMax = 1'024;
 constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
 
 // In each row: group, name, aliases, names that turn it off, value, environment, default, effect, where it goes.
+
+Assign template_into(std::string& target) {
+  return [&target](const std::string& text) -> Status {
+    const bool is_jinja = text.find("{{") != std::string::npos || text.find("{%") != std::string::npos;
+    std::optional<std::string> source = is_jinja ? text : chat::builtin_template(text);
+    if (!source) {
+      return invalid(fmt::format("'{}' is no Jinja text and none of the names that --help lists{}", text,
+                                 did_you_mean(text, chat::builtin_template_names())));
+    }
+    // Whether it parses does not depend on the model's tokens.
+    if (const auto parsed = chat::make_chat_template(*source, {}); !parsed) return parsed.error();
+    target = *std::move(source);
+    return {};
+  };
+}
 
 std::vector<Flag> model_flags(ModelOptions& model) {
   const char* group = "Model";
@@ -49,6 +70,10 @@ std::vector<Flag> model_flags(ModelOptions& model) {
           "How the model is recognised: fast reads metadata, tensor directory and samples of each tensor; full reads "
           "every byte.",
           choice_into<bool>(model.full_hash, {{"fast", false}, {"full", true}})),
+      row(group, "--chat-template", {}, {}, "NAME", "LLAMA_ARG_CHAT_TEMPLATE", "the model's own",
+          fmt::format("Chat template to use instead: Jinja text, or one of {}.",
+                      fmt::join(chat::builtin_template_names(), ", ")),
+          template_into(model.chat_template)),
       row(group, "--chat-template-file", {}, {}, "FILE", "LLAMA_ARG_CHAT_TEMPLATE_FILE", "the model's own",
           "Jinja chat template to use instead.", text_into(model.chat_template_file)),
       row(group, "--jinja", {}, {}, "", "LLAMA_ARG_JINJA", "on",

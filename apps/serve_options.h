@@ -51,8 +51,9 @@ struct ModelOptions {
   std::vector<ScaledFile> loras;            // adapters, applied to every request
   std::vector<ScaledFile> control_vectors;  // added to the layers' outputs
   std::optional<std::pair<int, int>> control_vector_layers;  // inclusive; empty: all
-  std::string chat_template_file;                            // Jinja; empty: the model's own
-  bool full_hash = false;  // identity from every byte instead of samples: slow, for the careful
+  std::string chat_template;       // a built-in one's name, or Jinja text; empty: the model's own
+  std::string chat_template_file;  // Jinja; empty: the model's own
+  bool full_hash = false;          // identity from every byte instead of samples: slow, for the careful
 };
 
 // RoPE settings; unset members come from the model.
@@ -157,6 +158,7 @@ struct ChatOptions {
   std::optional<chat::tools::FormatKind> tool_format;  // empty: as the template says
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
   std::optional<bool> thinks;                        // empty: as the template has it
+  std::optional<std::size_t> thinking_tokens_max;    // of a thought; empty: no limit
   std::string reasoning_effort;                      // empty: likewise
   bool preserve_reasoning = true;                    // earlier thoughts stay, where templates know such a switch
   nlohmann::ordered_json template_kwargs = nullptr;  // more variables for the template; null: none

@@ -3,6 +3,7 @@
 // How the next token is chosen, as requests say it. Plain values; the engine clamps nothing.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,15 @@ struct GrammarParams {
   std::vector<TokenId> forbidden = {};
 };
 
+// How long the thought may be that a reply begins with.
+struct ThinkingParams {
+  std::optional<std::size_t> most_tokens = {};  // between the tags; none: no limit
+  bool is_open = false;                         // the prompt ends within the thought
+  std::string open = {};                        // its tags
+  std::string close = {};
+  std::vector<TokenId> close_tokens = {};  // the closing tag as it is put in where the limit is reached; {}: no limit
+};
+
 struct SamplingParams {
   float temperature = 0.8F;         // <= 0: always the likeliest token
   std::int32_t top_k = 40;          // keep the k likeliest; <= 0: all
@@ -42,6 +52,7 @@ struct SamplingParams {
   bool ignore_eos = false;          // never end by itself
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to logits; -infinity forbids a token
   GrammarParams grammar = {};                         // with one, a reply ends where the grammar may, ignore_eos or not
+  ThinkingParams thinking = {};
 };
 
 }  // namespace kvkeep::engine

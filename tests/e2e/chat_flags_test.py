@@ -48,6 +48,45 @@ class Chats(FlagCase):
         self.assertEqual(self.prompt("--reasoning-budget", "0")["thinking"].lower(), "false")
         self.assertEqual(self.prompt("--reasoning-budget", "-1")["thinking"], "unset")
 
+    def open_thought(self, *flags):
+        """A server whose template opens a thought, and what closes it."""
+        path = fresh_path("thinks.jinja")
+        with open(path, "w") as file:
+            file.write(TEMPLATE + "{{- '\\n<think>\\n' }}")
+        server = self.server("--chat-template-file", path, *flags)
+        (close,) = server.post("/tokenize", {"content": "</think>"})["tokens"]
+        return server, close
+
+    def test_a_thought_ends_with_its_budget(self):
+        server, close = self.open_thought("--reasoning-budget", "5")
+        # The model itself would never close it.
+        body = {"messages": [user("hi")], "max_tokens": 12, "temperature": 1, "seed": 1, "return_tokens": True,
+                "ignore_eos": True, "logit_bias": [[close, False]]}
+        for said, length in (({}, 5), ({"thinking_budget_tokens": 2}, 2), ({"thinking_budget_tokens": 0}, 0),
+                             ({"thinking_budget_tokens": 50}, None), ({"thinking_budget_tokens": -1}, 5)):
+            with self.subTest(said=said):
+                reply = server.post("/v1/chat/completions", {**body, **said})
+                message = reply["choices"][0]["message"]
+                places = [at for at, token in enumerate(reply["tokens"]) if token == close]
+                self.assertEqual(places, [] if length is None else [length])
+                self.assertEqual(reply["usage"]["completion_tokens"], 12)
+                self.assertEqual(message["content"] == "", length is None, message)
+                self.assertEqual("reasoning_content" in message, length != 0, message)
+        self.assert_refused(400, server.post, "/v1/chat/completions", {**body, "thinking_budget_tokens": "x"},
+                            contains="thinking_budget_tokens")
+        reply = server.post("/v1/messages", {**body, "model": "m", "thinking": {"type": "enabled", "budget_tokens": 3}})
+        self.assertEqual([block["type"] for block in reply["content"]], ["thinking", "text"])
+
+    def test_what_was_put_in_comes_back_with_its_turn(self):
+        server, close = self.open_thought()
+        body = {"messages": [user("hi")], "max_tokens": 12, "temperature": 1, "seed": 1, "thinking_budget_tokens": 4,
+                "ignore_eos": True, "logit_bias": [[close, False]]}
+        whole = server.post("/v1/chat/completions", body)["choices"][0]["message"]
+        deltas = [event["choices"][0]["delta"]
+                  for _, event in server.stream("/v1/chat/completions", {**body, "stream": True}) if event != "[DONE]"]
+        for name in ("content", "reasoning_content"):
+            self.assertEqual("".join(delta.get(name) or "" for delta in deltas), whole[name])
+
     def thinks(self, *flags):
         """The reply of a model that writes nothing but <think>."""
         server = self.server("--chat-template-file", self.template(), *flags)

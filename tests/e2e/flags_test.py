@@ -55,6 +55,19 @@ class Model(FlagCase):
             self.assertEqual(server.prompt_ids([user("hi")]), server.tokenize(prompt))
             self.assertIn("chat template: every reply with thinking is written anew", server.log())
 
+    @covers("--chat-template")
+    def test_chat_template_by_name(self):
+        server = self.server("--chat-template", "llama3")
+        prompt = server.post("/apply-template", {"messages": [user("hi")]})["prompt"]
+        self.assertEqual(prompt, "<|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|>"
+                                 "<|start_header_id|>assistant<|end_header_id|>\n\n")
+        server = self.server("--chat-template", "{{ messages[0].content }}!")
+        self.assertEqual(server.post("/apply-template", {"messages": [user("hi")]})["prompt"], "hi!")
+        for name, said in (("llama33", "did you mean 'llama3'?"), ("{% if %}", "--chat-template")):
+            run = run_program(*serve_command("--chat-template", name)[1:])
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(said, run.stderr)
+
 class Context(FlagCase):
     @covers("--ctx-size")
     def test_ctx_size(self):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "chat/grammar/gbnf.h"
 #include "chat/grammar/grammar_builder.h"
 #include "chat/grammar/schema.h"
 #include "chat/tools/json_text.h"
@@ -214,7 +215,10 @@ Result<CallGrammar> make_call_grammar(const ReplyFormat& format, const ToolSet& 
   if (format.kind == FormatKind::kNone) {
     return invalid("this model's chat template knows no tool calls (see --tool-format), so that none can be forced");
   }
-  return Writer(format, tools).write(rules);
+  TRY_ASSIGN(CallGrammar made, Writer(format, tools).write(rules));
+  // Patterns in schemas may be hostile.
+  if (const auto read = grammar::read_gbnf(made.text); !read) return invalid("'tools': " + read.error().message);
+  return made;
 }
 
 }  // namespace kvkeep::chat::tools

@@ -351,6 +351,7 @@ TokenId FakeEngine::sample(Sampler& sampler, std::size_t index) {
 Result<std::unique_ptr<Sampler>> FakeEngine::make_sampler(const SamplingParams& params) {
   if (!params.grammar.text.empty())
     return unsupported("tokens of the fake engine are no text that a grammar could match");
+  if (params.thinking.most_tokens) return unsupported("the fake engine does not think");
   return std::unique_ptr<Sampler>(std::make_unique<FakeSampler>(params));
 }
 

@@ -92,7 +92,8 @@ Result<std::unique_ptr<LlamaSampler>> LlamaSampler::make(const llama_vocab& voca
   if (!params.grammar.text.empty()) {
     TRY_ASSIGN(grammar, TokenGrammar::make(vocabulary, params.grammar));
   }
-  return std::unique_ptr<LlamaSampler>(new LlamaSampler(std::move(chain), std::move(grammar), vocabulary_size));
+  return std::unique_ptr<LlamaSampler>(
+      new LlamaSampler(vocabulary, std::move(chain), std::move(grammar), params.thinking));
 }
 
 void LlamaSampler::fill_candidates(const float* logits) {
@@ -120,6 +121,24 @@ std::optional<TokenId> LlamaSampler::choose(const float* logits) {
   if (!grammar_->mask(candidates_)) return std::nullopt;
   const TokenId second = run_chain();
   return grammar_->allows(second) ? std::optional(second) : std::nullopt;  // a bias may have left none
+}
+
+TokenId LlamaSampler::sample(llama_context& context, std::int32_t index) {
+  const std::optional<TokenId> forced = thinking_.forced();
+  const TokenId token = forced ? put_in(*forced) : choose_next(context, index);
+  if (!thinking_.is_done()) thinking_.accept(token_piece(vocabulary_, token));
+  return token;
+}
+
+TokenId LlamaSampler::choose_next(llama_context& context, std::int32_t index) {
+  return grammar_ ? sample_by_grammar(context, index) : llama_sampler_sample(chain_.get(), &context, index);
+}
+
+TokenId LlamaSampler::put_in(TokenId token) {
+  llama_sampler_accept(chain_.get(), token);
+  if (!grammar_) return token;
+  if (const Status accepted = grammar_->accept(token); !accepted) failure_ = accepted.error();
+  return token;
 }
 
 TokenId LlamaSampler::sample_by_grammar(llama_context& context, std::int32_t index) {

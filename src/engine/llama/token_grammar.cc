@@ -76,10 +76,10 @@ Status TokenGrammar::accept(TokenId token) {
   return invalid("the reply left its grammar");
 }
 
-std::string TokenGrammar::piece(TokenId token) const {
+std::string token_piece(const llama_vocab& vocabulary, TokenId token) {
   std::string text(32, '\0');
   const auto run = [&] {
-    return llama_token_to_piece(vocabulary_, token, text.data(), static_cast<std::int32_t>(text.size()), 0, true);
+    return llama_token_to_piece(&vocabulary, token, text.data(), static_cast<std::int32_t>(text.size()), 0, true);
   };
   std::int32_t length = run();
   if (length < 0) {
@@ -91,7 +91,7 @@ std::string TokenGrammar::piece(TokenId token) const {
 }
 
 Status TokenGrammar::look_for_beginning(TokenId token) {
-  const std::string written = piece(token);
+  const std::string written = token_piece(*vocabulary_, token);
   tokens_.push_back({token, written.size()});
   text_ += written;
   if (const auto beginning = find_beginning()) {

@@ -22,6 +22,9 @@
 
 namespace kvkeep::engine::llama {
 
+// The bytes of a token; of markers their spelling.
+std::string token_piece(const llama_vocab& vocabulary, TokenId token);
+
 class TokenGrammar {
  public:
   // kInvalid: libllama cannot read the grammar, or a forbidden token is none.
@@ -51,7 +54,6 @@ class TokenGrammar {
   std::optional<std::size_t> find_trigger(const GrammarTrigger& trigger) const;
   void forget();
   void begin(std::size_t at);
-  std::string piece(TokenId token) const;
 
   const llama_vocab* vocabulary_;
   GrammarParams params_;

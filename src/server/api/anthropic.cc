@@ -131,6 +131,9 @@ Result<MessagesRequest> parse_messages(std::string_view body, const RequestDefau
   TRY_ASSIGN(generation.tools, read_tool_use(json, input.tools));
   TRY_ASSIGN(request.cache, read_cache_control(json));
   TRY(read_generation_fields(json, defaults, generation));
+  if (const Json* thinking = field(json, "thinking"); thinking != nullptr && thinking->value("type", "") == "enabled") {
+    TRY(read_thinking_budget(*thinking, "budget_tokens", generation.sampling));
+  }
   TRY(read_output_config(json, generation.output));
   TRY(read_stop_sequences(json, generation.stop));
   if (std::string session = session_of(json); !session.empty()) generation.user = std::move(session);

@@ -251,6 +251,13 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   return read_stream_fields(body, request);
 }
 
+Status read_thinking_budget(const Json& holder, std::string_view name, engine::SamplingParams& sampling) {
+  std::int64_t tokens = -1;
+  TRY(read_integer(holder, name, tokens, -1, kInt32Max));
+  if (tokens >= 0) sampling.thinking.most_tokens = static_cast<std::size_t>(tokens);
+  return {};
+}
+
 Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view name, std::size_t vocabulary_size) {
   const std::int64_t last = vocabulary_size == 0 ? kInt32Max : static_cast<std::int64_t>(vocabulary_size) - 1;
   std::vector<TokenId> ids;

@@ -20,6 +20,9 @@ Status refuse_unsupported(const Json& body);
 // The fields of which that may happen; docs/requests.md lists them.
 std::vector<std::string_view> refused_fields();
 
+// How many tokens a thought may have; -1 leaves it to the server.
+Status read_thinking_budget(const Json& holder, std::string_view name, engine::SamplingParams& sampling);
+
 // Ids in an array; kInvalid for anything else in it, and for ids outside the vocabulary.
 Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view name, std::size_t vocabulary_size);
 

@@ -251,6 +251,7 @@ Result<GenerationRequest> parse_chat(std::string_view body, const RequestDefault
   request.reasoning_format = defaults.reasoning_format;
   TRY(read_reasoning_format(json, request.reasoning_format));
   TRY(read_generation_fields(json, defaults, request));
+  TRY(read_thinking_budget(json, "thinking_budget_tokens", request.sampling));
   return request;
 }
 

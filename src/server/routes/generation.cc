@@ -14,6 +14,7 @@
 #include "server/routes/next_request.h"
 #include "server/routes/origin.h"
 #include "server/routes/prompt.h"
+#include "server/routes/thinking_budget.h"
 
 namespace kvkeep::server {
 
@@ -276,11 +277,14 @@ void generate(const Service& service, Generation generation) {
   if (service.traced) job.origin = origin_of(generation.http, request, service.trace_prompts);
   if (reading) {
     reading->options.thinking_open = prompt->thinking_open;
+    limit_thinking(service, prompt->thinking_open, job.sampling.thinking);
     const Status possible = constrain_calls(service, *reading, request.tools, job.sampling.grammar);
     if (!possible) return send_error(writer, reply.error(possible.error()));
     // A format holds for what a client sees as the answer.
     const bool after = prompt->thinking_open && !job.sampling.grammar.text.empty();
     if (after) job.sampling.grammar.after = service.reply_format.thinking_close.spelling();
+  } else {
+    job.sampling.thinking = {};
   }
   auto events = std::make_shared<EventQueue>(service.vocabulary, request.stop, std::move(reading));
   if (const Status accepted = service.scheduler->submit(std::move(job), events); !accepted) {

@@ -1,0 +1,20 @@
+#pragma once
+
+// Chat templates by name, as llama-server's --chat-template takes them: for models that carry none, or a wrong one.
+//
+// They know no tools and no thinking, as there; those of llama-server that are no Jinja texts are written as such, so
+// that each byte of a prompt keeps its origin. Immutable, thread safe.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvkeep::chat {
+
+// In alphabetical order.
+std::vector<std::string> builtin_template_names();
+// Jinja source; nothing: there is none of that name.
+std::optional<std::string> builtin_template(std::string_view name);
+
+}  // namespace kvkeep::chat
