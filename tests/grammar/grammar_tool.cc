@@ -21,6 +21,8 @@ Json answer(const Json& question) {
   if (!root) return {{"error", root.error().message}};
   const auto text = builder.text(*root);
   if (!text) return {{"error", text.error().message}};
+  // As the server does: what would take a sampler too long is refused.
+  if (const auto read = grammar::read_gbnf(*text); !read) return {{"error", read.error().message}};
   Json reply = {{"grammar", *text}, {"walks", Json::array()}, {"matches", Json::array()}};
   const grammar::GbnfPlayer player(*text);
   std::mt19937 random(question["seed"].get<unsigned>());
