@@ -80,6 +80,23 @@ class Calls(ServerCase):
                 json.loads("".join(deltas[:count]))
         self.assertEqual(set(json.loads("".join(deltas))), {"where", "far"})
 
+    def test_markers_are_no_letters_of_an_argument(self):
+        say = tool("say", {"text": {"type": "string", "minLength": 20, "maxLength": 60}})
+        body = {"messages": [user("hi")], "tools": [say], "seed": 1, "temperature": 1}
+        for spelling in ("<|im_start|>", "<|User|>", "<tool_response>"):
+            with self.subTest(marker=spelling):
+                (marker,) = self.one.tokenize(spelling, special=True)
+                likely = {**body, "logit_bias": {str(marker): 100}}
+                free = self.one.post(CHAT, {**likely, "max_tokens": 3, "return_tokens": True})
+                self.assertEqual(free["tokens"], [marker] * 3)
+                choice = self.one.post(CHAT, {**likely, "tool_choice": "required", "parallel_tool_calls": False,
+                                              "max_tokens": 200})["choices"][0]
+                self.assertEqual(choice["finish_reason"], "tool_calls", choice)
+                (call,) = choice["message"]["tool_calls"]
+                text = json.loads(call["function"]["arguments"])["text"]
+                self.assertGreaterEqual(len(text), 20)
+                self.assertNotIn(spelling, text)
+
     def test_what_the_length_cuts_off_is_no_whole_call(self):
         say = tool("say", {"text": {"type": "string", "minLength": 400}})
         body = {"messages": [user("hi")], "tools": [say], "tool_choice": "required", "max_tokens": 60, "seed": 1,

@@ -15,13 +15,6 @@ bool is_strict(const nlohmann::ordered_json& tool) {
   return strict != tool["function"].end() && *strict == true;
 }
 
-// The spellings of the format's tags: markers in them may be sampled.
-std::string tag_spellings(const chat::tools::ReplyFormat& format) {
-  std::string all;
-  for (const chat::tools::Tag* tag : format.tags()) all += tag->spelling();
-  return all;
-}
-
 }  // namespace
 
 Status constrain_calls(const Service& service, const Reading& reading, const api::ToolUse& use,
@@ -44,8 +37,8 @@ Status constrain_calls(const Service& service, const Reading& reading, const api
   for (chat::tools::CallTrigger& trigger : made.triggers) {
     grammar.triggers.push_back({std::move(trigger.text), trigger.only_first});
   }
-  grammar.forbidden =
-      api::forbidden_markers(*service.markers, *service.vocabulary, tag_spellings(service.reply_format));
+  // Tags that the grammar asks for are tokens in it. All other markers could only pass for text in an argument.
+  grammar.forbidden = api::forbidden_markers(*service.markers, *service.vocabulary, grammar.text);
   return {};
 }
 
