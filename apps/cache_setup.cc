@@ -4,10 +4,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "os/memory_info.h"
 #include "os/paths.h"
+#include "os/pause.h"
 #include "os/permissions.h"
 #include "os/resolve_links.h"
 #include "store/layout.h"
@@ -17,6 +19,8 @@ namespace kvkeep::cli {
 namespace {
 
 constexpr ByteCount kGibibyte = mebibytes(1024);
+constexpr auto kLockPause = std::chrono::milliseconds(100);
+constexpr auto kLockPatience = std::chrono::seconds(3);
 
 Result<std::string> directory_of(const CacheOptions& options) {
   if (!options.disk_directory.empty()) return options.disk_directory;
@@ -35,10 +39,15 @@ Result<std::string> prepare_directory(const std::string& directory, os::FileSyst
   return resolved;
 }
 
+// A server that was killed holds its lock until its memory is given back.
 Status try_directory(const std::string& directory, os::FileSystem& files) {
   TRY_ASSIGN(const std::string resolved, prepare_directory(directory, files));
-  TRY(files.lock(resolved + "/" + std::string(store::kLockName)));
-  return {};
+  for (auto waited = std::chrono::milliseconds(0);; waited += kLockPause) {
+    const auto lock = files.lock(resolved + "/" + std::string(store::kLockName));
+    if (lock) return {};
+    if (lock.error().kind != ErrorKind::kBusy || waited >= kLockPatience) return lock.error();
+    os::pause(kLockPause);
+  }
 }
 
 void warn_of_other_writers(const std::string& directory) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "flag_binding.h"
+#include "server/api/template_switches.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -32,6 +33,7 @@ Assign object_into(nlohmann::ordered_json& target) {
   return [&target](const std::string& text) -> Status {
     auto value = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!value.is_object()) return invalid(fmt::format("'{}' is no JSON object", text));
+    TRY(server::api::check_template_kwargs(value));
     target = std::move(value);
     return {};
   };

@@ -27,11 +27,10 @@ spdlog::level::level_enum level_of(int verbosity) {
 
 // The log names paths and requests, so a new one is for its owner alone, as the cache is. A file that is there keeps
 // its mode, and what cannot be made here is told by the sink, which opens it.
-void make_private(const std::string& path) {
-  os::FileSystem& files = os::real_file_system();
-  const std::size_t slash = path.find_last_of('/');
-  if (slash != std::string::npos && slash > 0 && !files.make_directories(path.substr(0, slash))) return;
-  (void)files.create(path);
+Status make_private(const std::string& path) {
+  const auto created = os::real_file_system().create(path);
+  if (created || created.error().kind == ErrorKind::kInvalid) return {};  // new, or there already
+  return Error{created.error().kind, "--log-file: " + created.error().message};
 }
 
 }  // namespace
@@ -41,7 +40,7 @@ Status set_up_log(const LogOptions& options) {
   try {
     if (!options.disabled) sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     if (!options.file.empty()) {
-      make_private(options.file);
+      TRY(make_private(options.file));
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
     }
   } catch (const spdlog::spdlog_ex& failure) {

@@ -39,7 +39,7 @@ Status make_sure_of(const std::string& path) {
   const auto created = files.create(path);
   if (created) return files.remove(path);
   if (created.error().kind != ErrorKind::kInvalid)
-    return Error{created.error().kind, "cannot write " + created.error().message};
+    return Error{created.error().kind, "cannot write the model: " + created.error().message};
   return invalid(path + " exists; remove it, name another, or pass --force");
 }
 

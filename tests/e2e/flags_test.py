@@ -26,7 +26,8 @@ class Model(FlagCase):
     @covers("--alias")
     def test_alias(self):
         server = self.server("-a", "first,second")
-        self.assertEqual(server.get("/v1/models")["data"][0]["id"], "first")
+        self.assertEqual([one["id"] for one in server.get("/v1/models")["data"]], ["first", "second"])
+        self.assertEqual(server.get("/v1/models/second")["id"], "second")
         self.assertEqual(server.chat([user("hi")], max_tokens=1, model="second")["model"], "first")
         self.assert_refused(404, server.chat, [user("hi")], model="third")
 

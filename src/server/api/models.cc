@@ -43,12 +43,19 @@ Json model_entry(const ModelCard& model) {
 
 }  // namespace
 
-std::string models_reply(const ModelCard& model) {
+std::string models_reply(const ModelCard& model, const std::vector<std::string>& more_names) {
+  Json entries = Json::array({model_entry(model)});
+  for (const std::string& name : more_names) {
+    ModelCard again = model;
+    again.id = name;
+    entries.push_back(model_entry(again));
+  }
+  const Json last = entries.back()["id"];
   return to_line({{"object", "list"},
-                  {"data", Json::array({model_entry(model)})},
+                  {"data", std::move(entries)},
                   {"has_more", false},
                   {"first_id", model.id},
-                  {"last_id", model.id}});
+                  {"last_id", last}});
 }
 
 std::string model_reply(const ModelCard& model) { return to_line(model_entry(model)); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kvkeep::server::api {
 
@@ -18,7 +19,8 @@ struct ModelCard {
   std::uint64_t size_bytes = 0;  // of the weights
 };
 
-std::string models_reply(const ModelCard& model);
+// The model under each of its names, the card's own first.
+std::string models_reply(const ModelCard& model, const std::vector<std::string>& more_names = {});
 // The one model alone.
 std::string model_reply(const ModelCard& model);
 std::string health_reply();

@@ -234,6 +234,11 @@ TEST(Models, OneObjectForBothFamiliesOfClients) {
       R"({"object":"list","data":[{"id":"m","object":"model","created":1718100000,"owned_by":"kvkeep","type":"model",)"
       R"("display_name":"m","created_at":"2024-06-11T10:00:00Z","meta":{"n_vocab":3874,"n_ctx":2048,)"
       R"("n_ctx_train":131072,"n_embd":128,"n_params":1435008,"size":1942048}}],"has_more":false,"first_id":"m","last_id":"m"})");
+  const Json several = Json::parse(models_reply({.id = "m", .context_tokens = 5}, {"other"}));
+  EXPECT_EQ(several["data"].size(), 2U);
+  EXPECT_EQ(several["data"][1]["id"], "other");
+  EXPECT_EQ(several["data"][1]["meta"]["n_ctx"], 5);
+  EXPECT_EQ(several["last_id"], "other");
   EXPECT_EQ(health_reply(), R"({"status":"ok"})");
 }
 

@@ -15,10 +15,18 @@ Status read_template_switches(const Json& body, Json& kwargs) {
   const Json* own = field(body, "chat_template_kwargs");
   if (own == nullptr) return {};
   if (!own->is_object()) return wrong_type("chat_template_kwargs", "an object", *own);
-  if (own->contains("enable_thinking") && (*own)["enable_thinking"].is_boolean()) {
-    set_thinking(kwargs, (*own)["enable_thinking"].get<bool>());
-  }
+  TRY(check_template_kwargs(*own));
+  if (const Json* thinks = field(*own, "enable_thinking")) set_thinking(kwargs, thinks->get<bool>());
   kwargs.update(*own);
+  return {};
+}
+
+// To a template "false" is true.
+Status check_template_kwargs(const Json& kwargs) {
+  bool unused = false;
+  if (const Status read = read_bool(kwargs, "enable_thinking", unused); !read) {
+    return invalid("'chat_template_kwargs': " + read.error().message);
+  }
   return {};
 }
 

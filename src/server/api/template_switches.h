@@ -15,4 +15,7 @@ void set_thinking(Json& kwargs, bool thinks);
 // kwargs.is_object().
 Status read_template_switches(const Json& body, Json& kwargs);
 
+// kInvalid: a variable whose type every template takes for granted has another one.
+Status check_template_kwargs(const Json& kwargs);
+
 }  // namespace kvkeep::server::api

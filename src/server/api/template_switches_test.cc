@@ -35,7 +35,9 @@ TEST(TemplateSwitches, AreTheSameInEveryDialect) {
 }
 
 TEST(TemplateSwitches, WrongTypesAreRefusedInEveryDialect) {
-  for (const std::string fields : {R"("chat_template_kwargs":5)", R"("enable_thinking":"no")"}) {
+  for (const std::string fields :
+       {R"("chat_template_kwargs":5)", R"("chat_template_kwargs":{"enable_thinking":"false"})",
+        R"("enable_thinking":"no")"}) {
     const std::string messages =
         R"({"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}],)" + fields + "}";
     EXPECT_FALSE(parse_chat(messages, {}).ok()) << fields;

@@ -1,5 +1,9 @@
 #include "server/routes/routes.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "server/api/errors.h"
 #include "server/api/openai_chat.h"
 #include "server/api/openai_chat_reply.h"
@@ -44,6 +48,21 @@ void apply_template(const Service& service, const HttpRequest& http, ResponseWri
                                         os::local_time_s(service.clock->wall_ns()), service.defaults.template_kwargs));
 }
 
+// What the model is served as; replies show the first.
+std::vector<std::string> names_of(const Service& service) {
+  std::vector<std::string> names{service.card.id};
+  for (const std::string& alias : service.aliases) {
+    if (std::ranges::find(names, alias) == names.end()) names.push_back(alias);
+  }
+  return names;
+}
+
+void list_models(const Service& service, const HttpRequest&, ResponseWriter& writer) {
+  std::vector<std::string> more = names_of(service);
+  more.erase(more.begin());
+  send_json(writer, api::models_reply(service.card, more));
+}
+
 }  // namespace
 
 void add_routes(HttpServer& server, const Service& service) {
@@ -59,17 +78,17 @@ void add_routes(HttpServer& server, const Service& service) {
           {.is_public = true, .is_light = true});
   }
   for (const char* path : {"/v1/models", "/models"}) {
-    route("GET", path,
-          [](const Service& shared, const HttpRequest&, ResponseWriter& writer) {
-            send_json(writer, api::models_reply(shared.card));
+    route("GET", path, list_models, {.is_public = true, .is_light = true});
+  }
+  for (const std::string& name : names_of(service)) {
+    route("GET", "/v1/models/" + name,
+          [name](const Service& shared, const HttpRequest&, ResponseWriter& writer) {
+            api::ModelCard card = shared.card;
+            card.id = name;
+            send_json(writer, api::model_reply(card));
           },
           {.is_public = true, .is_light = true});
   }
-  route("GET", "/v1/models/" + service.card.id,
-        [](const Service& shared, const HttpRequest&, ResponseWriter& writer) {
-          send_json(writer, api::model_reply(shared.card));
-        },
-        {.is_public = true, .is_light = true});
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
   for (const char* path : {"/v1/completions", "/completions"}) route("POST", path, completions);
   route("POST", "/tokenize", [](const Service& shared, const HttpRequest& http, ResponseWriter& writer) {
