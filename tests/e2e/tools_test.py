@@ -43,6 +43,15 @@ class Calls(ServerCase):
             self.assertEqual(len(choice["message"]["tool_calls"]), 1)
             self.check(choice["message"]["tool_calls"][0])
 
+    def test_the_order_of_keys_does_not_matter(self):
+        other = json.loads(json.dumps([LOOK, STOP], sort_keys=True))
+        other[0]["function"]["parameters"]["properties"] = dict(
+            reversed(other[0]["function"]["parameters"]["properties"].items()))
+        self.assertNotEqual(json.dumps(other), json.dumps([LOOK, STOP]))
+        body = {"messages": [user("how far is it")], "tools": [LOOK, STOP], "max_tokens": 1}
+        self.one.post(CHAT, body)
+        self.assertEqual(self.one.post(CHAT, {**body, "tools": other})["timings"]["prompt_n"], 1)
+
     def test_a_tool_is_named(self):
         for name in ("look", "stop"):
             choice = self.ask(tool_choice={"type": "function", "function": {"name": name}})

@@ -21,6 +21,7 @@
 #include "server/api/models.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
+#include "server/routes/key_orders.h"
 #include "server/routes/piece_memo.h"
 #include "server/routes/turn_keeper.h"
 #include "server/run/scheduler.h"
@@ -29,6 +30,7 @@ namespace kvkeep::server {
 
 // Of texts that prompts were made of: some 50 MB of conversations.
 inline constexpr ByteCount kPieceMemoBytes = mebibytes(64);
+inline constexpr ByteCount kKeyOrdersBytes = mebibytes(8);
 
 // What every handler needs. Immutable while the server runs, but for what takes care of itself; shared by all
 // connection threads.
@@ -39,6 +41,7 @@ struct Service {
   chat::TurnOpenings turn_openings;
   chat::tools::ReplyFormat reply_format;
   std::unique_ptr<PieceMemo> piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
+  std::unique_ptr<KeyOrders> key_orders = std::make_unique<KeyOrders>(kKeyOrdersBytes);
   chat::Stabilizers stabilizers;
   std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as their client sends them
   FingerprintHash turn_key;           // of the hashes under which turns are kept

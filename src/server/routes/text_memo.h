@@ -1,0 +1,73 @@
+#pragma once
+
+// Remembers what was made of texts. Entries are found by their text, whole: there is no hash to trust. The least
+// recently used leave when the limit is reached. Thread safe; what is found stays valid for whoever holds it.
+
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/mutex.h"
+#include "base/types.h"
+
+namespace kvkeep::server {
+
+template <class Value>
+class TextMemo {
+ public:
+  // `limit`: bytes of texts and values together.
+  explicit TextMemo(ByteCount limit) : limit_(limit.value()) {}
+
+  // Null: not remembered.
+  std::shared_ptr<const Value> find(std::string_view text) {
+    MutexLock lock(mutex_);
+    const auto found = by_text_.find(text);
+    if (found == by_text_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return found->second->value;
+  }
+
+  // `value_bytes`: what the value takes. An entry that takes more than an eighth of the limit is not remembered.
+  void remember(std::string_view text, Value value, std::size_t value_bytes) {
+    Entry entry{std::string(text), std::make_shared<const Value>(std::move(value)),
+                kOverheadBytes + text.size() + value_bytes};
+    if (entry.bytes > limit_ / kLargestShare) return;
+    MutexLock lock(mutex_);
+    if (by_text_.contains(text)) return;  // another thread was faster
+    bytes_ += entry.bytes;
+    entries_.push_front(std::move(entry));
+    by_text_.emplace(entries_.front().text, entries_.begin());
+    while (bytes_ > limit_) {
+      bytes_ -= entries_.back().bytes;
+      by_text_.erase(entries_.back().text);
+      entries_.pop_back();
+    }
+  }
+
+  ByteCount size() const {
+    MutexLock lock(mutex_);
+    return ByteCount{bytes_};
+  }
+
+ private:
+  static constexpr std::size_t kOverheadBytes = 200;  // of an entry in list and map
+  static constexpr std::size_t kLargestShare = 8;
+
+  struct Entry {
+    std::string text;
+    std::shared_ptr<const Value> value;
+    std::size_t bytes;
+  };
+
+  const std::size_t limit_;
+  mutable Mutex mutex_;
+  std::list<Entry> entries_ GUARDED_BY(mutex_);  // used last in front
+  // Keys are views of the entries' texts.
+  std::unordered_map<std::string_view, typename std::list<Entry>::iterator> by_text_ GUARDED_BY(mutex_);
+  std::size_t bytes_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace kvkeep::server
