@@ -104,9 +104,10 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
           "is "
           "idle.",
           switch_into(chat.prefill_ahead)),
-      row(group, "--stabilize", {}, {}, "RULE,...|none", "", "billing-line",
-          "What is left out of prompts because it changes from conversation to conversation and means nothing; "
-          "billing-line: a leading x-anthropic-billing-header line of the system prompt.",
+      row(group, "--stabilize", {}, {}, "RULE,...|none", "", "all",
+          "What lets prompts share more; billing-line: a leading x-anthropic-billing-header line of the system prompt, "
+          "which changes from conversation to conversation and means nothing, is left out; tools-first: where the "
+          "template knows no tools, they stand before the system prompt.",
           parsed_into(options.stabilizers, chat::parse_stabilizers)),
   };
 }

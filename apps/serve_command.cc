@@ -306,8 +306,8 @@ Status run_serve(const ServeOptions& options) {
   service.turns = std::move(turns);
   service.turn_key = model.fingerprint;
   service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
-  const chat::HistoryChanges changes =
-      chat::learn_history_changes(*service.chat_template, *service.markers, service.defaults.template_kwargs);
+  const chat::HistoryChanges changes = chat::learn_history_changes(
+      *service.chat_template, *service.markers, service.defaults.template_kwargs, service.stabilizers.tools_first);
   service.history_changes = changes;
   spdlog::info("{}", chat::describe(changes));
   spdlog::info("{}", chat::describe(options.stabilizers));

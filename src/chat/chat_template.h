@@ -24,6 +24,7 @@ struct RenderInput {
   nlohmann::ordered_json template_kwargs = nullptr;                   // more variables for the template; null: none
   bool add_generation_prompt = true;                                  // end with the opening of an assistant turn
   std::string assistant_prefix = {};  // text the assistant's answer begins with, put behind the opening
+  bool tools_first = true;            // where the template knows no tools: they stand before the system message's text
   std::int64_t local_time_s = 0;      // for strftime_now: seconds since 1970, shifted to the local time zone
 };
 

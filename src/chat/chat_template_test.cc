@@ -86,10 +86,17 @@ TEST(ChatTemplate, WhatItDoesNotKnowIsToldInWordsItDoes) {
   EXPECT_FALSE(plain->traits().tools);
   EXPECT_FALSE(plain->traits().tool_calls);
   const ordered_json tools = ordered_json::parse(R"([{"type":"function","function":{"name":"f"}}])");
-  EXPECT_EQ(
-      text_of(*plain, {message("system", "S"), message("user", "U")}, tools),
-      "[system:S\n\nYou can call any of the following tools to satisfy the user's requests: [\n  {\n    \"type\": "
-      "\"function\",\n    \"function\": {\n      \"name\": \"f\"\n    }\n  }\n]][user:U]");
+  const std::string words =
+      "You can call any of the following tools to satisfy the user's requests: [\n  {\n    \"type\": "
+      "\"function\",\n    \"function\": {\n      \"name\": \"f\"\n    }\n  }\n]";
+  EXPECT_EQ(text_of(*plain, {message("system", "S"), message("user", "U")}, tools),
+            "[system:" + words + "\n\nS][user:U]");
+  EXPECT_EQ(text_of(*plain, {message("user", "U")}, tools), "[system:" + words + "][user:U]");
+  const RenderInput behind{.messages = {message("system", "S"), message("user", "U")},
+                           .tools = tools,
+                           .add_generation_prompt = false,
+                           .tools_first = false};
+  EXPECT_EQ(plain->print(behind).value().text, "[system:S\n\n" + words + "][user:U]");
   ordered_json call = message("assistant", "");
   call["tool_calls"] =
       ordered_json::parse(R"([{"id":"a","type":"function","function":{"name":"f","arguments":{"x":1}}}])");

@@ -56,8 +56,8 @@ Change change_between(const Asked& asked, const Rendering& later) {
 
 class Learner {
  public:
-  Learner(const ChatTemplate& chat_template, const MarkerSet& markers, const ordered_json& kwargs)
-      : chat_template_(chat_template), markers_(markers), kwargs_(kwargs) {}
+  Learner(const ChatTemplate& chat_template, const MarkerSet& markers, const ordered_json& kwargs, bool tools_first)
+      : chat_template_(chat_template), markers_(markers), kwargs_(kwargs), tools_first_(tools_first) {}
 
   HistoryChanges learn() {
     HistoryChanges changes = learn_thinking(Thinking::kField);
@@ -77,6 +77,7 @@ class Learner {
     input.messages = std::move(messages);
     input.tools = std::move(tools);
     input.template_kwargs = kwargs_;
+    input.tools_first = tools_first_;
     input.local_time_s = local_time_s;
     auto rendered = render_prompt(chat_template_, markers_, std::move(input));
     if (!rendered) return std::nullopt;
@@ -155,6 +156,7 @@ class Learner {
   const ChatTemplate& chat_template_;
   const MarkerSet& markers_;
   const ordered_json& kwargs_;
+  const bool tools_first_;
   bool thinking_seen_ = false;
 };
 
@@ -182,8 +184,8 @@ std::string_view thinking_words(const HistoryChanges& changes) {
 }  // namespace
 
 HistoryChanges learn_history_changes(const ChatTemplate& chat_template, const MarkerSet& markers,
-                                     const ordered_json& kwargs) {
-  return Learner(chat_template, markers, kwargs).learn();
+                                     const ordered_json& kwargs, bool tools_first) {
+  return Learner(chat_template, markers, kwargs, tools_first).learn();
 }
 
 std::string describe(const HistoryChanges& changes) {

@@ -51,9 +51,9 @@ struct HistoryChanges {
 
 // Renders about a dozen short conversations, each with the same date. Takes a few milliseconds. `kwargs`: what the
 // server tells the template in every request (RenderInput::template_kwargs); a switch among them may keep earlier
-// thinking.
+// thinking. `tools_first`: RenderInput::tools_first of every request.
 HistoryChanges learn_history_changes(const ChatTemplate& chat_template, const MarkerSet& markers,
-                                     const nlohmann::ordered_json& kwargs = nullptr);
+                                     const nlohmann::ordered_json& kwargs = nullptr, bool tools_first = true);
 
 // One line for the log.
 std::string describe(const HistoryChanges& changes);

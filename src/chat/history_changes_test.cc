@@ -152,8 +152,8 @@ std::vector<Family> families() {
        result},
       {"drops thinking from all answers",
        kDropsAlways,
-       {kReply, kReply, kReply, Order::kSystemFirst, Clock::kNone},
-       "every reply with thinking is written anew; tools come behind the system message",
+       {kReply, kReply, kReply, Order::kToolsFirst, Clock::kNone},
+       "every reply with thinking is written anew; tools come before the system message",
        ""},
       {"tools first",
        chatml(kToolsFirst, kKept),
@@ -162,8 +162,8 @@ std::vector<Family> families() {
        result},
       {"refuses the role of tool results",
        kNoToolRole,
-       {kReply, kReply, kReply, Order::kSystemFirst, Clock::kNone},
-       "every reply with thinking is written anew; tools come behind the system message",
+       {kReply, kReply, kReply, Order::kToolsFirst, Clock::kNone},
+       "every reply with thinking is written anew; tools come before the system message",
        "<|im_start|>user\n{\n  \"tool_response\": {\n    \"tool\": \"kvkeeptool\",\n    \"content\": \""},
       {"refuses long conversations",
        kFewMessages,
@@ -172,8 +172,8 @@ std::vector<Family> families() {
        result},
       {"takes one question",
        kOneQuestion,
-       {kUnknown, kUnknown, kUnknown, Order::kSystemFirst, Clock::kNone},
-       "where it changes earlier turns is not known (it refuses such conversations); tools come behind the system "
+       {kUnknown, kUnknown, kUnknown, Order::kToolsFirst, Clock::kNone},
+       "where it changes earlier turns is not known (it refuses such conversations); tools come before the system "
        "message",
        ""},
       {"tools beside the last user message",
@@ -270,6 +270,12 @@ TEST(HistoryChanges, WhatTheServerTellsTheTemplateIsToldHereToo) {
   };
   EXPECT_EQ(next_message(nullptr), kReply);
   EXPECT_EQ(next_message({{"keep", true}}), kNothing);
+  // It knows no tools, so that the server says where they stand.
+  const auto order = [&](bool tools_first) {
+    return learn_history_changes(*chat.engine, chat.markers, nullptr, tools_first).order;
+  };
+  EXPECT_EQ(order(true), Order::kToolsFirst);
+  EXPECT_EQ(order(false), Order::kSystemFirst);
 }
 
 TEST(HistoryChanges, OnlyWhatIsKnownToStayNeedsNoPlaceToReturnTo) {

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "chat/chat_template.h"
+
 namespace kvkeep::chat {
 namespace {
 
 using nlohmann::ordered_json;
 
 constexpr std::string_view kBillingLine = "billing-line";
+constexpr std::string_view kToolsFirst = "tools-first";
 constexpr std::string_view kBillingHeader = "x-anthropic-billing-header:";
 
 bool is_system(const ordered_json& message) {
@@ -47,22 +50,34 @@ void stabilize(const Stabilizers& rules, ordered_json& messages) {
   if (rules.billing_line) drop_billing_line(messages);
 }
 
+void stabilize(const Stabilizers& rules, RenderInput& input) {
+  stabilize(rules, input.messages);
+  input.tools_first = rules.tools_first;
+}
+
 Result<Stabilizers> parse_stabilizers(const std::string& names) {
-  Stabilizers rules{.billing_line = false};
+  Stabilizers rules{.billing_line = false, .tools_first = false};
   if (names == "none") return rules;
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
-    if (name != kBillingLine) return invalid("'" + name + "' is no stabiliser; there is billing-line, or none");
-    rules.billing_line = true;
+    if (name != kBillingLine && name != kToolsFirst) {
+      return invalid("'" + name + "' is no stabiliser; there are billing-line and tools-first, or none");
+    }
+    (name == kBillingLine ? rules.billing_line : rules.tools_first) = true;
     begin = end + 1;
   }
   return rules;
 }
 
 std::string describe(const Stabilizers& rules) {
-  if (!rules.billing_line) return "stabilisers: none";
-  return "stabilisers: billing-line (a leading x-anthropic-billing-header line is left out of system prompts)";
+  std::string all;
+  const auto append = [&](bool holds, std::string_view name, std::string_view what) {
+    if (holds) all.append(all.empty() ? "" : ", ").append(name).append(" (").append(what).append(")");
+  };
+  append(rules.billing_line, kBillingLine, "a leading x-anthropic-billing-header line is left out of system prompts");
+  append(rules.tools_first, kToolsFirst, "tools stand before system prompts where the template knows none");
+  return "stabilisers: " + (all.empty() ? "none" : all);
 }
 
 }  // namespace kvkeep::chat

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "chat/chat_template.h"
+
 namespace kvkeep::chat {
 namespace {
 
@@ -60,14 +62,23 @@ TEST(Stabilize, LeavesEverythingElse) {
 TEST(Stabilize, EveryRuleHasASwitch) {
   const ordered_json messages = ordered_json::array({system(kLine), kUser});
   EXPECT_EQ(stabilized(messages, {.billing_line = false}), messages);
-  EXPECT_EQ(*parse_stabilizers("none"), Stabilizers{.billing_line = false});
-  EXPECT_EQ(*parse_stabilizers("billing-line"), Stabilizers{});
-  EXPECT_EQ(*parse_stabilizers("billing-line,billing-line"), Stabilizers{});
+  const Stabilizers none{.billing_line = false, .tools_first = false};
+  EXPECT_EQ(*parse_stabilizers("none"), none);
+  EXPECT_EQ(*parse_stabilizers("billing-line"), (Stabilizers{.billing_line = true, .tools_first = false}));
+  EXPECT_EQ(*parse_stabilizers("tools-first"), (Stabilizers{.billing_line = false, .tools_first = true}));
+  EXPECT_EQ(*parse_stabilizers("tools-first,billing-line,billing-line"), Stabilizers{});
   for (const char* wrong : {"", "billing", "billing-line,", ",billing-line", "none,billing-line", "all"}) {
     EXPECT_FALSE(parse_stabilizers(wrong).ok()) << wrong;
   }
   EXPECT_NE(describe({}).find("billing-line"), std::string::npos);
-  EXPECT_EQ(describe({.billing_line = false}), "stabilisers: none");
+  EXPECT_NE(describe({}).find(", tools-first ("), std::string::npos);
+  EXPECT_TRUE(describe({.billing_line = false, .tools_first = true}).starts_with("stabilisers: tools-first ("));
+  EXPECT_EQ(describe(none), "stabilisers: none");
+  for (const bool first : {true, false}) {
+    RenderInput input;
+    stabilize({.billing_line = true, .tools_first = first}, input);
+    EXPECT_EQ(input.tools_first, first);
+  }
 }
 
 }  // namespace

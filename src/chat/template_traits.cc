@@ -162,10 +162,11 @@ ordered_json with_results_as_users(ordered_json messages) {
   return told;
 }
 
-void tools_into_system(ordered_json& messages, const ordered_json& tools) {
+void tools_into_system(ordered_json& messages, const ordered_json& tools, bool first) {
   const std::string words = "You can call any of the following tools to satisfy the user's requests: " + written(tools);
   if (!messages.empty() && has_role(messages[0], "system")) {
-    messages[0]["content"] = text_of(messages[0]) + "\n\n" + words;
+    const std::string system = text_of(messages[0]);
+    messages[0]["content"] = first ? words + "\n\n" + system : system + "\n\n" + words;
   } else {
     messages.insert(messages.begin(), synthetic::message("system", words));
   }
@@ -216,7 +217,7 @@ bool needs_adapting(const TemplateTraits& traits, const RenderInput& input) {
 
 ordered_json adapted_messages(const TemplateTraits& traits, const RenderInput& input) {
   ordered_json messages = input.messages;
-  if (!traits.tools && has_tools(input)) tools_into_system(messages, input.tools);
+  if (!traits.tools && has_tools(input)) tools_into_system(messages, input.tools, input.tools_first);
   for (ordered_json& message : messages) {
     if (!traits.tool_calls && has_calls(message)) calls_into_content(message);
   }

@@ -265,6 +265,22 @@ class PrefixCache(FlagCase):
                 self.assertIn("stabilisers: " + flags[1], server.log())
                 self.assertEqual(reply["timings"]["cache_n"] > 200, shared)
 
+    @covers("--stabilize")
+    def test_tools_before_the_system_prompt(self):
+        path = fresh_path("plain.jinja")
+        with open(path, "w") as file:
+            file.write("{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}")
+        tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+        for rules, first in (("tools-first", True), ("billing-line", False)):
+            server = self.server("--chat-template-file", path, "--stabilize", rules)
+            for number in (1, 2):
+                body = {"messages": [system(f"{number} {words(100, number)}"), user("hello")], "tools": [tool]}
+                prompt = server.post("/apply-template", body)["prompt"]
+                reply = server.chat(body["messages"], max_tokens=1, tools=[tool])
+            with self.subTest(rules=rules):
+                self.assertEqual(prompt.index('"look"') < prompt.index("2 "), first, prompt)
+                self.assertEqual(reply["timings"]["cache_n"] > 60, first, reply["timings"])
+
 
 class Points(FlagCase):
     """Where a model that has no rows keeps its state: position and reason of each point of one raw prompt."""

@@ -56,7 +56,7 @@ Result<std::string> apply_template_reply(std::string_view body, const chat::Chat
                                          std::int64_t local_time_s, const Json& kwargs) {
   TRY_ASSIGN(const Json json, parse_body(body));
   TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, kwargs));
-  chat::stabilize(stabilizers, input.messages);
+  chat::stabilize(stabilizers, input);
   input.local_time_s = local_time_s;
   TRY_ASSIGN(const chat::RenderedPrompt prompt, chat::render_prompt(chat_template, markers, std::move(input)));
   return to_line({{"prompt", prompt.text()}});

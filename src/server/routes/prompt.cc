@@ -70,7 +70,7 @@ Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, Coun
 }
 
 Result<Prompt> of_chat(const Service& service, chat::RenderInput input, Counting counting) {
-  chat::stabilize(service.stabilizers, input.messages);
+  chat::stabilize(service.stabilizers, input);
   for (nlohmann::ordered_json& tool : input.tools) service.key_orders->settle(tool);
   input.local_time_s = os::local_time_s(service.clock->wall_ns());
   if (!may_replay(service, input)) return as_rendered(service, std::move(input), counting);
