@@ -70,8 +70,7 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
           tool_format_into(chat.tool_format)),
       row(group, "--reasoning-format", {}, {}, "NAME", "LLAMA_ARG_THINK", "auto",
           "Where thoughts go: none (they stay in content), deepseek (reasoning_content), deepseek-legacy (both); auto "
-          "is "
-          "deepseek.",
+          "is deepseek.",
           choice_into<ReasoningFormat>(chat.reasoning_format, {{"auto", ReasoningFormat::kDeepSeek},
                                                                {"none", ReasoningFormat::kNone},
                                                                {"deepseek", ReasoningFormat::kDeepSeek},
@@ -101,8 +100,7 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
                               {{"exact", Replay::kExact}, {"canonical", Replay::kCanonical}, {"off", Replay::kOff}})),
       row(group, "--prefill-ahead", {}, {"--no-prefill-ahead"}, "", "", "on",
           "Where the template writes a finished turn otherwise (without its thinking), prefill that while the server "
-          "is "
-          "idle.",
+          "is idle.",
           switch_into(chat.prefill_ahead)),
       row(group, "--stabilize", {}, {}, "RULE,...|none", "", "all",
           "What lets prompts share more; billing-line: a leading x-anthropic-billing-header line of the system prompt, "

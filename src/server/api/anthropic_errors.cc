@@ -26,20 +26,6 @@ std::string_view type_of(int status) {
   }
 }
 
-int status_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kInvalid:
-    case ErrorKind::kUnsupported: return 400;
-    case ErrorKind::kNotFound: return 404;
-    case ErrorKind::kBusy:
-    case ErrorKind::kNoSpace:
-    case ErrorKind::kAborted: return kOverloaded;
-    case ErrorKind::kDamaged:
-    case ErrorKind::kIo: break;
-  }
-  return 500;
-}
-
 }  // namespace
 
 ErrorReply anthropic_error(int status, std::string_view message, std::string_view request_id) {

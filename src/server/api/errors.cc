@@ -12,7 +12,7 @@ struct StatusAndType {
   std::string_view type;
 };
 
-StatusAndType status_of(ErrorKind kind) {
+StatusAndType status_and_type_of(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kInvalid: return {400, "invalid_request_error"};
     case ErrorKind::kNotFound: return {404, "not_found_error"};
@@ -28,8 +28,10 @@ StatusAndType status_of(ErrorKind kind) {
 
 }  // namespace
 
+int status_of(ErrorKind kind) { return kind == ErrorKind::kUnsupported ? 400 : status_and_type_of(kind).status; }
+
 ErrorReply error_reply(const Error& error) {
-  const auto [status, type] = status_of(error.kind);
+  const auto [status, type] = status_and_type_of(error.kind);
   const Json json = {{"error", {{"code", status}, {"message", error.message}, {"type", type}}}};
   return {status, to_line(json)};
 }

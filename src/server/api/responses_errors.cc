@@ -21,20 +21,6 @@ Json code_of(int status) {
   return nullptr;
 }
 
-int status_of(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kInvalid:
-    case ErrorKind::kUnsupported: return 400;
-    case ErrorKind::kNotFound: return 404;
-    case ErrorKind::kBusy:
-    case ErrorKind::kNoSpace:
-    case ErrorKind::kAborted: return 503;
-    case ErrorKind::kDamaged:
-    case ErrorKind::kIo: break;
-  }
-  return 500;
-}
-
 Json param_of(std::string_view message) {
   if (!message.starts_with('\'')) return nullptr;
   const std::size_t end = message.find('\'', 1);

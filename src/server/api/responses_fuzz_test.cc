@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <limits>
 #include <random>
 #include <string_view>
 
 #include "base/test_seed.h"
+#include "server/api/body_fuzz_test.h"
 #include "server/api/responses.h"
 
 namespace kvkeep::server::api {
@@ -71,37 +71,6 @@ constexpr auto kWords = std::to_array<std::string_view>({"input",
                                                          "kvkeep:x",
                                                          "web_search_call"});
 
-Json random_value(std::mt19937_64& random, int depth) {
-  const auto word = [&] { return std::string(kWords[random() % kWords.size()]); };
-  switch (random() % (depth > 0 ? 9 : 6)) {
-    case 0: return nullptr;
-    case 1: return random() % 2 == 0;
-    case 2: return static_cast<std::int64_t>(random());
-    case 3: return static_cast<double>(random() % 1'000'000) / 1e3 - 100;
-    case 4: return word();
-    case 5: return std::numeric_limits<std::uint64_t>::max() - random() % 3;
-    case 6: {
-      Json array = Json::array();
-      for (std::size_t count = random() % 4; count > 0; --count) array.push_back(random_value(random, depth - 1));
-      return array;
-    }
-    default: {
-      Json object = Json::object();
-      for (std::size_t count = random() % 6; count > 0; --count) object[word()] = random_value(random, depth - 1);
-      return object;
-    }
-  }
-}
-
-void mutate(std::mt19937_64& random, Json& value) {
-  if (value.is_structured() && !value.empty() && random() % 4 != 0) {
-    auto place = value.begin();
-    std::advance(place, random() % value.size());
-    return mutate(random, *place);
-  }
-  value = random_value(random, 2);
-}
-
 const char* const kValid = R"({"model":"m","instructions":"i","max_output_tokens":5,"stream":true,"temperature":1,
   "input":[{"role":"developer","content":[{"type":"input_text","text":"x"}]},{"role":"user","content":"y"},
     {"type":"reasoning","summary":[{"type":"summary_text","text":"t"}],"encrypted_content":"kvkeep:t"},
@@ -122,8 +91,8 @@ TEST(ParseResponsesFuzz, NoBodyCrashesThrowsOrFailsWithoutAReason) {
   ASSERT_TRUE(parse_responses(kValid, {}).ok()) << parse_responses(kValid, {}).error().message;
   int accepted = 0;
   for (int round = 0; round < 10'000; ++round) {
-    Json body = round % 4 == 0 ? random_value(random, 4) : valid;
-    if (round % 4 != 0) mutate(random, body);
+    Json body = round % 4 == 0 ? random_body_value(random, kWords, 4) : valid;
+    if (round % 4 != 0) mutate_body(random, kWords, body);
     std::string bytes = body.dump();
     if (round % 8 == 7) bytes[random() % bytes.size()] = static_cast<char>(random());
     const auto request = parse_responses(bytes, {});

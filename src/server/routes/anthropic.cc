@@ -6,7 +6,6 @@
 #include "server/api/anthropic_errors.h"
 #include "server/api/anthropic_reply.h"
 #include "server/routes/generation.h"
-#include "server/routes/prompt.h"
 
 namespace kvkeep::server {
 namespace {
@@ -28,10 +27,7 @@ void messages(const Service& service, const HttpRequest& http, ResponseWriter& w
 
 Result<std::size_t> count(const Service& service, const std::string& body) {
   TRY_ASSIGN(api::CountRequest request, api::parse_count_tokens(body, service.defaults));
-  TRY(check_model(service, request.model));
-  api::PromptSource source = std::move(request.prompt);
-  TRY_ASSIGN(const Prompt prompt, read_prompt(service, source, Counting::kExact));
-  return prompt.tokens_min;
+  return count_prompt(service, request.model, std::move(request.prompt));
 }
 
 // Renders and tokenizes; neither the model nor the cache is asked.

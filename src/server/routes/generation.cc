@@ -298,6 +298,13 @@ Status check_model(const Service& service, const std::string& name) {
   return not_found(fmt::format("model '{}' is not served here; GET /v1/models lists what is", name));
 }
 
+Result<std::size_t> count_prompt(const Service& service, const std::string& model, chat::RenderInput prompt) {
+  TRY(check_model(service, model));
+  api::PromptSource source = std::move(prompt);
+  TRY_ASSIGN(const Prompt counted, read_prompt(service, source, Counting::kExact));
+  return counted.tokens_min;
+}
+
 void send_error(ResponseWriter& writer, const api::ErrorReply& error) {
   writer.send(error.status, error.is_stream ? api::kSseContentType : api::kJsonContentType, error.body);
 }

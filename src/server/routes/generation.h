@@ -27,6 +27,10 @@ void generate(const Service& service, Generation generation);
 // kNotFound unless the model that a request names is served here: any is, where the operator gave no names.
 Status check_model(const Service& service, const std::string& name);
 
+// Tokens of the prompt that a request would have; neither the model nor the cache is asked. Errors are those of
+// check_model() and of rendering.
+Result<std::size_t> count_prompt(const Service& service, const std::string& model, chat::RenderInput prompt);
+
 void send_error(ResponseWriter& writer, const api::ErrorReply& error);
 // With a fresh id that begins with `prefix`.
 api::ReplyHeader reply_header(const Service& service, const std::string& prefix);

@@ -7,7 +7,6 @@
 #include "server/api/responses_errors.h"
 #include "server/api/responses_reply.h"
 #include "server/routes/generation.h"
-#include "server/routes/prompt.h"
 
 namespace kvkeep::server {
 namespace {
@@ -32,10 +31,7 @@ void responses(const Service& service, const HttpRequest& http, ResponseWriter& 
 
 Result<std::size_t> count(const Service& service, const std::string& body) {
   TRY_ASSIGN(api::InputTokensRequest request, api::parse_input_tokens(body, service.defaults));
-  TRY(check_model(service, request.model));
-  api::PromptSource source = std::move(request.prompt);
-  TRY_ASSIGN(const Prompt prompt, read_prompt(service, source, Counting::kExact));
-  return prompt.tokens_min;
+  return count_prompt(service, request.model, std::move(request.prompt));
 }
 
 // Renders and tokenizes; neither the model nor the cache is asked.
