@@ -10,6 +10,7 @@
 #include "chat/chat_template.h"
 #include "chat/fake_vocabulary_test.h"
 #include "server/routes/prompt.h"
+#include "server/routes/replay_service_test.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
 
@@ -42,15 +43,7 @@ class ExactReplayTest : public ::testing::Test {
   ExactReplayTest() { use_template(kKeepsThinking); }
 
   void use_template(std::string_view source) {
-    service_.vocabulary = vocabulary_;
-    service_.chat_template = chat::make_chat_template(source, {}).value();
-    service_.markers = std::make_unique<chat::MarkerSet>(*vocabulary_, source);
-    service_.turn_openings = chat::learn_turn_openings(*service_.chat_template, *service_.markers, *vocabulary_);
-    service_.reply_format = chat::tools::bind_format(chat::tools::FormatKind::kHermes,
-                                                     chat::tools::detect_thinking(source), *service_.markers);
-    service_.clock = &os::real_clock();
-    service_.context_tokens = 100'000;
-    service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files_, executor_);
+    serve_template(service_, vocabulary_, std::string(source), chat::tools::FormatKind::kHermes, files_, executor_);
     EXPECT_FALSE(service_.turn_openings.assistant.empty());
   }
 

@@ -12,6 +12,7 @@
 #include "chat/tools/reply_parser.h"
 #include "server/routes/exact_replay.h"
 #include "server/routes/prompt.h"
+#include "server/routes/replay_service_test.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
 
@@ -41,15 +42,8 @@ class ReplayedIds : public ::testing::Test {
  protected:
   ReplayedIds() {
     const std::string source = mistral_template();
-    service_.vocabulary = vocabulary_;
-    service_.chat_template = chat::make_chat_template(source, {.bos = "<s>", .eos = "</s>"}).value();
-    service_.markers = std::make_unique<chat::MarkerSet>(*vocabulary_, source);
-    service_.turn_openings = chat::learn_turn_openings(*service_.chat_template, *service_.markers, *vocabulary_);
-    service_.reply_format = chat::tools::bind_format(chat::tools::detect_format(source),
-                                                     chat::tools::detect_thinking(source), *service_.markers);
-    service_.clock = &os::real_clock();
-    service_.context_tokens = 100'000;
-    service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files_, executor_);
+    serve_template(service_, vocabulary_, source, chat::tools::detect_format(source), files_, executor_,
+                   {.bos = "<s>", .eos = "</s>"});
   }
 
   std::vector<TokenId> prompt_of(const ordered_json& messages) {
