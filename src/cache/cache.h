@@ -37,6 +37,8 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "cache/cache_options.h"
+#include "cache/lease.h"
 #include "cache/model_memory.h"
 #include "index/prefix_index.h"
 #include "index/text_match.h"
@@ -49,139 +51,6 @@
 
 namespace kvkeep::cache {
 
-struct CacheOptions {
-  FingerprintHash fingerprint;
-  // Payload bytes held in RAM, the write queue included. Beyond it: idle staging buffers (see staging_limit) and what
-  // requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue and two of the
-  // largest points even if the budget is smaller (all must pass through RAM to get to disk, one while the other is
-  // written); without one, 0 stores nothing.
-  ByteCount ram_budget;
-  // The largest point of the model, or its window, as far as known beforehand. 0: has none, or they grow.
-  ByteCount point_bytes = {};
-  // Prefixes shorter than this are not worth a file. They are written when something longer continues them.
-  std::size_t min_disk_tokens = 32;
-  // The disk's index is saved after so many segments were written or used, or after an eighth of all if that is more
-  // (saving costs as much as there is): what a start after a kill has to read one by one.
-  std::size_t save_index_after = 256;
-  // What the model's sequences need beside rows.
-  StateShape shape = {.cacheable = true};
-};
-inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
-// States built one on another: loading reads and decodes all of them. More save little.
-inline constexpr std::size_t kMaxBuiltStates = 8;
-
-// What hangs in segments for models whose sequences need more than rows. Precondition: shape.needs_points().
-constexpr format::PartKind point_kind(const StateShape& shape) {
-  if (shape.window_tokens > 0) return format::PartKind::kWindowRows;
-  return shape.whole_points ? format::PartKind::kWhole : format::PartKind::kPoint;
-}
-
-// Most bytes of staging buffers that may lie idle beside a RAM budget: one for a point (buffers are up to an eighth
-// larger than asked for), and an eighth of the budget, 16 to 256 MiB. A capture that is larger than what lies there
-// copies into fresh memory, several times slower: the price of a small budget, but one that hundreds of MiB at once are
-// too much for.
-constexpr ByteCount staging_limit(ByteCount ram_budget, ByteCount point_bytes = {}) {
-  return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256)) + point_bytes +
-         ByteCount{point_bytes.value() / 8};
-}
-
-enum class Tier { kRam, kDisk };
-
-// One segment of a leased path.
-struct LeasedStep {
-  SegmentId segment;
-  TokenRange range;        // tokens of the prompt this step covers
-  TokenRange stored;       // positions whose rows its payload holds
-  Tier tier = Tier::kRam;  // where the rows were when leased
-  ByteCount bytes;
-  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
-};
-
-// A leaf of state that rows cannot give, on a leased path: a point, a whole state (range.begin == range.end), or window
-// rows within one segment.
-struct LeasedPoint {
-  SegmentId id;
-  format::PartKind kind = format::PartKind::kPoint;
-  TokenRange range;   // what the prompt shares of it
-  TokenRange stored;  // positions whose window rows its payload holds: they may go on beyond `range`
-  Tier tier = Tier::kRam;
-  ByteCount bytes;
-  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk or it is built on another
-};
-
-class Cache;
-
-// A path that can be restored, held against eviction. Made by Cache::lease, filled by Cache::load. Not thread safe:
-// while a load runs only the cache touches it; before and after, only its owner.
-class Lease {
- public:
-  Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps, std::vector<LeasedPoint> points = {});
-  ~Lease();
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-
-  const std::vector<LeasedStep>& steps() const { return steps_; }
-  // Ascending by range.end. Each is held against eviction. Only of the kind that the model restores.
-  const std::vector<LeasedPoint>& points() const { return points_; }
-  // Where a sequence can be put to stand again with this lease, ascending: everything up to end() if rows are all that
-  // is needed, else where points are, or where the window rows of the last window are. `bytes` are those of the leaves
-  // that must be read, on_disk if any of them is there only. Cost: O(leaves).
-  std::vector<policy::Restorable> restorable() const;
-  // The end of the rows.
-  Position end() const { return steps_.empty() ? Position{} : steps_.back().range.end; }
-  // True if every step that covers [from, to) has its payload.
-  bool loaded(TokenRange range) const;
-  // The longest position to which everything from `from` on has its payload.
-  Position loaded_until(Position from) const;
-  // Lets go of the payloads of steps that end at or before `end`: they have been restored.
-  void release_until(Position end);
-  // Rows for `range`, valid while the lease lives. Precondition: loaded(range).
-  std::vector<RowPiece> pieces(TokenRange range) const;
-  // The same for what must be restored last at `at`: the point there, or the last window; nothing if rows are all.
-  // False: not loaded, or not restorable.
-  bool point_loaded(Position at) const;
-  // Precondition: point_loaded(at).
-  std::vector<RowPiece> point_pieces(Position at) const;
-
- private:
-  friend class Cache;
-
-  // A leaf by its place in points(), and what of it is restored.
-  struct Cover {
-    std::size_t point = 0;
-    TokenRange wanted;
-  };
-  // What must be restored last at `at`, ascending; nullopt: a sequence cannot be put there.
-  std::optional<std::vector<Cover>> cover(Position at) const;
-  std::optional<std::vector<Cover>> cover_window(TokenRange window) const;
-  std::vector<Position> places_of_change() const;
-
-  Cache& cache_;
-  SegmentId pinned_;
-  std::vector<LeasedStep> steps_;
-  std::vector<LeasedPoint> points_;
-};
-
-// Where a live sequence stands in the index: everything before position() is stored (or in the write queue). Move-only;
-// holds its place against eviction. Belongs to one thread.
-class Track {
- public:
-  Track(Track&& other) noexcept;
-  Track& operator=(Track&& other) noexcept;
-  ~Track();
-
-  Position position() const { return cursor_.at; }
-
- private:
-  friend class Cache;
-  Track(Cache& cache, index::Cursor cursor, const PrefixHasher& hasher);
-  void release();
-
-  Cache* cache_;
-  index::Cursor cursor_;
-  PrefixHasher hasher_;
-};
-
 // What a load did.
 struct LoadResult {
   Status status;         // of the first step that failed; those before it have their payload
@@ -193,31 +62,6 @@ struct LoadResult {
 struct Parting {
   Position at;
   std::vector<TokenId> next;  // empty: nothing does
-};
-
-struct CacheStats {
-  std::uint64_t segments = 0;
-  std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
-  std::uint64_t points = 0;  // points, whole states and windows
-  std::uint64_t built = 0;   // whole states that were stored as differences from another
-  ByteCount built_saved;     // bytes that were not stored so
-  ByteCount points_ram;      // their share of ram_used and disk_used
-  ByteCount points_disk;
-  ByteCount ram_used;
-  ByteCount ram_budget;
-  ByteCount disk_used;
-  ByteCount disk_budget;
-  ByteCount index_memory;
-  ByteCount staging_idle;  // buffers that wait for rows, beside ram_used
-  // Segments and points:
-  std::uint64_t stored = 0;        // accepted by store(), store_point() and store_window()
-  std::uint64_t refused = 0;       // not accepted: no room
-  std::uint64_t disk_refused = 0;  // could not be put on disk
-  std::uint64_t damaged = 0;       // found damaged when loaded
-  std::uint64_t ram_evicted = 0;
-  std::uint64_t disk_evicted = 0;
-  std::uint64_t waiting_writes = 0;  // in the write queue
-  std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready
 };
 
 class Cache {

@@ -1,0 +1,76 @@
+#pragma once
+
+// What a cache is told when it is made, and what it tells of itself.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/hash.h"
+#include "base/types.h"
+#include "cache/model_memory.h"
+#include "format/segment_file.h"
+
+namespace kvkeep::cache {
+
+struct CacheOptions {
+  FingerprintHash fingerprint;
+  // Payload bytes held in RAM, the write queue included. Beyond it: idle staging buffers (see staging_limit) and what
+  // requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue and two of the
+  // largest points even if the budget is smaller (all must pass through RAM to get to disk, one while the other is
+  // written); without one, 0 stores nothing.
+  ByteCount ram_budget;
+  // The largest point of the model, or its window, as far as known beforehand. 0: has none, or they grow.
+  ByteCount point_bytes = {};
+  // Prefixes shorter than this are not worth a file. They are written when something longer continues them.
+  std::size_t min_disk_tokens = 32;
+  // The disk's index is saved after so many segments were written or used, or after an eighth of all if that is more
+  // (saving costs as much as there is): what a start after a kill has to read one by one.
+  std::size_t save_index_after = 256;
+  // What the model's sequences need beside rows.
+  StateShape shape = {.cacheable = true};
+};
+inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
+// States built one on another: loading reads and decodes all of them. More save little.
+inline constexpr std::size_t kMaxBuiltStates = 8;
+
+// What hangs in segments for models whose sequences need more than rows. Precondition: shape.needs_points().
+constexpr format::PartKind point_kind(const StateShape& shape) {
+  if (shape.window_tokens > 0) return format::PartKind::kWindowRows;
+  return shape.whole_points ? format::PartKind::kWhole : format::PartKind::kPoint;
+}
+
+// Most bytes of staging buffers that may lie idle beside a RAM budget: one for a point (buffers are up to an eighth
+// larger than asked for), and an eighth of the budget, 16 to 256 MiB. A capture that is larger than what lies there
+// copies into fresh memory, several times slower: the price of a small budget, but one that hundreds of MiB at once are
+// too much for.
+constexpr ByteCount staging_limit(ByteCount ram_budget, ByteCount point_bytes = {}) {
+  return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256)) + point_bytes +
+         ByteCount{point_bytes.value() / 8};
+}
+
+struct CacheStats {
+  std::uint64_t segments = 0;
+  std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
+  std::uint64_t points = 0;  // points, whole states and windows
+  std::uint64_t built = 0;   // whole states that were stored as differences from another
+  ByteCount built_saved;     // bytes that were not stored so
+  ByteCount points_ram;      // their share of ram_used and disk_used
+  ByteCount points_disk;
+  ByteCount ram_used;
+  ByteCount ram_budget;
+  ByteCount disk_used;
+  ByteCount disk_budget;
+  ByteCount index_memory;
+  ByteCount staging_idle;  // buffers that wait for rows, beside ram_used
+  // Segments and points:
+  std::uint64_t stored = 0;        // accepted by store(), store_point() and store_window()
+  std::uint64_t refused = 0;       // not accepted: no room
+  std::uint64_t disk_refused = 0;  // could not be put on disk
+  std::uint64_t damaged = 0;       // found damaged when loaded
+  std::uint64_t ram_evicted = 0;
+  std::uint64_t disk_evicted = 0;
+  std::uint64_t waiting_writes = 0;  // in the write queue
+  std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready
+};
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,115 @@
+#pragma once
+
+// What requests hold of the cache: a Lease on a path that can be restored, a Track where a live sequence stands.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/types.h"
+#include "cache/model_memory.h"
+#include "index/prefix_index.h"
+#include "policy/plan.h"
+#include "store/ram_store.h"
+
+namespace kvkeep::cache {
+
+enum class Tier { kRam, kDisk };
+
+// One segment of a leased path.
+struct LeasedStep {
+  SegmentId segment;
+  TokenRange range;        // tokens of the prompt this step covers
+  TokenRange stored;       // positions whose rows its payload holds
+  Tier tier = Tier::kRam;  // where the rows were when leased
+  ByteCount bytes;
+  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk
+};
+
+// A leaf of state that rows cannot give, on a leased path: a point, a whole state (range.begin == range.end), or window
+// rows within one segment.
+struct LeasedPoint {
+  SegmentId id;
+  format::PartKind kind = format::PartKind::kPoint;
+  TokenRange range;   // what the prompt shares of it
+  TokenRange stored;  // positions whose window rows its payload holds: they may go on beyond `range`
+  Tier tier = Tier::kRam;
+  ByteCount bytes;
+  std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk or it is built on another
+};
+
+class Cache;
+
+// A path that can be restored, held against eviction. Made by Cache::lease, filled by Cache::load. Not thread safe:
+// while a load runs only the cache touches it; before and after, only its owner.
+class Lease {
+ public:
+  Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps, std::vector<LeasedPoint> points = {});
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  const std::vector<LeasedStep>& steps() const { return steps_; }
+  // Ascending by range.end. Each is held against eviction. Only of the kind that the model restores.
+  const std::vector<LeasedPoint>& points() const { return points_; }
+  // Where a sequence can be put to stand again with this lease, ascending: everything up to end() if rows are all that
+  // is needed, else where points are, or where the window rows of the last window are. `bytes` are those of the leaves
+  // that must be read, on_disk if any of them is there only. Cost: O(leaves).
+  std::vector<policy::Restorable> restorable() const;
+  // The end of the rows.
+  Position end() const { return steps_.empty() ? Position{} : steps_.back().range.end; }
+  // True if every step that covers [from, to) has its payload.
+  bool loaded(TokenRange range) const;
+  // The longest position to which everything from `from` on has its payload.
+  Position loaded_until(Position from) const;
+  // Lets go of the payloads of steps that end at or before `end`: they have been restored.
+  void release_until(Position end);
+  // Rows for `range`, valid while the lease lives. Precondition: loaded(range).
+  std::vector<RowPiece> pieces(TokenRange range) const;
+  // The same for what must be restored last at `at`: the point there, or the last window; nothing if rows are all.
+  // False: not loaded, or not restorable.
+  bool point_loaded(Position at) const;
+  // Precondition: point_loaded(at).
+  std::vector<RowPiece> point_pieces(Position at) const;
+
+ private:
+  friend class Cache;
+
+  // A leaf by its place in points(), and what of it is restored.
+  struct Cover {
+    std::size_t point = 0;
+    TokenRange wanted;
+  };
+  // What must be restored last at `at`, ascending; nullopt: a sequence cannot be put there.
+  std::optional<std::vector<Cover>> cover(Position at) const;
+  std::optional<std::vector<Cover>> cover_window(TokenRange window) const;
+  std::vector<Position> places_of_change() const;
+
+  Cache& cache_;
+  SegmentId pinned_;
+  std::vector<LeasedStep> steps_;
+  std::vector<LeasedPoint> points_;
+};
+
+// Where a live sequence stands in the index: everything before position() is stored (or in the write queue). Move-only;
+// holds its place against eviction. Belongs to one thread.
+class Track {
+ public:
+  Track(Track&& other) noexcept;
+  Track& operator=(Track&& other) noexcept;
+  ~Track();
+
+  Position position() const { return cursor_.at; }
+
+ private:
+  friend class Cache;
+  Track(Cache& cache, index::Cursor cursor, const PrefixHasher& hasher);
+  void release();
+
+  Cache* cache_;
+  index::Cursor cursor_;
+  PrefixHasher hasher_;
+};
+
+}  // namespace kvkeep::cache
