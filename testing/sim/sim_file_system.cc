@@ -27,41 +27,48 @@ std::string last_of(const std::string& path) { return path.substr(path.find_last
 class SimFile final : public os::File {
  public:
   SimFile(SimFileSystem& files, SimFileSystem::InodePointer inode)
-      : files_(files), inode_(std::move(inode)), boot_(files.boot_) {}
+      : files_(files), inode_(std::move(inode)), process_(files.acting_), boot_(files.boots_[process_]) {}
   Result<std::size_t> read_at(std::uint64_t offset, MutableByteSpan out) override {
     if (dead()) return io_error("file of a dead process");
+    const ActingProcess acting(files_, process_);
     return files_.read(*inode_, offset, out);
   }
   Status append(ByteSpan bytes) override {
     if (dead()) return io_error("file of a dead process");
+    const ActingProcess acting(files_, process_);
     return files_.append(*inode_, bytes);
   }
   Status sync() override {
     if (dead()) return io_error("file of a dead process");
+    const ActingProcess acting(files_, process_);
     return files_.sync(*inode_);
   }
   Result<ByteCount> size() override {
     if (dead()) return io_error("file of a dead process");
+    const ActingProcess acting(files_, process_);
     return files_.size(*inode_);
   }
 
  private:
-  bool dead() const { return boot_ != files_.boot_; }
+  bool dead() const { return boot_ != files_.boots_[process_]; }
   SimFileSystem& files_;
   const SimFileSystem::InodePointer inode_;
+  const std::size_t process_;
   const std::uint64_t boot_;
 };
 
 class SimFileLock final : public os::FileLock {
  public:
-  SimFileLock(SimFileSystem& files, std::string path) : files_(files), path_(std::move(path)), boot_(files.boot_) {}
+  SimFileLock(SimFileSystem& files, std::string path)
+      : files_(files), path_(std::move(path)), process_(files.acting_), boot_(files.boots_[process_]) {}
   ~SimFileLock() override {
-    if (boot_ == files_.boot_) files_.locked_.erase(path_);
+    if (boot_ == files_.boots_[process_]) files_.locked_.erase(path_);
   }
 
  private:
   SimFileSystem& files_;
   const std::string path_;
+  const std::size_t process_;
   const std::uint64_t boot_;
 };
 
@@ -78,15 +85,20 @@ void SimFileSystem::set_plan(FaultPlan plan) {
 
 void SimFileSystem::heal() { plan_ = {}; }
 
+void SimFileSystem::end_process(std::size_t process) {
+  ++boots_[process];
+  std::erase_if(locked_, [&](const auto& lock) { return lock.second == process; });
+}
+
 void SimFileSystem::kill() {
-  ++boot_;
-  locked_.clear();
+  end_process(0);
   in_place_.clear();
   crashed_ = false;
 }
 
 void SimFileSystem::power_cut() {
   kill();
+  end_process(1);
   for (const Change& change : unsynced_) {
     if (random_() % 2 == 0) apply(change, durable_);
   }
@@ -118,6 +130,8 @@ void SimFileSystem::tear(Inode& inode) {
 }
 
 SimFileSystem::Outcome SimFileSystem::begin_operation() {
+  if (acting_ != 0) return Outcome::kWorks;
+  if (interruption_) interruption_();
   if (crashed_) return Outcome::kFails;
   ++operations_;
   const bool hit =
@@ -264,7 +278,7 @@ Status SimFileSystem::set_modified(const std::string& path, std::int64_t modifie
 Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock(const std::string& path) {
   const Outcome outcome = begin_operation();
   if (outcome != Outcome::kWorks) return failed(outcome, "lock");
-  if (!locked_.insert(path).second) return busy("locked: " + path);
+  if (!locked_.emplace(path, acting_).second) return busy("locked: " + path);
   if (!seen_.contains(path)) {
     auto inode = std::make_shared<Inode>();
     inode->modified_ns = ++tick_ns_;

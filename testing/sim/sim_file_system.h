@@ -7,9 +7,13 @@
 // operation that fails. After a crash every call fails without effect, so that code under test runs to its end without
 // exceptions; then power_cut() or kill() makes the disk usable again, with what survived.
 //
+// Two processes may use the disk at once: the tests' own, which faults and kill() are about, and a bystander
+// (sim_bystander.h), whose operations always work and are not counted. Each has its handles and its locks.
+//
 // What a power cut keeps, beyond what was synced, is chosen by the seed: each unsynced name change of a directory
 // survives or not, on its own; of each file's unsynced bytes a prefix or some 512-byte sectors survive.
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,6 +21,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "os/file_system.h"
@@ -60,6 +65,8 @@ class SimFileSystem final : public os::FileSystem {
   std::uint64_t operations() const { return operations_; }
   // Called after each operation, with the disk as it is then. Must not call the file system's operations.
   void set_observer(std::function<void()> observer) { observer_ = std::move(observer); }
+  // Called before each operation of the process that faults are about: what the bystander does just then.
+  void set_interruption(std::function<void()> interruption) { interruption_ = std::move(interruption); }
   // The process dies; all it wrote is still seen. Its locks are gone.
   void kill();
   // The machine loses power: what is durable survives, and some of the rest.
@@ -88,6 +95,8 @@ class SimFileSystem final : public os::FileSystem {
  private:
   friend class SimFile;
   friend class SimFileLock;
+  friend class SimBystander;
+  friend class ActingProcess;
 
   struct Inode {
     std::vector<std::byte> seen;
@@ -136,9 +145,27 @@ class SimFileSystem final : public os::FileSystem {
   Names durable_;
   std::vector<Change> unsynced_;  // in order
   std::set<std::string> directories_;
-  std::set<std::string> locked_;
-  std::uint64_t boot_ = 0;  // handles and locks of an earlier process are dead
+  // By process: 0 is the one that faults are about, 1 the bystander.
+  void end_process(std::size_t process);
+  std::size_t acting_ = 0;
+  std::array<std::uint64_t, 2> boots_ = {};     // handles and locks of an earlier process are dead
+  std::map<std::string, std::size_t> locked_;  // by whom
+  std::function<void()> interruption_;
   std::int64_t tick_ns_ = 1'600'000'000'000'000'000;
+};
+
+// Whose operation it is, for the time of one. For the room's own classes.
+class ActingProcess {
+ public:
+  ActingProcess(SimFileSystem& files, std::size_t process)
+      : files_(files), before_(std::exchange(files.acting_, process)) {}
+  ~ActingProcess() { files_.acting_ = before_; }
+  ActingProcess(const ActingProcess&) = delete;
+  ActingProcess& operator=(const ActingProcess&) = delete;
+
+ private:
+  SimFileSystem& files_;
+  const std::size_t before_;
 };
 
 }  // namespace kvkeep::sim

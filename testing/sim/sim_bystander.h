@@ -1,0 +1,40 @@
+#pragma once
+
+// The view that a second process has of a simulated disk: operations work, are not counted, and meet no faults. Its
+// handles and locks outlive the first process, and the first one's theirs.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::sim {
+
+// Not thread safe. At most one at a time; after die() or a power cut it is of no more use: make another.
+class SimBystander final : public os::FileSystem {
+ public:
+  explicit SimBystander(SimFileSystem& files);
+  // The process dies; all it wrote is still seen. Its locks are gone.
+  void die();
+
+  Result<std::unique_ptr<os::File>> create(const std::string& path) override;
+  Result<std::unique_ptr<os::File>> open(const std::string& path) override;
+  Status rename(const std::string& from, const std::string& to) override;
+  Status remove(const std::string& path) override;
+  Status make_directories(const std::string& path) override;
+  Result<std::vector<os::FileInfo>> list(const std::string& directory) override;
+  Status sync_directory(const std::string& directory) override;
+  Status set_modified(const std::string& path, std::int64_t modified_ns) override;
+  Result<std::unique_ptr<os::FileLock>> lock(const std::string& path) override;
+  Result<ByteCount> free_space(const std::string& path) override;
+
+ private:
+  template <typename Call>
+  auto act(Call call) -> decltype(call());
+
+  SimFileSystem& files_;
+  const std::uint64_t boot_;
+};
+
+}  // namespace kvkeep::sim
