@@ -148,7 +148,7 @@ class SimFileSystem final : public os::FileSystem {
   // By process: 0 is the one that faults are about, 1 the bystander.
   void end_process(std::size_t process);
   std::size_t acting_ = 0;
-  std::array<std::uint64_t, 2> boots_ = {};     // handles and locks of an earlier process are dead
+  std::array<std::uint64_t, 2> boots_ = {};    // handles and locks of an earlier process are dead
   std::map<std::string, std::size_t> locked_;  // by whom
   std::function<void()> interruption_;
   std::int64_t tick_ns_ = 1'600'000'000'000'000'000;
