@@ -121,13 +121,14 @@ Status DiskStore::Impl::publish(const Draft& draft) {
   const std::string temporary = temporary_path();
   const std::string path = path_of(draft.file_name);
   TRY_ASSIGN(const std::unique_ptr<os::File> file, write_draft(draft, temporary));
+  const bool synced_first = mutations().sync_directory_first && sync_own_directory();
   if (const Status renamed = files_.rename(temporary, path); !renamed) {
     unserved_.discard(temporary, draft.entry.physical());
     return renamed;
   }
   ledger_.note_unsynced(layout_.own);
   Status durable = counted_sync([&] { return file->sync(); });
-  if (durable) durable = sync_own_directory();
+  if (durable && !synced_first) durable = sync_own_directory();
   // Final for this file: a later sync could report success for bytes that are lost.
   if (!durable) unserved_.discard(path, draft.entry.physical());
   return durable;
@@ -136,8 +137,9 @@ Status DiskStore::Impl::publish(const Draft& draft) {
 // Over a file that may be durable: the new one must be so before it takes the name. On failure one of them is there.
 Status DiskStore::Impl::publish_over(const Draft& draft) {
   const std::string temporary = temporary_path();
+  if (mutations().remove_before_write && files_.remove(path_of(draft.file_name))) forget_replaced(draft.file_name);
   TRY_ASSIGN(const std::unique_ptr<os::File> file, write_draft(draft, temporary));
-  Status ready = counted_sync([&] { return file->sync(); });
+  Status ready = mutations().rename_over_before_sync ? Status{} : counted_sync([&] { return file->sync(); });
   if (ready) ready = files_.rename(temporary, path_of(draft.file_name));
   if (!ready) {
     unserved_.discard(temporary, draft.entry.physical());
@@ -213,7 +215,7 @@ Status DiskStore::Impl::get(const format::SegmentHeader& expected, format::PartK
     case ErrorKind::kNotFound: forget_vanished(name, *generation); return read;
     case ErrorKind::kDamaged:
     case ErrorKind::kInvalid:  // no regular file any more
-      set_aside(name, *generation);
+      if (!mutations().keep_damaged) set_aside(name, *generation);
       return damaged(read.error().message);
     default:
       count([](DiskCounters& counters) { ++counters.get_failures; });

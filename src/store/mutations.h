@@ -6,14 +6,20 @@
 namespace kvkeep::store {
 
 struct Mutations {
-  bool ignore_checksum = false;             // payload bytes are served unverified
-  bool checksum_without_name = false;       // sums do not depend on whose bytes they are
-  bool ignore_tokens = false;               // the header's token ids are not compared
-  bool count_after_write = false;           // the budget learns of bytes when they are already on disk
-  bool trust_saved_index = false;           // entries are believed without looking at the directory
-  bool release_before_sync = false;         // room of an unlinked file is given away before the unlink is durable
-  bool names_without_kind = false;          // window rows lie where the rows of their run do
-  bool trust_recovered_durability = false;  // put() of a file a former process wrote is ok without writing
+  bool ignore_checksum = false;               // payload bytes are served unverified
+  bool checksum_without_name = false;         // sums do not depend on whose bytes they are
+  bool checksum_without_fingerprint = false;  // nor on which model's
+  bool short_reads_whole = false;             // a read that gave fewer bytes than asked is taken as whole
+  bool keep_damaged = false;                  // a damaged file stays what is stored
+  bool ignore_tokens = false;                 // the header's token ids are not compared
+  bool count_after_write = false;             // the budget learns of bytes when they are already on disk
+  bool trust_saved_index = false;             // entries are believed without looking at the directory
+  bool release_before_sync = false;           // room of an unlinked file is given away before the unlink is durable
+  bool names_without_kind = false;            // window rows lie where the rows of their run do
+  bool sync_directory_first = false;          // the directory is synced before a new name is in it
+  bool rename_over_before_sync = false;       // a file takes the place of a durable one before it is durable
+  bool remove_before_write = false;           // a file leaves before the one that takes its place is written
+  bool trust_recovered_durability = false;    // put() of a file a former process wrote is ok without writing
 };
 
 const Mutations& mutations();

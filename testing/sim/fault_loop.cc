@@ -1,21 +1,18 @@
 #include "testing/sim/fault_loop.h"
 
 #include <cstdlib>
+#include <iterator>
+#include <random>
 
 namespace kvkeep::sim {
 namespace {
 
 constexpr std::size_t kExamplesKept = 5;
 constexpr std::uint64_t kMostOperations = 100'000;  // a scenario that never ends is a bug of the scenario
-
-const char* name_of(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kCrash: return "crash";
-    case FaultKind::kFailOnce: return "fail once";
-    case FaultKind::kFailForever: return "fail for ever";
-    default: return "no fault";
-  }
-}
+constexpr Aftermath kAftermaths[] = {Aftermath::kPowerCut, Aftermath::kKill, Aftermath::kHealThenCut};
+// About as many operations as a process after the first end has, of all kinds and of one.
+constexpr std::uint64_t kOperationsAgain = 64;
+constexpr std::uint64_t kAimedOperationsAgain = 12;
 
 const char* name_of(Aftermath aftermath) {
   switch (aftermath) {
@@ -25,10 +22,31 @@ const char* name_of(Aftermath aftermath) {
   }
 }
 
+std::string describe(const FaultyRun& run) {
+  return std::string(run.fault.name) + " at operation " + std::to_string(run.at_operation) + ", " +
+         name_of(run.aftermath);
+}
+
+bool possible(const Fault& fault, Aftermath aftermath) {
+  return fault.kind != FaultKind::kCrash || aftermath != Aftermath::kHealThenCut;
+}
+
 // Different disks for each case, the same disk for the same case.
 std::uint64_t disk_seed(const FaultCase& fault) {
-  return fault.seed * 1'000'003 + fault.at_operation * 31 + static_cast<std::uint64_t>(fault.kind) * 7 +
-         static_cast<std::uint64_t>(fault.aftermath);
+  return fault.seed * 1'000'003 + fault.first.at_operation * 31 +
+         static_cast<std::uint64_t>(fault.first.fault.kind) * 7 + static_cast<std::uint64_t>(fault.first.aftermath);
+}
+
+FaultyRun choose_second(const FaultCase& first) {
+  std::mt19937_64 random(disk_seed(first) ^ 0x9e3779b97f4a7c15ULL);
+  FaultyRun second;
+  do {
+    second.fault = kFaults[random() % std::size(kFaults)];
+    second.aftermath = kAftermaths[random() % std::size(kAftermaths)];
+  } while (!possible(second.fault, second.aftermath));
+  const bool any = second.fault.of.contains(Operation::kFreeSpace);
+  second.at_operation = 1 + random() % (any ? kOperationsAgain : kAimedOperationsAgain);
+  return second;
 }
 
 class Loop {
@@ -39,10 +57,9 @@ class Loop {
     const char* given = std::getenv("KVKEEP_TEST_SEED");
     const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : options_.first_seed;
     for (std::uint64_t seed = first; seed < first + options_.seeds; ++seed) {
-      for (const FaultKind kind : {FaultKind::kCrash, FaultKind::kFailOnce, FaultKind::kFailForever}) {
-        for (const Aftermath aftermath : {Aftermath::kPowerCut, Aftermath::kKill, Aftermath::kHealThenCut}) {
-          if (kind == FaultKind::kCrash && aftermath == Aftermath::kHealThenCut) continue;
-          every_operation({kind, 0, aftermath, seed});
+      for (const Fault& fault : kFaults) {
+        for (const Aftermath aftermath : kAftermaths) {
+          if (possible(fault, aftermath)) every_operation({{fault, 0, aftermath}, std::nullopt, seed});
         }
       }
     }
@@ -53,28 +70,42 @@ class Loop {
   bool enough() const { return options_.stop_at_first && result_.broken_cases > 0; }
 
   void every_operation(FaultCase fault) {
-    for (fault.at_operation = 1; fault.at_operation < kMostOperations && !enough(); ++fault.at_operation) {
+    for (std::uint64_t& at = fault.first.at_operation = 1; at < kMostOperations && !enough(); ++at) {
+      fault.second.reset();
       if (!one_case(fault)) return;
+      if (!options_.second_faults || enough()) continue;
+      fault.second = choose_second(fault);
+      one_case(fault);
     }
   }
 
-  // False: the fault did not fire.
+  // False: the first fault did not fire.
   bool one_case(const FaultCase& fault) {
     SimFileSystem files(disk_seed(fault));
     files.set_lies(options_.lies);
     const auto scenario = make_(files, fault);
     scenario->prepare();
-    files.set_plan({fault.kind, fault.at_operation});
-    scenario->run();
-    const bool fired = files.fault_fired();
-    if (fault.aftermath == Aftermath::kHealThenCut) {
-      files.heal();
-      scenario->go_on();
-    }
-    end_process(*scenario, files, fault.aftermath);
+    const bool fired = one_process(*scenario, files, fault.first, &FaultScenario::run);
+    if (fault.second && one_process(*scenario, files, *fault.second, &FaultScenario::run_again))
+      ++result_.with_two_faults;
     scenario->recover();
     scenario->die();
     note(*scenario, fault);
+    return fired;
+  }
+
+  // False: the fault did not fire.
+  static bool one_process(FaultScenario& scenario, SimFileSystem& files, const FaultyRun& run,
+                          void (FaultScenario::*play)()) {
+    files.set_plan({run.fault.kind, run.at_operation, run.fault.of});
+    (scenario.*play)();
+    const bool fired = files.fault_fired();
+    if (run.aftermath == Aftermath::kHealThenCut) {
+      files.heal();
+      scenario.go_on();
+    }
+    end_process(scenario, files, run.aftermath);
+    files.set_plan({});
     return fired;
   }
 
@@ -105,7 +136,7 @@ class Loop {
 }  // namespace
 
 std::string FaultCase::describe() const {
-  return std::string(name_of(kind)) + " at operation " + std::to_string(at_operation) + ", " + name_of(aftermath) +
+  return sim::describe(first) + (second ? "; then " + sim::describe(*second) : "") +
          ", KVKEEP_TEST_SEED=" + std::to_string(seed);
 }
 

@@ -13,7 +13,8 @@ class SimClock final : public os::Clock {
  public:
   std::int64_t monotonic_ns() override { return ++now_ns_; }
   std::int64_t wall_ns() override { return kEpochNs + ++now_ns_; }
-  void advance_ms(std::int64_t ms) { now_ns_ += ms * 1'000'000; }
+  void advance_ns(std::int64_t ns) { now_ns_ += ns; }
+  void advance_ms(std::int64_t ms) { advance_ns(ms * 1'000'000); }
 
  private:
   static constexpr std::int64_t kEpochNs = 1'700'000'000'000'000'000;

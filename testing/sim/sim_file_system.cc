@@ -8,6 +8,8 @@ namespace kvkeep::sim {
 namespace {
 
 constexpr std::size_t kSectorBytes = 512;
+constexpr std::size_t kBlockBytes = 4096;
+constexpr std::int64_t kStallNs = 3'600'000'000'000;
 
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.find_last_of('/');
@@ -77,13 +79,15 @@ SimFileSystem::~SimFileSystem() = default;
 
 // ---- Faults ----
 
-void SimFileSystem::set_plan(FaultPlan plan) {
-  plan_ = plan;
-  operations_ = 0;
-  fired_ = false;
+void SimFileSystem::heal() {
+  faults_.heal();
+  capacity_.reset();
 }
 
-void SimFileSystem::heal() { plan_ = {}; }
+void SimFileSystem::set_pace(SimClock& clock, Pace pace) {
+  clock_ = &clock;
+  pace_ = pace;
+}
 
 void SimFileSystem::end_process(std::size_t process) {
   ++boots_[process];
@@ -93,7 +97,7 @@ void SimFileSystem::end_process(std::size_t process) {
 void SimFileSystem::kill() {
   end_process(0);
   in_place_.clear();
-  crashed_ = false;
+  faults_.revive();
 }
 
 void SimFileSystem::power_cut() {
@@ -129,23 +133,36 @@ void SimFileSystem::tear(Inode& inode) {
   inode.sync_failed = false;
 }
 
-SimFileSystem::Outcome SimFileSystem::begin_operation() {
+SimFileSystem::Outcome SimFileSystem::begin_operation(Operation operation, std::size_t bytes) {
   if (acting_ != 0) return Outcome::kWorks;
   if (interruption_) interruption_();
-  if (crashed_) return Outcome::kFails;
-  ++operations_;
-  const bool hit =
-      plan_.kind == FaultKind::kFailForever ? operations_ >= plan_.at_operation : operations_ == plan_.at_operation;
-  if (plan_.kind == FaultKind::kNone || !hit) return Outcome::kWorks;
-  fired_ = true;
-  if (plan_.kind != FaultKind::kCrash) return Outcome::kFails;
-  crashed_ = true;
-  return Outcome::kDies;
+  const Outcome outcome = faults_.next(operation);
+  if (clock_ != nullptr) {
+    const bool stalls = outcome == Outcome::kStalls;
+    clock_->advance_ns(pace_.operation_ns + pace_.byte_ns * static_cast<std::int64_t>(bytes) + (stalls ? kStallNs : 0));
+  }
+  if (faults_.disk_full() && !capacity_) capacity_ = physical_bytes();
+  return outcome == Outcome::kStalls ? Outcome::kWorks : outcome;
+}
+
+bool SimFileSystem::fits(std::uint64_t more_bytes) const {
+  return !capacity_ || acting_ != 0 || physical_bytes() + more_bytes <= *capacity_;
+}
+
+// What lies in blocks that the file has, or may still have.
+std::size_t SimFileSystem::bytes_that_fit(const Inode& inode, std::size_t count) const {
+  if (!capacity_ || acting_ != 0) return count;
+  const std::uint64_t own = os::physical_size(ByteCount{inode.seen.size()}).value();
+  const std::uint64_t room = *capacity_ - std::min(*capacity_, physical_bytes());
+  // One block is the inode's.
+  const std::uint64_t most = (own + room) / kBlockBytes * kBlockBytes - kBlockBytes;
+  return std::min<std::size_t>(count, most - std::min<std::size_t>(most, inode.seen.size()));
 }
 
 Error SimFileSystem::failed(Outcome outcome, const char* operation) const {
   after_operation();
-  return io_error(std::string(operation) + (outcome == Outcome::kDies ? ": simulated crash" : ": simulated fault"));
+  const bool died = outcome == Outcome::kDies;
+  return {faults_.error_kind(), std::string(operation) + (died ? ": simulated crash" : ": simulated fault")};
 }
 
 void SimFileSystem::after_operation() const {
@@ -180,12 +197,13 @@ std::string SimFileSystem::resolve(const std::string& path) const {
 }
 
 Result<std::unique_ptr<os::File>> SimFileSystem::create(const std::string& asked) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kCreate);
   if (lies_.write_in_place && outcome == Outcome::kWorks && !publish_as_.empty()) {
     in_place_[asked] = std::exchange(publish_as_, "");
     seen_.erase(in_place_[asked]);
   }
   const std::string path = resolve(asked);
+  if (outcome == Outcome::kWorks && !fits(os::physical_size({}).value())) return failed(Outcome::kFails, "create");
   if (outcome == Outcome::kWorks) {
     if (!directory_exists(parent_of(path))) return not_found("no directory for " + path);
     if (seen_.contains(path)) return invalid("exists: " + path);
@@ -197,7 +215,7 @@ Result<std::unique_ptr<os::File>> SimFileSystem::create(const std::string& asked
 }
 
 Result<std::unique_ptr<os::File>> SimFileSystem::open(const std::string& path) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kOpen);
   if (outcome != Outcome::kWorks) return failed(outcome, "open");
   const auto found = seen_.find(resolve(path));
   if (found == seen_.end()) return not_found("no file " + path);
@@ -205,7 +223,7 @@ Result<std::unique_ptr<os::File>> SimFileSystem::open(const std::string& path) {
 }
 
 Status SimFileSystem::rename(const std::string& from, const std::string& to) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kRename);
   if (resolve(from) == to && outcome == Outcome::kWorks) return {};
   const auto found = seen_.find(resolve(from));
   if (found == seen_.end())
@@ -214,7 +232,7 @@ Status SimFileSystem::rename(const std::string& from, const std::string& to) {
 }
 
 Status SimFileSystem::remove(const std::string& path) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kRemove);
   const auto found = seen_.find(resolve(path));
   if (found == seen_.end())
     return outcome == Outcome::kWorks ? not_found("no file " + path) : failed(outcome, "remove");
@@ -222,7 +240,7 @@ Status SimFileSystem::remove(const std::string& path) {
 }
 
 Status SimFileSystem::make_directories(const std::string& path) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kMakeDirectories);
   if (takes_effect(outcome)) {
     for (std::string at = path; !at.empty() && at != "."; at = parent_of(at)) directories_.insert(at);
   }
@@ -231,7 +249,7 @@ Status SimFileSystem::make_directories(const std::string& path) {
 }
 
 Result<std::vector<os::FileInfo>> SimFileSystem::list(const std::string& directory) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kList);
   if (outcome != Outcome::kWorks) return failed(outcome, "list");
   if (!directory_exists(directory)) return not_found("no directory " + directory);
   std::vector<os::FileInfo> found;
@@ -251,7 +269,7 @@ Result<std::vector<os::FileInfo>> SimFileSystem::list(const std::string& directo
 }
 
 Status SimFileSystem::sync_directory(const std::string& directory) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kSyncDirectory);
   if (lies_.drop_directory_sync) return outcome == Outcome::kWorks ? Status{} : failed(outcome, "sync directory");
   if (takes_effect(outcome)) {
     std::erase_if(unsynced_, [&](const Change& change) {
@@ -261,13 +279,13 @@ Status SimFileSystem::sync_directory(const std::string& directory) {
       return touched;
     });
   }
-  if (outcome != Outcome::kWorks && !(lies_.hide_sync_errors && !crashed_)) return failed(outcome, "sync directory");
+  if (outcome != Outcome::kWorks && !(lies_.hide_sync_errors && !crashed())) return failed(outcome, "sync directory");
   after_operation();
   return {};
 }
 
 Status SimFileSystem::set_modified(const std::string& path, std::int64_t modified_ns) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kSetModified);
   if (outcome != Outcome::kWorks) return failed(outcome, "touch");
   const auto found = seen_.find(resolve(path));
   if (found == seen_.end()) return not_found("no file " + path);
@@ -276,7 +294,7 @@ Status SimFileSystem::set_modified(const std::string& path, std::int64_t modifie
 }
 
 Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock(const std::string& path) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kLock);
   if (outcome != Outcome::kWorks) return failed(outcome, "lock");
   if (!locked_.emplace(path, acting_).second) return busy("locked: " + path);
   if (!seen_.contains(path)) {
@@ -288,46 +306,62 @@ Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock(const std::string& pat
 }
 
 Result<ByteCount> SimFileSystem::free_space(const std::string& /*path*/) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kFreeSpace);
   if (outcome != Outcome::kWorks) return failed(outcome, "free space");
-  return mebibytes(1024);
+  if (!capacity_) return mebibytes(1024);
+  return ByteCount{*capacity_ - std::min(*capacity_, physical_bytes())};
 }
 
 // ---- Bytes ----
 
-Result<std::size_t> SimFileSystem::read(const Inode& inode, std::uint64_t offset, MutableByteSpan out) {
-  const Outcome outcome = begin_operation();
-  if (outcome != Outcome::kWorks) return failed(outcome, "read");
+Result<std::size_t> SimFileSystem::read(Inode& inode, std::uint64_t offset, MutableByteSpan out) {
   const std::size_t begin = std::min<std::size_t>(offset, inode.seen.size());
-  const std::size_t count = std::min(out.size(), inode.seen.size() - begin);
+  std::size_t count = std::min(out.size(), inode.seen.size() - begin);
+  const Outcome outcome = begin_operation(Operation::kRead, count);
+  if (outcome == Outcome::kFails || outcome == Outcome::kDies) return failed(outcome, "read");
+  if (outcome == Outcome::kSpoils && count > 0) count = spoil(inode, begin, count);
   if (count > 0) std::memcpy(out.data(), inode.seen.data() + begin, count);
-  return lies_.fill_short_reads ? out.size() : count;
+  return count;
+}
+
+std::size_t SimFileSystem::spoil(Inode& inode, std::size_t begin, std::size_t count) {
+  for (const auto& [path, known] : seen_) {
+    if (known.get() == &inode) spoiled_.push_back(path);
+  }
+  if (faults_.kind() == FaultKind::kShortRead) return random_() % count;
+  const std::size_t at = begin + random_() % count;
+  const std::byte bit{static_cast<unsigned char>(1U << random_() % 8)};
+  inode.seen[at] ^= bit;
+  if (at < inode.durable.size()) inode.durable[at] ^= bit;
+  return count;
 }
 
 // A failing or dying append leaves some of its bytes.
 Status SimFileSystem::append(Inode& inode, ByteSpan bytes) {
-  const Outcome outcome = begin_operation();
-  if (crashed_ && outcome == Outcome::kFails) return failed(outcome, "append");
-  const std::size_t reached = outcome == Outcome::kWorks ? bytes.size() : random_() % (bytes.size() + 1);
+  const Outcome outcome = begin_operation(Operation::kAppend, bytes.size());
+  if (crashed() && outcome == Outcome::kFails) return failed(outcome, "append");
+  const std::size_t most = bytes_that_fit(inode, bytes.size());
+  const std::size_t reached = outcome == Outcome::kWorks ? most : random_() % (most + 1);
   inode.seen.insert(inode.seen.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(reached));
   inode.modified_ns = ++tick_ns_;
-  if (outcome != Outcome::kWorks && !(lies_.hide_append_errors && !crashed_)) return failed(outcome, "append");
+  const bool whole = outcome == Outcome::kWorks && reached == bytes.size();
+  if (!whole && !(lies_.hide_append_errors && !crashed())) return failed(outcome, "append");
   after_operation();
   return {};
 }
 
 Status SimFileSystem::sync(Inode& inode) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kSync);
   if (lies_.drop_file_sync) return outcome == Outcome::kWorks ? Status{} : failed(outcome, "sync");
-  if (outcome == Outcome::kFails && !crashed_) inode.sync_failed = true;
+  if (outcome == Outcome::kFails && !crashed()) inode.sync_failed = true;
   if (takes_effect(outcome) && !inode.sync_failed) inode.durable = inode.seen;
-  if (outcome != Outcome::kWorks && !(lies_.hide_sync_errors && !crashed_)) return failed(outcome, "sync");
+  if (outcome != Outcome::kWorks && !(lies_.hide_sync_errors && !crashed())) return failed(outcome, "sync");
   after_operation();
   return {};
 }
 
 Result<ByteCount> SimFileSystem::size(const Inode& inode) {
-  const Outcome outcome = begin_operation();
+  const Outcome outcome = begin_operation(Operation::kSize);
   if (outcome != Outcome::kWorks) return failed(outcome, "size");
   return ByteCount{inode.seen.size()};
 }

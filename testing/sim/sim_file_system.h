@@ -4,8 +4,8 @@
 // power cut), and that fails on demand. docs/fault-model.md explains the model.
 //
 // Every call of os::FileSystem and os::File is one operation; operations are counted from 1. A fault plan names the
-// operation that fails. After a crash every call fails without effect, so that code under test runs to its end without
-// exceptions; then power_cut() or kill() makes the disk usable again, with what survived.
+// operation that goes wrong (fault_plan.h). After a crash every call fails without effect, so that code under test runs
+// to its end without exceptions; then power_cut() or kill() makes the disk usable again, with what survived.
 //
 // Two processes may use the disk at once: the tests' own, which faults and kill() are about, and a bystander
 // (sim_bystander.h), whose operations always work and are not counted. Each has its handles and its locks.
@@ -25,20 +25,10 @@
 #include <vector>
 
 #include "os/file_system.h"
+#include "testing/sim/fault_plan.h"
+#include "testing/sim/sim_clock.h"
 
 namespace kvkeep::sim {
-
-enum class FaultKind {
-  kNone,
-  kCrash,        // the process dies in the middle of the operation
-  kFailOnce,     // the operation fails
-  kFailForever,  // it and all after it fail, until heal()
-};
-
-struct FaultPlan {
-  FaultKind kind = FaultKind::kNone;
-  std::uint64_t at_operation = 0;
-};
 
 // Lies a disk may tell, and mistakes of the code above as the disk would see them: each must be caught by the laws.
 struct Lies {
@@ -46,8 +36,13 @@ struct Lies {
   bool drop_directory_sync = false;  // the same for directories
   bool hide_append_errors = false;
   bool hide_sync_errors = false;
-  bool fill_short_reads = false;  // a short read is reported whole
-  bool write_in_place = false;    // a temporary file is created under the name it is to be renamed to
+  bool write_in_place = false;  // a temporary file is created under the name it is to be renamed to
+};
+
+// How long operations take; those on bytes take their share on top.
+struct Pace {
+  std::int64_t operation_ns = 0;
+  std::int64_t byte_ns = 0;
 };
 
 // Not thread safe.
@@ -57,12 +52,16 @@ class SimFileSystem final : public os::FileSystem {
   ~SimFileSystem() override;
 
   // ---- What tests do to it ----
-  void set_plan(FaultPlan plan);  // operations are counted from 1 again
+  void set_plan(FaultPlan plan) { faults_.set_plan(plan); }  // operations are counted from 1 again
   void set_lies(Lies lies) { lies_ = lies; }
-  bool fault_fired() const { return fired_; }
-  bool crashed() const { return crashed_; }
-  void heal();  // faults stop
-  std::uint64_t operations() const { return operations_; }
+  // From now on operations take time, which passes on `clock`; a stalled one takes an hour. The clock must outlive
+  // this.
+  void set_pace(SimClock& clock, Pace pace);
+  bool fault_fired() const { return faults_.fired(); }
+  bool crashed() const { return faults_.crashed(); }
+  bool all_fails() const { return faults_.all_fails(); }  // from the fault on, whatever is asked
+  void heal();                                            // faults stop
+  std::uint64_t operations() const { return faults_.operations(); }
   // Called after each operation, with the disk as it is then. Must not call the file system's operations.
   void set_observer(std::function<void()> observer) { observer_ = std::move(observer); }
   // Called before each operation of the process that faults are about: what the bystander does just then.
@@ -77,6 +76,8 @@ class SimFileSystem final : public os::FileSystem {
   std::vector<std::string> paths() const;
   std::optional<std::vector<std::byte>> contents(const std::string& path) const;
   void plant(const std::string& path, std::vector<std::byte> bytes);  // durable at once
+  // Files whose bytes a fault spoiled, or of which a read was cut short, since the last call.
+  std::vector<std::string> take_spoiled() { return std::exchange(spoiled_, {}); }
   // The name that the next created file will be renamed to (for Lies::write_in_place).
   void expect_publish_as(std::string path) { publish_as_ = std::move(path); }
 
@@ -114,9 +115,12 @@ class SimFileSystem final : public os::FileSystem {
     InodePointer inode;   // of `added`
   };
 
-  enum class Outcome { kWorks, kFails, kDies };
-  // Counts an operation and says how it ends.
-  Outcome begin_operation();
+  using Outcome = FaultInjector::Outcome;
+  // Counts an operation, lets its time pass and says how it ends.
+  Outcome begin_operation(Operation operation, std::size_t bytes = 0);
+  // Whether so many more bytes fit on a disk that may be full.
+  bool fits(std::uint64_t more_bytes) const;
+  std::size_t bytes_that_fit(const Inode& inode, std::size_t count) const;
   Error failed(Outcome outcome, const char* operation) const;
   void after_operation() const;
   // A dying operation may or may not have taken effect.
@@ -127,17 +131,20 @@ class SimFileSystem final : public os::FileSystem {
   std::string resolve(const std::string& path) const;
   bool directory_exists(const std::string& path) const { return directories_.contains(path); }
 
-  Result<std::size_t> read(const Inode& inode, std::uint64_t offset, MutableByteSpan out);
+  Result<std::size_t> read(Inode& inode, std::uint64_t offset, MutableByteSpan out);
+  // Wrong bytes: returns how many of `count` the read gives.
+  std::size_t spoil(Inode& inode, std::size_t begin, std::size_t count);
   Status append(Inode& inode, ByteSpan bytes);
   Status sync(Inode& inode);
   Result<ByteCount> size(const Inode& inode);
 
   std::mt19937_64 random_;
-  FaultPlan plan_;
+  FaultInjector faults_;
   Lies lies_;
-  std::uint64_t operations_ = 0;
-  bool fired_ = false;
-  bool crashed_ = false;
+  SimClock* clock_ = nullptr;
+  Pace pace_;
+  std::optional<std::uint64_t> capacity_;  // of a full disk, in physical bytes
+  std::vector<std::string> spoiled_;
   std::function<void()> observer_;
   std::string publish_as_;
   std::map<std::string, std::string> in_place_;  // temporary name -> the name really written
