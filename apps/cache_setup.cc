@@ -22,12 +22,6 @@ constexpr ByteCount kGibibyte = mebibytes(1024);
 constexpr auto kLockPause = std::chrono::milliseconds(100);
 constexpr auto kLockPatience = std::chrono::seconds(3);
 
-Result<std::string> directory_of(const CacheOptions& options) {
-  if (!options.disk_directory.empty()) return options.disk_directory;
-  TRY_ASSIGN(const std::string home, os::user_cache_home());
-  return home + "/kvkeep";
-}
-
 // The file of sampled turns while it is written anew: twice what is remembered, once more, and blocks.
 ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_turns(budget).value() + (16U << 10)}; }
 
@@ -100,6 +94,12 @@ void log_found(const store::DiskCounters& found) {
 
 }  // namespace
 
+Result<std::string> disk_directory(const CacheOptions& options) {
+  if (!options.disk_directory.empty()) return options.disk_directory;
+  TRY_ASSIGN(const std::string home, os::user_cache_home());
+  return home + "/kvkeep";
+}
+
 ByteCount ram_budget(const CacheOptions& options) {
   if (options.ram_mib) return mebibytes(*options.ram_mib);
   const Result<ByteCount> available = os::available_memory();
@@ -124,7 +124,7 @@ Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHa
                                 os::Clock& clock) {
   if (!options.use_disk) return DiskTier{};
   const bool named = !options.disk_directory.empty();
-  const Result<std::string> directory = directory_of(options);
+  const Result<std::string> directory = disk_directory(options);
   Result<DiskTier> tier =
       directory ? open_at(*directory, options, fingerprint, files, clock) : Result<DiskTier>(directory.error());
   if (tier) {

@@ -17,6 +17,8 @@ namespace kvkeep::cli {
 // --cache-ram, or a quarter of available memory, at most 8 GiB.
 ByteCount ram_budget(const CacheOptions& options);
 
+// --kv-disk-dir, or kvkeep in the user's cache home. kUnsupported: there is none.
+Result<std::string> disk_directory(const CacheOptions& options);
 // --kv-disk-space-mb, or a tenth of the free space, 1 to 64 GiB.
 ByteCount disk_budget(const CacheOptions& options, ByteCount free_space);
 // Of sampled turns that are remembered, in bytes. Their file has a place of its own within the budget, four times that.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bench_flags.h"
+#include "cache_flags.h"
 #include "replay_flags.h"
 #include "serve_flags.h"
 #include "suggest.h"
@@ -18,6 +19,7 @@ constexpr char kOverview[] =
     "\n"
     "Commands:\n"
     "  serve        serve a model over HTTP\n"
+    "  cache        look into a cache directory: what is stored, whether it is whole\n"
     "  model make   write a random-weight model to try things with\n"
     "  bench        play workloads against kvkeep and others, and count\n"
     "  replay       play recorded sessions against a server and count\n"
@@ -65,6 +67,12 @@ Result<Command> parse_replay_command(const Arguments& arguments, const os::Envir
   return Command(std::move(parsed.options));
 }
 
+Result<Command> parse_cache_command(const Arguments& arguments, const os::Environment& environment) {
+  TRY_ASSIGN(ParsedCache parsed, parse_cache(arguments, environment));
+  if (!parsed.help.empty()) return Command(PrintText{std::move(parsed.help)});
+  return Command(std::move(parsed.options));
+}
+
 }  // namespace
 
 std::string version_text() { return "kvkeep " KVKEEP_VERSION "\n"; }
@@ -78,9 +86,10 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "serve") return parse_serve_command(rest, environment);
   if (name == "model") return parse_model_command(rest, environment);
   if (name == "bench") return parse_bench_command(rest, environment);
+  if (name == "cache") return parse_cache_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
   if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve " + name + " ...");
-  return unknown_command("", name, {"serve", "model", "bench", "replay"});
+  return unknown_command("", name, {"serve", "cache", "model", "bench", "replay"});
 }
 
 }  // namespace kvkeep::cli

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "bench_flags.h"
+#include "cache_flags.h"
 #include "model_command.h"
 #include "replay_flags.h"
 #include "serve_options.h"
@@ -19,7 +20,8 @@ struct PrintText {
   std::string text;
 };
 
-using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions>;
+using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
+                             CacheCommandOptions>;
 
 // `arguments` are those behind the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench_command.h"
+#include "cache_command.h"
 #include "command_line.h"
 #include "engine/llama/memory_class.h"
 #include "os/environment.h"
@@ -32,6 +33,7 @@ struct Run {
   Result<int> operator()(const cli::ServeOptions& options) const { return success_after(cli::run_serve(options)); }
   Result<int> operator()(const cli::ParsedModelMake& make) const { return success_after(cli::run_model_make(make)); }
   Result<int> operator()(const cli::BenchCommandOptions& options) const { return cli::run_bench(options); }
+  Result<int> operator()(const cli::CacheCommandOptions& options) const { return cli::run_cache(options); }
   Result<int> operator()(const cli::ReplayCommandOptions& options) const { return cli::run_replay(options); }
 };
 

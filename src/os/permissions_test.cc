@@ -8,6 +8,13 @@
 namespace kvkeep::os {
 namespace {
 
+TEST(Permissions, OwnDirectoriesAreOwn) {
+  const auto own = is_own("/proc/self");
+  ASSERT_TRUE(own);
+  EXPECT_TRUE(*own);
+  EXPECT_EQ(is_own("/nowhere/at/all").error().kind, ErrorKind::kNotFound);
+}
+
 TEST(Permissions, AreThoseOfTheDirectory) {
   const TemporaryDirectory directory = TemporaryDirectory::make("kvkeep-permissions-").value();
   EXPECT_EQ(permissions(directory.path()).value(), 0700U);

@@ -54,6 +54,28 @@ Status read_payload(os::File& file, std::uint64_t offset, MutableByteSpan out, C
   return {};
 }
 
+Status compare_with_file(const format::SegmentHeader& header, const std::string& name, ByteCount size,
+                         const FingerprintHash& fingerprint) {
+  if (header.fingerprint != fingerprint) return damaged("segment of another fingerprint");
+  if (file_name_of(header.name) != name) return damaged("segment under another name");
+  if (format::file_bytes(header) != size.value()) return damaged("segment file of the wrong size");
+  return {};
+}
+
+// Sums a part through one small buffer.
+Result<Checksum> sum_in_file(os::File& file, const format::PartPlace& place, ChecksumStream sum,
+                             MutableByteSpan buffer) {
+  std::uint64_t left = place.part.size_bytes;
+  for (std::uint64_t offset = place.offset; left > 0;) {
+    const MutableByteSpan chunk = buffer.first(std::min<std::uint64_t>(left, buffer.size()));
+    TRY(read_exactly(file, offset, chunk));
+    sum.append(chunk);
+    offset += chunk.size();
+    left -= chunk.size();
+  }
+  return sum.finish();
+}
+
 }  // namespace
 
 std::string file_name_of(const format::SegmentName& name) {
@@ -94,10 +116,30 @@ Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::stri
                                           const FingerprintHash& fingerprint) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(directory + "/" + info.name));
   TRY_ASSIGN(format::SegmentHeader header, read_header_of(*file));
-  if (header.fingerprint != fingerprint) return damaged("segment of another fingerprint");
-  if (file_name_of(header.name) != info.name) return damaged("segment under another name");
-  if (format::file_bytes(header) != info.size.value()) return damaged("segment file of the wrong size");
+  TRY(compare_with_file(header, info.name, info.size, fingerprint));
   return header;
+}
+
+Result<CheckedSegment> check_segment(os::FileSystem& files, const std::string& directory, const std::string& name,
+                                     const FingerprintHash& fingerprint) {
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(directory + "/" + name));
+  TRY_ASSIGN(const ByteCount size, file->size());
+  CheckedSegment checked{.header = {}, .read = size, .base_hash = {}};
+  TRY_ASSIGN(checked.header, read_header_of(*file));
+  TRY(compare_with_file(checked.header, name, size, fingerprint));
+  std::vector<std::byte> buffer(kReadChunkBytes);
+  for (const format::Part& part : checked.header.parts) {
+    const format::PartPlace place = *format::find_part(checked.header, part.kind);
+    TRY_ASSIGN(const Checksum sum, sum_in_file(*file, place, sum_of(checked.header, part.kind), buffer));
+    if (sum != part.sum) return damaged("payload checksum");
+    if (!part.built()) continue;
+    PrefixHash base;
+    const MutableByteSpan bytes = std::as_writable_bytes(std::span(base.bytes));
+    if (part.size_bytes < bytes.size()) return damaged("a state without its base's name");
+    TRY(read_exactly(*file, place.offset, bytes));
+    checked.base_hash = base;
+  }
+  return checked;
 }
 
 Status read_part(os::FileSystem& files, const std::string& path, const format::SegmentHeader& expected,

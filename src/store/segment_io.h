@@ -3,6 +3,7 @@
 // Reading and writing the bytes of one segment file.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,18 @@ Status write_segment(os::File& file, ByteSpan header, const std::vector<PartByte
 // kDamaged: the file is not a whole segment of `fingerprint` under its own name. kIo: the device refused.
 Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory, const os::FileInfo& info,
                                           const FingerprintHash& fingerprint);
+
+// A file that was read whole.
+struct CheckedSegment {
+  format::SegmentHeader header;
+  ByteCount read;
+  std::optional<PrefixHash> base_hash;  // of the state that its state is built on
+};
+
+// Reads all of a file: header as read_header(), and every part against its sum. kDamaged as there. The size is the
+// opened file's own, so that a file which is replaced meanwhile is whole before and after.
+Result<CheckedSegment> check_segment(os::FileSystem& files, const std::string& directory, const std::string& name,
+                                     const FingerprintHash& fingerprint);
 
 // As DiskStore::get, without side effects.
 Status read_part(os::FileSystem& files, const std::string& path, const format::SegmentHeader& expected,

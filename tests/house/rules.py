@@ -30,11 +30,13 @@ MAY_INCLUDE = {
     'server/http': {'base', 'chat', 'os', 'server/api'},
     'server/trace': _ENGINE | {'chat', 'server/api', 'server/run'},
     'server/routes': _ENGINE | {'chat', 'chat/replay', 'chat/tools', 'server/api', 'server/http', 'server/run', 'server/trace'},
+    'inspect': _TIERS | {'index'},
+    'inspect/print': {'base', 'bench', 'inspect'},
     'bench': _BOTTOM,
     'bench/run': {'base', 'bench', 'format', 'os', 'server/http'},
     'bench/parts': _ENGINE | {'bench', 'engine/llama'},
 }
-PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'bench')  # no clock, file, thread, lock or log
+PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'bench', 'inspect/print')  # no clock, file, thread, lock or log
 TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 
 # (name, pattern over an included header, folders where it is welcome): libraries have one room each.

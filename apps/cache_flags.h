@@ -1,0 +1,39 @@
+#pragma once
+
+// The command lines of `kvkeep cache`.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "flag_set.h"
+#include "inspect/view.h"
+
+namespace kvkeep::cli {
+
+enum class CacheAction { kStat, kList, kVerify };
+
+// Of all its commands; each has flags for what it knows.
+struct CacheCommandOptions {
+  CacheAction action = CacheAction::kStat;
+  std::vector<std::string> ids;
+  std::string directory;       // --kv-disk-dir; empty: that of kvkeep serve
+  std::uint64_t disk_mib = 0;  // --kv-disk-space-mb; 0: as kvkeep serve
+  bool json = false;
+  std::string fingerprint;  // --model: how its fingerprint begins
+  inspect::Order order = inspect::Order::kUsed;
+  std::size_t most_runs = SIZE_MAX;
+  std::size_t most_depth = SIZE_MAX;
+  bool repair = false;
+};
+
+struct ParsedCache {
+  CacheCommandOptions options;
+  std::string help;  // not empty: print it and exit; `options` is meaningless then
+};
+
+// `arguments` are those behind "cache". Pure. Errors are one line.
+Result<ParsedCache> parse_cache(const std::vector<std::string>& arguments, const os::Environment& environment);
+
+}  // namespace kvkeep::cli

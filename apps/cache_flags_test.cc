@@ -1,0 +1,51 @@
+#include "cache_flags.h"
+
+#include <gtest/gtest.h>
+
+namespace kvkeep::cli {
+namespace {
+
+Result<ParsedCache> parsed(const std::vector<std::string>& arguments) { return parse_cache(arguments, {}); }
+
+std::string error_of(const std::vector<std::string>& arguments) {
+  const auto result = parsed(arguments);
+  return result ? "none" : result.error().message;
+}
+
+TEST(CacheFlags, HelpNamesEveryCommand) {
+  const std::string help = parsed({}).value().help;
+  for (const char* name : {"stat", "ls", "verify"}) {
+    EXPECT_NE(help.find(std::string("  ").append(name)), std::string::npos) << name;
+    const std::string own = parsed({name, "--help"}).value().help;
+    EXPECT_NE(own.find("--kv-disk-dir"), std::string::npos) << name;
+    EXPECT_NE(own.find("--json"), std::string::npos) << name;
+    EXPECT_NE(own.find(std::string("Usage: kvkeep cache ").append(name)), std::string::npos) << own;
+  }
+  EXPECT_EQ(parsed({"--help"}).value().help, help);
+}
+
+TEST(CacheFlags, UnknownWordsSuggestTheNearest) {
+  EXPECT_EQ(error_of({"stats"}), "unknown command 'cache stats'; did you mean 'stat'?");
+  EXPECT_EQ(error_of({"frobnicate"}), "unknown command 'cache frobnicate'; see kvkeep cache --help");
+  EXPECT_EQ(error_of({"verify", "--repiar"}), "unknown flag '--repiar'; did you mean '--repair'?");
+  EXPECT_EQ(error_of({"stat", "--repair"}), "unknown flag '--repair'");
+  EXPECT_EQ(error_of({"stat", "abc"}), "unexpected argument 'abc'");
+}
+
+TEST(CacheFlags, Values) {
+  const CacheCommandOptions list =
+      parsed({"ls", "-n", "5", "--depth", "2", "--sort", "size", "--model", "ab", "--json"}).value().options;
+  EXPECT_EQ(list.action, CacheAction::kList);
+  EXPECT_EQ(list.most_runs, 5U);
+  EXPECT_EQ(list.most_depth, 2U);
+  EXPECT_EQ(list.order, inspect::Order::kSize);
+  EXPECT_EQ(list.fingerprint, "ab");
+  EXPECT_TRUE(list.json);
+  const CacheCommandOptions verify = parsed({"verify", "--repair", "--kv-disk-dir", "/x"}).value().options;
+  EXPECT_TRUE(verify.repair);
+  EXPECT_EQ(verify.directory, "/x");
+  EXPECT_EQ(error_of({"ls", "-n", "0"}), "--limit: '0' is not a number from 1 up");
+}
+
+}  // namespace
+}  // namespace kvkeep::cli

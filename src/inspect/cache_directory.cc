@@ -1,0 +1,79 @@
+#include "inspect/cache_directory.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvkeep::inspect {
+namespace {
+
+int digit_of(char letter) { return letter <= '9' ? letter - '0' : letter - 'a' + 10; }
+
+// Of no fingerprint: scan_root() then lists all of them.
+store::Layout layout_of_root(const std::string& root) {
+  store::Layout layout = store::make_layout(root, {});
+  layout.own.clear();
+  return layout;
+}
+
+std::string name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+bool is_cache(const store::RootScan& scan) {
+  return scan.lock || scan.has_quarantine || !scan.other_fingerprints.empty();
+}
+
+// Only where there is a lock: looking makes no files.
+bool is_served(os::FileSystem& files, const store::RootScan& scan, const store::Layout& layout) {
+  if (!scan.lock) return false;
+  const auto lock = files.lock(layout.lock);
+  return !lock && lock.error().kind == ErrorKind::kBusy;
+}
+
+}  // namespace
+
+std::optional<FingerprintHash> parse_fingerprint(std::string_view name) {
+  if (!store::is_fingerprint_name(name)) return std::nullopt;
+  FingerprintHash fingerprint;
+  for (std::size_t i = 0; i < fingerprint.bytes.size(); ++i) {
+    fingerprint.bytes[i] = static_cast<std::uint8_t>(digit_of(name[2 * i]) << 4 | digit_of(name[2 * i + 1]));
+  }
+  return fingerprint;
+}
+
+Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& root) {
+  const store::Layout layout = layout_of_root(root);
+  TRY_ASSIGN(store::RootScan scan, scan_root(files, layout));
+  if (!is_cache(scan) && scan.foreign_names > 0) {
+    return invalid(root + " is no cache directory: other things lie in it, and nothing of a cache");
+  }
+  CacheDirectory found;
+  found.root = layout.root;
+  found.served = is_served(files, scan, layout);
+  found.foreign_names = scan.foreign_names;
+  std::ranges::sort(scan.other_fingerprints);
+  for (const std::string& path : scan.other_fingerprints) {
+    if (const auto fingerprint = parse_fingerprint(name_of(path))) found.models.push_back({*fingerprint, path, {}});
+  }
+  if (!scan.has_quarantine) return found;
+  auto listed = files.list(layout.quarantine);
+  if (!listed) return found;  // gone meanwhile
+  for (os::FileInfo& info : *listed) {
+    if (info.is_regular) found.quarantine.push_back(std::move(info));
+  }
+  return found;
+}
+
+Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& root) {
+  TRY_ASSIGN(CacheDirectory found, find_models(files, root));
+  std::vector<ModelDirectory> read;
+  for (ModelDirectory& model : found.models) {
+    auto scan = scan_own(files, store::make_layout(found.root, model.fingerprint), model.fingerprint, true);
+    if (!scan && scan.error().kind == ErrorKind::kNotFound) continue;  // removed meanwhile
+    if (!scan) return scan.error();
+    model.files = std::move(*scan);
+    read.push_back(std::move(model));
+  }
+  found.models = std::move(read);
+  return found;
+}
+
+}  // namespace kvkeep::inspect

@@ -1,0 +1,45 @@
+#pragma once
+
+// A cache directory as it lies there, read from outside: every model's segment files by their headers, and what else
+// was found. Nothing is changed. Beside a running server this is a view of a moment: files may be gone when they are
+// looked at again, and new ones may be there.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "os/file_system.h"
+#include "store/directory_scan.h"
+#include "store/layout.h"
+
+namespace kvkeep::inspect {
+
+// The files of one fingerprint: of a model with settings, versions and salt.
+struct ModelDirectory {
+  FingerprintHash fingerprint;
+  std::string path;
+  store::DirectoryScan files;
+};
+
+struct CacheDirectory {
+  std::string root;
+  bool served = false;                 // a server is running on it
+  std::vector<ModelDirectory> models;  // by fingerprint
+  std::vector<os::FileInfo> quarantine;
+  std::size_t foreign_names = 0;  // in the root; those of a model are in its scan
+};
+
+// Of its directory's name; nullopt: it is none.
+std::optional<FingerprintHash> parse_fingerprint(std::string_view name);
+
+// The directories of all fingerprints below `root`, without their files. kNotFound: there is no such directory.
+// kInvalid: it is none of ours: something is in it, and nothing of a cache.
+Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& root);
+
+// find_models(), and the headers of all files. Headers come from the saved index where it fits.
+Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& root);
+
+}  // namespace kvkeep::inspect

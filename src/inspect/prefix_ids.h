@@ -1,0 +1,51 @@
+#pragma once
+
+// Short names of prefixes for people, like git's: the beginning of h(end) in hexadecimal, as long as all of them need
+// to differ. Pure.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+
+namespace kvkeep::inspect {
+
+inline constexpr std::size_t kShortestShownId = 8;
+inline constexpr std::size_t kShortestTypedId = 4;
+
+// Where a name leads.
+struct IdTarget {
+  std::size_t model = 0;
+  std::size_t run = 0;
+  bool operator==(const IdTarget&) const = default;
+};
+
+class PrefixIds {
+ public:
+  // Every end of a segment of rows is a name of the run it lies in, so that a name still leads there when the run has
+  // grown meanwhile. The same hash twice (it is keyed by the fingerprint) does not happen.
+  void add(const PrefixHash& end_hash, IdTarget target) { entries_.push_back({end_hash.hex(), target}); }
+  // Call it once, after the last add().
+  void sort();
+
+  // At least kShortestShownId digits; so many that no two names are the same.
+  std::size_t shown_length() const { return shown_length_; }
+  std::string shown(const PrefixHash& end_hash) const { return end_hash.hex().substr(0, shown_length_); }
+
+  // kInvalid: not hexadecimal, too short, or ambiguous, with the candidates. kNotFound: there is none.
+  Result<IdTarget> find(std::string_view typed) const;
+
+ private:
+  struct Entry {
+    std::string hex;
+    IdTarget target;
+  };
+  std::vector<Entry> entries_;
+  std::size_t shown_length_ = kShortestShownId;
+};
+
+}  // namespace kvkeep::inspect

@@ -1,0 +1,153 @@
+#include "inspect/prefix_tree.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "index/prefix_index.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+using Outcome = index::Placement::Outcome;
+
+std::vector<index::NamedSegment> names_of(std::span<const store::FoundSegment> files) {
+  std::vector<index::NamedSegment> named;
+  named.reserve(files.size());
+  for (const store::FoundSegment& file : files) {
+    const format::SegmentName& name = file.header.name;
+    named.push_back({.range = {name.begin, name.end},
+                     .begin_hash = name.begin_hash,
+                     .end_hash = name.end_hash,
+                     .tokens = file.header.tokens,
+                     .kind = name.kind,
+                     .origin = file.header.origin});
+  }
+  return named;
+}
+
+class Builder {
+ public:
+  Builder(const FingerprintHash& fingerprint, std::span<const store::FoundSegment> files) {
+    const auto placements = index::rebuild(index_, fingerprint, names_of(files));
+    tree_.run_of.assign(files.size(), kNone);
+    for (std::size_t i = 0; i < placements.size(); ++i) {
+      switch (placements[i].outcome) {
+        case Outcome::kPlaced: file_of_[placements[i].segment] = i; break;
+        case Outcome::kRedundant: tree_.redundant.push_back(i); break;
+        case Outcome::kOrphan: tree_.orphans.push_back(i); break;
+        case Outcome::kWrongHash: tree_.misnamed.push_back(i); break;
+      }
+    }
+  }
+
+  PrefixTree build() {
+    for (const SegmentId first : rows_below(kRootSegment)) waiting_.push_back({first, kNone});
+    std::ranges::reverse(waiting_);
+    while (!waiting_.empty()) {
+      const auto [first, parent] = waiting_.back();
+      waiting_.pop_back();
+      add_run(first, parent);
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  struct Waiting {
+    SegmentId first;
+    std::size_t parent;
+  };
+
+  // In the order of where they begin and what they begin with, so that the tree does not depend on the files' order.
+  std::vector<SegmentId> rows_below(SegmentId segment) const {
+    std::vector<SegmentId> found = index_.children(segment);
+    std::erase_if(found, [&](SegmentId id) { return index_.info(id).kind != format::PartKind::kRows; });
+    std::ranges::sort(found, {},
+                      [&](SegmentId id) { return std::pair(index_.info(id).range.begin, index_.tokens(id).front()); });
+    return found;
+  }
+
+  void add_run(SegmentId first, std::size_t parent) {
+    const std::size_t place = tree_.runs.size();
+    Run run;
+    run.parent = parent;
+    run.depth = parent == kNone ? 0 : tree_.runs[parent].depth + 1;
+    run.range.begin = index_.info(first).range.begin;
+    std::vector<SegmentId> below;
+    for (SegmentId next = first;; next = below.front()) {
+      take(next, place, run);
+      below = rows_below(next);
+      if (below.size() != 1 || index_.info(below.front()).range.begin != run.range.end) break;
+    }
+    tree_.runs.push_back(std::move(run));
+    (parent == kNone ? tree_.roots : tree_.runs[parent].children).push_back(place);
+    for (auto child = below.rbegin(); child != below.rend(); ++child) waiting_.push_back({*child, place});
+  }
+
+  void take(SegmentId segment, std::size_t place, Run& run) {
+    const std::size_t file = file_of_.at(segment);
+    run.rows.push_back(file);
+    tree_.run_of[file] = place;
+    for (const SegmentId leaf : index_.attached(segment)) {
+      run.leaves.push_back(file_of_.at(leaf));
+      tree_.run_of[run.leaves.back()] = place;
+    }
+    run.range.end = index_.info(segment).range.end;
+    run.end_hash = index_.info(segment).end_hash;
+  }
+
+  index::PrefixIndex index_;
+  std::unordered_map<SegmentId, std::size_t> file_of_;
+  std::vector<Waiting> waiting_;  // depth first
+  PrefixTree tree_;
+};
+
+// Segments may overlap what is there already: what comes last is where it says it begins.
+void append_rows(std::vector<TokenId>& ids, const format::SegmentHeader& header) {
+  ids.resize(header.name.begin.value());
+  ids.insert(ids.end(), header.tokens.begin(), header.tokens.end());
+}
+
+}  // namespace
+
+PrefixTree build_tree(const FingerprintHash& fingerprint, std::span<const store::FoundSegment> files) {
+  return Builder(fingerprint, files).build();
+}
+
+std::vector<TokenId> path_tokens(const PrefixTree& tree, std::span<const store::FoundSegment> files, std::size_t run) {
+  std::vector<std::size_t> path;
+  for (std::size_t above = run; above != kNone; above = tree.runs[above].parent) path.push_back(above);
+  std::ranges::reverse(path);
+  std::vector<TokenId> ids;
+  for (const std::size_t part : path) {
+    for (const std::size_t file : tree.runs[part].rows) append_rows(ids, files[file].header);
+  }
+  return ids;
+}
+
+std::vector<TokenId> first_tokens(const PrefixTree& tree, std::span<const store::FoundSegment> files, std::size_t run,
+                                  std::size_t count) {
+  const Run& shown = tree.runs[run];
+  std::vector<TokenId> ids;
+  for (const std::size_t file : shown.rows) {
+    const format::SegmentHeader& header = files[file].header;
+    const Position from{static_cast<std::uint32_t>(shown.range.begin.value() + ids.size())};
+    const TokenSpan fresh = TokenSpan(header.tokens).subspan(from - header.name.begin);
+    const TokenSpan taken = fresh.first(std::min(fresh.size(), count - ids.size()));
+    ids.insert(ids.end(), taken.begin(), taken.end());
+    if (ids.size() == count) break;
+  }
+  return ids;
+}
+
+std::vector<std::size_t> subtree(const PrefixTree& tree, std::size_t run) {
+  std::vector<std::size_t> found = {run};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<std::size_t>& children = tree.runs[found[i]].children;
+    found.insert(found.end(), children.begin(), children.end());
+  }
+  std::ranges::reverse(found);
+  return found;
+}
+
+}  // namespace kvkeep::inspect

@@ -1,0 +1,111 @@
+#include <nlohmann/json.hpp>
+
+#include "inspect/print/print.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kSecondNs = 1e9;
+
+std::string text_of(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+// Seconds since the epoch.
+Json time_of(const std::optional<std::int64_t>& time_ns) {
+  return time_ns ? Json(static_cast<double>(*time_ns) / kSecondNs) : Json(nullptr);
+}
+
+Json count_of(const FileCount& count) { return {{"files", count.files}, {"bytes", count.bytes.value()}}; }
+
+Json head_of(const CacheView& view) {
+  return {{"version", kJsonVersion},
+          {"directory", view.root},
+          {"server_running", view.served},
+          {"bytes", view.used.value()},
+          {"budget_bytes", view.budget.value()}};
+}
+
+Json model_of(const ModelView& model) {
+  Json versions = Json::object();
+  for (const auto& [version, files] : model.versions) versions[std::to_string(version)] = files;
+  return {{"fingerprint", model.fingerprint},
+          {"prefixes", model.prefixes},
+          {"tokens", model.tokens},
+          {"files", model.all.files},
+          {"bytes", model.all.bytes.value()},
+          {"rows", count_of(model.rows)},
+          {"window_rows", count_of(model.windows)},
+          {"points", count_of(model.points)},
+          {"built_states", model.built},
+          {"damaged", count_of(model.damaged)},
+          {"unreadable", count_of(model.unreadable)},
+          {"temporaries", count_of(model.temporaries)},
+          {"orphans", model.lost},
+          {"foreign_names", model.foreign},
+          {"format_versions", std::move(versions)},
+          {"oldest_use", time_of(model.oldest_use_ns)},
+          {"newest_use", time_of(model.newest_use_ns)}};
+}
+
+Json run_of(const RunView& run, const ModelView& model) {
+  return {{"id", run.id},
+          {"hash", run.hash},
+          {"parent", run.parent ? Json(*run.parent) : Json(nullptr)},
+          {"fingerprint", model.fingerprint},
+          {"begin", run.range.begin.value()},
+          {"end", run.range.end.value()},
+          {"files", run.files()},
+          {"bytes", run.bytes().value()},
+          {"window_rows", run.windows.files},
+          {"points", run.points.files},
+          {"last_use", time_of(run.used_ns)},
+          {"kept_until", time_of(run.kept_until_ns)},
+          {"words", run.words.empty() ? Json(nullptr) : Json(run.words)}};
+}
+
+Json finding_of(const Finding& finding) {
+  return {{"trouble", to_string(finding.trouble)},
+          {"file", finding.directory + "/" + finding.file},
+          {"bytes", finding.size.value()},
+          {"reason", finding.reason}};
+}
+
+}  // namespace
+
+std::string stat_json(const CacheView& view) {
+  Json json = head_of(view);
+  json["quarantine"] = count_of(view.quarantine);
+  json["foreign_names"] = view.foreign;
+  json["models"] = Json::array();
+  for (const ModelView& model : view.models) json["models"].push_back(model_of(model));
+  return text_of(json);
+}
+
+std::string list_json(const CacheView& view) {
+  Json json = head_of(view);
+  json["prefixes"] = Json::array();
+  std::uint64_t hidden = 0;
+  for (const ModelView& model : view.models) {
+    for (const RunView& run : model.runs) json["prefixes"].push_back(run_of(run, model));
+    hidden += model.hidden;
+  }
+  json["hidden"] = hidden;
+  return text_of(json);
+}
+
+std::string verify_json(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds) {
+  Json json = {{"version", kJsonVersion},     {"files", report.files},       {"bytes", report.read.value()},
+               {"seconds", seconds},          {"prefixes", report.prefixes}, {"redundant", report.redundant},
+               {"vanished", report.vanished}, {"findings", Json::array()},   {"repaired", nullptr}};
+  for (const Finding& finding : report.findings) json["findings"].push_back(finding_of(finding));
+  if (repaired) {
+    json["repaired"] = {{"set_aside", repaired->set_aside},
+                        {"removed", repaired->removed},
+                        {"freed_bytes", repaired->freed.value()},
+                        {"failed", repaired->failed}};
+  }
+  return text_of(json);
+}
+
+}  // namespace kvkeep::inspect

@@ -1,0 +1,29 @@
+#pragma once
+
+// Views of a cache directory as text for people and as JSON for programs.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "inspect/repair.h"
+#include "inspect/verify.h"
+#include "inspect/view.h"
+
+namespace kvkeep::inspect {
+
+inline constexpr std::uint32_t kJsonVersion = 1;  // raised when a field goes or changes its meaning
+
+// "just now", "5 min ago", "3 h ago", "12 days ago".
+std::string age_text(std::int64_t then_ns, std::int64_t now_ns);
+
+std::string stat_text(const CacheView& view);
+std::string stat_json(const CacheView& view);
+// One line per run; no line is longer than `columns`.
+std::string list_text(const CacheView& view, std::size_t columns);
+std::string list_json(const CacheView& view);
+
+std::string verify_text(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds);
+std::string verify_json(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds);
+
+}  // namespace kvkeep::inspect

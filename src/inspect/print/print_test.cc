@@ -1,0 +1,141 @@
+#include "inspect/print/print.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace kvkeep::inspect {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kNow = 1'700'000'000 * kSecond;
+
+RunView run(const char* id, std::size_t depth, std::uint32_t begin, std::uint32_t end, std::int64_t age_s) {
+  RunView view;
+  view.id = id;
+  view.hash = std::string(id).append(56, '0');
+  view.depth = depth;
+  view.range = {Position{begin}, Position{end}};
+  view.rows.add(mebibytes(3));
+  view.used_ns = kNow - age_s * kSecond;
+  return view;
+}
+
+CacheView example() {
+  CacheView view;
+  view.root = "/home/u/.cache/kvkeep";
+  view.served = true;
+  view.now_ns = kNow;
+  view.budget = mebibytes(1000);
+  view.used = mebibytes(250);
+  view.quarantine.add(ByteCount{8192});
+  ModelView model;
+  model.fingerprint = std::string(64, 'a');
+  model.rows = {.files = 1200, .bytes = mebibytes(200)};
+  model.points = {.files = 3, .bytes = mebibytes(42)};
+  model.built = 2;
+  model.temporaries.add(ByteCount{8192});
+  model.all = {.files = 1204, .bytes = mebibytes(242)};
+  model.tokens = 123'456;
+  model.prefixes = 3;
+  model.lost = 1;
+  model.versions = {{1, 1201}, {2, 2}};
+  model.oldest_use_ns = kNow - 9 * 86400 * kSecond;
+  model.newest_use_ns = kNow - 5 * kSecond;
+  model.runs = {run("11111111", 0, 0, 9000, 5), run("22222222", 1, 8192, 12'000, 300)};
+  model.runs[0].words = "You are a helpful\n\x1b[31massistant";
+  model.runs[1].parent = "11111111";
+  model.runs[1].points.add(mebibytes(40));
+  model.hidden = 1;
+  view.models.push_back(model);
+  return view;
+}
+
+TEST(Text, OfStat) {
+  EXPECT_EQ(stat_text(example()), R"(/home/u/.cache/kvkeep
+  server      one is running on it
+  size        250.0 MiB of 1000.0 MiB (25.0 %)
+  quarantine  1 file, 8 KiB
+
+model aaaaaaaaaaaa
+  tokens      123,456 in 3 prefixes
+  files       1,200 of rows, 3 points (2 built)
+  size        242.0 MiB (24.2 % of the budget)
+  last used   just now (the oldest 9 days ago)
+  format      1,201 of version 1, 2 of version 2
+  trouble     1 below nothing, 1 unfinished
+)");
+}
+
+TEST(Text, OfAnEmptyDirectory) {
+  CacheView view;
+  view.root = "/c";
+  EXPECT_NE(stat_text(view).find("nothing is stored here"), std::string::npos);
+  EXPECT_EQ(list_text(view, 100), "nothing is stored here\n");
+}
+
+TEST(Text, OfAList) {
+  EXPECT_EQ(list_text(example(), 100), R"(model aaaaaaaaaaaa: 3 prefixes, 242.0 MiB
+ID          TOKENS     NEW      SIZE  USED       POINTS   BEGINS WITH
+11111111     9,000           3.0 MiB  just now   -        You are a helpful �[31massistant
+  22222222  12,000  +3,808  43.0 MiB  5 min ago  1 point
+... and 1 more
+)");
+}
+
+TEST(Text, Ages) {
+  EXPECT_EQ(age_text(kNow + kSecond, kNow), "just now");
+  EXPECT_EQ(age_text(kNow - 3599 * kSecond, kNow), "59 min ago");
+  EXPECT_EQ(age_text(kNow - 47 * 3600 * kSecond, kNow), "47 h ago");
+  EXPECT_EQ(age_text(kNow - 48 * 3600 * kSecond, kNow), "2 days ago");
+}
+
+VerifyReport damaged_report() {
+  VerifyReport report;
+  report.files = 40;
+  report.read = mebibytes(2000);
+  report.vanished = 1;
+  report.findings.push_back(
+      {Trouble::kDamaged, "/c/" + std::string(64, 'b'), "x.kvs", mebibytes(1), "payload checksum", 0});
+  for (int i = 0; i < 22; ++i) {
+    report.findings.push_back({Trouble::kOrphan, "/c/" + std::string(64, 'b'), "y.kvs", mebibytes(1), "lost", 0});
+  }
+  return report;
+}
+
+TEST(Text, OfVerify) {
+  VerifyReport clean;
+  clean.files = 1;
+  clean.read = mebibytes(1000);
+  EXPECT_EQ(verify_text(clean, std::nullopt, 0.5), "1 file read, 1000.0 MiB in 0.5 s (2.10 GB/s): all whole\n");
+  const std::string text = verify_text(damaged_report(), std::nullopt, 1);
+  EXPECT_TRUE(text.starts_with("damaged    bbbbbbbbbbbb/x.kvs (1.0 MiB): payload checksum\norphan  "));
+  EXPECT_NE(text.find("... and 2 more orphans\n"), std::string::npos);
+  EXPECT_NE(text.find("23 files are not as it should be"), std::string::npos);
+  EXPECT_NE(text.find("1 file was gone while this ran"), std::string::npos);
+  EXPECT_NE(text.find("--repair"), std::string::npos);
+  const std::string repaired =
+      verify_text(damaged_report(), RepairReport{.set_aside = 1, .removed = 22, .freed = mebibytes(22)}, 1);
+  EXPECT_NE(repaired.find("set aside 1 damaged file, removed 22 orphans (22.0 MiB)\n"), std::string::npos) << repaired;
+}
+
+TEST(Json, HasTheFigures) {
+  const auto stat = nlohmann::json::parse(stat_json(example()));
+  EXPECT_EQ(stat["version"], kJsonVersion);
+  EXPECT_EQ(stat["server_running"], true);
+  EXPECT_EQ(stat["models"][0]["tokens"], 123'456);
+  EXPECT_EQ(stat["models"][0]["points"]["files"], 3);
+  EXPECT_EQ(stat["models"][0]["format_versions"]["2"], 2);
+  const auto list = nlohmann::json::parse(list_json(example()));
+  EXPECT_EQ(list["prefixes"].size(), 2U);
+  EXPECT_EQ(list["prefixes"][0]["parent"], nullptr);
+  EXPECT_EQ(list["prefixes"][1]["parent"], "11111111");
+  EXPECT_EQ(list["prefixes"][1]["begin"], 8192);
+  EXPECT_EQ(list["hidden"], 1);
+  const auto report = nlohmann::json::parse(verify_json(damaged_report(), std::nullopt, 2));
+  EXPECT_EQ(report["findings"][0]["trouble"], "damaged");
+  EXPECT_EQ(report["repaired"], nullptr);
+}
+
+}  // namespace
+}  // namespace kvkeep::inspect

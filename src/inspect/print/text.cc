@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/report_text.h"
+#include "bench/text_table.h"
+#include "inspect/print/print.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+using Align = bench::TextTable::Align;
+
+constexpr std::size_t kShownDigits = 12;    // of a fingerprint
+constexpr std::size_t kLostFilesTold = 20;  // of what hangs below nothing, usually by one damaged file
+constexpr std::size_t kLongestWords = 60;
+
+std::string size_text(ByteCount bytes) {
+  constexpr double kKibi = 1024;
+  const auto value = static_cast<double>(bytes.value());
+  if (value < kKibi * kKibi) return fmt::format("{:.0f} KiB", value / kKibi);
+  if (value < kKibi * kKibi * kKibi) return fmt::format("{:.1f} MiB", value / kKibi / kKibi);
+  return fmt::format("{:.2f} GiB", value / kKibi / kKibi / kKibi);
+}
+
+std::string counted(std::uint64_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", bench::grouped(count), count == 1 ? one : many);
+}
+
+std::string share_text(ByteCount part, ByteCount whole) {
+  if (whole == ByteCount{0}) return "-";
+  return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part.value()) / static_cast<double>(whole.value()));
+}
+
+// " (3 window rows, 1 damaged)", or nothing.
+class Remarks {
+ public:
+  void add(std::uint64_t count, const std::string& what) {
+    if (count == 0) return;
+    text_ += fmt::format("{}{} {}", text_.empty() ? "" : ", ", bench::grouped(count), what);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string model_title(const ModelView& model) {
+  return fmt::format("model {}", model.fingerprint.substr(0, kShownDigits));
+}
+
+std::string use_text(const ModelView& model, std::int64_t now_ns) {
+  if (!model.newest_use_ns) return "never";
+  const std::string newest = age_text(*model.newest_use_ns, now_ns);
+  const std::string oldest = age_text(*model.oldest_use_ns, now_ns);
+  return newest == oldest ? newest : fmt::format("{} (the oldest {})", newest, oldest);
+}
+
+std::string troubles_of(const ModelView& model) {
+  Remarks remarks;
+  remarks.add(model.damaged.files, "damaged");
+  remarks.add(model.lost, "below nothing");
+  remarks.add(model.unreadable.files, "unreadable");
+  remarks.add(model.temporaries.files, "unfinished");
+  remarks.add(model.foreign, "not ours");
+  return remarks.text();
+}
+
+std::string versions_text(const ModelView& model) {
+  Remarks remarks;
+  for (const auto& [version, files] : model.versions) remarks.add(files, fmt::format("of version {}", version));
+  return remarks.text();
+}
+
+void append_line(std::string& out, const char* name, const std::string& value) {
+  if (!value.empty()) out += fmt::format("  {:<12}{}\n", name, value);
+}
+
+std::string model_text(const ModelView& model, const CacheView& view) {
+  std::string out = fmt::format("{}\n", model_title(model));
+  append_line(out, "tokens",
+              fmt::format("{} in {}", bench::grouped(model.tokens), counted(model.prefixes, "prefix", "prefixes")));
+  Remarks files;
+  files.add(model.rows.files, "of rows");
+  files.add(model.windows.files, "of window rows");
+  files.add(model.points.files, model.built > 0 ? fmt::format("points ({} built)", model.built) : "points");
+  append_line(out, "files", files.text());
+  append_line(
+      out, "size",
+      fmt::format("{} ({} of the budget)", size_text(model.all.bytes), share_text(model.all.bytes, view.budget)));
+  append_line(out, "last used", use_text(model, view.now_ns));
+  append_line(out, "format", versions_text(model));
+  append_line(out, "trouble", troubles_of(model));
+  return out;
+}
+
+std::string points_text(const RunView& run) {
+  Remarks remarks;
+  remarks.add(run.windows.files, run.windows.files == 1 ? "window" : "windows");
+  remarks.add(run.points.files, run.points.files == 1 ? "point" : "points");
+  return remarks.text().empty() ? "-" : remarks.text();
+}
+
+std::vector<std::string> cells_of(const RunView& run, std::int64_t now_ns) {
+  const bool kept = run.kept_until_ns.has_value();
+  return {fmt::format("{:{}}{}", "", 2 * run.depth, run.id),
+          bench::grouped(run.range.end.value()),
+          run.depth == 0 ? "" : fmt::format("+{}", bench::grouped(run.range.size())),
+          size_text(run.bytes()),
+          kept ? "kept" : age_text(run.used_ns, now_ns),
+          points_text(run),
+          run.words.empty() ? "" : bench::printable(run.words, kLongestWords)};
+}
+
+std::string finding_line(const Finding& finding) {
+  const std::size_t slash = finding.directory.find_last_of('/');
+  return fmt::format("{:<10} {}/{} ({}): {}\n", to_string(finding.trouble),
+                     finding.directory.substr(slash + 1, kShownDigits), finding.file, size_text(finding.size),
+                     finding.reason);
+}
+
+}  // namespace
+
+std::string age_text(std::int64_t then_ns, std::int64_t now_ns) {
+  const std::int64_t seconds = std::max<std::int64_t>(now_ns - then_ns, 0) / 1'000'000'000;
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return fmt::format("{} min ago", seconds / 60);
+  if (seconds < 2 * 86400) return fmt::format("{} h ago", seconds / 3600);
+  return fmt::format("{} days ago", seconds / 86400);
+}
+
+std::string stat_text(const CacheView& view) {
+  std::string out = fmt::format("{}\n", view.root);
+  append_line(out, "server", view.served ? "one is running on it" : "none is running on it");
+  append_line(
+      out, "size",
+      fmt::format("{} of {} ({})", size_text(view.used), size_text(view.budget), share_text(view.used, view.budget)));
+  if (view.quarantine.files > 0) {
+    append_line(
+        out, "quarantine",
+        fmt::format("{}, {}", counted(view.quarantine.files, "file", "files"), size_text(view.quarantine.bytes)));
+  }
+  if (view.foreign > 0) append_line(out, "not ours", counted(view.foreign, "name", "names"));
+  if (view.models.empty()) out += "  nothing is stored here\n";
+  for (const ModelView& model : view.models) out += fmt::format("\n{}", model_text(model, view));
+  return out;
+}
+
+std::string list_text(const CacheView& view, std::size_t columns) {
+  std::string out;
+  for (const ModelView& model : view.models) {
+    out += fmt::format("{}{}: {}, {}\n", out.empty() ? "" : "\n", model_title(model),
+                       counted(model.prefixes, "prefix", "prefixes"), size_text(model.all.bytes));
+    bench::TextTable table({{"ID", Align::kLeft},
+                            {"TOKENS"},
+                            {"NEW"},
+                            {"SIZE"},
+                            {"USED", Align::kLeft},
+                            {"POINTS", Align::kLeft},
+                            {"BEGINS WITH", Align::kLeft}});
+    for (const RunView& run : model.runs) table.add_row(cells_of(run, view.now_ns));
+    if (!table.empty()) out += table.text(columns);
+    if (model.hidden > 0) out += fmt::format("... and {}\n", counted(model.hidden, "more", "more"));
+  }
+  return out.empty() ? "nothing is stored here\n" : out;
+}
+
+std::string verify_text(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds) {
+  std::string out;
+  std::uint64_t lost = 0;
+  for (const Finding& finding : report.findings) {
+    if (finding.trouble == Trouble::kOrphan && ++lost > kLostFilesTold) continue;
+    out += finding_line(finding);
+  }
+  if (lost > kLostFilesTold) out += fmt::format("... and {} more orphans\n", lost - kLostFilesTold);
+  const double rate = seconds > 0 ? static_cast<double>(report.read.value()) / seconds / 1e9 : 0;
+  out += fmt::format("{} read, {} in {:.1f} s ({:.2f} GB/s): ", counted(report.files, "file", "files"),
+                     size_text(report.read), seconds, rate);
+  out += report.clean() ? "all whole"
+                        : counted(report.findings.size(), "file is", "files are").append(" not as it should be");
+  out += "\n";
+  if (report.vanished > 0)
+    out += fmt::format("{} gone while this ran\n", counted(report.vanished, "file was", "files were"));
+  if (repaired) {
+    out +=
+        fmt::format("set aside {}, removed {} ({}){}\n", counted(repaired->set_aside, "damaged file", "damaged files"),
+                    counted(repaired->removed, "orphan", "orphans"), size_text(repaired->freed),
+                    repaired->failed > 0 ? fmt::format("; {} could not be changed", repaired->failed) : "");
+  } else if (!report.clean()) {
+    out += "kvkeep cache verify --repair sets damaged files aside and removes what hangs below them\n";
+  }
+  return out;
+}
+
+}  // namespace kvkeep::inspect

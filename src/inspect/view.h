@@ -1,0 +1,102 @@
+#pragma once
+
+// A cache directory as it is shown: figures per model, and its prefixes in the order of a listing. Pure.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inspect/cache_directory.h"
+#include "inspect/prefix_ids.h"
+#include "inspect/prefix_tree.h"
+
+namespace kvkeep::inspect {
+
+// Files of one kind or purpose.
+struct FileCount {
+  std::uint64_t files = 0;
+  ByteCount bytes;  // physical
+  void add(ByteCount physical) {
+    ++files;
+    bytes += physical;
+  }
+};
+
+// A run, and what its files are.
+struct RunView {
+  std::string id;                     // as short as can be
+  std::string hash;                   // h(end), all of it
+  std::optional<std::string> parent;  // its id
+  std::size_t depth = 0;
+  TokenRange range;
+  FileCount rows;
+  FileCount windows;
+  FileCount points;          // and whole states
+  std::int64_t used_ns = 0;  // of the newest file here or below
+  std::optional<std::int64_t> kept_until_ns;
+  std::string words;  // the text it begins with; empty: not known
+  std::uint64_t files() const { return rows.files + windows.files + points.files; }
+  ByteCount bytes() const { return rows.bytes + windows.bytes + points.bytes; }
+};
+
+struct ModelView {
+  std::string fingerprint;  // hexadecimal
+  FileCount all;            // everything counted below
+  FileCount rows;
+  FileCount windows;
+  FileCount points;
+  FileCount damaged;  // by their headers alone
+  FileCount unreadable;
+  FileCount temporaries;
+  FileCount index;
+  std::uint64_t built = 0;                          // whole states that are differences from another
+  std::uint64_t tokens = 0;                         // prefixes shared counted once
+  std::uint64_t lost = 0;                           // files that hang below nothing, or under a wrong name
+  std::uint64_t foreign = 0;                        // names that are not ours
+  std::map<std::uint32_t, std::uint64_t> versions;  // of the format: how many files
+  std::optional<std::int64_t> oldest_use_ns;
+  std::optional<std::int64_t> newest_use_ns;
+  std::uint64_t prefixes = 0;  // runs
+  std::vector<RunView> runs;   // depth first; those that were asked for
+  std::uint64_t hidden = 0;    // runs that were not
+};
+
+struct CacheView {
+  std::string root;
+  bool served = false;
+  std::int64_t now_ns = 0;
+  ByteCount budget;
+  ByteCount used;
+  std::vector<ModelView> models;
+  FileCount quarantine;
+  std::uint64_t foreign = 0;
+};
+
+enum class Order { kUsed, kSize, kTokens, kPosition };
+
+struct ViewOptions {
+  std::int64_t now_ns = 0;
+  ByteCount budget;
+  Order order = Order::kUsed;  // of siblings: what was used last, is largest, or is longest first
+  std::size_t most_runs = SIZE_MAX;
+  std::size_t most_depth = SIZE_MAX;
+  // The text of ids of a model; null or an empty answer: not known.
+  std::function<std::string(const ModelDirectory& model, TokenSpan ids)> words = {};
+};
+
+// A directory with its trees, by which ids are found.
+struct Forest {
+  CacheDirectory directory;
+  std::vector<PrefixTree> trees;  // by model
+  PrefixIds ids;
+};
+Forest plant(CacheDirectory directory);
+
+CacheView view_of(const Forest& forest, const ViewOptions& options);
+// One run as in a listing.
+RunView view_of_run(const Forest& forest, IdTarget run, const ViewOptions& options);
+
+}  // namespace kvkeep::inspect

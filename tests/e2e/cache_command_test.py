@@ -1,0 +1,209 @@
+"""`kvkeep cache` on directories that real servers filled, and beside them."""
+
+import json
+import os
+import shutil
+
+from support import (ServerCase, fresh_directory, fresh_path, main, quarantined, run_program, segments, timings, words)
+
+COMPLETION = "/v1/completions"
+
+
+def cache(*arguments, directory):
+    return run_program("cache", *arguments, "--kv-disk-dir", directory)
+
+
+def parsed(*arguments, directory, status=0):
+    run = cache(*arguments, "--json", directory=directory)
+    if run.returncode != status:
+        raise AssertionError(f"{arguments}: status {run.returncode}: {run.stdout}{run.stderr}")
+    return json.loads(run.stdout)
+
+
+def flip(path, at=-1):
+    with open(path, "r+b") as file:
+        file.seek(at, os.SEEK_END if at < 0 else os.SEEK_SET)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+
+
+class FilledDirectory(ServerCase):
+    """Two conversations that share a beginning, and one of its own; each test works on a copy."""
+
+    @classmethod
+    def start_class_servers(cls):
+        cls.filled = fresh_directory()
+        cls.head = words(300, 1)
+        cls.prompts = [cls.head + " " + words(80, 2), cls.head + " " + words(80, 3), words(120, 4)]
+        with cls._make(cls._class_logs, ["--kv-disk-dir", cls.filled], {}) as server:
+            for prompt in cls.prompts:
+                cls.ask(server, prompt)
+            server.stop()
+
+    @staticmethod
+    def ask(server, prompt):
+        return server.post(COMPLETION, {"prompt": prompt, "max_tokens": 4, "temperature": 0})
+
+    def copy(self):
+        directory = fresh_path("copy")
+        shutil.copytree(self.filled, directory, copy_function=shutil.copy2)
+        return directory
+
+    def prefixes(self, directory):
+        return parsed("ls", directory=directory)["prefixes"]
+
+
+class Looking(FilledDirectory):
+    def test_stat(self):
+        stat = parsed("stat", directory=self.filled)
+        self.assertFalse(stat["server_running"])
+        [model] = stat["models"]
+        self.assertEqual(model["rows"]["files"], len(segments(self.filled)))
+        self.assertGreater(model["tokens"], 500)
+        physical = sum(-(-os.path.getsize(path) // 4096) * 4096 + 4096 for path in segments(self.filled))
+        self.assertEqual(model["rows"]["bytes"], physical)
+        self.assertEqual(model["damaged"]["files"], 0)
+        text = cache("stat", directory=self.filled)
+        self.assertEqual(text.returncode, 0)
+        self.assertIn(model["fingerprint"][:12], text.stdout)
+        self.assertIn("none is running", text.stdout)
+
+    def test_ls_is_a_tree(self):
+        found = self.prefixes(self.filled)
+        roots = [prefix for prefix in found if prefix["parent"] is None]
+        self.assertEqual(len(roots), 2)
+        [shared] = [root for root in roots if any(prefix["parent"] == root["id"] for prefix in found)]
+        below = [prefix for prefix in found if prefix["parent"] == shared["id"]]
+        self.assertTrue(below)
+        for prefix in below:
+            self.assertLessEqual(prefix["begin"], shared["end"])
+        self.assertEqual(len({prefix["id"] for prefix in found}), len(found))
+        self.assertTrue(all(prefix["hash"].startswith(prefix["id"]) for prefix in found))
+        text = cache("ls", directory=self.filled).stdout
+        for prefix in found:
+            self.assertIn(("  " if prefix["parent"] else "") + prefix["id"], text)
+
+    def test_ls_can_be_cut(self):
+        self.assertEqual(len(parsed("ls", "-n", "1", directory=self.filled)["prefixes"]), 1)
+        top = parsed("ls", "--depth", "1", directory=self.filled)
+        self.assertEqual({prefix["parent"] for prefix in top["prefixes"]}, {None})
+        self.assertGreater(top["hidden"], 0)
+        by_length = [prefix["end"] for prefix in parsed("ls", "--depth", "1", "--sort", "tokens",
+                                                        directory=self.filled)["prefixes"]]
+        self.assertEqual(by_length, sorted(by_length, reverse=True))
+        refused = cache("ls", "--model", "0123", directory=self.filled)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("0123", refused.stderr)
+
+    def test_nothing_is_changed_by_looking(self):
+        def state(directory):
+            return sorted((path, os.stat(path).st_mtime_ns) for path in segments(directory))
+        directory = self.copy()
+        os.remove(os.path.join(directory, "lock"))
+        before = state(directory), sorted(os.listdir(directory))
+        for command in ("stat", "ls", "verify"):
+            cache(command, directory=directory)
+        self.assertEqual((state(directory), sorted(os.listdir(directory))), before)
+
+
+class Verifying(FilledDirectory):
+    def test_a_whole_directory(self):
+        report = parsed("verify", directory=self.filled)
+        self.assertEqual(report["files"], len(segments(self.filled)))
+        self.assertEqual(report["findings"], [])
+        text = cache("verify", directory=self.filled)
+        self.assertIn("all whole", text.stdout)
+        self.assertEqual(text.stderr, "", "no bar where nobody watches")
+
+    def test_damage_is_found_and_repaired(self):
+        directory = self.copy()
+        shared = next(prefix for prefix in self.prefixes(directory) if prefix["parent"] is None and prefix["end"] > 200)
+        first = next(path for path in segments(directory)
+                     if os.path.basename(path).split("-")[1].startswith(shared["hash"][:32]))
+        flip(first)
+        report = parsed("verify", directory=directory, status=1)
+        self.assertEqual([f["file"] for f in report["findings"] if f["trouble"] == "damaged"], [first])
+        self.assertTrue(any(f["trouble"] == "orphan" for f in report["findings"]))
+        self.assertIn("--repair", cache("verify", directory=directory).stdout)
+        repaired = parsed("verify", "--repair", directory=directory, status=1)["repaired"]
+        self.assertEqual(repaired["set_aside"], 1)
+        self.assertEqual(len(quarantined(directory)), 1)
+        self.assertEqual(parsed("verify", directory=directory)["findings"], [])
+        with self._make(self._logs, ["--kv-disk-dir", directory, "--restore", "always"], {}) as server:
+            self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")
+            self.ask(server, self.prompts[0])
+
+    def test_beside_a_running_server(self):
+        directory = self.copy()
+        server = self.server("--kv-disk-dir", directory, "--restore", "always")
+        self.assertTrue(parsed("stat", directory=directory)["server_running"])
+        for number in range(8):
+            self.ask(server, words(200, 10 + number))
+            self.assertEqual(parsed("verify", directory=directory)["findings"], [])
+        self.assertEqual(server.stop(), 0)
+        self.assertFalse(parsed("stat", directory=directory)["server_running"])
+
+    def test_a_server_survives_repair_beside_it(self):
+        directory = self.copy()
+        server = self.server("--kv-disk-dir", directory, "--restore", "always")
+        for path in segments(directory)[:2]:
+            flip(path)
+        self.assertGreater(parsed("verify", "--repair", directory=directory, status=1)["repaired"]["set_aside"], 0)
+        for prompt in self.prompts:
+            self.assertEqual(self.ask(server, prompt)["usage"]["completion_tokens"], 4)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(parsed("verify", directory=directory)["findings"], [])
+
+
+class Refusals(ServerCase):
+    def refused(self, *arguments, directory, parts=()):
+        run = cache(*arguments, directory=directory)
+        self.assertEqual(run.returncode, 1, run.stdout)
+        self.assertEqual(run.stdout, "")
+        [line] = run.stderr.splitlines()
+        self.assertTrue(line.startswith("kvkeep: "), line)
+        for part in parts:
+            self.assertIn(part, line)
+
+    def test_what_is_no_cache(self):
+        self.refused("stat", directory=fresh_path("missing"), parts=["no such cache directory"])
+        home = fresh_directory()
+        with open(os.path.join(home, "letter"), "w") as file:
+            file.write("dear")
+        for command in ("stat", "ls", "verify"):
+            self.refused(command, directory=home, parts=["no cache directory"])
+        self.refused("verify", "--repair", directory=os.path.join(home, "letter"))
+        self.assertEqual(os.listdir(home), ["letter"])
+
+    def test_an_empty_directory_is_an_empty_cache(self):
+        directory = fresh_directory()
+        self.assertEqual(parsed("stat", directory=directory)["models"], [])
+        self.assertEqual(parsed("verify", directory=directory)["files"], 0)
+
+    def test_links(self):
+        target = fresh_directory()
+        link, dangling = fresh_path("link"), fresh_path("dangling")
+        os.symlink(target, link)
+        os.symlink(fresh_path("nowhere"), dangling)
+        self.assertEqual(parsed("stat", directory=link)["directory"], os.path.realpath(target))
+        self.refused("stat", directory=dangling)
+        # Below the root none is followed.
+        elsewhere = fresh_directory()
+        os.symlink(elsewhere, os.path.join(target, "a" * 64))
+        open(os.path.join(target, "lock"), "w").close()
+        stat = parsed("stat", directory=target)
+        self.assertEqual((stat["models"], stat["foreign_names"]), ([], 1))
+
+    def test_the_default_directory(self):
+        home = fresh_directory()
+        os.mkdir(os.path.join(home, "kvkeep"))
+        run = run_program("cache", "stat", "--json", environment={"XDG_CACHE_HOME": home})
+        self.assertEqual(json.loads(run.stdout)["directory"], os.path.realpath(os.path.join(home, "kvkeep")))
+        missing = run_program("cache", "stat", environment={"XDG_CACHE_HOME": fresh_directory()})
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("--kv-disk-dir", missing.stderr)
+
+
+if __name__ == "__main__":
+    main()
