@@ -37,7 +37,8 @@ void Cache::recover() {
                      name.end_hash,
                      segment.header.tokens,
                      name.kind,
-                     segment.header.origin});
+                     segment.header.origin,
+                     segment.header.tenant});
   }
   MutexLock lock(mutex_);
   unsaved_headers_ = disk_->counters().headers_read;
@@ -163,17 +164,17 @@ void Cache::erase(SegmentId segment) {
 
 // ---- looking up ----
 
-index::TextMatch Cache::match_text(TokenSpan prompt, const index::TokenTexts& texts) const {
+index::TextMatch Cache::match_text(TokenSpan prompt, const index::TokenTexts& texts, const Tenant& tenant) const {
   MutexLock lock(mutex_);
-  return index::match_text(index_, prompt, texts,
-                           [&](SegmentId segment) REQUIRES(mutex_) { return available(entry(segment)); });
+  const auto usable = [&](SegmentId segment) REQUIRES(mutex_) { return available(entry(segment)); };
+  return index::match_text(index_, prompt, texts, usable, tenant);
 }
 
-std::shared_ptr<Lease> Cache::lease(TokenSpan prompt) {
+std::shared_ptr<Lease> Cache::lease(TokenSpan prompt, const Tenant& tenant) {
   static const std::shared_ptr<const store::Payload> kNoBytes = store::PayloadBuffer::allocate(0).freeze();
   MutexLock lock(mutex_);
   std::vector<LeasedStep> steps;
-  for (const index::Step& step : index_.match(prompt)) {
+  for (const index::Step& step : index_.match(prompt, tenant)) {
     const Entry& known = entry(step.segment);
     if (!available(known)) break;
     const auto payload = known.part.size_bytes == 0 ? kNoBytes : known.payload;
@@ -228,6 +229,7 @@ format::SegmentHeader Cache::header_of(SegmentId segment) {
   header.name = {known.stored_begin, info.range.end, known.stored_begin_hash, info.end_hash, info.kind};
   header.parts = {known.part};
   header.origin = info.origin;
+  header.tenant = index_.tenant(segment);
   if (known.stored_begin == info.range.begin) {
     const TokenSpan tokens = index_.tokens(segment);
     header.tokens.assign(tokens.begin(), tokens.end());
@@ -240,8 +242,8 @@ format::SegmentHeader Cache::header_of(SegmentId segment) {
 
 // ---- storing ----
 
-Track Cache::track(TokenSpan tokens) {
-  Track track(*this, {}, PrefixHasher(options_.fingerprint));
+Track Cache::track(TokenSpan tokens, const Tenant& tenant) {
+  Track track(*this, {kRootSegment, {}, tenant}, PrefixHasher(prefix_key(options_.fingerprint, tenant)));
   follow(track, tokens);
   return track;
 }

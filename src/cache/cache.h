@@ -22,6 +22,8 @@
 // of them: chains of at most kMaxBuiltStates. A base leaves after what is built on it, and takes it along when damaged.
 // Rows of no bytes (models that have only points) are token ids alone: held in RAM until they are on disk, never read.
 //
+// Tenants (base/tenant.h) share nothing but the budgets: what one of them asks for is looked up in its own alone.
+//
 // Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
 
 #include <algorithm>
@@ -36,6 +38,7 @@
 #include "base/hash.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "base/tenant.h"
 #include "base/types.h"
 #include "cache/cache_options.h"
 #include "cache/lease.h"
@@ -76,9 +79,9 @@ class Cache {
 
   // The longest of what is known whose text the prompt begins with, of segments whose rows can be had: see
   // index/text_match.h. Nothing is held; lease() the effective prompt that comes of it.
-  index::TextMatch match_text(TokenSpan prompt, const index::TokenTexts& texts) const;
+  index::TextMatch match_text(TokenSpan prompt, const index::TokenTexts& texts, const Tenant& tenant = kNoTenant) const;
   // The longest path of `prompt` whose rows can be had, pinned, and the leaves on it. Never null; may have no steps.
-  std::shared_ptr<Lease> lease(TokenSpan prompt);
+  std::shared_ptr<Lease> lease(TokenSpan prompt, const Tenant& tenant = kNoTenant);
   // Counts the leased path as used now (recency and hits decide what is kept), and of its leaves those that put a
   // sequence at `restored`; without it, at the last restorable position.
   void note_use(const Lease& lease, std::optional<Position> restored = std::nullopt);
@@ -96,10 +99,10 @@ class Cache {
 
   // Known whatever of it can still be had; at most `count` tokens follow. Counts as no use. Cost: O(prompt), and what
   // continues the path where it ends.
-  Parting parting(TokenSpan prompt, std::size_t count) const;
+  Parting parting(TokenSpan prompt, std::size_t count, const Tenant& tenant = kNoTenant) const;
 
   // A place at the end of what is known of `tokens`.
-  Track track(TokenSpan tokens);
+  Track track(TokenSpan tokens, const Tenant& tenant = kNoTenant);
   // Moves over what is known of `next`, the tokens after track.position(). False: what comes after the new position is
   // dead and held by somebody, so that store() would refuse it.
   bool follow(Track& track, TokenSpan next);
@@ -122,7 +125,7 @@ class Cache {
   // Forgets the points, whole states and windows at these positions of a path, at once or when nobody holds them any
   // more. Those stay that others, which are not among them, need: states that are built on them, windows that go on
   // where they end.
-  void forget_points(TokenSpan path, const std::vector<Position>& positions);
+  void forget_points(TokenSpan path, const std::vector<Position>& positions, const Tenant& tenant = kNoTenant);
   // Eviction holds on to the point or window at `at` on the track's path, and less to those between it and the track.
   // None: the path's are like others.
   void await_point(const Track& track, std::optional<Position> at);
@@ -195,7 +198,7 @@ class Cache {
   ByteCount file_size(SegmentId segment) const REQUIRES(mutex_);
   void erase(SegmentId segment) REQUIRES(mutex_);
 
-  std::optional<SegmentId> used_last_below(SegmentId segment) const REQUIRES(mutex_);
+  std::optional<SegmentId> used_last_below(index::Cursor at) const REQUIRES(mutex_);
   std::vector<LeasedPoint> lease_points(const std::vector<LeasedStep>& steps) REQUIRES(mutex_);
   void use(SegmentId segment, std::int64_t now_ns) REQUIRES(mutex_);
   void post_touch(SegmentId segment) REQUIRES(mutex_);

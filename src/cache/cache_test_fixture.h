@@ -170,7 +170,7 @@ class World {
 
   // Stores what the cache does not know of `tokens` in pieces of `piece`; returns how far it got.
   std::size_t grow(const Tokens& tokens, std::size_t piece = 16) {
-    Track track = cache->track(tokens);
+    Track track = cache->track(tokens, tenant);
     while (track.position().value() < tokens.size()) {
       cache->follow(track, TokenSpan(tokens).subspan(track.position().value()));
       const Position begin = track.position();
@@ -190,7 +190,7 @@ class World {
   // Captures what a sequence that holds `tokens` needs beside its rows to stand again; false: refused.
   bool stand(const Tokens& tokens) {
     OneSequence memory(tokens, model);
-    const Track track = cache->track(tokens);
+    const Track track = cache->track(tokens, tenant);
     return capture_point(*cache, memory, SeqId{0}, tokens, track).complete;
   }
   // Rows and what is needed beside them.
@@ -201,7 +201,7 @@ class World {
   // Loads the longest path of `prompt` and compares every byte; returns its length.
   std::size_t check(const Tokens& prompt) {
     for (int attempt = 0; attempt < 50; ++attempt) {
-      const std::shared_ptr<Lease> lease = cache->lease(prompt);
+      const std::shared_ptr<Lease> lease = cache->lease(prompt, tenant);
       std::optional<Status> outcome;
       const TokenRange all{Position{}, lease->end()};
       cache->load(lease, all, [&](LoadResult result) { outcome = std::move(result.status); });
@@ -226,7 +226,7 @@ class World {
   std::vector<std::size_t> stands(const Tokens& prompt) {
     std::vector<std::size_t> found;
     std::size_t failures = 0;
-    std::shared_ptr<Lease> lease = cache->lease(prompt);
+    std::shared_ptr<Lease> lease = cache->lease(prompt, tenant);
     for (std::size_t at = 1; at <= prompt.size();) {
       const Position place = Position{} + at;
       if (!restorable_at(*lease, place)) {
@@ -245,7 +245,7 @@ class World {
         return found;
       } else {
         lease.reset();  // what is damaged leaves when nobody holds it
-        lease = cache->lease(prompt);
+        lease = cache->lease(prompt, tenant);
       }
     }
     return found;
@@ -263,6 +263,7 @@ class World {
   }
 
   ModelClass model = kRowsModel;
+  Tenant tenant = kNoTenant;  // who asks
   ByteCount point_bytes = {};
   std::size_t save_index_after = 3;  // so that faults meet it too
   sim::SimFileSystem files;

@@ -13,16 +13,16 @@ void append(std::vector<TokenId>& to, TokenSpan tokens, std::size_t limit) {
 
 }  // namespace
 
-Parting Cache::parting(TokenSpan prompt, std::size_t count) const {
+Parting Cache::parting(TokenSpan prompt, std::size_t count, const Tenant& tenant) const {
   MutexLock lock(mutex_);
-  index::Cursor cursor = index_.advance({}, prompt);
+  index::Cursor cursor = index_.advance({kRootSegment, {}, tenant}, prompt);
   Parting found{.at = cursor.at, .next = {}};
   if (cursor.segment != kRootSegment) {
     const TokenSpan tokens = index_.tokens(cursor.segment);
     append(found.next, tokens.subspan(cursor.at - index_.info(cursor.segment).range.begin), count);
   }
   while (found.next.size() < count) {
-    const std::optional<SegmentId> next = used_last_below(cursor.segment);
+    const std::optional<SegmentId> next = used_last_below(cursor);
     if (!next) break;
     append(found.next, index_.tokens(*next), count);
     cursor.segment = *next;
@@ -30,13 +30,15 @@ Parting Cache::parting(TokenSpan prompt, std::size_t count) const {
   return found;
 }
 
-// Of the segments that begin where this one ends.
-std::optional<SegmentId> Cache::used_last_below(SegmentId segment) const {
-  const Position end = segment == kRootSegment ? Position{} : index_.info(segment).range.end;
+// Of the segments that begin where the cursor's ends.
+std::optional<SegmentId> Cache::used_last_below(index::Cursor at) const {
+  const bool root = at.segment == kRootSegment;
+  const Position end = root ? Position{} : index_.info(at.segment).range.end;
   std::optional<SegmentId> newest;
-  for (const SegmentId child : index_.children(segment)) {
+  for (const SegmentId child : index_.children(at.segment)) {
     const index::SegmentInfo& info = index_.info(child);
     if (info.kind != format::PartKind::kRows || info.range.begin != end) continue;
+    if (root && index_.tenant(child) != at.tenant) continue;
     if (!newest || entry(child).last_used_ns > entry(*newest).last_used_ns) newest = child;
   }
   return newest;

@@ -54,12 +54,12 @@ bool Cache::has_point(const Track& track, format::PartKind kind) const {
   return leaf != kRootSegment && available(entry(leaf));
 }
 
-void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions) {
+void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions, const Tenant& tenant) {
   MutexLock lock(mutex_);
   std::vector<Position> deepest_first(positions);
   std::ranges::sort(deepest_first, std::greater());
   for (const Position at : deepest_first) {
-    const index::Cursor place = index_.advance({}, path.first(at.value()));
+    const index::Cursor place = index_.advance({kRootSegment, {}, tenant}, path.first(at.value()));
     const SegmentId leaf = place.at == at ? index_.attached(place, point_kind(options_.shape)) : kRootSegment;
     if (leaf == kRootSegment) continue;
     if (!others_need(leaf)) bury(leaf);
@@ -161,6 +161,7 @@ bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuf
   index::Cursor at;
   PrefixHash begin_hash;
   PrefixHash end_hash;
+  FingerprintHash key;
   std::vector<TokenId> tokens;
   {
     MutexLock lock(mutex_);
@@ -169,10 +170,11 @@ bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuf
     begin_hash = within.begin_hash;
     end_hash = within.end_hash;
     if (within.range != range) tokens = index_.path_tokens(at);
+    key = prefix_key(options_.fingerprint, index_.tenant(at.segment));
   }
   // Hashing a long prefix takes a moment that others should not wait for. The track holds the place.
   if (!tokens.empty()) {
-    PrefixHasher hasher(options_.fingerprint);
+    PrefixHasher hasher(key);
     hasher.append(TokenSpan(tokens).first(range.begin.value()));
     begin_hash = hasher.current();
     hasher.append(TokenSpan(tokens).subspan(range.begin.value()));

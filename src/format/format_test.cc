@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <sstream>
 
 #include "format/bytes.h"
 #include "format/saved_index.h"
@@ -37,8 +39,15 @@ SegmentHeader example_header() {
   return header;
 }
 
-std::vector<std::byte> example_file() {
-  std::vector<std::byte> bytes = encode_header(example_header());
+// The same of a tenant.
+SegmentHeader tenants_header() {
+  SegmentHeader header = example_header();
+  for (std::uint8_t i = 0; i < 32; ++i) header.tenant.bytes[i] = static_cast<std::uint8_t>(0x60 + i);
+  return header;
+}
+
+std::vector<std::byte> example_file(const SegmentHeader& header = example_header()) {
+  std::vector<std::byte> bytes = encode_header(header);
   for (const char letter : std::string_view("rowswin")) bytes.push_back(static_cast<std::byte>(letter));
   return bytes;
 }
@@ -71,19 +80,33 @@ std::uint64_t test_seed() {
   return seed;
 }
 
-TEST(SegmentFile, TheGoldenFileIsWhatIsWritten) {
-  const std::string golden = text_of(KVKEEP_SOURCES "/format/testdata/segment_v1.kvs");
-  const std::vector<std::byte> written = example_file();
+void expect_golden(const std::string& name, const SegmentHeader& header) {
+  const std::string golden = text_of(KVKEEP_SOURCES "/format/testdata/" + name);
+  const std::vector<std::byte> written = example_file(header);
   ASSERT_EQ(golden.size(), written.size());
   EXPECT_EQ(hex_dump(std::as_bytes(std::span(golden))), hex_dump(written));
   const auto decoded = decode_header(std::as_bytes(std::span(golden)));
   ASSERT_TRUE(decoded.ok());
-  EXPECT_EQ(*decoded, example_header());
+  EXPECT_EQ(*decoded, header);
 }
 
-TEST(SegmentFile, TheDocumentShowsTheGoldenFile) {
+TEST(SegmentFile, TheGoldenFilesAreWhatIsWritten) {
+  expect_golden("segment_v1.kvs", example_header());
+  expect_golden("segment_v3.kvs", tenants_header());
+}
+
+// Of the tenant's file, the lines that differ.
+TEST(SegmentFile, TheDocumentShowsTheGoldenFiles) {
   const std::string document = text_of(KVKEEP_DOCS "/format.md");
   EXPECT_NE(document.find(hex_dump(example_file())), std::string::npos);
+  std::istringstream nobodys(hex_dump(example_file()));
+  std::istringstream tenants(hex_dump(example_file(tenants_header())));
+  std::string differing;
+  for (std::string one, other; std::getline(nobodys, one) && std::getline(tenants, other);) {
+    if (one != other) differing += other + "\n";
+  }
+  EXPECT_EQ(std::ranges::count(differing, '\n'), 5);
+  EXPECT_NE(document.find(differing), std::string::npos) << differing;
 }
 
 TEST(SegmentFile, PartsAreFoundWhereTheyLie) {
@@ -98,13 +121,15 @@ TEST(SegmentFile, PartsAreFoundWhereTheyLie) {
 }
 
 TEST(SegmentFile, EveryFlippedBitIsFound) {
-  const std::vector<std::byte> good = encode_header(example_header());
-  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
-    std::vector<std::byte> bad = good;
-    bad[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
-    const auto decoded = decode_header(bad);
-    ASSERT_FALSE(decoded.ok()) << "bit " << bit;
-    ASSERT_EQ(decoded.error().kind, ErrorKind::kDamaged);
+  for (const SegmentHeader& header : {example_header(), tenants_header()}) {
+    const std::vector<std::byte> good = encode_header(header);
+    for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+      std::vector<std::byte> bad = good;
+      bad[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+      const auto decoded = decode_header(bad);
+      ASSERT_FALSE(decoded.ok()) << "bit " << bit;
+      ASSERT_EQ(decoded.error().kind, ErrorKind::kDamaged);
+    }
   }
 }
 
@@ -129,8 +154,8 @@ void repair_sums(std::vector<std::byte>& bytes) {
 
 TEST(SegmentFile, FieldsAreCheckedAlsoWhereTheSumsAreRight) {
   const std::vector<std::byte> good = encode_header(example_header());
-  // version, header bytes, end < begin, tokens, parts, payload bytes, origin, reserved, kind, first token, part size,
-  // reserved, a second part of the first one's kind, padding
+  // version, header bytes, end < begin, tokens, parts, payload bytes, origin, tenant, reserved, kind, first token, part
+  // size, reserved, a second part of the first one's kind, padding
   for (const std::size_t at : {8, 12, 116, 120, 124, 128, 152, 155, 160, 239, 256, 263, 270, 296, 304, 370}) {
     std::vector<std::byte> bad = good;
     bad[at] = at == 304 ? std::byte{1} : bad[at] ^ std::byte{0x81};
@@ -145,9 +170,9 @@ TEST(SegmentFile, FieldsAreCheckedAlsoWhereTheSumsAreRight) {
 
 TEST(SegmentFile, RandomBytesNeverPassNorHarm) {
   std::mt19937_64 random(test_seed());
-  const std::vector<std::byte> good = encode_header(example_header());
+  const std::vector<std::byte> good[] = {encode_header(example_header()), encode_header(tenants_header())};
   for (int round = 0; round < 20'000; ++round) {
-    std::vector<std::byte> bytes = good;
+    std::vector<std::byte> bytes = good[round % 2];
     const std::size_t changes = 1 + random() % 8;
     for (std::size_t i = 0; i < changes; ++i) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     if (random() % 2 == 0) repair_sums(bytes);
@@ -223,6 +248,28 @@ SegmentHeader built_header() {
   header.parts = {{.kind = PartKind::kWhole, .size_bytes = 9, .base = Position{7}, .state_bytes = 1000}};
   header.name.kind = PartKind::kWhole;
   return header;
+}
+
+// A program that knows no tenants would take the file for everybody's: it must refuse it, and does by the version.
+TEST(SegmentFile, ATenantsFileIsOfVersionThree) {
+  SegmentHeader built = built_header();
+  built.tenant = tenants_header().tenant;
+  for (const SegmentHeader& header : {tenants_header(), built}) {
+    std::vector<std::byte> bytes = encode_header(header);
+    EXPECT_EQ(bytes[8], std::byte{3});
+    const auto decoded = decode_header(bytes);
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(*decoded, header);
+    for (const int version : {0, 1, 2, 4}) {
+      bytes[8] = static_cast<std::byte>(version);
+      repair_sums(bytes);
+      EXPECT_FALSE(decode_header(bytes).ok()) << version;
+    }
+  }
+  std::vector<std::byte> nobodys = encode_header(example_header());
+  nobodys[8] = std::byte{3};
+  repair_sums(nobodys);
+  EXPECT_FALSE(decode_header(nobodys).ok());
 }
 
 TEST(SegmentFile, AStateBuiltOnAnotherIsOfVersionTwo) {
@@ -311,45 +358,6 @@ TEST(PartChecksum, BelongsToOneSegmentAndKind) {
   other = header.name;
   other.begin = Position{4};
   EXPECT_NE(part_checksum(header.fingerprint, other, PartKind::kRows, bytes), sum);
-}
-
-TEST(FileName, TellsBothEnds) {
-  EXPECT_EQ(file_name(example_header().name), "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf-c0c1c2c3c4c5c6c7c8c9cacbcccdcecf.kvs");
-}
-
-TEST(FileName, TellsTheKind) {
-  SegmentName name = example_header().name;
-  const std::string rows = file_name(name);
-  const std::string hashes = rows.substr(0, rows.find('.'));
-  const std::pair<PartKind, const char*> suffixes[] = {{PartKind::kRows, ".kvs"},
-                                                       {PartKind::kWindowRows, ".window.kvs"},
-                                                       {PartKind::kPoint, ".point.kvs"},
-                                                       {PartKind::kWhole, ".whole.kvs"}};
-  for (const auto& [kind, suffix] : suffixes) {
-    name.kind = kind;
-    EXPECT_EQ(file_name(name), hashes + suffix);
-    EXPECT_TRUE(is_file_name(file_name(name)));
-  }
-}
-
-TEST(FileName, NothingElseIsOne) {
-  const std::string good = file_name(example_header().name);
-  ASSERT_TRUE(is_file_name(good));
-  for (std::size_t at = 0; at < good.size(); ++at) {
-    std::string bad = good;
-    bad[at] = '_';
-    EXPECT_FALSE(is_file_name(bad)) << bad;
-    EXPECT_FALSE(is_file_name(good.substr(0, at))) << at;
-    EXPECT_FALSE(is_file_name(good.substr(at + 1))) << at;
-  }
-  const std::string hashes = good.substr(0, good.find('.'));
-  for (const char* suffix :
-       {"", ".kv", ".kvs ", ".rows.kvs", ".Point.kvs", ".point", ".point.kvs.tmp", ".whole.kvs1"}) {
-    EXPECT_FALSE(is_file_name(hashes + suffix)) << suffix;
-  }
-  std::string upper_case = good;
-  upper_case.front() = 'A';
-  EXPECT_FALSE(is_file_name(upper_case));
 }
 
 std::vector<std::byte> example_index(const std::vector<std::byte>& header) {

@@ -68,8 +68,9 @@ std::vector<std::byte> encode_tail(const SegmentHeader& header) {
   return writer.take();
 }
 
-std::uint32_t version_of(const std::vector<Part>& parts) {
-  return std::ranges::any_of(parts, &Part::built) ? kBuiltFormatVersion : kFormatVersion;
+std::uint32_t version_of(const SegmentHeader& header) {
+  if (header.tenant != kNoTenant) return kTenantFormatVersion;
+  return std::ranges::any_of(header.parts, &Part::built) ? kBuiltFormatVersion : kFormatVersion;
 }
 
 Part decode_part(Reader& reader) {
@@ -128,7 +129,7 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
   if (std::memcmp(reader.raw(kMagic.size()).data(), kMagic.data(), kMagic.size()) != 0) return bad("magic");
   Lengths lengths;
   lengths.version = reader.number<std::uint32_t>();
-  if (lengths.version != kFormatVersion && lengths.version != kBuiltFormatVersion) return bad("version");
+  if (lengths.version < kFormatVersion || lengths.version > kTenantFormatVersion) return bad("version");
   Reader sum_reader(bytes.subspan(kFixedSumOffset, 16));
   if (checksum(bytes.first(kFixedSumOffset)) != sum_reader.sum()) return bad("checksum of the fixed part");
   lengths.header_bytes = reader.number<std::uint32_t>();
@@ -142,6 +143,7 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
   lengths.payload_bytes = reader.number<std::uint64_t>();
   lengths.tail_sum = reader.sum();
   header.origin = static_cast<Origin>(reader.number<std::uint32_t>());
+  header.tenant = reader.hash<Tenant>();
   if (!reader.zeros_to(kFixedSumOffset)) return bad("reserved bytes");
   if (lengths.token_count > kMaxSegmentTokens || lengths.part_count > kMaxSegmentParts) return bad("limits");
   if (lengths.header_bytes != encoded_header_size(lengths.part_count, lengths.token_count)) return bad("lengths");
@@ -205,7 +207,7 @@ std::vector<std::byte> encode_header(const SegmentHeader& header) {
   Writer writer;
   writer.reserve(kFixedHeaderBytes + tail.size());
   writer.raw(std::as_bytes(std::span(kMagic)));
-  writer.number(version_of(header.parts));
+  writer.number(version_of(header));
   writer.number(static_cast<std::uint32_t>(kFixedHeaderBytes + tail.size()));
   writer.hash(header.fingerprint);
   writer.hash(header.name.begin_hash);
@@ -217,6 +219,7 @@ std::vector<std::byte> encode_header(const SegmentHeader& header) {
   writer.number(payload_bytes(header));
   writer.sum(checksum(tail));
   writer.number(static_cast<std::uint32_t>(header.origin));
+  writer.hash(header.tenant);
   writer.zeros_to(kFixedSumOffset);
   writer.sum(checksum(writer.bytes()));
   writer.raw(tail);
@@ -237,7 +240,7 @@ Result<SegmentHeader> decode_header(ByteSpan bytes) {
   if (checksum(tail) != lengths.tail_sum) return bad("checksum of table and tokens");
   Reader reader(tail);
   for (std::uint32_t i = 0; i < lengths.part_count; ++i) header.parts.push_back(decode_part(reader));
-  if (version_of(header.parts) != lengths.version) return bad("a version that does not fit the parts");
+  if (version_of(header) != lengths.version) return bad("a version that does not fit what it tells");
   header.tokens = read_tokens(reader, lengths.token_count);
   if (!reader.zeros_to(tail.size())) return bad("padding");
   if (!header.parts.empty()) header.name.kind = kind_of(header.parts);

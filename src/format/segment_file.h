@@ -17,13 +17,16 @@
 #include "base/checksum.h"
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/tenant.h"
 #include "base/types.h"
 
 namespace kvkeep::format {
 
-// What is written: the least that tells the header. Files of version 2 have a state that is built on another.
+// What is written: the least that tells the header. Files of version 2 have a state that is built on another, those of
+// version 3 a tenant.
 inline constexpr std::uint32_t kFormatVersion = 1;
 inline constexpr std::uint32_t kBuiltFormatVersion = 2;
+inline constexpr std::uint32_t kTenantFormatVersion = 3;
 inline constexpr std::size_t kMaxSegmentTokens = 2048;
 inline constexpr std::size_t kMaxSegmentParts = 4;          // one of each kind
 inline constexpr std::uint64_t kMaxPartBytes = 1ull << 32;  // a limit for readers, far above any segment
@@ -75,6 +78,7 @@ struct SegmentHeader {
   std::vector<TokenId> tokens;  // end - begin ids; at a point (begin == end): empty
   std::vector<Part> parts;      // in payload order
   Origin origin = Origin::kPrompt;
+  Tenant tenant = kNoTenant;  // under whose key the name's hashes are
   bool operator==(const SegmentHeader&) const = default;
 };
 

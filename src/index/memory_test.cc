@@ -87,6 +87,21 @@ TEST(IndexMemory, AttachedLeavesAreCounted) {
   EXPECT_LE(static_cast<double>(index.memory().value()) / asked, 1.5);
 }
 
+TEST(IndexMemory, TenantsAreCounted) {
+  const std::vector<TokenId> tokens(64, 1);
+  const std::size_t before = allocated_bytes;
+  PrefixIndex index;
+  for (std::uint8_t i = 0; i < 100; ++i) {
+    for (std::uint8_t j = 1; j <= 100; ++j) {
+      const Tenant tenant{{i, 0, 0, 0, 0, 0, 0, j}};
+      index.insert({kRootSegment, {}, tenant}, tokens, {}, {});
+    }
+  }
+  const double asked = static_cast<double>(allocated_bytes - before);
+  EXPECT_GE(static_cast<double>(index.memory().value()) / asked, 1.0);
+  EXPECT_LE(static_cast<double>(index.memory().value()) / asked, 1.5);
+}
+
 TEST(IndexMemory, ErasedSegmentsGiveTheirTokensBack) {
   PrefixIndex index;
   const std::vector<TokenId> tokens(100000, 1);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "index/tenant_roots.h"
 
 namespace kvkeep::index {
 
@@ -89,8 +90,10 @@ class PrefixIndex::Impl {
     const Node& segment = node(held.info.parent);
     return tokens(held.info.parent).subspan(held.info.range.begin - segment.info.range.begin, held.info.range.size());
   }
+  static bool is_tenants_root(Cursor at) { return at.segment == kRootSegment && at.tenant != kNoTenant; }
   // The child that starts with `token` at the cursor; the root: none.
   SegmentId child(Cursor at, TokenId token) const {
+    if (is_tenants_root(at)) return tenants_.find(at.tenant, token);
     const auto found = branches_.find({at.segment, at.at, token});
     return found == branches_.end() ? kRootSegment : found->second;
   }
@@ -114,6 +117,7 @@ class PrefixIndex::Impl {
       const SegmentId following = child(at, next.front());
       if (following == kRootSegment) return at;
       at.segment = following;
+      at.tenant = kNoTenant;
     }
   }
 
@@ -127,6 +131,11 @@ class PrefixIndex::Impl {
   void erase(SegmentId id);
   void mark_sampled(Cursor to, TokenRange run);
   std::vector<TokenRange> sampled_ranges(SegmentId id) const;
+  Tenant tenant(SegmentId id) const {
+    if (tenants_.empty()) return kNoTenant;
+    while (node(id).info.parent != kRootSegment) id = node(id).info.parent;
+    return tenants_.tenant(id);
+  }
   ByteCount memory() const;
 
   std::uint64_t token_count() const { return token_count_; }
@@ -148,6 +157,7 @@ class PrefixIndex::Impl {
   std::deque<Node> nodes_;  // by id; a deque, so that info() stays where it is while others are inserted
   std::vector<SegmentId> free_;
   std::unordered_map<BranchKey, SegmentId, BranchKeyHash> branches_;
+  TenantRoots tenants_;
   std::unordered_map<LeafKey, SegmentId, LeafKeyHash> attached_;
   std::unordered_map<SegmentId, std::vector<TokenRange>> marked_;  // as sampled, of segments of prompts
   std::uint64_t token_count_ = 0;
@@ -192,12 +202,13 @@ SegmentId PrefixIndex::Impl::insert(Cursor at, TokenSpan tokens, const PrefixHas
   const Node& above = node(at.segment);
   KVKEEP_ASSERT(!is_attached(above), "nothing hangs below an attached leaf");
   const TokenRange parent_range = above.info.range;
-  KVKEEP_ASSERT(at == Cursor{} || (at.at > parent_range.begin && at.at <= parent_range.end),
-                "the cursor is in the trie");
+  KVKEEP_ASSERT(at.at >= parent_range.begin && at.at <= parent_range.end, "the cursor is in the trie");
+  KVKEEP_ASSERT(at.at > parent_range.begin || at.segment == kRootSegment, "the cursor is in the parent, not above it");
   const TokenSpan own = rest(at);
   KVKEEP_ASSERT(own.empty() || own.front() != tokens.front(), "the segment itself does not go on with this token");
   const SegmentId id = take_id();
-  const bool fresh = branches_.emplace(BranchKey{at.segment, at.at, tokens.front()}, id).second;
+  const bool fresh = is_tenants_root(at) ? tenants_.add(id, at.tenant, tokens.front())
+                                         : branches_.emplace(BranchKey{at.segment, at.at, tokens.front()}, id).second;
   KVKEEP_ASSERT(fresh, "no other child goes on with this token");
   Node& created = nodes_[id.value()];
   created.info = {{at.at, at.at + tokens.size()}, begin_hash, end_hash, at.segment, 0, format::PartKind::kRows, origin};
@@ -238,7 +249,8 @@ void PrefixIndex::Impl::erase(SegmentId id) {
   if (is_attached(leaving)) {
     attached_.erase({leaving.info.parent, leaving.info.range.end, leaving.info.kind});
   } else {
-    branches_.erase({leaving.info.parent, leaving.info.range.begin, leaving.tokens[0]});
+    const bool is_root = tenants_.erase(id, leaving.tokens[0]);
+    if (!is_root) branches_.erase({leaving.info.parent, leaving.info.range.begin, leaving.tokens[0]});
     token_count_ -= leaving.info.range.size();
     marked_.erase(id);
   }
@@ -285,7 +297,7 @@ ByteCount PrefixIndex::Impl::memory() const {
   bytes += (branches_.bucket_count() + attached_.bucket_count()) * sizeof(void*);
   bytes += free_.capacity() * sizeof(SegmentId);
   bytes += marked_.size() * (sizeof(void*) + sizeof(*marked_.begin()) + sizeof(TokenRange) + 2 * kAllocation);
-  bytes += marked_.bucket_count() * sizeof(void*);
+  bytes += marked_.bucket_count() * sizeof(void*) + tenants_.memory_bytes();
   return ByteCount{bytes};
 }
 
@@ -294,9 +306,10 @@ PrefixIndex::~PrefixIndex() = default;
 PrefixIndex::PrefixIndex(PrefixIndex&&) noexcept = default;
 PrefixIndex& PrefixIndex::operator=(PrefixIndex&&) noexcept = default;
 
-std::vector<Step> PrefixIndex::match(TokenSpan prompt) const {
+std::vector<Step> PrefixIndex::match(TokenSpan prompt, const Tenant& tenant) const {
   std::vector<Step> steps;
-  impl_->walk({}, prompt, [&](SegmentId segment, TokenRange range) { steps.push_back({segment, range}); });
+  const auto visit = [&](SegmentId segment, TokenRange range) { steps.push_back({segment, range}); };
+  impl_->walk({kRootSegment, {}, tenant}, prompt, visit);
   return steps;
 }
 
@@ -354,6 +367,8 @@ std::vector<SegmentId> PrefixIndex::path(SegmentId segment) const {
   std::ranges::reverse(segments);
   return segments;
 }
+
+Tenant PrefixIndex::tenant(SegmentId segment) const { return impl_->tenant(segment); }
 
 std::vector<SegmentId> PrefixIndex::children(SegmentId segment) const {
   std::vector<SegmentId> found = impl_->siblings(impl_->node(segment).first_attached);

@@ -5,14 +5,16 @@
 // Every known run of tokens hangs under the prefix it continues. A segment begins at its parent's end or in the middle
 // of it (a branch), so nothing is stored twice and a conversation is one path. Invariant: from any position of the
 // trie at most one continuation starts with a given token, so a prompt has exactly one path and matching is
-// deterministic. The index knows names, tokens and structure; whether a segment's rows can be had (and from which tier)
-// is the cache's business. Pure memory: no clock, no lock, no I/O. Not thread safe.
+// deterministic. Each tenant has a trie of its own below the one root. The index knows names, tokens and structure;
+// whether a segment's rows can be had (and from which tier) is the cache's business. Pure memory: no clock, no lock, no
+// I/O. Not thread safe.
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "base/hash.h"
+#include "base/tenant.h"
 #include "base/types.h"
 #include "format/segment_file.h"
 
@@ -22,6 +24,7 @@ namespace kvkeep::index {
 struct Cursor {
   SegmentId segment = kRootSegment;
   Position at;
+  Tenant tenant = kNoTenant;  // at the root: whose trie; below it the segment tells, and here is none
   bool operator==(const Cursor&) const = default;
 };
 
@@ -50,7 +53,7 @@ class PrefixIndex {
   PrefixIndex& operator=(PrefixIndex&&) noexcept;
 
   // The path of the prompt from the root, as far as it is known. Cost: O(matched tokens) comparisons.
-  std::vector<Step> match(TokenSpan prompt) const;
+  std::vector<Step> match(TokenSpan prompt, const Tenant& tenant = kNoTenant) const;
 
   // Follows `next` (the tokens after `from.at`) as far as known.
   Cursor advance(Cursor from, TokenSpan next) const;
@@ -90,10 +93,12 @@ class PrefixIndex {
   std::vector<TokenId> path_tokens(Cursor at) const;
   // Segments from the root to `segment`, the root left out.
   std::vector<SegmentId> path(SegmentId segment) const;
-  // Attached leaves first.
+  // In whose trie it is. Cost: O(segments from the root), if there are tenants at all.
+  Tenant tenant(SegmentId segment) const;
+  // Attached leaves first. Of the root: of all tenants.
   std::vector<SegmentId> children(SegmentId segment) const;
   // Those whose first id was sampled, by ascending begin, then first token. Cost: what there is of them, however many
-  // prompts branch off.
+  // prompts branch off. Of the root: of all tenants.
   std::vector<SegmentId> sampled_children(SegmentId segment) const;
   // Attached leaves, and segments without children; in no particular order.
   std::vector<SegmentId> leaves() const;
@@ -121,6 +126,7 @@ struct NamedSegment {
   TokenSpan tokens;
   format::PartKind kind = format::PartKind::kRows;
   format::Origin origin = format::Origin::kPrompt;
+  Tenant tenant = kNoTenant;  // under whose key its hashes are; of a leaf it does not matter
 };
 
 // What became of a named segment in rebuild().
@@ -131,16 +137,18 @@ struct Placement {
     kPlaced,
     kRedundant,  // the trie knew every token; such a leaf is attached there already
     kOrphan,     // no known prefix has the name of its beginning; of a leaf: of its end, or not within one segment
-    kWrongHash,  // its tokens do not hash to its end_hash, or are not as many as its range says; no range for a leaf
+    kWrongHash,  // its tokens do not hash to its end_hash, or are not as many as its range says; no range for a leaf;
+                 // it hangs in another tenant's trie than it says
   } outcome = Outcome::kPlaced;
 };
 
 // Builds the trie from segments in any order. A segment hangs where its begin_hash is the hash of a known prefix at
-// range.begin, also in the middle of another segment. The index may hold segments already, provided that their hashes
-// are true under `key`: named ones may then hang below them. Which prefixes are known afterwards does not depend on the
-// order; which of two overlapping segments is redundant may (and so its origin, which of two windows with the same end,
-// or whether a window lies within one segment). Cost: O(total tokens) hashing, twice over.
-std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key,
+// range.begin, also in the middle of another segment. Hashes are under prefix_key(fingerprint, tenant). The index may
+// hold segments already, provided that their hashes are true: named ones may then hang below them. Which prefixes are
+// known afterwards does not depend on the order; which of two overlapping segments is redundant may (and so its origin,
+// which of two windows with the same end, or whether a window lies within one segment). Cost: O(total tokens) hashing,
+// twice over.
+std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& fingerprint,
                                const std::vector<NamedSegment>& segments);
 
 }  // namespace kvkeep::index

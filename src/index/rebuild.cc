@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -33,6 +34,7 @@ bool is_leaf(const NamedSegment& segment) { return segment.kind != format::PartK
 // A prefix that somebody waits for and that is known now.
 struct Known {
   Cursor at;
+  Tenant tenant;
   PrefixHasher hasher;
   Waiting waiting;
 };
@@ -56,9 +58,14 @@ class Rebuild {
     }
   }
 
-  std::vector<Placement> run(const FingerprintHash& key) {
-    const PrefixHasher empty(key);
-    if (auto waiting = take(Position{0}, empty)) known_.push_back({Cursor{}, empty, std::move(*waiting)});
+  std::vector<Placement> run(const FingerprintHash& fingerprint) {
+    std::set<Tenant> tenants;
+    for (const NamedSegment& segment : segments_) tenants.insert(segment.tenant);
+    for (const Tenant& tenant : tenants) {
+      const PrefixHasher empty(prefix_key(fingerprint, tenant));
+      auto waiting = take(Position{0}, empty);
+      if (waiting) known_.push_back({{kRootSegment, {}, tenant}, tenant, empty, std::move(*waiting)});
+    }
     while (!known_.empty()) {
       const Known known = std::move(known_.back());
       known_.pop_back();
@@ -83,7 +90,9 @@ class Rebuild {
   // Segments in the index first: named ones are laid over what is there. Then longest first, so that a shorter copy of
   // the same run is redundant instead of being the beginning of a longer one. Leaves depend on nothing of that.
   void settle(const Known& known) {
-    for (const SegmentId id : known.waiting.indexed) push_known(id, hash_along(known.hasher, index_.tokens(id)));
+    for (const SegmentId id : known.waiting.indexed) {
+      push_known(id, known.tenant, hash_along(known.hasher, index_.tokens(id)));
+    }
     std::vector<std::size_t> named = known.waiting.named;
     std::ranges::sort(named, std::greater{}, [&](std::size_t i) { return std::pair(segments_[i].tokens.size(), i); });
     for (const std::size_t i : named) place(i, known);
@@ -112,9 +121,9 @@ class Rebuild {
     return found;
   }
 
-  void push_known(SegmentId id, std::vector<Found> found) {
+  void push_known(SegmentId id, const Tenant& tenant, std::vector<Found> found) {
     for (Found& prefix : found) {
-      known_.push_back({{id, prefix.hasher.position()}, prefix.hasher, std::move(prefix.waiting)});
+      known_.push_back({{id, prefix.hasher.position()}, tenant, prefix.hasher, std::move(prefix.waiting)});
     }
   }
 
@@ -145,7 +154,7 @@ void Rebuild::place(std::size_t i, const Known& known) {
   // The whole segment is verified before any of it counts: names found along wrong tokens are not known.
   PrefixHasher whole = known.hasher;
   if (has_its_size(segment)) whole.append(segment.tokens);
-  if (!has_its_size(segment) || whole.current() != segment.end_hash) {
+  if (!has_its_size(segment) || whole.current() != segment.end_hash || segment.tenant != known.tenant) {
     placements_[i].outcome = Outcome::kWrongHash;
     return;
   }
@@ -158,7 +167,7 @@ void Rebuild::place(std::size_t i, const Known& known) {
   const TokenSpan fresh = segment.tokens.subspan(known_tokens);
   const SegmentId id = index_.insert(reached, fresh, hasher.current(), segment.end_hash, segment.origin);
   placements_[i] = {id, reached.at, Outcome::kPlaced};
-  push_known(id, hash_along(hasher, fresh));
+  push_known(id, known.tenant, hash_along(hasher, fresh));
 }
 
 void Rebuild::attach(std::size_t i, Cursor at) {
@@ -179,9 +188,9 @@ void Rebuild::attach(std::size_t i, Cursor at) {
 
 }  // namespace
 
-std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& key,
+std::vector<Placement> rebuild(PrefixIndex& index, const FingerprintHash& fingerprint,
                                const std::vector<NamedSegment>& segments) {
-  return Rebuild(index, segments).run(key);
+  return Rebuild(index, segments).run(fingerprint);
 }
 
 }  // namespace kvkeep::index

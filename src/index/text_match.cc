@@ -76,16 +76,20 @@ void append_range(std::vector<TokenRange>& ranges, TokenRange range) {
 // visited twice.
 class Search {
  public:
-  Search(const PrefixIndex& index, const Follower& follower, const std::function<bool(SegmentId)>& usable)
+  Search(const PrefixIndex& index, const Follower& follower, const std::function<bool(SegmentId)>& usable,
+         const Tenant& tenant)
       : index_(index),
         follower_(follower),
         usable_(usable),
+        root_{kRootSegment, {}, tenant},
         steps_left_(kStepsPerToken * follower.prompt().size() + kStepsAtLeast) {}
 
   TextMatch run() {
     follow_ids();
     if (best_tokens_ < follower_.prompt().size()) {
-      push_branches({}, {}, std::nullopt, index_.sampled_children(kRootSegment));
+      std::vector<SegmentId> own = index_.sampled_children(kRootSegment);
+      std::erase_if(own, [&](SegmentId first) { return index_.tenant(first) != root_.tenant; });
+      push_branches(root_, {}, std::nullopt, own);
       while (!open_.empty() && steps_left_ > 0) {
         const Branch branch = open_.back();
         open_.pop_back();
@@ -104,7 +108,7 @@ class Search {
 
   // The ids themselves first: they win over other ids that reach no further.
   void follow_ids() {
-    for (const Step& step : index_.match(follower_.prompt())) {
+    for (const Step& step : index_.match(follower_.prompt(), root_.tenant)) {
       if (!usable_(step.segment)) return;
       best_ = {step.segment, step.range.end};
       best_tokens_ = step.range.end.value();
@@ -171,6 +175,7 @@ class Search {
   const PrefixIndex& index_;
   const Follower& follower_;
   const std::function<bool(SegmentId)>& usable_;
+  const Cursor root_;
   std::size_t steps_left_;
   std::vector<Branch> open_;
   Cursor best_;
@@ -196,9 +201,9 @@ std::string_view TokenTexts::text(TokenId id) const {
 }
 
 TextMatch match_text(const PrefixIndex& index, TokenSpan prompt, const TokenTexts& texts,
-                     const std::function<bool(SegmentId)>& usable) {
+                     const std::function<bool(SegmentId)>& usable, const Tenant& tenant) {
   const Follower follower(prompt, texts);
-  return Search(index, follower, usable).run();
+  return Search(index, follower, usable, tenant).run();
 }
 
 TextMatch match_text(TokenSpan known, std::span<const TokenRange> sampled, TokenSpan prompt, const TokenTexts& texts) {

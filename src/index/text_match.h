@@ -46,11 +46,11 @@ struct TextMatch {
   std::vector<TokenRange> sampled;  // which of the head were sampled: ascending, apart
 };
 
-// Looks in the trie, through segments that are `usable` alone. Cost: the ids of all paths that agree with the prompt in
-// their text, at most about four times the prompt's; beyond that limit the match may be shorter than it could be, but
-// never shorter than by ids.
+// Looks in the tenant's trie, through segments that are `usable` alone. Cost: the ids of all paths that agree with the
+// prompt in their text, at most about four times the prompt's; beyond that limit the match may be shorter than it could
+// be, but never shorter than by ids.
 TextMatch match_text(const PrefixIndex& index, TokenSpan prompt, const TokenTexts& texts,
-                     const std::function<bool(SegmentId)>& usable);
+                     const std::function<bool(SegmentId)>& usable, const Tenant& tenant = kNoTenant);
 // The same for one run of ids from position 0, those in `sampled` being sampled (ascending, apart; may go on beyond
 // it).
 TextMatch match_text(TokenSpan known, std::span<const TokenRange> sampled, TokenSpan prompt, const TokenTexts& texts);

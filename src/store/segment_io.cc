@@ -38,6 +38,7 @@ bool same_shape(const format::Part& a, const format::Part& b) {
 Status compare_headers(const format::SegmentHeader& found, const format::SegmentHeader& expected) {
   if (found.fingerprint != expected.fingerprint) return damaged("segment of another fingerprint");
   if (found.name != expected.name) return damaged("segment of another name");
+  if (found.tenant != expected.tenant) return damaged("segment of another tenant");
   if (found.tokens != expected.tokens && !mutations().ignore_tokens) return damaged("segment of other tokens");
   if (!std::ranges::equal(found.parts, expected.parts, same_shape)) return damaged("segment of other parts");
   return {};

@@ -1,0 +1,171 @@
+// Tenants: one cache for several salts is as good as a cache for each of them, but for the budgets, which they share.
+
+#include <array>
+#include <random>
+#include <set>
+
+#include "base/test_seed.h"
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+const std::array<Tenant, 3> kTenants{kNoTenant, tenant_of({}, "one"), tenant_of({}, "other")};
+
+class CacheTenants : public testing::TestWithParam<ModelClass> {};
+
+INSTANTIATE_TEST_SUITE_P(Classes, CacheTenants,
+                         testing::Values(kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel),
+                         [](const auto& model) { return std::string(model.param.name); });
+
+// All tenants in one cache, and beside it a cache for each.
+struct Worlds {
+  explicit Worlds(const ModelClass& model) {
+    for (World* world : all()) {
+      world->model = model;
+      EXPECT_TRUE(world->open());
+    }
+  }
+  std::vector<World*> all() { return {&shared, &own[0], &own[1], &own[2]}; }
+  // In the tenant's name in both.
+  template <typename Do>
+  void both(std::size_t who, Do act) {
+    shared.tenant = kTenants[who];
+    act(shared);
+    act(own[who]);
+  }
+
+  World shared;
+  std::array<World, 3> own;
+};
+
+void change(Worlds& worlds, std::mt19937_64& random, const Tokens& tokens) {
+  const std::size_t who = random() % kTenants.size();
+  const std::size_t piece = 1 + random() % 20;
+  switch (random() % 8) {
+    case 0:
+      for (World* world : worlds.all()) world->writer.run_all();
+      break;
+    case 1:
+      for (World* world : worlds.all()) {
+        world->writer.run_all();
+        ASSERT_TRUE(world->restart());
+      }
+      break;
+    case 2: {
+      std::vector<Position> places;
+      for (std::size_t at = 1; at <= tokens.size(); ++at) places.push_back(Position{} + at);
+      worlds.both(who, [&](World& world) { world.cache->forget_points(tokens, places, world.tenant); });
+      break;
+    }
+    default: worlds.both(who, [&](World& world) { ASSERT_TRUE(world.keep(tokens, piece)); });
+  }
+}
+
+void expect_same(Worlds& worlds, std::size_t who, const Tokens& prompt) {
+  World& shared = worlds.shared;
+  World& own = worlds.own[who];
+  shared.tenant = kTenants[who];
+  ASSERT_EQ(shared.check(prompt), own.check(prompt));
+  if (shared.model.shape.needs_points()) {
+    ASSERT_EQ(shared.stands(prompt), own.stands(prompt));
+  }
+  const Parting parting = shared.cache->parting(prompt, 6, kTenants[who]);
+  ASSERT_EQ(parting.at, own.cache->parting(prompt, 6).at);
+  const Tokens shown = head(prompt, parting.at.value()) + parting.next;
+  ASSERT_EQ(own.check(shown), shown.size()) << "what another tenant's prompt goes on with";
+}
+
+TEST_P(CacheTenants, AreAsManyCaches) {
+  const std::uint64_t seed = test_seed();
+  for (std::uint64_t round = 0; round < 8; ++round) {
+    std::mt19937_64 random(seed + round);
+    Worlds worlds(GetParam());
+    for (int step = 0; step < 40; ++step) {
+      Tokens tokens(9 + random() % 40);
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        tokens[i] = static_cast<TokenId>(i % 8 == 0 ? random() % 2 : i);
+      }
+      ASSERT_NO_FATAL_FAILURE(change(worlds, random, tokens)) << "seed " << seed + round;
+      for (std::size_t who = 0; who < kTenants.size(); ++who) {
+        ASSERT_NO_FATAL_FAILURE(expect_same(worlds, who, tokens)) << "seed " << seed + round << " step " << step;
+      }
+    }
+  }
+}
+
+// The hashes in the names of the files that are there.
+std::set<std::string> hashes_in_names(const World& world) {
+  std::set<std::string> found;
+  for (const std::string& path : world.segment_files()) {
+    const std::string name = path.substr(path.rfind('/') + 1);
+    found.insert(name.substr(0, 32));
+    found.insert(name.substr(33, 32));
+  }
+  return found;
+}
+
+// By their names alone nobody could tell that two tenants sent the same prompt.
+TEST_P(CacheTenants, HaveNoHashInCommon) {
+  World world;
+  world.model = GetParam();
+  ASSERT_TRUE(world.open());
+  std::size_t hashes_of_one = 0;
+  for (std::size_t count = 1; count <= kTenants.size(); ++count) {
+    world.tenant = kTenants[count - 1];
+    ASSERT_TRUE(world.keep(conversation(10, 60)));
+    world.writer.run_all();
+    if (count == 1) hashes_of_one = hashes_in_names(world).size();
+    EXPECT_EQ(hashes_in_names(world).size(), count * hashes_of_one);
+  }
+  EXPECT_GE(hashes_of_one, 4U);
+}
+
+TEST(CacheTenantsBudget, IsOneForAll) {
+  World world(ByteCount{0}, ByteCount{20 * 8192});
+  ASSERT_TRUE(world.open());
+  world.tenant = kTenants[1];
+  const Tokens first = conversation(10, 32);
+  ASSERT_TRUE(world.keep(first));
+  world.writer.run_all();
+  const auto held = world.cache->lease(first, kTenants[1]);
+  ASSERT_EQ(held->end().value(), 32U);
+  // Whoever names salts without end pushes out what is not held, as whoever sends new prompts without end would.
+  std::uint64_t most = 0;
+  for (int i = 0; i < 400; ++i) {
+    world.tenant = tenant_of({}, "flood " + std::to_string(i));
+    world.clock.advance_ms(1000);
+    world.keep(first);
+    world.writer.run_all();
+    ASSERT_LE(world.store->used(), world.store->budget());
+    most = std::max(most, world.cache->stats().index_memory.value());
+  }
+  EXPECT_LT(world.cache->stats().segments, 60U);
+  EXPECT_LT(most, 200'000U);
+  world.tenant = kTenants[1];
+  EXPECT_EQ(world.check(first), 32U) << "what is held stays";
+}
+
+// A file with a tenant's tokens and names, but told to be everybody's or another's: not believed.
+TEST(CacheTenantsFiles, TellWhoseTheyAre) {
+  World world;
+  ASSERT_TRUE(world.open());
+  world.tenant = kTenants[1];
+  const Tokens tokens = conversation(10, 32);
+  ASSERT_TRUE(world.keep(tokens, 32));
+  world.writer.run_all();
+  const std::vector<std::string> files = world.segment_files();
+  ASSERT_EQ(files.size(), 1U);
+  const auto bytes = world.files.contents(files.front());
+  ASSERT_TRUE(bytes.has_value());
+  const auto header = format::decode_header(*bytes);
+  ASSERT_TRUE(header.ok());
+  EXPECT_EQ(header->tenant, kTenants[1]);
+  for (std::size_t i = 0; i < kTenants.size(); ++i) {
+    world.tenant = kTenants[i];
+    EXPECT_EQ(world.check(tokens), i == 1 ? 32U : 0U);
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::cache
