@@ -5,19 +5,22 @@
 #   CMAKE_FLAGS='-DX=Y ...'      more CMake options, for example -DKVKEEP_LLAMA=fetch
 #   CTEST_FLAGS='-R store ...'   more ctest options
 #   SUITES='everyday|slow'       what `make test` runs: the label or labels of the tests (default: everyday)
+#   FUZZ_SECONDS=600             how long `make fuzz` runs each target (default: 60); FUZZ='delta gbnf': only these
 #   KVKEEP_SKIP_SETUP=1          the libraries were installed by hand
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 CTEST_FLAGS ?=
 SUITES ?= everyday
+FUZZ ?=
+FUZZ_SECONDS ?= 60
 CTEST = ctest --output-on-failure --no-label-summary -j $(JOBS) $(CTEST_FLAGS)
 # The presets name clang 19; where only another version is installed, that one is used.
 CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; do command -v $$c && break; done))
 clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build all test test-slow test-long test-clang test-asan test-tsan demo bench bench-check bench-keep \
+.PHONY: help setup build all test test-slow test-long test-clang test-asan test-tsan fuzz demo bench bench-check bench-keep \
         format format-check tidy clean FORCE
 
 help: ## this list
@@ -60,6 +63,11 @@ test-asan: setup ## the everyday tests under AddressSanitizer and UBSan
 
 test-tsan: setup ## the everyday tests under ThreadSanitizer
 	$(call test_in,tsan)
+
+fuzz: setup ## each fuzz target for FUZZ_SECONDS: inputs of libFuzzer's making for everything that reads (docs/fuzzing.md)
+	cmake --preset fuzz $(clang_flags) $(CMAKE_FLAGS)
+	cmake --build build/fuzz --target fuzz_targets -j $(JOBS)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz $(FUZZ)
 
 demo: build ## a 12-turn agent conversation with a crash in the middle, with and without the cache
 	@scripts/demo

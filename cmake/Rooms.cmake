@@ -11,7 +11,10 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(kvkeep_flags INTERFACE -Wthread-safety)
 endif()
 if(KVKEEP_SANITIZE)
-  target_compile_options(kvkeep_flags INTERFACE -fsanitize=${KVKEEP_SANITIZE} -fno-omit-frame-pointer -g)
+  # Undefined behaviour would only be printed, and its test would pass.
+  target_compile_options(kvkeep_flags INTERFACE -fsanitize=${KVKEEP_SANITIZE} -fno-sanitize-recover=all
+                                                -fno-omit-frame-pointer -g)
+  target_compile_definitions(kvkeep_flags INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(kvkeep_flags INTERFACE -fsanitize=${KVKEEP_SANITIZE})
 endif()
 target_link_libraries(kvkeep_flags INTERFACE Threads::Threads)

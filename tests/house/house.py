@@ -15,7 +15,7 @@ import sys
 import rules
 import source_text
 
-CODE_FOLDERS = ('src', 'apps', 'testing', 'tests', 'bench', 'include')
+CODE_FOLDERS = ('src', 'apps', 'testing', 'tests', 'fuzz', 'bench', 'include')
 OWN_FOLDER = os.path.join('tests', 'house')  # names what it bans
 
 

@@ -1,0 +1,64 @@
+// Bodies of /tokenize, /detokenize, /apply-template and /cache/lookup; the input's first line is the path.
+
+#include "chat/chat_template.h"
+#include "chat/fake_vocabulary_test.h"
+#include "request_checks.h"
+#include "server/api/cache_lookup.h"
+#include "server/api/tokenize_routes.h"
+
+namespace kvkeep {
+namespace {
+
+using server::api::Json;
+
+Json check_reply(const Result<std::string>& reply) {
+  if (!reply) {
+    fuzz::check_refusal(reply.error());
+    return nullptr;
+  }
+  Json json = Json::parse(*reply, nullptr, false);
+  KVKEEP_ASSERT(json.is_object(), "a reply is an object");
+  return json;
+}
+
+void check_tokenize(std::string_view body, const Vocabulary& vocabulary) {
+  const Json reply = check_reply(server::api::tokenize_reply(body, vocabulary));
+  if (reply.is_null()) return;
+  KVKEEP_ASSERT(reply["tokens"].is_array(), "tokens are a list");
+  std::string text;
+  for (const Json& token : reply["tokens"]) {
+    const Json& id = token.is_object() ? token["id"] : token;
+    KVKEEP_ASSERT(id.is_number_integer() && id.get<std::size_t>() < vocabulary.size(), "known ids");
+    text += vocabulary.piece(id.get<TokenId>(), true);
+  }
+  const auto request = server::api::parse_body(body);
+  const bool is_bare =
+      !request->value("add_special", Json(false)).is_boolean() || !request->value("add_special", false);
+  const Json content = request->value("content", Json(""));
+  KVKEEP_ASSERT(!is_bare || !content.is_string() || content == text, "and spell the content");
+}
+
+void check_lookup(std::string_view body) {
+  const auto request = server::api::parse_lookup(body, fuzz::request_defaults());
+  if (!request) fuzz::check_refusal(request.error());
+}
+
+}  // namespace
+}  // namespace kvkeep
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace kvkeep;
+  static const chat::FakeVocabulary vocabulary;
+  static const chat::MarkerSet markers(vocabulary, chat::default_template_source());
+  static const auto chat_template = std::move(chat::make_chat_template("", {.bos = "<s>", .eos = "</s>"})).value();
+  fuzz::Input input(data, size);
+  const std::string_view path = input.line();
+  const std::string_view body = fuzz::text_of(input.rest());
+  if (path == "/tokenize") check_tokenize(body, vocabulary);
+  if (path == "/detokenize") check_reply(server::api::detokenize_reply(body, vocabulary));
+  if (path == "/apply-template") {
+    check_reply(server::api::apply_template_reply(body, *chat_template, markers, {}, 0));
+  }
+  if (path == "/cache/lookup") check_lookup(body);
+  return 0;
+}
