@@ -62,6 +62,7 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
   const ByteCount budget = disk_budget(options, free_space);
   disk.budget = budget - room_for_turns(budget);
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
+  if (!store->keeper()) return busy("another server keeps it");
   return DiskTier{std::move(store), budget};
 }
 

@@ -120,7 +120,7 @@ Result<RootScan> scan_root(os::FileSystem& files, const Layout& layout) {
       scan.other_fingerprints.push_back(path);
     } else if (info.is_directory && path == layout.quarantine) {
       scan.has_quarantine = true;
-    } else {
+    } else if (!info.is_directory || path != layout.servers) {
       ++scan.foreign_names;
     }
   }

@@ -35,7 +35,7 @@ Status DiskStore::Impl::put(const format::SegmentHeader& header, const std::vect
                     .parts = parts};
   const bool occupied = generation_of(draft.file_name).has_value() || unserved_.knows(path_of(draft.file_name));
   Status written = mutations().count_after_write ? Status{} : reserve(draft.entry.physical());
-  if (written) written = occupied ? publish_over(draft) : publish(draft);
+  if (written) written = occupied || shared() ? publish_over(draft) : publish(draft);
   if (written) serve(draft.file_name, draft.entry);
   count([&](DiskCounters& counters) { ++(written ? counters.puts : counters.put_failures); });
   return written;
@@ -57,8 +57,12 @@ bool DiskStore::Impl::stored(const format::SegmentName& name) const {
 
 // Room comes from the budget, then from unlinks that only need to become durable, then from the quarantine.
 Status DiskStore::Impl::reserve(ByteCount bytes) {
-  if (ledger_.reserve(bytes)) return {};
+  if (ledger_.reserve(bytes)) {
+    if (mutations().publish_before_write && !keeper_) publish_used();
+    return {};
+  }
   if (bytes > ledger_.budget()) return no_space("the segment is larger than the disk budget");
+  if (!keeper_) return draw(bytes);
   TRY(settle_removals());
   if (ledger_.reserve(bytes)) return {};
   if (quarantine_.give_up(bytes) > ByteCount{0}) {
@@ -76,11 +80,12 @@ Status DiskStore::Impl::settle_removals() {
   return {};
 }
 
-// A former process's leftovers never have a name of ours: the time differs.
+// Begins with who makes it: nobody sweeps what a living server is about to rename. A former process's leftovers never
+// have a name of ours: the time differs.
 std::string DiskStore::Impl::temporary_path() {
   char name[64];
-  std::snprintf(name, sizeof name, "%016" PRIx64 "-%" PRIu64, static_cast<std::uint64_t>(clock_.wall_ns()),
-                ++temporaries_made_);
+  std::snprintf(name, sizeof name, "%s-%016" PRIx64 "-%" PRIu64, servers_.id().c_str(),
+                static_cast<std::uint64_t>(clock_.wall_ns()), ++temporaries_made_);
   return path_of(name) + std::string(kTemporarySuffix);
 }
 
@@ -134,7 +139,8 @@ Status DiskStore::Impl::publish(const Draft& draft) {
   return durable;
 }
 
-// Over a file that may be durable: the new one must be so before it takes the name. On failure one of them is there.
+// Over a file that may be durable, or that another server may put there at any time: the new one must be so before it
+// takes the name. On failure one of them is there.
 Status DiskStore::Impl::publish_over(const Draft& draft) {
   const std::string temporary = temporary_path();
   if (mutations().remove_before_write && files_.remove(path_of(draft.file_name))) forget_replaced(draft.file_name);
@@ -185,6 +191,7 @@ Status DiskStore::Impl::remove(const format::SegmentName& name) {
 }
 
 ByteCount DiskStore::Impl::remove_foreign(ByteCount needed) {
+  if (!keeper_) return {};
   const MutexLock lock(write_mutex_);
   return unserved_.remove_oldest(needed);
 }
@@ -273,6 +280,7 @@ std::vector<std::byte> DiskStore::Impl::encode_index() const {
 }
 
 void DiskStore::Impl::save_index() {
+  if (!notes_) return;
   const MutexLock lock(write_mutex_);
   {
     const MutexLock state_lock(mutex_);
@@ -323,6 +331,12 @@ void DiskStore::touch(const format::SegmentName& name, std::int64_t time_ns) { i
 void DiskStore::save_index() { impl_->save_index(); }
 ByteCount DiskStore::used() const { return impl_->used(); }
 ByteCount DiskStore::budget() const { return impl_->budget(); }
+bool DiskStore::shared() const { return impl_->shared(); }
+bool DiskStore::keeper() const { return impl_->keeper(); }
+bool DiskStore::keeps_notes() const { return impl_->keeps_notes(); }
+DiskTick DiskStore::tick() { return impl_->tick(); }
+ByteCount DiskStore::grant() { return impl_->grant(); }
+void DiskStore::disown(const format::SegmentName& name) { impl_->disown(name); }
 std::string DiskStore::turns_path() const { return impl_->turns_path(); }
 ByteCount DiskStore::foreign_bytes() const { return impl_->foreign_bytes(); }
 ByteCount DiskStore::remove_foreign(ByteCount needed) { return impl_->remove_foreign(needed); }

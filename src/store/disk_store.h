@@ -7,6 +7,10 @@
 // nothing; after put() returned ok a power cut loses nothing. (Over an existing name the file is synced before the
 // rename, so that a failure never costs what was there.) Damaged files are set aside (quarantine/), never served.
 //
+// Several servers may use one root. One of them, the keeper, holds its lock and keeps the budget: it alone evicts,
+// sweeps and sets aside. The others, members, write as much as it allows them (a lease), and when it is gone one of
+// them becomes the keeper. What others store is found by tick(). docs/format.md, "Several servers".
+//
 // Files that only a former process wrote are served, but their durability is unknown (it may have died before its
 // sync, or its sync may have failed): put() of such a name writes it again instead of answering ok.
 
@@ -30,7 +34,7 @@ struct DiskOptions {
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
 };
 
-// A segment found on disk at open.
+// A segment found on disk: at open, or later, stored by another server.
 struct StoredSegment {
   format::SegmentHeader header;
   ByteCount physical_bytes;
@@ -60,11 +64,19 @@ struct DiskCounters {
 // At most this many files of one directory are served; the rest counts as foreign bytes.
 inline constexpr std::size_t kMaxServedFiles = 200'000;
 
+// What tick() found.
+struct DiskTick {
+  std::vector<StoredSegment> found;       // stored by others; ascending begin
+  std::vector<format::SegmentName> gone;  // removed by others
+  ByteCount shortage;                     // of room for what members may write: make it and call grant()
+  bool more_room = false;                 // puts that were refused may work now
+};
+
 // Thread safe: calls may come from the I/O executor and from others; puts and removes are serialised inside, gets run
 // beside them.
 class DiskStore {
  public:
-  // Makes the directory, takes its lock (kBusy: another server has it), sweeps temp files, reads every header.
+  // Makes the directory, takes its lock or becomes a member, sweeps temp files of the dead, reads every header.
   // Damaged files are counted and set aside, files the device cannot read now are left alone; content never makes open
   // fail. used() may be above the budget then, if the budget became smaller: puts are refused until enough is removed.
   static Result<std::unique_ptr<DiskStore>> open(DiskOptions options, os::FileSystem& files, os::Clock& clock);
@@ -93,6 +105,21 @@ class DiskStore {
   // Recency: sets the file's modification time, nanoseconds since the epoch. One to come says until when the file is
   // kept. Failures are ignored (order only).
   void touch(const format::SegmentName& name, std::int64_t time_ns);
+
+  // Another process serves from the directory, or is taken to.
+  bool shared() const;
+  // A member evicts nothing: its puts are refused while its lease is used up.
+  bool keeper() const;
+  // False: another server of this fingerprint writes its saved index and sampled turns.
+  bool keeps_notes() const;
+  // Looks at what other servers did and does this one's part; call it about once a second. Costs one listing of a small
+  // directory while nobody else writes, else one of each directory that this server must know, for at most a twentieth
+  // of the time. Becomes the keeper where there is none.
+  DiskTick tick();
+  // The keeper: allows members to write what there is room for. Returns what is lacking.
+  ByteCount grant();
+  // The file stays, unserved, until room is needed: nobody can use what it holds now.
+  void disown(const format::SegmentName& name);
 
   // Writes the saved index (advisory) if anything changed since the last one. Cost: a copy of all headers, in memory
   // and to a file; call it rarely (gets wait for the copy in memory), and at shutdown.

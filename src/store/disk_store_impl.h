@@ -1,12 +1,16 @@
 #pragma once
 
-// The parts of DiskStore and who guards them. disk_store_open.cc finds what is there, disk_store.cc works with it.
+// The parts of DiskStore and who guards them. disk_store_open.cc finds what is there, disk_store.cc works with it,
+// disk_store_shared.cc shares it with other servers.
 //
 // write_mutex_ is held while files are written, renamed or removed; mutex_ never while the file system is called, so
 // that used(), counters() and lookups do not wait for a disk.
 
+#include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +20,7 @@
 #include "store/disk_store.h"
 #include "store/layout.h"
 #include "store/quarantine.h"
+#include "store/servers.h"
 #include "store/space_ledger.h"
 #include "store/unserved_files.h"
 
@@ -38,6 +43,12 @@ class DiskStore::Impl {
   ByteCount budget() const { return ledger_.budget(); }
   ByteCount foreign_bytes() const NO_THREAD_SAFETY_ANALYSIS { return unserved_.foreign_bytes(); }  // an atomic
   DiskCounters counters() const;
+  bool shared() const { return !keeper_ || shared_; }
+  bool keeper() const { return keeper_; }
+  bool keeps_notes() const { return notes_; }
+  DiskTick tick();
+  ByteCount grant();
+  void disown(const format::SegmentName& name);
 
  private:
   // A file that is served.
@@ -61,11 +72,51 @@ class DiskStore::Impl {
   }
 
   // Opening.
+  Status open_as_keeper() REQUIRES(write_mutex_);
+  Status open_as_member() REQUIRES(write_mutex_);
   Status settle_former_removals(const RootScan& root);
   Status count_foreign(const std::string& directory) REQUIRES(write_mutex_);
+  std::vector<os::FileInfo> merge_foreign(const std::string& directory, const std::vector<os::FileInfo>& listed)
+      REQUIRES(write_mutex_);
+  std::vector<os::FileInfo> busy_of(const std::vector<os::FileInfo>& temporaries) const REQUIRES(write_mutex_);
   void sweep(const std::string& directory, const os::FileInfo& temporary) REQUIRES(write_mutex_);
   void adopt(DirectoryScan scan) REQUIRES(write_mutex_);
+  void set_all_aside(const DirectoryScan& scan) REQUIRES(write_mutex_);
   void adopt_segment(FoundSegment found) EXCLUDES(mutex_);
+
+  // Sharing.
+  struct Living {
+    ListedServers members;
+    ListedServers dead;
+    std::vector<std::unique_ptr<os::FileLock>> claims;  // on the dead
+  };
+  struct Survey {
+    RootScan root;
+    std::vector<os::FileInfo> own;
+    std::vector<std::pair<std::string, std::vector<os::FileInfo>>> foreign;
+  };
+  Result<Living> tell_living() REQUIRES(write_mutex_);
+  bool is_busy(const std::string& file_name) const REQUIRES(write_mutex_);
+  void accept(Living living) REQUIRES(write_mutex_);
+  ByteCount top_up() REQUIRES(write_mutex_);
+  ByteCount lease_for_others(ByteCount bytes) REQUIRES(write_mutex_);
+  Result<Survey> survey() REQUIRES(write_mutex_);
+  void merge(const Survey& survey, DiskTick& tick) REQUIRES(write_mutex_);
+  std::vector<os::FileInfo> merge_own(const std::vector<os::FileInfo>& listed, DiskTick& tick) REQUIRES(write_mutex_);
+  void merge_index(const os::FileInfo& info) REQUIRES(write_mutex_);
+  void merge_segment(const os::FileInfo& info) REQUIRES(write_mutex_);
+  bool serves_more() const EXCLUDES(mutex_);
+  void drop_vanished(const std::vector<os::FileInfo>& listed, DiskTick& tick) REQUIRES(write_mutex_);
+  bool take_over(DiskTick& tick) REQUIRES(write_mutex_);
+  void keep(DiskTick& tick) REQUIRES(write_mutex_);
+  void take_part(DiskTick& tick) REQUIRES(write_mutex_);
+  bool join() REQUIRES(write_mutex_);
+  void take_lease(const ListedServers& listed, DiskTick& tick) REQUIRES(write_mutex_);
+  void publish_used() REQUIRES(write_mutex_);
+  Status draw(ByteCount bytes) REQUIRES(write_mutex_);
+  void look_at_notes() REQUIRES(write_mutex_);
+  bool may_scan() REQUIRES(write_mutex_) { return clock_.monotonic_ns() >= next_scan_ns_; }
+  void note_scan(std::int64_t begin_ns) REQUIRES(write_mutex_);
 
   // Writing.
   bool stored(const format::SegmentName& name) const EXCLUDES(mutex_);
@@ -112,6 +163,23 @@ class DiskStore::Impl {
   Quarantine quarantine_ GUARDED_BY(write_mutex_);
   std::uint64_t temporaries_made_ GUARDED_BY(write_mutex_) = 0;
   ByteCount index_bytes_ GUARDED_BY(write_mutex_);  // of the saved index on disk; 0: none
+
+  // Sharing. What the keeper knows of members is what it heard before it last looked at their files: it counts more
+  // than there is at most.
+  std::atomic<bool> keeper_ = false;
+  std::atomic<bool> shared_ = false;
+  std::atomic<bool> notes_ = false;
+  Servers servers_ GUARDED_BY(write_mutex_);
+  std::set<std::string> living_ GUARDED_BY(write_mutex_);  // members
+  ListedServers members_ GUARDED_BY(write_mutex_);         // keeper: as of the last scan
+  bool grant_failed_ GUARDED_BY(write_mutex_) = false;     // keeper: whether it took effect must be looked at
+  std::map<std::string, std::uint64_t> heard_ GUARDED_BY(write_mutex_);  // what each server said it used
+  std::uint64_t drawn_before_ GUARDED_BY(write_mutex_) = 0;              // member: reserved before it joined
+  std::uint64_t granted_ GUARDED_BY(write_mutex_) = 0;                   // member: in total
+  std::uint64_t published_ GUARDED_BY(write_mutex_) = 0;
+  std::uint64_t wanted_ GUARDED_BY(write_mutex_) = 0;  // member: what was refused
+  std::uint64_t published_wanted_ GUARDED_BY(write_mutex_) = 0;
+  std::int64_t next_scan_ns_ GUARDED_BY(write_mutex_) = 0;
 
   mutable Mutex mutex_;
   Entries entries_ GUARDED_BY(mutex_);

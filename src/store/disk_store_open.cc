@@ -1,10 +1,12 @@
 // Opening a cache directory: lock it, count every byte in it, sweep what a former process left unfinished, set aside
-// what is damaged, serve the rest.
+// what is damaged, serve the rest. Where another server holds the lock only the last is done.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "store/disk_store_impl.h"
+#include "store/mutations.h"
 
 namespace kvkeep::store {
 
@@ -15,12 +17,27 @@ DiskStore::Impl::Impl(DiskOptions options, os::FileSystem& files, os::Clock& clo
       clock_(clock),
       ledger_(options_.budget),
       unserved_(files_, ledger_),
-      quarantine_(layout_.quarantine, options_.budget, files_, clock_, ledger_, unserved_) {}
+      quarantine_(layout_.quarantine, options_.budget, files_, clock_, ledger_, unserved_),
+      servers_(layout_.servers, files_, clock_) {}
 
 Status DiskStore::Impl::open() {
   const MutexLock lock(write_mutex_);
   TRY(files_.make_directories(layout_.own));
-  TRY_ASSIGN(lock_, files_.lock(layout_.lock));
+  auto keeper_lock = files_.lock(layout_.lock);
+  if (keeper_lock) {
+    lock_ = std::move(*keeper_lock);
+  } else if (keeper_lock.error().kind != ErrorKind::kBusy) {
+    return keeper_lock.error();
+  } else if (!mutations().two_keepers) {
+    return open_as_member();
+  }
+  return open_as_keeper();
+}
+
+// What members may still write is read before what is there: whatever they have written by then is found.
+Status DiskStore::Impl::open_as_keeper() {
+  keeper_ = true;
+  TRY_ASSIGN(Living living, tell_living());
   TRY_ASSIGN(const RootScan root, scan_root(files_, layout_));
   TRY(settle_former_removals(root));
   count([&](DiskCounters& counters) { counters.foreign += root.foreign_names; });
@@ -28,7 +45,19 @@ Status DiskStore::Impl::open() {
   TRY_ASSIGN(DirectoryScan scan, scan_own(files_, layout_, options_.fingerprint, options_.use_saved_index));
   TRY(quarantine_.open());
   for (const std::string& directory : root.other_fingerprints) TRY(count_foreign(directory));
+  set_all_aside(scan);
   adopt(std::move(scan));
+  accept(std::move(living));
+  look_at_notes();
+  return {};
+}
+
+Status DiskStore::Impl::open_as_member() {
+  ledger_.draw_on_lease();
+  (void)join();  // else at a tick; until then nothing is written
+  TRY_ASSIGN(DirectoryScan scan, scan_own(files_, layout_, options_.fingerprint, options_.use_saved_index));
+  adopt(std::move(scan));
+  look_at_notes();
   return {};
 }
 
@@ -40,20 +69,12 @@ Status DiskStore::Impl::settle_former_removals(const RootScan& root) {
   return {};
 }
 
-// Another model's files: counted, removable, and its temporaries swept, because the lock is the whole root's.
+// Another model's files: counted, removable, and its temporaries swept, because the lock is the whole root's. Not those
+// of living servers.
 Status DiskStore::Impl::count_foreign(const std::string& directory) {
   const auto listed = files_.list(directory);
   if (!listed) return listed.error().kind == ErrorKind::kIo ? Status(listed.error()) : Status{};
-  for (const os::FileInfo& info : *listed) {
-    if (!info.is_regular) continue;
-    if (is_temporary_name(info.name)) {
-      sweep(directory, info);
-    } else if (is_segment_name(info.name) || info.name == kIndexName) {
-      const ByteCount bytes = os::physical_size(info.size);
-      ledger_.add_existing(bytes);
-      unserved_.add_removable(directory + "/" + info.name, bytes, info.modified_ns);
-    }
-  }
+  for (const os::FileInfo& info : merge_foreign(directory, *listed)) sweep(directory, info);
   return {};
 }
 
@@ -64,27 +85,39 @@ void DiskStore::Impl::sweep(const std::string& directory, const os::FileInfo& te
   count([](DiskCounters& counters) { ++counters.temporaries; });
 }
 
-void DiskStore::Impl::adopt(DirectoryScan scan) {
-  for (const os::FileInfo& info : scan.temporaries) sweep(layout_.own, info);
-  if (scan.index) {
-    index_bytes_ = os::physical_size(scan.index->size);
-    ledger_.add_existing(index_bytes_);
-    if (scan.index_damaged) unserved_.discard(layout_.index, std::exchange(index_bytes_, ByteCount{0}));
+// Of what nobody serves: unfinished and damaged files.
+void DiskStore::Impl::set_all_aside(const DirectoryScan& scan) {
+  for (const os::FileInfo& info : scan.temporaries) {
+    if (!is_busy(info.name)) sweep(layout_.own, info);
   }
-  for (const os::FileInfo& info : scan.unreadable) {
-    const ByteCount bytes = os::physical_size(info.size);
+  unserved_.update(layout_.own, busy_of(scan.temporaries), [](const std::string&) { return true; });
+  if (scan.index_damaged) {
+    const ByteCount bytes = os::physical_size(scan.index->size);
     ledger_.add_existing(bytes);
-    unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
+    unserved_.discard(layout_.index, bytes);
   }
   for (const os::FileInfo& info : scan.damaged) {
     const ByteCount bytes = os::physical_size(info.size);
     ledger_.add_existing(bytes);
     quarantine_.take(path_of(info.name), bytes);
   }
+  count([&](DiskCounters& counters) { counters.damaged += scan.damaged.size() + (scan.index_damaged ? 1 : 0); });
+}
+
+void DiskStore::Impl::adopt(DirectoryScan scan) {
+  if (scan.index && !scan.index_damaged) {
+    index_bytes_ = os::physical_size(scan.index->size);
+    ledger_.add_existing(index_bytes_);
+  }
+  if (!keeper_) std::ranges::move(scan.damaged, std::back_inserter(scan.unreadable));
+  for (const os::FileInfo& info : scan.unreadable) {
+    const ByteCount bytes = os::physical_size(info.size);
+    ledger_.add_existing(bytes);
+    unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
+  }
   for (FoundSegment& found : scan.segments) adopt_segment(std::move(found));
   const MutexLock lock(mutex_);
   std::ranges::sort(recovered_, {}, [](const StoredSegment& segment) { return segment.header.name.begin; });
-  counters_.damaged += scan.damaged.size() + (scan.index_damaged ? 1 : 0);
   counters_.headers_read += scan.headers_read;
   counters_.foreign += scan.foreign_names;
   index_is_current_ = scan.index && !scan.index_damaged && scan.headers_read == 0;

@@ -166,14 +166,6 @@ TEST_F(DiskStoreTest, FilesAndDirectoriesArePrivate) {
   }
 }
 
-TEST_F(DiskStoreTest, ASecondServerIsTurnedAway) {
-  const auto store = open();
-  DiskOptions options{.directory = root(), .fingerprint = kOtherModel, .budget = mebibytes(1)};
-  const auto second = DiskStore::open(options, os::real_file_system(), os::real_clock());
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.error().kind, ErrorKind::kBusy);
-}
-
 TEST_F(DiskStoreTest, AStoredNameIsNotWrittenAgain) {
   const auto store = open();
   ASSERT_TRUE(put(*store, first_).ok());

@@ -19,6 +19,7 @@ Layout make_layout(std::string root, const FingerprintHash& fingerprint) {
           .own = own,
           .quarantine = prefix + std::string(kQuarantineName),
           .lock = prefix + std::string(kLockName),
+          .servers = prefix + std::string(kServersName),
           .index = own + "/" + std::string(kIndexName)};
 }
 

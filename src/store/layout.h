@@ -1,7 +1,8 @@
 #pragma once
 
 // Names inside a cache directory:
-//   <root>/lock                      one server per directory
+//   <root>/lock                      held by the keeper, the one server that evicts
+//   <root>/servers/                  the others (servers.h)
 //   <root>/quarantine/               damaged files, a few
 //   <root>/<fingerprint hex>/        one per model and settings
 //       <hash>-<hash>.kvs            segments
@@ -22,11 +23,13 @@ struct Layout {
   std::string own;  // of our fingerprint
   std::string quarantine;
   std::string lock;
+  std::string servers;
   std::string index;
 };
 
 inline constexpr std::string_view kQuarantineName = "quarantine";
 inline constexpr std::string_view kLockName = "lock";
+inline constexpr std::string_view kServersName = "servers";
 inline constexpr std::string_view kIndexName = "index";
 inline constexpr std::string_view kTurnsName = "turns";
 inline constexpr std::string_view kTemporarySuffix = ".tmp";

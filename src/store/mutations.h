@@ -20,6 +20,14 @@ struct Mutations {
   bool rename_over_before_sync = false;       // a file takes the place of a durable one before it is durable
   bool remove_before_write = false;           // a file leaves before the one that takes its place is written
   bool trust_recovered_durability = false;    // put() of a file a former process wrote is ok without writing
+  // Several servers:
+  bool grant_before_scan = false;     // what a member says it used makes room before the files were looked at
+  bool publish_before_write = false;  // a member says that it used what it is about to write
+  bool never_publish = false;         // a member never says what it used
+  bool keep_dead_leases = false;      // what a dead member might have written stays reserved
+  bool sweep_living = false;          // temporary files of living servers are swept
+  bool two_keepers = false;           // a server that finds the directory kept keeps it as well
+  bool count_leases_late = false;     // a new keeper does not know of leases that its forerunner gave
 };
 
 const Mutations& mutations();

@@ -23,6 +23,8 @@ Quarantine::Quarantine(std::string directory, ByteCount budget, os::FileSystem& 
       unserved_(unserved) {}
 
 Status Quarantine::open() {
+  held_.clear();
+  held_bytes_ = ByteCount{};
   usable_ = files_.make_directories(directory_).ok();
   auto listed = files_.list(directory_);
   if (!listed) {

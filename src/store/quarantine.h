@@ -19,8 +19,9 @@ class Quarantine {
              UnservedFiles& unserved);
 
   // Makes the directory and counts what lies there. Where that is impossible, damaged files are unlinked instead of
-  // moved. kIo: what lies there cannot be counted.
+  // moved. kIo: what lies there cannot be counted. May be called again.
   Status open();
+  ByteCount held_bytes() const { return held_bytes_; }
   // Takes a counted file out of service: moved here, else unlinked, else left behind as a leftover of `unserved`.
   void take(const std::string& path, ByteCount bytes);
   // Gives all of it up, oldest first, until `needed` bytes are freed.

@@ -1,5 +1,7 @@
 #include "store/space_ledger.h"
 
+#include <algorithm>
+
 #include "base/assert.h"
 #include "store/mutations.h"
 
@@ -12,16 +14,24 @@ void SpaceLedger::add_existing(ByteCount bytes) {
 
 bool SpaceLedger::reserve(ByteCount bytes) {
   const MutexLock lock(mutex_);
-  const ByteCount taken = used_ + pending_;
-  if (taken > budget_ || bytes > budget_ - taken) return false;
+  if (bytes > (lease_left_ ? *lease_left_ : room())) return false;
   used_ += bytes;
+  drawn_ += bytes;
+  if (lease_left_) *lease_left_ -= bytes;
   return true;
+}
+
+ByteCount SpaceLedger::room() const {
+  const ByteCount taken = used_ + pending_ + leased_;
+  return taken > budget_ ? ByteCount{} : budget_ - taken;
 }
 
 void SpaceLedger::cancel(ByteCount bytes) {
   const MutexLock lock(mutex_);
   KVKEEP_ASSERT(bytes <= used_, "only what was counted can be given back");
   used_ -= bytes;
+  drawn_ -= bytes;
+  if (lease_left_) *lease_left_ += bytes;
 }
 
 void SpaceLedger::release(const std::string& directory, ByteCount bytes) {
@@ -51,7 +61,46 @@ std::vector<std::string> SpaceLedger::unsynced() const {
 
 ByteCount SpaceLedger::used() const {
   const MutexLock lock(mutex_);
-  return used_;
+  return used_ + leased_;
+}
+
+void SpaceLedger::keep_budget() {
+  const MutexLock lock(mutex_);
+  used_ = pending_ = leased_ = ByteCount{};
+  unsynced_.clear();
+  lease_left_.reset();
+}
+
+void SpaceLedger::set_leased(ByteCount bytes) {
+  const MutexLock lock(mutex_);
+  leased_ = bytes;
+}
+
+ByteCount SpaceLedger::lease(ByteCount bytes) {
+  const MutexLock lock(mutex_);
+  const ByteCount given = std::min(bytes, room());
+  leased_ += given;
+  return given;
+}
+
+void SpaceLedger::draw_on_lease() {
+  const MutexLock lock(mutex_);
+  lease_left_ = ByteCount{};
+}
+
+void SpaceLedger::add_to_lease(ByteCount bytes) {
+  const MutexLock lock(mutex_);
+  if (lease_left_) *lease_left_ += bytes;
+}
+
+ByteCount SpaceLedger::lease_left() const {
+  const MutexLock lock(mutex_);
+  return lease_left_.value_or(ByteCount{});
+}
+
+ByteCount SpaceLedger::drawn() const {
+  const MutexLock lock(mutex_);
+  return drawn_;
 }
 
 }  // namespace kvkeep::store

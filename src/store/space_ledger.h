@@ -5,7 +5,11 @@
 // Bytes are reserved before the first is written. Bytes of an unlinked file leave used() at once, but their room is
 // given out again only after the directory was synced: until then a power cut could bring the old file back beside the
 // new one.
+//
+// Where several servers use the directory, one of them keeps the budget; it counts what it has allowed the others to
+// write as if it were there already. The others draw on what they were allowed (docs/format.md, "Several servers").
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,15 +38,38 @@ class SpaceLedger {
 
   // Directories to sync before all freed room can be used.
   std::vector<std::string> unsynced() const;
+  // Leases of others included.
   ByteCount used() const;
+
+  // ---- The keeper ----
+  // From now on the budget decides, and what is there is counted anew.
+  void keep_budget();
+  // What others may still write.
+  void set_leased(ByteCount bytes);
+  // Allows others as much of `bytes` as there is room for; returns how much.
+  ByteCount lease(ByteCount bytes);
+
+  // ---- A member ----
+  // From now on reservations draw on a lease, which is empty at first.
+  void draw_on_lease();
+  void add_to_lease(ByteCount bytes);
+  ByteCount lease_left() const;
+
+  // All that was ever reserved and not cancelled.
+  ByteCount drawn() const;
   ByteCount budget() const { return budget_; }
 
  private:
   const ByteCount budget_;
   mutable Mutex mutex_;
+  ByteCount room() const REQUIRES(mutex_);
+
   ByteCount used_ GUARDED_BY(mutex_);
   ByteCount pending_ GUARDED_BY(mutex_);  // unlinked, not yet durably so
   std::set<std::string> unsynced_ GUARDED_BY(mutex_);
+  ByteCount leased_ GUARDED_BY(mutex_);
+  std::optional<ByteCount> lease_left_ GUARDED_BY(mutex_);  // none: the budget decides
+  ByteCount drawn_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvkeep::store

@@ -8,9 +8,7 @@
 
 namespace kvkeep::store {
 
-namespace {
 Mutations active_mutations;
-}  // namespace
 
 // Takes the place of mutations.cc in this program.
 const Mutations& mutations() { return active_mutations; }

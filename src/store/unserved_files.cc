@@ -1,6 +1,7 @@
 #include "store/unserved_files.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "store/layout.h"
@@ -40,13 +41,59 @@ void UnservedFiles::retry_leftovers() {
 }
 
 void UnservedFiles::add_removable(const std::string& path, ByteCount bytes, std::int64_t modified_ns) {
-  removable_[path] = {bytes, modified_ns};
-  foreign_bytes_ += bytes.value();
+  add(path, {.bytes = bytes, .modified_ns = modified_ns});
+}
+
+void UnservedFiles::add(const std::string& path, Removable file) {
+  if (!file.busy) foreign_bytes_ += file.bytes.value();
+  removable_[path] = file;
+}
+
+// Its bytes are the caller's business.
+UnservedFiles::Removables::iterator UnservedFiles::forget(Removables::iterator file) {
+  if (!file->second.busy) foreign_bytes_ -= file->second.bytes.value();
+  return removable_.erase(file);
+}
+
+void UnservedFiles::update(const std::string& directory, const std::vector<os::FileInfo>& listed,
+                           const std::function<bool(const std::string&)>& busy) {
+  std::set<std::string> there;
+  for (const os::FileInfo& info : listed) {
+    const std::string path = directory + "/" + info.name;
+    there.insert(path);
+    if (leftovers_.contains(path)) continue;
+    const Removable now{os::physical_size(info.size), info.modified_ns, busy(info.name)};
+    if (const auto before = removable_.find(path); before != removable_.end()) {
+      if (before->second.bytes != now.bytes) ledger_.release(directory, before->second.bytes);
+      if (before->second.bytes != now.bytes) ledger_.add_existing(now.bytes);
+      forget(before);
+    } else {
+      ledger_.add_existing(now.bytes);
+    }
+    add(path, now);
+  }
+  const std::string first = directory + "/";
+  for (auto it = removable_.lower_bound(first); it != removable_.end() && it->first.starts_with(first);) {
+    if (there.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    ledger_.release(directory, it->second.bytes);
+    it = forget(it);
+  }
+}
+
+void UnservedFiles::recount() {
+  removable_.clear();
+  foreign_bytes_ = 0;
+  for (const auto& [path, bytes] : leftovers_) ledger_.add_existing(bytes);
 }
 
 ByteCount UnservedFiles::remove_oldest(ByteCount needed) {
   std::vector<std::pair<std::int64_t, std::string>> by_age;
-  for (const auto& [path, file] : removable_) by_age.emplace_back(file.modified_ns, path);
+  for (const auto& [path, file] : removable_) {
+    if (!file.busy) by_age.emplace_back(file.modified_ns, path);
+  }
   std::ranges::sort(by_age);
   ByteCount freed;
   for (const auto& [age, path] : by_age) {
@@ -65,8 +112,7 @@ void UnservedFiles::replaced(const std::string& path) {
   }
   if (const auto it = removable_.find(path); it != removable_.end()) {
     ledger_.release(directory_of(path), it->second.bytes);
-    foreign_bytes_ -= it->second.bytes.value();
-    removable_.erase(it);
+    forget(it);
   }
 }
 

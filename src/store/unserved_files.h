@@ -1,12 +1,15 @@
 #pragma once
 
-// Files in the root that are counted but not served: leftovers whose unlink failed, which are tried again, and files
-// that may be removed on request (other fingerprints', unreadable ones).
+// Files in the root that are counted but not served: leftovers whose unlink failed, which are tried again, files that
+// may be removed on request (other fingerprints', unreadable ones), and those of other servers that are at work on
+// them.
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "os/file_system.h"
 #include "store/space_ledger.h"
@@ -28,6 +31,14 @@ class UnservedFiles {
   ByteCount remove_oldest(ByteCount needed);
   ByteCount foreign_bytes() const { return ByteCount{foreign_bytes_.load()}; }
 
+  // A listing of `directory`, as far as it concerns files that are not served: counts what came, what grew and what
+  // left by other hands. Those for which `busy` says so are not removable.
+  void update(const std::string& directory, const std::vector<os::FileInfo>& listed,
+              const std::function<bool(const std::string&)>& busy);
+  // After the ledger began anew: counts leftovers again, forgets the rest.
+  void recount();
+
+  bool is_leftover(const std::string& path) const { return leftovers_.contains(path); }
   bool knows(const std::string& path) const { return leftovers_.contains(path) || removable_.contains(path); }
   // A file was renamed over `path`: what lay there is gone.
   void replaced(const std::string& path);
@@ -36,12 +47,16 @@ class UnservedFiles {
   struct Removable {
     ByteCount bytes;
     std::int64_t modified_ns = 0;
+    bool busy = false;
   };
+  using Removables = std::map<std::string, Removable>;
+  void add(const std::string& path, Removable file);
+  Removables::iterator forget(Removables::iterator file);
 
   os::FileSystem& files_;
   SpaceLedger& ledger_;
   std::map<std::string, ByteCount> leftovers_;
-  std::map<std::string, Removable> removable_;
+  Removables removable_;
   std::atomic<std::uint64_t> foreign_bytes_ = 0;
 };
 

@@ -6,9 +6,11 @@ SimBystander::SimBystander(SimFileSystem& files) : files_(files), boot_(files.bo
 
 void SimBystander::die() { files_.end_process(1); }
 
+bool SimBystander::dead() const { return boot_ != files_.boots_[1]; }
+
 template <typename Call>
 auto SimBystander::act(Call call) -> decltype(call()) {
-  if (boot_ != files_.boots_[1]) return io_error("a dead process");
+  if (dead()) return io_error("a dead process");
   const ActingProcess acting(files_, 1);
   return call();
 }

@@ -17,6 +17,7 @@ class SimBystander final : public os::FileSystem {
   explicit SimBystander(SimFileSystem& files);
   // The process dies; all it wrote is still seen. Its locks are gone.
   void die();
+  bool dead() const;
 
   Result<std::unique_ptr<os::File>> create(const std::string& path) override;
   Result<std::unique_ptr<os::File>> open(const std::string& path) override;

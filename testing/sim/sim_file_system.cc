@@ -368,9 +368,12 @@ Result<ByteCount> SimFileSystem::size(const Inode& inode) {
 
 // ---- Behind the code's back ----
 
-std::uint64_t SimFileSystem::physical_bytes() const {
+std::uint64_t SimFileSystem::physical_bytes(const std::string& except) const {
   std::uint64_t total = 0;
-  for (const auto& [path, inode] : seen_) total += os::physical_size(ByteCount{inode->seen.size()}).value();
+  for (const auto& [path, inode] : seen_) {
+    if (!except.empty() && path.starts_with(except + "/")) continue;
+    total += os::physical_size(ByteCount{inode->seen.size()}).value();
+  }
   return total;
 }
 

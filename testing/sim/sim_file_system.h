@@ -72,7 +72,8 @@ class SimFileSystem final : public os::FileSystem {
   void power_cut();
 
   // ---- What tests may see and change behind the code's back (no operations) ----
-  std::uint64_t physical_bytes() const;  // of all files, as os::physical_size counts
+  // Of all files that do not lie below `except`, as os::physical_size counts.
+  std::uint64_t physical_bytes(const std::string& except = "") const;
   std::vector<std::string> paths() const;
   std::optional<std::vector<std::byte>> contents(const std::string& path) const;
   void plant(const std::string& path, std::vector<std::byte> bytes);  // durable at once

@@ -1,0 +1,399 @@
+// Several servers on one directory: what a server does about the others once a second.
+//
+// The keeper's count at any moment is at least what is there, because it adds what members may still write
+// (granted - used) to what it found, and because of an order: it hears what members have used, then it looks at their
+// files, and only then counts the one instead of the other. A member says what it used when nothing of it is
+// unfinished, and nothing that it removed could come back after a power cut.
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "store/disk_store_impl.h"
+#include "store/mutations.h"
+#include "store/segment_io.h"
+
+namespace kvkeep::store {
+namespace {
+
+// What each member may write before the keeper looks again: a share of the budget, and of that all of them together.
+constexpr ByteCount kLargestLease = mebibytes(1024);
+constexpr std::uint64_t kLeaseShare = 8;
+constexpr std::uint64_t kAllLeasesShare = 4;
+// Of the time, looking through directories takes at most one part in so many, but others do not wait longer than that.
+constexpr std::int64_t kScanShare = 20;
+constexpr std::int64_t kLongestPauseNs = 10'000'000'000;
+// Totals beyond that are no numbers of ours.
+constexpr std::uint64_t kMostTotal = 1ULL << 62;
+
+std::uint64_t outstanding(const ListedServer& member) {
+  return member.granted > member.used ? std::min(member.granted, kMostTotal) - std::min(member.used, kMostTotal) : 0;
+}
+
+}  // namespace
+
+DiskTick DiskStore::Impl::tick() {
+  DiskTick tick;
+  const MutexLock lock(write_mutex_);
+  if (!keeper_ && take_over(tick)) tick.more_room = true;
+  if (keeper_) {
+    keep(tick);
+  } else {
+    take_part(tick);
+  }
+  look_at_notes();
+  const MutexLock state_lock(mutex_);
+  tick.found = std::exchange(recovered_, {});
+  std::ranges::sort(tick.found, {}, [](const StoredSegment& segment) { return segment.header.name.begin; });
+  return tick;
+}
+
+ByteCount DiskStore::Impl::grant() {
+  const MutexLock lock(write_mutex_);
+  return keeper_ ? top_up() : ByteCount{};
+}
+
+void DiskStore::Impl::disown(const format::SegmentName& name) {
+  const std::string file_name = file_name_of(name);
+  const MutexLock lock(write_mutex_);
+  const auto generation = generation_of(file_name);
+  const auto entry = generation ? take_entry(file_name, *generation) : std::nullopt;
+  if (entry) unserved_.add_removable(path_of(file_name), entry->physical(), entry->modified_ns);
+}
+
+// While nobody else is there the keeper needs no lock for them.
+void DiskStore::Impl::look_at_notes() {
+  notes_ = (keeper_ && !shared_) || servers_.take_notes(options_.fingerprint.hex());
+}
+
+void DiskStore::Impl::note_scan(std::int64_t begin_ns) {
+  const std::int64_t end_ns = clock_.monotonic_ns();
+  next_scan_ns_ = end_ns + std::min(kLongestPauseNs, kScanShare * (end_ns - begin_ns));
+}
+
+// ---- The keeper ----
+
+Result<DiskStore::Impl::Living> DiskStore::Impl::tell_living() {
+  TRY_ASSIGN(ListedServers listed, servers_.list());
+  Living living;
+  for (auto& [id, server] : listed) {
+    if (id == servers_.id()) continue;
+    std::unique_ptr<os::FileLock> claim = server.locks ? servers_.claim(id) : nullptr;
+    const bool lives = server.locks && claim == nullptr;
+    if (claim != nullptr) living.claims.push_back(std::move(claim));
+    (lives ? living.members : living.dead).emplace(id, std::move(server));
+  }
+  living_.clear();
+  for (const auto& [id, server] : living.members) living_.insert(id);
+  return living;
+}
+
+// A temporary file of a living server.
+bool DiskStore::Impl::is_busy(const std::string& file_name) const {
+  return is_temporary_name(file_name) && living_.contains(owner_of_temporary(file_name)) && !mutations().sweep_living;
+}
+
+std::vector<os::FileInfo> DiskStore::Impl::busy_of(const std::vector<os::FileInfo>& temporaries) const {
+  std::vector<os::FileInfo> busy;
+  for (const os::FileInfo& info : temporaries) {
+    if (is_busy(info.name)) busy.push_back(info);
+  }
+  return busy;
+}
+
+// Their files were looked at since `living` was told: what they said that they used is among what was found, and of the
+// dead all is. What a member was granted counts as far as anybody knows.
+void DiskStore::Impl::accept(Living living) {
+  for (auto& [id, member] : living.members) {
+    const auto before = members_.find(id);
+    if (before != members_.end()) member.granted = std::max(member.granted, before->second.granted);
+  }
+  if (mutations().keep_dead_leases) living.members.insert(members_.begin(), members_.end());
+  members_ = std::move(living.members);
+  std::uint64_t leased = 0;
+  for (const auto& [id, member] : members_) leased = std::min(kMostTotal, leased + outstanding(member));
+  ledger_.set_leased(ByteCount{mutations().count_leases_late && !shared_ ? 0 : leased});
+  shared_ = !members_.empty();
+  grant_failed_ = false;
+  for (const auto& [id, server] : living.dead) servers_.sweep(server);
+}
+
+ByteCount DiskStore::Impl::lease_for_others(ByteCount bytes) {
+  ByteCount given = ledger_.lease(bytes);
+  if (given < bytes && settle_removals()) given += ledger_.lease(bytes - given);
+  return given;
+}
+
+ByteCount DiskStore::Impl::top_up() {
+  ByteCount shortage;
+  if (members_.empty() || grant_failed_) return shortage;
+  const std::uint64_t budget = ledger_.budget().value();
+  const std::uint64_t usual =
+      std::min({kLargestLease.value(), budget / kLeaseShare, budget / kAllLeasesShare / members_.size()});
+  for (auto& [id, member] : members_) {
+    const std::uint64_t wanted = member.wanted <= budget ? member.wanted : 0;
+    const std::uint64_t has = outstanding(member);
+    if (has >= wanted && has >= usual / 2) continue;
+    const ByteCount lacking{std::max(usual, wanted) - has};
+    const ByteCount given = lease_for_others(lacking);
+    shortage += lacking - given;
+    if (given == ByteCount{}) continue;
+    // It may have taken effect all the same: until that was looked at, the bytes stay leased.
+    grant_failed_ = !servers_.grant(id, member.granted, member.granted + given.value());
+    if (grant_failed_) break;
+    member.granted += given.value();
+  }
+  return shortage;
+}
+
+void DiskStore::Impl::keep(DiskTick& tick) {
+  auto living = tell_living();
+  if (!living) return;
+  std::map<std::string, std::uint64_t> heard;
+  for (const auto& [id, member] : living->members) heard.emplace(id, member.used);
+  const bool news = heard != heard_ || !living->dead.empty() || grant_failed_;
+  if (news && may_scan()) {
+    const std::int64_t begin_ns = clock_.monotonic_ns();
+    auto found = mutations().grant_before_scan ? Survey{} : survey();
+    // What the dead removed must stay away before their room is given to others.
+    if (!found || (!living->dead.empty() && !settle_former_removals(found->root))) return;
+    if (!mutations().grant_before_scan) merge(*found, tick);
+    for (auto& [id, member] : living->members) {
+      if (const auto known = members_.find(id); known != members_.end()) known->second.wanted = member.wanted;
+    }
+    accept(std::move(*living));
+    heard_ = std::move(heard);
+    note_scan(begin_ns);
+  } else {
+    for (const auto& [id, member] : living->members) {
+      if (const auto known = members_.find(id); known != members_.end()) known->second.wanted = member.wanted;
+    }
+  }
+  tick.shortage = top_up();
+  // So that others look: at what a former keeper wrote, too.
+  const bool heard_of = servers_.published() && ledger_.drawn().value() - drawn_before_ == published_;
+  if (shared_ && !heard_of) publish_used();
+}
+
+// ---- What is there ----
+
+Result<DiskStore::Impl::Survey> DiskStore::Impl::survey() {
+  Survey found;
+  TRY_ASSIGN(found.root, scan_root(files_, layout_));
+  TRY_ASSIGN(found.own, files_.list(layout_.own));
+  for (const std::string& directory : found.root.other_fingerprints) {
+    auto listed = files_.list(directory);
+    if (listed) {
+      found.foreign.emplace_back(directory, std::move(*listed));
+    } else if (listed.error().kind == ErrorKind::kIo) {
+      return listed.error();
+    }
+  }
+  return found;
+}
+
+void DiskStore::Impl::merge(const Survey& found, DiskTick& tick) {
+  std::vector<std::pair<std::string, os::FileInfo>> unfinished;  // swept when everything is counted
+  for (const auto& [directory, listed] : found.foreign) {
+    for (os::FileInfo& info : merge_foreign(directory, listed)) unfinished.emplace_back(directory, std::move(info));
+  }
+  for (os::FileInfo& info : merge_own(found.own, tick)) unfinished.emplace_back(layout_.own, std::move(info));
+  for (const auto& [directory, info] : unfinished) ledger_.add_existing(os::physical_size(info.size));
+  for (const auto& [directory, info] : unfinished) {
+    unserved_.discard(directory + "/" + info.name, os::physical_size(info.size));
+  }
+  count([&](DiskCounters& counters) { counters.temporaries += unfinished.size(); });
+}
+
+// Returns what nobody goes on with.
+std::vector<os::FileInfo> DiskStore::Impl::merge_foreign(const std::string& directory,
+                                                         const std::vector<os::FileInfo>& listed) {
+  std::vector<os::FileInfo> counted;
+  std::vector<os::FileInfo> unfinished;
+  for (const os::FileInfo& info : listed) {
+    if (!info.is_regular) continue;
+    if (is_temporary_name(info.name) && !is_busy(info.name)) {
+      unfinished.push_back(info);
+    } else if (is_temporary_name(info.name) || is_segment_name(info.name) || info.name == kIndexName) {
+      counted.push_back(info);
+    }
+  }
+  unserved_.update(directory, counted,
+                   [this](const std::string& name) NO_THREAD_SAFETY_ANALYSIS { return is_busy(name); });
+  return unfinished;
+}
+
+// The keeper counts every file; a member looks for segments alone. Returns what nobody goes on with.
+std::vector<os::FileInfo> DiskStore::Impl::merge_own(const std::vector<os::FileInfo>& listed, DiskTick& tick) {
+  drop_vanished(listed, tick);
+  std::vector<os::FileInfo> unserved;
+  std::vector<os::FileInfo> unfinished;
+  for (const os::FileInfo& info : listed) {
+    if (!info.is_regular || unserved_.is_leftover(path_of(info.name))) continue;
+    const bool temporary = is_temporary_name(info.name);
+    if (is_segment_name(info.name)) {
+      if (generation_of(info.name)) continue;
+      if (!unserved_.knows(path_of(info.name))) merge_segment(info);
+      if (unserved_.knows(path_of(info.name))) unserved.push_back(info);
+    } else if (temporary && is_busy(info.name)) {
+      unserved.push_back(info);
+    } else if (temporary) {
+      unfinished.push_back(info);
+    } else if (info.name == kIndexName) {
+      merge_index(info);
+    }
+  }
+  unserved_.update(layout_.own, unserved,
+                   [this](const std::string& name) NO_THREAD_SAFETY_ANALYSIS { return is_busy(name); });
+  return unfinished;
+}
+
+// Removed, or replaced by a file of another size.
+void DiskStore::Impl::drop_vanished(const std::vector<os::FileInfo>& listed, DiskTick& tick) {
+  std::unordered_map<std::string, std::uint64_t> sizes;
+  for (const os::FileInfo& info : listed) {
+    if (info.is_regular) sizes.emplace(info.name, info.size.value());
+  }
+  std::vector<std::pair<std::string, std::uint64_t>> vanished;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [name, entry] : entries_) {
+      const auto there = sizes.find(name);
+      if (there == sizes.end() || there->second != entry.size_bytes) vanished.emplace_back(name, entry.generation);
+    }
+  }
+  for (const auto& [name, generation] : vanished) {
+    const auto entry = take_entry(name, generation);
+    if (!entry) continue;
+    ledger_.release(layout_.own, entry->physical());
+    tick.gone.push_back(entry->name);
+  }
+}
+
+bool DiskStore::Impl::serves_more() const {
+  const MutexLock lock(mutex_);
+  return entries_.size() < kMaxServedFiles;
+}
+
+// Another server of this fingerprint may have saved it.
+void DiskStore::Impl::merge_index(const os::FileInfo& info) {
+  const ByteCount bytes = os::physical_size(info.size);
+  if (bytes == index_bytes_) return;
+  ledger_.add_existing(bytes);
+  if (index_bytes_ > ByteCount{}) ledger_.release(layout_.own, index_bytes_);
+  index_bytes_ = bytes;
+}
+
+void DiskStore::Impl::merge_segment(const os::FileInfo& info) {
+  const ByteCount bytes = os::physical_size(info.size);
+  auto header = read_header(files_, layout_.own, info, options_.fingerprint);
+  if (header && serves_more()) return adopt_segment({info, std::move(*header)});
+  ledger_.add_existing(bytes);
+  if (header) {
+    unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
+  } else if (header.error().kind == ErrorKind::kNotFound) {
+    ledger_.release(layout_.own, bytes);  // it may still come back
+  } else if (header.error().kind == ErrorKind::kDamaged && keeper_) {
+    count([](DiskCounters& counters) { ++counters.damaged; });
+    quarantine_.take(path_of(info.name), bytes);
+  } else {
+    unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
+  }
+}
+
+// ---- A member ----
+
+// The death of the keeper leaves the lock to the first who asks. Nothing changes before everything could be read.
+bool DiskStore::Impl::take_over(DiskTick& tick) {
+  auto lock = files_.lock(layout_.lock);
+  if (!lock) return false;
+  auto living = tell_living();
+  if (!living || !quarantine_.open()) return false;
+  auto root = scan_root(files_, layout_);
+  if (!root || !settle_former_removals(*root)) return false;
+  const auto found = survey();
+  if (!found) return false;
+  lock_ = std::move(*lock);
+  keeper_ = true;
+  ledger_.keep_budget();
+  unserved_.recount();
+  ledger_.add_existing(quarantine_.held_bytes());
+  if (root->lock) ledger_.add_existing(os::physical_size(root->lock->size));
+  ledger_.add_existing(index_bytes_);
+  {
+    const MutexLock state_lock(mutex_);
+    for (const auto& [name, entry] : entries_) ledger_.add_existing(entry.physical());
+  }
+  merge(*found, tick);
+  accept(std::move(*living));
+  return true;
+}
+
+bool DiskStore::Impl::join() {
+  ledger_.draw_on_lease();
+  drawn_before_ = ledger_.drawn().value();
+  granted_ = published_ = published_wanted_ = 0;
+  return servers_.join().ok();
+}
+
+void DiskStore::Impl::take_part(DiskTick& tick) {
+  auto listed = servers_.list();
+  if (!listed) return;
+  const auto own = listed->find(servers_.id());
+  if (!servers_.joined() || own == listed->end() || !own->second.locks) {
+    servers_.leave();
+    (void)join();
+    return;
+  }
+  take_lease(*listed, tick);
+  if (ledger_.drawn().value() - drawn_before_ != published_ || wanted_ != published_wanted_) publish_used();
+  std::map<std::string, std::uint64_t> heard;
+  for (const auto& [id, server] : *listed) {
+    if (id != servers_.id()) heard.emplace(id, server.used);
+  }
+  if (heard == heard_ || !may_scan()) return;
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  const auto found = files_.list(layout_.own);
+  if (!found) return;
+  (void)merge_own(*found, tick);
+  heard_ = std::move(heard);
+  note_scan(begin_ns);
+}
+
+void DiskStore::Impl::take_lease(const ListedServers& listed, DiskTick& tick) {
+  const auto own = listed.find(servers_.id());
+  if (own == listed.end() || own->second.granted <= granted_) return;
+  const std::uint64_t more = own->second.granted - granted_;
+  if (more > ledger_.budget().value()) return;  // not ours: somebody made that name
+  granted_ = own->second.granted;
+  ledger_.add_to_lease(ByteCount{more});
+  tick.more_room |= ledger_.lease_left().value() >= wanted_;
+  if (ledger_.lease_left().value() >= wanted_) wanted_ = 0;
+}
+
+// Nothing is unfinished now; what was removed must not come back.
+void DiskStore::Impl::publish_used() {
+  if (mutations().never_publish || !settle_removals()) return;
+  const std::uint64_t used = ledger_.drawn().value() - drawn_before_;
+  if (!servers_.publish(used, wanted_)) return;
+  published_ = used;
+  published_wanted_ = wanted_;
+}
+
+// From the lease. What is refused is asked for.
+Status DiskStore::Impl::draw(ByteCount bytes) {
+  DiskTick unused;
+  wanted_ = bytes.value();
+  if (const auto listed = servers_.list(); listed && servers_.joined()) {
+    take_lease(*listed, unused);
+    if (ledger_.reserve(bytes)) {
+      wanted_ = 0;
+      if (mutations().publish_before_write) publish_used();
+      return {};
+    }
+    publish_used();
+  }
+  return no_space("the server that keeps the disk budget has not made room yet");
+}
+
+}  // namespace kvkeep::store

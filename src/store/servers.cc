@@ -1,0 +1,169 @@
+#include "store/servers.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cinttypes>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/checksum.h"
+
+namespace kvkeep::store {
+namespace {
+
+constexpr std::size_t kDigits = 16;
+constexpr std::size_t kSumDigits = 8;
+
+std::string hex(std::uint64_t value) {
+  char digits[kDigits + 1];
+  std::snprintf(digits, sizeof digits, "%016" PRIx64, value);
+  return digits;
+}
+
+bool is_hex(std::string_view text, std::size_t digits) {
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string sum_of(std::string_view text) {
+  return hex(checksum(ByteSpan(reinterpret_cast<const std::byte*>(text.data()), text.size())).low)
+      .substr(0, kSumDigits);
+}
+
+std::uint64_t number(std::string_view digits) {
+  std::uint64_t value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  return value;
+}
+
+// "<id>.<number>-...-<sum><suffix>".
+std::string make_name(const std::string& id, std::initializer_list<std::uint64_t> numbers, std::string_view suffix) {
+  std::string name = id;
+  name += '.';
+  for (const std::uint64_t each : numbers) name.append(hex(each)).append("-");
+  return name.append(sum_of(name)).append(suffix);
+}
+
+// The numbers between id and sum; none: the name is not whole.
+std::optional<std::vector<std::uint64_t>> parse_numbers(std::string_view name, std::size_t count,
+                                                        std::string_view suffix) {
+  const std::size_t sum_at = kDigits + 1 + count * (kDigits + 1);
+  if (name.size() != sum_at + kSumDigits + suffix.size() || !name.ends_with(suffix)) return std::nullopt;
+  if (name.substr(sum_at, kSumDigits) != sum_of(name.substr(0, sum_at))) return std::nullopt;
+  std::vector<std::uint64_t> numbers;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string_view digits = name.substr(kDigits + 1 + i * (kDigits + 1), kDigits);
+    if (!is_hex(digits, kDigits)) return std::nullopt;
+    numbers.push_back(number(digits));
+  }
+  return numbers;
+}
+
+constexpr std::string_view kLockSuffix = ".lock";
+constexpr std::string_view kUsedSuffix = ".used";
+constexpr std::string_view kGrantSuffix = ".grant";
+constexpr std::string_view kNotesSuffix = ".notes";
+
+// A listing beside a rename may have a file under both its names: totals only grow, so the larger one is right.
+void note(ListedServer& server, const std::string& name) {
+  if (name.substr(kDigits) == kLockSuffix) server.locks = true;
+  if (const auto used = parse_numbers(name, 2, kUsedSuffix); used && used->front() >= server.used) {
+    server.used = used->front();
+    server.wanted = used->back();
+  }
+  if (const auto granted = parse_numbers(name, 1, kGrantSuffix))
+    server.granted = std::max(server.granted, granted->front());
+  server.files.push_back(name);
+}
+
+}  // namespace
+
+Servers::Servers(std::string directory, os::FileSystem& files, os::Clock& clock)
+    : directory_(std::move(directory)),
+      files_(files),
+      clock_(clock),
+      id_(hex(static_cast<std::uint64_t>(clock.wall_ns()))) {}
+
+Result<ListedServers> Servers::list() {
+  auto listed = files_.list(directory_);
+  if (!listed && listed.error().kind == ErrorKind::kIo) return listed.error();
+  ListedServers servers;
+  if (!listed) return servers;
+  for (const os::FileInfo& info : *listed) {
+    const std::string id = info.name.substr(0, kDigits);
+    if (!info.is_regular || !is_hex(id, kDigits) || info.name.size() <= kDigits || info.name[kDigits] != '.') continue;
+    if (servers.size() >= kMostServers && id != id_ && !servers.contains(id)) continue;
+    note(servers[id], info.name);
+  }
+  return servers;
+}
+
+// A keeper may take our lock file for a dead server's before we hold it, and remove it: then the listing lacks it.
+Status Servers::join() {
+  TRY(files_.make_directories(directory_));
+  id_ = hex(static_cast<std::uint64_t>(clock_.wall_ns()));
+  published_.clear();
+  TRY_ASSIGN(std::unique_ptr<os::FileLock> life, files_.lock(path_of(id_ + std::string(kLockSuffix))));
+  TRY_ASSIGN(const ListedServers servers, list());
+  const auto own = servers.find(id_);
+  if (own == servers.end() || !own->second.locks) return busy("the lock of this server was removed");
+  life_ = std::move(life);
+  return {};
+}
+
+void Servers::leave() {
+  life_.reset();
+  published_.clear();
+}
+
+Status Servers::replace(const std::string& before, const std::string& after) {
+  if (before == after) return {};
+  if (!before.empty()) {
+    const Status renamed = files_.rename(path_of(before), path_of(after));
+    if (renamed || renamed.error().kind != ErrorKind::kNotFound) return renamed;
+  }
+  auto made = files_.create(path_of(after));
+  if (!made) return made.error();
+  return {};
+}
+
+Status Servers::publish(std::uint64_t used, std::uint64_t wanted) {
+  const std::string name = make_name(id_, {used, wanted}, kUsedSuffix);
+  TRY(replace(published_, name));
+  published_ = name;
+  return {};
+}
+
+Status Servers::grant(const std::string& id, std::uint64_t before, std::uint64_t granted) {
+  return replace(before > 0 ? make_name(id, {before}, kGrantSuffix) : "", make_name(id, {granted}, kGrantSuffix));
+}
+
+std::unique_ptr<os::FileLock> Servers::claim(const std::string& id) const {
+  auto lock = files_.lock(path_of(id + std::string(kLockSuffix)));
+  return lock ? std::move(*lock) : nullptr;
+}
+
+// The lock last: a sweep that was broken off is taken up again.
+void Servers::sweep(const ListedServer& server) {
+  const auto is_lock = [](const std::string& name) { return name.ends_with(kLockSuffix); };
+  for (const bool locks : {false, true}) {
+    for (const std::string& name : server.files) {
+      if (is_lock(name) == locks) (void)files_.remove(path_of(name)).ok();
+    }
+  }
+}
+
+bool Servers::take_notes(const std::string& fingerprint) {
+  if (notes_ != nullptr) return true;
+  auto lock = files_.lock(path_of(fingerprint + std::string(kNotesSuffix)));
+  if (lock) notes_ = std::move(*lock);
+  return notes_ != nullptr;
+}
+
+std::string owner_of_temporary(const std::string& name) {
+  const std::string id = name.substr(0, kDigits);
+  return is_hex(id, kDigits) && name.size() > kDigits && name[kDigits] == '-' ? id : std::string();
+}
+
+}  // namespace kvkeep::store

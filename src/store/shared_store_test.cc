@@ -1,0 +1,232 @@
+// Several servers on one directory of the machine's own file system, and what may lie in servers/.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "store/disk_store.h"
+#include "store/layout.h"
+#include "store/servers.h"
+#include "testing/sim/sample_segments.h"
+#include "testing/sim/sim_clock.h"
+#include "testing/sim/temporary_directory.h"
+
+namespace kvkeep::store {
+namespace {
+
+namespace fs = std::filesystem;
+using sim::sample_segment;
+using sim::SampleSegment;
+
+const FingerprintHash kModel = sim::sample_fingerprint(0xab);
+const FingerprintHash kOtherModel = sim::sample_fingerprint(0xcd);
+
+class SharedStoreTest : public testing::Test {
+ protected:
+  std::unique_ptr<DiskStore> open(const FingerprintHash& fingerprint = kModel, ByteCount budget = mebibytes(64)) {
+    auto store = DiskStore::open({.directory = root(), .fingerprint = fingerprint, .budget = budget},
+                                 os::real_file_system(), clock_);
+    EXPECT_TRUE(store.ok()) << (store.ok() ? "" : store.error().message);
+    return store.ok() ? std::move(*store) : nullptr;
+  }
+  DiskTick tick(DiskStore& store) {
+    clock_.advance_ms(10'000);
+    return store.tick();
+  }
+  std::string root() const { return directory_.path() + "/cache"; }
+  std::string servers() const { return root() + "/servers"; }
+  static Status put(DiskStore& store, const SampleSegment& segment) {
+    return store.put(segment.header, {{segment.header.name.kind, segment.payload}});
+  }
+  static bool has(DiskStore& store, const SampleSegment& segment) {
+    std::vector<std::byte> out(segment.payload.size());
+    return store.get(segment.header, segment.header.name.kind, out).ok() && out == segment.payload;
+  }
+  void plant(const std::string& name) {
+    fs::create_directories(servers());
+    std::ofstream(servers() + "/" + name) << "x";
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(servers())) found.push_back(entry.path().filename());
+    return found;
+  }
+
+  const sim::TemporaryDirectory directory_;
+  sim::SimClock clock_;
+  const SampleSegment first_ = sample_segment(kModel, 1, 0, 10'000);
+  const SampleSegment second_ = sample_segment(kModel, 1, 1, 5'000);
+  const SampleSegment third_ = sample_segment(kModel, 1, 2, 5'000);
+};
+
+TEST_F(SharedStoreTest, AServerAloneLeavesNoTraceOfSharing) {
+  const auto store = open();
+  ASSERT_TRUE(put(*store, first_).ok());
+  (void)tick(*store);
+  EXPECT_TRUE(store->keeper());
+  EXPECT_FALSE(store->shared());
+  EXPECT_TRUE(store->keeps_notes());
+  EXPECT_FALSE(fs::exists(servers()));
+}
+
+TEST_F(SharedStoreTest, AMemberWritesAsMuchAsItMay) {
+  const auto keeper = open();
+  const auto member = open();
+  EXPECT_FALSE(member->keeper());
+  const Status refused = put(*member, first_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kNoSpace);
+  (void)tick(*keeper);
+  EXPECT_TRUE(keeper->shared());
+  EXPECT_TRUE(tick(*member).more_room);
+  EXPECT_TRUE(put(*member, first_).ok());
+  EXPECT_GE(keeper->used(), member->used());
+}
+
+TEST_F(SharedStoreTest, WhatOneStoresTheOtherServes) {
+  const auto keeper = open();
+  const auto member = open();
+  (void)tick(*keeper);
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  EXPECT_FALSE(has(*member, first_));
+  (void)tick(*keeper);
+  const DiskTick found = tick(*member);
+  ASSERT_EQ(found.found.size(), 1u);
+  EXPECT_EQ(found.found.front().header.name, first_.header.name);
+  EXPECT_TRUE(has(*member, first_));
+  EXPECT_TRUE(tick(*member).found.empty()) << "found once";
+
+  ASSERT_TRUE(put(*member, second_).ok());
+  (void)tick(*member);
+  ASSERT_EQ(tick(*keeper).found.size(), 1u);
+  EXPECT_TRUE(has(*keeper, second_));
+
+  ASSERT_TRUE(keeper->remove(first_.header.name).ok());
+  ASSERT_TRUE(put(*keeper, third_).ok());
+  (void)tick(*keeper);
+  const DiskTick gone = tick(*member);
+  ASSERT_EQ(gone.gone.size(), 1u);
+  EXPECT_EQ(gone.gone.front(), first_.header.name);
+}
+
+TEST_F(SharedStoreTest, AMemberBecomesTheKeeperWhenThereIsNone) {
+  auto keeper = open();
+  const auto member = open(kOtherModel);
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  (void)tick(*member);
+  EXPECT_FALSE(member->keeper());
+  keeper.reset();
+  EXPECT_TRUE(tick(*member).more_room);
+  EXPECT_TRUE(member->keeper());
+  EXPECT_GT(member->foreign_bytes(), ByteCount{0}) << "the other model's files can leave now";
+  EXPECT_GT(member->remove_foreign(ByteCount{1}), ByteCount{0});
+}
+
+TEST_F(SharedStoreTest, OneOfAFingerprintWritesItsNotes) {
+  const auto keeper = open(kOtherModel);
+  auto first = open();
+  const auto second = open();
+  (void)tick(*keeper);
+  EXPECT_TRUE(keeper->keeps_notes());
+  EXPECT_TRUE(first->keeps_notes());
+  EXPECT_FALSE(second->keeps_notes());
+  first.reset();
+  (void)tick(*second);
+  EXPECT_TRUE(second->keeps_notes());
+}
+
+TEST_F(SharedStoreTest, TheDeadAreSwept) {
+  {
+    const auto keeper = open();
+    const auto member = open();
+    (void)tick(*keeper);
+    (void)tick(*member);
+    ASSERT_TRUE(put(*member, first_).ok());
+    (void)tick(*member);
+    EXPECT_GE(names().size(), 3u);
+  }
+  const auto next = open();
+  for (const std::string& name : names()) EXPECT_TRUE(name.ends_with(".notes")) << name;
+  EXPECT_FALSE(next->shared());
+}
+
+TEST_F(SharedStoreTest, WhatDiskSpaceWasAllowedAndNeverUsedComesBack) {
+  constexpr ByteCount kBudget = mebibytes(1);
+  const auto keeper = open(kModel, kBudget);
+  auto member = open(kModel, kBudget);
+  (void)tick(*keeper);
+  EXPECT_GT(keeper->used(), ByteCount{100'000});
+  member.reset();
+  (void)tick(*keeper);
+  EXPECT_LT(keeper->used(), ByteCount{10'000});
+}
+
+// ---- Anything may lie in servers/ ----
+
+TEST_F(SharedStoreTest, NamesOfNobodyChangeNothing) {
+  plant("ffffffffffffffff.ffffffffffffffff-00000000.grant");
+  plant("ffffffffffffffff.ffffffffffffffff-ffffffffffffffff-00000000.used");
+  plant("ffffffffffffffff.lock");
+  plant("hello");
+  plant(".grant");
+  plant(std::string(200, 'f'));
+  fs::create_directories(servers() + "/eeeeeeeeeeeeeeee.lock");
+  fs::create_symlink("/etc/passwd", servers() + "/dddddddddddddddd.lock");
+  for (int i = 0; i < 3000; ++i) plant(std::to_string(1'000'000'000'000'000'000 + i) + ".lock");
+  const auto keeper = open();
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  const auto member = open();
+  (void)tick(*keeper);
+  (void)tick(*member);
+  EXPECT_TRUE(put(*member, second_).ok());
+  EXPECT_TRUE(fs::exists(servers() + "/hello"));
+  EXPECT_FALSE(fs::exists(servers() + "/ffffffffffffffff.lock"));
+}
+
+TEST_F(SharedStoreTest, AGrantThatTheKeeperDidNotMakeIsNone) {
+  const auto keeper = open(kModel, mebibytes(1));
+  const auto member = open(kModel, mebibytes(1));
+  std::string id;
+  for (const std::string& name : names()) {
+    if (name.ends_with(".lock")) id = name.substr(0, 16);
+  }
+  ASSERT_FALSE(id.empty());
+  plant(id + ".00000000ffffffff-12345678.grant");
+  EXPECT_FALSE(tick(*member).more_room);
+  EXPECT_FALSE(put(*member, first_).ok());
+  // Made as it should be, but of more than there is.
+  sim::SimClock clock;
+  Servers forger(servers(), os::real_file_system(), clock);
+  ASSERT_TRUE(forger.grant(id, 0, 1ULL << 40).ok());
+  EXPECT_FALSE(tick(*member).more_room);
+  EXPECT_FALSE(put(*member, first_).ok());
+}
+
+TEST_F(SharedStoreTest, SomethingElseHasTheNameOfServers) {
+  fs::create_directories(root());
+  std::ofstream(servers()) << "x";
+  const auto keeper = open();
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  (void)tick(*keeper);
+  const auto member = open();
+  EXPECT_TRUE(has(*member, first_)) << "it serves, and stores nothing";
+  (void)tick(*member);
+  EXPECT_FALSE(put(*member, second_).ok());
+}
+
+TEST_F(SharedStoreTest, AMemberWhoseFilesWereRemovedJoinsAgain) {
+  const auto keeper = open();
+  const auto member = open();
+  (void)tick(*keeper);
+  (void)tick(*member);
+  ASSERT_TRUE(put(*member, first_).ok());
+  fs::remove_all(servers());
+  (void)tick(*member);
+  (void)tick(*keeper);
+  (void)tick(*member);
+  EXPECT_TRUE(put(*member, second_).ok());
+}
+
+}  // namespace
+}  // namespace kvkeep::store
