@@ -7,14 +7,10 @@ import json
 import os
 import resource
 import shutil
-import struct
 
-from support import (NOISE, ServerCase, files_under, fresh_directory, fresh_path, main, model, quarantined, run_program,
+from filled_directory_case import COMPLETION, QUARANTINE_HOLDS, FilledDirectoryCase, flip, tokens_of
+from support import (ServerCase, files_under, fresh_directory, fresh_path, main, model, quarantined, run_program,
                      segments, serve_command, timings, user, wait_until, words)
-
-COMPLETION = "/v1/completions"
-PROMPT_TOKENS = 60
-QUARANTINE_HOLDS = 8
 
 # A byte of each region of a segment file (docs/format.md). Negative: from the end.
 REGIONS = {"magic": 0, "version": 8, "header length": 12, "fingerprint": 20, "hash of the begin": 50,
@@ -24,86 +20,7 @@ REGIONS = {"magic": 0, "version": 8, "header length": 12, "fingerprint": 20, "ha
            "payload": -2000, "last byte": -1}
 
 
-def tokens_of(path):
-    """The token ids in a segment file's header."""
-    with open(path, "rb") as file:
-        data = file.read()
-    count, parts = struct.unpack_from("<II", data, 120)
-    return list(struct.unpack_from(f"<{count}I", data, 256 + 48 * parts))
-
-
-def flip(path, at, keep_time=False):
-    status = os.stat(path)
-    with open(path, "r+b") as file:
-        file.seek(at, os.SEEK_SET if at >= 0 else os.SEEK_END)
-        byte = file.read(1)[0]
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte ^ 0x10]))
-    if keep_time:
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-class FilledDirectory(ServerCase):
-    """One directory is filled once; each test damages a copy of it."""
-
-    @classmethod
-    def start_class_servers(cls):
-        cls.filled = fresh_directory()
-        cls.truth = {}
-        with cls._make(cls._class_logs, ["--kv-disk-dir", cls.filled], {}) as server:
-            vocabulary = server.tokenize(words(400, 1))
-            # Prompts that share nothing, not even their first token: one file each.
-            prompts = ([1000 + number] + vocabulary[number:number + PROMPT_TOKENS - 1] for number in range(200))
-            while len(cls.truth) < len(REGIONS) + 4:
-                ids = next(prompts)
-                if cls.is_clear(server, ids):
-                    cls.truth[tuple(ids)] = cls.ask(server, ids)["choices"][0]["text"]
-            server.stop()
-
-    @classmethod
-    def is_clear(cls, server, ids):
-        """Is the reply's token so much the likeliest that noise cannot tip it?"""
-        fields = {"cache_prompt": False, "return_tokens": True}
-        [token] = cls.ask(server, ids, **fields)["tokens"]
-        return cls.ask(server, ids, **fields, logit_bias={str(token): -NOISE})["tokens"] == [token]
-
-    @staticmethod
-    def ask(server, ids, **fields):
-        return server.post(COMPLETION, {"prompt": list(ids), "max_tokens": 1, "temperature": 0, **fields})
-
-    def copy(self):
-        """A directory of its own, and the segment file of each prompt in it, in the order of self.truth."""
-        directory = fresh_path("kv")
-        shutil.copytree(self.filled, directory, symlinks=True)
-        by_tokens = {tuple(tokens_of(path)): path for path in segments(directory)}
-        self.assertEqual(set(by_tokens), set(self.truth))
-        return directory, [by_tokens[ids] for ids in self.truth]
-
-    def start_on(self, directory, *flags):
-        return self.server("--restore", "always", "--kv-disk-dir", directory, *flags)
-
-    def check(self, server, damaged):
-        """All answers are right; the damaged prompts (by number) were misses, the others came from disk."""
-        for number, (ids, text) in enumerate(self.truth.items()):
-            reply = self.ask(server, ids)
-            self.assertEqual(reply["choices"][0]["text"], text, f"prompt {number}")
-            expected = 0 if number in damaged else PROMPT_TOKENS - 1
-            self.assertEqual(timings(reply)["cache_n"], expected, f"prompt {number}")
-            self.assertEqual(timings(reply)["cache_source"], "none" if number in damaged else "disk-token")
-
-    def check_healed(self, server):
-        """What was prefilled again was written again: after a restart nothing is missing."""
-        self.assertEqual(server.stop(), 0)
-        server.start()
-        self.check(server, damaged=())
-
-    def check_damaged_at_start(self, directory, damaged):
-        server = self.start_on(directory)
-        self.assertIn(f"{len(damaged)} damaged", server.log())
-        self.assertEqual(len(quarantined(directory)), min(QUARANTINE_HOLDS, len(damaged)))
-        self.check(server, damaged)
-        self.check_healed(server)
-
+class FilledDirectory(FilledDirectoryCase):
     def test_undamaged(self):
         directory, _ = self.copy()
         server = self.start_on(directory)
@@ -121,6 +38,21 @@ class FilledDirectory(ServerCase):
         self.assertIn(f"{len(REGIONS) - in_payload} damaged", server.log())
         self.check(server, damaged=range(len(REGIONS)))
         self.assertEqual(server.log().count("kv cache load failed"), in_payload)
+        self.assertEqual(len(quarantined(directory)), QUARANTINE_HOLDS)
+        self.check_healed(server)
+
+    def test_damage_under_a_running_server(self):
+        directory, paths = self.copy()
+        server = self.start_on(directory)
+        for path, at in zip(paths, REGIONS.values()):
+            flip(path, at)
+        os.truncate(paths[0], 0)
+        os.truncate(paths[1], os.path.getsize(paths[1]) - 1)
+        os.unlink(paths[2])
+        os.unlink(paths[3])
+        os.mkdir(paths[3])
+        shutil.copyfile(paths[-1], paths[4])
+        self.check(server, damaged=range(len(REGIONS)))
         self.assertEqual(len(quarantined(directory)), QUARANTINE_HOLDS)
         self.check_healed(server)
 
