@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
-#include "cache_setup.h"
-#include "inspect/cache_directory.h"
+#include "cache_change.h"
+#include "cache_place.h"
+#include "engine/llama/llama_vocabulary.h"
 #include "inspect/print/print.h"
 #include "inspect/repair.h"
 #include "inspect/verify.h"
 #include "inspect/view.h"
 #include "os/clock.h"
 #include "os/machine_info.h"
-#include "os/permissions.h"
 #include "os/processors.h"
-#include "os/resolve_links.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -26,8 +26,6 @@ constexpr std::size_t kColumns = 120;
 // Reading from page cache and summing takes a processor; from a disk, a few requests at a time keep it busy.
 constexpr unsigned kMostReaders = 4;
 constexpr std::size_t kBarColumns = 30;
-
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 // A bar on a terminal, else nothing.
 class Bar {
@@ -55,49 +53,33 @@ class Bar {
   std::size_t percent_ = SIZE_MAX;
 };
 
-// What is to be looked into: the path behind links, as for a server.
-Result<std::string> root_of(const CacheCommandOptions& options) {
-  CacheOptions served;
-  served.disk_directory = options.directory;
-  TRY_ASSIGN(const std::string named, disk_directory(served));
-  auto root = os::resolve_links(named);
-  if (!root && root.error().kind == ErrorKind::kNotFound) {
-    return not_found(fmt::format("{}: there is no such cache directory{}", named,
-                                 options.directory.empty() ? "; name one with --kv-disk-dir" : ""));
-  }
-  if (!root) return root;
-  TRY_ASSIGN(const bool own, os::is_own(*root));
-  if (!own) return invalid(*root + " belongs to another user; only that user may look into it");
-  return root;
+// Text of a model's ids. Null: no file was named.
+Result<std::unique_ptr<Vocabulary>> vocabulary_of(const CacheCommandOptions& options) {
+  if (options.gguf.empty()) return std::unique_ptr<Vocabulary>();
+  TRY_ASSIGN(auto loaded, engine::llama::LlamaVocabulary::load(options.gguf));
+  return std::unique_ptr<Vocabulary>(std::move(loaded));
 }
 
-Result<ByteCount> budget_of(const CacheCommandOptions& options, const std::string& root) {
-  CacheOptions served;
-  if (options.disk_mib > 0) served.disk_mib = options.disk_mib;
-  TRY_ASSIGN(const ByteCount free_space, os::real_file_system().free_space(root));
-  return disk_budget(served, free_space);
+bool knows(const Vocabulary& vocabulary, TokenSpan ids) {
+  return std::ranges::all_of(ids,
+                             [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < vocabulary.size(); });
 }
 
-// Those whose fingerprint begins as asked for.
-Status choose_models(inspect::CacheDirectory& directory, const std::string& begins) {
-  if (begins.empty()) return {};
-  std::erase_if(directory.models,
-                [&](const inspect::ModelDirectory& model) { return !model.fingerprint.hex().starts_with(begins); });
-  if (directory.models.empty()) return not_found("no model has a fingerprint that begins with '" + begins + "'");
-  return {};
-}
-
-Result<int> show_models(const CacheCommandOptions& options, const std::string& root, ByteCount budget) {
-  TRY_ASSIGN(inspect::CacheDirectory directory, inspect::read_directory(os::real_file_system(), root));
-  TRY(choose_models(directory, options.fingerprint));
-  const inspect::Forest forest = inspect::plant(std::move(directory));
+Result<int> show_models(const CacheCommandOptions& options, const std::string& root) {
+  TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
+  TRY_ASSIGN(const std::unique_ptr<Vocabulary> vocabulary, vocabulary_of(options));
   inspect::ViewOptions shown;
   shown.now_ns = os::real_clock().wall_ns();
-  shown.budget = budget;
+  TRY_ASSIGN(shown.budget, cache_budget(options, root));
   shown.order = options.order;
   shown.most_depth = options.most_depth;
   const bool list = options.action == CacheAction::kList;
   shown.most_runs = list ? options.most_runs : 0;
+  if (vocabulary != nullptr) {
+    shown.words = [&](const inspect::ModelDirectory&, TokenSpan ids) {
+      return knows(*vocabulary, ids) ? vocabulary->text_of(ids, true) : std::string();
+    };
+  }
   const inspect::CacheView view = inspect::view_of(forest, shown);
   if (list) {
     print(options.json ? inspect::list_json(view) : inspect::list_text(view, kColumns));
@@ -107,7 +89,26 @@ Result<int> show_models(const CacheCommandOptions& options, const std::string& r
   return 0;
 }
 
-Result<int> verify(const CacheCommandOptions& options, const std::string& root, ByteCount budget) {
+Result<int> show_prefix(const CacheCommandOptions& options, const std::string& root) {
+  TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
+  TRY_ASSIGN(const auto targets, find_ids(forest, options.words));
+  inspect::ViewOptions shown;
+  shown.now_ns = os::real_clock().wall_ns();
+  const inspect::PrefixView view = inspect::view_of_prefix(forest, targets.front(), shown);
+  std::optional<std::string> text;
+  if (options.with_text) {
+    TRY_ASSIGN(const std::unique_ptr<Vocabulary> vocabulary, vocabulary_of(options));
+    if (!knows(*vocabulary, view.ids)) return invalid(options.gguf + " has another vocabulary than this prefix");
+    text = vocabulary->text_of(view.ids, true);
+    // A prompt may hold commands to a terminal; a file gets it as it is.
+    if (os::output_goes_to_a_terminal()) text = inspect::harmless(*text);
+  }
+  print(options.json ? inspect::show_json(view, options.with_ids, text)
+                     : inspect::show_text(view, shown.now_ns, options.with_ids, text));
+  return 0;
+}
+
+Result<int> verify(const CacheCommandOptions& options, const std::string& root) {
   os::FileSystem& files = os::real_file_system();
   os::Clock& clock = os::real_clock();
   TRY_ASSIGN(const inspect::CacheDirectory directory, inspect::find_models(files, root));
@@ -125,6 +126,7 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root, 
   bar.reset();
   std::optional<inspect::RepairReport> repaired;
   if (options.repair) {
+    TRY_ASSIGN(const ByteCount budget, cache_budget(options, root));
     TRY_ASSIGN(repaired, inspect::repair(files, clock, directory, budget, report.findings));
   }
   print(options.json ? inspect::verify_json(report, repaired, seconds)
@@ -135,10 +137,16 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root, 
 }  // namespace
 
 Result<int> run_cache(const CacheCommandOptions& options) {
-  TRY_ASSIGN(const std::string root, root_of(options));
-  TRY_ASSIGN(const ByteCount budget, budget_of(options, root));
-  if (options.action == CacheAction::kVerify) return verify(options, root, budget);
-  return show_models(options, root, budget);
+  TRY_ASSIGN(const std::string root, cache_root(options));
+  switch (options.action) {
+    case CacheAction::kStat:
+    case CacheAction::kList: return show_models(options, root);
+    case CacheAction::kShow: return show_prefix(options, root);
+    case CacheAction::kVerify: return verify(options, root);
+    case CacheAction::kCollect: return run_cache_collect(options, root);
+    case CacheAction::kRemove: return run_cache_remove(options, root);
+  }
+  return 1;
 }
 
 }  // namespace kvkeep::cli

@@ -16,7 +16,7 @@ using Words = std::vector<std::string>;
 struct Command {
   const char* name;
   CacheAction action;
-  const char* usage;    // behind the name and the flags
+  const char* usage;    // words behind the name and the flags; "": none
   const char* summary;  // a line of the overview
   const char* description;
 };
@@ -28,9 +28,18 @@ constexpr Command kCommands[] = {
      "Lists the stored prefixes as a tree: a line for each run of tokens without a branch. TOKENS is the length of the "
      "whole prefix, NEW what the line adds to the one it is indented below. USED is the last use of it or of what "
      "hangs below it."},
+    {"show", CacheAction::kShow, "ID", "all of one prefix: path, files, sums; its ids or text if asked for",
+     "Shows one prefix: the path that leads to it, its files with sizes and sums. Its token ids and its text, which is "
+     "somebody's prompt, only if they are asked for."},
     {"verify", CacheAction::kVerify, "", "read and check every file",
      "Reads every file and checks headers, sums, hashes and how files hang together. Exit status 1 if anything is "
      "wrong. Beside a running server, files that come and go are no damage."},
+    {"gc", CacheAction::kCollect, "", "remove what nobody can use; down to a size, what is worth least",
+     "Removes what nobody can use: unfinished files of processes that are gone, damaged files, and files that hang "
+     "below nothing. With --to-mb also what is worth least, in the order in which a server would choose."},
+    {"rm", CacheAction::kRemove, "ID...", "remove prefixes and what hangs below them",
+     "Removes prefixes, each with its whole line of kvkeep cache ls and all lines below it; with --model and no id, "
+     "all of a model. A running server prefills those tokens again."},
 };
 
 std::vector<Flag> common_flags(CacheCommandOptions& options) {
@@ -52,10 +61,15 @@ Flag model_flag(CacheCommandOptions& options) {
              text_into(options.fingerprint));
 }
 
+Flag gguf_flag(CacheCommandOptions& options) {
+  return row("Output", "--gguf", {}, {}, "FILE", "", "none", "The model's file, whose vocabulary tells text.",
+             text_into(options.gguf));
+}
+
 std::vector<Flag> list_flags(CacheCommandOptions& options) {
   using inspect::Order;
   return {
-      model_flag(options),
+      model_flag(options), gguf_flag(options),
       row("Choice", "--limit", {"-n"}, {}, "N", "", "no limit", "At most so many lines of a model.",
           number_into(options.most_runs, std::size_t{1})),
       row("Choice", "--depth", {}, {}, "N", "", "no limit", "At most so many levels; 1: what begins a conversation.",
@@ -74,10 +88,45 @@ std::vector<Flag> verify_flags(CacheCommandOptions& options) {
               switch_into(options.repair))};
 }
 
+Flag dry_flag(CacheCommandOptions& options) {
+  return row("Choice", "--dry-run", {}, {}, "", "", "off", "Only say what would be removed.", switch_into(options.dry));
+}
+
+std::vector<Flag> show_flags(CacheCommandOptions& options) {
+  const char* group = "Output";
+  return {row(group, "--text", {}, {}, "", "", "off", "Print the text of the whole prefix. Needs --gguf.",
+              switch_into(options.with_text)),
+          row(group, "--ids", {}, {}, "", "", "off", "Print the token ids of the whole prefix.",
+              switch_into(options.with_ids)),
+          gguf_flag(options)};
+}
+
+std::vector<Flag> collect_flags(CacheCommandOptions& options) {
+  const char* group = "Choice";
+  return {row(group, "--all", {}, {}, "", "", "off", "Remove what was set aside in quarantine/, too.",
+              switch_into(options.quarantine)),
+          row(group, "--to-mb", {}, {}, "N", "", "no limit",
+              "Remove what is worth least until the directory takes at most N MiB.",
+              number_into(options.to_mib, std::uint64_t{0}, std::uint64_t{1} << 40)),
+          dry_flag(options)};
+}
+
+std::vector<Flag> remove_flags(CacheCommandOptions& options) {
+  return {model_flag(options),
+          row("Choice", "--yes", {"-y"}, {}, "", "", "off", "Do not ask before removing.", switch_into(options.yes)),
+          dry_flag(options)};
+}
+
 FlagSet flags_of(const Command& command, CacheCommandOptions& options) {
   std::vector<Flag> flags;
-  if (command.action == CacheAction::kList) flags = list_flags(options);
-  if (command.action == CacheAction::kVerify) flags = verify_flags(options);
+  switch (command.action) {
+    case CacheAction::kStat: break;
+    case CacheAction::kList: flags = list_flags(options); break;
+    case CacheAction::kShow: flags = show_flags(options); break;
+    case CacheAction::kVerify: flags = verify_flags(options); break;
+    case CacheAction::kCollect: flags = collect_flags(options); break;
+    case CacheAction::kRemove: flags = remove_flags(options); break;
+  }
   flags.push_back(json_flag(options));
   for (Flag& flag : common_flags(options)) flags.push_back(std::move(flag));
   const std::string behind = *command.usage == '\0' ? "" : std::string(" ").append(command.usage);
@@ -102,8 +151,23 @@ Error unknown_command(const std::string& name) {
   return invalid("unknown command 'cache " + name + "'" + (near.empty() ? "; see kvkeep cache --help" : near));
 }
 
-Status check_words(const Command& command, const Words& words) {
-  if (*command.usage == '\0' && !words.empty()) return invalid("unexpected argument '" + words.front() + "'");
+Status check_words(const Command& command, const CacheCommandOptions& options) {
+  const std::string_view usage = command.usage;
+  const Words& words = options.words;
+  const bool many = usage.ends_with("...") || usage.ends_with("...]");
+  const std::size_t most = usage.empty() ? 0 : many ? SIZE_MAX : 1;
+  if (words.size() > most) return invalid("unexpected argument '" + words[most] + "'");
+  const bool whole_model = command.action == CacheAction::kRemove && !options.fingerprint.empty();
+  if (usage.empty() || whole_model || !words.empty()) return {};
+  return invalid(fmt::format("nothing is named: kvkeep cache {} [flags] {}", command.name, usage));
+}
+
+Status check_together(const CacheCommandOptions& options) {
+  if (options.with_text && options.gguf.empty()) return invalid("--text needs --gguf FILE, the model's file");
+  const bool removes = options.action == CacheAction::kRemove;
+  if (removes && !options.words.empty() && !options.fingerprint.empty()) {
+    return invalid("name ids or a --model to remove, not both");
+  }
   return {};
 }
 
@@ -122,12 +186,13 @@ Result<ParsedCache> parse_cache(const Words& arguments, const os::Environment& e
   CacheCommandOptions& options = parsed.options;
   options.action = command->action;
   const FlagSet flags = flags_of(*command, options);
-  TRY_ASSIGN(const bool wants_help, flags.parse({arguments.begin() + 1, arguments.end()}, environment, &options.ids));
+  TRY_ASSIGN(const bool wants_help, flags.parse({arguments.begin() + 1, arguments.end()}, environment, &options.words));
   if (wants_help) {
     parsed.help = flags.help();
     return parsed;
   }
-  TRY(check_words(*command, options.ids));
+  TRY(check_words(*command, options));
+  TRY(check_together(options));
   return parsed;
 }
 

@@ -12,20 +12,27 @@
 
 namespace kvkeep::cli {
 
-enum class CacheAction { kStat, kList, kVerify };
+enum class CacheAction { kStat, kList, kShow, kVerify, kCollect, kRemove };
 
 // Of all its commands; each has flags for what it knows.
 struct CacheCommandOptions {
   CacheAction action = CacheAction::kStat;
-  std::vector<std::string> ids;
-  std::string directory;       // --kv-disk-dir; empty: that of kvkeep serve
-  std::uint64_t disk_mib = 0;  // --kv-disk-space-mb; 0: as kvkeep serve
+  std::vector<std::string> words;  // ids; of export and import the file first
+  std::string directory;           // --kv-disk-dir; empty: that of kvkeep serve
+  std::uint64_t disk_mib = 0;      // --kv-disk-space-mb; 0: as kvkeep serve
   bool json = false;
   std::string fingerprint;  // --model: how its fingerprint begins
   inspect::Order order = inspect::Order::kUsed;
   std::size_t most_runs = SIZE_MAX;
   std::size_t most_depth = SIZE_MAX;
   bool repair = false;
+  std::string gguf;  // whose vocabulary tells text; empty: none
+  bool with_text = false;
+  bool with_ids = false;
+  bool yes = false;  // do not ask
+  bool dry = false;  // change nothing
+  bool quarantine = false;
+  std::uint64_t to_mib = UINT64_MAX;  // UINT64_MAX: no limit
 };
 
 struct ParsedCache {

@@ -14,7 +14,7 @@ std::string error_of(const std::vector<std::string>& arguments) {
 
 TEST(CacheFlags, HelpNamesEveryCommand) {
   const std::string help = parsed({}).value().help;
-  for (const char* name : {"stat", "ls", "verify"}) {
+  for (const char* name : {"stat", "ls", "show", "verify", "gc", "rm"}) {
     EXPECT_NE(help.find(std::string("  ").append(name)), std::string::npos) << name;
     const std::string own = parsed({name, "--help"}).value().help;
     EXPECT_NE(own.find("--kv-disk-dir"), std::string::npos) << name;
@@ -30,6 +30,17 @@ TEST(CacheFlags, UnknownWordsSuggestTheNearest) {
   EXPECT_EQ(error_of({"verify", "--repiar"}), "unknown flag '--repiar'; did you mean '--repair'?");
   EXPECT_EQ(error_of({"stat", "--repair"}), "unknown flag '--repair'");
   EXPECT_EQ(error_of({"stat", "abc"}), "unexpected argument 'abc'");
+  EXPECT_EQ(error_of({"show", "abc", "def"}), "unexpected argument 'def'");
+}
+
+TEST(CacheFlags, WhatIsRemovedIsNamed) {
+  EXPECT_EQ(error_of({"rm"}), "nothing is named: kvkeep cache rm [flags] ID...");
+  EXPECT_EQ(error_of({"show"}), "nothing is named: kvkeep cache show [flags] ID");
+  EXPECT_EQ(error_of({"rm", "abcd", "--model", "ab"}), "name ids or a --model to remove, not both");
+  EXPECT_TRUE(parsed({"rm", "--model", "ab"}));
+  EXPECT_EQ(parsed({"rm", "abcd", "-y", "ef01"})->options.words, (std::vector<std::string>{"abcd", "ef01"}));
+  EXPECT_EQ(error_of({"show", "abcd", "--text"}), "--text needs --gguf FILE, the model's file");
+  EXPECT_EQ(parsed({"gc", "--to-mb", "0"})->options.to_mib, 0U);
 }
 
 TEST(CacheFlags, Values) {

@@ -21,7 +21,8 @@ std::vector<index::NamedSegment> names_of(std::span<const store::FoundSegment> f
                      .end_hash = name.end_hash,
                      .tokens = file.header.tokens,
                      .kind = name.kind,
-                     .origin = file.header.origin});
+                     .origin = file.header.origin,
+                     .tenant = file.header.tenant});
   }
   return named;
 }

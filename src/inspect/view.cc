@@ -1,5 +1,7 @@
 #include "inspect/view.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -120,6 +122,32 @@ class Listing {
   std::vector<RunView> views_;
 };
 
+std::string_view kind_text(format::PartKind kind) {
+  switch (kind) {
+    case format::PartKind::kRows: return "rows";
+    case format::PartKind::kWindowRows: return "window rows";
+    case format::PartKind::kPoint: return "point";
+    case format::PartKind::kWhole: return "whole state";
+  }
+  return "rows";
+}
+
+FileView view_of_file(const store::FoundSegment& file) {
+  const format::Part& part = file.header.parts.front();
+  FileView view;
+  view.name = file.info.name;
+  view.kind = kind_text(file.header.name.kind);
+  view.range = {file.header.name.begin, file.header.name.end};
+  view.bytes = physical(file);
+  view.payload = ByteCount{format::payload_bytes(file.header)};
+  view.sum = fmt::format("{:016x}{:016x}", part.sum.high, part.sum.low);
+  view.version = version_of(file.header);
+  view.sampled = file.header.origin == format::Origin::kSampled;
+  if (part.built()) view.base = part.base;
+  view.modified_ns = file.info.modified_ns;
+  return view;
+}
+
 FileCount count_all(const std::vector<os::FileInfo>& files) {
   FileCount count;
   for (const os::FileInfo& info : files) count.add(os::physical_size(info.size));
@@ -195,8 +223,21 @@ CacheView view_of(const Forest& forest, const ViewOptions& options) {
   return view;
 }
 
-RunView view_of_run(const Forest& forest, IdTarget run, const ViewOptions& options) {
-  return Listing(forest, run.model, options).shown(run.run);
+PrefixView view_of_prefix(const Forest& forest, IdTarget target, const ViewOptions& options) {
+  const PrefixTree& tree = forest.trees[target.model];
+  const ModelDirectory& model = forest.directory.models[target.model];
+  PrefixView view;
+  view.fingerprint = model.fingerprint.hex();
+  view.run = Listing(forest, target.model, options).shown(target.run);
+  for (std::size_t above = target.run; above != kNone; above = tree.runs[above].parent) {
+    view.path.insert(view.path.begin(), forest.ids.shown(tree.runs[above].end_hash));
+  }
+  for (const std::vector<std::size_t>* part : {&tree.runs[target.run].rows, &tree.runs[target.run].leaves}) {
+    for (const std::size_t file : *part) view.files.push_back(view_of_file(model.files.segments[file]));
+  }
+  std::ranges::sort(view.files, {}, [](const FileView& file) { return std::pair(file.range.end, file.name.size()); });
+  view.ids = path_tokens(tree, model.files.segments, target.run);
+  return view;
 }
 
 }  // namespace kvkeep::inspect

@@ -96,7 +96,29 @@ struct Forest {
 Forest plant(CacheDirectory directory);
 
 CacheView view_of(const Forest& forest, const ViewOptions& options);
-// One run as in a listing.
-RunView view_of_run(const Forest& forest, IdTarget run, const ViewOptions& options);
+
+// A file of a run.
+struct FileView {
+  std::string name;
+  std::string_view kind;  // "rows", "window rows", "point", "whole state"
+  TokenRange range;
+  ByteCount bytes;    // physical
+  ByteCount payload;  // of its parts
+  std::string sum;    // of the first part, hexadecimal
+  std::uint32_t version = 0;
+  bool sampled = false;          // its ids were sampled by a server, not a prompt's
+  std::optional<Position> base;  // of the state that it is built on
+  std::int64_t modified_ns = 0;
+};
+
+// All of one prefix: what `show` prints.
+struct PrefixView {
+  std::string fingerprint;
+  RunView run;
+  std::vector<std::string> path;  // ids from the beginning to the run
+  std::vector<FileView> files;    // of the run, ascending by position
+  std::vector<TokenId> ids;       // [0, end)
+};
+PrefixView view_of_prefix(const Forest& forest, IdTarget run, const ViewOptions& options);
 
 }  // namespace kvkeep::inspect

@@ -43,5 +43,7 @@ MachineInfo machine_info() {
 }
 
 bool errors_go_to_a_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+bool output_goes_to_a_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+bool input_comes_from_a_terminal() { return ::isatty(STDIN_FILENO) == 1; }
 
 }  // namespace kvkeep::os

@@ -18,7 +18,9 @@ struct MachineInfo {
 
 MachineInfo machine_info();
 
-// Whether somebody watches standard error.
+// Whether somebody watches standard error, reads standard output, can answer on standard input.
 bool errors_go_to_a_terminal();
+bool output_goes_to_a_terminal();
+bool input_comes_from_a_terminal();
 
 }  // namespace kvkeep::os

@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 
-from support import (ServerCase, fresh_directory, fresh_path, main, quarantined, run_program, segments, timings, words)
+from support import (ServerCase, files_under, fresh_directory, fresh_path, main, model, quarantined, run_program,
+                     segments, timings, words)
 
 COMPLETION = "/v1/completions"
 
@@ -156,6 +157,96 @@ class Verifying(FilledDirectory):
         self.assertEqual(parsed("verify", directory=directory)["findings"], [])
 
 
+class Showing(FilledDirectory):
+    def test_files_and_path(self):
+        below = next(prefix for prefix in self.prefixes(self.filled) if prefix["parent"])
+        shown = parsed("show", below["id"], directory=self.filled)
+        self.assertEqual((shown["path"][-2:], shown["hash"]), ([below["parent"], below["id"]], below["hash"]))
+        self.assertEqual(len(shown["files"]), below["files"])
+        self.assertNotIn("ids", shown)
+        self.assertNotIn("text", shown)
+        text = cache("show", below["id"][:6], directory=self.filled)
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertIn(shown["files"][0]["sum"], text.stdout)
+
+    def test_text_only_on_request(self):
+        roots = [prefix for prefix in self.prefixes(self.filled) if prefix["parent"] is None]
+        texts = [parsed("show", root["id"], "--text", "--gguf", model(), directory=self.filled)["text"] for root in roots]
+        self.assertTrue(any(self.head[:200] in text for text in texts))
+        listed = parsed("ls", "--gguf", model(), directory=self.filled)["prefixes"]
+        self.assertTrue(any(self.head.startswith((prefix["words"] or "?").lstrip("<s>").strip()[:40]) for prefix in listed),
+                        [prefix["words"] for prefix in listed])
+        ids = parsed("show", roots[0]["id"], "--ids", directory=self.filled)["ids"]
+        self.assertEqual(len(ids), roots[0]["end"])
+
+    def test_bad_ids(self):
+        for word, part in (("abc", "no id"), ("zzzz", "no id"), ("0" * 64, "no prefix"), ("../..", "no id")):
+            run = cache("show", word, directory=self.filled)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(part, run.stderr)
+
+
+class Removing(FilledDirectory):
+    def test_a_line_and_what_hangs_below(self):
+        directory = self.copy()
+        found = self.prefixes(directory)
+        shared = next(prefix for prefix in found if prefix["parent"] is None and prefix["end"] > 200)
+        gone = {shared["id"]} | {prefix["id"] for prefix in found if prefix["parent"] == shared["id"]}
+        dry = parsed("rm", shared["id"], "--dry-run", directory=directory)
+        self.assertEqual(len(self.prefixes(directory)), len(found))
+        removed = parsed("rm", shared["id"], directory=directory)
+        self.assertEqual(removed["removed"]["files"], dry["removed"]["files"])
+        self.assertEqual({prefix["id"] for prefix in self.prefixes(directory)}, {p["id"] for p in found} - gone)
+        self.assertEqual(parsed("verify", directory=directory)["findings"], [])
+        self.assertFalse(any(path.endswith("/index") for path in files_under(directory)), "it lists token ids")
+        with self._make(self._logs, ["--kv-disk-dir", directory, "--restore", "always"], {}) as server:
+            self.assertEqual(timings(self.ask(server, self.prompts[0]))["cache_source"], "none")
+            self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")
+
+    def test_a_model(self):
+        directory = self.copy()
+        [found] = parsed("stat", directory=directory)["models"]
+        self.assertEqual(cache("rm", "--model", found["fingerprint"][:8], directory=directory).returncode, 0)
+        self.assertEqual(segments(directory), [])
+
+    def test_beside_a_running_server(self):
+        directory = self.copy()
+        server = self.server("--kv-disk-dir", directory, "--restore", "always")
+        for prefix in self.prefixes(directory):
+            if prefix["parent"] is None:
+                parsed("rm", prefix["id"], directory=directory)
+        self.assertEqual(segments(directory), [])
+        for _ in range(2):
+            for prompt in self.prompts:
+                self.assertEqual(self.ask(server, prompt)["usage"]["completion_tokens"], 4)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(parsed("verify", directory=directory)["findings"], [])
+
+    def test_gc(self):
+        directory = self.copy()
+        [own] = [entry for entry in os.listdir(directory) if len(entry) == 64]
+        left = os.path.join(directory, own, "12.tmp")
+        open(left, "w").close()
+        os.utime(left, (1, 1))
+        self.assertEqual(parsed("gc", "--dry-run", directory=directory)["reasons"]["temporary"]["files"], 1)
+        self.assertEqual(parsed("gc", directory=directory)["removed"]["files"], 1)
+        self.assertFalse(os.path.exists(left))
+        self.assertEqual(parsed("gc", directory=directory)["removed"]["files"], 0)
+        self.assertEqual(parsed("gc", "--to-mb", "1", directory=directory)["removed"]["files"], 0)
+        emptied = parsed("gc", "--to-mb", "0", directory=directory)
+        self.assertEqual((list(emptied["reasons"]), segments(directory)), (["budget"], []))
+
+    def test_gc_leaves_a_servers_temporaries(self):
+        directory = self.copy()
+        self.server("--kv-disk-dir", directory)
+        [own] = [entry for entry in os.listdir(directory) if len(entry) == 64]
+        left = os.path.join(directory, own, "12.tmp")
+        open(left, "w").close()
+        os.utime(left, (1, 1))
+        parsed("gc", directory=directory)
+        self.assertTrue(os.path.exists(left))
+
+
 class Refusals(ServerCase):
     def refused(self, *arguments, directory, parts=()):
         run = cache(*arguments, directory=directory)
@@ -171,7 +262,7 @@ class Refusals(ServerCase):
         home = fresh_directory()
         with open(os.path.join(home, "letter"), "w") as file:
             file.write("dear")
-        for command in ("stat", "ls", "verify"):
+        for command in ("stat", "ls", "verify", "gc"):
             self.refused(command, directory=home, parts=["no cache directory"])
         self.refused("verify", "--repair", directory=os.path.join(home, "letter"))
         self.assertEqual(os.listdir(home), ["letter"])

@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     'server/http': {'base', 'chat', 'os', 'server/api'},
     'server/trace': _ENGINE | {'chat', 'server/api', 'server/run'},
     'server/routes': _ENGINE | {'chat', 'chat/replay', 'chat/tools', 'server/api', 'server/http', 'server/run', 'server/trace'},
-    'inspect': _TIERS | {'index'},
+    'inspect': _TIERS | {'index', 'policy'},
     'inspect/print': {'base', 'bench', 'inspect'},
     'bench': _BOTTOM,
     'bench/run': {'base', 'bench', 'format', 'os', 'server/http'},

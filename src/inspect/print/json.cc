@@ -64,6 +64,20 @@ Json run_of(const RunView& run, const ModelView& model) {
           {"words", run.words.empty() ? Json(nullptr) : Json(run.words)}};
 }
 
+Json file_of(const FileView& file) {
+  return {{"name", file.name},
+          {"kind", file.kind},
+          {"begin", file.range.begin.value()},
+          {"end", file.range.end.value()},
+          {"bytes", file.bytes.value()},
+          {"payload_bytes", file.payload.value()},
+          {"sum", file.sum},
+          {"format_version", file.version},
+          {"sampled", file.sampled},
+          {"base", file.base ? Json(file.base->value()) : Json(nullptr)},
+          {"modified", time_of(file.modified_ns)}};
+}
+
 Json finding_of(const Finding& finding) {
   return {{"trouble", to_string(finding.trouble)},
           {"file", finding.directory + "/" + finding.file},
@@ -92,6 +106,34 @@ std::string list_json(const CacheView& view) {
   }
   json["hidden"] = hidden;
   return text_of(json);
+}
+
+std::string show_json(const PrefixView& view, bool with_ids, const std::optional<std::string>& text) {
+  Json json = {{"version", kJsonVersion},
+               {"fingerprint", view.fingerprint},
+               {"id", view.run.id},
+               {"hash", view.run.hash},
+               {"path", view.path},
+               {"begin", view.run.range.begin.value()},
+               {"end", view.run.range.end.value()}};
+  json["bytes"] = view.run.bytes().value();
+  json["last_use"] = time_of(view.run.used_ns);
+  json["kept_until"] = time_of(view.run.kept_until_ns);
+  json["files"] = Json::array();
+  for (const FileView& file : view.files) json["files"].push_back(file_of(file));
+  if (with_ids) json["ids"] = view.ids;
+  if (text) json["text"] = *text;
+  return text_of(json);
+}
+
+std::string removal_json(const RemovalReport& report, bool dry) {
+  Json reasons = Json::object();
+  for (const auto& [why, count] : report.removed) reasons[std::string(to_string(why))] = count_of(count);
+  return text_of({{"version", kJsonVersion},
+                  {"dry_run", dry},
+                  {"removed", count_of(report.all())},
+                  {"reasons", std::move(reasons)},
+                  {"failed", report.failed}});
 }
 
 std::string verify_json(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds) {

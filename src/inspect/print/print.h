@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "inspect/removal.h"
 #include "inspect/repair.h"
 #include "inspect/verify.h"
 #include "inspect/view.h"
@@ -22,6 +24,17 @@ std::string stat_json(const CacheView& view);
 // One line per run; no line is longer than `columns`.
 std::string list_text(const CacheView& view, std::size_t columns);
 std::string list_json(const CacheView& view);
+
+// `text`: of its ids, as it is to be printed; none: was not asked for.
+std::string show_text(const PrefixView& view, std::int64_t now_ns, bool with_ids,
+                      const std::optional<std::string>& text);
+std::string show_json(const PrefixView& view, bool with_ids, const std::optional<std::string>& text);
+// Lines and tabs stay, everything else that a terminal may take for a command becomes U+FFFD.
+std::string harmless(std::string_view text);
+
+// What was removed or, `dry`, would be.
+std::string removal_text(const RemovalReport& report, bool dry);
+std::string removal_json(const RemovalReport& report, bool dry);
 
 std::string verify_text(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds);
 std::string verify_json(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds);

@@ -119,6 +119,73 @@ TEST(Text, OfVerify) {
   EXPECT_NE(repaired.find("set aside 1 damaged file, removed 22 orphans (22.0 MiB)\n"), std::string::npos) << repaired;
 }
 
+TEST(Text, OfARemoval) {
+  RemovalReport report;
+  EXPECT_EQ(removal_text(report, false), "removed 0 files (0 KiB)\n");
+  report.removed[Why::kAsked] = {.files = 3, .bytes = mebibytes(2)};
+  EXPECT_EQ(removal_text(report, true), "would remove 3 files (2.0 MiB)\n");
+  report.removed[Why::kOrphan].add(mebibytes(1));
+  report.failed = 1;
+  EXPECT_EQ(removal_text(report, false), "removed 4 files (3.0 MiB): 3 asked, 1 orphan; 1 file could not be removed\n");
+  const auto json = nlohmann::json::parse(removal_json(report, true));
+  EXPECT_EQ(json["removed"]["files"], 4);
+  EXPECT_EQ(json["reasons"]["orphan"]["files"], 1);
+  EXPECT_EQ(json["dry_run"], true);
+}
+
+PrefixView example_prefix() {
+  PrefixView view;
+  view.fingerprint = std::string(64, 'a');
+  view.run = run("22222222", 1, 8, 12, 300);
+  view.path = {"11111111", "22222222"};
+  FileView file;
+  file.name = "x.kvs";
+  file.kind = "rows";
+  file.range = {Position{8}, Position{12}};
+  file.bytes = mebibytes(3);
+  file.sum = "00ff";
+  file.version = 1;
+  file.sampled = true;
+  file.modified_ns = kNow - 300 * kSecond;
+  view.files.push_back(file);
+  view.ids = {5, 6, 7};
+  return view;
+}
+
+TEST(Text, OfAPrefix) {
+  EXPECT_EQ(show_text(example_prefix(), kNow, true, "the\ntext"), std::string(R"(22222222
+  hash        22222222)")
+                                                                          .append(56, '0') +
+                                                                      R"(
+  model       aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+  path        11111111 > 22222222
+  tokens      12, of which 4 from 8 on are its own
+  size        3.0 MiB in 1 file
+  last used   5 min ago
+
+  rows               8 .. 12          3.0 MiB  5 min ago, sampled
+    x.kvs
+    sum 00ff
+
+5 6 7
+
+the
+text
+)");
+  EXPECT_EQ(show_text(example_prefix(), kNow, false, std::nullopt).find("5 6 7"), std::string::npos);
+  const auto json = nlohmann::json::parse(show_json(example_prefix(), false, std::nullopt));
+  EXPECT_FALSE(json.contains("text") || json.contains("ids"));
+  EXPECT_EQ(json["files"][0]["kind"], "rows");
+  const auto all = nlohmann::json::parse(show_json(example_prefix(), true, "a\xff"));
+  EXPECT_EQ(all["ids"].size(), 3U);
+  EXPECT_TRUE(all["text"].is_string());
+}
+
+TEST(Text, ForATerminalIsHarmless) {
+  EXPECT_EQ(harmless("a\tb\n\x1b[2Jc\r\n"), "a\tb\n\uFFFD[2Jc \n");
+  EXPECT_EQ(harmless(""), "");
+}
+
 TEST(Json, HasTheFigures) {
   const auto stat = nlohmann::json::parse(stat_json(example()));
   EXPECT_EQ(stat["version"], kJsonVersion);

@@ -5,27 +5,15 @@
 #include "bench/report_text.h"
 #include "bench/text_table.h"
 #include "inspect/print/print.h"
+#include "inspect/print/text_parts.h"
 
 namespace kvkeep::inspect {
 namespace {
 
 using Align = bench::TextTable::Align;
 
-constexpr std::size_t kShownDigits = 12;    // of a fingerprint
 constexpr std::size_t kLostFilesTold = 20;  // of what hangs below nothing, usually by one damaged file
 constexpr std::size_t kLongestWords = 60;
-
-std::string size_text(ByteCount bytes) {
-  constexpr double kKibi = 1024;
-  const auto value = static_cast<double>(bytes.value());
-  if (value < kKibi * kKibi) return fmt::format("{:.0f} KiB", value / kKibi);
-  if (value < kKibi * kKibi * kKibi) return fmt::format("{:.1f} MiB", value / kKibi / kKibi);
-  return fmt::format("{:.2f} GiB", value / kKibi / kKibi / kKibi);
-}
-
-std::string counted(std::uint64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", bench::grouped(count), count == 1 ? one : many);
-}
 
 std::string share_text(ByteCount part, ByteCount whole) {
   if (whole == ByteCount{0}) return "-";
@@ -70,10 +58,6 @@ std::string versions_text(const ModelView& model) {
   Remarks remarks;
   for (const auto& [version, files] : model.versions) remarks.add(files, fmt::format("of version {}", version));
   return remarks.text();
-}
-
-void append_line(std::string& out, const char* name, const std::string& value) {
-  if (!value.empty()) out += fmt::format("  {:<12}{}\n", name, value);
 }
 
 std::string model_text(const ModelView& model, const CacheView& view) {
@@ -163,6 +147,19 @@ std::string list_text(const CacheView& view, std::size_t columns) {
     if (model.hidden > 0) out += fmt::format("... and {}\n", counted(model.hidden, "more", "more"));
   }
   return out.empty() ? "nothing is stored here\n" : out;
+}
+
+std::string removal_text(const RemovalReport& report, bool dry) {
+  const FileCount all = report.all();
+  std::string out = fmt::format("{} {} ({})", dry ? "would remove" : "removed", counted(all.files, "file", "files"),
+                                size_text(all.bytes));
+  std::string reasons;
+  for (const auto& [why, count] : report.removed) {
+    reasons += fmt::format("{}{} {}", reasons.empty() ? ": " : ", ", bench::grouped(count.files), to_string(why));
+  }
+  if (report.removed.size() > 1 || (all.files > 0 && !report.removed.contains(Why::kAsked))) out += reasons;
+  if (report.failed > 0) out += fmt::format("; {} could not be removed", counted(report.failed, "file", "files"));
+  return out + "\n";
 }
 
 std::string verify_text(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds) {

@@ -1,0 +1,86 @@
+#include "cache_change.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "cache_place.h"
+#include "inspect/collect.h"
+#include "inspect/print/print.h"
+#include "inspect/removal.h"
+#include "os/clock.h"
+#include "os/machine_info.h"
+#include "store/layout.h"
+
+namespace kvkeep::cli {
+namespace {
+
+using inspect::Removal;
+
+int finish(const CacheCommandOptions& options, const inspect::RemovalReport& report) {
+  print(options.json ? inspect::removal_json(report, options.dry) : inspect::removal_text(report, options.dry));
+  return report.failed == 0 ? 0 : 1;
+}
+
+inspect::RemovalReport carry_out(const CacheCommandOptions& options, const std::vector<Removal>& removals) {
+  return inspect::remove_all(options.dry ? nullptr : &os::real_file_system(), removals);
+}
+
+// Nobody to ask: what was typed holds.
+bool agreed(const CacheCommandOptions& options, const std::vector<Removal>& removals) {
+  if (options.yes || options.dry || !os::input_comes_from_a_terminal()) return true;
+  std::fputs(inspect::removal_text(inspect::remove_all(nullptr, removals), true).c_str(), stderr);
+  std::fputs("go on? [y/N] ", stderr);
+  char answer[16] = {};
+  if (std::fgets(answer, sizeof answer, stdin) == nullptr) return false;
+  return answer[0] == 'y' || answer[0] == 'Y';
+}
+
+// Where no server would write it anew: the saved index lists token ids of what goes.
+void add_indexes(const inspect::Forest& forest, std::vector<Removal>& removals) {
+  std::vector<Removal> indexes;
+  for (const inspect::ModelDirectory& model : forest.directory.models) {
+    const bool touched = std::ranges::find(removals, model.path, &Removal::directory) != removals.end();
+    if (!touched || !model.files.index) continue;
+    const ByteCount bytes = os::physical_size(model.files.index->size);
+    indexes.push_back({model.path, std::string(store::kIndexName), bytes, inspect::Why::kAdvisory});
+  }
+  removals.insert(removals.end(), indexes.begin(), indexes.end());
+}
+
+}  // namespace
+
+Result<int> run_cache_collect(const CacheCommandOptions& options, const std::string& root) {
+  TRY_ASSIGN(inspect::Forest forest, read_cache(options, root));  // before a lock is made: it must be a cache
+  TRY_ASSIGN(const auto lock, hold_cache(root));
+  TRY_ASSIGN(forest, read_cache(options, root));
+  inspect::CollectOptions collected;
+  collected.now_ns = os::real_clock().wall_ns();
+  collected.alone = lock != nullptr;
+  collected.quarantine = options.quarantine;
+  if (options.to_mib != UINT64_MAX) collected.most = mebibytes(options.to_mib);
+  return finish(options, carry_out(options, inspect::collect(forest, collected)));
+}
+
+Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root) {
+  TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
+  std::vector<Removal> removals;
+  if (options.words.empty()) {
+    if (forest.directory.models.size() > 1) {
+      return invalid(fmt::format("{} models have a fingerprint that begins with '{}'", forest.directory.models.size(),
+                                 options.fingerprint));
+    }
+    TRY_ASSIGN(removals, inspect::removals_of_model(os::real_file_system(), forest.directory.models.front()));
+  } else {
+    TRY_ASSIGN(const auto targets, find_ids(forest, options.words));
+    removals = inspect::removals_of(forest, targets);
+  }
+  if (!agreed(options, removals)) return aborted("nothing was removed");
+  TRY_ASSIGN(const auto lock, hold_cache(root));
+  if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
+  return finish(options, carry_out(options, removals));
+}
+
+}  // namespace kvkeep::cli

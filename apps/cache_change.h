@@ -1,0 +1,15 @@
+#pragma once
+
+// The commands of `kvkeep cache` that change the directory.
+
+#include "base/result.h"
+#include "cache_flags.h"
+
+namespace kvkeep::cli {
+
+// The exit status: 1 if not everything that was to go went.
+Result<int> run_cache_collect(const CacheCommandOptions& options, const std::string& root);
+// Asks first, where somebody can answer.
+Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root);
+
+}  // namespace kvkeep::cli

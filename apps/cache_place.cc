@@ -1,0 +1,69 @@
+#include "cache_place.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "cache_setup.h"
+#include "os/permissions.h"
+#include "os/resolve_links.h"
+#include "store/layout.h"
+
+namespace kvkeep::cli {
+
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+Result<std::string> cache_root(const CacheCommandOptions& options) {
+  CacheOptions served;
+  served.disk_directory = options.directory;
+  TRY_ASSIGN(const std::string named, disk_directory(served));
+  auto root = os::resolve_links(named);
+  if (!root && root.error().kind == ErrorKind::kNotFound) {
+    return not_found(fmt::format("{}: there is no such cache directory{}", named,
+                                 options.directory.empty() ? "; name one with --kv-disk-dir" : ""));
+  }
+  if (!root) return root;
+  TRY_ASSIGN(const bool own, os::is_own(*root));
+  if (!own) return invalid(*root + " belongs to another user; only that user may look into it");
+  return root;
+}
+
+Result<ByteCount> cache_budget(const CacheCommandOptions& options, const std::string& root) {
+  CacheOptions served;
+  if (options.disk_mib > 0) served.disk_mib = options.disk_mib;
+  TRY_ASSIGN(const ByteCount free_space, os::real_file_system().free_space(root));
+  return disk_budget(served, free_space);
+}
+
+Status choose_models(inspect::CacheDirectory& directory, const std::string& fingerprint_begins) {
+  if (fingerprint_begins.empty()) return {};
+  std::erase_if(directory.models, [&](const inspect::ModelDirectory& model) {
+    return !model.fingerprint.hex().starts_with(fingerprint_begins);
+  });
+  if (!directory.models.empty()) return {};
+  return not_found("no model has a fingerprint that begins with '" + fingerprint_begins + "'");
+}
+
+Result<inspect::Forest> read_cache(const CacheCommandOptions& options, const std::string& root) {
+  TRY_ASSIGN(inspect::CacheDirectory directory, inspect::read_directory(os::real_file_system(), root));
+  TRY(choose_models(directory, options.fingerprint));
+  return inspect::plant(std::move(directory));
+}
+
+Result<std::vector<inspect::IdTarget>> find_ids(const inspect::Forest& forest, const std::vector<std::string>& words) {
+  std::vector<inspect::IdTarget> targets;
+  for (const std::string& word : words) {
+    TRY_ASSIGN(const inspect::IdTarget target, forest.ids.find(word));
+    targets.push_back(target);
+  }
+  return targets;
+}
+
+Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root) {
+  auto lock = os::real_file_system().lock(root + "/" + std::string(store::kLockName));
+  if (!lock && lock.error().kind == ErrorKind::kBusy) return std::unique_ptr<os::FileLock>();
+  return lock;
+}
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,49 @@
+#pragma once
+
+// Files that are to go, why, and their going: whole files, children before parents.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect/view.h"
+
+namespace kvkeep::inspect {
+
+enum class Why {
+  kAsked,       // by name, or below what was named
+  kTemporary,   // unfinished, of a process that is gone
+  kOrphan,      // hangs below nothing
+  kDamaged,     // no whole file of its name, by its header
+  kRedundant,   // others hold all it has
+  kQuarantine,  // set aside earlier
+  kBudget,      // worth least of what is there
+  kAdvisory,    // tells of files that go
+};
+std::string_view to_string(Why why);
+
+struct Removal {
+  std::string directory;
+  std::string file;
+  ByteCount bytes;  // physical
+  Why why = Why::kAsked;
+};
+
+struct RemovalReport {
+  std::map<Why, FileCount> removed;
+  std::uint64_t failed = 0;
+  FileCount all() const;
+};
+
+// A run and what hangs below it, whichever of `runs` gives it, once.
+std::vector<Removal> removals_of(const Forest& forest, const std::vector<IdTarget>& runs);
+// All of a model that is ours by name, the advisory files last.
+Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const ModelDirectory& model);
+
+// Removes in the order given; `files` null: only counts. After a failure nothing more leaves that directory, so that
+// nothing loses its parent. A file that is gone already counts as removed by others: not at all.
+RemovalReport remove_all(os::FileSystem* files, const std::vector<Removal>& removals);
+
+}  // namespace kvkeep::inspect
