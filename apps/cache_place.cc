@@ -9,6 +9,7 @@
 #include "os/permissions.h"
 #include "os/resolve_links.h"
 #include "store/layout.h"
+#include "store/servers.h"
 
 namespace kvkeep::cli {
 
@@ -63,6 +64,13 @@ Result<std::vector<inspect::IdTarget>> find_ids(const inspect::Forest& forest, c
 Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root) {
   auto lock = os::real_file_system().lock(root + "/" + std::string(store::kLockName));
   if (!lock && lock.error().kind == ErrorKind::kBusy) return std::unique_ptr<os::FileLock>();
+  if (!lock) return lock;
+  // Others may live on after the server that kept the directory; one of them is about to take its place.
+  store::Servers servers(root + "/" + std::string(store::kServersName), os::real_file_system(), os::real_clock());
+  TRY_ASSIGN(const store::ListedServers listed, servers.list());
+  for (const auto& [id, server] : listed) {
+    if (server.locks && servers.claim(id) == nullptr) return std::unique_ptr<os::FileLock>();
+  }
   return lock;
 }
 
