@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "cache_archive.h"
 #include "cache_change.h"
 #include "cache_place.h"
 #include "engine/llama/llama_vocabulary.h"
@@ -137,6 +138,8 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root) 
 }  // namespace
 
 Result<int> run_cache(const CacheCommandOptions& options) {
+  // Only import may begin a cache.
+  if (options.action == CacheAction::kImport) TRY(make_cache(options));
   TRY_ASSIGN(const std::string root, cache_root(options));
   switch (options.action) {
     case CacheAction::kStat:
@@ -145,6 +148,8 @@ Result<int> run_cache(const CacheCommandOptions& options) {
     case CacheAction::kVerify: return verify(options, root);
     case CacheAction::kCollect: return run_cache_collect(options, root);
     case CacheAction::kRemove: return run_cache_remove(options, root);
+    case CacheAction::kExport: return run_cache_export(options, root);
+    case CacheAction::kImport: return run_cache_import(options, root);
   }
   return 1;
 }

@@ -40,13 +40,23 @@ constexpr Command kCommands[] = {
     {"rm", CacheAction::kRemove, "ID...", "remove prefixes and what hangs below them",
      "Removes prefixes, each with its whole line of kvkeep cache ls and all lines below it; with --model and no id, "
      "all of a model. A running server prefills those tokens again."},
+    {"export", CacheAction::kExport, "FILE [ID...]", "put prefixes into one file, for another directory",
+     "Writes an archive of prefixes: the lines that the ids name (without ids: all), the paths that lead to them and "
+     "what "
+     "hangs below them. FILE must not exist. It holds prompts in clear."},
+    {"import", CacheAction::kImport, "FILE", "add what export wrote",
+     "Adds the prefixes of an archive. All of it is checked before anything is written, and after an error nothing of "
+     "it "
+     "is left. What is there already is skipped. Servers of the same model, settings and version find it within "
+     "seconds."},
 };
 
 std::vector<Flag> common_flags(CacheCommandOptions& options) {
   const char* group = "Directory";
   return {row(group, "--kv-disk-dir", {}, {}, "DIR", "", "kvkeep in the user's cache home",
               "The cache directory, as for kvkeep serve.", text_into(options.directory)),
-          row(group, "--kv-disk-space-mb", {}, {}, "N", "", "as kvkeep serve", "The budget that shares are shares of.",
+          row(group, "--kv-disk-space-mb", {}, {}, "N", "", "as kvkeep serve",
+              "The budget: what shares are shares of, and what import keeps to.",
               number_into(options.disk_mib, std::uint64_t{1}, std::uint64_t{1} << 40))};
 }
 
@@ -126,6 +136,8 @@ FlagSet flags_of(const Command& command, CacheCommandOptions& options) {
     case CacheAction::kVerify: flags = verify_flags(options); break;
     case CacheAction::kCollect: flags = collect_flags(options); break;
     case CacheAction::kRemove: flags = remove_flags(options); break;
+    case CacheAction::kExport: flags = {model_flag(options)}; break;
+    case CacheAction::kImport: break;
   }
   flags.push_back(json_flag(options));
   for (Flag& flag : common_flags(options)) flags.push_back(std::move(flag));

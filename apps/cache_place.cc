@@ -30,6 +30,13 @@ Result<std::string> cache_root(const CacheCommandOptions& options) {
   return root;
 }
 
+Status make_cache(const CacheCommandOptions& options) {
+  CacheOptions served;
+  served.disk_directory = options.directory;
+  TRY_ASSIGN(const std::string named, disk_directory(served));
+  return os::real_file_system().make_directories(named);
+}
+
 Result<ByteCount> cache_budget(const CacheCommandOptions& options, const std::string& root) {
   CacheOptions served;
   if (options.disk_mib > 0) served.disk_mib = options.disk_mib;

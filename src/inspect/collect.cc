@@ -1,6 +1,7 @@
 #include "inspect/collect.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -29,7 +30,9 @@ void add_useless(const Forest& forest, std::size_t number, const CollectOptions&
                  std::vector<Removal>& removals) {
   const ModelDirectory& model = forest.directory.models[number];
   const PrefixTree& tree = forest.trees[number];
-  const auto add = [&](const std::vector<std::size_t>& places, Why why) {
+  const auto add = [&](std::vector<std::size_t> places, Why why) {
+    std::ranges::sort(places, std::greater{},
+                      [&](std::size_t file) { return order_of(model.files.segments[file].header, file); });
     std::vector<os::FileInfo> infos;
     for (const std::size_t file : places) infos.push_back(model.files.segments[file].info);
     add_all(model, infos, why, options, removals);

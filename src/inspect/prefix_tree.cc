@@ -111,6 +111,11 @@ void append_rows(std::vector<TokenId>& ids, const format::SegmentHeader& header)
 
 }  // namespace
 
+std::tuple<Position, std::size_t> order_of(const format::SegmentHeader& header, std::size_t file) {
+  const bool rows = header.name.kind == format::PartKind::kRows;
+  return {rows ? header.name.begin : header.name.end, file};
+}
+
 PrefixTree build_tree(const FingerprintHash& fingerprint, std::span<const store::FoundSegment> files) {
   return Builder(fingerprint, files).build();
 }

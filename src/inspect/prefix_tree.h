@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "base/hash.h"
@@ -39,6 +40,10 @@ struct PrefixTree {
   std::vector<std::size_t> misnamed;
   std::vector<std::size_t> redundant;
 };
+
+// Files in ascending order of this come behind what they continue, hang in and are built on: rows begin within what
+// they continue, and a leaf ends within the rows it hangs in. `file` tells apart what is in no order.
+std::tuple<Position, std::size_t> order_of(const format::SegmentHeader& header, std::size_t file);
 
 // Cost: O(all tokens) hashing.
 PrefixTree build_tree(const FingerprintHash& fingerprint, std::span<const store::FoundSegment> files);

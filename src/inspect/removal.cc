@@ -1,35 +1,24 @@
 #include "inspect/removal.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 namespace kvkeep::inspect {
 namespace {
 
-// What ends later goes first, and of what ends at one place leaves before rows: a state before the one it is built on,
-// a leaf before the rows it hangs in, rows before those they continue.
-struct Place {
-  Position end;
-  bool is_leaf;
-  std::size_t file;
-  auto key() const { return std::tuple(end, is_leaf, file); }
-};
-
 void append_model(const ModelDirectory& model, const PrefixTree& tree, const std::set<std::size_t>& runs,
                   std::vector<Removal>& removals) {
-  std::vector<Place> places;
+  std::vector<std::size_t> files;
   for (const std::size_t run : runs) {
-    const Run& removed = tree.runs[run];
-    for (const std::size_t file : removed.rows)
-      places.push_back({model.files.segments[file].header.name.end, false, file});
-    for (const std::size_t file : removed.leaves)
-      places.push_back({model.files.segments[file].header.name.end, true, file});
+    files.insert(files.end(), tree.runs[run].rows.begin(), tree.runs[run].rows.end());
+    files.insert(files.end(), tree.runs[run].leaves.begin(), tree.runs[run].leaves.end());
   }
-  std::ranges::sort(places, std::greater{}, &Place::key);
-  for (const Place& place : places) {
-    const os::FileInfo& info = model.files.segments[place.file].info;
+  std::ranges::sort(files, std::greater{},
+                    [&](std::size_t file) { return order_of(model.files.segments[file].header, file); });
+  for (const std::size_t file : files) {
+    const os::FileInfo& info = model.files.segments[file].info;
     removals.push_back({model.path, info.name, os::physical_size(info.size), Why::kAsked});
   }
 }

@@ -80,7 +80,7 @@ class ModelCheck {
   void find_lost_bases(const std::vector<std::size_t>& whole);
   void tell(VerifyReport& report);
   Finding finding(Trouble trouble, const Read& read, std::string reason) const {
-    return {trouble, model_.path, read.name, read.size, std::move(reason), 0};
+    return {trouble, model_.path, read.name, read.size, std::move(reason), {}};
   }
 
   os::FileSystem& files_;
@@ -155,7 +155,7 @@ void ModelCheck::join() {
   const PrefixTree tree = build_tree(model_.fingerprint, found);
   const auto add = [&](Trouble trouble, std::size_t file, const char* reason) {
     troubled_.push_back(finding(trouble, reads_[whole[file]], reason));
-    troubled_.back().end = found[file].header.name.end.value();
+    troubled_.back().order = std::get<Position>(order_of(found[file].header, file));
   };
   for (const std::size_t file : tree.misnamed)
     add(Trouble::kMisnamed, file, "its tokens have another hash than its name");
@@ -184,7 +184,7 @@ void ModelCheck::find_lost_bases(const std::vector<std::size_t>& whole) {
       continue;
     }
     troubled_.push_back(finding(Trouble::kOrphan, reads_[i], "the state that it is built on is not there"));
-    troubled_.back().end = state.header.name.end.value();
+    troubled_.back().order = state.header.name.end;
   }
 }
 
@@ -194,9 +194,8 @@ void ModelCheck::tell(VerifyReport& report) {
   report.prefixes += runs_;
   report.redundant += redundant_;
   report.vanished += vanished_;
-  // What ends later goes first, leaves before rows: their names are longer.
   std::ranges::sort(troubled_, [](const Finding& a, const Finding& b) {
-    return std::tuple(b.end, b.file.size(), a.file) < std::tuple(a.end, a.file.size(), b.file);
+    return std::tie(b.order, a.file) < std::tie(a.order, b.file);
   });
   const auto same = std::ranges::unique(troubled_, {}, &Finding::file);  // without rows and without a base
   troubled_.erase(same.begin(), same.end());

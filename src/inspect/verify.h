@@ -32,7 +32,7 @@ struct Finding {
   ByteCount size;
   std::string reason;
   // Children before parents, if findings are removed in their order.
-  std::uint32_t end = 0;
+  Position order = {};
 };
 
 struct VerifyReport {

@@ -125,19 +125,25 @@ Result<CheckedSegment> check_segment(os::FileSystem& files, const std::string& d
                                      const FingerprintHash& fingerprint) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(directory + "/" + name));
   TRY_ASSIGN(const ByteCount size, file->size());
-  CheckedSegment checked{.header = {}, .read = size, .base_hash = {}};
-  TRY_ASSIGN(checked.header, read_header_of(*file));
+  TRY_ASSIGN(CheckedSegment checked, check_segment_file(*file, size));
   TRY(compare_with_file(checked.header, name, size, fingerprint));
+  return checked;
+}
+
+Result<CheckedSegment> check_segment_file(os::File& file, ByteCount size) {
+  CheckedSegment checked{.header = {}, .read = size, .base_hash = {}};
+  TRY_ASSIGN(checked.header, read_header_of(file));
+  if (format::file_bytes(checked.header) != size.value()) return damaged("segment file of the wrong size");
   std::vector<std::byte> buffer(kReadChunkBytes);
   for (const format::Part& part : checked.header.parts) {
     const format::PartPlace place = *format::find_part(checked.header, part.kind);
-    TRY_ASSIGN(const Checksum sum, sum_in_file(*file, place, sum_of(checked.header, part.kind), buffer));
+    TRY_ASSIGN(const Checksum sum, sum_in_file(file, place, sum_of(checked.header, part.kind), buffer));
     if (sum != part.sum) return damaged("payload checksum");
     if (!part.built()) continue;
     PrefixHash base;
     const MutableByteSpan bytes = std::as_writable_bytes(std::span(base.bytes));
     if (part.size_bytes < bytes.size()) return damaged("a state without its base's name");
-    TRY(read_exactly(*file, place.offset, bytes));
+    TRY(read_exactly(file, place.offset, bytes));
     checked.base_hash = base;
   }
   return checked;

@@ -37,6 +37,9 @@ struct CheckedSegment {
 Result<CheckedSegment> check_segment(os::FileSystem& files, const std::string& directory, const std::string& name,
                                      const FingerprintHash& fingerprint);
 
+// The same of an opened file, or of a part of one, of `size` bytes, whatever its name and fingerprint.
+Result<CheckedSegment> check_segment_file(os::File& file, ByteCount size);
+
 // As DiskStore::get, without side effects.
 Status read_part(os::FileSystem& files, const std::string& path, const format::SegmentHeader& expected,
                  format::PartKind kind, MutableByteSpan out);

@@ -247,6 +247,60 @@ class Removing(FilledDirectory):
         self.assertTrue(os.path.exists(left))
 
 
+class Carrying(FilledDirectory):
+    def test_from_one_directory_to_another(self):
+        archive, target = fresh_path("archive"), fresh_path("imported")
+        wanted = next(p for p in self.prefixes(self.filled) if p["parent"] is None and p["end"] > 200)
+        exported = parsed("export", archive, wanted["id"], directory=self.filled)["exported"]
+        self.assertEqual(os.stat(archive).st_mode & 0o777, 0o600)
+        added = parsed("import", archive, directory=target)["added"]
+        self.assertEqual((added["files"], len(segments(target))), (exported["files"], exported["files"]))
+        self.assertEqual(parsed("import", archive, directory=target)["added"]["files"], 0)
+        self.assertEqual(parsed("verify", directory=target)["findings"], [])
+        with self._make(self._logs, ["--kv-disk-dir", target, "--restore", "always"], {}) as server:
+            for prompt in self.prompts[:2]:
+                self.assertEqual(timings(self.ask(server, prompt))["cache_source"], "disk-token")
+            self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "none")
+        self.assertEqual(cache("export", archive, directory=self.filled).returncode, 1, "it replaces no file")
+
+    def test_beside_a_running_server(self):
+        archive, target = fresh_path("archive"), fresh_directory()
+        parsed("export", archive, directory=self.filled)
+        server = self.server("--kv-disk-dir", target, "--restore", "always")
+        self.ask(server, words(200, 30))
+        self.assertGreater(parsed("import", archive, directory=target)["added"]["files"], 2)
+        self.assertEqual(parsed("verify", directory=target)["findings"], [])
+        self.ask(server, self.prompts[0])
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(parsed("verify", directory=target)["findings"], [])
+
+    def test_hostile_archives(self):
+        archive, target = fresh_path("archive"), fresh_directory()
+        parsed("export", archive, directory=self.filled)
+        with open(archive, "rb") as file:
+            whole = file.read()
+        def changed(at, value):
+            return whole[:at] + value + whole[at + len(value):]
+        for name, data in {"empty": b"", "text": b"../../etc/passwd\n" * 100, "cut": whole[:-9], "longer": whole + b"x",
+                           "huge size": changed(16, b"\xff" * 8), "version": changed(8, b"\x09"),
+                           "a byte": changed(len(whole) // 2, bytes([whole[len(whole) // 2] ^ 1]))}.items():
+            with self.subTest(name):
+                with open(archive, "wb") as file:
+                    file.write(data)
+                run = cache("import", archive, directory=target)
+                self.assertEqual((run.returncode, run.stdout), (1, ""))
+                self.assertIn(archive, run.stderr)
+                self.assertEqual(segments(target) + [p for p in files_under(target) if p.endswith(".tmp")], [])
+        with open(archive, "wb") as file:
+            file.write(whole)
+        room = cache("import", archive, "--kv-disk-space-mb", "1", directory=target)
+        too_large = sum(os.path.getsize(path) for path in segments(self.filled)) > 1 << 20
+        self.assertEqual(room.returncode, 1 if too_large else 0, room.stderr)
+
+
 class Refusals(ServerCase):
     def refused(self, *arguments, directory, parts=()):
         run = cache(*arguments, directory=directory)

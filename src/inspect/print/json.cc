@@ -136,6 +136,17 @@ std::string removal_json(const RemovalReport& report, bool dry) {
                   {"failed", report.failed}});
 }
 
+std::string export_json(const ExportReport& report) {
+  return text_of({{"version", kJsonVersion}, {"prefixes", report.prefixes}, {"exported", count_of(report.files)}});
+}
+
+std::string import_json(const ImportReport& report) {
+  return text_of({{"version", kJsonVersion},
+                  {"fingerprints", report.fingerprints},
+                  {"added", count_of(report.added)},
+                  {"present", count_of(report.present)}});
+}
+
 std::string verify_json(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds) {
   Json json = {{"version", kJsonVersion},     {"files", report.files},       {"bytes", report.read.value()},
                {"seconds", seconds},          {"prefixes", report.prefixes}, {"redundant", report.redundant},

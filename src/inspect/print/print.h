@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "inspect/archive.h"
 #include "inspect/removal.h"
 #include "inspect/repair.h"
 #include "inspect/verify.h"
@@ -35,6 +36,11 @@ std::string harmless(std::string_view text);
 // What was removed or, `dry`, would be.
 std::string removal_text(const RemovalReport& report, bool dry);
 std::string removal_json(const RemovalReport& report, bool dry);
+
+std::string export_text(const ExportReport& report, const std::string& path);
+std::string export_json(const ExportReport& report);
+std::string import_text(const ImportReport& report);
+std::string import_json(const ImportReport& report);
 
 std::string verify_text(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds);
 std::string verify_json(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds);

@@ -96,9 +96,9 @@ VerifyReport damaged_report() {
   report.read = mebibytes(2000);
   report.vanished = 1;
   report.findings.push_back(
-      {Trouble::kDamaged, "/c/" + std::string(64, 'b'), "x.kvs", mebibytes(1), "payload checksum", 0});
+      {Trouble::kDamaged, "/c/" + std::string(64, 'b'), "x.kvs", mebibytes(1), "payload checksum", {}});
   for (int i = 0; i < 22; ++i) {
-    report.findings.push_back({Trouble::kOrphan, "/c/" + std::string(64, 'b'), "y.kvs", mebibytes(1), "lost", 0});
+    report.findings.push_back({Trouble::kOrphan, "/c/" + std::string(64, 'b'), "y.kvs", mebibytes(1), "lost", {}});
   }
   return report;
 }

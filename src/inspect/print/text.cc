@@ -162,6 +162,16 @@ std::string removal_text(const RemovalReport& report, bool dry) {
   return out + "\n";
 }
 
+std::string export_text(const ExportReport& report, const std::string& path) {
+  return fmt::format("{} with {} ({}) to {}\n", counted(report.prefixes, "line", "lines"),
+                     counted(report.files.files, "file", "files"), size_text(report.files.bytes), path);
+}
+
+std::string import_text(const ImportReport& report) {
+  return fmt::format("added {} ({}); {} there already\n", counted(report.added.files, "file", "files"),
+                     size_text(report.added.bytes), counted(report.present.files, "was", "were"));
+}
+
 std::string verify_text(const VerifyReport& report, const std::optional<RepairReport>& repaired, double seconds) {
   std::string out;
   std::uint64_t lost = 0;

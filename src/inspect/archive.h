@@ -1,0 +1,47 @@
+#pragma once
+
+// `kvkeep cache export` and `import`: whole paths of chosen prefixes from one directory to another.
+
+#include <string>
+#include <vector>
+
+#include "inspect/view.h"
+#include "os/clock.h"
+
+namespace kvkeep::inspect {
+
+struct ExportReport {
+  FileCount files;  // their sizes as they are
+  std::uint64_t prefixes = 0;
+};
+
+// The files of these runs, of what hangs below them and of the paths that lead to them, parents first.
+struct ChosenFile {
+  std::size_t model = 0;
+  std::size_t file = 0;  // place in the model's list
+};
+std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<IdTarget>& runs);
+
+// Every file is verified before it is copied. `path` must not exist; on an error it is removed again. kDamaged: one of
+// the files is (kvkeep cache verify says which); kNotFound: a server removed one meanwhile.
+Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, const std::vector<ChosenFile>& chosen,
+                                  const std::string& path);
+
+struct ImportOptions {
+  ByteCount room;        // physical bytes that may be added: of the budget and of the disk
+  std::string root;      // of the cache, which exists
+  std::string own_mark;  // tells temporary files of this process from others'
+};
+struct ImportReport {
+  FileCount added;    // physical
+  FileCount present;  // were there already
+  std::uint64_t fingerprints = 0;
+};
+
+// Verifies the whole archive before anything is written: every header, sum and size, and that the files make whole
+// paths whose tokens hash to their names. Then writes all files under temporary names, syncs them, and gives them their
+// names, parents first. After an error nothing of it is left, but for directories. kInvalid: the archive is not what
+// export makes. kNoSpace: more than there is room for.
+Result<ImportReport> import_files(os::FileSystem& files, const std::string& archive, const ImportOptions& options);
+
+}  // namespace kvkeep::inspect

@@ -1,0 +1,190 @@
+#include "inspect/archive.h"
+
+#include <algorithm>
+
+#include "format/archive_file.h"
+#include "inspect/sample_directory_test.h"
+#include "inspect/verify.h"
+#include "testing/sim/sim_executor.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+using format::PartKind;
+
+const std::string kArchive = "/box/archive";
+
+// Two models; conversation 2 leaves conversation 1 after two segments, conversation 3 is alone.
+class Archives : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(directory_.files().make_directories("/box"));
+    for (std::uint32_t i = 0; i < 4; ++i) segments_.push_back(sim::sample_segment(kModel, 1, i, 700));
+    segments_.push_back(branch(2, 2, 2, 1, 700));
+    segments_.push_back(sim::sample_segment(kModel, 3, 0, 700));
+    segments_.push_back(sim::sample_leaf(kModel, 1, 1, PartKind::kPoint, 70));
+    segments_.push_back(sim::sample_leaf(kModel, 1, 3, PartKind::kPoint, 70));
+    directory_.store(segments_);
+    other_ = sim::sample_segment(kOtherModel, 5, 0, 300);
+    directory_.store({other_}, kOtherModel);
+  }
+
+  Result<ExportReport> pack(const std::vector<std::size_t>& named) {
+    const Forest forest = directory_.forest();
+    std::vector<IdTarget> runs;
+    for (const std::size_t i : named) runs.push_back(forest.ids.find(segments_[i].header.name.end_hash.hex()).value());
+    return export_files(directory_.files(), forest, files_to_export(forest, runs), kArchive);
+  }
+  std::vector<std::byte> archive() { return *directory_.files().contents(kArchive); }
+
+  // Into an empty directory of its own.
+  struct Target {
+    sim::SimFileSystem files;
+    Target() { EXPECT_TRUE(files.make_directories("/other")); }
+    Result<ImportReport> take(const std::vector<std::byte>& archive, ByteCount room = mebibytes(1)) {
+      files.plant(kArchive, archive);
+      ImportOptions options;
+      options.room = room;
+      options.root = "/other";
+      options.own_mark = "import-1";
+      return import_files(files, kArchive, options);
+    }
+    std::size_t count() const {
+      return static_cast<std::size_t>(
+          std::ranges::count_if(files.paths(), [](const std::string& path) { return path.starts_with("/other/"); }));
+    }
+    bool clean() {
+      sim::SimExecutor executor;
+      return verify(files, find_models(files, "/other").value(), {&executor})->clean();
+    }
+  };
+
+  SampleDirectory directory_;
+  std::vector<sim::SampleSegment> segments_;
+  sim::SampleSegment other_;
+};
+
+TEST_F(Archives, HoldAPathAndWhatHangsBelow) {
+  EXPECT_EQ(pack({4})->files.files, 4U) << "two shared segments, their point, the branch";
+  Target target;
+  const ImportReport report = target.take(archive()).value();
+  EXPECT_EQ(report.added.files, 4U);
+  EXPECT_EQ(report.fingerprints, 1U);
+  EXPECT_EQ(target.count(), 4U);
+  EXPECT_TRUE(target.clean());
+  EXPECT_EQ(target.take(archive())->present.files, 4U) << "a second time nothing is added";
+  EXPECT_EQ(target.count(), 4U);
+}
+
+TEST_F(Archives, OfAllModels) {
+  const Forest forest = directory_.forest();
+  std::vector<IdTarget> roots;
+  for (std::size_t model = 0; model < 2; ++model) {
+    for (const std::size_t run : forest.trees[model].roots) roots.push_back({model, run});
+  }
+  EXPECT_EQ(export_files(directory_.files(), forest, files_to_export(forest, roots), kArchive)->files.files, 9U);
+  Target target;
+  EXPECT_EQ(target.take(archive())->fingerprints, 2U);
+  EXPECT_TRUE(target.clean());
+  // A server finds what it would have written itself.
+  auto store = store::DiskStore::open({.directory = "/other", .fingerprint = kModel, .budget = mebibytes(1)},
+                                      target.files, directory_.clock());
+  ASSERT_TRUE(store);
+  std::vector<std::byte> rows(segments_[0].payload.size());
+  EXPECT_TRUE((*store)->get(segments_[0].header, PartKind::kRows, rows));
+  EXPECT_EQ(rows, segments_[0].payload);
+}
+
+TEST_F(Archives, AnExportReplacesNothing) {
+  ASSERT_TRUE(pack({0}));
+  EXPECT_EQ(pack({0}).error().kind, ErrorKind::kInvalid);
+}
+
+TEST_F(Archives, DamageIsNotExported) {
+  directory_.damage(segments_[0]);
+  EXPECT_EQ(pack({0}).error().kind, ErrorKind::kDamaged);
+  EXPECT_FALSE(directory_.files().contents(kArchive));
+}
+
+// Every byte, every length: refused, and nothing is left behind.
+TEST_F(Archives, NothingOfADamagedArchiveIsImported) {
+  ASSERT_TRUE(pack({5, 6}));
+  const std::vector<std::byte> whole = archive();
+  Target target;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::vector<std::byte> changed = whole;
+    changed[at] ^= std::byte{0x10};
+    ASSERT_FALSE(target.take(changed)) << at;
+    ASSERT_EQ(target.count(), 0U) << at;
+  }
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    ASSERT_FALSE(target.take({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)})) << size;
+  }
+  std::vector<std::byte> longer = whole;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(target.take(longer));
+  EXPECT_EQ(target.count(), 0U);
+  EXPECT_TRUE(target.take(whole));
+}
+
+// Whole files in a well-made frame that are not to be believed all the same.
+TEST_F(Archives, FilesThatDoNotHangTogetherAreRefused) {
+  const auto archive_of = [&](const std::vector<const sim::SampleSegment*>& segments) {
+    std::vector<std::byte> bytes = format::encode_archive_head();
+    const auto append = [&](const std::vector<std::byte>& more) {
+      bytes.insert(bytes.end(), more.begin(), more.end());
+    };
+    for (const sim::SampleSegment* segment : segments) {
+      const std::vector<std::byte> file = *directory_.files().contents(directory_.path_of(*segment));
+      append(format::encode_archive_number(file.size()));
+      append(file);
+    }
+    append(format::encode_archive_number(0));
+    append(format::encode_archive_number(segments.size()));
+    return bytes;
+  };
+  Target target;
+  EXPECT_TRUE(target.take(archive_of({&segments_[0], &segments_[6], &segments_[1]}))) << "in whatever order";
+  for (const auto& refused : {archive_of({&segments_[1]}), archive_of({&segments_[0], &segments_[0]}),
+                              archive_of({&segments_[0], &segments_[7]})}) {
+    Target empty;
+    EXPECT_EQ(empty.take(refused).error().kind, ErrorKind::kInvalid);
+    EXPECT_EQ(empty.count(), 0U);
+  }
+}
+
+TEST_F(Archives, OnlyWhatThereIsRoomFor) {
+  ASSERT_TRUE(pack({0}));
+  Target target;
+  EXPECT_EQ(target.take(archive(), ByteCount{3 * 8192}).error().kind, ErrorKind::kNoSpace);
+  EXPECT_EQ(target.count(), 0U);
+}
+
+// Whatever fails or dies at whatever operation: nothing of it is left, or a part without holes.
+TEST_F(Archives, FaultsLeaveNothingOrNoHole) {
+  ASSERT_TRUE(pack({0}));
+  for (const sim::FaultKind kind : {sim::FaultKind::kFailOnce, sim::FaultKind::kCrash}) {
+    for (std::uint64_t at = 1;; ++at) {
+      Target target;
+      target.files.plant(kArchive, archive());
+      target.files.set_plan({kind, at});
+      ImportOptions options{.room = mebibytes(1), .root = "/other", .own_mark = "import-1"};
+      const bool done = import_files(target.files, kArchive, options).ok();
+      const bool fired = target.files.fault_fired();
+      target.files.heal();
+      if (kind == sim::FaultKind::kCrash && target.files.crashed()) {
+        target.files.kill();
+      } else if (!done) {
+        EXPECT_EQ(target.count(), 0U) << at;
+      }
+      if (done) {
+        EXPECT_EQ(target.count(), 7U);
+      }
+      EXPECT_TRUE(target.clean()) << at;
+      if (!fired) break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvkeep::inspect

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "format/archive_file.h"
+#include "inspect/archive.h"
+#include "store/segment_io.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+constexpr std::size_t kCopyBytes = 1 << 20;
+
+// What a prompt along `run` up to `at` needs of it.
+void add_part(const Forest& forest, std::size_t model, std::size_t run, Position at, std::set<std::size_t>& chosen) {
+  const Run& part = forest.trees[model].runs[run];
+  const auto& files = forest.directory.models[model].files.segments;
+  for (const std::size_t file : part.rows) {
+    if (files[file].header.name.begin < at) chosen.insert(file);
+  }
+  for (const std::size_t file : part.leaves) {
+    if (files[file].header.name.end <= at) chosen.insert(file);
+  }
+}
+
+Status copy(os::File& from, ByteCount size, os::File& to) {
+  std::vector<std::byte> buffer(kCopyBytes);
+  for (std::uint64_t at = 0; at < size.value();) {
+    const std::size_t wanted = std::min<std::uint64_t>(buffer.size(), size.value() - at);
+    TRY_ASSIGN(const std::size_t count, from.read_at(at, MutableByteSpan(buffer).first(wanted)));
+    if (count != wanted) return damaged("a file became shorter while it was copied");
+    TRY(to.append(ByteSpan(buffer).first(count)));
+    at += count;
+  }
+  return {};
+}
+
+Status append_file(os::FileSystem& files, const ModelDirectory& model, const store::FoundSegment& file, os::File& to) {
+  const auto checked = store::check_segment(files, model.path, file.info.name, model.fingerprint);
+  if (!checked) return Error{checked.error().kind, file.info.name + ": " + checked.error().message};
+  TRY_ASSIGN(const std::unique_ptr<os::File> from, files.open(model.path + "/" + file.info.name));
+  TRY(to.append(format::encode_archive_number(checked->read.value())));
+  return copy(*from, checked->read, to);
+}
+
+}  // namespace
+
+std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<IdTarget>& runs) {
+  std::vector<ChosenFile> chosen;
+  for (std::size_t model = 0; model < forest.trees.size(); ++model) {
+    const PrefixTree& tree = forest.trees[model];
+    std::set<std::size_t> places;
+    for (const IdTarget& target : runs) {
+      if (target.model != model) continue;
+      for (const std::size_t below : subtree(tree, target.run)) {
+        add_part(forest, model, below, tree.runs[below].range.end, places);
+      }
+      Position at = tree.runs[target.run].range.begin;
+      for (std::size_t above = tree.runs[target.run].parent; above != kNone; above = tree.runs[above].parent) {
+        add_part(forest, model, above, at, places);
+        at = tree.runs[above].range.begin;
+      }
+    }
+    const auto& files = forest.directory.models[model].files.segments;
+    std::vector<std::size_t> ordered(places.begin(), places.end());
+    std::ranges::sort(ordered, {}, [&](std::size_t file) { return order_of(files[file].header, file); });
+    for (const std::size_t file : ordered) chosen.push_back({model, file});
+  }
+  return chosen;
+}
+
+Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, const std::vector<ChosenFile>& chosen,
+                                  const std::string& path) {
+  TRY_ASSIGN(const std::unique_ptr<os::File> archive, files.create(path));
+  ExportReport report;
+  Status written = archive->append(format::encode_archive_head());
+  std::set<std::pair<std::size_t, std::size_t>> runs;
+  for (const ChosenFile& file : chosen) {
+    if (!written) break;
+    const ModelDirectory& model = forest.directory.models[file.model];
+    const store::FoundSegment& segment = model.files.segments[file.file];
+    written = append_file(files, model, segment, *archive);
+    report.files.add(segment.info.size);
+    runs.emplace(file.model, forest.trees[file.model].run_of[file.file]);
+  }
+  if (written) written = archive->append(format::encode_archive_number(0));
+  if (written) written = archive->append(format::encode_archive_number(report.files.files));
+  if (written) written = archive->sync();
+  if (!written) {
+    (void)files.remove(path);
+    return written.error();
+  }
+  report.prefixes = runs.size();
+  return report;
+}
+
+}  // namespace kvkeep::inspect

@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "format/archive_file.h"
+#include "inspect/archive.h"
+#include "store/segment_io.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+constexpr std::size_t kCopyBytes = 1 << 20;
+
+// A part of a file as if it were one.
+class Region final : public os::File {
+ public:
+  Region(os::File& file, std::uint64_t offset, std::uint64_t size) : file_(file), offset_(offset), size_(size) {}
+  Result<std::size_t> read_at(std::uint64_t offset, MutableByteSpan out) override {
+    const std::uint64_t left = size_ - std::min(offset, size_);
+    return file_.read_at(offset_ + offset, out.first(std::min<std::uint64_t>(out.size(), left)));
+  }
+  Status append(ByteSpan) override { return invalid("a region is only read"); }
+  Status sync() override { return {}; }
+  Result<ByteCount> size() override { return ByteCount{size_}; }
+
+ private:
+  os::File& file_;
+  const std::uint64_t offset_;
+  const std::uint64_t size_;
+};
+
+struct Entry {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::size_t model = 0;  // place in Contents::models
+  std::size_t file = 0;   // place in its list
+};
+
+struct Contents {
+  std::vector<Entry> entries;  // as they lie: parents first
+  std::vector<FingerprintHash> models;
+  std::vector<std::vector<store::FoundSegment>> files;  // by model
+};
+
+Result<std::uint64_t> number_at(os::File& file, std::uint64_t offset) {
+  std::array<std::byte, format::kArchiveEntryBytes> bytes;
+  TRY_ASSIGN(const std::size_t count, file.read_at(offset, bytes));
+  if (count != bytes.size()) return invalid("the archive is cut short");
+  return format::decode_archive_number(bytes);
+}
+
+// Reads and verifies the archive file by file.
+class Scan {
+ public:
+  explicit Scan(os::File& archive) : archive_(archive) {}
+
+  Result<Contents> run() {
+    TRY_ASSIGN(const ByteCount size, archive_.size());
+    std::vector<std::byte> head(format::kArchiveHeadBytes);
+    TRY_ASSIGN(const std::size_t count, archive_.read_at(0, head));
+    TRY(format::check_archive_head(ByteSpan(head).first(count)));
+    std::uint64_t at = format::kArchiveHeadBytes;
+    while (true) {
+      TRY_ASSIGN(const std::uint64_t bytes, number_at(archive_, at));
+      at += format::kArchiveEntryBytes;
+      if (bytes == 0) break;
+      if (bytes > size.value() - at) return invalid("the archive is cut short");
+      if (contents_.entries.size() == format::kMaxArchiveFiles) return invalid("the archive has too many files");
+      TRY(take(at, bytes));
+      at += bytes;
+    }
+    TRY_ASSIGN(const std::uint64_t told, number_at(archive_, at));
+    at += format::kArchiveEndBytes;
+    if (told != contents_.entries.size() || at != size.value()) return invalid("the archive's end is not its own");
+    TRY(check_paths());
+    return std::move(contents_);
+  }
+
+ private:
+  Status take(std::uint64_t at, std::uint64_t bytes) {
+    Region region(archive_, at, bytes);
+    const std::string which = "file " + std::to_string(contents_.entries.size() + 1) + " of the archive: ";
+    auto checked = store::check_segment_file(region, ByteCount{bytes});
+    if (!checked) return Error{checked.error().kind, which + checked.error().message};
+    const auto [found, fresh] = models_.try_emplace(checked->header.fingerprint, contents_.models.size());
+    if (fresh) {
+      contents_.models.push_back(found->first);
+      contents_.files.emplace_back();
+    }
+    std::vector<store::FoundSegment>& files = contents_.files[found->second];
+    store::FoundSegment& file = files.emplace_back();
+    file.info.name = format::file_name(checked->header.name);
+    file.info.size = ByteCount{bytes};
+    if (!names_.emplace(found->second, file.info.name).second) return invalid(which + "it is there twice");
+    if (checked->base_hash) bases_.emplace_back(found->second, *checked->base_hash);
+    file.header = std::move(checked->header);
+    contents_.entries.push_back({at, bytes, found->second, files.size() - 1});
+    return {};
+  }
+
+  // What is imported must hang together by itself: a path that others complete may be gone tomorrow.
+  Status check_paths() const {
+    for (std::size_t model = 0; model < contents_.models.size(); ++model) {
+      const PrefixTree tree = build_tree(contents_.models[model], contents_.files[model]);
+      if (!tree.misnamed.empty()) return invalid("the archive has a file whose tokens have another hash than its name");
+      if (!tree.orphans.empty()) return invalid("the archive has a file without what it continues");
+    }
+    std::set<std::pair<std::size_t, PrefixHash>> states;
+    for (const Entry& entry : contents_.entries) {
+      const format::SegmentName& name = contents_.files[entry.model][entry.file].header.name;
+      if (name.kind == format::PartKind::kWhole) states.emplace(entry.model, name.end_hash);
+    }
+    const auto there = [&](const auto& base) { return states.contains(base); };
+    if (!std::ranges::all_of(bases_, there)) return invalid("the archive has a state without the one it is built on");
+    return {};
+  }
+
+  os::File& archive_;
+  Contents contents_;
+  std::map<FingerprintHash, std::size_t> models_;
+  std::set<std::pair<std::size_t, std::string>> names_;
+  std::vector<std::pair<std::size_t, PrefixHash>> bases_;
+};
+
+// Writes what is not there. Until finish(), and after an error, nothing has its name.
+class Writing {
+ public:
+  Writing(os::FileSystem& files, os::File& archive, const Contents& contents, const ImportOptions& options)
+      : files_(files), archive_(archive), contents_(contents), options_(options) {}
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+  ~Writing() {
+    for (const auto& [temporary, path] : waiting_) (void)files_.remove(temporary);
+    // Children before parents.
+    for (auto path = named_.rbegin(); path != named_.rend(); ++path) (void)files_.remove(*path);
+  }
+
+  Result<ImportReport> run() {
+    std::vector<Entry> missing;
+    TRY_ASSIGN(ImportReport report, sort_out(missing));
+    if (report.added.bytes > options_.room) {
+      return no_space(std::to_string(report.added.bytes.value() >> 20) + " MiB to import, and room for " +
+                      std::to_string(options_.room.value() >> 20) +
+                      " MiB: give more with --kv-disk-space-mb, or make room with kvkeep cache gc --to-mb N");
+    }
+    for (const Entry& entry : missing) TRY(write(entry));
+    TRY(give_names());
+    named_.clear();
+    return report;
+  }
+
+ private:
+  std::string directory_of(const Entry& entry) const {
+    return options_.root + "/" + contents_.models[entry.model].hex();
+  }
+  const store::FoundSegment& file_of(const Entry& entry) const { return contents_.files[entry.model][entry.file]; }
+
+  Result<ImportReport> sort_out(std::vector<Entry>& missing) {
+    ImportReport report;
+    std::vector<std::set<std::string>> present;
+    for (const FingerprintHash& model : contents_.models) {
+      const auto listed = files_.list(options_.root + "/" + model.hex());
+      if (!listed && listed.error().kind != ErrorKind::kNotFound) return listed.error();
+      std::set<std::string>& names = present.emplace_back();
+      if (!listed) continue;
+      for (const os::FileInfo& info : *listed) names.insert(info.name);
+    }
+    for (const Entry& entry : contents_.entries) {
+      const store::FoundSegment& file = file_of(entry);
+      const bool there = present[entry.model].contains(file.info.name);
+      (there ? report.present : report.added).add(os::physical_size(file.info.size));
+      if (!there) missing.push_back(entry);
+    }
+    report.fingerprints = contents_.models.size();
+    return report;
+  }
+
+  Status write(const Entry& entry) {
+    const std::string directory = directory_of(entry);
+    TRY(files_.make_directories(directory));
+    const std::string temporary = directory + "/" + options_.own_mark + "." + std::to_string(waiting_.size()) +
+                                  std::string(store::kTemporarySuffix);
+    TRY_ASSIGN(const std::unique_ptr<os::File> file, files_.create(temporary));
+    waiting_.emplace_back(temporary, directory + "/" + file_of(entry).info.name);
+    std::vector<std::byte> buffer(kCopyBytes);
+    Region region(archive_, entry.offset, entry.size);
+    for (std::uint64_t at = 0; at < entry.size;) {
+      TRY_ASSIGN(const std::size_t count, region.read_at(at, buffer));
+      if (count == 0) return invalid("the archive was changed while it was read");
+      TRY(file->append(ByteSpan(buffer).first(count)));
+      at += count;
+    }
+    // What is to get a name is what was verified, whatever became of the archive meanwhile.
+    TRY_ASSIGN(const store::CheckedSegment written, store::check_segment_file(*file, ByteCount{entry.size}));
+    if (written.header != file_of(entry).header) return invalid("the archive was changed while it was read");
+    return file->sync();
+  }
+
+  Status give_names() {
+    std::set<std::string> directories;
+    while (named_.size() < waiting_.size()) {
+      const auto& [temporary, path] = waiting_[named_.size()];
+      TRY(files_.rename(temporary, path));
+      named_.push_back(path);
+      directories.insert(store::directory_of(path));
+    }
+    for (const std::string& directory : directories) TRY(files_.sync_directory(directory));
+    waiting_.clear();
+    return {};
+  }
+
+  os::FileSystem& files_;
+  os::File& archive_;
+  const Contents& contents_;
+  const ImportOptions& options_;
+  std::vector<std::pair<std::string, std::string>> waiting_;  // temporary name and path
+  std::vector<std::string> named_;
+};
+
+}  // namespace
+
+Result<ImportReport> import_files(os::FileSystem& files, const std::string& archive, const ImportOptions& options) {
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(archive));
+  TRY_ASSIGN(const Contents contents, Scan(*file).run());
+  return Writing(files, *file, contents, options).run();
+}
+
+}  // namespace kvkeep::inspect
