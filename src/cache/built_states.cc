@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "cache/cache.h"
+#include "cache/mutations.h"
 #include "format/delta.h"
 
 namespace kvkeep::cache {
@@ -60,7 +61,8 @@ SegmentId Cache::base_for(SegmentId leaf) const {
     for (auto earlier = leaves.rbegin(); earlier != leaves.rend(); ++earlier) {
       const Entry& known = entry(*earlier);
       if (known.part.kind != format::PartKind::kWhole || index_.info(*earlier).range.end >= before) continue;
-      const bool stays = disk_ != nullptr ? known.disk == DiskState::kOnDisk : known.payload != nullptr;
+      const bool stays = disk_ != nullptr && !mutations().build_on_absent ? known.disk == DiskState::kOnDisk
+                                                                          : known.payload != nullptr;
       if (!available(known) || !stays) continue;
       std::size_t built = 1;
       for (SegmentId below = known.base; below != kRootSegment; below = entry(below).base) ++built;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "cache/mutations.h"
 
 namespace kvkeep::cache {
 
@@ -85,7 +86,8 @@ const Cache::Entry& Cache::entry(SegmentId segment) const {
 }
 
 bool Cache::available(const Entry& entry) {
-  return entry.live && !entry.dead && (entry.payload != nullptr || entry.disk == DiskState::kOnDisk);
+  return entry.live && (!entry.dead || mutations().offer_dead) &&
+         (entry.payload != nullptr || entry.disk == DiskState::kOnDisk);
 }
 
 bool Cache::in_use(const Entry& entry) {
@@ -226,7 +228,8 @@ format::SegmentHeader Cache::header_of(SegmentId segment) {
   const index::SegmentInfo& info = index_.info(segment);
   format::SegmentHeader header;
   header.fingerprint = options_.fingerprint;
-  header.name = {known.stored_begin, info.range.end, known.stored_begin_hash, info.end_hash, info.kind};
+  const PrefixHash& end_hash = mutations().name_by_begin ? known.stored_begin_hash : info.end_hash;
+  header.name = {known.stored_begin, info.range.end, known.stored_begin_hash, end_hash, info.kind};
   header.parts = {known.part};
   header.origin = info.origin;
   header.tenant = index_.tenant(segment);

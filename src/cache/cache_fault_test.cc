@@ -1,99 +1,78 @@
-// The cache while its disk fails at every operation in turn: it may forget, never lie, and works again when the faults
-// stop.
+// The whole cache while its disk fails at every operation in turn, and again in the process after it: it may forget,
+// never lie, and works again when the faults stop. Then the same with one mistake built in, which must show.
 
 #include <cstdio>
-#include <tuple>
 
-#include "cache/cache_test_fixture.h"
+#include "cache/cache_scenario_fixture.h"
 
 namespace kvkeep::cache {
+
+Mutations& active_mutations() {
+  static Mutations active;
+  return active;
+}
+
+// Takes the place of mutations.cc in this program.
+const Mutations& mutations() { return active_mutations(); }
+
 namespace {
 
-// ---- faults at every operation ----
+const std::vector<ModelClass> kClasses{kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel};
 
-// Loads and compares everything that is there of a prompt.
-void look(World& world, const Tokens& prompt) {
-  (void)world.check(prompt);
-  if (world.model.shape.needs_points()) (void)world.stands(prompt);
+sim::FaultLoopResult run_loop(const ModelClass& model, const sim::FaultLoopOptions& options) {
+  const Quiet quiet;
+  return sim::run_fault_loop(options, [&](sim::SimFileSystem& files, const FaultCase& fault) {
+    return std::make_unique<CacheScenario>(model, files, fault);
+  });
 }
 
-// Store, continue, branch, push out, hit, restart, continue. Runs to its end whatever fails.
-void scenario(World& world) {
-  const Tokens a = conversation(1, 96);
-  const Tokens b = conversation(1, 40) + conversation(50, 40);
-  if (!world.open()) return;
-  world.keep(head(a, 40));
-  world.keep(a);
-  world.writer.run_all();
-  world.keep(b);
-  world.writer.run_one();
-  look(world, a);
-  world.writer.run_all();
-  for (TokenId i = 2; i < 5; ++i) {
-    world.keep(conversation(i * 100, 64));
-    world.writer.run_all();
-  }
-  look(world, b);
-  world.cache->flush();
-  world.die();
-  world.files.kill();
-  if (!world.open()) return;
-  look(world, a);
-  world.keep(a + conversation(70, 32));
-  world.writer.run_all();
-  look(world, a + conversation(70, 32));
-}
-
-using FaultCase = std::tuple<FaultKind, ModelClass>;
-
-class CacheUnderFaults : public testing::TestWithParam<FaultCase> {};
+class CacheUnderFaults : public testing::TestWithParam<ModelClass> {};
 
 TEST_P(CacheUnderFaults, ForgetsButNeverLiesAndRecovers) {
-  const auto& [fault, model] = GetParam();
-  const ByteCount budget{24 * 8192};
-  std::uint64_t scenarios = 0;
-  for (std::uint64_t n = 1;; ++n, ++scenarios) {
-    World world(ByteCount{0}, budget, n);
-    world.model = model;
-    world.files.set_plan({fault, n});
-    scenario(world);
-    const bool fired = world.files.fault_fired();
-    world.die();
-    if (n % 2 == 0) {
-      world.files.power_cut();
-    } else {
-      world.files.kill();
-    }
-    world.files.heal();
-    ASSERT_TRUE(world.open()) << "operation " << n;
-    // Law 1, for whatever is still there; law 4.
-    look(world, conversation(1, 96) + conversation(70, 32));
-    look(world, conversation(1, 40) + conversation(50, 40));
-    for (TokenId i = 2; i < 5; ++i) look(world, conversation(i * 100, 64));
-    world.writer.run_all();
-    ASSERT_LE(world.store->used(), budget) << "operation " << n;
-    // Law 5: with the faults gone, new conversations are kept, over a power cut.
-    const Tokens fresh = conversation(900, 64);
-    ASSERT_TRUE(world.keep(fresh)) << "operation " << n;
-    world.writer.run_all();
-    world.cache->flush();
-    world.die();
-    world.files.power_cut();
-    ASSERT_TRUE(world.open());
-    ASSERT_EQ(world.check(fresh), 64U) << "operation " << n;
-    if (model.shape.needs_points()) {
-      ASSERT_EQ(world.stands(fresh), range_of(64, 64)) << "operation " << n;
-    }
-    if (!fired) break;
-  }
-  std::printf("%llu scenarios\n", static_cast<unsigned long long>(scenarios));
-  EXPECT_GT(scenarios, 50U);
+  const auto result = run_loop(GetParam(), {.one_in = 8});
+  EXPECT_GT(result.cases, 400U);
+  EXPECT_EQ(result.broken_cases, 0U);
+  for (const std::string& example : result.examples) ADD_FAILURE() << example;
+  std::printf("%llu fault scenarios, %llu of them with two faults\n", static_cast<unsigned long long>(result.cases),
+              static_cast<unsigned long long>(result.with_two_faults));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    EveryOperation, CacheUnderFaults,
-    testing::Combine(testing::Values(FaultKind::kCrash, FaultKind::kFailOnce, FaultKind::kFailForever),
-                     testing::Values(kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel)));
+INSTANTIATE_TEST_SUITE_P(Classes, CacheUnderFaults, testing::ValuesIn(kClasses),
+                         [](const auto& model) { return std::string(model.param.name); });
+
+struct NamedMistake {
+  const char* name;
+  Mutations mutations;
+};
+
+void PrintTo(const NamedMistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+class CacheMutants : public testing::TestWithParam<NamedMistake> {
+ protected:
+  void SetUp() override { active_mutations() = GetParam().mutations; }
+  void TearDown() override { active_mutations() = {}; }
+};
+
+TEST_P(CacheMutants, AreCaught) {
+  for (const std::uint64_t one_in : {16U, 2U}) {
+    for (const ModelClass& model : kClasses) {
+      const auto result = run_loop(model, {.second_faults = false, .one_in = one_in, .stop_at_first = true});
+      if (result.broken_cases == 0) continue;
+      std::printf("%s: %s\n", model.name, result.examples.front().c_str());
+      return;
+    }
+  }
+  ADD_FAILURE() << "no law was broken";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CacheMutants,
+                         testing::Values(NamedMistake{"evict_parent_first", {.evict_parent_first = true}},
+                                         NamedMistake{"points_outlive_rows", {.points_outlive_rows = true}},
+                                         NamedMistake{"evict_in_use", {.evict_in_use = true}},
+                                         NamedMistake{"write_child_first", {.write_child_first = true}},
+                                         NamedMistake{"name_by_begin", {.name_by_begin = true}},
+                                         NamedMistake{"drop_before_written", {.drop_before_written = true}}),
+                         [](const auto& mistake) { return std::string(mistake.param.name); });
 
 }  // namespace
 }  // namespace kvkeep::cache

@@ -128,7 +128,10 @@ class OneSequence final : public ModelMemory {
 class World {
  public:
   explicit World(ByteCount ram = mebibytes(1), ByteCount disk_budget = mebibytes(64), std::uint64_t seed = 1)
-      : files(seed), ram_(ram), disk_budget_(disk_budget) {}
+      : own_files_(std::in_place, seed), files(*own_files_), ram_(ram), disk_budget_(disk_budget) {}
+  // On a disk that somebody else breaks.
+  World(sim::SimFileSystem& disk, ByteCount ram, ByteCount disk_budget)
+      : files(disk), ram_(ram), disk_budget_(disk_budget) {}
   ~World() { shut_down(); }
 
   // False: the disk store refused to open.
@@ -202,23 +205,28 @@ class World {
   std::size_t check(const Tokens& prompt) {
     for (int attempt = 0; attempt < 50; ++attempt) {
       const std::shared_ptr<Lease> lease = cache->lease(prompt, tenant);
-      std::optional<Status> outcome;
-      const TokenRange all{Position{}, lease->end()};
-      cache->load(lease, all, [&](LoadResult result) { outcome = std::move(result.status); });
-      reader.run_all();
-      EXPECT_TRUE(outcome.has_value()) << "a load without an answer";
-      if (!outcome || !*outcome) continue;  // the next best
-      Position covered;
-      for (const RowPiece& piece : lease->pieces(all)) {
-        EXPECT_EQ(piece.wanted.begin, covered) << "a gap between pieces";
-        covered = piece.wanted.end;
-        expect_bytes(piece, model.row_bytes, state_of(prompt, piece.wanted, model.row_bytes));
-      }
-      EXPECT_EQ(covered, lease->end()) << "pieces end before the lease";
-      return lease->end().value();
+      if (loads(lease, prompt)) return lease->end().value();  // else the next best
     }
     ADD_FAILURE() << "loading never succeeded nor gave up";
     return 0;
+  }
+
+  // Loads the rows of a lease of `prompt` and compares every byte. False: they cannot be had.
+  bool loads(const std::shared_ptr<Lease>& lease, const Tokens& prompt) {
+    std::optional<Status> outcome;
+    const TokenRange all{Position{}, lease->end()};
+    cache->load(lease, all, [&](LoadResult result) { outcome = std::move(result.status); });
+    reader.run_all();
+    EXPECT_TRUE(outcome.has_value()) << "a load without an answer";
+    if (!outcome || !*outcome) return false;
+    Position covered;
+    for (const RowPiece& piece : lease->pieces(all)) {
+      EXPECT_EQ(piece.wanted.begin, covered) << "a gap between pieces";
+      covered = piece.wanted.end;
+      expect_bytes(piece, model.row_bytes, state_of(prompt, piece.wanted, model.row_bytes));
+    }
+    EXPECT_EQ(covered, lease->end()) << "pieces end before the lease";
+    return true;
   }
 
   // Every position where the cache says that it can put a sequence which holds the beginning of `prompt`, ascending.
@@ -266,7 +274,12 @@ class World {
   Tenant tenant = kNoTenant;  // who asks
   ByteCount point_bytes = {};
   std::size_t save_index_after = 3;  // so that faults meet it too
-  sim::SimFileSystem files;
+
+ private:
+  std::optional<sim::SimFileSystem> own_files_;
+
+ public:
+  sim::SimFileSystem& files;
   sim::SimClock clock;
   sim::SimExecutor writer;
   sim::SimExecutor reader;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cache/cache.h"
+#include "cache/mutations.h"
 
 namespace kvkeep::cache {
 
@@ -86,7 +87,7 @@ void Cache::keep(const Track& track, std::int64_t keep_ns) {
 
 // A budget made smaller holds from the start, not only when something is stored.
 void Cache::fit_disk_budget() {
-  if (disk_->used() <= disk_->budget()) return;
+  if (disk_->used() <= disk_->budget() || mutations().keep_old_budget) return;
   const ByteCount over = disk_->used() - disk_->budget();
   if (disk_->remove_foreign(over) < over) evict_from_disk(disk_->used() - disk_->budget());
 }
@@ -102,7 +103,9 @@ policy::EvictView Cache::disk_view() {
     if (!known.live || !(there || view.needs_points)) continue;
     policy::EvictCandidate candidate = candidate_of(SegmentId{id});
     candidate.bytes = file_size(SegmentId{id});
-    candidate.pinned = needed_there[id];
+    candidate.pinned = needed_there[id] && !mutations().evict_in_use;
+    if (mutations().evict_parent_first || (mutations().points_outlive_rows && is_leaf(known)))
+      candidate.parent = candidate.base = kRootSegment;
     candidate.copy = known.payload != nullptr;
     candidate.absent = !there;
     view.candidates.push_back(candidate);
@@ -172,8 +175,13 @@ void Cache::need_rest_of_window(SegmentId window, std::vector<bool>& needed) {
 
 bool Cache::may_leave_disk(SegmentId segment) {
   const Entry& known = entry(segment);
-  if (!known.live || known.disk != DiskState::kOnDisk || any_in_subtree(segment, needs_its_path)) return false;
-  const auto there = [&](SegmentId below) REQUIRES(mutex_) { return entry(below).disk == DiskState::kOnDisk; };
+  if (!known.live || known.disk != DiskState::kOnDisk) return false;
+  if (any_in_subtree(segment, needs_its_path) && !mutations().evict_in_use) return false;
+  if (mutations().evict_parent_first) return true;
+  const auto there = [&](SegmentId below) REQUIRES(mutex_) {
+    const bool overlooked = mutations().points_outlive_rows && is_leaf(entry(below));
+    return entry(below).disk == DiskState::kOnDisk && !overlooked;
+  };
   return std::ranges::none_of(index_.children(segment), there) && std::ranges::none_of(built_on(segment), there);
 }
 
@@ -193,7 +201,8 @@ policy::EvictView Cache::ram_view() {
     if (!known.live || !(there || view.needs_points)) continue;
     policy::EvictCandidate candidate = candidate_of(SegmentId{id});
     // A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
-    candidate.copy = known.disk == DiskState::kOnDisk;
+    const bool lost = mutations().drop_before_written && known.disk == DiskState::kWaiting && known.pins == 0;
+    candidate.copy = known.disk == DiskState::kOnDisk || lost;
     if (candidate.copy) {
       candidate.parent = candidate.base = kRootSegment;
       candidate.kept_until_ns = 0;

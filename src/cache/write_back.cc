@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cache/cache.h"
+#include "cache/mutations.h"
 
 namespace kvkeep::cache {
 
@@ -37,6 +38,7 @@ void Cache::write_back(SegmentId segment, std::uint64_t serial) {
       leaves = unwritten_leaves(segment);
     }
   }
+  if (mutations().write_child_first) std::ranges::reverse(path);
   const bool whole = std::ranges::all_of(path, [this](SegmentId next) { return write_one(next); });
   for (const SegmentId leaf : leaves) {
     if (whole) (void)write_one(leaf);  // each on its own: without one there is no hole
@@ -92,7 +94,8 @@ bool Cache::write_one(SegmentId segment) {
     if (!known.live || known.dead || known.payload == nullptr) return false;
     const SegmentId above = index_.info(segment).parent;
     for (const SegmentId needed : {above, known.base}) {
-      if (needed != kRootSegment && entry(needed).disk != DiskState::kOnDisk) return false;  // it would leave a hole
+      if (needed == kRootSegment || entry(needed).disk == DiskState::kOnDisk) continue;
+      if (!mutations().write_child_first) return false;  // it would leave a hole
     }
     set_disk(segment, DiskState::kWriting);
     header = header_of(segment);

@@ -72,6 +72,7 @@ class Loop {
   void every_operation(FaultCase fault) {
     for (std::uint64_t& at = fault.first.at_operation = 1; at < kMostOperations && !enough(); ++at) {
       fault.second.reset();
+      if (disk_seed(fault) % options_.one_in != 0 && at > 1) continue;
       if (!one_case(fault)) return;
       if (!options_.second_faults || enough()) continue;
       fault.second = choose_second(fault);

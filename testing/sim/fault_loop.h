@@ -97,6 +97,8 @@ struct FaultLoopOptions {
   std::uint64_t first_seed = 1;
   std::uint64_t seeds = 1;
   bool second_faults = true;
+  // Of each fault's cases the seed chooses one in so many: for scenarios that are slow. 1: all.
+  std::uint64_t one_in = 1;
   Lies lies = {};
   bool stop_at_first = false;  // for mutants: one broken law is enough
 };
