@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -127,17 +128,16 @@ class OneSequence final : public ModelMemory {
 // A cache, its disk and its background work, all run by hand.
 class World {
  public:
-  explicit World(ByteCount ram = mebibytes(1), ByteCount disk_budget = mebibytes(64), std::uint64_t seed = 1)
-      : own_files_(std::in_place, seed), files(*own_files_), ram_(ram), disk_budget_(disk_budget) {}
+  explicit World(ByteCount ram = mebibytes(1), ByteCount disk = mebibytes(64), std::uint64_t seed = 1)
+      : disk_budget(disk), own_files_(std::in_place, seed), files(*own_files_), ram_(ram) {}
   // On a disk that somebody else breaks.
-  World(sim::SimFileSystem& disk, ByteCount ram, ByteCount disk_budget)
-      : files(disk), ram_(ram), disk_budget_(disk_budget) {}
+  World(sim::SimFileSystem& disk_files, ByteCount ram, ByteCount disk)
+      : disk_budget(disk), files(disk_files), ram_(ram) {}
   ~World() { shut_down(); }
 
   // False: the disk store refused to open.
   bool open() {
-    auto disk =
-        store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = disk_budget_}, files, clock);
+    auto disk = store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = disk_budget}, files, clock);
     if (!disk) return false;
     store = disk->get();
     cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {},
@@ -216,7 +216,7 @@ class World {
     std::optional<Status> outcome;
     const TokenRange all{Position{}, lease->end()};
     cache->load(lease, all, [&](LoadResult result) { outcome = std::move(result.status); });
-    reader.run_all();
+    wait_for_reader();
     EXPECT_TRUE(outcome.has_value()) << "a load without an answer";
     if (!outcome || !*outcome) return false;
     Position covered;
@@ -243,7 +243,7 @@ class World {
       }
       std::optional<Status> outcome;
       cache->load(lease, {}, [&](LoadResult result) { outcome = std::move(result.status); }, place);
-      reader.run_all();
+      wait_for_reader();
       EXPECT_TRUE(outcome.has_value()) << "a load without an answer";
       if (outcome && *outcome) {
         expect_point(prompt, *lease, place);
@@ -272,6 +272,7 @@ class World {
 
   ModelClass model = kRowsModel;
   Tenant tenant = kNoTenant;  // who asks
+  ByteCount disk_budget;
   ByteCount point_bytes = {};
   std::size_t save_index_after = 3;  // so that faults meet it too
 
@@ -283,6 +284,8 @@ class World {
   sim::SimClock clock;
   sim::SimExecutor writer;
   sim::SimExecutor reader;
+  // For a load to be answered.
+  std::function<void()> wait_for_reader = [this] { reader.run_all(); };
   store::DiskStore* store = nullptr;
   std::unique_ptr<Cache> cache;
 
@@ -312,7 +315,6 @@ class World {
   }
 
   const ByteCount ram_;
-  const ByteCount disk_budget_;
 };
 
 inline Tokens conversation(TokenId first, std::size_t count) {
