@@ -48,6 +48,15 @@ Result<std::vector<std::string>> read_keys(const std::string& path) {
   return keys;
 }
 
+Result<std::string> read_salt(const std::string& path) {
+  if (path.empty()) return path;
+  TRY_ASSIGN(std::string salt, read_named("--cache-salt-file", path));
+  while (salt.ends_with('\n') || salt.ends_with('\r')) salt.pop_back();
+  // An empty file must not join what was to be apart.
+  if (salt.empty()) return invalid(fmt::format("--cache-salt-file {}: the file is empty", path));
+  return salt;
+}
+
 Result<std::string> first_bytes(const std::string& path, std::size_t count) {
   TRY_ASSIGN(const std::string target, os::resolve_links(path));
   const Result<std::unique_ptr<os::File>> file = os::real_file_system().open(target);
@@ -79,6 +88,10 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;
   TRY(check_model(options.model.path));
   TRY_ASSIGN(files.api_keys, read_keys(options.api_key_file));
+  TRY_ASSIGN(files.cache_salt, read_salt(options.cache.salt_file));
+  if (options.cache.salt_by_key && files.api_keys.empty() && options.http.api_keys.empty()) {
+    return invalid("--cache-salt-by-key needs keys: --api-key-file or --api-key");
+  }
   if (!options.model.chat_template.empty() && !options.model.chat_template_file.empty()) {
     return invalid("--chat-template and --chat-template-file name two templates; leave one out");
   }

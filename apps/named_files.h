@@ -14,6 +14,7 @@ namespace kvkeep::cli {
 struct NamedFiles {
   std::string chat_template;          // of --chat-template-file or --chat-template, which parses; empty: none was named
   std::vector<std::string> api_keys;  // of --api-key-file, at least one; empty: none was named
+  std::string cache_salt;             // of --cache-salt-file, without the end of its last line; empty: none was named
 };
 
 // Errors name the flag. Adapters are only looked at: whether they fit the model is known once it is loaded.

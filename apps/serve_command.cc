@@ -43,12 +43,14 @@ Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, 
   return server::HttpServer::listen(std::move(http));
 }
 
-Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptions& options,
+Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptions& options, const NamedFiles& files,
                                                                 const os::ShutdownSignals& signals) {
   spdlog::info("loading {}", options.model.path);
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   int shown = 0;
-  return engine::llama::LlamaEngine::load(engine_options(options), [&](float progress) {
+  engine::llama::ModelOptions model = engine_options(options);
+  model.salt = files.cache_salt;
+  return engine::llama::LlamaEngine::load(model, [&](float progress) {
     const int tenth = static_cast<int>(progress * 10);
     const bool slow = os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > kQuietLoadMs;
     if (slow && tenth > shown && tenth < 10) spdlog::info("loading {} %", tenth * 10);
@@ -279,7 +281,7 @@ Status run_serve(const ServeOptions& options) {
   TRY(check_disk_directory(options.cache, os::real_file_system()));
   TRY_ASSIGN(std::optional<os::AppendFile> trace_file, open_trace(options.log));
   TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options, files));
-  TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine, load_engine(options, signals));
+  TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine, load_engine(options, files, signals));
   const engine::Description& model = engine->description();
   log_model(model);
   warn_of_long_context(options.context.rope, model);
@@ -304,7 +306,8 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
   const std::optional<index::TokenTexts> texts = token_texts(options.cache, service);
   service.turns = std::move(turns);
-  service.turn_key = model.fingerprint;
+  service.fingerprint = model.fingerprint;
+  service.tenant_by_key = options.cache.salt_by_key;
   service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
   const chat::HistoryChanges changes = chat::learn_history_changes(
       *service.chat_template, *service.markers, service.defaults.template_kwargs, service.stabilizers.tools_first);

@@ -289,6 +289,11 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
       row(group, "--cache-prompt", {}, {"--no-cache-prompt"}, "", "LLAMA_ARG_CACHE_PROMPT", "on",
           "Use the cache for requests that do not say; off: they neither read nor write it.",
           switch_into(cache.cache_prompt)),
+      row(group, "--cache-salt-file", {}, {}, "FILE", "", "none",
+          "Only servers with the same text in this file share cached state; cache_salt in requests sets apart further.",
+          text_into(cache.salt_file)),
+      row(group, "--cache-salt-by-key", {}, {}, "", "", "off",
+          "Requests share cached state only with those of the same API key.", switch_into(cache.salt_by_key)),
   };
 }
 

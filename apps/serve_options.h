@@ -122,6 +122,8 @@ struct SamplingDefaults {
 
 struct CacheOptions {
   bool cache_prompt = true;              // for requests that do not say; off: they neither read nor write the cache
+  std::string salt_file;                 // whose text sets this server's state apart; empty: none
+  bool salt_by_key = false;              // each API key shares with itself alone
   bool match_text = true;                // --match text; else ids alone
   bool always_restore = false;           // --restore always; else prefill where loading would take longer
   std::optional<std::uint64_t> ram_mib;  // empty: a quarter of available memory, at most 8192; 0: no RAM tier

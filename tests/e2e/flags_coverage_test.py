@@ -2,6 +2,7 @@
 
 import unittest
 
+import cache_salt_test  # noqa: F401
 import chat_flags_test  # noqa: F401
 import flags_slow_test  # noqa: F401  their tests name the flags that they cover
 import flags_test  # noqa: F401

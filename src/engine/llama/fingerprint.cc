@@ -52,6 +52,12 @@ std::string digest_of(ByteSpan empty_state) {
   return hasher.finish<FingerprintHash>().hex();
 }
 
+// The text is told in logs and lies beside the cache.
+std::string salt_digest(const std::string& salt) {
+  if (salt.empty()) return {};
+  return digest_of(std::as_bytes(std::span(salt)));
+}
+
 void add_other_state(const ModelOptions& options, const FingerprintParts& parts, FingerprintFields& fields) {
   const StateParts& state = *parts.state;
   fields["memory_class"] = to_string(parts.memory_class);
@@ -84,7 +90,7 @@ FingerprintFields fingerprint_fields(const ModelOptions& options, const Fingerpr
       {"repack", options.repack ? "on" : "off"},
       {"rope", fmt::format("scaling={} base={} scale={}", options.rope_scaling, options.rope_frequency_base,
                            options.rope_frequency_scale)},
-      {"salt", options.salt},
+      {"salt", salt_digest(options.salt)},
       {"yarn", fmt::format("extrapolation={} attention={} beta_fast={} beta_slow={} original_context={}",
                            options.yarn_extrapolation, options.yarn_attention, options.yarn_beta_fast,
                            options.yarn_beta_slow, options.yarn_original_context)},

@@ -86,7 +86,7 @@ struct ModelOptions {
   std::uint32_t yarn_original_context = 0;  // 0: the model's
 
   // --- the cache
-  // State of different salts is never shared (tenants).
+  // State of different salts is never shared. For a server's whole life; for one of several tenants: base/tenant.h.
   std::string salt;
   // Name the model by all its bytes instead of samples of each tensor: slower to start, for files that are patched.
   bool full_model_hash = false;

@@ -10,6 +10,7 @@
 
 #include "server/api/anthropic_messages.h"
 #include "server/api/anthropic_tools.h"
+#include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
 #include "server/api/template_switches.h"
 
@@ -155,6 +156,7 @@ Result<CountRequest> parse_count_tokens(std::string_view body, const RequestDefa
   static_cast<void>(unused);
   static_cast<void>(lifetime);
   TRY(read_string(json, "model", request.model));
+  TRY_ASSIGN(request.cache_salt, read_cache_salt(json));
   return request;
 }
 

@@ -29,6 +29,7 @@ Result<MessagesRequest> parse_messages(std::string_view body, const RequestDefau
 struct CountRequest {
   chat::RenderInput prompt;
   std::string model;
+  std::string cache_salt;
 };
 // The same body, of which max_tokens and all that does not shape the prompt may be missing.
 Result<CountRequest> parse_count_tokens(std::string_view body, const RequestDefaults& defaults);

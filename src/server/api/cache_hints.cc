@@ -47,6 +47,16 @@ Result<std::int64_t> options_s(const Json& body) {
 
 }  // namespace
 
+// A client that means to be apart must not be taken for one that does not: what is no salt is refused.
+Result<std::string> read_cache_salt(const Json& body) {
+  constexpr std::size_t kMostBytes = 256;
+  const Json* salt = field(body, "cache_salt");
+  if (salt == nullptr) return std::string();
+  const std::size_t bytes = salt->is_string() ? salt->get_ref<const std::string&>().size() : 0;
+  if (bytes == 0 || bytes > kMostBytes) return invalid("'cache_salt' must be a string of 1 to 256 bytes");
+  return salt->get<std::string>();
+}
+
 Result<std::int64_t> read_keep_s(const Json& body) {
   TRY_ASSIGN(const std::int64_t retention, retention_s(body));
   TRY_ASSIGN(const std::int64_t options, options_s(body));

@@ -45,5 +45,20 @@ TEST(CacheHints, WhatTheApiDoesNotKnowIsRefusedByName) {
   }
 }
 
+TEST(CacheHints, ASaltIsATextThatIsNotEmpty) {
+  const auto salt = [](const std::string& body) { return read_cache_salt(Json::parse(body)); };
+  EXPECT_EQ(salt("{}").value(), "");
+  EXPECT_EQ(salt(R"({"cache_salt": null})").value(), "");
+  EXPECT_EQ(salt(R"({"cache_salt": " x"})").value(), " x");
+  const std::string longest(256, 'x');
+  EXPECT_EQ(salt(R"({"cache_salt": ")" + longest + "\"}").value(), longest);
+  for (const std::string& wrong :
+       {std::string("\"\""), std::string("1"), std::string("[\"a\"]"), std::string("false"), "\"" + longest + "x\""}) {
+    const Result<std::string> read = salt(R"({"cache_salt": )" + wrong + "}");
+    ASSERT_FALSE(read.ok()) << wrong;
+    EXPECT_EQ(read.error().message, "'cache_salt' must be a string of 1 to 256 bytes");
+  }
+}
+
 }  // namespace
 }  // namespace kvkeep::server::api

@@ -1,5 +1,6 @@
 #include "server/api/cache_lookup.h"
 
+#include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
 #include "server/api/openai_chat.h"
@@ -34,7 +35,8 @@ Result<LookupRequest> parse_lookup(std::string_view body, const RequestDefaults&
   bool cache_prompt = defaults.cache_prompt;
   TRY(read_bool(json, "cache_prompt", cache_prompt));
   TRY_ASSIGN(PromptSource prompt, read_lookup_prompt(json, defaults));
-  return LookupRequest{std::move(prompt), cache_prompt};
+  TRY_ASSIGN(std::string salt, read_cache_salt(json));
+  return LookupRequest{std::move(prompt), cache_prompt, std::move(salt)};
 }
 
 }  // namespace kvkeep::server::api

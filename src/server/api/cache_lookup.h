@@ -2,6 +2,7 @@
 
 // POST /cache/lookup: body -> the prompt that is asked about. The reply is in server/trace/trace_json.h.
 
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -11,11 +12,12 @@ namespace kvkeep::server::api {
 
 struct LookupRequest {
   PromptSource prompt;
-  bool cache_prompt = true;  // false: of a request that would not use the cache
+  bool cache_prompt = true;     // false: of a request that would not use the cache
+  std::string cache_salt = {};  // as of a request
 };
 
 // Exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens}; perhaps
-// {cache_prompt} as in both. All errors are kInvalid (400).
+// {cache_prompt} and {cache_salt} as in both. All errors are kInvalid (400).
 Result<LookupRequest> parse_lookup(std::string_view body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

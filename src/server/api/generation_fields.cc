@@ -248,6 +248,7 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   request.user = hint(body, "user");
   request.prompt_cache_key = hint(body, "prompt_cache_key");
   TRY_ASSIGN(request.keep_s, read_keep_s(body));
+  TRY_ASSIGN(request.cache_salt, read_cache_salt(body));
   return read_stream_fields(body, request);
 }
 

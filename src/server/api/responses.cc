@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "server/api/anthropic_messages.h"
+#include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
 #include "server/api/responses_items.h"
 #include "server/api/template_switches.h"
@@ -181,6 +182,7 @@ Result<InputTokensRequest> parse_input_tokens(std::string_view body, const Reque
   ClientTools unused;
   TRY_ASSIGN(request.prompt, read_prompt_fields(json, defaults, unused));
   TRY(read_string(json, "model", request.model));
+  TRY_ASSIGN(request.cache_salt, read_cache_salt(json));
   return request;
 }
 

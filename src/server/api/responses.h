@@ -28,6 +28,7 @@ Result<ResponsesRequest> parse_responses(std::string_view body, const RequestDef
 struct InputTokensRequest {
   chat::RenderInput prompt;
   std::string model;
+  std::string cache_salt;
 };
 // The same body, of which only what shapes the prompt is looked at.
 Result<InputTokensRequest> parse_input_tokens(std::string_view body, const RequestDefaults& defaults);

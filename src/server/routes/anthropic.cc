@@ -6,6 +6,7 @@
 #include "server/api/anthropic_errors.h"
 #include "server/api/anthropic_reply.h"
 #include "server/routes/generation.h"
+#include "server/routes/tenant.h"
 
 namespace kvkeep::server {
 namespace {
@@ -25,14 +26,15 @@ void messages(const Service& service, const HttpRequest& http, ResponseWriter& w
   generate(service, {"messages", header.id, std::move(request->generation), http, writer, reply});
 }
 
-Result<std::size_t> count(const Service& service, const std::string& body) {
-  TRY_ASSIGN(api::CountRequest request, api::parse_count_tokens(body, service.defaults));
-  return count_prompt(service, request.model, std::move(request.prompt));
+Result<std::size_t> count(const Service& service, const HttpRequest& http) {
+  TRY_ASSIGN(api::CountRequest request, api::parse_count_tokens(http.body, service.defaults));
+  const Tenant tenant = tenant_of(service, http, request.cache_salt);
+  return count_prompt(service, request.model, std::move(request.prompt), tenant);
 }
 
 // Renders and tokenizes; neither the model nor the cache is asked.
 void count_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  const Result<std::size_t> tokens = count(service, http.body);
+  const Result<std::size_t> tokens = count(service, http);
   if (!tokens) return send_error(writer, api::anthropic_error_reply(tokens.error(), http.id));
   writer.send(200, api::kJsonContentType, api::to_line({{"input_tokens", *tokens}}));
 }

@@ -82,7 +82,7 @@ TEST_F(MessagesPromptTest, EveryTokenIsCountedWhereAskedFor) {
   api::PromptSource source = request->prompt;
   EXPECT_FALSE(read_prompt(service_, source).value().is_counted);
   source = request->prompt;
-  const Prompt counted = read_prompt(service_, source, Counting::kExact).value();
+  const Prompt counted = read_prompt(service_, source, kNoTenant, Counting::kExact).value();
   EXPECT_TRUE(counted.is_counted);
   EXPECT_GT(counted.tokens_min, text.size());
 }

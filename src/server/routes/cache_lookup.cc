@@ -11,6 +11,7 @@
 #include "server/api/errors.h"
 #include "server/routes/generation.h"
 #include "server/routes/prompt.h"
+#include "server/routes/tenant.h"
 #include "server/trace/trace_json.h"
 
 namespace kvkeep::server {
@@ -48,12 +49,13 @@ class Answer final : public InspectionSink {
 Result<InspectedPrompt> prompt_of(const Service& service, const HttpRequest& http,
                                   std::optional<api::ErrorReply>& too_long) {
   TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(http.body, service.defaults));
-  TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt));
+  const Tenant tenant = tenant_of(service, http, asked.cache_salt);
+  TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt, tenant));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");
   if (prompt.tokens_min >= service.context_tokens) {
     too_long = api::context_exceeded_reply(prompt.tokens_min, prompt.is_counted, service.context_tokens);
   }
-  return InspectedPrompt{std::move(prompt.ids), asked.cache_prompt};
+  return InspectedPrompt{std::move(prompt.ids), asked.cache_prompt, tenant};
 }
 
 }  // namespace

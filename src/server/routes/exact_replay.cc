@@ -117,8 +117,9 @@ chat::RenderInput with_thoughts(chat::RenderInput input, const std::vector<chat:
 // their number: to see where the template would write thinking, and with the thoughts that belong there.
 class Replaying {
  public:
-  Replaying(const Service& service, const chat::RenderInput& input, const Render& render)
+  Replaying(const Service& service, const chat::RenderInput& input, const Render& render, const Tenant& tenant)
       : service_(service),
+        key_(prefix_key(service.fingerprint, tenant)),
         input_(input),
         render_(render),
         tools_(input.tools),
@@ -148,7 +149,7 @@ class Replaying {
   chat::Replayed replay(TokenSpan ids) const {
     const chat::EndsGeneration ends = [&](TokenId id) { return service_.vocabulary->is_end_of_generation(id); };
     return chat::replay_turns(
-        {ids, service_.turn_openings, *service_.markers, ends, service_.turn_key, messages_},
+        {ids, service_.turn_openings, *service_.markers, ends, key_, messages_},
         [&](const PrefixHash& before) { return service_.turns->find(before); },
         [&](TokenSpan turn, std::string_view behind) { return read_turn(service_, tools_, turn, behind); });
   }
@@ -188,6 +189,7 @@ class Replaying {
   }
 
   const Service& service_;
+  const FingerprintHash key_;
   const chat::RenderInput& input_;
   const Render& render_;
   const chat::tools::ToolSet tools_;
@@ -200,13 +202,14 @@ bool may_replay(const Service& service, const chat::RenderInput& input) {
   return service.turns != nullptr && !service.turn_openings.assistant.empty() && input.add_generation_prompt;
 }
 
-Prompt replay_sampled(const Service& service, const chat::RenderInput& input, Prompt rendered, const Render& render) {
-  return Replaying(service, input, render).run(std::move(rendered));
+Prompt replay_sampled(const Service& service, const chat::RenderInput& input, Prompt rendered, const Render& render,
+                      const Tenant& tenant) {
+  return Replaying(service, input, render, tenant).run(std::move(rendered));
 }
 
-TurnRecorder::TurnRecorder(const Service& service, TokenSpan prompt) : service_(service) {
+TurnRecorder::TurnRecorder(const Service& service, TokenSpan prompt, const Tenant& tenant) : service_(service) {
   if (service.turns == nullptr) return;
-  const auto open = chat::open_turn(prompt, service.turn_openings, service.turn_key);
+  const auto open = chat::open_turn(prompt, service.turn_openings, prefix_key(service.fingerprint, tenant));
   if (!open) return;
   const TokenSpan opening = prompt.subspan(open->begin.value());
   const auto ends = [&](TokenId id) { return service_.vocabulary->is_end_of_generation(id); };

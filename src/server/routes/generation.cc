@@ -14,6 +14,7 @@
 #include "server/routes/next_request.h"
 #include "server/routes/origin.h"
 #include "server/routes/prompt.h"
+#include "server/routes/tenant.h"
 #include "server/routes/thinking_budget.h"
 
 namespace kvkeep::server {
@@ -257,13 +258,14 @@ void generate(const Service& service, Generation generation) {
   std::optional<chat::RenderInput> history = NextRequest::history_of(service, request);
   const auto* chat = std::get_if<chat::RenderInput>(&request.prompt);
   const bool remembered = request.cache_prompt && chat != nullptr && chat->add_generation_prompt;
-  Result<Prompt> prompt = read_prompt(service, request.prompt);
+  const Tenant tenant = tenant_of(service, generation.http, request.cache_salt);
+  Result<Prompt> prompt = read_prompt(service, request.prompt, tenant);
   if (!prompt) return send_error(writer, reply.error(prompt.error()));
   if (prompt->tokens_min == 0) return send_error(writer, reply.error(invalid("the prompt is empty")));
   if (prompt->tokens_min >= service.context_tokens) {
     return send_error(writer, reply.context_exceeded(prompt->tokens_min, prompt->is_counted, service.context_tokens));
   }
-  NextRequest next(service, generation.id, std::move(history), prompt->ids, remembered);
+  NextRequest next(service, generation.id, std::move(history), prompt->ids, remembered, tenant);
   Job job;
   job.id = generation.id;
   job.kind = generation.kind;
@@ -273,6 +275,7 @@ void generate(const Service& service, Generation generation) {
   job.max_tokens = request.max_tokens;
   job.cache_prompt = request.cache_prompt;
   job.keep_s = request.keep_s;
+  job.tenant = tenant;
   job.markers = markers_of(job.prompt, service.turn_openings);
   if (service.traced) job.origin = origin_of(generation.http, request, service.trace_prompts);
   if (reading) {
@@ -298,10 +301,11 @@ Status check_model(const Service& service, const std::string& name) {
   return not_found(fmt::format("model '{}' is not served here; GET /v1/models lists what is", name));
 }
 
-Result<std::size_t> count_prompt(const Service& service, const std::string& model, chat::RenderInput prompt) {
+Result<std::size_t> count_prompt(const Service& service, const std::string& model, chat::RenderInput prompt,
+                                 const Tenant& tenant) {
   TRY(check_model(service, model));
   api::PromptSource source = std::move(prompt);
-  TRY_ASSIGN(const Prompt counted, read_prompt(service, source, Counting::kExact));
+  TRY_ASSIGN(const Prompt counted, read_prompt(service, source, tenant, Counting::kExact));
   return counted.tokens_min;
 }
 

@@ -29,7 +29,8 @@ Status check_model(const Service& service, const std::string& name);
 
 // Tokens of the prompt that a request would have; neither the model nor the cache is asked. Errors are those of
 // check_model() and of rendering.
-Result<std::size_t> count_prompt(const Service& service, const std::string& model, chat::RenderInput prompt);
+Result<std::size_t> count_prompt(const Service& service, const std::string& model, chat::RenderInput prompt,
+                                 const Tenant& tenant);
 
 void send_error(ResponseWriter& writer, const api::ErrorReply& error);
 // With a fresh id that begins with `prefix`.

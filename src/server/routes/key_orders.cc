@@ -2,7 +2,7 @@
 
 namespace kvkeep::server {
 
-void KeyOrders::settle(nlohmann::ordered_json& value) {
+void KeyOrders::settle(nlohmann::ordered_json& value, const Tenant& tenant) {
   using Sorted = nlohmann::json;
   // Broken UTF-8 has the same text as its replacement, but is another value.
   std::string sorted;
@@ -11,11 +11,11 @@ void KeyOrders::settle(nlohmann::ordered_json& value) {
   } catch (const Sorted::exception&) {
     return;
   }
-  if (const auto first = first_.find(sorted)) {
+  if (const auto first = first_.find(sorted, tenant)) {
     value = *first;
     return;
   }
-  first_.remember(sorted, value, sorted.size());
+  first_.remember(sorted, value, sorted.size(), tenant);
 }
 
 }  // namespace kvkeep::server

@@ -42,9 +42,9 @@ std::optional<chat::RenderInput> NextRequest::history_of(const Service& service,
 }
 
 NextRequest::NextRequest(const Service& service, std::string id, std::optional<chat::RenderInput> history,
-                         TokenSpan prompt, bool remembered)
-    : service_(service), id_(std::move(id)), history_(std::move(history)) {
-  if (remembered) recorder_.emplace(service, prompt);
+                         TokenSpan prompt, bool remembered, const Tenant& tenant)
+    : service_(service), id_(std::move(id)), tenant_(tenant), history_(std::move(history)) {
+  if (remembered) recorder_.emplace(service, prompt, tenant);
   if (history_) known_.assign(prompt.begin(), prompt.end());
 }
 
@@ -73,7 +73,7 @@ void NextRequest::prefill_ahead() {
   next.messages.push_back(std::move(answer));
   next.messages.push_back({{"role", "user"}, {"content", kNextQuestion}});
   api::PromptSource source = std::move(next);
-  Result<Prompt> prompt = read_prompt(service_, source);
+  Result<Prompt> prompt = read_prompt(service_, source, tenant_);
   if (!prompt || prompt->ids.size() >= service_.context_tokens) return;
   const std::vector<Position> questions = chat::find_turns(prompt->ids, service_.turn_openings).user;
   if (questions.empty()) return;
@@ -86,6 +86,7 @@ void NextRequest::prefill_ahead() {
   job.kind = "ahead";
   job.max_tokens = 0;
   job.ahead = true;
+  job.tenant = tenant_;
   job.markers = markers_of(prompt->ids, service_.turn_openings);
   job.prompt = std::move(prompt->ids);
   (void)service_.scheduler->submit(std::move(job), std::make_shared<NobodyListens>());  // refused: others are there

@@ -26,7 +26,7 @@ class NextRequest {
 
   // `remembered`: false for requests that leave nothing behind.
   NextRequest(const Service& service, std::string id, std::optional<chat::RenderInput> history, TokenSpan prompt,
-              bool remembered);
+              bool remembered, const Tenant& tenant);
   void add_token(TokenId token);
   void add(const chat::tools::ReplyDelta& delta);
   // The client got the reply, which a stop string may have ended. After whole calls their results come next, and
@@ -38,6 +38,7 @@ class NextRequest {
 
   const Service& service_;
   const std::string id_;
+  const Tenant tenant_;
   std::optional<chat::RenderInput> history_;
   std::optional<TurnRecorder> recorder_;
   std::vector<TokenId> known_;  // prompt and reply; kept only with a history

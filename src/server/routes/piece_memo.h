@@ -15,9 +15,9 @@ class PieceMemo : public TextMemo<std::vector<TokenId>> {
   using Ids = std::shared_ptr<const std::vector<TokenId>>;
 
   using TextMemo::TextMemo;
-  void remember(std::string_view text, std::vector<TokenId> ids) {
+  void remember(std::string_view text, std::vector<TokenId> ids, const Tenant& tenant = kNoTenant) {
     const std::size_t bytes = ids.size() * sizeof(TokenId);
-    TextMemo::remember(text, std::move(ids), bytes);
+    TextMemo::remember(text, std::move(ids), bytes, tenant);
   }
 };
 

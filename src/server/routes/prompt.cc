@@ -38,15 +38,15 @@ Result<Prompt> of_text(const Service& service, const std::string& text, Counting
 // Looking up a shorter one costs as much as tokenizing it.
 constexpr std::size_t kLeastRemembered = 64;
 
-Result<std::vector<TokenId>> tokenize_piece(const Service& service, std::string_view text) {
+Result<std::vector<TokenId>> tokenize_piece(const Service& service, std::string_view text, const Tenant& tenant) {
   if (text.size() < kLeastRemembered) return chat::tokenize_plain(*service.vocabulary, *service.markers, text);
-  if (const PieceMemo::Ids known = service.piece_memo->find(text)) return *known;
+  if (const PieceMemo::Ids known = service.piece_memo->find(text, tenant)) return *known;
   TRY_ASSIGN(std::vector<TokenId> ids, chat::tokenize_plain(*service.vocabulary, *service.markers, text));
-  service.piece_memo->remember(text, ids);
+  service.piece_memo->remember(text, ids, tenant);
   return ids;
 }
 
-Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, Counting counting) {
+Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, const Tenant& tenant, Counting counting) {
   TRY_ASSIGN(const chat::RenderedPrompt rendered,
              chat::render_prompt(*service.chat_template, *service.markers, std::move(input)));
   std::size_t text_bytes = 0;
@@ -63,29 +63,31 @@ Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, Coun
   }
   TRY_ASSIGN(std::vector<TokenId> ids,
              chat::tokenize_prompt(*service.vocabulary, *service.markers, rendered,
-                                   [&](std::string_view text) { return tokenize_piece(service, text); }));
+                                   [&](std::string_view text) { return tokenize_piece(service, text, tenant); }));
   Prompt prompt = of_ids(std::move(ids));
   prompt.thinking_open = chat::tools::thinking_is_open(service.reply_format, rendered);
   return prompt;
 }
 
-Result<Prompt> of_chat(const Service& service, chat::RenderInput input, Counting counting) {
+Result<Prompt> of_chat(const Service& service, chat::RenderInput input, const Tenant& tenant, Counting counting) {
   chat::stabilize(service.stabilizers, input);
-  for (nlohmann::ordered_json& tool : input.tools) service.key_orders->settle(tool);
+  for (nlohmann::ordered_json& tool : input.tools) service.key_orders->settle(tool, tenant);
   input.local_time_s = os::local_time_s(service.clock->wall_ns());
-  if (!may_replay(service, input)) return as_rendered(service, std::move(input), counting);
-  TRY_ASSIGN(Prompt prompt, as_rendered(service, input, counting));
+  if (!may_replay(service, input)) return as_rendered(service, std::move(input), tenant, counting);
+  TRY_ASSIGN(Prompt prompt, as_rendered(service, input, tenant, counting));
   if (prompt.ids.empty()) return prompt;
-  return replay_sampled(service, input, std::move(prompt),
-                        [&](chat::RenderInput changed) { return as_rendered(service, std::move(changed), counting); });
+  const auto render = [&](chat::RenderInput changed) {
+    return as_rendered(service, std::move(changed), tenant, counting);
+  };
+  return replay_sampled(service, input, std::move(prompt), render, tenant);
 }
 
 }  // namespace
 
-Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, Counting counting) {
+Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, const Tenant& tenant, Counting counting) {
   if (auto* ids = std::get_if<std::vector<TokenId>>(&source)) return of_ids(std::move(*ids));
   if (const auto* text = std::get_if<std::string>(&source)) return of_text(service, *text, counting);
-  return of_chat(service, std::move(std::get<chat::RenderInput>(source)), counting);
+  return of_chat(service, std::move(std::get<chat::RenderInput>(source)), tenant, counting);
 }
 
 policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& openings) {

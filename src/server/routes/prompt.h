@@ -31,9 +31,10 @@ inline constexpr std::size_t kAlwaysCountedBytes = 400 << 10;
 // Whether a text that cannot fit is counted whole, which may take seconds.
 enum class Counting { kWhereItFits, kExact };
 
-// Takes the text or messages out of `source`; what service.stabilizers say is left out of messages. Errors of rendering
+// Takes the text or messages out of `source`, in the name of `tenant`: what was learnt from others' prompts shapes or
+// speeds up none. What service.stabilizers say is left out of messages. Errors of rendering
 // and tokenizing; too long a prompt is none.
-Result<Prompt> read_prompt(const Service& service, api::PromptSource& source,
+Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, const Tenant& tenant = kNoTenant,
                            Counting counting = Counting::kWhereItFits);
 
 // Where a next prompt may part from this one. A turn's beginning is the end of the message before it.

@@ -7,6 +7,7 @@
 #include "server/api/responses_errors.h"
 #include "server/api/responses_reply.h"
 #include "server/routes/generation.h"
+#include "server/routes/tenant.h"
 
 namespace kvkeep::server {
 namespace {
@@ -29,14 +30,15 @@ void responses(const Service& service, const HttpRequest& http, ResponseWriter& 
   generate(service, {"responses", header.id, std::move(request->generation), http, writer, reply});
 }
 
-Result<std::size_t> count(const Service& service, const std::string& body) {
-  TRY_ASSIGN(api::InputTokensRequest request, api::parse_input_tokens(body, service.defaults));
-  return count_prompt(service, request.model, std::move(request.prompt));
+Result<std::size_t> count(const Service& service, const HttpRequest& http) {
+  TRY_ASSIGN(api::InputTokensRequest request, api::parse_input_tokens(http.body, service.defaults));
+  const Tenant tenant = tenant_of(service, http, request.cache_salt);
+  return count_prompt(service, request.model, std::move(request.prompt), tenant);
 }
 
 // Renders and tokenizes; neither the model nor the cache is asked.
 void input_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  const Result<std::size_t> tokens = count(service, http.body);
+  const Result<std::size_t> tokens = count(service, http);
   if (!tokens) return send_error(writer, api::responses_error_reply(tokens.error()));
   writer.send(200, api::kJsonContentType,
               api::to_line({{"object", "response.input_tokens"}, {"input_tokens", *tokens}}));

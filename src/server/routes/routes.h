@@ -44,7 +44,8 @@ struct Service {
   std::unique_ptr<KeyOrders> key_orders = std::make_unique<KeyOrders>(kKeyOrdersBytes);
   chat::Stabilizers stabilizers;
   std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as their client sends them
-  FingerprintHash turn_key;           // of the hashes under which turns are kept
+  FingerprintHash fingerprint;        // the cache's: tenants and the hashes of turns are under it
+  bool tenant_by_key = false;         // --cache-salt-by-key: each API key is a tenant of its own
   chat::HistoryChanges history_changes;
   bool prefill_ahead = false;  // --prefill-ahead, unless --replay off
   Scheduler* scheduler = nullptr;

@@ -1,7 +1,8 @@
 #pragma once
 
 // Remembers what was made of texts. Entries are found by their text, whole: there is no hash to trust. The least
-// recently used leave when the limit is reached. Thread safe; what is found stays valid for whoever holds it.
+// recently used leave when the limit is reached. Each tenant has entries of its own, as finding one takes less time.
+// Thread safe; what is found stays valid for whoever holds it.
 
 #include <list>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/tenant.h"
 #include "base/types.h"
 
 namespace kvkeep::server {
@@ -22,21 +24,23 @@ class TextMemo {
   explicit TextMemo(ByteCount limit) : limit_(limit.value()) {}
 
   // Null: not remembered.
-  std::shared_ptr<const Value> find(std::string_view text) {
+  std::shared_ptr<const Value> find(std::string_view text, const Tenant& tenant = kNoTenant) {
+    const Key key(text, tenant);
     MutexLock lock(mutex_);
-    const auto found = by_text_.find(text);
+    const auto found = by_text_.find(key.bytes());
     if (found == by_text_.end()) return nullptr;
     entries_.splice(entries_.begin(), entries_, found->second);
     return found->second->value;
   }
 
   // `value_bytes`: what the value takes. An entry that takes more than an eighth of the limit is not remembered.
-  void remember(std::string_view text, Value value, std::size_t value_bytes) {
-    Entry entry{std::string(text), std::make_shared<const Value>(std::move(value)),
-                kOverheadBytes + text.size() + value_bytes};
+  void remember(std::string_view text, Value value, std::size_t value_bytes, const Tenant& tenant = kNoTenant) {
+    const Key key(text, tenant);
+    Entry entry{std::string(key.bytes()), std::make_shared<const Value>(std::move(value)),
+                kOverheadBytes + key.bytes().size() + value_bytes};
     if (entry.bytes > limit_ / kLargestShare) return;
     MutexLock lock(mutex_);
-    if (by_text_.contains(text)) return;  // another thread was faster
+    if (by_text_.contains(entry.text)) return;  // another thread was faster
     bytes_ += entry.bytes;
     entries_.push_front(std::move(entry));
     by_text_.emplace(entries_.front().text, entries_.begin());
@@ -56,8 +60,25 @@ class TextMemo {
   static constexpr std::size_t kOverheadBytes = 200;  // of an entry in list and map
   static constexpr std::size_t kLargestShare = 8;
 
+  // A text as it is, or a tenant's behind a byte that no text begins with, as all are UTF-8.
+  class Key {
+   public:
+    Key(std::string_view text, const Tenant& tenant) : bytes_(text) {
+      if (tenant == kNoTenant) return;
+      own_.append(1, '\xff').append(reinterpret_cast<const char*>(tenant.bytes.data()), tenant.bytes.size());
+      bytes_ = own_.append(text);
+    }
+    Key(const Key&) = delete;
+    Key& operator=(const Key&) = delete;
+    std::string_view bytes() const { return bytes_; }
+
+   private:
+    std::string own_;
+    std::string_view bytes_;
+  };
+
   struct Entry {
-    std::string text;
+    std::string text;  // with its tenant
     std::shared_ptr<const Value> value;
     std::size_t bytes;
   };

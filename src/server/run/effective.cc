@@ -27,9 +27,9 @@ policy::PromptMarkers moved(policy::PromptMarkers markers, const index::Effectiv
 void Scheduler::match_text(Active& active) {
   if (options_.texts == nullptr || !cached(active) || active.reported || active.restore_failed) return;
   const std::vector<TokenId>& prompt = active.job.prompt;
-  index::TextMatch best = cache_.match_text(prompt, *options_.texts);
+  index::TextMatch best = cache_.match_text(prompt, *options_.texts, active.job.tenant);
   for (const Sequence& held : sequences_) {
-    if (!held.track || best.prompt_tokens == prompt.size()) continue;
+    if (!may_use(active, held) || best.prompt_tokens == prompt.size()) continue;
     index::TextMatch match = index::match_text(held.tokens, held.sampled, prompt, *options_.texts);
     if (match.prompt_tokens > best.prompt_tokens) best = std::move(match);
   }

@@ -55,9 +55,10 @@ Inspection Scheduler::inspection(InspectedPrompt prompt) {
   Active asked;
   asked.job.prompt = std::move(prompt.tokens);
   asked.job.cache_prompt = prompt.cache_prompt;
+  asked.job.tenant = prompt.tenant;
   take_prompt(asked, asked.job.prompt, {});
   match_text(asked);
-  if (cached(asked)) asked.lease = cache_.lease(asked.tokens);
+  if (cached(asked)) asked.lease = cache_.lease(asked.tokens, prompt.tenant);
   const policy::PlanView view = view_of(asked);
   const policy::Plan plan = policy::make_plan(view);
   const policy::Reach reach = policy::choose_reach(view);  // a plan to wait does not tell

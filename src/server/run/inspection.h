@@ -11,7 +11,8 @@ namespace kvkeep::server {
 
 struct InspectedPrompt {
   std::vector<TokenId> tokens;
-  bool cache_prompt = true;  // as of a job: false reuses nothing
+  bool cache_prompt = true;   // as of a job: false reuses nothing
+  Tenant tenant = kNoTenant;  // who asks
 };
 
 struct Inspection {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/tenant.h"
 #include "base/types.h"
 #include "engine/sampling.h"
 #include "policy/cut.h"
@@ -25,6 +26,7 @@ struct Job {
   engine::SamplingParams sampling;
   std::int64_t max_tokens = -1;                      // -1: until the context is full
   bool cache_prompt = true;                          // false: neither reads nor writes any tier
+  Tenant tenant = kNoTenant;                         // shares cached state, of whatever tier, with its own jobs alone
   std::int64_t keep_s = 0;                           // prompt and reply stay so long, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template tells
   std::shared_ptr<const RequestOrigin> origin = {};  // for the trace (trace.h), if there is one

@@ -127,6 +127,7 @@ class Scheduler {
   struct Sequence {
     enum class State { kFree, kIdle, kBusy } state = State::kFree;
     std::vector<TokenId> tokens;      // whose rows it holds
+    Tenant tenant = kNoTenant;        // who alone may go on from them
     std::vector<TokenRange> sampled;  // as of the request that had it last; ranges may go on beyond the tokens
     std::optional<cache::Track> track;
     std::size_t refused_at = 0;  // length at the last capture that the cache did not take whole
@@ -226,6 +227,9 @@ class Scheduler {
   bool point_captured(const Sequence& held) const;
   std::size_t next_capture(const Sequence& held) const;
   bool cached(const Active& active) const;
+  bool may_use(const Active& active, const Sequence& held) const {
+    return held.track.has_value() && held.tenant == active.job.tenant;
+  }
   double ms_since(std::int64_t from_ns) const { return os::elapsed_ms(from_ns, clock_.monotonic_ns()); }
 
   const SchedulerOptions options_;

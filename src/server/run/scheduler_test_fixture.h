@@ -131,7 +131,7 @@ class World {
     if (thread.joinable()) thread.join();
   }
   std::future<Reply> submit(const std::vector<TokenId>& prompt, std::int64_t max_tokens, bool cache_prompt = true,
-                            std::size_t leave_after = SIZE_MAX) {
+                            std::size_t leave_after = SIZE_MAX, const Tenant& tenant = kNoTenant) {
     auto sink = std::make_shared<CollectingSink>(leave_after);
     auto future = sink->future();
     Job job;
@@ -141,12 +141,16 @@ class World {
     job.sampling = greedy();
     job.max_tokens = max_tokens;
     job.cache_prompt = cache_prompt;
+    job.tenant = tenant;
     const Status accepted = scheduler.submit(std::move(job), sink);
     EXPECT_TRUE(accepted.ok());
     return future;
   }
   Reply ask(const std::vector<TokenId>& prompt, std::int64_t max_tokens, bool cache_prompt = true) {
     return submit(prompt, max_tokens, cache_prompt).get();
+  }
+  Reply ask_as(const Tenant& tenant, const std::vector<TokenId>& prompt, std::int64_t max_tokens) {
+    return submit(prompt, max_tokens, true, SIZE_MAX, tenant).get();
   }
   static engine::SamplingParams greedy() {
     engine::SamplingParams params;

@@ -95,6 +95,16 @@ TEST(SchedulerText, AReplyThatComesBackAsTextIsNotComputedAgain) {
   }
 }
 
+TEST(SchedulerText, AnotherTenantsIdsStandForNothing) {
+  World world(with_texts());
+  world.start();
+  const Conversation talk(world, 1);
+  const Tenant tenant = tenant_of({}, "salt");
+  const Reply again = world.ask_as(tenant, talk.next, 10);
+  EXPECT_EQ(again.tokens, world.expected(talk.next, 10));
+  EXPECT_EQ(again.stats.cached_tokens, 0U);
+}
+
 TEST(SchedulerText, ThirdAndLaterTurnsReuseEverythingBeforeThem) {
   World world(with_texts());
   world.start();

@@ -56,7 +56,7 @@ bool Scheduler::start(Active& active) {
     finish(active, Finish::kError, ready.error());
     return true;
   }
-  if (cached(active) && !active.restore_failed) active.lease = cache_.lease(active.tokens);
+  if (cached(active) && !active.restore_failed) active.lease = cache_.lease(active.tokens, active.job.tenant);
   const policy::PlanView view = view_of(active);
   const policy::Plan plan = policy::make_plan(view);
   note_known(active, view);
@@ -115,7 +115,7 @@ void Scheduler::plan_cuts(Active& active) {
   const policy::CutPlan plan = policy::plan_cuts(view);
   active.cuts = plan.cuts;
   cache_.await_point(*sequence(*active.seq).track, plan.awaited);
-  if (!plan.leave.empty()) cache_.forget_points(active.tokens, plan.leave);
+  if (!plan.leave.empty()) cache_.forget_points(active.tokens, plan.leave, active.job.tenant);
   if (plan.cold_skipped && !active.reported) {
     spdlog::info(
         "kv cache: no point at the stable beginning of a prompt of {} tokens: it is longer than "
@@ -153,8 +153,8 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
     policy::Resident resident;
     resident.seq = seq;
     resident.length = Position{} + held.tokens.size();
-    resident.common =
-        cached(active) && held.track ? Position{} + common_prefix(held.tokens, active.tokens) : Position{};
+    const bool usable = cached(active) && may_use(active, held);
+    resident.common = usable ? Position{} + common_prefix(held.tokens, active.tokens) : Position{};
     resident.idle = held.state == Sequence::State::kIdle;
     resident.captured = held.track && held.track->position() == resident.length && point_captured(held);
     resident.stands_from = engine_.stands_from(seq);
@@ -185,6 +185,7 @@ void Scheduler::execute(Active& active, const policy::Plan& plan) {
   KVKEEP_ASSERT(plan.start == policy::Plan::Start::kInPlace || held.point_at == 0, "a point of tokens that are gone");
   held.state = Sequence::State::kBusy;
   held.tokens.assign(active.tokens.begin(), active.tokens.begin() + plan.from_memory.value());
+  held.tenant = active.job.tenant;
   held.sampled = active.sampled;
   held.track.reset();
   held.refused_at = 0;
@@ -239,7 +240,7 @@ void Scheduler::begin_prefill(Active& active) {
   active.lease.reset();
   active.phase = Phase::kPrefill;
   Sequence& held = sequence(*active.seq);
-  if (cached(active)) held.track.emplace(cache_.track(held.tokens));
+  if (cached(active)) held.track.emplace(cache_.track(held.tokens, held.tenant));
   plan_cuts(active);
   if (active.reported) {  // resumed: the client was told what the first start reused
     return log_resumed(active.job, active.stats, held.tokens.size());

@@ -73,6 +73,7 @@ void Scheduler::end_trace(Active& active, Finish how, const std::optional<Error>
   trace.kind = active.job.kind;
   trace.origin = active.job.origin;
   trace.cache_prompt = active.job.cache_prompt;
+  trace.tenant = active.job.tenant;
   trace.stats = active.stats;
   trace.started = active.reported;
   trace.sent_tokens = active.job.prompt.size();
@@ -103,10 +104,15 @@ Explanation Scheduler::explain(const Active& active, const policy::PlanView& vie
   if (engine_.shape().needs_points()) told.restorable_kind = cache::point_kind(engine_.shape());
   if (!cached(active)) return told;
   told.candidates = policy::candidates(view);
+  std::erase_if(told.candidates, [&](const policy::Candidate& candidate) {
+    return candidate.kind == policy::Candidate::Kind::kResident && sequence(candidate.seq).tenant != active.job.tenant;
+  });
   if (const std::size_t count = told.candidates.size(); count > Explanation::kMostCandidates) {
     // Of what is cached, the deepest comes last and tells most.
     told.candidates_left_out = count - Explanation::kMostCandidates;
-    const std::size_t kept = std::min(view.residents.size(), Explanation::kMostCandidates);
+    const auto residents =
+        std::ranges::count(told.candidates, policy::Candidate::Kind::kResident, &policy::Candidate::kind);
+    const std::size_t kept = std::min(static_cast<std::size_t>(residents), Explanation::kMostCandidates);
     const auto first = told.candidates.begin() + static_cast<std::ptrdiff_t>(kept);
     told.candidates.erase(first, first + static_cast<std::ptrdiff_t>(told.candidates_left_out));
   }
@@ -120,13 +126,13 @@ std::optional<Difference> Scheduler::difference(const Active& active) const {
   const Sequence* nearest = nullptr;
   std::size_t shared = 0;
   for (const Sequence& held : sequences_) {
-    const std::size_t common = held.track ? common_prefix(held.tokens, active.tokens) : 0;
+    const std::size_t common = may_use(active, held) ? common_prefix(held.tokens, active.tokens) : 0;
     if (common > shared) {
       nearest = &held;
       shared = common;
     }
   }
-  const cache::Parting parting = cache_.parting(active.tokens, Difference::kAround + 1);
+  const cache::Parting parting = cache_.parting(active.tokens, Difference::kAround + 1, active.job.tenant);
   if (nearest == nullptr || parting.at.value() > shared) {
     return difference_at(parting.at, active.tokens, parting.next, false);
   }

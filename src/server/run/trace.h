@@ -76,6 +76,7 @@ struct RequestTrace {
   std::string kind;
   std::shared_ptr<const RequestOrigin> origin;  // null: nothing was told
   bool cache_prompt = true;
+  Tenant tenant = kNoTenant;
   std::int64_t arrived_ns = 0;  // wall clock
   std::size_t in_flight = 1;    // requests that had not ended when it came, itself included
   JobStats stats;

@@ -26,6 +26,8 @@ std::string_view name_of(format::PartKind kind) {
   return "rows";
 }
 
+std::string short_name(const Tenant& tenant) { return tenant.hex(4); }
+
 Json tiers_json(const JobStats& stats) {
   return {{"memory", stats.memory_tokens}, {"ram", stats.ram_tokens}, {"disk", stats.disk_tokens}};
 }
@@ -116,6 +118,7 @@ void add_origin(Json& json, const RequestTrace& trace) {
   json["user"] = text_or_null(origin.user);
   json["prompt_cache_key"] = text_or_null(origin.prompt_cache_key);
   json["cache_prompt"] = trace.cache_prompt;
+  json["tenant"] = trace.tenant == kNoTenant ? Json(nullptr) : Json(short_name(trace.tenant));
   json["inflight"] = trace.in_flight;
 }
 
@@ -169,6 +172,8 @@ void add_private(Json& json, const RequestTrace& trace, const Vocabulary& vocabu
   if (trace.origin == nullptr || !trace.origin->with_prompt) return;
   const std::string& sent = trace.origin->body;
   Json body = Json::parse(sent, nullptr, false);
+  // A salt is a secret; whoever replays the trace needs only to tell one from another.
+  if (body.is_object() && body.contains("cache_salt")) body["cache_salt"] = short_name(trace.tenant);
   json["body"] = body.is_discarded() ? Json(sent) : std::move(body);
   std::string text = reply_text(trace, vocabulary);
   // The assistant's turn as a client sends it back; a completion has no turns.

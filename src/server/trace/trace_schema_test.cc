@@ -17,10 +17,11 @@ RequestTrace full_trace() {
   origin->headers = {{"session-id", "s1"}};
   origin->user = "somebody";
   origin->with_prompt = true;
-  origin->body = R"({"messages": [{"role": "user", "content": "x"}]})";
+  origin->body = R"({"messages": [{"role": "user", "content": "x"}], "cache_salt": "secret"})";
   origin->stop = {" t3"};
   RequestTrace trace;
   trace.kind = "chat";
+  trace.tenant.bytes = {0xab, 0xcd, 0xef, 0x01, 0x02};
   trace.origin = origin;
   trace.explanation.candidates.resize(1);
   trace.explanation.difference = Difference{Position{3}, Position{2}, {1, 2}, {1, 3}, true};
@@ -86,6 +87,14 @@ std::set<std::string> names_in() {
   for (int i = 0; i < 64; ++i) names.insert(std::string(to_string(static_cast<Enum>(i))));
   names.erase("unknown");
   return names;
+}
+
+TEST(TraceSchema, ASaltIsNeverTold) {
+  const Json json = trace_json(full_trace(), NumberedVocabulary());
+  EXPECT_EQ(json.dump().find("secret"), std::string::npos);
+  EXPECT_EQ(json["tenant"], "abcdef01");
+  EXPECT_EQ(json["body"]["cache_salt"], "abcdef01") << "replayed, tenants stay apart";
+  EXPECT_EQ(trace_json({}, NumberedVocabulary())["tenant"], nullptr);
 }
 
 TEST(TraceSchema, DocsNameExactlyTheFieldsWritten) {

@@ -1,0 +1,112 @@
+// What the HTTP side remembers over requests, it remembers for each tenant alone.
+
+#include "server/routes/tenant.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "chat/replay/turn_memory.h"
+#include "chat/tools/tool_format.h"
+#include "server/routes/exact_replay.h"
+#include "server/routes/replay_service_test.h"
+#include "testing/sim/sim_executor.h"
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::server {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kTemplate =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+HttpRequest with_key(const std::string& key) {
+  HttpRequest http;
+  if (!key.empty()) http.headers.emplace_back("Authorization", "Bearer " + key);
+  return http;
+}
+
+TEST(TenantOf, ASaltCountsAndAKeyOnlyWhereTheServerSaysSo) {
+  Service service;
+  service.fingerprint.bytes[0] = 7;
+  EXPECT_EQ(tenant_of(service, with_key("a"), ""), kNoTenant);
+  EXPECT_EQ(tenant_of(service, with_key("a"), "s"), tenant_of(service, with_key("b"), "s"));
+  EXPECT_NE(tenant_of(service, with_key("a"), "s"), tenant_of(service, with_key("a"), "t"));
+  service.tenant_by_key = true;
+  std::set<Tenant> tenants{kNoTenant};
+  for (const char* key : {"", "a", "as"}) {
+    for (const char* salt : {"", "s", "as"}) tenants.insert(tenant_of(service, with_key(key), salt));
+  }
+  EXPECT_EQ(tenants.size(), 10U);
+}
+
+class TenantsTurns : public ::testing::Test {
+ protected:
+  TenantsTurns() {
+    serve_template(service_, vocabulary_, kTemplate, chat::tools::FormatKind::kNone, files_, executor_,
+                   {.bos = "", .eos = "<|im_end|>"});
+  }
+  std::vector<TokenId> prompt_of(const ordered_json& messages, const Tenant& tenant) {
+    chat::RenderInput input;
+    input.messages = messages;
+    api::PromptSource source = std::move(input);
+    return read_prompt(service_, source, tenant).value().ids;
+  }
+
+  sim::SimFileSystem files_;
+  sim::SimExecutor executor_;
+  const std::shared_ptr<chat::FakeVocabulary> vocabulary_ = std::make_shared<chat::FakeVocabulary>(
+      std::vector<SpecialToken>{{.id = 0, .spelling = "<|im_start|>", .control = true},
+                                {.id = 0, .spelling = "<|im_end|>", .control = true}});
+  Service service_;
+};
+
+// The ids that were sampled tell what the model said, though the text be the same.
+TEST_F(TenantsTurns, AreReplayedToTheirOwnAlone) {
+  const Tenant owner = tenant_of(service_.fingerprint, "one");
+  const Tenant other = tenant_of(service_.fingerprint, "other");
+  ordered_json messages = ordered_json::array({{{"role", "user"}, {"content", "hello"}}});
+  TurnRecorder recorder(service_, prompt_of(messages, owner), owner);
+  // As other whitespace than the client echoes: what was sampled is put in its place.
+  for (const char byte : std::string("well \n")) recorder.add_token(byte);
+  recorder.add_token(*vocabulary_->id_of("<|im_end|>"));
+  recorder.finish("");
+  messages.push_back({{"role", "assistant"}, {"content", "well"}});
+  messages.push_back({{"role", "user"}, {"content", "and?"}});
+  const std::string sampled = vocabulary_->text_of(prompt_of(messages, owner), true);
+  EXPECT_NE(sampled.find("well \n<|im_end|>"), std::string::npos) << sampled;
+  for (const Tenant& asks : {kNoTenant, other}) {
+    const std::string sent = vocabulary_->text_of(prompt_of(messages, asks), true);
+    EXPECT_EQ(sent.find("well \n"), std::string::npos) << sent;
+  }
+}
+
+TEST_F(TenantsTurns, ToolsKeepTheOrderOfTheirOwn) {
+  const Tenant owner = tenant_of(service_.fingerprint, "one");
+  KeyOrders& orders = *service_.key_orders;
+  ordered_json first = {{"b", 1}, {"a", 2}};
+  orders.settle(first, owner);
+  for (const auto& [asks, expected] :
+       {std::pair{owner, R"({"b":1,"a":2})"}, std::pair{kNoTenant, R"({"a":2,"b":1})"}}) {
+    ordered_json again = {{"a", 2}, {"b", 1}};
+    orders.settle(again, asks);
+    EXPECT_EQ(again.dump(), expected);
+  }
+}
+
+TEST_F(TenantsTurns, TextsAreTokenizedForEach) {
+  const Tenant owner = tenant_of(service_.fingerprint, "one");
+  PieceMemo& memo = *service_.piece_memo;
+  memo.remember("text", {1, 2}, owner);
+  EXPECT_EQ(memo.find("text"), nullptr);
+  EXPECT_EQ(memo.find("text", tenant_of(service_.fingerprint, "other")), nullptr);
+  ASSERT_NE(memo.find("text", owner), nullptr);
+  memo.remember("text", {3});
+  EXPECT_EQ(*memo.find("text", owner), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(*memo.find("text"), std::vector<TokenId>{3});
+}
+
+}  // namespace
+}  // namespace kvkeep::server

@@ -1,0 +1,121 @@
+// Tenants on the scheduler: nothing that one of them left, in whatever tier, is reused for or told to another.
+
+#include <array>
+#include <future>
+
+#include "server/run/scheduler_test_fixture.h"
+#include "testing/sim/temporary_directory.h"
+
+namespace kvkeep::server {
+namespace {
+
+using engine::MemoryClass;
+
+const std::array<Tenant, 3> kTenants{kNoTenant, tenant_of({}, "one"), tenant_of({}, "other")};
+
+class Tenants : public testing::TestWithParam<MemoryClass> {
+ protected:
+  WorldOptions options() const {
+    return {.fake = {.sequences = 8, .memory_class = GetParam(), .window_tokens = 16}, .scheduler = {.parallel = 4}};
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Classes, Tenants,
+                         testing::Values(MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,
+                                         MemoryClass::kOpaque),
+                         [](const auto& memory_class) { return std::string(to_string(memory_class.param)); });
+
+TEST_P(Tenants, ReuseWhatIsTheirsAlone) {
+  const sim::TemporaryDirectory directory;
+  std::mt19937 random(seed());
+  const std::vector<TokenId> prompt = random_tokens(random, 100);
+  WorldOptions made = options();
+  made.disk_directory = directory.path();
+  for (int process = 0; process < 2; ++process) {
+    World world(made);
+    world.start();
+    for (int turn = 0; turn < 2; ++turn) {
+      for (const Tenant& tenant : kTenants) {
+        const bool known = process + turn > 0;
+        const Reply reply = world.ask_as(tenant, prompt, 8);
+        EXPECT_EQ(reply.tokens, world.expected(prompt, 8));
+        EXPECT_EQ(reply.stats.cached_tokens > 0, known) << process << turn;
+        EXPECT_EQ(reply.stats.known_tokens > 0, known) << process << turn;
+      }
+    }
+    world.stop();
+    world.cache.flush();
+  }
+}
+
+// In one batch, and beside each other in the model's memory: cells are shared within a tenant alone.
+TEST_P(Tenants, ThatAskAtTheSameTimeComputeEachTheirOwn) {
+  std::mt19937 random(seed());
+  const std::vector<TokenId> prompt = random_tokens(random, 100);
+  World world(options());
+  std::vector<std::future<Reply>> replies;
+  for (int twice = 0; twice < 2; ++twice) {
+    for (const Tenant& tenant : kTenants) replies.push_back(world.submit(prompt, 20, true, SIZE_MAX, tenant));
+  }
+  world.start();
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    const Reply reply = replies[i].get();
+    EXPECT_EQ(reply.tokens, world.expected(prompt, 20));
+    EXPECT_EQ(reply.stats.cached_tokens > 0, i >= kTenants.size()) << i;
+  }
+}
+
+class CollectedAnswer final : public InspectionSink {
+ public:
+  void on_answer(Result<Inspection> answer) override { promise_.set_value(std::move(answer)); }
+  bool gone() const override { return false; }
+  Inspection wait() { return promise_.get_future().get().value(); }
+
+ private:
+  std::promise<Result<Inspection>> promise_;
+};
+
+// A lookup shows what goes on differently elsewhere: of the asker's own.
+TEST_P(Tenants, AreToldNothingOfOthers) {
+  std::mt19937 random(seed());
+  const std::vector<TokenId> head = random_tokens(random, 60);
+  World world(options());
+  world.start();
+  const std::vector<TokenId> own = head + random_tokens(random, 40);
+  (void)world.ask_as(kTenants[1], own, 8);
+  for (const Tenant& tenant : kTenants) {
+    for (const std::vector<TokenId>& prompt : {head + random_tokens(random, 40), random_tokens(random, 20)}) {
+      auto sink = std::make_shared<CollectedAnswer>();
+      ASSERT_TRUE(world.scheduler.inspect({prompt, true, tenant}, sink).ok());
+      const Inspection told = sink->wait();
+      const bool is_owner = tenant == kTenants[1];
+      EXPECT_EQ(told.explanation.difference.has_value(), is_owner);
+      EXPECT_EQ(told.explanation.candidates.empty(), !is_owner);
+      EXPECT_EQ(told.stats.known_tokens, 0U);
+      if (is_owner) continue;
+      EXPECT_EQ(told.explanation.known, Position{});
+      EXPECT_EQ(told.stats.cached_tokens, 0U);
+      EXPECT_EQ(told.stats.miss, MissReason::kNothingCached);
+    }
+  }
+}
+
+// Many that come once: what they leave is bounded by the budget, whatever their number.
+TEST(TenantsWithoutEnd, AreBoundedByTheBudget) {
+  std::mt19937 random(seed());
+  const std::vector<TokenId> prompt = random_tokens(random, 64);
+  World world({.fake = {.sequences = 4}, .ram = ByteCount{200'000}});
+  world.start();
+  std::uint64_t most_segments = 0;
+  for (int i = 0; i < 300; ++i) {
+    const Reply reply = world.ask_as(tenant_of({}, std::to_string(i)), prompt, 2);
+    ASSERT_EQ(reply.stats.cached_tokens, 0U);
+    ASSERT_EQ(reply.tokens, world.expected(prompt, 2));
+    most_segments = std::max(most_segments, world.cache.stats().segments);
+    ASSERT_LE(world.cache.stats().ram_used, ByteCount{200'000});
+  }
+  EXPECT_LT(most_segments, 200U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server
