@@ -263,6 +263,13 @@ class World {
                                [at](const policy::Restorable& run) { return run.first <= at && at <= run.last; });
   }
 
+  // Of all segment files, as long as they are.
+  std::size_t store_bytes() const {
+    std::size_t total = 0;
+    for (const std::string& path : segment_files()) total += files.contents(path)->size();
+    return total;
+  }
+
   // Names of the segment files that are there, of every fingerprint.
   std::vector<std::string> segment_files() const {
     std::vector<std::string> found = files.paths();
