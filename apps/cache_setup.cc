@@ -4,12 +4,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "os/memory_info.h"
 #include "os/paths.h"
-#include "os/pause.h"
 #include "os/permissions.h"
 #include "os/resolve_links.h"
 #include "store/layout.h"
@@ -19,8 +17,6 @@ namespace kvkeep::cli {
 namespace {
 
 constexpr ByteCount kGibibyte = mebibytes(1024);
-constexpr auto kLockPause = std::chrono::milliseconds(100);
-constexpr auto kLockPatience = std::chrono::seconds(3);
 
 // The file of sampled turns while it is written anew: twice what is remembered, once more, and blocks.
 ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_turns(budget).value() + (16U << 10)}; }
@@ -33,15 +29,12 @@ Result<std::string> prepare_directory(const std::string& directory, os::FileSyst
   return resolved;
 }
 
-// A server that was killed holds its lock until its memory is given back.
+// The lock of another server is no reason against it.
 Status try_directory(const std::string& directory, os::FileSystem& files) {
   TRY_ASSIGN(const std::string resolved, prepare_directory(directory, files));
-  for (auto waited = std::chrono::milliseconds(0);; waited += kLockPause) {
-    const auto lock = files.lock(resolved + "/" + std::string(store::kLockName));
-    if (lock) return {};
-    if (lock.error().kind != ErrorKind::kBusy || waited >= kLockPatience) return lock.error();
-    os::pause(kLockPause);
-  }
+  const auto lock = files.lock(resolved + "/" + std::string(store::kLockName));
+  if (lock || lock.error().kind == ErrorKind::kBusy) return {};
+  return lock.error();
 }
 
 void warn_of_other_writers(const std::string& directory) {
@@ -62,25 +55,14 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
   const ByteCount budget = disk_budget(options, free_space);
   disk.budget = budget - room_for_turns(budget);
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
-  if (!store->keeper()) return busy("another server keeps it");
   return DiskTier{std::move(store), budget};
 }
 
-// The lock's own message names a file that users need not know of.
-std::string reason_of(const Error& error) {
-  if (error.kind != ErrorKind::kBusy) return error.message;
-  return "another kvkeep serves from it; one directory per server: name another with --kv-disk-dir or use --no-kv-disk";
-}
-
 Error error_of_named(const std::string& directory, const Error& error) {
-  return {error.kind, fmt::format("--kv-disk-dir {}: {}", directory, reason_of(error))};
+  return {error.kind, fmt::format("--kv-disk-dir {}: {}", directory, error.message)};
 }
 
-void warn_without_disk(const Result<std::string>& directory, const Error& error) {
-  if (directory && error.kind == ErrorKind::kBusy) {
-    spdlog::warn("serving without a disk cache: {}: {}", *directory, reason_of(error));
-    return;
-  }
+void warn_without_disk(const Error& error) {
   spdlog::warn("serving without a disk cache: {} (name another directory with --kv-disk-dir, or use --no-kv-disk)",
                error.message);
 }
@@ -131,6 +113,10 @@ Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHa
   if (tier) {
     spdlog::info("kv disk: {} ({} MiB of {} MiB used; conversations are stored there in clear)", *directory,
                  tier->store->used().value() >> 20, tier->budget.value() >> 20);
+    if (!tier->store->keeper()) {
+      spdlog::info(
+          "kv disk: another server keeps the budget of this directory; what this one stores waits for its leave");
+    }
     log_found(tier->store->counters());
     if (const ByteCount foreign = tier->store->foreign_bytes(); foreign > ByteCount{0}) {
       spdlog::info("kv disk: {} MiB of it belong to other models or settings", foreign.value() >> 20);
@@ -138,7 +124,7 @@ Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHa
     return tier;
   }
   if (named) return error_of_named(*directory, tier.error());
-  warn_without_disk(directory, tier.error());
+  warn_without_disk(tier.error());
   return DiskTier{};
 }
 

@@ -25,7 +25,7 @@ ByteCount disk_budget(const CacheOptions& options, ByteCount free_space);
 ByteCount memory_for_turns(ByteCount budget);
 
 // What open_disk_tier() would say of a directory that was named, before minutes go into loading a model: makes it and
-// tries its lock, which is free again on return.
+// tries its lock, which is free again on return. Other servers may use it.
 Status check_disk_directory(const CacheOptions& options, os::FileSystem& files);
 
 struct DiskTier {

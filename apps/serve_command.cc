@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "log_setup.h"
 #include "named_files.h"
 #include "os/signals.h"
+#include "os/ticker.h"
 #include "server/routes/routes.h"
 #include "server/trace/trace_file.h"
 
@@ -161,6 +163,7 @@ std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, con
   if (disk.store != nullptr) {
     turns.memory = memory_for_turns(disk.budget);
     turns.path = disk.store->turns_path();
+    turns.may_write = [store = disk.store.get()] { return store->keeps_notes(); };
   }
   return std::make_unique<server::TurnKeeper>(std::move(turns), os::real_file_system(), writer);
 }
@@ -302,6 +305,7 @@ Status run_serve(const ServeOptions& options) {
                                           .min_disk_tokens = options.cache.store_tokens_min,
                                           .shape = engine->shape()};
   cache::Cache cache(cache_options, std::move(disk.store), os::real_clock(), *writer, *reader);
+  const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });
   cache::prepare_staging(cache, *engine);
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
   const std::optional<index::TokenTexts> texts = token_texts(options.cache, service);

@@ -28,36 +28,23 @@ Cache::~Cache() {
 }
 
 void Cache::recover() {
-  const std::vector<store::StoredSegment> found = disk_->take_recovered();
-  std::vector<index::NamedSegment> named;
-  named.reserve(found.size());
-  for (const store::StoredSegment& segment : found) {
-    const format::SegmentName& name = segment.header.name;
-    named.push_back({{name.begin, name.end},
-                     name.begin_hash,
-                     name.end_hash,
-                     segment.header.tokens,
-                     name.kind,
-                     segment.header.origin,
-                     segment.header.tenant});
+  {
+    MutexLock lock(mutex_);
+    unsaved_headers_ = disk_->counters().headers_read;
   }
-  MutexLock lock(mutex_);
-  unsaved_headers_ = disk_->counters().headers_read;
-  const std::vector<index::Placement> placements = index::rebuild(index_, options_.fingerprint, named);
-  for (std::size_t i = 0; i < found.size(); ++i) place(found[i], placements[i]);
+  adopt(disk_->take_recovered());
   writer_.post([this] { fit_disk_budget(); });
 }
 
-void Cache::place(const store::StoredSegment& found, const index::Placement& placement) {
+// False: it cannot be restored, or is known already.
+bool Cache::place(const store::StoredSegment& found, const index::Placement& placement) {
   const format::SegmentHeader& header = found.header;
   const bool placed = placement.outcome == index::Placement::Outcome::kPlaced;
   const bool readable = header.parts.size() == 1 && header.parts.front().kind == header.name.kind;
   const auto base = placed && readable ? recovered_base(placement.segment, header.parts.front().base) : std::nullopt;
   if (!base) {
-    // What hangs below nothing (its parent or its base was lost) cannot be restored: give its bytes back.
     if (placed) bury(placement.segment);
-    writer_.post([this, name = header.name] { (void)disk_->remove(name).ok(); });
-    return;
+    return false;
   }
   Entry& added = entry(placement.segment);
   added = Entry{};
@@ -71,6 +58,7 @@ void Cache::place(const store::StoredSegment& found, const index::Placement& pla
   if (found.modified_ns > now_ns) added.kept_until_ns = found.modified_ns;
   set_base(placement.segment, *base);
   set_disk(placement.segment, DiskState::kOnDisk);
+  return true;
 }
 
 // ---- bookkeeping ----

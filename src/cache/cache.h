@@ -27,6 +27,7 @@
 // Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -145,6 +146,9 @@ class Cache {
   bool make_room_for_point(std::size_t size_bytes);
   ByteCount point_bytes() const { return options_.point_bytes; }
 
+  // Does this server's part where several use the directory, on the writer: call it about once a second. What others
+  // stored is known afterwards.
+  void tick();
   // Waits until everything accepted so far is durable or given up, then saves the index. Not from an executor's task.
   void flush();
   CacheStats stats() const;
@@ -180,7 +184,7 @@ class Cache {
   };
 
   void recover();
-  void place(const store::StoredSegment& found, const index::Placement& placement) REQUIRES(mutex_);
+  bool place(const store::StoredSegment& found, const index::Placement& placement) REQUIRES(mutex_);
   std::optional<SegmentId> recovered_base(SegmentId leaf, Position base) const REQUIRES(mutex_);
   static bool available(const Entry& entry);
   static bool in_use(const Entry& entry);  // by a request, or by the writer at this moment
@@ -256,6 +260,21 @@ class Cache {
   std::vector<SegmentId> unwritten_path(SegmentId segment) REQUIRES(mutex_);
   std::vector<SegmentId> unwritten_leaves(SegmentId segment) REQUIRES(mutex_);
   bool write_one(SegmentId segment);
+
+  // Other servers (sharing.cc).
+  using ByEnd = std::unordered_multimap<PrefixHash, SegmentId>;
+  void share();
+  bool has_orphans() const EXCLUDES(mutex_);
+  void adopt(std::vector<store::StoredSegment> found) EXCLUDES(mutex_);
+  ByEnd by_end() const REQUIRES(mutex_);
+  std::optional<SegmentId> named(const format::SegmentName& name, const ByEnd& known) const REQUIRES(mutex_);
+  bool note_written_by_other(const format::SegmentHeader& header, ByEnd& known) REQUIRES(mutex_);
+  void forget_gone(const std::vector<format::SegmentName>& gone) EXCLUDES(mutex_);
+  void forget_file(SegmentId segment) REQUIRES(mutex_);
+  bool make_disk_room(ByteCount needed);
+  void note_refused(SegmentId segment) REQUIRES(mutex_);
+  void write_refused() EXCLUDES(mutex_);
+
   void log_refusal(const Error& error) REQUIRES(mutex_);
   void fit_disk_budget();
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
@@ -278,12 +297,15 @@ class Cache {
   os::Executor& writer_;
   os::Executor& reader_;
   store::BufferPool pool_;
+  std::atomic<bool> ticking_ = false;
 
   mutable Mutex mutex_;
   index::PrefixIndex index_ GUARDED_BY(mutex_);
   std::vector<Entry> entries_ GUARDED_BY(mutex_);
   std::vector<SegmentId> dead_ GUARDED_BY(mutex_);  // roots of subtrees to drop when nobody holds them
   std::unordered_map<SegmentId, std::vector<SegmentId>> built_on_ GUARDED_BY(mutex_);  // by base
+  std::vector<store::StoredSegment> orphans_ GUARDED_BY(mutex_);                       // others' files, seen once
+  std::vector<std::pair<SegmentId, std::uint64_t>> refused_ GUARDED_BY(mutex_);  // and their serials: no room on disk
   ByteCount ram_used_ GUARDED_BY(mutex_);
   ByteCount largest_point_ GUARDED_BY(mutex_);          // that room was asked for: some models' points grow
   std::size_t unsaved_headers_ GUARDED_BY(mutex_) = 0;  // files written or used since the disk's index was saved

@@ -87,7 +87,7 @@ void Cache::keep(const Track& track, std::int64_t keep_ns) {
 
 // A budget made smaller holds from the start, not only when something is stored.
 void Cache::fit_disk_budget() {
-  if (disk_->used() <= disk_->budget() || mutations().keep_old_budget) return;
+  if (!disk_->keeper() || disk_->used() <= disk_->budget() || mutations().keep_old_budget) return;
   const ByteCount over = disk_->used() - disk_->budget();
   if (disk_->remove_foreign(over) < over) evict_from_disk(disk_->used() - disk_->budget());
 }

@@ -72,7 +72,11 @@ Status Cache::read_stored(Link& link, LoadResult& result) {
   const Status read = disk_->get(link.header, part.kind, buffer.span());
   if (!read) {
     // A device may refuse once and read the next time; one that goes on is no place for this segment.
-    if (read.error().kind != ErrorKind::kIo || refused_again(link.segment)) report_damaged(link.segment);
+    if (read.error().kind == ErrorKind::kNotFound && disk_->shared()) {
+      forget_gone({link.header.name});  // the server that keeps the budget took it away
+    } else if (read.error().kind != ErrorKind::kIo || refused_again(link.segment)) {
+      report_damaged(link.segment);
+    }
     return read;
   }
   link.stored = std::move(buffer).freeze();

@@ -45,6 +45,7 @@ void Cache::write_back(SegmentId segment, std::uint64_t serial) {
   }
   {
     MutexLock lock(mutex_);
+    if (!whole && !disk_->keeper()) note_refused(segment);
     if (entry(segment).disk == DiskState::kWaiting) set_disk(segment, DiskState::kUnwritten);
   }
   settle_payload(segment);
@@ -127,16 +128,10 @@ Status Cache::put_with_room(const format::SegmentHeader& header, const store::Pa
   if (file > disk_->budget()) return no_space("a state is larger than the disk budget");
   const std::vector<store::PartBytes> parts{{header.name.kind, payload.bytes()}};
   Status written = disk_->put(header, parts);
-  if (written || written.error().kind != ErrorKind::kNoSpace) return written;
+  if (written || written.error().kind != ErrorKind::kNoSpace || !disk_->keeper()) return written;
   const ByteCount over = disk_->used() > disk_->budget() ? disk_->used() - disk_->budget() : ByteCount{};
   const ByteCount slack{disk_->budget().value() / kDiskSlackShare};
-  const ByteCount needed = file + slack + over;
-  // State of other models and settings goes first while it holds more than half: who changes between two models keeps
-  // something of each.
-  const bool foreign_first = disk_->foreign_bytes().value() > disk_->budget().value() / 2;
-  const bool freed = foreign_first ? disk_->remove_foreign(needed) >= needed || evict_from_disk(needed)
-                                   : evict_from_disk(needed) || disk_->remove_foreign(needed) > ByteCount{};
-  if (!freed) return written;
+  if (!make_disk_room(file + slack + over)) return written;
   return disk_->put(header, parts);
 }
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/assert.h"
@@ -51,11 +52,7 @@ class Rebuild {
         waiting_at(segments[i].range.begin, segments[i].begin_hash).named.push_back(i);
       }
     }
-    for (std::uint32_t i = 1; i < index.id_bound(); ++i) {
-      const SegmentId id{i};
-      if (!index.contains(id) || index.info(id).kind != format::PartKind::kRows) continue;
-      waiting_at(index.info(id).range.begin, index.info(id).begin_hash).indexed.push_back(id);
-    }
+    wait_for_indexed();
   }
 
   std::vector<Placement> run(const FingerprintHash& fingerprint) {
@@ -75,6 +72,8 @@ class Rebuild {
   }
 
  private:
+  void wait_for_indexed();
+  void wait_on_path(SegmentId id, std::vector<bool>& waits);
   Waiting& waiting_at(Position at, const PrefixHash& hash) { return waiting_[at][hash]; }
 
   // What waits for the prefix that the hasher has seen. Each prefix is found once.
@@ -137,6 +136,49 @@ class Rebuild {
   std::vector<Known> known_;
 };
 
+// Of what the index holds already only the paths to names that somebody waits for are hashed: those that end a segment,
+// and, for names that are no end of anything known or named, all that go through their position.
+void Rebuild::wait_for_indexed() {
+  std::vector<SegmentId> rows;
+  for (std::uint32_t i = 1; i < index_.id_bound(); ++i) {
+    if (index_.contains(SegmentId{i}) && index_.info(SegmentId{i}).kind == format::PartKind::kRows) {
+      rows.push_back(SegmentId{i});
+    }
+  }
+  if (rows.empty()) return;
+  std::unordered_set<PrefixHash> ends;
+  for (const NamedSegment& segment : segments_) {
+    if (!is_leaf(segment)) ends.insert(segment.end_hash);
+  }
+  std::vector<SegmentId> wanted;
+  for (const SegmentId id : rows) {
+    const SegmentInfo& info = index_.info(id);
+    const auto here = waiting_.find(info.range.end);
+    if (here == waiting_.end() || !here->second.contains(info.end_hash)) continue;
+    wanted.push_back(id);
+    ends.insert(info.end_hash);
+  }
+  std::set<Position> within;
+  for (const auto& [at, names] : waiting_) {
+    const auto is_end = [&](const auto& name) { return ends.contains(name.first); };
+    if (at > Position{} && !std::ranges::all_of(names, is_end)) within.insert(at);
+  }
+  for (const SegmentId id : rows) {
+    const TokenRange range = index_.info(id).range;
+    const auto next = within.upper_bound(range.begin);
+    if (next != within.end() && *next < range.end) wanted.push_back(id);
+  }
+  std::vector<bool> waits(index_.id_bound());
+  for (const SegmentId id : wanted) wait_on_path(id, waits);
+}
+
+void Rebuild::wait_on_path(SegmentId id, std::vector<bool>& waits) {
+  for (; id != kRootSegment && !waits[id.value()]; id = index_.info(id).parent) {
+    waits[id.value()] = true;
+    waiting_at(index_.info(id).range.begin, index_.info(id).begin_hash).indexed.push_back(id);
+  }
+}
+
 // Everything but window rows is of one position; nothing is attached to the empty prefix.
 bool has_a_leafs_range(const NamedSegment& leaf) {
   if (leaf.range.end == Position{}) return false;
@@ -161,7 +203,10 @@ void Rebuild::place(std::size_t i, const Known& known) {
   const Cursor reached = index_.advance(known.at, segment.tokens);
   const std::size_t known_tokens = reached.at - segment.range.begin;
   placements_[i] = {kRootSegment, reached.at, Outcome::kRedundant};
-  if (reached.at == segment.range.end) return;
+  if (reached.at == segment.range.end) {
+    if (auto waiting = take(reached.at, whole)) known_.push_back({reached, known.tenant, whole, std::move(*waiting)});
+    return;
+  }
   PrefixHasher hasher = known.hasher;
   hasher.append(segment.tokens.first(known_tokens));
   const TokenSpan fresh = segment.tokens.subspan(known_tokens);

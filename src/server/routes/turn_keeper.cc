@@ -74,6 +74,7 @@ void TurnKeeper::write(const std::vector<std::byte>& record) {
     ++unwritten_;
     return;
   }
+  if (log_ && !may_write()) log_.reset();
   // What is written anew holds the turn already.
   if (!log_ || log_->size() > options_.memory + options_.memory) return rewrite();
   if (const Status appended = log_->append(record); !appended) {
@@ -83,6 +84,12 @@ void TurnKeeper::write(const std::vector<std::byte>& record) {
 }
 
 void TurnKeeper::rewrite() {
+  if (!may_write()) {
+    waits_for_file_ = true;
+    until_next_try_ = kTurnsBetweenTries;
+    return;
+  }
+  if (std::exchange(waits_for_file_, false)) load();  // what the other one wrote is not lost
   std::vector<std::vector<std::byte>> records;
   {
     MutexLock lock(mutex_);

@@ -5,6 +5,7 @@
 // A turn is written behind the request's back; what waits is bounded, and a disk that fails costs no more than what a
 // restart will not know. Thread safe.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ namespace kvkeep::server {
 struct TurnKeeperOptions {
   ByteCount memory;       // of turns in memory; a file is written anew when it is twice as large
   std::string path = {};  // of the file; "" keeps none
+  // False: another server writes the file at this time. Null: nobody else does. Outlives the keeper.
+  std::function<bool()> may_write = {};
 };
 
 class TurnKeeper {
@@ -44,6 +47,7 @@ class TurnKeeper {
   void load();
   void write(const std::vector<std::byte>& record);
   void rewrite();
+  bool may_write() const { return !options_.may_write || options_.may_write(); }
   void note_unwritten(const Error& error);
 
   const TurnKeeperOptions options_;
@@ -51,6 +55,7 @@ class TurnKeeper {
   os::Executor& executor_;
   std::optional<store::RecordLog> log_;  // executor only; none: to be written anew
   std::size_t until_next_try_ = 0;       // executor only; turns, after an error
+  bool waits_for_file_ = false;          // executor only; another server wrote it
 
   mutable Mutex mutex_;
   chat::TurnMemory memory_ GUARDED_BY(mutex_);

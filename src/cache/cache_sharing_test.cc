@@ -1,0 +1,161 @@
+// Two caches on one directory: what one of them computed is a hit in the other.
+
+#include "cache/cache_test_fixture.h"
+#include "testing/sim/sim_bystander.h"
+
+namespace kvkeep::cache {
+namespace {
+
+// Two servers, each with its background work, on one simulated disk.
+class TwoServers {
+ public:
+  explicit TwoServers(ByteCount budget = mebibytes(4), ModelClass model = kRowsModel)
+      : bystander_(first.files), budget_(budget) {
+    first.model = second.model = model;
+    start(first, first.files);
+    start(second, bystander_);
+  }
+
+  // Time passes for both, `times` seconds.
+  void tick(int times = 3) {
+    for (int i = 0; i < times; ++i) {
+      for (World* server : {&first, &second}) {
+        if (server->cache == nullptr) continue;
+        first.clock.advance_ms(20'000);
+        server->cache->tick();
+        server->writer.run_all();
+      }
+    }
+  }
+  bool keep(World& server, const Tokens& tokens) {
+    const bool kept = server.keep(tokens);
+    server.writer.run_all();
+    return kept;
+  }
+  bool budget_holds() const { return first.files.physical_bytes("/cache/servers") <= budget_.value(); }
+
+  World first{mebibytes(1), mebibytes(4)};
+  World second{mebibytes(1), mebibytes(4)};
+
+ private:
+  void start(World& server, os::FileSystem& files) {
+    auto disk =
+        store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = budget_}, files, first.clock);
+    ASSERT_TRUE(disk.ok());
+    server.store = disk->get();
+    server.cache = std::make_unique<Cache>(
+        CacheOptions{.fingerprint = {}, .ram_budget = mebibytes(1), .min_disk_tokens = 8, .shape = server.model.shape},
+        std::move(*disk), first.clock, server.writer, server.reader);
+    server.writer.run_all();
+  }
+
+  sim::SimBystander bystander_;
+  const ByteCount budget_;
+};
+
+class CachesOnOneDirectory : public testing::TestWithParam<ModelClass> {};
+
+INSTANTIATE_TEST_SUITE_P(Classes, CachesOnOneDirectory,
+                         testing::Values(kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel),
+                         [](const auto& model) { return std::string(model.param.name); });
+
+TEST_P(CachesOnOneDirectory, WhatOneComputedIsAHitInTheOther) {
+  TwoServers servers(mebibytes(4), GetParam());
+  servers.tick();
+  const Tokens shared = conversation(1, 64);
+  ASSERT_TRUE(servers.keep(servers.first, shared));
+  EXPECT_EQ(servers.second.check(shared), 0U);
+  servers.tick();
+  EXPECT_EQ(servers.second.check(shared), 64U);
+  // It goes on there, from the middle too, and comes back.
+  const Tokens longer = shared + conversation(50, 40);
+  const Tokens branch = head(shared, 40) + conversation(90, 40);
+  ASSERT_TRUE(servers.keep(servers.second, longer));
+  ASSERT_TRUE(servers.keep(servers.second, branch));
+  servers.tick();
+  EXPECT_EQ(servers.first.check(longer), 104U);
+  EXPECT_EQ(servers.first.check(branch), 80U);
+  if (GetParam().shape.needs_points()) {
+    EXPECT_FALSE(servers.first.stands(longer).empty());
+    EXPECT_EQ(servers.first.stands(longer).back(), 104U);
+  }
+}
+
+TEST(CacheSharing, BothMayComputeTheSame) {
+  TwoServers servers;
+  servers.tick();
+  const Tokens shared = conversation(1, 64);
+  EXPECT_EQ(servers.first.grow(shared, 16), 64U);
+  EXPECT_EQ(servers.second.grow(shared, 24), 64U);
+  servers.first.writer.run_all();
+  servers.second.writer.run_all();
+  servers.tick();
+  ASSERT_EQ(servers.first.grow(shared + conversation(30, 30), 16), 94U);
+  ASSERT_EQ(servers.second.grow(shared + conversation(60, 30), 16), 94U);
+  servers.first.writer.run_all();
+  servers.second.writer.run_all();
+  servers.tick();
+  EXPECT_EQ(servers.first.check(shared + conversation(60, 30)), 94U);
+  EXPECT_EQ(servers.second.check(shared + conversation(30, 30)), 94U);
+}
+
+TEST(CacheSharing, WhatFoundNoRoomIsWrittenWhenThereIs) {
+  TwoServers servers;
+  const Tokens early = conversation(1, 64);
+  ASSERT_TRUE(servers.keep(servers.second, early));  // before the keeper knew of it
+  EXPECT_GT(servers.second.cache->stats().disk_refused, 0U);
+  servers.tick();
+  EXPECT_EQ(servers.first.check(early), 64U) << "it is on disk now, and known there";
+}
+
+TEST(CacheSharing, TheKeeperMakesRoomForBoth) {
+  TwoServers servers(ByteCount{40 * 8192});
+  servers.tick();
+  for (TokenId i = 1; i < 60; ++i) {
+    ASSERT_TRUE(servers.keep(i % 2 == 0 ? servers.first : servers.second, conversation(i * 20, 48)));
+    servers.tick(1);
+    ASSERT_TRUE(servers.budget_holds());
+  }
+  EXPECT_GT(servers.first.cache->stats().disk_evicted, 0U);
+  EXPECT_EQ(servers.second.cache->stats().disk_evicted, 0U);
+  const Tokens last = conversation(900, 64);
+  ASSERT_TRUE(servers.keep(servers.second, last));
+  servers.tick();
+  EXPECT_EQ(servers.first.check(last), 64U);
+}
+
+TEST(CacheSharing, WhatTheKeeperRemovedIsForgottenQuietly) {
+  TwoServers servers;
+  servers.tick();
+  const Tokens shared = conversation(1, 64);
+  ASSERT_TRUE(servers.keep(servers.first, shared));
+  servers.tick();
+  ASSERT_EQ(servers.second.check(shared), 64U);
+  while (!servers.first.segment_files().empty())
+    ASSERT_TRUE(servers.first.files.remove(servers.first.segment_files()[0]).ok());
+  servers.second.cache->flush();
+  EXPECT_EQ(servers.second.cache->stats().damaged, 0U);
+  const Tokens other = conversation(400, 64);
+  ASSERT_TRUE(servers.keep(servers.first, other));
+  servers.tick();
+  EXPECT_EQ(servers.second.cache->stats().damaged, 0U);
+  EXPECT_EQ(servers.second.check(other), 64U);
+}
+
+TEST(CacheSharing, TheOtherGoesOnWhenTheKeeperDies) {
+  TwoServers servers;
+  servers.tick();
+  const Tokens shared = conversation(1, 64);
+  ASSERT_TRUE(servers.keep(servers.first, shared));
+  servers.tick();
+  servers.first.files.kill();
+  servers.first.die();
+  servers.tick();
+  EXPECT_TRUE(servers.second.store->keeper());
+  EXPECT_EQ(servers.second.check(shared), 64U);
+  ASSERT_TRUE(servers.keep(servers.second, shared + conversation(30, 30)));
+  EXPECT_FALSE(servers.second.store->shared());
+}
+
+}  // namespace
+}  // namespace kvkeep::cache

@@ -1,0 +1,156 @@
+// What other servers on the same directory do, as the cache sees it: what they stored is known here as well, what they
+// removed is forgotten, and the one that keeps the budget makes room for all. Runs on the writer executor.
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "cache/cache.h"
+
+namespace kvkeep::cache {
+namespace {
+
+// Segments that found no room on disk and are tried again; more are left to what continues them.
+constexpr std::size_t kMostRefused = 4096;
+
+}  // namespace
+
+void Cache::tick() {
+  if (disk_ == nullptr || ticking_.exchange(true)) return;
+  writer_.post([this] {
+    share();
+    ticking_ = false;
+  });
+}
+
+void Cache::share() {
+  const bool kept = disk_->keeper();
+  store::DiskTick tick = disk_->tick();
+  if (!kept && disk_->keeper()) spdlog::info("kv disk: this server keeps the budget of the directory now");
+  if (!tick.gone.empty()) forget_gone(tick.gone);
+  if (!tick.found.empty() || has_orphans()) adopt(std::move(tick.found));
+  if (tick.shortage > ByteCount{}) {
+    make_disk_room(tick.shortage);
+    (void)disk_->grant();
+  }
+  fit_disk_budget();
+  if (tick.more_room) write_refused();
+}
+
+bool Cache::has_orphans() const {
+  MutexLock lock(mutex_);
+  return !orphans_.empty();
+}
+
+// ---- what others stored ----
+
+// What hangs below nothing yet waits once: a listing beside writes may show a segment and not what it continues, which
+// was there before it and which the next listing shows.
+void Cache::adopt(std::vector<store::StoredSegment> found) {
+  MutexLock lock(mutex_);
+  const std::size_t fresh = found.size();
+  std::ranges::move(std::exchange(orphans_, {}), std::back_inserter(found));
+  std::vector<index::NamedSegment> named;
+  named.reserve(found.size());
+  for (const store::StoredSegment& segment : found) {
+    const format::SegmentName& name = segment.header.name;
+    named.push_back({{name.begin, name.end},
+                     name.begin_hash,
+                     name.end_hash,
+                     segment.header.tokens,
+                     name.kind,
+                     segment.header.origin,
+                     segment.header.tenant});
+  }
+  const std::vector<index::Placement> placements = index::rebuild(index_, options_.fingerprint, named);
+  ByEnd known;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (place(found[i], placements[i])) continue;
+    const bool orphan = placements[i].outcome == index::Placement::Outcome::kOrphan;
+    if (!disk_->shared()) {
+      // What hangs below nothing (its parent or its base was lost) cannot be restored: give its bytes back.
+      writer_.post([this, name = found[i].header.name] { (void)disk_->remove(name).ok(); });
+    } else if (orphan && i < fresh) {
+      orphans_.push_back(std::move(found[i]));
+    } else if (!note_written_by_other(found[i].header, known)) {
+      writer_.post([this, name = found[i].header.name] { disk_->disown(name); });
+    }
+  }
+  sweep_dead();
+}
+
+Cache::ByEnd Cache::by_end() const {
+  ByEnd known;
+  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
+    if (entries_[id].live) known.emplace(index_.info(SegmentId{id}).end_hash, SegmentId{id});
+  }
+  return known;
+}
+
+std::optional<SegmentId> Cache::named(const format::SegmentName& name, const ByEnd& known) const {
+  const auto [first, last] = known.equal_range(name.end_hash);
+  for (auto it = first; it != last; ++it) {
+    const index::SegmentInfo& info = index_.info(it->second);
+    const Entry& held = entry(it->second);
+    const bool same = held.stored_begin == name.begin && held.stored_begin_hash == name.begin_hash;
+    if (same && info.range.end == name.end && info.kind == name.kind) return it->second;
+  }
+  return std::nullopt;
+}
+
+// The very segment that is in RAM here and waits for room: it need not be written any more.
+bool Cache::note_written_by_other(const format::SegmentHeader& header, ByEnd& known) {
+  if (known.empty()) known = by_end();
+  const auto same = named(header.name, known);
+  if (!same || header.parts.size() != 1) return false;
+  Entry& held = entry(*same);
+  const format::Part& part = header.parts.front();
+  const bool waits = held.disk == DiskState::kWaiting || held.disk == DiskState::kUnwritten;
+  if (!waits || held.dead || held.part.built() || part.built() || held.part.size_bytes != part.size_bytes) return false;
+  set_disk(*same, DiskState::kOnDisk);
+  return true;
+}
+
+// ---- what others removed ----
+
+void Cache::forget_gone(const std::vector<format::SegmentName>& gone) {
+  MutexLock lock(mutex_);
+  const ByEnd known = by_end();
+  for (const format::SegmentName& name : gone) {
+    const auto segment = named(name, known);
+    if (segment && entry(*segment).disk == DiskState::kOnDisk) forget_file(*segment);
+  }
+  sweep_dead();
+}
+
+// RAM may still have it. Otherwise it is gone from every tier, and what continues it is out of reach.
+void Cache::forget_file(SegmentId segment) {
+  if (entry(segment).payload == nullptr) return bury(segment);
+  set_disk(segment, DiskState::kUnwritten);
+}
+
+// ---- room ----
+
+// Frees about `needed` bytes of the directory. False: nothing could leave. State of other models and settings goes
+// first while it holds more than half: who changes between two models keeps something of each.
+bool Cache::make_disk_room(ByteCount needed) {
+  const bool foreign_first = disk_->foreign_bytes().value() > disk_->budget().value() / 2;
+  return foreign_first ? disk_->remove_foreign(needed) >= needed || evict_from_disk(needed)
+                       : evict_from_disk(needed) || disk_->remove_foreign(needed) > ByteCount{};
+}
+
+void Cache::note_refused(SegmentId segment) {
+  if (refused_.size() < kMostRefused) refused_.emplace_back(segment, entry(segment).serial);
+}
+
+void Cache::write_refused() {
+  MutexLock lock(mutex_);
+  for (const auto& [segment, serial] : std::exchange(refused_, {})) {
+    ++counters_.waiting_writes;
+    writer_.post([this, again = segment, number = serial] { write_back(again, number); });
+  }
+}
+
+}  // namespace kvkeep::cache
