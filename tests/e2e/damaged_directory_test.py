@@ -320,22 +320,6 @@ class UnusableDirectories(ServerCase):
         server = self.server("--kv-disk-dir", directory)
         self.assertEqual(server.chat([user(words(50))], max_tokens=4)["usage"]["completion_tokens"], 4)
 
-    def test_a_second_server(self):
-        directory = fresh_directory()
-        self.server("--kv-disk-dir", directory)
-        self.refused(directory, "another kvkeep serves from it", "name another with --kv-disk-dir", "--no-kv-disk")
-
-    def test_a_second_server_on_the_default_directory(self):
-        home = fresh_directory()
-        first = self.server(default_disk=True, environment={"XDG_CACHE_HOME": home})
-        self.assertNotIn("serving without", first.log())
-        first.chat([user(words(50))], max_tokens=4)
-        wait_until(lambda: segments(os.path.join(home, "kvkeep")), "the first one writes there")
-        self.serves_without(home, "another kvkeep serves from it", "name another with --kv-disk-dir")
-        self.assertEqual(first.stop(), 0)
-        third = self.server(default_disk=True, environment={"XDG_CACHE_HOME": home})
-        self.assertEqual(timings(third.chat([user(words(50))], max_tokens=4))["cache_source"], "disk-token")
-
     def test_a_directory_behind_a_link(self):
         target, link = fresh_directory(), fresh_path("link")
         os.symlink(target, link)
