@@ -8,6 +8,7 @@
 
 #include "cache_place.h"
 #include "inspect/collect.h"
+#include "inspect/pins.h"
 #include "inspect/print/print.h"
 #include "inspect/removal.h"
 #include "os/clock.h"
@@ -81,6 +82,16 @@ Result<int> run_cache_remove(const CacheCommandOptions& options, const std::stri
   TRY_ASSIGN(const auto lock, hold_cache(root));
   if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
   return finish(options, carry_out(options, removals));
+}
+
+Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string& root) {
+  TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
+  TRY_ASSIGN(const auto targets, find_ids(forest, options.words));
+  const bool pin = options.action == CacheAction::kPin;
+  TRY_ASSIGN(const std::size_t changed, inspect::change_pins(os::real_file_system(), forest, targets, pin));
+  print(options.json ? inspect::pins_json(changed)
+                     : fmt::format("{} {}\n", pin ? "pinned" : "unpinned", changed));
+  return 0;
 }
 
 }  // namespace kvkeep::cli

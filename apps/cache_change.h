@@ -12,4 +12,7 @@ Result<int> run_cache_collect(const CacheCommandOptions& options, const std::str
 // Asks first, where somebody can answer.
 Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root);
 
+// pin and unpin.
+Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string& root);
+
 }  // namespace kvkeep::cli

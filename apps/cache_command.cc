@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -54,11 +55,16 @@ class Bar {
   std::size_t percent_ = SIZE_MAX;
 };
 
-// Text of a model's ids. Null: no file was named.
-Result<std::unique_ptr<Vocabulary>> vocabulary_of(const CacheCommandOptions& options) {
-  if (options.gguf.empty()) return std::unique_ptr<Vocabulary>();
-  TRY_ASSIGN(auto loaded, engine::llama::LlamaVocabulary::load(options.gguf));
-  return std::unique_ptr<Vocabulary>(std::move(loaded));
+// What tells the text of a model's ids: the file that was named, or else the one that the server noted.
+Result<std::unique_ptr<Vocabulary>> vocabulary_of(const CacheCommandOptions& options,
+                                                  const inspect::ModelDirectory& model) {
+  const std::string path = options.gguf.empty() && model.note ? model.note->path : options.gguf;
+  if (path.empty()) return not_found("the model's file is not known: name it with --gguf FILE, or print --ids");
+  auto loaded = engine::llama::LlamaVocabulary::load(path);
+  if (!loaded) {
+    return Error{loaded.error().kind, loaded.error().message + "; name the model's file with --gguf FILE, or print --ids"};
+  }
+  return std::unique_ptr<Vocabulary>(std::move(*loaded));
 }
 
 bool knows(const Vocabulary& vocabulary, TokenSpan ids) {
@@ -68,19 +74,25 @@ bool knows(const Vocabulary& vocabulary, TokenSpan ids) {
 
 Result<int> show_models(const CacheCommandOptions& options, const std::string& root) {
   TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
-  TRY_ASSIGN(const std::unique_ptr<Vocabulary> vocabulary, vocabulary_of(options));
+  const bool list = options.action == CacheAction::kList;
+  std::map<FingerprintHash, std::unique_ptr<Vocabulary>> vocabularies;
+  for (const inspect::ModelDirectory& model : forest.directory.models) {
+    if (!list) break;
+    auto loaded = vocabulary_of(options, model);
+    if (!loaded && !options.gguf.empty()) return loaded.error();
+    if (loaded) vocabularies[model.fingerprint] = std::move(*loaded);
+  }
   inspect::ViewOptions shown;
   shown.now_ns = os::real_clock().wall_ns();
   TRY_ASSIGN(shown.budget, cache_budget(options, root));
   shown.order = options.order;
   shown.most_depth = options.most_depth;
-  const bool list = options.action == CacheAction::kList;
   shown.most_runs = list ? options.most_runs : 0;
-  if (vocabulary != nullptr) {
-    shown.words = [&](const inspect::ModelDirectory&, TokenSpan ids) {
-      return knows(*vocabulary, ids) ? vocabulary->text_of(ids, true) : std::string();
-    };
-  }
+  shown.words = [&](const inspect::ModelDirectory& model, TokenSpan ids) {
+    const auto found = vocabularies.find(model.fingerprint);
+    const bool known = found != vocabularies.end() && knows(*found->second, ids);
+    return known ? found->second->text_of(ids, true) : std::string();
+  };
   const inspect::CacheView view = inspect::view_of(forest, shown);
   if (list) {
     print(options.json ? inspect::list_json(view) : inspect::list_text(view, kColumns));
@@ -98,8 +110,8 @@ Result<int> show_prefix(const CacheCommandOptions& options, const std::string& r
   const inspect::PrefixView view = inspect::view_of_prefix(forest, targets.front(), shown);
   std::optional<std::string> text;
   if (options.with_text) {
-    TRY_ASSIGN(const std::unique_ptr<Vocabulary> vocabulary, vocabulary_of(options));
-    if (!knows(*vocabulary, view.ids)) return invalid(options.gguf + " has another vocabulary than this prefix");
+    TRY_ASSIGN(const std::unique_ptr<Vocabulary> vocabulary, vocabulary_of(options, forest.directory.models[targets.front().model]));
+    if (!knows(*vocabulary, view.ids)) return invalid("the model's file has another vocabulary than this prefix");
     text = vocabulary->text_of(view.ids, true);
     // A prompt may hold commands to a terminal; a file gets it as it is.
     if (os::output_goes_to_a_terminal()) text = inspect::harmless(*text);
@@ -148,6 +160,8 @@ Result<int> run_cache(const CacheCommandOptions& options) {
     case CacheAction::kVerify: return verify(options, root);
     case CacheAction::kCollect: return run_cache_collect(options, root);
     case CacheAction::kRemove: return run_cache_remove(options, root);
+    case CacheAction::kPin:
+    case CacheAction::kUnpin: return run_cache_pins(options, root);
     case CacheAction::kExport: return run_cache_export(options, root);
     case CacheAction::kImport: return run_cache_import(options, root);
   }

@@ -40,6 +40,11 @@ constexpr Command kCommands[] = {
     {"rm", CacheAction::kRemove, "ID...", "remove prefixes and what hangs below them",
      "Removes prefixes, each with its whole line of kvkeep cache ls and all lines below it; with --model and no id, "
      "all of a model. A running server prefills those tokens again."},
+    {"pin", CacheAction::kPin, "ID...", "keep prefixes from eviction",
+     "Pins prefixes: they and the paths that lead to them leave last, as far as all that is kept is not more than half of "
+     "the budget. A running server sees it within seconds."},
+    {"unpin", CacheAction::kUnpin, "ID...", "let them go again",
+     "Takes pins away. A server that saw them may keep the prefixes for another day."},
     {"export", CacheAction::kExport, "FILE [ID...]", "put prefixes into one file, for another directory",
      "Writes an archive of prefixes: the lines that the ids name (without ids: all), the paths that lead to them and "
      "what "
@@ -72,7 +77,7 @@ Flag model_flag(CacheCommandOptions& options) {
 }
 
 Flag gguf_flag(CacheCommandOptions& options) {
-  return row("Output", "--gguf", {}, {}, "FILE", "", "none", "The model's file, whose vocabulary tells text.",
+  return row("Output", "--gguf", {}, {}, "FILE", "", "as it was served", "The model's file, whose vocabulary tells text.",
              text_into(options.gguf));
 }
 
@@ -104,7 +109,7 @@ Flag dry_flag(CacheCommandOptions& options) {
 
 std::vector<Flag> show_flags(CacheCommandOptions& options) {
   const char* group = "Output";
-  return {row(group, "--text", {}, {}, "", "", "off", "Print the text of the whole prefix. Needs --gguf.",
+  return {row(group, "--text", {}, {}, "", "", "off", "Print the text of the whole prefix.",
               switch_into(options.with_text)),
           row(group, "--ids", {}, {}, "", "", "off", "Print the token ids of the whole prefix.",
               switch_into(options.with_ids)),
@@ -137,7 +142,9 @@ FlagSet flags_of(const Command& command, CacheCommandOptions& options) {
     case CacheAction::kCollect: flags = collect_flags(options); break;
     case CacheAction::kRemove: flags = remove_flags(options); break;
     case CacheAction::kExport: flags = {model_flag(options)}; break;
-    case CacheAction::kImport: break;
+    case CacheAction::kImport:
+    case CacheAction::kPin:
+    case CacheAction::kUnpin: break;
   }
   flags.push_back(json_flag(options));
   for (Flag& flag : common_flags(options)) flags.push_back(std::move(flag));
@@ -175,7 +182,6 @@ Status check_words(const Command& command, const CacheCommandOptions& options) {
 }
 
 Status check_together(const CacheCommandOptions& options) {
-  if (options.with_text && options.gguf.empty()) return invalid("--text needs --gguf FILE, the model's file");
   const bool removes = options.action == CacheAction::kRemove;
   if (removes && !options.words.empty() && !options.fingerprint.empty()) {
     return invalid("name ids or a --model to remove, not both");

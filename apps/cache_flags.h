@@ -12,7 +12,7 @@
 
 namespace kvkeep::cli {
 
-enum class CacheAction { kStat, kList, kShow, kVerify, kCollect, kRemove, kExport, kImport };
+enum class CacheAction { kStat, kList, kShow, kVerify, kCollect, kRemove, kExport, kImport, kPin, kUnpin };
 
 // Of all its commands; each has flags for what it knows.
 struct CacheCommandOptions {

@@ -14,7 +14,7 @@ std::string error_of(const std::vector<std::string>& arguments) {
 
 TEST(CacheFlags, HelpNamesEveryCommand) {
   const std::string help = parsed({}).value().help;
-  for (const char* name : {"stat", "ls", "show", "verify", "gc", "rm", "export", "import"}) {
+  for (const char* name : {"stat", "ls", "show", "verify", "gc", "rm", "export", "import", "pin", "unpin"}) {
     EXPECT_NE(help.find(std::string("  ").append(name)), std::string::npos) << name;
     const std::string own = parsed({name, "--help"}).value().help;
     EXPECT_NE(own.find("--kv-disk-dir"), std::string::npos) << name;
@@ -39,7 +39,6 @@ TEST(CacheFlags, WhatIsRemovedIsNamed) {
   EXPECT_EQ(error_of({"rm", "abcd", "--model", "ab"}), "name ids or a --model to remove, not both");
   EXPECT_TRUE(parsed({"rm", "--model", "ab"}));
   EXPECT_EQ(parsed({"rm", "abcd", "-y", "ef01"})->options.words, (std::vector<std::string>{"abcd", "ef01"}));
-  EXPECT_EQ(error_of({"show", "abcd", "--text"}), "--text needs --gguf FILE, the model's file");
   EXPECT_EQ(error_of({"export"}), "nothing is named: kvkeep cache export [flags] FILE [ID...]");
   EXPECT_EQ(parsed({"export", "f", "abcd", "ef01"})->options.words.size(), 3U);
   EXPECT_EQ(error_of({"import", "f", "g"}), "unexpected argument 'g'");

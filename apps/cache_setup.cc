@@ -17,6 +17,8 @@ namespace kvkeep::cli {
 namespace {
 
 constexpr ByteCount kGibibyte = mebibytes(1024);
+// A note of the model and a list of pins, each while it is written anew.
+constexpr ByteCount kRoomForNotes{80 << 10};
 
 // The file of sampled turns while it is written anew: twice what is remembered, once more, and blocks.
 ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_turns(budget).value() + (16U << 10)}; }
@@ -53,7 +55,7 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
   TRY_ASSIGN(const ByteCount free_space, files.free_space(directory));
   disk.fingerprint = fingerprint;
   const ByteCount budget = disk_budget(options, free_space);
-  disk.budget = budget - room_for_turns(budget);
+  disk.budget = budget - room_for_turns(budget) - kRoomForNotes;
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
   return DiskTier{std::move(store), budget};
 }

@@ -19,11 +19,15 @@
 #include "engine/llama/llama_engine.h"
 #include "engine_options.h"
 #include "log_setup.h"
+#include "inspect/model_note.h"
 #include "named_files.h"
+#include "os/resolve_links.h"
 #include "os/signals.h"
 #include "os/ticker.h"
+#include "pin_keeper.h"
 #include "server/routes/routes.h"
 #include "server/trace/trace_file.h"
+#include "store/layout.h"
 
 namespace kvkeep::cli {
 
@@ -262,6 +266,15 @@ void explain_other_parallel(const engine::Description& model, const store::DiskS
       parallel);
 }
 
+// For whoever looks into the directory later. Its failure costs only names.
+void note_model(const std::string& directory, const engine::Description& model) {
+  inspect::ModelNote note{.name = model.model_name, .description = model.summary, .path = model.model_path};
+  if (auto resolved = os::resolve_links(note.path)) note.path = std::move(*resolved);
+  note.first_used_s = os::real_clock().wall_ns() / 1'000'000'000;
+  const Status written = inspect::write_model_note(os::real_file_system(), directory, std::move(note));
+  if (!written) spdlog::debug("kv disk: no note of the model: {}", written.error().message);
+}
+
 // Of a point that is always as large as the first, or of a whole window.
 ByteCount point_bytes(const engine::llama::LlamaEngine& engine) {
   return ByteCount{std::max(engine.window_bytes(engine.shape().window_tokens), engine.description().point_bytes)};
@@ -295,6 +308,8 @@ Status run_serve(const ServeOptions& options) {
     TRY_ASSIGN(disk, open_disk_tier(options.cache, model.fingerprint, os::real_file_system(), os::real_clock()));
   }
   if (!cacheable) disk = {};
+  const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
+  if (disk.store != nullptr) note_model(own_directory, model);
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.context.parallel);
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);
@@ -323,6 +338,10 @@ Status run_serve(const ServeOptions& options) {
                               cache, os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
+  std::optional<PinKeeper> pins;
+  if (!own_directory.empty()) {
+    pins.emplace(own_directory, model.fingerprint, cache, os::real_file_system(), os::real_clock());
+  }
   log_ready(*http, service, cache.stats(), disk.budget, options.cache.anchor_user);
   serve_until_signal(*http, scheduler, cache, signals);
   return {};

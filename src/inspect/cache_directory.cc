@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "inspect/pins.h"
+
 namespace kvkeep::inspect {
 namespace {
 
@@ -51,7 +53,7 @@ Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& roo
   found.foreign_names = scan.foreign_names;
   std::ranges::sort(scan.other_fingerprints);
   for (const std::string& path : scan.other_fingerprints) {
-    if (const auto fingerprint = parse_fingerprint(name_of(path))) found.models.push_back({*fingerprint, path, {}});
+    if (const auto fingerprint = parse_fingerprint(name_of(path))) found.models.push_back({*fingerprint, path, {}, {}, {}});
   }
   if (!scan.has_quarantine) return found;
   auto listed = files.list(layout.quarantine);
@@ -70,6 +72,8 @@ Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& 
     if (!scan && scan.error().kind == ErrorKind::kNotFound) continue;  // removed meanwhile
     if (!scan) return scan.error();
     model.files = std::move(*scan);
+    model.note = read_model_note(files, model.path);
+    model.pins = read_pins(files, model.path);
     read.push_back(std::move(model));
   }
   found.models = std::move(read);

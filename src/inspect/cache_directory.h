@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "inspect/model_note.h"
 #include "os/file_system.h"
 #include "store/directory_scan.h"
 #include "store/layout.h"
@@ -22,6 +23,8 @@ struct ModelDirectory {
   FingerprintHash fingerprint;
   std::string path;
   store::DirectoryScan files;
+  std::optional<ModelNote> note;  // read_directory() reads these two
+  std::vector<PrefixHash> pins;
 };
 
 struct CacheDirectory {

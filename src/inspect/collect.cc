@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "inspect/pins.h"
 #include "policy/evict.h"
 
 namespace kvkeep::inspect {
@@ -53,6 +54,9 @@ class Eviction {
     for (policy::EvictCandidate& candidate : view_.candidates) {
       if (candidate.kind != policy::CandidateKind::kRows) candidate.base = base_of(candidate.segment.value() - 1);
     }
+    for (const std::size_t pinned : pinned_runs(forest, number)) {
+      for (std::size_t run = pinned; run != kNone; run = tree_.runs[run].parent) keep(run);
+    }
     view_.now_ns = options.now_ns;
     view_.kept_room = ByteCount{options.most->value() / kKeptShare};
   }
@@ -79,6 +83,16 @@ class Eviction {
       above = id_of(file);
     }
     for (const std::size_t file : run.leaves) add(file, rows_at(place, header(file).name.end));
+  }
+
+  void keep(std::size_t place) {
+    const Run& run = tree_.runs[place];
+    for (policy::EvictCandidate& candidate : view_.candidates) {
+      const std::size_t file = candidate.segment.value() - 1;
+      if (tree_.run_of[file] == place && header(file).name.begin < run.range.end) {
+        candidate.kept_until_ns = options_.now_ns + policy::kLongestKeepNs;
+      }
+    }
   }
 
   // The last rows of a run that begin before a position.

@@ -73,7 +73,7 @@ Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const Mode
   std::set<std::string> known;
   for (const Removal& removal : removals) known.insert(removal.file);
   for (const os::FileInfo& info : listed) {
-    const bool advisory = info.name == store::kIndexName || info.name == store::kTurnsName;
+    const bool advisory = info.name == store::kIndexName || store::is_note_name(info.name);
     if (!info.is_regular || known.contains(info.name)) continue;
     if (!advisory && !store::is_segment_name(info.name)) continue;
     removals.push_back({model.path, info.name, os::physical_size(info.size), advisory ? Why::kAdvisory : Why::kAsked});

@@ -1,9 +1,11 @@
 #include "inspect/removal.h"
 
 #include <algorithm>
+#include <set>
 
 #include "format/delta.h"
 #include "inspect/collect.h"
+#include "inspect/pins.h"
 #include "inspect/sample_directory_test.h"
 #include "inspect/verify.h"
 #include "testing/sim/sim_executor.h"
@@ -152,6 +154,35 @@ TEST_F(Removals, DownToASizeByValueAndLeavesFirst) {
   EXPECT_LE(view_of(directory_.forest(), counted).used.value(), 5 * one);
   remove_all(&directory_.files(), collected({.most = ByteCount{0}}));
   EXPECT_EQ(directory_.forest().directory.models.front().files.segments.size(), 0U);
+}
+
+TEST_F(Removals, PinnedPathsLeaveLast) {
+  set_times();
+  const auto victims = [&] {
+    std::set<std::string> names;
+    for (const Removal& removal : collected({.most = ByteCount{6 * 12288}})) names.insert(removal.file);
+    return names;
+  };
+  const auto is_victim = [&](std::size_t segment) {
+    return victims().contains(format::file_name(segments_[segment].header.name));
+  };
+  EXPECT_TRUE(is_victim(4)) << "rows that lead to no point";
+  EXPECT_TRUE(is_victim(3));
+  const Forest forest = directory_.forest();
+  ASSERT_EQ(change_pins(directory_.files(), forest, {run_of(forest, 0)}, true).value(), 1U);
+  EXPECT_EQ(directory_.forest().directory.models.front().pins.size(), 1U);
+  EXPECT_FALSE(is_victim(0) || is_victim(1));
+  const CacheView view = view_of(directory_.forest(), {});
+  EXPECT_EQ(std::ranges::count(view.models.front().runs, true, &RunView::pinned), 1);
+  ASSERT_EQ(change_pins(directory_.files(), directory_.forest(), {run_of(forest, 0)}, false).value(), 1U);
+  EXPECT_TRUE(directory_.forest().directory.models.front().pins.empty());
+}
+
+TEST_F(Removals, APinOfALeafProtectsItsPath) {
+  const Forest forest = directory_.forest();
+  ASSERT_TRUE(change_pins(directory_.files(), forest, {run_of(forest, 3)}, true));
+  const CacheView view = view_of(directory_.forest(), {});
+  EXPECT_EQ(std::ranges::count(view.models.front().runs, true, &RunView::pinned), 2);
 }
 
 TEST_F(Removals, EveryStepDownHasNoHole) {

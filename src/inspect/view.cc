@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "inspect/pins.h"
+
 namespace kvkeep::inspect {
 namespace {
 
@@ -48,6 +50,9 @@ class Listing {
         tree_(forest.trees[model]),
         options_(options) {
     for (std::size_t run = 0; run < tree_.runs.size(); ++run) views_.push_back(own_view(run));
+    for (const std::size_t pinned : pinned_runs(forest, model)) {
+      for (std::size_t run = pinned; run != kNone; run = tree_.runs[run].parent) views_[run].pinned = true;
+    }
     // Parents come before children, so backwards each child is complete before its parent takes its time.
     for (std::size_t run = views_.size(); run-- > 0;) {
       const std::size_t parent = tree_.runs[run].parent;
@@ -180,6 +185,8 @@ ModelView view_of_model(const Forest& forest, std::size_t model, const ViewOptio
   const PrefixTree& tree = forest.trees[model];
   ModelView view;
   view.fingerprint = forest.directory.models[model].fingerprint.hex();
+  view.note = forest.directory.models[model].note;
+  view.pins = forest.directory.models[model].pins.size();
   count_files(view, forest.directory.models[model].files, options.now_ns);
   view.lost = tree.orphans.size() + tree.misnamed.size();
   view.prefixes = tree.runs.size();

@@ -37,6 +37,7 @@ struct RunView {
   FileCount points;          // and whole states
   std::int64_t used_ns = 0;  // of the newest file here or below
   std::optional<std::int64_t> kept_until_ns;
+  bool pinned = false;  // or what hangs below it is
   std::string words;  // the text it begins with; empty: not known
   std::uint64_t files() const { return rows.files + windows.files + points.files; }
   ByteCount bytes() const { return rows.bytes + windows.bytes + points.bytes; }
@@ -44,6 +45,8 @@ struct RunView {
 
 struct ModelView {
   std::string fingerprint;  // hexadecimal
+  std::optional<ModelNote> note;
+  std::uint64_t pins = 0;
   FileCount all;            // everything counted below
   FileCount rows;
   FileCount windows;

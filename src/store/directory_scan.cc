@@ -70,7 +70,7 @@ std::vector<os::FileInfo> sort_names(DirectoryScan& scan, std::vector<os::FileIn
       scan.temporaries.push_back(std::move(info));
     } else if (info.name == kIndexName) {
       scan.index = std::move(info);
-    } else if (info.name != kTurnsName) {
+    } else if (!is_note_name(info.name)) {
       ++scan.foreign_names;
     }
   }

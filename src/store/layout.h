@@ -9,6 +9,7 @@
 //       <hash>-<hash>.<kind>.kvs     window rows, points, whole states
 //       index                        the saved index
 //       turns                        how assistant turns were sampled (record_log.h); not the store's
+//       model.json                   which model it was; pins: what is pinned. Not the store's, both are small
 //       <anything>.tmp               unfinished
 
 #include <string>
@@ -32,12 +33,16 @@ inline constexpr std::string_view kLockName = "lock";
 inline constexpr std::string_view kServersName = "servers";
 inline constexpr std::string_view kIndexName = "index";
 inline constexpr std::string_view kTurnsName = "turns";
+inline constexpr std::string_view kModelNoteName = "model.json";
+inline constexpr std::string_view kPinsName = "pins";
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 Layout make_layout(std::string root, const FingerprintHash& fingerprint);
 
 bool is_segment_name(std::string_view name);
 bool is_temporary_name(std::string_view name);
+// Advice beside segments, which is not the store's.
+bool is_note_name(std::string_view name);
 bool is_fingerprint_name(std::string_view name);
 
 // "a/b/c" -> "a/b".

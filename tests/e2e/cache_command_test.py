@@ -5,7 +5,7 @@ import os
 import shutil
 
 from support import (ServerCase, files_under, fresh_directory, fresh_path, main, model, quarantined, run_program,
-                     segments, timings, words)
+                     segments, timings, wait_until, words)
 
 COMPLETION = "/v1/completions"
 
@@ -179,6 +179,26 @@ class Showing(FilledDirectory):
         ids = parsed("show", roots[0]["id"], "--ids", directory=self.filled)["ids"]
         self.assertEqual(len(ids), roots[0]["end"])
 
+    def test_the_directory_tells_its_model(self):
+        [found] = parsed("stat", directory=self.filled)["models"]
+        self.assertEqual(found["model"]["path"], os.path.realpath(model()))
+        self.assertEqual(found["foreign_names"], 0)
+        [note] = [path for path in files_under(self.filled) if path.endswith("/model.json")]
+        self.assertEqual(os.stat(note).st_mode & 0o777, 0o600)
+        listed = parsed("ls", directory=self.filled)["prefixes"]
+        self.assertTrue(all(prefix["words"] for prefix in listed))
+        # Its loss costs names alone, and whatever it says is not believed.
+        directory = self.copy()
+        [note] = [path for path in files_under(directory) if path.endswith("/model.json")]
+        for content in ("{", json.dumps({"path": "/dev/zero"}), json.dumps({"path": "/nowhere.gguf"})):
+            with open(note, "w") as file:
+                file.write(content)
+            without = parsed("ls", directory=directory)["prefixes"]
+            self.assertEqual([prefix["words"] for prefix in without], [None] * len(listed))
+            refused = cache("show", listed[0]["id"], "--text", directory=directory)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("--gguf", refused.stderr)
+
     def test_bad_ids(self):
         for word, part in (("abc", "no id"), ("zzzz", "no id"), ("0" * 64, "no prefix"), ("../..", "no id")):
             run = cache("show", word, directory=self.filled)
@@ -299,6 +319,38 @@ class Carrying(FilledDirectory):
         room = cache("import", archive, "--kv-disk-space-mb", "1", directory=target)
         too_large = sum(os.path.getsize(path) for path in segments(self.filled)) > 1 << 20
         self.assertEqual(room.returncode, 1 if too_large else 0, room.stderr)
+
+
+class Pinning(FilledDirectory):
+    def test_pins_are_shown_and_taken_away(self):
+        directory = self.copy()
+        wanted = next(prefix for prefix in self.prefixes(directory) if prefix["parent"])
+        self.assertEqual(parsed("pin", wanted["id"], directory=directory)["changed"], 1)
+        pinned = {prefix["id"] for prefix in self.prefixes(directory) if prefix["pinned"]}
+        self.assertEqual(pinned, {wanted["id"], wanted["parent"]})
+        self.assertIn("pinned", cache("ls", directory=directory).stdout)
+        self.assertEqual(parsed("unpin", wanted["id"], directory=directory)["changed"], 1)
+        self.assertFalse(any(prefix["pinned"] for prefix in self.prefixes(directory)))
+        self.assertEqual(parsed("unpin", wanted["id"], directory=directory)["changed"], 0)
+
+    def test_a_server_keeps_what_is_pinned(self):
+        directory = fresh_directory()
+        # Half of the disk's budget holds the pinned prompt; many others push out what is not.
+        flags = ["--kv-disk-dir", directory, "--kv-disk-space-mb", "1", "--restore", "always", "--cache-ram", "0"]
+        server = self.server(*flags)
+        pinned, other = words(150, 40), words(150, 41)
+        for prompt in (pinned, other):
+            self.ask(server, prompt)
+        wait_until(lambda: len(self.prefixes(directory)) >= 2, "both are on disk")
+        found = next(p for p in self.prefixes(directory) if pinned.startswith(p["words"].removeprefix("<s>").strip()[:60]))
+        parsed("pin", found["id"], directory=directory)
+        wait_until(lambda: "pinned prefixes are kept" in server.log(), "the server sees the pin")
+        for number in range(12):
+            self.ask(server, words(300, 50 + number))
+        self.assertEqual(server.stop(), 0)
+        left = [prefix for prefix in self.prefixes(directory)]
+        self.assertIn(found["hash"][:8], [prefix["hash"][:8] for prefix in left if prefix["pinned"]])
+        self.assertFalse(any(other.startswith((p["words"] or "?").removeprefix("<s>").strip()[:60]) for p in left))
 
 
 class Refusals(ServerCase):

@@ -26,10 +26,20 @@ Json head_of(const CacheView& view) {
           {"budget_bytes", view.budget.value()}};
 }
 
+Json note_of(const std::optional<ModelNote>& note) {
+  if (!note) return nullptr;
+  return {{"name", note->name},
+          {"description", note->description},
+          {"path", note->path},
+          {"first_used", note->first_used_s}};
+}
+
 Json model_of(const ModelView& model) {
   Json versions = Json::object();
   for (const auto& [version, files] : model.versions) versions[std::to_string(version)] = files;
   return {{"fingerprint", model.fingerprint},
+          {"model", note_of(model.note)},
+          {"pins", model.pins},
           {"prefixes", model.prefixes},
           {"tokens", model.tokens},
           {"files", model.all.files},
@@ -61,6 +71,7 @@ Json run_of(const RunView& run, const ModelView& model) {
           {"points", run.points.files},
           {"last_use", time_of(run.used_ns)},
           {"kept_until", time_of(run.kept_until_ns)},
+          {"pinned", run.pinned},
           {"words", run.words.empty() ? Json(nullptr) : Json(run.words)}};
 }
 
@@ -139,6 +150,8 @@ std::string removal_json(const RemovalReport& report, bool dry) {
 std::string export_json(const ExportReport& report) {
   return text_of({{"version", kJsonVersion}, {"prefixes", report.prefixes}, {"exported", count_of(report.files)}});
 }
+
+std::string pins_json(std::size_t changed) { return text_of({{"version", kJsonVersion}, {"changed", changed}}); }
 
 std::string import_json(const ImportReport& report) {
   return text_of({{"version", kJsonVersion},

@@ -39,6 +39,7 @@ std::string removal_json(const RemovalReport& report, bool dry);
 
 std::string export_text(const ExportReport& report, const std::string& path);
 std::string export_json(const ExportReport& report);
+std::string pins_json(std::size_t changed);
 std::string import_text(const ImportReport& report);
 std::string import_json(const ImportReport& report);
 

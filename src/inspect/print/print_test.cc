@@ -31,6 +31,8 @@ CacheView example() {
   view.quarantine.add(ByteCount{8192});
   ModelView model;
   model.fingerprint = std::string(64, 'a');
+  model.note = ModelNote{.name = "tiny\x1b[2J", .description = "llama 26M", .path = "/m/tiny.gguf"};
+  model.pins = 1;
   model.rows = {.files = 1200, .bytes = mebibytes(200)};
   model.points = {.files = 3, .bytes = mebibytes(42)};
   model.built = 2;
@@ -57,11 +59,13 @@ TEST(Text, OfStat) {
   size        250.0 MiB of 1000.0 MiB (25.0 %)
   quarantine  1 file, 8 KiB
 
-model aaaaaaaaaaaa
+aaaaaaaaaaaa tiny�[2J (llama 26M)
   tokens      123,456 in 3 prefixes
   files       1,200 of rows, 3 points (2 built)
   size        242.0 MiB (24.2 % of the budget)
   last used   just now (the oldest 9 days ago)
+  pinned      1 prefix
+  file        /m/tiny.gguf
   format      1,201 of version 1, 2 of version 2
   trouble     1 below nothing, 1 unfinished
 )");
@@ -75,7 +79,7 @@ TEST(Text, OfAnEmptyDirectory) {
 }
 
 TEST(Text, OfAList) {
-  EXPECT_EQ(list_text(example(), 100), R"(model aaaaaaaaaaaa: 3 prefixes, 242.0 MiB
+  EXPECT_EQ(list_text(example(), 100), R"(aaaaaaaaaaaa tiny�[2J (llama 26M): 3 prefixes, 242.0 MiB
 ID          TOKENS     NEW      SIZE  USED       POINTS   BEGINS WITH
 11111111     9,000           3.0 MiB  just now   -        You are a helpful �[31massistant
   22222222  12,000  +3,808  43.0 MiB  5 min ago  1 point
@@ -191,6 +195,8 @@ TEST(Json, HasTheFigures) {
   EXPECT_EQ(stat["version"], kJsonVersion);
   EXPECT_EQ(stat["server_running"], true);
   EXPECT_EQ(stat["models"][0]["tokens"], 123'456);
+  EXPECT_EQ(stat["models"][0]["model"]["path"], "/m/tiny.gguf");
+  EXPECT_EQ(stat["models"][0]["pins"], 1);
   EXPECT_EQ(stat["models"][0]["points"]["files"], 3);
   EXPECT_EQ(stat["models"][0]["format_versions"]["2"], 2);
   const auto list = nlohmann::json::parse(list_json(example()));

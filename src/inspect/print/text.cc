@@ -14,6 +14,7 @@ using Align = bench::TextTable::Align;
 
 constexpr std::size_t kLostFilesTold = 20;  // of what hangs below nothing, usually by one damaged file
 constexpr std::size_t kLongestWords = 60;
+constexpr std::size_t kLongestPath = 500;
 
 std::string share_text(ByteCount part, ByteCount whole) {
   if (whole == ByteCount{0}) return "-";
@@ -33,8 +34,13 @@ class Remarks {
   std::string text_;
 };
 
+// What a note says is not trusted.
 std::string model_title(const ModelView& model) {
-  return fmt::format("model {}", model.fingerprint.substr(0, kShownDigits));
+  const std::string fingerprint = model.fingerprint.substr(0, kShownDigits);
+  if (!model.note || model.note->name.empty()) return fmt::format("model {}", fingerprint);
+  const std::string name = bench::printable(model.note->name, kLongestWords);
+  if (model.note->description.empty()) return fmt::format("{} {}", fingerprint, name);
+  return fmt::format("{} {} ({})", fingerprint, name, bench::printable(model.note->description, kLongestWords));
 }
 
 std::string use_text(const ModelView& model, std::int64_t now_ns) {
@@ -73,6 +79,8 @@ std::string model_text(const ModelView& model, const CacheView& view) {
       out, "size",
       fmt::format("{} ({} of the budget)", size_text(model.all.bytes), share_text(model.all.bytes, view.budget)));
   append_line(out, "last used", use_text(model, view.now_ns));
+  if (model.pins > 0) append_line(out, "pinned", counted(model.pins, "prefix", "prefixes"));
+  if (model.note) append_line(out, "file", bench::printable(model.note->path, kLongestPath));
   append_line(out, "format", versions_text(model));
   append_line(out, "trouble", troubles_of(model));
   return out;
@@ -91,7 +99,7 @@ std::vector<std::string> cells_of(const RunView& run, std::int64_t now_ns) {
           bench::grouped(run.range.end.value()),
           run.depth == 0 ? "" : fmt::format("+{}", bench::grouped(run.range.size())),
           size_text(run.bytes()),
-          kept ? "kept" : age_text(run.used_ns, now_ns),
+          run.pinned ? "pinned" : kept ? "kept" : age_text(run.used_ns, now_ns),
           points_text(run),
           run.words.empty() ? "" : bench::printable(run.words, kLongestWords)};
 }

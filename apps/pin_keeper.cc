@@ -1,0 +1,83 @@
+#include "pin_keeper.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+#include "inspect/cache_directory.h"
+#include "inspect/pins.h"
+#include "os/pause.h"
+#include "policy/evict.h"
+
+namespace kvkeep::cli {
+namespace {
+
+constexpr auto kStep = std::chrono::milliseconds(100);  // how long stopping may take
+constexpr int kStepsBetweenLooks = 20;
+// Long before what the cache was asked for is over.
+constexpr std::int64_t kRenewNs = policy::kLongestKeepNs / 4;
+
+}  // namespace
+
+PinKeeper::PinKeeper(std::string directory, const FingerprintHash& fingerprint, cache::Cache& cache,
+                     os::FileSystem& files, os::Clock& clock)
+    : directory_(std::move(directory)),
+      fingerprint_(fingerprint),
+      cache_(cache),
+      files_(files),
+      clock_(clock),
+      thread_(os::make_thread_executor("pins")) {
+  thread_->post([this] { watch(); });
+}
+
+PinKeeper::~PinKeeper() {
+  stopped_ = true;
+  thread_->drain();
+}
+
+void PinKeeper::watch() {
+  while (!stopped_) {
+    look();
+    for (int i = 0; i < kStepsBetweenLooks && !stopped_; ++i) os::pause(kStep);
+  }
+}
+
+void PinKeeper::look() {
+  std::vector<PrefixHash> pins = inspect::read_pins(files_, directory_);
+  if (pins != pins_) {
+    pins_ = std::move(pins);
+    find_prefixes();
+    keep();
+  } else if (!pinned_.empty() && clock_.monotonic_ns() - kept_ns_ >= kRenewNs) {
+    keep();
+  }
+}
+
+// A pin names a hash; what it stands for is in the files.
+void PinKeeper::find_prefixes() {
+  pinned_.clear();
+  if (pins_.empty()) return;
+  auto directory = inspect::read_directory(files_, store::directory_of(directory_));
+  if (!directory) return;
+  std::erase_if(directory->models, [&](const inspect::ModelDirectory& model) { return model.fingerprint != fingerprint_; });
+  const inspect::Forest forest = inspect::plant(std::move(*directory));
+  for (std::size_t model = 0; model < forest.trees.size(); ++model) {
+    const auto& found = forest.directory.models[model].files.segments;
+    for (const std::size_t run : inspect::pinned_runs(forest, model)) {
+      const Tenant tenant = found[forest.trees[model].runs[run].rows.front()].header.tenant;
+      pinned_.push_back({inspect::path_tokens(forest.trees[model], found, run), tenant});
+    }
+  }
+  spdlog::info("kv disk: {} pinned prefixes are kept", pinned_.size());
+}
+
+void PinKeeper::keep() {
+  kept_ns_ = clock_.monotonic_ns();
+  for (const Pinned& pinned : pinned_) {
+    const cache::Track track = cache_.track(pinned.ids, pinned.tenant);
+    cache_.keep(track, policy::kLongestKeepNs);
+  }
+}
+
+}  // namespace kvkeep::cli

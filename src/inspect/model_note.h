@@ -1,0 +1,39 @@
+#pragma once
+
+// A small file beside a model's segments that says which model it was: advice for people. What it says is bounded and
+// never trusted; its loss costs only names.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "os/file_system.h"
+
+namespace kvkeep::inspect {
+
+struct ModelNote {
+  std::string name;         // of the model
+  std::string description;  // "llama 26M Q8_0"
+  std::string path;         // of its file, absolute
+  std::int64_t first_used_s = 0;  // since the epoch
+  bool operator==(const ModelNote&) const = default;
+};
+
+inline constexpr std::size_t kMaxNoteBytes = 8192;
+
+// Longer fields are cut.
+std::string encode_model_note(const ModelNote& note);
+// nullopt: it is none. Never throws.
+std::optional<ModelNote> decode_model_note(std::string_view text);
+
+std::optional<ModelNote> read_model_note(os::FileSystem& files, const std::string& directory);
+// Keeps the time of the first use if there is a note already. Replaced as a whole; not synced.
+Status write_model_note(os::FileSystem& files, const std::string& directory, ModelNote note);
+
+// A small file of a directory of the cache: all of it, if it is not larger than `most`. kNotFound, kDamaged: too large.
+Result<std::string> read_small_file(os::FileSystem& files, const std::string& path, std::size_t most);
+Status replace_small_file(os::FileSystem& files, const std::string& path, std::string_view text);
+
+}  // namespace kvkeep::inspect

@@ -1,0 +1,64 @@
+#include "inspect/model_note.h"
+
+#include <gtest/gtest.h>
+
+#include "inspect/pins.h"
+#include "store/layout.h"
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+const ModelNote kNote{.name = "tiny \"x\"", .description = "llama", .path = "/m/\xff.gguf", .first_used_s = 7};
+
+TEST(ModelNote, ComesBack) {
+  ModelNote back = decode_model_note(encode_model_note(kNote)).value();
+  EXPECT_EQ(back.name, kNote.name);
+  EXPECT_EQ(back.first_used_s, 7);
+  EXPECT_EQ(back.path, "/m/\uFFFD.gguf") << "not UTF-8: not a path that JSON can hold";
+}
+
+TEST(ModelNote, AnythingElseIsNone) {
+  const std::string text = encode_model_note(kNote);
+  for (std::size_t size = 0; size + 2 < text.size(); ++size) EXPECT_FALSE(decode_model_note(text.substr(0, size)));
+  for (const char* bad : {"[]", "7", "null", "\xff"}) EXPECT_FALSE(decode_model_note(bad)) << bad;
+  EXPECT_EQ(decode_model_note(R"({"name": 7, "path": [], "first_used": "x"})").value(), ModelNote{});
+  EXPECT_EQ(decode_model_note("{\"name\": \"" + std::string(9000, 'a') + "\"}")->name.size(), 1024U);
+}
+
+TEST(ModelNote, IsBounded) {
+  ModelNote large = kNote;
+  large.name = std::string(100'000, 'a');
+  large.path = std::string(100'000, 'b');
+  EXPECT_LE(encode_model_note(large).size(), kMaxNoteBytes);
+}
+
+TEST(ModelNote, KeepsItsFirstUseAndIsReplacedWhole) {
+  sim::SimFileSystem files;
+  ASSERT_TRUE(files.make_directories("/d"));
+  EXPECT_FALSE(read_model_note(files, "/d"));
+  ASSERT_TRUE(write_model_note(files, "/d", {.name = "a", .description = "", .path = "", .first_used_s = 5}));
+  ASSERT_TRUE(write_model_note(files, "/d", {.name = "b", .description = "", .path = "", .first_used_s = 9}));
+  EXPECT_EQ(read_model_note(files, "/d")->name, "b");
+  EXPECT_EQ(read_model_note(files, "/d")->first_used_s, 5);
+  files.plant("/d/" + std::string(store::kModelNoteName), std::vector<std::byte>(kMaxNoteBytes + 1, std::byte{32}));
+  EXPECT_FALSE(read_model_note(files, "/d"));
+}
+
+TEST(Pins, ComeBackAndBadLinesAreNone) {
+  PrefixHash a, b;
+  a.bytes.fill(1);
+  b.bytes.fill(0xab);
+  const std::string text = encode_pins({a, b});
+  EXPECT_EQ(decode_pins(text), (std::vector{a, b}));
+  EXPECT_EQ(decode_pins("junk\n" + text + "ABC\n\n"), (std::vector{a, b}));
+  EXPECT_EQ(decode_pins(text.substr(0, text.size() - 1)), (std::vector{a, b})) << "without the last line end";
+  EXPECT_EQ(decode_pins(text.substr(0, text.size() - 2)), (std::vector{a}));
+  EXPECT_TRUE(decode_pins("").empty());
+  std::string many;
+  for (std::size_t i = 0; i < 2 * kMostPins; ++i) many += encode_pins({a});
+  EXPECT_EQ(decode_pins(many).size(), kMostPins);
+}
+
+}  // namespace
+}  // namespace kvkeep::inspect

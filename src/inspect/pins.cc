@@ -1,0 +1,79 @@
+#include "inspect/pins.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "inspect/model_note.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+constexpr std::size_t kHexDigits = 2 * sizeof(PrefixHash);
+constexpr std::size_t kMostBytes = kMostPins * (kHexDigits + 1);
+
+std::string path_of(const std::string& directory) { return directory + "/" + std::string(store::kPinsName); }
+
+}  // namespace
+
+std::vector<PrefixHash> decode_pins(std::string_view text) {
+  std::vector<PrefixHash> pins;
+  while (!text.empty() && pins.size() < kMostPins) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    // Written as a fingerprint is: 32 bytes in lower-case hexadecimal.
+    if (const auto hash = parse_fingerprint(text.substr(0, end))) {
+      PrefixHash& pin = pins.emplace_back();
+      pin.bytes = hash->bytes;
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return pins;
+}
+
+std::string encode_pins(const std::vector<PrefixHash>& pins) {
+  std::string text;
+  for (const PrefixHash& pin : pins) text.append(pin.hex()).append("\n");
+  return text;
+}
+
+std::vector<PrefixHash> read_pins(os::FileSystem& files, const std::string& directory) {
+  const auto text = read_small_file(files, path_of(directory), kMostBytes);
+  return text ? decode_pins(*text) : std::vector<PrefixHash>();
+}
+
+Status write_pins(os::FileSystem& files, const std::string& directory, const std::vector<PrefixHash>& pins) {
+  if (pins.size() > kMostPins) return no_space("at most " + std::to_string(kMostPins) + " prefixes of a model are pinned");
+  return replace_small_file(files, path_of(directory), encode_pins(pins));
+}
+
+std::vector<std::size_t> pinned_runs(const Forest& forest, std::size_t model) {
+  std::set<std::size_t> runs;
+  for (const PrefixHash& pin : forest.directory.models[model].pins) {
+    const auto target = forest.ids.find(pin.hex());
+    if (target && target->model == model) runs.insert(target->run);
+  }
+  return {runs.begin(), runs.end()};
+}
+
+Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs, bool pin) {
+  std::size_t changed = 0;
+  for (std::size_t model = 0; model < forest.trees.size(); ++model) {
+    std::vector<PrefixHash> pins = forest.directory.models[model].pins;
+    const std::size_t before = changed;
+    for (const IdTarget& target : runs) {
+      if (target.model != model) continue;
+      const auto leads_there = [&](const PrefixHash& hash) {
+        const auto found = forest.ids.find(hash.hex());
+        return found && *found == target;
+      };
+      const std::size_t removed = std::erase_if(pins, leads_there);
+      // A pin of an earlier end of the line becomes one of all of it.
+      if (pin) pins.push_back(forest.trees[model].runs[target.run].end_hash);
+      if (pin || removed > 0) ++changed;
+    }
+    if (changed > before) TRY(write_pins(files, forest.directory.models[model].path, pins));
+  }
+  return changed;
+}
+
+}  // namespace kvkeep::inspect

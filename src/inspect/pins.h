@@ -1,0 +1,30 @@
+#pragma once
+
+// Which prefixes of a fingerprint are pinned: a text file beside the segments, a line for each. Its loss costs only
+// order.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect/view.h"
+
+namespace kvkeep::inspect {
+
+inline constexpr std::size_t kMostPins = 256;
+
+// Ends of prefixes, as hashes. Lines that are none are passed over, and what is more than kMostPins.
+std::vector<PrefixHash> decode_pins(std::string_view text);
+std::string encode_pins(const std::vector<PrefixHash>& pins);
+
+// None if there is no such file, or none that can be read.
+std::vector<PrefixHash> read_pins(os::FileSystem& files, const std::string& directory);
+Status write_pins(os::FileSystem& files, const std::string& directory, const std::vector<PrefixHash>& pins);
+
+// The runs whose ends, or ends of segments within, are pinned.
+std::vector<std::size_t> pinned_runs(const Forest& forest, std::size_t model);
+
+// Pins these runs, or takes away what pins them. kNoSpace: more than kMostPins of one model. Returns how many changed.
+Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs, bool pin);
+
+}  // namespace kvkeep::inspect
