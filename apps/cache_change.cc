@@ -89,8 +89,7 @@ Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string
   TRY_ASSIGN(const auto targets, find_ids(forest, options.words));
   const bool pin = options.action == CacheAction::kPin;
   TRY_ASSIGN(const std::size_t changed, inspect::change_pins(os::real_file_system(), forest, targets, pin));
-  print(options.json ? inspect::pins_json(changed)
-                     : fmt::format("{} {}\n", pin ? "pinned" : "unpinned", changed));
+  print(options.json ? inspect::pins_json(changed) : fmt::format("{} {}\n", pin ? "pinned" : "unpinned", changed));
   return 0;
 }
 

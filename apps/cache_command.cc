@@ -62,7 +62,8 @@ Result<std::unique_ptr<Vocabulary>> vocabulary_of(const CacheCommandOptions& opt
   if (path.empty()) return not_found("the model's file is not known: name it with --gguf FILE, or print --ids");
   auto loaded = engine::llama::LlamaVocabulary::load(path);
   if (!loaded) {
-    return Error{loaded.error().kind, loaded.error().message + "; name the model's file with --gguf FILE, or print --ids"};
+    return Error{loaded.error().kind,
+                 loaded.error().message + "; name the model's file with --gguf FILE, or print --ids"};
   }
   return std::unique_ptr<Vocabulary>(std::move(*loaded));
 }
@@ -110,7 +111,8 @@ Result<int> show_prefix(const CacheCommandOptions& options, const std::string& r
   const inspect::PrefixView view = inspect::view_of_prefix(forest, targets.front(), shown);
   std::optional<std::string> text;
   if (options.with_text) {
-    TRY_ASSIGN(const std::unique_ptr<Vocabulary> vocabulary, vocabulary_of(options, forest.directory.models[targets.front().model]));
+    TRY_ASSIGN(const std::unique_ptr<Vocabulary> vocabulary,
+               vocabulary_of(options, forest.directory.models[targets.front().model]));
     if (!knows(*vocabulary, view.ids)) return invalid("the model's file has another vocabulary than this prefix");
     text = vocabulary->text_of(view.ids, true);
     // A prompt may hold commands to a terminal; a file gets it as it is.

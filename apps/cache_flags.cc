@@ -41,7 +41,8 @@ constexpr Command kCommands[] = {
      "Removes prefixes, each with its whole line of kvkeep cache ls and all lines below it; with --model and no id, "
      "all of a model. A running server prefills those tokens again."},
     {"pin", CacheAction::kPin, "ID...", "keep prefixes from eviction",
-     "Pins prefixes: they and the paths that lead to them leave last, as far as all that is kept is not more than half of "
+     "Pins prefixes: they and the paths that lead to them leave last, as far as all that is kept is not more than half "
+     "of "
      "the budget. A running server sees it within seconds."},
     {"unpin", CacheAction::kUnpin, "ID...", "let them go again",
      "Takes pins away. A server that saw them may keep the prefixes for another day."},
@@ -77,8 +78,8 @@ Flag model_flag(CacheCommandOptions& options) {
 }
 
 Flag gguf_flag(CacheCommandOptions& options) {
-  return row("Output", "--gguf", {}, {}, "FILE", "", "as it was served", "The model's file, whose vocabulary tells text.",
-             text_into(options.gguf));
+  return row("Output", "--gguf", {}, {}, "FILE", "", "as it was served",
+             "The model's file, whose vocabulary tells text.", text_into(options.gguf));
 }
 
 std::vector<Flag> list_flags(CacheCommandOptions& options) {

@@ -60,7 +60,8 @@ void PinKeeper::find_prefixes() {
   if (pins_.empty()) return;
   auto directory = inspect::read_directory(files_, store::directory_of(directory_));
   if (!directory) return;
-  std::erase_if(directory->models, [&](const inspect::ModelDirectory& model) { return model.fingerprint != fingerprint_; });
+  std::erase_if(directory->models,
+                [&](const inspect::ModelDirectory& model) { return model.fingerprint != fingerprint_; });
   const inspect::Forest forest = inspect::plant(std::move(*directory));
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
     const auto& found = forest.directory.models[model].files.segments;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Keeps what `kvkeep cache pin` named: looks at the file of pins now and then, on a thread of its own, and has the cache
-// keep those prefixes as if somebody had asked for it again and again.
+// Keeps what `kvkeep cache pin` named: looks at the file of pins now and then, on a thread of its own, and has the
+// cache keep those prefixes as if somebody had asked for it again and again.
 
 #include <atomic>
 #include <cstdint>

@@ -53,7 +53,8 @@ Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& roo
   found.foreign_names = scan.foreign_names;
   std::ranges::sort(scan.other_fingerprints);
   for (const std::string& path : scan.other_fingerprints) {
-    if (const auto fingerprint = parse_fingerprint(name_of(path))) found.models.push_back({*fingerprint, path, {}, {}, {}});
+    if (const auto fingerprint = parse_fingerprint(name_of(path)))
+      found.models.push_back({*fingerprint, path, {}, {}, {}});
   }
   if (!scan.has_quarantine) return found;
   auto listed = files.list(layout.quarantine);

@@ -14,9 +14,9 @@
 namespace kvkeep::inspect {
 
 struct ModelNote {
-  std::string name;         // of the model
-  std::string description;  // "llama 26M Q8_0"
-  std::string path;         // of its file, absolute
+  std::string name;               // of the model
+  std::string description;        // "llama 26M Q8_0"
+  std::string path;               // of its file, absolute
   std::int64_t first_used_s = 0;  // since the epoch
   bool operator==(const ModelNote&) const = default;
 };

@@ -42,7 +42,8 @@ std::vector<PrefixHash> read_pins(os::FileSystem& files, const std::string& dire
 }
 
 Status write_pins(os::FileSystem& files, const std::string& directory, const std::vector<PrefixHash>& pins) {
-  if (pins.size() > kMostPins) return no_space("at most " + std::to_string(kMostPins) + " prefixes of a model are pinned");
+  if (pins.size() > kMostPins)
+    return no_space("at most " + std::to_string(kMostPins) + " prefixes of a model are pinned");
   return replace_small_file(files, path_of(directory), encode_pins(pins));
 }
 
@@ -55,7 +56,8 @@ std::vector<std::size_t> pinned_runs(const Forest& forest, std::size_t model) {
   return {runs.begin(), runs.end()};
 }
 
-Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs, bool pin) {
+Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs,
+                                bool pin) {
   std::size_t changed = 0;
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
     std::vector<PrefixHash> pins = forest.directory.models[model].pins;

@@ -25,6 +25,7 @@ Status write_pins(os::FileSystem& files, const std::string& directory, const std
 std::vector<std::size_t> pinned_runs(const Forest& forest, std::size_t model);
 
 // Pins these runs, or takes away what pins them. kNoSpace: more than kMostPins of one model. Returns how many changed.
-Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs, bool pin);
+Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs,
+                                bool pin);
 
 }  // namespace kvkeep::inspect

@@ -38,7 +38,7 @@ struct RunView {
   std::int64_t used_ns = 0;  // of the newest file here or below
   std::optional<std::int64_t> kept_until_ns;
   bool pinned = false;  // or what hangs below it is
-  std::string words;  // the text it begins with; empty: not known
+  std::string words;    // the text it begins with; empty: not known
   std::uint64_t files() const { return rows.files + windows.files + points.files; }
   ByteCount bytes() const { return rows.bytes + windows.bytes + points.bytes; }
 };
@@ -47,7 +47,7 @@ struct ModelView {
   std::string fingerprint;  // hexadecimal
   std::optional<ModelNote> note;
   std::uint64_t pins = 0;
-  FileCount all;            // everything counted below
+  FileCount all;  // everything counted below
   FileCount rows;
   FileCount windows;
   FileCount points;

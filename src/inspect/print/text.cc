@@ -99,7 +99,9 @@ std::vector<std::string> cells_of(const RunView& run, std::int64_t now_ns) {
           bench::grouped(run.range.end.value()),
           run.depth == 0 ? "" : fmt::format("+{}", bench::grouped(run.range.size())),
           size_text(run.bytes()),
-          run.pinned ? "pinned" : kept ? "kept" : age_text(run.used_ns, now_ns),
+          run.pinned ? "pinned"
+          : kept     ? "kept"
+                     : age_text(run.used_ns, now_ns),
           points_text(run),
           run.words.empty() ? "" : bench::printable(run.words, kLongestWords)};
 }
