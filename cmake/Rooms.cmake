@@ -13,7 +13,7 @@ endif()
 if(KVKEEP_SANITIZE)
   # Undefined behaviour would only be printed, and its test would pass.
   target_compile_options(kvkeep_flags INTERFACE -fsanitize=${KVKEEP_SANITIZE} -fno-sanitize-recover=all
-                                                -fno-omit-frame-pointer -g)
+                                                -fno-omit-frame-pointer -g1)
   target_compile_definitions(kvkeep_flags INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(kvkeep_flags INTERFACE -fsanitize=${KVKEEP_SANITIZE})
 endif()

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 
 #include "chat/grammar/gbnf_player_fixture.h"
@@ -12,8 +13,9 @@
 
 namespace kvkeep::fuzz {
 
-// Whether the grammar is cheap enough for a server to use. What is refused for its cost is right otherwise.
-inline bool check_grammar(const std::string& text) {
+// Uses some texts of the grammar. Those that are too dear for a server are looked at no further.
+template <typename Use>
+void check_grammar(const std::string& grammar, std::size_t seed, Use use) {
   constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   const chat::grammar::GbnfLimits limits = {.bytes = kAny,
                                             .symbols = 5'000'000,
@@ -23,16 +25,17 @@ inline bool check_grammar(const std::string& text) {
                                             .ranges = kAny,
                                             .work = std::numeric_limits<double>::max(),
                                             .growth_steps = 1000};
-  KVKEEP_ASSERT(chat::grammar::read_gbnf(text, limits), "a grammar of ours can be read");
-  return chat::grammar::read_gbnf(text).ok();
-}
-
-// Some texts of the grammar.
-template <typename Use>
-void write_texts(const std::string& grammar, std::size_t seed, Use use) {
-  const chat::grammar::GbnfPlayer player(grammar);
+  KVKEEP_ASSERT(chat::grammar::read_gbnf(grammar, limits), "a grammar of ours can be read");
+  constexpr std::size_t kMostPlayedBytes = 16 << 10;
+  if (grammar.size() > kMostPlayedBytes) return;
+  std::optional<chat::grammar::GbnfPlayer> player;
+  try {
+    player.emplace(grammar);
+  } catch (const std::runtime_error&) {
+    return;
+  }
   std::mt19937 random(static_cast<std::uint32_t>(seed));
-  for (int i = 0; i < 3; ++i) use(player.write(random, 100));
+  for (int i = 0; i < 3; ++i) use(player->write(random, 100));
 }
 
 }  // namespace kvkeep::fuzz

@@ -13,8 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     KVKEEP_ASSERT(root || !root.error().message.empty(), "a refusal has a reason");
     if (!root) continue;
     const auto text = grammar.text(*root);
-    if (!text || !fuzz::check_grammar(*text)) continue;
-    fuzz::write_texts(*text, size, [](const std::string& written) {
+    if (!text) continue;
+    fuzz::check_grammar(*text, size, [](const std::string& written) {
       KVKEEP_ASSERT(nlohmann::json::accept(written), "what a schema's grammar lets through is JSON");
     });
   }

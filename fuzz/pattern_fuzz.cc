@@ -19,8 +19,8 @@ void check(std::string_view pattern, std::string_view text, std::size_t seed) {
   KVKEEP_ASSERT(expression || !expression.error().message.empty(), "a refusal has a reason");
   if (!expression) return;
   const auto grammar = builder.text(builder.add("text", *expression));
-  if (!grammar || !fuzz::check_grammar(*grammar)) return;
-  fuzz::write_texts(*grammar, seed, [&](const std::string& written) {
+  if (!grammar) return;
+  fuzz::check_grammar(*grammar, seed, [&](const std::string& written) {
     const auto string = nlohmann::json::parse("\"" + written + "\"", nullptr, false);
     KVKEEP_ASSERT(string.is_string(), "what is written is a JSON string");
     const auto is_match = matches_pattern(pattern, string.get<std::string>());
