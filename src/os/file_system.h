@@ -45,6 +45,8 @@ class File {
 class FileLock {
  public:
   virtual ~FileLock() = default;
+  // False: the file was removed, or another one has its name, so that another process may hold a lock of that name.
+  virtual bool in_place() = 0;
 };
 
 // Thread safe. Paths are absolute or relative to the working directory.

@@ -122,6 +122,20 @@ TEST_F(FileSystemTest, ALockHasOneHolder) {
   EXPECT_TRUE(files_.lock(path("lock")).ok());
 }
 
+TEST_F(FileSystemTest, ALockThatWasRemovedOrReplacedIsNotInPlace) {
+  auto lock = files_.lock(path("lock"));
+  ASSERT_TRUE(lock.ok());
+  EXPECT_TRUE((*lock)->in_place());
+  ASSERT_TRUE(files_.rename(path("lock"), path("other")).ok());
+  EXPECT_FALSE((*lock)->in_place());
+  const auto second = files_.lock(path("lock"));
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE((*second)->in_place());
+  EXPECT_FALSE((*lock)->in_place());
+  ASSERT_TRUE(files_.rename(path("other"), path("lock")).ok());
+  EXPECT_TRUE((*lock)->in_place());
+}
+
 TEST_F(FileSystemTest, RemovedFilesAreGone) {
   write("a", "x");
   EXPECT_TRUE(files_.remove(path("a")).ok());

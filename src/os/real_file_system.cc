@@ -110,10 +110,20 @@ class RealFile final : public File {
 
 class RealFileLock final : public FileLock {
  public:
-  explicit RealFileLock(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  RealFileLock(Descriptor descriptor, std::string path) : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+
+  bool in_place() override {
+    struct stat held{};
+    struct stat named{};
+    if (::fstat(descriptor_.get(), &held) != 0) return true;
+    // What cannot be asked now is no sign that it is gone.
+    if (::lstat(path_.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+    return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+  }
 
  private:
   Descriptor descriptor_;  // closing it releases the lock; O_CLOEXEC keeps it out of child processes
+  std::string path_;
 };
 
 std::string parent_of(const std::string& path) {
@@ -229,7 +239,7 @@ class RealFileSystem final : public FileSystem {
       if (errno == EWOULDBLOCK) return busy("lock " + path + ": another process holds it");
       return system_error("lock", path);
     }
-    return std::unique_ptr<FileLock>(std::make_unique<RealFileLock>(std::move(descriptor)));
+    return std::unique_ptr<FileLock>(std::make_unique<RealFileLock>(std::move(descriptor), path));
   }
 
   Result<ByteCount> free_space(const std::string& path) override {

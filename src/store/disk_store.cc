@@ -23,6 +23,7 @@ Status DiskStore::Impl::counted_sync(Synced synced) {
 Status DiskStore::Impl::put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts) {
   if (header.fingerprint != options_.fingerprint) return invalid("segment of another fingerprint");
   const MutexLock lock(write_mutex_);
+  if (!opened_ || !in_place()) TRY(reopen());
   if (stored(header.name)) return {};
   unserved_.retry_leftovers();
   TRY_ASSIGN(const format::SegmentHeader complete, complete_header(header, parts));
@@ -33,12 +34,17 @@ Status DiskStore::Impl::put(const format::SegmentHeader& header, const std::vect
                               .modified_ns = clock_.wall_ns(),
                               .durable = true},
                     .parts = parts};
-  const bool occupied = generation_of(draft.file_name).has_value() || unserved_.knows(path_of(draft.file_name));
-  Status written = mutations().count_after_write ? Status{} : reserve(draft.entry.physical());
-  if (written) written = occupied || shared() ? publish_over(draft) : publish(draft);
+  Status written = write(draft);
+  if (!written && !opened_ && reopen()) written = write(draft);
   if (written) serve(draft.file_name, draft.entry);
   count([&](DiskCounters& counters) { ++(written ? counters.puts : counters.put_failures); });
   return written;
+}
+
+Status DiskStore::Impl::write(const Draft& draft) {
+  if (!mutations().count_after_write) TRY(reserve(draft.entry.physical()));
+  const bool occupied = generation_of(draft.file_name).has_value() || unserved_.knows(path_of(draft.file_name));
+  return occupied || shared() ? publish_over(draft) : publish(draft);
 }
 
 void DiskStore::Impl::serve(const std::string& file_name, Entry entry) {
@@ -94,6 +100,7 @@ Result<std::unique_ptr<os::File>> DiskStore::Impl::write_temporary(const std::st
                                                                    ByteCount reserved) {
   auto file = files_.create(path);
   if (!file) {
+    if (file.error().kind == ErrorKind::kNotFound) opened_ = false;  // the directory is gone
     ledger_.cancel(reserved);
     return file.error();
   }
@@ -282,6 +289,7 @@ std::vector<std::byte> DiskStore::Impl::encode_index() const {
 void DiskStore::Impl::save_index() {
   if (!notes_) return;
   const MutexLock lock(write_mutex_);
+  if (!opened_ || !in_place()) return;
   {
     const MutexLock state_lock(mutex_);
     if (std::exchange(index_is_current_, true)) return;

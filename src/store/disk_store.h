@@ -59,6 +59,7 @@ struct DiskCounters {
   std::uint64_t payload_bytes_written = 0;  // by failed puts too
   std::uint64_t removed = 0;
   std::uint64_t remove_failures = 0;
+  std::uint64_t reopened = 0;  // times that the directory was gone, or another, and was opened anew
 };
 
 // At most this many files of one directory are served; the rest counts as foreign bytes.
@@ -90,7 +91,8 @@ class DiskStore {
   // remove() and call again) or the disk is full. A name this process already stored is ok without writing. kInvalid:
   // another fingerprint, tokens that do not fit the range, no part, a kind twice. After any failure nothing of the
   // file remains counted unless its unlink failed too; then its bytes stay counted and the unlink is tried again by
-  // later puts.
+  // later puts. Where somebody removed or replaced the directory, it is made, locked and counted anew before anything
+  // is written, and tick() tells what is gone and what is new.
   Status put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts);
 
   // Reads one part into `out` and verifies header, tokens and sum. `expected.parts` has what put() was given or

@@ -72,8 +72,12 @@ class DiskStore::Impl {
   }
 
   // Opening.
+  Status open_directory() REQUIRES(write_mutex_);
   Status open_as_keeper() REQUIRES(write_mutex_);
   Status open_as_member() REQUIRES(write_mutex_);
+  bool in_place() const REQUIRES(write_mutex_);
+  Status reopen() REQUIRES(write_mutex_);
+  void tell_changes(const Entries& served) REQUIRES(write_mutex_) EXCLUDES(mutex_);
   Status settle_former_removals(const RootScan& root);
   Status count_foreign(const std::string& directory) REQUIRES(write_mutex_);
   std::vector<os::FileInfo> merge_foreign(const std::string& directory, const std::vector<os::FileInfo>& listed)
@@ -132,6 +136,7 @@ class DiskStore::Impl {
     Entry entry;
     const std::vector<PartBytes>& parts;
   };
+  Status write(const Draft& draft) REQUIRES(write_mutex_);
   Status publish(const Draft& draft) REQUIRES(write_mutex_);
   Status publish_over(const Draft& draft) REQUIRES(write_mutex_);
   Result<std::unique_ptr<os::File>> write_draft(const Draft& draft, const std::string& temporary)
@@ -156,9 +161,10 @@ class DiskStore::Impl {
   os::FileSystem& files_;
   os::Clock& clock_;
   SpaceLedger ledger_;
-  std::unique_ptr<os::FileLock> lock_;
-
   mutable Mutex write_mutex_;
+  std::unique_ptr<os::FileLock> lock_ GUARDED_BY(write_mutex_);
+  bool opened_ GUARDED_BY(write_mutex_) = false;                    // all that is there is counted
+  std::vector<format::SegmentName> gone_ GUARDED_BY(write_mutex_);  // for the next tick
   UnservedFiles unserved_ GUARDED_BY(write_mutex_);
   Quarantine quarantine_ GUARDED_BY(write_mutex_);
   std::uint64_t temporaries_made_ GUARDED_BY(write_mutex_) = 0;

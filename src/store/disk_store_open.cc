@@ -7,6 +7,7 @@
 
 #include "store/disk_store_impl.h"
 #include "store/mutations.h"
+#include "store/segment_io.h"
 
 namespace kvkeep::store {
 
@@ -22,6 +23,10 @@ DiskStore::Impl::Impl(DiskOptions options, os::FileSystem& files, os::Clock& clo
 
 Status DiskStore::Impl::open() {
   const MutexLock lock(write_mutex_);
+  return open_directory();
+}
+
+Status DiskStore::Impl::open_directory() {
   TRY(files_.make_directories(layout_.own));
   auto keeper_lock = files_.lock(layout_.lock);
   if (keeper_lock) {
@@ -29,9 +34,51 @@ Status DiskStore::Impl::open() {
   } else if (keeper_lock.error().kind != ErrorKind::kBusy) {
     return keeper_lock.error();
   } else if (!mutations().two_keepers) {
-    return open_as_member();
+    TRY(open_as_member());
+    opened_ = true;
+    return {};
   }
-  return open_as_keeper();
+  TRY(open_as_keeper());
+  opened_ = true;
+  return {};
+}
+
+// False: other hands removed the directory, or put another in its place.
+bool DiskStore::Impl::in_place() const { return lock_ != nullptr ? lock_->in_place() : servers_.in_place(); }
+
+// As a process that died and was started again would, except that what it served is remembered. Nothing is written
+// before all that is there now is counted.
+Status DiskStore::Impl::reopen() {
+  TRY(files_.make_directories(layout_.own));
+  opened_ = keeper_ = shared_ = false;
+  lock_.reset();
+  servers_.leave_directory();
+  members_.clear();
+  heard_.clear();
+  grant_failed_ = false;
+  next_scan_ns_ = 0;
+  Entries served;
+  {
+    const MutexLock lock(mutex_);
+    served.swap(entries_);
+  }
+  const ByteCount counted_before = ledger_.begin_recount();
+  unserved_.clear();
+  index_bytes_ = ByteCount{};
+  const Status opened = mutations().reopen_uncounted ? Status{} : open_directory();
+  if (opened) ledger_.end_recount(counted_before);
+  tell_changes(served);
+  if (opened) count([](DiskCounters& counters) { ++counters.reopened; });
+  return opened;
+}
+
+void DiskStore::Impl::tell_changes(const Entries& served) {
+  const MutexLock lock(mutex_);
+  for (const auto& [name, entry] : served) {
+    if (!entries_.contains(name)) gone_.push_back(entry.name);
+  }
+  std::erase_if(recovered_,
+                [&](const StoredSegment& found) { return served.contains(file_name_of(found.header.name)); });
 }
 
 // What members may still write is read before what is there: whatever they have written by then is found.

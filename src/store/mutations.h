@@ -19,6 +19,7 @@ struct Mutations {
   bool sync_directory_first = false;          // the directory is synced before a new name is in it
   bool rename_over_before_sync = false;       // a file takes the place of a durable one before it is durable
   bool remove_before_write = false;           // a file leaves before the one that takes its place is written
+  bool reopen_uncounted = false;              // what lies in a directory that was replaced is not counted
   bool trust_recovered_durability = false;    // put() of a file a former process wrote is ok without writing
   // Several servers:
   bool grant_before_scan = false;     // what a member says it used makes room before the files were looked at

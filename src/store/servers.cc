@@ -117,6 +117,11 @@ void Servers::leave() {
   published_.clear();
 }
 
+void Servers::leave_directory() {
+  leave();
+  notes_.reset();
+}
+
 Status Servers::replace(const std::string& before, const std::string& after) {
   if (before == after) return {};
   if (!before.empty()) {

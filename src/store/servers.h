@@ -52,7 +52,11 @@ class Servers {
   Status join();
   // Forgets that it was one: its files were removed by other hands.
   void leave();
+  // The directory was removed or replaced: the notes are in other hands as well.
+  void leave_directory();
   bool joined() const { return life_ != nullptr; }
+  // False: the lock file of this member was removed or replaced.
+  bool in_place() const { return life_ == nullptr || life_->in_place(); }
 
   Status publish(std::uint64_t used, std::uint64_t wanted);
   bool published() const { return !published_.empty(); }

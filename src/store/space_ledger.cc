@@ -7,6 +7,21 @@
 
 namespace kvkeep::store {
 
+ByteCount SpaceLedger::begin_recount() {
+  const MutexLock lock(mutex_);
+  used_ += pending_ + leased_;
+  pending_ = leased_ = ByteCount{};
+  unsynced_.clear();
+  lease_left_.reset();
+  return used_;
+}
+
+void SpaceLedger::end_recount(ByteCount counted_before) {
+  const MutexLock lock(mutex_);
+  KVKEEP_ASSERT(counted_before <= used_, "a recount adds to what was counted");
+  used_ -= counted_before;
+}
+
 void SpaceLedger::add_existing(ByteCount bytes) {
   const MutexLock lock(mutex_);
   used_ += bytes;

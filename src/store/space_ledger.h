@@ -24,6 +24,10 @@ class SpaceLedger {
  public:
   explicit SpaceLedger(ByteCount budget) : budget_(budget) {}
 
+  // Everything will be counted anew: until end_recount() what was counted so far, what was unlinked and what others may
+  // write included, is counted beside it. Returns its bytes. Nothing may be reserved meanwhile.
+  ByteCount begin_recount();
+  void end_recount(ByteCount counted_before);
   // A file found at open; the total may pass the budget.
   void add_existing(ByteCount bytes);
   // False: would not fit; nothing is reserved.

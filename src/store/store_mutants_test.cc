@@ -93,6 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mutant{"budget_counted_after_the_write", {.count_after_write = true}, {}},
                     Mutant{"room_given_away_before_the_sync", {.release_before_sync = true}, {}},
                     Mutant{"names_without_kind", {.names_without_kind = true}, {}},
+                    Mutant{"reopened_without_counting", {.reopen_uncounted = true}, {}},
                     Mutant{"saved_index_trusted", {.trust_saved_index = true}, {}},
                     Mutant{"recovered_taken_as_durable", {.trust_recovered_durability = true}, {}}),
     [](const testing::TestParamInfo<Mutant>& mutant) { return mutant.param.name; });

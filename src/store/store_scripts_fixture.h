@@ -91,6 +91,31 @@ inline const std::vector<Script>& scripts() {
          world.get(0);
          world.put_with_room(2);
        }},
+      {"the directory is removed under it",
+       [](StoreScenario& world) {
+         open_with_two(world);
+         world.put(2);
+         world.flip_payload_byte(2);
+         world.get(2);
+       },
+       [](StoreScenario& world) {
+         world.remove_directory(kRoot);
+         world.put(3);
+         world.put(0);
+         world.get(0);
+         world.save_index();
+         world.put_with_room(5);
+       }},
+      {"its own part is removed under it", open_with_two,
+       [](StoreScenario& world) {
+         world.get(0);
+         world.remove_directory(make_layout(kRoot, kModel).own);
+         world.get(1);
+         world.put(2);
+         world.put(1);
+         world.get(1);
+         world.put_with_room(5);
+       }},
       // Files of this version beside files and an index of a later one, as an upgrade and a return leave them.
       {"other versions and models",
        [](StoreScenario& world) {

@@ -19,6 +19,12 @@ bool unlinked(os::FileSystem& files, const std::string& path) {
 
 }  // namespace
 
+void UnservedFiles::clear() {
+  leftovers_.clear();
+  removable_.clear();
+  foreign_bytes_ = 0;
+}
+
 bool UnservedFiles::discard(const std::string& path, ByteCount bytes) {
   if (unlinked(files_, path)) {
     ledger_.release(directory_of(path), bytes);

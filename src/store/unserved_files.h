@@ -21,6 +21,8 @@ class UnservedFiles {
  public:
   UnservedFiles(os::FileSystem& files, SpaceLedger& ledger) : files_(files), ledger_(ledger) {}
 
+  // They are counted anew.
+  void clear();
   // Unlinks a counted file that nobody may see again; if that fails it becomes a leftover. True: it is gone.
   bool discard(const std::string& path, ByteCount bytes);
   // Unlinks some leftovers; called before each put, so that a passed fault costs no room for ever.

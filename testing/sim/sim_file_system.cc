@@ -61,15 +61,24 @@ class SimFile final : public os::File {
 
 class SimFileLock final : public os::FileLock {
  public:
-  SimFileLock(SimFileSystem& files, std::string path)
-      : files_(files), path_(std::move(path)), process_(files.acting_), boot_(files.boots_[process_]) {}
+  SimFileLock(SimFileSystem& files, std::string path, SimFileSystem::InodePointer inode)
+      : files_(files),
+        path_(std::move(path)),
+        inode_(std::move(inode)),
+        process_(files.acting_),
+        boot_(files.boots_[process_]) {}
   ~SimFileLock() override {
-    if (boot_ == files_.boots_[process_]) files_.locked_.erase(path_);
+    if (boot_ == files_.boots_[process_]) files_.locked_.erase(inode_);
+  }
+  bool in_place() override {
+    const auto named = files_.seen_.find(path_);
+    return named != files_.seen_.end() && named->second == inode_;
   }
 
  private:
   SimFileSystem& files_;
   const std::string path_;
+  const SimFileSystem::InodePointer inode_;
   const std::size_t process_;
   const std::uint64_t boot_;
 };
@@ -296,13 +305,15 @@ Status SimFileSystem::set_modified(const std::string& path, std::int64_t modifie
 Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock(const std::string& path) {
   const Outcome outcome = begin_operation(Operation::kLock);
   if (outcome != Outcome::kWorks) return failed(outcome, "lock");
-  if (!locked_.emplace(path, acting_).second) return busy("locked: " + path);
   if (!seen_.contains(path)) {
+    if (!directory_exists(parent_of(path))) return not_found("no directory for " + path);
     auto inode = std::make_shared<Inode>();
     inode->modified_ns = ++tick_ns_;
     TRY(change_names("lock", {"", path, inode}, outcome));
   }
-  return std::unique_ptr<os::FileLock>(std::make_unique<SimFileLock>(*this, path));
+  const InodePointer inode = seen_[path];
+  if (!locked_.emplace(inode, acting_).second) return busy("locked: " + path);
+  return std::unique_ptr<os::FileLock>(std::make_unique<SimFileLock>(*this, path, inode));
 }
 
 Result<ByteCount> SimFileSystem::free_space(const std::string& /*path*/) {
@@ -387,6 +398,14 @@ std::optional<std::vector<std::byte>> SimFileSystem::contents(const std::string&
   const auto found = seen_.find(path);
   if (found == seen_.end()) return std::nullopt;
   return found->second->seen;
+}
+
+void SimFileSystem::remove_tree(const std::string& directory) {
+  const auto below = [&](const std::string& path) { return path == directory || path.starts_with(directory + "/"); };
+  std::erase_if(seen_, [&](const auto& named) { return below(named.first); });
+  std::erase_if(durable_, [&](const auto& named) { return below(named.first); });
+  std::erase_if(unsynced_, [&](const Change& change) { return below(change.removed + change.added); });
+  std::erase_if(directories_, below);
 }
 
 void SimFileSystem::plant(const std::string& path, std::vector<std::byte> bytes) {

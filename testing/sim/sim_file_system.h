@@ -79,6 +79,8 @@ class SimFileSystem final : public os::FileSystem {
   void plant(const std::string& path, std::vector<std::byte> bytes);  // durable at once
   // Files whose bytes a fault spoiled, or of which a read was cut short, since the last call.
   std::vector<std::string> take_spoiled() { return std::exchange(spoiled_, {}); }
+  // rm -rf by other hands. What the process holds open stays open.
+  void remove_tree(const std::string& directory);
   // The name that the next created file will be renamed to (for Lies::write_in_place).
   void expect_publish_as(std::string path) { publish_as_ = std::move(path); }
 
@@ -156,8 +158,8 @@ class SimFileSystem final : public os::FileSystem {
   // By process: 0 is the one that faults are about, 1 the bystander.
   void end_process(std::size_t process);
   std::size_t acting_ = 0;
-  std::array<std::uint64_t, 2> boots_ = {};    // handles and locks of an earlier process are dead
-  std::map<std::string, std::size_t> locked_;  // by whom
+  std::array<std::uint64_t, 2> boots_ = {};     // handles and locks of an earlier process are dead
+  std::map<InodePointer, std::size_t> locked_;  // by whom
   std::function<void()> interruption_;
   std::int64_t tick_ns_ = 1'600'000'000'000'000'000;
 };
