@@ -211,20 +211,6 @@ class FilledDirectory(FilledDirectoryCase):
         self.ask(server, fresh)
         wait_until(lambda: segments(directory), "when there is room again, it is used")
 
-    def test_the_directory_vanishes_under_the_server(self):
-        directory, _ = self.copy()
-        server = self.start_on(directory)
-        prompts = list(self.truth)
-        self.ask(server, prompts[0])
-        shutil.rmtree(directory)
-        for ids in prompts:
-            self.assertEqual(self.ask(server, ids)["choices"][0]["text"], self.truth[ids])
-        # Gone from disk, but not from memory.
-        self.assertGreater(timings(self.ask(server, prompts[5]))["cache_n"], 0)
-        self.assertEqual(server.stop(), 0)
-        server.start()
-        self.check(server, damaged=range(len(prompts)))
-
     def test_a_tiny_budget(self):
         directory = fresh_directory()
         server = self.server("--restore", "always", "--kv-disk-dir", directory, "--kv-disk-space-mb", 1)
