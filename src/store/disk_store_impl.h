@@ -77,6 +77,7 @@ class DiskStore::Impl {
   Status open_as_member() REQUIRES(write_mutex_);
   bool in_place() const REQUIRES(write_mutex_);
   Status reopen() REQUIRES(write_mutex_);
+  bool find_again(DiskTick& tick) REQUIRES(write_mutex_);
   void tell_changes(const Entries& served) REQUIRES(write_mutex_) EXCLUDES(mutex_);
   Status settle_former_removals(const RootScan& root);
   Status count_foreign(const std::string& directory) REQUIRES(write_mutex_);

@@ -72,6 +72,13 @@ Status DiskStore::Impl::reopen() {
   return opened;
 }
 
+// The directory, and what went since the last tick. False: it cannot be had now.
+bool DiskStore::Impl::find_again(DiskTick& tick) {
+  if ((!opened_ || !in_place()) && !reopen()) return false;
+  tick.gone = std::exchange(gone_, {});
+  return true;
+}
+
 void DiskStore::Impl::tell_changes(const Entries& served) {
   const MutexLock lock(mutex_);
   for (const auto& [name, entry] : served) {

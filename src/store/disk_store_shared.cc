@@ -35,7 +35,7 @@ std::uint64_t outstanding(const ListedServer& member) {
 DiskTick DiskStore::Impl::tick() {
   DiskTick tick;
   const MutexLock lock(write_mutex_);
-  if ((!opened_ || !in_place()) && !reopen()) return tick;
+  if (!find_again(tick)) return tick;
   if (!keeper_ && take_over(tick)) tick.more_room = true;
   if (keeper_) {
     keep(tick);
@@ -43,8 +43,6 @@ DiskTick DiskStore::Impl::tick() {
     take_part(tick);
   }
   look_at_notes();
-  tick.gone.insert(tick.gone.end(), gone_.begin(), gone_.end());
-  gone_.clear();
   const MutexLock state_lock(mutex_);
   tick.found = std::exchange(recovered_, {});
   std::ranges::sort(tick.found, {}, [](const StoredSegment& segment) { return segment.header.name.begin; });
