@@ -7,55 +7,11 @@
 
 #include "base/assert.h"
 #include "index/tenant_roots.h"
+#include "index/trie_node.h"
 
 namespace kvkeep::index {
 
 namespace {
-
-// Where a child hangs and which token it starts with: by the trie's invariant, at most one child per key.
-struct BranchKey {
-  SegmentId parent;
-  Position at;
-  TokenId token = 0;
-  bool operator==(const BranchKey&) const = default;
-};
-
-struct BranchKeyHash {
-  std::size_t operator()(const BranchKey& key) const noexcept {
-    std::uint64_t x = (std::uint64_t{key.parent.value()} << 32 | key.at.value()) * 0x9e37'79b9'7f4a'7c15ULL;
-    x = (x ^ (x >> 29) ^ static_cast<std::uint32_t>(key.token)) * 0xbf58'476d'1ce4'e5b9ULL;
-    return static_cast<std::size_t>(x ^ (x >> 32));
-  }
-};
-
-// Where a leaf is attached: at most one of a kind.
-struct LeafKey {
-  SegmentId parent;
-  Position at;
-  format::PartKind kind = format::PartKind::kPoint;
-  bool operator==(const LeafKey&) const = default;
-};
-
-struct LeafKeyHash {
-  std::size_t operator()(const LeafKey& key) const noexcept {
-    return BranchKeyHash{}({key.parent, key.at, static_cast<TokenId>(key.kind)});
-  }
-};
-
-// A segment or an attached leaf. Children are doubly linked lists through the nodes (the root's id ends them: nobody's
-// sibling), so that a node costs the same however bushy the trie is; finding a child goes through the tables. Leaves
-// and segments that begin sampled have lists of their own: thousands of branches may hang where there are a few of
-// these to find.
-struct Node {
-  SegmentInfo info;
-  std::unique_ptr<TokenId[]> tokens;  // null: an attached leaf, or (kind kRows) this id is free or the root
-  SegmentId first_child;
-  SegmentId first_sampled;
-  SegmentId first_attached;
-  SegmentId next;
-  SegmentId previous;
-  bool begins_sampled = false;
-};
 
 // Keeps the ranges ascending and apart.
 void include(std::vector<TokenRange>& ranges, TokenRange run) {
