@@ -68,11 +68,6 @@ std::vector<std::byte> encode_tail(const SegmentHeader& header) {
   return writer.take();
 }
 
-std::uint32_t version_of(const SegmentHeader& header) {
-  if (header.tenant != kNoTenant) return kTenantFormatVersion;
-  return std::ranges::any_of(header.parts, &Part::built) ? kBuiltFormatVersion : kFormatVersion;
-}
-
 Part decode_part(Reader& reader) {
   Part part;
   part.kind = static_cast<PartKind>(reader.number<std::uint32_t>());
@@ -151,6 +146,11 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
 }
 
 }  // namespace
+
+std::uint32_t version_of(const SegmentHeader& header) {
+  if (header.tenant != kNoTenant) return kTenantFormatVersion;
+  return std::ranges::any_of(header.parts, &Part::built) ? kBuiltFormatVersion : kFormatVersion;
+}
 
 ChecksumStream part_checksum_stream(const FingerprintHash& fingerprint, const SegmentName& name, PartKind kind) {
   Writer seed;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "format/segment_version.h"
 #include "inspect/pins.h"
 
 namespace kvkeep::inspect {
@@ -15,10 +17,8 @@ constexpr std::size_t kTokensOfWords = 40;
 
 ByteCount physical(const store::FoundSegment& file) { return os::physical_size(file.info.size); }
 
-std::uint32_t version_of(const format::SegmentHeader& header) {
-  const bool built = std::ranges::any_of(header.parts, &format::Part::built);
-  return built ? format::kBuiltFormatVersion : format::kFormatVersion;
-}
+// As traces name them (docs/trace.md); "": nobody in particular.
+std::string short_name(const Tenant& tenant) { return tenant == kNoTenant ? std::string() : tenant.hex(4); }
 
 // Rows, windows or points: what a model and a run have alike.
 template <typename View>
@@ -86,6 +86,7 @@ class Listing {
     view.id = forest_.ids.shown(run.end_hash);
     view.hash = run.end_hash.hex();
     if (run.parent != kNone) view.parent = forest_.ids.shown(tree_.runs[run.parent].end_hash);
+    view.tenant = short_name(files_[run.rows.front()].header.tenant);
     view.depth = run.depth;
     view.range = run.range;
     Times times;
@@ -146,7 +147,7 @@ FileView view_of_file(const store::FoundSegment& file) {
   view.bytes = physical(file);
   view.payload = ByteCount{format::payload_bytes(file.header)};
   view.sum = fmt::format("{:016x}{:016x}", part.sum.high, part.sum.low);
-  view.version = version_of(file.header);
+  view.version = format::version_of(file.header);
   view.sampled = file.header.origin == format::Origin::kSampled;
   if (part.built()) view.base = part.base;
   view.modified_ns = file.info.modified_ns;
@@ -161,12 +162,15 @@ FileCount count_all(const std::vector<os::FileInfo>& files) {
 
 void count_files(ModelView& view, const store::DirectoryScan& files, std::int64_t now_ns) {
   Times times;
+  std::set<Tenant> tenants;
   for (const store::FoundSegment& file : files.segments) {
     count_of(view, file.header.name.kind).add(physical(file));
-    ++view.versions[version_of(file.header)];
+    ++view.versions[format::version_of(file.header)];
+    if (file.header.tenant != kNoTenant) tenants.insert(file.header.tenant);
     if (std::ranges::any_of(file.header.parts, &format::Part::built)) ++view.built;
     times.add(file.info.modified_ns, now_ns);
   }
+  view.tenants = tenants.size();
   view.oldest_use_ns = times.oldest_ns;
   view.newest_use_ns = times.newest_ns;
   view.damaged = count_all(files.damaged);

@@ -30,6 +30,7 @@ struct RunView {
   std::string id;                     // as short as can be
   std::string hash;                   // h(end), all of it
   std::optional<std::string> parent;  // its id
+  std::string tenant;                 // eight digits of whose it is; empty: nobody in particular
   std::size_t depth = 0;
   TokenRange range;
   FileCount rows;
@@ -47,7 +48,8 @@ struct ModelView {
   std::string fingerprint;  // hexadecimal
   std::optional<ModelNote> note;
   std::uint64_t pins = 0;
-  FileCount all;  // everything counted below
+  std::uint64_t tenants = 0;  // who have a salt
+  FileCount all;              // everything counted below
   FileCount rows;
   FileCount windows;
   FileCount points;

@@ -40,6 +40,7 @@ Json model_of(const ModelView& model) {
   return {{"fingerprint", model.fingerprint},
           {"model", note_of(model.note)},
           {"pins", model.pins},
+          {"tenants", model.tenants},
           {"prefixes", model.prefixes},
           {"tokens", model.tokens},
           {"files", model.all.files},
@@ -58,11 +59,14 @@ Json model_of(const ModelView& model) {
           {"newest_use", time_of(model.newest_use_ns)}};
 }
 
+Json tenant_of(const RunView& run) { return run.tenant.empty() ? Json(nullptr) : Json(run.tenant); }
+
 Json run_of(const RunView& run, const ModelView& model) {
   return {{"id", run.id},
           {"hash", run.hash},
           {"parent", run.parent ? Json(*run.parent) : Json(nullptr)},
           {"fingerprint", model.fingerprint},
+          {"tenant", tenant_of(run)},
           {"begin", run.range.begin.value()},
           {"end", run.range.end.value()},
           {"files", run.files()},
@@ -124,6 +128,7 @@ std::string show_json(const PrefixView& view, bool with_ids, const std::optional
                {"fingerprint", view.fingerprint},
                {"id", view.run.id},
                {"hash", view.run.hash},
+               {"tenant", tenant_of(view.run)},
                {"path", view.path},
                {"begin", view.run.range.begin.value()},
                {"end", view.run.range.end.value()}};

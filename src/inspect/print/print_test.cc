@@ -33,6 +33,7 @@ CacheView example() {
   model.fingerprint = std::string(64, 'a');
   model.note = ModelNote{.name = "tiny\x1b[2J", .description = "llama 26M", .path = "/m/tiny.gguf"};
   model.pins = 1;
+  model.tenants = 2;
   model.rows = {.files = 1200, .bytes = mebibytes(200)};
   model.points = {.files = 3, .bytes = mebibytes(42)};
   model.built = 2;
@@ -47,6 +48,7 @@ CacheView example() {
   model.runs = {run("11111111", 0, 0, 9000, 5), run("22222222", 1, 8192, 12'000, 300)};
   model.runs[0].words = "You are a helpful\n\x1b[31massistant";
   model.runs[1].parent = "11111111";
+  model.runs[1].tenant = "77777777";
   model.runs[1].points.add(mebibytes(40));
   model.hidden = 1;
   view.models.push_back(model);
@@ -66,6 +68,7 @@ aaaaaaaaaaaa tiny�[2J (llama 26M)
   last used   just now (the oldest 9 days ago)
   pinned      1 prefix
   file        /m/tiny.gguf
+  tenants     2
   format      1,201 of version 1, 2 of version 2
   trouble     1 below nothing, 1 unfinished
 )");
@@ -80,11 +83,14 @@ TEST(Text, OfAnEmptyDirectory) {
 
 TEST(Text, OfAList) {
   EXPECT_EQ(list_text(example(), 100), R"(aaaaaaaaaaaa tiny�[2J (llama 26M): 3 prefixes, 242.0 MiB
-ID          TOKENS     NEW      SIZE  USED       POINTS   BEGINS WITH
-11111111     9,000           3.0 MiB  just now   -        You are a helpful �[31massistant
-  22222222  12,000  +3,808  43.0 MiB  5 min ago  1 point
+ID          TOKENS     NEW      SIZE  USED       POINTS   TENANT    BEGINS WITH
+11111111     9,000           3.0 MiB  just now   -                  You are a helpful �[31massistant
+  22222222  12,000  +3,808  43.0 MiB  5 min ago  1 point  77777777
 ... and 1 more
 )");
+  CacheView alone = example();
+  alone.models[0].tenants = 0;
+  EXPECT_EQ(list_text(alone, 100).find("TENANT"), std::string::npos);
 }
 
 TEST(Text, Ages) {
@@ -201,7 +207,10 @@ TEST(Json, HasTheFigures) {
   EXPECT_EQ(stat["models"][0]["format_versions"]["2"], 2);
   const auto list = nlohmann::json::parse(list_json(example()));
   EXPECT_EQ(list["prefixes"].size(), 2U);
+  EXPECT_EQ(stat["models"][0]["tenants"], 2);
   EXPECT_EQ(list["prefixes"][0]["parent"], nullptr);
+  EXPECT_EQ(list["prefixes"][0]["tenant"], nullptr);
+  EXPECT_EQ(list["prefixes"][1]["tenant"], "77777777");
   EXPECT_EQ(list["prefixes"][1]["parent"], "11111111");
   EXPECT_EQ(list["prefixes"][1]["begin"], 8192);
   EXPECT_EQ(list["hidden"], 1);

@@ -33,6 +33,7 @@ std::string show_text(const PrefixView& view, std::int64_t now_ns, bool with_ids
   std::string out = fmt::format("{}\n", view.run.id);
   append_line(out, "hash", view.run.hash);
   append_line(out, "model", view.fingerprint);
+  append_line(out, "tenant", view.run.tenant);
   append_line(out, "path", fmt::format("{}", fmt::join(view.path, " > ")));
   append_line(out, "tokens",
               fmt::format("{}, of which {} from {} on are its own", bench::grouped(view.run.range.end.value()),

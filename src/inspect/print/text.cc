@@ -81,6 +81,7 @@ std::string model_text(const ModelView& model, const CacheView& view) {
   append_line(out, "last used", use_text(model, view.now_ns));
   if (model.pins > 0) append_line(out, "pinned", counted(model.pins, "prefix", "prefixes"));
   if (model.note) append_line(out, "file", bench::printable(model.note->path, kLongestPath));
+  if (model.tenants > 0) append_line(out, "tenants", bench::grouped(model.tenants));
   append_line(out, "format", versions_text(model));
   append_line(out, "trouble", troubles_of(model));
   return out;
@@ -93,17 +94,31 @@ std::string points_text(const RunView& run) {
   return remarks.text().empty() ? "-" : remarks.text();
 }
 
-std::vector<std::string> cells_of(const RunView& run, std::int64_t now_ns) {
+std::vector<std::string> cells_of(const RunView& run, std::int64_t now_ns, bool with_tenants) {
   const bool kept = run.kept_until_ns.has_value();
-  return {fmt::format("{:{}}{}", "", 2 * run.depth, run.id),
-          bench::grouped(run.range.end.value()),
-          run.depth == 0 ? "" : fmt::format("+{}", bench::grouped(run.range.size())),
-          size_text(run.bytes()),
-          run.pinned ? "pinned"
-          : kept     ? "kept"
-                     : age_text(run.used_ns, now_ns),
-          points_text(run),
-          run.words.empty() ? "" : bench::printable(run.words, kLongestWords)};
+  std::vector<std::string> cells{fmt::format("{:{}}{}", "", 2 * run.depth, run.id),
+                                 bench::grouped(run.range.end.value()),
+                                 run.depth == 0 ? "" : fmt::format("+{}", bench::grouped(run.range.size())),
+                                 size_text(run.bytes()),
+                                 run.pinned ? "pinned"
+                                 : kept     ? "kept"
+                                            : age_text(run.used_ns, now_ns),
+                                 points_text(run)};
+  if (with_tenants) cells.push_back(run.tenant);
+  cells.push_back(bench::printable(run.words, kLongestWords));
+  return cells;
+}
+
+// Whose a line is stands there only if there are tenants.
+bench::TextTable table_of(const ModelView& model, std::int64_t now_ns) {
+  const bool with_tenants = model.tenants > 0;
+  std::vector<bench::TextTable::Column> columns{
+      {"ID", Align::kLeft}, {"TOKENS"}, {"NEW"}, {"SIZE"}, {"USED", Align::kLeft}, {"POINTS", Align::kLeft}};
+  if (with_tenants) columns.push_back({"TENANT", Align::kLeft});
+  columns.push_back({"BEGINS WITH", Align::kLeft});
+  bench::TextTable table(std::move(columns));
+  for (const RunView& run : model.runs) table.add_row(cells_of(run, now_ns, with_tenants));
+  return table;
 }
 
 std::string finding_line(const Finding& finding) {
@@ -145,14 +160,7 @@ std::string list_text(const CacheView& view, std::size_t columns) {
   for (const ModelView& model : view.models) {
     out += fmt::format("{}{}: {}, {}\n", out.empty() ? "" : "\n", model_title(model),
                        counted(model.prefixes, "prefix", "prefixes"), size_text(model.all.bytes));
-    bench::TextTable table({{"ID", Align::kLeft},
-                            {"TOKENS"},
-                            {"NEW"},
-                            {"SIZE"},
-                            {"USED", Align::kLeft},
-                            {"POINTS", Align::kLeft},
-                            {"BEGINS WITH", Align::kLeft}});
-    for (const RunView& run : model.runs) table.add_row(cells_of(run, view.now_ns));
+    const bench::TextTable table = table_of(model, view.now_ns);
     if (!table.empty()) out += table.text(columns);
     if (model.hidden > 0) out += fmt::format("... and {}\n", counted(model.hidden, "more", "more"));
   }
