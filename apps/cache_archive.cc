@@ -1,17 +1,24 @@
 #include "cache_archive.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "cache_place.h"
 #include "inspect/archive.h"
+#include "inspect/guest.h"
 #include "inspect/print/print.h"
 #include "os/clock.h"
+#include "os/pause.h"
 #include "os/process.h"
 #include "os/resolve_links.h"
 
 namespace kvkeep::cli {
 namespace {
+
+// For a server to hear of it, look through the directory and evict.
+constexpr std::chrono::milliseconds kPause{100};
+constexpr int kMostPauses = 300;
 
 // All that begins a conversation, and so everything.
 std::vector<inspect::IdTarget> all_roots(const inspect::Forest& forest) {
@@ -20,6 +27,19 @@ std::vector<inspect::IdTarget> all_roots(const inspect::Forest& forest) {
     for (const std::size_t run : forest.trees[model].roots) roots.push_back({model, run});
   }
   return roots;
+}
+
+// Beside servers, room is theirs to give.
+Status take_part(inspect::Guest& guest, inspect::ImportOptions& import) {
+  TRY(guest.join());
+  import.own_mark = guest.own_mark();
+  import.reserve = [&guest](ByteCount bytes) {
+    return guest.reserve(bytes, [pauses = 0]() mutable {
+      os::pause(kPause);
+      return ++pauses < kMostPauses;
+    });
+  };
+  return {};
 }
 
 Error with_name(const std::string& name, const Error& error) { return {error.kind, name + ": " + error.message}; }
@@ -53,6 +73,8 @@ Result<int> run_cache_import(const CacheCommandOptions& options, const std::stri
   import.room = std::min(budget - std::min(used, budget), free_space);
   import.root = root;
   import.own_mark = "import-" + std::to_string(os::process_id());
+  inspect::Guest guest(root, files, os::real_clock());
+  if (lock == nullptr) TRY(take_part(guest, import));
   const auto report = inspect::import_files(files, path, import);
   if (!report) return with_name(named, report.error());
   print(options.json ? inspect::import_json(*report) : inspect::import_text(*report));

@@ -51,6 +51,17 @@ void add_indexes(const inspect::Forest& forest, std::vector<Removal>& removals) 
   removals.insert(removals.end(), indexes.begin(), indexes.end());
 }
 
+Result<std::vector<Removal>> asked_removals(const CacheCommandOptions& options, const inspect::Forest& forest) {
+  const auto& models = forest.directory.models;
+  if (options.words.empty() && models.size() > 1) {
+    return invalid(
+        fmt::format("{} models have a fingerprint that begins with '{}'", models.size(), options.fingerprint));
+  }
+  if (options.words.empty()) return inspect::removals_of_model(os::real_file_system(), models.front());
+  TRY_ASSIGN(const auto targets, find_ids(forest, options.words));
+  return inspect::removals_of(forest, targets);
+}
+
 }  // namespace
 
 Result<int> run_cache_collect(const CacheCommandOptions& options, const std::string& root) {
@@ -66,20 +77,13 @@ Result<int> run_cache_collect(const CacheCommandOptions& options, const std::str
 }
 
 Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root) {
-  TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
-  std::vector<Removal> removals;
-  if (options.words.empty()) {
-    if (forest.directory.models.size() > 1) {
-      return invalid(fmt::format("{} models have a fingerprint that begins with '{}'", forest.directory.models.size(),
-                                 options.fingerprint));
-    }
-    TRY_ASSIGN(removals, inspect::removals_of_model(os::real_file_system(), forest.directory.models.front()));
-  } else {
-    TRY_ASSIGN(const auto targets, find_ids(forest, options.words));
-    removals = inspect::removals_of(forest, targets);
-  }
+  TRY_ASSIGN(inspect::Forest forest, read_cache(options, root));
+  TRY_ASSIGN(std::vector<Removal> removals, asked_removals(options, forest));
   if (!agreed(options, removals)) return aborted("nothing was removed");
   TRY_ASSIGN(const auto lock, hold_cache(root));
+  // A server may have gone on below it meanwhile: parents leave after all of their children.
+  TRY_ASSIGN(forest, read_cache(options, root));
+  TRY_ASSIGN(removals, asked_removals(options, forest));
   if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
   return finish(options, carry_out(options, removals));
 }

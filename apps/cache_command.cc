@@ -19,7 +19,9 @@
 #include "inspect/view.h"
 #include "os/clock.h"
 #include "os/machine_info.h"
+#include "os/permissions.h"
 #include "os/processors.h"
+#include "os/resolve_links.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -55,16 +57,28 @@ class Bar {
   std::size_t percent_ = SIZE_MAX;
 };
 
+// Which file the server noted. A note is believed if nobody else could have written it, and if the file is one: a pipe
+// would wait for ever.
+Result<std::string> noted_file(const inspect::ModelDirectory& model) {
+  if (!model.note || !model.note->path.starts_with('/')) return not_found("the model's file is not known");
+  TRY_ASSIGN(const bool own, os::is_own(model.path + "/" + std::string(store::kModelNoteName)));
+  TRY_ASSIGN(const std::uint32_t mode, os::permissions(model.path));
+  if (!own || (mode & os::kOthersMayWrite) != 0) return invalid("others may write what " + model.path + " notes");
+  TRY_ASSIGN(std::string file, os::resolve_links(model.note->path));
+  TRY_ASSIGN(const auto opened, os::real_file_system().open(file));
+  return file;
+}
+
 // What tells the text of a model's ids: the file that was named, or else the one that the server noted.
 Result<std::unique_ptr<Vocabulary>> vocabulary_of(const CacheCommandOptions& options,
                                                   const inspect::ModelDirectory& model) {
-  const std::string path = options.gguf.empty() && model.note ? model.note->path : options.gguf;
-  if (path.empty()) return not_found("the model's file is not known: name it with --gguf FILE, or print --ids");
-  auto loaded = engine::llama::LlamaVocabulary::load(path);
-  if (!loaded) {
-    return Error{loaded.error().kind,
-                 loaded.error().message + "; name the model's file with --gguf FILE, or print --ids"};
-  }
+  const Result<std::string> path = options.gguf.empty() ? noted_file(model) : options.gguf;
+  const auto hint = [](const Error& error) {
+    return Error{error.kind, error.message + "; name the model's file with --gguf FILE, or print --ids"};
+  };
+  if (!path) return hint(path.error());
+  auto loaded = engine::llama::LlamaVocabulary::load(*path);
+  if (!loaded) return hint(loaded.error());
   return std::unique_ptr<Vocabulary>(std::move(*loaded));
 }
 

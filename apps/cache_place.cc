@@ -73,11 +73,9 @@ Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root) {
   if (!lock && lock.error().kind == ErrorKind::kBusy) return std::unique_ptr<os::FileLock>();
   if (!lock) return lock;
   // Others may live on after the server that kept the directory; one of them is about to take its place.
-  store::Servers servers(root + "/" + std::string(store::kServersName), os::real_file_system(), os::real_clock());
-  TRY_ASSIGN(const store::ListedServers listed, servers.list());
-  for (const auto& [id, server] : listed) {
-    if (server.locks && servers.claim(id) == nullptr) return std::unique_ptr<os::FileLock>();
-  }
+  TRY_ASSIGN(const bool others,
+             store::any_server_lives(os::real_file_system(), root + "/" + std::string(store::kServersName)));
+  if (others) return std::unique_ptr<os::FileLock>();
   return lock;
 }
 

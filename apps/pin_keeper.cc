@@ -58,11 +58,12 @@ void PinKeeper::look() {
 void PinKeeper::find_prefixes() {
   pinned_.clear();
   if (pins_.empty()) return;
-  auto directory = inspect::read_directory(files_, store::directory_of(directory_));
-  if (!directory) return;
-  std::erase_if(directory->models,
-                [&](const inspect::ModelDirectory& model) { return model.fingerprint != fingerprint_; });
-  const inspect::Forest forest = inspect::plant(std::move(*directory));
+  inspect::CacheDirectory directory;
+  directory.root = store::directory_of(directory_);
+  auto own = inspect::read_model(files_, directory.root, fingerprint_);
+  if (!own) return pins_.clear();  // to be looked at again
+  directory.models.push_back(std::move(*own));
+  const inspect::Forest forest = inspect::plant(std::move(directory));
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
     const auto& found = forest.directory.models[model].files.segments;
     for (const std::size_t run : inspect::pinned_runs(forest, model)) {

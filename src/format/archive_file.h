@@ -17,6 +17,7 @@ inline constexpr std::size_t kArchiveHeadBytes = 16;
 inline constexpr std::size_t kArchiveEntryBytes = 8;  // before each file: its size; 0: the end follows
 inline constexpr std::size_t kArchiveEndBytes = 8;    // behind the size 0: how many files there were
 inline constexpr std::size_t kMaxArchiveFiles = 200'000;
+inline constexpr std::size_t kMaxArchiveModels = 256;  // fingerprints: each becomes a directory
 
 std::vector<std::byte> encode_archive_head();
 std::vector<std::byte> encode_archive_number(std::uint64_t number);

@@ -2,6 +2,7 @@
 
 // `kvkeep cache export` and `import`: whole paths of chosen prefixes from one directory to another.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct ChosenFile {
 std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<IdTarget>& runs);
 
 // Every file is verified before it is copied. `path` must not exist; on an error it is removed again. kDamaged: one of
-// the files is (kvkeep cache verify says which); kNotFound: a server removed one meanwhile.
+// the files is (kvkeep cache verify says which); kNotFound: a server removed one meanwhile; kInvalid: more files or
+// models than an archive holds (archive_file.h), or `path` is there.
 Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, const std::vector<ChosenFile>& chosen,
                                   const std::string& path);
 
@@ -31,6 +33,8 @@ struct ImportOptions {
   ByteCount room;        // physical bytes that may be added: of the budget and of the disk
   std::string root;      // of the cache, which exists
   std::string own_mark;  // tells temporary files of this process from others'
+  // Called with the physical bytes that are to be added, if any, before the first is; an error ends it.
+  std::function<Status(ByteCount)> reserve = {};
 };
 struct ImportReport {
   FileCount added;    // physical

@@ -153,6 +153,32 @@ TEST_F(Archives, FilesThatDoNotHangTogetherAreRefused) {
   }
 }
 
+// Each would be a directory that every server looks into.
+TEST_F(Archives, NotOfAnyNumberOfModels) {
+  const auto archive_of = [](std::size_t models) {
+    std::vector<std::byte> bytes = format::encode_archive_head();
+    const auto append = [&](const std::vector<std::byte>& more) {
+      bytes.insert(bytes.end(), more.begin(), more.end());
+    };
+    for (std::size_t i = 0; i < models; ++i) {
+      FingerprintHash fingerprint;
+      fingerprint.bytes[0] = static_cast<std::uint8_t>(i);
+      fingerprint.bytes[1] = static_cast<std::uint8_t>(i >> 8);
+      const sim::SampleSegment sample = sim::sample_segment(fingerprint, 1, 0, 10);
+      append(format::encode_archive_number(format::file_bytes(sample.header)));
+      append(format::encode_header(sample.header));
+      append(sample.payload);
+    }
+    append(format::encode_archive_number(0));
+    append(format::encode_archive_number(models));
+    return bytes;
+  };
+  Target target;
+  EXPECT_EQ(target.take(archive_of(format::kMaxArchiveModels + 1), mebibytes(64)).error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(target.count(), 0U);
+  EXPECT_EQ(target.take(archive_of(format::kMaxArchiveModels), mebibytes(64))->fingerprints, format::kMaxArchiveModels);
+}
+
 TEST_F(Archives, OnlyWhatThereIsRoomFor) {
   ASSERT_TRUE(pack({0}));
   Target target;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "inspect/pins.h"
+#include "store/servers.h"
 
 namespace kvkeep::inspect {
 namespace {
@@ -27,7 +28,10 @@ bool is_cache(const store::RootScan& scan) {
 bool is_served(os::FileSystem& files, const store::RootScan& scan, const store::Layout& layout) {
   if (!scan.lock) return false;
   const auto lock = files.lock(layout.lock);
-  return !lock && lock.error().kind == ErrorKind::kBusy;
+  if (!lock && lock.error().kind == ErrorKind::kBusy) return true;
+  // The one that held it may have died, and others live on.
+  const auto others = store::any_server_lives(files, layout.servers);
+  return others && *others;
 }
 
 }  // namespace
@@ -65,17 +69,24 @@ Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& roo
   return found;
 }
 
+Result<ModelDirectory> read_model(os::FileSystem& files, const std::string& root, const FingerprintHash& fingerprint) {
+  const store::Layout layout = store::make_layout(root, fingerprint);
+  TRY_ASSIGN(store::DirectoryScan scan, scan_own(files, layout, fingerprint, true));
+  return ModelDirectory{.fingerprint = fingerprint,
+                        .path = layout.own,
+                        .files = std::move(scan),
+                        .note = read_model_note(files, layout.own),
+                        .pins = read_pins(files, layout.own)};
+}
+
 Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& root) {
   TRY_ASSIGN(CacheDirectory found, find_models(files, root));
   std::vector<ModelDirectory> read;
-  for (ModelDirectory& model : found.models) {
-    auto scan = scan_own(files, store::make_layout(found.root, model.fingerprint), model.fingerprint, true);
-    if (!scan && scan.error().kind == ErrorKind::kNotFound) continue;  // removed meanwhile
-    if (!scan) return scan.error();
-    model.files = std::move(*scan);
-    model.note = read_model_note(files, model.path);
-    model.pins = read_pins(files, model.path);
-    read.push_back(std::move(model));
+  for (const ModelDirectory& model : found.models) {
+    auto whole = read_model(files, found.root, model.fingerprint);
+    if (!whole && whole.error().kind == ErrorKind::kNotFound) continue;  // removed meanwhile
+    if (!whole) return whole.error();
+    read.push_back(std::move(*whole));
   }
   found.models = std::move(read);
   return found;

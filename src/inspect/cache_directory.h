@@ -23,7 +23,7 @@ struct ModelDirectory {
   FingerprintHash fingerprint;
   std::string path;
   store::DirectoryScan files;
-  std::optional<ModelNote> note;  // read_directory() reads these two
+  std::optional<ModelNote> note;  // read_model() reads these two
   std::vector<PrefixHash> pins;
 };
 
@@ -42,7 +42,10 @@ std::optional<FingerprintHash> parse_fingerprint(std::string_view name);
 // kInvalid: it is none of ours: something is in it, and nothing of a cache.
 Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& root);
 
-// find_models(), and the headers of all files. Headers come from the saved index where it fits.
+// The headers of all files of one of them. They come from the saved index where it fits. kNotFound: it is not there.
+Result<ModelDirectory> read_model(os::FileSystem& files, const std::string& root, const FingerprintHash& fingerprint);
+
+// find_models(), and read_model() of each.
 Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& root);
 
 }  // namespace kvkeep::inspect

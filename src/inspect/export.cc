@@ -43,6 +43,12 @@ Status append_file(os::FileSystem& files, const ModelDirectory& model, const sto
   return copy(*from, checked->read, to);
 }
 
+bool fits_archive(const std::vector<ChosenFile>& chosen) {
+  std::set<std::size_t> models;
+  for (const ChosenFile& file : chosen) models.insert(file.model);
+  return chosen.size() <= format::kMaxArchiveFiles && models.size() <= format::kMaxArchiveModels;
+}
+
 }  // namespace
 
 std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<IdTarget>& runs) {
@@ -71,6 +77,7 @@ std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<
 
 Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, const std::vector<ChosenFile>& chosen,
                                   const std::string& path) {
+  if (!fits_archive(chosen)) return invalid("more than an archive holds: name prefixes, or a --model");
   TRY_ASSIGN(const std::unique_ptr<os::File> archive, files.create(path));
   ExportReport report;
   Status written = archive->append(format::encode_archive_head());

@@ -84,6 +84,8 @@ class Scan {
     auto checked = store::check_segment_file(region, ByteCount{bytes});
     if (!checked) return Error{checked.error().kind, which + checked.error().message};
     const auto [found, fresh] = models_.try_emplace(checked->header.fingerprint, contents_.models.size());
+    if (contents_.models.size() + fresh > format::kMaxArchiveModels)
+      return invalid("the archive is of too many models");
     if (fresh) {
       contents_.models.push_back(found->first);
       contents_.files.emplace_back();
@@ -144,6 +146,7 @@ class Writing {
                       std::to_string(options_.room.value() >> 20) +
                       " MiB: give more with --kv-disk-space-mb, or make room with kvkeep cache gc --to-mb N");
     }
+    if (options_.reserve && !missing.empty()) TRY(options_.reserve(report.added.bytes));
     for (const Entry& entry : missing) TRY(write(entry));
     TRY(give_names());
     named_.clear();

@@ -79,25 +79,32 @@ void note(ListedServer& server, const std::string& name) {
 
 }  // namespace
 
-Servers::Servers(std::string directory, os::FileSystem& files, os::Clock& clock)
-    : directory_(std::move(directory)),
-      files_(files),
-      clock_(clock),
-      id_(hex(static_cast<std::uint64_t>(clock.wall_ns()))) {}
-
-Result<ListedServers> Servers::list() {
-  auto listed = files_.list(directory_);
+Result<ListedServers> list_servers(os::FileSystem& files, const std::string& directory, const std::string& own) {
+  auto listed = files.list(directory);
   if (!listed && listed.error().kind == ErrorKind::kIo) return listed.error();
   ListedServers servers;
   if (!listed) return servers;
   for (const os::FileInfo& info : *listed) {
     const std::string id = info.name.substr(0, kDigits);
     if (!info.is_regular || !is_hex(id, kDigits) || info.name.size() <= kDigits || info.name[kDigits] != '.') continue;
-    if (servers.size() >= kMostServers && id != id_ && !servers.contains(id)) continue;
+    if (servers.size() >= kMostServers && id != own && !servers.contains(id)) continue;
     note(servers[id], info.name);
   }
   return servers;
 }
+
+Result<bool> any_server_lives(os::FileSystem& files, const std::string& directory) {
+  TRY_ASSIGN(const ListedServers listed, list_servers(files, directory));
+  return std::ranges::any_of(listed, [&](const auto& server) {
+    return server.second.locks && !files.lock(directory + "/" + server.first + std::string(kLockSuffix)).ok();
+  });
+}
+
+Servers::Servers(std::string directory, os::FileSystem& files, os::Clock& clock)
+    : directory_(std::move(directory)),
+      files_(files),
+      clock_(clock),
+      id_(hex(static_cast<std::uint64_t>(clock.wall_ns()))) {}
 
 // A keeper may take our lock file for a dead server's before we hold it, and remove it: then the listing lacks it.
 Status Servers::join() {

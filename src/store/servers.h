@@ -39,14 +39,20 @@ using ListedServers = std::map<std::string, ListedServer>;  // by id
 // Ids that are looked at; the rest of what somebody puts there is left alone.
 inline constexpr std::size_t kMostServers = 256;
 
+// A directory that is not there, or that is none, has no servers. `own`: an id that is looked at in any case. kIo: the
+// device refused.
+Result<ListedServers> list_servers(os::FileSystem& files, const std::string& directory, const std::string& own = {});
+// Whether any of the listed ones is a member that lives. Errors: as list_servers().
+Result<bool> any_server_lives(os::FileSystem& files, const std::string& directory);
+
 // Not thread safe.
 class Servers {
  public:
   Servers(std::string directory, os::FileSystem& files, os::Clock& clock);
 
   const std::string& id() const { return id_; }
-  // Others and this one. A directory that is not there, or that is none, has no servers. kIo: the device refused.
-  Result<ListedServers> list();
+  // Others and this one. Errors: as list_servers().
+  Result<ListedServers> list() { return list_servers(files_, directory_, id_); }
 
   // Becomes a member, under a new id. kBusy: try again.
   Status join();

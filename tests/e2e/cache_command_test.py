@@ -198,6 +198,14 @@ class Showing(FilledDirectory):
             refused = cache("show", listed[0]["id"], "--text", directory=directory)
             self.assertEqual(refused.returncode, 1)
             self.assertIn("--gguf", refused.stderr)
+        # A pipe would wait for ever, and what others may write is not followed.
+        pipe = fresh_path("pipe")
+        os.mkfifo(pipe)
+        for path, mode in ((pipe, 0o700), (os.path.basename(model()), 0o700), (os.path.realpath(model()), 0o770)):
+            with open(note, "w") as file:
+                json.dump({"path": path}, file)
+            os.chmod(os.path.dirname(note), mode)
+            self.assertIsNone(parsed("ls", directory=directory)["prefixes"][0]["words"], path)
 
     def test_bad_ids(self):
         for word, part in (("abc", "no id"), ("zzzz", "no id"), ("0" * 64, "no prefix"), ("../..", "no id")):
@@ -290,7 +298,9 @@ class Carrying(FilledDirectory):
         self.ask(server, words(200, 30))
         self.assertGreater(parsed("import", archive, directory=target)["added"]["files"], 2)
         self.assertEqual(parsed("verify", directory=target)["findings"], [])
-        self.ask(server, self.prompts[0])
+        known = lambda: server.post("/cache/lookup", {"prompt": self.prompts[0]})["cached_tokens"] > 200
+        wait_until(known, "the server finds what was imported")
+        self.assertEqual(timings(self.ask(server, self.prompts[0]))["cache_source"], "disk-token")
         self.assertEqual(server.stop(), 0)
         server.start()
         self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")

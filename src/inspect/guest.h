@@ -1,0 +1,33 @@
+#pragma once
+
+// Somebody who is no server and writes into a directory that servers use: takes part in it as a server does
+// (store/servers.h) for as long as it lives. Meanwhile servers leave its temporary files alone and keep the room that
+// was reserved; when it is gone, they look at what it left, count it and serve it.
+
+#include <functional>
+#include <string>
+
+#include "store/servers.h"
+
+namespace kvkeep::inspect {
+
+// Not thread safe.
+class Guest {
+ public:
+  // `root`: of the cache, which exists.
+  Guest(const std::string& root, os::FileSystem& files, os::Clock& clock);
+
+  // kBusy: try again.
+  Status join() { return servers_.join(); }
+  // After join(): its temporary files are named after it.
+  std::string own_mark() const { return servers_.id() + "-guest"; }
+
+  // Asks the server that keeps the budget for so many physical bytes; once. `wait` pauses for a moment; false: that was
+  // long enough. kNoSpace: it gave less.
+  Status reserve(ByteCount bytes, const std::function<bool()>& wait);
+
+ private:
+  store::Servers servers_;
+};
+
+}  // namespace kvkeep::inspect
