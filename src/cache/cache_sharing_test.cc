@@ -1,6 +1,9 @@
 // Two caches on one directory: what one of them computed is a hit in the other.
 
+#include <map>
+
 #include "cache/cache_test_fixture.h"
+#include "store/servers.h"
 #include "testing/sim/sim_bystander.h"
 
 namespace kvkeep::cache {
@@ -140,6 +143,29 @@ TEST(CacheSharing, WhatTheKeeperRemovedIsForgottenQuietly) {
   servers.tick();
   EXPECT_EQ(servers.second.cache->stats().damaged, 0U);
   EXPECT_EQ(servers.second.check(other), 64U);
+}
+
+// Removed and brought back by somebody who came and went, while it is in RAM: the file stands for what is there.
+TEST(CacheSharing, WhatIsInRamAndComesBackOnDiskStays) {
+  TwoServers servers;
+  servers.second.cache.reset();
+  servers.tick();
+  sim::SimFileSystem& files = servers.first.files;
+  ASSERT_TRUE(servers.keep(servers.first, conversation(1, 64)));
+  std::map<std::string, std::vector<std::byte>> stored;
+  for (const std::string& path : servers.first.segment_files()) stored[path] = *files.contents(path);
+  ASSERT_FALSE(stored.empty());
+  {
+    store::Servers guest("/cache/servers", files, servers.first.clock);
+    ASSERT_TRUE(guest.join());
+    for (const auto& [path, bytes] : stored) ASSERT_TRUE(files.remove(path));
+    servers.tick();
+    for (const auto& [path, bytes] : stored) files.plant(path, bytes);
+  }
+  servers.tick();
+  EXPECT_FALSE(servers.first.store->shared());
+  EXPECT_EQ(servers.first.segment_files().size(), stored.size());
+  EXPECT_EQ(servers.first.check(conversation(1, 64)), 64U);
 }
 
 TEST(CacheSharing, TheOtherGoesOnWhenTheKeeperDies) {

@@ -69,13 +69,14 @@ void Cache::adopt(std::vector<store::StoredSegment> found) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (place(found[i], placements[i])) continue;
     const bool orphan = placements[i].outcome == index::Placement::Outcome::kOrphan;
-    if (!disk_->shared()) {
-      // What hangs below nothing (its parent or its base was lost) cannot be restored: give its bytes back.
-      writer_.post([this, name = found[i].header.name] { (void)disk_->remove(name).ok(); });
-    } else if (orphan && i < fresh) {
+    const bool shared = disk_->shared();
+    if (shared && orphan && i < fresh) {
       orphans_.push_back(std::move(found[i]));
     } else if (!note_written_by_other(found[i].header, known)) {
-      writer_.post([this, name = found[i].header.name] { disk_->disown(name); });
+      // Alone: what hangs below nothing (its parent or its base was lost) cannot be restored, so its bytes come back.
+      writer_.post([this, shared, name = found[i].header.name] {
+        shared ? disk_->disown(name) : (void)disk_->remove(name).ok();
+      });
     }
   }
   sweep_dead();
