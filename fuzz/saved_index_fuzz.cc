@@ -31,7 +31,8 @@ void fix(MutableByteSpan bytes) {
 void check(ByteSpan bytes) {
   const auto entries = format::decode_index(bytes);
   if (!entries) {
-    KVKEEP_ASSERT(entries.error().kind == ErrorKind::kDamaged, "other bytes are damage");
+    const ErrorKind kind = entries.error().kind;
+    KVKEEP_ASSERT(kind == ErrorKind::kDamaged || kind == ErrorKind::kUnsupported, "damage, or of a later version");
     return;
   }
   std::vector<std::vector<std::byte>> headers;

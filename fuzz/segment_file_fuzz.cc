@@ -14,7 +14,8 @@ constexpr std::size_t kMostRead = 1 << 16;
 void check_header(ByteSpan bytes) {
   const auto header = format::decode_header(bytes);
   if (!header) {
-    KVKEEP_ASSERT(header.error().kind == ErrorKind::kDamaged, "other bytes are damage");
+    const ErrorKind kind = header.error().kind;
+    KVKEEP_ASSERT(kind == ErrorKind::kDamaged || kind == ErrorKind::kUnsupported, "damage, or of a later version");
     return;
   }
   KVKEEP_ASSERT(format::check_header(*header).ok(), "a header that was read can be written");

@@ -32,7 +32,7 @@ void Cache::recover() {
     MutexLock lock(mutex_);
     unsaved_headers_ = disk_->counters().headers_read;
   }
-  adopt(disk_->take_recovered());
+  adopt(disk_->take_recovered(), true);
   writer_.post([this] { fit_disk_budget(); });
 }
 
@@ -52,10 +52,7 @@ bool Cache::place(const store::StoredSegment& found, const index::Placement& pla
   added.part = header.parts.front();
   added.stored_begin = header.name.begin;
   added.stored_begin_hash = header.name.begin_hash;
-  // A file's time says when it was used, or until when it is kept.
-  const std::int64_t now_ns = clock_.wall_ns();
-  added.last_used_ns = std::min(found.modified_ns, now_ns);
-  if (found.modified_ns > now_ns) added.kept_until_ns = found.modified_ns;
+  note_file_time(placement.segment, found.modified_ns);
   set_base(placement.segment, *base);
   set_disk(placement.segment, DiskState::kOnDisk);
   return true;
@@ -182,6 +179,14 @@ void Cache::use(SegmentId segment, std::int64_t now_ns) {
   Entry& used = entry(segment);
   used.last_used_ns = now_ns;
   ++used.hits;
+}
+
+// It says when the file was used, or until when it is kept.
+void Cache::note_file_time(SegmentId segment, std::int64_t modified_ns) {
+  const std::int64_t now_ns = clock_.wall_ns();
+  Entry& told = entry(segment);
+  told.last_used_ns = std::max(told.last_used_ns, std::min(modified_ns, now_ns));
+  if (modified_ns > now_ns) told.kept_until_ns = std::max(told.kept_until_ns, modified_ns);
 }
 
 void Cache::note_use(const Lease& lease, std::optional<Position> restored) {

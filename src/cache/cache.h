@@ -205,6 +205,7 @@ class Cache {
   std::optional<SegmentId> used_last_below(index::Cursor at) const REQUIRES(mutex_);
   std::vector<LeasedPoint> lease_points(const std::vector<LeasedStep>& steps) REQUIRES(mutex_);
   void use(SegmentId segment, std::int64_t now_ns) REQUIRES(mutex_);
+  void note_file_time(SegmentId segment, std::int64_t modified_ns) REQUIRES(mutex_);
   void post_touch(SegmentId segment) REQUIRES(mutex_);
 
   // What store() and its likes hand over.
@@ -265,7 +266,8 @@ class Cache {
   using ByEnd = std::unordered_multimap<PrefixHash, SegmentId>;
   void share();
   bool has_orphans() const EXCLUDES(mutex_);
-  void adopt(std::vector<store::StoredSegment> found) EXCLUDES(mutex_);
+  void adopt(std::vector<store::StoredSegment> found, bool looked) EXCLUDES(mutex_);
+  void note_used_by_others(const std::vector<store::UsedSegment>& used) EXCLUDES(mutex_);
   ByEnd by_end() const REQUIRES(mutex_);
   std::optional<SegmentId> named(const format::SegmentName& name, const ByEnd& known) const REQUIRES(mutex_);
   bool note_written_by_other(const format::SegmentHeader& header, ByEnd& known) REQUIRES(mutex_);
@@ -304,7 +306,7 @@ class Cache {
   std::vector<Entry> entries_ GUARDED_BY(mutex_);
   std::vector<SegmentId> dead_ GUARDED_BY(mutex_);  // roots of subtrees to drop when nobody holds them
   std::unordered_map<SegmentId, std::vector<SegmentId>> built_on_ GUARDED_BY(mutex_);  // by base
-  std::vector<store::StoredSegment> orphans_ GUARDED_BY(mutex_);                       // others' files, seen once
+  std::vector<store::StoredSegment> orphans_ GUARDED_BY(mutex_);                 // others' files, seen in one look
   std::vector<std::pair<SegmentId, std::uint64_t>> refused_ GUARDED_BY(mutex_);  // and their serials: no room on disk
   ByteCount ram_used_ GUARDED_BY(mutex_);
   ByteCount largest_point_ GUARDED_BY(mutex_);          // that room was asked for: some models' points grow

@@ -168,6 +168,84 @@ TEST(CacheSharing, WhatIsInRamAndComesBackOnDiskStays) {
   EXPECT_EQ(servers.first.check(conversation(1, 64)), 64U);
 }
 
+TEST(CacheSharing, WhatTheOtherUsesStaysLonger) {
+  TwoServers servers(ByteCount{60 * 8192});
+  servers.tick();
+  const Tokens used = conversation(1, 64);
+  const Tokens unused = conversation(200, 64);
+  ASSERT_TRUE(servers.keep(servers.first, used));
+  servers.tick(1);
+  ASSERT_TRUE(servers.keep(servers.first, unused));
+  for (int i = 0; i < 3; ++i) {
+    servers.tick(2);
+    const auto lease = servers.second.cache->lease(used);
+    ASSERT_EQ(lease->end().value(), 64U);
+    servers.second.cache->note_use(*lease);
+    servers.second.writer.run_all();
+  }
+  servers.tick(4);
+  const auto gone = [&](const Tokens& tokens) { return servers.second.cache->lease(tokens)->end().value() < 64; };
+  for (TokenId i = 20; i < 60 && !gone(unused); ++i) {
+    ASSERT_TRUE(servers.keep(servers.first, conversation(i * 20, 48)));
+    servers.tick(1);
+  }
+  EXPECT_TRUE(gone(unused));
+  EXPECT_EQ(servers.second.check(used), 64U);
+}
+
+// A listing beside writes may lack what was there before it. The next one has it, whenever that is.
+TEST(CacheSharing, WhatHangsBelowNothingWaitsForTheNextLook) {
+  TwoServers servers;
+  servers.tick();
+  const Tokens begin = conversation(1, 64);
+  const Tokens whole = begin + conversation(30, 30);
+  ASSERT_TRUE(servers.keep(servers.first, begin));
+  const std::vector<std::string> parents = servers.first.segment_files();
+  ASSERT_TRUE(servers.keep(servers.first, whole));
+  const auto hide = [&](bool hidden) {
+    for (const std::string& path : parents) {
+      ASSERT_TRUE(servers.first.files.rename(hidden ? path : path + "x", hidden ? path + "x" : path).ok());
+    }
+  };
+  hide(true);
+  servers.second.cache->tick();
+  servers.second.writer.run_all();
+  servers.first.cache->tick();  // the keeper tells that it wrote something
+  hide(false);
+  servers.first.writer.run_all();
+  hide(true);
+  servers.second.cache->tick();
+  servers.second.writer.run_all();
+  EXPECT_EQ(servers.second.check(whole), 0U);
+  hide(false);
+  servers.second.cache->tick();  // nothing new: no look
+  servers.second.writer.run_all();
+  ASSERT_TRUE(servers.keep(servers.first, conversation(400, 16)));
+  servers.tick();
+  EXPECT_EQ(servers.second.check(whole), 94U);
+}
+
+// One has it built on an earlier state, the other whole: the second file takes the name of the first.
+TEST(CacheSharing, AStateThatWasStoredInTwoWaysStaysAvailable) {
+  TwoServers servers(mebibytes(4), kOpaqueModel);
+  servers.tick();
+  const Tokens begin = conversation(1, 64);
+  const Tokens whole = begin + conversation(30, 30);
+  ASSERT_TRUE(servers.keep(servers.first, begin));
+  ASSERT_TRUE(servers.keep(servers.first, whole));
+  ASSERT_TRUE(servers.keep(servers.second, whole));
+  servers.tick();
+  for (World* server : {&servers.first, &servers.second}) {
+    const std::vector<std::size_t> stands = server->stands(whole);
+    ASSERT_FALSE(stands.empty());
+    EXPECT_EQ(stands.back(), 94U);
+    EXPECT_EQ(server->cache->stats().damaged, 0U);
+  }
+  const std::vector<std::string> before = servers.first.segment_files();
+  servers.tick();
+  EXPECT_EQ(servers.first.segment_files(), before) << "nobody removes what the other uses";
+}
+
 TEST(CacheSharing, TheOtherGoesOnWhenTheKeeperDies) {
   TwoServers servers;
   servers.tick();

@@ -30,7 +30,8 @@ void Cache::share() {
   store::DiskTick tick = disk_->tick();
   if (!kept && disk_->keeper()) spdlog::info("kv disk: this server keeps the budget of the directory now");
   if (!tick.gone.empty()) forget_gone(tick.gone);
-  if (!tick.found.empty() || has_orphans()) adopt(std::move(tick.found));
+  if (!tick.used.empty()) note_used_by_others(tick.used);
+  if (!tick.found.empty() || (tick.looked && has_orphans())) adopt(std::move(tick.found), tick.looked);
   if (tick.shortage > ByteCount{}) {
     make_disk_room(tick.shortage);
     (void)disk_->grant();
@@ -46,12 +47,12 @@ bool Cache::has_orphans() const {
 
 // ---- what others stored ----
 
-// What hangs below nothing yet waits once: a listing beside writes may show a segment and not what it continues, which
-// was there before it and which the next listing shows.
-void Cache::adopt(std::vector<store::StoredSegment> found) {
+// What hangs below nothing yet waits for the next look: a listing beside writes may show a segment and not what it
+// continues, which was there before it and which the next listing shows.
+void Cache::adopt(std::vector<store::StoredSegment> found, bool looked) {
   MutexLock lock(mutex_);
   const std::size_t fresh = found.size();
-  std::ranges::move(std::exchange(orphans_, {}), std::back_inserter(found));
+  if (looked) std::ranges::move(std::exchange(orphans_, {}), std::back_inserter(found));
   std::vector<index::NamedSegment> named;
   named.reserve(found.size());
   for (const store::StoredSegment& segment : found) {
@@ -114,6 +115,26 @@ bool Cache::note_written_by_other(const format::SegmentHeader& header, ByEnd& kn
   return true;
 }
 
+// ---- what others used ----
+
+// A use changes the time of the deepest file; what leads there was used with it.
+void Cache::note_used_by_others(const std::vector<store::UsedSegment>& used) {
+  MutexLock lock(mutex_);
+  const ByEnd known = by_end();
+  const std::int64_t now_ns = clock_.wall_ns();
+  for (const store::UsedSegment& file : used) {
+    const auto segment = named(file.name, known);
+    if (!segment) continue;
+    const std::int64_t used_ns = std::min(file.modified_ns, now_ns);
+    for (SegmentId above = index_.info(*segment).parent; above != kRootSegment && entry(above).last_used_ns < used_ns;
+         above = index_.info(above).parent) {
+      use(above, used_ns);
+    }
+    if (entry(*segment).last_used_ns < used_ns) use(*segment, used_ns);
+    note_file_time(*segment, file.modified_ns);
+  }
+}
+
 // ---- what others removed ----
 
 void Cache::forget_gone(const std::vector<format::SegmentName>& gone) {
@@ -126,10 +147,12 @@ void Cache::forget_gone(const std::vector<format::SegmentName>& gone) {
   sweep_dead();
 }
 
-// RAM may still have it. Otherwise it is gone from every tier, and what continues it is out of reach.
+// RAM may still have it. Otherwise it is gone from every tier, and what continues it is out of reach. A file that has
+// its name by now is not ours to remove.
 void Cache::forget_file(SegmentId segment) {
-  if (entry(segment).payload == nullptr) return bury(segment);
-  set_disk(segment, DiskState::kUnwritten);
+  const bool in_ram = entry(segment).payload != nullptr;
+  set_disk(segment, in_ram ? DiskState::kUnwritten : DiskState::kNone);
+  if (!in_ram) bury(segment);
 }
 
 // ---- room ----

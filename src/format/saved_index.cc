@@ -52,7 +52,9 @@ Result<std::vector<IndexEntry>> decode_index(ByteSpan bytes) {
   Reader sum_reader(bytes.last(kSumBytes));
   if (checksum(body) != sum_reader.sum()) return bad("checksum");
   Reader reader(body.subspan(kMagic.size()));
-  if (reader.number<std::uint32_t>() != kVersion) return bad("version");
+  const auto version = reader.number<std::uint32_t>();
+  if (version > kVersion) return unsupported("saved index: of a later version");
+  if (version != kVersion) return bad("version");
   const auto count = reader.number<std::uint32_t>();
   if (count > kMaxIndexEntries) return bad("too many entries");
   std::vector<IndexEntry> entries;

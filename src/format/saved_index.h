@@ -32,7 +32,8 @@ struct EncodedIndexEntry {
 };
 
 std::vector<std::byte> encode_index(const std::vector<EncodedIndexEntry>& entries);
-// kDamaged: the whole index is worthless. Never throws, never reads outside.
+// kDamaged: the whole index is worthless. kUnsupported: it, or a header in it, is of a later version. Never throws,
+// never reads outside.
 Result<std::vector<IndexEntry>> decode_index(ByteSpan bytes);
 
 }  // namespace kvkeep::format

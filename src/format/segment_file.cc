@@ -124,9 +124,10 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
   if (std::memcmp(reader.raw(kMagic.size()).data(), kMagic.data(), kMagic.size()) != 0) return bad("magic");
   Lengths lengths;
   lengths.version = reader.number<std::uint32_t>();
-  if (lengths.version < kFormatVersion || lengths.version > kTenantFormatVersion) return bad("version");
   Reader sum_reader(bytes.subspan(kFixedSumOffset, 16));
   if (checksum(bytes.first(kFixedSumOffset)) != sum_reader.sum()) return bad("checksum of the fixed part");
+  if (lengths.version > kTenantFormatVersion) return unsupported("segment file of a later version");
+  if (lengths.version < kFormatVersion) return bad("version");
   lengths.header_bytes = reader.number<std::uint32_t>();
   header.fingerprint = reader.hash<FingerprintHash>();
   header.name.begin_hash = reader.hash<PrefixHash>();

@@ -112,11 +112,12 @@ Status check_header(const SegmentHeader& header);
 // Header bytes, checksums of the header included. Precondition: check_header(header) is ok.
 std::vector<std::byte> encode_header(const SegmentHeader& header);
 
-// kDamaged: magic, version, lengths, limits or a checksum are wrong, or bytes are missing. Never throws, never reads
-// outside. `bytes` begins at offset 0 of the file and may be longer than the header; kMaxHeaderBytes always suffice.
+// kDamaged: magic, version, lengths, limits or a checksum are wrong, or bytes are missing. kUnsupported: of a later
+// version, with the sum of its fixed part right. Never throws, never reads outside. `bytes` begins at offset 0 of the
+// file and may be longer than the header; kMaxHeaderBytes always suffice.
 Result<SegmentHeader> decode_header(ByteSpan bytes);
 
-// Size of the whole header, from its first kFixedHeaderBytes bytes. kDamaged as above.
+// Size of the whole header, from its first kFixedHeaderBytes bytes. Errors as above.
 Result<std::size_t> header_size(ByteSpan fixed_bytes);
 
 // All parts together; header and payload make the file.

@@ -21,7 +21,7 @@ struct FoundSegment {
 struct DirectoryScan {
   std::vector<FoundSegment> segments;
   std::vector<os::FileInfo> damaged;     // named as segments, but not whole ones of this fingerprint
-  std::vector<os::FileInfo> unreadable;  // the device refused, or beyond the limit of files served
+  std::vector<os::FileInfo> unreadable;  // the device refused, of a later version, or beyond the limit of files served
   std::vector<os::FileInfo> temporaries;
   std::optional<os::FileInfo> index;
   bool index_damaged = false;

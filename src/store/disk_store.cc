@@ -227,8 +227,10 @@ Status DiskStore::Impl::get(const format::SegmentHeader& expected, format::PartK
   if (read) return {};
   switch (read.error().kind) {
     case ErrorKind::kNotFound: forget_vanished(name, *generation); return read;
+    case ErrorKind::kUnsupported: set_aside(name, *generation, true); return not_found(read.error().message);
     case ErrorKind::kDamaged:
     case ErrorKind::kInvalid:  // no regular file any more
+      if (shared() && adopt_anew(name, *generation)) return not_found("another server wrote it anew");
       if (!mutations().keep_damaged) set_aside(name, *generation);
       return damaged(read.error().message);
     default:
@@ -263,12 +265,41 @@ std::optional<DiskStore::Impl::Entry> DiskStore::Impl::take_entry(const std::str
   return entry;
 }
 
-void DiskStore::Impl::set_aside(const std::string& file_name, std::uint64_t generation) {
+// What is not the keeper's to move, or a later program can read, stays where it is.
+void DiskStore::Impl::set_aside(const std::string& file_name, std::uint64_t generation, bool in_place) {
   const MutexLock lock(write_mutex_);
   const auto entry = take_entry(file_name, generation);
   if (!entry) return;
-  quarantine_.take(path_of(file_name), entry->physical());
+  if (in_place || !keeper_) {
+    unserved_.add_removable(path_of(file_name), entry->physical(), entry->modified_ns);
+  } else {
+    quarantine_.take(path_of(file_name), entry->physical());
+  }
+  if (in_place) return;
   count([](DiskCounters& counters) { ++counters.damaged; });
+}
+
+// Another server wrote the name anew with other parts (a whole state that is built on an earlier one, or no more): that
+// is no damage. It is told of as of any file that came. False: what lies there is what was known, or nothing whole.
+bool DiskStore::Impl::adopt_anew(const std::string& file_name, std::uint64_t generation) {
+  const MutexLock lock(write_mutex_);
+  const auto file = files_.open(path_of(file_name));
+  if (!file) return false;
+  const auto size = (*file)->size();
+  if (!size) return false;
+  os::FileInfo info{.name = file_name, .size = *size, .modified_ns = clock_.wall_ns()};
+  auto header = read_header(files_, layout_.own, info, options_.fingerprint);
+  if (!header) return false;
+  const std::vector<std::byte> there = format::encode_header(*header);
+  {
+    const MutexLock state_lock(mutex_);
+    const auto known = entries_.find(file_name);
+    if (known == entries_.end() || known->second.generation != generation) return true;
+    if (known->second.header == there) return false;
+  }
+  if (const auto entry = take_entry(file_name, generation)) ledger_.release(layout_.own, entry->physical());
+  adopt_segment({std::move(info), std::move(*header)});
+  return true;
 }
 
 void DiskStore::Impl::forget_vanished(const std::string& file_name, std::uint64_t generation) {

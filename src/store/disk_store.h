@@ -65,10 +65,18 @@ struct DiskCounters {
 // At most this many files of one directory are served; the rest counts as foreign bytes.
 inline constexpr std::size_t kMaxServedFiles = 200'000;
 
+// A served file with another time than before: another server used it, or keeps it until then (see touch()).
+struct UsedSegment {
+  format::SegmentName name;
+  std::int64_t modified_ns = 0;
+};
+
 // What tick() found.
 struct DiskTick {
+  bool looked = false;                    // through the files; else nothing of them is told
   std::vector<StoredSegment> found;       // stored by others; ascending begin
   std::vector<format::SegmentName> gone;  // removed by others
+  std::vector<UsedSegment> used;          // by others
   ByteCount shortage;                     // of room for what members may write: make it and call grant()
   bool more_room = false;                 // puts that were refused may work now
 };

@@ -1,7 +1,7 @@
 #pragma once
 
 // The parts of DiskStore and who guards them. disk_store_open.cc finds what is there, disk_store.cc works with it,
-// disk_store_shared.cc shares it with other servers.
+// disk_store_shared.cc shares it with other servers, disk_store_survey.cc looks at what these did.
 //
 // write_mutex_ is held while files are written, renamed or removed; mutex_ never while the file system is called, so
 // that used(), counters() and lookups do not wait for a disk.
@@ -111,12 +111,12 @@ class DiskStore::Impl {
   void merge_index(const os::FileInfo& info) REQUIRES(write_mutex_);
   void merge_segment(const os::FileInfo& info) REQUIRES(write_mutex_);
   bool serves_more() const EXCLUDES(mutex_);
-  void drop_vanished(const std::vector<os::FileInfo>& listed, DiskTick& tick) REQUIRES(write_mutex_);
+  void compare_with(const std::vector<os::FileInfo>& listed, DiskTick& tick) REQUIRES(write_mutex_);
   bool take_over(DiskTick& tick) REQUIRES(write_mutex_);
   void keep(DiskTick& tick) REQUIRES(write_mutex_);
   void take_part(DiskTick& tick) REQUIRES(write_mutex_);
   bool join() REQUIRES(write_mutex_);
-  void take_lease(const ListedServers& listed, DiskTick& tick) REQUIRES(write_mutex_);
+  void take_lease(const ListedServers& listed) REQUIRES(write_mutex_);
   void publish_used() REQUIRES(write_mutex_);
   Status draw(ByteCount bytes) REQUIRES(write_mutex_);
   void look_at_notes() REQUIRES(write_mutex_);
@@ -152,7 +152,9 @@ class DiskStore::Impl {
   std::optional<std::uint64_t> generation_of(const std::string& file_name) const EXCLUDES(mutex_);
   void suspect(const std::string& file_name, std::uint64_t generation) EXCLUDES(mutex_);
   std::optional<Entry> take_entry(const std::string& file_name, std::uint64_t generation) EXCLUDES(mutex_);
-  void set_aside(const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_, mutex_);
+  void set_aside(const std::string& file_name, std::uint64_t generation, bool in_place = false)
+      EXCLUDES(write_mutex_, mutex_);
+  bool adopt_anew(const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_, mutex_);
   void forget_vanished(const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_, mutex_);
 
   std::vector<std::byte> encode_index() const EXCLUDES(mutex_);
@@ -186,7 +188,9 @@ class DiskStore::Impl {
   std::uint64_t published_ GUARDED_BY(write_mutex_) = 0;
   std::uint64_t wanted_ GUARDED_BY(write_mutex_) = 0;  // member: what was refused
   std::uint64_t published_wanted_ GUARDED_BY(write_mutex_) = 0;
+  bool more_room_ GUARDED_BY(write_mutex_) = false;  // member: its lease grew; the next tick tells
   std::int64_t next_scan_ns_ GUARDED_BY(write_mutex_) = 0;
+  std::int64_t next_look_ns_ GUARDED_BY(write_mutex_) = 0;  // keeper: at the latest
 
   mutable Mutex mutex_;
   Entries entries_ GUARDED_BY(mutex_);

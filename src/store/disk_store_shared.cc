@@ -6,7 +6,6 @@
 // unfinished, and nothing that it removed could come back after a power cut.
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "store/disk_store_impl.h"
@@ -23,6 +22,8 @@ constexpr std::uint64_t kAllLeasesShare = 4;
 // Of the time, looking through directories takes at most one part in so many, but others do not wait longer than that.
 constexpr std::int64_t kScanShare = 20;
 constexpr std::int64_t kLongestPauseNs = 10'000'000'000;
+// What others only read changes nothing that they say: their files' times are looked at so often.
+constexpr std::int64_t kLongestWithoutLookNs = 60'000'000'000;
 // Totals beyond that are no numbers of ours.
 constexpr std::uint64_t kMostTotal = 1ULL << 62;
 
@@ -69,6 +70,7 @@ void DiskStore::Impl::look_at_notes() {
 
 void DiskStore::Impl::note_scan(std::int64_t begin_ns) {
   const std::int64_t end_ns = clock_.monotonic_ns();
+  next_look_ns_ = end_ns + kLongestWithoutLookNs;
   next_scan_ns_ = end_ns + std::min(kLongestPauseNs, kScanShare * (end_ns - begin_ns));
 }
 
@@ -89,9 +91,11 @@ Result<DiskStore::Impl::Living> DiskStore::Impl::tell_living() {
   return living;
 }
 
-// A temporary file of a living server.
+// A temporary file of a living server. Notes' temporaries tell no owner: any server may be writing them.
 bool DiskStore::Impl::is_busy(const std::string& file_name) const {
-  return is_temporary_name(file_name) && living_.contains(owner_of_temporary(file_name)) && !mutations().sweep_living;
+  if (!is_temporary_name(file_name) || mutations().sweep_living) return false;
+  const std::string owner = owner_of_temporary(file_name);
+  return owner.empty() ? !living_.empty() : living_.contains(owner);
 }
 
 std::vector<os::FileInfo> DiskStore::Impl::busy_of(const std::vector<os::FileInfo>& temporaries) const {
@@ -152,154 +156,25 @@ void DiskStore::Impl::keep(DiskTick& tick) {
   if (!living) return;
   std::map<std::string, std::uint64_t> heard;
   for (const auto& [id, member] : living->members) heard.emplace(id, member.used);
-  const bool news = heard != heard_ || !living->dead.empty() || grant_failed_;
+  for (const auto& [id, member] : living->members) {
+    if (const auto known = members_.find(id); known != members_.end()) known->second.wanted = member.wanted;
+  }
+  const bool due = !members_.empty() && clock_.monotonic_ns() >= next_look_ns_;
+  const bool news = heard != heard_ || !living->dead.empty() || grant_failed_ || due;
   if (news && may_scan()) {
     const std::int64_t begin_ns = clock_.monotonic_ns();
     auto found = mutations().grant_before_scan ? Survey{} : survey();
     // What the dead removed must stay away before their room is given to others.
     if (!found || (!living->dead.empty() && !settle_former_removals(found->root))) return;
     if (!mutations().grant_before_scan) merge(*found, tick);
-    for (auto& [id, member] : living->members) {
-      if (const auto known = members_.find(id); known != members_.end()) known->second.wanted = member.wanted;
-    }
     accept(std::move(*living));
     heard_ = std::move(heard);
     note_scan(begin_ns);
-  } else {
-    for (const auto& [id, member] : living->members) {
-      if (const auto known = members_.find(id); known != members_.end()) known->second.wanted = member.wanted;
-    }
   }
   tick.shortage = top_up();
   // So that others look: at what a former keeper wrote, too.
   const bool heard_of = servers_.published() && ledger_.drawn().value() - drawn_before_ == published_;
   if (shared_ && !heard_of) publish_used();
-}
-
-// ---- What is there ----
-
-Result<DiskStore::Impl::Survey> DiskStore::Impl::survey() {
-  Survey found;
-  TRY_ASSIGN(found.root, scan_root(files_, layout_));
-  TRY_ASSIGN(found.own, files_.list(layout_.own));
-  for (const std::string& directory : found.root.other_fingerprints) {
-    auto listed = files_.list(directory);
-    if (listed) {
-      found.foreign.emplace_back(directory, std::move(*listed));
-    } else if (listed.error().kind == ErrorKind::kIo) {
-      return listed.error();
-    }
-  }
-  return found;
-}
-
-void DiskStore::Impl::merge(const Survey& found, DiskTick& tick) {
-  std::vector<std::pair<std::string, os::FileInfo>> unfinished;  // swept when everything is counted
-  for (const auto& [directory, listed] : found.foreign) {
-    for (os::FileInfo& info : merge_foreign(directory, listed)) unfinished.emplace_back(directory, std::move(info));
-  }
-  for (os::FileInfo& info : merge_own(found.own, tick)) unfinished.emplace_back(layout_.own, std::move(info));
-  for (const auto& [directory, info] : unfinished) ledger_.add_existing(os::physical_size(info.size));
-  for (const auto& [directory, info] : unfinished) {
-    unserved_.discard(directory + "/" + info.name, os::physical_size(info.size));
-  }
-  count([&](DiskCounters& counters) { counters.temporaries += unfinished.size(); });
-}
-
-// Returns what nobody goes on with.
-std::vector<os::FileInfo> DiskStore::Impl::merge_foreign(const std::string& directory,
-                                                         const std::vector<os::FileInfo>& listed) {
-  std::vector<os::FileInfo> counted;
-  std::vector<os::FileInfo> unfinished;
-  for (const os::FileInfo& info : listed) {
-    if (!info.is_regular) continue;
-    if (is_temporary_name(info.name) && !is_busy(info.name)) {
-      unfinished.push_back(info);
-    } else if (is_temporary_name(info.name) || is_segment_name(info.name) || info.name == kIndexName) {
-      counted.push_back(info);
-    }
-  }
-  unserved_.update(directory, counted,
-                   [this](const std::string& name) NO_THREAD_SAFETY_ANALYSIS { return is_busy(name); });
-  return unfinished;
-}
-
-// The keeper counts every file; a member looks for segments alone. Returns what nobody goes on with.
-std::vector<os::FileInfo> DiskStore::Impl::merge_own(const std::vector<os::FileInfo>& listed, DiskTick& tick) {
-  drop_vanished(listed, tick);
-  std::vector<os::FileInfo> unserved;
-  std::vector<os::FileInfo> unfinished;
-  for (const os::FileInfo& info : listed) {
-    if (!info.is_regular || unserved_.is_leftover(path_of(info.name))) continue;
-    const bool temporary = is_temporary_name(info.name);
-    if (is_segment_name(info.name)) {
-      if (generation_of(info.name)) continue;
-      if (!unserved_.knows(path_of(info.name))) merge_segment(info);
-      if (unserved_.knows(path_of(info.name))) unserved.push_back(info);
-    } else if (temporary && is_busy(info.name)) {
-      unserved.push_back(info);
-    } else if (temporary) {
-      unfinished.push_back(info);
-    } else if (info.name == kIndexName) {
-      merge_index(info);
-    }
-  }
-  unserved_.update(layout_.own, unserved,
-                   [this](const std::string& name) NO_THREAD_SAFETY_ANALYSIS { return is_busy(name); });
-  return unfinished;
-}
-
-// Removed, or replaced by a file of another size.
-void DiskStore::Impl::drop_vanished(const std::vector<os::FileInfo>& listed, DiskTick& tick) {
-  std::unordered_map<std::string, std::uint64_t> sizes;
-  for (const os::FileInfo& info : listed) {
-    if (info.is_regular) sizes.emplace(info.name, info.size.value());
-  }
-  std::vector<std::pair<std::string, std::uint64_t>> vanished;
-  {
-    const MutexLock lock(mutex_);
-    for (const auto& [name, entry] : entries_) {
-      const auto there = sizes.find(name);
-      if (there == sizes.end() || there->second != entry.size_bytes) vanished.emplace_back(name, entry.generation);
-    }
-  }
-  for (const auto& [name, generation] : vanished) {
-    const auto entry = take_entry(name, generation);
-    if (!entry) continue;
-    ledger_.release(layout_.own, entry->physical());
-    tick.gone.push_back(entry->name);
-  }
-}
-
-bool DiskStore::Impl::serves_more() const {
-  const MutexLock lock(mutex_);
-  return entries_.size() < kMaxServedFiles;
-}
-
-// Another server of this fingerprint may have saved it.
-void DiskStore::Impl::merge_index(const os::FileInfo& info) {
-  const ByteCount bytes = os::physical_size(info.size);
-  if (bytes == index_bytes_) return;
-  ledger_.add_existing(bytes);
-  if (index_bytes_ > ByteCount{}) ledger_.release(layout_.own, index_bytes_);
-  index_bytes_ = bytes;
-}
-
-void DiskStore::Impl::merge_segment(const os::FileInfo& info) {
-  const ByteCount bytes = os::physical_size(info.size);
-  auto header = read_header(files_, layout_.own, info, options_.fingerprint);
-  if (header && serves_more()) return adopt_segment({info, std::move(*header)});
-  ledger_.add_existing(bytes);
-  if (header) {
-    unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
-  } else if (header.error().kind == ErrorKind::kNotFound) {
-    ledger_.release(layout_.own, bytes);  // it may still come back
-  } else if (header.error().kind == ErrorKind::kDamaged && keeper_) {
-    count([](DiskCounters& counters) { ++counters.damaged; });
-    quarantine_.take(path_of(info.name), bytes);
-  } else {
-    unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
-  }
 }
 
 // ---- A member ----
@@ -346,7 +221,8 @@ void DiskStore::Impl::take_part(DiskTick& tick) {
     (void)join();
     return;
   }
-  take_lease(*listed, tick);
+  take_lease(*listed);
+  tick.more_room |= std::exchange(more_room_, false);
   if (ledger_.drawn().value() - drawn_before_ != published_ || wanted_ != published_wanted_) publish_used();
   std::map<std::string, std::uint64_t> heard;
   for (const auto& [id, server] : *listed) {
@@ -361,15 +237,16 @@ void DiskStore::Impl::take_part(DiskTick& tick) {
   note_scan(begin_ns);
 }
 
-void DiskStore::Impl::take_lease(const ListedServers& listed, DiskTick& tick) {
+void DiskStore::Impl::take_lease(const ListedServers& listed) {
   const auto own = listed.find(servers_.id());
   if (own == listed.end() || own->second.granted <= granted_) return;
   const std::uint64_t more = own->second.granted - granted_;
   if (more > ledger_.budget().value()) return;  // not ours: somebody made that name
   granted_ = own->second.granted;
   ledger_.add_to_lease(ByteCount{more});
-  tick.more_room |= ledger_.lease_left().value() >= wanted_;
-  if (ledger_.lease_left().value() >= wanted_) wanted_ = 0;
+  if (ledger_.lease_left().value() < wanted_) return;
+  more_room_ = true;
+  wanted_ = 0;
 }
 
 // Nothing is unfinished now; what was removed must not come back.
@@ -383,10 +260,9 @@ void DiskStore::Impl::publish_used() {
 
 // From the lease. What is refused is asked for.
 Status DiskStore::Impl::draw(ByteCount bytes) {
-  DiskTick unused;
   wanted_ = bytes.value();
   if (const auto listed = servers_.list(); listed && servers_.joined()) {
-    take_lease(*listed, unused);
+    take_lease(*listed);
     if (ledger_.reserve(bytes)) {
       wanted_ = 0;
       if (mutations().publish_before_write) publish_used();

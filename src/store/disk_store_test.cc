@@ -237,7 +237,7 @@ TEST_F(DiskStoreTest, TheBudgetRefusesAndRemovingMakesRoom) {
 
 TEST_F(DiskStoreTest, OtherModelsFilesCountAndCanBeGivenUpOldestFirst) {
   const SampleSegment foreign_old = sample_segment(kOtherModel, 1, 0, 30'000);
-  const SampleSegment foreign_new = sample_segment(kOtherModel, 1, 1, 30'000);
+  const SampleSegment foreign_new = sample_segment(kOtherModel, 2, 0, 30'000);
   {
     const auto store = open(kOtherModel);
     ASSERT_TRUE(put(*store, foreign_old).ok());

@@ -21,7 +21,8 @@ Result<format::SegmentHeader> complete_header(const format::SegmentHeader& heade
 // Appends header and payload, straight from where the parts lie.
 Status write_segment(os::File& file, ByteSpan header, const std::vector<PartBytes>& parts);
 
-// kDamaged: the file is not a whole segment of `fingerprint` under its own name. kIo: the device refused.
+// kDamaged: the file is not a whole segment of `fingerprint` under its own name. kUnsupported: it is of a later
+// version. kIo: the device refused.
 Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory, const os::FileInfo& info,
                                           const FingerprintHash& fingerprint);
 

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "store/disk_store.h"
 #include "store/layout.h"
@@ -108,6 +110,105 @@ TEST_F(SharedStoreTest, WhatOneStoresTheOtherServes) {
   const DiskTick gone = tick(*member);
   ASSERT_EQ(gone.gone.size(), 1u);
   EXPECT_EQ(gone.gone.front(), first_.header.name);
+}
+
+TEST_F(SharedStoreTest, WhatOneUsesTheOtherHearsOf) {
+  const auto keeper = open();
+  const auto member = open();
+  (void)tick(*keeper);
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  ASSERT_TRUE(put(*keeper, second_).ok());
+  (void)tick(*keeper);
+  (void)tick(*member);
+  const std::int64_t used_ns = clock_.wall_ns();
+  member->touch(first_.header.name, used_ns);
+  std::vector<UsedSegment> heard;
+  for (int i = 0; i < 8; ++i) std::ranges::copy(tick(*keeper).used, std::back_inserter(heard));
+  ASSERT_EQ(heard.size(), 1u) << "once, and within a minute or so, though nobody stored anything";
+  EXPECT_EQ(heard.front().name, first_.header.name);
+  EXPECT_EQ(heard.front().modified_ns, used_ns);
+}
+
+TEST_F(SharedStoreTest, WhatWasRefusedHearsOfRoomThatAnotherPutFound) {
+  const auto keeper = open();
+  const auto member = open();
+  ASSERT_FALSE(put(*member, first_).ok());
+  (void)tick(*keeper);
+  ASSERT_TRUE(put(*member, second_).ok()) << "it looks for a lease by itself";
+  EXPECT_TRUE(tick(*member).more_room);
+  EXPECT_FALSE(tick(*member).more_room) << "told once";
+}
+
+// Whole states may be stored built on an earlier one or not, whichever their server has.
+TEST_F(SharedStoreTest, WhatAnotherWroteAnewWithOtherPartsIsNoDamage) {
+  const SampleSegment one = sim::sample_leaf(kModel, 1, 0, format::PartKind::kWhole, 9'000);
+  const SampleSegment other = sim::sample_leaf(kModel, 1, 0, format::PartKind::kWhole, 3'000);
+  ASSERT_EQ(one.header.name, other.header.name);
+  const auto keeper = open();
+  const auto member = open();
+  (void)tick(*keeper);
+  ASSERT_TRUE(put(*keeper, one).ok());
+  ASSERT_TRUE(put(*member, other).ok());
+  std::vector<std::byte> out(one.payload.size());
+  EXPECT_EQ(keeper->get(one.header, format::PartKind::kWhole, out).error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(keeper->counters().damaged, 0u);
+  EXPECT_TRUE(has(*member, other)) << "nobody took it away";
+  const DiskTick found = tick(*keeper);
+  ASSERT_EQ(found.found.size(), 1u);
+  EXPECT_TRUE(has(*keeper, other));
+}
+
+TEST_F(SharedStoreTest, AMemberLeavesDamagedFilesToTheKeeper) {
+  const auto keeper = open();
+  const auto member = open();
+  (void)tick(*keeper);
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  (void)tick(*keeper);
+  (void)tick(*member);
+  const std::string path = root() + "/" + kModel.hex() + "/" + format::file_name(first_.header.name);
+  std::fstream(path, std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('?');
+  EXPECT_FALSE(has(*member, first_));
+  EXPECT_EQ(member->counters().damaged, 1u);
+  EXPECT_TRUE(fs::exists(path));
+  EXPECT_TRUE(put(*member, first_).ok());
+  EXPECT_TRUE(has(*member, first_));
+  EXPECT_TRUE(has(*keeper, first_));
+}
+
+// Notes are written anew through temporary files that tell no owner.
+TEST_F(SharedStoreTest, NotesThatAreBeingWrittenAreLeftAlone) {
+  const auto keeper = open();
+  auto member = open(kOtherModel);
+  (void)tick(*keeper);
+  const std::string notes = root() + "/" + kOtherModel.hex() + "/turns.tmp";
+  std::ofstream(notes) << "half";
+  for (int i = 0; i < 8; ++i) (void)tick(*keeper);
+  EXPECT_TRUE(fs::exists(notes));
+  EXPECT_GT(keeper->used(), member->used());
+  member.reset();
+  (void)tick(*keeper);
+  EXPECT_FALSE(fs::exists(notes)) << "nobody goes on with it";
+}
+
+// Of a conversation only its last file has the time of its use.
+TEST_F(SharedStoreTest, OfOtherModelsTheOldestConversationLeavesFirstFromItsEnd) {
+  const SampleSegment old = sample_segment(kModel, 2, 0, 5'000);
+  {
+    const auto store = open();
+    for (const SampleSegment* segment : {&first_, &second_, &old, &third_}) {
+      clock_.advance_ms(1000);
+      ASSERT_TRUE(put(*store, *segment).ok());
+    }
+  }
+  const auto store = open(kOtherModel);
+  const auto there = [&](const SampleSegment& segment) {
+    return fs::exists(root() + "/" + kModel.hex() + "/" + format::file_name(segment.header.name));
+  };
+  for (const SampleSegment* next : {&old, &third_, &second_, &first_}) {
+    ASSERT_TRUE(there(*next));
+    ASSERT_GT(store->remove_foreign(ByteCount{1}), ByteCount{});
+    EXPECT_FALSE(there(*next));
+  }
 }
 
 TEST_F(SharedStoreTest, AMemberBecomesTheKeeperWhenThereIsNone) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -97,6 +98,7 @@ class StoreScenario final : public sim::FaultScenario {
   void plant_other_model();
   void plant_future_version(int number);
   void make_index_of_future_version();
+  void check_left_for_later(int number);
 
  private:
   std::string path_of(int number) const {
@@ -117,11 +119,12 @@ class StoreScenario final : public sim::FaultScenario {
   const Layout layout_;
   sim::SimClock clock_;
   std::unique_ptr<DiskStore> store_;
-  std::set<int> promised_;   // put() said ok, and no remove was asked for
-  std::set<int> attempted_;  // bytes that may lie under the name
-  bool planted_ = false;     // damage of ours: files may be set aside
-  bool removed_ = false;     // the directory was: more is counted than is there until something is put
-  bool blind_ = false;       // the process under test met a disk where all fails, and cannot ask for sizes
+  std::set<int> promised_;                        // put() said ok, and no remove was asked for
+  std::map<int, std::vector<std::byte>> future_;  // planted, of a later version, as long as nothing spoiled them
+  std::set<int> attempted_;                       // bytes that may lie under the name
+  bool planted_ = false;                          // damage of ours: files may be set aside
+  bool removed_ = false;  // the directory was: more is counted than is there until something is put
+  bool blind_ = false;    // the process under test met a disk where all fails, and cannot ask for sizes
 };
 
 // ---- Steps ----
@@ -261,6 +264,7 @@ inline void StoreScenario::plant_future_version(int number) {
   std::vector<std::byte> bytes = format::encode_header(future.header);
   sim::set_version(bytes, sim::kSegmentSumOffset, sim::kFutureVersion);
   bytes.insert(bytes.end(), future.payload.begin(), future.payload.end());
+  future_[number] = bytes;
   replace_file(number, std::move(bytes));
 }
 
@@ -272,10 +276,17 @@ inline void StoreScenario::make_index_of_future_version() {
   planted_ = true;
 }
 
+// A program that can read them comes back: nothing happens to them as long as nobody needs their room.
+inline void StoreScenario::check_left_for_later(int number) {
+  if (!store_ || files_.crashed() || !future_.contains(number)) return;
+  if (files_.contents(path_of(number)) != future_.at(number)) broken("law 3: a file of a later version is lost");
+}
+
 // What the disk itself spoiled may be lost, nothing else.
 inline void StoreScenario::note_spoiled() {
   for (const std::string& path : files_.take_spoiled()) {
     std::erase_if(promised_, [&](int number) { return path_of(number) == path; });
+    std::erase_if(future_, [&](const auto& planted) { return path_of(planted.first) == path; });
     planted_ = true;
   }
 }

@@ -128,6 +128,7 @@ inline const std::vector<Script>& scripts() {
        },
        [](StoreScenario& world) {
          world.restart();
+         for (const int number : {1, 3}) world.check_left_for_later(number);
          for (const int number : {0, 1, 3, kOtherModel}) world.get(number);
          world.put(1);
          world.get(1);

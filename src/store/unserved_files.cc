@@ -1,7 +1,13 @@
 #include "store/unserved_files.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <ranges>
 #include <set>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "store/layout.h"
@@ -15,6 +21,15 @@ constexpr std::size_t kRetriesPerPut = 8;
 bool unlinked(os::FileSystem& files, const std::string& path) {
   const Status removed = files.remove(path);
   return removed.ok() || removed.error().kind == ErrorKind::kNotFound;
+}
+
+// Of a segment's path: directory and h(begin), directory and h(end), as its name has them.
+std::optional<std::pair<std::string, std::string>> ends_of(const std::string& path) {
+  const std::string directory = directory_of(path) + "/";
+  const std::string name = path.substr(directory.size());
+  if (!is_segment_name(name)) return std::nullopt;
+  const std::size_t dash = name.find('-');
+  return std::pair(directory + name.substr(0, dash), directory + name.substr(dash + 1, dash));
 }
 
 }  // namespace
@@ -95,14 +110,37 @@ void UnservedFiles::recount() {
   for (const auto& [path, bytes] : leftovers_) ledger_.add_existing(bytes);
 }
 
-ByteCount UnservedFiles::remove_oldest(ByteCount needed) {
-  std::vector<std::pair<std::int64_t, std::string>> by_age;
-  for (const auto& [path, file] : removable_) {
-    if (!file.busy) by_age.emplace_back(file.modified_ns, path);
+// A use is told by the time of the deepest file alone, so that what it continues may look older than it is: the names
+// tell, for segments that begin where another ends. Each of those after what continues it, else the oldest first.
+std::vector<std::string> UnservedFiles::oldest_first() const {
+  std::vector<Removables::const_iterator> youngest_first;
+  std::unordered_map<std::string, Removables::const_iterator> by_end;  // directory and h(end)
+  for (auto file = removable_.begin(); file != removable_.end(); ++file) {
+    if (file->second.busy) continue;
+    youngest_first.push_back(file);
+    if (const auto ends = ends_of(file->first); ends && ends->first != ends->second) by_end.emplace(ends->second, file);
   }
-  std::ranges::sort(by_age);
+  std::ranges::sort(youngest_first, std::greater{}, [](const auto& file) { return file->second.modified_ns; });
+  std::vector<std::string> order;
+  std::unordered_set<std::string_view> listed;
+  for (const auto& file : youngest_first) {
+    std::vector<std::string> path;  // upwards
+    for (auto at = file; listed.insert(at->first).second;) {
+      path.push_back(at->first);
+      const auto ends = ends_of(at->first);
+      const auto above = ends ? by_end.find(ends->first) : by_end.end();
+      if (above == by_end.end()) break;
+      at = above->second;
+    }
+    std::ranges::move(path | std::views::reverse, std::back_inserter(order));
+  }
+  std::ranges::reverse(order);
+  return order;
+}
+
+ByteCount UnservedFiles::remove_oldest(ByteCount needed) {
   ByteCount freed;
-  for (const auto& [age, path] : by_age) {
+  for (const std::string& path : oldest_first()) {
     if (freed >= needed) break;
     if (!unlinked(files_, path)) continue;
     freed += removable_[path].bytes;

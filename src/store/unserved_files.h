@@ -29,7 +29,8 @@ class UnservedFiles {
   void retry_leftovers();
 
   void add_removable(const std::string& path, ByteCount bytes, std::int64_t modified_ns);
-  // Oldest first, until `needed` bytes are freed or none is left that can be unlinked.
+  // Oldest first, but nothing before what continues it, until `needed` bytes are freed or none is left that can be
+  // unlinked.
   ByteCount remove_oldest(ByteCount needed);
   ByteCount foreign_bytes() const { return ByteCount{foreign_bytes_.load()}; }
 
@@ -54,6 +55,7 @@ class UnservedFiles {
   using Removables = std::map<std::string, Removable>;
   void add(const std::string& path, Removable file);
   Removables::iterator forget(Removables::iterator file);
+  std::vector<std::string> oldest_first() const;
 
   os::FileSystem& files_;
   SpaceLedger& ledger_;
