@@ -6,6 +6,7 @@
 // unfinished, and nothing that it removed could come back after a power cut.
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "store/disk_store_impl.h"
@@ -91,11 +92,13 @@ Result<DiskStore::Impl::Living> DiskStore::Impl::tell_living() {
   return living;
 }
 
-// A temporary file of a living server. Notes' temporaries tell no owner: any server may be writing them.
+// A temporary file of a living server. Those of notes tell no owner: any server may be writing them.
 bool DiskStore::Impl::is_busy(const std::string& file_name) const {
   if (!is_temporary_name(file_name) || mutations().sweep_living) return false;
   const std::string owner = owner_of_temporary(file_name);
-  return owner.empty() ? !living_.empty() : living_.contains(owner);
+  if (!owner.empty()) return living_.contains(owner);
+  const std::size_t stem = file_name.size() - kTemporarySuffix.size();
+  return !living_.empty() && is_note_name(std::string_view(file_name).substr(0, stem));
 }
 
 std::vector<os::FileInfo> DiskStore::Impl::busy_of(const std::vector<os::FileInfo>& temporaries) const {
