@@ -22,13 +22,15 @@ class TwoServers {
   // Time passes for both, `times` seconds.
   void tick(int times = 3) {
     for (int i = 0; i < times; ++i) {
-      for (World* server : {&first, &second}) {
-        if (server->cache == nullptr) continue;
-        first.clock.advance_ms(20'000);
-        server->cache->tick();
-        server->writer.run_all();
-      }
+      tick_one(first);
+      tick_one(second);
     }
+  }
+  void tick_one(World& server) {
+    if (server.cache == nullptr) return;
+    first.clock.advance_ms(20'000);
+    server.cache->tick();
+    server.writer.run_all();
   }
   bool keep(World& server, const Tokens& tokens) {
     const bool kept = server.keep(tokens);
@@ -202,48 +204,34 @@ TEST(CacheSharing, WhatHangsBelowNothingWaitsForTheNextLook) {
   ASSERT_TRUE(servers.keep(servers.first, begin));
   const std::vector<std::string> parents = servers.first.segment_files();
   ASSERT_TRUE(servers.keep(servers.first, whole));
-  const auto hide = [&](bool hidden) {
-    for (const std::string& path : parents) {
-      ASSERT_TRUE(servers.first.files.rename(hidden ? path : path + "x", hidden ? path + "x" : path).ok());
-    }
-  };
-  hide(true);
-  servers.second.cache->tick();
-  servers.second.writer.run_all();
-  servers.first.cache->tick();  // the keeper tells that it wrote something
-  hide(false);
-  servers.first.writer.run_all();
-  hide(true);
-  servers.second.cache->tick();
-  servers.second.writer.run_all();
+  servers.tick_one(servers.first);  // tells that it wrote something
+  for (const std::string& path : parents) ASSERT_TRUE(servers.first.files.rename(path, path + "x").ok());
+  servers.tick_one(servers.second);
+  for (const std::string& path : parents) ASSERT_TRUE(servers.first.files.rename(path + "x", path).ok());
+  servers.tick_one(servers.second);  // nothing new: no look
   EXPECT_EQ(servers.second.check(whole), 0U);
-  hide(false);
-  servers.second.cache->tick();  // nothing new: no look
-  servers.second.writer.run_all();
   ASSERT_TRUE(servers.keep(servers.first, conversation(400, 16)));
   servers.tick();
   EXPECT_EQ(servers.second.check(whole), 94U);
 }
 
-// One has it built on an earlier state, the other whole: the second file takes the name of the first.
-TEST(CacheSharing, AStateThatWasStoredInTwoWaysStaysAvailable) {
-  TwoServers servers(mebibytes(4), kOpaqueModel);
+TEST(CacheSharing, AFileThatTookTheNameOfAnotherIsNotRemoved) {
+  TwoServers servers;
   servers.tick();
-  const Tokens begin = conversation(1, 64);
-  const Tokens whole = begin + conversation(30, 30);
-  ASSERT_TRUE(servers.keep(servers.first, begin));
-  ASSERT_TRUE(servers.keep(servers.first, whole));
-  ASSERT_TRUE(servers.keep(servers.second, whole));
+  const Tokens shared = conversation(1, 16);
+  ASSERT_TRUE(servers.keep(servers.first, shared));
   servers.tick();
-  for (World* server : {&servers.first, &servers.second}) {
-    const std::vector<std::size_t> stands = server->stands(whole);
-    ASSERT_FALSE(stands.empty());
-    EXPECT_EQ(stands.back(), 94U);
-    EXPECT_EQ(server->cache->stats().damaged, 0U);
-  }
-  const std::vector<std::string> before = servers.first.segment_files();
+  ASSERT_EQ(servers.second.cache->lease(shared)->end().value(), 16U);
+  const std::vector<std::string> files = servers.first.segment_files();
+  ASSERT_EQ(files.size(), 1U);
+  const auto header = format::decode_header(*servers.first.files.contents(files.front()));
+  ASSERT_TRUE(header.ok());
+  ASSERT_TRUE(servers.first.store->remove(header->name).ok());
+  const std::vector<std::byte> other(header->parts.front().size_bytes + 1);
+  ASSERT_TRUE(servers.first.store->put(*header, {{header->name.kind, other}}).ok());
   servers.tick();
-  EXPECT_EQ(servers.first.segment_files(), before) << "nobody removes what the other uses";
+  EXPECT_EQ(servers.first.segment_files(), files);
+  EXPECT_EQ(servers.second.cache->stats().damaged, 0U);
 }
 
 TEST(CacheSharing, TheOtherGoesOnWhenTheKeeperDies) {
