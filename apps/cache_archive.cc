@@ -68,9 +68,9 @@ Result<int> run_cache_import(const CacheCommandOptions& options, const std::stri
   counted.most_runs = 0;
   const ByteCount used = inspect::view_of(before, counted).used;
   TRY_ASSIGN(const ByteCount budget, cache_budget(options, root));
-  TRY_ASSIGN(const ByteCount free_space, files.free_space(root));
+  TRY_ASSIGN(const os::Space space, files.space(root));
   inspect::ImportOptions import;
-  import.room = std::min(budget - std::min(used, budget), free_space);
+  import.room = std::min(budget - std::min(used, budget), space.free);
   import.root = root;
   import.own_mark = "import-" + std::to_string(os::process_id());
   inspect::Guest guest(root, files, os::real_clock());

@@ -40,8 +40,8 @@ Status make_cache(const CacheCommandOptions& options) {
 Result<ByteCount> cache_budget(const CacheCommandOptions& options, const std::string& root) {
   CacheOptions served;
   if (options.disk_mib > 0) served.disk_mib = options.disk_mib;
-  TRY_ASSIGN(const ByteCount free_space, os::real_file_system().free_space(root));
-  return disk_budget(served, free_space);
+  TRY_ASSIGN(const os::Space space, os::real_file_system().space(root));
+  return disk_budget(served, space.free);
 }
 
 Status choose_models(inspect::CacheDirectory& directory, const std::string& fingerprint_begins) {

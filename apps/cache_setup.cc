@@ -52,9 +52,10 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
   store::DiskOptions disk;
   TRY_ASSIGN(disk.directory, prepare_directory(directory, files));
   warn_of_other_writers(disk.directory);
-  TRY_ASSIGN(const ByteCount free_space, files.free_space(directory));
+  TRY_ASSIGN(const os::Space space, files.space(directory));
   disk.fingerprint = fingerprint;
-  const ByteCount budget = disk_budget(options, free_space);
+  const ByteCount budget = disk_budget(options, space.free);
+  disk.reserve = disk_reserve(options, space.total);
   disk.budget = budget - room_for_turns(budget) - kRoomForNotes;
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
   return DiskTier{std::move(store), budget};
@@ -95,6 +96,11 @@ ByteCount ram_budget(const CacheOptions& options) {
 ByteCount disk_budget(const CacheOptions& options, ByteCount free_space) {
   if (options.disk_mib) return mebibytes(*options.disk_mib);
   return std::clamp(ByteCount{free_space.value() / 10}, kGibibyte, mebibytes(65536));
+}
+
+ByteCount disk_reserve(const CacheOptions& options, ByteCount total_space) {
+  if (options.disk_reserve_mib) return mebibytes(*options.disk_reserve_mib);
+  return std::min(ByteCount{total_space.value() / 100}, kGibibyte);
 }
 
 ByteCount memory_for_turns(ByteCount budget) { return std::min(ByteCount{budget.value() / 256}, mebibytes(8)); }

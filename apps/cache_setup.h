@@ -21,6 +21,8 @@ ByteCount ram_budget(const CacheOptions& options);
 Result<std::string> disk_directory(const CacheOptions& options);
 // --kv-disk-space-mb, or a tenth of the free space, 1 to 64 GiB.
 ByteCount disk_budget(const CacheOptions& options, ByteCount free_space);
+// --kv-disk-reserve-mb, or a hundredth of the file system, at most 1 GiB.
+ByteCount disk_reserve(const CacheOptions& options, ByteCount total_space);
 // Of sampled turns that are remembered, in bytes. Their file has a place of its own within the budget, four times that.
 ByteCount memory_for_turns(ByteCount budget);
 

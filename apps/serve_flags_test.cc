@@ -165,6 +165,8 @@ TEST(ServeFlags, CacheServerAndLog) {
                                        "/d",
                                        "--kv-disk-space-mb",
                                        "200",
+                                       "--kv-disk-reserve-mb",
+                                       "300",
                                        "--kv-cache-min-tokens",
                                        "64",
                                        "--match",
@@ -197,6 +199,7 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_EQ(options.cache.ram_mib, 100U);
   EXPECT_EQ(options.cache.disk_directory, "/d");
   EXPECT_EQ(options.cache.disk_mib, 200U);
+  EXPECT_EQ(options.cache.disk_reserve_mib, 300U);
   EXPECT_EQ(options.cache.store_tokens_min, 64);
   EXPECT_FALSE(options.cache.match_text);
   EXPECT_TRUE(served({}).cache.match_text);

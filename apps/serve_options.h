@@ -130,7 +130,8 @@ struct CacheOptions {
   bool use_disk = true;
   std::string disk_directory;             // empty: under the user's cache home; an unusable one is then only a warning
   std::optional<std::uint64_t> disk_mib;  // empty: a tenth of the free space, 1024 to 65536
-  std::uint32_t store_tokens_min = 32;    // shorter conversations are not stored on disk
+  std::optional<std::uint64_t> disk_reserve_mib;  // empty: 1024, or a hundredth of the file system if that is less
+  std::uint32_t store_tokens_min = 32;            // shorter conversations are not stored on disk
   bool anchor_user = true;
   std::uint32_t cold_tokens_max = UINT32_MAX;  // the context
   std::uint32_t continued_interval_tokens = 2048;

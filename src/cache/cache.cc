@@ -1,6 +1,9 @@
 #include "cache/cache.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/assert.h"
@@ -23,6 +26,10 @@ Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::C
 }
 
 Cache::~Cache() {
+  {
+    MutexLock lock(mutex_);
+    closing_ = true;  // no task begets others
+  }
   writer_.drain();
   reader_.drain();
 }
@@ -312,11 +319,15 @@ void Cache::admit(SegmentId added, Fresh fresh) {
   admitted.stored_begin = index_.info(added).range.begin;
   admitted.stored_begin_hash = fresh.begin_hash;
   admitted.last_used_ns = clock_.wall_ns();
-  set_disk(added, disk_ != nullptr ? DiskState::kWaiting : DiskState::kNone);
   hold_payload(added, std::move(fresh.payload));
   admitted.serial = ++counters_.stored;
-  ++counters_.waiting_writes;
-  writer_.post([this, added, serial = admitted.serial] { write_back(added, serial); });
+  if (disk_ != nullptr && queued_bytes_ + admitted.charged > write_queue_limit()) {
+    hold_back(added);
+    if (std::has_single_bit(counters_.held_back))  // the first, and then ever fewer
+      spdlog::info("kv cache: the disk is behind: {} segments so far waited in memory alone", counters_.held_back);
+  } else {
+    queue_write(added);
+  }
 }
 
 bool Cache::make_room(std::size_t size_bytes) {
@@ -329,7 +340,15 @@ bool Cache::make_room(std::size_t size_bytes) {
 }
 
 void Cache::flush() {
-  writer_.drain();
+  // What is held back enters the queue as that gets shorter.
+  const auto held_back = [this] {
+    MutexLock lock(mutex_);
+    return held_back_.size();
+  };
+  for (std::size_t before = SIZE_MAX; held_back() < before;) {
+    before = held_back();
+    writer_.drain();
+  }
   reader_.drain();
   if (disk_ != nullptr) disk_->save_index();
 }
@@ -348,6 +367,7 @@ CacheStats Cache::stats() const {
   if (disk_ != nullptr) {
     stats.disk_used = disk_->used();
     stats.disk_budget = disk_->budget();
+    stats.disk_stopped = disk_->stopped();
   }
   return stats;
 }

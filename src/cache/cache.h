@@ -18,9 +18,11 @@
 //     leave neither the index nor, as far as they are there, the disk;
 //   - nothing is put on disk before what it hangs below is (a recovered conversation has no hole);
 //   - nothing leaves the disk before what hangs below it did.
-// Whole states are stored as differences from an earlier whole state on their path, their base, where that has a tenth
-// of them: chains of at most kMaxBuiltStates. A base leaves after what is built on it, and takes it along when damaged.
-// Rows of no bytes (models that have only points) are token ids alone: held in RAM until they are on disk, never read.
+// When the writer lags, the newest wait outside its queue, in RAM alone, and may be forgotten there; so does what a
+// full disk refused. See held_back_. Whole states are stored as differences from an earlier whole state on their path,
+// their base, where that has a tenth of them: chains of at most kMaxBuiltStates. A base leaves after what is built on
+// it, and takes it along when damaged. Rows of no bytes (models that have only points) are token ids alone: held in RAM
+// until they are on disk, never read.
 //
 // Tenants (base/tenant.h) share nothing but the budgets: what one of them asks for is looked up in its own alone.
 //
@@ -29,6 +31,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -257,7 +260,19 @@ class Cache {
   void append_below(std::vector<SegmentId>& to, SegmentId segment) const REQUIRES(mutex_);
   void erase_subtree(SegmentId segment) REQUIRES(mutex_);
 
-  void write_back(SegmentId segment, std::uint64_t serial);
+  // In the writer's queue, or held back from it.
+  struct Waiting {
+    SegmentId segment;
+    std::uint64_t serial = 0;
+    ByteCount bytes;
+  };
+  ByteCount write_queue_limit() const REQUIRES(mutex_);
+  void queue_write(SegmentId segment) REQUIRES(mutex_);
+  void hold_back(SegmentId segment) REQUIRES(mutex_);
+  void queue_held_back() EXCLUDES(mutex_);
+  void note_disk_room() REQUIRES(mutex_);
+  void write_back(const Waiting& waiting);
+  void write_path(SegmentId segment);
   std::vector<SegmentId> unwritten_path(SegmentId segment) REQUIRES(mutex_);
   std::vector<SegmentId> unwritten_leaves(SegmentId segment) REQUIRES(mutex_);
   bool write_one(SegmentId segment);
@@ -277,7 +292,7 @@ class Cache {
   void note_refused(SegmentId segment) REQUIRES(mutex_);
   void write_refused() EXCLUDES(mutex_);
 
-  void log_refusal(const Error& error) REQUIRES(mutex_);
+  void note_refusal(const Error& error) REQUIRES(mutex_);
   void fit_disk_budget();
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
   policy::EvictView empty_view() const;
@@ -309,6 +324,10 @@ class Cache {
   std::vector<store::StoredSegment> orphans_ GUARDED_BY(mutex_);                 // others' files, seen in one look
   std::vector<std::pair<SegmentId, std::uint64_t>> refused_ GUARDED_BY(mutex_);  // and their serials: no room on disk
   ByteCount ram_used_ GUARDED_BY(mutex_);
+  ByteCount queued_bytes_ GUARDED_BY(mutex_);         // in the writer's queue
+  std::deque<Waiting> held_back_ GUARDED_BY(mutex_);  // oldest first; what left RAM meanwhile is passed over
+  bool disk_stopped_ GUARDED_BY(mutex_) = false;      // as it was told in the log
+  bool closing_ GUARDED_BY(mutex_) = false;
   ByteCount largest_point_ GUARDED_BY(mutex_);          // that room was asked for: some models' points grow
   std::size_t unsaved_headers_ GUARDED_BY(mutex_) = 0;  // files written or used since the disk's index was saved
   CacheStats counters_ GUARDED_BY(mutex_);              // only the counters of it are kept here

@@ -26,6 +26,9 @@ struct CacheOptions {
   // The disk's index is saved after so many segments were written or used, or after an eighth of all if that is more
   // (saving costs as much as there is): what a start after a kill has to read one by one.
   std::size_t save_index_after = 256;
+  // Most bytes in the writer's queue; what comes beyond it waits outside, see Cache. 0: half of what RAM may hold, so
+  // that the rest goes on serving while a slow disk catches up, but as much as the queue may use of a small budget.
+  ByteCount write_queue = {};
   // What the model's sequences need beside rows.
   StateShape shape = {.cacheable = true};
 };
@@ -70,6 +73,9 @@ struct CacheStats {
   std::uint64_t ram_evicted = 0;
   std::uint64_t disk_evicted = 0;
   std::uint64_t waiting_writes = 0;  // in the write queue
+  std::uint64_t held_back = 0;       // did not enter it at once, because the writer lags or the disk is full
+  std::uint64_t disk_stops = 0;      // times that the file system had too little free space
+  bool disk_stopped = false;         // it has now
   std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready
 };
 

@@ -71,6 +71,7 @@ class CacheScenario final : public sim::FaultScenario {
     });
   }
   void go_on() override {
+    world_.clock.advance_ms(16'000);  // a disk that was full is tried again within that time
     watch([this] {
       if (world_.cache == nullptr && !world_.open()) return broken("law 5: cannot be opened after faults stopped");
       look(a_);

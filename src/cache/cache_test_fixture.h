@@ -137,7 +137,8 @@ class World {
 
   // False: the disk store refused to open.
   bool open() {
-    auto disk = store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = disk_budget}, files, clock);
+    auto disk = store::DiskStore::open(
+        {.directory = "/cache", .fingerprint = {}, .budget = disk_budget, .reserve = reserve}, files, clock);
     if (!disk) return false;
     store = disk->get();
     cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {},
@@ -145,6 +146,7 @@ class World {
                                                  .point_bytes = point_bytes,
                                                  .min_disk_tokens = 8,
                                                  .save_index_after = save_index_after,
+                                                 .write_queue = write_queue,
                                                  .shape = model.shape},
                                     std::move(*disk), clock, writer, reader);
     writer.run_all();
@@ -281,6 +283,8 @@ class World {
   Tenant tenant = kNoTenant;  // who asks
   ByteCount disk_budget;
   ByteCount point_bytes = {};
+  ByteCount reserve = {};
+  ByteCount write_queue = {};
   std::size_t save_index_after = 3;  // so that faults meet it too
 
  private:

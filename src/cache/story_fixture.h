@@ -134,7 +134,10 @@ class Story {
     files_.set_plan({chosen.kind, at_operation, chosen.of});
     disturbed_ = true;
   }
-  void heal() { files_.heal(); }
+  void heal() {
+    files_.heal();
+    world_.clock.advance_ms(16'000);  // a disk that was full is tried again within that time
+  }
   void damage(std::size_t which, std::size_t byte) {
     const std::vector<std::string> all = world_.segment_files();
     if (!kind_.faults || all.empty()) return;

@@ -19,15 +19,67 @@ constexpr std::uint64_t kDiskSlackShare = 64;
 // At most this share of all headers is missing in the saved index (see CacheOptions::save_index_after).
 constexpr std::size_t kUnsavedShare = 8;
 
+// What is held back is in RAM; most of what is forgotten there meanwhile is let go of here, too.
+constexpr std::size_t kMostHeldBack = 1 << 16;
+
 }  // namespace
 
-void Cache::write_back(SegmentId segment, std::uint64_t serial) {
+// ---- the queue ----
+
+ByteCount Cache::write_queue_limit() const {
+  if (options_.write_queue > ByteCount{}) return options_.write_queue;
+  const ByteCount least = kMinimumWriteQueue + largest_point_ + largest_point_;
+  return std::min(ram_limit(), std::max(ByteCount{ram_limit().value() / 2}, least));
+}
+
+void Cache::queue_write(SegmentId segment) {
+  const Entry& known = entry(segment);
+  const Waiting waiting{segment, known.serial, known.charged};
+  set_disk(segment, disk_ != nullptr ? DiskState::kWaiting : DiskState::kNone);
+  ++counters_.waiting_writes;
+  queued_bytes_ += waiting.bytes;
+  writer_.post([this, waiting] { write_back(waiting); });
+}
+
+// The newest wait, so nothing that is on disk or in the queue hangs below what does. In RAM it is like all that may be
+// forgotten there; until then it is written in its turn, or before with what continues it.
+void Cache::hold_back(SegmentId segment) {
+  const Entry& known = entry(segment);
+  set_disk(segment, DiskState::kUnwritten);
+  if (held_back_.size() >= kMostHeldBack) held_back_.pop_front();
+  held_back_.push_back({segment, known.serial, known.charged});
+  ++counters_.held_back;
+}
+
+void Cache::queue_held_back() {
+  MutexLock lock(mutex_);
+  while (!closing_ && !disk_stopped_ && !held_back_.empty() &&
+         queued_bytes_.value() < write_queue_limit().value() / 2) {
+    const Waiting next = held_back_.front();
+    held_back_.pop_front();
+    const Entry& known = entry(next.segment);
+    const bool same = known.live && known.serial == next.serial;
+    if (same && known.disk == DiskState::kUnwritten && known.payload != nullptr) queue_write(next.segment);
+  }
+}
+
+// ---- writing ----
+
+void Cache::write_back(const Waiting& waiting) {
+  const SegmentId segment = waiting.segment;
+  bool forgotten = false;
   {
     MutexLock lock(mutex_);
     --counters_.waiting_writes;
+    queued_bytes_ -= waiting.bytes;
     // What has its number now may be one that is forgotten on disk before it is written anew: its own turn comes.
-    if (entry(segment).serial != serial) return;
+    forgotten = entry(segment).serial != waiting.serial;
   }
+  if (!forgotten) write_path(segment);
+  queue_held_back();
+}
+
+void Cache::write_path(SegmentId segment) {
   build_state(segment);
   std::vector<SegmentId> path;
   std::vector<SegmentId> leaves;
@@ -47,6 +99,8 @@ void Cache::write_back(SegmentId segment, std::uint64_t serial) {
     MutexLock lock(mutex_);
     if (!whole && !disk_->keeper()) note_refused(segment);
     if (entry(segment).disk == DiskState::kWaiting) set_disk(segment, DiskState::kUnwritten);
+    // Tried again when there is room.
+    if (disk_stopped_ && entry(segment).disk == DiskState::kUnwritten) hold_back(segment);
   }
   settle_payload(segment);
   trim_ram();
@@ -106,7 +160,8 @@ bool Cache::write_one(SegmentId segment) {
   {
     MutexLock lock(mutex_);
     set_disk(segment, written ? DiskState::kOnDisk : DiskState::kUnwritten);
-    if (!written) log_refusal(written.error());
+    note_disk_room();
+    if (!written) note_refusal(written.error());
     if (written && entry(segment).kept_until_ns > 0) post_touch(segment);
     if (!dead_.empty()) sweep_dead();
   }
@@ -114,9 +169,20 @@ bool Cache::write_one(SegmentId segment) {
   return written.ok();
 }
 
-// The first refusal and then ever fewer: a full disk must not fill the log.
-void Cache::log_refusal(const Error& error) {
+// Said once when storing stops and once when it goes on.
+void Cache::note_disk_room() {
+  if (std::exchange(disk_stopped_, disk_->stopped()) == disk_->stopped()) return;
+  if (!disk_stopped_) return spdlog::info("kv disk: the file system has room again: storing on disk goes on");
+  ++counters_.disk_stops;
+  spdlog::warn(
+      "kv disk: the file system is full, or has less free space than --kv-disk-reserve-mb leaves to others: "
+      "nothing is stored on disk until it has more; serving goes on with what is in memory");
+}
+
+// The first refusal and then ever fewer.
+void Cache::note_refusal(const Error& error) {
   const std::uint64_t count = ++counters_.disk_refused;
+  if (disk_stopped_) return;
   if ((count & (count - 1)) == 0)
     spdlog::warn("kv cache: {} segments not stored on disk so far: {}{}", count, error.message,
                  error.kind == ErrorKind::kNoSpace ? " (see --kv-disk-space-mb)" : "");
@@ -128,7 +194,8 @@ Status Cache::put_with_room(const format::SegmentHeader& header, const store::Pa
   if (file > disk_->budget()) return no_space("a state is larger than the disk budget");
   const std::vector<store::PartBytes> parts{{header.name.kind, payload.bytes()}};
   Status written = disk_->put(header, parts);
-  if (written || written.error().kind != ErrorKind::kNoSpace || !disk_->keeper()) return written;
+  const bool no_room = !written && written.error().kind == ErrorKind::kNoSpace;
+  if (!no_room || disk_->stopped() || !disk_->keeper()) return written;
   const ByteCount over = disk_->used() > disk_->budget() ? disk_->used() - disk_->budget() : ByteCount{};
   const ByteCount slack{disk_->budget().value() / kDiskSlackShare};
   if (!make_disk_room(file + slack + over)) return written;

@@ -25,6 +25,12 @@ struct FileInfo {
   bool is_directory = false;     // a true directory, not a link to one
 };
 
+// Of a whole file system.
+struct Space {
+  ByteCount free;  // an unprivileged process may still write so much
+  ByteCount total;
+};
+
 // Names a listing returns at most: opening a directory that somebody filled stays bounded in time and memory.
 inline constexpr std::size_t kMaxListedNames = 1'000'000;
 
@@ -70,8 +76,8 @@ class FileSystem {
   virtual Status set_modified(const std::string& path, std::int64_t modified_ns) = 0;
   // kBusy if another process (or another FileLock of this one) holds it. Makes the file; nobody may remove it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
-  // Bytes that an unprivileged process may still write to the file system of `path`, which need not exist yet.
-  virtual Result<ByteCount> free_space(const std::string& path) = 0;
+  // Of the file system of `path`, which need not exist yet.
+  virtual Result<Space> space(const std::string& path) = 0;
 };
 
 // The real one; the process has one.

@@ -142,11 +142,13 @@ TEST_F(FileSystemTest, RemovedFilesAreGone) {
   EXPECT_EQ(kind_of(files_.remove(path("a"))), ErrorKind::kNotFound);
 }
 
-TEST_F(FileSystemTest, FreeSpaceOfAPlaceThatIsNotThereYet) {
-  const auto here = files_.free_space(directory_);
-  const auto there = files_.free_space(path("x/y/z"));
+TEST_F(FileSystemTest, SpaceOfAPlaceThatIsNotThereYet) {
+  const auto here = files_.space(directory_);
+  const auto there = files_.space(path("x/y/z"));
   ASSERT_TRUE(here.ok() && there.ok());
-  EXPECT_GT(there->value(), 0u);
+  EXPECT_GT(there->free.value(), 0u);
+  EXPECT_EQ(there->total, here->total);
+  EXPECT_GE(there->total, there->free);
 }
 
 TEST(PhysicalSize, CountsBlocksAndTheInode) {

@@ -242,14 +242,15 @@ class RealFileSystem final : public FileSystem {
     return std::unique_ptr<FileLock>(std::make_unique<RealFileLock>(std::move(descriptor), path));
   }
 
-  Result<ByteCount> free_space(const std::string& path) override {
+  Result<Space> space(const std::string& path) override {
     struct statvfs info{};
     std::string place = path;
     while (::statvfs(place.c_str(), &info) != 0) {
-      if (errno != ENOENT || place == "/" || place == ".") return system_error("free space of", path);
+      if (errno != ENOENT || place == "/" || place == ".") return system_error("space of", path);
       place = parent_of(place);
     }
-    return ByteCount{static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize};
+    const auto bytes = [&](std::uint64_t blocks) { return ByteCount{blocks * info.f_frsize}; };
+    return Space{bytes(info.f_bavail), bytes(info.f_blocks)};
   }
 };
 

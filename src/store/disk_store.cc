@@ -42,9 +42,13 @@ Status DiskStore::Impl::put(const format::SegmentHeader& header, const std::vect
 }
 
 Status DiskStore::Impl::write(const Draft& draft) {
+  if (!free_space_.admits(draft.entry.physical())) return no_space("the file system has too little free space");
   if (!mutations().count_after_write) TRY(reserve(draft.entry.physical()));
   const bool occupied = generation_of(draft.file_name).has_value() || unserved_.knows(path_of(draft.file_name));
-  return occupied || shared() ? publish_over(draft) : publish(draft);
+  Status written = occupied || shared() ? publish_over(draft) : publish(draft);
+  if (written) free_space_.wrote(draft.entry.physical());
+  if (!written && written.error().kind == ErrorKind::kNoSpace) free_space_.found_full();
+  return written;
 }
 
 void DiskStore::Impl::serve(const std::string& file_name, Entry entry) {
@@ -327,7 +331,8 @@ void DiskStore::Impl::save_index() {
   }
   const std::vector<std::byte> bytes = encode_index();
   const ByteCount physical = os::physical_size(ByteCount{bytes.size()});
-  if (bytes.size() > format::kMaxIndexBytes || !ledger_.reserve(physical)) return;  // the budget is for segments
+  if (bytes.size() > format::kMaxIndexBytes || !free_space_.admits(physical) || !ledger_.reserve(physical))
+    return;  // the budget is for segments
   const std::string temporary = temporary_path();
   if (!write_temporary(temporary, bytes, {}, physical)) return;
   if (!files_.rename(temporary, layout_.index)) {
@@ -368,6 +373,7 @@ Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind ki
 Status DiskStore::remove(const format::SegmentName& name) { return impl_->remove(name); }
 void DiskStore::touch(const format::SegmentName& name, std::int64_t time_ns) { impl_->touch(name, time_ns); }
 void DiskStore::save_index() { impl_->save_index(); }
+bool DiskStore::stopped() const { return impl_->stopped(); }
 ByteCount DiskStore::used() const { return impl_->used(); }
 ByteCount DiskStore::budget() const { return impl_->budget(); }
 bool DiskStore::shared() const { return impl_->shared(); }

@@ -31,6 +31,7 @@ struct DiskOptions {
   std::string directory;  // the cache's root; files lie in <directory>/<fingerprint hex>/
   FingerprintHash fingerprint;
   ByteCount budget;             // physical bytes of the whole root, quarantine included
+  ByteCount reserve = {};       // free space of the file system that is left to others; 0: all of it may be used
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
 };
 
@@ -134,6 +135,10 @@ class DiskStore {
   // Writes the saved index (advisory) if anything changed since the last one. Cost: a copy of all headers, in memory
   // and to a file; call it rarely (gets wait for the copy in memory), and at shutdown.
   void save_index();
+
+  // True from when the file system had no room for a file until one was written: neither the budget nor removing helps.
+  // Until then put() says kNoSpace without touching the disk, which is asked about once a second.
+  bool stopped() const;
 
   ByteCount used() const;  // physical bytes counted against the budget
   ByteCount budget() const;

@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "store/directory_scan.h"
 #include "store/disk_store.h"
+#include "store/free_space.h"
 #include "store/layout.h"
 #include "store/quarantine.h"
 #include "store/servers.h"
@@ -41,6 +42,7 @@ class DiskStore::Impl {
   ByteCount used() const { return ledger_.used(); }
   std::string turns_path() const { return path_of(std::string(kTurnsName)); }
   ByteCount budget() const { return ledger_.budget(); }
+  bool stopped() const NO_THREAD_SAFETY_ANALYSIS { return free_space_.stopped(); }                 // an atomic
   ByteCount foreign_bytes() const NO_THREAD_SAFETY_ANALYSIS { return unserved_.foreign_bytes(); }  // an atomic
   DiskCounters counters() const;
   bool shared() const { return !keeper_ || shared_; }
@@ -168,6 +170,7 @@ class DiskStore::Impl {
   std::unique_ptr<os::FileLock> lock_ GUARDED_BY(write_mutex_);
   bool opened_ GUARDED_BY(write_mutex_) = false;                    // all that is there is counted
   std::vector<format::SegmentName> gone_ GUARDED_BY(write_mutex_);  // for the next tick
+  FreeSpace free_space_ GUARDED_BY(write_mutex_);
   UnservedFiles unserved_ GUARDED_BY(write_mutex_);
   Quarantine quarantine_ GUARDED_BY(write_mutex_);
   std::uint64_t temporaries_made_ GUARDED_BY(write_mutex_) = 0;

@@ -17,6 +17,7 @@ DiskStore::Impl::Impl(DiskOptions options, os::FileSystem& files, os::Clock& clo
       files_(files),
       clock_(clock),
       ledger_(options_.budget),
+      free_space_(layout_.root, options_.reserve, files_, clock_),
       unserved_(files_, ledger_),
       quarantine_(layout_.quarantine, options_.budget, files_, clock_, ledger_, unserved_),
       servers_(layout_.servers, files_, clock_) {}

@@ -44,7 +44,7 @@ FaultyRun choose_second(const FaultCase& first) {
     second.fault = kFaults[random() % std::size(kFaults)];
     second.aftermath = kAftermaths[random() % std::size(kAftermaths)];
   } while (!possible(second.fault, second.aftermath));
-  const bool any = second.fault.of.contains(Operation::kFreeSpace);
+  const bool any = second.fault.of.contains(Operation::kSpace);
   second.at_operation = 1 + random() % (any ? kOperationsAgain : kAimedOperationsAgain);
   return second;
 }

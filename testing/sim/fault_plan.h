@@ -20,7 +20,7 @@ enum class Operation : std::uint8_t {
   kSyncDirectory,
   kSetModified,
   kLock,
-  kFreeSpace,
+  kSpace,
   kRead,
   kAppend,
   kSync,

@@ -42,8 +42,8 @@ Status SimBystander::set_modified(const std::string& path, std::int64_t modified
 Result<std::unique_ptr<os::FileLock>> SimBystander::lock(const std::string& path) {
   return act([&] { return files_.lock(path); });
 }
-Result<ByteCount> SimBystander::free_space(const std::string& path) {
-  return act([&] { return files_.free_space(path); });
+Result<os::Space> SimBystander::space(const std::string& path) {
+  return act([&] { return files_.space(path); });
 }
 
 }  // namespace kvkeep::sim

@@ -28,7 +28,7 @@ class SimBystander final : public os::FileSystem {
   Status sync_directory(const std::string& directory) override;
   Status set_modified(const std::string& path, std::int64_t modified_ns) override;
   Result<std::unique_ptr<os::FileLock>> lock(const std::string& path) override;
-  Result<ByteCount> free_space(const std::string& path) override;
+  Result<os::Space> space(const std::string& path) override;
 
  private:
   template <typename Call>

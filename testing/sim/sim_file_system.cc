@@ -170,8 +170,9 @@ std::size_t SimFileSystem::bytes_that_fit(const Inode& inode, std::size_t count)
 
 Error SimFileSystem::failed(Outcome outcome, const char* operation) const {
   after_operation();
-  const bool died = outcome == Outcome::kDies;
-  return {faults_.error_kind(), std::string(operation) + (died ? ": simulated crash" : ": simulated fault")};
+  const bool full = outcome == Outcome::kWorks;
+  return {full ? ErrorKind::kNoSpace : faults_.error_kind(),
+          std::string(operation) + (outcome == Outcome::kDies ? ": simulated crash" : ": simulated fault")};
 }
 
 void SimFileSystem::after_operation() const {
@@ -212,7 +213,7 @@ Result<std::unique_ptr<os::File>> SimFileSystem::create(const std::string& asked
     seen_.erase(in_place_[asked]);
   }
   const std::string path = resolve(asked);
-  if (outcome == Outcome::kWorks && !fits(os::physical_size({}).value())) return failed(Outcome::kFails, "create");
+  if (outcome == Outcome::kWorks && !fits(os::physical_size({}).value())) return failed(outcome, "create");
   if (outcome == Outcome::kWorks) {
     if (!directory_exists(parent_of(path))) return not_found("no directory for " + path);
     if (seen_.contains(path)) return invalid("exists: " + path);
@@ -316,11 +317,11 @@ Result<std::unique_ptr<os::FileLock>> SimFileSystem::lock(const std::string& pat
   return std::unique_ptr<os::FileLock>(std::make_unique<SimFileLock>(*this, path, inode));
 }
 
-Result<ByteCount> SimFileSystem::free_space(const std::string& /*path*/) {
-  const Outcome outcome = begin_operation(Operation::kFreeSpace);
-  if (outcome != Outcome::kWorks) return failed(outcome, "free space");
-  if (!capacity_) return mebibytes(1024);
-  return ByteCount{*capacity_ - std::min(*capacity_, physical_bytes())};
+Result<os::Space> SimFileSystem::space(const std::string& /*path*/) {
+  const Outcome outcome = begin_operation(Operation::kSpace);
+  if (outcome != Outcome::kWorks) return failed(outcome, "space");
+  const ByteCount total{capacity_.value_or(physical_bytes() + mebibytes(1024).value())};
+  return os::Space{total - std::min(total, ByteCount{physical_bytes()}), total};
 }
 
 // ---- Bytes ----

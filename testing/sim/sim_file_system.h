@@ -62,6 +62,8 @@ class SimFileSystem final : public os::FileSystem {
   bool all_fails() const { return faults_.all_fails(); }  // from the fault on, whatever is asked
   void heal();                                            // faults stop
   std::uint64_t operations() const { return faults_.operations(); }
+  // So much more fits on the disk, as physical_bytes() counts, until heal().
+  void set_free(ByteCount free) { capacity_ = physical_bytes() + free.value(); }
   // Called after each operation, with the disk as it is then. Must not call the file system's operations.
   void set_observer(std::function<void()> observer) { observer_ = std::move(observer); }
   // Called before each operation of the process that faults are about: what the bystander does just then.
@@ -94,7 +96,7 @@ class SimFileSystem final : public os::FileSystem {
   Status sync_directory(const std::string& directory) override;
   Status set_modified(const std::string& path, std::int64_t modified_ns) override;
   Result<std::unique_ptr<os::FileLock>> lock(const std::string& path) override;
-  Result<ByteCount> free_space(const std::string& path) override;
+  Result<os::Space> space(const std::string& path) override;
 
  private:
   friend class SimFile;

@@ -205,6 +205,18 @@ class PrefixCache(FlagCase):
             if place != os.path.join(home, "kvkeep"):
                 self.assertEqual(segments(home), before)
 
+    @covers("--kv-disk-reserve-mb")
+    def test_disk_reserve(self):
+        for reserve, stores in ((1 << 39, False), (0, True)):
+            directory = fresh_directory()
+            server = self.server("--kv-disk-dir", directory, "--kv-disk-reserve-mb", reserve)
+            for number in range(3):
+                self.ask(server, number)
+            server.stop()
+            with self.subTest(reserve=reserve):
+                self.assertEqual(bool(segments(directory)), stores)
+                self.assertEqual(server.log().count("nothing is stored on disk"), 0 if stores else 1)
+
     @covers("--kv-cache-min-tokens")
     def test_min_tokens(self):
         directory = fresh_directory()

@@ -1,0 +1,51 @@
+#include "store/free_space.h"
+
+#include <algorithm>
+
+namespace kvkeep::store {
+
+namespace {
+
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+constexpr std::int64_t kLongestPauseNs = 16 * kSecondNs;
+constexpr ByteCount kAskAfter = mebibytes(64);
+// Once stopped, so much more than the floor must be free: storing does not go off and on at its edge.
+constexpr std::uint64_t kMarginShare = 8;
+
+}  // namespace
+
+bool FreeSpace::admits(ByteCount bytes) {
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  if (now_ns < try_again_ns_) return false;
+  if (reserve_ == ByteCount{}) return true;
+  if (asked_ns_ == 0 || now_ns - asked_ns_ >= kSecondNs || written_ >= kAskAfter) ask(now_ns);
+  const ByteCount margin = stopped_ ? ByteCount{reserve_.value() / kMarginShare} : ByteCount{};
+  const bool enough = !known_ || free_ >= reserve_ + margin + bytes;
+  if (!enough) stopped_ = true;
+  return enough;
+}
+
+void FreeSpace::ask(std::int64_t now_ns) {
+  const Result<os::Space> space = files_.space(directory_);
+  known_ = space.ok();
+  if (known_) free_ = space->free;
+  written_ = {};
+  asked_ns_ = now_ns;
+}
+
+void FreeSpace::wrote(ByteCount bytes) {
+  free_ -= std::min(free_, bytes);
+  written_ += bytes;
+  pause_ns_ = 0;
+  stopped_ = false;
+}
+
+// Where a quota or the inodes are used up the system says that much is free: tried ever more rarely.
+void FreeSpace::found_full() {
+  pause_ns_ = std::clamp(2 * pause_ns_, kSecondNs, kLongestPauseNs);
+  try_again_ns_ = clock_.monotonic_ns() + pause_ns_;
+  asked_ns_ = 0;
+  stopped_ = true;
+}
+
+}  // namespace kvkeep::store

@@ -1,0 +1,50 @@
+#pragma once
+
+// Whether the file system has room for files: a floor of free space that is left to others, and a disk that said it is
+// full. Storing stops then and goes on by itself; nothing is asked or tried more often than about once a second.
+//
+// Not the budget (space_ledger.h), which bounds what the cache itself takes.
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/types.h"
+#include "os/clock.h"
+#include "os/file_system.h"
+
+namespace kvkeep::store {
+
+// Not thread safe, except stopped().
+class FreeSpace {
+ public:
+  // `reserve` bytes are left free; 0: only a full disk stops storing. `directory` lies on the file system.
+  FreeSpace(std::string directory, ByteCount reserve, os::FileSystem& files, os::Clock& clock)
+      : directory_(std::move(directory)), reserve_(reserve), files_(files), clock_(clock) {}
+
+  // False: a file of so many bytes would leave too little, or the disk was full a moment ago. Where the system does not
+  // say how much is free, files are tried.
+  bool admits(ByteCount bytes);
+  // How trying it ended.
+  void wrote(ByteCount bytes);
+  void found_full();
+  // From the first file that was not admitted, or that the disk had no room for, until one was written.
+  bool stopped() const { return stopped_; }
+
+ private:
+  void ask(std::int64_t now_ns);
+
+  const std::string directory_;
+  const ByteCount reserve_;
+  os::FileSystem& files_;
+  os::Clock& clock_;
+  std::atomic<bool> stopped_ = false;
+  bool known_ = false;  // free_ is an answer
+  ByteCount free_;      // when last asked, less what was written since
+  ByteCount written_;   // since then
+  std::int64_t asked_ns_ = 0;
+  std::int64_t try_again_ns_ = 0;  // after the disk was full
+  std::int64_t pause_ns_ = 0;
+};
+
+}  // namespace kvkeep::store

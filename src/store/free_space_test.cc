@@ -1,0 +1,112 @@
+// A file system that others fill: storing stops, says so, costs nothing meanwhile, and goes on by itself.
+
+#include "store/free_space.h"
+
+#include <gtest/gtest.h>
+
+#include "store/disk_store.h"
+#include "testing/sim/sample_segments.h"
+#include "testing/sim/sim_clock.h"
+#include "testing/sim/sim_file_system.h"
+
+namespace kvkeep::store {
+namespace {
+
+// A file's bytes, more or less.
+constexpr ByteCount units(std::uint64_t count) { return ByteCount{count * (64 << 10)}; }
+constexpr ByteCount kReserve = units(8);
+
+class FullDiskTest : public testing::Test {
+ protected:
+  void open(ByteCount reserve) {
+    auto opened = DiskStore::open(
+        {.directory = "/cache", .fingerprint = sim::sample_fingerprint(1), .budget = mebibytes(64), .reserve = reserve},
+        files, clock);
+    ASSERT_TRUE(opened.ok());
+    store = std::move(*opened);
+  }
+  Status put(std::uint32_t number, std::size_t size = units(1).value()) {
+    const sim::SampleSegment sample = sim::sample_segment(sim::sample_fingerprint(1), number, 0, size);
+    return store->put(sample.header, {{format::PartKind::kRows, sample.payload}});
+  }
+  // Puts until one is refused; how many were not.
+  std::uint32_t fill() {
+    std::uint32_t count = 0;
+    while (count < 100 && put(next++)) ++count;
+    return count;
+  }
+  void free_bytes(ByteCount free) { files.set_free(free); }
+
+  sim::SimFileSystem files{1};
+  sim::SimClock clock;
+  std::unique_ptr<DiskStore> store;
+  std::uint32_t next = 0;
+};
+
+TEST_F(FullDiskTest, TheReserveIsLeftToOthers) {
+  open(kReserve);
+  free_bytes(kReserve + units(5));
+  EXPECT_EQ(fill(), 4U);  // a file takes a little more than its bytes
+  EXPECT_TRUE(store->stopped());
+  const Result<os::Space> space = files.space("/cache");
+  EXPECT_GE(space->free, kReserve);
+  EXPECT_EQ(store->counters().put_failures, 1U);
+}
+
+TEST_F(FullDiskTest, WhatOthersTakeIsSeenWithinASecond) {
+  open(kReserve);
+  ASSERT_TRUE(put(next++).ok());
+  free_bytes(kReserve);
+  clock.advance_ms(1000);
+  EXPECT_EQ(put(next++).error().kind, ErrorKind::kNoSpace);
+  EXPECT_TRUE(store->stopped());
+}
+
+TEST_F(FullDiskTest, NothingIsTriedWhileItIsStoppedAndItGoesOnByItself) {
+  open(kReserve);
+  free_bytes(kReserve);
+  ASSERT_FALSE(put(next++).ok());
+  const std::uint64_t before = files.operations();
+  for (int i = 0; i < 1000; ++i) ASSERT_FALSE(put(next++).ok());
+  EXPECT_LE(files.operations() - before, 1U) << "the disk is not asked for each file";
+  free_bytes(kReserve + units(1) + ByteCount{4 << 10});
+  clock.advance_ms(1000);
+  EXPECT_FALSE(put(next++).ok()) << "at its edge storing would go off and on";
+  free_bytes(kReserve + units(4));
+  EXPECT_FALSE(put(next++).ok()) << "asked once a second";
+  clock.advance_ms(1000);
+  EXPECT_TRUE(put(next++).ok());
+  EXPECT_FALSE(store->stopped());
+}
+
+TEST_F(FullDiskTest, ADiskThatSaysItIsFullIsTriedEverMoreRarely) {
+  open({});
+  free_bytes(units(2));
+  EXPECT_EQ(fill(), 1U);
+  EXPECT_TRUE(store->stopped());
+  std::uint64_t tries = 0;
+  for (int second = 0; second < 300; ++second) {
+    clock.advance_ms(1000);
+    const std::uint64_t before = files.operations();
+    for (int i = 0; i < 10; ++i) ASSERT_FALSE(put(next++).ok());
+    tries += files.operations() > before ? 1 : 0;
+  }
+  EXPECT_GE(tries, 15U);
+  EXPECT_LE(tries, 25U);
+  EXPECT_LE(ByteCount{files.physical_bytes()}, units(2)) << "of what was tried nothing is left";
+  free_bytes(units(9));
+  clock.advance_ms(64'000);
+  EXPECT_TRUE(put(next++).ok());
+  EXPECT_FALSE(store->stopped());
+}
+
+TEST_F(FullDiskTest, WhereTheSystemDoesNotSayFilesAreTried) {
+  open(kReserve);
+  const sim::SampleSegment sample = sim::sample_segment(sim::sample_fingerprint(1), 1, 0, 1000);
+  files.set_plan({sim::FaultKind::kFailOnce, 1});  // the first operation of a put is the question
+  EXPECT_TRUE(store->put(sample.header, {{format::PartKind::kRows, sample.payload}}).ok());
+  EXPECT_TRUE(files.fault_fired());
+}
+
+}  // namespace
+}  // namespace kvkeep::store
