@@ -172,8 +172,9 @@ void Cache::note_refused(SegmentId segment) {
 void Cache::write_refused() {
   MutexLock lock(mutex_);
   for (const auto& [segment, serial] : std::exchange(refused_, {})) {
-    ++counters_.waiting_writes;
-    writer_.post([this, again = segment, number = serial] { write_back(again, number); });
+    const Entry& known = entry(segment);
+    const bool same = known.live && known.serial == serial;
+    if (same && known.disk == DiskState::kUnwritten && known.payload != nullptr) queue_write(segment);
   }
 }
 
