@@ -270,6 +270,8 @@ class Cache {
   void queue_write(SegmentId segment) REQUIRES(mutex_);
   void hold_back(SegmentId segment) REQUIRES(mutex_);
   void queue_held_back() EXCLUDES(mutex_);
+  bool queue_oldest_held_back() REQUIRES(mutex_);
+  void try_stopped_disk() EXCLUDES(mutex_);
   void note_disk_room() REQUIRES(mutex_);
   void write_back(const Waiting& waiting);
   void write_path(SegmentId segment);

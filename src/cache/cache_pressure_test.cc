@@ -38,7 +38,7 @@ TEST_P(CacheOnAFullDisk, RamGoesOnAndWhatWaitedIsStoredWhenThereIsRoom) {
   EXPECT_EQ(stats.disk_stops, 1U);
   EXPECT_EQ(stats.disk_evicted, 0U) << "what is there gives no room";
   leave_free(mebibytes(4));
-  world.grow(b);
+  world.cache->tick();
   world.writer.run_all();
   stats = world.cache->stats();
   EXPECT_FALSE(stats.disk_stopped);

@@ -38,6 +38,7 @@ void Cache::share() {
   }
   fit_disk_budget();
   if (tick.more_room) write_refused();
+  try_stopped_disk();
 }
 
 bool Cache::has_orphans() const {

@@ -55,11 +55,25 @@ void Cache::queue_held_back() {
   MutexLock lock(mutex_);
   while (!closing_ && !disk_stopped_ && !held_back_.empty() &&
          queued_bytes_.value() < write_queue_limit().value() / 2) {
-    const Waiting next = held_back_.front();
-    held_back_.pop_front();
-    const Entry& known = entry(next.segment);
-    const bool same = known.live && known.serial == next.serial;
-    if (same && known.disk == DiskState::kUnwritten && known.payload != nullptr) queue_write(next.segment);
+    (void)queue_oldest_held_back();
+  }
+}
+
+// False: it is not what waited, or is on disk by now.
+bool Cache::queue_oldest_held_back() {
+  const Waiting next = held_back_.front();
+  held_back_.pop_front();
+  const Entry& known = entry(next.segment);
+  const bool same = known.live && known.serial == next.serial;
+  if (!same || known.disk != DiskState::kUnwritten || known.payload == nullptr) return false;
+  queue_write(next.segment);
+  return true;
+}
+
+// While nothing new is stored, what waits is the only way to learn that a full disk has room again.
+void Cache::try_stopped_disk() {
+  MutexLock lock(mutex_);
+  while (disk_stopped_ && queued_bytes_ == ByteCount{} && !held_back_.empty() && !queue_oldest_held_back()) {
   }
 }
 
