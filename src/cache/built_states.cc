@@ -114,7 +114,7 @@ void Cache::build_state(SegmentId leaf) {
 void Cache::adopt_built(SegmentId leaf, SegmentId base, ByteSpan stored, std::size_t state_bytes) {
   store::PayloadBuffer buffer = store::PayloadBuffer::allocate(stored.size());
   std::ranges::copy(stored, buffer.span().begin());
-  drop_payload(entry(leaf));
+  drop_payload(leaf);
   hold_payload(leaf, std::move(buffer).freeze());
   Entry& built = entry(leaf);
   built.part.size_bytes = stored.size();

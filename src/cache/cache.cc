@@ -21,7 +21,9 @@ Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::C
       writer_(writer),
       reader_(reader),
       pool_({.idle_limit = staging_limit(options.ram_budget, options.point_bytes)}),
-      entries_(1) {
+      entries_(1),
+      disk_order_(*options.score),
+      ram_order_(*options.score) {
   if (disk_ != nullptr) recover();
 }
 
@@ -123,20 +125,24 @@ void Cache::hold_payload(SegmentId segment, std::shared_ptr<const store::Payload
   held.payload = std::move(payload);
   ram_used_ += held.charged;
   if (is_leaf(held)) counters_.points_ram += held.charged;
+  note_changed(segment);
 }
 
-void Cache::drop_payload(Entry& held) {
+void Cache::drop_payload(SegmentId segment) {
+  Entry& held = entry(segment);
   drop_state(held);
   if (held.payload == nullptr) return;
   ram_used_ -= held.charged;
   if (is_leaf(held)) counters_.points_ram -= held.charged;
   held.payload.reset();
+  note_changed(segment);
 }
 
 void Cache::set_disk(SegmentId segment, DiskState state) {
   const auto there = [](DiskState disk) { return disk == DiskState::kOnDisk || disk == DiskState::kRemoving; };
   Entry& known = entry(segment);
   const DiskState before = std::exchange(known.disk, state);
+  note_changed(segment);
   if (!is_leaf(known) || there(before) == there(state)) return;
   (there(state) ? counters_.points_disk += file_size(segment) : counters_.points_disk -= file_size(segment));
 }
@@ -150,9 +156,10 @@ ByteCount Cache::file_size(SegmentId segment) const {
 
 void Cache::erase(SegmentId segment) {
   set_disk(segment, DiskState::kNone);
-  drop_payload(entry(segment));
+  drop_payload(segment);
   forget_base(segment);
   entry(segment) = Entry{};
+  note_changed(segment);
   index_.erase(segment);
 }
 
@@ -186,6 +193,7 @@ void Cache::use(SegmentId segment, std::int64_t now_ns) {
   Entry& used = entry(segment);
   used.last_used_ns = now_ns;
   ++used.hits;
+  note_changed(segment);
 }
 
 // It says when the file was used, or until when it is kept.
@@ -359,7 +367,8 @@ CacheStats Cache::stats() const {
   stats.segments = index_.segment_count();
   stats.tokens = index_.token_count();
   stats.points = index_.attached_count();
-  stats.index_memory = index_.memory() + ByteCount{entries_.capacity() * sizeof(Entry)};
+  stats.index_memory =
+      index_.memory() + ByteCount{entries_.capacity() * sizeof(Entry)} + disk_order_.memory() + ram_order_.memory();
   stats.staging_idle = pool_.idle_bytes();
   stats.fresh_buffers = pool_.fresh_count();
   stats.ram_used = ram_used_;

@@ -52,6 +52,7 @@
 #include "os/clock.h"
 #include "os/executor.h"
 #include "policy/evict.h"
+#include "policy/evict_order.h"
 #include "policy/plan.h"
 #include "store/disk_store.h"
 #include "store/ram_store.h"
@@ -200,7 +201,7 @@ class Cache {
   void release(const Lease& lease) EXCLUDES(mutex_);
   ByteCount ram_limit() const REQUIRES(mutex_);
   void hold_payload(SegmentId segment, std::shared_ptr<const store::Payload> payload) REQUIRES(mutex_);
-  void drop_payload(Entry& entry) REQUIRES(mutex_);
+  void drop_payload(SegmentId segment) REQUIRES(mutex_);
   void set_disk(SegmentId segment, DiskState state) REQUIRES(mutex_);
   ByteCount file_size(SegmentId segment) const REQUIRES(mutex_);
   void erase(SegmentId segment) REQUIRES(mutex_);
@@ -300,6 +301,16 @@ class Cache {
   policy::EvictView empty_view() const;
   policy::EvictView disk_view() EXCLUDES(mutex_);
   policy::EvictView ram_view() REQUIRES(mutex_);
+  bool keeps_order() const { return !options_.shape.needs_points(); }
+  policy::EvictCandidate disk_candidate(SegmentId segment) const REQUIRES(mutex_);
+  policy::EvictCandidate ram_candidate(SegmentId segment) const REQUIRES(mutex_);
+  void note_changed(SegmentId segment) REQUIRES(mutex_);
+  std::vector<SegmentId> disk_victims(ByteCount needed) EXCLUDES(mutex_);
+  std::vector<SegmentId> ram_victims(ByteCount needed) REQUIRES(mutex_);
+  Result<ByteCount> remove_from_disk(SegmentId victim) EXCLUDES(mutex_);
+  static bool stays_in_ram(const Entry& entry);
+  static bool lost_in_ram(const Entry& entry);  // a mistake that tests make
+  void forget_in_ram(SegmentId victim) REQUIRES(mutex_);
   policy::EvictCandidate candidate_of(SegmentId segment) const REQUIRES(mutex_);
   bool evict_from_disk(ByteCount needed);
   std::vector<bool> needed_on_disk() REQUIRES(mutex_);
@@ -326,6 +337,8 @@ class Cache {
   std::vector<store::StoredSegment> orphans_ GUARDED_BY(mutex_);                 // others' files, seen in one look
   std::vector<std::pair<SegmentId, std::uint64_t>> refused_ GUARDED_BY(mutex_);  // and their serials: no room on disk
   ByteCount ram_used_ GUARDED_BY(mutex_);
+  policy::EvictOrder disk_order_ GUARDED_BY(mutex_);  // both empty where candidates need each other
+  policy::EvictOrder ram_order_ GUARDED_BY(mutex_);
   ByteCount queued_bytes_ GUARDED_BY(mutex_);         // in the writer's queue
   std::deque<Waiting> held_back_ GUARDED_BY(mutex_);  // oldest first; what left RAM meanwhile is passed over
   bool disk_stopped_ GUARDED_BY(mutex_) = false;      // as it was told in the log

@@ -9,6 +9,7 @@
 #include "base/types.h"
 #include "cache/model_memory.h"
 #include "format/segment_file.h"
+#include "policy/score.h"
 
 namespace kvkeep::cache {
 
@@ -29,6 +30,8 @@ struct CacheOptions {
   // Most bytes in the writer's queue; what comes beyond it waits outside, see Cache. 0: half of what RAM may hold, so
   // that the rest goes on serving while a slow disk catches up, but as much as the queue may use of a small budget.
   ByteCount write_queue = {};
+  // What decides who leaves first.
+  const policy::Score* score = &policy::kByValue;
   // What the model's sequences need beside rows.
   StateShape shape = {.cacheable = true};
 };

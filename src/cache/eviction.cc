@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kKeptShare = 2;
 // RAM is trimmed below its budget by this share, so that not every new segment pays for a decision.
 constexpr std::uint64_t kTrimShare = 16;
+// Victims at once, where an order is kept: requests want the lock as well.
+constexpr std::size_t kVictimsAtOnce = 128;
 
 }  // namespace
 
@@ -24,6 +26,7 @@ policy::EvictView Cache::empty_view() const {
   view.now_ns = clock_.wall_ns();
   view.needs_points = options_.shape.needs_points();
   view.window_tokens = options_.shape.window_tokens;
+  view.score = options_.score;
   return view;
 }
 
@@ -59,6 +62,7 @@ void Cache::keep(const Track& track, std::int64_t keep_ns) {
   const auto keep_one = [&](SegmentId segment) REQUIRES(mutex_) {
     Entry& kept = entry(segment);
     kept.kept_until_ns = std::max(kept.kept_until_ns, until_ns);
+    note_changed(segment);
   };
   // Points are large: of those on the path, the last one, and the one that the next message returns to.
   const format::PartKind kind = point_kind(options_.shape);
@@ -101,11 +105,8 @@ policy::EvictView Cache::disk_view() {
     const Entry& known = entries_[id];
     const bool there = known.disk == DiskState::kOnDisk;
     if (!known.live || !(there || view.needs_points)) continue;
-    policy::EvictCandidate candidate = candidate_of(SegmentId{id});
-    candidate.bytes = file_size(SegmentId{id});
+    policy::EvictCandidate candidate = disk_candidate(SegmentId{id});
     candidate.pinned = needed_there[id] && !mutations().evict_in_use;
-    if (mutations().evict_parent_first || (mutations().points_outlive_rows && is_leaf(known)))
-      candidate.parent = candidate.base = kRootSegment;
     candidate.copy = known.payload != nullptr;
     candidate.absent = !there;
     view.candidates.push_back(candidate);
@@ -113,35 +114,73 @@ policy::EvictView Cache::disk_view() {
   return view;
 }
 
+policy::EvictCandidate Cache::disk_candidate(SegmentId segment) const {
+  policy::EvictCandidate candidate = candidate_of(segment);
+  candidate.bytes = file_size(segment);
+  if (mutations().evict_parent_first || (mutations().points_outlive_rows && is_leaf(entry(segment))))
+    candidate.parent = candidate.base = kRootSegment;
+  return candidate;
+}
+
+// Some of those that must leave to free `needed` bytes, or all. None: nothing may.
+std::vector<SegmentId> Cache::disk_victims(ByteCount needed) {
+  if (!keeps_order()) return policy::choose_victims(disk_view(), needed);
+  const policy::EvictOrder::Request request{needed, kVictimsAtOnce, clock_.wall_ns(),
+                                            ByteCount{disk_->budget().value() / kKeptShare}};
+  MutexLock lock(mutex_);
+  return disk_order_.choose(request, [this](SegmentId segment) REQUIRES(mutex_) {
+    return any_in_subtree(segment, needs_its_path) && !mutations().evict_in_use;
+  });
+}
+
 // Frees about `needed` bytes of the disk tier. False: nothing could leave.
 bool Cache::evict_from_disk(ByteCount needed) {
-  // Decided without the lock, which requests want too: each victim is looked at again before it goes.
-  std::size_t freed = 0;
+  // Decided without the lock where that takes long, for requests want it too; each victim is looked at again.
+  std::size_t count = 0;
   const ByteCount used_before = disk_->used();
-  for (const SegmentId victim : policy::choose_victims(disk_view(), needed)) {
-    format::SegmentName name;
-    {
-      MutexLock lock(mutex_);
-      if (!may_leave_disk(victim)) continue;  // used meanwhile, and with it its ancestors: they are refused as well
-      set_disk(victim, DiskState::kRemoving);
-      name = header_of(victim).name;
-    }
-    const bool removed = disk_->remove(name).ok();
-    MutexLock lock(mutex_);
-    set_disk(victim, removed ? DiskState::kNone : DiskState::kOnDisk);
-    if (!removed) break;
-    ++freed;
-    ++counters_.disk_evicted;
-    if (entry(victim).payload == nullptr) {  // gone from every tier: what continues it in RAM alone is out of reach too
-      bury(victim);
-      sweep_dead();
+  ByteCount freed;
+  for (bool goes_on = true; goes_on && freed < needed;) {
+    goes_on = false;
+    for (const SegmentId victim : disk_victims(needed - freed)) {
+      const Result<ByteCount> removed = remove_from_disk(victim);
+      if (!removed) {
+        goes_on = false;  // a disk that refuses one will refuse others
+        break;
+      }
+      if (*removed == ByteCount{}) continue;
+      freed += *removed;
+      ++count;
+      goes_on = keeps_order();  // else all were chosen at once
     }
   }
-  if (freed > 0) {
-    spdlog::info("kv cache evicted segments={} from=disk used={} MiB before={} MiB budget={} MiB", freed,
+  if (count > 0) {
+    spdlog::info("kv cache evicted segments={} from=disk used={} MiB before={} MiB budget={} MiB", count,
                  disk_->used().value() >> 20, used_before.value() >> 20, disk_->budget().value() >> 20);
   }
-  return freed > 0;
+  return count > 0;
+}
+
+// What that freed: nothing if it was used meanwhile, and with it its ancestors, which are refused as well.
+Result<ByteCount> Cache::remove_from_disk(SegmentId victim) {
+  format::SegmentName name;
+  ByteCount size;
+  {
+    MutexLock lock(mutex_);
+    if (!may_leave_disk(victim)) return ByteCount{};
+    set_disk(victim, DiskState::kRemoving);
+    name = header_of(victim).name;
+    size = file_size(victim);
+  }
+  const Status removed = disk_->remove(name);
+  MutexLock lock(mutex_);
+  set_disk(victim, removed ? DiskState::kNone : DiskState::kOnDisk);
+  if (!removed) return removed.error();
+  ++counters_.disk_evicted;
+  if (entry(victim).payload == nullptr) {  // gone from every tier: what continues it in RAM alone is out of reach too
+    bury(victim);
+    sweep_dead();
+  }
+  return size;
 }
 
 // By segment: true if it, or anything below it, in whatever tier, is in use or waits for the writer.
@@ -199,36 +238,82 @@ policy::EvictView Cache::ram_view() {
     const Entry& known = entries_[id];
     const bool there = known.payload != nullptr;
     if (!known.live || !(there || view.needs_points)) continue;
-    policy::EvictCandidate candidate = candidate_of(SegmentId{id});
-    // A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
-    const bool lost = mutations().drop_before_written && known.disk == DiskState::kWaiting && known.pins == 0;
-    candidate.copy = known.disk == DiskState::kOnDisk || lost;
-    if (candidate.copy) {
-      candidate.parent = candidate.base = kRootSegment;
-      candidate.kept_until_ns = 0;
-    }
-    candidate.bytes = there ? known.charged : ByteCount{known.part.size_bytes};
-    candidate.pinned = !candidate.copy && (in_use(known) || known.disk == DiskState::kWaiting);
+    policy::EvictCandidate candidate = ram_candidate(SegmentId{id});
+    candidate.pinned = stays_in_ram(known);
     candidate.absent = !there;
     view.candidates.push_back(candidate);
   }
   return view;
 }
 
-// Drops payloads until `room` and a share of `limit` are free, or nothing may leave.
+// A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
+policy::EvictCandidate Cache::ram_candidate(SegmentId segment) const {
+  const Entry& known = entry(segment);
+  policy::EvictCandidate candidate = candidate_of(segment);
+  candidate.copy = known.disk == DiskState::kOnDisk || lost_in_ram(known);
+  if (candidate.copy) {
+    candidate.parent = candidate.base = kRootSegment;
+    candidate.kept_until_ns = 0;
+  }
+  candidate.bytes = known.payload != nullptr ? known.charged : ByteCount{known.part.size_bytes};
+  return candidate;
+}
+
+bool Cache::lost_in_ram(const Entry& entry) {
+  return mutations().drop_before_written && entry.disk == DiskState::kWaiting && entry.pins == 0;
+}
+
+bool Cache::stays_in_ram(const Entry& entry) {
+  if (entry.disk == DiskState::kOnDisk || lost_in_ram(entry)) return false;
+  return in_use(entry) || entry.disk == DiskState::kWaiting;
+}
+
+std::vector<SegmentId> Cache::ram_victims(ByteCount needed) {
+  if (!keeps_order()) return policy::choose_victims(ram_view(), needed);
+  const policy::EvictOrder::Request request{needed, kVictimsAtOnce, clock_.wall_ns(),
+                                            ByteCount{options_.ram_budget.value() / kKeptShare}};
+  return ram_order_.choose(request,
+                           [this](SegmentId segment) REQUIRES(mutex_) { return stays_in_ram(entry(segment)); });
+}
+
+void Cache::forget_in_ram(SegmentId victim) {
+  ++counters_.ram_evicted;
+  if (entry(victim).disk == DiskState::kOnDisk) {
+    drop_payload(victim);
+  } else if (index_.info(victim).children == 0 && built_on(victim).empty()) {
+    erase(victim);
+  }
+}
+
+// Drops payloads until `room` is free, and some beyond it for what comes next, up to a share of `limit`; or nothing may
+// leave.
 void Cache::make_ram_room(ByteCount limit, ByteCount room) {
   const ByteCount kept_free{std::min(limit.value(), std::max(room.value(), limit.value() / kTrimShare))};
   const ByteCount target = limit - kept_free;
+  const ByteCount most = limit - std::min(limit, room);
   drop_states(target);
-  if (ram_used_ <= target) return;
-  for (const SegmentId victim : policy::choose_victims(ram_view(), ram_used_ - target)) {
-    Entry& known = entry(victim);
-    ++counters_.ram_evicted;
-    if (known.disk == DiskState::kOnDisk) {
-      drop_payload(known);
-    } else if (index_.info(victim).children == 0 && built_on(victim).empty()) {
-      erase(victim);
-    }
+  for (ByteCount before = ram_used_ + ByteCount{1}; ram_used_ > target && ram_used_ < before;) {
+    before = ram_used_;
+    for (const SegmentId victim : ram_victims(ram_used_ - target)) forget_in_ram(victim);
+    if (!keeps_order() || ram_used_ <= most) return;
+  }
+}
+
+// ---- the order ----
+
+// Told of all that decides who leaves first, and of what is where.
+void Cache::note_changed(SegmentId segment) {
+  if (!keeps_order()) return;
+  const Entry& known = entry(segment);
+  if (known.live && known.disk == DiskState::kOnDisk) {
+    disk_order_.put(disk_candidate(segment));
+  } else {
+    disk_order_.erase(segment);
+  }
+  if (known.live && known.payload != nullptr) {
+    ram_order_.put(ram_candidate(segment));
+  } else {
+    ram_order_.erase(segment);
   }
 }
 

@@ -235,7 +235,7 @@ void Cache::settle_payload(SegmentId segment) {
     Entry& known = entry(segment);
     if (!known.live || known.payload == nullptr) return;
     const bool stays = known.part.size_bytes > 0 && known.charged <= options_.ram_budget;
-    if (!stays && known.disk == DiskState::kOnDisk) return drop_payload(known);
+    if (!stays && known.disk == DiskState::kOnDisk) return drop_payload(segment);
     if (!known.payload->staged()) return;
     payload = known.payload;
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "policy/score.h"
 
 namespace kvkeep::policy {
 
@@ -58,13 +59,16 @@ struct EvictView {
   // Of what is kept until a time, so many bytes leave last: those kept longest, of a path its beginning. The rest
   // leaves by its value, so that nobody fills a tier for a day.
   ByteCount kept_room = {};
+  const Score* score = &kByValue;
 };
 
 // Victims in the order they should leave: every child before its parent, until `needed` bytes are freed or nothing may
-// leave any more. Cost: O(n log n).
+// leave any more. Cost: O(n log n); evict_order.h keeps an order.
 std::vector<SegmentId> choose_victims(const EvictView& view, ByteCount needed);
 
-// Expected value per byte of keeping rows that are of use: higher stays. Exposed for tests and logs.
-double keep_value(const EvictCandidate& candidate, std::int64_t now_ns);
+// kByValue of rows that are of use: higher stays. Exposed for tests and logs.
+inline double keep_value(const EvictCandidate& candidate, std::int64_t now_ns) {
+  return kByValue.value(candidate, now_ns);
+}
 
 }  // namespace kvkeep::policy

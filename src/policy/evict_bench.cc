@@ -5,6 +5,7 @@
 #include <random>
 
 #include "policy/evict.h"
+#include "policy/evict_order.h"
 
 namespace kvkeep::policy {
 namespace {
@@ -28,6 +29,30 @@ void BM_ChooseVictims100k(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(choose_victims(view, needed));
 }
 BENCHMARK(BM_ChooseVictims100k)->Arg(1)->Arg(1000)->Arg(100000)->Unit(benchmark::kMillisecond);
+
+// The same from an order that is kept: what remains of a decision.
+void BM_ChooseFromOrder100k(benchmark::State& state) {
+  EvictOrder order;
+  for (const EvictCandidate& candidate : conversations().candidates) order.put(candidate);
+  EvictOrder::Request request{ByteCount{static_cast<std::uint64_t>(state.range(0)) * 1000}};
+  request.now_ns = std::int64_t{1} << 50;
+  for (auto _ : state) benchmark::DoNotOptimize(order.choose(request, [](SegmentId) { return false; }));
+}
+BENCHMARK(BM_ChooseFromOrder100k)->Arg(1)->Arg(64)->Arg(1000)->Unit(benchmark::kMicrosecond);
+
+// What keeping it costs for each candidate that is used, written or dropped.
+void BM_OrderTouched100k(benchmark::State& state) {
+  std::vector<EvictCandidate> candidates = conversations().candidates;
+  EvictOrder order;
+  for (const EvictCandidate& candidate : candidates) order.put(candidate);
+  std::int64_t now_ns = std::int64_t{1} << 50;
+  for (std::size_t i = 0; auto _ : state) {
+    EvictCandidate& used = candidates[i++ * 7919 % candidates.size()];
+    used.last_used_ns = ++now_ns;
+    order.put(used);
+  }
+}
+BENCHMARK(BM_OrderTouched100k);
 
 // The same, where every fourth segment ends at a point.
 void BM_ChooseVictims100kAndPoints(benchmark::State& state) {

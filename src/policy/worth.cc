@@ -1,31 +1,17 @@
 #include "policy/worth.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace kvkeep::policy {
 
 namespace {
 
-// A segment not used for this long is half as likely to be needed again: a working day's pauses keep a conversation,
-// a week ends it.
-constexpr double kHalfLifeS = 6 * 3600.0;
-// At this depth attention costs as much as everything else of a token's prefill.
-constexpr double kAttentionTokens = 16384;
 // Within a tool loop prompts go on; only one whose history a client edited returns to a point that the loop passed, or
 // one whose later points had to leave. docs/decisions/0006 has the measurement.
 constexpr double kPassedShare = 4;
 
 }  // namespace
-
-double keep_value(const EvictCandidate& candidate, std::int64_t now_ns) {
-  const double age_s = static_cast<double>(std::max<std::int64_t>(0, now_ns - candidate.last_used_ns)) / 1e9;
-  const double likelihood = (1.0 + candidate.hits) * std::exp2(-age_s / kHalfLifeS);
-  const double middle = candidate.begin.value() + candidate.tokens / 2.0;
-  const double prefill_cost = candidate.tokens * (1.0 + middle / kAttentionTokens);
-  return likelihood * prefill_cost / static_cast<double>(std::max<std::uint64_t>(1, candidate.bytes.value()));
-}
 
 Worth::Worth(const EvictView& view) : view_(view) {
   if (!view.needs_points) return;
@@ -153,9 +139,9 @@ Position Worth::stop_before(const Stop& stop) const {
 
 double Worth::value(std::size_t index) const {
   const EvictCandidate& candidate = view_.candidates[index];
-  if (!view_.needs_points) return keep_value(candidate, view_.now_ns);
+  if (!view_.needs_points) return view_.score->value(candidate, view_.now_ns);
   if (candidate.kind == CandidateKind::kRows) {
-    return segments_[index].reasons > 0 ? keep_value(candidate, view_.now_ns) : 0;
+    return segments_[index].reasons > 0 ? view_.score->value(candidate, view_.now_ns) : 0;
   }
   double value = 0;
   for (const std::size_t stop : stops_of_[index]) {
@@ -171,7 +157,7 @@ double Worth::value_of(const Stop& stop, const EvictCandidate& leaf) const {
   saved.tokens = static_cast<std::uint32_t>(stop.at - saved.begin);
   saved.bytes = {};
   for (const std::size_t needed : stop.leaves) saved.bytes += view_.candidates[needed].bytes;
-  const double value = keep_value(saved, view_.now_ns);
+  const double value = view_.score->value(saved, view_.now_ns);
   return stop.outlook == Outlook::kPassed ? value / kPassedShare : value;
 }
 
