@@ -54,6 +54,7 @@
 #include "policy/evict.h"
 #include "policy/evict_order.h"
 #include "policy/plan.h"
+#include "policy/turnover.h"
 #include "store/disk_store.h"
 #include "store/ram_store.h"
 
@@ -339,6 +340,8 @@ class Cache {
   ByteCount ram_used_ GUARDED_BY(mutex_);
   policy::EvictOrder disk_order_ GUARDED_BY(mutex_);  // both empty where candidates need each other
   policy::EvictOrder ram_order_ GUARDED_BY(mutex_);
+  policy::Turnover disk_turnover_ GUARDED_BY(mutex_);
+  policy::Turnover ram_turnover_ GUARDED_BY(mutex_);
   ByteCount queued_bytes_ GUARDED_BY(mutex_);         // in the writer's queue
   std::deque<Waiting> held_back_ GUARDED_BY(mutex_);  // oldest first; what left RAM meanwhile is passed over
   bool disk_stopped_ GUARDED_BY(mutex_) = false;      // as it was told in the log

@@ -100,6 +100,7 @@ policy::EvictView Cache::disk_view() {
   policy::EvictView view = empty_view();
   view.kept_room = ByteCount{disk_->budget().value() / kKeptShare};
   MutexLock lock(mutex_);
+  view.half_life_ns = disk_turnover_.half_life_ns();
   const std::vector<bool> needed_there = needed_on_disk();
   for (std::uint32_t id = 1; id < entries_.size(); ++id) {
     const Entry& known = entries_[id];
@@ -152,6 +153,11 @@ bool Cache::evict_from_disk(ByteCount needed) {
       ++count;
       goes_on = keeps_order();  // else all were chosen at once
     }
+  }
+  {
+    MutexLock lock(mutex_);
+    const auto half_life_ns = disk_turnover_.note_left(freed, disk_->budget(), clock_.wall_ns());
+    if (half_life_ns) disk_order_.set_half_life(*half_life_ns);
   }
   if (count > 0) {
     spdlog::info("kv cache evicted segments={} from=disk used={} MiB before={} MiB budget={} MiB", count,
@@ -234,6 +240,7 @@ void Cache::trim_ram() {
 policy::EvictView Cache::ram_view() {
   policy::EvictView view = empty_view();
   view.kept_room = ByteCount{options_.ram_budget.value() / kKeptShare};
+  view.half_life_ns = ram_turnover_.half_life_ns();
   for (std::uint32_t id = 1; id < entries_.size(); ++id) {
     const Entry& known = entries_[id];
     const bool there = known.payload != nullptr;
@@ -292,11 +299,14 @@ void Cache::make_ram_room(ByteCount limit, ByteCount room) {
   const ByteCount target = limit - kept_free;
   const ByteCount most = limit - std::min(limit, room);
   drop_states(target);
+  const ByteCount used_before = ram_used_;
   for (ByteCount before = ram_used_ + ByteCount{1}; ram_used_ > target && ram_used_ < before;) {
     before = ram_used_;
     for (const SegmentId victim : ram_victims(ram_used_ - target)) forget_in_ram(victim);
-    if (!keeps_order() || ram_used_ <= most) return;
+    if (!keeps_order() || ram_used_ <= most) break;
   }
+  const auto half_life_ns = ram_turnover_.note_left(used_before - ram_used_, limit, clock_.wall_ns());
+  if (half_life_ns) ram_order_.set_half_life(*half_life_ns);
 }
 
 // ---- the order ----

@@ -60,6 +60,7 @@ struct EvictView {
   // leaves by its value, so that nobody fills a tier for a day.
   ByteCount kept_room = {};
   const Score* score = &kByValue;
+  std::int64_t half_life_ns = kLongestHalfLifeNs;
 };
 
 // Victims in the order they should leave: every child before its parent, until `needed` bytes are freed or nothing may
@@ -68,7 +69,7 @@ std::vector<SegmentId> choose_victims(const EvictView& view, ByteCount needed);
 
 // kByValue of rows that are of use: higher stays. Exposed for tests and logs.
 inline double keep_value(const EvictCandidate& candidate, std::int64_t now_ns) {
-  return kByValue.value(candidate, now_ns);
+  return kByValue.value(candidate, now_ns, kLongestHalfLifeNs);
 }
 
 }  // namespace kvkeep::policy

@@ -1,5 +1,6 @@
 #include "policy/evict_order.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -12,7 +13,7 @@ EvictOrder::Known& EvictOrder::known(SegmentId segment) {
 
 void EvictOrder::put(const EvictCandidate& candidate) {
   Known& added = known(candidate.segment);
-  const Place place{score_->rank(candidate), candidate.last_used_ns, -std::int64_t{candidate.begin.value()},
+  const Place place{score_->rank(candidate, half_life_ns_), candidate.last_used_ns, -std::int64_t{candidate.begin.value()},
                     candidate.segment.value()};
   const bool same = added.here && added.place == place && added.bytes == candidate.bytes &&
                     added.parent == candidate.parent && added.base == candidate.base &&
@@ -42,6 +43,22 @@ void EvictOrder::forget(Known& gone) {
   leaves_.erase(gone.place);
   if (gone.kept_until_ns > 0) asked_to_keep_.erase({-gone.kept_until_ns, gone.begin, gone.place.id});
   count_below(Known(gone), false);
+}
+
+void EvictOrder::set_half_life(std::int64_t half_life_ns) {
+  const auto change = [&](std::int64_t last_used_ns) {
+    const auto used_ns = static_cast<double>(last_used_ns);
+    return used_ns / static_cast<double>(half_life_ns) - used_ns / static_cast<double>(half_life_ns_);
+  };
+  std::vector<Place> places;
+  for (Known& each : known_) {
+    if (!each.here) continue;
+    each.place.rank += change(each.place.last_used_ns);
+    if (each.below == 0) places.push_back(each.place);
+  }
+  std::ranges::sort(places);
+  leaves_ = {places.begin(), places.end()};
+  half_life_ns_ = half_life_ns;
 }
 
 // The child is a copy: known() may move what is known.

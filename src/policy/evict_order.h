@@ -27,6 +27,9 @@ class EvictOrder {
   // not count, `base` apart. Cost: O(log n).
   void put(const EvictCandidate& candidate);
   void erase(SegmentId segment);
+  // Recency counts by another half-life from now on. Cost: O(n log n).
+  void set_half_life(std::int64_t half_life_ns);
+  std::int64_t half_life_ns() const { return half_life_ns_; }
 
   struct Request {
     ByteCount needed;
@@ -70,6 +73,7 @@ class EvictOrder {
   Kept kept(const Request& request) const;
 
   const Score* score_;
+  std::int64_t half_life_ns_ = kLongestHalfLifeNs;
   std::vector<Known> known_;                                                   // by id
   std::set<Place> leaves_;                                                     // those that nothing here hangs below
   std::set<std::tuple<std::int64_t, Position, std::uint32_t>> asked_to_keep_;  // the longest first

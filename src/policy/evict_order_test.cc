@@ -24,6 +24,7 @@ class Story {
 
   void step() {
     now_ns_ += static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(kHourNs));
+    if (random_() % 50 == 0) order_.set_half_life(half_life_for(static_cast<std::int64_t>(random_() % 30) * kHourNs));
     const std::uint64_t what = random_() % 10;
     if (here_.empty() || what < 4) return add();
     const SegmentId some = any();
@@ -47,6 +48,7 @@ class Story {
     EvictView view{{}, now_ns_};
     view.kept_room = ByteCount{random_() % 2000};
     view.score = &score_;
+    view.half_life_ns = order_.half_life_ns();
     for (const auto& [id, candidate] : here_) view.candidates.push_back(candidate);
     for (EvictCandidate& candidate : view.candidates) candidate.pinned = pinned_.contains(candidate.segment);
     const ByteCount needed{random_() % 3000};
@@ -136,6 +138,22 @@ TEST(EvictOrder, AtMostSoManyLeaveAtOnce) {
   EXPECT_EQ(victims, (std::vector{SegmentId{10}, SegmentId{9}, SegmentId{8}}));
 }
 
+TEST(Score, AHalfLifeIsAQuarterOfWhatATierTakesToFill) {
+  EXPECT_EQ(half_life_for(4 * kHourNs), kHourNs);
+  EXPECT_EQ(half_life_for(0), kShortestHalfLifeNs);
+  EXPECT_EQ(half_life_for(1000 * kHourNs), kLongestHalfLifeNs);
+}
+
+TEST(EvictOrder, AShorterHalfLifeForgetsWhatWasUsedOften) {
+  EvictOrder order;
+  order.put(rows(1, 0, 1 * kHourNs, 9));
+  order.put(rows(2, 0, 2 * kHourNs, 0));
+  order.set_half_life(kHourNs / 10);
+  EXPECT_EQ(order.choose({ByteCount{1}}, kNobodyStays), std::vector{SegmentId{1}});
+  order.set_half_life(kLongestHalfLifeNs);
+  EXPECT_EQ(order.choose({ByteCount{1}}, kNobodyStays), std::vector{SegmentId{2}});
+}
+
 TEST(Score, RanksAsItValues) {
   std::mt19937_64 random(test_seed());
   const auto some = [&] {
@@ -151,9 +169,10 @@ TEST(Score, RanksAsItValues) {
     const EvictCandidate b = some();
     for (const Score* score : {&kByValue, &kByRecency}) {
       for (const std::int64_t now_ns : {100 * kHourNs, 1000 * kHourNs}) {
-        const double difference = score->value(a, now_ns) - score->value(b, now_ns);
-        const bool first = score->rank(a) < score->rank(b);
-        EXPECT_LE(first ? difference : -difference, 1e-9 * score->value(first ? b : a, now_ns));
+        const std::int64_t half_life_ns = half_life_for(static_cast<std::int64_t>(random() % 40) * kHourNs);
+        const auto value = [&](const EvictCandidate& of) { return score->value(of, now_ns, half_life_ns); };
+        const bool a_first = score->rank(a, half_life_ns) < score->rank(b, half_life_ns);
+        EXPECT_LE(value(a_first ? a : b), value(a_first ? b : a) * (1 + 1e-6));
       }
     }
   }

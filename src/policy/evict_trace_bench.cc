@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "policy/evict_order.h"
+#include "policy/turnover.h"
 
 namespace kvkeep::policy {
 namespace {
@@ -79,12 +80,15 @@ class Tier {
       order_.erase(victim);
       here_.erase(victim.value());
     }
+    const auto half_life_ns = turnover_.note_left(request.needed, ByteCount{room_}, asked.at_ns);
+    if (half_life_ns) order_.set_half_life(*half_life_ns);
   }
   std::uint64_t hits = 0;
   std::uint64_t asked_for = 0;
 
  private:
   EvictOrder order_;
+  Turnover turnover_;
   const std::size_t room_;
   std::vector<EvictCandidate> blocks_;
   std::unordered_set<std::uint32_t> here_;

@@ -13,11 +13,22 @@ namespace kvkeep::policy {
 struct EvictCandidate;
 
 struct Score {
-  // Expected value per byte of keeping it, at `now_ns`: higher stays. Values of what is needed together are added.
-  double (*value)(const EvictCandidate& candidate, std::int64_t now_ns);
+  // Expected value per byte of keeping what was used just now: higher stays. It halves with each half-life that passes
+  // since it was used. Values of what is needed together are added.
+  double (*worth)(const EvictCandidate& candidate);
+
+  double value(const EvictCandidate& candidate, std::int64_t now_ns, std::int64_t half_life_ns) const;
   // The same order without the time: rank(a) < rank(b) where value(a, t) < value(b, t), whatever t.
-  double (*rank)(const EvictCandidate& candidate);
+  double rank(const EvictCandidate& candidate, std::int64_t half_life_ns) const;
 };
+
+// What is not used for a half-life is half as likely to be needed again. At most: a working day's pauses keep a
+// conversation, a week ends it.
+inline constexpr std::int64_t kLongestHalfLifeNs = 6LL * 3600 * 1'000'000'000;
+inline constexpr std::int64_t kShortestHalfLifeNs = 30LL * 1'000'000'000;
+// Of a tier that is filled anew within so long: a quarter of that. Much longer ones keep what was used often and is
+// over, much shorter ones know recency alone. docs/eviction.md has the measurement.
+std::int64_t half_life_for(std::int64_t turnover_ns);
 
 // Prefill saved per byte, weighted by how likely it is needed again: recency with decay, hits.
 extern const Score kByValue;

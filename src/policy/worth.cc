@@ -137,11 +137,15 @@ Position Worth::stop_before(const Stop& stop) const {
   return {};
 }
 
+double Worth::keep_value(const EvictCandidate& candidate) const {
+  return view_.score->value(candidate, view_.now_ns, view_.half_life_ns);
+}
+
 double Worth::value(std::size_t index) const {
   const EvictCandidate& candidate = view_.candidates[index];
-  if (!view_.needs_points) return view_.score->value(candidate, view_.now_ns);
+  if (!view_.needs_points) return keep_value(candidate);
   if (candidate.kind == CandidateKind::kRows) {
-    return segments_[index].reasons > 0 ? view_.score->value(candidate, view_.now_ns) : 0;
+    return segments_[index].reasons > 0 ? keep_value(candidate) : 0;
   }
   double value = 0;
   for (const std::size_t stop : stops_of_[index]) {
@@ -157,7 +161,7 @@ double Worth::value_of(const Stop& stop, const EvictCandidate& leaf) const {
   saved.tokens = static_cast<std::uint32_t>(stop.at - saved.begin);
   saved.bytes = {};
   for (const std::size_t needed : stop.leaves) saved.bytes += view_.candidates[needed].bytes;
-  const double value = view_.score->value(saved, view_.now_ns);
+  const double value = keep_value(saved);
   return stop.outlook == Outlook::kPassed ? value / kPassedShare : value;
 }
 

@@ -55,6 +55,7 @@ class Worth {
   void end_stop(std::size_t stop, std::vector<std::size_t>& fell);
   void end_below(std::size_t segment, std::vector<std::size_t>& fell);
   Position stop_before(const Stop& stop) const;
+  double keep_value(const EvictCandidate& candidate) const;
   double value_of(const Stop& stop, const EvictCandidate& leaf) const;
 
   const EvictView& view_;
