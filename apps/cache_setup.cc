@@ -27,7 +27,7 @@ ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_tur
 Result<std::string> prepare_directory(const std::string& directory, os::FileSystem& files) {
   TRY(files.make_directories(directory));
   TRY_ASSIGN(std::string resolved, os::resolve_links(directory));
-  if (resolved == "/") return invalid("the root of the file system is no cache directory; name one below it");
+  if (resolved.size() == 1) return invalid("the root of the file system is no cache directory; name one below it");
   return resolved;
 }
 
