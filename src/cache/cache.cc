@@ -202,6 +202,7 @@ void Cache::note_file_time(SegmentId segment, std::int64_t modified_ns) {
   Entry& told = entry(segment);
   told.last_used_ns = std::max(told.last_used_ns, std::min(modified_ns, now_ns));
   if (modified_ns > now_ns) told.kept_until_ns = std::max(told.kept_until_ns, modified_ns);
+  note_changed(segment);
 }
 
 void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
