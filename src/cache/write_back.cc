@@ -73,8 +73,7 @@ bool Cache::queue_oldest_held_back() {
 // While nothing new is stored, what waits is the only way to learn that a full disk has room again.
 void Cache::try_stopped_disk() {
   MutexLock lock(mutex_);
-  while (disk_stopped_ && queued_bytes_ == ByteCount{} && !held_back_.empty() && !queue_oldest_held_back()) {
-  }
+  while (disk_stopped_ && queued_bytes_ == ByteCount{} && !held_back_.empty() && !queue_oldest_held_back()) {}
 }
 
 // ---- writing ----

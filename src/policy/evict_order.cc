@@ -13,8 +13,8 @@ EvictOrder::Known& EvictOrder::known(SegmentId segment) {
 
 void EvictOrder::put(const EvictCandidate& candidate) {
   Known& added = known(candidate.segment);
-  const Place place{score_->rank(candidate, half_life_ns_), candidate.last_used_ns, -std::int64_t{candidate.begin.value()},
-                    candidate.segment.value()};
+  const Place place{score_->rank(candidate, half_life_ns_), candidate.last_used_ns,
+                    -std::int64_t{candidate.begin.value()}, candidate.segment.value()};
   const bool same = added.here && added.place == place && added.bytes == candidate.bytes &&
                     added.parent == candidate.parent && added.base == candidate.base &&
                     added.kept_until_ns == candidate.kept_until_ns;

@@ -29,8 +29,7 @@ double Score::value(const EvictCandidate& candidate, std::int64_t now_ns, std::i
 }
 
 double Score::rank(const EvictCandidate& candidate, std::int64_t half_life_ns) const {
-  return std::log2(worth(candidate)) +
-         static_cast<double>(candidate.last_used_ns) / static_cast<double>(half_life_ns);
+  return std::log2(worth(candidate)) + static_cast<double>(candidate.last_used_ns) / static_cast<double>(half_life_ns);
 }
 
 std::int64_t half_life_for(std::int64_t turnover_ns) {
