@@ -120,6 +120,7 @@ TEST_P(CachePointsEviction, OnlyThePointThatWasRestoredCountsAsUsed) {
     for (TokenId i = 0; i < 60 && stands.size() > 1; ++i) {
       ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
       stands = world->stands(tokens);
+      if (stands.size() > 1) world->cache->note_use(*world->cache->lease(tokens), restored);
     }
     // An opaque model's later state is built on the earlier one.
     const bool base_stays = model().shape.whole_points && !earlier;
