@@ -42,18 +42,15 @@ constexpr Command kCommands[] = {
      "all of a model. A running server prefills those tokens again."},
     {"pin", CacheAction::kPin, "ID...", "keep prefixes from eviction",
      "Pins prefixes: they and the paths that lead to them leave last, as far as all that is kept is not more than half "
-     "of "
-     "the budget. A running server sees it within seconds."},
+     "of the budget. A running server sees it within seconds."},
     {"unpin", CacheAction::kUnpin, "ID...", "let them go again",
      "Takes pins away. A server that saw them may keep the prefixes for another day."},
     {"export", CacheAction::kExport, "FILE [ID...]", "put prefixes into one file, for another directory",
      "Writes an archive of prefixes: the lines that the ids name (without ids: all), the paths that lead to them and "
-     "what "
-     "hangs below them. FILE must not exist. It holds prompts in clear."},
+     "what hangs below them. FILE must not exist. It holds prompts in clear."},
     {"import", CacheAction::kImport, "FILE", "add what export wrote",
      "Adds the prefixes of an archive. All of it is checked before anything is written, and after an error nothing of "
-     "it "
-     "is left. What is there already is skipped. Servers of the same model, settings and version find it within "
+     "it is left. What is there already is skipped. Servers of the same model, settings and version find it within "
      "seconds."},
 };
 

@@ -7,14 +7,12 @@
 
 #include "inspect/cache_directory.h"
 #include "inspect/pins.h"
-#include "os/pause.h"
 #include "policy/evict.h"
 
 namespace kvkeep::cli {
 namespace {
 
-constexpr auto kStep = std::chrono::milliseconds(100);  // how long stopping may take
-constexpr int kStepsBetweenLooks = 20;
+constexpr auto kBetweenLooks = std::chrono::seconds(2);
 // Long before what the cache was asked for is over.
 constexpr std::int64_t kRenewNs = policy::kLongestKeepNs / 4;
 
@@ -27,21 +25,7 @@ PinKeeper::PinKeeper(std::string directory, const FingerprintHash& fingerprint, 
       cache_(cache),
       files_(files),
       clock_(clock),
-      thread_(os::make_thread_executor("pins")) {
-  thread_->post([this] { watch(); });
-}
-
-PinKeeper::~PinKeeper() {
-  stopped_ = true;
-  thread_->drain();
-}
-
-void PinKeeper::watch() {
-  while (!stopped_) {
-    look();
-    for (int i = 0; i < kStepsBetweenLooks && !stopped_; ++i) os::pause(kStep);
-  }
-}
+      ticker_(os::make_ticker(kBetweenLooks, [this] { look(); })) {}
 
 void PinKeeper::look() {
   std::vector<PrefixHash> pins = inspect::read_pins(files_, directory_);

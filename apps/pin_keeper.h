@@ -3,7 +3,6 @@
 // Keeps what `kvkeep cache pin` named: looks at the file of pins now and then, on a thread of its own, and has the
 // cache keep those prefixes as if somebody had asked for it again and again.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,8 +12,8 @@
 #include "base/types.h"
 #include "cache/cache.h"
 #include "os/clock.h"
-#include "os/executor.h"
 #include "os/file_system.h"
+#include "os/ticker.h"
 
 namespace kvkeep::cli {
 
@@ -25,14 +24,12 @@ class PinKeeper {
             os::Clock& clock);
   PinKeeper(const PinKeeper&) = delete;
   PinKeeper& operator=(const PinKeeper&) = delete;
-  ~PinKeeper();
 
  private:
   struct Pinned {
     std::vector<TokenId> ids;
     Tenant tenant;
   };
-  void watch();
   void look();
   void find_prefixes();
   void keep();
@@ -42,12 +39,11 @@ class PinKeeper {
   cache::Cache& cache_;
   os::FileSystem& files_;
   os::Clock& clock_;
-  std::atomic<bool> stopped_ = false;
   // Of the thread:
   std::vector<PrefixHash> pins_;
   std::vector<Pinned> pinned_;
   std::int64_t kept_ns_ = 0;
-  std::unique_ptr<os::Executor> thread_;
+  std::unique_ptr<os::Ticker> ticker_;  // last: it ends first
 };
 
 }  // namespace kvkeep::cli

@@ -332,6 +332,7 @@ void Cache::admit(SegmentId added, Fresh fresh) {
   admitted.serial = ++counters_.stored;
   if (disk_ != nullptr && queued_bytes_ + admitted.charged > write_queue_limit()) {
     hold_back(added);
+    ++counters_.held_back;
     if (std::has_single_bit(counters_.held_back))  // the first, and then ever fewer
       spdlog::info("kv cache: the disk is behind: {} segments so far waited in memory alone", counters_.held_back);
   } else {

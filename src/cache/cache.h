@@ -273,6 +273,7 @@ class Cache {
   void hold_back(SegmentId segment) REQUIRES(mutex_);
   void queue_held_back() EXCLUDES(mutex_);
   bool queue_oldest_held_back() REQUIRES(mutex_);
+  bool queue_unwritten(SegmentId segment, std::uint64_t serial) REQUIRES(mutex_);
   void try_stopped_disk() EXCLUDES(mutex_);
   void note_disk_room() REQUIRES(mutex_);
   void write_back(const Waiting& waiting);

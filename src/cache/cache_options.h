@@ -76,7 +76,7 @@ struct CacheStats {
   std::uint64_t ram_evicted = 0;
   std::uint64_t disk_evicted = 0;
   std::uint64_t waiting_writes = 0;  // in the write queue
-  std::uint64_t held_back = 0;       // did not enter it at once, because the writer lags or the disk is full
+  std::uint64_t held_back = 0;       // did not enter it at once, because the writer lags
   std::uint64_t disk_stops = 0;      // times that the file system had too little free space
   bool disk_stopped = false;         // it has now
   std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready

@@ -173,9 +173,7 @@ void Cache::note_refused(SegmentId segment) {
 void Cache::write_refused() {
   MutexLock lock(mutex_);
   for (const auto& [segment, serial] : std::exchange(refused_, {})) {
-    const Entry& known = entry(segment);
-    const bool same = known.live && known.serial == serial;
-    if (same && known.disk == DiskState::kUnwritten && known.payload != nullptr) queue_write(segment);
+    (void)queue_unwritten(segment, serial);
   }
 }
 

@@ -48,7 +48,6 @@ void Cache::hold_back(SegmentId segment) {
   set_disk(segment, DiskState::kUnwritten);
   if (held_back_.size() >= kMostHeldBack) held_back_.pop_front();
   held_back_.push_back({segment, known.serial, known.charged});
-  ++counters_.held_back;
 }
 
 void Cache::queue_held_back() {
@@ -59,14 +58,18 @@ void Cache::queue_held_back() {
   }
 }
 
-// False: it is not what waited, or is on disk by now.
 bool Cache::queue_oldest_held_back() {
   const Waiting next = held_back_.front();
   held_back_.pop_front();
-  const Entry& known = entry(next.segment);
-  const bool same = known.live && known.serial == next.serial;
+  return queue_unwritten(next.segment, next.serial);
+}
+
+// False: it is not what waited, or is on disk by now.
+bool Cache::queue_unwritten(SegmentId segment, std::uint64_t serial) {
+  const Entry& known = entry(segment);
+  const bool same = known.live && known.serial == serial;
   if (!same || known.disk != DiskState::kUnwritten || known.payload == nullptr) return false;
-  queue_write(next.segment);
+  queue_write(segment);
   return true;
 }
 
@@ -112,8 +115,8 @@ void Cache::write_path(SegmentId segment) {
     MutexLock lock(mutex_);
     if (!whole && !disk_->keeper()) note_refused(segment);
     if (entry(segment).disk == DiskState::kWaiting) set_disk(segment, DiskState::kUnwritten);
-    // Tried again when there is room.
-    if (disk_stopped_ && entry(segment).disk == DiskState::kUnwritten) hold_back(segment);
+    // Tried again when there is room. What was too short for a file is not: what continues it takes it along.
+    if (disk_stopped_ && !whole && entry(segment).disk == DiskState::kUnwritten) hold_back(segment);
   }
   settle_payload(segment);
   trim_ram();
