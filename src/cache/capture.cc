@@ -1,6 +1,8 @@
 #include "cache/capture.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -11,6 +13,19 @@ namespace {
 constexpr std::uint64_t kMaxSegmentBytes = 64ull << 20;
 // One is written while the next is filled.
 constexpr std::size_t kPreparedBuffers = 2;
+// A segment ends here at the latest. Every chat begins with its template's tokens: later conversations leave the first
+// one there, and what they leave in the middle stays whole for as long as they do. So a conversation's own rows may not
+// lie in one segment with such a head, nor those of a later one with a longer head: hence at fixed positions, whatever
+// is known already. Bare role markers are some tokens, those with a date or a default system prompt 25 to 70: a head of
+// up to 32 keeps at most 31 tokens of others, one of up to 256 at most 223. Each end costs a conversation one file more.
+constexpr std::uint32_t kHeadEnds[] = {32, 256};
+
+std::size_t tokens_to_head_end(Position begin) {
+  for (const std::uint32_t end : kHeadEnds) {
+    if (begin.value() < end) return end - begin.value();
+  }
+  return std::numeric_limits<std::size_t>::max();
+}
 
 PointResult capture_state(Cache& cache, ModelMemory& memory, SeqId seq, const Track& track) {
   const format::PartKind kind = point_kind(memory.shape());
@@ -50,6 +65,10 @@ std::size_t segment_tokens_limit(const ModelMemory& memory) {
 }
 
 void prepare_staging(Cache& cache, const ModelMemory& memory) {
+  // What is captured first: they fill before the first of them is written.
+  for (std::uint32_t begin = 0; const std::uint32_t end : kHeadEnds) {
+    cache.prepare_staging(1, memory.rows_bytes(end - std::exchange(begin, end)));
+  }
   cache.prepare_staging(kPreparedBuffers, memory.rows_bytes(segment_tokens_limit(memory)));
   cache.prepare_staging(1, cache.point_bytes().value());
 }
@@ -67,7 +86,7 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
     if (!followed) return {result.tokens, false};
     if (begin.value() == tokens.size()) return result;
     const index::RangeSide side = index::side_of(sampled, begin);
-    const std::size_t count = std::min({limit, tokens.size() - begin.value(), side.until - begin});
+    const std::size_t count = std::min({limit, tokens.size() - begin.value(), side.until - begin, tokens_to_head_end(begin)});
     const format::Origin origin = side.inside ? format::Origin::kSampled : format::Origin::kPrompt;
     const std::size_t size_bytes = memory.rows_bytes(count);
     if (!cache.make_room(size_bytes)) return {result.tokens, false};

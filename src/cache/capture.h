@@ -4,6 +4,7 @@
 //
 // Runs on the engine thread and pays one copy of the new rows only: what the index already knows of the prefix is
 // skipped, so nothing is stored twice. What the cache refuses stays behind the track and is tried again next time.
+// Where chats may leave each other, after what their template begins with, segments end early.
 
 #include <span>
 

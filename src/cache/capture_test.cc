@@ -42,6 +42,55 @@ TEST(Capture, CopiesNothingForAPlaceThatIsDeadButHeld) {
   EXPECT_EQ(world.check(tokens), 64U);
 }
 
+// ---- what a template begins every chat with ----
+
+// Conversations share a head of so many tokens and nothing else; the tier has room for one of them and little more.
+class SharedHead : public testing::TestWithParam<std::size_t> {
+ protected:
+  static constexpr std::size_t kLength = 2000;
+  static constexpr std::size_t kRoom = kLength + 200;
+  static Tokens with_head(TokenId own) { return conversation(1, GetParam()) + conversation(own, kLength - GetParam()); }
+  // Up to where a later conversation still finds the first one, when the tier was full.
+  static std::size_t most_left() { return GetParam() <= 32 ? 32 : 256; }
+
+  static void use_two(World& world) {
+    ASSERT_NO_FATAL_FAILURE(capture_one(world, with_head(100)));
+    world.clock.advance_ms(3'600'000);
+    ASSERT_NO_FATAL_FAILURE(capture_one(world, with_head(200)));
+    EXPECT_EQ(world.check(with_head(200)), kLength) << "the later one is whole";
+    EXPECT_GE(world.check(with_head(100)), GetParam());
+    EXPECT_LE(world.check(with_head(100)), most_left()) << "of the first one there is what they share";
+  }
+  static void capture_one(World& world, const Tokens& tokens) {
+    OneSequence memory(tokens);
+    Track track = world.cache->track(Tokens{});
+    ASSERT_TRUE(capture(*world.cache, memory, SeqId{0}, tokens, track).complete);
+    world.writer.run_all();
+  }
+};
+
+// Role markers alone, and with a date and a default system prompt.
+INSTANTIATE_TEST_SUITE_P(Lengths, SharedHead, testing::Values(std::size_t{1}, std::size_t{20}, std::size_t{70}));
+
+TEST_P(SharedHead, AFullRamForgetsTheFirstConversationBehindIt) {
+  World world(ByteCount{kRoom * kRowBytes});
+  world.open_without_disk();
+  use_two(world);
+}
+
+TEST_P(SharedHead, AFullDiskForgetsTheFirstConversationBehindIt) {
+  World world(ByteCount{0}, ByteCount{kLength * 3 / 2 * (kRowBytes + sizeof(TokenId))});
+  ASSERT_TRUE(world.open());
+  use_two(world);
+}
+
+TEST_P(SharedHead, AFullRamForgetsAFormerConversationThatLeftAnotherInIt) {
+  World world(ByteCount{kRoom * kRowBytes});
+  world.open_without_disk();
+  ASSERT_NO_FATAL_FAILURE(capture_one(world, conversation(1, 1) + conversation(300, 9)));
+  use_two(world);
+}
+
 // ---- what is needed beside rows ----
 
 class CapturePoint : public testing::TestWithParam<ModelClass> {
@@ -76,7 +125,7 @@ TEST_P(CapturePoint, TellsWhatItCopied) {
     EXPECT_EQ(result.bytes, ByteCount{memory.point_bytes(SeqId{0})});
   }
   EXPECT_EQ(world.cache->stats().points_ram, result.bytes);
-  EXPECT_EQ(world.cache->stats().segments, 2U) << "of at most 2,048 tokens";
+  EXPECT_EQ(world.cache->stats().segments, 4U) << "of at most 2,048 tokens, that end at 32, 256 and 2,304";
   EXPECT_EQ(world.stands(tokens), range_of(3000, 3000));
 }
 

@@ -67,13 +67,13 @@ TEST(SchedulerWithDisk, FirstCapturesFindBuffersReadyIfTheyWerePrepared) {
 }
 
 TEST(SchedulerWithDisk, ASegmentThatCannotBeLoadedCostsOnlyWhatFollowsIt) {
-  for (std::size_t lost = 0; lost < 5; ++lost) {
+  for (std::size_t lost = 0; lost < 6; ++lost) {
     const sim::TemporaryDirectory directory;
     const auto prompt = stored_prompt(directory.path(), 600, 22);
     World world({.fake = {.batch_tokens = 128}, .ram = ByteCount{0}, .disk_directory = directory.path()});
     // Opened first, so that the loss is found by loading.
     const auto files = segment_files(directory.path());
-    ASSERT_GE(files.size(), 5U);
+    ASSERT_GE(files.size(), 6U);
     std::filesystem::resize_file(files[lost], std::filesystem::file_size(files[lost]) - 1);
     world.start();
     const Reply reply = world.ask(prompt, 10);
@@ -81,7 +81,8 @@ TEST(SchedulerWithDisk, ASegmentThatCannotBeLoadedCostsOnlyWhatFollowsIt) {
     EXPECT_EQ(reply.stats.cached_tokens + reply.stats.prefilled_tokens, prompt.size());
     if (reply.stats.prefilled_tokens > 1) {
       EXPECT_EQ(reply.stats.miss, MissReason::kLoadFailed);
-      EXPECT_EQ(reply.stats.cached_tokens % 128, 0U) << "up to the segment that was lost";
+      const std::size_t cached = reply.stats.cached_tokens;
+      EXPECT_TRUE(cached == 32 || cached % 128 == 0) << "up to the segment that was lost: " << cached;
     }
     EXPECT_EQ(world.ask(prompt, 10).stats.prefilled_tokens, 1U) << "and it was stored again";
   }

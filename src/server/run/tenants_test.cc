@@ -114,7 +114,7 @@ TEST(TenantsWithoutEnd, AreBoundedByTheBudget) {
     most_segments = std::max(most_segments, world.cache.stats().segments);
     ASSERT_LE(world.cache.stats().ram_used, ByteCount{200'000});
   }
-  EXPECT_LT(most_segments, 200U);
+  EXPECT_LT(most_segments, 350U) << "each of 300 stores three";
 }
 
 }  // namespace
