@@ -8,10 +8,16 @@
 
 namespace kvkeep::sim {
 
+// Where benchmarks make theirs: $KVKEEP_BENCH_DIR, or the system's. On a memory file system syncs cost nothing.
+inline std::filesystem::path bench_directory() {
+  const char* base = std::getenv("KVKEEP_BENCH_DIR");
+  return base != nullptr ? std::filesystem::path(base) : std::filesystem::temp_directory_path();
+}
+
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "kvkeep-XXXXXX").string();
+  explicit TemporaryDirectory(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "kvkeep-XXXXXX").string();
     path_ = ::mkdtemp(name.data()) != nullptr ? name : std::string();
   }
   TemporaryDirectory(const TemporaryDirectory&) = delete;
