@@ -17,7 +17,8 @@ constexpr std::size_t kPreparedBuffers = 2;
 // one there, and what they leave in the middle stays whole for as long as they do. So a conversation's own rows may not
 // lie in one segment with such a head, nor those of a later one with a longer head: hence at fixed positions, whatever
 // is known already. Bare role markers are some tokens, those with a date or a default system prompt 25 to 70: a head of
-// up to 32 keeps at most 31 tokens of others, one of up to 256 at most 223. Each end costs a conversation one file more.
+// up to 32 keeps at most 31 tokens of others, one of up to 256 at most 223. Each end costs a conversation one file
+// more.
 constexpr std::uint32_t kHeadEnds[] = {32, 256};
 
 std::size_t tokens_to_head_end(Position begin) {
@@ -86,7 +87,8 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
     if (!followed) return {result.tokens, false};
     if (begin.value() == tokens.size()) return result;
     const index::RangeSide side = index::side_of(sampled, begin);
-    const std::size_t count = std::min({limit, tokens.size() - begin.value(), side.until - begin, tokens_to_head_end(begin)});
+    const std::size_t count =
+        std::min({limit, tokens.size() - begin.value(), side.until - begin, tokens_to_head_end(begin)});
     const format::Origin origin = side.inside ? format::Origin::kSampled : format::Origin::kPrompt;
     const std::size_t size_bytes = memory.rows_bytes(count);
     if (!cache.make_room(size_bytes)) return {result.tokens, false};

@@ -118,7 +118,8 @@ void BM_OpenDirectory(benchmark::State& state) {
     auto cache = std::make_unique<Cache>(options(), std::move(store), os::real_clock(), *background, *background);
     state.PauseTiming();
     if (!as_asked) return state.SkipWithError("the saved index was not used as asked");
-    if (cache->stats().segments != static_cast<std::size_t>(state.range(0))) return state.SkipWithError("files missing");
+    if (cache->stats().segments != static_cast<std::size_t>(state.range(0)))
+      return state.SkipWithError("files missing");
     cache.reset();
     state.ResumeTiming();
   }
