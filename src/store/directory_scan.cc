@@ -107,6 +107,15 @@ Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, cons
   return scan;
 }
 
+namespace {
+
+// Whole, or as a process that died left it.
+bool is_writes(const std::string& path, const Layout& layout) {
+  return path == layout.writes || path == layout.writes + std::string(kTemporarySuffix);
+}
+
+}  // namespace
+
 Result<RootScan> scan_root(os::FileSystem& files, const Layout& layout) {
   TRY_ASSIGN(const auto listed, files.list(layout.root));
   RootScan scan;
@@ -120,7 +129,7 @@ Result<RootScan> scan_root(os::FileSystem& files, const Layout& layout) {
       scan.other_fingerprints.push_back(path);
     } else if (info.is_directory && path == layout.quarantine) {
       scan.has_quarantine = true;
-    } else if (!info.is_directory || path != layout.servers) {
+    } else if (!(info.is_directory && path == layout.servers) && !(info.is_regular && is_writes(path, layout))) {
       ++scan.foreign_names;
     }
   }

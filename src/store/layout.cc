@@ -20,6 +20,7 @@ Layout make_layout(std::string root, const FingerprintHash& fingerprint) {
           .quarantine = prefix + std::string(kQuarantineName),
           .lock = prefix + std::string(kLockName),
           .servers = prefix + std::string(kServersName),
+          .writes = prefix + std::string(kWritesName),
           .index = own + "/" + std::string(kIndexName)};
 }
 

@@ -3,6 +3,7 @@
 // Names inside a cache directory:
 //   <root>/lock                      held by the keeper, the one server that evicts
 //   <root>/servers/                  the others (servers.h)
+//   <root>/writes                    how much may still be written today, where that is limited (write_budget.h)
 //   <root>/quarantine/               damaged files, a few
 //   <root>/<fingerprint hex>/        one per model and settings
 //       <hash>-<hash>.kvs            segments
@@ -25,12 +26,14 @@ struct Layout {
   std::string quarantine;
   std::string lock;
   std::string servers;
+  std::string writes;
   std::string index;
 };
 
 inline constexpr std::string_view kQuarantineName = "quarantine";
 inline constexpr std::string_view kLockName = "lock";
 inline constexpr std::string_view kServersName = "servers";
+inline constexpr std::string_view kWritesName = "writes";
 inline constexpr std::string_view kIndexName = "index";
 inline constexpr std::string_view kTurnsName = "turns";
 inline constexpr std::string_view kModelNoteName = "model.json";

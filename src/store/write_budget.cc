@@ -1,0 +1,114 @@
+#include "store/write_budget.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+
+#include "base/checksum.h"
+#include "store/layout.h"
+
+namespace kvkeep::store {
+
+namespace {
+
+constexpr double kDayNs = 24.0 * 3600 * 1e9;
+constexpr double kGatherShare = 8;  // of a day's bytes
+// The file is ahead by such a share of what may gather: a process that dies has written no more than it says.
+constexpr double kAheadShare = 16;
+// A debt is one file's: more is not believed.
+constexpr std::int64_t kMostDebt = std::int64_t{1} << 50;
+
+// As in the file.
+struct Note {
+  std::array<char, 8> magic{'k', 'v', 'k', 'w', 'r', 'i', 't', '1'};
+  std::int64_t left = 0;   // bytes, below 0: a debt
+  std::int64_t ahead = 0;  // so many of them may have been written since
+  std::int64_t as_of_ns = 0;
+  std::uint64_t sum = 0;
+};
+static_assert(sizeof(Note) == 40);
+
+std::uint64_t sum_of(const Note& note) {
+  return checksum(ByteSpan(reinterpret_cast<const std::byte*>(&note), offsetof(Note, sum))).low;
+}
+
+// kNotFound: there is none.
+Result<Note> read_note(os::FileSystem& files, const std::string& path) {
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
+  TRY_ASSIGN(const ByteCount size, file->size());
+  Note note;
+  if (size.value() != sizeof note) return damaged("not of its size");
+  std::array<std::byte, sizeof note> bytes;
+  TRY_ASSIGN(const std::size_t count, file->read_at(0, bytes));
+  if (count != bytes.size()) return damaged("shorter than it was");
+  std::memcpy(&note, bytes.data(), sizeof note);
+  const bool whole = note.magic == Note{}.magic && note.sum == sum_of(note);
+  if (!whole || note.left < -kMostDebt || note.ahead < 0 || note.as_of_ns < 0) return damaged("not what was written");
+  return note;
+}
+
+}  // namespace
+
+double WriteBudget::most() const { return std::max(1.0, static_cast<double>(per_day_.value()) / kGatherShare); }
+
+void WriteBudget::open() {
+  if (limited() && !load()) left_ = 0;
+}
+
+// False: there is a file, and it cannot be believed.
+bool WriteBudget::load() {
+  const std::int64_t now_ns = clock_.wall_ns();
+  as_of_ns_ = now_ns;
+  left_ = most();
+  const Result<Note> note = read_note(files_, path_);
+  if (!note) return note.error().kind == ErrorKind::kNotFound;
+  left_ = std::min(static_cast<double>(note->left), most());
+  as_of_ns_ = std::min(note->as_of_ns, now_ns);
+  refill();
+  left_ -= static_cast<double>(note->ahead);
+  return true;
+}
+
+WriteBudget::Allowance WriteBudget::allowance() {
+  refill();
+  return {ByteCount{static_cast<std::uint64_t>(std::max(0.0, left_))}, ByteCount{static_cast<std::uint64_t>(most())}};
+}
+
+// A clock that goes back gives nothing.
+void WriteBudget::refill() {
+  const std::int64_t now_ns = clock_.wall_ns();
+  const auto passed_ns = static_cast<double>(std::max<std::int64_t>(0, now_ns - as_of_ns_));
+  const double back_in_a_day = std::max(0.0, static_cast<double>(per_day_.value()) - most());
+  left_ = std::min(most(), left_ + passed_ns / kDayNs * back_in_a_day);
+  as_of_ns_ = now_ns;
+}
+
+void WriteBudget::wrote(ByteCount bytes) {
+  if (!limited()) return;
+  refill();
+  left_ -= static_cast<double>(bytes.value());
+  ahead_ -= static_cast<double>(bytes.value());
+  if (ahead_ < 0) save(most() / kAheadShare);
+}
+
+void WriteBudget::close() {
+  if (limited()) save(0);
+}
+
+// Nothing is synced and no failure is told: it is advice, and is written again soon.
+void WriteBudget::save(double ahead) {
+  if (!saves_) return;
+  ahead_ = ahead;
+  Note note{.left = static_cast<std::int64_t>(left_), .ahead = static_cast<std::int64_t>(ahead), .as_of_ns = as_of_ns_};
+  note.sum = sum_of(note);
+  const std::string temporary = path_ + std::string(kTemporarySuffix);
+  (void)files_.remove(temporary).ok();  // a former process's
+  const auto file = files_.create(temporary);
+  if (!file) return;
+  const bool whole = (*file)->append(ByteSpan(reinterpret_cast<const std::byte*>(&note), sizeof note)).ok();
+  if (!whole || !files_.rename(temporary, path_)) (void)files_.remove(temporary).ok();
+}
+
+}  // namespace kvkeep::store
