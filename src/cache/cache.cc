@@ -39,6 +39,7 @@ Cache::~Cache() {
 void Cache::recover() {
   {
     MutexLock lock(mutex_);
+    limits_writes_ = disk_->writes().has_value();
     unsaved_headers_ = disk_->counters().headers_read;
   }
   adopt(disk_->take_recovered(), true);
@@ -215,10 +216,12 @@ void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
   for (const LeasedStep& step : lease.steps()) use(step.segment, now_ns);
   // The leaf's file time carries recency over a restart; ancestors are at least as recent by structure.
   post_touch(lease.steps().back().segment);
+  offer_again(lease.steps().back().segment);
   if (!leaves) return;
   for (const Lease::Cover& part : *leaves) {
     use(lease.points_[part.point].id, now_ns);
     post_touch(lease.points_[part.point].id);
+    offer_again(lease.points_[part.point].id);
   }
 }
 

@@ -51,6 +51,7 @@
 #include "index/text_match.h"
 #include "os/clock.h"
 #include "os/executor.h"
+#include "policy/admit.h"
 #include "policy/evict.h"
 #include "policy/evict_order.h"
 #include "policy/plan.h"
@@ -282,6 +283,15 @@ class Cache {
   std::vector<SegmentId> unwritten_leaves(SegmentId segment) REQUIRES(mutex_);
   bool write_one(SegmentId segment);
 
+  // A day's writing (wear.cc).
+  policy::WriteOffer write_offer(SegmentId segment, const std::vector<SegmentId>& path) const REQUIRES(mutex_);
+  Position stop_before(SegmentId leaf) const REQUIRES(mutex_);
+  bool spares_writes_for(SegmentId segment, const std::vector<SegmentId>& path) EXCLUDES(mutex_);
+  bool may_write_more(SegmentId segment) EXCLUDES(mutex_);
+  void put_off(SegmentId segment) REQUIRES(mutex_);
+  void offer_again(SegmentId segment) REQUIRES(mutex_);
+  void offer_put_off() EXCLUDES(mutex_);
+
   // Other servers (sharing.cc).
   using ByEnd = std::unordered_multimap<PrefixHash, SegmentId>;
   void share();
@@ -345,6 +355,9 @@ class Cache {
   policy::Turnover ram_turnover_ GUARDED_BY(mutex_);
   ByteCount queued_bytes_ GUARDED_BY(mutex_);         // in the writer's queue
   std::deque<Waiting> held_back_ GUARDED_BY(mutex_);  // oldest first; what left RAM meanwhile is passed over
+  std::deque<Waiting> put_off_ GUARDED_BY(mutex_);    // for lack of writes that are left today; as held_back_
+  double usual_worth_ GUARDED_BY(mutex_) = 0;         // of what was offered to the disk, see policy/admit.h
+  bool limits_writes_ GUARDED_BY(mutex_) = false;
   bool disk_stopped_ GUARDED_BY(mutex_) = false;      // as it was told in the log
   bool closing_ GUARDED_BY(mutex_) = false;
   ByteCount largest_point_ GUARDED_BY(mutex_);          // that room was asked for: some models' points grow

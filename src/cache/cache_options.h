@@ -78,6 +78,7 @@ struct CacheStats {
   std::uint64_t waiting_writes = 0;  // in the write queue
   std::uint64_t held_back = 0;       // did not enter it at once, because the writer lags
   std::uint64_t disk_stops = 0;      // times that the file system had too little free space
+  std::uint64_t put_off = 0;         // times that one waited in RAM for writes that are left today
   bool disk_stopped = false;         // it has now
   std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready
 };

@@ -138,7 +138,7 @@ class World {
   // False: the disk store refused to open.
   bool open() {
     auto disk = store::DiskStore::open(
-        {.directory = "/cache", .fingerprint = {}, .budget = disk_budget, .reserve = reserve}, files, clock);
+        {.directory = "/cache", .fingerprint = {}, .budget = disk_budget, .reserve = reserve, .written_per_day = written_per_day}, files, clock);
     if (!disk) return false;
     store = disk->get();
     cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {},
@@ -284,6 +284,7 @@ class World {
   ByteCount disk_budget;
   ByteCount point_bytes = {};
   ByteCount reserve = {};
+  ByteCount written_per_day = {};
   ByteCount write_queue = {};
   std::size_t save_index_after = 3;  // so that faults meet it too
 

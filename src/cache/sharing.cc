@@ -39,6 +39,7 @@ void Cache::share() {
   fit_disk_budget();
   if (tick.more_room) write_refused();
   try_stopped_disk();
+  offer_put_off();
 }
 
 bool Cache::has_orphans() const {

@@ -106,10 +106,15 @@ void Cache::write_path(SegmentId segment) {
       leaves = unwritten_leaves(segment);
     }
   }
+  const bool spared = spares_writes_for(segment, path);
+  if (!spared) path.clear();
   if (mutations().write_child_first) std::ranges::reverse(path);
-  const bool whole = std::ranges::all_of(path, [this](SegmentId next) { return write_one(next); });
+  const bool whole = std::ranges::all_of(path, [&](SegmentId next) {
+    return may_write_more(segment) && write_one(next);
+  });
   for (const SegmentId leaf : leaves) {
-    if (whole) (void)write_one(leaf);  // each on its own: without one there is no hole
+    // Each on its own: without one there is no hole.
+    if (spared && whole && may_write_more(leaf)) (void)write_one(leaf);
   }
   {
     MutexLock lock(mutex_);

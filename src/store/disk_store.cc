@@ -51,6 +51,11 @@ Status DiskStore::Impl::write(const Draft& draft) {
   return written;
 }
 
+std::optional<WriteBudget::Allowance> DiskStore::Impl::writes() {
+  const MutexLock lock(write_mutex_);
+  return write_budget_.limited() ? std::optional(write_budget_.allowance()) : std::nullopt;
+}
+
 void DiskStore::Impl::serve(const std::string& file_name, Entry entry) {
   const MutexLock lock(mutex_);
   entry.generation = next_generation_++;
@@ -112,6 +117,9 @@ Result<std::unique_ptr<os::File>> DiskStore::Impl::write_temporary(const std::st
   count([&](DiskCounters& counters) {
     for (const PartBytes& part : parts) counters.payload_bytes_written += part.bytes.size();
   });
+  ByteCount whole{header.size()};
+  for (const PartBytes& part : parts) whole += ByteCount{part.bytes.size()};
+  write_budget_.wrote(os::physical_size(whole));
   if (written) return file;
   ByteCount reached = reserved;  // what is there may be less than what was to come
   if (const auto size = (*file)->size()) reached = std::min(reserved, os::physical_size(*size));
@@ -374,6 +382,7 @@ Status DiskStore::remove(const format::SegmentName& name) { return impl_->remove
 void DiskStore::touch(const format::SegmentName& name, std::int64_t time_ns) { impl_->touch(name, time_ns); }
 void DiskStore::save_index() { impl_->save_index(); }
 bool DiskStore::stopped() const { return impl_->stopped(); }
+std::optional<WriteBudget::Allowance> DiskStore::writes() { return impl_->writes(); }
 ByteCount DiskStore::used() const { return impl_->used(); }
 ByteCount DiskStore::budget() const { return impl_->budget(); }
 bool DiskStore::shared() const { return impl_->shared(); }

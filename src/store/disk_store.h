@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "format/segment_file.h"
 #include "os/clock.h"
 #include "os/file_system.h"
+#include "store/write_budget.h"
 
 namespace kvkeep::store {
 
@@ -32,6 +34,8 @@ struct DiskOptions {
   FingerprintHash fingerprint;
   ByteCount budget;             // physical bytes of the whole root, quarantine included
   ByteCount reserve = {};       // free space of the file system that is left to others; 0: all of it may be used
+  // Bytes that this server may write in a day, counted and not enforced: see writes(). 0: no limit.
+  ByteCount written_per_day = {};
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
 };
 
@@ -139,6 +143,8 @@ class DiskStore {
   // True from when the file system had no room for a file until one was written: neither the budget nor removing helps.
   // Until then put() says kNoSpace without touching the disk, which is asked about once a second.
   bool stopped() const;
+  // What of the day's bytes may still be written. Nothing: where there is no limit. Waits for a put() at work.
+  std::optional<WriteBudget::Allowance> writes();
 
   ByteCount used() const;  // physical bytes counted against the budget
   ByteCount budget() const;

@@ -24,12 +24,14 @@
 #include "store/servers.h"
 #include "store/space_ledger.h"
 #include "store/unserved_files.h"
+#include "store/write_budget.h"
 
 namespace kvkeep::store {
 
 class DiskStore::Impl {
  public:
   Impl(DiskOptions options, os::FileSystem& files, os::Clock& clock);
+  ~Impl();
 
   Status open();
   std::vector<StoredSegment> take_recovered();
@@ -43,6 +45,7 @@ class DiskStore::Impl {
   std::string turns_path() const { return path_of(std::string(kTurnsName)); }
   ByteCount budget() const { return ledger_.budget(); }
   bool stopped() const NO_THREAD_SAFETY_ANALYSIS { return free_space_.stopped(); }                 // an atomic
+  std::optional<WriteBudget::Allowance> writes();
   ByteCount foreign_bytes() const NO_THREAD_SAFETY_ANALYSIS { return unserved_.foreign_bytes(); }  // an atomic
   DiskCounters counters() const;
   bool shared() const { return !keeper_ || shared_; }
@@ -171,6 +174,7 @@ class DiskStore::Impl {
   bool opened_ GUARDED_BY(write_mutex_) = false;                    // all that is there is counted
   std::vector<format::SegmentName> gone_ GUARDED_BY(write_mutex_);  // for the next tick
   FreeSpace free_space_ GUARDED_BY(write_mutex_);
+  WriteBudget write_budget_ GUARDED_BY(write_mutex_);
   UnservedFiles unserved_ GUARDED_BY(write_mutex_);
   Quarantine quarantine_ GUARDED_BY(write_mutex_);
   std::uint64_t temporaries_made_ GUARDED_BY(write_mutex_) = 0;

@@ -18,9 +18,15 @@ DiskStore::Impl::Impl(DiskOptions options, os::FileSystem& files, os::Clock& clo
       clock_(clock),
       ledger_(options_.budget),
       free_space_(layout_.root, options_.reserve, files_, clock_),
+      write_budget_(layout_.writes, options_.written_per_day, files_, clock_),
       unserved_(files_, ledger_),
       quarantine_(layout_.quarantine, options_.budget, files_, clock_, ledger_, unserved_),
       servers_(layout_.servers, files_, clock_) {}
+
+DiskStore::Impl::~Impl() {
+  const MutexLock lock(write_mutex_);
+  write_budget_.close();
+}
 
 Status DiskStore::Impl::open() {
   const MutexLock lock(write_mutex_);
@@ -29,6 +35,7 @@ Status DiskStore::Impl::open() {
 
 Status DiskStore::Impl::open_directory() {
   TRY(files_.make_directories(layout_.own));
+  write_budget_.open();
   auto keeper_lock = files_.lock(layout_.lock);
   if (keeper_lock) {
     lock_ = std::move(*keeper_lock);
@@ -92,6 +99,7 @@ void DiskStore::Impl::tell_changes(const Entries& served) {
 // What members may still write is read before what is there: whatever they have written by then is found.
 Status DiskStore::Impl::open_as_keeper() {
   keeper_ = true;
+  write_budget_.take_over();
   TRY_ASSIGN(Living living, tell_living());
   TRY_ASSIGN(const RootScan root, scan_root(files_, layout_));
   TRY(settle_former_removals(root));

@@ -194,6 +194,7 @@ bool DiskStore::Impl::take_over(DiskTick& tick) {
   if (!found) return false;
   lock_ = std::move(*lock);
   keeper_ = true;
+  write_budget_.take_over();
   ledger_.keep_budget();
   unserved_.recount();
   ledger_.add_existing(quarantine_.held_bytes());

@@ -1,0 +1,145 @@
+// A day's writing: it is never more than was granted, what is worth most gets it, and what waits serves from RAM.
+
+#include <random>
+
+#include "base/test_seed.h"
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+constexpr std::int64_t kHourMs = 3'600'000;
+constexpr std::uint64_t kFile = 8192;  // of 16 tokens, on disk
+
+class CacheWear : public testing::Test {
+ protected:
+  // For so many files a day, of which an eighth may gather.
+  void open(std::uint64_t files_a_day) {
+    world.written_per_day = ByteCount{files_a_day * kFile};
+    ASSERT_TRUE(world.open());
+  }
+  void store(const Tokens& tokens) {
+    ASSERT_EQ(world.grow(tokens), tokens.size());
+    world.writer.run_all();
+  }
+  void use(const Tokens& tokens) {
+    world.cache->note_use(*world.cache->lease(tokens));
+    world.writer.run_all();
+  }
+  void pass(std::int64_t hours) {
+    world.clock.advance_ms(hours * kHourMs);
+    world.cache->tick();
+    world.writer.run_all();
+  }
+  // One-off requests until the allowance is used up as far as they may.
+  void fill() {
+    for (TokenId i = 0; i < 200; ++i) store(conversation(10'000 + i * 10, 16));
+  }
+  std::size_t files() const { return world.segment_files().size(); }
+
+  World world;
+  const Tokens a = conversation(100, 64);
+};
+
+TEST_F(CacheWear, WithoutALimitAllIsWrittenAndNothingIsNoted) {
+  ASSERT_TRUE(world.open());
+  fill();
+  EXPECT_EQ(files(), 200U);
+  EXPECT_EQ(world.cache->stats().put_off, 0U);
+  for (const std::string& path : world.files.paths()) EXPECT_FALSE(path.ends_with("writes")) << path;
+}
+
+TEST_F(CacheWear, WhatMayNotBeWrittenServesFromRamAndIsWrittenWhenThereIsEnough) {
+  open(400);
+  fill();
+  EXPECT_LT(files(), 51U);
+  EXPECT_GT(world.cache->stats().put_off, 100U);
+  EXPECT_EQ(world.cache->stats().disk_refused, 0U);
+  store(a);
+  EXPECT_EQ(world.check(a), 64U);
+  for (int hour = 0; hour < 24; ++hour) pass(1);
+  EXPECT_EQ(files(), 204U);
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(a), 64U);
+}
+
+TEST_F(CacheWear, WhatSomebodyComesBackToIsWrittenBeforeTheRest) {
+  open(400);
+  fill();
+  pass(1);
+  fill();  // what came back is used up as well
+  const std::size_t before = files();
+  store(a);
+  ASSERT_EQ(files(), before) << "short, and nobody came back to it";
+  world.clock.advance_ms(kHourMs / 2);
+  for (int i = 0; i < 8; ++i) use(a);
+  EXPECT_EQ(files(), before + 4);
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(a), 64U);
+}
+
+TEST_F(CacheWear, AConversationThatGoesOnTakesItsBeginningAlong) {
+  open(400);
+  fill();
+  Tokens tokens = a;
+  const std::size_t before = files();
+  for (TokenId turn = 0; turn < 6; ++turn) {
+    store(tokens);
+    world.clock.advance_ms(kHourMs / 10);
+    use(tokens);
+    tokens = tokens + conversation(500 + turn * 20, 32);
+  }
+  EXPECT_GT(files(), before);
+  const std::size_t there = files();
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(files(), there);
+  EXPECT_EQ(world.cache->stats().segments, there) << "nothing hangs below what was not written";
+  EXPECT_GE(world.check(tokens), 64U);
+}
+
+TEST_F(CacheWear, WhatIsAskedToBeKeptGoesFirst) {
+  open(400);
+  fill();
+  store(a);
+  const std::size_t before = files();
+  world.cache->keep(world.cache->track(a), kHourMs * 1'000'000);
+  world.clock.advance_ms(kHourMs / 4);
+  use(a);
+  EXPECT_EQ(files(), before + 4);
+}
+
+// Random days: whatever comes, and however often it is killed, no 24 hours see more than a day's and one file.
+TEST_F(CacheWear, NeverMoreThanADaysInADay) {
+  std::mt19937 random(static_cast<std::mt19937::result_type>(test_seed()));
+  const auto below = [&](std::uint32_t limit) { return random() % limit; };
+  constexpr std::uint64_t kFilesADay = 160;
+  world.disk_budget = ByteCount{kFile * 100};
+  open(kFilesADay);
+  std::vector<std::pair<std::int64_t, std::uint64_t>> written;  // by hour
+  std::uint64_t before = 0;
+  for (std::int64_t minutes = 0; minutes < 6 * 24 * 60;) {
+    const std::int64_t step = below(30) + (below(40) == 0 ? 600 : 0);
+    minutes += step;
+    world.clock.advance_ms(step * 60'000);
+    world.cache->tick();
+    const Tokens tokens = conversation(static_cast<TokenId>(below(40) * 100), 16 * (1 + below(6)));
+    world.grow(tokens);
+    world.writer.run_all();
+    if (below(2) == 0) use(tokens);
+    const std::uint64_t puts = world.store->counters().puts;
+    if (puts > before) written.emplace_back(minutes, (puts - before) * kFile);
+    before = puts;
+    std::uint64_t in_a_day = 0;
+    for (const auto& [at, bytes] : written) in_a_day += at > minutes - 24 * 60 ? bytes : 0;
+    ASSERT_LE(in_a_day, (kFilesADay + 1) * kFile) << minutes;
+    if (below(100) != 0) continue;
+    ASSERT_TRUE(world.restart());
+    before = world.store->counters().puts;
+  }
+  std::uint64_t total = 0;
+  for (const auto& [at, bytes] : written) total += bytes;
+  EXPECT_GT(total, 2 * kFilesADay * kFile) << "it is used";
+}
+
+}  // namespace
+}  // namespace kvkeep::cache
