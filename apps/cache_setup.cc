@@ -17,8 +17,8 @@ namespace kvkeep::cli {
 namespace {
 
 constexpr ByteCount kGibibyte = mebibytes(1024);
-// A note of the model and a list of pins, each while it is written anew.
-constexpr ByteCount kRoomForNotes{80 << 10};
+// A note of the model, a list of pins and what may be written today, each while it is written anew.
+constexpr ByteCount kRoomForNotes{96 << 10};
 
 // The file of sampled turns while it is written anew: twice what is remembered, once more, and blocks.
 ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_turns(budget).value() + (16U << 10)}; }
@@ -56,6 +56,7 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
   disk.fingerprint = fingerprint;
   const ByteCount budget = disk_budget(options, space.free);
   disk.reserve = disk_reserve(options, space.total);
+  disk.written_per_day = mebibytes(options.disk_write_mib_per_day);
   disk.budget = budget - room_for_turns(budget) - kRoomForNotes;
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
   return DiskTier{std::move(store), budget};

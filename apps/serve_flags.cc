@@ -280,6 +280,10 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
       row(group, "--kv-disk-reserve-mb", {}, {}, "MIB", "", "1024, or 1 % of the file system if that is less",
           "Free space left to others: with less nothing is stored on disk until there is more; 0: none is left.",
           budget_into(cache.disk_reserve_mib, 0)),
+      row(group, "--kv-disk-write-mb-per-day", {}, {}, "MIB", "", "0",
+          "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in memory; "
+          "0: no limit.",
+          number_into(cache.disk_write_mib_per_day, std::uint64_t{0}, kMibMax)),
       row(group, "--kv-cache-min-tokens", {}, {}, "N", "", "32",
           "Conversations shorter than this are not stored on disk, and get no point.",
           number_into(cache.store_tokens_min, 0U, kTokensMax)),

@@ -217,6 +217,21 @@ class PrefixCache(FlagCase):
                 self.assertEqual(bool(segments(directory)), stores)
                 self.assertEqual(server.log().count("nothing is stored on disk"), 0 if stores else 1)
 
+    @covers("--kv-disk-write-mb-per-day")
+    def test_disk_writes(self):
+        stored = {}
+        for limit in (1, 0):
+            directory = fresh_directory()
+            server = self.server("--kv-disk-dir", directory, "--kv-disk-write-mb-per-day", limit)
+            for number in range(12):
+                self.ask(server, number)
+            server.stop()
+            stored[limit] = sum(os.path.getsize(path) for path in segments(directory))
+            with self.subTest(limit=limit):
+                self.assertEqual("--kv-disk-write-mb-per-day" in server.log(), limit == 1)
+                self.assertEqual(os.path.exists(os.path.join(directory, "writes")), limit == 1)
+        self.assertLess(stored[1], stored[0])
+
     @covers("--kv-cache-min-tokens")
     def test_min_tokens(self):
         directory = fresh_directory()
