@@ -39,6 +39,8 @@ constexpr double kQuietLoadMs = 1'000;
 // Running handlers get this long to send their last bytes at shutdown.
 constexpr std::int64_t kDrainMs = 5'000;
 
+constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
+
 Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, const NamedFiles& files) {
   server::HttpOptions http = options.http;
   http.api_keys.insert(http.api_keys.end(), files.api_keys.begin(), files.api_keys.end());
@@ -318,6 +320,8 @@ Status run_serve(const ServeOptions& options) {
                                           .ram_budget = ram_budget(options.cache),
                                           .point_bytes = point_bytes(*engine),
                                           .min_disk_tokens = options.cache.store_tokens_min,
+                                          .time_to_live_ns = options.cache.hours_to_live * kHourNs,
+                                          .disk_points_share = options.cache.disk_points_percent,
                                           .shape = engine->shape()};
   cache::Cache cache(cache_options, std::move(disk.store), os::real_clock(), *writer, *reader);
   const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });

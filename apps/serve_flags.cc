@@ -20,6 +20,7 @@ constexpr std::uint32_t kTokensMax = 1U << 30;
 constexpr std::uint32_t kParallelMax = 128;  // libllama takes 256 sequences; idle ones and the scratch need theirs
 constexpr int kThreadsMax = 1'024;
 constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
+constexpr std::uint32_t kHoursMax = 1'000'000;
 
 // In each row: group, name, aliases, names that turn it off, value, environment, default, effect, where it goes.
 
@@ -281,9 +282,13 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
           "Free space left to others: with less nothing is stored on disk until there is more; 0: none is left.",
           budget_into(cache.disk_reserve_mib, 0)),
       row(group, "--kv-disk-write-mb-per-day", {}, {}, "MIB", "", "0",
-          "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in memory; "
+          "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in "
+          "memory; "
           "0: no limit.",
           number_into(cache.disk_write_mib_per_day, std::uint64_t{0}, kMibMax)),
+      row(group, "--kv-cache-ttl-hours", {}, {}, "N", "", "0",
+          "What no request used for so many hours is forgotten, in memory and on disk; 0: only for lack of room.",
+          number_into(cache.hours_to_live, 0U, kHoursMax)),
       row(group, "--kv-cache-min-tokens", {}, {}, "N", "", "32",
           "Conversations shorter than this are not stored on disk, and get no point.",
           number_into(cache.store_tokens_min, 0U, kTokensMax)),
@@ -321,6 +326,9 @@ std::vector<Flag> point_flags(CacheOptions& cache) {
           number_into(cache.boundary_trim_tokens, 0U, kTokensMax)),
       row(group, "--kv-cache-boundary-align-tokens", {}, {}, "N", "", "2048", "then round down to a multiple of this.",
           number_into(cache.boundary_align_tokens, 0U, kTokensMax)),
+      row(group, "--kv-disk-points-share", {}, {}, "PERCENT", "", "100",
+          "Most of the disk space that points, whole states and windows may take; beyond it they leave before rows.",
+          number_into(cache.disk_points_percent, 0U, 100U)),
       row(group, "--ctx-checkpoints", {"-ctxcp", "--swa-checkpoints"}, {}, "N", "LLAMA_ARG_CTX_CHECKPOINTS",
           "as many as the budgets hold", "Most points or windows captured for one prompt; 0: none.",
           number_into(cache.points_max, 0U, kTokensMax)),

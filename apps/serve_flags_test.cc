@@ -167,6 +167,10 @@ TEST(ServeFlags, CacheServerAndLog) {
                                        "200",
                                        "--kv-disk-reserve-mb",
                                        "300",
+                                       "--kv-disk-points-share",
+                                       "50",
+                                       "--kv-cache-ttl-hours",
+                                       "48",
                                        "--kv-disk-write-mb-per-day",
                                        "400",
                                        "--kv-cache-min-tokens",
@@ -203,6 +207,8 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_EQ(options.cache.disk_mib, 200U);
   EXPECT_EQ(options.cache.disk_reserve_mib, 300U);
   EXPECT_EQ(options.cache.disk_write_mib_per_day, 400U);
+  EXPECT_EQ(options.cache.hours_to_live, 48U);
+  EXPECT_EQ(options.cache.disk_points_percent, 50U);
   EXPECT_EQ(options.cache.store_tokens_min, 64);
   EXPECT_FALSE(options.cache.match_text);
   EXPECT_TRUE(served({}).cache.match_text);

@@ -131,7 +131,9 @@ struct CacheOptions {
   std::string disk_directory;             // empty: under the user's cache home; an unusable one is then only a warning
   std::optional<std::uint64_t> disk_mib;  // empty: a tenth of the free space, 1024 to 65536
   std::optional<std::uint64_t> disk_reserve_mib;  // empty: 1024, or a hundredth of the file system if that is less
-  std::uint64_t disk_write_mib_per_day = 0;         // 0: no limit
+  std::uint64_t disk_write_mib_per_day = 0;       // 0: no limit
+  std::uint32_t hours_to_live = 0;                // unused; 0: for ever
+  std::uint32_t disk_points_percent = 100;        // of the disk budget, for points, whole states and windows
   std::uint32_t store_tokens_min = 32;            // shorter conversations are not stored on disk
   bool anchor_user = true;
   std::uint32_t cold_tokens_max = UINT32_MAX;  // the context

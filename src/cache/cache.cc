@@ -43,7 +43,10 @@ void Cache::recover() {
     unsaved_headers_ = disk_->counters().headers_read;
   }
   adopt(disk_->take_recovered(), true);
-  writer_.post([this] { fit_disk_budget(); });
+  writer_.post([this] {
+    expire_all();
+    fit_disk_budget();
+  });
 }
 
 // False: it cannot be restored, or is known already.

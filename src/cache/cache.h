@@ -292,6 +292,12 @@ class Cache {
   void offer_again(SegmentId segment) REQUIRES(mutex_);
   void offer_put_off() EXCLUDES(mutex_);
 
+  // A time to live (expiry.cc).
+  void expire_all() EXCLUDES(mutex_);
+  bool expire_portion() EXCLUDES(mutex_);
+  bool may_expire(SegmentId segment) const REQUIRES(mutex_);
+  std::optional<SegmentId> expire(SegmentId segment) EXCLUDES(mutex_);
+
   // Other servers (sharing.cc).
   using ByEnd = std::unordered_multimap<PrefixHash, SegmentId>;
   void share();
@@ -311,20 +317,22 @@ class Cache {
   void fit_disk_budget();
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
   policy::EvictView empty_view() const;
-  policy::EvictView disk_view() EXCLUDES(mutex_);
+  policy::EvictView disk_view(bool points_only) EXCLUDES(mutex_);
+  ByteCount points_room() const;
+  bool make_points_room(ByteCount file) EXCLUDES(mutex_);
   policy::EvictView ram_view() REQUIRES(mutex_);
   bool keeps_order() const { return !options_.shape.needs_points(); }
   policy::EvictCandidate disk_candidate(SegmentId segment) const REQUIRES(mutex_);
   policy::EvictCandidate ram_candidate(SegmentId segment) const REQUIRES(mutex_);
   void note_changed(SegmentId segment) REQUIRES(mutex_);
-  std::vector<SegmentId> disk_victims(ByteCount needed) EXCLUDES(mutex_);
+  std::vector<SegmentId> disk_victims(ByteCount needed, bool points_only) EXCLUDES(mutex_);
   std::vector<SegmentId> ram_victims(ByteCount needed) REQUIRES(mutex_);
   Result<ByteCount> remove_from_disk(SegmentId victim) EXCLUDES(mutex_);
   static bool stays_in_ram(const Entry& entry);
   static bool lost_in_ram(const Entry& entry);  // a mistake that tests make
   void forget_in_ram(SegmentId victim) REQUIRES(mutex_);
   policy::EvictCandidate candidate_of(SegmentId segment) const REQUIRES(mutex_);
-  bool evict_from_disk(ByteCount needed);
+  bool evict_from_disk(ByteCount needed, bool points_only = false);
   std::vector<bool> needed_on_disk() REQUIRES(mutex_);
   void need_rest_of_window(SegmentId window, std::vector<bool>& needed) REQUIRES(mutex_);
   bool may_leave_disk(SegmentId segment) REQUIRES(mutex_);
@@ -357,8 +365,9 @@ class Cache {
   std::deque<Waiting> held_back_ GUARDED_BY(mutex_);  // oldest first; what left RAM meanwhile is passed over
   std::deque<Waiting> put_off_ GUARDED_BY(mutex_);    // for lack of writes that are left today; as held_back_
   double usual_worth_ GUARDED_BY(mutex_) = 0;         // of what was offered to the disk, see policy/admit.h
+  std::uint32_t expiry_at_ GUARDED_BY(mutex_) = 0;    // looked at last; 0: a round begins
   bool limits_writes_ GUARDED_BY(mutex_) = false;
-  bool disk_stopped_ GUARDED_BY(mutex_) = false;      // as it was told in the log
+  bool disk_stopped_ GUARDED_BY(mutex_) = false;  // as it was told in the log
   bool closing_ GUARDED_BY(mutex_) = false;
   ByteCount largest_point_ GUARDED_BY(mutex_);          // that room was asked for: some models' points grow
   std::size_t unsaved_headers_ GUARDED_BY(mutex_) = 0;  // files written or used since the disk's index was saved

@@ -30,6 +30,11 @@ struct CacheOptions {
   // Most bytes in the writer's queue; what comes beyond it waits outside, see Cache. 0: half of what RAM may hold, so
   // that the rest goes on serving while a slow disk catches up, but as much as the queue may use of a small budget.
   ByteCount write_queue = {};
+  // What nobody used for so long leaves all tiers; 0: only for lack of room.
+  std::int64_t time_to_live_ns = 0;
+  // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of
+  // more prefixes, of which fewer can be gone on with.
+  std::uint32_t disk_points_share = 100;
   // What decides who leaves first.
   const policy::Score* score = &policy::kByValue;
   // What the model's sequences need beside rows.
@@ -75,6 +80,7 @@ struct CacheStats {
   std::uint64_t damaged = 0;       // found damaged when loaded
   std::uint64_t ram_evicted = 0;
   std::uint64_t disk_evicted = 0;
+  std::uint64_t expired = 0;         // left because nobody used them for the time to live
   std::uint64_t waiting_writes = 0;  // in the write queue
   std::uint64_t held_back = 0;       // did not enter it at once, because the writer lags
   std::uint64_t disk_stops = 0;      // times that the file system had too little free space

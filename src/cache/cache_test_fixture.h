@@ -137,8 +137,12 @@ class World {
 
   // False: the disk store refused to open.
   bool open() {
-    auto disk = store::DiskStore::open(
-        {.directory = "/cache", .fingerprint = {}, .budget = disk_budget, .reserve = reserve, .written_per_day = written_per_day}, files, clock);
+    auto disk = store::DiskStore::open({.directory = "/cache",
+                                        .fingerprint = {},
+                                        .budget = disk_budget,
+                                        .reserve = reserve,
+                                        .written_per_day = written_per_day},
+                                       files, clock);
     if (!disk) return false;
     store = disk->get();
     cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {},
@@ -147,14 +151,17 @@ class World {
                                                  .min_disk_tokens = 8,
                                                  .save_index_after = save_index_after,
                                                  .write_queue = write_queue,
+                                                 .time_to_live_ns = time_to_live_ns,
+                                                 .disk_points_share = disk_points_share,
                                                  .shape = model.shape},
                                     std::move(*disk), clock, writer, reader);
     writer.run_all();
     return true;
   }
   void open_without_disk() {
-    cache = std::make_unique<Cache>(CacheOptions{.fingerprint = {}, .ram_budget = ram_, .shape = model.shape}, nullptr,
-                                    clock, writer, reader);
+    cache = std::make_unique<Cache>(
+        CacheOptions{.fingerprint = {}, .ram_budget = ram_, .time_to_live_ns = time_to_live_ns, .shape = model.shape},
+        nullptr, clock, writer, reader);
   }
   void shut_down() {
     cache.reset();
@@ -285,6 +292,8 @@ class World {
   ByteCount point_bytes = {};
   ByteCount reserve = {};
   ByteCount written_per_day = {};
+  std::int64_t time_to_live_ns = 0;
+  std::uint32_t disk_points_share = 100;
   ByteCount write_queue = {};
   std::size_t save_index_after = 3;  // so that faults meet it too
 

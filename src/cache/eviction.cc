@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kKeptShare = 2;
 // RAM is trimmed below its budget by this share, so that not every new segment pays for a decision.
 constexpr std::uint64_t kTrimShare = 16;
+// Points leave until they are below their share of the disk by this share, so that not every new one pays.
+constexpr std::uint64_t kPointsSlackShare = 64;
 // Victims at once, where an order is kept: requests want the lock as well.
 constexpr std::size_t kVictimsAtOnce = 128;
 
@@ -91,13 +93,34 @@ void Cache::keep(const Track& track, std::int64_t keep_ns) {
 
 // A budget made smaller holds from the start, not only when something is stored.
 void Cache::fit_disk_budget() {
+  (void)make_points_room({});
   if (!disk_->keeper() || disk_->used() <= disk_->budget() || mutations().keep_old_budget) return;
   const ByteCount over = disk_->used() - disk_->budget();
   if (disk_->remove_foreign(over) < over) evict_from_disk(disk_->used() - disk_->budget());
 }
 
-policy::EvictView Cache::disk_view() {
+ByteCount Cache::points_room() const {
+  return ByteCount{disk_->budget().value() / 100 * std::min(options_.disk_points_share, 100U)};
+}
+
+// Points, whole states and windows have a share of the disk: beyond it they leave, whatever rows are worth. False: with
+// such a file they would have more.
+bool Cache::make_points_room(ByteCount file) {
+  if (options_.disk_points_share >= 100 || keeps_order()) return true;
+  const ByteCount room = points_room();
+  if (file > room) return false;
+  const auto used = [this] {
+    MutexLock lock(mutex_);
+    return counters_.points_disk;
+  };
+  if (const ByteCount with = used() + file; with > room && disk_->keeper())
+    evict_from_disk(with - room + ByteCount{room.value() / kPointsSlackShare}, true);
+  return used() + file <= room;
+}
+
+policy::EvictView Cache::disk_view(bool points_only) {
   policy::EvictView view = empty_view();
+  view.points_only = points_only;
   view.kept_room = ByteCount{disk_->budget().value() / kKeptShare};
   MutexLock lock(mutex_);
   view.half_life_ns = disk_turnover_.half_life_ns();
@@ -124,8 +147,8 @@ policy::EvictCandidate Cache::disk_candidate(SegmentId segment) const {
 }
 
 // Some of those that must leave to free `needed` bytes, or all. None: nothing may.
-std::vector<SegmentId> Cache::disk_victims(ByteCount needed) {
-  if (!keeps_order()) return policy::choose_victims(disk_view(), needed);
+std::vector<SegmentId> Cache::disk_victims(ByteCount needed, bool points_only) {
+  if (!keeps_order()) return policy::choose_victims(disk_view(points_only), needed);
   const policy::EvictOrder::Request request{needed, kVictimsAtOnce, clock_.wall_ns(),
                                             ByteCount{disk_->budget().value() / kKeptShare}};
   MutexLock lock(mutex_);
@@ -135,14 +158,14 @@ std::vector<SegmentId> Cache::disk_victims(ByteCount needed) {
 }
 
 // Frees about `needed` bytes of the disk tier. False: nothing could leave.
-bool Cache::evict_from_disk(ByteCount needed) {
+bool Cache::evict_from_disk(ByteCount needed, bool points_only) {
   // Decided without the lock where that takes long, for requests want it too; each victim is looked at again.
   std::size_t count = 0;
   const ByteCount used_before = disk_->used();
   ByteCount freed;
   for (bool goes_on = true; goes_on && freed < needed;) {
     goes_on = false;
-    for (const SegmentId victim : disk_victims(needed - freed)) {
+    for (const SegmentId victim : disk_victims(needed - freed, points_only)) {
       const Result<ByteCount> removed = remove_from_disk(victim);
       if (!removed) {
         goes_on = false;  // a disk that refuses one will refuse others

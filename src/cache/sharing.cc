@@ -18,9 +18,10 @@ constexpr std::size_t kMostRefused = 4096;
 }  // namespace
 
 void Cache::tick() {
-  if (disk_ == nullptr || ticking_.exchange(true)) return;
+  if ((disk_ == nullptr && options_.time_to_live_ns == 0) || ticking_.exchange(true)) return;
   writer_.post([this] {
-    share();
+    if (disk_ != nullptr) share();
+    (void)expire_portion();
     ticking_ = false;
   });
 }

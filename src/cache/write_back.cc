@@ -109,9 +109,8 @@ void Cache::write_path(SegmentId segment) {
   const bool spared = spares_writes_for(segment, path);
   if (!spared) path.clear();
   if (mutations().write_child_first) std::ranges::reverse(path);
-  const bool whole = std::ranges::all_of(path, [&](SegmentId next) {
-    return may_write_more(segment) && write_one(next);
-  });
+  const bool whole =
+      std::ranges::all_of(path, [&](SegmentId next) { return may_write_more(segment) && write_one(next); });
   for (const SegmentId leaf : leaves) {
     // Each on its own: without one there is no hole.
     if (spared && whole && may_write_more(leaf)) (void)write_one(leaf);
@@ -213,6 +212,8 @@ Status Cache::put_with_room(const format::SegmentHeader& header, const store::Pa
   const ByteCount file = os::physical_size(ByteCount{format::file_bytes(header)});
   // Nothing that leaves would make it fit.
   if (file > disk_->budget()) return no_space("a state is larger than the disk budget");
+  if (header.name.kind != format::PartKind::kRows && !make_points_room(file))
+    return no_space("points and windows have their share of the disk, --kv-disk-points-share");
   const std::vector<store::PartBytes> parts{{header.name.kind, payload.bytes()}};
   Status written = disk_->put(header, parts);
   const bool no_room = !written && written.error().kind == ErrorKind::kNoSpace;

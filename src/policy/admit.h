@@ -24,9 +24,9 @@ struct WriteOffer {
 };
 
 struct AdmitView {
-  ByteCount left;            // may be written now
-  ByteCount most;            // that may gather
-  double usual_worth = 0;    // see next_usual_worth(); 0: nothing was offered yet
+  ByteCount left;          // may be written now
+  ByteCount most;          // that may gather
+  double usual_worth = 0;  // see next_usual_worth(); 0: nothing was offered yet
 };
 
 // Expected prefill saved per byte written; the unit is eviction's.
@@ -34,7 +34,8 @@ double worth_of_writing(const WriteOffer& offer);
 
 bool admits(const AdmitView& view, const WriteOffer& offer);
 
-// The moving average of what was offered, admitted or not: each byte counts the same, and those of the last `most` count.
+// The moving average of what was offered, admitted or not: each byte counts the same, and those of the last `most`
+// count.
 double next_usual_worth(const AdmitView& view, const WriteOffer& offer);
 
 }  // namespace kvkeep::policy

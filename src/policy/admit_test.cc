@@ -58,9 +58,7 @@ TEST(Admit, WhatIsWorthMoreOrMeetsMoreIsNotRefusedWhereLessPasses) {
   }
 }
 
-TEST(Admit, WithoutAnAllowanceNothingPasses) {
-  EXPECT_FALSE(admits({}, offer_of(10)));
-}
+TEST(Admit, WithoutAnAllowanceNothingPasses) { EXPECT_FALSE(admits({}, offer_of(10))); }
 
 TEST(Admit, WhatIsUsualFollowsWhatIsOfferedByItsBytes) {
   AdmitView view{.left = kMost, .most = kMost};
@@ -96,9 +94,8 @@ class AdmitOverTime : public testing::Test {
       left = std::min<double>(kMost.value(), left + refill);
       const bool is_long = random() % 2 == 0;
       const WriteOffer offer = offer_of(10, 0, is_long && !all_alike ? 4 : 0);
-      const AdmitView view{.left = ByteCount{static_cast<std::uint64_t>(std::max(0.0, left))},
-                           .most = kMost,
-                           .usual_worth = usual};
+      const AdmitView view{
+          .left = ByteCount{static_cast<std::uint64_t>(std::max(0.0, left))}, .most = kMost, .usual_worth = usual};
       usual = next_usual_worth(view, offer);
       if (!admits(view, offer)) continue;
       left -= 10;
@@ -125,9 +122,7 @@ TEST_F(AdmitOverTime, WhatIsLeftOverGoesToTheRest) {
   EXPECT_GT(outcome.shorts, 3'000U);
 }
 
-TEST_F(AdmitOverTime, WhereAllAreAlikeItIsUsedUpAsWell) {
-  EXPECT_GT(run(3, true, random).written, 0.97 * 3 * 20'000);
-}
+TEST_F(AdmitOverTime, WhereAllAreAlikeItIsUsedUpAsWell) { EXPECT_GT(run(3, true, random).written, 0.97 * 3 * 20'000); }
 
 TEST_F(AdmitOverTime, WithEnoughAllIsWritten) { EXPECT_EQ(run(11, false, random).written, 10 * 20'000); }
 

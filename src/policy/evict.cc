@@ -115,6 +115,7 @@ class Chooser {
  private:
   void add(std::size_t i) {
     if (gone_[i] || candidates_[i].pinned || candidates_[i].absent || family_.children[i] > 0) return;
+    if (view_.points_only && candidates_[i].kind == CandidateKind::kRows) return;
     queue_.push({kept_[i], worth_.value(i), candidates_[i].last_used_ns, i});
   }
 

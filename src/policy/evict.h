@@ -59,6 +59,7 @@ struct EvictView {
   // Of what is kept until a time, so many bytes leave last: those kept longest, of a path its beginning. The rest
   // leaves by its value, so that nobody fills a tier for a day.
   ByteCount kept_room = {};
+  bool points_only = false;  // rows stay: it is points and windows that take too much
   const Score* score = &kByValue;
   std::int64_t half_life_ns = kLongestHalfLifeNs;
 };

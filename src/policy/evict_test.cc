@@ -257,5 +257,33 @@ TEST(KeepValue, MonthsLaterTheOldestStillLeavesFirst) {
   EXPECT_EQ(choose_victims(view, ByteCount{1}), std::vector{SegmentId{2}});
 }
 
+// Where points take too much.
+TEST(EvictPoints, RowsStayWhereItIsPointsThatMustLeave) {
+  EvictView view;
+  view.needs_points = view.points_only = true;
+  for (std::uint32_t i = 1; i <= 20; ++i) {
+    EvictCandidate rows;
+    rows.segment = SegmentId{i};
+    rows.bytes = ByteCount{100};
+    rows.tokens = 10;
+    rows.last_used_ns = i;
+    EvictCandidate point;
+    point.segment = SegmentId{100 + i};
+    point.parent = SegmentId{i};
+    point.bytes = ByteCount{10};
+    point.begin = Position{10};
+    point.kind = CandidateKind::kPoint;
+    point.above = SegmentId{i};
+    point.pinned = i % 5 == 0;
+    view.candidates.push_back(rows);
+    view.candidates.push_back(point);
+  }
+  for (std::uint64_t needed = 0; needed <= 300; ++needed) {
+    const std::vector<SegmentId> victims = choose_victims(view, ByteCount{needed});
+    EXPECT_EQ(victims.size(), std::min<std::size_t>((needed + 9) / 10, 16)) << needed;
+    for (const SegmentId victim : victims) EXPECT_GT(victim, SegmentId{100});
+  }
+}
+
 }  // namespace
 }  // namespace kvkeep::policy

@@ -44,7 +44,7 @@ class DiskStore::Impl {
   ByteCount used() const { return ledger_.used(); }
   std::string turns_path() const { return path_of(std::string(kTurnsName)); }
   ByteCount budget() const { return ledger_.budget(); }
-  bool stopped() const NO_THREAD_SAFETY_ANALYSIS { return free_space_.stopped(); }                 // an atomic
+  bool stopped() const NO_THREAD_SAFETY_ANALYSIS { return free_space_.stopped(); }  // an atomic
   std::optional<WriteBudget::Allowance> writes();
   ByteCount foreign_bytes() const NO_THREAD_SAFETY_ANALYSIS { return unserved_.foreign_bytes(); }  // an atomic
   DiskCounters counters() const;

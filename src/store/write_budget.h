@@ -1,11 +1,11 @@
 #pragma once
 
-// How much may be written to a disk in a day: an allowance that refills with time. Mechanism only: who asks what is left
-// decides what it goes to.
+// How much may be written to a disk in a day: an allowance that refills with time. Mechanism only: who asks what is
+// left decides what it goes to.
 //
 // An eighth of the day's bytes may gather, seven eighths come back in a day: no 24 hours see more than the day's, and
-// one file that began with something left. A small file in the cache's root carries it over a restart. It is advice: one
-// that is missing is a new directory's; one that cannot be believed means that nothing is left.
+// one file that began with something left. A small file in the cache's root carries it over a restart. It is advice:
+// one that is missing is a new directory's; one that cannot be believed means that nothing is left.
 
 #include <cstdint>
 #include <string>

@@ -232,6 +232,23 @@ class PrefixCache(FlagCase):
                 self.assertEqual(os.path.exists(os.path.join(directory, "writes")), limit == 1)
         self.assertLess(stored[1], stored[0])
 
+    @covers("--kv-cache-ttl-hours")
+    def test_time_to_live(self):
+        directory = fresh_directory()
+        server = self.server("--kv-disk-dir", directory)
+        self.ask(server, 1)
+        server.stop()
+        for path in segments(directory):  # when they were used
+            os.utime(path, (time.time() - 5 * 3600,) * 2)
+        for hours, left in ((0, True), (6, True), (4, False)):
+            server = self.server("--kv-disk-dir", directory, "--kv-cache-ttl-hours", hours)
+            with self.subTest(hours=hours):
+                if left:
+                    self.assertTrue(segments(directory))
+                else:
+                    wait_until(lambda: not segments(directory), "nothing is left on disk")
+            server.stop()
+
     @covers("--kv-cache-min-tokens")
     def test_min_tokens(self):
         directory = fresh_directory()

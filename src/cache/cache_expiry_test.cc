@@ -1,0 +1,142 @@
+// A time to live: what nobody used for so long is nowhere any more.
+
+#include "cache/cache_test_fixture.h"
+
+namespace kvkeep::cache {
+namespace {
+
+constexpr std::int64_t kHourMs = 3'600'000;
+constexpr std::int64_t kHourNs = kHourMs * 1'000'000;
+
+class CacheExpiry : public testing::TestWithParam<ModelClass> {
+ protected:
+  void SetUp() override {
+    world.model = GetParam();
+    world.time_to_live_ns = 10 * kHourNs;
+    ASSERT_TRUE(world.open());
+  }
+  void keep(const Tokens& tokens) {
+    ASSERT_EQ(world.grow(tokens), tokens.size());
+    ASSERT_TRUE(!world.model.shape.needs_points() || world.stand(tokens));
+    world.writer.run_all();
+  }
+  void use(const Tokens& tokens) {
+    world.cache->note_use(*world.cache->lease(tokens));
+    world.writer.run_all();
+  }
+  void pass(std::int64_t hours) {
+    world.clock.advance_ms(hours * kHourMs);
+    world.cache->tick();
+    world.writer.run_all();
+  }
+  World world;
+  const Tokens a = conversation(100, 64);
+  const Tokens b = conversation(200, 64);
+};
+
+TEST_P(CacheExpiry, WhatNobodyUsedLeavesBothTiersAndTheRestStays) {
+  keep(a);
+  keep(b);
+  pass(6);
+  use(b);
+  pass(5);
+  EXPECT_EQ(world.check(a), 0U);
+  EXPECT_EQ(world.check(b), 64U);
+  const std::size_t files = world.segment_files().size();
+  EXPECT_GT(files, 0U);
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.segment_files().size(), files);
+  EXPECT_EQ(world.check(b), 64U);
+  pass(11);
+  EXPECT_TRUE(world.segment_files().empty());
+  EXPECT_EQ(world.cache->stats().segments, 0U);
+  EXPECT_EQ(world.cache->stats().ram_used, ByteCount{});
+}
+
+TEST_P(CacheExpiry, WhatSomethingYoungerContinuesStays) {
+  keep(a);
+  pass(9);
+  keep(a + b);
+  pass(2);
+  EXPECT_EQ(world.check(a + b), 128U);
+  pass(9);
+  EXPECT_EQ(world.check(a + b), 0U);
+}
+
+TEST_P(CacheExpiry, AtTheStartItIsLookedAtAsWell) {
+  keep(a);
+  world.die();
+  world.clock.advance_ms(11 * kHourMs);
+  ASSERT_TRUE(world.open());
+  EXPECT_TRUE(world.segment_files().empty());
+  EXPECT_EQ(world.cache->stats().segments, 0U);
+}
+
+TEST_P(CacheExpiry, WhatIsHeldOrAskedForStaysSoLong) {
+  keep(a);
+  keep(b);
+  world.cache->keep(world.cache->track(b), 20 * kHourNs);
+  world.writer.run_all();
+  std::shared_ptr<Lease> lease = world.cache->lease(a);
+  pass(11);
+  EXPECT_EQ(world.check(a), 64U);
+  EXPECT_EQ(world.check(b), 64U);
+  lease.reset();
+  pass(0);
+  EXPECT_EQ(world.check(a), 0U);
+  EXPECT_EQ(world.check(b), 64U);
+  pass(10);
+  EXPECT_EQ(world.check(b), 0U);
+}
+
+TEST_P(CacheExpiry, AFileThatCannotBeRemovedIsTriedAgain) {
+  keep(a);
+  world.files.set_plan({FaultKind::kFailForever, 1});
+  pass(11);
+  EXPECT_FALSE(world.segment_files().empty());
+  world.files.heal();
+  pass(1);
+  EXPECT_TRUE(world.segment_files().empty());
+}
+
+TEST_P(CacheExpiry, ManyLeaveInPortions) {
+  for (TokenId i = 0; i < 600; ++i) keep(conversation(1000 + i * 10, 8));
+  world.clock.advance_ms(11 * kHourMs);
+  const std::uint64_t before = world.cache->stats().expired;
+  world.cache->tick();
+  world.writer.run_all();
+  const std::uint64_t first = world.cache->stats().expired - before;
+  EXPECT_GT(first, 0U);
+  EXPECT_LE(first, 600U);
+  for (int tick = 0; tick < 10; ++tick) pass(0);
+  EXPECT_EQ(world.cache->stats().segments, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, CacheExpiry, testing::Values(kRowsModel, kHybridModel, kOpaqueModel, kWindowedModel),
+                         [](const auto& model) { return std::string(model.param.name); });
+
+TEST(CacheExpiryWithoutDisk, RamForgetsToo) {
+  World world;
+  world.time_to_live_ns = 10 * kHourNs;
+  world.open_without_disk();
+  const Tokens a = conversation(100, 64);
+  world.grow(a);
+  world.clock.advance_ms(11 * kHourMs);
+  world.cache->tick();
+  world.writer.run_all();
+  EXPECT_EQ(world.cache->stats().segments, 0U);
+}
+
+TEST(CacheExpiryOff, NothingLeaves) {
+  World world;
+  ASSERT_TRUE(world.open());
+  world.grow(conversation(100, 64));
+  world.writer.run_all();
+  world.clock.advance_ms(100'000 * kHourMs);
+  world.cache->tick();
+  world.writer.run_all();
+  EXPECT_EQ(world.check(conversation(100, 64)), 64U);
+}
+
+}  // namespace
+}  // namespace kvkeep::cache

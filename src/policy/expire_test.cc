@@ -1,0 +1,25 @@
+#include "policy/expire.h"
+
+#include <gtest/gtest.h>
+
+namespace kvkeep::policy {
+namespace {
+
+constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
+constexpr std::int64_t kNowNs = 1000 * kHourNs;
+
+TEST(Expire, EveryHourOfUseAndKeeping) {
+  for (std::int64_t used = -50; used <= 50; ++used) {
+    for (std::int64_t kept = -50; kept <= 50; ++kept) {
+      const Lifetime known{kNowNs + used * kHourNs, kNowNs + kept * kHourNs};
+      const bool asked_for = kept > 0 && kept <= 24;  // nobody can ask for more than a day
+      EXPECT_EQ(expired(known, kNowNs, 10 * kHourNs), used <= -10 && !asked_for) << used << " " << kept;
+      EXPECT_FALSE(expired(known, kNowNs, 0)) << "no time to live";
+    }
+  }
+}
+
+TEST(Expire, NobodyAskedForItToStay) { EXPECT_TRUE(expired({kNowNs - kHourNs, 0}, kNowNs, kHourNs)); }
+
+}  // namespace
+}  // namespace kvkeep::policy
