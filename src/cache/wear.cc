@@ -58,8 +58,9 @@ Position Cache::stop_before(SegmentId leaf) const {
 
 // Whether the path to a segment is worth a share of what may be written today; else it waits.
 bool Cache::spares_writes_for(SegmentId segment, const std::vector<SegmentId>& path) {
+  if (path.empty()) return true;
   const auto allowance = disk_->writes();
-  if (!allowance || path.empty()) return true;
+  if (!allowance) return true;
   MutexLock lock(mutex_);
   const policy::WriteOffer offer = write_offer(segment, path);
   policy::AdmitView view{.left = allowance->left, .most = allowance->most, .usual_worth = usual_worth_};
