@@ -167,12 +167,6 @@ TEST(ServeFlags, CacheServerAndLog) {
                                        "200",
                                        "--kv-disk-reserve-mb",
                                        "300",
-                                       "--kv-disk-points-share",
-                                       "50",
-                                       "--kv-cache-ttl-hours",
-                                       "48",
-                                       "--kv-disk-write-mb-per-day",
-                                       "400",
                                        "--kv-cache-min-tokens",
                                        "64",
                                        "--match",
@@ -206,9 +200,6 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_EQ(options.cache.disk_directory, "/d");
   EXPECT_EQ(options.cache.disk_mib, 200U);
   EXPECT_EQ(options.cache.disk_reserve_mib, 300U);
-  EXPECT_EQ(options.cache.disk_write_mib_per_day, 400U);
-  EXPECT_EQ(options.cache.hours_to_live, 48U);
-  EXPECT_EQ(options.cache.disk_points_percent, 50U);
   EXPECT_EQ(options.cache.store_tokens_min, 64);
   EXPECT_FALSE(options.cache.match_text);
   EXPECT_TRUE(served({}).cache.match_text);
@@ -230,6 +221,17 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_EQ(options.log.verbosity, 5);
   EXPECT_TRUE(options.log.disabled);
   EXPECT_FALSE(served({"--no-kv-disk"}).cache.use_disk);
+}
+
+TEST(ServeFlags, WhatTheDiskIsSpared) {
+  const CacheOptions cache =
+      served({"--kv-disk-write-mb-per-day", "400", "--kv-cache-ttl-hours", "48", "--kv-disk-points-share", "50"}).cache;
+  EXPECT_EQ(cache.disk_write_mib_per_day, 400U);
+  EXPECT_EQ(cache.hours_to_live, 48U);
+  EXPECT_EQ(cache.disk_points_percent, 50U);
+  EXPECT_EQ(served({}).cache.disk_write_mib_per_day, 0U);
+  EXPECT_EQ(served({}).cache.hours_to_live, 0U);
+  EXPECT_EQ(served({}).cache.disk_points_percent, 100U);
 }
 
 TEST(ServeFlags, MinusOneMeansTheDefaultWhereLlamaServerSaysSo) {

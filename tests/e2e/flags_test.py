@@ -340,6 +340,14 @@ class Points(FlagCase):
         found = re.findall(r"stored point at=(\d+) .*?reason=(\w+)", server.log())
         return length, [(int(at), reason) for at, reason in found], server.log()
 
+    @covers("--kv-disk-points-share")
+    def test_points_share(self):
+        for percent, stored in ((0, False), (50, True)):
+            directory = fresh_directory()
+            self.points("--kv-disk-dir", directory, "--kv-disk-points-share", percent)
+            with self.subTest(percent=percent):
+                self.assertEqual(any(path.endswith(".point.kvs") for path in segments(directory)), stored)
+
     @covers("--kv-cache-anchor-user")
     def test_anchors(self):
         for flags, expected in (([], True), (["--no-kv-cache-anchor-user"], False)):
