@@ -13,7 +13,7 @@ import time
 
 from flag_case import COMPLETION, PARAM_SHIM, FlagCase, covers, documented_flags
 from support import (fresh_directory, fresh_path, main, model, run_program, segments, serve_command, system, timings, user,
-                     words)
+                     wait_until, words)
 
 CHAT = "/v1/chat/completions"
 

@@ -11,22 +11,13 @@ import subprocess
 import time
 
 from support import (NOISE, HttpError, ServerCase, assistant, files_under, fresh_directory, main, make_random,
-                     reply_text, timings, user, words)
+                     physical_bytes, reply_text, timings, user, words)
 
 KILLS = int(os.environ.get("KVKEEP_KILLS", "50"))
 BUDGET_MIB = 2
 CLIENTS = 3
 CONVERSATIONS = 8
 COMPLETION = "/v1/completions"
-
-
-def physical_bytes(directory):
-    """As docs/format.md counts: whole blocks and one for the inode; names that vanish meanwhile count as gone."""
-    total = 0
-    for path in files_under(directory):
-        with contextlib.suppress(FileNotFoundError):
-            total += -(-os.path.getsize(path) // 4096) * 4096 + 4096
-    return total
 
 
 class KillLoop(ServerCase):

@@ -7,12 +7,7 @@ import shutil
 import time
 
 from filled_directory_case import PROMPT_TOKENS, FilledDirectoryCase
-from support import files_under, fresh_path, main, model, segments, timings, wait_until
-
-
-def physical_bytes(directory):
-    """As docs/format.md counts: whole blocks and one for the inode."""
-    return sum(-(-os.path.getsize(path) // 4096) * 4096 + 4096 for path in files_under(directory))
+from support import fresh_path, main, model, physical_bytes, segments, timings, wait_until
 
 
 class LostDirectory(FilledDirectoryCase):

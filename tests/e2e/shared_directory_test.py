@@ -1,26 +1,15 @@
 """Several servers on one cache directory: what one computed the others take from disk, the budget holds for all of them
 together, and when the one that keeps it is killed another takes its place."""
 
-import contextlib
 import os
 
-from support import (ServerCase, files_under, fresh_directory, main, model, segments, timings, user, wait_until, words)
+from support import (ServerCase, fresh_directory, main, model, physical_bytes, segments, timings, user, wait_until,
+                     words)
 
 COMPLETION = "/v1/completions"
 KEEPS_NOW = "keeps the budget of the directory now"
 ANOTHER_KEEPS = "another server keeps the budget"
 FLAGS = ["--restore", "always", "--replay", "canonical", "--no-prefill-ahead"]
-
-
-def physical_bytes(directory):
-    """As docs/format.md counts; names that vanish meanwhile count as gone."""
-    total = 0
-    for path in files_under(directory):
-        if os.path.basename(os.path.dirname(path)) == "servers":
-            continue
-        with contextlib.suppress(FileNotFoundError):
-            total += -(-os.path.getsize(path) // 4096) * 4096 + 4096
-    return total
 
 
 class SharedDirectory(ServerCase):
