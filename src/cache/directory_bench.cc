@@ -20,8 +20,7 @@ namespace {
 constexpr std::int64_t kSmall = 10'000;
 constexpr std::int64_t kLarge = 100'000;
 constexpr std::uint32_t kSegmentsEach = 20;
-constexpr std::uint32_t kTokensEach = 512;
-constexpr std::size_t kRowsBytes = 1536;  // with its header a file is one block: rows are not read here
+constexpr std::size_t kRowsBytes = 256;  // rows are not read here
 
 const FingerprintHash kModel = sim::sample_fingerprint(1);
 
@@ -51,13 +50,20 @@ struct Segment {
   std::vector<std::byte> rows;
 };
 
+// Of a conversation's segment: turns end anywhere, and prefill goes in steps. On average about 512.
+std::uint32_t token_count(std::uint32_t conversation, std::uint32_t number) {
+  static constexpr std::uint32_t kHead[] = {32, 224};
+  if (number < 2) return kHead[number];
+  return number % 3 == 0 ? 512 : 16 + (conversation * 7919 + number * 104'729) % 1100;
+}
+
 // The next of a conversation.
-Segment next_segment(std::uint32_t conversation, PrefixHasher& hasher) {
+Segment next_segment(std::uint32_t conversation, std::uint32_t count, PrefixHasher& hasher) {
   Segment next{.header = {}, .rows = sim::sample_bytes(conversation, kRowsBytes)};
   next.header.fingerprint = kModel;
   next.header.name.begin = hasher.position();
   next.header.name.begin_hash = hasher.current();
-  for (std::uint32_t i = 0; i < kTokensEach; ++i) {
+  for (std::uint32_t i = 0; i < count; ++i) {
     next.header.tokens.push_back(static_cast<TokenId>((conversation * 7919 + hasher.position().value() + i) % 100'003));
   }
   hasher.append(next.header.tokens);
@@ -79,10 +85,16 @@ bool write_segment(const std::string& directory, const Segment& segment) {
 
 bool fill(const std::string& directory, std::int64_t files) {
   if (open_store(directory, false) == nullptr) return false;  // makes what is below the directory
+  PrefixHasher within(kModel);                                // a segment of the conversation before
   for (std::uint32_t i = 0; i < files / kSegmentsEach; ++i) {
-    PrefixHasher hasher(kModel);
+    PrefixHasher hasher = i % 10 == 9 ? within : PrefixHasher(kModel);
     for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
-      if (!write_segment(directory, next_segment(i, hasher))) return false;
+      const PrefixHasher before = hasher;
+      const Segment segment = next_segment(i, token_count(i, k), hasher);
+      if (!write_segment(directory, segment)) return false;
+      if (k != 6) continue;
+      within = before;
+      within.append(TokenSpan(segment.header.tokens).first(100 + i % 400));
     }
   }
   const auto store = open_store(directory, false);
@@ -200,7 +212,7 @@ void BM_TickWithNews(benchmark::State& state) {
   const auto other = open_store(directory_of(state.range(0)), true, clock);
   const std::size_t before = server.segments();
   PrefixHasher hasher(kModel);
-  const Segment news = next_segment(60'000, hasher);
+  const Segment news = next_segment(60'000, 512, hasher);
   const auto tell = [&] {
     (void)other->tick();
     clock.leap();

@@ -1,5 +1,7 @@
 #include "format/saved_index.h"
 
+#include <algorithm>
+
 #include "format/bytes.h"
 
 namespace kvkeep::format {
@@ -22,6 +24,7 @@ Result<IndexEntry> decode_entry(Reader& reader) {
   TRY_ASSIGN(entry.header, decode_header(bytes));
   if (entry.size_bytes != file_bytes(entry.header)) return bad("file size");
   entry.name = file_name(entry.header.name);
+  entry.encoded = bytes;
   return entry;
 }
 
@@ -58,6 +61,7 @@ Result<std::vector<IndexEntry>> decode_index(ByteSpan bytes) {
   const auto count = reader.number<std::uint32_t>();
   if (count > kMaxIndexEntries) return bad("too many entries");
   std::vector<IndexEntry> entries;
+  entries.reserve(std::min<std::size_t>(count, reader.left() / kFixedHeaderBytes));
   for (std::uint32_t i = 0; i < count; ++i) {
     TRY_ASSIGN(IndexEntry entry, decode_entry(reader));
     entries.push_back(std::move(entry));

@@ -19,6 +19,7 @@ struct IndexEntry {
   std::uint64_t size_bytes = 0;
   std::int64_t modified_ns = 0;
   SegmentHeader header;
+  ByteSpan encoded;  // the same header, in the bytes of the index
 };
 
 inline constexpr std::size_t kMaxIndexEntries = 200'000;

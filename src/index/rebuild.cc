@@ -4,6 +4,10 @@
 // turns out to be known, the segment's tokens are hashed on from there once, and each name that somebody waits for on
 // the way is a newly known prefix. Segments that are in the index already wait in the same way, so that named ones may
 // hang below them. A leaf waits under the name of its end and is attached there.
+//
+// Most names are the end of another segment. Only the others are looked for within segments: a hash for each position
+// where somebody waits would be one for nearly every token of a large directory. What still waits at the end, because
+// the segment that ends with its name was lost or lies, is looked for within segments as well.
 
 #include <algorithm>
 #include <functional>
@@ -52,15 +56,33 @@ class Rebuild {
         waiting_at(segments[i].range.begin, segments[i].begin_hash).named.push_back(i);
       }
     }
-    wait_for_indexed();
   }
 
   std::vector<Placement> run(const FingerprintHash& fingerprint) {
     std::set<Tenant> tenants;
     for (const NamedSegment& segment : segments_) tenants.insert(segment.tenant);
+    find_ends();
+    settle_from(fingerprint, tenants);
+    if (look_everywhere()) settle_from(fingerprint, tenants);
+    return std::move(placements_);
+  }
+
+ private:
+  void find_ends();
+  bool look_everywhere();
+  void look_within();
+  void wait_for_indexed();
+  void wait_on_path(SegmentId id, std::vector<bool>& waits);
+  Waiting& waiting_at(Position at, const PrefixHash& hash) { return waiting_[at][hash]; }
+  bool waits_at(Position at, const PrefixHash& hash) const {
+    const auto here = waiting_.find(at);
+    return here != waiting_.end() && here->second.contains(hash);
+  }
+
+  void settle_from(const FingerprintHash& fingerprint, const std::set<Tenant>& tenants) {
     for (const Tenant& tenant : tenants) {
       const PrefixHasher empty(prefix_key(fingerprint, tenant));
-      auto waiting = take(Position{0}, empty);
+      auto waiting = take(Position{0}, empty.current());
       if (waiting) known_.push_back({{kRootSegment, {}, tenant}, tenant, empty, std::move(*waiting)});
     }
     while (!known_.empty()) {
@@ -68,20 +90,17 @@ class Rebuild {
       known_.pop_back();
       settle(known);
     }
-    return std::move(placements_);
   }
 
- private:
-  void wait_for_indexed();
-  void wait_on_path(SegmentId id, std::vector<bool>& waits);
-  Waiting& waiting_at(Position at, const PrefixHash& hash) { return waiting_[at][hash]; }
-
-  // What waits for the prefix that the hasher has seen. Each prefix is found once.
-  std::optional<Waiting> take(Position at, const PrefixHasher& hasher) {
+  // What waits for a prefix that is known now. Each prefix is found once.
+  std::optional<Waiting> take(Position at, const PrefixHash& hash) {
     const auto here = waiting_.find(at);
     if (here == waiting_.end()) return std::nullopt;
-    auto entry = here->second.extract(hasher.current());
-    if (here->second.empty()) waiting_.erase(here);
+    auto entry = here->second.extract(hash);
+    if (here->second.empty()) {
+      waiting_.erase(here);
+      within_.erase(at);
+    }
     if (entry.empty()) return std::nullopt;
     return std::move(entry.mapped());
   }
@@ -100,30 +119,32 @@ class Rebuild {
     for (const std::size_t i : leaves) attach(i, known.at);
   }
 
-  struct Found {
+  struct Prefix {
     PrefixHasher hasher;
-    Waiting waiting;
+    PrefixHash hash;
   };
 
-  // Hashes on along the tokens; gives the prefixes on the way, the last included, that somebody waits for.
-  std::vector<Found> hash_along(PrefixHasher hasher, TokenSpan tokens) {
-    std::vector<Found> found;
-    const Position end = hasher.position() + tokens.size();
-    for (auto wanted = waiting_.upper_bound(hasher.position()); !tokens.empty();) {
-      const Position stop = wanted == waiting_.end() ? end : std::min(end, wanted->first);
+  // Hashes on along the tokens; gives the prefixes on the way that somebody waits for, and the last one in any case.
+  std::vector<Prefix> hash_along(PrefixHasher hasher, TokenSpan tokens) const {
+    std::vector<Prefix> found;
+    while (!tokens.empty()) {
+      const auto within = within_.upper_bound(hasher.position());
+      const Position end = hasher.position() + tokens.size();
+      const Position stop = within == within_.end() ? end : std::min(end, *within);
       const std::size_t count = stop - hasher.position();
       hasher.append(tokens.first(count));
       tokens = tokens.subspan(count);
-      if (auto waiting = take(stop, hasher)) found.push_back({hasher, std::move(*waiting)});
-      wanted = waiting_.upper_bound(stop);
+      const PrefixHash hash = hasher.current();
+      if (tokens.empty() || waits_at(stop, hash)) found.push_back({hasher, hash});
     }
     return found;
   }
 
-  void push_known(SegmentId id, const Tenant& tenant, std::vector<Found> found) {
-    for (Found& prefix : found) {
-      known_.push_back({{id, prefix.hasher.position()}, tenant, prefix.hasher, std::move(prefix.waiting)});
-    }
+  void push_known(SegmentId id, const Tenant& tenant, const std::vector<Prefix>& found) {
+    for (const Prefix& prefix : found) push_known({id, prefix.hasher.position()}, tenant, prefix);
+  }
+  void push_known(Cursor at, const Tenant& tenant, const Prefix& prefix) {
+    if (auto waiting = take(at.at, prefix.hash)) known_.push_back({at, tenant, prefix.hasher, std::move(*waiting)});
   }
 
   void place(std::size_t i, const Known& known);
@@ -133,8 +154,37 @@ class Rebuild {
   const std::vector<NamedSegment>& segments_;
   std::vector<Placement> placements_;
   std::map<Position, std::unordered_map<PrefixHash, Waiting>> waiting_;
+  std::unordered_set<PrefixHash> ends_;  // of segments, named ones and those in the index that somebody waits for
+  std::set<Position> within_;            // where names are looked for within segments
   std::vector<Known> known_;
 };
+
+void Rebuild::find_ends() {
+  ends_.reserve(segments_.size());
+  for (const NamedSegment& segment : segments_) {
+    if (!is_leaf(segment)) ends_.insert(segment.end_hash);
+  }
+  wait_for_indexed();
+}
+
+// False: nothing waits that was looked for at the ends of segments alone.
+bool Rebuild::look_everywhere() {
+  const bool left = std::ranges::any_of(
+      waiting_, [&](const auto& here) { return here.first > Position{} && !within_.contains(here.first); });
+  if (!left) return false;
+  ends_.clear();
+  wait_for_indexed();
+  return true;
+}
+
+// Names that are no end are looked for within segments.
+void Rebuild::look_within() {
+  within_.clear();
+  for (const auto& [at, names] : waiting_) {
+    const auto is_end = [&](const auto& name) { return ends_.contains(name.first); };
+    if (at > Position{} && !std::ranges::all_of(names, is_end)) within_.insert(within_.end(), at);
+  }
+}
 
 // Of what the index holds already only the paths to names that somebody waits for are hashed: those that end a segment,
 // and, for names that are no end of anything known or named, all that go through their position.
@@ -145,28 +195,18 @@ void Rebuild::wait_for_indexed() {
       rows.push_back(SegmentId{i});
     }
   }
-  if (rows.empty()) return;
-  std::unordered_set<PrefixHash> ends;
-  for (const NamedSegment& segment : segments_) {
-    if (!is_leaf(segment)) ends.insert(segment.end_hash);
-  }
   std::vector<SegmentId> wanted;
   for (const SegmentId id : rows) {
     const SegmentInfo& info = index_.info(id);
-    const auto here = waiting_.find(info.range.end);
-    if (here == waiting_.end() || !here->second.contains(info.end_hash)) continue;
+    if (!waits_at(info.range.end, info.end_hash)) continue;
     wanted.push_back(id);
-    ends.insert(info.end_hash);
+    ends_.insert(info.end_hash);
   }
-  std::set<Position> within;
-  for (const auto& [at, names] : waiting_) {
-    const auto is_end = [&](const auto& name) { return ends.contains(name.first); };
-    if (at > Position{} && !std::ranges::all_of(names, is_end)) within.insert(at);
-  }
+  look_within();
   for (const SegmentId id : rows) {
     const TokenRange range = index_.info(id).range;
-    const auto next = within.upper_bound(range.begin);
-    if (next != within.end() && *next < range.end) wanted.push_back(id);
+    const auto next = within_.upper_bound(range.begin);
+    if (next != within_.end() && *next < range.end) wanted.push_back(id);
   }
   std::vector<bool> waits(index_.id_bound());
   for (const SegmentId id : wanted) wait_on_path(id, waits);
@@ -175,7 +215,10 @@ void Rebuild::wait_for_indexed() {
 void Rebuild::wait_on_path(SegmentId id, std::vector<bool>& waits) {
   for (; id != kRootSegment && !waits[id.value()]; id = index_.info(id).parent) {
     waits[id.value()] = true;
-    waiting_at(index_.info(id).range.begin, index_.info(id).begin_hash).indexed.push_back(id);
+    const SegmentInfo& info = index_.info(id);
+    waiting_at(info.range.begin, info.begin_hash).indexed.push_back(id);
+    if (info.parent != kRootSegment && info.range.begin < index_.info(info.parent).range.end)
+      within_.insert(info.range.begin);
   }
 }
 
@@ -194,25 +237,22 @@ bool has_its_size(const NamedSegment& segment) {
 void Rebuild::place(std::size_t i, const Known& known) {
   const NamedSegment& segment = segments_[i];
   // The whole segment is verified before any of it counts: names found along wrong tokens are not known.
-  PrefixHasher whole = known.hasher;
-  if (has_its_size(segment)) whole.append(segment.tokens);
-  if (!has_its_size(segment) || whole.current() != segment.end_hash || segment.tenant != known.tenant) {
+  std::vector<Prefix> found;
+  if (has_its_size(segment)) found = hash_along(known.hasher, segment.tokens);
+  if (found.empty() || found.back().hash != segment.end_hash || segment.tenant != known.tenant) {
     placements_[i].outcome = Outcome::kWrongHash;
     return;
   }
   const Cursor reached = index_.advance(known.at, segment.tokens);
-  const std::size_t known_tokens = reached.at - segment.range.begin;
   placements_[i] = {kRootSegment, reached.at, Outcome::kRedundant};
-  if (reached.at == segment.range.end) {
-    if (auto waiting = take(reached.at, whole)) known_.push_back({reached, known.tenant, whole, std::move(*waiting)});
-    return;
-  }
+  if (reached.at == segment.range.end) return push_known(reached, known.tenant, found.back());
   PrefixHasher hasher = known.hasher;
-  hasher.append(segment.tokens.first(known_tokens));
-  const TokenSpan fresh = segment.tokens.subspan(known_tokens);
+  hasher.append(segment.tokens.first(reached.at - segment.range.begin));
+  const TokenSpan fresh = segment.tokens.subspan(reached.at - segment.range.begin);
   const SegmentId id = index_.insert(reached, fresh, hasher.current(), segment.end_hash, segment.origin);
   placements_[i] = {id, reached.at, Outcome::kPlaced};
-  push_known(id, known.tenant, hash_along(hasher, fresh));
+  std::erase_if(found, [&](const Prefix& prefix) { return prefix.hasher.position() <= reached.at; });
+  push_known(id, known.tenant, found);
 }
 
 void Rebuild::attach(std::size_t i, Cursor at) {

@@ -1,5 +1,6 @@
 #include "store/directory_scan.h"
 
+#include <memory>
 #include <unordered_map>
 
 #include "format/saved_index.h"
@@ -9,48 +10,51 @@
 namespace kvkeep::store {
 namespace {
 
-using IndexMap = std::unordered_map<std::string, format::IndexEntry>;
+// Entries by name, and the bytes that they lie in.
+struct LoadedIndex {
+  std::unique_ptr<std::byte[]> bytes;
+  std::unordered_map<std::string, format::IndexEntry> entries;
+};
 
-Result<IndexMap> load_index(os::FileSystem& files, const Layout& layout, ByteCount size) {
+Result<LoadedIndex> load_index(os::FileSystem& files, const Layout& layout, ByteCount size) {
   if (size.value() > format::kMaxIndexBytes) return damaged("saved index: too large");
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(layout.index));
-  std::vector<std::byte> bytes(size.value());
+  LoadedIndex index{.bytes = std::make_unique_for_overwrite<std::byte[]>(size.value()), .entries = {}};
+  const MutableByteSpan bytes(index.bytes.get(), size.value());
   TRY_ASSIGN(const std::size_t count, file->read_at(0, bytes));
-  TRY_ASSIGN(auto entries, format::decode_index(ByteSpan(bytes).first(count)));
-  IndexMap by_name;
-  by_name.reserve(entries.size());
+  TRY_ASSIGN(auto entries, format::decode_index(bytes.first(count)));
+  index.entries.reserve(entries.size());
   for (format::IndexEntry& entry : entries) {
-    std::string name = entry.name;
-    by_name.emplace(std::move(name), std::move(entry));
+    std::string name = std::move(entry.name);
+    index.entries.emplace(std::move(name), std::move(entry));
   }
-  return by_name;
+  return index;
 }
 
-// The entry's header, moved out, if the entry is about exactly this file.
-std::optional<format::SegmentHeader> take_match(IndexMap& index, const os::FileInfo& info,
-                                                const FingerprintHash& fingerprint) {
-  const auto found = index.find(info.name);
-  if (found == index.end()) return std::nullopt;
-  const format::IndexEntry& entry = found->second;
+// The entry, if it is about exactly this file.
+format::IndexEntry* find_match(LoadedIndex& index, const os::FileInfo& info, const FingerprintHash& fingerprint) {
+  const auto found = index.entries.find(info.name);
+  if (found == index.entries.end()) return nullptr;
+  format::IndexEntry& entry = found->second;
   const bool same = entry.size_bytes == info.size.value() && entry.modified_ns == info.modified_ns;
-  if (!same || entry.header.fingerprint != fingerprint) return std::nullopt;
-  return std::move(found->second.header);
+  return same && entry.header.fingerprint == fingerprint ? &entry : nullptr;
 }
 
 void add_segment(DirectoryScan& scan, os::FileSystem& files, const Layout& layout, const FingerprintHash& fingerprint,
-                 os::FileInfo info, IndexMap& index) {
+                 os::FileInfo info, LoadedIndex& index) {
   if (scan.segments.size() >= kMaxServedFiles) {
     scan.unreadable.push_back(std::move(info));
     return;
   }
-  if (auto header = take_match(index, info, fingerprint)) {
-    scan.segments.push_back({std::move(info), std::move(*header)});
+  if (format::IndexEntry* entry = find_match(index, info, fingerprint)) {
+    scan.segments.push_back(
+        {std::move(info), std::move(entry->header), {entry->encoded.begin(), entry->encoded.end()}});
     return;
   }
   ++scan.headers_read;
   auto header = read_header(files, layout.own, info, fingerprint);
   if (header) {
-    scan.segments.push_back({std::move(info), std::move(*header)});
+    scan.segments.push_back({std::move(info), std::move(*header), {}});
   } else if (header.error().kind == ErrorKind::kDamaged) {
     scan.damaged.push_back(std::move(info));
   } else {
@@ -78,10 +82,10 @@ std::vector<os::FileInfo> sort_names(DirectoryScan& scan, std::vector<os::FileIn
 }
 
 // The mistake that the fault loop must catch: what the index lists is there, and nothing else is.
-void believe_index(DirectoryScan& scan, IndexMap& index) {
-  for (auto& [name, entry] : index) {
+void believe_index(DirectoryScan& scan, LoadedIndex& index) {
+  for (auto& [name, entry] : index.entries) {
     os::FileInfo info{.name = name, .size = ByteCount{entry.size_bytes}, .modified_ns = entry.modified_ns};
-    scan.segments.push_back({std::move(info), std::move(entry.header)});
+    scan.segments.push_back({std::move(info), std::move(entry.header), {}});
   }
 }
 
@@ -91,19 +95,19 @@ Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, cons
                                bool use_saved_index) {
   DirectoryScan scan;
   TRY_ASSIGN(auto listed, files.list(layout.own));
-  const std::vector<os::FileInfo> segments = sort_names(scan, std::move(listed));
-  IndexMap index;
+  std::vector<os::FileInfo> segments = sort_names(scan, std::move(listed));
+  LoadedIndex index;
   if (scan.index && use_saved_index) {
     auto loaded = load_index(files, layout, scan.index->size);
     scan.index_damaged = !loaded && loaded.error().kind == ErrorKind::kDamaged;
     if (loaded) index = std::move(*loaded);
   }
-  if (mutations().trust_saved_index && !index.empty()) {
+  if (mutations().trust_saved_index && !index.entries.empty()) {
     believe_index(scan, index);
     return scan;
   }
   scan.segments.reserve(segments.size());
-  for (const os::FileInfo& info : segments) add_segment(scan, files, layout, fingerprint, info, index);
+  for (os::FileInfo& info : segments) add_segment(scan, files, layout, fingerprint, std::move(info), index);
   return scan;
 }
 

@@ -16,6 +16,7 @@ namespace kvkeep::store {
 struct FoundSegment {
   os::FileInfo info;
   format::SegmentHeader header;
+  std::vector<std::byte> encoded;  // the same, as the saved index has it; empty: it was read from the file
 };
 
 struct DirectoryScan {

@@ -310,7 +310,7 @@ bool DiskStore::Impl::adopt_anew(const std::string& file_name, std::uint64_t gen
     if (known->second.header == there) return false;
   }
   if (const auto entry = take_entry(file_name, generation)) ledger_.release(layout_.own, entry->physical());
-  adopt_segment({std::move(info), std::move(*header)});
+  adopt_segment({std::move(info), std::move(*header), {}});
   return true;
 }
 

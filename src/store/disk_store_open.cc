@@ -178,6 +178,11 @@ void DiskStore::Impl::adopt(DirectoryScan scan) {
     ledger_.add_existing(bytes);
     unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
   }
+  {
+    const MutexLock lock(mutex_);
+    entries_.reserve(entries_.size() + scan.segments.size());
+    recovered_.reserve(recovered_.size() + scan.segments.size());
+  }
   for (FoundSegment& found : scan.segments) adopt_segment(std::move(found));
   const MutexLock lock(mutex_);
   std::ranges::sort(recovered_, {}, [](const StoredSegment& segment) { return segment.header.name.begin; });
@@ -189,7 +194,7 @@ void DiskStore::Impl::adopt(DirectoryScan scan) {
 void DiskStore::Impl::adopt_segment(FoundSegment found) {
   const MutexLock lock(mutex_);
   Entry entry{.name = found.header.name,
-              .header = format::encode_header(found.header),
+              .header = found.encoded.empty() ? format::encode_header(found.header) : std::move(found.encoded),
               .size_bytes = found.info.size.value(),
               .modified_ns = found.info.modified_ns,
               .generation = next_generation_++};

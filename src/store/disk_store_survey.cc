@@ -123,7 +123,7 @@ void DiskStore::Impl::merge_index(const os::FileInfo& info) {
 void DiskStore::Impl::merge_segment(const os::FileInfo& info) {
   const ByteCount bytes = os::physical_size(info.size);
   auto header = read_header(files_, layout_.own, info, options_.fingerprint);
-  if (header && serves_more()) return adopt_segment({info, std::move(*header)});
+  if (header && serves_more()) return adopt_segment({info, std::move(*header), {}});
   ledger_.add_existing(bytes);
   if (header) {
     unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);
