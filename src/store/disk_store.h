@@ -34,7 +34,8 @@ struct DiskOptions {
   FingerprintHash fingerprint;
   ByteCount budget;        // physical bytes of the whole root, quarantine included
   ByteCount reserve = {};  // free space of the file system that is left to others; 0: all of it may be used
-  // Bytes that this server may write in a day, counted and not enforced: see writes(). 0: no limit.
+  // Bytes that may be written in a day, by all servers of the directory, counted and not enforced: see writes(). 0: no
+  // limit.
   ByteCount written_per_day = {};
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
 };

@@ -120,6 +120,7 @@ class DiskStore::Impl {
   bool take_over(DiskTick& tick) REQUIRES(write_mutex_);
   void keep(DiskTick& tick) REQUIRES(write_mutex_);
   void take_part(DiskTick& tick) REQUIRES(write_mutex_);
+  void count_writing(const std::map<std::string, std::uint64_t>& heard) REQUIRES(write_mutex_);
   bool join() REQUIRES(write_mutex_);
   void take_lease(const ListedServers& listed) REQUIRES(write_mutex_);
   void publish_used() REQUIRES(write_mutex_);
@@ -189,9 +190,11 @@ class DiskStore::Impl {
   std::set<std::string> living_ GUARDED_BY(write_mutex_);  // members
   ListedServers members_ GUARDED_BY(write_mutex_);         // keeper: as of the last scan
   bool grant_failed_ GUARDED_BY(write_mutex_) = false;     // keeper: whether it took effect must be looked at
-  std::map<std::string, std::uint64_t> heard_ GUARDED_BY(write_mutex_);  // what each server said it used
-  std::uint64_t drawn_before_ GUARDED_BY(write_mutex_) = 0;              // member: reserved before it joined
-  std::uint64_t granted_ GUARDED_BY(write_mutex_) = 0;                   // member: in total
+  std::map<std::string, std::uint64_t> heard_ GUARDED_BY(write_mutex_);            // what each server said it used
+  std::map<std::string, std::uint64_t> counted_writing_ GUARDED_BY(write_mutex_);  // of it, in `write_budget_`
+  bool heard_writing_ GUARDED_BY(write_mutex_) = false;
+  std::uint64_t drawn_before_ GUARDED_BY(write_mutex_) = 0;  // member: reserved before it joined
+  std::uint64_t granted_ GUARDED_BY(write_mutex_) = 0;       // member: in total
   std::uint64_t published_ GUARDED_BY(write_mutex_) = 0;
   std::uint64_t wanted_ GUARDED_BY(write_mutex_) = 0;  // member: what was refused
   std::uint64_t published_wanted_ GUARDED_BY(write_mutex_) = 0;

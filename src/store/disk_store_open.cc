@@ -30,12 +30,12 @@ DiskStore::Impl::~Impl() {
 
 Status DiskStore::Impl::open() {
   const MutexLock lock(write_mutex_);
+  write_budget_.open();  // once: what this process wrote is not undone by hands that remove the directory
   return open_directory();
 }
 
 Status DiskStore::Impl::open_directory() {
   TRY(files_.make_directories(layout_.own));
-  write_budget_.open();
   auto keeper_lock = files_.lock(layout_.lock);
   if (keeper_lock) {
     lock_ = std::move(*keeper_lock);

@@ -75,6 +75,18 @@ void DiskStore::Impl::note_scan(std::int64_t begin_ns) {
   next_scan_ns_ = end_ns + std::min(kLongestPauseNs, kScanShare * (end_ns - begin_ns));
 }
 
+// What may be written in a day is the disk's. `heard`: bytes that each of the others ever used. What they had used when
+// this server heard of them for the first time was counted before it came.
+void DiskStore::Impl::count_writing(const std::map<std::string, std::uint64_t>& heard) {
+  for (const auto& [id, used] : heard) {
+    const auto known = counted_writing_.find(id);
+    const std::uint64_t before = known != counted_writing_.end() ? known->second : heard_writing_ ? 0 : used;
+    if (used > before) write_budget_.wrote(ByteCount{std::min(used, kMostTotal) - std::min(before, kMostTotal)});
+  }
+  counted_writing_ = heard;
+  heard_writing_ = true;
+}
+
 // ---- The keeper ----
 
 Result<DiskStore::Impl::Living> DiskStore::Impl::tell_living() {
@@ -159,6 +171,7 @@ void DiskStore::Impl::keep(DiskTick& tick) {
   if (!living) return;
   std::map<std::string, std::uint64_t> heard;
   for (const auto& [id, member] : living->members) heard.emplace(id, member.used);
+  count_writing(heard);
   for (const auto& [id, member] : living->members) {
     if (const auto known = members_.find(id); known != members_.end()) known->second.wanted = member.wanted;
   }
@@ -232,6 +245,7 @@ void DiskStore::Impl::take_part(DiskTick& tick) {
   for (const auto& [id, server] : *listed) {
     if (id != servers_.id()) heard.emplace(id, server.used);
   }
+  count_writing(heard);
   if (heard == heard_ || !may_scan()) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const auto found = files_.list(layout_.own);

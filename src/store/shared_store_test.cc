@@ -27,8 +27,9 @@ const FingerprintHash kOtherModel = sim::sample_fingerprint(0xcd);
 class SharedStoreTest : public testing::Test {
  protected:
   std::unique_ptr<DiskStore> open(const FingerprintHash& fingerprint = kModel, ByteCount budget = mebibytes(64)) {
-    auto store = DiskStore::open({.directory = root(), .fingerprint = fingerprint, .budget = budget},
-                                 os::real_file_system(), clock_);
+    auto store = DiskStore::open(
+        {.directory = root(), .fingerprint = fingerprint, .budget = budget, .written_per_day = written_per_day_},
+        os::real_file_system(), clock_);
     EXPECT_TRUE(store.ok()) << (store.ok() ? "" : store.error().message);
     return store.ok() ? std::move(*store) : nullptr;
   }
@@ -55,8 +56,14 @@ class SharedStoreTest : public testing::Test {
     return found;
   }
 
+  static std::uint64_t left(DiskStore& store) {
+    const auto allowance = store.writes();
+    return allowance ? allowance->left.value() : 0;
+  }
+
   const sim::TemporaryDirectory directory_;
   sim::SimClock clock_;
+  ByteCount written_per_day_;
   const SampleSegment first_ = sample_segment(kModel, 1, 0, 10'000);
   const SampleSegment second_ = sample_segment(kModel, 1, 1, 5'000);
   const SampleSegment third_ = sample_segment(kModel, 1, 2, 5'000);
@@ -127,6 +134,32 @@ TEST_F(SharedStoreTest, WhatOneUsesTheOtherHearsOf) {
   ASSERT_EQ(heard.size(), 1u) << "once, and within a minute or so, though nobody stored anything";
   EXPECT_EQ(heard.front().name, first_.header.name);
   EXPECT_EQ(heard.front().modified_ns, used_ns);
+}
+
+TEST_F(SharedStoreTest, ADaysWritingIsTheDisksWhoeverWrites) {
+  constexpr std::uint64_t kBackMeanwhile = 1000;  // a tick's share of a day
+  written_per_day_ = ByteCount{800'000};          // 100,000 may gather
+  const auto keeper = open();
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  const auto member = open();
+  (void)tick(*keeper);
+  (void)tick(*member);
+  const std::uint64_t member_left = left(*member);
+  EXPECT_GT(member_left, 60'000U) << "what was written before it came is told by the file alone";
+
+  ASSERT_TRUE(put(*keeper, second_).ok());
+  (void)tick(*keeper);
+  (void)tick(*member);
+  EXPECT_LT(left(*member) + second_.payload.size(), member_left + kBackMeanwhile);
+
+  const std::uint64_t keeper_left = left(*keeper);
+  ASSERT_TRUE(put(*member, third_).ok());
+  (void)tick(*member);
+  (void)tick(*keeper);
+  EXPECT_LT(left(*keeper) + third_.payload.size(), keeper_left + kBackMeanwhile);
+  const std::uint64_t counted = left(*keeper);
+  (void)tick(*keeper);
+  EXPECT_GE(left(*keeper), counted) << "once";
 }
 
 TEST_F(SharedStoreTest, WhatWasRefusedHearsOfRoomThatAnotherPutFound) {
