@@ -310,6 +310,7 @@ class Cache {
   void forget_gone(const std::vector<format::SegmentName>& gone) EXCLUDES(mutex_);
   void forget_file(SegmentId segment) REQUIRES(mutex_);
   bool make_disk_room(ByteCount needed);
+  ByteCount evict_foreign(ByteCount needed);
   void note_refused(SegmentId segment) REQUIRES(mutex_);
   void write_refused() EXCLUDES(mutex_);
 

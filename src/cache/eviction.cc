@@ -21,6 +21,8 @@ constexpr std::uint64_t kPointsSlackShare = 64;
 // Victims at once, where an order is kept: requests want the lock as well.
 constexpr std::size_t kVictimsAtOnce = 128;
 
+double mebibytes_of(ByteCount bytes) { return static_cast<double>(bytes.value()) / (1 << 20); }
+
 }  // namespace
 
 policy::EvictView Cache::empty_view() const {
@@ -96,7 +98,17 @@ void Cache::fit_disk_budget() {
   (void)make_points_room({});
   if (!disk_->keeper() || disk_->used() <= disk_->budget() || mutations().keep_old_budget) return;
   const ByteCount over = disk_->used() - disk_->budget();
-  if (disk_->remove_foreign(over) < over) evict_from_disk(disk_->used() - disk_->budget());
+  if (evict_foreign(over) < over) evict_from_disk(disk_->used() - disk_->budget());
+}
+
+// Frees about `needed` bytes of what lies in the directory and is not of this cache.
+ByteCount Cache::evict_foreign(ByteCount needed) {
+  const ByteCount freed = disk_->remove_foreign(needed);
+  if (freed > ByteCount{}) {
+    spdlog::info("kv cache evicted {:.1f} MiB of other models or settings from disk used={:.1f} MiB budget={:.1f} MiB",
+                 mebibytes_of(freed), mebibytes_of(disk_->used()), mebibytes_of(disk_->budget()));
+  }
+  return freed;
 }
 
 ByteCount Cache::points_room() const {
@@ -183,8 +195,8 @@ bool Cache::evict_from_disk(ByteCount needed, bool points_only) {
     if (half_life_ns) disk_order_.set_half_life(*half_life_ns);
   }
   if (count > 0) {
-    spdlog::info("kv cache evicted segments={} from=disk used={} MiB before={} MiB budget={} MiB", count,
-                 disk_->used().value() >> 20, used_before.value() >> 20, disk_->budget().value() >> 20);
+    spdlog::info("kv cache evicted segments={} from=disk used={:.1f} MiB before={:.1f} MiB budget={:.1f} MiB", count,
+                 mebibytes_of(disk_->used()), mebibytes_of(used_before), mebibytes_of(disk_->budget()));
   }
   return count > 0;
 }

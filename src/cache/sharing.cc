@@ -164,8 +164,8 @@ void Cache::forget_file(SegmentId segment) {
 // first while it holds more than half: who changes between two models keeps something of each.
 bool Cache::make_disk_room(ByteCount needed) {
   const bool foreign_first = disk_->foreign_bytes().value() > disk_->budget().value() / 2;
-  return foreign_first ? disk_->remove_foreign(needed) >= needed || evict_from_disk(needed)
-                       : evict_from_disk(needed) || disk_->remove_foreign(needed) > ByteCount{};
+  return foreign_first ? evict_foreign(needed) >= needed || evict_from_disk(needed)
+                       : evict_from_disk(needed) || evict_foreign(needed) > ByteCount{};
 }
 
 void Cache::note_refused(SegmentId segment) {

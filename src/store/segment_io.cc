@@ -121,6 +121,11 @@ Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::stri
   return header;
 }
 
+Result<format::SegmentHeader> read_any_header(os::FileSystem& files, const std::string& path) {
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
+  return read_header_of(*file);
+}
+
 Result<CheckedSegment> check_segment(os::FileSystem& files, const std::string& directory, const std::string& name,
                                      const FingerprintHash& fingerprint) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(directory + "/" + name));

@@ -26,6 +26,9 @@ Status write_segment(os::File& file, ByteSpan header, const std::vector<PartByte
 Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory, const os::FileInfo& info,
                                           const FingerprintHash& fingerprint);
 
+// What the header of a file claims, whatever its name, size and fingerprint. kDamaged: it is none.
+Result<format::SegmentHeader> read_any_header(os::FileSystem& files, const std::string& path);
+
 // A file that was read whole.
 struct CheckedSegment {
   format::SegmentHeader header;

@@ -1,16 +1,12 @@
 #include "store/unserved_files.h"
 
-#include <algorithm>
-#include <iterator>
-#include <optional>
-#include <ranges>
 #include <set>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "store/layout.h"
+#include "store/segment_io.h"
 
 namespace kvkeep::store {
 namespace {
@@ -21,15 +17,6 @@ constexpr std::size_t kRetriesPerPut = 8;
 bool unlinked(os::FileSystem& files, const std::string& path) {
   const Status removed = files.remove(path);
   return removed.ok() || removed.error().kind == ErrorKind::kNotFound;
-}
-
-// Of a segment's path: directory and h(begin), directory and h(end), as its name has them.
-std::optional<std::pair<std::string, std::string>> ends_of(const std::string& path) {
-  const std::string directory = directory_of(path) + "/";
-  const std::string name = path.substr(directory.size());
-  if (!is_segment_name(name)) return std::nullopt;
-  const std::size_t dash = name.find('-');
-  return std::pair(directory + name.substr(0, dash), directory + name.substr(dash + 1, dash));
 }
 
 }  // namespace
@@ -83,10 +70,15 @@ void UnservedFiles::update(const std::string& directory, const std::vector<os::F
     const std::string path = directory + "/" + info.name;
     there.insert(path);
     if (leftovers_.contains(path)) continue;
-    const Removable now{os::physical_size(info.size), info.modified_ns, busy(info.name)};
+    Removable now{.bytes = os::physical_size(info.size), .modified_ns = info.modified_ns, .busy = busy(info.name)};
     if (const auto before = removable_.find(path); before != removable_.end()) {
-      if (before->second.bytes != now.bytes) ledger_.release(directory, before->second.bytes);
-      if (before->second.bytes != now.bytes) ledger_.add_existing(now.bytes);
+      if (before->second.bytes == now.bytes) {
+        now.looked_at = before->second.looked_at;
+        now.place = before->second.place;
+      } else {
+        ledger_.release(directory, before->second.bytes);
+        ledger_.add_existing(now.bytes);
+      }
       forget(before);
     } else {
       ledger_.add_existing(now.bytes);
@@ -110,37 +102,24 @@ void UnservedFiles::recount() {
   for (const auto& [path, bytes] : leftovers_) ledger_.add_existing(bytes);
 }
 
-// A use is told by the time of the deepest file alone, so that what it continues may look older than it is: the names
-// tell, for segments that begin where another ends. Each of those after what continues it, else the oldest first.
-std::vector<std::string> UnservedFiles::oldest_first() const {
-  std::vector<Removables::const_iterator> youngest_first;
-  std::unordered_map<std::string, Removables::const_iterator> by_end;  // directory and h(end)
-  for (auto file = removable_.begin(); file != removable_.end(); ++file) {
-    if (file->second.busy) continue;
-    youngest_first.push_back(file);
-    if (const auto ends = ends_of(file->first); ends && ends->first != ends->second) by_end.emplace(ends->second, file);
-  }
-  std::ranges::sort(youngest_first, std::greater{}, [](const auto& file) { return file->second.modified_ns; });
-  std::vector<std::string> order;
-  std::unordered_set<std::string_view> listed;
-  for (const auto& file : youngest_first) {
-    std::vector<std::string> path;  // upwards
-    for (auto at = file; listed.insert(at->first).second;) {
-      path.push_back(at->first);
-      const auto ends = ends_of(at->first);
-      const auto above = ends ? by_end.find(ends->first) : by_end.end();
-      if (above == by_end.end()) break;
-      at = above->second;
+std::vector<std::string> UnservedFiles::in_order() {
+  std::vector<UnservedFile> files;
+  for (auto& [path, file] : removable_) {
+    if (file.busy) continue;
+    const std::string directory = directory_of(path);
+    if (!std::exchange(file.looked_at, true) && is_segment_name(std::string_view(path).substr(directory.size() + 1))) {
+      if (const auto header = read_any_header(files_, path)) file.place = place_of(*header);
     }
-    std::ranges::move(path | std::views::reverse, std::back_inserter(order));
+    files.push_back({path, directory, file.modified_ns, file.place});
   }
-  std::ranges::reverse(order);
-  return order;
+  std::vector<std::string> paths;
+  for (const std::size_t next : removal_order(files)) paths.push_back(std::move(files[next].path));
+  return paths;
 }
 
 ByteCount UnservedFiles::remove_oldest(ByteCount needed) {
   ByteCount freed;
-  for (const std::string& path : oldest_first()) {
+  for (const std::string& path : in_order()) {
     if (freed >= needed) break;
     if (!unlinked(files_, path)) continue;
     freed += removable_[path].bytes;

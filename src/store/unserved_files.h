@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "os/file_system.h"
+#include "store/removal_order.h"
 #include "store/space_ledger.h"
 
 namespace kvkeep::store {
@@ -29,8 +31,8 @@ class UnservedFiles {
   void retry_leftovers();
 
   void add_removable(const std::string& path, ByteCount bytes, std::int64_t modified_ns);
-  // Oldest first, but nothing before what continues it, until `needed` bytes are freed or none is left that can be
-  // unlinked.
+  // In their order (removal_order.h), until `needed` bytes are freed or none is left that can be unlinked. Reads the
+  // header of each segment once.
   ByteCount remove_oldest(ByteCount needed);
   ByteCount foreign_bytes() const { return ByteCount{foreign_bytes_.load()}; }
 
@@ -51,11 +53,13 @@ class UnservedFiles {
     ByteCount bytes;
     std::int64_t modified_ns = 0;
     bool busy = false;
+    bool looked_at = false;
+    std::optional<FilePlace> place = {};  // as its header has it
   };
   using Removables = std::map<std::string, Removable>;
   void add(const std::string& path, Removable file);
   Removables::iterator forget(Removables::iterator file);
-  std::vector<std::string> oldest_first() const;
+  std::vector<std::string> in_order();
 
   os::FileSystem& files_;
   SpaceLedger& ledger_;
