@@ -99,7 +99,8 @@ Result<int> show_models(const CacheCommandOptions& options, const std::string& r
   }
   inspect::ViewOptions shown;
   shown.now_ns = os::real_clock().wall_ns();
-  TRY_ASSIGN(shown.budget, cache_budget(options, root));
+  // A server's own is nowhere on the disk, and a guess would be taken for it.
+  if (options.disk_mib > 0) shown.budget = mebibytes(options.disk_mib);
   shown.order = options.order;
   shown.most_depth = options.most_depth;
   shown.most_runs = list ? options.most_runs : 0;

@@ -56,11 +56,12 @@ constexpr Command kCommands[] = {
 
 std::vector<Flag> common_flags(CacheCommandOptions& options) {
   const char* group = "Directory";
-  return {row(group, "--kv-disk-dir", {}, {}, "DIR", "", "kvkeep in the user's cache home",
-              "The cache directory, as for kvkeep serve.", text_into(options.directory)),
-          row(group, "--kv-disk-space-mb", {}, {}, "N", "", "as kvkeep serve",
-              "The budget: what shares are shares of, and what import keeps to.",
-              number_into(options.disk_mib, std::uint64_t{1}, std::uint64_t{1} << 40))};
+  return {
+      row(group, "--kv-disk-dir", {}, {}, "DIR", "", "kvkeep in the user's cache home",
+          "The cache directory, as for kvkeep serve.", text_into(options.directory)),
+      row(group, "--kv-disk-space-mb", {}, {}, "N", "", "as kvkeep serve",
+          "The budget: what sizes are shares of, and what import keeps to. That of a running server is not known here.",
+          number_into(options.disk_mib, std::uint64_t{1}, std::uint64_t{1} << 40))};
 }
 
 Flag json_flag(CacheCommandOptions& options) {

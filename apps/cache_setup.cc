@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "inspect/cache_directory.h"
 #include "os/memory_info.h"
 #include "os/paths.h"
 #include "os/permissions.h"
@@ -28,6 +29,11 @@ Result<std::string> prepare_directory(const std::string& directory, os::FileSyst
   TRY(files.make_directories(directory));
   TRY_ASSIGN(std::string resolved, os::resolve_links(directory));
   if (resolved.size() == 1) return invalid("the root of the file system is no cache directory; name one below it");
+  const Status own = inspect::check_own(files, resolved);
+  if (!own && own.error().kind == ErrorKind::kInvalid) {
+    return invalid(own.error().message + "; name one of its own, such as " + resolved + "/kvkeep");
+  }
+  TRY(own);
   return resolved;
 }
 
@@ -71,10 +77,14 @@ void warn_without_disk(const Error& error) {
                error.message);
 }
 
-// What opening found and did not keep: the user may want to know why the cache is smaller than it was.
+// What opening found and did not keep, or is not ours: the user may want to know why the cache is smaller than it was.
 void log_found(const store::DiskCounters& found) {
   if (found.damaged > 0) {
     spdlog::warn("kv disk: {} damaged or foreign files set aside (quarantine/ keeps the last of them)", found.damaged);
+  }
+  if (found.foreign > 0) {
+    spdlog::warn("kv disk: {} in the directory not of kvkeep's making: left alone, and not counted",
+                 found.foreign == 1 ? "one name is" : fmt::format("{} names are", found.foreign));
   }
   if (found.temporaries > 0) spdlog::info("kv disk: removed {} unfinished files of a former run", found.temporaries);
 }

@@ -24,14 +24,19 @@ bool is_cache(const store::RootScan& scan) {
   return scan.lock || scan.has_quarantine || !scan.other_fingerprints.empty();
 }
 
+Status check_own(const store::RootScan& scan, const std::string& root) {
+  if (is_cache(scan) || scan.foreign_names == 0) return {};
+  return invalid(root + " is no cache directory: other things lie in it, and nothing of a cache");
+}
+
 // Only where there is a lock: looking makes no files.
-bool is_served(os::FileSystem& files, const store::RootScan& scan, const store::Layout& layout) {
-  if (!scan.lock) return false;
+std::size_t count_servers(os::FileSystem& files, const store::RootScan& scan, const store::Layout& layout) {
+  if (!scan.lock) return 0;
   const auto lock = files.lock(layout.lock);
-  if (!lock && lock.error().kind == ErrorKind::kBusy) return true;
+  const bool kept = !lock && lock.error().kind == ErrorKind::kBusy;
   // The one that held it may have died, and others live on.
-  const auto others = store::any_server_lives(files, layout.servers);
-  return others && *others;
+  const auto members = store::count_living(files, layout.servers);
+  return (kept ? 1 : 0) + (members ? *members : 0);
 }
 
 }  // namespace
@@ -45,15 +50,20 @@ std::optional<FingerprintHash> parse_fingerprint(std::string_view name) {
   return fingerprint;
 }
 
+Status check_own(os::FileSystem& files, const std::string& root) {
+  const store::Layout layout = layout_of_root(root);
+  const auto scan = scan_root(files, layout);
+  if (!scan) return scan.error().kind == ErrorKind::kNotFound ? Status{} : Status(scan.error());
+  return check_own(*scan, layout.root);
+}
+
 Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& root) {
   const store::Layout layout = layout_of_root(root);
   TRY_ASSIGN(store::RootScan scan, scan_root(files, layout));
-  if (!is_cache(scan) && scan.foreign_names > 0) {
-    return invalid(root + " is no cache directory: other things lie in it, and nothing of a cache");
-  }
+  TRY(check_own(scan, layout.root));
   CacheDirectory found;
   found.root = layout.root;
-  found.served = is_served(files, scan, layout);
+  found.servers = count_servers(files, scan, layout);
   found.foreign_names = scan.foreign_names;
   std::ranges::sort(scan.other_fingerprints);
   for (const std::string& path : scan.other_fingerprints) {

@@ -29,7 +29,7 @@ struct ModelDirectory {
 
 struct CacheDirectory {
   std::string root;
-  bool served = false;                 // a server is running on it
+  std::size_t servers = 0;             // that run on it; who imports counts as one
   std::vector<ModelDirectory> models;  // by fingerprint
   std::vector<os::FileInfo> quarantine;
   std::size_t foreign_names = 0;  // in the root; those of a model are in its scan
@@ -37,6 +37,10 @@ struct CacheDirectory {
 
 // Of its directory's name; nullopt: it is none.
 std::optional<FingerprintHash> parse_fingerprint(std::string_view name);
+
+// kInvalid: something lies in it, and nothing of a cache: it is not ours to work in. One that is not there, and one
+// with nothing but what a file system has of its own, may become one.
+Status check_own(os::FileSystem& files, const std::string& root);
 
 // The directories of all fingerprints below `root`, without their files. kNotFound: there is no such directory.
 // kInvalid: it is none of ours: something is in it, and nothing of a cache.

@@ -99,7 +99,7 @@ TEST_F(Guests, WithoutAServerThatKeepsTheBudgetThereIsNoRoom) {
 TEST_F(Guests, AMemberAloneIsAServerToo) {
   const auto member = open();
   keeper_.reset();
-  EXPECT_TRUE(read_directory(files_, kRoot)->served);
+  EXPECT_EQ(read_directory(files_, kRoot)->servers, 1U);
 }
 
 }  // namespace

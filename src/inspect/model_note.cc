@@ -23,6 +23,8 @@ std::string encode_model_note(const ModelNote& note) {
   const Json json = {{"name", note.name.substr(0, kMostFieldBytes)},
                      {"description", note.description.substr(0, kMostFieldBytes)},
                      {"path", note.path.size() <= 4 * kMostFieldBytes ? note.path : std::string()},
+                     {"settings", note.settings.substr(0, kMostFieldBytes)},
+                     {"computed_by", note.computed_by.substr(0, kMostFieldBytes)},
                      {"first_used", note.first_used_s}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -34,6 +36,8 @@ std::optional<ModelNote> decode_model_note(std::string_view text) {
   note.name = string_at(json, "name", kMostFieldBytes);
   note.description = string_at(json, "description", kMostFieldBytes);
   note.path = string_at(json, "path", 4 * kMostFieldBytes);
+  note.settings = string_at(json, "settings", kMostFieldBytes);
+  note.computed_by = string_at(json, "computed_by", kMostFieldBytes);
   const auto used = json.find("first_used");
   if (used != json.end() && used->is_number_integer()) note.first_used_s = used->get<std::int64_t>();
   return note;

@@ -17,11 +17,13 @@ struct ModelNote {
   std::string name;               // of the model
   std::string description;        // "llama 26M Q8_0"
   std::string path;               // of its file, absolute
+  std::string settings;           // "-ctk q8_0 -fa off", "default"; empty: not known
+  std::string computed_by;        // "CPU, libllama 0.7.0, ggml 0.27.0"; empty: not known
   std::int64_t first_used_s = 0;  // since the epoch
   bool operator==(const ModelNote&) const = default;
 };
 
-inline constexpr std::size_t kMaxNoteBytes = 8192;
+inline constexpr std::size_t kMaxNoteBytes = 12 << 10;
 
 // Longer fields are cut.
 std::string encode_model_note(const ModelNote& note);

@@ -9,12 +9,19 @@
 namespace kvkeep::inspect {
 namespace {
 
-const ModelNote kNote{.name = "tiny \"x\"", .description = "llama", .path = "/m/\xff.gguf", .first_used_s = 7};
+const ModelNote kNote{.name = "tiny \"x\"",
+                      .description = "llama",
+                      .path = "/m/\xff.gguf",
+                      .settings = "-fa off",
+                      .computed_by = "CPU",
+                      .first_used_s = 7};
 
 TEST(ModelNote, ComesBack) {
   ModelNote back = decode_model_note(encode_model_note(kNote)).value();
   EXPECT_EQ(back.name, kNote.name);
   EXPECT_EQ(back.first_used_s, 7);
+  EXPECT_EQ(back.settings, "-fa off");
+  EXPECT_EQ(back.computed_by, "CPU");
   EXPECT_EQ(back.path, "/m/\uFFFD.gguf") << "not UTF-8: not a path that JSON can hold";
 }
 
@@ -30,6 +37,7 @@ TEST(ModelNote, IsBounded) {
   ModelNote large = kNote;
   large.name = std::string(100'000, 'a');
   large.path = std::string(100'000, 'b');
+  large.settings = large.computed_by = std::string(100'000, 'c');
   EXPECT_LE(encode_model_note(large).size(), kMaxNoteBytes);
 }
 
@@ -37,8 +45,10 @@ TEST(ModelNote, KeepsItsFirstUseAndIsReplacedWhole) {
   sim::SimFileSystem files;
   ASSERT_TRUE(files.make_directories("/d"));
   EXPECT_FALSE(read_model_note(files, "/d"));
-  ASSERT_TRUE(write_model_note(files, "/d", {.name = "a", .description = "", .path = "", .first_used_s = 5}));
-  ASSERT_TRUE(write_model_note(files, "/d", {.name = "b", .description = "", .path = "", .first_used_s = 9}));
+  ASSERT_TRUE(write_model_note(
+      files, "/d", {.name = "a", .description = "", .path = "", .settings = "", .computed_by = "", .first_used_s = 5}));
+  ASSERT_TRUE(write_model_note(
+      files, "/d", {.name = "b", .description = "", .path = "", .settings = "", .computed_by = "", .first_used_s = 9}));
   EXPECT_EQ(read_model_note(files, "/d")->name, "b");
   EXPECT_EQ(read_model_note(files, "/d")->first_used_s, 5);
   files.plant("/d/" + std::string(store::kModelNoteName), std::vector<std::byte>(kMaxNoteBytes + 1, std::byte{32}));

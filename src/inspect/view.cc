@@ -221,7 +221,7 @@ Forest plant(CacheDirectory directory) {
 CacheView view_of(const Forest& forest, const ViewOptions& options) {
   CacheView view;
   view.root = forest.directory.root;
-  view.served = forest.directory.served;
+  view.servers = forest.directory.servers;
   view.now_ns = options.now_ns;
   view.budget = options.budget;
   view.quarantine = count_all(forest.directory.quarantine);

@@ -71,9 +71,9 @@ struct ModelView {
 
 struct CacheView {
   std::string root;
-  bool served = false;
+  std::size_t servers = 0;  // that run on it
   std::int64_t now_ns = 0;
-  ByteCount budget;
+  std::optional<ByteCount> budget;
   ByteCount used;
   std::vector<ModelView> models;
   FileCount quarantine;
@@ -84,8 +84,8 @@ enum class Order { kUsed, kSize, kTokens, kPosition };
 
 struct ViewOptions {
   std::int64_t now_ns = 0;
-  ByteCount budget;
-  Order order = Order::kUsed;  // of siblings: what was used last, is largest, or is longest first
+  std::optional<ByteCount> budget;  // that sizes are told as shares of
+  Order order = Order::kUsed;       // of siblings: what was used last, is largest, or is longest first
   std::size_t most_runs = SIZE_MAX;
   std::size_t most_depth = SIZE_MAX;
   // The text of ids of a model; null or an empty answer: not known.

@@ -113,6 +113,9 @@ Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, cons
 
 namespace {
 
+// What a file system has at its root: a cache may have one for itself.
+constexpr std::string_view kRecoveredName = "lost+found";
+
 // Whole, or as a process that died left it.
 bool is_writes(const std::string& path, const Layout& layout) {
   return path == layout.writes || path == layout.writes + std::string(kTemporarySuffix);
@@ -133,7 +136,8 @@ Result<RootScan> scan_root(os::FileSystem& files, const Layout& layout) {
       scan.other_fingerprints.push_back(path);
     } else if (info.is_directory && path == layout.quarantine) {
       scan.has_quarantine = true;
-    } else if (!(info.is_directory && path == layout.servers) && !(info.is_regular && is_writes(path, layout))) {
+    } else if (!(info.is_directory && (path == layout.servers || info.name == kRecoveredName)) &&
+               !(info.is_regular && is_writes(path, layout))) {
       ++scan.foreign_names;
     }
   }

@@ -219,6 +219,7 @@ bool DiskStore::Impl::take_over(DiskTick& tick) {
   }
   merge(*found, tick);
   accept(std::move(*living));
+  servers_.resign();
   return true;
 }
 

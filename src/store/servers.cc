@@ -93,11 +93,12 @@ Result<ListedServers> list_servers(os::FileSystem& files, const std::string& dir
   return servers;
 }
 
-Result<bool> any_server_lives(os::FileSystem& files, const std::string& directory) {
+Result<std::size_t> count_living(os::FileSystem& files, const std::string& directory) {
   TRY_ASSIGN(const ListedServers listed, list_servers(files, directory));
-  return std::ranges::any_of(listed, [&](const auto& server) {
+  const auto lives = [&](const auto& server) {
     return server.second.locks && !files.lock(directory + "/" + server.first + std::string(kLockSuffix)).ok();
-  });
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(listed, lives));
 }
 
 Servers::Servers(std::string directory, os::FileSystem& files, os::Clock& clock)
@@ -117,6 +118,12 @@ Status Servers::join() {
   if (own == servers.end() || !own->second.locks) return busy("the lock of this server was removed");
   life_ = std::move(life);
   return {};
+}
+
+void Servers::resign() {
+  if (life_ == nullptr) return;
+  (void)files_.remove(path_of(id_ + std::string(kLockSuffix))).ok();
+  life_.reset();
 }
 
 void Servers::leave() {

@@ -42,8 +42,8 @@ inline constexpr std::size_t kMostServers = 256;
 // A directory that is not there, or that is none, has no servers. `own`: an id that is looked at in any case. kIo: the
 // device refused.
 Result<ListedServers> list_servers(os::FileSystem& files, const std::string& directory, const std::string& own = {});
-// Whether any of the listed ones is a member that lives. Errors: as list_servers().
-Result<bool> any_server_lives(os::FileSystem& files, const std::string& directory);
+// Members that live. Errors: as list_servers().
+Result<std::size_t> count_living(os::FileSystem& files, const std::string& directory);
 
 // Not thread safe.
 class Servers {
@@ -56,6 +56,8 @@ class Servers {
 
   // Becomes a member, under a new id. kBusy: try again.
   Status join();
+  // Is none any more, but the keeper: who counts members does not count it twice.
+  void resign();
   // Forgets that it was one: its files were removed by other hands.
   void leave();
   // The directory was removed or replaced: the notes are in other hands as well.

@@ -69,6 +69,10 @@ class Looking(FilledDirectory):
         self.assertEqual(text.returncode, 0)
         self.assertIn(model["fingerprint"][:12], text.stdout)
         self.assertIn("none is running", text.stdout)
+        self.assertNotIn("budget", text.stdout)
+        self.assertNotIn("budget_bytes", stat)
+        asked = parsed("stat", "--kv-disk-space-mb", "64", directory=self.filled)
+        self.assertEqual(asked["budget_bytes"], 64 << 20)
 
     def test_ls_is_a_tree(self):
         found = self.prefixes(self.filled)
@@ -183,6 +187,9 @@ class Showing(FilledDirectory):
         [found] = parsed("stat", directory=self.filled)["models"]
         self.assertEqual(found["model"]["path"], os.path.realpath(model()))
         self.assertEqual(found["foreign_names"], 0)
+        self.assertEqual(found["model"]["settings"], "-ctk q8_0 -ctv q8_0")
+        self.assertIn("libllama", found["model"]["computed_by"])
+        self.assertIn(", -ctk q8_0 -ctv q8_0: ", cache("ls", directory=self.filled).stdout)
         [note] = [path for path in files_under(self.filled) if path.endswith("/model.json")]
         self.assertEqual(os.stat(note).st_mode & 0o777, 0o600)
         listed = parsed("ls", directory=self.filled)["prefixes"]
@@ -382,6 +389,29 @@ class Refusals(ServerCase):
             self.refused(command, directory=home, parts=["no cache directory"])
         self.refused("verify", "--repair", directory=os.path.join(home, "letter"))
         self.assertEqual(os.listdir(home), ["letter"])
+
+    def test_no_server_begins_a_cache_among_other_things(self):
+        home = fresh_directory()
+        with open(os.path.join(home, "letter"), "w") as file:
+            file.write("dear")
+        run = run_program("serve", "-m", model(), "--kv-disk-dir", home, "--port", "0")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("other things lie in it", run.stderr)
+        self.assertIn(f"such as {os.path.realpath(home)}/kvkeep", run.stderr)
+        self.assertNotIn("loading", run.stderr)
+        self.assertEqual(os.listdir(home), ["letter"])
+
+    def test_other_things_in_a_cache_are_left_alone(self):
+        mounted = fresh_directory()
+        os.mkdir(os.path.join(mounted, "lost+found"))
+        server = self.server("--kv-disk-dir", mounted)
+        self.assertEqual(server.stop(), 0)
+        self.assertNotIn("left alone", server.log())
+        with open(os.path.join(mounted, "letter"), "w") as file:
+            file.write("dear")
+        server.start()
+        self.assertIn("one name is in the directory not of kvkeep's making: left alone", server.log())
+        self.assertEqual(parsed("stat", directory=mounted)["foreign_names"], 1)
 
     def test_an_empty_directory_is_an_empty_cache(self):
         directory = fresh_directory()

@@ -19,19 +19,19 @@ Json time_of(const std::optional<std::int64_t>& time_ns) {
 Json count_of(const FileCount& count) { return {{"files", count.files}, {"bytes", count.bytes.value()}}; }
 
 Json head_of(const CacheView& view) {
-  return {{"version", kJsonVersion},
-          {"directory", view.root},
-          {"server_running", view.served},
-          {"bytes", view.used.value()},
-          {"budget_bytes", view.budget.value()}};
+  Json head = {{"version", kJsonVersion},
+               {"directory", view.root},
+               {"server_running", view.servers > 0},
+               {"servers", view.servers},
+               {"bytes", view.used.value()}};
+  if (view.budget) head["budget_bytes"] = view.budget->value();
+  return head;
 }
 
 Json note_of(const std::optional<ModelNote>& note) {
   if (!note) return nullptr;
-  return {{"name", note->name},
-          {"description", note->description},
-          {"path", note->path},
-          {"first_used", note->first_used_s}};
+  return {{"name", note->name},         {"description", note->description}, {"path", note->path},
+          {"settings", note->settings}, {"computed_by", note->computed_by}, {"first_used", note->first_used_s}};
 }
 
 Json model_of(const ModelView& model) {

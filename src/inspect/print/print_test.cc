@@ -24,14 +24,18 @@ RunView run(const char* id, std::size_t depth, std::uint32_t begin, std::uint32_
 CacheView example() {
   CacheView view;
   view.root = "/home/u/.cache/kvkeep";
-  view.served = true;
+  view.servers = 1;
   view.now_ns = kNow;
   view.budget = mebibytes(1000);
   view.used = mebibytes(250);
   view.quarantine.add(ByteCount{8192});
   ModelView model;
   model.fingerprint = std::string(64, 'a');
-  model.note = ModelNote{.name = "tiny\x1b[2J", .description = "llama 26M", .path = "/m/tiny.gguf"};
+  model.note = ModelNote{.name = "tiny\x1b[2J",
+                         .description = "llama 26M",
+                         .path = "/m/tiny.gguf",
+                         .settings = "-ctk q8_0\x1b -fa off",
+                         .computed_by = "CPU, libllama 0.7.0"};
   model.pins = 1;
   model.tenants = 2;
   model.rows = {.files = 1200, .bytes = mebibytes(200)};
@@ -67,11 +71,28 @@ aaaaaaaaaaaa tiny�[2J (llama 26M)
   size        242.0 MiB (24.2 % of the budget)
   last used   just now (the oldest 9 days ago)
   pinned      1 prefix
+  settings    -ctk q8_0� -fa off
+  made by     CPU, libllama 0.7.0
   file        /m/tiny.gguf
   tenants     2
   format      1,201 of version 1, 2 of version 2
   trouble     1 below nothing, 1 unfinished
 )");
+}
+
+// What no flag says is no budget.
+TEST(Text, OfStatWithoutABudget) {
+  CacheView view = example();
+  view.budget.reset();
+  view.servers = 2;
+  const std::string text = stat_text(view);
+  EXPECT_NE(text.find("  server      2 are running on it\n  size        250.0 MiB\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  size        242.0 MiB\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("budget"), std::string::npos) << text;
+  const auto json = nlohmann::json::parse(stat_json(view));
+  EXPECT_FALSE(json.contains("budget_bytes"));
+  EXPECT_EQ(json["servers"], 2);
+  EXPECT_EQ(nlohmann::json::parse(stat_json(example()))["budget_bytes"], mebibytes(1000).value());
 }
 
 TEST(Text, OfAnEmptyDirectory) {
@@ -82,13 +103,15 @@ TEST(Text, OfAnEmptyDirectory) {
 }
 
 TEST(Text, OfAList) {
-  EXPECT_EQ(list_text(example(), 100), R"(aaaaaaaaaaaa tiny�[2J (llama 26M): 3 prefixes, 242.0 MiB
+  EXPECT_EQ(list_text(example(), 100), R"(aaaaaaaaaaaa tiny�[2J (llama 26M), -ctk q8_0� -fa off: 3 prefixes, 242.0 MiB
 ID          TOKENS     NEW      SIZE  USED       POINTS   TENANT    BEGINS WITH
 11111111     9,000           3.0 MiB  just now   -                  You are a helpful �[31massistant
   22222222  12,000  +3,808  43.0 MiB  5 min ago  1 point  77777777
 ... and 1 more
 )");
   CacheView alone = example();
+  alone.models[0].note->settings = "default";
+  EXPECT_NE(list_text(alone, 100).find("(llama 26M): 3 prefixes"), std::string::npos);
   alone.models[0].tenants = 0;
   EXPECT_EQ(list_text(alone, 100).find("TENANT"), std::string::npos);
 }
@@ -202,6 +225,8 @@ TEST(Json, HasTheFigures) {
   EXPECT_EQ(stat["server_running"], true);
   EXPECT_EQ(stat["models"][0]["tokens"], 123'456);
   EXPECT_EQ(stat["models"][0]["model"]["path"], "/m/tiny.gguf");
+  EXPECT_EQ(stat["models"][0]["model"]["settings"], "-ctk q8_0\x1b -fa off");
+  EXPECT_EQ(stat["models"][0]["model"]["computed_by"], "CPU, libllama 0.7.0");
   EXPECT_EQ(stat["models"][0]["pins"], 1);
   EXPECT_EQ(stat["models"][0]["points"]["files"], 3);
   EXPECT_EQ(stat["models"][0]["format_versions"]["2"], 2);

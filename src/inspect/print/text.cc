@@ -15,9 +15,9 @@ using Align = bench::TextTable::Align;
 constexpr std::size_t kLostFilesTold = 20;  // of what hangs below nothing, usually by one damaged file
 constexpr std::size_t kLongestWords = 60;
 constexpr std::size_t kLongestPath = 500;
+constexpr std::size_t kLongestSettings = 200;
 
 std::string share_text(ByteCount part, ByteCount whole) {
-  if (whole == ByteCount{0}) return "-";
   return fmt::format("{:.1f} %", 100.0 * static_cast<double>(part.value()) / static_cast<double>(whole.value()));
 }
 
@@ -34,6 +34,12 @@ class Remarks {
   std::string text_;
 };
 
+// Behind the name where one is listed beside others; nothing of what everybody has.
+std::string settings_behind(const ModelView& model) {
+  if (!model.note || model.note->settings.empty() || model.note->settings == "default") return {};
+  return ", " + bench::printable(model.note->settings, kLongestSettings);
+}
+
 // What a note says is not trusted.
 std::string model_title(const ModelView& model) {
   const std::string fingerprint = model.fingerprint.substr(0, kShownDigits);
@@ -41,6 +47,11 @@ std::string model_title(const ModelView& model) {
   const std::string name = bench::printable(model.note->name, kLongestWords);
   if (model.note->description.empty()) return fmt::format("{} {}", fingerprint, name);
   return fmt::format("{} {} ({})", fingerprint, name, bench::printable(model.note->description, kLongestWords));
+}
+
+std::string servers_text(std::size_t servers) {
+  if (servers == 0) return "none is running on it";
+  return servers == 1 ? "one is running on it" : fmt::format("{} are running on it", servers);
 }
 
 std::string use_text(const ModelView& model, std::int64_t now_ns) {
@@ -75,12 +86,16 @@ std::string model_text(const ModelView& model, const CacheView& view) {
   files.add(model.windows.files, "of window rows");
   files.add(model.points.files, model.built > 0 ? fmt::format("points ({} built)", model.built) : "points");
   append_line(out, "files", files.text());
-  append_line(
-      out, "size",
-      fmt::format("{} ({} of the budget)", size_text(model.all.bytes), share_text(model.all.bytes, view.budget)));
+  const std::string share =
+      view.budget ? fmt::format(" ({} of the budget)", share_text(model.all.bytes, *view.budget)) : "";
+  append_line(out, "size", size_text(model.all.bytes) + share);
   append_line(out, "last used", use_text(model, view.now_ns));
   if (model.pins > 0) append_line(out, "pinned", counted(model.pins, "prefix", "prefixes"));
-  if (model.note) append_line(out, "file", bench::printable(model.note->path, kLongestPath));
+  if (model.note) {
+    append_line(out, "settings", bench::printable(model.note->settings, kLongestPath));
+    append_line(out, "made by", bench::printable(model.note->computed_by, kLongestPath));
+    append_line(out, "file", bench::printable(model.note->path, kLongestPath));
+  }
   if (model.tenants > 0) append_line(out, "tenants", bench::grouped(model.tenants));
   append_line(out, "format", versions_text(model));
   append_line(out, "trouble", troubles_of(model));
@@ -140,10 +155,10 @@ std::string age_text(std::int64_t then_ns, std::int64_t now_ns) {
 
 std::string stat_text(const CacheView& view) {
   std::string out = fmt::format("{}\n", view.root);
-  append_line(out, "server", view.served ? "one is running on it" : "none is running on it");
-  append_line(
-      out, "size",
-      fmt::format("{} of {} ({})", size_text(view.used), size_text(view.budget), share_text(view.used, view.budget)));
+  append_line(out, "server", servers_text(view.servers));
+  const std::string share =
+      view.budget ? fmt::format(" of {} ({})", size_text(*view.budget), share_text(view.used, *view.budget)) : "";
+  append_line(out, "size", size_text(view.used) + share);
   if (view.quarantine.files > 0) {
     append_line(
         out, "quarantine",
@@ -158,7 +173,7 @@ std::string stat_text(const CacheView& view) {
 std::string list_text(const CacheView& view, std::size_t columns) {
   std::string out;
   for (const ModelView& model : view.models) {
-    out += fmt::format("{}{}: {}, {}\n", out.empty() ? "" : "\n", model_title(model),
+    out += fmt::format("{}{}{}: {}, {}\n", out.empty() ? "" : "\n", model_title(model), settings_behind(model),
                        counted(model.prefixes, "prefix", "prefixes"), size_text(model.all.bytes));
     const bench::TextTable table = table_of(model, view.now_ns);
     if (!table.empty()) out += table.text(columns);

@@ -1,0 +1,51 @@
+#include "inspect/cache_directory.h"
+
+#include "inspect/sample_directory_test.h"
+
+namespace kvkeep::inspect {
+namespace {
+
+// Whoever works in a directory asks first whether it is one of ours, or may become one.
+TEST(CacheDirectories, AreNotMadeAmongOtherThings) {
+  sim::SimFileSystem files;
+  EXPECT_TRUE(check_own(files, kRoot)) << "it is not there yet";
+  ASSERT_TRUE(files.make_directories(kRoot + "/lost+found"));
+  EXPECT_TRUE(check_own(files, kRoot)) << "a file system's root";
+  ASSERT_TRUE(files.make_directories(kRoot + "/" + std::string(store::kServersName)));
+  EXPECT_TRUE(check_own(files, kRoot));
+  files.plant(kRoot + "/thesis.txt", {});
+  EXPECT_EQ(check_own(files, kRoot).error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(find_models(files, kRoot).error().kind, ErrorKind::kInvalid);
+  files.plant(kRoot + "/" + std::string(store::kLockName), {});
+  EXPECT_TRUE(check_own(files, kRoot)) << "a cache, and somebody's file in it";
+  EXPECT_EQ(find_models(files, kRoot)->foreign_names, 1U);
+}
+
+TEST(CacheDirectories, CountWhoRunsOnThem) {
+  sim::SimFileSystem files;
+  sim::SimClock clock;
+  const auto open = [&](const FingerprintHash& model) {
+    return *store::DiskStore::open({.directory = kRoot, .fingerprint = model, .budget = mebibytes(1)}, files, clock);
+  };
+  const auto count = [&] { return find_models(files, kRoot)->servers; };
+  auto first = open(kModel);
+  EXPECT_EQ(count(), 1U);
+  clock.advance_ms(1);
+  auto second = open(kModel);
+  EXPECT_EQ(count(), 2U);
+  clock.advance_ms(1);
+  auto third = open(kOtherModel);
+  EXPECT_EQ(count(), 3U);
+  first.reset();
+  EXPECT_EQ(count(), 2U) << "nobody keeps it now";
+  clock.advance_ms(10'000);
+  (void)second->tick();
+  ASSERT_TRUE(second->keeper());
+  EXPECT_EQ(count(), 2U) << "one of them keeps it, and is no member beside";
+  second.reset();
+  third.reset();
+  EXPECT_EQ(count(), 0U);
+}
+
+}  // namespace
+}  // namespace kvkeep::inspect
