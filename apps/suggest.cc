@@ -9,17 +9,7 @@ namespace kvkeep::cli {
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   // A third of the letters may be wrong, dashes not counted: more, and the suggestion would puzzle.
   const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
-  const std::size_t allowed = (word.size() - dashes) / 3;
-  std::size_t best = allowed + 1;
-  std::string found;
-  for (const std::string& candidate : known) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best) {
-      best = distance;
-      found = candidate;
-    }
-  }
-  return found;
+  return nearest_within((word.size() - dashes) / 3, word, known);
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {

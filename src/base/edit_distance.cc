@@ -25,4 +25,16 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return one_back[b.size()];
 }
 
+std::string nearest_within(std::size_t most, std::string_view word, const std::vector<std::string>& known) {
+  std::size_t best = most + 1;
+  std::string found;
+  for (const std::string& candidate : known) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance >= best) continue;
+    best = distance;
+    found = candidate;
+  }
+  return found;
+}
+
 }  // namespace kvkeep

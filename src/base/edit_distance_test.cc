@@ -14,5 +14,12 @@ TEST(EditDistance, CountsTheFourEdits) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
 }
 
+TEST(EditDistance, TheNearestIsTheFirstThatIsNearEnough) {
+  EXPECT_EQ(nearest_within(2, "host", {"port", "most", "ghost"}), "most");
+  EXPECT_EQ(nearest_within(0, "host", {"most"}), "");
+  EXPECT_EQ(nearest_within(0, "host", {"host"}), "host");
+  EXPECT_EQ(nearest_within(9, "host", {}), "");
+}
+
 }  // namespace
 }  // namespace kvkeep

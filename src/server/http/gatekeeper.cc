@@ -4,8 +4,14 @@
 #include <charconv>
 #include <optional>
 
+#include "base/edit_distance.h"
+
 namespace kvkeep::server {
 namespace {
+
+// Of a path, what may be wrong for a suggestion still to be one.
+constexpr std::size_t kLettersPerMistake = 3;
+constexpr std::size_t kLongestMistypedPath = 200;
 
 Verdict refuse(int status, std::string_view message) {
   Verdict verdict;
@@ -123,10 +129,22 @@ Verdict Gatekeeper::find_route(const HttpRequest& request) const {
   }
   if (found) return {.route = &*route};
   const std::string methods = allowed_methods(request.path);
-  if (methods.empty()) return refuse(404, "Path '" + request.path + "' is not served here");
+  if (methods.empty()) {
+    const std::string near = near_path(request.path);
+    return refuse(
+        404, "Path '" + request.path + "' is not served here" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
+  }
   Verdict verdict = refuse(405, "Path '" + request.path + "' takes " + methods + ", not " + request.method);
   verdict.headers.emplace_back("Allow", methods);
   return verdict;
+}
+
+// Of a mistyped path, one of another version, or with a base URL's part twice.
+std::string Gatekeeper::near_path(std::string_view path) const {
+  if (path.size() > kLongestMistypedPath) return {};
+  std::vector<std::string> known;
+  for (const Route& route : routes_) known.push_back(route.path);
+  return nearest_within(path.size() / kLettersPerMistake, path, known);
 }
 
 Verdict Gatekeeper::check_body(const HttpRequest& request) const {

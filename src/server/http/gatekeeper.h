@@ -57,6 +57,7 @@ class Gatekeeper {
   Verdict find_route(const HttpRequest& request) const;
   Verdict check_body(const HttpRequest& request) const;
   std::string allowed_methods(std::string_view path) const;
+  std::string near_path(std::string_view path) const;
   Verdict answer_options(const HttpRequest& request) const;
 
   OriginGuard guard_;

@@ -40,6 +40,9 @@ TEST(HttpServer, UnknownPathAndWrongMethod) {
   const RawReply missing = client.ask(get("/nowhere%0A"));
   expect_error(missing, 404, "not_found_error");
   EXPECT_EQ(missing.body.find("/health"), std::string::npos);
+  EXPECT_NE(server.client().ask(get("/v1/health")).body.find("did you mean '/health'?"), std::string::npos);
+  EXPECT_NE(server.client().ask(get("/strem/")).body.find("did you mean '/stream'?"), std::string::npos);
+  EXPECT_EQ(server.client().ask(get("/" + std::string(1000, 'a'))).body.find("did you mean"), std::string::npos);
   const RawReply wrong = server.client().ask(get("/echo"));
   expect_error(wrong, 405, "invalid_request_error");
   EXPECT_TRUE(wrong.has("Allow: POST"));
