@@ -41,8 +41,9 @@ Assign number_or_automatic(Number& target, Number stored, std::int64_t lowest, s
       target = stored;
       return {};
     }
-    TRY_ASSIGN(const std::int64_t value, parse_number(text, lowest, highest));
-    target = static_cast<Number>(value);
+    const auto value = parse_number(text, lowest, highest);
+    if (!value) return invalid(value.error().message + ", or -1");
+    target = static_cast<Number>(*value);
     return {};
   };
 }

@@ -161,7 +161,7 @@ Status FlagSet::refuse_environment(const os::Environment& environment) const {
   for (const auto& [name, value] : environment) {
     if (!name.starts_with(kPrefix)) continue;
     const FoundRefusal found = find_refusal(refused_, name, value);
-    if (found.match == Match::kRefused) {
+    if (found.match == Match::kRefused && found.flag->essential) {
       return unsupported("the environment variable " + name + " is set, but " + name_for(name, *found.flag) +
                          " is not supported: " + found.flag->reason);
     }
@@ -169,20 +169,24 @@ Status FlagSet::refuse_environment(const os::Environment& environment) const {
   return {};
 }
 
-bool FlagSet::knows_variable(const std::string& name, const std::string& value) const {
-  const auto reads = [&name](const Flag& flag) {
+bool FlagSet::reads_variable(const std::string& name) const {
+  return std::ranges::any_of(flags_, [&name](const Flag& flag) {
     return flag.environment == name || (!flag.off_names.empty() && negated_variable(flag.environment) == name);
-  };
-  return std::ranges::any_of(flags_, reads) || find_refusal(refused_, name, value).match != Match::kNone;
+  });
 }
 
-std::vector<std::string> FlagSet::unknown_variables(const os::Environment& environment) const {
-  std::vector<std::string> unknown;
+std::vector<std::string> FlagSet::ignored_variables(const os::Environment& environment) const {
+  std::vector<std::string> lines;
   for (const auto& [name, value] : environment) {
-    const bool asks = name.starts_with(kPrefix) && !value.empty();
-    if (asks && !knows_variable(name, value)) unknown.push_back(name);
+    if (!name.starts_with(kPrefix) || value.empty() || reads_variable(name)) continue;
+    const FoundRefusal found = find_refusal(refused_, name, value);
+    if (found.match == Match::kHarmless) continue;
+    const std::string variable = "the environment variable " + name;
+    lines.push_back(found.match == Match::kNone ? variable + " is not known here and sets nothing"
+                                                : variable + " sets nothing: " + name_for(name, *found.flag) +
+                                                      " is not supported: " + found.flag->reason);
   }
-  return unknown;
+  return lines;
 }
 
 Status FlagSet::add_environment(const os::Environment& environment, std::vector<Canonical>& arguments) const {

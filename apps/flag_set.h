@@ -34,10 +34,13 @@ struct Flag {
 // "--mmproj-*" stands for every name that begins so, "*-draft" for every one that ends so.
 struct RefusedFlag {
   std::vector<std::string> names;
-  // LLAMA_ARG_... variables that are refused when set, too. "LLAMA_ARG_JINJA=off" only when turned off, "=on" only when
-  // turned on; LLAMA_ARG_NO_JINJA turns off as well.
+  // LLAMA_ARG_... variables that ask for it. "LLAMA_ARG_JINJA=off" only when turned off, "=on" only when turned on;
+  // LLAMA_ARG_NO_JINJA turns off as well.
   std::vector<std::string> variables;
   std::string reason;
+  // Without it something else would be served than was asked for, in clear, or under other paths: its variables are
+  // refused as well. Others may be meant for another server on the machine: a warning says that they set nothing.
+  bool essential = false;
 };
 
 class FlagSet {
@@ -50,8 +53,8 @@ class FlagSet {
   Result<bool> parse(const std::vector<std::string>& arguments, const os::Environment& environment,
                      std::vector<std::string>* positional = nullptr) const;
 
-  // The LLAMA_ARG_... variables that are set and belong to no flag, refused ones included: parse() passes them over.
-  std::vector<std::string> unknown_variables(const os::Environment& environment) const;
+  // A line for each LLAMA_ARG_... variable that is set and that parse() passes over: no flag reads it.
+  std::vector<std::string> ignored_variables(const os::Environment& environment) const;
 
   std::string help() const;
   const std::vector<Flag>& flags() const& { return flags_; }
@@ -71,7 +74,7 @@ class FlagSet {
 
   Spelling find(std::string_view name) const;
   std::vector<std::string> all_names() const;
-  bool knows_variable(const std::string& name, const std::string& value) const;
+  bool reads_variable(const std::string& name) const;
   Error unknown(const std::string& name) const;
   Status refuse_environment(const os::Environment& environment) const;
   Result<std::vector<Canonical>> canonical(const std::vector<std::string>& arguments,

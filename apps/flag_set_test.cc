@@ -29,9 +29,10 @@ FlagSet flags(Options& options) {
        {"One", "--warm", {}, {"--no-warm", "-nw"}, "", "LLAMA_ARG_WARM", "on", "Warms.", switch_into(options.warm)},
        {"Two", "--name", {}, {}, "NAME,...", "", "none", "Names.", appended_to(options.names, parse_list)},
        {"Two", "--range", {}, {}, "START END", "", "none", "Ranges.", text_into(options.range)}},
-      {{{"--gone", "--gone-*", "*-lost"}, {"LLAMA_ARG_GONE", "LLAMA_ARG_LOST_*"}, "it is gone"},
-       {{"--no-light"}, {"LLAMA_ARG_LIGHT=off"}, "it is always on"},
-       {{"--noise"}, {"LLAMA_ARG_NOISE=on"}, "it is always off"}});
+      {{{"--gone", "--gone-*", "*-lost"}, {"LLAMA_ARG_GONE", "LLAMA_ARG_LOST_*"}, "it is gone", true},
+       {{"--no-light"}, {"LLAMA_ARG_LIGHT=off"}, "it is always on", true},
+       {{"--noise"}, {"LLAMA_ARG_NOISE=on"}, "it is always off", true},
+       {{"--speed"}, {"LLAMA_ARG_SPEED"}, "it is as fast as it is"}});
 }
 
 std::string error_of(const std::vector<std::string>& arguments, const os::Environment& environment = {}) {
@@ -115,10 +116,15 @@ TEST(FlagSet, NamesVariablesThatNothingReads) {
   const os::Environment environment = {
       {"HOME", "/h"},           {"LLAMA_ARG_COUNT", "1"},    {"LLAMA_ARG_EMPTY", ""},
       {"LLAMA_ARG_LIGHT", "1"}, {"LLAMA_ARG_NO_COUNT", "1"}, {"LLAMA_ARG_NO_WARM", "1"},
-      {"LLAMA_ARG_TYPO", "1"}};
-  EXPECT_EQ(flags(options).unknown_variables(environment),
-            (std::vector<std::string>{"LLAMA_ARG_NO_COUNT", "LLAMA_ARG_TYPO"}))
+      {"LLAMA_ARG_SPEED", "9"}, {"LLAMA_ARG_TYPO", "1"}};
+  EXPECT_EQ(
+      flags(options).ignored_variables(environment),
+      (std::vector<std::string>{
+          "the environment variable LLAMA_ARG_NO_COUNT is not known here and sets nothing",
+          "the environment variable LLAMA_ARG_SPEED sets nothing: --speed is not supported: it is as fast as it is",
+          "the environment variable LLAMA_ARG_TYPO is not known here and sets nothing"}))
       << "a flag without an off form has no LLAMA_ARG_NO_...";
+  parsed({}, environment);
 }
 
 TEST(FlagSet, HelpIsAskedForWhateverElseIsWrong) {

@@ -7,6 +7,7 @@ namespace kvkeep::cli {
 namespace {
 
 // Rows: names (the first one stands in messages), environment variables, reason.
+constexpr bool kEssential = true;
 
 std::vector<RefusedFlag> refused_state() {
   return {
@@ -14,16 +15,21 @@ std::vector<RefusedFlag> refused_state() {
       {{"--context-shift"},
        {"LLAMA_ARG_CONTEXT_SHIFT=on"},
        "nothing is dropped from the middle of a conversation; a prompt longer than the context is answered with an "
-       "error"},
+       "error",
+       kEssential},
       {{"--no-context-shift"}, {}, "it is always so; leave it out"},
-      {{"--keep"}, {}, "it belongs to context shifting, which is not done"},
+      {{"--keep"}, {}, "it belongs to context shifting, which is not done; leave it out"},
       {{"--cache-reuse"},
        {"LLAMA_ARG_CACHE_REUSE"},
        "shifted state is not what the model computes for the new position"},
       // Slots: kvkeep finds state by content.
       {{"--slot-save-path"}, {"LLAMA_ARG_SLOT_SAVE_PATH"}, "state is saved by itself; see --kv-disk-dir"},
-      {{"--slot-prompt-similarity", "-sps"}, {}, "there are no slots; state is found by its longest prefix"},
-      {{"--cache-idle-slots", "--no-cache-idle-slots"}, {"LLAMA_ARG_CACHE_IDLE_SLOTS"}, "there are no slots"},
+      {{"--slot-prompt-similarity", "-sps"},
+       {},
+       "there are no slots; state is found by its longest prefix; leave it out"},
+      {{"--cache-idle-slots", "--no-cache-idle-slots"},
+       {"LLAMA_ARG_CACHE_IDLE_SLOTS"},
+       "there are no slots: all state is kept; leave it out"},
       {{"--kv-unified", "-kvu", "--no-kv-unified", "-no-kvu", "--kv-unified-per-slot"},
        {"LLAMA_ARG_KV_UNIFIED*"},
        "all running requests share one pool of cells; leave it out"},
@@ -40,17 +46,17 @@ std::vector<RefusedFlag> refused_models() {
   const char* no_downloads = "models are not downloaded; name a file with --model";
   const char* no_drafts = "there is no speculative decoding";
   return {
-      {{"--hf-repo", "--hf-*", "-hf*"}, {"LLAMA_ARG_HF_*"}, no_downloads},
-      {{"--model-url", "-mu"}, {"LLAMA_ARG_MODEL_URL"}, no_downloads},
-      {{"--docker-repo", "-dr"}, {"LLAMA_ARG_DOCKER_REPO"}, no_downloads},
+      {{"--hf-repo", "--hf-*", "-hf*"}, {"LLAMA_ARG_HF_*"}, no_downloads, kEssential},
+      {{"--model-url", "-mu"}, {"LLAMA_ARG_MODEL_URL"}, no_downloads, kEssential},
+      {{"--docker-repo", "-dr"}, {"LLAMA_ARG_DOCKER_REPO"}, no_downloads, kEssential},
       {{"--embd-gemma-default", "--fim-*", "--gpt-oss-*", "--vision-*"}, {}, no_downloads},
       {{"--cache-list", "-cl"}, {}, "there is no list of downloaded models"},
       {{"--offline"}, {"LLAMA_ARG_OFFLINE=off"}, "nothing is ever downloaded; leave it out"},
-      {{"--models-dir", "--models-*", "--no-models-autoload"},
-       {"LLAMA_ARG_MODELS_*"},
-       "one model is served; name it with --model"},
+      {{"--no-models-autoload"}, {}, "one model is served; leave it out"},
+      {{"--models-dir", "--models-*"}, {"LLAMA_ARG_MODELS_*"}, "one model is served; name it with --model"},
       {{"--tags"}, {"LLAMA_ARG_TAGS"}, "models have names alone; see --alias"},
-      {{"--mmproj", "--mmproj-*", "--no-mmproj*", "-mm*", "--image-*", "--video-*", "--mtmd-*", "--media-path"},
+      {{"--no-mmproj", "--no-mmproj-*"}, {}, "images and sound are not understood; leave it out"},
+      {{"--mmproj", "--mmproj-*", "-mm*", "--image-*", "--video-*", "--mtmd-*", "--media-path"},
        {"LLAMA_ARG_MMPROJ*", "LLAMA_ARG_IMAGE_*", "LLAMA_ARG_VIDEO_*", "LLAMA_ARG_MTMD_*"},
        "images and sound are not understood"},
       {{"--model-vocoder", "-mv", "--tts-*"}, {"LLAMA_ARG_MODEL_VOCODER"}, "images and sound are not understood"},
@@ -75,16 +81,18 @@ std::vector<RefusedFlag> refused_text() {
   const char* no_sampler = "this sampler is not offered";
   return {
       // Templates and reasoning.
-      {{"--no-jinja"}, {"LLAMA_ARG_JINJA=off"}, "templates are always rendered by a Jinja engine"},
+      {{"--no-jinja"}, {"LLAMA_ARG_JINJA=off"}, "templates are always rendered by a Jinja engine", kEssential},
       {{"--reasoning-budget-message"},
        {"LLAMA_ARG_THINK_BUDGET_MESSAGE"},
-       "a thought is ended with its closing tag alone"},
+       "a thought is ended with its closing tag alone",
+       kEssential},
       {{"--prefill-assistant"}, {}, "the assistant's last message is always continued; leave it out"},
       {{"--no-prefill-assistant"},
        {"LLAMA_ARG_PREFILL_ASSISTANT=off"},
-       "the assistant's last message is always continued"},
+       "the assistant's last message is always continued",
+       kEssential},
       {{"--special", "-sp"}, {}, "special tokens are always part of a reply's text; leave it out"},
-      {{"--escape", "-e", "--no-escape"}, {}, "no prompt is given on the command line"},
+      {{"--escape", "-e", "--no-escape"}, {}, "no prompt is given on the command line; leave it out"},
       // Sampling that is not offered.
       {{"--samplers", "--sampler-seq", "--sampling-seq"}, {}, "the order of samplers is fixed"},
       {{"--mirostat", "--mirostat-*", "--typical", "--typical-p", "--top-nsigma", "--top-n-sigma", "--xtc-*", "--dry-*",
@@ -101,12 +109,13 @@ std::vector<RefusedFlag> refused_text() {
 }
 
 std::vector<RefusedFlag> refused_machine() {
-  const char* load_mode = "say how to load with --load-mode";
   return {
-      {{"--mlock", "--mmap", "--no-mmap", "--direct-io", "-dio", "--no-direct-io", "-ndio"},
-       {"LLAMA_ARG_MLOCK", "LLAMA_ARG_MMAP", "LLAMA_ARG_DIO"},
-       load_mode},
-      {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, load_mode},
+      {{"--mlock"}, {"LLAMA_ARG_MLOCK=on"}, "it is called --load-mode mlock here"},
+      {{"--mmap"}, {}, "it is called --load-mode mmap here"},
+      {{"--no-mmap"}, {"LLAMA_ARG_MMAP=off"}, "it is called --load-mode none here"},
+      {{"--direct-io", "-dio"}, {"LLAMA_ARG_DIO=on"}, "it is called --load-mode dio here"},
+      {{"--no-direct-io", "-ndio"}, {}, "the page cache is only passed by with --load-mode dio; leave it out"},
+      {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, "say how to load with --load-mode auto, mmap or none"},
       {{"--fit", "-fit", "--fit-target", "-fitt", "--fit-ctx", "-fitc"},
        {"LLAMA_ARG_FIT*"},
        "only --n-gpu-layers auto adapts to the memory there is"},
@@ -128,14 +137,16 @@ std::vector<RefusedFlag> refused_machine() {
 
 std::vector<RefusedFlag> refused_network() {
   return {
-      {{"--slots", "--no-slots"}, {"LLAMA_ARG_ENDPOINT_SLOTS=on"}, "there is no slots endpoint"},
+      {{"--no-slots"}, {}, "there is no slots endpoint; leave it out"},
+      {{"--slots"}, {"LLAMA_ARG_ENDPOINT_SLOTS=on"}, "there is no slots endpoint"},
       {{"--metrics"}, {"LLAMA_ARG_ENDPOINT_METRICS=on"}, "there is no metrics endpoint"},
       {{"--props"}, {"LLAMA_ARG_ENDPOINT_PROPS=on"}, "properties cannot be changed while serving"},
-      {{"--ssl-key-file", "--ssl-cert-file"}, {"LLAMA_ARG_SSL_*"}, "put a proxy that speaks TLS in front"},
-      {{"--cors", "--cors-*", "--no-cors-credentials"},
+      {{"--ssl-key-file", "--ssl-cert-file"}, {"LLAMA_ARG_SSL_*"}, "put a proxy that speaks TLS in front", kEssential},
+      {{"--no-cors-credentials"}, {}, "pages never get credentials; leave it out"},
+      {{"--cors", "--cors-*"},
        {"LLAMA_ARG_CORS_*"},
        "name the web pages that may use the server with --allowed-origins"},
-      {{"--api-prefix"}, {"LLAMA_ARG_API_PREFIX"}, "paths start at the root"},
+      {{"--api-prefix"}, {"LLAMA_ARG_API_PREFIX"}, "paths start at the root", kEssential},
       {{"--path"}, {"LLAMA_ARG_STATIC_PATH"}, "no files are served"},
       {{"--reuse-port"}, {"LLAMA_ARG_REUSE_PORT=on"}, "two servers would share one port by chance"},
       {{"--sse-ping-interval"}, {"LLAMA_ARG_SSE_PING_INTERVAL"}, "no pings are sent into streams"},
@@ -143,14 +154,15 @@ std::vector<RefusedFlag> refused_network() {
        {"LLAMA_ARG_WEBUI=on", "LLAMA_ARG_WEBUI_*", "LLAMA_ARG_UI=on", "LLAMA_ARG_UI_*"},
        "there is no web page"},
       {{"--no-webui", "--no-webui-*", "--no-ui", "--no-ui-*"}, {}, "there is no web page; leave it out"},
-      {{"--tools", "--tools-runtime", "--mcp-*", "--agent", "-ag", "--no-agent", "-no-ag"},
+      {{"--no-agent", "-no-ag"}, {}, "the server runs no tools; leave it out"},
+      {{"--tools", "--tools-runtime", "--mcp-*", "--agent", "-ag"},
        {"LLAMA_ARG_TOOLS*", "LLAMA_ARG_MCP_*", "LLAMA_ARG_AGENT=on"},
        "the server runs no tools; clients do"},
       // The log.
       {{"--perf", "--no-perf"}, {"LLAMA_ARG_PERF"}, "times stand in every reply; leave it out"},
-      {{"--log-colors", "--log-prefix", "--no-log-prefix", "--log-timestamps", "--no-log-timestamps", "--log-jsonl",
-        "--no-log-jsonl"},
-       {"LLAMA_ARG_LOG_COLORS", "LLAMA_ARG_LOG_PREFIX", "LLAMA_ARG_LOG_TIMESTAMPS", "LLAMA_ARG_LOG_JSONL"},
+      {{"--log-prefix", "--log-timestamps", "--no-log-jsonl"}, {}, "the log is always so; leave it out"},
+      {{"--log-colors", "--no-log-prefix", "--no-log-timestamps", "--log-jsonl"},
+       {"LLAMA_ARG_LOG_COLORS", "LLAMA_ARG_LOG_PREFIX=off", "LLAMA_ARG_LOG_TIMESTAMPS=off", "LLAMA_ARG_LOG_JSONL=on"},
        "the log has one form"},
       {{"--log-prompts-dir"}, {}, "prompts are not logged"},
       {{"--completion-bash"}, {}, "there is no completion script"},

@@ -141,7 +141,9 @@ TEST(RefusedFlags, EveryVariableOfLlamaServerIsReadOrRefused) {
   ServeOptions options;
   const FlagSet known = serve_flags(options);
   for (const std::string& name : words(kVariables)) {
-    EXPECT_EQ(known.unknown_variables({{name, "1"}}), std::vector<std::string>{}) << name;
+    for (const std::string& line : known.ignored_variables({{name, "1"}})) {
+      EXPECT_NE(line.find(" sets nothing: -"), std::string::npos) << line;
+    }
   }
 }
 
@@ -158,12 +160,10 @@ TEST(RefusedFlags, NoObeyedFlagIsNearARefusal) {
 
 TEST(RefusedFlags, VariablesOfRefusedFlags) {
   for (const char* name :
-       {"LLAMA_ARG_NO_JINJA", "LLAMA_ARG_MMPROJ", "LLAMA_ARG_NO_MMAP", "LLAMA_ARG_MLOCK", "LLAMA_ARG_UI",
-        "LLAMA_ARG_SPEC_DRAFT_MODEL", "LLAMA_ARG_N_GPU_LAYERS_DRAFT", "LLAMA_ARG_NO_CONT_BATCHING"}) {
+       {"LLAMA_ARG_NO_JINJA", "LLAMA_ARG_CONTEXT_SHIFT", "LLAMA_ARG_HF_REPO", "LLAMA_ARG_SSL_KEY_FILE",
+        "LLAMA_ARG_API_PREFIX", "LLAMA_ARG_THINK_BUDGET_MESSAGE", "LLAMA_ARG_NO_PREFILL_ASSISTANT"}) {
     EXPECT_NE(error_of({}, {{name, "1"}}).find(" is set, but --"), std::string::npos) << name;
   }
-  EXPECT_NE(error_of({}, {{"LLAMA_ARG_NO_MMAP", "1"}}).find("--no-mmap is not supported"), std::string::npos)
-      << "the flag of that variable, though others stand in its row";
   const char* jinja = "--no-jinja is not supported: templates are always rendered by a Jinja engine";
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_JINJA", "0"}}).find(jinja), std::string::npos);
   const os::Environment harmless = {
@@ -171,9 +171,54 @@ TEST(RefusedFlags, VariablesOfRefusedFlags) {
   EXPECT_EQ(error_of({}, harmless), "");
 }
 
-TEST(RefusedFlags, VariablesThatAreNotKnownAreHandedOn) {
-  const auto parsed = parse_serve({}, {{"LLAMA_ARG_MODEL", "m"}, {"LLAMA_ARG_CTX_SISE", "4096"}});
-  EXPECT_EQ(parsed->options.unknown_variables, std::vector<std::string>{"LLAMA_ARG_CTX_SISE"});
+// They may be meant for another server on the machine, and answers are the same without.
+TEST(RefusedFlags, VariablesThatChangeNoAnswerAreWarnedOf) {
+  const auto warnings = [](const os::Environment& environment) {
+    os::Environment all = environment;
+    all["LLAMA_ARG_MODEL"] = "m";
+    const auto parsed = parse_serve({}, all);
+    EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
+    return parsed ? parsed->options.ignored_variables : std::vector<std::string>{};
+  };
+  EXPECT_EQ(warnings({{"LLAMA_ARG_CTX_SISE", "4096"}}),
+            std::vector<std::string>{"the environment variable LLAMA_ARG_CTX_SISE is not known here and sets nothing"});
+  EXPECT_EQ(
+      warnings({{"LLAMA_ARG_CACHE_REUSE", "256"}}),
+      std::vector<std::string>{"the environment variable LLAMA_ARG_CACHE_REUSE sets nothing: --cache-reuse is not "
+                               "supported: shifted state is not what the model computes for the new position"});
+  for (const char* name : {"LLAMA_ARG_MMPROJ", "LLAMA_ARG_MLOCK", "LLAMA_ARG_UI", "LLAMA_ARG_SPEC_DRAFT_MODEL",
+                           "LLAMA_ARG_N_GPU_LAYERS_DRAFT", "LLAMA_ARG_NO_CONT_BATCHING"}) {
+    const auto lines = warnings({{name, "1"}});
+    ASSERT_EQ(lines.size(), 1U) << name;
+    EXPECT_NE(lines.front().find(" sets nothing: --"), std::string::npos) << lines.front();
+  }
+  const auto lines = warnings({{"LLAMA_ARG_NO_MMAP", "1"}});
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines.front().find("--no-mmap is not supported: it is called --load-mode none here"), std::string::npos);
+  EXPECT_TRUE(warnings({{"LLAMA_ARG_ENDPOINT_SLOTS", "0"}, {"LLAMA_ARG_MMAP", "1"}, {"LLAMA_ARG_MLOCK", "0"}}).empty());
+}
+
+TEST(RefusedFlags, SayWhatToTypeInstead) {
+  for (const auto& [name, part] :
+       std::vector<std::pair<std::string, std::string>>{{"--no-mmap", "--load-mode none"},
+                                                        {"--mlock", "--load-mode mlock"},
+                                                        {"-dio", "--load-mode dio"},
+                                                        {"--mmap", "--load-mode mmap"},
+                                                        {"-ndio", "leave it out"},
+                                                        {"--no-slots", "leave it out"},
+                                                        {"--no-mmproj", "leave it out"},
+                                                        {"--no-mmproj-offload", "leave it out"},
+                                                        {"--no-agent", "leave it out"},
+                                                        {"--no-models-autoload", "leave it out"},
+                                                        {"--no-cors-credentials", "leave it out"},
+                                                        {"--keep", "leave it out"},
+                                                        {"--no-webui", "leave it out"},
+                                                        {"--no-log-jsonl", "leave it out"}}) {
+    EXPECT_NE(error_of({name}).find(part), std::string::npos) << error_of({name});
+  }
+  for (const char* name : {"--slots", "--mmproj", "--agent", "--no-log-prefix"}) {
+    EXPECT_EQ(error_of({name}).find("leave it out"), std::string::npos) << error_of({name});
+  }
 }
 
 TEST(RefusedFlags, ReasonsAreOneLineAndFollowAColon) {

@@ -20,6 +20,7 @@
 #include "engine_options.h"
 #include "inspect/model_note.h"
 #include "log_setup.h"
+#include "model_settings.h"
 #include "named_files.h"
 #include "os/resolve_links.h"
 #include "os/signals.h"
@@ -38,6 +39,9 @@ constexpr double kQuietLoadMs = 1'000;
 
 // Running handlers get this long to send their last bytes at shutdown.
 constexpr std::int64_t kDrainMs = 5'000;
+
+// Of a fingerprint, as `kvkeep cache` shows it.
+constexpr std::size_t kShownDigits = 12;
 
 constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
 
@@ -68,7 +72,8 @@ Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptio
 }
 
 void log_model(const engine::Description& model) {
-  spdlog::info("model {} ({}), context {} tokens", model.model_name, model.summary, model.context_tokens);
+  spdlog::info("model {} ({}), context {} tokens, fingerprint {}", model.model_name, model.summary,
+               model.context_tokens, model.fingerprint.hex().substr(0, kShownDigits));
   spdlog::debug("fingerprint {}:\n{}", model.fingerprint.hex(), model.fingerprint_text);
   if (model.memory_class == engine::MemoryClass::kUncached) {
     spdlog::warn("this model is served without a prefix cache: {}", model.memory_class_reason);
@@ -269,8 +274,15 @@ void explain_other_parallel(const engine::Description& model, const store::DiskS
 }
 
 // For whoever looks into the directory later. Its failure costs only names.
-void note_model(const std::string& directory, const engine::Description& model) {
-  inspect::ModelNote note{.name = model.model_name, .description = model.summary, .path = model.model_path};
+void note_model(const std::string& directory, const ServeOptions& options, const NamedFiles& files,
+                const engine::Description& model) {
+  engine::llama::ModelOptions settings = engine_options(options);
+  settings.salt = files.cache_salt;
+  inspect::ModelNote note{.name = model.model_name,
+                          .description = model.summary,
+                          .path = model.model_path,
+                          .settings = settings_text(settings, model.fingerprint_text),
+                          .computed_by = computed_by_text(model.fingerprint_text)};
   if (auto resolved = os::resolve_links(note.path)) note.path = std::move(*resolved);
   note.first_used_s = os::real_clock().wall_ns() / 1'000'000'000;
   const Status written = inspect::write_model_note(os::real_file_system(), directory, std::move(note));
@@ -290,9 +302,7 @@ Status run_serve(const ServeOptions& options) {
     std::fputs(engine::llama::list_devices().c_str(), stdout);
     return {};
   }
-  for (const std::string& name : options.unknown_variables) {
-    spdlog::warn("the environment variable {} is not known here and sets nothing", name);
-  }
+  for (const std::string& warning : options.ignored_variables) spdlog::warn("{}", warning);
   os::ShutdownSignals signals;
   // All that may be wrong comes before the load of a model, which may take minutes.
   TRY_ASSIGN(const NamedFiles files, read_named_files(options));
@@ -311,7 +321,7 @@ Status run_serve(const ServeOptions& options) {
   }
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
-  if (disk.store != nullptr) note_model(own_directory, model);
+  if (disk.store != nullptr) note_model(own_directory, options, files, model);
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.context.parallel);
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);

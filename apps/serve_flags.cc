@@ -254,11 +254,11 @@ std::vector<Flag> sampling_flags(SamplingDefaults& sampling) {
 }
 
 // A budget in MiB whose absence means "choose one".
-Assign budget_into(std::optional<std::uint64_t>& target, std::uint64_t lowest) {
-  return [&target, lowest](const std::string& text) -> Status {
+Assign budget_into(std::optional<std::uint64_t>& target, const char* at_nothing = nullptr) {
+  return [=, &target](const std::string& text) -> Status {
     if (text == "-1") return invalid("there is always a limit: say how many MiB");
-    TRY_ASSIGN(target, parse_number(text, lowest, kMibMax));
-    return {};
+    TRY_ASSIGN(target, parse_number(text, std::uint64_t{0}, kMibMax));
+    return at_nothing == nullptr || *target > 0 ? Status{} : invalid(at_nothing);
   };
 }
 
@@ -270,17 +270,17 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
           "Memory for cached state, what waits to be written included; 0 turns this tier off. With any value 64 MiB "
           "and "
           "two of the model's largest points may wait for the disk.",
-          budget_into(cache.ram_mib, 0)),
+          budget_into(cache.ram_mib)),
       row(group, "--kv-disk-dir", {}, {}, "DIR", "", "kvkeep under the user's cache home",
           "Directory of the cache on disk. Named, it must be usable; the default one is given up with a warning.",
           text_into(cache.disk_directory)),
       row(group, "--no-kv-disk", {}, {}, "", "", "off", "Keep nothing on disk: a restart forgets everything.",
           switch_into(cache.use_disk, false)),
       row(group, "--kv-disk-space-mb", {}, {}, "MIB", "", "a tenth of the free space, 1024 to 65536",
-          "Disk space the cache may take.", budget_into(cache.disk_mib, 1)),
+          "Disk space the cache may take.", budget_into(cache.disk_mib, "to keep nothing on disk, say --no-kv-disk")),
       row(group, "--kv-disk-reserve-mb", {}, {}, "MIB", "", "1024, or 1 % of the file system if that is less",
           "Free space left to others: with less nothing is stored on disk until there is more; 0: none is left.",
-          budget_into(cache.disk_reserve_mib, 0)),
+          budget_into(cache.disk_reserve_mib)),
       row(group, "--kv-disk-write-mb-per-day", {}, {}, "MIB", "", "0",
           "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in "
           "memory; "
@@ -444,7 +444,7 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
   ParsedServe parsed;
   const FlagSet known = serve_flags(parsed.options);
   TRY_ASSIGN(parsed.wants_help, known.parse(arguments, environment));
-  parsed.options.unknown_variables = known.unknown_variables(environment);
+  parsed.options.ignored_variables = known.ignored_variables(environment);
   if (!parsed.wants_help) TRY(validate(parsed.options));
   return parsed;
 }

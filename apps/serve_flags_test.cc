@@ -22,6 +22,12 @@ std::string refused(std::vector<std::string> arguments) {
   return parsed ? "" : parsed.error().message;
 }
 
+TEST(ServeFlags, ErrorsNameWhatCanBeSaid) {
+  EXPECT_EQ(refused({"-n", "-2"}), "--predict: '-2' is not a number from 0 to 1073741824, or -1");
+  EXPECT_NE(refused({"--kv-disk-space-mb", "0"}).find("--no-kv-disk"), std::string::npos);
+  EXPECT_EQ(refused({"--kv-disk-space-mb", "1"}), "");
+}
+
 TEST(ServeFlags, AModelIsRequiredExceptToListDevices) {
   EXPECT_FALSE(parse_serve({}, {}));
   EXPECT_TRUE(parse_serve({"--list-devices"}, {})->options.offload.list_devices);

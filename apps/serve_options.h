@@ -184,7 +184,7 @@ struct ServeOptions {
   server::HttpOptions http;  // api_keys holds those of --api-key only
   std::string api_key_file;  // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;
-  std::vector<std::string> unknown_variables;  // LLAMA_ARG_... in the environment that set nothing: warned of
+  std::vector<std::string> ignored_variables;  // a warning for each LLAMA_ARG_... in the environment that sets nothing
 };
 
 }  // namespace kvkeep::cli

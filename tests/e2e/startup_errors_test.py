@@ -116,15 +116,19 @@ class StartupErrors(unittest.TestCase):
         self.refused(["-m", model(), "--context-shift"], "--context-shift", "longer than the context")
         self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "images")
         self.refused(["-m", model(), "--no-webui"], "--no-webui", "no web page")
-        self.refused(["-m", model()], "LLAMA_ARG_MMPROJ", environment={"LLAMA_ARG_MMPROJ": "x"})
+        self.refused(["-m", model(), "--no-mmap"], "--no-mmap", "--load-mode none")
+        self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})
         self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
 
     def test_variables_that_nothing_reads_are_named(self):
-        run = run_program("serve", "-m", "/nowhere", environment={"LLAMA_ARG_CTX_SISE": "9", "LLAMA_ARG_HOST": "::1"})
+        run = run_program("serve", "-m", "/nowhere", environment={"LLAMA_ARG_CTX_SISE": "9", "LLAMA_ARG_HOST": "::1",
+                                                                  "LLAMA_ARG_CACHE_REUSE": "256"})
         named = [line for line in run.stderr.splitlines() if "LLAMA_ARG_" in line]
-        self.assertEqual(len(named), 1, run.stderr)
-        self.assertIn(" warning ", named[0])
-        self.assertIn("LLAMA_ARG_CTX_SISE", named[0])
+        self.assertEqual(len(named), 2, run.stderr)
+        for line in named:
+            self.assertIn(" warning ", line)
+        self.assertIn("LLAMA_ARG_CACHE_REUSE sets nothing: --cache-reuse is not supported", named[0])
+        self.assertIn("LLAMA_ARG_CTX_SISE", named[1])
 
     def test_contradictions(self):
         run = run_program("serve", "-m", model(), "--no-kv-disk", "--kv-disk-dir", fresh_path())
