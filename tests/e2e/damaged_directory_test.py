@@ -302,7 +302,8 @@ class UnusableDirectories(ServerCase):
 
     def test_a_quarantine_that_is_no_directory(self):
         directory = fresh_directory()
-        open(os.path.join(directory, "quarantine"), "w").close()
+        for name in ("lock", "quarantine"):
+            open(os.path.join(directory, name), "w").close()
         server = self.server("--kv-disk-dir", directory)
         self.assertEqual(server.chat([user(words(50))], max_tokens=4)["usage"]["completion_tokens"], 4)
 

@@ -55,7 +55,7 @@ class SharedDirectory(ServerCase):
         budget = 2 << 20
         text = f"kept {words(200, 1)}"
         self.complete(first, text)
-        wait_until(lambda: segments(directory), "it is stored")
+        wait_until(lambda: len(segments(directory)) >= 2, "it is stored, its beginning and the rest")
         first.kill()
         wait_until(lambda: KEEPS_NOW in second.log(), "the second one keeps the directory")
         self.assertGreater(self.check_right(second, text)["cache_n"], 100)
