@@ -15,6 +15,7 @@
 #include "cache_setup.h"
 #include "chat/chat_template.h"
 #include "chat/history_changes.h"
+#include "directory_notes.h"
 #include "engine/llama/library.h"
 #include "engine/llama/llama_engine.h"
 #include "engine_options.h"
@@ -25,7 +26,6 @@
 #include "os/resolve_links.h"
 #include "os/signals.h"
 #include "os/ticker.h"
-#include "pin_keeper.h"
 #include "server/routes/routes.h"
 #include "server/trace/trace_file.h"
 #include "store/layout.h"
@@ -273,9 +273,8 @@ void explain_other_parallel(const engine::Description& model, const store::DiskS
       parallel);
 }
 
-// For whoever looks into the directory later. Its failure costs only names.
-void note_model(const std::string& directory, const ServeOptions& options, const NamedFiles& files,
-                const engine::Description& model) {
+// For whoever looks into the directory later.
+inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files, const engine::Description& model) {
   engine::llama::ModelOptions settings = engine_options(options);
   settings.salt = files.cache_salt;
   inspect::ModelNote note{.name = model.model_name,
@@ -285,8 +284,7 @@ void note_model(const std::string& directory, const ServeOptions& options, const
                           .computed_by = computed_by_text(model.fingerprint_text)};
   if (auto resolved = os::resolve_links(note.path)) note.path = std::move(*resolved);
   note.first_used_s = os::real_clock().wall_ns() / 1'000'000'000;
-  const Status written = inspect::write_model_note(os::real_file_system(), directory, std::move(note));
-  if (!written) spdlog::debug("kv disk: no note of the model: {}", written.error().message);
+  return note;
 }
 
 // Of a point that is always as large as the first, or of a whole window.
@@ -321,7 +319,6 @@ Status run_serve(const ServeOptions& options) {
   }
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
-  if (disk.store != nullptr) note_model(own_directory, options, files, model);
   if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.context.parallel);
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);
@@ -352,9 +349,10 @@ Status run_serve(const ServeOptions& options) {
                               cache, os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
-  std::optional<PinKeeper> pins;
+  std::optional<DirectoryNotes> notes;
   if (!own_directory.empty()) {
-    pins.emplace(own_directory, model.fingerprint, cache, os::real_file_system(), os::real_clock());
+    notes.emplace(own_directory, model.fingerprint, note_of(options, files, model), cache, os::real_file_system(),
+                  os::real_clock());
   }
   log_ready(*http, service, cache.stats(), disk.budget, options.cache.anchor_user);
   serve_until_signal(*http, scheduler, cache, signals);

@@ -7,7 +7,7 @@ import shutil
 import time
 
 from filled_directory_case import PROMPT_TOKENS, FilledDirectoryCase
-from support import fresh_path, main, model, physical_bytes, segments, timings, wait_until
+from support import files_under, fresh_path, main, model, physical_bytes, segments, timings, wait_until
 
 
 class LostDirectory(FilledDirectoryCase):
@@ -38,6 +38,9 @@ class LostDirectory(FilledDirectoryCase):
         shutil.rmtree(directory)
         reused = self.answers_right(server)
         self.assertGreater(reused[0], 0, "gone from disk, but not from memory")
+        self.assertTrue(wait_until(lambda: [path for path in files_under(directory) if path.endswith("/model.json")],
+                                   "its model is told again"))
+        wait_until(lambda: "other hands removed what was in" in server.log(), "a line says so")
         self.assertEqual(sum(reused[1:]), 0)
         self.check_stored_again(server, directory, lost=[0])
 

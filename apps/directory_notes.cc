@@ -1,4 +1,4 @@
-#include "pin_keeper.h"
+#include "directory_notes.h"
 
 #include <spdlog/spdlog.h>
 
@@ -18,16 +18,31 @@ constexpr std::int64_t kRenewNs = policy::kLongestKeepNs / 4;
 
 }  // namespace
 
-PinKeeper::PinKeeper(std::string directory, const FingerprintHash& fingerprint, cache::Cache& cache,
-                     os::FileSystem& files, os::Clock& clock)
+DirectoryNotes::DirectoryNotes(std::string directory, const FingerprintHash& fingerprint, inspect::ModelNote note,
+                               cache::Cache& cache, os::FileSystem& files, os::Clock& clock)
     : directory_(std::move(directory)),
       fingerprint_(fingerprint),
+      note_(std::move(note)),
       cache_(cache),
       files_(files),
-      clock_(clock),
-      ticker_(os::make_ticker(kBetweenLooks, [this] { look(); })) {}
+      clock_(clock) {
+  const Status written = inspect::write_model_note(files_, directory_, note_);
+  if (!written) spdlog::debug("kv disk: no note of the model: {}", written.error().message);
+  ticker_ = os::make_ticker(kBetweenLooks, [this] {
+    look_at_note();
+    look_at_pins();
+  });
+}
 
-void PinKeeper::look() {
+// It goes with the directory, which the store makes again, and with all of a model that somebody removes.
+void DirectoryNotes::look_at_note() {
+  if (inspect::read_model_note(files_, directory_) || !inspect::write_model_note(files_, directory_, note_)) return;
+  spdlog::warn(
+      "kv disk: other hands removed what was in {}; what is in memory is still served, and what is new is stored",
+      directory_);
+}
+
+void DirectoryNotes::look_at_pins() {
   std::vector<PrefixHash> pins = inspect::read_pins(files_, directory_);
   if (pins != pins_) {
     pins_ = std::move(pins);
@@ -39,7 +54,7 @@ void PinKeeper::look() {
 }
 
 // A pin names a hash; what it stands for is in the files.
-void PinKeeper::find_prefixes() {
+void DirectoryNotes::find_prefixes() {
   pinned_.clear();
   if (pins_.empty()) return;
   inspect::CacheDirectory directory;
@@ -58,7 +73,7 @@ void PinKeeper::find_prefixes() {
   spdlog::info("kv disk: {} pinned prefixes are kept", pinned_.size());
 }
 
-void PinKeeper::keep() {
+void DirectoryNotes::keep() {
   kept_ns_ = clock_.monotonic_ns();
   for (const Pinned& pinned : pinned_) {
     const cache::Track track = cache_.track(pinned.ids, pinned.tenant);
