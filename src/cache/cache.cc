@@ -170,6 +170,7 @@ void Cache::erase(SegmentId segment) {
 // ---- looking up ----
 
 index::TextMatch Cache::match_text(TokenSpan prompt, const index::TokenTexts& texts, const Tenant& tenant) const {
+  if (distrusted_) return {};
   MutexLock lock(mutex_);
   const auto usable = [&](SegmentId segment) REQUIRES(mutex_) { return available(entry(segment)); };
   return index::match_text(index_, prompt, texts, usable, tenant);
@@ -179,7 +180,7 @@ std::shared_ptr<Lease> Cache::lease(TokenSpan prompt, const Tenant& tenant) {
   static const std::shared_ptr<const store::Payload> kNoBytes = store::PayloadBuffer::allocate(0).freeze();
   MutexLock lock(mutex_);
   std::vector<LeasedStep> steps;
-  for (const index::Step& step : index_.match(prompt, tenant)) {
+  for (const index::Step& step : distrusted_ ? std::vector<index::Step>{} : index_.match(prompt, tenant)) {
     const Entry& known = entry(step.segment);
     if (!available(known)) break;
     const auto payload = known.part.size_bytes == 0 ? kNoBytes : known.payload;
@@ -288,7 +289,10 @@ void Cache::prepare_staging(std::size_t count, std::size_t size_bytes) {
 
 store::StagingBuffer Cache::staging(std::size_t size_bytes) { return pool_.acquire(size_bytes); }
 
-bool Cache::accepts() const { return disk_ != nullptr || options_.ram_budget > ByteCount{0}; }
+bool Cache::accepts() const {
+  if (distrusted_) return false;
+  return disk_ != nullptr || options_.ram_budget > ByteCount{0};
+}
 
 bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
                   format::Origin origin) {

@@ -74,6 +74,13 @@ struct Parting {
   std::vector<TokenId> next;  // empty: nothing does
 };
 
+// See Cache::random_path.
+struct StoredPath {
+  std::vector<TokenId> tokens;  // from the beginning to the end of the segment, or to the leaf
+  Tenant tenant = kNoTenant;
+  Position begin;  // of the segment, or of the one that the leaf hangs in
+};
+
 class Cache {
  public:
   // `disk` may be null: no disk tier. The executors must outlive the cache; `writer` runs puts and removes, `reader`
@@ -151,6 +158,14 @@ class Cache {
   // The same for a point, or all window rows of one.
   bool make_room_for_point(std::size_t size_bytes);
   ByteCount point_bytes() const { return options_.point_bytes; }
+
+  // For the audit (audit.cc). A path that a restore would read, by `random` among all there are: of those whose last
+  // segment or leaf lies on disk alone, or else of those in RAM. nullopt: nothing is stored. Cost: O(what is stored).
+  std::optional<StoredPath> random_path(std::uint64_t random) const;
+  // What is stored was found to be wrong: from now on nothing of it is found, and nothing is stored any more, in this
+  // process; the note that is left on disk says so to others (store/distrust.h).
+  void distrust(const std::string& why);
+  bool distrusted() const { return distrusted_; }
 
   // Does this server's part where several use the directory, on the writer: call it about once a second. What others
   // stored is known afterwards.
@@ -349,6 +364,7 @@ class Cache {
   os::Executor& reader_;
   store::BufferPool pool_;
   std::atomic<bool> ticking_ = false;
+  std::atomic<bool> distrusted_ = false;
 
   mutable Mutex mutex_;
   index::PrefixIndex index_ GUARDED_BY(mutex_);

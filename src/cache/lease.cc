@@ -31,6 +31,19 @@ Position Lease::loaded_until(Position from) const {
   return end;
 }
 
+Position Lease::load_end(Position from, Position limit, ByteCount most) const {
+  ByteCount bytes;
+  Position end = from;
+  for (const LeasedStep& step : steps_) {
+    if (step.range.end <= from) continue;
+    if (step.payload == nullptr) bytes += step.bytes;
+    if (end > from && bytes > most) break;
+    end = step.range.end;
+    if (end >= limit) return limit;
+  }
+  return end;
+}
+
 void Lease::release_until(Position end) {
   for (LeasedStep& step : steps_) {
     if (step.range.end <= end) step.payload.reset();

@@ -63,6 +63,9 @@ class Lease {
   bool loaded(TokenRange range) const;
   // The longest position to which everything from `from` on has its payload.
   Position loaded_until(Position from) const;
+  // Up to where to load next, from `from` on: at least one step, then as many as have `most` bytes that are not loaded,
+  // but not beyond `limit`.
+  Position load_end(Position from, Position limit, ByteCount most) const;
   // Lets go of the payloads of steps that end at or before `end`: they have been restored.
   void release_until(Position end);
   // Rows for `range`, valid while the lease lives. Precondition: loaded(range).

@@ -161,6 +161,7 @@ std::vector<SegmentId> Cache::unwritten_leaves(SegmentId segment) {
 }
 
 bool Cache::write_one(SegmentId segment) {
+  if (distrusted_) return false;
   format::SegmentHeader header;
   std::shared_ptr<const store::Payload> payload;
   {

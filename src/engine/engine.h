@@ -88,6 +88,9 @@ class Engine : public cache::ModelMemory {
   virtual DecodeStatus decode(std::span<const BatchToken> batch) = 0;
   // Samples from the logits of batch entry `index` of the last decode (which wanted them), and accepts the token.
   virtual TokenId sample(Sampler& sampler, std::size_t index) = 0;
+  // What the model says of each token of the vocabulary after batch entry `index` of the last decode (which wanted it).
+  // Valid until the next decode.
+  virtual std::span<const float> logits(std::size_t index) const = 0;
   // kInvalid: a parameter or the grammar is wrong; kUnsupported: this engine has no grammars.
   virtual Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) = 0;
 

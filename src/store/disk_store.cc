@@ -7,6 +7,7 @@
 
 #include "format/saved_index.h"
 #include "store/disk_store_impl.h"
+#include "store/distrust.h"
 #include "store/mutations.h"
 #include "store/segment_io.h"
 
@@ -329,6 +330,11 @@ std::vector<std::byte> DiskStore::Impl::encode_index() const {
   return format::encode_index(listed);
 }
 
+Status DiskStore::Impl::distrust(std::string_view why) {
+  const MutexLock lock(write_mutex_);
+  return write_distrust(files_, layout_.own, why);
+}
+
 void DiskStore::Impl::save_index() {
   if (!notes_) return;
   const MutexLock lock(write_mutex_);
@@ -380,6 +386,7 @@ Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind ki
 }
 Status DiskStore::remove(const format::SegmentName& name) { return impl_->remove(name); }
 void DiskStore::touch(const format::SegmentName& name, std::int64_t time_ns) { impl_->touch(name, time_ns); }
+Status DiskStore::distrust(std::string_view why) { return impl_->distrust(why); }
 void DiskStore::save_index() { impl_->save_index(); }
 bool DiskStore::stopped() const { return impl_->stopped(); }
 std::optional<WriteBudget::Allowance> DiskStore::writes() { return impl_->writes(); }

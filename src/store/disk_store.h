@@ -137,6 +137,9 @@ class DiskStore {
   // The file stays, unserved, until room is needed: nobody can use what it holds now.
   void disown(const format::SegmentName& name);
 
+  // Leaves a note that what is stored is wrong, and why (distrust.h). It does not change what this store does.
+  Status distrust(std::string_view why);
+
   // Writes the saved index (advisory) if anything changed since the last one. Cost: a copy of all headers, in memory
   // and to a file; call it rarely (gets wait for the copy in memory), and at shutdown.
   void save_index();

@@ -54,6 +54,7 @@ class DiskStore::Impl {
   DiskTick tick();
   ByteCount grant();
   void disown(const format::SegmentName& name);
+  Status distrust(std::string_view why);
 
  private:
   // A file that is served.

@@ -28,7 +28,9 @@ bool is_segment_name(std::string_view name) { return format::is_file_name(name);
 
 bool is_temporary_name(std::string_view name) { return name.ends_with(kTemporarySuffix); }
 
-bool is_note_name(std::string_view name) { return name == kTurnsName || name == kModelNoteName || name == kPinsName; }
+bool is_note_name(std::string_view name) {
+  return name == kTurnsName || name == kModelNoteName || name == kPinsName || name == kDistrustName;
+}
 
 bool is_fingerprint_name(std::string_view name) { return name.size() == 2 * sizeof(FingerprintHash) && is_hex(name); }
 

@@ -11,6 +11,7 @@
 //       index                        the saved index
 //       turns                        how assistant turns were sampled (record_log.h); not the store's
 //       model.json                   which model it was; pins: what is pinned. Not the store's, both are small
+//       distrusted                   what is stored is wrong, and why (distrust.h)
 //       <anything>.tmp               unfinished
 
 #include <string>
@@ -38,6 +39,7 @@ inline constexpr std::string_view kIndexName = "index";
 inline constexpr std::string_view kTurnsName = "turns";
 inline constexpr std::string_view kModelNoteName = "model.json";
 inline constexpr std::string_view kPinsName = "pins";
+inline constexpr std::string_view kDistrustName = "distrusted";
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 Layout make_layout(std::string root, const FingerprintHash& fingerprint);

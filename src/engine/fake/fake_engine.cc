@@ -348,6 +348,17 @@ TokenId FakeEngine::sample(Sampler& sampler, std::size_t index) {
   return token;
 }
 
+std::span<const float> FakeEngine::logits(std::size_t index) const {
+  KVKEEP_ASSERT(index < logits_.size() && logits_[index], "the last decode wanted these logits");
+  const auto uniform = [](std::uint64_t from) { return static_cast<float>(from >> 40) / (1 << 23) - 1; };
+  spread_logits_.resize(options_.vocabulary_size);
+  for (std::size_t token = 0; token < spread_logits_.size(); ++token) {
+    const float noise = options_.logit_noise * uniform(mix(counters_.decode_calls, token));
+    spread_logits_[token] = uniform(mix(*logits_[index], token)) + noise;
+  }
+  return spread_logits_;
+}
+
 Result<std::unique_ptr<Sampler>> FakeEngine::make_sampler(const SamplingParams& params) {
   if (!params.grammar.text.empty())
     return unsupported("tokens of the fake engine are no text that a grammar could match");

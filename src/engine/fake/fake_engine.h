@@ -10,6 +10,9 @@
 // stand is decoded without complaint, and decode leaves rubbish behind when it fails. expected_text() says what an
 // undisturbed engine writes; tests compare with it.
 //
+// Logits are a function of the same as the next token, apart from the noise that is asked for: a real engine's depend in
+// their last bits on batches and cells. Sampling does not look at them.
+//
 // Of the sampling parameters temperature (on or off), seed, penalties (on or off) and ignore_eos matter; the same seed
 // always gives the same text, also 0xFFFFFFFF.
 
@@ -42,6 +45,7 @@ struct FakeOptions {
   std::optional<TokenId> end_of_text = std::nullopt;  // never sampled unless end_of_text_one_in says so
   std::uint32_t end_of_text_one_in = 0;               // one sampled token in so many is the end of text; 0: none
   TokenId first_sampled_token = 0;                    // smaller ids (markers) are never sampled
+  float logit_noise = 0;  // each decode's logits differ by about this share from what they would be: see logits()
 };
 
 // What goes wrong and when: the n-th call of its kind from now, 1 being the next; 0: never. Each fires once.
@@ -93,6 +97,7 @@ class FakeEngine final : public Engine {
   const Description& description() const override { return description_; }
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
+  std::span<const float> logits(std::size_t index) const override;
   Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) override;
   void cancel() override { cancelled_ = true; }
   void reset_cancel() override { cancelled_ = false; }
@@ -135,6 +140,7 @@ class FakeEngine final : public Engine {
   FakeCounters counters_;
   std::function<void(std::span<const BatchToken>)> on_decode_;
   std::vector<std::optional<std::uint64_t>> logits_;  // of the last decode, per batch entry that wanted them
+  mutable std::vector<float> spread_logits_;          // of those that were asked for last
   std::atomic<bool> cancelled_{false};
   std::atomic<std::uint64_t> tokens_decoded_{0};
 };

@@ -32,12 +32,11 @@ class LlamaEngine final : public Engine {
   std::shared_ptr<const Vocabulary> vocabulary() const { return vocabulary_; }
   // The library's own objects, for benchmarks that compare with bare calls.
   llama_context& context() { return *context_; }
-  // Logits of batch entry `index` of the last decode, which wanted them. Valid until the next decode.
-  std::span<const float> logits(std::size_t index) const;
 
   const Description& description() const override { return description_; }
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
+  std::span<const float> logits(std::size_t index) const override;
   Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) override;
   void cancel() override { cancelled_ = true; }
   void reset_cancel() override { cancelled_ = false; }

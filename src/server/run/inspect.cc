@@ -36,6 +36,7 @@ void Scheduler::answer_questions() {
       questions_.pop_front();
     }
   }
+  if (!asked.empty()) note_audit(audit_.abandon());  // what it holds is as good as free
   for (Question& question : asked) {
     if (!question.sink->gone()) question.sink->on_answer(inspection(std::move(question.prompt)));
   }

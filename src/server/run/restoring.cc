@@ -14,20 +14,6 @@ namespace {
 // Loads that may fail under one request before it is prefilled.
 constexpr int kLoadFailures = 4;
 
-// The end of the next window to load: at least one step; what is loaded already costs nothing.
-Position window_end(const cache::Lease& lease, Position from, Position limit, ByteCount window) {
-  ByteCount bytes;
-  Position end = from;
-  for (const cache::LeasedStep& step : lease.steps()) {
-    if (step.range.end <= from) continue;
-    if (step.payload == nullptr) bytes += step.bytes;
-    if (end > from && bytes > window) break;
-    end = step.range.end;
-    if (end >= limit) return limit;
-  }
-  return end;
-}
-
 // Whether it is (a part of) what puts a sequence there.
 bool puts_at(const cache::LeasedPoint& point, Position at) { return point.range.end >= at && point.range.begin <= at; }
 
@@ -45,7 +31,7 @@ void Scheduler::continue_restore(Active& active) {
     }
     const Position ready = std::min(active.lease->loaded_until(from), active.restore_to);
     if (ready == from) {
-      return begin_load(active, {from, window_end(*active.lease, from, active.restore_to, options_.load_window)});
+      return begin_load(active, {from, active.lease->load_end(from, active.restore_to, options_.load_window)});
     }
     // Replies may have grown into the cells that the plan had counted.
     if (!find_cells(active, ready - from)) return set_aside(active, false);

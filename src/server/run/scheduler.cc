@@ -18,7 +18,13 @@ constexpr std::size_t kLeastAheadTokens = 32;
 }  // namespace
 
 Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Cache& cache, os::Clock& clock)
-    : options_(options), engine_(engine), cache_(cache), clock_(clock), sequences_(engine.sequence_count()) {}
+    : options_(options),
+      engine_(engine),
+      cache_(cache),
+      clock_(clock),
+      sequences_(engine.sequence_count()),
+      audit_(options.audit, engine, cache, clock, options.load_window,
+             [this](cache::LoadResult result) { receive_loaded({nullptr, std::move(result)}); }) {}
 
 Scheduler::~Scheduler() = default;
 
@@ -69,7 +75,7 @@ bool Scheduler::idle() const {
 }
 
 bool Scheduler::has_work() const {
-  return changed_ || std::ranges::any_of(active_, [](const auto& active) {
+  return changed_ || audit_.due() || std::ranges::any_of(active_, [](const auto& active) {
            return active->phase == Phase::kPrefill || active->phase == Phase::kDecode;
          });
 }
@@ -91,18 +97,22 @@ bool Scheduler::collect() {
   }
   changed_ |= !arrived.empty() || !loaded.empty();
   for (auto& active : arrived) waiting_.push_back(std::move(active));
-  for (const Loaded& done : loaded) note_loaded(*done.active, done.result);
+  for (const Loaded& done : loaded) {
+    done.active != nullptr ? note_loaded(*done.active, done.result) : audit_.loaded(done.result);
+  }
   return !stopping_;
 }
 
 void Scheduler::run() {
   while (collect()) {
+    if (!waiting_.empty()) note_audit(audit_.disturb());
     answer_questions();
     drop_gone();
     admit();
     decode_step();
     prefill_slice();
     erase_finished();
+    audit();
   }
   end_all();
 }
@@ -305,9 +315,11 @@ void Scheduler::erase_finished() {
 }
 
 void Scheduler::end_all() {
+  note_audit(audit_.abandon());
   refuse_questions();
   // Loads in flight hold pointers into active_: wait for them.
-  while (std::ranges::any_of(active_, [](const auto& active) { return active->phase == Phase::kLoading; })) {
+  const auto loads = [](const auto& active) { return active->phase == Phase::kLoading; };
+  while (audit_.loading() || std::ranges::any_of(active_, loads)) {
     {
       MutexLock lock(mutex_);
       if (loaded_.empty()) wake_.wait_for(mutex_, std::chrono::milliseconds(100));

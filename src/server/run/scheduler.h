@@ -29,6 +29,7 @@
 #include "policy/plan.h"
 #include "policy/reach.h"
 #include "policy/restore.h"
+#include "server/run/audit.h"
 #include "server/run/inspection.h"
 #include "server/run/job.h"
 #include "server/run/trace.h"
@@ -54,6 +55,7 @@ struct SchedulerOptions {
   // For matching prompts as text too; null: as ids alone. Outlives the scheduler.
   const index::TokenTexts* texts = nullptr;
   TraceSink* trace = nullptr;  // gets what each request did; null: nobody wants to know
+  AuditOptions audit = {};     // never, unless it says so
 };
 
 struct SchedulerStats {
@@ -64,6 +66,7 @@ struct SchedulerStats {
   std::uint64_t cached_tokens = 0;
   std::uint64_t plans = 0;      // lookups and plans made, those that ended in waiting included
   std::uint64_t set_aside = 0;  // requests interrupted for want of cells and resumed later
+  AuditCounts audits;
 };
 
 class Scheduler {
@@ -135,7 +138,7 @@ class Scheduler {
     std::int64_t last_used_ns = 0;
   };
   struct Loaded {
-    Active* active;
+    Active* active;  // null: the audit
     cache::LoadResult result;
   };
   struct Question {
@@ -187,6 +190,10 @@ class Scheduler {
   void refuse_questions();
   Inspection inspection(InspectedPrompt prompt);
   void count_reach(Active& asked, const policy::Reach& reach);
+
+  // While nobody asks (auditing.cc).
+  void audit();
+  void note_audit(const std::optional<AuditReport>& report);
 
   // Running.
   void decode_step();
@@ -243,6 +250,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Active>> active_;  // in order of admission
   policy::Rates rates_;
   policy::RestoreTrials trials_;
+  Audit audit_;
   std::vector<TraceCut> idle_cuts_;  // of sequences that no request was on, since the last trace
   bool changed_ = false;             // since the last admit(): something arrived, was loaded, ended or gave cells back
 

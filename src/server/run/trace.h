@@ -16,6 +16,7 @@
 #include "policy/candidates.h"
 #include "policy/cut.h"
 #include "policy/restore.h"
+#include "server/run/audit.h"
 #include "server/run/job.h"
 
 namespace kvkeep::server {
@@ -100,11 +101,12 @@ struct RequestTrace {
   void add(const TraceCut& cut);
 };
 
-// Receives each request's trace on the engine thread and must return at once.
+// Receives each request's trace, and each audit's, on the engine thread and must return at once.
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
   virtual void on_request(RequestTrace trace) = 0;
+  virtual void on_audit(const AuditReport& report) = 0;
 };
 
 // Where a known run of tokens leaves the prompt: `next` are tokens that follow at `at` there, none if it ends.

@@ -33,30 +33,43 @@ TraceFile::~TraceFile() {
                dropped_ + failed_, dropped_, failed_);
 }
 
-// Whoever waits alone is never too large.
 void TraceFile::on_request(RequestTrace trace) {
   const std::size_t bytes = size_of(trace);
-  {
-    const MutexLock lock(mutex_);
-    const bool full = waiting_ >= limits_.requests || (waiting_ > 0 && waiting_bytes_ + bytes > limits_.bytes);
-    if (full) {
-      if (dropped_++ == 0) spdlog::warn("trace: requests come faster than they are written; some will be missing");
-      return;
-    }
-    ++waiting_;
-    waiting_bytes_ += bytes;
-  }
+  if (!has_room(bytes)) return;
   executor_.post([this, bytes, held = std::make_shared<const RequestTrace>(std::move(trace))] {
-    write(*held);
-    const MutexLock lock(mutex_);
-    --waiting_;
-    waiting_bytes_ -= bytes;
+    write(trace_json(*held, *vocabulary_));
+    made_room(bytes);
   });
 }
 
-void TraceFile::write(const RequestTrace& trace) {
-  note_written(file_.append(api::to_line(trace_json(trace, *vocabulary_)) + "\n"));
+void TraceFile::on_audit(const AuditReport& report) {
+  if (!has_room(sizeof report)) return;
+  executor_.post([this, report] {
+    write(trace_json(report));
+    made_room(sizeof report);
+  });
 }
+
+// Whoever waits alone is never too large.
+bool TraceFile::has_room(std::size_t bytes) {
+  const MutexLock lock(mutex_);
+  const bool full = waiting_ >= limits_.requests || (waiting_ > 0 && waiting_bytes_ + bytes > limits_.bytes);
+  if (full) {
+    if (dropped_++ == 0) spdlog::warn("trace: requests come faster than they are written; some will be missing");
+    return false;
+  }
+  ++waiting_;
+  waiting_bytes_ += bytes;
+  return true;
+}
+
+void TraceFile::made_room(std::size_t bytes) {
+  const MutexLock lock(mutex_);
+  --waiting_;
+  waiting_bytes_ -= bytes;
+}
+
+void TraceFile::write(const api::Json& line) { note_written(file_.append(api::to_line(line) + "\n")); }
 
 void TraceFile::note_written(const Status& status) {
   if (status) return;

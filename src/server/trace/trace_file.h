@@ -1,6 +1,6 @@
 #pragma once
 
-// The file of --trace: one line of JSON per request, written behind the engine thread's back.
+// The file of --trace: one line of JSON per request and per audit, written behind the engine thread's back.
 //
 // The engine thread only hands over plain data; rendering and writing happen on the executor. What waits is bounded, by
 // requests and by bytes: beyond it requests are not traced, which is counted and logged once. A file that cannot be
@@ -14,6 +14,7 @@
 #include "base/vocabulary.h"
 #include "os/append_file.h"
 #include "os/executor.h"
+#include "server/api/json_body.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::server {
@@ -32,12 +33,15 @@ class TraceFile final : public TraceSink {
   ~TraceFile() override;
 
   void on_request(RequestTrace trace) override;
+  void on_audit(const AuditReport& report) override;
 
   std::uint64_t dropped() const;  // too many waited
   std::uint64_t failed() const;   // could not be written
 
  private:
-  void write(const RequestTrace& trace);
+  bool has_room(std::size_t bytes) EXCLUDES(mutex_);
+  void made_room(std::size_t bytes) EXCLUDES(mutex_);
+  void write(const api::Json& line);
   void note_written(const Status& status);
 
   os::AppendFile file_;  // executor only

@@ -201,6 +201,22 @@ Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary) {
   return json;
 }
 
+Json trace_json(const AuditReport& report) {
+  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  Json json;
+  json["trace"] = kTraceVersion;
+  json["t"] = std::round(static_cast<double>(report.ended_ns) / 1e3) / 1e6;
+  json["route"] = "audit";
+  json["outcome"] = to_string(report.outcome);
+  json["from"] = report.piece.begin.value();
+  json["to"] = report.piece.end.value();
+  json["disk"] = report.from_disk;
+  json["difference"] = number(report.difference);
+  json["noise"] = number(report.noise);
+  json["audit_ms"] = report.ms;
+  return json;
+}
+
 Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool private_text) {
   const JobStats& stats = found.stats;
   Json json;

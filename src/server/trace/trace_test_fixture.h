@@ -43,6 +43,7 @@ class KeptTraces final : public TraceSink {
     traces_.push_back(trace_json(trace, vocabulary_));
     came_.notify_one();
   }
+  void on_audit(const AuditReport&) override {}
   // The next one that was not asked for yet; it comes a little later than the client's reply.
   Json next() {
     const MutexLock lock(mutex_);

@@ -1,0 +1,273 @@
+#include "server/run/audit.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace kvkeep::server {
+
+namespace {
+
+// The second time a piece is computed in so many steps at least: nearly token by token, as replies are.
+constexpr std::size_t kSmallSteps = 256;
+
+}  // namespace
+
+std::string_view to_string(AuditOutcome outcome) {
+  switch (outcome) {
+    case AuditOutcome::kAgreed: return "agreed";
+    case AuditOutcome::kWrong: return "wrong";
+    case AuditOutcome::kUnclear: return "unclear";
+    case AuditOutcome::kAbandoned: return "abandoned";
+    case AuditOutcome::kNoRoom: return "no-room";
+    case AuditOutcome::kNothing: return "nothing";
+    case AuditOutcome::kFailed: return "failed";
+  }
+  return "failed";
+}
+
+Audit::Audit(AuditOptions options, engine::Engine& engine, cache::Cache& cache, os::Clock& clock, ByteCount load_bytes,
+             std::function<void(cache::LoadResult)> on_loaded)
+    : options_(options),
+      engine_(engine),
+      cache_(cache),
+      clock_(clock),
+      load_bytes_(load_bytes),
+      on_loaded_(std::move(on_loaded)),
+      random_(options.seed) {
+  if (enabled()) busy_ns_ = begun_ns_ = clock_.monotonic_ns();
+}
+
+// ---- when ----
+
+std::optional<AuditReport> Audit::disturb() {
+  if (!enabled()) return std::nullopt;
+  busy_ns_ = clock_.monotonic_ns();
+  return abandon();
+}
+
+bool Audit::due() const {
+  if (!enabled() || loading_ || cache_.distrusted()) return false;
+  if (work_) return true;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  if (os::elapsed_ms(busy_ns_, now_ns) < options_.idle_ms) return false;
+  return suspect_ || os::elapsed_ms(begun_ns_, now_ns) >= options_.every_ms;
+}
+
+std::optional<AuditReport> Audit::step(std::optional<SeqId> free, std::size_t slice_tokens) {
+  if (!due()) return std::nullopt;
+  const Ended ended = work_ ? go_on(slice_tokens) : begin(free);
+  return ended ? std::optional(end(*ended)) : std::nullopt;
+}
+
+std::optional<AuditReport> Audit::abandon() {
+  if (!work_) return std::nullopt;
+  if (work_->answer > Answer::kComputed) suspect_ = std::move(work_->subject);
+  return end(AuditOutcome::kAbandoned);
+}
+
+AuditReport Audit::end(AuditOutcome outcome) {
+  AuditReport report = work_ ? work_->report : AuditReport{};
+  if (work_) engine_.clear(work_->seq);
+  work_.reset();
+  report.outcome = outcome;
+  report.ended_ns = clock_.wall_ns();
+  report.ms = os::elapsed_ms(begun_ns_, clock_.monotonic_ns());
+  return report;
+}
+
+// ---- what ----
+
+Audit::Ended Audit::begin(std::optional<SeqId> free) {
+  begun_ns_ = clock_.monotonic_ns();
+  const std::optional<Subject> suspect = std::exchange(suspect_, std::nullopt);
+  if (!free) return AuditOutcome::kNoRoom;
+  std::optional<cache::StoredPath> path = suspect ? suspect->path : cache_.random_path(random());
+  if (!path) return AuditOutcome::kNothing;
+  work_.emplace(Work{.seq = *free, .subject = {std::move(*path), {}}, .lease = nullptr});
+  if (const Ended gone = take_lease()) return gone;
+  const auto piece = suspect ? std::optional(suspect->piece)
+                             : policy::choose_piece(work_->lease->restorable(), work_->subject.path.begin, random(),
+                                                    options_.limits);
+  if (!piece || work_->lease->end() < piece->end) return AuditOutcome::kNothing;
+  work_->subject.piece = work_->report.piece = *piece;
+  const std::uint32_t free_cells = engine_.cells_total() - engine_.cells_used();
+  if (free_cells <= piece->end.value()) return AuditOutcome::kNoRoom;
+  return std::nullopt;
+}
+
+Audit::Ended Audit::take_lease() {
+  const cache::StoredPath& path = work_->subject.path;
+  work_->lease = cache_.lease(path.tokens, path.tenant);
+  if (work_->lease->end() < work_->subject.piece.end) return AuditOutcome::kNothing;  // it left meanwhile
+  return std::nullopt;
+}
+
+// splitmix64.
+std::uint64_t Audit::random() {
+  std::uint64_t x = random_ += 0x9e37'79b9'7f4a'7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d0'49bb'1331'11ebULL;
+  return x ^ (x >> 31);
+}
+
+// ---- one unit of work ----
+
+Audit::Ended Audit::go_on(std::size_t slice_tokens) {
+  if (work_->load_failed) return AuditOutcome::kFailed;
+  const bool computes = work_->answer == Answer::kComputed || work_->answer == Answer::kComputedAgain;
+  const TokenRange piece = work_->subject.piece;
+  if (!work_->stands) return approach(computes ? piece.begin : piece.end);
+  if (engine_.length(work_->seq) < piece.end) return compute(slice_tokens);
+  return ask();
+}
+
+// Puts the sequence there, as a request would be.
+Audit::Ended Audit::approach(Position goal) {
+  go_back(goal);
+  const Position from = engine_.length(work_->seq);
+  const cache::Lease& lease = *work_->lease;
+  if (from < goal) {
+    const Position ready = std::min(lease.loaded_until(from), goal);
+    if (ready > from) return restore_rows({from, ready});
+    load({from, lease.load_end(from, goal, load_bytes_)}, std::nullopt);
+    return std::nullopt;
+  }
+  work_->stands = goal == Position{} || !engine_.shape().needs_points();
+  if (work_->stands) return std::nullopt;
+  if (lease.point_loaded(goal)) return restore_point(goal);
+  load({goal, goal}, goal);
+  return std::nullopt;
+}
+
+void Audit::go_back(Position goal) {
+  if (engine_.length(work_->seq) <= goal) return;
+  if (goal == Position{} || !engine_.truncate(work_->seq, goal)) engine_.clear(work_->seq);
+}
+
+void Audit::load(TokenRange range, std::optional<Position> point) {
+  loading_ = true;
+  cache_.load(work_->lease, range, on_loaded_, point);
+}
+
+void Audit::loaded(const cache::LoadResult& result) {
+  loading_ = false;
+  if (!work_) return;
+  if (!result.status) spdlog::warn("kv cache audit: {}", result.status.error().message);
+  work_->load_failed = !result.status;
+  if (result.bytes_read > ByteCount{}) work_->report.from_disk = true;
+}
+
+Audit::Ended Audit::restore_rows(TokenRange range) {
+  const Status restored = engine_.restore_rows(work_->seq, work_->lease->pieces(range));
+  if (!restored) return refused(restored.error(), range, false);
+  work_->lease->release_until(range.end);
+  return std::nullopt;
+}
+
+Audit::Ended Audit::restore_point(Position at) {
+  const Status restored = engine_.restore_point(work_->seq, work_->lease->point_pieces(at));
+  if (!restored) return refused(restored.error(), {at, at}, true);
+  work_->stands = true;
+  return std::nullopt;
+}
+
+// Of bytes that are to blame nobody shall be given any.
+Audit::Ended Audit::refused(const Error& error, TokenRange range, bool point) {
+  if (error.kind == ErrorKind::kNoSpace) return AuditOutcome::kNoRoom;
+  spdlog::warn("kv cache audit: {}", error.message);
+  for (const cache::LeasedStep& step : work_->lease->steps()) {
+    if (!point && step.range.end > range.begin && step.range.begin < range.end) cache_.report_damaged(step.segment);
+  }
+  for (const cache::LeasedPoint& leaf : work_->lease->points()) {
+    if (point && leaf.range.begin <= range.end && leaf.range.end >= range.end) cache_.report_damaged(leaf.id);
+  }
+  return AuditOutcome::kFailed;
+}
+
+Audit::Ended Audit::compute(std::size_t slice_tokens) {
+  const Subject& subject = work_->subject;
+  const Position from = engine_.length(work_->seq);
+  std::size_t count = std::min({slice_tokens, subject.piece.end - from, std::size_t{engine_.description().batch_tokens}});
+  if (work_->answer == Answer::kComputedAgain) {
+    count = std::min(count, std::max<std::size_t>(1, subject.piece.size() / kSmallSteps));
+  }
+  std::vector<engine::BatchToken> batch;
+  for (Position at = from; at < from + count; at = at + 1) {
+    batch.push_back({work_->seq, subject.path.tokens[at.value()], at, false});
+  }
+  return decode(batch);
+}
+
+Audit::Ended Audit::decode(const std::vector<engine::BatchToken>& batch) {
+  const engine::DecodeStatus status = engine_.decode(batch);
+  if (status == engine::DecodeStatus::kOk) return std::nullopt;
+  return status == engine::DecodeStatus::kNoCells ? AuditOutcome::kNoRoom : AuditOutcome::kFailed;
+}
+
+// The token that follows, or any.
+Audit::Ended Audit::ask() {
+  const auto& [path, piece] = work_->subject;
+  const std::size_t at = std::min<std::size_t>(piece.end.value(), path.tokens.size() - 1);
+  if (const Ended failed = decode({{work_->seq, path.tokens[at], piece.end, true}})) return failed;
+  const std::span<const float> said = engine_.logits(0);
+  work_->logits[static_cast<std::size_t>(work_->answer)].assign(said.begin(), said.end());
+  return next_answer();
+}
+
+// ---- what comes of it ----
+
+Audit::Ended Audit::next_answer() {
+  work_->stands = false;
+  switch (work_->answer) {
+    case Answer::kRestored: work_->answer = Answer::kComputed; return std::nullopt;
+    case Answer::kComputed: {
+      const double apart = policy::difference(logits(Answer::kRestored), logits(Answer::kComputed));
+      work_->report.difference = apart;
+      if (policy::agrees(apart)) return AuditOutcome::kAgreed;
+      spdlog::warn("kv cache audit: an answer after stored state differs by {:.3f} from the model's; trying again", apart);
+      engine_.clear(work_->seq);
+      work_->answer = Answer::kRestoredAgain;
+      return take_lease();
+    }
+    case Answer::kRestoredAgain: work_->answer = Answer::kComputedAgain; return std::nullopt;
+    case Answer::kComputedAgain: return verdict();
+  }
+  return AuditOutcome::kFailed;
+}
+
+AuditOutcome Audit::verdict() {
+  policy::AuditDifferences found;
+  found.computed = policy::difference(logits(Answer::kComputed), logits(Answer::kComputedAgain));
+  found.restored = policy::difference(logits(Answer::kRestored), logits(Answer::kRestoredAgain));
+  found.least_between = std::numeric_limits<double>::infinity();
+  for (const Answer restored : {Answer::kRestored, Answer::kRestoredAgain}) {
+    for (const Answer computed : {Answer::kComputed, Answer::kComputedAgain}) {
+      found.least_between = std::min(found.least_between, policy::difference(logits(restored), logits(computed)));
+    }
+  }
+  AuditReport& report = work_->report;
+  report.difference = found.least_between;
+  report.noise = std::max(found.computed, found.restored);
+  const std::string what =
+      fmt::format("tokens {} to {} of a stored prefix of {}: answers after them differ by {:.3f} from the model's, whose own "
+                  "differ by {:.3f}",
+                  report.piece.begin.value(), report.piece.end.value(), work_->subject.path.tokens.size(),
+                  found.least_between, *report.noise);
+  if (!policy::is_wrong(found)) {
+    spdlog::warn("kv cache audit: {}: that may be noise", what);
+    return AuditOutcome::kUnclear;
+  }
+  cache_.distrust(what);
+  spdlog::error(
+      "kv cache audit: what is stored is WRONG: {}. Nothing that is stored for this model is used any more, and nothing "
+      "is stored: prompts are prefilled. Find the cause (memory, driver, another program that writes there); then "
+      "remove what is stored with kvkeep cache rm --model {}, and start the server again. See docs/audit.md",
+      what, engine_.description().fingerprint.hex().substr(0, 12));
+  return AuditOutcome::kWrong;
+}
+
+}  // namespace kvkeep::server
