@@ -11,6 +11,7 @@
 #include "os/paths.h"
 #include "os/permissions.h"
 #include "os/resolve_links.h"
+#include "store/distrust.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {
@@ -20,6 +21,7 @@ namespace {
 constexpr ByteCount kGibibyte = mebibytes(1024);
 // A note of the model, a list of pins and what may be written today, each while it is written anew.
 constexpr ByteCount kRoomForNotes{96 << 10};
+constexpr std::size_t kShownDigits = 12;  // of a fingerprint
 
 // The file of sampled turns while it is written anew: twice what is remembered, once more, and blocks.
 ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_turns(budget).value() + (16U << 10)}; }
@@ -53,11 +55,26 @@ void warn_of_other_writers(const std::string& directory) {
                directory, shared ? "name a directory of your own below it" : "run chmod 700 " + directory);
 }
 
+void warn_of_distrust(const std::string& own, const FingerprintHash& fingerprint, const std::string& why) {
+  spdlog::warn(
+      "kv disk: an audit found state in {} that is not what the model computes ({}). Nothing of it is used, and "
+      "nothing "
+      "is stored. Find the cause, then remove it with kvkeep cache rm --model {}, or, if you trust it, remove the file "
+      "{} "
+      "alone. See docs/audit.md",
+      own, why, fingerprint.hex().substr(0, kShownDigits), store::kDistrustName);
+}
+
 Result<DiskTier> open_at(const std::string& directory, const CacheOptions& options, const FingerprintHash& fingerprint,
                          os::FileSystem& files, os::Clock& clock) {
   store::DiskOptions disk;
   TRY_ASSIGN(disk.directory, prepare_directory(directory, files));
   warn_of_other_writers(disk.directory);
+  const std::string own = store::make_layout(disk.directory, fingerprint).own;
+  if (const auto why = store::read_distrust(files, own)) {
+    warn_of_distrust(own, fingerprint, *why);
+    return DiskTier{.store = nullptr, .budget = {}, .distrusted = true};
+  }
   TRY_ASSIGN(const os::Space space, files.space(directory));
   disk.fingerprint = fingerprint;
   const ByteCount budget = disk_budget(options, space.free);
@@ -129,6 +146,7 @@ Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHa
   const Result<std::string> directory = disk_directory(options);
   Result<DiskTier> tier =
       directory ? open_at(*directory, options, fingerprint, files, clock) : Result<DiskTier>(directory.error());
+  if (tier && tier->distrusted) return tier;
   if (tier) {
     spdlog::info("kv disk: {} ({} MiB of {} MiB used; conversations are stored there in clear)", *directory,
                  tier->store->used().value() >> 20, tier->budget.value() >> 20);

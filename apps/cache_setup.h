@@ -33,6 +33,9 @@ Status check_disk_directory(const CacheOptions& options, os::FileSystem& files);
 struct DiskTier {
   std::unique_ptr<store::DiskStore> store;  // null: no disk tier, and why was logged
   ByteCount budget = {};                    // disk_budget(): the store's own, and the room for sampled turns
+  // An audit found that what is stored there is wrong: nothing of it may be used, nor anything be stored anywhere,
+  // until somebody looked into it. `store` is null.
+  bool distrusted = false;
 };
 Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
                                 os::Clock& clock);

@@ -199,6 +199,16 @@ policy::CutOptions cut_options(const CacheOptions& cache, const chat::HistoryCha
   return cuts;
 }
 
+// An audit begins when nobody asked anything for half a minute, or for a shorter interval between audits.
+server::AuditOptions audit_options(const CacheOptions& cache) {
+  constexpr double kIdleMs = 30'000;
+  server::AuditOptions audit;
+  audit.every_ms = cache.audit_minutes * 60'000;
+  audit.idle_ms = std::min(kIdleMs, audit.every_ms);
+  audit.seed = static_cast<std::uint64_t>(os::real_clock().wall_ns());
+  return audit;
+}
+
 server::SchedulerOptions scheduler_options(const ServeOptions& options, const chat::HistoryChanges& changes,
                                            const index::TokenTexts* texts, server::TraceSink* trace) {
   server::SchedulerOptions scheduler;
@@ -208,6 +218,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   scheduler.cuts = cut_options(options.cache, changes);
   scheduler.texts = texts;
   scheduler.trace = trace;
+  scheduler.audit = audit_options(options.cache);
   return scheduler;
 }
 
@@ -324,7 +335,7 @@ Status run_serve(const ServeOptions& options) {
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
   const cache::CacheOptions cache_options{.fingerprint = model.fingerprint,
-                                          .ram_budget = ram_budget(options.cache),
+                                          .ram_budget = disk.distrusted ? ByteCount{} : ram_budget(options.cache),
                                           .point_bytes = point_bytes(*engine),
                                           .min_disk_tokens = options.cache.store_tokens_min,
                                           .time_to_live_ns = options.cache.hours_to_live * kHourNs,

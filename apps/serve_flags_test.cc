@@ -175,6 +175,8 @@ TEST(ServeFlags, CacheServerAndLog) {
                                        "300",
                                        "--kv-cache-min-tokens",
                                        "64",
+                                       "--kv-cache-audit-minutes",
+                                       "0.5",
                                        "--match",
                                        "token",
                                        "--restore",
@@ -204,6 +206,7 @@ TEST(ServeFlags, CacheServerAndLog) {
                                        "--log-disable"});
   EXPECT_EQ(options.cache.ram_mib, 100U);
   EXPECT_EQ(options.cache.disk_directory, "/d");
+  EXPECT_EQ(options.cache.audit_minutes, 0.5);
   EXPECT_EQ(options.cache.disk_mib, 200U);
   EXPECT_EQ(options.cache.disk_reserve_mib, 300U);
   EXPECT_EQ(options.cache.store_tokens_min, 64);

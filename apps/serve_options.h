@@ -134,6 +134,7 @@ struct CacheOptions {
   std::uint64_t disk_write_mib_per_day = 0;       // 0: no limit
   std::uint32_t hours_to_live = 0;                // unused; 0: for ever
   std::uint32_t disk_points_percent = 100;        // of the disk budget, for points, whole states and windows
+  double audit_minutes = 10;                      // between two audits of what is stored; 0: none
   std::uint32_t store_tokens_min = 32;            // shorter conversations are not stored on disk
   bool anchor_user = true;
   std::uint32_t cold_tokens_max = UINT32_MAX;  // the context

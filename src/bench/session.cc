@@ -116,6 +116,12 @@ Result<RecordedRequest> read_request(const Json& line) {
   return request;
 }
 
+// A trace also tells of what no client sent.
+bool is_request(const Json& line) {
+  const std::string route = line.is_object() && field(line, "trace") != nullptr ? text_field(line, "route") : "";
+  return route != "ahead" && route != "audit";
+}
+
 // Lines become requests of one session.
 class LineReader {
  public:
@@ -123,6 +129,7 @@ class LineReader {
 
   Status take(std::string_view text) {
     TRY_ASSIGN(const Json line, parse_json(text));
+    if (!is_request(line)) return {};
     TRY_ASSIGN(RecordedRequest request, read_request(line));
     if (session_.requests.size() == kMaxRecordedRequests) return invalid("more than 100,000 requests");
     follow(line, request.sent_s);
@@ -131,6 +138,8 @@ class LineReader {
     session_.requests.push_back(std::move(request));
     return {};
   }
+
+  bool empty() const { return session_.requests.empty(); }
 
   Session finish() {
     put_in_order(session_);
@@ -160,18 +169,16 @@ class LineReader {
 Result<Session> parse_lines(const std::string& file_name, std::string_view text) {
   LineReader reader(file_name);
   std::size_t number = 0;
-  bool any = false;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (is_blank(line)) continue;
-    any = true;
     const Status taken = reader.take(line);
     if (!taken) return invalid(fmt::format("{}:{}: {}", file_name, number, taken.error().message));
   }
-  if (!any) return invalid(fmt::format("{}:1: no request in it", file_name));
+  if (reader.empty()) return invalid(fmt::format("{}:1: no request in it", file_name));
   return reader.finish();
 }
 

@@ -104,6 +104,15 @@ TEST(Session, TakesTheMessageOutOfAWholeReply) {
   EXPECT_EQ(text_field(session.requests[1].recorded_reply.value(), "content"), "corn");
 }
 
+TEST(Session, LeavesOutWhatATraceTellsBesideRequests) {
+  const std::string ahead = R"({"trace":1,"t":1,"route":"ahead","path":null})"
+                            "\n";
+  const std::string audit = R"({"trace":1,"t":2,"route":"audit","outcome":"agreed"})"
+                            "\n";
+  EXPECT_EQ(session_of(ahead + line(3) + audit).requests.size(), 1U);
+  EXPECT_EQ(refusal_of(ahead + audit), "notes.jsonl:1: no request in it");
+}
+
 TEST(Session, SaysWhichLineIsWrongAndWhy) {
   EXPECT_THAT(refusal_of(line(1) + "{broken"), HasSubstr("notes.jsonl:2: not JSON"));
   EXPECT_EQ(refusal_of("[1]"), "notes.jsonl:1: not a JSON object");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "inspect/pins.h"
+#include "store/distrust.h"
 #include "store/servers.h"
 
 namespace kvkeep::inspect {
@@ -68,7 +69,7 @@ Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& roo
   std::ranges::sort(scan.other_fingerprints);
   for (const std::string& path : scan.other_fingerprints) {
     if (const auto fingerprint = parse_fingerprint(name_of(path)))
-      found.models.push_back({*fingerprint, path, {}, {}, {}});
+      found.models.push_back({*fingerprint, path, {}, {}, {}, {}});
   }
   if (!scan.has_quarantine) return found;
   auto listed = files.list(layout.quarantine);
@@ -86,7 +87,8 @@ Result<ModelDirectory> read_model(os::FileSystem& files, const std::string& root
                         .path = layout.own,
                         .files = std::move(scan),
                         .note = read_model_note(files, layout.own),
-                        .pins = read_pins(files, layout.own)};
+                        .pins = read_pins(files, layout.own),
+                        .distrust = store::read_distrust(files, layout.own)};
 }
 
 Result<CacheDirectory> read_directory(os::FileSystem& files, const std::string& root) {

@@ -23,8 +23,9 @@ struct ModelDirectory {
   FingerprintHash fingerprint;
   std::string path;
   store::DirectoryScan files;
-  std::optional<ModelNote> note;  // read_model() reads these two
+  std::optional<ModelNote> note;  // read_model() reads these three
   std::vector<PrefixHash> pins;
+  std::optional<std::string> distrust;  // what an audit found: servers use nothing of it (store/distrust.h)
 };
 
 struct CacheDirectory {

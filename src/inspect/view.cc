@@ -190,6 +190,7 @@ ModelView view_of_model(const Forest& forest, std::size_t model, const ViewOptio
   ModelView view;
   view.fingerprint = forest.directory.models[model].fingerprint.hex();
   view.note = forest.directory.models[model].note;
+  view.distrust = forest.directory.models[model].distrust;
   view.pins = forest.directory.models[model].pins.size();
   count_files(view, forest.directory.models[model].files, options.now_ns);
   view.lost = tree.orphans.size() + tree.misnamed.size();

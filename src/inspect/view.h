@@ -47,6 +47,7 @@ struct RunView {
 struct ModelView {
   std::string fingerprint;  // hexadecimal
   std::optional<ModelNote> note;
+  std::optional<std::string> distrust;
   std::uint64_t pins = 0;
   std::uint64_t tenants = 0;  // who have a salt
   FileCount all;              // everything counted below

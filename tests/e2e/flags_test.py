@@ -249,6 +249,17 @@ class PrefixCache(FlagCase):
                     wait_until(lambda: not segments(directory), "nothing is left on disk")
             server.stop()
 
+    @covers("--kv-cache-audit-minutes")
+    def test_audit_minutes(self):
+        for minutes in (0, 0.002):
+            trace = fresh_path("trace")
+            server = self.server("--kv-cache-audit-minutes", minutes, "--trace", trace)
+            self.ask(server, 1)
+            time.sleep(1)
+            server.stop()
+            with open(trace) as lines, self.subTest(minutes=minutes):
+                self.assertEqual('"route":"audit"' in lines.read(), minutes > 0)
+
     @covers("--kv-cache-min-tokens")
     def test_min_tokens(self):
         directory = fresh_directory()

@@ -10,8 +10,8 @@
 // stand is decoded without complaint, and decode leaves rubbish behind when it fails. expected_text() says what an
 // undisturbed engine writes; tests compare with it.
 //
-// Logits are a function of the same as the next token, apart from the noise that is asked for: a real engine's depend in
-// their last bits on batches and cells. Sampling does not look at them.
+// Logits are a function of the same as the next token, apart from the noise that is asked for: a real engine's depend
+// in their last bits on batches and cells. Sampling does not look at them.
 //
 // Of the sampling parameters temperature (on or off), seed, penalties (on or off) and ignore_eos matter; the same seed
 // always gives the same text, also 0xFFFFFFFF.

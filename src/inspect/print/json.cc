@@ -39,6 +39,7 @@ Json model_of(const ModelView& model) {
   for (const auto& [version, files] : model.versions) versions[std::to_string(version)] = files;
   return {{"fingerprint", model.fingerprint},
           {"model", note_of(model.note)},
+          {"distrusted", model.distrust ? Json(*model.distrust) : Json(nullptr)},
           {"pins", model.pins},
           {"tenants", model.tenants},
           {"prefixes", model.prefixes},

@@ -59,6 +59,15 @@ CacheView example() {
   return view;
 }
 
+TEST(Text, OfStatSaysWhatAnAuditFound) {
+  CacheView view = example();
+  EXPECT_EQ(stat_text(view).find("distrusted"), std::string::npos);
+  view.models[0].distrust = "tokens 3 to 9\x1b[2J";
+  EXPECT_NE(stat_text(view).find("  distrusted  tokens 3 to 9"), std::string::npos);
+  EXPECT_EQ(stat_text(view).find('\x1b'), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(stat_json(view))["models"][0]["distrusted"], "tokens 3 to 9\x1b[2J");
+}
+
 TEST(Text, OfStat) {
   EXPECT_EQ(stat_text(example()), R"(/home/u/.cache/kvkeep
   server      one is running on it

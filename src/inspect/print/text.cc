@@ -99,6 +99,9 @@ std::string model_text(const ModelView& model, const CacheView& view) {
   if (model.tenants > 0) append_line(out, "tenants", bench::grouped(model.tenants));
   append_line(out, "format", versions_text(model));
   append_line(out, "trouble", troubles_of(model));
+  if (model.distrust) {
+    append_line(out, "distrusted", bench::printable(*model.distrust, kLongestPath));
+  }
   return out;
 }
 

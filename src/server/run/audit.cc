@@ -89,9 +89,9 @@ Audit::Ended Audit::begin(std::optional<SeqId> free) {
   if (!path) return AuditOutcome::kNothing;
   work_.emplace(Work{.seq = *free, .subject = {std::move(*path), {}}, .lease = nullptr});
   if (const Ended gone = take_lease()) return gone;
-  const auto piece = suspect ? std::optional(suspect->piece)
-                             : policy::choose_piece(work_->lease->restorable(), work_->subject.path.begin, random(),
-                                                    options_.limits);
+  const auto piece =
+      suspect ? std::optional(suspect->piece)
+              : policy::choose_piece(work_->lease->restorable(), work_->subject.path.begin, random(), options_.limits);
   if (!piece || work_->lease->end() < piece->end) return AuditOutcome::kNothing;
   work_->subject.piece = work_->report.piece = *piece;
   const std::uint32_t free_cells = engine_.cells_total() - engine_.cells_used();
@@ -191,7 +191,8 @@ Audit::Ended Audit::refused(const Error& error, TokenRange range, bool point) {
 Audit::Ended Audit::compute(std::size_t slice_tokens) {
   const Subject& subject = work_->subject;
   const Position from = engine_.length(work_->seq);
-  std::size_t count = std::min({slice_tokens, subject.piece.end - from, std::size_t{engine_.description().batch_tokens}});
+  std::size_t count =
+      std::min({slice_tokens, subject.piece.end - from, std::size_t{engine_.description().batch_tokens}});
   if (work_->answer == Answer::kComputedAgain) {
     count = std::min(count, std::max<std::size_t>(1, subject.piece.size() / kSmallSteps));
   }
@@ -228,7 +229,8 @@ Audit::Ended Audit::next_answer() {
       const double apart = policy::difference(logits(Answer::kRestored), logits(Answer::kComputed));
       work_->report.difference = apart;
       if (policy::agrees(apart)) return AuditOutcome::kAgreed;
-      spdlog::warn("kv cache audit: an answer after stored state differs by {:.3f} from the model's; trying again", apart);
+      spdlog::warn("kv cache audit: an answer after stored state differs by {:.3f} from the model's; trying again",
+                   apart);
       engine_.clear(work_->seq);
       work_->answer = Answer::kRestoredAgain;
       return take_lease();
@@ -252,18 +254,19 @@ AuditOutcome Audit::verdict() {
   AuditReport& report = work_->report;
   report.difference = found.least_between;
   report.noise = std::max(found.computed, found.restored);
-  const std::string what =
-      fmt::format("tokens {} to {} of a stored prefix of {}: answers after them differ by {:.3f} from the model's, whose own "
-                  "differ by {:.3f}",
-                  report.piece.begin.value(), report.piece.end.value(), work_->subject.path.tokens.size(),
-                  found.least_between, *report.noise);
+  const std::string what = fmt::format(
+      "tokens {} to {} of a stored prefix of {}: answers after them differ by {:.3f} from the model's, whose own "
+      "differ by {:.3f}",
+      report.piece.begin.value(), report.piece.end.value(), work_->subject.path.tokens.size(), found.least_between,
+      *report.noise);
   if (!policy::is_wrong(found)) {
     spdlog::warn("kv cache audit: {}: that may be noise", what);
     return AuditOutcome::kUnclear;
   }
   cache_.distrust(what);
   spdlog::error(
-      "kv cache audit: what is stored is WRONG: {}. Nothing that is stored for this model is used any more, and nothing "
+      "kv cache audit: what is stored is WRONG: {}. Nothing that is stored for this model is used any more, and "
+      "nothing "
       "is stored: prompts are prefilled. Find the cause (memory, driver, another program that writes there); then "
       "remove what is stored with kvkeep cache rm --model {}, and start the server again. See docs/audit.md",
       what, engine_.description().fingerprint.hex().substr(0, 12));

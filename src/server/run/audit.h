@@ -32,9 +32,9 @@
 namespace kvkeep::server {
 
 struct AuditOptions {
-  double every_ms = 0;       // least time between the beginnings of two; 0: never
-  double idle_ms = 30'000;   // nobody asked anything for so long
-  std::uint64_t seed = 0;    // what is looked at
+  double every_ms = 0;      // least time between the beginnings of two; 0: never
+  double idle_ms = 30'000;  // nobody asked anything for so long
+  std::uint64_t seed = 0;   // what is looked at
   policy::AuditLimits limits = {};
 };
 
@@ -63,9 +63,9 @@ class AuditCounts {
 // What one audit did.
 struct AuditReport {
   AuditOutcome outcome = AuditOutcome::kNothing;
-  std::int64_t ended_ns = 0;  // wall clock
-  TokenRange piece;           // of the path; empty: it did not come so far
-  bool from_disk = false;     // some of it was read there
+  std::int64_t ended_ns = 0;              // wall clock
+  TokenRange piece;                       // of the path; empty: it did not come so far
+  bool from_disk = false;                 // some of it was read there
   std::optional<double> difference = {};  // of a restored and a computed answer: policy::difference
   std::optional<double> noise = {};       // of two answers of the same kind, if all was done twice
   double ms = 0;                          // from its beginning to its end

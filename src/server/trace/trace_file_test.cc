@@ -39,6 +39,20 @@ TEST_F(TraceLines, OnePerRequestInOrderOnceTheExecutorRuns) {
   EXPECT_EQ(ids(), (std::vector<std::string>{"a", "b", "c"}));
 }
 
+TEST_F(TraceLines, AuditsAreAmongThemAndCountedLikeThem) {
+  TraceFile file = make({.requests = 2});
+  file.on_request(named("a"));
+  file.on_audit({.outcome = AuditOutcome::kAgreed, .ended_ns = 1'500'000'000});
+  file.on_audit({});
+  EXPECT_EQ(file.dropped(), 1U);
+  executor_.run_all();
+  std::istringstream lines(text_of(path_));
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line) && std::getline(lines, line));
+  EXPECT_EQ(Json::parse(line)["outcome"], "agreed");
+  EXPECT_EQ(Json::parse(line)["t"], 1.5);
+}
+
 TEST_F(TraceLines, BeyondTheLimitOnRequestsTheyAreDroppedAndCounted) {
   TraceFile file = make({.requests = 2});
   for (const char* id : {"a", "b", "c", "d"}) file.on_request(named(id));

@@ -101,7 +101,17 @@ TEST(TraceSchema, DocsNameExactlyTheFieldsWritten) {
   std::set<std::string> written;
   add_names(trace_json(full_trace(), NumberedVocabulary()), "", written);
   EXPECT_GT(written.size(), 60U);
-  EXPECT_EQ(written, documented("## Who asked", "## POST /cache/lookup"));
+  EXPECT_EQ(written, documented("## Who asked", "## Audits"));
+}
+
+TEST(TraceSchema, DocsNameExactlyTheFieldsAndOutcomesOfAnAudit) {
+  AuditReport report;
+  report.difference = 0.25;
+  const Json json = trace_json(report);
+  EXPECT_EQ(names_of(json), first_cells("trace.md", "| audit | meaning |\n"));
+  EXPECT_EQ(json["difference"], 0.25);
+  EXPECT_EQ(json["noise"], nullptr);
+  EXPECT_EQ(names_in<AuditOutcome>(), first_cells("trace.md", "| outcome | what it means |\n"));
 }
 
 TEST(TraceSchema, DocsNameExactlyTheFieldsOfALookup) {
