@@ -58,10 +58,8 @@ void warn_of_other_writers(const std::string& directory) {
 void warn_of_distrust(const std::string& own, const FingerprintHash& fingerprint, const std::string& why) {
   spdlog::warn(
       "kv disk: an audit found state in {} that is not what the model computes ({}). Nothing of it is used, and "
-      "nothing "
-      "is stored. Find the cause, then remove it with kvkeep cache rm --model {}, or, if you trust it, remove the file "
-      "{} "
-      "alone. See docs/audit.md",
+      "nothing is stored. Find the cause, then remove it with kvkeep cache rm --model {}, or, if you trust it, remove "
+      "the file {} alone. See docs/audit.md",
       own, why, fingerprint.hex().substr(0, kShownDigits), store::kDistrustName);
 }
 

@@ -7,7 +7,6 @@
 
 #include "format/saved_index.h"
 #include "store/disk_store_impl.h"
-#include "store/distrust.h"
 #include "store/mutations.h"
 #include "store/segment_io.h"
 
@@ -328,11 +327,6 @@ std::vector<std::byte> DiskStore::Impl::encode_index() const {
   listed.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) listed.push_back({entry.size_bytes, entry.modified_ns, entry.header});
   return format::encode_index(listed);
-}
-
-Status DiskStore::Impl::distrust(std::string_view why) {
-  const MutexLock lock(write_mutex_);
-  return write_distrust(files_, layout_.own, why);
 }
 
 void DiskStore::Impl::save_index() {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "store/disk_store_impl.h"
+#include "store/distrust.h"
 #include "store/mutations.h"
 #include "store/segment_io.h"
 
@@ -290,6 +291,11 @@ Status DiskStore::Impl::draw(ByteCount bytes) {
     publish_used();
   }
   return no_space("the server that keeps the disk budget has not made room yet");
+}
+
+Status DiskStore::Impl::distrust(std::string_view why) {
+  const MutexLock lock(write_mutex_);
+  return write_distrust(files_, layout_.own, why);
 }
 
 }  // namespace kvkeep::store

@@ -64,7 +64,7 @@ class AuditCounts {
 struct AuditReport {
   AuditOutcome outcome = AuditOutcome::kNothing;
   std::int64_t ended_ns = 0;              // wall clock
-  TokenRange piece = {};  // of the path; empty: it did not come so far
+  TokenRange piece = {};                  // of the path; empty: it did not come so far
   bool from_disk = false;                 // some of it was read there
   std::optional<double> difference = {};  // of a restored and a computed answer: policy::difference
   std::optional<double> noise = {};       // of two answers of the same kind, if all was done twice
