@@ -14,6 +14,9 @@ namespace {
 // The second time a piece is computed in so many steps at least: nearly token by token, as replies are.
 constexpr std::size_t kSmallSteps = 256;
 
+// Paths that one audit looks for a piece on.
+constexpr int kTries = 8;
+
 }  // namespace
 
 std::string_view to_string(AuditOutcome outcome) {
@@ -83,20 +86,36 @@ AuditReport Audit::end(AuditOutcome outcome) {
 
 Audit::Ended Audit::begin(std::optional<SeqId> free) {
   begun_ns_ = clock_.monotonic_ns();
-  const std::optional<Subject> suspect = std::exchange(suspect_, std::nullopt);
+  std::optional<Subject> suspect = std::exchange(suspect_, std::nullopt);
   if (!free) return AuditOutcome::kNoRoom;
-  std::optional<cache::StoredPath> path = suspect ? suspect->path : cache_.random_path(random());
-  if (!path) return AuditOutcome::kNothing;
-  work_.emplace(Work{.seq = *free, .subject = {std::move(*path), {}}, .lease = nullptr});
-  if (const Ended gone = take_lease()) return gone;
-  const auto piece =
-      suspect ? std::optional(suspect->piece)
-              : policy::choose_piece(work_->lease->restorable(), work_->subject.path.begin, random(), options_.limits);
-  if (!piece || work_->lease->end() < piece->end) return AuditOutcome::kNothing;
-  work_->subject.piece = work_->report.piece = *piece;
+  if (!(suspect ? look_at(*free, std::move(*suspect)) : find_subject(*free))) {
+    work_.reset();
+    return AuditOutcome::kNothing;
+  }
+  work_->report.piece = work_->subject.piece;
   const std::uint32_t free_cells = engine_.cells_total() - engine_.cells_used();
-  if (free_cells <= piece->end.value()) return AuditOutcome::kNoRoom;
+  if (free_cells <= work_->subject.piece.end.value()) return AuditOutcome::kNoRoom;
   return std::nullopt;
+}
+
+// Where points are needed, a path that ends early may have no piece.
+bool Audit::find_subject(SeqId seq) {
+  for (int i = 0; i < kTries; ++i) {
+    std::optional<cache::StoredPath> path = cache_.random_path(random());
+    if (!path) return false;
+    if (look_at(seq, {std::move(*path), {}})) return true;
+  }
+  return false;
+}
+
+bool Audit::look_at(SeqId seq, Subject subject) {
+  work_.emplace(Work{.seq = seq, .subject = std::move(subject), .lease = nullptr});
+  if (take_lease()) return false;
+  if (!work_->subject.piece.empty()) return true;
+  const auto piece =
+      policy::choose_piece(work_->lease->restorable(), work_->subject.path.begin, random(), options_.limits);
+  work_->subject.piece = piece.value_or(TokenRange{});
+  return piece.has_value();
 }
 
 Audit::Ended Audit::take_lease() {

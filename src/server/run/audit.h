@@ -114,6 +114,8 @@ class Audit {
 
   bool enabled() const { return options_.every_ms > 0 && engine_.shape().cacheable; }
   Ended begin(std::optional<SeqId> free);
+  bool find_subject(SeqId seq);
+  bool look_at(SeqId seq, Subject subject);
   Ended take_lease();
   Ended go_on(std::size_t slice_tokens);
   Ended approach(Position goal);
