@@ -32,8 +32,8 @@ std::optional<TokenRange> choose_piece(std::span<const Restorable> restorable, P
 // difference. 0: the same; 1.4: nothing in common; infinity: one of them is no number. Precondition: of the same size.
 double difference(std::span<const float> one, std::span<const float> other);
 
-// Differences below this are never held against anybody: less than a fifth of what the model says.
-inline constexpr double kLeastAuditDifference = 0.2;
+// Differences below this are never held against anybody: less than a tenth of what the model says.
+inline constexpr double kLeastAuditDifference = 0.1;
 // Nor those that are not so many times the noise.
 inline constexpr double kAuditNoiseFactor = 4;
 

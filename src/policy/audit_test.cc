@@ -108,11 +108,11 @@ TEST(AuditDifference, ToWhatIsNoNumberIsInfinite) {
 }
 
 TEST(AuditVerdict, IsAgainstWhatIsBeyondTheFloorAndBeyondTheNoise) {
-  EXPECT_FALSE(is_wrong({.least_between = 0.19}));
-  EXPECT_TRUE(is_wrong({.least_between = 0.21}));
-  EXPECT_FALSE(is_wrong({.least_between = 0.21, .computed = 0.06}));
-  EXPECT_FALSE(is_wrong({.least_between = 0.21, .restored = 0.06}));
-  EXPECT_TRUE(is_wrong({.least_between = 0.25, .computed = 0.06}));
+  EXPECT_FALSE(is_wrong({.least_between = 0.09}));
+  EXPECT_TRUE(is_wrong({.least_between = 0.11}));
+  EXPECT_FALSE(is_wrong({.least_between = 0.11, .computed = 0.03}));
+  EXPECT_FALSE(is_wrong({.least_between = 0.11, .restored = 0.03}));
+  EXPECT_TRUE(is_wrong({.least_between = 0.13, .computed = 0.03}));
   EXPECT_TRUE(is_wrong({.least_between = kInfinity, .computed = 0.01, .restored = kInfinity}));
   EXPECT_FALSE(is_wrong({.least_between = kInfinity, .computed = kInfinity, .restored = kInfinity}))
       << "the model itself computes no numbers";
