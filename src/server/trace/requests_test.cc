@@ -88,7 +88,8 @@ TEST_F(Trace, TheNearestKnownPromptMayBeInTheCacheAlone) {
   EXPECT_EQ(trace["first_difference"]["begin"], 0);
   EXPECT_EQ(trace["first_difference"]["tier"], "cache");
   EXPECT_EQ(trace["first_difference"]["cached"]["ids"], Json(Tokens(first.begin(), first.begin() + 12)));
-  EXPECT_EQ(trace["restored_bytes"], 3 * kRowBytes);
+  EXPECT_GE(trace["restored_bytes"], 3 * kRowBytes) << "three rows and their share of what is stored before rows";
+  EXPECT_LT(trace["restored_bytes"], 4 * kRowBytes);
   EXPECT_EQ(trace["cache_source"], "ram-token");
 }
 
