@@ -62,6 +62,8 @@ bool Cache::spares_writes_for(SegmentId segment, const std::vector<SegmentId>& p
   const auto allowance = disk_->writes();
   if (!allowance) return true;
   MutexLock lock(mutex_);
+  // Forgotten meanwhile: not written, in its turn.
+  if (!std::ranges::all_of(path, [&](SegmentId unwritten) { return entry(unwritten).live; })) return true;
   const policy::WriteOffer offer = write_offer(segment, path);
   policy::AdmitView view{.left = allowance->left, .most = allowance->most, .usual_worth = usual_worth_};
   view.usual_worth = usual_worth_ = policy::next_usual_worth(view, offer);
@@ -102,6 +104,7 @@ void Cache::offer_put_off() {
   if (!allowance || allowance->left.value() < allowance->most.value() / 2) return;
   MutexLock lock(mutex_);
   for (std::size_t offered = 0; offered < kOfferedAtOnce && !put_off_.empty(); ++offered) {
+    if (closing_ || queued_bytes_.value() >= write_queue_limit().value() / 2) break;
     const Waiting next = put_off_.front();
     put_off_.pop_front();
     (void)queue_unwritten(next.segment, next.serial);

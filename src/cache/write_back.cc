@@ -113,7 +113,7 @@ void Cache::write_path(SegmentId segment) {
       std::ranges::all_of(path, [&](SegmentId next) { return may_write_more(segment) && write_one(next); });
   for (const SegmentId leaf : leaves) {
     // Each on its own: without one there is no hole.
-    if (spared && whole && may_write_more(leaf)) (void)write_one(leaf);
+    if (spared && whole && may_write_more(leaf) && spares_writes_for(leaf, {leaf})) (void)write_one(leaf);
   }
   {
     MutexLock lock(mutex_);
@@ -205,16 +205,16 @@ void Cache::note_refusal(const Error& error) {
   const std::uint64_t count = ++counters_.disk_refused;
   if (disk_stopped_) return;
   if ((count & (count - 1)) == 0)
-    spdlog::warn("kv cache: {} segments not stored on disk so far: {}{}", count, error.message,
-                 error.kind == ErrorKind::kNoSpace ? " (see --kv-disk-space-mb)" : "");
+    spdlog::warn("kv cache: {} segments not stored on disk so far: {}", count, error.message);
 }
 
 Status Cache::put_with_room(const format::SegmentHeader& header, const store::Payload& payload) {
   const ByteCount file = os::physical_size(ByteCount{format::file_bytes(header)});
   // Nothing that leaves would make it fit.
-  if (file > disk_->budget()) return no_space("a state is larger than the disk budget");
-  if (header.name.kind != format::PartKind::kRows && !make_points_room(file))
-    return no_space("points and windows have their share of the disk, --kv-disk-points-share");
+  if (file > disk_->budget()) return no_space("a state is larger than the disk budget (see --kv-disk-space-mb)");
+  // Nothing leaves for what a full file system would not take.
+  if (header.name.kind != format::PartKind::kRows && !disk_->stopped() && !make_points_room(file))
+    return no_space("points and windows have their share of the disk (see --kv-disk-points-share)");
   const std::vector<store::PartBytes> parts{{header.name.kind, payload.bytes()}};
   Status written = disk_->put(header, parts);
   const bool no_room = !written && written.error().kind == ErrorKind::kNoSpace;

@@ -76,7 +76,7 @@ Status DiskStore::Impl::reserve(ByteCount bytes) {
     if (mutations().publish_before_write && !keeper_) publish_used();
     return {};
   }
-  if (bytes > ledger_.budget()) return no_space("the segment is larger than the disk budget");
+  if (bytes > ledger_.budget()) return no_space("the segment is larger than the disk budget (see --kv-disk-space-mb)");
   if (!keeper_) return draw(bytes);
   TRY(settle_removals());
   if (ledger_.reserve(bytes)) return {};
@@ -84,7 +84,7 @@ Status DiskStore::Impl::reserve(ByteCount bytes) {
     TRY(settle_removals());
     if (ledger_.reserve(bytes)) return {};
   }
-  return no_space("the disk budget is used up");
+  return no_space("the disk budget is used up (see --kv-disk-space-mb)");
 }
 
 Status DiskStore::Impl::settle_removals() {
@@ -113,13 +113,14 @@ Result<std::unique_ptr<os::File>> DiskStore::Impl::write_temporary(const std::st
     ledger_.cancel(reserved);
     return file.error();
   }
+  // Counted before: who is killed while it writes has written more than nobody knows of.
+  ByteCount whole{header.size()};
+  for (const PartBytes& part : parts) whole += ByteCount{part.bytes.size()};
+  write_budget_.wrote(os::physical_size(whole));
   const Status written = write_segment(**file, header, parts);
   count([&](DiskCounters& counters) {
     for (const PartBytes& part : parts) counters.payload_bytes_written += part.bytes.size();
   });
-  ByteCount whole{header.size()};
-  for (const PartBytes& part : parts) whole += ByteCount{part.bytes.size()};
-  write_budget_.wrote(os::physical_size(whole));
   if (written) return file;
   ByteCount reached = reserved;  // what is there may be less than what was to come
   if (const auto size = (*file)->size()) reached = std::min(reserved, os::physical_size(*size));
@@ -339,8 +340,13 @@ void DiskStore::Impl::save_index() {
   }
   const std::vector<std::byte> bytes = encode_index();
   const ByteCount physical = os::physical_size(ByteCount{bytes.size()});
-  if (bytes.size() > format::kMaxIndexBytes || !free_space_.admits(physical) || !ledger_.reserve(physical))
-    return;  // the budget is for segments
+  // The budget is for segments, and so is what may be written in a day.
+  if (write_budget_.limited() && write_budget_.allowance().left < physical) {
+    const MutexLock state_lock(mutex_);
+    index_is_current_ = false;
+    return;
+  }
+  if (bytes.size() > format::kMaxIndexBytes || !free_space_.admits(physical) || !ledger_.reserve(physical)) return;
   const std::string temporary = temporary_path();
   if (!write_temporary(temporary, bytes, {}, physical)) return;
   if (!files_.rename(temporary, layout_.index)) {

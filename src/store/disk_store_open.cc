@@ -59,6 +59,7 @@ bool DiskStore::Impl::in_place() const { return lock_ != nullptr ? lock_->in_pla
 Status DiskStore::Impl::reopen() {
   TRY(files_.make_directories(layout_.own));
   opened_ = keeper_ = shared_ = false;
+  write_budget_.set_saves(false);
   lock_.reset();
   servers_.leave_directory();
   members_.clear();
@@ -99,7 +100,7 @@ void DiskStore::Impl::tell_changes(const Entries& served) {
 // What members may still write is read before what is there: whatever they have written by then is found.
 Status DiskStore::Impl::open_as_keeper() {
   keeper_ = true;
-  write_budget_.take_over();
+  write_budget_.set_saves(true);
   TRY_ASSIGN(Living living, tell_living());
   TRY_ASSIGN(const RootScan root, scan_root(files_, layout_));
   TRY(settle_former_removals(root));

@@ -80,12 +80,14 @@ void DiskStore::Impl::note_scan(std::int64_t begin_ns) {
 // this server heard of them for the first time was counted before it came.
 void DiskStore::Impl::count_writing(const std::map<std::string, std::uint64_t>& heard) {
   for (const auto& [id, used] : heard) {
-    const auto known = counted_writing_.find(id);
-    const std::uint64_t before = known != counted_writing_.end() ? known->second : heard_writing_ ? 0 : used;
-    if (used > before) write_budget_.wrote(ByteCount{std::min(used, kMostTotal) - std::min(before, kMostTotal)});
+    // A total only grows; a listing may miss the name that tells it, for its owner renames it.
+    std::uint64_t& counted = counted_writing_.try_emplace(id, heard_writing_ ? 0 : used).first->second;
+    if (used <= counted || used > kMostTotal) continue;
+    write_budget_.wrote(ByteCount{used - counted});
+    counted = used;
   }
-  counted_writing_ = heard;
   heard_writing_ = true;
+  while (counted_writing_.size() > kMostServers) counted_writing_.erase(counted_writing_.begin());  // the oldest
 }
 
 // ---- The keeper ----
@@ -208,7 +210,7 @@ bool DiskStore::Impl::take_over(DiskTick& tick) {
   if (!found) return false;
   lock_ = std::move(*lock);
   keeper_ = true;
-  write_budget_.take_over();
+  write_budget_.set_saves(true);
   ledger_.keep_budget();
   unserved_.recount();
   ledger_.add_existing(quarantine_.held_bytes());
@@ -290,7 +292,7 @@ Status DiskStore::Impl::draw(ByteCount bytes) {
     }
     publish_used();
   }
-  return no_space("the server that keeps the disk budget has not made room yet");
+  return no_space("the server that keeps the budget of this directory (its --kv-disk-space-mb) has not made room yet");
 }
 
 Status DiskStore::Impl::distrust(std::string_view why) {

@@ -4,7 +4,8 @@
 //
 // What a file continues is told by hashes where one file ends where the other begins. A file that branches off in the
 // middle of another tells the position alone (its hash could be computed from all ids before it only), so that every
-// file of its directory that spans this position waits for it: some leave later than their age says, none too early.
+// file of its directory that spans this position waits for it. Nothing leaves before what hangs below it; but what only
+// looks as if something could hang below it stays longer than its age says, and younger ends leave instead.
 
 #include <cstdint>
 #include <optional>
@@ -29,7 +30,8 @@ struct UnservedFile {
   std::optional<FilePlace> place;  // nullopt: it cannot be read, nothing waits for it
 };
 
-// Indices of all `files`, each once; files of one time by path. O(n log n).
+// Indices of all `files`, each once; files of one time by path. O(n log n), and once more for each position inside a
+// file where others branch off.
 std::vector<std::size_t> removal_order(const std::vector<UnservedFile>& files);
 
 }  // namespace kvkeep::store

@@ -1,5 +1,6 @@
 #include "store/unserved_files.h"
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,9 @@ namespace kvkeep::store {
 namespace {
 
 constexpr std::size_t kRetriesPerPut = 8;
+// Others wait for the lock meanwhile.
+constexpr std::size_t kHeadersAtOnce = 8192;
+constexpr std::uint32_t kMostRefused = 4;
 
 // A file that vanished by other hands is gone as well.
 bool unlinked(os::FileSystem& files, const std::string& path) {
@@ -74,6 +78,7 @@ void UnservedFiles::update(const std::string& directory, const std::vector<os::F
     if (const auto before = removable_.find(path); before != removable_.end()) {
       if (before->second.bytes == now.bytes) {
         now.looked_at = before->second.looked_at;
+        now.refused = before->second.refused;
         now.place = before->second.place;
       } else {
         ledger_.release(directory, before->second.bytes);
@@ -102,15 +107,32 @@ void UnservedFiles::recount() {
   for (const auto& [path, bytes] : leftovers_) ledger_.add_existing(bytes);
 }
 
+// False: the device refused, perhaps for now; a file that is refused again and again keeps nothing.
+bool UnservedFiles::look_at(const std::string& path, Removable& file) {
+  if (file.looked_at) return true;
+  if (is_segment_name(std::string_view(path).substr(directory_of(path).size() + 1))) {
+    const auto header = read_any_header(files_, path);
+    if (!header && header.error().kind == ErrorKind::kIo && ++file.refused < kMostRefused) return false;
+    if (header) file.place = place_of(*header);
+  }
+  return file.looked_at = true;
+}
+
+// Of a directory nothing may leave before all of it was looked at; that much is read at a time.
 std::vector<std::string> UnservedFiles::in_order() {
-  std::vector<UnservedFile> files;
+  std::set<std::string> unknown;
+  std::size_t reads = kHeadersAtOnce;
   for (auto& [path, file] : removable_) {
-    if (file.busy) continue;
-    const std::string directory = directory_of(path);
-    if (!std::exchange(file.looked_at, true) && is_segment_name(std::string_view(path).substr(directory.size() + 1))) {
-      if (const auto header = read_any_header(files_, path)) file.place = place_of(*header);
-    }
-    files.push_back({path, directory, file.modified_ns, file.place});
+    if (file.busy || file.looked_at) continue;
+    const bool looked = reads > 0 && look_at(path, file);
+    reads -= std::min<std::size_t>(reads, 1);
+    if (!looked) unknown.insert(directory_of(path));
+  }
+  std::vector<UnservedFile> files;
+  for (const auto& [path, file] : removable_) {
+    std::string directory = directory_of(path);
+    if (file.busy || unknown.contains(directory)) continue;
+    files.push_back({path, std::move(directory), file.modified_ns, file.place});
   }
   std::vector<std::string> paths;
   for (const std::size_t next : removal_order(files)) paths.push_back(std::move(files[next].path));

@@ -32,7 +32,7 @@ class UnservedFiles {
 
   void add_removable(const std::string& path, ByteCount bytes, std::int64_t modified_ns);
   // In their order (removal_order.h), until `needed` bytes are freed or none is left that can be unlinked. Reads the
-  // header of each segment once.
+  // header of each segment once, some thousands at a time: a directory of more frees nothing before a later call.
   ByteCount remove_oldest(ByteCount needed);
   ByteCount foreign_bytes() const { return ByteCount{foreign_bytes_.load()}; }
 
@@ -54,11 +54,13 @@ class UnservedFiles {
     std::int64_t modified_ns = 0;
     bool busy = false;
     bool looked_at = false;
+    std::uint32_t refused = 0;            // times that its header could not be read
     std::optional<FilePlace> place = {};  // as its header has it
   };
   using Removables = std::map<std::string, Removable>;
   void add(const std::string& path, Removable file);
   Removables::iterator forget(Removables::iterator file);
+  bool look_at(const std::string& path, Removable& file);
   std::vector<std::string> in_order();
 
   os::FileSystem& files_;

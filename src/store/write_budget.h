@@ -32,8 +32,8 @@ class WriteBudget {
   bool limited() const { return per_day_ > ByteCount{}; }
   // Reads the file.
   void open();
-  // From now on it is this process that writes it.
-  void take_over() { saves_ = true; }
+  // Whether it is this process that writes it.
+  void set_saves(bool saves) { saves_ = saves; }
   Allowance allowance();
   void wrote(ByteCount bytes);
   // At the end: else the next process begins with a little less than is left.

@@ -27,7 +27,7 @@ class WriteBudgetTest : public testing::Test {
   void SetUp() override { ASSERT_TRUE(files.make_directories("/cache").ok()); }
   void start() {
     budget = std::make_unique<WriteBudget>(kPath, ByteCount{kPerDay}, files, clock);
-    budget->take_over();
+    budget->set_saves(true);
     budget->open();
   }
   std::uint64_t left() { return budget->allowance().left.value(); }
@@ -177,7 +177,7 @@ TEST_F(WriteBudgetTest, NoFaultOfItsFileMatters) {
 TEST_F(WriteBudgetTest, WithoutALimitTheDiskIsLeftAlone) {
   const std::uint64_t before = files.operations();
   WriteBudget none(kPath, ByteCount{}, files, clock);
-  none.take_over();
+  none.set_saves(true);
   none.open();
   none.wrote(ByteCount{kPerDay});
   none.close();
