@@ -55,7 +55,7 @@ void BM_OrderTouched100k(benchmark::State& state) {
 BENCHMARK(BM_OrderTouched100k);
 
 // The same, where every fourth segment ends at a point.
-void BM_ChooseVictims100kAndPoints(benchmark::State& state) {
+EvictView conversations_and_points() {
   EvictView view = conversations();
   view.needs_points = true;
   for (std::uint32_t i = 0; i < 100000; ++i) {
@@ -69,10 +69,53 @@ void BM_ChooseVictims100kAndPoints(benchmark::State& state) {
     point.kind = CandidateKind::kPoint;
     view.candidates.push_back(point);
   }
+  return view;
+}
+
+void BM_ChooseVictims100kAndPoints(benchmark::State& state) {
+  const EvictView view = conversations_and_points();
   const ByteCount needed{static_cast<std::uint64_t>(state.range(0)) * 1000};
   for (auto _ : state) benchmark::DoNotOptimize(choose_victims(view, needed));
 }
 BENCHMARK(BM_ChooseVictims100kAndPoints)->Arg(1)->Arg(1000)->Arg(100000)->Unit(benchmark::kMillisecond);
+
+// From an order that is kept: each victim is chosen, leaves for good, and comes back as new. The argument is how many
+// conversations begin with the same segment, which ends at a point.
+void BM_PointsOrder100k(benchmark::State& state) {
+  EvictView view = conversations_and_points();
+  const auto alike = static_cast<std::uint32_t>(state.range(0));
+  for (std::uint32_t i = 1; i < alike; ++i)
+    view.candidates[20 * i].parent = view.candidates[20 * i].above = SegmentId{4};
+  for (std::uint32_t i = 1; i < alike; ++i) view.candidates[20 * i].begin = Position{256};
+  EvictOrder order(kByValue, {true, 0});
+  std::vector<EvictCandidate> by_id(200'001);
+  for (const EvictCandidate& candidate : view.candidates) {
+    order.put(candidate);
+    by_id[candidate.segment.value()] = candidate;
+  }
+  std::int64_t now_ns = std::int64_t{1} << 50;
+  for (auto _ : state) {
+    const auto victims = order.choose({ByteCount{1}, 1, ++now_ns}, [](SegmentId) { return false; });
+    EvictCandidate& victim = by_id[victims.front().value()];
+    order.erase(victim.segment);
+    victim.last_used_ns = now_ns;
+    order.put(victim);
+  }
+}
+BENCHMARK(BM_PointsOrder100k)->Arg(1)->Arg(1000)->Unit(benchmark::kMicrosecond);
+
+// A call while everything is sorted anew by another half-life.
+void BM_OrderWhileSorting100k(benchmark::State& state) {
+  EvictOrder order;
+  for (const EvictCandidate& candidate : conversations().candidates) order.put(candidate);
+  EvictOrder::Request request{ByteCount{1}};
+  request.now_ns = std::int64_t{1} << 50;
+  for (auto _ : state) {
+    order.set_half_life(order.half_life_ns() == kLongestHalfLifeNs ? kShortestHalfLifeNs : kLongestHalfLifeNs);
+    benchmark::DoNotOptimize(order.choose(request, [](SegmentId) { return false; }));
+  }
+}
+BENCHMARK(BM_OrderWhileSorting100k)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace kvkeep::policy

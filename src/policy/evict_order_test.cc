@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <set>
@@ -171,7 +172,10 @@ TEST(Score, RanksAsItValues) {
       for (const std::int64_t now_ns : {100 * kHourNs, 1000 * kHourNs}) {
         const std::int64_t half_life_ns = half_life_for(static_cast<std::int64_t>(random() % 40) * kHourNs);
         const auto value = [&](const EvictCandidate& of) { return score->value(of, now_ns, half_life_ns); };
-        const bool a_first = score->rank(a, half_life_ns) < score->rank(b, half_life_ns);
+        const auto rank = [&](const EvictCandidate& of) {
+          return Score::rank(std::log2(score->worth(of)), of.last_used_ns, half_life_ns);
+        };
+        const bool a_first = rank(a) < rank(b);
         EXPECT_LE(value(a_first ? a : b), value(a_first ? b : a) * (1 + 1e-6));
       }
     }

@@ -28,10 +28,6 @@ double Score::value(const EvictCandidate& candidate, std::int64_t now_ns, std::i
   return worth(candidate) * std::exp2(-age_ns / static_cast<double>(half_life_ns));
 }
 
-double Score::rank(const EvictCandidate& candidate, std::int64_t half_life_ns) const {
-  return std::log2(worth(candidate)) + static_cast<double>(candidate.last_used_ns) / static_cast<double>(half_life_ns);
-}
-
 std::int64_t half_life_for(std::int64_t turnover_ns) {
   return std::clamp(turnover_ns / 4, kShortestHalfLifeNs, kLongestHalfLifeNs);
 }

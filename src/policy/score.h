@@ -18,8 +18,11 @@ struct Score {
   double (*worth)(const EvictCandidate& candidate);
 
   double value(const EvictCandidate& candidate, std::int64_t now_ns, std::int64_t half_life_ns) const;
-  // The same order without the time: rank(a) < rank(b) where value(a, t) < value(b, t), whatever t.
-  double rank(const EvictCandidate& candidate, std::int64_t half_life_ns) const;
+  // The same order without the time, of the logarithm (of 2) of worth(): rank(a) < rank(b) where value(a, t) <
+  // value(b, t), whatever t.
+  static double rank(double log_worth, std::int64_t last_used_ns, std::int64_t half_life_ns) {
+    return log_worth + static_cast<double>(last_used_ns) / static_cast<double>(half_life_ns);
+  }
 };
 
 // What is not used for a half-life is half as likely to be needed again. At most: a working day's pauses keep a

@@ -5,14 +5,6 @@
 
 namespace kvkeep::policy {
 
-namespace {
-
-// Within a tool loop prompts go on; only one whose history a client edited returns to a point that the loop passed, or
-// one whose later points had to leave. docs/decisions/0006 has the measurement.
-constexpr double kPassedShare = 4;
-
-}  // namespace
-
 Worth::Worth(const EvictView& view) : view_(view) {
   if (!view.needs_points) return;
   hang_leaves();

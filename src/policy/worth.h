@@ -18,6 +18,10 @@
 
 namespace kvkeep::policy {
 
+// Within a tool loop prompts go on; only one whose history a client edited returns to a point that the loop passed, or
+// one whose later points had to leave. docs/decisions/0006 has the measurement.
+inline constexpr double kPassedShare = 4;
+
 class Worth {
  public:
   // The view must outlive it. Cost: O(n log n), n times the leaves of a window where there are windows.

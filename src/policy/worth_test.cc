@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "policy/evict.h"
+#include "policy/evict_order.h"
 
 namespace kvkeep::policy {
 namespace {
@@ -322,6 +324,28 @@ std::string explore(const Chooser& choose) {
 }
 
 TEST(Worth, AgreesWithTheTwinOnEverySmallTrie) { EXPECT_EQ(explore(choose_victims), ""); }
+
+// One at a time, each told to the order when it left.
+std::vector<SegmentId> choose_in_order(const EvictView& view, ByteCount needed) {
+  EvictOrder order(*view.score, {view.needs_points, view.window_tokens});
+  std::map<SegmentId, EvictCandidate> known;
+  for (const EvictCandidate& candidate : view.candidates) {
+    known[candidate.segment] = candidate;
+    order.put(candidate);
+  }
+  std::vector<SegmentId> victims;
+  for (ByteCount freed; freed < needed; freed += known.at(victims.back()).bytes) {
+    const auto next = order.choose({needed}, [&](SegmentId id) { return known.at(id).pinned; });
+    if (next.empty()) break;
+    victims.push_back(next.front());
+    EvictCandidate& victim = known.at(next.front());
+    victim.absent = true;
+    victim.copy ? order.put(victim) : order.erase(victim.segment);
+  }
+  return victims;
+}
+
+TEST(EvictOrder, AgreesWithTheTwinOnEverySmallTrieWithPoints) { EXPECT_EQ(explore(choose_in_order), ""); }
 
 TEST(Worth, TheTwinCatchesMutants) {
   const auto seeing = [](std::function<void(EvictView&)> change) {
