@@ -121,6 +121,7 @@ void Cache::adopt_built(SegmentId leaf, SegmentId base, ByteSpan stored, std::si
   built.part.state_bytes = static_cast<std::uint32_t>(state_bytes);
   built.part.base = index_.info(base).range.end;
   set_base(leaf, base);
+  note_changed(leaf);
   ++counters_.built;
   counters_.built_saved += ByteCount{state_bytes - stored.size()};
 }

@@ -22,8 +22,8 @@ Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::C
       reader_(reader),
       pool_({.idle_limit = staging_limit(options.ram_budget, options.point_bytes)}),
       entries_(1),
-      disk_order_(*options.score),
-      ram_order_(*options.score) {
+      disk_order_(*options.score, {options.shape.needs_points(), options.shape.window_tokens}),
+      ram_order_(*options.score, {options.shape.needs_points(), options.shape.window_tokens}) {
   if (disk_ != nullptr) recover();
 }
 
@@ -102,11 +102,13 @@ void Cache::unpin(SegmentId segment) {
   Entry& held = entry(segment);
   KVKEEP_ASSERT(held.pins > 0, "a segment was released more often than held");
   --held.pins;
+  ++changes_;
   if (!dead_.empty()) sweep_dead();
 }
 
 void Cache::release(const Lease& lease) {
   MutexLock lock(mutex_);
+  ++changes_;
   const auto let_go = [&](SegmentId held) REQUIRES(mutex_) {
     if (held == kRootSegment) return;
     KVKEEP_ASSERT(entry(held).pins > 0, "a segment was released more often than held");

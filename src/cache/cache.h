@@ -29,6 +29,7 @@
 // Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -332,12 +333,8 @@ class Cache {
   void note_refusal(const Error& error) REQUIRES(mutex_);
   void fit_disk_budget();
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
-  policy::EvictView empty_view() const;
-  policy::EvictView disk_view(bool points_only) EXCLUDES(mutex_);
   ByteCount points_room() const;
   bool make_points_room(ByteCount file) EXCLUDES(mutex_);
-  policy::EvictView ram_view() REQUIRES(mutex_);
-  bool keeps_order() const { return !options_.shape.needs_points(); }
   policy::EvictCandidate disk_candidate(SegmentId segment) const REQUIRES(mutex_);
   policy::EvictCandidate ram_candidate(SegmentId segment) const REQUIRES(mutex_);
   void note_changed(SegmentId segment) REQUIRES(mutex_);
@@ -349,8 +346,9 @@ class Cache {
   void forget_in_ram(SegmentId victim) REQUIRES(mutex_);
   policy::EvictCandidate candidate_of(SegmentId segment) const REQUIRES(mutex_);
   bool evict_from_disk(ByteCount needed, bool points_only = false);
-  std::vector<bool> needed_on_disk() REQUIRES(mutex_);
-  void need_rest_of_window(SegmentId window, std::vector<bool>& needed) REQUIRES(mutex_);
+  bool stays_on_disk(SegmentId segment) const REQUIRES(mutex_);
+  bool completes_unwritten_window(SegmentId leaf) const REQUIRES(mutex_);
+  bool nothing_below(SegmentId segment) const REQUIRES(mutex_);
   bool may_leave_disk(SegmentId segment) REQUIRES(mutex_);
   void note_unsaved_header();
   void settle_payload(SegmentId segment);
@@ -374,8 +372,12 @@ class Cache {
   std::vector<store::StoredSegment> orphans_ GUARDED_BY(mutex_);                 // others' files, seen in one look
   std::vector<std::pair<SegmentId, std::uint64_t>> refused_ GUARDED_BY(mutex_);  // and their serials: no room on disk
   ByteCount ram_used_ GUARDED_BY(mutex_);
-  policy::EvictOrder disk_order_ GUARDED_BY(mutex_);  // both empty where candidates need each other
+  policy::EvictOrder disk_order_ GUARDED_BY(mutex_);
   policy::EvictOrder ram_order_ GUARDED_BY(mutex_);
+  // Changes of what is where, of use, and of what is held; and how many there were when nothing could leave the disk:
+  // of all, and of points. Until the next one nothing can.
+  std::uint64_t changes_ GUARDED_BY(mutex_) = 0;
+  std::array<std::optional<std::uint64_t>, 2> nothing_left_ GUARDED_BY(mutex_);
   policy::Turnover disk_turnover_ GUARDED_BY(mutex_);
   policy::Turnover ram_turnover_ GUARDED_BY(mutex_);
   ByteCount queued_bytes_ GUARDED_BY(mutex_);         // in the writer's queue

@@ -25,15 +25,6 @@ double mebibytes_of(ByteCount bytes) { return static_cast<double>(bytes.value())
 
 }  // namespace
 
-policy::EvictView Cache::empty_view() const {
-  policy::EvictView view;
-  view.now_ns = clock_.wall_ns();
-  view.needs_points = options_.shape.needs_points();
-  view.window_tokens = options_.shape.window_tokens;
-  view.score = options_.score;
-  return view;
-}
-
 // What both tiers say of a segment or leaf.
 policy::EvictCandidate Cache::candidate_of(SegmentId segment) const {
   const Entry& known = entry(segment);
@@ -118,7 +109,7 @@ ByteCount Cache::points_room() const {
 // Points, whole states and windows have a share of the disk: beyond it they leave, whatever rows are worth. False: with
 // such a file they would have more.
 bool Cache::make_points_room(ByteCount file) {
-  if (options_.disk_points_share >= 100 || keeps_order()) return true;
+  if (options_.disk_points_share >= 100 || !options_.shape.needs_points()) return true;
   const ByteCount room = points_room();
   if (file > room) return false;
   const auto used = [this] {
@@ -128,26 +119,6 @@ bool Cache::make_points_room(ByteCount file) {
   if (const ByteCount with = used() + file; with > room && disk_->keeper())
     evict_from_disk(with - room + ByteCount{room.value() / kPointsSlackShare}, true);
   return used() + file <= room;
-}
-
-policy::EvictView Cache::disk_view(bool points_only) {
-  policy::EvictView view = empty_view();
-  view.points_only = points_only;
-  view.kept_room = ByteCount{disk_->budget().value() / kKeptShare};
-  MutexLock lock(mutex_);
-  view.half_life_ns = disk_turnover_.half_life_ns();
-  const std::vector<bool> needed_there = needed_on_disk();
-  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
-    const Entry& known = entries_[id];
-    const bool there = known.disk == DiskState::kOnDisk;
-    if (!known.live || !(there || view.needs_points)) continue;
-    policy::EvictCandidate candidate = disk_candidate(SegmentId{id});
-    candidate.pinned = needed_there[id] && !mutations().evict_in_use;
-    candidate.copy = known.payload != nullptr;
-    candidate.absent = !there;
-    view.candidates.push_back(candidate);
-  }
-  return view;
 }
 
 policy::EvictCandidate Cache::disk_candidate(SegmentId segment) const {
@@ -160,33 +131,33 @@ policy::EvictCandidate Cache::disk_candidate(SegmentId segment) const {
 
 // Some of those that must leave to free `needed` bytes, or all. None: nothing may.
 std::vector<SegmentId> Cache::disk_victims(ByteCount needed, bool points_only) {
-  if (!keeps_order()) return policy::choose_victims(disk_view(points_only), needed);
   const policy::EvictOrder::Request request{needed, kVictimsAtOnce, clock_.wall_ns(),
-                                            ByteCount{disk_->budget().value() / kKeptShare}};
+                                            ByteCount{disk_->budget().value() / kKeptShare}, points_only};
   MutexLock lock(mutex_);
-  return disk_order_.choose(request, [this](SegmentId segment) REQUIRES(mutex_) {
-    return any_in_subtree(segment, needs_its_path) && !mutations().evict_in_use;
+  std::optional<std::uint64_t>& nothing_left = nothing_left_[points_only ? 1 : 0];
+  if (nothing_left == changes_) return {};
+  const auto victims = disk_order_.choose(request, [this](SegmentId segment) REQUIRES(mutex_) {
+    return stays_on_disk(segment) && !mutations().evict_in_use;
   });
+  nothing_left = victims.empty() ? std::optional(changes_) : std::nullopt;
+  return victims;
 }
 
 // Frees about `needed` bytes of the disk tier. False: nothing could leave.
 bool Cache::evict_from_disk(ByteCount needed, bool points_only) {
-  // Decided without the lock where that takes long, for requests want it too; each victim is looked at again.
   std::size_t count = 0;
+  std::size_t in_vain = 0;  // used since they were chosen
   const ByteCount used_before = disk_->used();
   ByteCount freed;
-  for (bool goes_on = true; goes_on && freed < needed;) {
-    goes_on = false;
-    for (const SegmentId victim : disk_victims(needed - freed, points_only)) {
+  for (bool goes_on = true; goes_on && freed < needed && in_vain < kVictimsAtOnce;) {
+    const std::vector<SegmentId> victims = disk_victims(needed - freed, points_only);
+    goes_on = !victims.empty();
+    for (const SegmentId victim : victims) {
       const Result<ByteCount> removed = remove_from_disk(victim);
-      if (!removed) {
-        goes_on = false;  // a disk that refuses one will refuse others
-        break;
-      }
-      if (*removed == ByteCount{}) continue;
+      goes_on = removed.ok();
+      if (!goes_on) break;  // a disk that refuses one will refuse others
       freed += *removed;
-      ++count;
-      goes_on = keeps_order();  // else all were chosen at once
+      ++(*removed > ByteCount{} ? count : in_vain);
     }
   }
   {
@@ -224,39 +195,39 @@ Result<ByteCount> Cache::remove_from_disk(SegmentId victim) {
   return size;
 }
 
-// By segment: true if it, or anything below it, in whatever tier, is in use or waits for the writer.
-std::vector<bool> Cache::needed_on_disk() {
-  std::vector<bool> needed(entries_.size());
-  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
-    const Entry& known = entries_[id];
-    if (!known.live || !(in_use(known) || known.disk == DiskState::kWaiting)) continue;
-    for (SegmentId above{id}; above != kRootSegment && !needed[above.value()]; above = index_.info(above).parent) {
-      needed[above.value()] = true;
-    }
-    for (SegmentId base = known.base; base != kRootSegment; base = entry(base).base) needed[base.value()] = true;
-    if (known.part.kind == format::PartKind::kWindowRows && known.disk != DiskState::kOnDisk)
-      need_rest_of_window(SegmentId{id}, needed);
-  }
-  return needed;
+// It, or anything below it, in whatever tier, is in use or waits for the writer.
+bool Cache::stays_on_disk(SegmentId segment) const {
+  return any_in_subtree(segment, needs_its_path) || completes_unwritten_window(segment);
 }
 
-// The windows that one which is not written yet completes: room for the last piece is not made by the first one.
-void Cache::need_rest_of_window(SegmentId window, std::vector<bool>& needed) {
-  const index::SegmentInfo& last = index_.info(window);
-  const Position begin{last.range.end.value() - std::min(last.range.end.value(), options_.shape.window_tokens)};
-  for (SegmentId within = last.parent; within != kRootSegment; within = index_.info(within).parent) {
-    for (const SegmentId leaf : index_.attached(within)) {
-      const TokenRange range = index_.info(leaf).range;
-      if (range.end > begin && range.begin < last.range.end) needed[leaf.value()] = true;
+// Room for the last window of several that count together is not made by the first one.
+bool Cache::completes_unwritten_window(SegmentId leaf) const {
+  const index::SegmentInfo& own = index_.info(leaf);
+  if (own.kind != format::PartKind::kWindowRows) return false;
+  const Position reach = own.range.end + options_.shape.window_tokens;
+  const auto needs_it = [&](SegmentId other) REQUIRES(mutex_) {
+    const Entry& known = entry(other);
+    const TokenRange range = index_.info(other).range;
+    const bool unwritten = needs_its_path(known) && known.disk != DiskState::kOnDisk;
+    return unwritten && index_.info(other).kind == own.kind && range.end < reach && range.end > own.range.begin;
+  };
+  std::vector<SegmentId> pending{own.parent};
+  while (!pending.empty()) {
+    const SegmentId within = pending.back();
+    pending.pop_back();
+    if (std::ranges::any_of(index_.attached(within), needs_it)) return true;
+    for (const SegmentId child : index_.children(within)) {
+      const index::SegmentInfo& info = index_.info(child);
+      if (info.kind == format::PartKind::kRows && info.range.begin < reach) pending.push_back(child);
     }
-    if (index_.info(within).range.begin <= begin) return;
   }
+  return false;
 }
 
 bool Cache::may_leave_disk(SegmentId segment) {
   const Entry& known = entry(segment);
   if (!known.live || known.disk != DiskState::kOnDisk) return false;
-  if (any_in_subtree(segment, needs_its_path) && !mutations().evict_in_use) return false;
+  if (stays_on_disk(segment) && !mutations().evict_in_use) return false;
   if (mutations().evict_parent_first) return true;
   const auto there = [&](SegmentId below) REQUIRES(mutex_) {
     const bool overlooked = mutations().points_outlive_rows && is_leaf(entry(below));
@@ -270,22 +241,6 @@ bool Cache::may_leave_disk(SegmentId segment) {
 void Cache::trim_ram() {
   MutexLock lock(mutex_);
   if (ram_used_ > options_.ram_budget) make_ram_room(options_.ram_budget, ByteCount{});
-}
-
-policy::EvictView Cache::ram_view() {
-  policy::EvictView view = empty_view();
-  view.kept_room = ByteCount{options_.ram_budget.value() / kKeptShare};
-  view.half_life_ns = ram_turnover_.half_life_ns();
-  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
-    const Entry& known = entries_[id];
-    const bool there = known.payload != nullptr;
-    if (!known.live || !(there || view.needs_points)) continue;
-    policy::EvictCandidate candidate = ram_candidate(SegmentId{id});
-    candidate.pinned = stays_in_ram(known);
-    candidate.absent = !there;
-    view.candidates.push_back(candidate);
-  }
-  return view;
 }
 
 // A copy on disk may leave RAM in any order; without one, leaving means forgetting, leaves first.
@@ -311,18 +266,25 @@ bool Cache::stays_in_ram(const Entry& entry) {
 }
 
 std::vector<SegmentId> Cache::ram_victims(ByteCount needed) {
-  if (!keeps_order()) return policy::choose_victims(ram_view(), needed);
   const policy::EvictOrder::Request request{needed, kVictimsAtOnce, clock_.wall_ns(),
                                             ByteCount{options_.ram_budget.value() / kKeptShare}};
-  return ram_order_.choose(request,
-                           [this](SegmentId segment) REQUIRES(mutex_) { return stays_in_ram(entry(segment)); });
+  return ram_order_.choose(request, [this](SegmentId segment) REQUIRES(mutex_) {
+    const Entry& known = entry(segment);
+    if (stays_in_ram(known)) return true;
+    // Chosen one at a time: what hangs below it has not left before it.
+    return options_.shape.needs_points() && known.disk != DiskState::kOnDisk && !nothing_below(segment);
+  });
+}
+
+bool Cache::nothing_below(SegmentId segment) const {
+  return index_.info(segment).children == 0 && built_on(segment).empty();
 }
 
 void Cache::forget_in_ram(SegmentId victim) {
   ++counters_.ram_evicted;
   if (entry(victim).disk == DiskState::kOnDisk) {
     drop_payload(victim);
-  } else if (index_.info(victim).children == 0 && built_on(victim).empty()) {
+  } else if (nothing_below(victim)) {
     erase(victim);
   }
 }
@@ -335,10 +297,13 @@ void Cache::make_ram_room(ByteCount limit, ByteCount room) {
   const ByteCount most = limit - std::min(limit, room);
   drop_states(target);
   const ByteCount used_before = ram_used_;
+  std::size_t count = 0;
   for (ByteCount before = ram_used_ + ByteCount{1}; ram_used_ > target && ram_used_ < before;) {
     before = ram_used_;
-    for (const SegmentId victim : ram_victims(ram_used_ - target)) forget_in_ram(victim);
-    if (!keeps_order() || ram_used_ <= most) break;
+    const std::vector<SegmentId> victims = ram_victims(ram_used_ - target);
+    for (const SegmentId victim : victims) forget_in_ram(victim);
+    count += victims.size();
+    if (ram_used_ <= most && count >= kVictimsAtOnce) break;
   }
   const auto half_life_ns = ram_turnover_.note_left(used_before - ram_used_, limit, clock_.wall_ns());
   if (half_life_ns) ram_order_.set_half_life(*half_life_ns);
@@ -348,15 +313,23 @@ void Cache::make_ram_room(ByteCount limit, ByteCount room) {
 
 // Told of all that decides who leaves first, and of what is where.
 void Cache::note_changed(SegmentId segment) {
-  if (!keeps_order()) return;
+  ++changes_;
   const Entry& known = entry(segment);
-  if (known.live && known.disk == DiskState::kOnDisk) {
-    disk_order_.put(disk_candidate(segment));
+  const bool needs_points = options_.shape.needs_points();
+  const bool on_disk = known.live && known.disk == DiskState::kOnDisk;
+  const bool in_ram = known.live && known.payload != nullptr;
+  // Where candidates need each other a tier's order knows what others have.
+  if (on_disk || (known.live && needs_points)) {
+    policy::EvictCandidate candidate = disk_candidate(segment);
+    candidate.absent = !on_disk;
+    disk_order_.put(candidate);
   } else {
     disk_order_.erase(segment);
   }
-  if (known.live && known.payload != nullptr) {
-    ram_order_.put(ram_candidate(segment));
+  if (in_ram || (known.live && needs_points)) {
+    policy::EvictCandidate candidate = ram_candidate(segment);
+    candidate.absent = !in_ram;
+    ram_order_.put(candidate);
   } else {
     ram_order_.erase(segment);
   }

@@ -100,10 +100,13 @@ void Cache::await_point(const Track& track, std::optional<Position> at) {
       const index::SegmentInfo& info = index_.info(leaf);
       if (info.kind != kind || info.range.end > track.position()) continue;
       Entry& known = entry(leaf);
+      const policy::Outlook before = known.outlook;
       known.outlook = outlook_of(info.range, at, track.position());
       // A window's other leaves count as awaited by the stop that they are part of.
       const bool is_part = at && info.range.begin < *at && info.range.end + options_.shape.window_tokens > *at;
-      if (is_part || known.outlook == policy::Outlook::kAwaited) known.last_used_ns = clock_.wall_ns();
+      const bool used = is_part || known.outlook == policy::Outlook::kAwaited;
+      if (used) known.last_used_ns = clock_.wall_ns();
+      if (used || known.outlook != before) note_changed(leaf);
     }
   }
 }
