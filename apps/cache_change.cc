@@ -73,7 +73,9 @@ Result<int> run_cache_collect(const CacheCommandOptions& options, const std::str
   collected.alone = lock != nullptr;
   collected.quarantine = options.quarantine;
   if (options.to_mib != UINT64_MAX) collected.most = mebibytes(options.to_mib);
-  return finish(options, carry_out(options, inspect::collect(forest, collected)));
+  std::vector<Removal> removals = inspect::collect(forest, collected);
+  if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
+  return finish(options, carry_out(options, removals));
 }
 
 Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root) {
@@ -85,6 +87,7 @@ Result<int> run_cache_remove(const CacheCommandOptions& options, const std::stri
   TRY_ASSIGN(forest, read_cache(options, root));
   TRY_ASSIGN(removals, asked_removals(options, forest));
   if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
+  if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
   return finish(options, carry_out(options, removals));
 }
 

@@ -168,7 +168,10 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root) 
 
 Result<int> run_cache(const CacheCommandOptions& options) {
   // Only import may begin a cache.
-  if (options.action == CacheAction::kImport) TRY(make_cache(options));
+  bool made = false;
+  if (options.action == CacheAction::kImport) {
+    TRY_ASSIGN(made, make_cache(options));
+  }
   TRY_ASSIGN(const std::string root, cache_root(options));
   switch (options.action) {
     case CacheAction::kStat:
@@ -180,7 +183,11 @@ Result<int> run_cache(const CacheCommandOptions& options) {
     case CacheAction::kPin:
     case CacheAction::kUnpin: return run_cache_pins(options, root);
     case CacheAction::kExport: return run_cache_export(options, root);
-    case CacheAction::kImport: return run_cache_import(options, root);
+    case CacheAction::kImport: {
+      const auto imported = run_cache_import(options, root);
+      if (!imported && made) unmake_cache(root);
+      return imported;
+    }
   }
   return 1;
 }

@@ -30,11 +30,20 @@ Result<std::string> cache_root(const CacheCommandOptions& options) {
   return root;
 }
 
-Status make_cache(const CacheCommandOptions& options) {
+Result<bool> make_cache(const CacheCommandOptions& options) {
   CacheOptions served;
   served.disk_directory = options.directory;
   TRY_ASSIGN(const std::string named, disk_directory(served));
-  return os::real_file_system().make_directories(named);
+  if (os::resolve_links(named)) return false;
+  TRY(os::real_file_system().make_directories(named));
+  return true;
+}
+
+void unmake_cache(const std::string& root) {
+  const auto lock = hold_cache(root);
+  if (!lock || *lock == nullptr) return;  // a server began to use it
+  (void)os::real_file_system().remove(root + "/" + std::string(store::kLockName));
+  (void)os::real_file_system().remove(root);
 }
 
 Result<ByteCount> cache_budget(const CacheCommandOptions& options, const std::string& root) {

@@ -16,8 +16,10 @@ void print(const std::string& text);  // to standard output
 
 // --kv-disk-dir or that of kvkeep serve, behind links. kNotFound: nothing is there. kInvalid: another user's.
 Result<std::string> cache_root(const CacheCommandOptions& options);
-// Makes the directory if it is not there.
-Status make_cache(const CacheCommandOptions& options);
+// Makes the directory. False: it is there.
+Result<bool> make_cache(const CacheCommandOptions& options);
+// Takes back what make_cache() made, if nobody put anything into it.
+void unmake_cache(const std::string& root);
 // Of the directory, as kvkeep serve would have it.
 Result<ByteCount> cache_budget(const CacheCommandOptions& options, const std::string& root);
 // All that is there, of the models whose fingerprint begins as asked for. kNotFound: none does.

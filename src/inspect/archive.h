@@ -44,7 +44,7 @@ struct ImportReport {
 
 // Verifies the whole archive before anything is written: every header, sum and size, and that the files make whole
 // paths whose tokens hash to their names. Then writes all files under temporary names, syncs them, and gives them their
-// names, parents first. After an error nothing of it is left, but for directories. kInvalid: the archive is not what
+// names, parents first. After an error nothing of it is left. kInvalid: the archive is not what
 // export makes. kNoSpace: more than there is room for.
 Result<ImportReport> import_files(os::FileSystem& files, const std::string& archive, const ImportOptions& options);
 

@@ -82,6 +82,10 @@ class Scan {
     Region region(archive_, at, bytes);
     const std::string which = "file " + std::to_string(contents_.entries.size() + 1) + " of the archive: ";
     auto checked = store::check_segment_file(region, ByteCount{bytes});
+    if (!checked && checked.error().kind == ErrorKind::kDamaged) {
+      return damaged(which + "it is not what was exported (" + checked.error().message +
+                     "); nothing was imported: copy the archive again, or export it again");
+    }
     if (!checked) return Error{checked.error().kind, which + checked.error().message};
     const auto [found, fresh] = models_.try_emplace(checked->header.fingerprint, contents_.models.size());
     if (contents_.models.size() + fresh > format::kMaxArchiveModels)
@@ -136,6 +140,7 @@ class Writing {
     for (const auto& [temporary, path] : waiting_) (void)files_.remove(temporary);
     // Children before parents.
     for (auto path = named_.rbegin(); path != named_.rend(); ++path) (void)files_.remove(*path);
+    for (const std::string& directory : made_) (void)files_.remove(directory);
   }
 
   Result<ImportReport> run() {
@@ -150,6 +155,7 @@ class Writing {
     for (const Entry& entry : missing) TRY(write(entry));
     TRY(give_names());
     named_.clear();
+    made_.clear();
     return report;
   }
 
@@ -166,6 +172,7 @@ class Writing {
       const auto listed = files_.list(options_.root + "/" + model.hex());
       if (!listed && listed.error().kind != ErrorKind::kNotFound) return listed.error();
       std::set<std::string>& names = present.emplace_back();
+      if (!listed) absent_.insert(options_.root + "/" + model.hex());
       if (!listed) continue;
       for (const os::FileInfo& info : *listed) names.insert(info.name);
     }
@@ -181,6 +188,7 @@ class Writing {
 
   Status write(const Entry& entry) {
     const std::string directory = directory_of(entry);
+    if (absent_.erase(directory) > 0) made_.insert(directory);
     TRY(files_.make_directories(directory));
     const std::string temporary = directory + "/" + options_.own_mark + "." + std::to_string(waiting_.size()) +
                                   std::string(store::kTemporarySuffix);
@@ -219,6 +227,8 @@ class Writing {
   const ImportOptions& options_;
   std::vector<std::pair<std::string, std::string>> waiting_;  // temporary name and path
   std::vector<std::string> named_;
+  std::set<std::string> absent_;  // directories of models that were not there, and which of them were made
+  std::set<std::string> made_;
 };
 
 }  // namespace

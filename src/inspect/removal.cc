@@ -23,6 +23,10 @@ void append_model(const ModelDirectory& model, const PrefixTree& tree, const std
   }
 }
 
+bool is_advisory(const os::FileInfo& info) {
+  return info.is_regular && (info.name == store::kIndexName || store::is_note_name(info.name));
+}
+
 }  // namespace
 
 std::string_view to_string(Why why) {
@@ -35,6 +39,7 @@ std::string_view to_string(Why why) {
     case Why::kQuarantine: return "quarantine";
     case Why::kBudget: return "budget";
     case Why::kAdvisory: return "advisory";
+    case Why::kEmpty: return "empty";
   }
   return "asked";
 }
@@ -42,6 +47,7 @@ std::string_view to_string(Why why) {
 FileCount RemovalReport::all() const {
   FileCount all;
   for (const auto& [why, count] : removed) {
+    if (why == Why::kEmpty) continue;
     all.files += count.files;
     all.bytes += count.bytes;
   }
@@ -73,12 +79,29 @@ Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const Mode
   std::set<std::string> known;
   for (const Removal& removal : removals) known.insert(removal.file);
   for (const os::FileInfo& info : listed) {
-    const bool advisory = info.name == store::kIndexName || store::is_note_name(info.name);
+    const bool advisory = is_advisory(info);
     if (!info.is_regular || known.contains(info.name)) continue;
     if (!advisory && !store::is_segment_name(info.name)) continue;
     removals.push_back({model.path, info.name, os::physical_size(info.size), advisory ? Why::kAdvisory : Why::kAsked});
   }
   return removals;
+}
+
+void add_empty_models(os::FileSystem& files, const CacheDirectory& directory, std::vector<Removal>& removals) {
+  for (const ModelDirectory& model : directory.models) {
+    std::set<std::string> going;
+    for (const Removal& removal : removals) {
+      if (removal.directory == model.path) going.insert(removal.file);
+    }
+    auto listed = files.list(model.path);
+    if (!listed) continue;  // gone
+    std::erase_if(*listed, [&](const os::FileInfo& info) { return going.contains(info.name); });
+    if (!std::ranges::all_of(*listed, is_advisory)) continue;
+    for (const os::FileInfo& info : *listed) {
+      removals.push_back({model.path, info.name, os::physical_size(info.size), Why::kAdvisory});
+    }
+    removals.push_back({directory.root, model.fingerprint.hex(), {}, Why::kEmpty});
+  }
 }
 
 RemovalReport remove_all(os::FileSystem* files, const std::vector<Removal>& removals) {

@@ -21,6 +21,7 @@ enum class Why {
   kQuarantine,  // set aside earlier
   kBudget,      // worth least of what is there
   kAdvisory,    // tells of files that go
+  kEmpty,       // a model's directory with nothing in it: no file
 };
 std::string_view to_string(Why why);
 
@@ -41,6 +42,10 @@ struct RemovalReport {
 std::vector<Removal> removals_of(const Forest& forest, const std::vector<IdTarget>& runs);
 // All of a model that is ours by name, the advisory files last.
 Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const ModelDirectory& model);
+
+// Of models of which `removals` leave nothing but what tells of files: that, and the directories. Only while no server
+// runs and none can start.
+void add_empty_models(os::FileSystem& files, const CacheDirectory& directory, std::vector<Removal>& removals);
 
 // Removes in the order given; `files` null: only counts. After a failure nothing more leaves that directory, so that
 // nothing loses its parent. A file that is gone already counts as removed by others: not at all.

@@ -119,6 +119,38 @@ TEST_F(Removals, AWholeModelGoes) {
   EXPECT_EQ(directory_.forest().directory.models.back().files.segments.size(), 1U);
 }
 
+TEST_F(Removals, AModelWithNothingInItGoesAsAWhole) {
+  directory_.store({sim::sample_segment(kOtherModel, 5, 0, 10)}, kOtherModel);
+  const Forest forest = directory_.forest();
+  const ModelDirectory& first = forest.directory.models.front();
+  directory_.files().plant(first.path + "/" + std::string(store::kModelNoteName), std::vector<std::byte>(10));
+  std::vector<Removal> removals;
+  add_empty_models(directory_.files(), forest.directory, removals);
+  EXPECT_TRUE(removals.empty()) << "something is stored in both";
+  const std::vector<Removal> all = removals_of_model(directory_.files(), first).value();
+  for (const Removal& removal : all) {
+    if (removal.file != store::kIndexName) removals.push_back(removal);
+  }
+  add_empty_models(directory_.files(), forest.directory, removals);
+  EXPECT_EQ(removals.back().why, Why::kEmpty);
+  const RemovalReport report = remove_all(&directory_.files(), removals);
+  EXPECT_EQ(report.failed, 0U);
+  EXPECT_EQ(report.all().files, segments_.size() + 2) << "the index and the note too; a directory is no file";
+  ASSERT_EQ(directory_.forest().directory.models.size(), 1U);
+  EXPECT_EQ(directory_.forest().directory.models.front().fingerprint, kOtherModel);
+}
+
+TEST_F(Removals, AModelWithSomebodysFileInItStays) {
+  const Forest forest = directory_.forest();
+  const ModelDirectory& model = forest.directory.models.front();
+  directory_.files().plant(model.path + "/letter", std::vector<std::byte>(10));
+  std::vector<Removal> removals = removals_of_model(directory_.files(), model).value();
+  add_empty_models(directory_.files(), forest.directory, removals);
+  EXPECT_EQ(std::ranges::count(removals, Why::kEmpty, &Removal::why), 0);
+  EXPECT_EQ(remove_all(&directory_.files(), removals).failed, 0U);
+  EXPECT_EQ(directory_.forest().directory.models.size(), 1U);
+}
+
 TEST_F(Removals, CollectTakesWhatNobodyCanUse) {
   EXPECT_TRUE(collected({.alone = true}).empty());
   const std::string path = directory_.path_of(segments_[0]);

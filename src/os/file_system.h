@@ -65,7 +65,7 @@ class FileSystem {
   virtual Result<std::unique_ptr<File>> open(const std::string& path) = 0;
   // Replaces `to` if it exists. Atomic for every reader. Open handles of `from` stay valid.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
-  virtual Status remove(const std::string& path) = 0;
+  virtual Status remove(const std::string& path) = 0;  // a file, or a directory with nothing in it
   // Makes directories with mode 0700, parents included, and makes their names durable. An existing one is fine.
   virtual Status make_directories(const std::string& path) = 0;
   // In no order, without "." and "..", at most kMaxListedNames. kInvalid: the directory is itself a link.

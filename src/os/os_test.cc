@@ -140,6 +140,11 @@ TEST_F(FileSystemTest, RemovedFilesAreGone) {
   write("a", "x");
   EXPECT_TRUE(files_.remove(path("a")).ok());
   EXPECT_EQ(kind_of(files_.remove(path("a"))), ErrorKind::kNotFound);
+  ASSERT_TRUE(files_.make_directories(path("box/inner")).ok());
+  EXPECT_FALSE(files_.remove(path("box")).ok()) << "something lies in it";
+  EXPECT_TRUE(files_.remove(path("box/inner")).ok());
+  EXPECT_TRUE(files_.remove(path("box")).ok());
+  EXPECT_FALSE(fs::exists(path("box")));
 }
 
 TEST_F(FileSystemTest, SpaceOfAPlaceThatIsNotThereYet) {

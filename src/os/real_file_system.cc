@@ -219,7 +219,8 @@ class RealFileSystem final : public FileSystem {
   }
 
   Status remove(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) return system_error("remove", path);
+    if (::unlink(path.c_str()) == 0) return {};
+    if (errno != EISDIR || ::rmdir(path.c_str()) != 0) return system_error("remove", path);
     return {};
   }
 

@@ -112,6 +112,7 @@ Status DiskStore::Impl::open_as_keeper() {
   set_all_aside(scan);
   adopt(std::move(scan));
   accept(std::move(living));
+  if (members_.empty()) servers_.tidy();  // what those left who used it together
   look_at_notes();
   return {};
 }

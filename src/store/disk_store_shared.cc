@@ -202,6 +202,8 @@ void DiskStore::Impl::keep(DiskTick& tick) {
 bool DiskStore::Impl::take_over(DiskTick& tick) {
   auto lock = files_.lock(layout_.lock);
   if (!lock) return false;
+  // Whoever changed the directory as if it were alone in it may have removed ours, when it was empty.
+  if (!files_.make_directories(layout_.own)) return false;
   auto living = tell_living();
   if (!living || !quarantine_.open()) return false;
   auto root = scan_root(files_, layout_);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "store/layout.h"
 
 namespace kvkeep::store {
 namespace {
@@ -64,6 +65,11 @@ constexpr std::string_view kLockSuffix = ".lock";
 constexpr std::string_view kUsedSuffix = ".used";
 constexpr std::string_view kGrantSuffix = ".grant";
 constexpr std::string_view kNotesSuffix = ".notes";
+
+bool is_own_name(std::string_view name) {
+  const std::string_view id = name.substr(0, name.find('.'));
+  return is_hex(id, kDigits) || (is_fingerprint_name(id) && name.ends_with(kNotesSuffix));
+}
 
 // A listing beside a rename may have a file under both its names: totals only grow, so the larger one is right.
 void note(ListedServer& server, const std::string& name) {
@@ -173,10 +179,33 @@ void Servers::sweep(const ListedServer& server) {
   }
 }
 
+// Whoever comes meanwhile finds its lock removed, and joins again.
+void Servers::tidy() {
+  notes_.reset();
+  const auto listed = files_.list(directory_);
+  if (!listed) return;
+  std::vector<std::unique_ptr<os::FileLock>> claims;
+  std::vector<std::string> names;
+  for (const os::FileInfo& info : *listed) {
+    const bool locked = info.name.ends_with(kLockSuffix) || info.name.ends_with(kNotesSuffix);
+    if (!info.is_regular || !is_own_name(info.name)) continue;
+    names.push_back(info.name);
+    if (!locked) continue;
+    if (claims.size() == kMostServers) return;  // not of our making
+    auto claim = files_.lock(path_of(info.name));
+    if (!claim) return;  // somebody lives
+    claims.push_back(std::move(*claim));
+  }
+  for (const std::string& name : names) (void)files_.remove(path_of(name)).ok();
+  (void)files_.remove(directory_).ok();
+  published_.clear();
+}
+
 bool Servers::take_notes(const std::string& fingerprint) {
   if (notes_ != nullptr) return true;
   auto lock = files_.lock(path_of(fingerprint + std::string(kNotesSuffix)));
-  if (lock) notes_ = std::move(*lock);
+  // Somebody who tidied may have removed it before it was locked.
+  if (lock && (*lock)->in_place()) notes_ = std::move(*lock);
   return notes_ != nullptr;
 }
 

@@ -77,6 +77,9 @@ class Servers {
   // Removes the files of a dead one, or of none.
   void sweep(const ListedServer& server);
 
+  // For the keeper, where nobody else is: removes what members left, and the directory.
+  void tidy();
+
   // True: this process writes the notes of a fingerprint, as long as it lives.
   bool take_notes(const std::string& fingerprint);
 

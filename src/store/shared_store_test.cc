@@ -52,6 +52,7 @@ class SharedStoreTest : public testing::Test {
   }
   std::vector<std::string> names() const {
     std::vector<std::string> found;
+    if (!fs::exists(servers())) return found;
     for (const auto& entry : fs::directory_iterator(servers())) found.push_back(entry.path().filename());
     return found;
   }
@@ -316,6 +317,52 @@ TEST_F(SharedStoreTest, NamesOfNobodyChangeNothing) {
   EXPECT_TRUE(put(*member, second_).ok());
   EXPECT_TRUE(fs::exists(servers() + "/hello"));
   EXPECT_FALSE(fs::exists(servers() + "/ffffffffffffffff.lock"));
+}
+
+// Whoever went last, and however: the next that starts alone leaves nothing of it.
+TEST_F(SharedStoreTest, TheNextAloneTakesWhatMembersLeft) {
+  for (const bool keeper_first : {true, false}) {
+    auto keeper = open();
+    auto member = open();
+    for (int i = 0; i < 2; ++i) {
+      (void)tick(*keeper);
+      (void)tick(*member);
+    }
+    EXPECT_FALSE(names().empty());
+    (keeper_first ? keeper : member).reset();
+    EXPECT_FALSE(names().empty()) << "one lives";
+    if (keeper_first) (void)tick(*member);
+    keeper.reset();
+    member.reset();
+    const auto alone = open();
+    EXPECT_FALSE(fs::exists(servers())) << keeper_first;
+  }
+}
+
+TEST_F(SharedStoreTest, TheNextAloneTakesWhatTheKilledLeft) {
+  const std::string id(16, 'f');
+  plant(id + ".lock");
+  plant(kModel.hex() + ".notes");
+  plant("hello");
+  const auto alone = open();
+  EXPECT_EQ(names(), std::vector<std::string>{"hello"});
+  fs::remove(servers() + "/hello");
+  plant(kModel.hex() + ".notes");
+  const auto held = os::real_file_system().lock(servers() + "/" + kModel.hex() + ".notes");
+  ASSERT_TRUE(held);
+  Servers(servers(), os::real_file_system(), clock_).tidy();
+  EXPECT_EQ(names().size(), 1U) << "who holds notes lives";
+}
+
+// The directory of a model may go while its server has not yet become the keeper.
+TEST_F(SharedStoreTest, AMemberWhoseEmptyDirectoryWasRemovedTakesOver) {
+  auto keeper = open(kOtherModel);
+  const auto member = open();
+  keeper.reset();
+  fs::remove(root() + "/" + kModel.hex());
+  (void)tick(*member);
+  ASSERT_TRUE(member->keeper());
+  EXPECT_TRUE(put(*member, first_).ok());
 }
 
 TEST_F(SharedStoreTest, AGrantThatTheKeeperDidNotMakeIsNone) {

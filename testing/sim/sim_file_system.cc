@@ -244,9 +244,20 @@ Status SimFileSystem::rename(const std::string& from, const std::string& to) {
 Status SimFileSystem::remove(const std::string& path) {
   const Outcome outcome = begin_operation(Operation::kRemove);
   const auto found = seen_.find(resolve(path));
+  if (found == seen_.end() && directories_.contains(path)) return remove_directory(path, outcome);
   if (found == seen_.end())
     return outcome == Outcome::kWorks ? not_found("no file " + path) : failed(outcome, "remove");
   return change_names("remove", {found->first, "", nullptr}, outcome);
+}
+
+// Of directories, what is seen is durable.
+Status SimFileSystem::remove_directory(const std::string& path, Outcome outcome) {
+  const auto lies_in_it = [&](const std::string& other) { return other.starts_with(path + "/"); };
+  const bool empty = std::ranges::none_of(directories_, lies_in_it) &&
+                     std::ranges::none_of(seen_, [&](const auto& named) { return lies_in_it(named.first); });
+  if (empty && takes_effect(outcome)) directories_.erase(path);
+  if (outcome != Outcome::kWorks) return failed(outcome, "remove directory");
+  return empty ? Status{} : Status(invalid("not empty: " + path));
 }
 
 Status SimFileSystem::make_directories(const std::string& path) {

@@ -130,6 +130,7 @@ class SimFileSystem final : public os::FileSystem {
   void after_operation() const;
   // A dying operation may or may not have taken effect.
   bool takes_effect(Outcome outcome);
+  Status remove_directory(const std::string& path, Outcome outcome);
   Status change_names(const char* operation, Change change, Outcome outcome);
   static void apply(const Change& change, Names& names);
   void tear(Inode& inode);

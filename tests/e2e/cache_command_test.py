@@ -243,6 +243,8 @@ class Removing(FilledDirectory):
         [found] = parsed("stat", directory=directory)["models"]
         self.assertEqual(cache("rm", "--model", found["fingerprint"][:8], directory=directory).returncode, 0)
         self.assertEqual(segments(directory), [])
+        self.assertEqual(parsed("stat", directory=directory)["models"], [], "nor is its directory left")
+        self.assertFalse(os.path.exists(os.path.join(directory, found["fingerprint"])))
 
     def test_beside_a_running_server(self):
         directory = self.copy()
@@ -269,7 +271,7 @@ class Removing(FilledDirectory):
         self.assertEqual(parsed("gc", directory=directory)["removed"]["files"], 0)
         self.assertEqual(parsed("gc", "--to-mb", "1", directory=directory)["removed"]["files"], 0)
         emptied = parsed("gc", "--to-mb", "0", directory=directory)
-        self.assertEqual((list(emptied["reasons"]), segments(directory)), (["budget"], []))
+        self.assertEqual((list(emptied["reasons"]), segments(directory)), (["budget", "advisory", "empty"], []))
 
     def test_gc_leaves_a_servers_temporaries(self):
         directory = self.copy()
@@ -331,6 +333,9 @@ class Carrying(FilledDirectory):
                 self.assertEqual((run.returncode, run.stdout), (1, ""))
                 self.assertIn(archive, run.stderr)
                 self.assertEqual(segments(target) + [p for p in files_under(target) if p.endswith(".tmp")], [])
+                fresh = fresh_path("fresh")
+                self.assertEqual(cache("import", archive, directory=fresh).returncode, 1)
+                self.assertFalse(os.path.exists(fresh), "what the import made is gone")
         with open(archive, "wb") as file:
             file.write(whole)
         room = cache("import", archive, "--kv-disk-space-mb", "1", directory=target)

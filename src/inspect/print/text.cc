@@ -146,6 +146,14 @@ std::string finding_line(const Finding& finding) {
                      finding.reason);
 }
 
+std::string reason_text(Why why, std::uint64_t files) {
+  switch (why) {
+    case Why::kAdvisory: return counted(files, "note about files that go", "notes about files that go");
+    case Why::kEmpty: return counted(files, "empty directory", "empty directories");
+    default: return fmt::format("{} {}", bench::grouped(files), to_string(why));
+  }
+}
+
 }  // namespace
 
 std::string age_text(std::int64_t then_ns, std::int64_t now_ns) {
@@ -191,7 +199,7 @@ std::string removal_text(const RemovalReport& report, bool dry) {
                                 size_text(all.bytes));
   std::string reasons;
   for (const auto& [why, count] : report.removed) {
-    reasons += fmt::format("{}{} {}", reasons.empty() ? ": " : ", ", bench::grouped(count.files), to_string(why));
+    reasons += fmt::format("{}{}", reasons.empty() ? ": " : ", ", reason_text(why, count.files));
   }
   if (report.removed.size() > 1 || (all.files > 0 && !report.removed.contains(Why::kAsked))) out += reasons;
   if (report.failed > 0) out += fmt::format("; {} could not be removed", counted(report.failed, "file", "files"));
