@@ -174,7 +174,10 @@ Status check_words(const Command& command, const CacheCommandOptions& options) {
   const Words& words = options.words;
   const bool many = usage.ends_with("...") || usage.ends_with("...]");
   const std::size_t most = usage.empty() ? 0 : many ? SIZE_MAX : 1;
-  if (words.size() > most) return invalid("unexpected argument '" + words[most] + "'");
+  if (words.size() > most) {
+    const std::string hint = most == 0 ? "; a directory is named with --kv-disk-dir " + words[most] : "";
+    return invalid("unexpected argument '" + words[most] + "'" + hint);
+  }
   const bool whole_model = command.action == CacheAction::kRemove && !options.fingerprint.empty();
   if (usage.empty() || whole_model || !words.empty()) return {};
   return invalid(fmt::format("nothing is named: kvkeep cache {} [flags] {}", command.name, usage));

@@ -29,7 +29,7 @@ TEST(CacheFlags, UnknownWordsSuggestTheNearest) {
   EXPECT_EQ(error_of({"frobnicate"}), "unknown command 'cache frobnicate'; see kvkeep cache --help");
   EXPECT_EQ(error_of({"verify", "--repiar"}), "unknown flag '--repiar'; did you mean '--repair'?");
   EXPECT_EQ(error_of({"stat", "--repair"}), "unknown flag '--repair'");
-  EXPECT_EQ(error_of({"stat", "abc"}), "unexpected argument 'abc'");
+  EXPECT_EQ(error_of({"stat", "abc"}), "unexpected argument 'abc'; a directory is named with --kv-disk-dir abc");
   EXPECT_EQ(error_of({"show", "abc", "def"}), "unexpected argument 'def'");
 }
 

@@ -77,6 +77,10 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
   disk.fingerprint = fingerprint;
   const ByteCount budget = disk_budget(options, space.free);
   disk.reserve = disk_reserve(options, space.total);
+  if (disk.reserve >= space.total) {
+    spdlog::warn("kv disk: --kv-disk-reserve-mb {} is more than the whole file system has ({} MiB): nothing is stored",
+                 disk.reserve.value() >> 20, space.total.value() >> 20);
+  }
   disk.written_per_day = mebibytes(options.disk_write_mib_per_day);
   disk.budget = budget - room_for_turns(budget) - kRoomForNotes;
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
@@ -113,8 +117,12 @@ Result<std::string> disk_directory(const CacheOptions& options) {
 }
 
 ByteCount ram_budget(const CacheOptions& options) {
-  if (options.ram_mib) return mebibytes(*options.ram_mib);
   const Result<ByteCount> available = os::available_memory();
+  if (options.ram_mib && available && mebibytes(*options.ram_mib) > *available) {
+    spdlog::warn("kv cache: --cache-ram {} is more than the memory that is available now ({} MiB)", *options.ram_mib,
+                 available->value() >> 20);
+  }
+  if (options.ram_mib) return mebibytes(*options.ram_mib);
   if (!available) return kGibibyte;
   return std::min(ByteCount{available->value() / 4}, mebibytes(8192));
 }

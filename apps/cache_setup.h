@@ -14,7 +14,7 @@
 
 namespace kvkeep::cli {
 
-// --cache-ram, or a quarter of available memory, at most 8 GiB.
+// Warns where it is more than there is. --cache-ram, or a quarter of available memory, at most 8 GiB.
 ByteCount ram_budget(const CacheOptions& options);
 
 // --kv-disk-dir, or kvkeep in the user's cache home. kUnsupported: there is none.

@@ -374,7 +374,7 @@ class ReplayTest(unittest.TestCase):
         text = json.dumps(line(0, "one")) + "\n"
         with MockServer() as server:
             result = self.run_replay("--url", server.url, "-", input=text)
-        self.assertIn("gardener beans, 1 requests recorded", result.stdout)
+        self.assertIn("gardener beans, 1 request recorded", result.stdout)
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ RequestFigures figures_of(const RecordedRequest& request, const Exchange& exchan
 
 std::string title_of(const Session& session, const ReplayIdeal::Certainty& certainty, bool any_ideal) {
   const std::string ideal = certainty.off_by == 0 ? "exact" : fmt::format("within {} tokens", certainty.off_by);
-  return fmt::format("{}, {} requests recorded{}", session.name, session.requests.size(),
-                     any_ideal ? ", ideal " + ideal : "");
+  return fmt::format("{}, {} {} recorded{}", session.name, session.requests.size(),
+                     session.requests.size() == 1 ? "request" : "requests", any_ideal ? ", ideal " + ideal : "");
 }
 
 std::string variant_of(const ReplayRunOptions& options) {
