@@ -31,9 +31,32 @@ std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {
 void Cache::distrust(const std::string& why) {
   if (distrusted_.exchange(true) || disk_ == nullptr) return;
   writer_.post([this, why] {
-    const Status noted = disk_->distrust(why);
-    if (!noted) spdlog::error("kv disk: could not note that what is stored is wrong: {}", noted.error().message);
+    unnoted_distrust_ = why;
+    note_distrust();
   });
+}
+
+// Tried again with each tick: a disk may be full or read-only for a while.
+void Cache::note_distrust() {
+  if (unnoted_distrust_.empty()) return;
+  const Status noted = disk_->distrust(unnoted_distrust_);
+  if (noted) return unnoted_distrust_.clear();
+  if (!std::exchange(said_unnoted_, true))
+    spdlog::error("kv disk: could not note that what is stored is wrong, later starts would use it: {}",
+                  noted.error().message);
+}
+
+// What another server of this directory found.
+void Cache::heed_distrust() {
+  if (distrusted_ || !disk_->shared()) return;
+  const std::optional<std::string> why = disk_->distrusted();
+  // Twice: a note that cannot be read counts as one, and a disk may refuse a read once.
+  if (!std::exchange(saw_distrust_, why.has_value()) || !why) return;
+  distrusted_ = true;
+  spdlog::error(
+      "kv disk: another server found that what is stored for this model is WRONG ({}): nothing of it is used any more, "
+      "and nothing is stored. See docs/audit.md",
+      *why);
 }
 
 }  // namespace kvkeep::cache

@@ -325,6 +325,8 @@ class Cache {
   bool note_written_by_other(const format::SegmentHeader& header, ByEnd& known) REQUIRES(mutex_);
   void forget_gone(const std::vector<format::SegmentName>& gone) EXCLUDES(mutex_);
   void forget_file(SegmentId segment) REQUIRES(mutex_);
+  void note_distrust();
+  void heed_distrust();
   bool make_disk_room(ByteCount needed);
   ByteCount evict_foreign(ByteCount needed);
   void note_refused(SegmentId segment) REQUIRES(mutex_);
@@ -363,6 +365,8 @@ class Cache {
   store::BufferPool pool_;
   std::atomic<bool> ticking_ = false;
   std::atomic<bool> distrusted_ = false;
+  std::string unnoted_distrust_;                     // the writer's alone
+  bool said_unnoted_ = false, saw_distrust_ = false;  // and these
 
   mutable Mutex mutex_;
   index::PrefixIndex index_ GUARDED_BY(mutex_);

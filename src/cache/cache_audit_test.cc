@@ -90,6 +90,23 @@ TEST_P(CacheAudit, WhatIsDistrustedIsNeitherFoundNorAddedTo) {
   EXPECT_EQ(world.segment_files(), files);
 }
 
+TEST(CacheAuditNote, IsWrittenAsSoonAsTheDiskTakesIt) {
+  for (std::uint64_t at = 1; at <= 6; ++at) {
+    World world;
+    ASSERT_TRUE(world.open());
+    ASSERT_TRUE(world.keep(conversation(10, 64)));
+    world.writer.run_all();
+    world.files.set_plan({sim::FaultKind::kFailForever, at});
+    world.cache->distrust("wrong");
+    world.writer.run_all();
+    world.files.heal();
+    world.clock.advance_ms(1'000);
+    world.cache->tick();
+    world.writer.run_all();
+    EXPECT_EQ(store::read_distrust(world.files, "/cache/" + FingerprintHash{}.hex()), "wrong") << at;
+  }
+}
+
 TEST(CacheAuditWithoutDisk, DistrustIsForThisProcessAlone) {
   World world;
   world.open_without_disk();

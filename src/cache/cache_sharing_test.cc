@@ -86,6 +86,29 @@ TEST_P(CachesOnOneDirectory, WhatOneComputedIsAHitInTheOther) {
   }
 }
 
+// What an audit of the one found concerns the other, in either role; whoever removes all of it, nothing comes back.
+TEST_P(CachesOnOneDirectory, WhatOneDistrustsTheOtherDoesNotUseEither) {
+  for (const bool keeper_finds : {true, false}) {
+    TwoServers servers(mebibytes(4), GetParam());
+    World& finder = keeper_finds ? servers.first : servers.second;
+    World& other = keeper_finds ? servers.second : servers.first;
+    servers.tick();
+    const Tokens stored = conversation(1, 64);
+    ASSERT_TRUE(servers.keep(servers.first, stored));
+    servers.tick();
+    ASSERT_EQ(other.check(stored), 64U);
+    finder.cache->distrust("wrong");
+    finder.writer.run_all();
+    servers.tick();
+    EXPECT_TRUE(other.cache->distrusted()) << keeper_finds;
+    EXPECT_EQ(other.cache->lease(stored)->end(), Position{});
+    EXPECT_FALSE(servers.keep(other, conversation(200, 64)));
+    for (const std::string& path : servers.first.segment_files()) ASSERT_TRUE(servers.first.files.remove(path).ok());
+    servers.tick();
+    EXPECT_TRUE(servers.first.segment_files().empty());
+  }
+}
+
 TEST(CacheSharing, BothMayComputeTheSame) {
   TwoServers servers;
   servers.tick();

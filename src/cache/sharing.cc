@@ -27,6 +27,8 @@ void Cache::tick() {
 }
 
 void Cache::share() {
+  note_distrust();
+  heed_distrust();
   const bool kept = disk_->keeper();
   store::DiskTick tick = disk_->tick();
   if (!kept && disk_->keeper()) spdlog::info("kv disk: this server keeps the budget of the directory now");

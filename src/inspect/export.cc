@@ -77,6 +77,12 @@ std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<
 
 Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, const std::vector<ChosenFile>& chosen,
                                   const std::string& path) {
+  for (const ChosenFile& file : chosen) {
+    const ModelDirectory& model = forest.directory.models[file.model];
+    if (model.distrust)
+      return invalid("what is stored for model " + model.fingerprint.hex().substr(0, 12) + " was found to be wrong (" +
+                     *model.distrust + "): see docs/audit.md");
+  }
   if (!fits_archive(chosen)) return invalid("more than an archive holds: name prefixes, or a --model");
   TRY_ASSIGN(const std::unique_ptr<os::File> archive, files.create(path));
   ExportReport report;

@@ -25,7 +25,8 @@ class Turnover {
     const auto passed_ns = static_cast<double>(std::max<std::int64_t>(0, now_ns - begin_ns_));
     begin_ns_ = now_ns;
     left_ = {};
-    const std::int64_t wanted_ns = half_life_for(static_cast<std::int64_t>(std::min(passed_ns / share, kLongestTurnoverNs)));
+    const std::int64_t wanted_ns =
+        half_life_for(static_cast<std::int64_t>(std::min(passed_ns / share, kLongestTurnoverNs)));
     if (wanted_ns > half_life_ns_ / 2 && wanted_ns < 2 * half_life_ns_) return std::nullopt;
     half_life_ns_ = wanted_ns;
     return wanted_ns;

@@ -322,41 +322,6 @@ void DiskStore::Impl::forget_vanished(const std::string& file_name, std::uint64_
 
 // ---- Saved index, counters ----
 
-std::vector<std::byte> DiskStore::Impl::encode_index() const {
-  const MutexLock lock(mutex_);
-  std::vector<format::EncodedIndexEntry> listed;
-  listed.reserve(entries_.size());
-  for (const auto& [name, entry] : entries_) listed.push_back({entry.size_bytes, entry.modified_ns, entry.header});
-  return format::encode_index(listed);
-}
-
-void DiskStore::Impl::save_index() {
-  if (!notes_) return;
-  const MutexLock lock(write_mutex_);
-  if (!opened_ || !in_place()) return;
-  {
-    const MutexLock state_lock(mutex_);
-    if (std::exchange(index_is_current_, true)) return;
-  }
-  const std::vector<std::byte> bytes = encode_index();
-  const ByteCount physical = os::physical_size(ByteCount{bytes.size()});
-  // The budget is for segments, and so is what may be written in a day.
-  if (write_budget_.limited() && write_budget_.allowance().left < physical) {
-    const MutexLock state_lock(mutex_);
-    index_is_current_ = false;
-    return;
-  }
-  if (bytes.size() > format::kMaxIndexBytes || !free_space_.admits(physical) || !ledger_.reserve(physical)) return;
-  const std::string temporary = temporary_path();
-  if (!write_temporary(temporary, bytes, {}, physical)) return;
-  if (!files_.rename(temporary, layout_.index)) {
-    unserved_.discard(temporary, physical);
-    return;
-  }
-  unserved_.replaced(layout_.index);
-  ledger_.release(layout_.own, std::exchange(index_bytes_, physical));
-}
-
 std::vector<StoredSegment> DiskStore::Impl::take_recovered() {
   const MutexLock lock(mutex_);
   return std::exchange(recovered_, {});
@@ -387,6 +352,7 @@ Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind ki
 Status DiskStore::remove(const format::SegmentName& name) { return impl_->remove(name); }
 void DiskStore::touch(const format::SegmentName& name, std::int64_t time_ns) { impl_->touch(name, time_ns); }
 Status DiskStore::distrust(std::string_view why) { return impl_->distrust(why); }
+std::optional<std::string> DiskStore::distrusted() const { return impl_->distrusted(); }
 void DiskStore::save_index() { impl_->save_index(); }
 bool DiskStore::stopped() const { return impl_->stopped(); }
 std::optional<WriteBudget::Allowance> DiskStore::writes() { return impl_->writes(); }

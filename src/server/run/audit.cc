@@ -57,7 +57,9 @@ bool Audit::due() const {
   if (work_) return true;
   const std::int64_t now_ns = clock_.monotonic_ns();
   if (os::elapsed_ms(busy_ns_, now_ns) < options_.idle_ms) return false;
-  return suspect_ || os::elapsed_ms(begun_ns_, now_ns) >= options_.every_ms;
+  // A suspicion is followed at the next occasion, but not again and again while there is no room for it.
+  const double pause_ms = suspect_ ? std::min(options_.idle_ms, options_.every_ms) : options_.every_ms;
+  return os::elapsed_ms(begun_ns_, now_ns) >= pause_ms;
 }
 
 std::optional<AuditReport> Audit::step(std::optional<SeqId> free, std::size_t slice_tokens) {
@@ -68,13 +70,18 @@ std::optional<AuditReport> Audit::step(std::optional<SeqId> free, std::size_t sl
 
 std::optional<AuditReport> Audit::abandon() {
   if (!work_) return std::nullopt;
-  if (work_->answer > Answer::kComputed) suspect_ = std::move(work_->subject);
   return end(AuditOutcome::kAbandoned);
 }
 
 AuditReport Audit::end(AuditOutcome outcome) {
   AuditReport report = work_ ? work_->report : AuditReport{};
-  if (work_) engine_.clear(work_->seq);
+  if (work_) {
+    engine_.clear(work_->seq);
+    // What could not be looked at to the end is suspected still.
+    const bool suspected = work_->suspected || work_->answer > Answer::kComputed;
+    const bool open = outcome == AuditOutcome::kAbandoned || outcome == AuditOutcome::kNoRoom;
+    if (suspected && open) suspect_ = std::move(work_->subject);
+  }
   work_.reset();
   report.outcome = outcome;
   report.ended_ns = clock_.wall_ns();
@@ -86,27 +93,33 @@ AuditReport Audit::end(AuditOutcome outcome) {
 
 Audit::Ended Audit::begin(std::optional<SeqId> free) {
   begun_ns_ = clock_.monotonic_ns();
-  std::optional<Subject> suspect = std::exchange(suspect_, std::nullopt);
   if (!free) return AuditOutcome::kNoRoom;
-  if (!(suspect ? look_at(*free, std::move(*suspect)) : find_subject(*free))) {
+  std::optional<Subject> suspect = std::exchange(suspect_, std::nullopt);
+  const bool suspected = suspect.has_value();
+  const bool found = suspect ? look_at(*free, std::move(*suspect)) : find_subject(*free);
+  if (!found) {
+    const bool too_long = work_ && !work_->subject.piece.empty() && !fits();
     work_.reset();
-    return AuditOutcome::kNothing;
+    return too_long ? AuditOutcome::kNoRoom : AuditOutcome::kNothing;
   }
+  work_->suspected = suspected;
   work_->report.piece = work_->subject.piece;
-  const std::uint32_t free_cells = engine_.cells_total() - engine_.cells_used();
-  if (free_cells <= work_->subject.piece.end.value()) return AuditOutcome::kNoRoom;
+  if (!fits()) return AuditOutcome::kNoRoom;
   return std::nullopt;
 }
 
-// Where points are needed, a path that ends early may have no piece.
+// Where points are needed, a path that ends early may have no piece; beside a long conversation that lies idle in the
+// model's memory there may be room for short paths only.
 bool Audit::find_subject(SeqId seq) {
   for (int i = 0; i < kTries; ++i) {
     std::optional<cache::StoredPath> path = cache_.random_path(random());
     if (!path) return false;
-    if (look_at(seq, {std::move(*path), {}})) return true;
+    if (look_at(seq, {std::move(*path), {}}) && fits()) return true;
   }
   return false;
 }
+
+bool Audit::fits() const { return engine_.cells_total() - engine_.cells_used() > work_->subject.piece.end.value(); }
 
 bool Audit::look_at(SeqId seq, Subject subject) {
   work_.emplace(Work{.seq = seq, .subject = std::move(subject), .lease = nullptr});
@@ -151,7 +164,7 @@ Audit::Ended Audit::approach(Position goal) {
   const cache::Lease& lease = *work_->lease;
   if (from < goal) {
     const Position ready = std::min(lease.loaded_until(from), goal);
-    if (ready > from) return restore_rows({from, ready});
+    if (ready > from) return restore_rows({from, std::min(ready, unit_end(from))});
     load({from, lease.load_end(from, goal, load_bytes_)}, std::nullopt);
     return std::nullopt;
   }
@@ -160,6 +173,19 @@ Audit::Ended Audit::approach(Position goal) {
   if (lease.point_loaded(goal)) return restore_point(goal);
   load({goal, goal}, goal);
   return std::nullopt;
+}
+
+// The end of a segment, about load_bytes_ behind `from`: a request waits for no more than that.
+Position Audit::unit_end(Position from) const {
+  ByteCount bytes;
+  Position end = from;
+  for (const cache::LeasedStep& step : work_->lease->steps()) {
+    if (step.range.end <= from) continue;
+    bytes += step.bytes;
+    if (end > from && bytes > load_bytes_) break;
+    end = step.range.end;
+  }
+  return end;
 }
 
 void Audit::go_back(Position goal) {

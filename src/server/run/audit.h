@@ -106,7 +106,8 @@ class Audit {
     std::shared_ptr<cache::Lease> lease;
     Answer answer = Answer::kRestored;
     bool load_failed = false;
-    bool stands = false;  // the sequence, where the answer's own part begins: behind the piece or before it
+    bool suspected = false;  // by an audit before, which was abandoned
+    bool stands = false;     // the sequence, where the answer's own part begins: behind the piece or before it
     std::array<std::vector<float>, kAnswers> logits = {};
     AuditReport report = {};
   };
@@ -117,6 +118,8 @@ class Audit {
   bool find_subject(SeqId seq);
   bool look_at(SeqId seq, Subject subject);
   Ended take_lease();
+  bool fits() const;
+  Position unit_end(Position from) const;
   Ended go_on(std::size_t slice_tokens);
   Ended approach(Position goal);
   void go_back(Position goal);

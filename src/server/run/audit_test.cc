@@ -286,6 +286,41 @@ TEST_P(AuditTest, WhatWasSuspectedIsLookedAtAgainFirst) {
   EXPECT_EQ(again.piece, report->piece);
 }
 
+// Interrupted before it had looked at anything, or without room: still suspected, but not tried without a pause.
+TEST_P(AuditTest, WhatIsSuspectedStaysSoUntilItWasLookedAt) {
+  fill();
+  forge_all(directory_.path(), kinds().back());
+  AuditBench bench(options(), {.every_ms = 600'000, .idle_ms = 1'000});
+  bench.clock.pass_ms(600'000);
+  bool suspected = false;
+  std::size_t decodes = 0;
+  bench.world.engine.set_on_decode([&](auto batch) {
+    decodes += batch.size() == 1 && batch[0].want_logits ? 1 : 0;
+    suspected = decodes == 3;
+  });
+  while (!suspected) {
+    if (!bench.step()) continue;
+    decodes = 0;
+    bench.clock.pass_ms(600'000);
+  }
+  const TokenRange piece = bench.audit.disturb()->piece;
+  for (int again = 0; again < 3; ++again) {
+    bench.clock.pass_ms(1'500);
+    ASSERT_TRUE(bench.audit.due());
+    (void)bench.step();
+    ASSERT_TRUE(bench.audit.disturb().has_value());
+    EXPECT_FALSE(bench.audit.due()) << "not again and again";
+    bench.clock.pass_ms(1'500);
+    const auto without_room = bench.audit.step(std::nullopt, 64);
+    ASSERT_TRUE(without_room.has_value());
+    EXPECT_EQ(without_room->outcome, AuditOutcome::kNoRoom);
+  }
+  bench.clock.pass_ms(1'500);
+  const AuditReport found = bench.run();
+  EXPECT_EQ(found.outcome, AuditOutcome::kWrong);
+  EXPECT_EQ(found.piece, piece);
+}
+
 // ---- what goes wrong under it ----
 
 TEST_P(AuditTest, FaultsOfTheEngineEndItAndAccuseNobody) {

@@ -1,8 +1,18 @@
 // When the scheduler lets the audit work, and what becomes of what it finds.
 
+#include <utility>
+
 #include "server/run/scheduler.h"
 
 namespace kvkeep::server {
+
+// What is in the model's memory may have come from what is wrong.
+void Scheduler::heed_distrust() {
+  if (!cache_.distrusted() || std::exchange(heeded_distrust_, true)) return;
+  for (std::size_t i = 0; i < sequences_.size(); ++i) {
+    if (sequences_[i].state == Sequence::State::kIdle) clear(SeqId{static_cast<std::int32_t>(i)});
+  }
+}
 
 // Whatever is under way or waits goes before.
 void Scheduler::audit() {
@@ -17,11 +27,7 @@ void Scheduler::note_audit(const std::optional<AuditReport>& report) {
     stats_.audits.add(report->outcome);
   }
   if (options_.trace != nullptr) options_.trace->on_audit(*report);
-  if (report->outcome != AuditOutcome::kWrong) return;
-  // What is in the model's memory may have come from what is wrong.
-  for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    if (sequences_[i].state == Sequence::State::kIdle) clear(SeqId{static_cast<std::int32_t>(i)});
-  }
+  heed_distrust();
 }
 
 }  // namespace kvkeep::server

@@ -14,6 +14,8 @@ namespace {
 
 // Shorter slices prefill much slower.
 constexpr std::size_t kLeastAheadTokens = 32;
+// An audit reads or restores about so much at a time: a request that comes waits for it.
+constexpr ByteCount kAuditUnit = mebibytes(16);
 
 }  // namespace
 
@@ -23,7 +25,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       cache_(cache),
       clock_(clock),
       sequences_(engine.sequence_count()),
-      audit_(options.audit, engine, cache, clock, options.load_window,
+      audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
              [this](cache::LoadResult result) { receive_loaded({nullptr, std::move(result)}); }) {}
 
 Scheduler::~Scheduler() = default;
@@ -105,6 +107,7 @@ bool Scheduler::collect() {
 
 void Scheduler::run() {
   while (collect()) {
+    heed_distrust();
     if (!waiting_.empty()) note_audit(audit_.disturb());
     answer_questions();
     drop_gone();

@@ -193,6 +193,7 @@ class Scheduler {
 
   // While nobody asks (auditing.cc).
   void audit();
+  void heed_distrust();
   void note_audit(const std::optional<AuditReport>& report);
 
   // Running.
@@ -251,6 +252,7 @@ class Scheduler {
   policy::Rates rates_;
   policy::RestoreTrials trials_;
   Audit audit_;
+  bool heeded_distrust_ = false;
   std::vector<TraceCut> idle_cuts_;  // of sequences that no request was on, since the last trace
   bool changed_ = false;             // since the last admit(): something arrived, was loaded, ended or gave cells back
 
