@@ -46,6 +46,11 @@ Audit::Audit(AuditOptions options, engine::Engine& engine, cache::Cache& cache, 
 
 // ---- when ----
 
+// Opaque models compute other states in other steps, far apart though neither is wrong: docs/audit.md.
+bool Audit::enabled() const {
+  return options_.every_ms > 0 && engine_.shape().cacheable && !engine_.shape().whole_points;
+}
+
 std::optional<AuditReport> Audit::disturb() {
   if (!enabled()) return std::nullopt;
   busy_ns_ = clock_.monotonic_ns();

@@ -113,7 +113,7 @@ class Audit {
   };
   using Ended = std::optional<AuditOutcome>;  // nullopt: it goes on
 
-  bool enabled() const { return options_.every_ms > 0 && engine_.shape().cacheable; }
+  bool enabled() const;
   Ended begin(std::optional<SeqId> free);
   bool find_subject(SeqId seq);
   bool look_at(SeqId seq, Subject subject);
