@@ -365,7 +365,7 @@ class Cache {
   store::BufferPool pool_;
   std::atomic<bool> ticking_ = false;
   std::atomic<bool> distrusted_ = false;
-  std::string unnoted_distrust_;                     // the writer's alone
+  std::string unnoted_distrust_;                      // the writer's alone
   bool said_unnoted_ = false, saw_distrust_ = false;  // and these
 
   mutable Mutex mutex_;

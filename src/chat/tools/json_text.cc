@@ -98,7 +98,10 @@ std::string json_string(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-bool is_json(std::string_view text) { return !is_too_deep(text) && nlohmann::json::accept(text); }
+// The library takes a zero for the end of the text.
+bool is_json(std::string_view text) {
+  return !is_too_deep(text) && !text.contains('\0') && nlohmann::json::accept(text);
+}
 
 std::optional<std::string> object_text(std::string_view text) {
   JsonObjectStream object;
