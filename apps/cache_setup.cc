@@ -69,6 +69,7 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
   TRY_ASSIGN(disk.directory, prepare_directory(directory, files));
   warn_of_other_writers(disk.directory);
   const std::string own = store::make_layout(disk.directory, fingerprint).own;
+  TRY(files.make_directories(own));  // what cannot be one has no note either
   if (const auto why = store::read_distrust(files, own)) {
     warn_of_distrust(own, fingerprint, *why);
     return DiskTier{.store = nullptr, .budget = {}, .distrusted = true};

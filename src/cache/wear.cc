@@ -63,7 +63,9 @@ bool Cache::spares_writes_for(SegmentId segment, const std::vector<SegmentId>& p
   if (!allowance) return true;
   MutexLock lock(mutex_);
   // Forgotten meanwhile: not written, in its turn.
-  if (!std::ranges::all_of(path, [&](SegmentId unwritten) { return entry(unwritten).live; })) return true;
+  for (const SegmentId unwritten : path) {
+    if (!entry(unwritten).live) return true;
+  }
   const policy::WriteOffer offer = write_offer(segment, path);
   policy::AdmitView view{.left = allowance->left, .most = allowance->most, .usual_worth = usual_worth_};
   view.usual_worth = usual_worth_ = policy::next_usual_worth(view, offer);

@@ -9,8 +9,8 @@ import resource
 import shutil
 
 from filled_directory_case import COMPLETION, QUARANTINE_HOLDS, FilledDirectoryCase, flip, tokens_of
-from support import (ServerCase, files_under, fresh_directory, fresh_path, main, model, quarantined, run_program,
-                     segments, serve_command, timings, user, wait_until, words)
+from support import (ServerCase, files_under, fresh_directory, fresh_path, main, model, physical_bytes_of, quarantined,
+                     run_program, segments, serve_command, timings, user, wait_until, words)
 
 # A byte of each region of a segment file (docs/format.md). Negative: from the end.
 REGIONS = {"magic": 0, "version": 8, "header length": 12, "fingerprint": 20, "hash of the begin": 50,
@@ -215,7 +215,7 @@ class FilledDirectory(FilledDirectoryCase):
         directory = fresh_directory()
         server = self.server("--restore", "always", "--kv-disk-dir", directory, "--kv-disk-space-mb", 1)
         def used():
-            return sum(-(-os.path.getsize(path) // 4096) * 4096 + 4096 for path in segments(directory))
+            return physical_bytes_of(segments(directory))
         for number in range(12):
             prompt = words(400, number)
             reply = server.post(COMPLETION, {"prompt": prompt, "max_tokens": 8, "temperature": 0})

@@ -132,10 +132,13 @@ def files_under(directory):
 
 def physical_bytes(directory):
     """What docs/format.md counts: whole blocks and one for the inode; a file that goes meanwhile counts as gone."""
+    return physical_bytes_of(path for path in files_under(directory)
+                             if os.path.basename(os.path.dirname(path)) != "servers")
+
+
+def physical_bytes_of(paths):
     total = 0
-    for path in files_under(directory):
-        if os.path.basename(os.path.dirname(path)) == "servers":
-            continue
+    for path in paths:
         with contextlib.suppress(FileNotFoundError):
             total += -(-os.path.getsize(path) // 4096) * 4096 + 4096
     return total
