@@ -16,7 +16,11 @@ class ThreadTicker final : public Ticker {
           std::mutex mutex;
           std::condition_variable_any waiting;
           std::unique_lock lock(mutex);
-          while (!waiting.wait_for(lock, stop, period, [&] { return stop.stop_requested(); })) call();
+          // What a wait returns that a stop meets is not asked: libstdc++ may say that time is over.
+          while (!stop.stop_requested()) {
+            waiting.wait_for(lock, stop, period, [&] { return stop.stop_requested(); });
+            if (!stop.stop_requested()) call();
+          }
         }) {}
 
  private:
