@@ -38,8 +38,9 @@ Cache::~Cache() {
 
 void Cache::recover() {
   {
+    const bool limits = disk_->writes().has_value();  // takes the store's lock, which comes before ours
     MutexLock lock(mutex_);
-    limits_writes_ = disk_->writes().has_value();
+    limits_writes_ = limits;
     unsaved_headers_ = disk_->counters().headers_read;
   }
   adopt(disk_->take_recovered(), true);
