@@ -142,7 +142,8 @@ TEST_F(CacheWear, NeverMoreThanADaysInADay) {
   }
   std::uint64_t total = 0;
   for (const auto& [at, bytes] : written) total += bytes;
-  EXPECT_GT(total, 2 * kFilesADay * kFile) << "it is used";
+  // Kills cost what was not noted, and the saved index takes its share.
+  EXPECT_GT(total, kFilesADay * kFile) << "it is used";
 }
 
 }  // namespace
