@@ -3,9 +3,8 @@
 // The servers that share one cache directory, and what each may write: files in <root>/servers/, all of them empty.
 //
 //   <id>.lock                        held by a member for its life: it lives as long as this cannot be locked
-//   <id>.<used>-<wanted>-<sum>.used  renamed by its owner: bytes it ever reserved (of what is finished and durable),
-//   and
-//                                    bytes it was last refused
+//   <id>.<used>-<wanted>-<sum>.used  renamed by its owner: bytes it ever reserved (of what is finished and
+//                                    durable), and bytes it was last refused
 //   <id>.<granted>-<sum>.grant       renamed by the keeper: bytes that member may ever reserve
 //   <fingerprint>.notes              held by the one server that writes a fingerprint's saved index and sampled turns
 //

@@ -68,6 +68,15 @@ class AuditBench {
     loaded_.pop_front();
     return std::nullopt;
   }
+  // Until it looks at a piece for the second time. False: it was content.
+  bool run_until_suspected() {
+    int answers = 0;
+    world.engine.set_on_decode([&](auto batch) { answers += batch.size() == 1 && batch[0].want_logits ? 1 : 0; });
+    bool ended = false;
+    while (answers < 3 && !ended) ended = step().has_value();  // restored, computed, restored again
+    world.engine.set_on_decode({});
+    return !ended;
+  }
   AuditReport run() {
     for (;;) {
       if (const auto report = step()) return *report;

@@ -262,15 +262,7 @@ TEST_P(AuditTest, WhatWasSuspectedIsLookedAtAgainFirst) {
   forge_all(directory_.path(), kinds().back());
   AuditBench bench(options(), {.every_ms = 600'000, .idle_ms = 1'000});
   bench.clock.pass_ms(600'000);
-  bool suspected = false;
-  std::size_t decodes = 0;
-  bench.world.engine.set_on_decode([&](auto batch) {
-    decodes += batch.size() == 1 && batch[0].want_logits ? 1 : 0;
-    suspected = decodes == 3;  // answers: restored, computed, restored again
-  });
-  while (!suspected) {
-    ASSERT_EQ(bench.step(), std::nullopt);
-  }
+  ASSERT_TRUE(bench.run_until_suspected());
   const std::optional<AuditReport> report = bench.audit.disturb();
   ASSERT_EQ(report->outcome, AuditOutcome::kAbandoned);
   bench.clock.pass_ms(1'000);
@@ -286,17 +278,7 @@ TEST_P(AuditTest, WhatIsSuspectedStaysSoUntilItWasLookedAt) {
   forge_all(directory_.path(), kinds().back());
   AuditBench bench(options(), {.every_ms = 600'000, .idle_ms = 1'000});
   bench.clock.pass_ms(600'000);
-  bool suspected = false;
-  std::size_t decodes = 0;
-  bench.world.engine.set_on_decode([&](auto batch) {
-    decodes += batch.size() == 1 && batch[0].want_logits ? 1 : 0;
-    suspected = decodes == 3;
-  });
-  while (!suspected) {
-    if (!bench.step()) continue;
-    decodes = 0;
-    bench.clock.pass_ms(600'000);
-  }
+  ASSERT_TRUE(bench.run_until_suspected());
   const TokenRange piece = bench.audit.disturb()->piece;
   for (int again = 0; again < 3; ++again) {
     bench.clock.pass_ms(1'500);
