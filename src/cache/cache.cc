@@ -50,28 +50,6 @@ void Cache::recover() {
   });
 }
 
-// False: it cannot be restored, or is known already.
-bool Cache::place(const store::StoredSegment& found, const index::Placement& placement) {
-  const format::SegmentHeader& header = found.header;
-  const bool placed = placement.outcome == index::Placement::Outcome::kPlaced;
-  const bool readable = header.parts.size() == 1 && header.parts.front().kind == header.name.kind;
-  const auto base = placed && readable ? recovered_base(placement.segment, header.parts.front().base) : std::nullopt;
-  if (!base) {
-    if (placed) bury(placement.segment);
-    return false;
-  }
-  Entry& added = entry(placement.segment);
-  added = Entry{};
-  added.live = true;
-  added.part = header.parts.front();
-  added.stored_begin = header.name.begin;
-  added.stored_begin_hash = header.name.begin_hash;
-  note_file_time(placement.segment, found.modified_ns);
-  set_base(placement.segment, *base);
-  set_disk(placement.segment, DiskState::kOnDisk);
-  return true;
-}
-
 // ---- bookkeeping ----
 
 Cache::Entry& Cache::entry(SegmentId segment) {
@@ -159,6 +137,14 @@ ByteCount Cache::file_size(SegmentId segment) const {
   const Entry& known = entry(segment);
   const std::size_t tokens = index_.info(segment).range.end - known.stored_begin;
   return os::physical_size(ByteCount{format::encoded_header_size(1, tokens) + known.part.size_bytes});
+}
+
+// Of what the index just learned.
+Cache::Entry& Cache::begin_life(SegmentId segment) {
+  Entry& begun = entry(segment);
+  begun = Entry{};
+  begun.live = true;
+  return begun;
 }
 
 void Cache::erase(SegmentId segment) {
@@ -333,9 +319,7 @@ bool Cache::has_room(std::size_t size_bytes) const {
 
 // What was just added to the index gets its bytes and is put into the write queue.
 void Cache::admit(SegmentId added, Fresh fresh) {
-  entry(added) = Entry{};
-  Entry& admitted = entry(added);
-  admitted.live = true;
+  Entry& admitted = begin_life(added);
   admitted.part.kind = fresh.kind;
   admitted.part.size_bytes = fresh.payload->size();
   admitted.stored_begin = index_.info(added).range.begin;

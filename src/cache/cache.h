@@ -222,6 +222,7 @@ class Cache {
   void drop_payload(SegmentId segment) REQUIRES(mutex_);
   void set_disk(SegmentId segment, DiskState state) REQUIRES(mutex_);
   ByteCount file_size(SegmentId segment) const REQUIRES(mutex_);
+  Entry& begin_life(SegmentId segment) REQUIRES(mutex_);
   void erase(SegmentId segment) REQUIRES(mutex_);
 
   std::optional<SegmentId> used_last_below(index::Cursor at) const REQUIRES(mutex_);
@@ -315,14 +316,12 @@ class Cache {
   std::optional<SegmentId> expire(SegmentId segment) EXCLUDES(mutex_);
 
   // Other servers (sharing.cc).
-  using ByEnd = std::unordered_multimap<PrefixHash, SegmentId>;
   void share();
   bool has_orphans() const EXCLUDES(mutex_);
   void adopt(std::vector<store::StoredSegment> found, bool looked) EXCLUDES(mutex_);
   void note_used_by_others(const std::vector<store::UsedSegment>& used) EXCLUDES(mutex_);
-  ByEnd by_end() const REQUIRES(mutex_);
-  std::optional<SegmentId> named(const format::SegmentName& name, const ByEnd& known) const REQUIRES(mutex_);
-  bool note_written_by_other(const format::SegmentHeader& header, ByEnd& known) REQUIRES(mutex_);
+  std::optional<SegmentId> named(const format::SegmentName& name) const REQUIRES(mutex_);
+  bool note_written_by_other(const format::SegmentHeader& header) REQUIRES(mutex_);
   void forget_gone(const std::vector<format::SegmentName>& gone) EXCLUDES(mutex_);
   void forget_file(SegmentId segment) REQUIRES(mutex_);
   void note_distrust();

@@ -71,14 +71,13 @@ void Cache::adopt(std::vector<store::StoredSegment> found, bool looked) {
                      segment.header.tenant});
   }
   const std::vector<index::Placement> placements = index::rebuild(index_, options_.fingerprint, named);
-  ByEnd known;
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (place(found[i], placements[i])) continue;
     const bool orphan = placements[i].outcome == index::Placement::Outcome::kOrphan;
     const bool shared = disk_->shared();
     if (shared && orphan && i < fresh) {
       orphans_.push_back(std::move(found[i]));
-    } else if (!note_written_by_other(found[i].header, known)) {
+    } else if (!note_written_by_other(found[i].header)) {
       // Alone: what hangs below nothing (its parent or its base was lost) cannot be restored, so its bytes come back.
       writer_.post([this, shared, name = found[i].header.name] {
         shared ? disk_->disown(name) : (void)disk_->remove(name).ok();
@@ -88,29 +87,39 @@ void Cache::adopt(std::vector<store::StoredSegment> found, bool looked) {
   sweep_dead();
 }
 
-Cache::ByEnd Cache::by_end() const {
-  ByEnd known;
-  for (std::uint32_t id = 1; id < entries_.size(); ++id) {
-    if (entries_[id].live) known.emplace(index_.info(SegmentId{id}).end_hash, SegmentId{id});
+// False: it cannot be restored, or is known already.
+bool Cache::place(const store::StoredSegment& found, const index::Placement& placement) {
+  const format::SegmentHeader& header = found.header;
+  const bool placed = placement.outcome == index::Placement::Outcome::kPlaced;
+  const bool readable = header.parts.size() == 1 && header.parts.front().kind == header.name.kind;
+  const auto base = placed && readable ? recovered_base(placement.segment, header.parts.front().base) : std::nullopt;
+  if (!base) {
+    if (placed) bury(placement.segment);
+    return false;
   }
-  return known;
+  Entry& added = begin_life(placement.segment);
+  added.part = header.parts.front();
+  added.stored_begin = header.name.begin;
+  added.stored_begin_hash = header.name.begin_hash;
+  note_file_time(placement.segment, found.modified_ns);
+  set_base(placement.segment, *base);
+  set_disk(placement.segment, DiskState::kOnDisk);
+  return true;
 }
 
-std::optional<SegmentId> Cache::named(const format::SegmentName& name, const ByEnd& known) const {
-  const auto [first, last] = known.equal_range(name.end_hash);
-  for (auto it = first; it != last; ++it) {
-    const index::SegmentInfo& info = index_.info(it->second);
-    const Entry& held = entry(it->second);
+std::optional<SegmentId> Cache::named(const format::SegmentName& name) const {
+  for (const SegmentId segment : index_.ending_with(name.end_hash)) {
+    const index::SegmentInfo& info = index_.info(segment);
+    const Entry& held = entry(segment);
     const bool same = held.stored_begin == name.begin && held.stored_begin_hash == name.begin_hash;
-    if (same && info.range.end == name.end && info.kind == name.kind) return it->second;
+    if (same && info.range.end == name.end && info.kind == name.kind) return segment;
   }
   return std::nullopt;
 }
 
 // The very segment that is in RAM here and waits for room: it need not be written any more.
-bool Cache::note_written_by_other(const format::SegmentHeader& header, ByEnd& known) {
-  if (known.empty()) known = by_end();
-  const auto same = named(header.name, known);
+bool Cache::note_written_by_other(const format::SegmentHeader& header) {
+  const auto same = named(header.name);
   if (!same || header.parts.size() != 1) return false;
   Entry& held = entry(*same);
   const format::Part& part = header.parts.front();
@@ -125,10 +134,9 @@ bool Cache::note_written_by_other(const format::SegmentHeader& header, ByEnd& kn
 // A use changes the time of the deepest file; what leads there was used with it.
 void Cache::note_used_by_others(const std::vector<store::UsedSegment>& used) {
   MutexLock lock(mutex_);
-  const ByEnd known = by_end();
   const std::int64_t now_ns = clock_.wall_ns();
   for (const store::UsedSegment& file : used) {
-    const auto segment = named(file.name, known);
+    const auto segment = named(file.name);
     if (!segment) continue;
     const std::int64_t used_ns = std::min(file.modified_ns, now_ns);
     for (SegmentId above = index_.info(*segment).parent; above != kRootSegment && entry(above).last_used_ns < used_ns;
@@ -144,9 +152,8 @@ void Cache::note_used_by_others(const std::vector<store::UsedSegment>& used) {
 
 void Cache::forget_gone(const std::vector<format::SegmentName>& gone) {
   MutexLock lock(mutex_);
-  const ByEnd known = by_end();
   for (const format::SegmentName& name : gone) {
-    const auto segment = named(name, known);
+    const auto segment = named(name);
     if (segment && entry(*segment).disk == DiskState::kOnDisk) forget_file(*segment);
   }
   sweep_dead();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/assert.h"
@@ -27,7 +28,7 @@ void include(std::vector<TokenRange>& ranges, TokenRange run) {
 
 class PrefixIndex::Impl {
  public:
-  Impl() : nodes_(1) {}
+  Impl() : nodes_(1), by_end_(0, ByEnd{&nodes_}, ByEnd{&nodes_}) {}
 
   const Node& node(SegmentId id) const {
     KVKEEP_ASSERT(contains(id), "segment is in the index");
@@ -85,6 +86,10 @@ class PrefixIndex::Impl {
     return found == attached_.end() ? kRootSegment : found->second;
   }
   void erase(SegmentId id);
+  std::vector<SegmentId> ending_with(const PrefixHash& end_hash) const {
+    const auto [first, last] = by_end_.equal_range(end_hash);
+    return {first, last};
+  }
   void mark_sampled(Cursor to, TokenRange run);
   std::vector<TokenRange> sampled_ranges(SegmentId id) const;
   Tenant tenant(SegmentId id) const {
@@ -110,11 +115,15 @@ class PrefixIndex::Impl {
   void unlink(SegmentId id);
   void mark(SegmentId id, TokenRange run);
 
-  std::deque<Node> nodes_;  // by id; a deque, so that info() stays where it is while others are inserted
+  using Nodes = std::deque<Node>;  // so that info() stays where it is while others are inserted
+  using ByEnd = EndHash<Nodes>;
+
+  Nodes nodes_;  // by id
   std::vector<SegmentId> free_;
   std::unordered_map<BranchKey, SegmentId, BranchKeyHash> branches_;
   TenantRoots tenants_;
   std::unordered_map<LeafKey, SegmentId, LeafKeyHash> attached_;
+  std::unordered_multiset<SegmentId, ByEnd, ByEnd> by_end_;
   std::unordered_map<SegmentId, std::vector<TokenRange>> marked_;  // as sampled, of segments of prompts
   std::uint64_t token_count_ = 0;
 };
@@ -172,6 +181,7 @@ SegmentId PrefixIndex::Impl::insert(Cursor at, TokenSpan tokens, const PrefixHas
   created.tokens = std::make_unique_for_overwrite<TokenId[]>(tokens.size());
   std::ranges::copy(tokens, created.tokens.get());
   link(id);
+  by_end_.insert(id);
   token_count_ += tokens.size();
   return id;
 }
@@ -194,6 +204,7 @@ SegmentId PrefixIndex::Impl::attach(const SegmentInfo& info) {
   KVKEEP_ASSERT(fresh, "no leaf of this kind is attached there");
   nodes_[id.value()].info = info;
   link(id);
+  by_end_.insert(id);
   return id;
 }
 
@@ -202,6 +213,8 @@ void PrefixIndex::Impl::erase(SegmentId id) {
   Node& leaving = node(id);
   KVKEEP_ASSERT(leaving.info.children == 0, "a segment with children stays");
   unlink(id);
+  const auto [first, last] = by_end_.equal_range(leaving.info.end_hash);
+  by_end_.erase(std::find(first, last, id));
   if (is_attached(leaving)) {
     attached_.erase({leaving.info.parent, leaving.info.range.end, leaving.info.kind});
   } else {
@@ -251,6 +264,8 @@ ByteCount PrefixIndex::Impl::memory() const {
   bytes += segment_count() * kAllocation + static_cast<std::size_t>(token_count_) * sizeof(TokenId);
   bytes += (branches_.size() + attached_.size()) * (kBranch + kAllocation);
   bytes += (branches_.bucket_count() + attached_.bucket_count()) * sizeof(void*);
+  bytes +=
+      by_end_.size() * (sizeof(void*) + sizeof(std::size_t) + kAllocation) + by_end_.bucket_count() * sizeof(void*);
   bytes += free_.capacity() * sizeof(SegmentId);
   bytes += marked_.size() * (sizeof(void*) + sizeof(*marked_.begin()) + sizeof(TokenRange) + 2 * kAllocation);
   bytes += marked_.bucket_count() * sizeof(void*) + tenants_.memory_bytes();
@@ -296,6 +311,10 @@ void PrefixIndex::mark_sampled(Cursor to, TokenRange run) { impl_->mark_sampled(
 std::vector<TokenRange> PrefixIndex::sampled_ranges(SegmentId segment) const { return impl_->sampled_ranges(segment); }
 
 void PrefixIndex::erase(SegmentId segment) { impl_->erase(segment); }
+
+std::vector<SegmentId> PrefixIndex::ending_with(const PrefixHash& end_hash) const {
+  return impl_->ending_with(end_hash);
+}
 
 bool PrefixIndex::contains(SegmentId segment) const { return impl_->contains(segment); }
 

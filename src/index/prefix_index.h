@@ -100,6 +100,8 @@ class PrefixIndex {
   // Those whose first id was sampled, by ascending begin, then first token. Cost: what there is of them, however many
   // prompts branch off. Of the root: of all tenants.
   std::vector<SegmentId> sampled_children(SegmentId segment) const;
+  // Segments and leaves whose range ends with the prefix of this name; in no particular order.
+  std::vector<SegmentId> ending_with(const PrefixHash& end_hash) const;
   // Attached leaves, and segments without children; in no particular order.
   std::vector<SegmentId> leaves() const;
 

@@ -189,24 +189,22 @@ void Rebuild::look_within() {
 // Of what the index holds already only the paths to names that somebody waits for are hashed: those that end a segment,
 // and, for names that are no end of anything known or named, all that go through their position.
 void Rebuild::wait_for_indexed() {
-  std::vector<SegmentId> rows;
-  for (std::uint32_t i = 1; i < index_.id_bound(); ++i) {
-    if (index_.contains(SegmentId{i}) && index_.info(SegmentId{i}).kind == format::PartKind::kRows) {
-      rows.push_back(SegmentId{i});
+  std::vector<SegmentId> wanted;
+  for (const auto& [at, names] : waiting_) {
+    for (const auto& [hash, waiting] : names) {
+      for (const SegmentId id : index_.ending_with(hash)) {
+        if (index_.info(id).kind != format::PartKind::kRows || index_.info(id).range.end != at) continue;
+        wanted.push_back(id);
+        ends_.insert(hash);
+      }
     }
   }
-  std::vector<SegmentId> wanted;
-  for (const SegmentId id : rows) {
-    const SegmentInfo& info = index_.info(id);
-    if (!waits_at(info.range.end, info.end_hash)) continue;
-    wanted.push_back(id);
-    ends_.insert(info.end_hash);
-  }
   look_within();
-  for (const SegmentId id : rows) {
-    const TokenRange range = index_.info(id).range;
+  for (std::uint32_t i = 1; !within_.empty() && i < index_.id_bound(); ++i) {
+    if (!index_.contains(SegmentId{i}) || index_.info(SegmentId{i}).kind != format::PartKind::kRows) continue;
+    const TokenRange range = index_.info(SegmentId{i}).range;
     const auto next = within_.upper_bound(range.begin);
-    if (next != within_.end() && *next < range.end) wanted.push_back(id);
+    if (next != within_.end() && *next < range.end) wanted.push_back(SegmentId{i});
   }
   std::vector<bool> waits(index_.id_bound());
   for (const SegmentId id : wanted) wait_on_path(id, waits);

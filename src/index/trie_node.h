@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "index/prefix_index.h"
@@ -53,6 +54,17 @@ struct Node {
   SegmentId next;
   SegmentId previous;
   bool begins_sampled = false;
+};
+
+// Nodes by the prefix that they end with; a pointer to them, for ids tell nothing.
+template <typename Nodes>
+struct EndHash {
+  using is_transparent = void;
+  const Nodes* nodes = nullptr;
+  const PrefixHash& of(SegmentId id) const { return (*nodes)[id.value()].info.end_hash; }
+  static const PrefixHash& of(const PrefixHash& hash) { return hash; }
+  std::size_t operator()(const auto& key) const noexcept { return std::hash<PrefixHash>{}(of(key)); }
+  bool operator()(const auto& a, const auto& b) const noexcept { return of(a) == of(b); }
 };
 
 }  // namespace kvkeep::index

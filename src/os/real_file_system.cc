@@ -10,7 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <span>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "os/file_system.h"
 
@@ -181,19 +186,46 @@ Result<std::vector<ListedName>> read_names(DIR* stream, const std::string& direc
   return found;
 }
 
-// In the order in which they lie on the disk: in that of their names each costs a seek, or a block of other inodes.
-Result<std::vector<FileInfo>> read_directory(DIR* stream, const std::string& directory) {
-  TRY_ASSIGN(std::vector<ListedName> names, read_names(stream, directory));
-  std::ranges::sort(names, {}, &ListedName::inode);
+// What is there of these names: one that vanished since readdir is no error.
+std::vector<FileInfo> describe_all(int directory, std::span<const ListedName> names) {
   std::vector<FileInfo> found;
   found.reserve(names.size());
   for (const ListedName& listed : names) {
     struct stat info{};
-    // A name that vanished since readdir is no error.
-    if (::fstatat(::dirfd(stream), listed.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (::fstatat(directory, listed.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     found.push_back(describe(listed.name.c_str(), info));
   }
   return found;
+}
+
+// In the order in which they lie on the disk: in that of their names each costs a seek, or a block of other inodes.
+// Many are asked about by several threads, for a disk that is cold answers several at once in half the time.
+Result<std::vector<FileInfo>> read_directory(DIR* stream, const std::string& directory) {
+  constexpr std::size_t kNamesEach = 8192;
+  constexpr std::size_t kMostThreads = 4;
+  TRY_ASSIGN(std::vector<ListedName> names, read_names(stream, directory));
+  std::ranges::sort(names, {}, &ListedName::inode);
+  std::vector<std::vector<FileInfo>> parts(std::clamp<std::size_t>(names.size() / kNamesEach, 1, kMostThreads));
+  const auto ask = [&](std::size_t part) {
+    const std::size_t begin = names.size() * part / parts.size();
+    const std::size_t end = names.size() * (part + 1) / parts.size();
+    parts[part] = describe_all(::dirfd(stream), std::span(names).subspan(begin, end - begin));
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t part = 1; part < parts.size(); ++part) {
+      try {
+        others.emplace_back(ask, part);
+      } catch (const std::system_error&) {  // the process may have no more threads
+        ask(part);
+      }
+    }
+    ask(0);
+  }
+  for (std::size_t part = 1; part < parts.size(); ++part) {
+    std::ranges::move(parts[part], std::back_inserter(parts.front()));
+  }
+  return std::move(parts.front());
 }
 
 class RealFileSystem final : public FileSystem {

@@ -35,7 +35,7 @@ class PointsStory {
     EvictCandidate& candidate = known_.at(some);
     if (what == 6) candidate.bytes = ByteCount{1 + below(3) * 100};
     if (what == 7) candidate.kept_until_ns = now_ns_ + below(30) * kHourNs;
-    if (what == 8) candidate.absent = !candidate.absent;
+    if (what == 8) (below(2) == 0 ? candidate.absent : candidate.copy) ^= true;
     if (what == 9) candidate.outlook = static_cast<Outlook>(below(3));
     if (what >= 10) {
       candidate.last_used_ns = now_ns_;
@@ -83,23 +83,30 @@ class PointsStory {
     added.bytes = ByteCount{100 + below(200)};
     added.last_used_ns = now_ns_;
     added.absent = below(5) == 0;
+    added.copy = below(5) == 0;
     known_[added.segment] = added;
     order_.put(added);
   }
   void hang_leaf(EvictCandidate& leaf, const EvictCandidate& segment, std::uint32_t within) {
     leaf.kind = window_tokens_ > 0 ? CandidateKind::kWindow : CandidateKind::kPoint;
     leaf.tokens = 0;
-    if (window_tokens_ == 0) return;
+    if (window_tokens_ == 0) {
+      const auto base = known_.find(any());
+      if (below(3) == 0 && base->second.kind == CandidateKind::kPoint) leaf.base = base->first;
+      return;
+    }
     leaf.begin = segment.begin + within;
     leaf.tokens = 1 + below(segment.tokens - within);
   }
-  // With all that hangs below it.
+  // With all that hangs below it or is built on it.
   void leave(SegmentId segment) {
     std::vector<SegmentId> hanging;
     for (const auto& [id, candidate] : known_) {
-      if (candidate.above == segment) hanging.push_back(id);
+      if (candidate.above == segment || candidate.base == segment) hanging.push_back(id);
     }
-    for (const SegmentId id : hanging) leave(id);
+    for (const SegmentId id : hanging) {
+      if (known_.contains(id)) leave(id);
+    }
     known_.erase(segment);
     pinned_.erase(segment);
     order_.erase(segment);
@@ -124,34 +131,48 @@ TEST(EvictOrder, WithPointsIsThatOfTheNaiveTwin) {
   }
 }
 
+// Six segments, some with a point or, if `window_tokens` is not 0, a window in them.
+std::vector<EvictCandidate> random_trie(std::mt19937_64& random, std::uint32_t window_tokens) {
+  std::vector<EvictCandidate> segments;
+  std::vector<EvictCandidate> leaves;
+  for (std::uint32_t id = 1; id <= 6; ++id) {
+    EvictCandidate rows;
+    rows.segment = SegmentId{id};
+    rows.parent = rows.above = SegmentId{static_cast<std::uint32_t>(random() % id)};
+    rows.tokens = 10;
+    rows.bytes = ByteCount{100};
+    rows.last_used_ns = static_cast<std::int64_t>(random() % 1000);
+    if (rows.above != kRootSegment) rows.begin = segments[rows.above.value() - 1].begin + 1 + random() % 10;
+    segments.push_back(rows);
+    if (random() % 2 == 0) continue;
+    EvictCandidate leaf = rows;
+    leaf.segment = SegmentId{10 + id};
+    leaf.parent = leaf.above = rows.segment;
+    leaf.kind = window_tokens > 0 ? CandidateKind::kWindow : CandidateKind::kPoint;
+    leaf.tokens = window_tokens > 0 ? 5 : 0;
+    leaf.begin = rows.begin + (window_tokens > 0 ? random() % 5 : 1 + random() % 10);
+    leaves.push_back(leaf);
+  }
+  segments.insert(segments.end(), leaves.begin(), leaves.end());
+  return segments;
+}
+
 // What continues a segment may be told before it.
 TEST(EvictOrder, WithPointsItIsTheSameInWhateverOrderTheyAreTold) {
   std::mt19937_64 random(test_seed());
-  for (int i = 0; i < 200; ++i) {
-    std::vector<EvictCandidate> all;
-    for (std::uint32_t id = 1; id <= 6; ++id) {
-      EvictCandidate rows;
-      rows.segment = SegmentId{id};
-      rows.parent = rows.above = SegmentId{static_cast<std::uint32_t>(random() % id)};
-      rows.tokens = 10;
-      rows.bytes = ByteCount{100};
-      rows.last_used_ns = static_cast<std::int64_t>(random() % 1000);
-      if (rows.above != kRootSegment) rows.begin = all[2 * rows.above.value() - 2].begin + 1 + random() % 10;
-      EvictCandidate window = rows;
-      window.segment = SegmentId{10 + id};
-      window.parent = window.above = rows.segment;
-      window.begin = rows.begin + random() % 5;
-      window.tokens = 5;
-      window.kind = CandidateKind::kWindow;
-      all.insert(all.end(), {rows, window});
-    }
-    EvictView view{all, 1000, true, 7};
-    EvictOrder order(kByValue, {true, 7});
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint32_t window_tokens = i % 2 == 0 ? 7 : 0;
+    std::vector<EvictCandidate> all = random_trie(random, window_tokens);
+    EvictView view{all, 1000, true, window_tokens};
+    EvictOrder order(kByValue, {true, window_tokens});
     std::ranges::shuffle(all, random);
-    for (const EvictCandidate& candidate : all) order.put(candidate);
+    for (const EvictCandidate& candidate : all) {
+      order.put(candidate);
+      if (random() % 4 == 0) (void)order.choose({ByteCount{1}}, [](SegmentId) { return true; });
+    }
     while (!view.candidates.empty()) {
       const auto want = choose_victims(view, ByteCount{1});
-      ASSERT_EQ(order.choose({ByteCount{1}}, [](SegmentId) { return false; }), want);
+      ASSERT_EQ(order.choose({ByteCount{1}}, [](SegmentId) { return false; }), want) << i;
       std::erase_if(view.candidates, [&](const EvictCandidate& each) { return each.segment == want.front(); });
       order.erase(want.front());
     }
