@@ -4,8 +4,8 @@
     bench/write_report.py DIRECTORY > docs/benchmarks.md
 
 DIRECTORY holds llama.md and, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --markdown,
---json), text.json (check_text.py), compiler.txt, and Google Benchmark's output of rooms (store.json, cache.json)
-and of prompt_bench (prompt.json).
+--json), text.json (check_text.py), compiler.txt, and Google Benchmark's output of rooms (store.json, cache.json,
+inspect.json) and of prompt_bench (prompt.json).
 """
 
 import json
@@ -68,6 +68,18 @@ def reading_rows(figures):
         get, plain = (figures.rate(f"{name}/{size}") for name in ("BM_Get", "BM_PlainReadAndChecksum"))
         yield f"reading a segment of {size} MiB / reading and checksumming the file", \
             f"{get / plain:.2f} ({get / 1e9:.1f} GB/s)", ">= 0.7"
+
+
+def writing_rows(figures):
+    for size in figures.sizes("BM_DurablePut"):
+        put, plain = (figures.time_s(f"{name}/{size}") for name in ("BM_DurablePut", "BM_PlainWriteAndSync"))
+        yield f"storing a segment of {size} MiB durably / writing and syncing the same bytes", \
+            f"{put / plain:.2f} ({put * 1e3:.0f} ms)", "<= 1.3"
+
+
+def verify_rows(figures):
+    yield "`kvkeep cache verify`, 32 files of 32 MiB in page cache, one thread", \
+        f"{figures.rate('BM_Verify/1') / 1e9:.1f} GB/s", ">= 1 GB/s"
 
 
 def prompt_rows(report):
@@ -138,7 +150,9 @@ def main():
     lines.insert(last_fact + 1, f"- Compiler: {(directory / 'compiler.txt').read_text().strip()}")
     text = load(directory, "text.json")
     cache = Figures(load(directory, "cache.json"))
-    rows = [*opening_rows(cache), *tick_rows(cache), *reading_rows(Figures(load(directory, "store.json")))]
+    store = Figures(load(directory, "store.json"))
+    rows = [*opening_rows(cache), *tick_rows(cache), *writing_rows(store), *reading_rows(store),
+            *verify_rows(Figures(load(directory, "inspect.json")))]
     reports = {name: load(directory, f"{name}.json") for name in MODELS}
     side_by_side, own = parts_by_class(reports)
     print(f"""{INTRODUCTION}
