@@ -214,6 +214,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.context.parallel;
   scheduler.busy_slice_tokens = options.context.ubatch_tokens;
+  scheduler.idle_to_live_ns = options.cache.hours_to_live * kHourNs;
   scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
   scheduler.cuts = cut_options(options.cache, changes);
   scheduler.texts = texts;

@@ -99,6 +99,15 @@ void Scheduler::leave(SeqId seq) {
   clear(seq);
 }
 
+// A time to live is over. Nothing is captured anew: what the cache has of it may leave now, too.
+void Scheduler::expire_idle() {
+  if (options_.idle_to_live_ns == 0) return;
+  for (auto idle = oldest_idle(); idle; idle = oldest_idle()) {
+    if (clock_.monotonic_ns() - sequence(*idle).last_used_ns < options_.idle_to_live_ns) return;
+    clear(*idle);
+  }
+}
+
 // At the end, what the cache refused of idle sequences is captured as fast as the disk writes.
 void Scheduler::keep_idle() {
   for (std::size_t i = 0; i < sequences_.size(); ++i) {

@@ -111,6 +111,7 @@ void Scheduler::run() {
     if (!waiting_.empty()) note_audit(audit_.disturb());
     answer_questions();
     drop_gone();
+    expire_idle();
     admit();
     decode_step();
     prefill_slice();

@@ -50,6 +50,8 @@ struct SchedulerOptions {
   // Read from disk at a time and restored before more is read: more than a device needs to be busy, and little beside
   // the path of a long prompt, which would not fit into RAM at once.
   ByteCount load_window = mebibytes(256);
+  // Conversations that nobody went on with for so long leave the model's memory; 0: when others need the room.
+  std::int64_t idle_to_live_ns = 0;
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
   policy::CutOptions cuts = {};  // models that need more than rows: where state is captured
   // For matching prompts as text too; null: as ids alone. Outlives the scheduler.
@@ -227,6 +229,7 @@ class Scheduler {
   const Sequence& sequence(SeqId seq) const { return sequences_[static_cast<std::size_t>(seq.value())]; }
   void leave(SeqId seq);
   void keep_idle();
+  void expire_idle();
   void clear(SeqId seq);
   std::optional<SeqId> free_sequence() const;
   std::optional<SeqId> oldest_idle() const;

@@ -2,6 +2,7 @@
 // it costs nobody an answer nor a second prefill.
 
 #include "server/run/scheduler_test_fixture.h"
+#include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/temporary_directory.h"
 
@@ -71,6 +72,23 @@ TEST(SchedulerCells, TheIdleSequenceUsedLastStaysLongest) {
   (void)world.ask(newer, 1);
   EXPECT_EQ(world.ask(growing, 600).tokens, world.expected(growing, 600)) << "needs the cells of one of them";
   EXPECT_EQ(world.ask(newer, 1).stats.memory_tokens, 199U);
+  EXPECT_EQ(world.ask(older, 1).stats.ram_tokens, 199U);
+}
+
+TEST(SchedulerCells, WhatLiesIdleLeavesTheMemoryWhenItsTimeIsOver) {
+  constexpr std::int64_t kHourMs = 3'600'000;
+  sim::SimClock clock;
+  World world(WorldOptions{.scheduler = {.parallel = 2, .idle_to_live_ns = 2 * kHourMs * 1'000'000}, .clock = &clock});
+  world.start();
+  std::mt19937 random(43);
+  const auto older = random_tokens(random, 200);
+  const auto newer = random_tokens(random, 200);
+  (void)world.ask(older, 1);
+  (void)world.ask(newer, 1);  // by now the first one lies idle
+  clock.advance_ms(kHourMs);
+  EXPECT_EQ(world.ask(older, 1).stats.memory_tokens, 199U);
+  (void)world.ask(newer, 1);
+  clock.advance_ms(2 * kHourMs);
   EXPECT_EQ(world.ask(older, 1).stats.ram_tokens, 199U);
 }
 
