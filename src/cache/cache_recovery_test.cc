@@ -1,5 +1,6 @@
 // What a new process makes of the files that a former one left.
 
+#include <map>
 #include <set>
 
 #include "cache/cache_test_fixture.h"
@@ -54,6 +55,34 @@ TEST(CacheRecovery, TheIndexIsSavedLessOftenWhereItIsLarge) {
   world.files.set_observer(nullptr);
   EXPECT_GT(sizes.size(), 200U / 25) << "at least each time an eighth is new";
   EXPECT_LT(sizes.size(), 200U / 6) << "not every 4 segments: saving costs as much as there is";
+}
+
+// As a process leaves them that forgot rows in RAM and stored them anew, longer: the shorter file is of no use, and the
+// point at its end is known to the index before the cache has its file.
+TEST(CacheRecovery, ShorterRowsThatEndAtAPointAreNoTrouble) {
+  for (const ModelClass& model : kPointModels) {
+    World world(ByteCount{0});
+    world.model = model;
+    ASSERT_TRUE(world.open());
+    const Tokens tokens = conversation(1, 96);
+    ASSERT_TRUE(world.keep(head(tokens, 40), 40));
+    world.cache->flush();
+    world.die();
+    std::map<std::string, std::vector<std::byte>> shorter;
+    for (const std::string& path : world.segment_files()) shorter[path] = *world.files.contents(path);
+    world.files.remove_tree("/cache");
+    ASSERT_TRUE(world.open());
+    ASSERT_TRUE(world.keep(tokens, 96));
+    world.cache->flush();
+    world.die();
+    for (const auto& [path, bytes] : shorter) world.files.plant(path, bytes);
+    ASSERT_TRUE(world.open());
+    EXPECT_EQ(world.check(tokens), tokens.size()) << model.name;
+    for (const std::size_t at : {std::size_t{40}, tokens.size()}) {
+      const std::vector<std::size_t> stands = world.stands(head(tokens, at));
+      EXPECT_TRUE(!stands.empty() && stands.back() == at) << model.name << " at " << at;
+    }
+  }
 }
 
 // File times carry recency: what leaves after a restart leaves in the order of last use, whatever the order of storing.

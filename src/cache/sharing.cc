@@ -107,8 +107,10 @@ bool Cache::place(const store::StoredSegment& found, const index::Placement& pla
   return true;
 }
 
+// Of what has an entry: while files are adopted the index knows some that have none yet.
 std::optional<SegmentId> Cache::named(const format::SegmentName& name) const {
   for (const SegmentId segment : index_.ending_with(name.end_hash)) {
+    if (segment.value() >= entries_.size() || !entry(segment).live) continue;
     const index::SegmentInfo& info = index_.info(segment);
     const Entry& held = entry(segment);
     const bool same = held.stored_begin == name.begin && held.stored_begin_hash == name.begin_hash;
