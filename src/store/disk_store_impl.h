@@ -166,6 +166,7 @@ class DiskStore::Impl {
   void forget_vanished(const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_, mutex_);
 
   std::vector<std::byte> encode_index() const EXCLUDES(mutex_);
+  bool write_index() REQUIRES(write_mutex_) EXCLUDES(mutex_);
 
   const DiskOptions options_;
   const Layout layout_;

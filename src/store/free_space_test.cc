@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "store/disk_store.h"
+#include "store/layout.h"
 #include "testing/sim/sample_segments.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_file_system.h"
@@ -98,6 +99,20 @@ TEST_F(FullDiskTest, ADiskThatSaysItIsFullIsTriedEverMoreRarely) {
   clock.advance_ms(64'000);
   EXPECT_TRUE(put(next++).ok());
   EXPECT_FALSE(store->stopped());
+}
+
+TEST_F(FullDiskTest, ASavedIndexThatFoundNoRoomIsSavedLater) {
+  const std::string path = make_layout("/cache", sim::sample_fingerprint(1)).index;
+  open(kReserve);
+  ASSERT_TRUE(put(next++).ok());
+  free_bytes(kReserve);
+  clock.advance_ms(1000);
+  store->save_index();
+  ASSERT_FALSE(files.contents(path).has_value());
+  free_bytes(kReserve + units(50));
+  clock.advance_ms(20'000);
+  store->save_index();
+  EXPECT_TRUE(files.contents(path).has_value()) << "nothing changed since, and it is not on disk";
 }
 
 TEST_F(FullDiskTest, WhereTheSystemDoesNotSayFilesAreTried) {
