@@ -94,6 +94,14 @@ TEST_F(SharedStoreTest, AMemberWritesAsMuchAsItMay) {
   EXPECT_GE(keeper->used(), member->used());
 }
 
+TEST_F(SharedStoreTest, AMembersOwnBudgetDoesNotCount) {
+  const auto keeper = open();
+  const auto member = open(kModel, mebibytes(1));  // less than it may write at a time
+  (void)tick(*keeper);
+  EXPECT_TRUE(tick(*member).more_room);
+  EXPECT_TRUE(put(*member, first_).ok());
+}
+
 TEST_F(SharedStoreTest, WhatOneStoresTheOtherServes) {
   const auto keeper = open();
   const auto member = open();
