@@ -333,6 +333,7 @@ class Cache {
 
   void note_refusal(const Error& error) REQUIRES(mutex_);
   void fit_disk_budget();
+  ByteCount over_disk_budget() const;
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
   ByteCount points_room() const;
   bool make_points_room(ByteCount file) EXCLUDES(mutex_);

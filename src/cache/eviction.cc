@@ -87,9 +87,17 @@ void Cache::keep(const Track& track, std::int64_t keep_ns) {
 // A budget made smaller holds from the start, not only when something is stored.
 void Cache::fit_disk_budget() {
   (void)make_points_room({});
-  if (!disk_->keeper() || disk_->used() <= disk_->budget() || mutations().keep_old_budget) return;
-  const ByteCount over = disk_->used() - disk_->budget();
-  if (evict_foreign(over) < over) evict_from_disk(disk_->used() - disk_->budget());
+  if (!disk_->keeper() || mutations().keep_old_budget) return;
+  ByteCount over = over_disk_budget();
+  if (over == ByteCount{} || evict_foreign(over) >= over) return;
+  over = over_disk_budget();
+  if (over > ByteCount{}) evict_from_disk(over);
+}
+
+// Asked once: what a reader finds damaged leaves at any moment.
+ByteCount Cache::over_disk_budget() const {
+  const ByteCount used = disk_->used();
+  return used > disk_->budget() ? used - disk_->budget() : ByteCount{};
 }
 
 // Frees about `needed` bytes of what lies in the directory and is not of this cache.

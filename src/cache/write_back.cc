@@ -219,9 +219,8 @@ Status Cache::put_with_room(const format::SegmentHeader& header, const store::Pa
   Status written = disk_->put(header, parts);
   const bool no_room = !written && written.error().kind == ErrorKind::kNoSpace;
   if (!no_room || disk_->stopped() || !disk_->keeper()) return written;
-  const ByteCount over = disk_->used() > disk_->budget() ? disk_->used() - disk_->budget() : ByteCount{};
   const ByteCount slack{disk_->budget().value() / kDiskSlackShare};
-  if (!make_disk_room(file + slack + over)) return written;
+  if (!make_disk_room(file + slack + over_disk_budget())) return written;
   return disk_->put(header, parts);
 }
 
