@@ -46,17 +46,16 @@ void Cache::note_distrust() {
                   noted.error().message);
 }
 
-// What another server of this directory found.
+// What another server of this directory found: it may be gone by now, so that nobody else is there any more.
 void Cache::heed_distrust() {
-  if (distrusted_ || !disk_->shared()) return;
-  const std::optional<std::string> why = disk_->distrusted();
-  // Twice: a note that cannot be read counts as one, and a disk may refuse a read once.
-  if (!std::exchange(saw_distrust_, why.has_value()) || !why) return;
+  if (distrusted_) return;
+  const Result<std::optional<std::string>> why = disk_->distrusted();
+  if (!why || !*why) return;
   distrusted_ = true;
   spdlog::error(
       "kv disk: another server found that what is stored for this model is WRONG ({}): nothing of it is used any more, "
       "and nothing is stored. See docs/audit.md",
-      *why);
+      **why);
 }
 
 }  // namespace kvkeep::cache

@@ -365,8 +365,8 @@ class Cache {
   store::BufferPool pool_;
   std::atomic<bool> ticking_ = false;
   std::atomic<bool> distrusted_ = false;
-  std::string unnoted_distrust_;                      // the writer's alone
-  bool said_unnoted_ = false, saw_distrust_ = false;  // and these
+  std::string unnoted_distrust_;  // the writer's alone
+  bool said_unnoted_ = false;     // and this
 
   mutable Mutex mutex_;
   index::PrefixIndex index_ GUARDED_BY(mutex_);

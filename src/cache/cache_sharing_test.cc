@@ -109,6 +109,38 @@ TEST_P(CachesOnOneDirectory, WhatOneDistrustsTheOtherDoesNotUseEither) {
   }
 }
 
+// A server that found something wrong is often stopped at once, to look for the cause.
+TEST(CacheSharing, WhatWasFoundWrongIsHeededThoughItsFinderIsGone) {
+  for (const bool keeper_finds : {true, false}) {
+    TwoServers servers;
+    World& finder = keeper_finds ? servers.first : servers.second;
+    World& other = keeper_finds ? servers.second : servers.first;
+    servers.tick();
+    const Tokens stored = conversation(1, 64);
+    ASSERT_TRUE(servers.keep(servers.first, stored));
+    servers.tick();
+    finder.cache->distrust("wrong");
+    finder.writer.run_all();
+    finder.shut_down();
+    servers.tick();
+    EXPECT_TRUE(other.cache->distrusted()) << keeper_finds;
+    EXPECT_EQ(other.cache->lease(stored)->end(), Position{});
+  }
+}
+
+// Whether there is a note cannot be told for a while: that is no note.
+TEST(CacheSharing, ADiskThatRefusesToBeReadIsNotDistrustedWhenItHeals) {
+  TwoServers servers;
+  servers.tick();
+  servers.first.files.set_plan({sim::FaultKind::kFailForever, 1});
+  servers.tick(5);
+  servers.first.files.heal();
+  servers.tick();
+  EXPECT_FALSE(servers.first.cache->distrusted());
+  ASSERT_TRUE(servers.keep(servers.first, conversation(1, 64)));
+  EXPECT_FALSE(servers.first.segment_files().empty());
+}
+
 TEST(CacheSharing, BothMayComputeTheSame) {
   TwoServers servers;
   servers.tick();

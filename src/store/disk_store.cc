@@ -352,7 +352,7 @@ Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind ki
 Status DiskStore::remove(const format::SegmentName& name) { return impl_->remove(name); }
 void DiskStore::touch(const format::SegmentName& name, std::int64_t time_ns) { impl_->touch(name, time_ns); }
 Status DiskStore::distrust(std::string_view why) { return impl_->distrust(why); }
-std::optional<std::string> DiskStore::distrusted() const { return impl_->distrusted(); }
+Result<std::optional<std::string>> DiskStore::distrusted() const { return impl_->distrusted(); }
 void DiskStore::save_index() { impl_->save_index(); }
 bool DiskStore::stopped() const { return impl_->stopped(); }
 std::optional<WriteBudget::Allowance> DiskStore::writes() { return impl_->writes(); }

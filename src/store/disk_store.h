@@ -139,8 +139,8 @@ class DiskStore {
 
   // Leaves a note that what is stored is wrong, and why (distrust.h). It does not change what this store does.
   Status distrust(std::string_view why);
-  // What such a note says; nullopt: there is none.
-  std::optional<std::string> distrusted() const;
+  // What such a note says; nullopt: there is none. kIo: the device does not say.
+  Result<std::optional<std::string>> distrusted() const;
 
   // Writes the saved index (advisory) if anything changed since the last one. Cost: a copy of all headers, in memory
   // and to a file; call it rarely (gets wait for the copy in memory), and at shutdown.

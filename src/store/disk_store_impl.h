@@ -55,7 +55,7 @@ class DiskStore::Impl {
   ByteCount grant();
   void disown(const format::SegmentName& name);
   Status distrust(std::string_view why);
-  std::optional<std::string> distrusted() const;
+  Result<std::optional<std::string>> distrusted() const;
 
  private:
   // A file that is served.

@@ -303,6 +303,6 @@ Status DiskStore::Impl::distrust(std::string_view why) {
   return write_distrust(files_, layout_.own, why);
 }
 
-std::optional<std::string> DiskStore::Impl::distrusted() const { return read_distrust(files_, layout_.own); }
+Result<std::optional<std::string>> DiskStore::Impl::distrusted() const { return find_distrust(files_, layout_.own); }
 
 }  // namespace kvkeep::store

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "store/layout.h"
 
@@ -12,13 +13,14 @@ namespace {
 
 std::string path_in(const std::string& directory) { return directory + "/" + std::string(kDistrustName); }
 
-Result<std::string> read_note(os::FileSystem& files, const std::string& path) {
-  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
+Result<std::string> read_note(os::File& file) {
   std::string text(kMostDistrustBytes, '\0');
-  TRY_ASSIGN(const std::size_t count, file->read_at(0, std::as_writable_bytes(std::span(text))));
+  TRY_ASSIGN(const std::size_t count, file.read_at(0, std::as_writable_bytes(std::span(text))));
   text.resize(count);
   return text;
 }
+
+std::string unreadable(const Error& error) { return "a note that cannot be read: " + error.message; }
 
 }  // namespace
 
@@ -38,12 +40,19 @@ Status write_distrust(os::FileSystem& files, const std::string& directory, std::
 }
 
 std::optional<std::string> read_distrust(os::FileSystem& files, const std::string& directory) {
-  auto text = read_note(files, path_in(directory));
-  if (!text && text.error().kind == ErrorKind::kNotFound) return std::nullopt;
-  if (!text) return "a note that cannot be read: " + text.error().message;
+  const auto found = find_distrust(files, directory);
+  return found ? *found : unreadable(found.error());
+}
+
+Result<std::optional<std::string>> find_distrust(os::FileSystem& files, const std::string& directory) {
+  const auto file = files.open(path_in(directory));
+  if (!file && file.error().kind == ErrorKind::kNotFound) return std::optional<std::string>();
+  if (!file && file.error().kind == ErrorKind::kIo) return file.error();
+  auto text = file ? read_note(**file) : Result<std::string>(file.error());
+  if (!text) return std::optional(unreadable(text.error()));
   text->resize(std::min(text->find('\n'), text->size()));
   std::ranges::replace_if(*text, [](unsigned char letter) { return letter < 0x20 || letter > 0x7e; }, '?');
-  return *text;
+  return std::optional(std::move(*text));
 }
 
 }  // namespace kvkeep::store

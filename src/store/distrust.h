@@ -19,5 +19,7 @@ Status write_distrust(os::FileSystem& files, const std::string& directory, std::
 
 // What the note says, of characters that can be printed; nullopt: there is none. A note that cannot be read is one.
 std::optional<std::string> read_distrust(os::FileSystem& files, const std::string& directory);
+// The same, but kIo where the device does not say whether there is one: for who asks again.
+Result<std::optional<std::string>> find_distrust(os::FileSystem& files, const std::string& directory);
 
 }  // namespace kvkeep::store
