@@ -128,6 +128,42 @@ TEST(CacheExpiryWithoutDisk, RamForgetsToo) {
   EXPECT_EQ(world.cache->stats().segments, 0U);
 }
 
+TEST(CacheExpiryWithoutDisk, WhatIsHeldStays) {
+  World world;
+  world.time_to_live_ns = 10 * kHourNs;
+  world.open_without_disk();
+  const Tokens a = conversation(100, 64);
+  world.grow(a);
+  std::shared_ptr<Lease> lease = world.cache->lease(a);
+  for (const std::size_t expected : {4U, 0U}) {
+    world.clock.advance_ms(11 * kHourMs);
+    world.cache->tick();
+    world.writer.run_all();
+    EXPECT_EQ(world.cache->stats().segments, expected);
+    lease.reset();
+  }
+}
+
+TEST(CacheExpiryWithoutDisk, AStateThatOthersAreBuiltOnLeavesAfterThem) {
+  World world;
+  world.model = kOpaqueModel;
+  world.time_to_live_ns = 10 * kHourNs;
+  world.open_without_disk();
+  const Tokens a = conversation(100, 64);
+  for (const std::size_t end : {32U, 48U, 64U}) {
+    ASSERT_TRUE(world.keep(head(a, end)));
+    world.writer.run_all();
+  }
+  ASSERT_GT(world.cache->stats().built, 0U);
+  world.clock.advance_ms(11 * kHourMs);
+  for (int tick = 0; tick < 5; ++tick) {
+    world.cache->tick();
+    world.writer.run_all();
+  }
+  EXPECT_EQ(world.cache->stats().segments, 0U);
+  EXPECT_EQ(world.cache->stats().points, 0U);
+}
+
 TEST(CacheExpiryOff, NothingLeaves) {
   World world;
   ASSERT_TRUE(world.open());

@@ -141,6 +141,27 @@ TEST(CacheSharing, ADiskThatRefusesToBeReadIsNotDistrustedWhenItHeals) {
   EXPECT_FALSE(servers.first.segment_files().empty());
 }
 
+// What it continues may only be late; what is never there is given up, not asked for for ever.
+TEST(CacheSharing, WhatContinuesNothingIsGivenUpAfterAnotherLook) {
+  World source;
+  ASSERT_TRUE(source.open());
+  std::map<std::string, std::vector<std::byte>> files;
+  for (const std::size_t end : {32U, 64U}) {
+    files.clear();
+    const std::vector<std::string> before = source.segment_files();
+    ASSERT_TRUE(source.keep(head(conversation(1, 64), end)));
+    source.writer.run_all();
+    for (const std::string& path : source.segment_files()) {
+      if (std::ranges::find(before, path) == before.end()) files[path] = *source.files.contents(path);
+    }
+  }
+  TwoServers servers;
+  servers.tick();
+  for (const auto& [path, bytes] : files) servers.first.files.plant(path, bytes);
+  servers.tick(20);
+  EXPECT_GT(servers.first.store->foreign_bytes(), ByteCount{}) << "may leave when room is needed";
+}
+
 TEST(CacheSharing, BothMayComputeTheSame) {
   TwoServers servers;
   servers.tick();

@@ -112,6 +112,25 @@ TEST_F(CacheWear, WhatIsAskedToBeKeptGoesFirst) {
   EXPECT_EQ(files(), before + 4);
 }
 
+// What comes after the file that took the last of it waits.
+TEST_F(CacheWear, APathIsWrittenAsFarAsMayBe) {
+  open(400);
+  const auto store_to_keep = [&](const Tokens& tokens) {
+    store(tokens);
+    world.cache->keep(world.cache->track(tokens), kHourMs * 1'000'000);
+    use(tokens);
+  };
+  for (TokenId i = 0; i < 100; ++i) store_to_keep(conversation(50'000 + i * 10, 16));
+  ASSERT_EQ(world.store->writes()->left, ByteCount{});
+  store_to_keep(a);
+  const std::size_t before = files();
+  world.clock.advance_ms(kHourMs / 5);  // not three files' worth
+  use(a);
+  EXPECT_GT(files(), before);
+  EXPECT_LT(files(), before + 4);
+  EXPECT_EQ(world.check(a), 64U) << "the rest serves from RAM";
+}
+
 // Random days: whatever comes, and however often it is killed, no 24 hours see more than a day's and one file. Counted
 // is all that grows below the fingerprint's directory: files that were given up and saved indexes as well.
 TEST_F(CacheWear, NeverMoreThanADaysInADay) {

@@ -171,6 +171,38 @@ TEST_F(Removals, WhatIsYoungStays) {
   CollectOptions now{.alone = true};
   now.now_ns = 0;  // all files are of a time to come
   EXPECT_TRUE(collect(directory_.forest(), now).empty());
+  now.now_ns = directory_.clock().wall_ns() + kGraceNs - 1'000'000'000;
+  EXPECT_TRUE(collect(directory_.forest(), now).empty());
+  now.now_ns = directory_.clock().wall_ns() + kGraceNs;
+  EXPECT_EQ(collect(directory_.forest(), now).size(), 2U) << "an orphan and its point";
+}
+
+TEST_F(Removals, WhatGoesAnywayCountsForTheSize) {
+  directory_.remove(segments_[2]);
+  ByteCount left = view_of(directory_.forest(), {}).used;
+  const auto useless = collected({});
+  for (const Removal& removal : useless) left -= removal.bytes;
+  EXPECT_EQ(collected({.most = left}).size(), useless.size());
+  EXPECT_GT(collected({.most = left - ByteCount{1}}).size(), useless.size());
+}
+
+// Lines of two models have the same numbers.
+TEST_F(Removals, WhatIsAskedOfOneModelConcernsNoOther) {
+  std::vector<sim::SampleSegment> others;
+  for (std::uint32_t i = 0; i < 4; ++i) others.push_back(sim::sample_segment(kOtherModel, i, 0, 10));
+  directory_.store(others, kOtherModel);
+  const Forest forest = directory_.forest();
+  const std::string& path = forest.directory.models.front().path;
+  const auto removals = removals_of(forest, {run_of(forest, 0), run_of(forest, 5)});
+  EXPECT_FALSE(removals.empty());
+  for (const Removal& removal : removals) EXPECT_EQ(removal.directory, path);
+
+  const std::string& other = forest.directory.models.back().path;
+  ASSERT_NE(other, path);
+  ASSERT_TRUE(write_pins(directory_.files(), other, {segments_[3].header.name.end_hash}));
+  const Forest pinned = directory_.forest();
+  EXPECT_FALSE(pinned.directory.models.back().pins.empty());
+  EXPECT_TRUE(pinned_runs(pinned, 1).empty()) << "that prefix is another model's";
 }
 
 TEST_F(Removals, DownToASizeByValueAndLeavesFirst) {

@@ -38,6 +38,13 @@ TEST_F(Distrust, IsNotedDurablyAndReadBack) {
   EXPECT_EQ(note(), "again");
   files_.power_cut();
   EXPECT_EQ(note(), "again");
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {  // what a power cut leaves is chance
+    sim::SimFileSystem files(seed);
+    ASSERT_TRUE(files.make_directories(own_).ok());
+    ASSERT_TRUE(write_distrust(files, own_, "wrong").ok());
+    files.power_cut();
+    EXPECT_EQ(read_distrust(files, own_), "wrong") << seed;
+  }
 }
 
 TEST_F(Distrust, IsNeitherForeignNorASegmentNorSweptNorEvicted) {

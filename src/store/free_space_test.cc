@@ -99,6 +99,11 @@ TEST_F(FullDiskTest, ADiskThatSaysItIsFullIsTriedEverMoreRarely) {
   clock.advance_ms(64'000);
   EXPECT_TRUE(put(next++).ok());
   EXPECT_FALSE(store->stopped());
+  free_bytes({});
+  ASSERT_FALSE(put(next++).ok());
+  free_bytes(units(9));
+  clock.advance_ms(1000);
+  EXPECT_TRUE(put(next++).ok()) << "full anew: tried again soon";
 }
 
 TEST_F(FullDiskTest, ASavedIndexThatFoundNoRoomIsSavedLater) {
