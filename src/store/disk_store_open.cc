@@ -71,11 +71,11 @@ Status DiskStore::Impl::reopen() {
     const MutexLock lock(mutex_);
     served.swap(entries_);
   }
-  const ByteCount counted_before = ledger_.begin_recount();
+  ledger_.begin_recount();
   unserved_.clear();
   index_bytes_ = ByteCount{};
   const Status opened = mutations().reopen_uncounted ? Status{} : open_directory();
-  if (opened) ledger_.end_recount(counted_before);
+  if (opened) ledger_.end_recount();
   tell_changes(served);
   if (opened) count([](DiskCounters& counters) { ++counters.reopened; });
   return opened;

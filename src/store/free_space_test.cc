@@ -106,6 +106,32 @@ TEST_F(FullDiskTest, ADiskThatSaysItIsFullIsTriedEverMoreRarely) {
   EXPECT_TRUE(put(next++).ok()) << "full anew: tried again soon";
 }
 
+// The directory was replaced, and for a while not all of what is there now can be listed.
+TEST_F(FullDiskTest, WhatCannotBeCountedAtOnceIsNotCountedTwice) {
+  const std::string name = format::file_name(sim::sample_segment(sim::sample_fingerprint(2), 1, 0, 1).header.name);
+  for (std::uint64_t list = 1; list < 10; ++list) {
+    store.reset();
+    files.remove_tree("/cache");
+    open({});
+    ASSERT_TRUE(put(next++).ok());
+    const ByteCount before = store->used();
+    files.remove_tree("/cache");
+    for (const std::uint8_t other : {std::uint8_t{2}, std::uint8_t{3}}) {
+      const std::string model = "/cache/" + sim::sample_fingerprint(other).hex();
+      ASSERT_TRUE(files.make_directories(model).ok());
+      files.plant(model + "/" + name, std::vector<std::byte>(units(4).value()));
+    }
+    for (int tick = 0; tick < 5; ++tick) {
+      files.set_plan({sim::FaultKind::kFailOnce, list, {sim::Operation::kList}});
+      (void)store->tick();
+      EXPECT_LE(store->used().value(), before.value() + files.physical_bytes()) << list;
+    }
+    files.heal();
+    (void)store->tick();
+    EXPECT_EQ(store->used().value(), files.physical_bytes()) << list;
+  }
+}
+
 TEST_F(FullDiskTest, ASavedIndexThatFoundNoRoomIsSavedLater) {
   const std::string path = make_layout("/cache", sim::sample_fingerprint(1)).index;
   open(kReserve);

@@ -7,19 +7,20 @@
 
 namespace kvkeep::store {
 
-ByteCount SpaceLedger::begin_recount() {
+void SpaceLedger::begin_recount() {
   const MutexLock lock(mutex_);
-  used_ += pending_ + leased_;
+  used_ = counted_before_.value_or(used_ + pending_ + leased_);
+  counted_before_ = used_;
   pending_ = leased_ = ByteCount{};
   unsynced_.clear();
   lease_left_.reset();
-  return used_;
 }
 
-void SpaceLedger::end_recount(ByteCount counted_before) {
+void SpaceLedger::end_recount() {
   const MutexLock lock(mutex_);
-  KVKEEP_ASSERT(counted_before <= used_, "a recount adds to what was counted");
-  used_ -= counted_before;
+  KVKEEP_ASSERT(counted_before_ && *counted_before_ <= used_, "a recount adds to what was counted");
+  used_ -= *counted_before_;
+  counted_before_.reset();
 }
 
 void SpaceLedger::add_existing(ByteCount bytes) {
@@ -81,6 +82,7 @@ ByteCount SpaceLedger::used() const {
 
 void SpaceLedger::keep_budget() {
   const MutexLock lock(mutex_);
+  counted_before_.reset();
   used_ = pending_ = leased_ = ByteCount{};
   unsynced_.clear();
   lease_left_.reset();

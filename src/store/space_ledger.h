@@ -25,9 +25,10 @@ class SpaceLedger {
   explicit SpaceLedger(ByteCount budget) : budget_(budget) {}
 
   // Everything will be counted anew: until end_recount() what was counted so far, what was unlinked and what others may
-  // write included, is counted beside it. Returns its bytes. Nothing may be reserved meanwhile.
-  ByteCount begin_recount();
-  void end_recount(ByteCount counted_before);
+  // write included, is counted beside it. Nothing may be reserved meanwhile. Begun once more, without an end: what the
+  // attempt before came upon counts no more.
+  void begin_recount();
+  void end_recount();
   // A file found at open; the total may pass the budget.
   void add_existing(ByteCount bytes);
   // False: would not fit; nothing is reserved.
@@ -69,7 +70,8 @@ class SpaceLedger {
   ByteCount room() const REQUIRES(mutex_);
 
   ByteCount used_ GUARDED_BY(mutex_);
-  ByteCount pending_ GUARDED_BY(mutex_);  // unlinked, not yet durably so
+  std::optional<ByteCount> counted_before_ GUARDED_BY(mutex_);  // while a recount is under way
+  ByteCount pending_ GUARDED_BY(mutex_);                        // unlinked, not yet durably so
   std::set<std::string> unsynced_ GUARDED_BY(mutex_);
   ByteCount leased_ GUARDED_BY(mutex_);
   std::optional<ByteCount> lease_left_ GUARDED_BY(mutex_);  // none: the budget decides
