@@ -321,6 +321,18 @@ TEST_F(DiskStoreTest, OnlyAFewDamagedFilesAreKept) {
   EXPECT_EQ(store->used().value(), bytes_on_disk());
 }
 
+TEST_F(DiskStoreTest, DamagedFilesAreATwentiethOfTheBudgetAtMost) {
+  const auto store = open(kModel, mebibytes(1));
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    const SampleSegment segment = sample_segment(kModel, 3, i, 10'000);  // 16 KiB on disk, of 51
+    ASSERT_TRUE(put(*store, segment).ok());
+    flip_byte(path_of(segment), 1);
+    EXPECT_EQ(get_error(*store, segment), ErrorKind::kDamaged);
+    EXPECT_EQ(quarantined(), std::min(i + 1, 3U));
+  }
+  EXPECT_EQ(store->used().value(), bytes_on_disk());
+}
+
 TEST_F(DiskStoreTest, WrongArgumentsAreRefusedWithoutHarm) {
   const auto store = open();
   ASSERT_TRUE(put(*store, first_).ok());
