@@ -25,8 +25,12 @@ int finish(const CacheCommandOptions& options, const inspect::RemovalReport& rep
   return report.failed == 0 ? 0 : 1;
 }
 
-inspect::RemovalReport carry_out(const CacheCommandOptions& options, const std::vector<Removal>& removals) {
-  return inspect::remove_all(options.dry ? nullptr : &os::real_file_system(), removals);
+// Beside servers, unless all is ours.
+inspect::RemovalReport carry_out(const CacheCommandOptions& options, const std::string& root, bool beside,
+                                 const std::vector<Removal>& removals) {
+  inspect::RemovalReport report = inspect::remove_all(options.dry ? nullptr : &os::real_file_system(), removals);
+  if (!options.dry && beside) tell_servers(root);
+  return report;
 }
 
 // Nobody to ask: what was typed holds.
@@ -75,7 +79,7 @@ Result<int> run_cache_collect(const CacheCommandOptions& options, const std::str
   if (options.to_mib != UINT64_MAX) collected.most = mebibytes(options.to_mib);
   std::vector<Removal> removals = inspect::collect(forest, collected);
   if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
-  return finish(options, carry_out(options, removals));
+  return finish(options, carry_out(options, root, lock == nullptr, removals));
 }
 
 Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root) {
@@ -88,7 +92,7 @@ Result<int> run_cache_remove(const CacheCommandOptions& options, const std::stri
   TRY_ASSIGN(removals, asked_removals(options, forest));
   if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
   if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
-  return finish(options, carry_out(options, removals));
+  return finish(options, carry_out(options, root, lock == nullptr, removals));
 }
 
 Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string& root) {

@@ -88,4 +88,9 @@ Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root) {
   return lock;
 }
 
+void tell_servers(const std::string& root) {
+  store::Servers servers(root + "/" + std::string(store::kServersName), os::real_file_system(), os::real_clock());
+  (void)servers.tell_change().ok();
+}
+
 }  // namespace kvkeep::cli

@@ -31,5 +31,7 @@ Result<std::vector<inspect::IdTarget>> find_ids(const inspect::Forest& forest, c
 // The directory for oneself while it is changed, if no server has it; one that starts meanwhile waits for a moment.
 // Null: a server runs on it. kIo: it cannot be locked.
 Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root);
+// Something was changed beside servers that run on it: they look at its files within seconds.
+void tell_servers(const std::string& root);
 
 }  // namespace kvkeep::cli

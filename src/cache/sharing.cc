@@ -152,11 +152,24 @@ void Cache::note_used_by_others(const std::vector<store::UsedSegment>& used) {
 
 // ---- what others removed ----
 
+// What is on disk below it hangs below nothing now: a conversation may have gone on before this server heard of it. If RAM
+// has what is missing, it is written again.
 void Cache::forget_gone(const std::vector<format::SegmentName>& gone) {
+  std::vector<SegmentId> forgotten;
   MutexLock lock(mutex_);
   for (const format::SegmentName& name : gone) {
     const auto segment = named(name);
-    if (segment && entry(*segment).disk == DiskState::kOnDisk) forget_file(*segment);
+    if (!segment || entry(*segment).disk != DiskState::kOnDisk) continue;
+    forget_file(*segment);
+    forgotten.push_back(*segment);
+  }
+  for (const SegmentId segment : forgotten) {
+    if (entry(segment).disk != DiskState::kUnwritten || entry(segment).dead) continue;
+    std::vector<SegmentId> below;
+    append_below(below, segment);
+    bool continued = false;
+    for (const SegmentId each : below) continued = continued || entry(each).disk == DiskState::kOnDisk;
+    if (continued) queue_write(segment);
   }
   sweep_dead();
 }

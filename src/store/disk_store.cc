@@ -207,13 +207,16 @@ Status DiskStore::Impl::remove(const format::SegmentName& name) {
   }
   if (const auto entry = take_entry(file_name, *generation)) ledger_.release(layout_.own, entry->physical());
   count([](DiskCounters& counters) { ++counters.removed; });
+  if (keeper_) ++removals_;
   return {};
 }
 
 ByteCount DiskStore::Impl::remove_foreign(ByteCount needed) {
   if (!keeper_) return {};
   const MutexLock lock(write_mutex_);
-  return unserved_.remove_oldest(needed);
+  const ByteCount freed = unserved_.remove_oldest(needed);
+  if (freed > ByteCount{}) ++removals_;
+  return freed;
 }
 
 void DiskStore::Impl::touch(const format::SegmentName& name, std::int64_t time_ns) {

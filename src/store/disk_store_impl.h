@@ -125,6 +125,9 @@ class DiskStore::Impl {
   void count_writing(const std::map<std::string, std::uint64_t>& heard) REQUIRES(write_mutex_);
   bool join() REQUIRES(write_mutex_);
   void take_lease(const ListedServers& listed) REQUIRES(write_mutex_);
+  std::uint64_t used_to_tell() const REQUIRES(write_mutex_) {
+    return ledger_.drawn().value() - drawn_before_ + removals_;
+  }
   void publish_used() REQUIRES(write_mutex_);
   Status draw(ByteCount bytes) REQUIRES(write_mutex_);
   void look_at_notes() REQUIRES(write_mutex_);
@@ -198,6 +201,8 @@ class DiskStore::Impl {
   bool heard_writing_ GUARDED_BY(write_mutex_) = false;
   std::uint64_t drawn_before_ GUARDED_BY(write_mutex_) = 0;  // member: reserved before it joined
   std::uint64_t granted_ GUARDED_BY(write_mutex_) = 0;       // member: in total
+  // Keeper: files that left, by its hands or by others'. Each is told as a byte used, for nothing else makes members look.
+  std::uint64_t removals_ GUARDED_BY(write_mutex_) = 0;
   std::uint64_t published_ GUARDED_BY(write_mutex_) = 0;
   std::uint64_t wanted_ GUARDED_BY(write_mutex_) = 0;  // member: what was refused
   std::uint64_t published_wanted_ GUARDED_BY(write_mutex_) = 0;

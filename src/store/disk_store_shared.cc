@@ -186,13 +186,14 @@ void DiskStore::Impl::keep(DiskTick& tick) {
     // What the dead removed must stay away before their room is given to others.
     if (!found || (!living->dead.empty() && !settle_former_removals(found->root))) return;
     if (!mutations().grant_before_scan) merge(*found, tick);
+    removals_ += tick.gone.size();
     accept(std::move(*living));
     heard_ = std::move(heard);
     note_scan(begin_ns);
   }
   tick.shortage = top_up();
-  // So that others look: at what a former keeper wrote, too.
-  const bool heard_of = servers_.published() && ledger_.drawn().value() - drawn_before_ == published_;
+  // So that others look: at what a former keeper wrote, and what left, too.
+  const bool heard_of = servers_.published() && used_to_tell() == published_;
   if (shared_ && !heard_of) publish_used();
 }
 
@@ -231,7 +232,7 @@ bool DiskStore::Impl::take_over(DiskTick& tick) {
 bool DiskStore::Impl::join() {
   ledger_.draw_on_lease();
   drawn_before_ = ledger_.drawn().value();
-  granted_ = published_ = published_wanted_ = 0;
+  granted_ = removals_ = published_ = published_wanted_ = 0;
   return servers_.join().ok();
 }
 
@@ -246,7 +247,7 @@ void DiskStore::Impl::take_part(DiskTick& tick) {
   }
   take_lease(*listed);
   tick.more_room |= std::exchange(more_room_, false);
-  if (ledger_.drawn().value() - drawn_before_ != published_ || wanted_ != published_wanted_) publish_used();
+  if (used_to_tell() != published_ || wanted_ != published_wanted_) publish_used();
   std::map<std::string, std::uint64_t> heard;
   for (const auto& [id, server] : *listed) {
     if (id != servers_.id()) heard.emplace(id, server.used);
@@ -277,7 +278,7 @@ void DiskStore::Impl::take_lease(const ListedServers& listed) {
 // Nothing is unfinished now; what was removed must not come back.
 void DiskStore::Impl::publish_used() {
   if (mutations().never_publish || !settle_removals()) return;
-  const std::uint64_t used = ledger_.drawn().value() - drawn_before_;
+  const std::uint64_t used = used_to_tell();
   if (!servers_.publish(used, wanted_)) return;
   published_ = used;
   published_wanted_ = wanted_;

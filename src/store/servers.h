@@ -65,6 +65,8 @@ class Servers {
   // False: the lock file of this member was removed or replaced.
   bool in_place() const { return life_ == nullptr || life_->in_place(); }
 
+  // For who is none and changed files beside them: all look at the files again. The keeper removes what tells it.
+  Status tell_change();
   Status publish(std::uint64_t used, std::uint64_t wanted);
   bool published() const { return !published_.empty(); }
   // Raises what a member may ever reserve.
