@@ -84,6 +84,30 @@ TEST(CacheWindows, AWindowIsForgottenUnlessAnotherGoesOnWhereItEnds) {
   EXPECT_EQ(world.stands(at_end), std::vector<std::size_t>{});
 }
 
+// Rows that were lost and came back cut otherwise: what was left of their windows ends where a segment does that is
+// listed after it.
+TEST(CacheWindows, AWindowThatReachesOverTheBeginningOfASegmentIsNoneOfIt) {
+  const Tokens tokens = conversation(10, 48);
+  World before;
+  before.model = kWindowedModel;
+  ASSERT_TRUE(before.open());
+  ASSERT_TRUE(before.keep(tokens, 48));  // with [24, 48)
+  before.writer.run_all();
+  std::vector<std::string> left = before.segment_files();
+  ASSERT_EQ(left.size(), 2U);
+  World world;
+  world.model = kWindowedModel;
+  ASSERT_TRUE(world.open());
+  ASSERT_EQ(world.grow(tokens, 32), 48U);  // [0, 32) and [32, 48)
+  world.writer.run_all();
+  std::erase_if(left, [](const std::string& path) { return !path.ends_with(".window.kvs"); });
+  for (const std::string& path : left) world.files.plant(path, *before.files.contents(path));
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(tokens), 48U);
+  EXPECT_EQ(world.stands(tokens), std::vector<std::size_t>{});
+  EXPECT_EQ(world.segment_files().size(), 2U) << "it cannot be restored";
+}
+
 TEST(CacheWindows, NothingOfAWindowIsTakenIfItDoesNotFit) {
   World world(ByteCount{64 * kRowBytes + 20 * kWindowRowBytes});
   world.model = kWindowedModel;

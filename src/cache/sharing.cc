@@ -71,8 +71,12 @@ void Cache::adopt(std::vector<store::StoredSegment> found, bool looked) {
                      segment.header.tenant});
   }
   const std::vector<index::Placement> placements = index::rebuild(index_, options_.fingerprint, named);
+  // All that found a place live before what found none is compared with them: it may end where a later one does.
+  std::vector<std::size_t> left_over;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (place(found[i], placements[i])) continue;
+    if (!place(found[i], placements[i])) left_over.push_back(i);
+  }
+  for (const std::size_t i : left_over) {
     const bool orphan = placements[i].outcome == index::Placement::Outcome::kOrphan;
     const bool shared = disk_->shared();
     if (shared && orphan && i < fresh) {
