@@ -109,6 +109,29 @@ TEST_P(CachesOnOneDirectory, WhatOneDistrustsTheOtherDoesNotUseEither) {
   }
 }
 
+// The one goes on with what other hands, or the keeper, just removed: what it has in RAM is written again, and nothing
+// is left below a hole.
+TEST_P(CachesOnOneDirectory, WhatWentOnBeforeALossWasHeardOfIsWholeAgain) {
+  TwoServers servers(mebibytes(4), GetParam());
+  servers.tick();
+  const Tokens stored = conversation(1, 64);
+  ASSERT_TRUE(servers.keep(servers.second, stored));
+  servers.tick();
+  ASSERT_EQ(servers.first.check(stored), 64U);
+  for (const std::string& path : servers.first.segment_files()) ASSERT_TRUE(servers.first.files.remove(path).ok());
+  const Tokens longer = stored + conversation(50, 40);
+  ASSERT_TRUE(servers.keep(servers.second, longer));
+  ASSERT_FALSE(servers.first.segment_files().empty()) << "written below what is gone";
+  store::Servers other_hands("/cache/servers", servers.first.files, servers.first.clock);
+  ASSERT_TRUE(other_hands.tell_change().ok());
+  servers.tick(4);
+  servers.second.die();
+  servers.first.die();
+  servers.first.files.kill();
+  ASSERT_TRUE(servers.first.open());
+  EXPECT_EQ(servers.first.check(longer), 104U);
+}
+
 // A server that found something wrong is often stopped at once, to look for the cause.
 TEST(CacheSharing, WhatWasFoundWrongIsHeededThoughItsFinderIsGone) {
   for (const bool keeper_finds : {true, false}) {

@@ -156,8 +156,8 @@ void Cache::note_used_by_others(const std::vector<store::UsedSegment>& used) {
 
 // ---- what others removed ----
 
-// What is on disk below it hangs below nothing now: a conversation may have gone on before this server heard of it. If RAM
-// has what is missing, it is written again.
+// What is on disk below it hangs below nothing now: a conversation may have gone on before this server heard of it. If
+// RAM has what is missing, it is written again.
 void Cache::forget_gone(const std::vector<format::SegmentName>& gone) {
   std::vector<SegmentId> forgotten;
   MutexLock lock(mutex_);
@@ -181,6 +181,9 @@ void Cache::forget_gone(const std::vector<format::SegmentName>& gone) {
 // RAM may still have it. Otherwise it is gone from every tier, and what continues it is out of reach. A file that has
 // its name by now is not ours to remove.
 void Cache::forget_file(SegmentId segment) {
+  // Rows of no bytes are in RAM as long as their ids are known.
+  if (entry(segment).part.size_bytes == 0 && entry(segment).payload == nullptr)
+    hold_payload(segment, store::PayloadBuffer::allocate(0).freeze());
   const bool in_ram = entry(segment).payload != nullptr;
   set_disk(segment, in_ram ? DiskState::kUnwritten : DiskState::kNone);
   if (!in_ram) bury(segment);

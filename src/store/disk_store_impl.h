@@ -201,7 +201,8 @@ class DiskStore::Impl {
   bool heard_writing_ GUARDED_BY(write_mutex_) = false;
   std::uint64_t drawn_before_ GUARDED_BY(write_mutex_) = 0;  // member: reserved before it joined
   std::uint64_t granted_ GUARDED_BY(write_mutex_) = 0;       // member: in total
-  // Keeper: files that left, by its hands or by others'. Each is told as a byte used, for nothing else makes members look.
+  // Keeper: files that left, by its hands or by others'. Each is told as a byte used, for nothing else makes members
+  // look.
   std::uint64_t removals_ GUARDED_BY(write_mutex_) = 0;
   std::uint64_t published_ GUARDED_BY(write_mutex_) = 0;
   std::uint64_t wanted_ GUARDED_BY(write_mutex_) = 0;  // member: what was refused

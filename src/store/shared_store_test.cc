@@ -121,11 +121,32 @@ TEST_F(SharedStoreTest, WhatOneStoresTheOtherServes) {
   EXPECT_TRUE(has(*keeper, second_));
 
   ASSERT_TRUE(keeper->remove(first_.header.name).ok());
-  ASSERT_TRUE(put(*keeper, third_).ok());
   (void)tick(*keeper);
   const DiskTick gone = tick(*member);
   ASSERT_EQ(gone.gone.size(), 1u);
   EXPECT_EQ(gone.gone.front(), first_.header.name);
+}
+
+// kvkeep cache rm and the like are no servers: beside one that is alone nobody else would tell it, nor its members.
+TEST_F(SharedStoreTest, WhatOtherHandsRemoveAllHearOf) {
+  const auto keeper = open();
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  const auto removed_by_hand = [&](const SampleSegment& segment) {
+    fs::remove(root() + "/" + kModel.hex() + "/" + format::file_name(segment.header.name));
+    EXPECT_TRUE(Servers(servers(), os::real_file_system(), clock_).tell_change().ok());
+  };
+  removed_by_hand(first_);
+  ASSERT_EQ(tick(*keeper).gone.size(), 1u);
+  EXPECT_EQ(names(), std::vector<std::string>());
+  EXPECT_FALSE(keeper->shared());
+
+  ASSERT_TRUE(put(*keeper, second_).ok());
+  const auto member = open();
+  (void)tick(*keeper);
+  (void)tick(*member);
+  removed_by_hand(second_);
+  EXPECT_EQ(tick(*keeper).gone.size(), 1u);  // and takes away what told it, before the member looked
+  EXPECT_EQ(tick(*member).gone.size(), 1u);
 }
 
 TEST_F(SharedStoreTest, WhatOneUsesTheOtherHearsOf) {

@@ -259,6 +259,20 @@ class Removing(FilledDirectory):
         self.assertEqual(server.stop(), 0)
         self.assertEqual(parsed("verify", directory=directory)["findings"], [])
 
+    def test_a_conversation_that_goes_on_beside_it_is_whole_on_disk_again(self):
+        directory = fresh_directory()
+        prompt = words(200, 5)
+        with self._make(self._logs, ["--kv-disk-dir", directory], {}) as server:
+            self.ask(server, prompt)
+            wait_until(lambda: segments(directory), "what is stored lies on disk")
+            self.assertGreater(parsed("gc", "--to-mb", "0", directory=directory)["removed"]["files"], 0)
+            self.ask(server, prompt + " " + words(100, 6))
+            wait_until(lambda: len(segments(directory)) > 2 and cache("verify", directory=directory).returncode == 0,
+                       "nothing on disk continues what was removed")
+            server.stop()
+        with self._make(self._logs, ["--kv-disk-dir", directory, "--restore", "always"], {}) as server:
+            self.assertGreater(timings(self.ask(server, prompt + " " + words(100, 6)))["cache_n"], 280)
+
     def test_gc(self):
         directory = self.copy()
         [own] = [entry for entry in os.listdir(directory) if len(entry) == 64]
