@@ -89,7 +89,8 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
 }
 
 Error error_of_named(const std::string& directory, const Error& error) {
-  return {error.kind, fmt::format("--kv-disk-dir {}: {}", directory, error.message)};
+  const char* advice = error.kind == ErrorKind::kIo ? " (make it writable, or serve with --no-kv-disk)" : "";
+  return {error.kind, fmt::format("--kv-disk-dir {}: {}{}", directory, error.message, advice)};
 }
 
 void warn_without_disk(const Error& error) {
@@ -100,7 +101,8 @@ void warn_without_disk(const Error& error) {
 // What opening found and did not keep, or is not ours: the user may want to know why the cache is smaller than it was.
 void log_found(const store::DiskCounters& found) {
   if (found.damaged > 0) {
-    spdlog::warn("kv disk: {} damaged or foreign files set aside (quarantine/ keeps the last of them)", found.damaged);
+    spdlog::warn("kv disk: {} damaged or foreign {} set aside (quarantine/ keeps the last of them)", found.damaged,
+                 found.damaged == 1 ? "file" : "files");
   }
   if (found.foreign > 0) {
     spdlog::warn("kv disk: {} in the directory not of kvkeep's making: left alone, and not counted",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "cache/cache.h"
@@ -73,12 +74,14 @@ void Cache::adopt(std::vector<store::StoredSegment> found, bool looked) {
   const std::vector<index::Placement> placements = index::rebuild(index_, options_.fingerprint, named);
   // All that found a place live before what found none is compared with them: it may end where a later one does.
   std::vector<std::size_t> left_over;
+  std::size_t removed = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!place(found[i], placements[i])) left_over.push_back(i);
   }
   for (const std::size_t i : left_over) {
     const bool orphan = placements[i].outcome == index::Placement::Outcome::kOrphan;
     const bool shared = disk_->shared();
+    removed += orphan && !shared ? 1 : 0;
     if (shared && orphan && i < fresh) {
       orphans_.push_back(std::move(found[i]));
     } else if (!note_written_by_other(found[i].header)) {
@@ -87,6 +90,11 @@ void Cache::adopt(std::vector<store::StoredSegment> found, bool looked) {
         shared ? disk_->disown(name) : (void)disk_->remove(name).ok();
       });
     }
+  }
+  if (removed > 0) {
+    spdlog::warn(
+        "kv disk: {} continued what is not there any more (damaged, or removed by other hands), and went with it",
+        removed == 1 ? "one file" : std::to_string(removed) + " files");
   }
   sweep_dead();
 }
