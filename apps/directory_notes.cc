@@ -28,6 +28,7 @@ DirectoryNotes::DirectoryNotes(std::string directory, const FingerprintHash& fin
       clock_(clock) {
   const Status written = inspect::write_model_note(files_, directory_, note_);
   if (!written) spdlog::debug("kv disk: no note of the model: {}", written.error().message);
+  look_at_pins();
   ticker_ = os::make_ticker(kBetweenLooks, [this] {
     look_at_note();
     look_at_pins();
@@ -43,9 +44,10 @@ void DirectoryNotes::look_at_note() {
 }
 
 void DirectoryNotes::look_at_pins() {
-  std::vector<PrefixHash> pins = inspect::read_pins(files_, directory_);
-  if (pins != pins_) {
-    pins_ = std::move(pins);
+  Result<std::vector<PrefixHash>> pins = inspect::read_pins(files_, directory_);
+  if (!pins) return warn_once(pins.error());  // those that were seen stay
+  if (*pins != pins_) {
+    pins_ = std::move(*pins);
     find_prefixes();
     keep();
   } else if (!pinned_.empty() && clock_.monotonic_ns() - kept_ns_ >= kRenewNs) {
@@ -60,7 +62,11 @@ void DirectoryNotes::find_prefixes() {
   inspect::CacheDirectory directory;
   directory.root = store::directory_of(directory_);
   auto own = inspect::read_model(files_, directory.root, fingerprint_);
-  if (!own) return pins_.clear();  // to be looked at again
+  if (!own) {
+    pins_.clear();  // to be looked at again
+    return warn_once(own.error());
+  }
+  own->pins = pins_;  // and not what was written meanwhile
   directory.models.push_back(std::move(*own));
   const inspect::Forest forest = inspect::plant(std::move(directory));
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
@@ -79,6 +85,11 @@ void DirectoryNotes::keep() {
     const cache::Track track = cache_.track(pinned.ids, pinned.tenant);
     cache_.keep(track, policy::kLongestKeepNs);
   }
+}
+
+// It is tried again with each look; meanwhile the server serves.
+void DirectoryNotes::warn_once(const Error& error) {
+  if (!std::exchange(warned_, true)) spdlog::warn("kv disk: what is pinned is not known: {}", error.message);
 }
 
 }  // namespace kvkeep::cli

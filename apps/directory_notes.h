@@ -21,7 +21,7 @@ namespace kvkeep::cli {
 
 class DirectoryNotes {
  public:
-  // `directory`: of the fingerprint; the note is written at once. All must outlive it.
+  // `directory`: of the fingerprint. The note is written and what is pinned is kept at once. All must outlive it.
   DirectoryNotes(std::string directory, const FingerprintHash& fingerprint, inspect::ModelNote note,
                  cache::Cache& cache, os::FileSystem& files, os::Clock& clock);
   DirectoryNotes(const DirectoryNotes&) = delete;
@@ -36,6 +36,7 @@ class DirectoryNotes {
   void look_at_pins();
   void find_prefixes();
   void keep();
+  void warn_once(const Error& error);
 
   const std::string directory_;
   const FingerprintHash fingerprint_;
@@ -43,10 +44,11 @@ class DirectoryNotes {
   cache::Cache& cache_;
   os::FileSystem& files_;
   os::Clock& clock_;
-  // Of the thread:
+  // Of the thread, once it runs:
   std::vector<PrefixHash> pins_;
   std::vector<Pinned> pinned_;
   std::int64_t kept_ns_ = 0;
+  bool warned_ = false;
   std::unique_ptr<os::Ticker> ticker_;  // last: it ends first
 };
 

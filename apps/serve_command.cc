@@ -343,6 +343,12 @@ Status run_serve(const ServeOptions& options) {
                                           .disk_points_share = options.cache.disk_points_percent,
                                           .shape = engine->shape()};
   cache::Cache cache(cache_options, std::move(disk.store), os::real_clock(), *writer, *reader);
+  std::optional<DirectoryNotes> notes;
+  if (!own_directory.empty()) {
+    notes.emplace(own_directory, model.fingerprint, note_of(options, files, model), cache, os::real_file_system(),
+                  os::real_clock());
+  }
+  cache.settle();  // what is pinned is kept by now
   const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });
   cache::prepare_staging(cache, *engine);
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
@@ -361,11 +367,6 @@ Status run_serve(const ServeOptions& options) {
                               cache, os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
-  std::optional<DirectoryNotes> notes;
-  if (!own_directory.empty()) {
-    notes.emplace(own_directory, model.fingerprint, note_of(options, files, model), cache, os::real_file_system(),
-                  os::real_clock());
-  }
   log_ready(*http, service, cache.stats(), disk.budget, options.cache.anchor_user);
   serve_until_signal(*http, scheduler, cache, signals);
   return {};

@@ -44,6 +44,11 @@ void Cache::recover() {
     unsaved_headers_ = disk_->counters().headers_read;
   }
   adopt(disk_->take_recovered(), true);
+}
+
+// Not part of opening: what is pinned can only be kept once it is indexed, and must be before anything may leave.
+void Cache::settle() {
+  if (disk_ == nullptr) return;
   writer_.post([this] {
     expire_all();
     fit_disk_budget();

@@ -28,7 +28,6 @@
 //
 // Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -91,6 +90,8 @@ class Cache {
   ~Cache();
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
+  // What is over its time or the budget leaves, on the writer: call it once, after keep() of what must stay.
+  void settle();
 
   // The longest of what is known whose text the prompt begins with, of segments whose rows can be had: see
   // index/text_match.h. Nothing is held; lease() the effective prompt that comes of it.

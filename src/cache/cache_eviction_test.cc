@@ -102,6 +102,7 @@ TEST(CacheEviction, ASmallerBudgetHoldsFromTheStart) {
   const store::DiskStore& store = **disk;
   ASSERT_GT(store.used(), store.budget());
   Cache cache({.fingerprint = {}, .ram_budget = {}}, std::move(*disk), large.clock, large.writer, large.reader);
+  cache.settle();
   large.writer.run_all();
   EXPECT_LE(store.used(), store.budget());
   EXPECT_LT(large.files.physical_bytes(), before);

@@ -73,6 +73,21 @@ TEST_P(CacheExpiry, AtTheStartItIsLookedAtAsWell) {
   EXPECT_EQ(world.cache->stats().segments, 0U);
 }
 
+TEST_P(CacheExpiry, WhatIsKeptBeforeAStartSettlesStays) {
+  keep(a);
+  keep(b);
+  world.die();
+  world.clock.advance_ms(11 * kHourMs);
+  world.before_settling = [this] {
+    world.writer.run_all();  // nothing leaves before
+    world.cache->keep(world.cache->track(a), kHourNs);
+  };
+  ASSERT_TRUE(world.open());
+  EXPECT_EQ(world.check(a), 64U);
+  EXPECT_TRUE(!world.model.shape.needs_points() || !world.stands(a).empty());
+  EXPECT_EQ(world.check(b), 0U);
+}
+
 TEST_P(CacheExpiry, WhatIsHeldOrAskedForStaysSoLong) {
   keep(a);
   keep(b);

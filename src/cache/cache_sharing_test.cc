@@ -51,6 +51,7 @@ class TwoServers {
     server.cache = std::make_unique<Cache>(
         CacheOptions{.fingerprint = {}, .ram_budget = mebibytes(1), .min_disk_tokens = 8, .shape = server.model.shape},
         std::move(*disk), first.clock, server.writer, server.reader);
+    server.cache->settle();
     server.writer.run_all();
   }
 

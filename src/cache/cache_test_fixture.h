@@ -155,6 +155,8 @@ class World {
                                                  .disk_points_share = disk_points_share,
                                                  .shape = model.shape},
                                     std::move(*disk), clock, writer, reader);
+    if (before_settling) before_settling();
+    cache->settle();
     writer.run_all();
     return true;
   }
@@ -305,6 +307,7 @@ class World {
   sim::SimClock clock;
   sim::SimExecutor writer;
   sim::SimExecutor reader;
+  std::function<void()> before_settling;  // of each start
   // For a load to be answered.
   std::function<void()> wait_for_reader = [this] { reader.run_all(); };
   store::DiskStore* store = nullptr;

@@ -33,6 +33,7 @@ class CacheThreads : public testing::TestWithParam<ModelClass> {
                                                   .save_index_after = 20,
                                                   .shape = GetParam().shape},
                                      std::move(*disk), clock_, *writer_, *reader_);
+    cache_->settle();
   }
 
   // Only its own thread stores a conversation, as the one engine thread does; all of them read it.

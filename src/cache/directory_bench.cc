@@ -128,6 +128,7 @@ void BM_OpenDirectory(benchmark::State& state) {
     auto store = open_store(directory, use_saved_index);
     const bool as_asked = (store->counters().headers_read == 0) == use_saved_index;
     auto cache = std::make_unique<Cache>(options(), std::move(store), os::real_clock(), *background, *background);
+    cache->settle();
     state.PauseTiming();
     if (!as_asked) return state.SkipWithError("the saved index was not used as asked");
     if (cache->stats().segments != static_cast<std::size_t>(state.range(0)))
@@ -160,6 +161,7 @@ class Server {
       : writer_(os::make_thread_executor("bench")),
         prober_(os::make_thread_executor("probe")),
         cache_(options(), open_store(directory, true, clock), clock, *writer_, *writer_) {
+    cache_.settle();
     writer_->drain();
   }
 

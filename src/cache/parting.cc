@@ -1,5 +1,7 @@
 // Where a prompt leaves what is known, for people who ask why no more was reused.
 
+#include <algorithm>
+
 #include "cache/cache.h"
 
 namespace kvkeep::cache {

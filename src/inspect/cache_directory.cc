@@ -83,11 +83,12 @@ Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& roo
 Result<ModelDirectory> read_model(os::FileSystem& files, const std::string& root, const FingerprintHash& fingerprint) {
   const store::Layout layout = store::make_layout(root, fingerprint);
   TRY_ASSIGN(store::DirectoryScan scan, scan_own(files, layout, fingerprint, true));
+  auto pins = read_pins(files, layout.own);
   return ModelDirectory{.fingerprint = fingerprint,
                         .path = layout.own,
                         .files = std::move(scan),
                         .note = read_model_note(files, layout.own),
-                        .pins = read_pins(files, layout.own),
+                        .pins = pins ? std::move(*pins) : std::vector<PrefixHash>(),
                         .distrust = store::read_distrust(files, layout.own)};
 }
 

@@ -36,8 +36,9 @@ std::string encode_pins(const std::vector<PrefixHash>& pins) {
   return text;
 }
 
-std::vector<PrefixHash> read_pins(os::FileSystem& files, const std::string& directory) {
+Result<std::vector<PrefixHash>> read_pins(os::FileSystem& files, const std::string& directory) {
   const auto text = read_small_file(files, path_of(directory), kMostBytes);
+  if (!text && text.error().kind != ErrorKind::kNotFound) return text.error();
   return text ? decode_pins(*text) : std::vector<PrefixHash>();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which prefixes of a fingerprint are pinned: a text file beside the segments, a line for each. Its loss costs only
-// order.
+// Which prefixes of a fingerprint are pinned: a text file beside the segments, a line for each. Without it they
+// are like all others.
 
 #include <string>
 #include <string_view>
@@ -17,8 +17,8 @@ inline constexpr std::size_t kMostPins = 256;
 std::vector<PrefixHash> decode_pins(std::string_view text);
 std::string encode_pins(const std::vector<PrefixHash>& pins);
 
-// None if there is no such file, or none that can be read.
-std::vector<PrefixHash> read_pins(os::FileSystem& files, const std::string& directory);
+// None if there is no such file.
+Result<std::vector<PrefixHash>> read_pins(os::FileSystem& files, const std::string& directory);
 Status write_pins(os::FileSystem& files, const std::string& directory, const std::vector<PrefixHash>& pins);
 
 // The runs whose ends, or ends of segments within, are pinned.

@@ -3,9 +3,10 @@
 import json
 import os
 import shutil
+import time
 
-from support import (ServerCase, files_under, fresh_directory, fresh_path, main, model, quarantined, run_program,
-                     segments, timings, wait_until, words)
+from support import (ServerCase, files_under, fresh_directory, fresh_path, main, model, physical_bytes, quarantined,
+                     run_program, segments, timings, wait_until, words)
 
 COMPLETION = "/v1/completions"
 
@@ -387,6 +388,44 @@ class Pinning(FilledDirectory):
         left = [prefix for prefix in self.prefixes(directory)]
         self.assertIn(found["hash"][:8], [prefix["hash"][:8] for prefix in left if prefix["pinned"]])
         self.assertFalse(any(other.startswith((p["words"] or "?").removeprefix("<s>").strip()[:60]) for p in left))
+
+    def test_a_start_knows_pins_before_anything_leaves(self):
+        filled = fresh_directory()
+        pinned = words(150, 70)
+        server = self.server("--kv-disk-dir", filled)
+        for prompt in (pinned, *(words(300, 71 + number) for number in range(12))):
+            self.ask(server, prompt)
+        self.assertEqual(server.stop(), 0)
+        self.assertGreater(physical_bytes(filled), 1 << 20)
+        found = next(p for p in self.prefixes(filled) if pinned.startswith(p["words"].removeprefix("<s>").strip()[:60]))
+        # All are over the time to live, and what is pinned is worth least: it was used last the longest ago.
+        newest_first = sorted(segments(filled), key=os.path.getmtime, reverse=True)
+        for hours, path in enumerate(newest_first, start=2):
+            os.utime(path, (time.time() - hours * 3600,) * 2)
+        for is_pinned in (True, False):
+            for flags in (["--kv-cache-ttl-hours", "1"], ["--kv-disk-space-mb", "1"]):
+                with self.subTest(flags=flags, pinned=is_pinned):
+                    directory = fresh_path("copy")
+                    shutil.copytree(filled, directory, copy_function=shutil.copy2)
+                    if is_pinned:
+                        parsed("pin", found["id"], directory=directory)
+                    before = len(segments(directory))
+                    with self._make(self._logs, ["--kv-disk-dir", directory, *flags], {}) as server:
+                        self.assertEqual("1 pinned prefixes are kept" in server.log(), is_pinned)
+                        wait_until(lambda: len(segments(directory)) < before, "something leaves")
+                        server.stop()
+                    left = {prefix["hash"]: prefix["pinned"] for prefix in self.prefixes(directory)}
+                    self.assertEqual(left.get(found["hash"]), True if is_pinned else None)
+
+    def test_a_server_starts_where_pins_cannot_be_read(self):
+        directory = self.copy()
+        [own] = [entry for entry in os.listdir(directory) if len(entry) == 64]
+        os.mkdir(os.path.join(directory, own, "pins"))
+        server = self.server("--kv-disk-dir", directory, "--restore", "always")
+        self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")
+        time.sleep(5)  # it looks again and again
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(server.log().count("what is pinned is not known"), 1)
 
 
 class Refusals(ServerCase):

@@ -151,6 +151,7 @@ class HistoryWorld {
         cache::CacheOptions{
             .fingerprint = engine->description().fingerprint, .ram_budget = options.ram, .shape = engine->shape()},
         std::move(disk), clock, writer, reader_);
+    cache->settle();
     scheduler = std::make_unique<Scheduler>(options.scheduler, *engine, *cache, clock);
     thread_ = std::thread([this] { scheduler->run(); });
   }

@@ -106,7 +106,9 @@ class World {
               open_disk(options), os::real_clock(), *writer,
               options.hand_run_reader != nullptr ? *options.hand_run_reader : *reader),
         scheduler(options.restore_auto ? options.scheduler : always(options.scheduler), engine, cache,
-                  options.clock != nullptr ? *options.clock : os::real_clock()) {}
+                  options.clock != nullptr ? *options.clock : os::real_clock()) {
+    cache.settle();
+  }
   std::unique_ptr<store::DiskStore> open_disk(const WorldOptions& options) {
     if (options.disk_directory.empty()) return nullptr;
     auto disk = store::DiskStore::open({.directory = options.disk_directory,
