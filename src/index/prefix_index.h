@@ -142,6 +142,9 @@ struct Placement {
     kWrongHash,  // its tokens do not hash to its end_hash, or are not as many as its range says; no range for a leaf;
                  // it hangs in another tenant's trie than it says
   } outcome = Outcome::kPlaced;
+  // The segment of rows in which its end lies, whatever became of it; of a wrong hash: in which it would begin or, as a
+  // leaf, hang. The root: no known prefix has that name, or it is the empty one.
+  SegmentId within = kRootSegment;
 };
 
 // Builds the trie from segments in any order. A segment hangs where its begin_hash is the hash of a known prefix at

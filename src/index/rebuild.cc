@@ -49,7 +49,7 @@ class Rebuild {
   Rebuild(PrefixIndex& index, const std::vector<NamedSegment>& segments)
       : index_(index), segments_(segments), placements_(segments.size()) {
     for (std::size_t i = 0; i < segments.size(); ++i) {
-      placements_[i] = {kRootSegment, segments[i].range.begin, Outcome::kOrphan};
+      placements_[i] = {kRootSegment, segments[i].range.begin, Outcome::kOrphan, kRootSegment};
       if (is_leaf(segments[i])) {
         waiting_at(segments[i].range.end, segments[i].end_hash).leaves.push_back(i);
       } else {
@@ -234,6 +234,7 @@ bool has_its_size(const NamedSegment& segment) {
 
 void Rebuild::place(std::size_t i, const Known& known) {
   const NamedSegment& segment = segments_[i];
+  placements_[i].within = known.at.segment;
   // The whole segment is verified before any of it counts: names found along wrong tokens are not known.
   std::vector<Prefix> found;
   if (has_its_size(segment)) found = hash_along(known.hasher, segment.tokens);
@@ -242,19 +243,20 @@ void Rebuild::place(std::size_t i, const Known& known) {
     return;
   }
   const Cursor reached = index_.advance(known.at, segment.tokens);
-  placements_[i] = {kRootSegment, reached.at, Outcome::kRedundant};
+  placements_[i] = {kRootSegment, reached.at, Outcome::kRedundant, reached.segment};
   if (reached.at == segment.range.end) return push_known(reached, known.tenant, found.back());
   PrefixHasher hasher = known.hasher;
   hasher.append(segment.tokens.first(reached.at - segment.range.begin));
   const TokenSpan fresh = segment.tokens.subspan(reached.at - segment.range.begin);
   const SegmentId id = index_.insert(reached, fresh, hasher.current(), segment.end_hash, segment.origin);
-  placements_[i] = {id, reached.at, Outcome::kPlaced};
+  placements_[i] = {id, reached.at, Outcome::kPlaced, id};
   std::erase_if(found, [&](const Prefix& prefix) { return prefix.hasher.position() <= reached.at; });
   push_known(id, known.tenant, found);
 }
 
 void Rebuild::attach(std::size_t i, Cursor at) {
   const NamedSegment& leaf = segments_[i];
+  placements_[i].within = at.segment;
   if (!has_a_leafs_range(leaf)) {
     placements_[i].outcome = Outcome::kWrongHash;
     return;
@@ -262,11 +264,11 @@ void Rebuild::attach(std::size_t i, Cursor at) {
   // Segments may be cut elsewhere than when the window was captured, if files overlap.
   if (leaf.kind == format::PartKind::kWindowRows && leaf.range.begin < index_.info(at.segment).range.begin) return;
   if (index_.attached(at, leaf.kind) != kRootSegment) {
-    placements_[i] = {kRootSegment, leaf.range.end, Outcome::kRedundant};
+    placements_[i] = {kRootSegment, leaf.range.end, Outcome::kRedundant, at.segment};
     return;
   }
   const SegmentId id = index_.attach(at, leaf.kind, leaf.range.begin, leaf.begin_hash, leaf.end_hash);
-  placements_[i] = {id, leaf.range.begin, Outcome::kPlaced};
+  placements_[i] = {id, leaf.range.begin, Outcome::kPlaced, at.segment};
 }
 
 }  // namespace

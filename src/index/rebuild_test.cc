@@ -101,7 +101,15 @@ std::string wrong_leaf(const PrefixIndex& index, const Twin& twin, const File& f
   return named ? "" : "hashes of a leaf";
 }
 
+// The segment that has the file's end; if its hash is wrong, its beginning.
+SegmentId expected_within(const PrefixIndex& index, const Twin& twin, const File& file) {
+  const Tokens prefix = file.wrong_hash ? first(file.path, file.is_leaf() ? 0 : file.begin) : file.path;
+  const bool hangs = file.is_leaf() || twin.known.contains(first(file.path, file.begin));
+  return hangs && twin.known.contains(prefix) ? index.advance({}, prefix).segment : kRootSegment;
+}
+
 std::string wrong_placement(const PrefixIndex& index, const Twin& twin, const File& file, const Placement& placement) {
+  if (placement.within != expected_within(index, twin, file)) return "within another segment";
   if (file.is_leaf()) return wrong_leaf(index, twin, file, placement);
   const bool reachable = twin.known.contains(first(file.path, file.begin));
   const Outcome outcome = placement.outcome;
@@ -241,6 +249,37 @@ TEST(Rebuild, OverlappingSegmentsShareWhatTheyHaveInCommon) {
   EXPECT_EQ(placements[2].visible_from, Position{3});
 }
 
+// Files of two servers that cut the same prompt at other places; what adds nothing lies where the prompt does.
+TEST(Rebuild, WhatIsNotPlacedTellsWhereItLies) {
+  const Tokens prompt{1, 2, 3, 4, 5, 6};
+  PrefixIndex index;
+  const auto placements = rebuild_from(index, {{first(prompt, 4), 0},
+                                               {prompt, 4},
+                                               {first(prompt, 2), 0},
+                                               {first(prompt, 4), 2},
+                                               {first(prompt, 5), 4},
+                                               {prompt, 6, false, PartKind::kPoint},
+                                               {prompt, 6, false, PartKind::kPoint},
+                                               {first(prompt, 5), 3, false, PartKind::kWindowRows},
+                                               {{1, 2, 3, 9}, 3, true},
+                                               {{8, 9}, 1}});
+  const SegmentId head = placements[0].segment;
+  const SegmentId tail = placements[1].segment;
+  ASSERT_TRUE(placements[0].outcome == Outcome::kPlaced && placements[1].outcome == Outcome::kPlaced);
+  const auto expect = [&](std::size_t i, Outcome outcome, SegmentId within) {
+    EXPECT_EQ(placements[i].outcome, outcome) << i;
+    EXPECT_EQ(placements[i].within, within) << i;
+  };
+  expect(2, Outcome::kRedundant, head);
+  expect(3, Outcome::kRedundant, head);
+  expect(4, Outcome::kRedundant, tail);
+  EXPECT_NE(placements[5].outcome, placements[6].outcome) << "one of them";
+  EXPECT_TRUE(placements[5].within == tail && placements[6].within == tail);
+  expect(7, Outcome::kOrphan, tail);
+  expect(8, Outcome::kWrongHash, head);
+  expect(9, Outcome::kOrphan, kRootSegment);
+}
+
 TEST(Rebuild, ARangeThatItsTokensDoNotFillIsAWrongHash) {
   const Tokens tokens{1, 2, 3};
   const auto range = [](std::uint32_t begin, std::uint32_t end) { return TokenRange{Position{begin}, Position{end}}; };
@@ -271,6 +310,7 @@ TEST(Rebuild, ALeafWithAnImpossibleRangeIsAWrongHash) {
                                    leaf(1, 2, PartKind::kWindowRows)});
   for (std::size_t i = 1; i + 1 < placements.size(); ++i) EXPECT_EQ(placements[i].outcome, Outcome::kWrongHash) << i;
   EXPECT_EQ(placements.back().outcome, Outcome::kPlaced);
+  EXPECT_EQ(placements[2].within, placements[0].segment) << "it would hang there";
   EXPECT_EQ(index.attached_count(), 1U);
 }
 
@@ -304,6 +344,9 @@ TEST(Rebuild, TheComparisonCatchesMutants) {
   std::swap(placements[0], placements[1]);
   EXPECT_NE(difference(shifted, files, placements), "");
   std::swap(placements[0], placements[1]);
+  std::swap(placements[1].within, placements[2].within);
+  EXPECT_NE(difference(shifted, files, placements), "");
+  std::swap(placements[1].within, placements[2].within);
   placements[1].visible_from = Position{1};
   EXPECT_NE(difference(shifted, files, placements), "");
   std::vector<File> believed = files;  // a wrong hash that was believed
