@@ -92,7 +92,9 @@ Result<int> run_cache_remove(const CacheCommandOptions& options, const std::stri
   TRY_ASSIGN(removals, asked_removals(options, forest));
   if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
   if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
-  return finish(options, carry_out(options, root, lock == nullptr, removals));
+  inspect::RemovalReport report = carry_out(options, root, lock == nullptr, removals);
+  report.left = inspect::left_files(forest, removals, lock != nullptr);
+  return finish(options, report);
 }
 
 Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string& root) {

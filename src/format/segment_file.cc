@@ -11,7 +11,6 @@ namespace {
 
 // The line ends show a file that was transferred as text.
 constexpr std::array<char, 8> kMagic = {'K', 'V', 'K', 'S', 'E', 'G', '\r', '\n'};
-constexpr std::size_t kNameHashBytes = 16;  // of each prefix hash
 constexpr std::size_t kFixedSumOffset = kFixedHeaderBytes - 16;
 
 static_assert(kFixedHeaderBytes % kPayloadAlignment == 0 && sizeof(TokenId) == 4, "docs/format.md says so");

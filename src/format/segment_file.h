@@ -89,6 +89,7 @@ Checksum part_checksum(const FingerprintHash& fingerprint, const SegmentName& na
 
 // "<begin_hash 16 bytes hex>-<end_hash 16 bytes hex>" and the kind's suffix; never contains a separator.
 std::string file_name(const SegmentName& name);
+inline constexpr std::size_t kNameHashBytes = 16;  // of each prefix hash
 // ".kvs", ".window.kvs", ".point.kvs" or ".whole.kvs": rows and window rows of one run are two files.
 std::string_view file_suffix(PartKind kind);
 inline constexpr PartKind kPartKinds[] = {PartKind::kRows, PartKind::kWindowRows, PartKind::kPoint, PartKind::kWhole};

@@ -39,6 +39,9 @@ class Builder {
         case Outcome::kOrphan: tree_.orphans.push_back(i); break;
         case Outcome::kWrongHash: tree_.misnamed.push_back(i); break;
       }
+      if (placements[i].outcome != Outcome::kPlaced && placements[i].within != kRootSegment) {
+        unshown_[placements[i].within].push_back(i);
+      }
     }
   }
 
@@ -93,13 +96,17 @@ class Builder {
       run.leaves.push_back(file_of_.at(leaf));
       tree_.run_of[run.leaves.back()] = place;
     }
+    if (const auto unshown = unshown_.find(segment); unshown != unshown_.end()) {
+      run.unshown.insert(run.unshown.end(), unshown->second.begin(), unshown->second.end());
+    }
     run.range.end = index_.info(segment).range.end;
     run.end_hash = index_.info(segment).end_hash;
   }
 
   index::PrefixIndex index_;
   std::unordered_map<SegmentId, std::size_t> file_of_;
-  std::vector<Waiting> waiting_;  // depth first
+  std::unordered_map<SegmentId, std::vector<std::size_t>> unshown_;  // files by the segment they lie in
+  std::vector<Waiting> waiting_;                                     // depth first
   PrefixTree tree_;
 };
 

@@ -27,6 +27,9 @@ struct Run {
   // Places in the list of files, ascending by position.
   std::vector<std::size_t> rows;
   std::vector<std::size_t> leaves;  // points, whole states, window rows
+  // Files in no run that hold ids of this one: redundant ones and leaves without a place that end here, misnamed ones
+  // that would begin here.
+  std::vector<std::size_t> unshown;
   std::vector<std::size_t> children;
 };
 

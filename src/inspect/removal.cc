@@ -3,10 +3,24 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+
+#include "format/segment_file.h"
 
 namespace kvkeep::inspect {
 namespace {
+
+// Why each file goes that goes with a run.
+std::vector<Why> whys_of(const PrefixTree& tree) {
+  std::vector<Why> whys(tree.run_of.size(), Why::kAsked);
+  for (const std::size_t file : tree.redundant) whys[file] = Why::kRedundant;
+  for (const std::size_t file : tree.orphans) whys[file] = Why::kOrphan;
+  for (const std::size_t file : tree.misnamed) whys[file] = Why::kDamaged;
+  return whys;
+}
 
 void append_model(const ModelDirectory& model, const PrefixTree& tree, const std::set<std::size_t>& runs,
                   std::vector<Removal>& removals) {
@@ -14,13 +28,70 @@ void append_model(const ModelDirectory& model, const PrefixTree& tree, const std
   for (const std::size_t run : runs) {
     files.insert(files.end(), tree.runs[run].rows.begin(), tree.runs[run].rows.end());
     files.insert(files.end(), tree.runs[run].leaves.begin(), tree.runs[run].leaves.end());
+    files.insert(files.end(), tree.runs[run].unshown.begin(), tree.runs[run].unshown.end());
   }
+  const std::vector<Why> whys = whys_of(tree);
   std::ranges::sort(files, std::greater{},
                     [&](std::size_t file) { return order_of(model.files.segments[file].header, file); });
   for (const std::size_t file : files) {
     const os::FileInfo& info = model.files.segments[file].info;
-    removals.push_back({model.path, info.name, os::physical_size(info.size), Why::kAsked});
+    removals.push_back({model.path, info.name, os::physical_size(info.size), whys[file]});
   }
+}
+
+// Files of a model that no run shows, and why they would go.
+std::vector<Removal> lost_files(const ModelDirectory& model, const PrefixTree& tree) {
+  std::vector<Removal> lost;
+  const auto add = [&](const os::FileInfo& info, Why why) {
+    lost.push_back({model.path, info.name, os::physical_size(info.size), why});
+  };
+  for (const std::size_t file : tree.orphans) add(model.files.segments[file].info, Why::kOrphan);
+  for (const std::size_t file : tree.misnamed) add(model.files.segments[file].info, Why::kDamaged);
+  for (const os::FileInfo& info : model.files.damaged) add(info, Why::kDamaged);
+  return lost;
+}
+
+// The prefixes that a file's name tells (format::file_name()), also where its header does not.
+struct Ends {
+  std::string begin;
+  std::string end;
+};
+Ends ends_of(const std::string& file) {
+  constexpr std::size_t kDigits = 2 * format::kNameHashBytes;
+  return {file.substr(0, kDigits), file.substr(kDigits + 1, kDigits)};
+}
+
+// Adds to what goes of a model what ends with the same prefix or continues it, and so on, by names alone: what is
+// damaged, what hangs below that, what could not be read. In front, the last found first: children before parents.
+void add_lost(const ModelDirectory& model, const PrefixTree& tree, std::vector<Removal>& removals) {
+  std::vector<Removal> lost = lost_files(model, tree);
+  for (const os::FileInfo& info : model.files.unreadable) {
+    lost.push_back({model.path, info.name, os::physical_size(info.size), Why::kAsked});
+  }
+  std::unordered_set<std::string> going;
+  std::vector<std::string> prefixes;
+  for (const Removal& removal : removals) {
+    going.insert(removal.file);
+    prefixes.push_back(ends_of(removal.file).end);
+  }
+  std::unordered_multimap<std::string, std::size_t> by_prefix;
+  for (std::size_t i = 0; i < lost.size(); ++i) {
+    const Ends ends = ends_of(lost[i].file);
+    by_prefix.emplace(ends.begin, i);
+    by_prefix.emplace(ends.end, i);
+  }
+  std::vector<Removal> found;
+  for (std::size_t next = 0; next < prefixes.size(); ++next) {
+    const std::string prefix = prefixes[next];
+    const auto [first, last] = by_prefix.equal_range(prefix);
+    for (auto entry = first; entry != last; ++entry) {
+      const Removal& removal = lost[entry->second];
+      if (!going.insert(removal.file).second) continue;
+      found.push_back(removal);
+      prefixes.push_back(ends_of(removal.file).end);
+    }
+  }
+  removals.insert(removals.begin(), found.rbegin(), found.rend());
 }
 
 bool is_advisory(const os::FileInfo& info) {
@@ -63,9 +134,38 @@ std::vector<Removal> removals_of(const Forest& forest, const std::vector<IdTarge
       const auto below = subtree(forest.trees[model], target.run);
       all.insert(below.begin(), below.end());
     }
-    append_model(forest.directory.models[model], forest.trees[model], all, removals);
+    std::vector<Removal> own;
+    append_model(forest.directory.models[model], forest.trees[model], all, own);
+    add_lost(forest.directory.models[model], forest.trees[model], own);
+    removals.insert(removals.end(), own.begin(), own.end());
   }
   return removals;
+}
+
+LeftFiles left_files(const Forest& forest, const std::vector<Removal>& removals, bool alone) {
+  std::set<std::pair<std::string, std::string>> going;
+  std::set<std::string> touched;
+  for (const Removal& removal : removals) {
+    going.emplace(removal.directory, removal.file);
+    touched.insert(removal.directory);
+  }
+  LeftFiles left;
+  for (std::size_t i = 0; i < forest.trees.size(); ++i) {
+    const ModelDirectory& model = forest.directory.models[i];
+    if (!touched.contains(model.path)) continue;
+    const auto add = [&](FileCount& count, const std::string& file, ByteCount physical) {
+      if (!going.contains({model.path, file})) count.add(physical);
+    };
+    for (const Removal& lost : lost_files(model, forest.trees[i])) add(left.useless, lost.file, lost.bytes);
+    for (const os::FileInfo& info : model.files.unreadable) add(left.unread, info.name, os::physical_size(info.size));
+    if (!alone) continue;
+    for (const os::FileInfo& info : model.files.temporaries) {
+      add(left.useless, info.name, os::physical_size(info.size));
+    }
+  }
+  if (touched.empty()) return left;
+  for (const os::FileInfo& info : forest.directory.quarantine) left.quarantine.add(os::physical_size(info.size));
+  return left;
 }
 
 Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const ModelDirectory& model) {
@@ -77,7 +177,10 @@ Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const Mode
   for (std::size_t run = 0; run < tree.runs.size(); ++run) runs.insert(run);
   append_model(model, tree, runs, removals);
   std::set<std::string> known;
-  for (const Removal& removal : removals) known.insert(removal.file);
+  for (Removal& removal : removals) {
+    removal.why = Why::kAsked;
+    known.insert(removal.file);
+  }
   for (const os::FileInfo& info : listed) {
     const bool advisory = is_advisory(info);
     if (!info.is_regular || known.contains(info.name)) continue;

@@ -32,16 +32,30 @@ struct Removal {
   Why why = Why::kAsked;
 };
 
+// What stays of models that something is removed of, and no run shows.
+struct LeftFiles {
+  FileCount useless;  // that hang below nothing, are damaged or, with no server to finish them, unfinished
+  FileCount unread;   // the device refused, or a later program wrote them
+  FileCount quarantine;
+  std::uint64_t files() const { return useless.files + unread.files + quarantine.files; }
+};
+
 struct RemovalReport {
   std::map<Why, FileCount> removed;
   std::uint64_t failed = 0;
+  LeftFiles left;  // remove_all() leaves it empty
   FileCount all() const;
 };
 
-// A run and what hangs below it, whichever of `runs` gives it, once.
+// A run and what hangs below it, whichever of `runs` gives it, once; with them what no run shows: redundant and
+// misnamed files in them, and whatever continues these or the runs by its name.
 std::vector<Removal> removals_of(const Forest& forest, const std::vector<IdTarget>& runs);
 // All of a model that is ours by name, the advisory files last.
 Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const ModelDirectory& model);
+
+// `alone`: no server runs on the directory, whose unfinished files they could be. Of the quarantine nobody knows of
+// which model a file was.
+LeftFiles left_files(const Forest& forest, const std::vector<Removal>& removals, bool alone);
 
 // Of models of which `removals` leave nothing but what tells of files: that, and the directories. Only while no server
 // runs and none can start.

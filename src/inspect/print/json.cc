@@ -150,7 +150,11 @@ std::string removal_json(const RemovalReport& report, bool dry) {
                   {"dry_run", dry},
                   {"removed", count_of(report.all())},
                   {"reasons", std::move(reasons)},
-                  {"failed", report.failed}});
+                  {"failed", report.failed},
+                  {"left",
+                   {{"useless", count_of(report.left.useless)},
+                    {"quarantine", count_of(report.left.quarantine)},
+                    {"unreadable", count_of(report.left.unread)}}}});
 }
 
 std::string export_json(const ExportReport& report) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace kvkeep::inspect {
@@ -159,6 +160,25 @@ TEST(Text, OfVerify) {
   const std::string repaired =
       verify_text(damaged_report(), RepairReport{.set_aside = 1, .removed = 22, .freed = mebibytes(22)}, 1);
   EXPECT_NE(repaired.find("set aside 1 damaged file, removed 22 orphans (22.0 MiB)\n"), std::string::npos) << repaired;
+}
+
+TEST(Text, OfWhatARemovalLeaves) {
+  RemovalReport report;
+  report.removed[Why::kAsked] = {.files = 3, .bytes = mebibytes(2)};
+  report.left.useless = {.files = 2, .bytes = mebibytes(1)};
+  const std::string text = removal_text(report, false);
+  EXPECT_EQ(std::ranges::count(text, '\n'), 2) << text;
+  EXPECT_NE(text.find("stay: 2 of no use (kvkeep cache gc)\n"), std::string::npos) << text;
+  report.left.quarantine.add(mebibytes(1));
+  report.left.unread.add(mebibytes(1));
+  EXPECT_NE(removal_text(report, false)
+                .find("(kvkeep cache gc), 1 in quarantine (kvkeep cache gc --all), 1 that could not be read (kvkeep "
+                      "cache rm --model)\n"),
+            std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(removal_json(report, false));
+  EXPECT_EQ(json["left"]["useless"]["files"], 2);
+  EXPECT_EQ(json["left"]["quarantine"]["files"], 1);
+  EXPECT_EQ(json["left"]["unreadable"]["files"], 1);
 }
 
 TEST(Text, OfARemoval) {

@@ -154,6 +154,20 @@ std::string reason_text(Why why, std::uint64_t files) {
   }
 }
 
+// Each with the command that takes them away.
+std::string left_text(const LeftFiles& left) {
+  if (left.files() == 0) return {};
+  std::string parts;
+  const auto add = [&](const FileCount& count, std::string_view what, std::string_view command) {
+    if (count.files == 0) return;
+    parts += fmt::format("{}{} {} ({})", parts.empty() ? "" : ", ", bench::grouped(count.files), what, command);
+  };
+  add(left.useless, "of no use", "kvkeep cache gc");
+  add(left.quarantine, "in quarantine", "kvkeep cache gc --all");
+  add(left.unread, "that could not be read", "kvkeep cache rm --model");
+  return fmt::format("files that ls does not show, and that may hold prompts too, stay: {}\n", parts);
+}
+
 }  // namespace
 
 std::string age_text(std::int64_t then_ns, std::int64_t now_ns) {
@@ -203,7 +217,7 @@ std::string removal_text(const RemovalReport& report, bool dry) {
   }
   if (report.removed.size() > 1 || (all.files > 0 && !report.removed.contains(Why::kAsked))) out += reasons;
   if (report.failed > 0) out += fmt::format("; {} could not be removed", counted(report.failed, "file", "files"));
-  return out + "\n";
+  return out + "\n" + left_text(report.left);
 }
 
 std::string export_text(const ExportReport& report, const std::string& path) {
