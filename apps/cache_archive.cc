@@ -70,7 +70,8 @@ Result<int> run_cache_import(const CacheCommandOptions& options, const std::stri
   TRY_ASSIGN(const ByteCount budget, cache_budget(options, root));
   TRY_ASSIGN(const os::Space space, files.space(root));
   inspect::ImportOptions import;
-  import.room = std::min(budget - std::min(used, budget), space.free);
+  import.room = budget - std::min(used, budget);
+  import.free = space.free;
   import.root = root;
   import.own_mark = "import-" + std::to_string(os::process_id());
   inspect::Guest guest(root, files, os::real_clock());

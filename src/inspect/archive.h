@@ -30,11 +30,12 @@ Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, c
                                   const std::string& path);
 
 struct ImportOptions {
-  ByteCount room;        // physical bytes that may be added: of the budget and of the disk
+  ByteCount room;        // physical bytes that the budget lets be added
   std::string root;      // of the cache, which exists
   std::string own_mark;  // tells temporary files of this process from others'
   // Called with the physical bytes that are to be added, if any, before the first is; an error ends it.
   std::function<Status(ByteCount)> reserve = {};
+  ByteCount free = ByteCount{UINT64_MAX};  // of the file system
 };
 struct ImportReport {
   FileCount added;    // physical

@@ -186,6 +186,19 @@ TEST_F(Archives, OnlyWhatThereIsRoomFor) {
   EXPECT_EQ(target.count(), 0U);
 }
 
+TEST_F(Archives, AFullFileSystemIsNotCalledABudget) {
+  ASSERT_TRUE(pack({0}));
+  Target target;
+  target.files.plant(kArchive, archive());
+  const Result<ImportReport> taken =
+      import_files(target.files, kArchive,
+                   {.room = mebibytes(1), .root = "/other", .own_mark = "import-1", .free = ByteCount{3 * 8192}});
+  EXPECT_EQ(taken.error().kind, ErrorKind::kNoSpace);
+  EXPECT_NE(taken.error().message.find("the file system of /other has 0 MiB free"), std::string::npos);
+  EXPECT_EQ(taken.error().message.find("--kv-disk-space-mb"), std::string::npos);
+  EXPECT_EQ(target.count(), 0U);
+}
+
 // Whatever fails or dies at whatever operation: nothing of it is left, or a part without holes.
 TEST_F(Archives, FaultsLeaveNothingOrNoHole) {
   ASSERT_TRUE(pack({0}));

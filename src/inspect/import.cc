@@ -151,6 +151,11 @@ class Writing {
                       std::to_string(options_.room.value() >> 20) +
                       " MiB: give more with --kv-disk-space-mb, or make room with kvkeep cache gc --to-mb N");
     }
+    if (report.added.bytes > options_.free) {
+      return no_space(std::to_string(report.added.bytes.value() >> 20) + " MiB to import, and the file system of " +
+                      options_.root + " has " + std::to_string(options_.free.value() >> 20) +
+                      " MiB free: free some there, or name a directory elsewhere with --kv-disk-dir");
+    }
     if (options_.reserve && !missing.empty()) TRY(options_.reserve(report.added.bytes));
     for (const Entry& entry : missing) TRY(write(entry));
     TRY(give_names());
