@@ -55,12 +55,15 @@ void warn_of_other_writers(const std::string& directory) {
                directory, shared ? "name a directory of your own below it" : "run chmod 700 " + directory);
 }
 
-void warn_of_distrust(const std::string& own, const FingerprintHash& fingerprint, const std::string& why) {
+void warn_of_distrust(const CacheOptions& options, const std::string& own, const FingerprintHash& fingerprint,
+                      const std::string& why) {
   spdlog::warn(
       "kv disk: an audit found state in {} that is not what the model computes ({}). Nothing of it is used, and "
-      "nothing is stored. Find the cause, then remove it with kvkeep cache rm --model {}, or, if you trust it, remove "
+      "nothing is stored. Find the cause, then remove it with kvkeep cache rm --model {}{}, or, if you trust it, "
+      "remove "
       "the file {} alone. See docs/audit.md",
-      own, why, fingerprint.hex().substr(0, kShownDigits), store::kDistrustName);
+      own, why, fingerprint.hex().substr(0, kShownDigits),
+      options.disk_directory.empty() ? "" : " --kv-disk-dir " + options.disk_directory, store::kDistrustName);
 }
 
 Result<DiskTier> open_at(const std::string& directory, const CacheOptions& options, const FingerprintHash& fingerprint,
@@ -71,7 +74,7 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
   const std::string own = store::make_layout(disk.directory, fingerprint).own;
   TRY(files.make_directories(own));  // what cannot be one has no note either
   if (const auto why = store::read_distrust(files, own)) {
-    warn_of_distrust(own, fingerprint, *why);
+    warn_of_distrust(options, own, fingerprint, *why);
     return DiskTier{.store = nullptr, .budget = {}, .distrusted = true};
   }
   TRY_ASSIGN(const os::Space space, files.space(directory));

@@ -205,6 +205,7 @@ server::AuditOptions audit_options(const CacheOptions& cache) {
   server::AuditOptions audit;
   audit.every_ms = cache.audit_minutes * 60'000;
   audit.idle_ms = std::min(kIdleMs, audit.every_ms);
+  audit.directory = cache.disk_directory;
   audit.seed = static_cast<std::uint64_t>(os::real_clock().wall_ns());
   return audit;
 }
@@ -248,9 +249,9 @@ class Tracing {
 
 void log_ready(const server::HttpServer& http, const server::Service& service, const cache::CacheStats& stats,
                ByteCount disk_budget, bool anchor_user) {
-  spdlog::info("kv cache: {} tokens in {} segments known, RAM budget {} MiB, disk budget {} MiB, anchor_user={}",
-               stats.tokens, stats.segments, stats.ram_budget.value() >> 20, disk_budget.value() >> 20,
-               anchor_user ? "on" : "off");
+  spdlog::info("kv cache: {} tokens in {} segment{} known, RAM budget {} MiB, disk budget {} MiB, anchor_user={}",
+               stats.tokens, stats.segments, stats.segments == 1 ? "" : "s", stats.ram_budget.value() >> 20,
+               disk_budget.value() >> 20, anchor_user ? "on" : "off");
   spdlog::info("serving {} on {} (OpenAI base URL: {}/v1)", service.model_name, http.address(), http.address());
 }
 

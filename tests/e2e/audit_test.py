@@ -3,6 +3,7 @@ state with right sums is found, loudly, and neither used nor added to until some
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -75,7 +76,9 @@ class WrongRows(AuditCase):
         trace = fresh_path("trace")
         server = self.server("--kv-disk-dir", directory, *OFTEN, "--trace", trace)
         wait_until(lambda: LOUDLY in server.log(), "the audit finds it")
-        for part in (" error ", "kvkeep cache rm --model", "docs/audit.md"):
+        [log] = [line for line in server.log().splitlines() if LOUDLY in line]
+        self.assertRegex(log, f"kvkeep cache rm --model [0-9a-f]{{12}} --kv-disk-dir {re.escape(directory)},")
+        for part in (" error ", "docs/audit.md"):
             self.assertIn(part, server.log())
         self.check_answers(server, prompts)
         self.assertEqual(server.get("/health")["status"], "ok")
@@ -86,6 +89,7 @@ class WrongRows(AuditCase):
 
         later = self.server("--kv-disk-dir", directory, *OFTEN)
         self.assertIn("an audit found state in", later.log())
+        self.assertIn(f" --kv-disk-dir {directory}, or", later.log())
         self.assertIn("tokens", later.log())
         self.check_answers(later, prompts)
         self.assertEqual(later.stop(), 0)

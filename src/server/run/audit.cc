@@ -317,8 +317,9 @@ AuditOutcome Audit::verdict() {
   spdlog::error(
       "kv cache audit: what is stored is WRONG: {}. Nothing that is stored for this model is used any more, and "
       "nothing is stored: prompts are prefilled. Find the cause (memory, driver, another program that writes there); "
-      "then remove what is stored with kvkeep cache rm --model {}, and start the server again. See docs/audit.md",
-      what, engine_.description().fingerprint.hex().substr(0, 12));
+      "then remove what is stored with kvkeep cache rm --model {}{}, and start the server again. See docs/audit.md",
+      what, engine_.description().fingerprint.hex().substr(0, 12),
+      options_.directory.empty() ? "" : " --kv-disk-dir " + options_.directory);
   return AuditOutcome::kWrong;
 }
 
