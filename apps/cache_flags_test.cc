@@ -28,7 +28,7 @@ TEST(CacheFlags, UnknownWordsSuggestTheNearest) {
   EXPECT_EQ(error_of({"stats"}), "unknown command 'cache stats'; did you mean 'stat'?");
   EXPECT_EQ(error_of({"frobnicate"}), "unknown command 'cache frobnicate'; see kvkeep cache --help");
   EXPECT_EQ(error_of({"verify", "--repiar"}), "unknown flag '--repiar'; did you mean '--repair'?");
-  EXPECT_EQ(error_of({"stat", "--repair"}), "unknown flag '--repair'");
+  EXPECT_EQ(error_of({"stat", "--repair"}), "unknown flag '--repair'; --help lists all flags");
   EXPECT_EQ(error_of({"stat", "abc"}), "unexpected argument 'abc'; a directory is named with --kv-disk-dir abc");
   EXPECT_EQ(error_of({"show", "abc", "def"}), "unexpected argument 'def'");
 }
@@ -57,7 +57,7 @@ TEST(CacheFlags, Values) {
   const CacheCommandOptions verify = parsed({"verify", "--repair", "--kv-disk-dir", "/x"}).value().options;
   EXPECT_TRUE(verify.repair);
   EXPECT_EQ(verify.directory, "/x");
-  EXPECT_EQ(error_of({"ls", "-n", "0"}), "--limit: '0' is not a number from 1 up");
+  EXPECT_EQ(error_of({"ls", "-n", "0"}), "--limit: '0' is not a whole number from 1 up");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,14 @@ inline Flag row(std::string group, std::string name, std::vector<std::string> al
 
 template <typename Number>
 Assign number_into(Number& target, Number lowest, Number highest = std::numeric_limits<Number>::max()) {
+  return [&target, lowest, highest](const std::string& text) -> Status {
+    TRY_ASSIGN(target, parse_number(text, lowest, highest));
+    return {};
+  };
+}
+
+template <typename Number>
+Assign number_into(std::optional<Number>& target, Number lowest, Number highest) {
   return [&target, lowest, highest](const std::string& text) -> Status {
     TRY_ASSIGN(target, parse_number(text, lowest, highest));
     return {};

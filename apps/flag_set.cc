@@ -123,7 +123,8 @@ Error FlagSet::unknown(const std::string& name) const {
     const auto meant = [&name](const std::string& pattern) { return stands_for(pattern, name); };
     if (std::ranges::any_of(refused.names, meant)) return unsupported(name + " is not supported: " + refused.reason);
   }
-  return invalid("unknown flag '" + name + "'" + did_you_mean(name, all_names()));
+  const std::string meant = did_you_mean(name, all_names());
+  return invalid("unknown flag '" + name + "'" + (meant.empty() ? "; --help lists all flags" : meant));
 }
 
 Result<std::vector<FlagSet::Canonical>> FlagSet::canonical(const std::vector<std::string>& arguments,

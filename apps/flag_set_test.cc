@@ -71,7 +71,7 @@ TEST(FlagSet, RepeatedListsAddUpAndTwoValuesAreTakenTogether) {
 TEST(FlagSet, ErrorsAreOneLineAndNameTheFlag) {
   EXPECT_EQ(error_of({"--conut", "1"}), "unknown flag '--conut'; did you mean '--count'?");
   EXPECT_EQ(error_of({"-ctn", "1"}), "unknown flag '-ctn'; did you mean '-cnt'?");
-  EXPECT_EQ(error_of({"--count", "x"}), "--count: 'x' is not a number from -5 to 10");
+  EXPECT_EQ(error_of({"--count", "x"}), "--count: 'x' is not a whole number from -5 to 10");
   EXPECT_EQ(error_of({"--count"}), "--count needs a value: N");
   EXPECT_EQ(error_of({"--count="}), "--count needs a value: N");
   EXPECT_EQ(error_of({"--count", "--warm"}), "--count needs a value: N") << "a flag is no value";
@@ -88,7 +88,7 @@ TEST(FlagSet, TheEnvironmentFillsWhatIsNotGiven) {
   for (const char* off : {"off", "disabled", "false", "0"}) EXPECT_FALSE(parsed({}, {{"LLAMA_ARG_WARM", off}}).warm);
   EXPECT_FALSE(parsed({}, {{"LLAMA_ARG_NO_WARM", "1"}}).warm);
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_WARM", "maybe"}}), "");
-  EXPECT_EQ(error_of({}, {{"LLAMA_ARG_COUNT", "x"}}), "LLAMA_ARG_COUNT: 'x' is not a number from -5 to 10");
+  EXPECT_EQ(error_of({}, {{"LLAMA_ARG_COUNT", "x"}}), "LLAMA_ARG_COUNT: 'x' is not a whole number from -5 to 10");
   EXPECT_NE(error_of({}, {{"LLAMA_ARG_GONE", "x"}}), "");
 }
 

@@ -62,7 +62,7 @@ TEST(ReplayFlags, NeedAServerAndARecording) {
   EXPECT_THAT(refusal_of({"--url", "a", "--server", "b", "f"}), HasSubstr("name one server"));
   EXPECT_THAT(refusal_of({"--url", "a"}), HasSubstr("no recording to play"));
   EXPECT_THAT(refusal_of({"--url", "a", "--ecko", "recorded", "f"}), HasSubstr("did you mean '--echo'"));
-  EXPECT_THAT(refusal_of({"--url", "a", "--reply-tokens", "0", "f"}), HasSubstr("'0' is not a number from 1"));
+  EXPECT_THAT(refusal_of({"--url", "a", "--reply-tokens", "0", "f"}), HasSubstr("'0' is not a whole number from 1"));
 }
 
 TEST(ReplayFlags, HelpFillsItsLines) {

@@ -280,7 +280,7 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
           "Disk space the cache may take.", budget_into(cache.disk_mib, "to keep nothing on disk, say --no-kv-disk")),
       row(group, "--kv-disk-reserve-mb", {}, {}, "MIB", "", "1024, or 1 % of the file system if that is less",
           "Free space left to others: with less nothing is stored on disk until there is more; 0: none is left.",
-          budget_into(cache.disk_reserve_mib)),
+          number_into(cache.disk_reserve_mib, std::uint64_t{0}, kMibMax)),
       row(group, "--kv-disk-write-mb-per-day", {}, {}, "MIB", "", "0",
           "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in "
           "memory; "

@@ -23,7 +23,14 @@ std::string refused(std::vector<std::string> arguments) {
 }
 
 TEST(ServeFlags, ErrorsNameWhatCanBeSaid) {
-  EXPECT_EQ(refused({"-n", "-2"}), "--predict: '-2' is not a number from 0 to 1073741824, or -1");
+  EXPECT_EQ(
+      refused({"--kv-cache-ttl-hours", "0.001"}).find("--kv-cache-ttl-hours: '0.001' is not a whole number from 0 to "),
+      0U);
+  EXPECT_EQ(refused({"--kv-disk-points-share", "101"}),
+            "--kv-disk-points-share: '101' is not a whole number from 0 to 100");
+  EXPECT_EQ(refused({"--kv-disk-reserve-mb", "-1"}).find("--kv-disk-reserve-mb: '-1' is not a whole number from 0 to "),
+            0U);
+  EXPECT_EQ(refused({"-n", "-2"}), "--predict: '-2' is not a whole number from 0 to 1073741824, or -1");
   EXPECT_NE(refused({"--kv-disk-space-mb", "0"}).find("--no-kv-disk"), std::string::npos);
   EXPECT_EQ(refused({"--kv-disk-space-mb", "1"}), "");
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,10 +26,11 @@ Result<Number> parse_number(const std::string& text, Number lowest, Number highe
   const bool parsed = error == std::errc{} && end == text.data() + text.size();
   // Written so that NaN, which compares false with everything, is refused.
   if (!parsed || !(value >= lowest && value <= highest)) {
-    if (lowest == std::numeric_limits<Number>::lowest() || highest == std::numeric_limits<Number>::max()) {
-      return invalid(fmt::format("'{}' is not a number from {} up", text, lowest));
+    const char* kind = std::is_integral_v<Number> ? "whole number" : "number";
+    if (highest == std::numeric_limits<Number>::max()) {
+      return invalid(fmt::format("'{}' is not a {} from {} up", text, kind, lowest));
     }
-    return invalid(fmt::format("'{}' is not a number from {} to {}", text, lowest, highest));
+    return invalid(fmt::format("'{}' is not a {} from {} to {}", text, kind, lowest, highest));
   }
   return value;
 }

@@ -353,7 +353,7 @@ class ReplayTest(unittest.TestCase):
                 (["--url", nowhere, self.path("none")], "none"),
                 (["--url", nowhere, "--fasst", good], "did you mean '--fast'"),
                 (["--url", nowhere, "--echo", "loud", good], "'loud' is not one of recorded, generated"),
-                (["--url", nowhere, "--in-flight", "33", good], "'33' is not a number from 1 to 32"),
+                (["--url", nowhere, "--in-flight", "33", good], "'33' is not a whole number from 1 to 32"),
                 (["--server", "no-such-program-anywhere", good], "no-such-program-anywhere"),
         ):
             with self.subTest(arguments):
