@@ -1,5 +1,6 @@
 #include "directory_notes.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
@@ -76,7 +77,8 @@ void DirectoryNotes::find_prefixes() {
       pinned_.push_back({inspect::path_tokens(forest.trees[model], found, run), tenant});
     }
   }
-  spdlog::info("kv disk: {} pinned prefixes are kept", pinned_.size());
+  spdlog::info("kv disk: {} kept",
+               pinned_.size() == 1 ? "1 pinned prefix is" : fmt::format("{} pinned prefixes are", pinned_.size()));
 }
 
 void DirectoryNotes::keep() {

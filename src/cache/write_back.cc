@@ -205,7 +205,8 @@ void Cache::note_refusal(const Error& error) {
   const std::uint64_t count = ++counters_.disk_refused;
   if (disk_stopped_) return;
   if ((count & (count - 1)) == 0)
-    spdlog::warn("kv cache: {} segments not stored on disk so far: {}", count, error.message);
+    spdlog::warn("kv cache: {} not stored on disk so far: {}",
+                 count == 1 ? "1 segment" : std::to_string(count) + " segments", error.message);
 }
 
 Status Cache::put_with_room(const format::SegmentHeader& header, const store::Payload& payload) {

@@ -239,6 +239,38 @@ class Removing(FilledDirectory):
             self.assertEqual(timings(self.ask(server, self.prompts[0]))["cache_source"], "none")
             self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")
 
+    def test_what_two_servers_stored_of_one_prompt(self):
+        """Cut at other places: a line of ls is of the files of one; the other's are redundant, and go with it."""
+        directory, other = fresh_directory(), fresh_directory()
+        head = words(70, 5)
+        for filled, prompts in ((directory, [head, head + " " + words(90, 6)]), (other, [head + " " + words(90, 6)])):
+            with self._make(self._logs, ["--kv-disk-dir", filled], {}) as server:
+                for prompt in prompts:
+                    self.ask(server, prompt)
+                server.stop()
+        [own] = [entry for entry in os.listdir(directory) if len(entry) == 64]
+        for path in segments(other):
+            name = os.path.basename(path)
+            if not os.path.exists(os.path.join(directory, own, name)):
+                shutil.copy(path, os.path.join(directory, own, name))
+        self.assertGreater(parsed("verify", directory=directory)["redundant"], 0)
+        for root in [prefix["id"] for prefix in self.prefixes(directory) if prefix["parent"] is None]:
+            left = parsed("rm", root, directory=directory)["left"]
+        self.assertEqual({what: count["files"] for what, count in left.items()},
+                         {"useless": 0, "quarantine": 0, "unreadable": 0})
+        self.assertEqual(segments(directory), [])
+
+    def test_damaged_files_that_lead_nowhere_are_told(self):
+        directory = self.copy()
+        damaged = min(segments(directory), key=os.path.getmtime)
+        with open(damaged, "r+b") as file:
+            file.truncate(100)
+        os.rename(damaged, os.path.join(os.path.dirname(damaged), "0" * 32 + "-" + "1" * 32 + ".kvs"))
+        for root in [prefix["id"] for prefix in self.prefixes(directory) if prefix["parent"] is None]:
+            text = cache("rm", root, directory=directory).stdout
+        self.assertIn("(kvkeep cache gc)", text)
+        self.assertNotEqual(segments(directory), [])
+
     def test_a_model(self):
         directory = self.copy()
         [found] = parsed("stat", directory=directory)["models"]
@@ -381,7 +413,7 @@ class Pinning(FilledDirectory):
         wait_until(lambda: len(self.prefixes(directory)) >= 2, "both are on disk")
         found = next(p for p in self.prefixes(directory) if pinned.startswith(p["words"].removeprefix("<s>").strip()[:60]))
         parsed("pin", found["id"], directory=directory)
-        wait_until(lambda: "pinned prefixes are kept" in server.log(), "the server sees the pin")
+        wait_until(lambda: "pinned prefix is kept" in server.log(), "the server sees the pin")
         for number in range(12):
             self.ask(server, words(300, 50 + number))
         self.assertEqual(server.stop(), 0)

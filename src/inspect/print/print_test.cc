@@ -146,6 +146,13 @@ VerifyReport damaged_report() {
   return report;
 }
 
+TEST(Text, OfOneFinding) {
+  VerifyReport report;
+  report.files = 2;
+  report.findings.resize(1);
+  EXPECT_NE(verify_text(report, std::nullopt, 1).find(": 1 file is not as it should be\n"), std::string::npos);
+}
+
 TEST(Text, OfVerify) {
   VerifyReport clean;
   clean.files = 1;
@@ -154,7 +161,7 @@ TEST(Text, OfVerify) {
   const std::string text = verify_text(damaged_report(), std::nullopt, 1);
   EXPECT_TRUE(text.starts_with("damaged    bbbbbbbbbbbb/x.kvs (1.0 MiB): payload checksum\norphan  "));
   EXPECT_NE(text.find("... and 2 more orphans\n"), std::string::npos);
-  EXPECT_NE(text.find("23 files are not as it should be"), std::string::npos);
+  EXPECT_NE(text.find("23 files are not as they should be"), std::string::npos);
   EXPECT_NE(text.find("1 file was gone while this ran"), std::string::npos);
   EXPECT_NE(text.find("--repair"), std::string::npos);
   const std::string repaired =

@@ -242,7 +242,7 @@ std::string verify_text(const VerifyReport& report, const std::optional<RepairRe
   out += fmt::format("{} read, {} in {:.1f} s ({:.2f} GB/s): ", counted(report.files, "file", "files"),
                      size_text(report.read), seconds, rate);
   out += report.clean() ? "all whole"
-                        : counted(report.findings.size(), "file is", "files are").append(" not as it should be");
+                        : counted(report.findings.size(), "file is not as it", "files are not as they") + " should be";
   out += "\n";
   if (report.vanished > 0)
     out += fmt::format("{} gone while this ran\n", counted(report.vanished, "file was", "files were"));
