@@ -200,8 +200,7 @@ class Cache {
     policy::Outlook outlook = policy::Outlook::kOpen;
     bool dead = false;
     bool live = false;  // the slot is in use
-    // A whole state that is built on another: `payload` and the file are the differences, `state` is what comes out,
-    // as long as RAM has room for it. The root: payload and file are the state.
+    // Of a whole state (the root: built on none): `payload` and the file are the differences, `state` what comes out.
     SegmentId base;
     std::shared_ptr<const store::Payload> state;
   };
