@@ -158,8 +158,8 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root) 
   if (options.repair) {
     TRY_ASSIGN(const ByteCount budget, cache_budget(options, root));
     TRY_ASSIGN(repaired, inspect::repair(files, clock, directory, budget, report.findings));
-    TRY_ASSIGN(const auto lock, hold_cache(root));
-    if (lock == nullptr) tell_servers(root);
+    const auto lock = hold_cache(root);
+    if (lock && *lock == nullptr) tell_servers(root);
   }
   print(options.json ? inspect::verify_json(report, repaired, seconds)
                      : inspect::verify_text(report, repaired, seconds));
