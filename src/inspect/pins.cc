@@ -69,9 +69,11 @@ Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, con
         const auto found = forest.ids.find(hash.hex());
         return found && *found == target;
       };
+      const PrefixHash& whole = forest.trees[model].runs[target.run].end_hash;
+      if (pin && std::ranges::find(pins, whole) != pins.end()) continue;
       const std::size_t removed = std::erase_if(pins, leads_there);
       // A pin of an earlier end of the line becomes one of all of it.
-      if (pin) pins.push_back(forest.trees[model].runs[target.run].end_hash);
+      if (pin) pins.push_back(whole);
       if (pin || removed > 0) ++changed;
     }
     if (changed > before) TRY(write_pins(files, forest.directory.models[model].path, pins));

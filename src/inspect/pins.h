@@ -24,7 +24,8 @@ Status write_pins(os::FileSystem& files, const std::string& directory, const std
 // The runs whose ends, or ends of segments within, are pinned.
 std::vector<std::size_t> pinned_runs(const Forest& forest, std::size_t model);
 
-// Pins these runs, or takes away what pins them. kNoSpace: more than kMostPins of one model. Returns how many changed.
+// Pins these runs, or takes away what pins them. kNoSpace: more than kMostPins of one model. Returns how many changed:
+// none that is pinned already.
 Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs,
                                 bool pin);
 
