@@ -319,7 +319,7 @@ AuditOutcome Audit::verdict() {
       "nothing is stored: prompts are prefilled. Find the cause (memory, driver, another program that writes there); "
       "then remove what is stored with kvkeep cache rm --model {}{}, and start the server again. See docs/audit.md",
       what, engine_.description().fingerprint.hex().substr(0, 12),
-      options_.directory.empty() ? "" : " --kv-disk-dir " + options_.directory);
+      options_.directory.empty() ? "" : fmt::format(" --kv-disk-dir {}", options_.directory));
   return AuditOutcome::kWrong;
 }
 

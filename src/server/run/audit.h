@@ -36,7 +36,7 @@ struct AuditOptions {
   double idle_ms = 30'000;  // nobody asked anything for so long
   std::uint64_t seed = 0;   // what is looked at
   policy::AuditLimits limits = {};
-  std::string directory = {};  // named to who is to remove what is stored; empty: the default one
+  std::string_view directory = {};  // named to who is to remove what is stored; empty: the default one
 };
 
 enum class AuditOutcome {
