@@ -443,7 +443,7 @@ class Pinning(FilledDirectory):
                         parsed("pin", found["id"], directory=directory)
                     before = len(segments(directory))
                     with self._make(self._logs, ["--kv-disk-dir", directory, *flags], {}) as server:
-                        self.assertEqual("1 pinned prefixes are kept" in server.log(), is_pinned)
+                        self.assertEqual("1 pinned prefix is kept" in server.log(), is_pinned)
                         wait_until(lambda: len(segments(directory)) < before, "something leaves")
                         server.stop()
                     left = {prefix["hash"]: prefix["pinned"] for prefix in self.prefixes(directory)}
