@@ -60,8 +60,7 @@ void warn_of_distrust(const CacheOptions& options, const std::string& own, const
   spdlog::warn(
       "kv disk: an audit found state in {} that is not what the model computes ({}). Nothing of it is used, and "
       "nothing is stored. Find the cause, then remove it with kvkeep cache rm --model {}{}, or, if you trust it, "
-      "remove "
-      "the file {} alone. See docs/audit.md",
+      "remove the file {} alone. See docs/audit.md",
       own, why, fingerprint.hex().substr(0, kShownDigits),
       options.disk_directory.empty() ? "" : " --kv-disk-dir " + options.disk_directory, store::kDistrustName);
 }

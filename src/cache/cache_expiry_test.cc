@@ -131,40 +131,43 @@ TEST_P(CacheExpiry, ManyLeaveInPortions) {
 INSTANTIATE_TEST_SUITE_P(Models, CacheExpiry, testing::Values(kRowsModel, kHybridModel, kOpaqueModel, kWindowedModel),
                          [](const auto& model) { return std::string(model.param.name); });
 
-TEST(CacheExpiryWithoutDisk, RamForgetsToo) {
+class CacheExpiryWithoutDisk : public testing::Test {
+ protected:
+  void open(ModelClass model = kRowsModel) {
+    world.model = model;
+    world.time_to_live_ns = 10 * kHourNs;
+    world.open_without_disk();
+  }
+  void pass(std::int64_t hours) {
+    world.clock.advance_ms(hours * kHourMs);
+    world.cache->tick();
+    world.writer.run_all();
+  }
+
   World world;
-  world.time_to_live_ns = 10 * kHourNs;
-  world.open_without_disk();
   const Tokens a = conversation(100, 64);
+};
+
+TEST_F(CacheExpiryWithoutDisk, RamForgetsToo) {
+  open();
   world.grow(a);
-  world.clock.advance_ms(11 * kHourMs);
-  world.cache->tick();
-  world.writer.run_all();
+  pass(11);
   EXPECT_EQ(world.cache->stats().segments, 0U);
 }
 
-TEST(CacheExpiryWithoutDisk, WhatIsHeldStays) {
-  World world;
-  world.time_to_live_ns = 10 * kHourNs;
-  world.open_without_disk();
-  const Tokens a = conversation(100, 64);
+TEST_F(CacheExpiryWithoutDisk, WhatIsHeldStays) {
+  open();
   world.grow(a);
   std::shared_ptr<Lease> lease = world.cache->lease(a);
   for (const std::size_t expected : {4U, 0U}) {
-    world.clock.advance_ms(11 * kHourMs);
-    world.cache->tick();
-    world.writer.run_all();
+    pass(11);
     EXPECT_EQ(world.cache->stats().segments, expected);
     lease.reset();
   }
 }
 
-TEST(CacheExpiryWithoutDisk, AStateThatOthersAreBuiltOnLeavesAfterThem) {
-  World world;
-  world.model = kOpaqueModel;
-  world.time_to_live_ns = 10 * kHourNs;
-  world.open_without_disk();
-  const Tokens a = conversation(100, 64);
+TEST_F(CacheExpiryWithoutDisk, AStateThatOthersAreBuiltOnLeavesAfterThem) {
+  open(kOpaqueModel);
   for (const std::size_t end : {32U, 48U, 64U}) {
     ASSERT_TRUE(world.keep(head(a, end)));
     world.writer.run_all();

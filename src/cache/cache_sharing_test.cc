@@ -1,6 +1,7 @@
 // Two caches on one directory: what one of them computed is a hit in the other.
 
 #include <map>
+#include <utility>
 
 #include "cache/cache_test_fixture.h"
 #include "store/servers.h"
@@ -36,6 +37,18 @@ class TwoServers {
     const bool kept = server.keep(tokens);
     server.writer.run_all();
     return kept;
+  }
+  // Who does something, and the other one.
+  std::pair<World*, World*> roles(bool keeper_acts) {
+    return keeper_acts ? std::pair(&first, &second) : std::pair(&second, &first);
+  }
+  // 64 tokens that both know.
+  Tokens stored_by_first() {
+    tick();
+    Tokens stored = conversation(1, 64);
+    EXPECT_TRUE(keep(first, stored));
+    tick();
+    return stored;
   }
   bool budget_holds() const { return first.files.physical_bytes("/cache/servers") <= budget_.value(); }
 
@@ -91,19 +104,15 @@ TEST_P(CachesOnOneDirectory, WhatOneComputedIsAHitInTheOther) {
 TEST_P(CachesOnOneDirectory, WhatOneDistrustsTheOtherDoesNotUseEither) {
   for (const bool keeper_finds : {true, false}) {
     TwoServers servers(mebibytes(4), GetParam());
-    World& finder = keeper_finds ? servers.first : servers.second;
-    World& other = keeper_finds ? servers.second : servers.first;
+    const auto [finder, other] = servers.roles(keeper_finds);
+    const Tokens stored = servers.stored_by_first();
+    ASSERT_EQ(other->check(stored), 64U);
+    finder->cache->distrust("wrong");
+    finder->writer.run_all();
     servers.tick();
-    const Tokens stored = conversation(1, 64);
-    ASSERT_TRUE(servers.keep(servers.first, stored));
-    servers.tick();
-    ASSERT_EQ(other.check(stored), 64U);
-    finder.cache->distrust("wrong");
-    finder.writer.run_all();
-    servers.tick();
-    EXPECT_TRUE(other.cache->distrusted()) << keeper_finds;
-    EXPECT_EQ(other.cache->lease(stored)->end(), Position{});
-    EXPECT_FALSE(servers.keep(other, conversation(200, 64)));
+    EXPECT_TRUE(other->cache->distrusted()) << keeper_finds;
+    EXPECT_EQ(other->cache->lease(stored)->end(), Position{});
+    EXPECT_FALSE(servers.keep(*other, conversation(200, 64)));
     for (const std::string& path : servers.first.segment_files()) ASSERT_TRUE(servers.first.files.remove(path).ok());
     servers.tick();
     EXPECT_TRUE(servers.first.segment_files().empty());
@@ -137,18 +146,14 @@ TEST_P(CachesOnOneDirectory, WhatWentOnBeforeALossWasHeardOfIsWholeAgain) {
 TEST(CacheSharing, WhatWasFoundWrongIsHeededThoughItsFinderIsGone) {
   for (const bool keeper_finds : {true, false}) {
     TwoServers servers;
-    World& finder = keeper_finds ? servers.first : servers.second;
-    World& other = keeper_finds ? servers.second : servers.first;
+    const auto [finder, other] = servers.roles(keeper_finds);
+    const Tokens stored = servers.stored_by_first();
+    finder->cache->distrust("wrong");
+    finder->writer.run_all();
+    finder->shut_down();
     servers.tick();
-    const Tokens stored = conversation(1, 64);
-    ASSERT_TRUE(servers.keep(servers.first, stored));
-    servers.tick();
-    finder.cache->distrust("wrong");
-    finder.writer.run_all();
-    finder.shut_down();
-    servers.tick();
-    EXPECT_TRUE(other.cache->distrusted()) << keeper_finds;
-    EXPECT_EQ(other.cache->lease(stored)->end(), Position{});
+    EXPECT_TRUE(other->cache->distrusted()) << keeper_finds;
+    EXPECT_EQ(other->cache->lease(stored)->end(), Position{});
   }
 }
 

@@ -1,6 +1,6 @@
-// A day's writing, which the store counts: where it is limited, what of the queue goes to
-// disk and what waits in RAM, until somebody continues it or comes back to it, or until there is enough again. What
-// waits may be forgotten like all else that RAM alone has; nothing on disk hangs below it. Runs on the writer executor.
+// A day's writing, which the store counts: where it is limited, what of the queue goes to disk and what waits in RAM,
+// until somebody continues it or comes back to it, or until there is enough again. What waits may be forgotten like all
+// else that RAM alone has; nothing on disk hangs below it. Runs on the writer executor.
 
 #include <spdlog/spdlog.h>
 

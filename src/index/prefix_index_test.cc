@@ -2,6 +2,7 @@
 
 #include "index/prefix_index.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -310,6 +311,23 @@ TEST(PrefixIndex, SampledIdsOfAPromptAreMarkedAndForgottenWithIt) {
   EXPECT_EQ(index.children(above), std::vector<SegmentId>{beside});
   const SegmentId again = index.insert({above, Position{4}}, TokenSpan(tokens).subspan(4), {}, {});
   EXPECT_TRUE(index.sampled_ranges(again).empty());
+}
+
+TEST(PrefixIndex, WhatEndsWithAPrefixIsFoundByItsNameAsLongAsItIsThere) {
+  const Tokens tokens = {1, 2, 3, 4, 5, 6};
+  const PrefixHash middle = name({1, 2, 3});
+  const PrefixHash end = name(tokens);
+  PrefixIndex index;
+  const SegmentId above = index.insert({}, TokenSpan(tokens).first(3), {}, middle);
+  const SegmentId below = index.insert({above, Position{3}}, TokenSpan(tokens).subspan(3), middle, end);
+  const SegmentId point = index.attach({below, Position{6}}, format::PartKind::kPoint, Position{6}, end, end);
+  EXPECT_EQ(index.ending_with(middle), std::vector<SegmentId>{above});
+  EXPECT_THAT(index.ending_with(end), testing::UnorderedElementsAre(below, point));
+  index.erase(point);
+  EXPECT_EQ(index.ending_with(end), std::vector<SegmentId>{below});
+  index.erase(below);
+  EXPECT_TRUE(index.ending_with(end).empty());
+  EXPECT_TRUE(index.ending_with(name({9})).empty());
 }
 
 TEST(PrefixIndexDeathTest, BugsEndTheProcess) {

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "os/clock.h"
@@ -112,6 +114,18 @@ TEST_F(FileSystemTest, ListingTellsKindsSizesAndTimes) {
   EXPECT_FALSE((*listed)[1].is_regular || (*listed)[1].is_directory);  // the link
   EXPECT_TRUE((*listed)[2].is_directory);
   EXPECT_EQ(kind_of(files_.list(path("nowhere"))), ErrorKind::kNotFound);
+}
+
+// So many that several threads ask about them.
+TEST_F(FileSystemTest, ListingManyTellsEachOnce) {
+  constexpr std::size_t kMany = 20'000;
+  for (std::size_t i = 0; i < kMany; ++i) std::ofstream(path(std::to_string(i)));
+  const auto listed = files_.list(directory_);
+  ASSERT_TRUE(listed.ok());
+  std::set<std::string> names;
+  for (const FileInfo& file : *listed) names.insert(file.name);
+  EXPECT_EQ(listed->size(), kMany);
+  EXPECT_EQ(names.size(), kMany);
 }
 
 TEST_F(FileSystemTest, ALockHasOneHolder) {
