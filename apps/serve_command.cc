@@ -256,16 +256,15 @@ void log_ready(const server::HttpServer& http, const server::Service& service, c
 }
 
 // Runs engine and HTTP threads until a signal; then ends requests, captures, and writes what is not yet on disk.
-void serve_until_signal(server::HttpServer& http, server::Scheduler& scheduler, cache::Cache& cache,
-                        os::ShutdownSignals& signals) {
-  const std::unique_ptr<os::Executor> engine_thread = os::make_thread_executor("engine");
+void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, server::Scheduler& scheduler,
+                        cache::Cache& cache, os::ShutdownSignals& signals) {
   const std::unique_ptr<os::Executor> http_thread = os::make_thread_executor("http");
-  engine_thread->post([&] { scheduler.run(); });
+  engine_thread.post([&] { scheduler.run(); });
   http_thread->post([&] { http.serve(); });
   signals.wait();
   spdlog::info("shutting down: settling the cache (a second signal leaves at once)");
   scheduler.stop();
-  engine_thread->drain();
+  engine_thread.drain();
   cache.flush();  // before handlers get their time: whoever stops us may not wait for them
   if (!http.stop(kDrainMs)) {
     // Threads that compute cannot be ended, and everything that follows would wait for them. The cache is on disk.
@@ -320,7 +319,12 @@ Status run_serve(const ServeOptions& options) {
   TRY(check_disk_directory(options.cache, os::real_file_system()));
   TRY_ASSIGN(std::optional<os::AppendFile> trace_file, open_trace(options.log));
   TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options, files));
-  TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine, load_engine(options, files, signals));
+  // Everything that computes runs on this one thread, the load's warm-up included. Each thread that computes gets a
+  // pool of workers from OpenMP; with two pools there are more of them than processors, so that workers sleep instead
+  // of spinning at every barrier, some hundred times a token.
+  const std::unique_ptr<os::Executor> engine_thread = os::make_thread_executor("engine");
+  TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine,
+             os::call_on(*engine_thread, [&] { return load_engine(options, files, signals); }));
   const engine::Description& model = engine->description();
   log_model(model);
   warn_of_long_context(options.context.rope, model);
@@ -369,7 +373,7 @@ Status run_serve(const ServeOptions& options) {
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
   log_ready(*http, service, cache.stats(), disk.budget, options.cache.anchor_user);
-  serve_until_signal(*http, scheduler, cache, signals);
+  serve_until_signal(*engine_thread, *http, scheduler, cache, signals);
   return {};
 }
 

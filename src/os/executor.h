@@ -3,7 +3,10 @@
 // Background work behind an interface: real threads in the server, a seeded single-threaded queue in simulation.
 
 #include <functional>
+#include <future>
 #include <memory>
+#include <type_traits>
+#include <utility>
 
 namespace kvkeep::os {
 
@@ -18,5 +21,16 @@ class Executor {
 
 // One thread; its destructor runs what was posted, then joins. `name` shows in debuggers (at most 15 characters).
 std::unique_ptr<Executor> make_thread_executor(const char* name);
+
+// Runs `task` on the executor, waits for it, and returns or throws what it does. Never call it from a task of this
+// executor.
+template <typename Task>
+std::invoke_result_t<Task> call_on(Executor& executor, Task task) {
+  // std::function copies its target, which a packaged_task forbids.
+  const auto packaged = std::make_shared<std::packaged_task<std::invoke_result_t<Task>()>>(std::move(task));
+  auto done = packaged->get_future();
+  executor.post([packaged] { (*packaged)(); });
+  return done.get();
+}
 
 }  // namespace kvkeep::os

@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -211,6 +213,21 @@ TEST(ThreadExecutor, DrainWaitsForWhatOthersPosted) {
   other.join();
   executor->drain();
   EXPECT_EQ(ran, 50);
+}
+
+TEST(ThreadExecutor, CallsOnItReturnWhatTheTaskDoes) {
+  const auto executor = make_thread_executor("called");
+  std::thread::id there;
+  const auto moved = call_on(*executor, [&] {
+    there = std::this_thread::get_id();
+    return std::make_unique<int>(7);
+  });
+  EXPECT_EQ(*moved, 7);
+  EXPECT_NE(there, std::this_thread::get_id());
+  EXPECT_EQ(call_on(*executor, [] { return std::this_thread::get_id(); }), there);
+  call_on(*executor, [&] { there = {}; });
+  EXPECT_EQ(there, std::thread::id());
+  EXPECT_THROW(call_on(*executor, [] { throw std::runtime_error("from the task"); }), std::runtime_error);
 }
 
 TEST(MemoryInfo, ReadsTheAvailableMemory) {
