@@ -14,6 +14,7 @@
 #include "bench/report.h"
 #include "bench/report_summary.h"
 #include "bench/run/bench.h"
+#include "bench/run/other_work.h"
 #include "bench/run/parity.h"
 #include "bench/run/peer_check.h"
 #include "bench/run/speed.h"
@@ -167,6 +168,7 @@ void add_parts(bench::Report& report, const char* what, Result<std::vector<bench
 Result<bench::Report> measure(const BenchCommandOptions& options, const bench::BenchOptions& bench_options,
                               bench::Interrupt& interrupt) {
   BenchProgress progress(bench_options);
+  const bench::OtherWork other_work;
   TRY_ASSIGN(bench::Report report, bench::run_bench(bench_options, progress.callbacks(), interrupt));
   if (options.parts) {
     add_parts(report, "parts", measure_parts(options, bench_options, progress, interrupt));
@@ -174,7 +176,9 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
   }
   if (options.parity) {
     const auto show = [&](std::size_t done, std::size_t of) { progress.show("parity", done, of); };
-    const std::size_t pairs = options.quick ? kQuickParityPairs : bench::ParityOptions{}.pairs;
+    const std::size_t pairs = options.pairs > 0 ? options.pairs
+                              : options.quick   ? kQuickParityPairs
+                                                : bench::ParityOptions{}.pairs;
     add_parts(report, "parity", bench::run_parity(bench_options, pairs, show, interrupt));
     TRY(interrupt.check());
   }
@@ -185,6 +189,7 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
     add_parts(report, "speed", bench::measure_speed(bench_options, speed, show, interrupt));
     TRY(interrupt.check());
   }
+  report.other_work = other_work.text();
   report.title = options.quick ? "kvkeep bench --quick" : "kvkeep bench";
   report.kvkeep_version = KVKEEP_VERSION;
   report.libllama_version = engine::llama::library_versions();
@@ -192,7 +197,10 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
   return report;
 }
 
-// 1 if something is wrong.
+// The exit status: something is wrong, or nothing is but a goal could not be judged here.
+constexpr int kWrong = 1;
+constexpr int kUnmeasurable = 3;
+
 Result<int> conclude(const BenchCommandOptions& options, const bench::Report& report,
                      const std::optional<bench::Report>& kept) {
   std::fputs(bench::to_table(report).c_str(), stdout);
@@ -211,7 +219,8 @@ Result<int> conclude(const BenchCommandOptions& options, const bench::Report& re
     if (worse.empty()) std::printf("No regression against %s.\n", options.check.c_str());
     wrong = wrong || !worse.empty();
   }
-  return wrong ? 1 : 0;
+  if (wrong) return kWrong;
+  return bench::unmeasurable_parts(report).empty() ? 0 : kUnmeasurable;
 }
 
 }  // namespace

@@ -29,8 +29,12 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
               "Also the cache's parts, timed inside this process: restoring, capturing, looking up.",
               switch_into(options.parts)),
           row(group, "--parity", {}, {}, "", "", "off",
-              "Also CPU time per token where nothing is cached, beside --peer's. Minutes; a quiet machine helps.",
+              "Also time per token where nothing is cached, beside --peer's, with one thread and with the default "
+              "ones. Minutes; needs a quiet machine.",
               switch_into(options.parity)),
+          row(group, "--pairs", {}, {}, "N", "", "15; 3 with --quick",
+              "Pairs of runs for --parity, in each of its two settings.",
+              number_into(options.pairs, std::uint32_t{1}, std::uint32_t{1'000})),
           row(group, "--speed", {}, {}, "", "", "off",
               "Also what the cache saves in time: a long prompt and then 3 % more, 12 turns with and without it.",
               switch_into(options.speed)),
@@ -120,6 +124,7 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   if (options.no_workloads && !options.workloads.empty()) {
     return invalid("--no-workloads plays none: leave out '" + options.workloads.front() + "'");
   }
+  if (options.pairs > 0 && !options.parity) return invalid("--pairs are of --parity: add it");
   if (options.no_workloads && !options.parts && !options.parity && !options.speed) {
     return invalid("nothing to measure: add --parts, --parity or --speed");
   }

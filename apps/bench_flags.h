@@ -2,6 +2,7 @@
 
 // The command line of `kvkeep bench`.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct BenchCommandOptions {
   bool variants = false;
   bool parts = false;
   bool parity = false;
+  std::uint32_t pairs = 0;  // of runs for `parity`; 0: a few with `quick`, else what makes a median steady
   bool speed = false;
   bool no_workloads = false;
   ReportFiles reports;

@@ -56,10 +56,37 @@ Result<std::string> read_recording(const std::string& path) {
   return text;
 }
 
-Result<std::vector<bench::Session>> read_sessions(const std::vector<std::string>& files) {
+// Recordings, as long as they were when they were read.
+class Recordings {
+ public:
+  void add(const std::string& path, std::size_t size_bytes) {
+    if (path != "-") sizes_bytes_.emplace_back(path, size_bytes);
+  }
+  // One line for each that is longer by now: most likely the server that is asked writes its trace there.
+  std::vector<std::string> grown() const {
+    std::vector<std::string> lines;
+    for (const auto& [path, size_bytes] : sizes_bytes_) {
+      const auto target = os::resolve_links(path);
+      if (!target) continue;
+      const auto file = os::real_file_system().open(*target);
+      if (!file) continue;
+      const auto now = (*file)->size();
+      if (!now || now->value() <= size_bytes) continue;
+      lines.push_back(fmt::format(
+          "{} grew while it was played: is it the --trace file of this very server? Play a copy of it instead", path));
+    }
+    return lines;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::size_t>> sizes_bytes_;
+};
+
+Result<std::vector<bench::Session>> read_sessions(const std::vector<std::string>& files, Recordings& recordings) {
   std::vector<bench::Session> sessions;
   for (const std::string& file : files) {
     TRY_ASSIGN(const std::string text, read_recording(file));
+    recordings.add(file, text.size());
     TRY_ASSIGN(bench::Session session, bench::parse_session(file, text));
     sessions.push_back(std::move(session));
   }
@@ -188,7 +215,7 @@ Status check_played(const bench::Report& report, std::size_t sessions) {
 
 // 1 if something is wrong.
 Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector<bench::Session>& sessions,
-                          bench::Interrupt& interrupt) {
+                          const Recordings& recordings, bench::Interrupt& interrupt) {
   std::optional<StartedServer> started;
   if (!options.server_command.empty()) {
     TRY_ASSIGN(started, start_server(options.server_command, interrupt));
@@ -202,6 +229,7 @@ Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector
 
   bench::Report report = begin_report(*replayer, server_info(options, *replayer, server_name, interrupt));
   play_all(sessions, *replayer, progress, report);
+  std::ranges::move(recordings.grown(), std::back_inserter(report.problems));
   std::fputs(bench::to_table(report).c_str(), stdout);
   std::fflush(stdout);
   TRY(write_reports(report, options.reports));
@@ -215,10 +243,11 @@ Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector
 
 Result<int> run_replay(const ReplayCommandOptions& options) {
   TRY(check_outputs(outputs_of(options.reports)));
-  TRY_ASSIGN(const std::vector<bench::Session> sessions, read_sessions(options.files));
+  Recordings recordings;
+  TRY_ASSIGN(const std::vector<bench::Session> sessions, read_sessions(options.files, recordings));
   bench::Interrupt interrupt;
   const os::SignalWatch watch([&] { interrupt.raise(); });
-  const Result<int> played = play_sessions(options, sessions, interrupt);
+  const Result<int> played = play_sessions(options, sessions, recordings, interrupt);
   if (watch.exit_status() != 0) {
     std::fputs("kvkeep: interrupted\n", stderr);
     return watch.exit_status();

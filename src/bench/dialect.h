@@ -46,6 +46,8 @@ struct ReplyFacts {
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> prefilled_tokens;  // timings.prompt_n, else prompt - cached
   std::optional<std::uint64_t> reply_tokens;
+  // timings.predicted_per_second. What a client sees differs: text may be held back and come in one piece.
+  std::optional<double> tokens_per_second;
   std::string cache_source;  // timings.cache_source
   std::string error;         // the server's own words, from a body or an error event; empty: none
 };

@@ -15,6 +15,32 @@ std::uint64_t sum(const std::vector<RequestFigures>& requests, std::uint64_t Req
                                [field](const RequestFigures& request) { return request.*field; });
 }
 
+bool meets(double value, const Goal& goal) {
+  const double most = goal.kind == Goal::Kind::kWithin ? goal.most : goal.value;
+  const bool is_enough = goal.kind == Goal::Kind::kAtMost || value >= goal.value;
+  const bool is_little_enough = goal.kind == Goal::Kind::kAtLeast || value <= most;
+  return is_enough && is_little_enough;
+}
+
+std::string words_of(const Goal& goal) {
+  switch (goal.kind) {
+    case Goal::Kind::kAtMost: return fmt::format("<= {}", goal.value);
+    case Goal::Kind::kAtLeast: return fmt::format(">= {}", goal.value);
+    case Goal::Kind::kWithin: return fmt::format("{} to {}", goal.value, goal.most);
+  }
+  return {};
+}
+
+// Why these quartiles do not tell whether the goal is met; empty if they do.
+std::string doubt_about(const Quartiles& quartiles, const Goal& goal) {
+  if (goal.possible_most && quartiles.median > *goal.possible_most) {
+    return fmt::format("its median is above {}, the most that is possible", *goal.possible_most);
+  }
+  const bool verdict = meets(quartiles.median, goal);
+  if (meets(quartiles.low, goal) == verdict && meets(quartiles.high, goal) == verdict) return "";
+  return "its quartiles lie on both sides of the goal";
+}
+
 }  // namespace
 
 std::uint64_t RunFigures::prompt_tokens() const { return sum(requests, &RequestFigures::prompt_tokens); }
@@ -23,7 +49,7 @@ std::uint64_t RunFigures::ideal_tokens() const { return sum(requests, &RequestFi
 
 std::optional<double> RunFigures::ratio() const {
   const std::uint64_t ideal = ideal_tokens();
-  if (ideal == 0) return std::nullopt;
+  if (ideal == 0 || known_before > 0) return std::nullopt;
   return static_cast<double>(prefilled_tokens()) / static_cast<double>(ideal);
 }
 
@@ -37,20 +63,9 @@ PartFigures summarize(std::string name, std::string unit, std::vector<double> sa
   out.low_quartile = quartiles.low;
   out.high_quartile = quartiles.high;
   if (!goal) return out;
-  switch (goal->kind) {
-    case Goal::Kind::kAtMost:
-      out.goal = fmt::format("<= {}", goal->value);
-      out.holds = out.median <= goal->value;
-      break;
-    case Goal::Kind::kAtLeast:
-      out.goal = fmt::format(">= {}", goal->value);
-      out.holds = out.median >= goal->value;
-      break;
-    case Goal::Kind::kWithin:
-      out.goal = fmt::format("{} to {}", goal->value, goal->most);
-      out.holds = goal->value <= out.median && out.median <= goal->most;
-      break;
-  }
+  out.goal = words_of(*goal);
+  out.unmeasurable = doubt_about(quartiles, *goal);
+  if (out.unmeasurable.empty()) out.holds = meets(quartiles.median, *goal);
   return out;
 }
 

@@ -44,6 +44,8 @@ struct RunFigures {
   std::vector<RequestFigures> requests;
   std::vector<std::string> problems;  // claims that differ from what was counted, a server that died, failed requests
   std::uint64_t kills = 0;            // kill -9 and restart, on purpose
+  // Tokens that the server had from before the first request, at least. Then the ratio says nothing.
+  std::uint64_t known_before = 0;
   // Of kReply: the claims of all requests together are what the engine was given.
   bool sum_was_counted = false;
   // User and system time of the server's process, which the bench's own questions for ids are in; none: not known.
@@ -52,7 +54,7 @@ struct RunFigures {
   std::uint64_t prompt_tokens() const;
   std::uint64_t prefilled_tokens() const;
   std::uint64_t ideal_tokens() const;
-  // Prefilled / never computed before. None: nothing was new, so nothing was measured.
+  // Prefilled / never computed before. None: nothing was new, or the server knew some of it already.
   std::optional<double> ratio() const;
 };
 
@@ -65,7 +67,8 @@ struct PartFigures {
   double high_quartile = 0;
   std::uint64_t samples = 0;
   std::string goal;           // "<= 1.03", "1 to 1.1"; empty: reported without a goal
-  std::optional<bool> holds;  // whether the goal is met; none if there is no goal
+  std::optional<bool> holds;  // whether the goal is met; none if there is no goal, or if that cannot be told
+  std::string unmeasurable;   // why it cannot be told here; empty: it can, or there is no goal
 };
 
 struct Goal {
@@ -73,9 +76,12 @@ struct Goal {
   Kind kind = Kind::kAtMost;
   double value = 0;
   double most = 0;  // of kWithin, whose least is `value`
+  // A median above it can only come from a disturbed measurement, such as a speed-up above its ceiling.
+  std::optional<double> possible_most = {};
 };
 
-// Median, quartiles and whether the median meets the goal, if there is one. Precondition: `samples` is not empty.
+// Median, quartiles and whether the goal is met, if there is one. A goal that lies between the quartiles, or a median
+// above what is possible, decides nothing: then `unmeasurable` says why. Precondition: `samples` is not empty.
 PartFigures summarize(std::string name, std::string unit, std::vector<double> samples, std::optional<Goal> goal = {});
 
 struct ServerInfo {
@@ -102,6 +108,7 @@ struct Report {
   std::vector<RunFigures> runs;  // in the order played
   std::vector<PartFigures> parts;
   std::vector<std::string> problems;  // of no single run: parts that could not be measured
+  std::string other_work;             // what else the machine did meanwhile, a sentence; empty: not known
 };
 
 }  // namespace kvkeep::bench

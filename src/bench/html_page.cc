@@ -121,7 +121,10 @@ void add_html_parts(std::string& page, const Report& report, const Detail& detai
   const std::size_t shown = std::min(report.parts.size(), detail.rows);
   for (std::size_t i = 0; i < shown; ++i) {
     const PartFigures& part = report.parts[i];
-    const char* verdict = !part.holds ? "<td>" : *part.holds ? "<td class=\"good\">met" : "<td class=\"bad\">missed";
+    const char* verdict = !part.unmeasurable.empty() ? "<td class=\"soft\">not measurable here"
+                          : !part.holds              ? "<td>"
+                          : *part.holds              ? "<td class=\"good\">met"
+                                                     : "<td class=\"bad\">missed";
     page += fmt::format("<tr><th class=\"name\">{}<td>{}<td class=\"name\">{}<td>{} to {}<td>{}<td>{}{}\n",
                         html_text(part.name, detail.characters / 2), measured(part.median),
                         html_text(part.unit, detail.characters / 2), measured(part.low_quartile),

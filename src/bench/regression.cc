@@ -62,6 +62,7 @@ Report counts_only(Report report) {
   report.libllama_version.clear();
   report.machine = {};
   report.parts.clear();  // times, most of them
+  report.other_work.clear();
   for (ServerInfo& server : report.servers) server.version.clear();
   for (RunFigures& run : report.runs) {
     run.server_cpu_s.reset();

@@ -29,6 +29,8 @@ void take_timings(const Json& event, ReplyDraft& draft) {
   if (const auto computed = count_field(*timings, "prompt_n")) draft.computed_tokens = computed;
   if (const auto cached = count_field(*timings, "cache_n")) draft.timings_cached = cached;
   if (std::string source = text_field(*timings, "cache_source"); !source.empty()) draft.facts.cache_source = source;
+  const Json* rate = field(*timings, "predicted_per_second");
+  if (rate != nullptr && rate->is_number()) draft.facts.tokens_per_second = rate->get<double>();
   if (!draft.facts.reply_tokens) draft.facts.reply_tokens = count_field(*timings, "predicted_n");
 }
 

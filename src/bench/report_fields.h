@@ -19,7 +19,10 @@ template <typename Value, typename Figures>
 concept PerhapsConst = std::same_as<std::remove_const_t<Value>, Figures>;
 
 // Keys that later programs added to version 1: a report without them is whole.
-constexpr bool may_be_missing(std::string_view key) { return key == "sum_was_counted" || key == "server_cpu_seconds"; }
+constexpr bool may_be_missing(std::string_view key) {
+  return key == "sum_was_counted" || key == "server_cpu_seconds" || key == "unmeasurable" || key == "other_work" ||
+         key == "known_before";
+}
 
 void each_field(PerhapsConst<RequestFigures> auto& request, auto&& field) {
   field("label", request.label);
@@ -47,6 +50,7 @@ void each_field(PerhapsConst<RunFigures> auto& run, auto&& field) {
   field("kills", run.kills);
   field("sum_was_counted", run.sum_was_counted);
   field("server_cpu_seconds", run.server_cpu_s);
+  field("known_before", run.known_before);
   field("problems", run.problems);
   field("requests", run.requests);
 }
@@ -60,6 +64,7 @@ void each_field(PerhapsConst<PartFigures> auto& part, auto&& field) {
   field("samples", part.samples);
   field("goal", part.goal);
   field("holds", part.holds);
+  field("unmeasurable", part.unmeasurable);
 }
 
 void each_field(PerhapsConst<ServerInfo> auto& server, auto&& field) {
@@ -86,6 +91,7 @@ void each_field(PerhapsConst<Report> auto& report, auto&& field) {
   field("runs", report.runs);
   field("parts", report.parts);
   field("problems", report.problems);
+  field("other_work", report.other_work);
 }
 
 }  // namespace kvkeep::bench

@@ -75,9 +75,9 @@ inline Report small_report() {
   peer.problems = {"turn main 3: status 503, Loading model"};
   report.runs = {own, peer};
   report.parts = {{"restoring 8,192 tokens in segments of 512 / bare state_seq_set_data", "ratio", 0.78, 0.75, 0.8, 9,
-                   ">= 0.7", true},
-                  {"lookup of a 100k-token prompt", "ms", 2.5, 2.25, 2.75, 15, "<= 2 ms", false},
-                  {"decode", "us of CPU per token", 1628.4, 1600, 1700.75, 15, "", std::nullopt}};
+                   ">= 0.7", true, ""},
+                  {"lookup of a 100k-token prompt", "ms", 2.5, 2.25, 2.75, 15, "<= 2 ms", false, ""},
+                  {"decode", "us of CPU per token", 1628.4, 1600, 1700.75, 15, "", std::nullopt, ""}};
   return report;
 }
 
@@ -143,8 +143,8 @@ inline Report hostile_report() {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
   const std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
-  Report report{text, text, text,  text, text, {text, 0, largest, text}, {{text, text, text}, {"=1+1", "+1", "@x"}},
-                {},   {},   {text}};
+  Report report{text, text, text,   text, text, {text, 0, largest, text}, {{text, text, text}, {"=1+1", "+1", "@x"}},
+                {},   {},   {text}, text};
   RunFigures run = run_of(text, text, text);
   run.variant = text;
   run.problems = {text, std::string(100'000, 'x') + text};
@@ -153,7 +153,7 @@ inline Report hostile_report() {
     run.requests.push_back({text, -1, std::string(100'000, '<') + text, largest, largest, largest, 1, largest, largest,
                             text, value, value, value});
     report.runs.push_back(run);
-    report.parts.push_back({text, text, value, value, value, largest, text, false});
+    report.parts.push_back({text, text, value, value, value, largest, text, false, text});
   }
   report.runs.push_back(run_of("=HYPERLINK(\"x\")", "", "-2+3"));
   report.runs.back().requests.push_back(failed_request("@SUM(A1)", 200, "  +1"));

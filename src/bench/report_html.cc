@@ -68,6 +68,7 @@ void add_setting(std::string& page, const Report& report, const Detail& detail) 
   page += "<section aria-label=\"What was run\">\n<dl>\n";
   entry("Machine", fmt::format("{} × {}, {} of memory, {}", machine.logical_cpus, html_text(machine.processor, most),
                                memory_size(machine.memory_bytes), html_text(machine.system, most)));
+  if (!report.other_work.empty()) entry("Meanwhile", html_text(report.other_work, most));
   entry("kvkeep", html_text(report.kvkeep_version, most));
   entry("libllama", html_text(report.libllama_version, most));
   entry("Model", html_text(report.model, most));

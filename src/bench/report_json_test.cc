@@ -30,8 +30,8 @@ void expect_equal(const RequestFigures& left, const RequestFigures& right) {
 
 void expect_equal(const RunFigures& left, const RunFigures& right) {
   const auto fields = [](const RunFigures& figures) {
-    const auto& [a, b, c, d, e, f, requests, g, h, i, j] = figures;
-    return std::tie(a, b, c, d, e, f, g, h, i, j);
+    const auto& [a, b, c, d, e, f, requests, g, h, i, j, k] = figures;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   };
   EXPECT_EQ(fields(left), fields(right));
   ASSERT_EQ(left.requests.size(), right.requests.size());
@@ -40,8 +40,8 @@ void expect_equal(const RunFigures& left, const RunFigures& right) {
 
 void expect_equal(const PartFigures& left, const PartFigures& right) {
   const auto fields = [](const PartFigures& figures) {
-    const auto& [a, b, c, d, e, f, g, h] = figures;
-    return std::tie(a, b, c, d, e, f, g, h);
+    const auto& [a, b, c, d, e, f, g, h, i] = figures;
+    return std::tie(a, b, c, d, e, f, g, h, i);
   };
   EXPECT_EQ(fields(left), fields(right));
 }
@@ -53,9 +53,9 @@ void expect_equal(const ServerInfo& left, const ServerInfo& right) {
 
 void expect_equal(const Report& left, const Report& right) {
   const auto fields = [](const Report& report) {
-    const auto& [a, b, c, d, e, machine, servers, runs, parts, problems] = report;
+    const auto& [a, b, c, d, e, machine, servers, runs, parts, problems, j] = report;
     const auto& [f, g, h, i] = machine;
-    return std::tie(a, b, c, d, e, f, g, h, i, problems);
+    return std::tie(a, b, c, d, e, f, g, h, i, problems, j);
   };
   EXPECT_EQ(fields(left), fields(right));
   const auto each = [](const auto& lefts, const auto& rights) {
@@ -74,12 +74,12 @@ class RandomReport {
   Report report() {
     Report report{
         text(), text(), text(), text(), text(), {text(), static_cast<std::uint32_t>(random_()), random_(), text()},
-        {},     {},     {},     {}};
+        {},     {},     {},     {},     text()};
     for (auto n = count(); n > 0; --n) report.servers.push_back({text(), text(), text()});
     for (auto n = count(); n > 0; --n) report.runs.push_back(run());
     for (auto n = count(); n > 0; --n) {
       report.parts.push_back(
-          {text(), text(), number(), number(), number(), random_(), text(), perhaps(random_() % 2 == 0)});
+          {text(), text(), number(), number(), number(), random_(), text(), perhaps(random_() % 2 == 0), text()});
     }
     for (auto n = count(); n > 0; --n) report.problems.push_back(text());
     return report;
@@ -125,6 +125,7 @@ class RandomReport {
     run.kills = random_();
     run.sum_was_counted = random_() % 2 == 0;
     run.server_cpu_s = perhaps(number());
+    run.known_before = random_() % 2 == 0 ? 0 : random_();
     for (auto n = count(); n > 0; --n) run.requests.push_back(request());
     for (auto n = count(); n > 0; --n) run.problems.push_back(text());
     return run;
@@ -148,13 +149,13 @@ TEST(Json, KeysAndOrderAreStable) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   EXPECT_THAT(keys, testing::ElementsAre("format", "version", "title", "started", "kvkeep_version", "libllama_version",
-                                         "model", "machine", "servers", "runs", "parts", "problems"));
+                                         "model", "machine", "servers", "runs", "parts", "problems", "other_work"));
   EXPECT_EQ(json["format"], "kvkeep-bench-report");
   EXPECT_EQ(json["version"], 1);
   EXPECT_EQ(json["runs"][1].dump(),
             R"({"workload":"growing","title":"12 growing turns","server":"llama-server","variant":"default cache",)"
             R"("counted_by":"reply","bound":1.02,"kills":0,"sum_was_counted":false,"server_cpu_seconds":null,)"
-            R"("problems":["turn main 3: status 503, Loading model"],"requests":)" +
+            R"("known_before":0,"problems":["turn main 3: status 503, Loading model"],"requests":)" +
                 json["runs"][1]["requests"].dump() +
                 R"(,"totals":{"requests":3,"prompt_tokens":2180,"prefilled_tokens":2180,"ideal_tokens":1180,)"
                 R"("ratio":1.847457627118644,"ttft_ms":{"low_quartile":41.75,"median":42.5,"high_quartile":43.25}}})");
@@ -165,7 +166,7 @@ TEST(Json, KeysAndOrderAreStable) {
   EXPECT_EQ(
       json["parts"][2].dump(),
       R"({"name":"decode","unit":"us of CPU per token","median":1628.4,"low_quartile":1600.0,"high_quartile":1700.75,)"
-      R"("samples":15,"goal":"","holds":null})");
+      R"("samples":15,"goal":"","holds":null,"unmeasurable":""})");
 }
 
 TEST(Json, HostileReportsAreValidJson) {

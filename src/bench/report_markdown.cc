@@ -60,6 +60,9 @@ void add_header(std::string& out, const Report& report) {
   out += fmt::format("# {}\n\n- Started: {}\n", named(report.title), named(report.started));
   out += fmt::format("- Machine: {} x {}, {} of memory, {}\n", machine.logical_cpus, named(machine.processor),
                      memory_size(machine.memory_bytes), named(machine.system));
+  if (!report.other_work.empty()) {
+    out += fmt::format("- Meanwhile: {}\n", escaped(printable(report.other_work, kMostFlagCharacters)));
+  }
   out += fmt::format("- kvkeep: {}\n- libllama: {}\n- Model: {}\n", named(report.kvkeep_version),
                      named(report.libllama_version), named(report.model));
   for (const ServerInfo& server : report.servers) {
@@ -122,7 +125,9 @@ void add_parts(std::string& out, const Report& report) {
   add_head(out, {"", "median", "quartiles", "samples", "goal"});
   for (const PartFigures& part : report.parts) {
     const std::string unit = part.unit == "ratio" ? "" : fmt::format(" {}", named(part.unit));
-    const std::string missed = part.holds == false ? " (**missed**)" : "";
+    const char* missed = part.holds == false          ? " (**missed**)"
+                         : !part.unmeasurable.empty() ? " (not measurable here)"
+                                                      : "";
     add_row(out, {named(part.name), measured(part.median) + unit,
                   measured(part.low_quartile) + " to " + measured(part.high_quartile), fmt::format("{}", part.samples),
                   named(part.goal) + missed});

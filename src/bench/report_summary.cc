@@ -130,6 +130,17 @@ std::vector<std::string> problems_of(const Report& report) {
   return problems;
 }
 
+std::vector<std::string> unmeasurable_parts(const Report& report) {
+  std::vector<std::string> lines;
+  for (const PartFigures& part : report.parts) {
+    if (part.unmeasurable.empty()) continue;
+    lines.push_back(fmt::format("{}: {} {} ({} to {}), goal {}: {}", named(part.name), measured(part.median),
+                                named(part.unit), measured(part.low_quartile), measured(part.high_quartile),
+                                named(part.goal), named(part.unmeasurable)));
+  }
+  return lines;
+}
+
 std::vector<std::size_t> thinned(const std::vector<double>& scores, std::size_t most) {
   const std::size_t groups = std::min(most, scores.size());
   std::vector<std::size_t> shown;

@@ -61,6 +61,8 @@ Comparison compare(const Report& report);
 // One line each: what went wrong in runs, ratios above their bounds, parts that miss their goals, then the report's
 // own.
 std::vector<std::string> problems_of(const Report& report);
+// One line for each part whose goal could not be judged on this machine at this time, and why.
+std::vector<std::string> unmeasurable_parts(const Report& report);
 
 // Which of `count` things to show if only `most` may be: of every group of neighbours the one with the highest score.
 // Ascending; all of them if they are few enough. Precondition: most >= 1, scores.size() is the count.

@@ -87,7 +87,9 @@ void add_runs(std::string& out, const Report& report) {
 }
 
 std::vector<std::string> row_of(const PartFigures& part) {
-  const std::string verdict = !part.holds ? "" : *part.holds ? "met" : "MISSED";
+  const char* verdict = part.holds                  ? (*part.holds ? "met" : "MISSED")
+                        : part.unmeasurable.empty() ? ""
+                                                    : "not measurable";
   return {named(part.name),
           measured(part.median),
           named(part.unit),
@@ -106,14 +108,22 @@ void add_parts(std::string& out, const Report& report) {
   out += table.text(kMostColumns);
 }
 
+void add_list(std::string& out, const std::string& title, const std::vector<std::string>& lines) {
+  out += title;
+  for (std::size_t i = 0; i < std::min(lines.size(), kMostProblems); ++i) add_line(out, fmt::format("- {}", lines[i]));
+  if (lines.size() > kMostProblems) out += fmt::format("- and {} more\n", lines.size() - kMostProblems);
+}
+
+void add_unmeasurable(std::string& out, const Report& report) {
+  if (!report.other_work.empty()) out += "\n", add_line(out, printable(report.other_work, kMostFlagCharacters));
+  const std::vector<std::string> lines = unmeasurable_parts(report);
+  if (!lines.empty()) add_list(out, "\nNot measurable here: repeat these on a machine that does nothing else\n", lines);
+}
+
 void add_problems(std::string& out, const Report& report) {
   const std::vector<std::string> problems = problems_of(report);
   if (problems.empty()) return;
-  out += fmt::format("\n{} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s");
-  for (std::size_t i = 0; i < std::min(problems.size(), kMostProblems); ++i) {
-    add_line(out, fmt::format("- {}", problems[i]));
-  }
-  if (problems.size() > kMostProblems) out += fmt::format("- and {} more\n", problems.size() - kMostProblems);
+  add_list(out, fmt::format("\n{} problem{}\n", problems.size(), problems.size() == 1 ? "" : "s"), problems);
 }
 
 }  // namespace
@@ -123,6 +133,7 @@ std::string to_table(const Report& report) {
   add_header(out, report);
   add_runs(out, report);
   add_parts(out, report);
+  add_unmeasurable(out, report);
   add_problems(out, report);
   return out;
 }

@@ -334,6 +334,58 @@ TEST(Goals, AreMetOnTheirEdges) {
   EXPECT_EQ(part(1.11, kWithin).holds, false);
 }
 
+TEST(Goals, AreNotJudgedByFiguresThatSpreadAcrossThem) {
+  const auto part = [](std::vector<double> values, Goal goal) { return summarize("name", "ratio", values, goal); };
+  constexpr Goal kLeast{Goal::Kind::kAtLeast, 0.9};
+  const PartFigures wide = part({0.67, 0.67, 0.93, 1.26, 1.26}, kLeast);
+  EXPECT_EQ(wide.holds, std::nullopt);
+  EXPECT_EQ(wide.unmeasurable, "its quartiles lie on both sides of the goal");
+  EXPECT_EQ(wide.goal, ">= 0.9");
+  EXPECT_EQ(part({0.1, 0.5, 0.8, 0.85, 5}, kLeast).holds, false) << "all but an outlier are on one side";
+  EXPECT_EQ(part({0.1, 0.95, 0.97, 0.99, 5}, kLeast).holds, true);
+  EXPECT_EQ(part({0.5, 0.6, 1, 1.2, 1.3}, {Goal::Kind::kAtMost, 1.1}).holds, std::nullopt);
+  EXPECT_EQ(part({0.9, 0.9, 1.05, 1.2, 1.2}, {Goal::Kind::kWithin, 1, 1.1}).holds, std::nullopt);
+  EXPECT_EQ(part({0.8, 0.8, 0.9, 0.95, 0.95}, {Goal::Kind::kWithin, 1, 1.1}).holds, false);
+}
+
+TEST(Goals, AreNotJudgedByWhatIsImpossible) {
+  constexpr Goal kGoal{.kind = Goal::Kind::kAtLeast, .value = 0.9, .possible_most = 1.05};
+  const PartFigures impossible = summarize("name", "ratio", {1.38, 1.39, 1.4}, kGoal);
+  EXPECT_EQ(impossible.holds, std::nullopt);
+  EXPECT_EQ(impossible.unmeasurable, "its median is above 1.05, the most that is possible");
+  EXPECT_EQ(summarize("name", "ratio", {1.02, 1.03, 1.06}, kGoal).holds, true);
+}
+
+TEST(AllForms, SayWhatCouldNotBeMeasuredAndWhatElseRan) {
+  Report report = small_report();
+  report.parts[1].holds.reset();
+  report.parts[1].unmeasurable = "its quartiles lie on both sides of the goal";
+  report.other_work = "Other programs took 30 % of the processors (cc1plus 29.0 s).";
+  const std::string table = to_table(report);
+  EXPECT_THAT(table, HasSubstr("not measurable"));
+  EXPECT_THAT(table, HasSubstr("Not measurable here"));
+  EXPECT_THAT(to_markdown(report), HasSubstr("(not measurable here)"));
+  EXPECT_THAT(to_html(report), HasSubstr("not measurable here"));
+  for (const auto form : {to_table, to_json, to_markdown, to_html}) {
+    EXPECT_THAT(form(report), HasSubstr("(cc1plus 29.0 s)"));
+    EXPECT_THAT(form(report), Not(HasSubstr("misses its goal")));
+  }
+  EXPECT_THAT(unmeasurable_parts(report),
+              testing::ElementsAre("lookup of a 100k-token prompt: 2.500 ms (2.250 to 2.750), goal <= 2 ms: its "
+                                   "quartiles lie on both sides of the goal"));
+  const auto again = read_json(to_json(report));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(to_json(*again), to_json(report));
+}
+
+TEST(AllForms, ARatioIsNotShownWhereTheServerKnewTheTokensBefore) {
+  Report report = small_report();
+  report.runs[0].known_before = 900;
+  EXPECT_EQ(report.runs[0].ratio(), std::nullopt);
+  EXPECT_THAT(to_table(report), testing::ContainsRegex("growing +kvkeep +2 +- "));
+  EXPECT_EQ(read_json(to_json(report))->runs[0].known_before, 900);
+}
+
 TEST(AllForms, AreTheSameEveryTime) {
   for (const auto form : {to_table, to_json, to_csv, to_markdown, to_html}) {
     EXPECT_EQ(form(realistic_report(true)), form(realistic_report(true)));

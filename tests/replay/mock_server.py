@@ -35,13 +35,15 @@ class MockServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, address=("127.0.0.1", 0), tokenizes=True, has_template=False, stamps=False, claims_less=0,
-                 count_file=None):
+                 count_file=None, rate=None, traces_to=None):
         super().__init__(address, Handler)
         self.tokenizes = tokenizes
         self.has_template = has_template  # /apply-template is served
         self.stamps = stamps              # prompts begin with their number: none has a prefix of another
         self.claims_less = claims_less
         self.count_file = count_file
+        self.rate = rate            # tokens per second that replies claim
+        self.traces_to = traces_to  # a file to which every request is appended
         self.decoded = 0
         self.stamp = itertools.count()
         self.lock = threading.Condition()
@@ -101,6 +103,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             server.requests.append({"path": self.path, "headers": dict(self.headers), "body": body,
                                     "at": time.monotonic(), "under_way": server.under_way})
             number = len(server.requests)
+            if server.traces_to:
+                with open(server.traces_to, "a", encoding="utf-8") as trace:
+                    trace.write(json.dumps({"t": number, "path": self.path, "body": body}) + "\n")
             server.lock.notify_all()
         self.left = False
         try:
@@ -153,8 +158,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.leave()
             return self.connection.close()
         self.send_event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-        self.send_event({"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": len(text),
-                                                  "prompt_tokens_details": {"cached_tokens": cached}}})
+        last = {"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": len(text),
+                                         "prompt_tokens_details": {"cached_tokens": cached}}}
+        if self.server.rate:
+            last["timings"] = {"predicted_n": len(text), "predicted_per_second": self.server.rate}
+        self.send_event(last)
         self.send_piece("data: [DONE]\n\n")
         self.leave()
         self.wfile.write(b"0\r\n\r\n")

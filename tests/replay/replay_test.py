@@ -193,9 +193,33 @@ class ReplayTest(unittest.TestCase):
         with MockServer() as server:
             self.assertEqual(self.replay(server.url, session)[0]["problems"], [])
             again = self.replay(server.url, session)[0]
+            printed = self.run_replay("--url", server.url, session).stdout
         self.assertEqual(again["requests"][0]["prefilled_tokens"], 0)
-        self.assertEqual(again["problems"], ["less was computed than the ideal: the server had state from before this "
-                                             "replay (on disk?)"])
+        self.assertEqual(len(again["problems"]), 1)
+        self.assertRegex(again["problems"][0], r"the server knew at least \d+ tokens before this replay began, so there is "
+                                               "no ratio")
+        self.assertGreater(again["known_before"], 500)
+        self.assertIsNone(again["totals"]["ratio"])
+        self.assertNotIn("0.00", printed, "a ratio near 0 would look like a result")
+
+    def test_the_rate_of_tokens_that_come_at_once_is_the_servers_or_none(self):
+        """The mock sends all tokens of a reply in one write: seen from here they take no time."""
+        session = self.record(line(0, "hello"), line(0.1, "hello again"))
+        with MockServer() as server:
+            run, _ = self.replay(server.url, session)
+        for one in run["requests"]:
+            self.assertLess(one["decode_tokens_per_second"], 10_000)
+        with MockServer(rate=123.5) as server:
+            run, _ = self.replay(server.url, session)
+        self.assertEqual([one["decode_tokens_per_second"] for one in run["requests"]], [123.5, 123.5])
+
+    def test_a_recording_that_grows_while_it_is_played_is_told(self):
+        session = self.record(line(0, "one"), line(0.1, "two"))
+        with MockServer(traces_to=session) as server:
+            result = self.run_replay("--url", server.url, session)
+            self.assertEqual(len(server.requests), 2, "what the server appends is not played")
+        self.assertIn("grew while it was played", result.stdout)
+        self.assertIn("copy", result.stdout)
 
     def test_nothing_played_is_an_error(self):
         session = self.record(line(0, "refuse"))

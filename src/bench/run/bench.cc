@@ -158,23 +158,42 @@ class Bench {
 
 }  // namespace
 
-Result<std::vector<PartFigures>> run_parity(const BenchOptions& options, std::size_t pairs,
-                                            const std::function<void(std::size_t done, std::size_t of)>& progress,
-                                            Interrupt& interrupt) {
+namespace {
+
+Result<std::vector<PartFigures>> run_parity_in(const ParitySetting& setting, const BenchOptions& options,
+                                               std::size_t pairs,
+                                               const std::function<void(std::size_t done, std::size_t of)>& progress,
+                                               Interrupt& interrupt) {
   TRY_ASSIGN(const os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-bench-"));
   std::vector<std::unique_ptr<ServerProcess>> servers;
   for (const Contestant& contestant : contestants(options)) {
     if (!contestant.variant.empty()) continue;
     const std::string own = directory.path() + "/" + std::to_string(servers.size());
     TRY(os::real_file_system().make_directories(own));
-    servers.push_back(std::make_unique<ServerProcess>(parity_command_of(contestant, options, own), own, interrupt));
+    servers.push_back(
+        std::make_unique<ServerProcess>(parity_command_of(contestant, setting, options, own), own, interrupt));
     TRY(servers.back()->start());
   }
   KVKEEP_ASSERT(servers.size() == 2, "parity is measured with a peer that is started");
   TRY_ASSIGN(std::vector<PartFigures> figures,
-             measure_parity(*servers[0], *servers[1], {.pairs = pairs}, progress, interrupt));
+             measure_parity(*servers[0], *servers[1], setting.name, {.pairs = pairs}, progress, interrupt));
   for (const auto& server : servers) TRY(server->stop());
   return figures;
+}
+
+}  // namespace
+
+Result<std::vector<PartFigures>> run_parity(const BenchOptions& options, std::size_t pairs,
+                                            const std::function<void(std::size_t done, std::size_t of)>& progress,
+                                            Interrupt& interrupt) {
+  const std::vector<ParitySetting> settings = parity_settings();
+  std::vector<PartFigures> all;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const auto show = [&](std::size_t done, std::size_t of) { progress(i * of + done, settings.size() * of); };
+    TRY_ASSIGN(std::vector<PartFigures> figures, run_parity_in(settings[i], options, pairs, show, interrupt));
+    std::ranges::move(figures, std::back_inserter(all));
+  }
+  return all;
 }
 
 Result<Report> run_bench(const BenchOptions& options, const BenchProgress& progress, Interrupt& interrupt) {

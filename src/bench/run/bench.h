@@ -38,7 +38,8 @@ struct BenchProgress {
 // that cannot be started is not tried again.
 Result<Report> run_bench(const BenchOptions& options, const BenchProgress& progress, Interrupt& interrupt);
 
-// CPU time per token beside the peer's (parity.h). Precondition: options.peer_command names one. Errors as above.
+// Time per token beside the peer's, in each setting (parity.h). Precondition: options.peer_command names one. Errors as
+// above.
 Result<std::vector<PartFigures>> run_parity(const BenchOptions& options, std::size_t pairs,
                                             const std::function<void(std::size_t done, std::size_t of)>& progress,
                                             Interrupt& interrupt);

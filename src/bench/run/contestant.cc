@@ -95,7 +95,7 @@ std::vector<Contestant> contestants(const BenchOptions& options) {
 
 std::string disk_directory(const std::string& directory) { return directory + "/kv"; }
 
-ServerCommand parity_command_of(const Contestant& contestant, const BenchOptions& options,
+ServerCommand parity_command_of(const Contestant& contestant, const ParitySetting& setting, const BenchOptions& options,
                                 const std::string& directory) {
   ServerCommand command{.name = contestant.name, .program = contestant.program, .arguments = {}};
   if (contestant.is_kvkeep) command.arguments = {"serve", "--kv-disk-dir", disk_directory(directory)};
@@ -103,6 +103,7 @@ ServerCommand parity_command_of(const Contestant& contestant, const BenchOptions
   if (!contestant.is_kvkeep) add_own_directory(command.arguments, contestant, directory);
   append(command.arguments, {"-m", options.model});
   append(command.arguments, parity_flags());
+  append(command.arguments, setting.flags);
   return command;
 }
 

@@ -7,6 +7,7 @@
 
 #include "bench/figures.h"
 #include "bench/run/bench.h"
+#include "bench/run/parity.h"
 #include "bench/run/server_process.h"
 
 namespace kvkeep::bench {
@@ -34,7 +35,7 @@ ServerCommand command_of(const Contestant& contestant, const Workload& workload,
                          const std::string& directory);
 
 // The same for measure_parity().
-ServerCommand parity_command_of(const Contestant& contestant, const BenchOptions& options,
+ServerCommand parity_command_of(const Contestant& contestant, const ParitySetting& setting, const BenchOptions& options,
                                 const std::string& directory);
 
 // Name and flags, temporary paths and the workload's own context left out; variables of the environment that it is

@@ -41,8 +41,9 @@ std::vector<std::string> arguments_of_peer(const std::vector<std::string>& comma
   options.model = "m.gguf";
   const Contestant peer = contestants(options).back();
   const std::vector<std::string> played = command_of(peer, Workload{}, options, "/run").arguments;
-  const bool in_both = std::ranges::count(played, "/run/kv") ==
-                       std::ranges::count(parity_command_of(peer, options, "/run").arguments, "/run/kv");
+  const bool in_both =
+      std::ranges::count(played, "/run/kv") ==
+      std::ranges::count(parity_command_of(peer, parity_settings().front(), options, "/run").arguments, "/run/kv");
   EXPECT_TRUE(in_both);
   return played;
 }

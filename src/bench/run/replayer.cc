@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -16,10 +17,17 @@ std::string error_of(const Exchange& exchange) {
   return exchange.broken.empty() ? exchange.facts.error : exchange.broken;
 }
 
+// As the server says where it does. Else as seen here, unless the text was held back and came in one piece: then the
+// time between its first and last token says nothing, and no engine is as fast as it seems.
 double decode_rate(const Exchange& exchange, double total_ms) {
+  constexpr double kMostPerSecond = 10'000;
   const std::uint64_t tokens = exchange.facts.reply_tokens.value_or(0);
   const double decode_ms = total_ms - exchange.ttft_ms;
-  return tokens < 2 || exchange.ttft_ms == 0 || decode_ms <= 0 ? 0 : 1e3 * static_cast<double>(tokens - 1) / decode_ms;
+  if (tokens < 2) return 0;
+  if (const auto claimed = exchange.facts.tokens_per_second) return std::isfinite(*claimed) ? *claimed : 0;
+  if (exchange.ttft_ms == 0 || decode_ms <= 0) return 0;
+  const double rate = 1e3 * static_cast<double>(tokens - 1) / decode_ms;
+  return rate > kMostPerSecond ? 0 : rate;
 }
 
 // Where a reply does not say what was computed, all of the prompt is taken to have been.
@@ -131,8 +139,14 @@ void Replayer::add_ideals(const Session& session, const std::vector<Exchange>& e
   const ReplayIdeal::Certainty certainty = ideal_.fill(exchanges, figures);
   figures.title = title_of(session, certainty, std::ranges::any_of(exchanges, &Exchange::answered));
   // Computing less than a server that began with nothing could.
-  if (figures.prefilled_tokens() + certainty.off_by < figures.ideal_tokens()) {
-    problems.emplace_back("less was computed than the ideal: the server had state from before this replay (on disk?)");
+  const std::uint64_t most_computed = figures.prefilled_tokens() + certainty.off_by;
+  if (most_computed < figures.ideal_tokens()) {
+    figures.known_before = figures.ideal_tokens() - most_computed;
+    problems.push_back(
+        fmt::format("the server knew at least {} tokens before this replay began, so there is no ratio: start it with "
+                    "an empty cache "
+                    "(kvkeep: --kv-disk-dir with a new directory) to measure one",
+                    figures.known_before));
   }
   if (!ideal_.no_tokens().empty() && !std::exchange(said_no_tokens_, true)) {
     problems.push_back(fmt::format("the ideal is estimated, four bytes a token: {}", ideal_.no_tokens()));

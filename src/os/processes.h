@@ -1,0 +1,37 @@
+#pragma once
+
+// What the kernel says of the processors and of every process (proc(5)), for benchmarks. Thread safe.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kvkeep::os {
+
+struct ProcessTime {
+  int id = 0;
+  int parent = 0;
+  std::uint64_t started_ticks = 0;  // since the system's start: tells a process from a later one with its id
+  std::string name;                 // of the program, at most 15 characters
+  double cpu_s = 0;                 // user and system time of all its threads
+  double children_cpu_s = 0;        // of children that ended and were waited for
+};
+
+// Since the system's start, in seconds of one processor.
+struct ProcessorTimes {
+  double busy_s = 0;
+  double idle_s = 0;
+  double stolen_s = 0;  // of a virtual machine: while its host ran something else
+  std::vector<ProcessTime> processes;
+};
+
+// kUnsupported: the system does not tell.
+Result<ProcessorTimes> processor_times();
+
+// How often the threads of a process gave up their processor to wait, since each began. kUnsupported: the system does
+// not tell, or there is no such process.
+Result<std::uint64_t> voluntary_switches(int process_id);
+
+}  // namespace kvkeep::os
