@@ -204,7 +204,7 @@ PromptTurns find_turns(TokenSpan prompt, const TurnOpenings& openings) {
   turns.tool_results = occurrences(prompt, openings.tool_result);
   std::ranges::set_difference(asked, turns.tool_results, std::back_inserter(turns.user));
   const bool answer_opened = !turns.assistant.empty() && (asked.empty() || asked.back() < turns.assistant.back());
-  if (answer_opened) turns.stable_end = turns.assistant.back() + openings.assistant.size();
+  if (answer_opened) turns.stable_end = turns.assistant.back();
   return turns;
 }
 

@@ -34,8 +34,8 @@ TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const Marker
 struct PromptTurns {
   std::vector<Position> user;       // of each opening's marker, ascending
   std::vector<Position> assistant;  // the opening for the new answer, if the prompt ends with one, is the last
-  // Where the prompt and its next version, with an answer and more, part at the earliest: behind the opening for the
-  // new answer as far as it is that of every answer. The end of the prompt if it ends without one.
+  // Where the prompt rendered without its generation prompt ends: every next version of the prompt begins with all that
+  // lies before, also where somebody else speaks in place of the answer. The end of the prompt if it opens no answer.
   Position stable_end;
   std::vector<Position> tool_results = {};  // those that open like user turns; ascending, none of them in `user`
   bool operator==(const PromptTurns&) const = default;
