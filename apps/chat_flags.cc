@@ -105,7 +105,8 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
       row(group, "--stabilize", {}, {}, "RULE,...|none", "", "all",
           "What lets prompts share more; billing-line: a leading x-anthropic-billing-header line of the system prompt, "
           "which changes from conversation to conversation and means nothing, is left out; tools-first: where the "
-          "template knows no tools, they stand before the system prompt.",
+          "template knows no tools, they stand before the system prompt. Not part of all: late-system: system messages "
+          "right behind the first user message come before it.",
           parsed_into(options.stabilizers, chat::parse_stabilizers)),
   };
 }

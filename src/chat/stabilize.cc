@@ -12,6 +12,8 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kBillingLine = "billing-line";
 constexpr std::string_view kToolsFirst = "tools-first";
+constexpr std::string_view kLateSystem = "late-system";
+constexpr std::string_view kAll = "all";
 constexpr std::string_view kBillingHeader = "x-anthropic-billing-header:";
 
 bool is_system(const ordered_json& message) {
@@ -44,10 +46,24 @@ void drop_billing_line(ordered_json& messages) {
   if (content.empty() || content == "") messages.erase(0);
 }
 
+bool is_user(const ordered_json& message) {
+  return message.is_object() && message.contains("role") && message["role"] == "user";
+}
+
+// Those right behind the first user message alone: what comes later in a conversation was said at that place.
+void move_late_system(ordered_json& messages) {
+  if (!messages.is_array()) return;
+  const auto user = std::ranges::find_if(messages, is_user);
+  if (user == messages.end()) return;
+  const auto last = std::find_if_not(user + 1, messages.end(), is_system);
+  std::rotate(user, user + 1, last);
+}
+
 }  // namespace
 
 void stabilize(const Stabilizers& rules, ordered_json& messages) {
   if (rules.billing_line) drop_billing_line(messages);
+  if (rules.late_system) move_late_system(messages);
 }
 
 void stabilize(const Stabilizers& rules, RenderInput& input) {
@@ -56,15 +72,18 @@ void stabilize(const Stabilizers& rules, RenderInput& input) {
 }
 
 Result<Stabilizers> parse_stabilizers(const std::string& names) {
-  Stabilizers rules{.billing_line = false, .tools_first = false};
+  Stabilizers rules{.billing_line = false, .tools_first = false, .late_system = false};
   if (names == "none") return rules;
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
-    if (name != kBillingLine && name != kToolsFirst) {
-      return invalid("'" + name + "' is no stabiliser; there are billing-line and tools-first, or none");
+    if (name != kBillingLine && name != kToolsFirst && name != kLateSystem && name != kAll) {
+      return invalid("'" + name +
+                     "' is no stabiliser; there are billing-line, tools-first, all (both), late-system, none");
     }
-    (name == kBillingLine ? rules.billing_line : rules.tools_first) = true;
+    rules.billing_line |= name == kBillingLine || name == kAll;
+    rules.tools_first |= name == kToolsFirst || name == kAll;
+    rules.late_system |= name == kLateSystem;
     begin = end + 1;
   }
   return rules;
@@ -77,6 +96,7 @@ std::string describe(const Stabilizers& rules) {
   };
   append(rules.billing_line, kBillingLine, "a leading x-anthropic-billing-header line is left out of system prompts");
   append(rules.tools_first, kToolsFirst, "tools stand before system prompts where the template knows none");
+  append(rules.late_system, kLateSystem, "system messages behind the first user message come before it");
   return "stabilisers: " + (all.empty() ? "none" : all);
 }
 

@@ -9,6 +9,10 @@
 //   tools-first    Tools stand before the system message's text where kvkeep writes them, for templates that know none:
 //                  they stay the same from conversation to conversation more often. Where tools stand in other
 //                  templates, models were trained on it.
+//   late-system    System messages that follow the first user message come before it. Claude Code puts some 3,300
+//   tokens
+//                  there that are the same all day if it does not know the model's name, behind the user's task, which
+//                  is another in each session. Models see another order then, so that this must be asked for.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -23,6 +27,7 @@ struct RenderInput;
 struct Stabilizers {
   bool billing_line = true;
   bool tools_first = true;
+  bool late_system = false;
   bool operator==(const Stabilizers&) const = default;
 };
 
@@ -32,7 +37,8 @@ void stabilize(const Stabilizers& rules, nlohmann::ordered_json& messages);
 // The same, and where the tools go.
 void stabilize(const Stabilizers& rules, RenderInput& input);
 
-// Names separated by commas, or "none". kInvalid: an unknown name.
+// Names separated by commas, of which "all" stands for those that are on by default; or "none". kInvalid: an unknown
+// name.
 Result<Stabilizers> parse_stabilizers(const std::string& names);
 
 // For the start log: "stabilisers: billing-line (...)", or "stabilisers: none".

@@ -59,6 +59,25 @@ TEST(Stabilize, LeavesEverythingElse) {
   for (const ordered_json& messages : untouched) EXPECT_EQ(stabilized(messages), messages) << messages;
 }
 
+TEST(Stabilize, SystemMessagesBehindTheFirstUserMessageMoveBeforeIt) {
+  const Stabilizers rules{.late_system = true};
+  const ordered_json first = system("You are");
+  const ordered_json late = {{"role", "system"}, {"content", ordered_json::array({part("# Environment")})}};
+  const ordered_json developer = {{"role", "developer"}, {"content", "day"}};
+  const ordered_json answer = {{"role", "assistant"}, {"content", "so"}};
+  const auto array = [](std::initializer_list<ordered_json> all) { return ordered_json(ordered_json::array_t(all)); };
+  EXPECT_EQ(stabilized(array({first, kUser, late, developer, answer, kUser, late}), rules),
+            array({first, late, developer, kUser, answer, kUser, late}))
+      << "what comes later in the conversation stays";
+  EXPECT_EQ(stabilized(array({kUser, late}), rules), array({late, kUser}));
+  for (const ordered_json& untouched :
+       {array({first, kUser, kUser, late}), array({first, kUser, answer, late}), array({first, late}),
+        array({first, kUser}), array({kUser}), array({5, kUser, 5}), ordered_json::array(), ordered_json()}) {
+    EXPECT_EQ(stabilized(untouched, rules), untouched) << untouched;
+  }
+  EXPECT_EQ(stabilized(array({kUser, late})), array({kUser, late})) << "it must be asked for";
+}
+
 TEST(Stabilize, EveryRuleHasASwitch) {
   const ordered_json messages = ordered_json::array({system(kLine), kUser});
   EXPECT_EQ(stabilized(messages, {.billing_line = false}), messages);
@@ -67,7 +86,13 @@ TEST(Stabilize, EveryRuleHasASwitch) {
   EXPECT_EQ(*parse_stabilizers("billing-line"), (Stabilizers{.billing_line = true, .tools_first = false}));
   EXPECT_EQ(*parse_stabilizers("tools-first"), (Stabilizers{.billing_line = false, .tools_first = true}));
   EXPECT_EQ(*parse_stabilizers("tools-first,billing-line,billing-line"), Stabilizers{});
-  for (const char* wrong : {"", "billing", "billing-line,", ",billing-line", "none,billing-line", "all"}) {
+  EXPECT_EQ(*parse_stabilizers("all"), Stabilizers{});
+  EXPECT_EQ(*parse_stabilizers("all,late-system"), Stabilizers{.late_system = true});
+  EXPECT_EQ(*parse_stabilizers("late-system"),
+            (Stabilizers{.billing_line = false, .tools_first = false, .late_system = true}));
+  EXPECT_EQ(describe({}).find("late-system"), std::string::npos);
+  EXPECT_NE(describe({.late_system = true}).find(", late-system ("), std::string::npos);
+  for (const char* wrong : {"", "billing", "billing-line,", ",billing-line", "none,billing-line", "all,"}) {
     EXPECT_FALSE(parse_stabilizers(wrong).ok()) << wrong;
   }
   EXPECT_NE(describe({}).find("billing-line"), std::string::npos);

@@ -321,6 +321,15 @@ class PrefixCache(FlagCase):
                 self.assertEqual(reply["timings"]["cache_n"] > 200, shared)
 
     @covers("--stabilize")
+    def test_system_messages_behind_the_first_user_message(self):
+        for rules, shared in (("all,late-system", True), ("all", False)):
+            server = self.server("--stabilize", rules)
+            for task in ("One thing.", "Another thing to do."):
+                reply = server.chat([system("You help."), user(task), system(words(200, 3))], max_tokens=1)
+            with self.subTest(rules=rules):
+                self.assertEqual(reply["timings"]["cache_n"] > 200, shared, reply["timings"])
+
+    @covers("--stabilize")
     def test_tools_before_the_system_prompt(self):
         path = fresh_path("plain.jinja")
         with open(path, "w") as file:
