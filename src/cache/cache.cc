@@ -218,6 +218,7 @@ void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
   if (!leaves) return;
   for (const Lease::Cover& part : *leaves) {
     use(lease.points_[part.point].id, now_ns);
+    keep_on_disk(lease.points_[part.point].id);
     post_touch(lease.points_[part.point].id);
     offer_again(lease.points_[part.point].id);
   }
@@ -330,16 +331,20 @@ void Cache::admit(SegmentId added, Fresh fresh) {
   admitted.stored_begin = index_.info(added).range.begin;
   admitted.stored_begin_hash = fresh.begin_hash;
   admitted.last_used_ns = clock_.wall_ns();
+  admitted.keeping = fresh.keeping;
   hold_payload(added, std::move(fresh.payload));
   admitted.serial = ++counters_.stored;
-  if (disk_ != nullptr && queued_bytes_ + admitted.charged > write_queue_limit()) {
-    hold_back(added);
-    ++counters_.held_back;
-    if (std::has_single_bit(counters_.held_back))  // the first, and then ever fewer
-      spdlog::info("kv cache: the disk is behind: {} segments so far waited in memory alone", counters_.held_back);
-  } else {
-    queue_write(added);
-  }
+  if (fresh.keeping == Keeping::kOnDisk) return queue_or_hold_back(added);
+  set_disk(added, DiskState::kUnwritten);
+  writer_.post([this, added] { settle_payload(added); });
+}
+
+void Cache::queue_or_hold_back(SegmentId segment) {
+  if (disk_ == nullptr || queued_bytes_ + entry(segment).charged <= write_queue_limit()) return queue_write(segment);
+  hold_back(segment);
+  ++counters_.held_back;
+  if (std::has_single_bit(counters_.held_back))  // the first, and then ever fewer
+    spdlog::info("kv cache: the disk is behind: {} segments so far waited in memory alone", counters_.held_back);
 }
 
 bool Cache::make_room(std::size_t size_bytes) {

@@ -25,7 +25,6 @@
 // until they are on disk, never read.
 //
 // Tenants (base/tenant.h) share nothing but the budgets: what one of them asks for is looked up in its own alone.
-//
 // Thread safe. Nothing here waits for disk except flush() and the tasks on the two executors.
 
 #include <array>
@@ -66,12 +65,6 @@ struct LoadResult {
   Status status;         // of the first step that failed; those before it have their payload
   ByteCount bytes_read;  // from disk
   double read_ms = 0;
-};
-
-// Where a prompt leaves what is known, and what follows there on the known path that was used last.
-struct Parting {
-  Position at;
-  std::vector<TokenId> next;  // empty: nothing does
 };
 
 // See Cache::random_path.
@@ -136,8 +129,10 @@ class Cache {
   void note_sampled(const Track& track, Position from, std::span<const TokenRange> sampled);
   // Adds a point or whole state at the track, the first `size_bytes` of `bytes`; the track stays. False: refused, or
   // there is one already. Precondition: the track is not at 0.
-  bool store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes);
-  bool has_point(const Track& track, format::PartKind kind) const;
+  bool store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes,
+                   Keeping keeping = Keeping::kOnDisk);
+  // With kOnDisk, one that is there and was kept in RAM is written like others from now on.
+  bool has_point(const Track& track, format::PartKind kind, Keeping keeping = Keeping::kOnDisk);
   // Forgets the points, whole states and windows at these positions of a path, at once or when nobody holds them any
   // more. Those stay that others, which are not among them, need: states that are built on them, windows that go on
   // where they end.
@@ -198,6 +193,7 @@ class Cache {
     DiskState disk = DiskState::kNone;
     std::uint8_t refusals = 0;  // reads that the device refused
     policy::Outlook outlook = policy::Outlook::kOpen;
+    Keeping keeping = Keeping::kOnDisk;
     bool dead = false;
     bool live = false;  // the slot is in use
     // Of a whole state (the root: built on none): `payload` and the file are the differences, `state` what comes out.
@@ -236,6 +232,7 @@ class Cache {
     format::PartKind kind = format::PartKind::kRows;
     PrefixHash begin_hash;
     std::shared_ptr<const store::Payload> payload;
+    Keeping keeping = Keeping::kOnDisk;
   };
   bool has_room(std::size_t size_bytes) const REQUIRES(mutex_);
   void admit(SegmentId added, Fresh fresh) REQUIRES(mutex_);
@@ -291,6 +288,8 @@ class Cache {
   void hold_back(SegmentId segment) REQUIRES(mutex_);
   void queue_held_back() EXCLUDES(mutex_);
   bool queue_oldest_held_back() REQUIRES(mutex_);
+  void keep_on_disk(SegmentId leaf) REQUIRES(mutex_);
+  void queue_or_hold_back(SegmentId segment) REQUIRES(mutex_);
   bool queue_unwritten(SegmentId segment, std::uint64_t serial) REQUIRES(mutex_);
   void try_stopped_disk() EXCLUDES(mutex_);
   void note_disk_room() REQUIRES(mutex_);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/types.h"
@@ -44,6 +45,10 @@ inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
 // States built one on another: loading reads and decodes all of them. More save little.
 inline constexpr std::size_t kMaxBuiltStates = 8;
 
+// Where a point goes. One that is there in case somebody returns to its place, which few do, stays in RAM alone until
+// somebody did: the disk is not worn for what is thinned out, or leaves with nobody having used it.
+enum class Keeping : std::uint8_t { kOnDisk, kInRamUntilUsed };
+
 // What hangs in segments for models whose sequences need more than rows. Precondition: shape.needs_points().
 constexpr format::PartKind point_kind(const StateShape& shape) {
   if (shape.window_tokens > 0) return format::PartKind::kWindowRows;
@@ -58,6 +63,12 @@ constexpr ByteCount staging_limit(ByteCount ram_budget, ByteCount point_bytes = 
   return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256)) + point_bytes +
          ByteCount{point_bytes.value() / 8};
 }
+
+// Where a prompt leaves what is known, and what follows there on the known path that was used last.
+struct Parting {
+  Position at;
+  std::vector<TokenId> next;  // empty: nothing does
+};
 
 struct CacheStats {
   std::uint64_t segments = 0;

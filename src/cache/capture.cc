@@ -28,14 +28,14 @@ std::size_t tokens_to_head_end(Position begin) {
   return std::numeric_limits<std::size_t>::max();
 }
 
-PointResult capture_state(Cache& cache, ModelMemory& memory, SeqId seq, const Track& track) {
+PointResult capture_state(Cache& cache, ModelMemory& memory, SeqId seq, const Track& track, Keeping keeping) {
   const format::PartKind kind = point_kind(memory.shape());
-  if (cache.has_point(track, kind)) return {};
+  if (cache.has_point(track, kind, keeping)) return {};
   const std::size_t size_bytes = memory.point_bytes(seq);
   if (!cache.make_room_for_point(size_bytes)) return {ByteCount{}, false};
   store::StagingBuffer state = cache.staging(size_bytes);
   const Result<std::size_t> saved = memory.save_point(seq, state.span());
-  if (!saved || !cache.store_point(track, kind, std::move(state), *saved)) return {ByteCount{}, false};
+  if (!saved || !cache.store_point(track, kind, std::move(state), *saved, keeping)) return {ByteCount{}, false};
   return {ByteCount{*saved}, true};
 }
 
@@ -104,13 +104,15 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
   }
 }
 
-PointResult capture_point(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, const Track& track) {
+PointResult capture_point(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, const Track& track,
+                          Keeping keeping) {
   const StateShape shape = memory.shape();
   if (!shape.cacheable || !cache.accepts()) return {ByteCount{}, false};
   if (!shape.needs_points() || tokens.empty()) return {};
   KVKEEP_ASSERT(memory.length(seq).value() == tokens.size(), "a point is the state where the sequence ends");
   if (track.position().value() != tokens.size()) return {ByteCount{}, false};  // what it would hang in was refused
-  return shape.window_tokens > 0 ? capture_window(cache, memory, seq, track) : capture_state(cache, memory, seq, track);
+  if (shape.window_tokens > 0) return capture_window(cache, memory, seq, track);
+  return capture_state(cache, memory, seq, track, keeping);
 }
 
 }  // namespace kvkeep::cache

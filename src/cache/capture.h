@@ -32,7 +32,9 @@ struct PointResult {
   ByteCount bytes;       // captured now
   bool complete = true;  // false: refused
 };
-PointResult capture_point(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, const Track& track);
+// `keeping` is for points; windows, which count together, go to disk.
+PointResult capture_point(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, const Track& track,
+                          Keeping keeping = Keeping::kOnDisk);
 
 // Has the writer thread make buffers ready for the first captures: a copy into fresh memory takes several times longer.
 void prepare_staging(Cache& cache, const ModelMemory& memory);

@@ -48,10 +48,19 @@ std::vector<LeasedPoint> Cache::lease_points(const std::vector<LeasedStep>& step
   return points;
 }
 
-bool Cache::has_point(const Track& track, format::PartKind kind) const {
+bool Cache::has_point(const Track& track, format::PartKind kind, Keeping keeping) {
   MutexLock lock(mutex_);
   const SegmentId leaf = index_.attached(track.cursor_, kind);
-  return leaf != kRootSegment && available(entry(leaf));
+  if (leaf == kRootSegment || !available(entry(leaf))) return false;
+  if (keeping == Keeping::kOnDisk) keep_on_disk(leaf);
+  return true;
+}
+
+// It was in RAM alone in case somebody wants it, and somebody does.
+void Cache::keep_on_disk(SegmentId leaf) {
+  Entry& known = entry(leaf);
+  if (std::exchange(known.keeping, Keeping::kOnDisk) == Keeping::kOnDisk) return;
+  if (known.disk == DiskState::kUnwritten && known.payload != nullptr && !known.dead) queue_or_hold_back(leaf);
 }
 
 void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions, const Tenant& tenant) {
@@ -151,12 +160,13 @@ bool Cache::make_room_for_point(std::size_t size_bytes) {
   return make_room(size_bytes);
 }
 
-bool Cache::store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes) {
+bool Cache::store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes,
+                        Keeping keeping) {
   const Position at = track.position();
   KVKEEP_ASSERT(at > Position{}, "the empty prefix has no state");
   KVKEEP_ASSERT(kind == format::PartKind::kPoint || kind == format::PartKind::kWhole, "a kind of point");
   const PrefixHash hash = track.hasher_.current();
-  return attach(track.cursor_, {at, at}, hash, {kind, hash, std::move(bytes).freeze(size_bytes)});
+  return attach(track.cursor_, {at, at}, hash, {kind, hash, std::move(bytes).freeze(size_bytes), keeping});
 }
 
 bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuffer bytes, std::size_t size_bytes) {
@@ -183,7 +193,8 @@ bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuf
     hasher.append(TokenSpan(tokens).subspan(range.begin.value()));
     end_hash = hasher.current();
   }
-  return attach(at, range, end_hash, {format::PartKind::kWindowRows, begin_hash, std::move(bytes).freeze(size_bytes)});
+  return attach(at, range, end_hash,
+                {format::PartKind::kWindowRows, begin_hash, std::move(bytes).freeze(size_bytes), Keeping::kOnDisk});
 }
 
 // Where a run ends that lies within one segment of the track's path.

@@ -154,7 +154,8 @@ std::vector<SegmentId> Cache::unwritten_leaves(SegmentId segment) {
       const bool long_enough = known.part.kind == format::PartKind::kWindowRows ||
                                index_.info(leaf).range.end.value() >= options_.min_disk_tokens;
       const bool fits = file_size(leaf) <= disk_->budget();
-      if (known.disk == DiskState::kUnwritten && long_enough && fits) unwritten.push_back(leaf);
+      const bool waits = known.disk == DiskState::kUnwritten && known.keeping == Keeping::kOnDisk;
+      if (waits && long_enough && fits) unwritten.push_back(leaf);
     }
   }
   return unwritten;
