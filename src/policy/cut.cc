@@ -1,6 +1,7 @@
 #include "policy/cut.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 namespace kvkeep::policy {
@@ -9,6 +10,14 @@ namespace {
 
 // Cuts this near to each other are one boundary of the template: the end of a message and the marker that follows.
 constexpr std::size_t kBoundaryTokens = 8;
+
+// A branch this near behind an anchor is how the user's turn opens: what all prompts of a client share of it.
+constexpr std::size_t kOpeningTokens = 32;
+
+// Likely partings nearer than this to the point before are fine cuts: they save too little for a point on disk.
+constexpr std::size_t kLikelyStepTokens = 256;
+// But one that is the last before another point is worth it: a short task, before the turn.
+constexpr std::size_t kBeforeNextTokens = 4;
 
 // What a limit keeps first.
 enum class Rank { kTurn, kAnchor, kLastUser, kLesser };
@@ -44,10 +53,12 @@ class Cuts {
     add_turn();
     add_anchors();
     add_messages();
+    add_likely();
     add_branch();
     add_continued();
     std::ranges::sort(all_, {}, &Candidate::key);
     CutPlan plan = within_limit(kept());
+    add_fine(plan);
     plan.awaited = awaited(plan);
     return plan;
   }
@@ -81,12 +92,53 @@ class Cuts {
 
   void add_messages() {
     if (last_user_) add(*last_user_, Rank::kLastUser, CutReason::kMessage);
-    // These are lesser anchors, and none where anchors are not wanted.
-    if (!view_.options.anchor_user || view_.prompt_tokens > view_.options.cold_max_tokens) return;
+    if (!wants_anchors()) return;  // these are lesser ones
     const auto& answers = view_.markers.assistant_turns;
     for (const Position end : view_.markers.message_ends) {
       if (answers.empty() || end <= answers.front()) add(end, Rank::kLesser, CutReason::kMessage);
     }
+  }
+
+  bool wants_anchors() const {
+    return view_.options.anchor_user && view_.prompt_tokens <= view_.options.cold_max_tokens;
+  }
+
+  void add_likely() {
+    if (!wants_anchors()) return;
+    for (const Position at : view_.likely) add(at, Rank::kLesser, CutReason::kLikely);
+  }
+
+  // Those that lie far enough from all other points; where they are too many, the distance is doubled.
+  void add_fine(CutPlan& plan) const {
+    if (!wants_anchors() || view_.options.most_points != SIZE_MAX || view_.most_fine == 0) return;
+    std::vector<Position> taken = view_.points;
+    for (const Cut& cut : plan.cuts) taken.push_back(cut.at);
+    taken.push_back(view_.cached);
+    std::size_t step = std::max<std::size_t>(view_.options.least_step_tokens, 1);
+    // Lines first: they change in each session. They may be all that a prompt has before its turn.
+    std::vector<Position> lines = apart(view_.likely, taken, step, std::min(step, kBeforeNextTokens));
+    if (lines.size() > view_.most_fine) lines.resize(view_.most_fine);
+    taken.insert(taken.end(), lines.begin(), lines.end());
+    std::vector<Position> fine;
+    do fine = apart(view_.fine, taken, step, step);
+    while (fine.size() > view_.most_fine - lines.size() && (step *= 2) > 0);
+    fine.insert(fine.end(), lines.begin(), lines.end());
+    for (const Position at : fine) plan.cuts.push_back({at, CutReason::kLikely, true});
+    std::ranges::sort(plan.cuts, {}, &Cut::at);
+  }
+
+  // Those of the wanted that lie so far after all that are taken before them, and so far before those after.
+  std::vector<Position> apart(const std::vector<Position>& wanted, std::vector<Position> taken, std::size_t after,
+                              std::size_t before) const {
+    std::vector<Position> found;
+    for (const Position at : wanted) {
+      const auto near = [&](Position other) { return other > at ? other - at < before : at - other < after; };
+      const bool within = at > view_.cached && at < end_ && at.value() >= view_.options.min_tokens;
+      if (!within || std::ranges::any_of(taken, near)) continue;
+      found.push_back(at);
+      taken.push_back(at);
+    }
+    return found;
   }
 
   void add_branch() {
@@ -128,9 +180,36 @@ class Cuts {
 
   bool wanted(const Candidate& candidate, Position previous) const {
     if (candidate.at <= view_.cached || is_point(candidate.at)) return false;
-    if (candidate.reason == CutReason::kMessage && boundary_follows(candidate.at)) return false;
-    const std::size_t least = std::max<std::size_t>(view_.options.least_step_tokens, 1);
+    const bool yields = candidate.reason == CutReason::kMessage || candidate.reason == CutReason::kLikely;
+    if (yields && boundary_follows(candidate.at)) return false;
+    if (candidate.reason == CutReason::kBranch && opens_after_anchor(candidate.at, previous)) return true;
+    std::size_t least = std::max<std::size_t>(view_.options.least_step_tokens, 1);
+    if (candidate.reason == CutReason::kLikely) least = std::max(least, kLikelyStepTokens);
     return candidate.rank != Rank::kLesser || candidate.at - previous >= least;
+  }
+
+  bool is_anchor(Position at) const { return at == first_anchor_ || at == last_anchor_; }
+
+  bool opens_after_anchor(Position at, Position anchor) const {
+    return is_anchor(anchor) && at > anchor && at - anchor < kOpeningTokens;
+  }
+
+  // Two prompts parted at the branch, and this one parts there again: the branch is where the opening ends, and nobody
+  // returns to the anchor before it. One such parting alone may be two questions that begin with the same word.
+  bool is_replaced(Position point) const {
+    const bool parts_at_point = view_.cached == view_.known && view_.known < end_ && is_point(view_.cached);
+    return parts_at_point && opens_after_anchor(view_.cached, point);
+  }
+
+  // A likely parting just before the place where prompts did part.
+  bool yields_to(const std::vector<Candidate>& kept, const Candidate& branch) const {
+    if (branch.reason != CutReason::kBranch || kept.empty() || kept.back().reason != CutReason::kLikely) return false;
+    return branch.at - kept.back().at < view_.options.least_step_tokens;
+  }
+
+  Position last_point_before(Position at) const {
+    const auto after = std::ranges::upper_bound(view_.points, at);
+    return after == view_.points.begin() ? Position{} : *std::prev(after);
   }
 
   // Walks up the prompt; a lesser cut has to save something beyond the point before it.
@@ -141,6 +220,10 @@ class Cuts {
     for (const Candidate& candidate : all_) {
       for (; point != view_.points.end() && *point <= candidate.at; ++point) previous = std::max(previous, *point);
       if (!kept.empty() && kept.back().at == candidate.at) continue;
+      if (yields_to(kept, candidate)) {
+        kept.pop_back();
+        previous = std::max(kept.empty() ? view_.cached : kept.back().at, last_point_before(candidate.at));
+      }
       if (!wanted(candidate, previous)) continue;
       kept.push_back(candidate);
       previous = candidate.at;
@@ -150,7 +233,7 @@ class Cuts {
 
   Rank rank_of(Position at) const {
     Rank rank = at_last_user(at) ? Rank::kLastUser : Rank::kLesser;
-    if (at == first_anchor_ || at == last_anchor_) rank = Rank::kAnchor;
+    if (is_anchor(at)) rank = Rank::kAnchor;
     for (const Candidate& candidate : all_) {
       if (candidate.at == at) rank = std::min(rank, candidate.rank);
     }
@@ -167,7 +250,14 @@ class Cuts {
       bool exists;
     };
     std::vector<Rated> rated;
-    for (const Position at : view_.points) rated.push_back({at, rank_of(at), 0, CutReason::kContinued, true});
+    CutPlan plan;
+    for (const Position at : view_.points) {
+      if (is_replaced(at)) {
+        plan.leave.push_back(at);
+      } else {
+        rated.push_back({at, rank_of(at), 0, CutReason::kContinued, true});
+      }
+    }
     for (const Candidate& cut : cuts) rated.push_back({cut.at, cut.rank, 0, cut.reason, false});
     std::ranges::sort(rated, {}, &Rated::at);
     for (std::size_t i = 0; i < rated.size(); ++i)
@@ -175,7 +265,6 @@ class Cuts {
     std::ranges::sort(rated, [](const Rated& a, const Rated& b) {
       return std::tuple(a.rank, b.saves, b.at) < std::tuple(b.rank, a.saves, a.at);
     });
-    CutPlan plan;
     plan.cold_skipped = cold_skipped_;
     for (std::size_t i = 0; i < rated.size(); ++i) {
       const bool keep = i < view_.options.most_points;
@@ -206,6 +295,8 @@ std::string_view to_string(CutReason reason) {
     case CutReason::kTurn: return "turn";
     case CutReason::kBranch: return "branch";
     case CutReason::kContinued: return "continued";
+    case CutReason::kLikely: return "likely";
+    case CutReason::kStreamed: return "streamed";
     case CutReason::kEvict: return "evict";
     case CutReason::kShutdown: return "shutdown";
   }
@@ -258,6 +349,14 @@ bool continued_store_due(const CutOptions& options, Position live, Position last
 
 bool end_point_wanted(const CutOptions& options, Position end, Position last_point) {
   return options.most_points > 0 && end.value() >= options.min_tokens && end > last_point;
+}
+
+std::vector<Position> fine_steps(TokenRange range, std::size_t least, std::size_t most) {
+  std::vector<Position> steps;
+  if (most == 0 || range.end <= range.begin) return steps;
+  const std::size_t step = std::max({least, range.size() / (most + 1) + 1, std::size_t{1}});
+  for (Position at = range.begin + step; at < range.end; at = at + step) steps.push_back(at);
+  return steps;
 }
 
 CutPlan plan_cuts(const CutView& view) { return Cuts(view).plan(); }

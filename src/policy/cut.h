@@ -6,13 +6,18 @@
 // where a last window is), and each costs memory, so they are taken where prompts are likely to part or to go on:
 // - the *anchors*: where the first user turn begins, and the last one before the first assistant turn. What lies before
 //   is the same in every conversation of an agent;
-// - the *turn*: where the generation prompt begins, at most one token before the end. An identical prompt, and most
-//   next turns, share everything up to there;
+// - the *turn*: where the generation prompt begins, at most one token before the end. An identical prompt, a next turn
+//   whose answer is written anew, and a prompt in which somebody else speaks in place of the answer share everything up
+//   to there;
 // - the end of the last user message, unless loops never change: where thinking is dropped from history, a new user
 //   message renders everything after it anew. That point is *awaited* until then, however long the tool loop grows;
 // - the ends of other *messages* before the first assistant turn;
 // - a *branch*: where this prompt leaves what another one computed, if no point is near. Whoever shares that much again
-//   finds one;
+//   finds one. A few tokens after an anchor it is where the opening of the user's turn ends: it is cut though the
+//   anchor is near, and takes its place when a third prompt parts there;
+// - *likely* positions, told from the prompt's text: lines that other sessions of the client have otherwise; and fine
+// ones
+//   among tools and their results, whose points stay in RAM until they are used;
 // - *cold* and *continued* positions by length alone, as ds4-server computes them, for prompts without turns.
 // docs/cuts.md compares formulas and defaults with ds4-server's and llama-server's.
 
@@ -33,6 +38,8 @@ enum class CutReason {
   kTurn,  // the generation prompt begins, or the reply is complete
   kBranch,
   kContinued,  // a prefill slice or a run of decoded tokens is complete, or a frontier of the interval is reached
+  kLikely,     // prompts of the client are likely to part here: see parting.h
+  kStreamed,   // along a reply, in case its client leaves: see streamed_points.h
   kEvict,      // the sequence leaves the model's memory
   kShutdown,   // the server stops
 };
@@ -65,7 +72,7 @@ struct PromptMarkers {
   std::vector<Position> user_turns;       // where turns of the role user begin, their marker included; no tool results
   std::vector<Position> assistant_turns;  // the same for finished assistant turns; the generation prompt is none
   std::vector<Position> message_ends;     // ends of messages of any role
-  // Common prefix of the prompt rendered with and without its generation prompt.
+  // Where the generation prompt begins: the end of the prompt rendered without it.
   std::optional<Position> generation_prompt;
 };
 
@@ -97,6 +104,7 @@ bool end_point_wanted(const CutOptions& options, Position end, Position last_poi
 struct Cut {
   Position at;
   CutReason reason = CutReason::kContinued;
+  bool in_ram = false;  // a fine one: its point stays in RAM until somebody uses it
   bool operator==(const Cut&) const = default;
 };
 
@@ -109,16 +117,28 @@ struct CutView {
   std::vector<Position> points;  // where the prompt's path has points already, ascending
   // And where windows side by side put it: at any position in these, ascending. No limit counts them.
   std::vector<TokenRange> runs = {};
+  // Where prompts are likely to part, ascending: a line that changes from session to session. One that is near the
+  // point before it counts as fine.
+  std::vector<Position> likely = {};
+  // Where they may, ascending: fine cuts, of which only as many are made as memory has room for. None where the points
+  // of a path are limited, and none that makes another cut leave its place.
+  std::vector<Position> fine = {};
+  std::size_t most_fine = 0;
 };
 
 struct CutPlan {
-  std::vector<Cut> cuts;        // ascending, each in (cached, n], none where a point is
-  std::vector<Position> leave;  // points of the path that are over the limit, ascending: the least useful ones
+  std::vector<Cut> cuts;  // ascending, each in (cached, n], none where a point is
+  // Points of the path that are over the limit, the least useful ones, and an anchor that a branch replaces; ascending.
+  std::vector<Position> leave;
   // The point, or a position of a run, at the end of the last user message, if there is one: eviction holds on to it
   // until the next user message.
   std::optional<Position> awaited = {};
   bool cold_skipped = false;  // an anchor or cold cut was left out because the prompt is longer than cold_max_tokens
 };
+
+// Fine cuts of what a client sent since the last answer (results of tools, which change in any line): at equal steps of
+// at least `least` tokens, at most `most` of them, within `range` without its ends.
+std::vector<Position> fine_steps(TokenRange range, std::size_t least, std::size_t most);
 
 // The cuts of one prompt: prefill stops at each, captures, and goes on. Cost: O(m log m) for m markers and points.
 CutPlan plan_cuts(const CutView& view);

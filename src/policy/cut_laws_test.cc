@@ -71,6 +71,19 @@ bool essential(const CutView& view, Position where) {
   return why.contains(CutReason::kTurn) || why.contains(CutReason::kAnchor);
 }
 
+// A branch at `at` may lie near the anchor before it.
+bool opens(const CutView& view, Position anchor, Position at) {
+  const bool is_anchor = anchor_pos(view.options, view.markers, Anchor::kFirst) == anchor ||
+                         anchor_pos(view.options, view.markers, Anchor::kLast) == anchor;
+  return is_anchor && anchor < at && at.value() < anchor.value() + 32 && reasons(view, at).contains(CutReason::kBranch);
+}
+
+// An anchor whose place a branch takes, because prompts part there again.
+bool replaced(const CutView& view, Position anchor) {
+  return view.cached == view.known && has(view.points, view.known) && has(view.points, anchor) &&
+         opens(view, anchor, view.known);
+}
+
 std::string wrong_cut(const CutView& view, const CutPlan& plan, std::size_t i) {
   const Cut& cut = plan.cuts[i];
   if (i > 0 && plan.cuts[i - 1].at >= cut.at) return "not ascending";
@@ -84,7 +97,8 @@ std::string wrong_cut(const CutView& view, const CutPlan& plan, std::size_t i) {
   for (const Position point : view.points) {
     if (point <= cut.at) before = std::max(before, point);
   }
-  return !rank && cut.at - before < view.options.least_step_tokens ? "too near to the one before" : "";
+  const bool near = cut.at - before < view.options.least_step_tokens;
+  return !rank && near && !opens(view, before, cut.at) ? "too near to the one before" : "";
 }
 
 // Where something is left out, there is a reason for that, too.
@@ -95,6 +109,7 @@ std::string wrong_gap(const CutView& view, const CutPlan& plan, Position where) 
   if (essential(view, where)) return "an anchor or turn is left out";
   const auto why = reasons(view, where);
   if (why.empty() || why == std::set{CutReason::kMessage}) return "";
+  if (why.contains(CutReason::kBranch) && opens(view, view.cached, where)) return "an opening is left out";
   for (std::size_t near = where.value() - std::min<std::size_t>(where.value(), view.options.least_step_tokens - 1);
        near <= where.value(); ++near) {
     const bool there = std::ranges::find(plan.cuts, at(near), &Cut::at) != plan.cuts.end() || at(near) == view.cached;
@@ -110,7 +125,11 @@ std::string wrong_limit(const CutView& view, const CutPlan& plan) {
   }
   const std::size_t then = view.points.size() + plan.cuts.size() - plan.leave.size();
   if (then > view.options.most_points) return "more than allowed";
-  return !plan.leave.empty() && then < view.options.most_points ? "leaves for nothing" : "";
+  for (const Position point : view.points) {
+    if (replaced(view, point) && !has(plan.leave, point)) return "a replaced anchor stays";
+  }
+  const bool needed = std::ranges::any_of(plan.leave, [&](Position leaving) { return !replaced(view, leaving); });
+  return needed && then < view.options.most_points ? "leaves for nothing" : "";
 }
 
 // What is awaited is the first point, or position of a run, of the boundary that closes the last user message.
@@ -196,6 +215,78 @@ std::string explore(const Cutter& cutter) {
     }
   }
   return "";
+}
+
+// Fine cuts: those of a plan without them are as they were; each lies apart from all others, none is a point, and there
+// are no more than allowed.
+std::string broken_by_fine(const CutView& view, const CutPlan& plan, const CutPlan& without) {
+  std::vector<Cut> others;
+  std::vector<Position> taken = view.points;
+  taken.push_back(view.cached);
+  for (const Cut& cut : plan.cuts) (cut.in_ram ? void() : others.push_back(cut));
+  for (const Cut& cut : others) taken.push_back(cut.at);
+  if (others != without.cuts || plan.leave != without.leave) return "others are not as they were";
+  std::size_t count = 0;
+  for (const Cut& cut : plan.cuts) {
+    if (!cut.in_ram) continue;
+    if (++count > view.most_fine) return "too many";
+    if (!has(view.fine, cut.at) || cut.reason != CutReason::kLikely) return "nobody wanted it";
+    for (const Position other : taken) {
+      const std::size_t apart = std::max(other, cut.at) - std::min(other, cut.at);
+      if (apart < view.options.least_step_tokens) return "too near";
+    }
+    taken.push_back(cut.at);
+  }
+  if (count == 0 && view.most_fine >= view.fine.size()) {
+    for (const Position wanted : view.fine) {
+      const bool near = std::ranges::any_of(taken, [&](Position other) {
+        return std::max(other, wanted) - std::min(other, wanted) < view.options.least_step_tokens;
+      });
+      if (!near && wanted > view.cached && wanted.value() >= view.options.min_tokens) return "left out for nothing";
+    }
+  }
+  return "";
+}
+
+std::string explore_fine(const Cutter& cutter) {
+  for (std::uint32_t fine = 0; fine < 32; ++fine) {
+    for (std::uint32_t points = 0; points < 32; ++points) {
+      for (const std::size_t most : {0U, 1U, 2U, 9U}) {
+        for (const std::size_t step : {1U, 2U}) {
+          for (std::uint32_t cached = 0; cached < 5; ++cached) {
+            CutView view{{2, SIZE_MAX, 0, 1, 1, true, SIZE_MAX, step, true},
+                         6,
+                         {subset(4), {}, {}, {}},
+                         at(cached),
+                         at(cached),
+                         subset(points)};
+            const CutPlan without = plan_cuts(view);
+            view.fine = subset(fine);
+            view.most_fine = most;
+            if (auto broken = broken_by_fine(view, cutter(view), without); !broken.empty()) return broken;
+          }
+        }
+      }
+    }
+  }
+  return "";
+}
+
+TEST(PlanCuts, FineCutsKeepTheirLawsInEverySmallPrompt) {
+  EXPECT_EQ(explore_fine(plan_cuts), "");
+  const std::vector<std::function<void(CutView&)>> mutants{
+      [](CutView& view) { view.most_fine = 9; },
+      [](CutView& view) { view.fine.clear(); },
+      [](CutView& view) { view.options.least_step_tokens = 1; },
+      [](CutView& view) { view.points.clear(); },
+  };
+  for (std::size_t i = 0; i < mutants.size(); ++i) {
+    const auto mutant = [&](CutView view) {
+      mutants[i](view);
+      return plan_cuts(view);
+    };
+    EXPECT_NE(explore_fine(mutant), "") << "mutant " << i;
+  }
 }
 
 TEST(PlanCuts, KeepsTheLawsInEverySmallPrompt) { EXPECT_EQ(explore(plan_cuts), ""); }

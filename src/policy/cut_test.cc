@@ -29,7 +29,9 @@ std::string text(const std::optional<Position>& position) {
 
 std::string text(const CutPlan& plan) {
   std::string out;
-  for (const Cut& cut : plan.cuts) out += std::string(to_string(cut.reason)) + " " + text(cut.at) + "; ";
+  for (const Cut& cut : plan.cuts) {
+    out += std::string(cut.in_ram ? "fine " : "") + std::string(to_string(cut.reason)) + " " + text(cut.at) + "; ";
+  }
   for (const Position position : plan.leave) out += "leaves " + text(position) + "; ";
   if (plan.cold_skipped) out += "cold skipped; ";
   if (plan.awaited) out += "awaits " + text(plan.awaited) + "; ";
@@ -307,7 +309,8 @@ TEST(PlanCuts, ABranchIsCutWhenItIsSeen) {
   view.known = at(920);  // another user text begins with the same 50 tokens
   view.points = positions({870});
   EXPECT_EQ(cuts(view), "branch 920; turn 955; ");
-  view.known = at(880);
+  view.points = positions({870, 890});
+  view.cached = at(890);
   EXPECT_EQ(cuts(view), "turn 955; ") << "too little to be worth a point";
 }
 
@@ -338,10 +341,10 @@ TEST(PlanCuts, TheLimitKeepsTurnAnchorsAndTheLastUserMessage) {
   EXPECT_EQ(cuts(view), "");
   view = classifier();
   view.markers.user_turns = positions({40, 870});
-  view.cached = view.known = at(900);
-  view.points = positions({40, 870, 900});
+  view.cached = view.known = at(902);
+  view.points = positions({40, 870, 902});
   view.options.most_points = 3;
-  EXPECT_EQ(cuts(view), "turn 955; leaves 900; ") << "the first anchor stays, though it saves 40 tokens";
+  EXPECT_EQ(cuts(view), "turn 955; leaves 902; ") << "the first anchor stays, though it saves 40 tokens";
   view.points = positions({40, 100, 870});
   EXPECT_EQ(cuts(view), "turn 955; leaves 100; ");
 }

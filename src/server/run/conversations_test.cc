@@ -87,7 +87,9 @@ TEST_P(Conversations, ASystemPromptHasOneFileWhateverTheUserWrites) {
   }
   const std::string file = file_at(shared, system, system.size());
   EXPECT_EQ(in_all, std::set<std::string>{file}) << "nothing else is the same in all requests";
-  EXPECT_TRUE(point_files(shared).contains(file));
+  // What they all open with is one token more: where they parted twice, a point takes the anchor's place.
+  const std::string opening = file_at(shared, fresh(system).ask(1).prompt, system.size() + 1);
+  EXPECT_TRUE(point_files(shared).contains(file) || point_files(shared).contains(opening));
 }
 
 TEST_P(Conversations, AfterAnEarlyBlockChangedTheSecondFreshSessionIsFastAgain) {
@@ -105,7 +107,7 @@ TEST_P(Conversations, AfterAnEarlyBlockChangedTheSecondFreshSessionIsFastAgain) 
   }
 }
 
-TEST_P(Conversations, AHitAtOrPastTheAnchorStoresNoOther) {
+TEST_P(Conversations, AHitAtOrPastTheAnchorStoresNoOtherButWhereTheOpeningEnds) {
   HistoryWorld world(options());
   const Tokens system = text_.next(200);
   answer(world, fresh(system));
@@ -116,7 +118,9 @@ TEST_P(Conversations, AHitAtOrPastTheAnchorStoresNoOther) {
     EXPECT_GE(reply.stats.cached_tokens, system.size());
     const Tokens prompt = talk.ask(1).prompt;
     const Tokens all = prompt + reply.tokens;
-    EXPECT_EQ(added(world, before),
+    std::set<std::string> stored = added(world, before);
+    if (turn == 0) stored.erase(file_at(world, all, system.size() + 1));
+    EXPECT_EQ(stored,
               (std::set<std::string>{file_at(world, all, prompt.size() - 1), file_at(world, all, all.size() - 1)}))
         << "only the turn and the end of the reply";
     before = point_files(world);

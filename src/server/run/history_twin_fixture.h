@@ -173,7 +173,13 @@ class Twin {
     view.known = Position{} + shared(kept_, asked.prompt);
     if (exact) view.points = points_on(asked.prompt);
     const policy::CutPlan plan = policy::plan_cuts(view);
-    if (is_limited()) exact ? forget_points(asked.prompt, plan.leave) : forget_points_on(asked.prompt);
+    if (exact) {
+      forget_points(asked.prompt, plan.leave);
+    } else if (is_limited()) {
+      forget_points_on(asked.prompt);
+    } else {
+      forget_replaced_anchors(view, asked.prompt);
+    }
     constexpr std::size_t kTurnAndAnchors = 3;
     for (const policy::Cut& cut : plan.cuts) {
       const bool sure = cut.reason == policy::CutReason::kTurn ||
@@ -181,6 +187,17 @@ class Twin {
       if (sure || exact) add_point(all, cut.at.value());
     }
     if (policy::end_point_wanted(cuts_, Position{} + all.size(), Position{})) add_point(all, all.size());
+  }
+  // Anchors whose place a branch a little later may have taken.
+  void forget_replaced_anchors(const policy::CutView& view, const Tokens& path) {
+    constexpr std::size_t kOpeningTokens = 32;
+    std::vector<Position> anchors;
+    for (const policy::Anchor which : {policy::Anchor::kFirst, policy::Anchor::kLast}) {
+      const auto anchor = policy::anchor_pos(view.options, view.markers, which);
+      if (anchor && *anchor < view.cached && view.cached - *anchor < kOpeningTokens) anchors.push_back(*anchor);
+    }
+    std::ranges::sort(anchors);
+    forget_points(path, anchors);
   }
   void forget_points(const Tokens& path, const std::vector<Position>& places) {
     std::erase_if(points_, [&](const Kept& point) {
