@@ -179,10 +179,8 @@ std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, con
   return std::make_unique<server::TurnKeeper>(std::move(turns), os::real_file_system(), writer);
 }
 
-// None: --match token.
-std::optional<index::TokenTexts> token_texts(const CacheOptions& cache, const server::Service& service) {
-  if (!cache.match_text) return std::nullopt;
-  return index::TokenTexts(*service.vocabulary, [&](TokenId id) { return service.markers->contains(id); });
+index::TokenTexts token_texts(const server::Service& service) {
+  return {*service.vocabulary, [&](TokenId id) { return service.markers->contains(id); }};
 }
 
 policy::CutOptions cut_options(const CacheOptions& cache, const chat::HistoryChanges& changes) {
@@ -211,14 +209,16 @@ server::AuditOptions audit_options(const CacheOptions& cache) {
 }
 
 server::SchedulerOptions scheduler_options(const ServeOptions& options, const chat::HistoryChanges& changes,
-                                           const index::TokenTexts* texts, server::TraceSink* trace) {
+                                           const index::TokenTexts& texts, server::TraceSink* trace) {
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.context.parallel;
   scheduler.busy_slice_tokens = options.context.ubatch_tokens;
   scheduler.idle_to_live_ns = options.cache.hours_to_live * kHourNs;
   scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
   scheduler.cuts = cut_options(options.cache, changes);
-  scheduler.texts = texts;
+  scheduler.texts = options.cache.match_text ? &texts : nullptr;
+  scheduler.parting_texts = &texts;
+  scheduler.fine_points = true;
   scheduler.trace = trace;
   scheduler.audit = audit_options(options.cache);
   return scheduler;
@@ -357,7 +357,7 @@ Status run_serve(const ServeOptions& options) {
   const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });
   cache::prepare_staging(cache, *engine);
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
-  const std::optional<index::TokenTexts> texts = token_texts(options.cache, service);
+  const index::TokenTexts texts = token_texts(service);
   service.turns = std::move(turns);
   service.fingerprint = model.fingerprint;
   service.tenant_by_key = options.cache.salt_by_key;
@@ -368,8 +368,8 @@ Status run_serve(const ServeOptions& options) {
   spdlog::info("{}", chat::describe(changes));
   spdlog::info("{}", chat::describe(options.stabilizers));
   Tracing tracing(std::move(trace_file), service.vocabulary);
-  server::Scheduler scheduler(scheduler_options(options, changes, texts ? &*texts : nullptr, tracing.sink()), *engine,
-                              cache, os::real_clock());
+  server::Scheduler scheduler(scheduler_options(options, changes, texts, tracing.sink()), *engine, cache,
+                              os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
   log_ready(*http, service, cache.stats(), disk.budget, options.cache.anchor_user);

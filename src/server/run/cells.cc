@@ -74,6 +74,7 @@ void Scheduler::release(Active& active, policy::CutReason reason) {
 // The request gives its sequence back and waits at the head of the queue; it goes on from captured state.
 void Scheduler::set_aside(Active& active, bool rows_valid) {
   if (rows_valid) log_set_aside(active.job, active.stats);
+  end_streamed(*active.seq, /*client_left=*/false);
   if (rows_valid && cached(active)) {
     capture(*active.seq, policy::CutReason::kEvict);
     capture_point(*active.seq, policy::CutReason::kEvict);
@@ -132,6 +133,7 @@ void Scheduler::clear(SeqId seq) {
   held.sampled.clear();
   held.track.reset();
   held.point_at = 0;
+  held.streamed = {};
 }
 
 std::optional<SeqId> Scheduler::free_sequence() const {
@@ -180,13 +182,13 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
 }
 
 // What rows cannot give, at the end of the sequence. Nothing for models whose rows are all.
-void Scheduler::capture_point(SeqId seq, policy::CutReason reason) {
+void Scheduler::capture_point(SeqId seq, policy::CutReason reason, cache::Keeping keeping) {
   Sequence& held = sequence(seq);
   if (!held.track || point_captured(held) || engine_.length(seq).value() == 0) return;
   const Position end = Position{} + held.tokens.size();
   if (engine_.shape().needs_points() && !policy::end_point_wanted(options_.cuts, end, Position{})) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const cache::PointResult captured = cache::capture_point(cache_, engine_, seq, held.tokens, *held.track);
+  const cache::PointResult captured = cache::capture_point(cache_, engine_, seq, held.tokens, *held.track, keeping);
   if (captured.complete) held.point_at = held.tokens.size();
   const double save_ms = ms_since(begin_ns);
   if (captured.bytes > ByteCount{0}) {

@@ -27,6 +27,7 @@ struct Job {
   std::int64_t max_tokens = -1;                      // -1: until the context is full
   bool cache_prompt = true;                          // false: neither reads nor writes any tier
   Tenant tenant = kNoTenant;                         // shares cached state, of whatever tier, with its own jobs alone
+  std::uint64_t client = 0;                          // which program asks, and for whom: prompts of one are alike
   std::int64_t keep_s = 0;                           // prompt and reply stay so long, if there is room: Cache::keep
   policy::PromptMarkers markers = {};                // where turns begin, if the prompt's template tells
   std::shared_ptr<const RequestOrigin> origin = {};  // for the trace (trace.h), if there is one
@@ -50,7 +51,7 @@ std::string_view to_string(CachePoint point);
 
 // Why no more of the prompt was reused.
 enum class MissReason {
-  kWholePrompt,    // everything but the token that must be decoded was reused
+  kWholePrompt,    // everything was known, and all but what must be decoded reused: the last token, or from a point on
   kNewTokens,      // the rest was never seen under this prefix
   kNoPoint,        // more was computed once, but no state is kept from which a sequence could go on there
   kNothingCached,  // the first token is already unknown, or too few are known for a point (CutOptions::min_tokens)

@@ -25,6 +25,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       cache_(cache),
       clock_(clock),
       sequences_(engine.sequence_count()),
+      partings_(options.parting_texts),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
              [this](cache::LoadResult result) { receive_loaded({nullptr, std::move(result)}); }) {}
 
@@ -212,7 +213,11 @@ void Scheduler::capture_decoded(SeqId seq) {
       engine_.shape().points && policy::continued_store_due(options_.cuts, live, Position{} + held.point_at);
   const bool rows_due = held.tokens.size() >= next_capture(held);
   if (rows_due || point_due) capture(seq, policy::CutReason::kContinued);
-  if (point_due || (rows_due && engine_.shape().window_tokens > 0)) capture_point(seq, policy::CutReason::kContinued);
+  if (point_due || (rows_due && engine_.shape().window_tokens > 0)) {
+    capture_point(seq, policy::CutReason::kContinued);
+  } else if (rows_due && streams_points()) {
+    capture_streamed(seq);
+  }
 }
 
 // Most tokens of the next slice: up to the next cut, and not so many that window rows slide off uncaptured.
@@ -238,11 +243,12 @@ std::size_t Scheduler::ahead_slice_tokens() const {
 // What a slice computed, and the point where it ends at a cut.
 void Scheduler::capture_slice(Active& active) {
   const std::size_t done = sequence(*active.seq).tokens.size();
-  policy::CutReason reason = policy::CutReason::kContinued;
+  policy::Cut cut;
   const bool at_cut = active.next_cut < active.cuts.size() && active.cuts[active.next_cut].at.value() == done;
-  if (at_cut) reason = active.cuts[active.next_cut++].reason;
-  capture(*active.seq, reason);
-  if (at_cut || engine_.shape().window_tokens > 0) capture_point(*active.seq, reason);
+  if (at_cut) cut = active.cuts[active.next_cut++];
+  capture(*active.seq, cut.reason);
+  if (!at_cut && engine_.shape().window_tokens == 0) return;
+  capture_point(*active.seq, cut.reason, cut.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk);
 }
 
 // Decodes; when cells run short, idle sequences leave, then the youngest request is set aside, unless that is `keep`.
@@ -308,6 +314,7 @@ void Scheduler::finish(Active& active, Finish how, const std::optional<Error>& e
     --in_flight_;
   }
   sink->on_done(how, active.stats, error);
+  if (active.seq) end_streamed(*active.seq, how == Finish::kGone);
   release(active, stopping_ ? policy::CutReason::kShutdown : policy::CutReason::kTurn);
   end_trace(active, how, error);
 }

@@ -29,9 +29,11 @@
 #include "policy/plan.h"
 #include "policy/reach.h"
 #include "policy/restore.h"
+#include "policy/streamed_points.h"
 #include "server/run/audit.h"
 #include "server/run/inspection.h"
 #include "server/run/job.h"
+#include "server/run/partings.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::server {
@@ -56,6 +58,9 @@ struct SchedulerOptions {
   policy::CutOptions cuts = {};  // models that need more than rows: where state is captured
   // For matching prompts as text too; null: as ids alone. Outlives the scheduler.
   const index::TokenTexts* texts = nullptr;
+  // For finding where prompts are likely to part; null: not looked for. Outlives the scheduler.
+  const index::TokenTexts* parting_texts = nullptr;
+  bool fine_points = false;    // also where they may part, as far as memory has room: see CutView::fine
   TraceSink* trace = nullptr;  // gets what each request did; null: nobody wants to know
   AuditOptions audit = {};     // never, unless it says so
 };
@@ -135,8 +140,9 @@ class Scheduler {
     Tenant tenant = kNoTenant;        // who alone may go on from them
     std::vector<TokenRange> sampled;  // as of the request that had it last; ranges may go on beyond the tokens
     std::optional<cache::Track> track;
-    std::size_t refused_at = 0;  // length at the last capture that the cache did not take whole
-    std::size_t point_at = 0;    // length at the last point that was captured
+    std::size_t refused_at = 0;       // length at the last capture that the cache did not take whole
+    std::size_t point_at = 0;         // length at the last point that was captured to stay
+    policy::StreamedPoints streamed;  // of the reply that it decodes
     std::int64_t last_used_ns = 0;
   };
   struct Loaded {
@@ -172,6 +178,7 @@ class Scheduler {
   void count_points(Active& active);
   void note_known(Active& active, const policy::PlanView& view);
   void plan_cuts(Active& active);
+  void add_likely(policy::CutView& view, const Active& active);
   void start_again(Active& active);
   void count_restored(Active& active, TokenRange range);
   void begin_prefill(Active& active);
@@ -211,6 +218,11 @@ class Scheduler {
   void drop_gone();
   bool is_overtaken(const Active& active) const;
 
+  // Points along a reply (streaming.cc).
+  bool streams_points() const;
+  void capture_streamed(SeqId seq);
+  void end_streamed(SeqId seq, bool client_left);
+
   // Ending.
   void finish(Active& active, Finish how, const std::optional<Error>& error = std::nullopt);
   void erase_finished();
@@ -234,7 +246,7 @@ class Scheduler {
   std::optional<SeqId> free_sequence() const;
   std::optional<SeqId> oldest_idle() const;
   void capture(SeqId seq, policy::CutReason reason);
-  void capture_point(SeqId seq, policy::CutReason reason);
+  void capture_point(SeqId seq, policy::CutReason reason, cache::Keeping keeping = cache::Keeping::kOnDisk);
   bool point_captured(const Sequence& held) const;
   std::size_t next_capture(const Sequence& held) const;
   bool cached(const Active& active) const;
@@ -254,6 +266,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Active>> active_;  // in order of admission
   policy::Rates rates_;
   policy::RestoreTrials trials_;
+  Partings partings_;
   Audit audit_;
   bool heeded_distrust_ = false;
   std::vector<TraceCut> idle_cuts_;  // of sequences that no request was on, since the last trace

@@ -22,6 +22,18 @@ constexpr std::size_t kReplyRoom = 256;
 constexpr std::size_t kIdleCells = 512;
 constexpr std::size_t kIdleShare = 8;
 
+// Fine points of one prompt: at most so many, in a share of --cache-ram. Each interrupts the prefill, so that fewer are
+// taken of a tool's result than of the tools, which are read once.
+constexpr std::size_t kMostFine = 32;
+constexpr std::size_t kMostSteps = 8;
+constexpr std::size_t kFineShare = 64;
+
+// Whoever computes so much again for want of a point shows where one is wanted.
+constexpr std::size_t kLearntGap = 32;
+
+// A point lies up to so far before where prompts part or end: what is computed again there is not why the rest is.
+constexpr std::size_t kSmallGap = 16;
+
 // Penalties look back at most this far; telling the sampler more of a long prompt would cost time for nothing.
 std::size_t sampler_window(const engine::SamplingParams& params) {
   if (params.repeat_last_n < 0) return SIZE_MAX;
@@ -97,6 +109,29 @@ void Scheduler::note_known(Active& active, const policy::PlanView& view) {
   std::erase_if(active.runs, points);
 }
 
+// What the prompt's text says of where others of its client will part from it. Windows need no such cuts: they lie side
+// by side, and a slice is soon prefilled again.
+void Scheduler::add_likely(policy::CutView& view, const Active& active) {
+  if (!engine_.shape().points || active.job.ahead) return;
+  const Position end = Position{} + view.prompt_tokens;
+  const Position told = view.markers.generation_prompt.value_or(end);
+  const Position answer = view.markers.assistant_turns.empty() ? end : view.markers.assistant_turns.front();
+  const bool parts = view.known < end && view.known - view.cached >= kLearntGap;
+  if (parts && !active.reported) partings_.learn(active.job.client, active.tokens, view.known);
+  if (view.cached >= told) return;
+  policy::LikelyPartings found = partings_.find(active.job.client, active.tokens, {view.cached, told}, answer);
+  view.likely = std::move(found.lines);
+  if (!options_.fine_points || engine_.shape().whole_points) return;
+  const ByteCount point{engine_.point_bytes(*active.seq)};
+  view.most_fine = policy::points_that_fit(cache_.stats().ram_budget, kFineShare, point, kMostFine);
+  view.fine = std::move(found.tools);
+  // What a client sent since the last answer; in its first prompt, the last message of the user.
+  const Position asked = view.markers.user_turns.empty() ? answer : view.markers.user_turns.back();
+  const TokenRange since{std::max(view.cached, std::min(answer, asked)), told};
+  const auto steps = policy::fine_steps(since, view.options.least_step_tokens, std::min(view.most_fine, kMostSteps));
+  view.fine.insert(view.fine.end(), steps.begin(), steps.end());
+}
+
 // Where the prefill pauses so that state can be captured.
 void Scheduler::plan_cuts(Active& active) {
   active.cuts.clear();
@@ -112,6 +147,7 @@ void Scheduler::plan_cuts(Active& active) {
   view.known = active.known;
   view.points = active.points;
   view.runs = active.runs;
+  add_likely(view, active);
   const policy::CutPlan plan = policy::plan_cuts(view);
   active.cuts = plan.cuts;
   cache_.await_point(*sequence(*active.seq).track, plan.awaited);
@@ -263,11 +299,14 @@ void Scheduler::begin_prefill(Active& active) {
 MissReason Scheduler::miss_reason(const Active& active, std::size_t reused) const {
   if (!active.job.cache_prompt) return MissReason::kCacheOff;
   if (!cached(active)) return MissReason::kNotCacheable;
+  const std::size_t known = std::max<std::size_t>(active.known.value(), reused);
+  const bool small_gap = known - reused <= kSmallGap;
   if (reused + 1 >= active.tokens.size()) return MissReason::kWholePrompt;
   if (active.forced_miss) return *active.forced_miss;
+  if (reused > 0 && small_gap && known >= active.tokens.size()) return MissReason::kWholePrompt;
   // Below the least length of a point, all that is shared is how the template opens.
   const bool opening = reused == 0 && active.known.value() < options_.cuts.min_tokens;
-  if (active.known > Position{} + reused && !opening) return MissReason::kNoPoint;
+  if (!opening && !small_gap) return MissReason::kNoPoint;
   return reused == 0 ? MissReason::kNothingCached : MissReason::kNewTokens;
 }
 
