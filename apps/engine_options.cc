@@ -88,7 +88,7 @@ void set_context(const ContextOptions& from, llama::ModelOptions& to) {
   to.n_ctx = from.tokens;
   to.parallel = from.parallel;
   to.n_batch = from.batch_tokens;
-  to.n_ubatch = from.ubatch_tokens;
+  to.n_ubatch = from.ubatch();
   to.threads = from.threads;
   to.threads_batch = from.threads_batch;
   to.flash_attention = flash_attention(from.flash_attention);

@@ -150,7 +150,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.context_tokens = model.context_tokens;
   service.defaults.sampling = sampling_params(options.sampling);
   service.defaults.sampling.thinking.most_tokens = options.chat.thinking_tokens_max;
-  const std::uint32_t predict = options.context.predict_tokens_max;
+  const std::uint32_t predict = options.context.predict_tokens;
   service.defaults.max_tokens = predict == UINT32_MAX ? -1 : static_cast<std::int64_t>(predict);
   service.defaults.cache_prompt = options.cache.cache_prompt;
   service.defaults.vocabulary_size = model.vocabulary_size;
@@ -212,7 +212,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
                                            const index::TokenTexts& texts, server::TraceSink* trace) {
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.context.parallel;
-  scheduler.busy_slice_tokens = options.context.ubatch_tokens;
+  scheduler.busy_slice_tokens = options.context.ubatch();
   scheduler.idle_to_live_ns = options.cache.hours_to_live * kHourNs;
   scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
   scheduler.cuts = cut_options(options.cache, changes);

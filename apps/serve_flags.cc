@@ -120,11 +120,11 @@ std::vector<Flag> context_flags(ContextOptions& context) {
           "Requests that decode at the same time; more wait their turn. -1 is the default.",
           number_or_automatic(context.parallel, context.parallel, 1, kParallelMax)),
       row(group, "--predict", {"-n", "--n-predict"}, {}, "N", "LLAMA_ARG_N_PREDICT", "-1, until the context is full",
-          "Most tokens of a reply, unless its request asks for fewer.",
-          number_or_automatic(context.predict_tokens_max, UINT32_MAX, 0, kTokensMax)),
+          "Most tokens of a reply whose request does not say.",
+          number_or_automatic(context.predict_tokens, UINT32_MAX, 0, kTokensMax)),
       row(group, "--batch-size", {"-b"}, {}, "N", "LLAMA_ARG_BATCH", "2048", "Most tokens given to the model at once.",
           number_into(context.batch_tokens, 1U, kTokensMax)),
-      row(group, "--ubatch-size", {"-ub"}, {}, "N", "LLAMA_ARG_UBATCH", "512",
+      row(group, "--ubatch-size", {"-ub"}, {}, "N", "LLAMA_ARG_UBATCH", "512, or --batch-size if that is less",
           "Most tokens computed at once: more is faster and takes memory. At most --batch-size.",
           number_into(context.ubatch_tokens, 1U, kTokensMax)),
       row(group, "--threads", {"-t"}, {}, "N", "LLAMA_ARG_THREADS", "0, one per physical core",
@@ -406,8 +406,8 @@ std::vector<Flag> log_flags(LogOptions& log) {
 Status validate(const ServeOptions& options) {
   if (options.offload.list_devices) return {};
   if (options.model.path.empty()) return invalid("no model: name a GGUF file with --model FILE");
-  if (options.context.ubatch_tokens > options.context.batch_tokens) {
-    return invalid(fmt::format("--ubatch-size {} is larger than --batch-size {}", options.context.ubatch_tokens,
+  if (options.context.ubatch() > options.context.batch_tokens) {
+    return invalid(fmt::format("--ubatch-size {} is larger than --batch-size {}", options.context.ubatch(),
                                options.context.batch_tokens));
   }
   const std::string& value_type = options.context.value_type;

@@ -66,6 +66,14 @@ TEST(ServeFlags, LlamaServersShortFormsOfSeveralLetters) {
   EXPECT_EQ(options.log.verbosity, 4);
 }
 
+TEST(ServeFlags, TheUbatchFollowsASmallerBatch) {
+  EXPECT_EQ(served({}).context.ubatch(), 512);
+  EXPECT_EQ(served({"-b", "4096"}).context.ubatch(), 512);
+  EXPECT_EQ(served({"-b", "256"}).context.ubatch(), 256);
+  EXPECT_EQ(served({"-b", "256", "-ub", "64"}).context.ubatch(), 64);
+  EXPECT_EQ(refused({"-b", "256", "-ub", "512"}), "--ubatch-size 512 is larger than --batch-size 256");
+}
+
 TEST(ServeFlags, ModelAndAdapters) {
   const ServeOptions options = served({"-a",
                                        "a,b",
@@ -150,7 +158,7 @@ TEST(ServeFlags, ContextRopeAndSampling) {
   EXPECT_EQ(options.context.tokens, 4096);
   EXPECT_EQ(options.context.batch_tokens, 1024);
   EXPECT_EQ(options.context.threads, 2);
-  EXPECT_EQ(options.context.predict_tokens_max, 100);
+  EXPECT_EQ(options.context.predict_tokens, 100);
   EXPECT_TRUE(options.context.full_window);
   EXPECT_FALSE(options.context.warmup);
   const RopeOptions& rope = options.context.rope;
@@ -253,7 +261,7 @@ TEST(ServeFlags, WhatTheDiskIsSpared) {
 TEST(ServeFlags, MinusOneMeansTheDefaultWhereLlamaServerSaysSo) {
   const ServeOptions options = served({"-np", "-1", "-n", "-1", "-t", "-1", "-s", "-1", "--threads-http", "-1"});
   EXPECT_EQ(options.context.parallel, ContextOptions{}.parallel);
-  EXPECT_EQ(options.context.predict_tokens_max, UINT32_MAX);
+  EXPECT_EQ(options.context.predict_tokens, UINT32_MAX);
   EXPECT_EQ(options.context.threads, 0);
   EXPECT_FALSE(options.sampling.seed.has_value());
   EXPECT_EQ(options.http.threads, server::HttpOptions{}.threads);

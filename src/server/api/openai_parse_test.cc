@@ -44,8 +44,8 @@ TEST(ParseChat, DefaultsWhereTheBodySaysNothing) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->sampling.temperature, 0.5F);
   EXPECT_EQ(request->max_tokens, 77);
-  // The default is the server's limit as well.
-  EXPECT_EQ(parse_chat(with(R"("max_tokens":78)"), values)->max_tokens, 77);
+  // A default is no limit.
+  EXPECT_EQ(parse_chat(with(R"("max_tokens":78)"), values)->max_tokens, 78);
   EXPECT_EQ(parse_chat(with(R"("max_tokens":-1)"), values)->max_tokens, 77);
   EXPECT_EQ(parse_chat(with(R"("max_tokens":76)"), values)->max_tokens, 76);
   EXPECT_FALSE(request->stream);

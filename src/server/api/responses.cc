@@ -112,14 +112,6 @@ Status read_text(const Json& body, OutputFormat& output) {
   return {};
 }
 
-// The server's default is its limit too.
-Status read_max_output_tokens(const Json& body, const RequestDefaults& defaults, std::int64_t& max_tokens) {
-  if (field(body, "max_output_tokens") == nullptr) return {};
-  TRY(read_integer(body, "max_output_tokens", max_tokens, 0, kInt32Max));
-  if (defaults.max_tokens >= 0) max_tokens = std::min(max_tokens, defaults.max_tokens);
-  return {};
-}
-
 // A float's shortest spelling: 0.8, not 0.800000011920929.
 Json shortest(float value) { return Json::parse(fmt::format("{}", value), nullptr, /*allow_exceptions=*/false); }
 
@@ -166,7 +158,7 @@ Result<ResponsesRequest> parse_responses(std::string_view body, const RequestDef
   TRY(check_include(json));
   TRY(check_truncation(json));
   TRY(read_generation_fields(json, defaults, generation));
-  TRY(read_max_output_tokens(json, defaults, generation.max_tokens));
+  TRY(read_integer(json, "max_output_tokens", generation.max_tokens, 0, kInt32Max));
   TRY(read_text(json, generation.output));
   // Here thoughts have a place of their own or stay in the text; both at once would be sent back twice.
   const bool apart = defaults.reasoning_format != chat::tools::ReasoningFormat::kNone;

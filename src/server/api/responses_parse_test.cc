@@ -151,7 +151,7 @@ TEST(ParseResponses, WhatNeedsAStoreIsRefusedWithWhatToDo) {
 TEST(ParseResponses, LimitsAndSampling) {
   EXPECT_EQ(parsed(R"(,"max_output_tokens":7)").generation.max_tokens, 7);
   EXPECT_EQ(parsed("", {.sampling = {}, .max_tokens = 5}).generation.max_tokens, 5);
-  EXPECT_EQ(parsed(R"(,"max_output_tokens":7)", {.sampling = {}, .max_tokens = 5}).generation.max_tokens, 5);
+  EXPECT_EQ(parsed(R"(,"max_output_tokens":7)", {.sampling = {}, .max_tokens = 5}).generation.max_tokens, 7);
   EXPECT_THAT(refused_with(R"("max_output_tokens":-1)"), HasSubstr("max_output_tokens"));
   const GenerationRequest request = parsed(R"(,"temperature":0.5,"top_p":0.25,"stream":true,"model":"m",
       "prompt_cache_key":"k","user":"u","seed":3,"cache_prompt":false,"stop":["x"])")
