@@ -102,6 +102,9 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
           "Where the template writes a finished turn otherwise (without its thinking), prefill that while the server "
           "is idle.",
           switch_into(chat.prefill_ahead)),
+      row(group, "--strict-model-names", {}, {}, "", "", "off",
+          "Refuse requests that name a model by another name than --alias says (without it, the file's name).",
+          switch_into(options.model.strict_names)),
       row(group, "--stabilize", {}, {}, "RULE,...|none", "", "all",
           "What lets prompts share more; billing-line: a leading x-anthropic-billing-header line of the system prompt, "
           "which changes from conversation to conversation and means nothing, is left out; tools-first: where the "

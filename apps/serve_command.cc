@@ -145,6 +145,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.reply_format = reply_format(options.chat, service);
   service.clock = &os::real_clock();
   service.aliases = options.model.aliases;
+  service.strict_model_names = options.model.strict_names;
   service.model_name = service.aliases.empty() ? base_name(model.model_path) : service.aliases.front();
   service.system_fingerprint = fmt::format("b{}-kvkeep", KVKEEP_VERSION);
   service.context_tokens = model.context_tokens;

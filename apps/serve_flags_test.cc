@@ -98,6 +98,7 @@ TEST(ServeFlags, ModelAndAdapters) {
                                        "1",
                                        "9"});
   EXPECT_EQ(options.model.aliases, (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(options.model.strict_names);
   EXPECT_TRUE(options.model.check_tensors);
   EXPECT_FALSE(options.model.host_buffers);
   EXPECT_EQ(options.model.overrides.at(0).key, "x");

@@ -38,12 +38,13 @@ struct TensorOverride {
   std::string buffer_type;  // as --list-devices prints it, or "CPU"
 };
 
-// What is loaded. What changes values is part of the cache's fingerprint: all but `aliases`, `load_mode`,
+// What is loaded. What changes values is part of the cache's fingerprint: all but the names, `load_mode`,
 // `host_buffers` and `check_tensors`, and but the chat template, which changes a conversation's tokens and not what is
 // computed for them.
 struct ModelOptions {
   std::string path;                         // GGUF file (the first of a split model); required
-  std::vector<std::string> aliases;         // names the API shows and accepts; empty: the file's name
+  std::vector<std::string> aliases;         // names the API shows; empty: the file's name
+  bool strict_names = false;                // requests that name another model are refused
   LoadMode load_mode = LoadMode::kAuto;     // how the weights come into memory
   bool repack = true;                       // weights rearranged for this CPU: faster, takes memory, rounds otherwise
   bool host_buffers = true;                 // pinned host memory for weights beside a GPU; off with --no-host
@@ -84,10 +85,10 @@ struct ContextOptions {
   bool full_window = false;        // --swa-full: windowed layers keep everything
   bool warmup = true;              // an empty run before the first request
   RopeOptions rope;
-};
 
   // Of a batch; what was not named follows the batch's size downwards.
   std::uint32_t ubatch() const { return ubatch_tokens.value_or(std::min<std::uint32_t>(512, batch_tokens)); }
+};
 
 // -ngl: a count, all, or as many as fit.
 struct GpuLayers {

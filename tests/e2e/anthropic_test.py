@@ -200,7 +200,7 @@ class Messages(Answers, ServerCase):
 
 class KeysAndNames(Answers, ServerCase):
     def test_keys_come_as_either_header_and_models_have_names(self):
-        server = self.server("--api-key", "secret", "-a", "mine")
+        server = self.server("--api-key", "secret", "-a", "mine", "--strict-model-names")
         self.refused(401, "authentication_error", server, PATH, body())
         self.refused(401, "authentication_error", server, PATH, body(), headers={"x-api-key": "wrong"})
         for header in ({"x-api-key": "secret"}, {"Authorization": "Bearer secret"}):

@@ -254,7 +254,7 @@ class Senders(ServerCase):
         cls.keys = fresh_path("keys")
         with open(cls.keys, "w") as file:
             file.write("# the team's\nfrom-file\n")
-        cls.one = cls.class_server("--api-key", "first,second", "--api-key-file", cls.keys, "-a", "tiny,small-one",
+        cls.one = cls.class_server("--api-key", "first,second", "--api-key-file", cls.keys, "-a", "tiny,small-one", "--strict-model-names",
                                    "--allowed-hosts", "models.example", "--allowed-origins", "http://pages.example")
         cls.good = {"Authorization": "Bearer first"}
 

@@ -29,6 +29,19 @@ class Model(FlagCase):
         self.assertEqual([one["id"] for one in server.get("/v1/models")["data"]], ["first", "second"])
         self.assertEqual(server.get("/v1/models/second")["id"], "second")
         self.assertEqual(server.chat([user("hi")], max_tokens=1, model="second")["model"], "first")
+        for _ in range(2):
+            self.assertEqual(server.chat([user("hi")], max_tokens=1, model="third")["model"], "first")
+        self.assertEqual(server.log().count('the model "third", which is not among -a'), 1, server.log())
+
+    @covers("--strict-model-names")
+    def test_strict_model_names(self):
+        server = self.server("-a", "first,second", "--strict-model-names")
+        self.assertEqual(server.chat([user("hi")], max_tokens=1, model="second")["model"], "first")
+        self.assert_refused(404, server.chat, [user("hi")], model="third")
+        self.assertNotIn("third\", which is not among", server.log())
+        server = self.server("--strict-model-names")
+        name = server.get("/v1/models")["data"][0]["id"]
+        self.assertEqual(server.chat([user("hi")], max_tokens=1, model=name)["model"], name)
         self.assert_refused(404, server.chat, [user("hi")], model="third")
 
     @covers("--check-tensors")
@@ -105,6 +118,8 @@ class Context(FlagCase):
             self.assertEqual(calls(server) - before, expected)
         params = self.params("-b", 64, "-ub", 32)
         self.assertEqual((params["n_batch"], params["n_ubatch"]), (["64"], ["32"]))
+        params = self.params("-b", 64)
+        self.assertEqual((params["n_batch"], params["n_ubatch"]), (["64"], ["64"]))
 
     @covers("--threads", "--threads-batch")
     def test_threads(self):
@@ -118,8 +133,6 @@ class Context(FlagCase):
         counts = []
         for threads in (1, 4):
             server = self.server("-t", threads, "-tb", threads)
-        params = self.params("-b", 64)
-        self.assertEqual((params["n_batch"], params["n_ubatch"]), (["64"], ["64"]))
             self.text(server)
             counts.append(thread_count(server))
         self.assertGreaterEqual(counts[1], counts[0] + 3)

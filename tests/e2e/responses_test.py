@@ -219,7 +219,7 @@ class Responses(Answers, ServerCase):
 
 class Keys(Answers, ServerCase):
     def test_keys_and_names(self):
-        self.one = self.server("--api-key", "secret", "-a", "mine")
+        self.one = self.server("--api-key", "secret", "-a", "mine", "--strict-model-names")
         self.refused(401, body(), code="invalid_api_key")
         key = {"Authorization": "Bearer secret"}
         self.refused(404, body(), headers=key, contains="gpt-5-codex")

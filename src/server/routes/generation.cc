@@ -1,6 +1,7 @@
 #include "server/routes/generation.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
@@ -45,9 +46,16 @@ api::Timings timings_of(const JobStats& stats) {
 }
 
 bool known_model(const Service& service, const std::string& name) {
-  // Like llama-server, one model answers to any name, unless the operator said which names it has.
-  return service.aliases.empty() || name.empty() || name == service.model_name ||
+  return name.empty() || name == service.model_name ||
          std::ranges::find(service.aliases, name) != service.aliases.end();
+}
+
+void tell_of_other_name(const Service& service, const std::string& name) {
+  const SaidOnce::Say say = service.other_models->first(name);
+  if (say == SaidOnce::Say::kNot) return;
+  spdlog::info("a client asked for the model {}, which is not among -a: {} answers (--strict-model-names refuses){}",
+               api::to_line(name.substr(0, SaidOnce::kMostBytes)), service.model_name,
+               say == SaidOnce::Say::kNowAndNoMore ? "; further names are not logged" : "");
 }
 
 // What the length ended may lack calls, so that it says so; and no client shall run a call that was broken off.
@@ -299,6 +307,10 @@ void generate(const Service& service, Generation generation) {
 
 Status check_model(const Service& service, const std::string& name) {
   if (known_model(service, name)) return {};
+  if (!service.strict_model_names) {
+    if (!service.aliases.empty()) tell_of_other_name(service, name);
+    return {};
+  }
   return not_found(fmt::format("model '{}' is not served here; GET /v1/models lists what is", name));
 }
 

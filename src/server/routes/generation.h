@@ -24,7 +24,8 @@ struct Generation {
 // the client left or the server stops.
 void generate(const Service& service, Generation generation);
 
-// kNotFound unless the model that a request names is served here: any is, where the operator gave no names.
+// kNotFound for a model that is not served here under --strict-model-names. Without it any name is: the log names
+// once each name that is none of those the operator gave.
 Status check_model(const Service& service, const std::string& name);
 
 // Tokens of the prompt that a request would have; neither the model nor the cache is asked. Errors are those of

@@ -23,6 +23,7 @@
 #include "server/http/http_server.h"
 #include "server/routes/key_orders.h"
 #include "server/routes/piece_memo.h"
+#include "server/routes/said_once.h"
 #include "server/routes/turn_keeper.h"
 #include "server/run/scheduler.h"
 
@@ -52,7 +53,9 @@ struct Service {
   os::Clock* clock = nullptr;
 
   std::string model_name;            // the name replies and /v1/models show
-  std::vector<std::string> aliases;  // names the operator gave; if any, others are refused
+  std::vector<std::string> aliases;  // names the operator gave
+  bool strict_model_names = false;   // a model of any other name is not found; else it is served all the same
+  std::unique_ptr<SaidOnce> other_models = std::make_unique<SaidOnce>(64);  // names that clients asked for
   std::string system_fingerprint;
   std::size_t context_tokens = 0;
   api::RequestDefaults defaults;

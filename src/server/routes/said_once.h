@@ -1,0 +1,43 @@
+#pragma once
+
+// What the log was told already, so that a client that repeats itself costs one line and not one per request.
+//
+// Clients choose the words, so there is a bound: the first `most` different ones are said, the last of them with the
+// remark that no more follow. A client that makes up names fills neither memory nor the log.
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/mutex.h"
+
+namespace kvkeep::server {
+
+// Thread safe.
+class SaidOnce {
+ public:
+  enum class Say {
+    kNow,
+    kNowAndNoMore,  // the last one there is room for: say so, too
+    kNot,           // said before, or there is no room
+  };
+
+  explicit SaidOnce(std::size_t most) : most_(most) {}
+
+  Say first(std::string_view words) {
+    const MutexLock lock(mutex_);
+    if (said_.size() >= most_ || !said_.emplace(words.substr(0, kMostBytes)).second) return Say::kNot;
+    return said_.size() == most_ ? Say::kNowAndNoMore : Say::kNow;
+  }
+
+  // Longer words count as their beginning.
+  static constexpr std::size_t kMostBytes = 256;
+
+ private:
+  const std::size_t most_;
+  Mutex mutex_;
+  std::set<std::string, std::less<>> said_ GUARDED_BY(mutex_);
+};
+
+}  // namespace kvkeep::server
