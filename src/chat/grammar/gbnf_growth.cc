@@ -1,6 +1,7 @@
 #include "chat/grammar/gbnf_growth.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -52,8 +53,9 @@ class Machine {
 
   bool is_exhausted() const { return steps_ == 0; }
   std::size_t steps_left() const { return steps_; }
-  // Something was met that libllama would take too long for.
-  bool is_too_much() const { return is_too_much_; }
+  // Something was met that libllama would take too long for: what it was.
+  bool is_too_much() const { return !too_much_.empty(); }
+  const std::string& too_much() const { return too_much_; }
 
   Ways start(std::size_t rule) {
     std::map<StackId, double> counts;
@@ -65,7 +67,7 @@ class Machine {
   Ways read(const Ways& from, char32_t letter) {
     std::map<StackId, double> counts;
     for (const Way& way : from) {
-      if (is_exhausted() || is_too_much_) break;
+      if (is_exhausted() || is_too_much()) break;
       spend(1);
       const CodePointSet* characters = characters_of(way.stack);
       if (characters == nullptr || !characters->contains(letter)) continue;
@@ -129,8 +131,11 @@ class Machine {
       const CodePointSet* characters = characters_of(way.stack);
       if (characters == nullptr) continue;
       seen += characters->ranges().size();
-      if (seen > limits_.ranges) is_too_much_ = true;
-      if (is_exhausted() || is_too_much_) return;
+      if (seen > limits_.ranges) {
+        too_much_ =
+            "a letter of a text may be in more than " + std::to_string(limits_.ranges) + " ranges of characters";
+      }
+      if (is_exhausted() || is_too_much()) return;
       spend(1 + characters->ranges().size());
       for (const CodePointRange& range : characters->ranges()) visit(range);
     }
@@ -188,7 +193,13 @@ class Machine {
 
   // The work was that of one letter.
   Ways ways_of(const std::map<StackId, double>& counts) {
-    if (std::exchange(work_, 0) > limits_.work || counts.size() > limits_.stacks) is_too_much_ = true;
+    if (counts.size() > limits_.stacks) {
+      too_much_ = "a text can be read in more than " + std::to_string(limits_.stacks) + " ways at once";
+    } else if (work_ > limits_.work) {
+      too_much_ = "one letter of a text takes libllama more than " + std::to_string(std::llround(limits_.work / 1e6)) +
+                  " million comparisons: too much may be left out or repeated there";
+    }
+    work_ = 0;
     Ways ways;
     for (const auto& [stack, count] : counts) ways.push_back({stack, count});
     return ways;
@@ -201,7 +212,7 @@ class Machine {
   std::map<std::pair<Place, StackId>, StackId> ids_;
   std::vector<Todo> todo_;
   double work_ = 0;
-  bool is_too_much_ = false;
+  std::string too_much_;
 };
 
 // Follows texts until the machine has had too much, or has no steps left.
@@ -225,8 +236,7 @@ void follow(Machine& machine, const Ways& start) {
   }
 }
 
-Error too_many_ways(const std::string& rule) {
-  const std::string what = "a text can be read in too many ways at once";
+Error too_many_ways(const std::string& what, const std::string& rule) {
   return invalid(rule.empty() ? what : what + ", as rule '" + rule + "'");
 }
 
@@ -240,7 +250,7 @@ Result<std::size_t> check_growth(const Gbnf& grammar, const GbnfLimits& limits) 
     Machine machine(grammar, limits, half);
     const Ways start = machine.start(grammar.root);
     if (!machine.is_too_much()) follow(machine, start);
-    if (machine.is_too_much()) return too_many_ways({});
+    if (machine.is_too_much()) return too_many_ways(machine.too_much(), {});
     left += machine.steps_left();
   }
   Machine machine(grammar, limits, half);
@@ -249,7 +259,7 @@ Result<std::size_t> check_growth(const Gbnf& grammar, const GbnfLimits& limits) 
     const std::vector<Letter> letters = machine.letters(start);
     const bool is_ambiguous = !letters.empty() && letters.front().readers > 1;
     if (is_ambiguous && !machine.is_too_much()) follow(machine, start);
-    if (machine.is_too_much()) return too_many_ways(grammar.rules[rule].name);
+    if (machine.is_too_much()) return too_many_ways(machine.too_much(), grammar.rules[rule].name);
   }
   return 2 * half - left - machine.steps_left();
 }

@@ -99,9 +99,12 @@ TEST(Gbnf, WhatWouldTakeLibllamaForEverIsRefused) {
   EXPECT_THAT(error_of(fmt::format("root ::= \"{:a>600000}\"", "")), HasSubstr("longer than 524288 bytes"));
 }
 
+constexpr const char* kMuchWork =
+    "one letter of a text takes libllama more than 100 million comparisons: too much may be left out or repeated there";
+
 // libllama holds every way of reading "aaa" as a stack of its own: their number doubles with each letter.
 TEST(Gbnf, WhatCanBeReadInEverMoreWaysIsRefused) {
-  const std::string many = "a text can be read in too many ways at once";
+  const std::string many = "a text can be read in more than 10000 ways at once";
   EXPECT_EQ(error_of("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"x\""), many);
   EXPECT_EQ(error_of("root ::= ([a-z] root \"1\")* ([a-m] root \"2\")* \"x\""), many);
   // Where a letter that leads nowhere has more readers, and behind a text that is longer than what is searched.
@@ -117,7 +120,7 @@ TEST(Gbnf, WhatCanBeReadInEverMoreWaysIsRefused) {
 // Sequences whose parts may all be empty, as long as they may be: nothing here recurses over them, and libllama would
 // look for each of the stacks among all others.
 TEST(Gbnf, LongRowsOfWhatMayBeEmptyAreRefused) {
-  const std::string many = "a text can be read in too many ways at once";
+  const std::string many = "a text can be read in more than 10000 ways at once";
   const std::string x = "\nx ::= \"a\" | \"\"";
   std::string repeated = "root ::=";
   for (int i = 0; i < 49; ++i) repeated += " x{1999}";
@@ -125,9 +128,9 @@ TEST(Gbnf, LongRowsOfWhatMayBeEmptyAreRefused) {
   std::string plain = "root ::=";
   for (int i = 0; i < 90'000; ++i) plain += " x";
   EXPECT_EQ(error_of(plain + x), many);
-  EXPECT_EQ(error_of("root ::= \"b\" r\nr ::= x{1999}" + x), many);
+  EXPECT_EQ(error_of("root ::= \"b\" r\nr ::= x{1999}" + x), kMuchWork);
   // Few stacks, but libllama reads "aaa" in as many ways as there are three of them.
-  EXPECT_EQ(error_of("root ::= x{300}" + x), many);
+  EXPECT_EQ(error_of("root ::= x{300}" + x), kMuchWork);
   EXPECT_EQ(error_of("root ::= x{8}" + x), "none");
 }
 
@@ -137,7 +140,7 @@ TEST(Gbnf, ManyDeepStacksAreRefused) {
   EXPECT_EQ(error_of(deep + "a3000 ::= \"y\""), "none");
   deep += "a3000 ::= \"y\"";
   for (int i = 0; i < 1000; ++i) deep += fmt::format(" | \"{}\"", i);
-  EXPECT_EQ(error_of(deep), "a text can be read in too many ways at once");
+  EXPECT_EQ(error_of(deep), kMuchWork);
 }
 
 // `count` alternatives that begin with the same class of 2,000 ranges.
@@ -150,8 +153,8 @@ std::string of_wide_classes(int count) {
 }
 
 TEST(Gbnf, WideClassesThatAreComparedAtOnceAreRefused) {
-  EXPECT_EQ(error_of(of_wide_classes(20'000)), "a text can be read in too many ways at once");
-  EXPECT_EQ(error_of(of_wide_classes(11)), "a text can be read in too many ways at once");
+  EXPECT_EQ(error_of(of_wide_classes(20'000)), "a text can be read in more than 10000 ways at once");
+  EXPECT_EQ(error_of(of_wide_classes(11)), "a letter of a text may be in more than 20000 ranges of characters");
   EXPECT_EQ(error_of(of_wide_classes(5)), "none");
 }
 

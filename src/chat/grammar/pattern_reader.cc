@@ -40,6 +40,27 @@ PatternNode characters_node(CodePointSet characters) {
   return {.kind = PatternNode::Kind::kCharacters, .characters = std::move(characters)};
 }
 
+// What a group holds, if that is one thing.
+PatternNode& content_of(PatternNode& node) {
+  const bool wraps = node.kind == PatternNode::Kind::kSequence || node.kind == PatternNode::Kind::kChoice;
+  return wraps && node.children.size() == 1 ? content_of(node.children.front()) : node;
+}
+
+// A repetition of what may be left out is one repetition: (x?){3} is x{0,3}, and (x*)+ is x*. Written one within the
+// other, "x" could be read in as many ways as there are places for it.
+PatternNode repeated(PatternNode item, std::size_t min, std::optional<std::size_t> max) {
+  PatternNode& inner = content_of(item);
+  const bool is_never = max && *max == 0;
+  if (inner.kind == PatternNode::Kind::kRepeat && inner.min == 0 && !is_never) {
+    PatternNode one = std::move(inner);
+    one.max = one.max && max ? std::optional(*one.max * *max) : std::nullopt;  // both are at most kMostCount
+    return one;
+  }
+  PatternNode repeat{.kind = PatternNode::Kind::kRepeat, .min = min, .max = max};
+  repeat.children.push_back(std::move(item));
+  return repeat;
+}
+
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -242,9 +263,7 @@ class Reader {
     if (item.kind == PatternNode::Kind::kStart || item.kind == PatternNode::Kind::kEnd) {
       return invalid("an anchor is repeated");
     }
-    PatternNode repeat{.kind = PatternNode::Kind::kRepeat, .min = min, .max = max};
-    repeat.children.push_back(std::move(item));
-    return repeat;
+    return repeated(std::move(item), min, max);
   }
 
   // False: a brace that counts nothing, which stands for itself.
