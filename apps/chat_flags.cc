@@ -66,7 +66,7 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
   return {
       row(group, "--tool-format", {}, {}, "NAME", "", "auto, from the chat template",
           "How the model writes calls: none, hermes, qwen3-coder, llama3, mistral, deepseek, dsml, dsml-v3.2, harmony, "
-          "glm, kimi, minimax.",
+          "glm, kimi, minimax, lfm2, command-r, command-a, gemma4.",
           tool_format_into(chat.tool_format)),
       row(group, "--reasoning-format", {}, {}, "NAME", "LLAMA_ARG_THINK", "auto",
           "Where thoughts go: none (they stay in content), deepseek (reasoning_content), deepseek-legacy (both); auto "

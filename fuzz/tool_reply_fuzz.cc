@@ -12,7 +12,7 @@
 namespace kvkeep::chat::tools {
 namespace {
 
-constexpr std::size_t kFormats = static_cast<std::size_t>(FormatKind::kMiniMax) + 1;
+constexpr std::size_t kFormats = static_cast<std::size_t>(FormatKind::kGemma4) + 1;
 
 const ToolSet& tools(bool is_closed) {
   static const auto json = nlohmann::ordered_json::parse(R"([{"type":"function","function":{"name":"f","parameters":{

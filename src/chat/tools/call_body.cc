@@ -6,6 +6,7 @@
 
 #include "chat/tools/call_values.h"
 #include "chat/tools/json_text.h"
+#include "chat/tools/literal_calls.h"
 
 namespace kvkeep::chat::tools {
 namespace {
@@ -38,7 +39,7 @@ std::optional<ParsedCall> parse_json_call(std::string_view object, int depth = 0
   ParsedCall call;
   std::optional<std::string> arguments = "{}";
   for (const JsonMember& member : *members) {
-    if (member.key == "name") call.name = string_of(member.value).value_or("");
+    if (member.key == "name" || member.key == "tool_name") call.name = string_of(member.value).value_or("");
     if (member.key == "arguments" || member.key == "parameters") arguments = arguments_of(member.value);
     if (member.key == "id") call.id = string_of(member.value).value_or("");
     if (member.key != "function") continue;
@@ -220,7 +221,11 @@ std::optional<std::vector<ParsedCall>> parse_json_calls(std::string_view text) {
 
 std::optional<std::vector<ParsedCall>> parse_call_body(FormatKind format, const CallText& text, const ToolSet& tools) {
   switch (format) {
-    case FormatKind::kHermes: return parse_json_calls(text.body);
+    case FormatKind::kHermes:
+    case FormatKind::kCommandR:
+    case FormatKind::kCommandA: return parse_json_calls(text.body);
+    case FormatKind::kLfm2: return parse_python_calls(text.body);
+    case FormatKind::kGemma4: return parse_gemma_call(text.body, text.values);
     case FormatKind::kLlama: return parse_llama(text, tools);
     case FormatKind::kMistral: return parse_mistral(text.body);
     case FormatKind::kDeepSeek: return parse_deepseek(text.body);
@@ -241,7 +246,11 @@ bool may_be_call_body(FormatKind format, std::string_view beginning) {
   if (first == std::string_view::npos) return true;
   const std::string_view rest = beginning.substr(first);
   switch (format) {
-    case FormatKind::kHermes: return rest.front() == '{' || rest.front() == '[';
+    case FormatKind::kHermes:
+    case FormatKind::kCommandA: return rest.front() == '{' || rest.front() == '[';
+    case FormatKind::kLfm2:
+    case FormatKind::kCommandR: return rest.front() == '[';
+    case FormatKind::kGemma4: return agrees(rest, "call:");
     case FormatKind::kQwenCoder: return agrees(rest, "<function=");
     case FormatKind::kDsml:
     case FormatKind::kDsmlV3:
@@ -252,7 +261,11 @@ bool may_be_call_body(FormatKind format, std::string_view beginning) {
 
 bool is_whole_without_tag(FormatKind format, std::string_view body) {
   switch (format) {
-    case FormatKind::kHermes: return true;  // an object that ends has all its members
+    case FormatKind::kHermes:
+    case FormatKind::kCommandR:
+    case FormatKind::kCommandA:
+    case FormatKind::kLfm2: return true;  // an object or a list that ends has all its members
+    case FormatKind::kGemma4: return trimmed(body).ends_with('}');
     case FormatKind::kDeepSeek:
     case FormatKind::kKimi:  // so has theirs, but it may not have begun
       return trimmed(body).ends_with('}') || trimmed(body).ends_with("```");

@@ -108,6 +108,12 @@ class JsonPreview final : public JsonArgumentsPreview {
   JsonScanner scanner_;
 };
 
+// Literals of other languages are JSON only once they are read: all is told at the end.
+class NoPreview final : public CallPreview {
+ public:
+  void text(std::string_view /*bytes*/) override {}
+};
+
 void append_escaped(std::string& json, char byte) {
   switch (byte) {
     case '"': json += "\\\""; return;
@@ -264,6 +270,8 @@ std::unique_ptr<CallPreview> make_preview(FormatKind format, const ToolSet& tool
   switch (row_of(format).body) {
     case CallBody::kParameters:
     case CallBody::kKeyValues: return std::make_unique<ValuesPreview>(format, tools);
+    case CallBody::kPython:
+    case CallBody::kGemma: return std::make_unique<NoPreview>();
     case CallBody::kJson:
     case CallBody::kNamedJson: break;
   }

@@ -49,6 +49,16 @@ inline std::vector<SpecialToken> tag_tokens() {
                                "<|tool_call_end|>",
                                "<minimax:tool_call>",
                                "</minimax:tool_call>",
+                               "<|tool_call_start|>",
+                               "<|START_ACTION|>",
+                               "<|END_ACTION|>",
+                               "<|START_RESPONSE|>",
+                               "<|END_RESPONSE|>",
+                               "<|START_THINKING|>",
+                               "<|END_THINKING|>",
+                               "<|tool_call>",
+                               "<tool_call|>",
+                               "<|\"|>",
                                "<|python_tag|>"}) {
     tokens.push_back({.id = 0, .spelling = spelling, .control = true});
   }

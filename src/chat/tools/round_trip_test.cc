@@ -290,6 +290,19 @@ const std::vector<Family>& families() {
                               "</function></arg_value>\n</tool_call>)C(write \"broken off\")",
                       .only_as_text = true}}},
       {.file = "kimi.jinja", .format = FormatKind::kKimi, .end = "<|im_end|>", .leaves = {Leaves::kThought}},
+      {.file = "lfm2.jinja",
+       .format = FormatKind::kLfm2,
+       .end = "<|im_end|>",
+       .otherwise = {{.answer = "thought_and_call",
+                      .why = "it writes calls before the thought, and a thought stands at a reply's beginning",
+                      .read = "T(<think>Which file?\nThis one.</think>)C(write {\"path\":\"a\"})"},
+                     {.answer = "all",
+                      .why = "the same",
+                      .read = "T(<think>Hm.</think>Now.)C(write {\"path\":\"a\"})C(write {\"path\":\"b\"})"}}},
+      {.file = "command_r.jinja",
+       .format = FormatKind::kCommandR,
+       .end = "<|END_OF_TURN_TOKEN|>",
+       .leaves = {Leaves::kThought}},
       {.file = "harmony.jinja",
        .format = FormatKind::kHarmony,
        .end = "",
@@ -335,8 +348,7 @@ TEST(RoundTrip, WhatATemplatePrintsIsReadAgain) {
 // Templates whose calls stand in no format that is read: text, as the model wrote it.
 TEST(RoundTrip, CallsInOtherFormatsAreText) {
   for (const Family& family : {Family{.file = "phi.jinja", .format = FormatKind::kNone, .end = "</s>"},
-                               Family{.file = "gemma3.jinja", .format = FormatKind::kNone, .end = "<end_of_turn>"},
-                               Family{.file = "lfm2.jinja", .format = FormatKind::kNone, .end = "<|im_end|>"}}) {
+                               Family{.file = "gemma3.jinja", .format = FormatKind::kNone, .end = "<end_of_turn>"}}) {
     const Chat chat(family, true);
     ASSERT_EQ(chat.format(), family.format) << family.file;
     const std::string read = chat.read_again(answers()[2], false);

@@ -100,14 +100,22 @@ TaggedReply::Step TaggedReply::read_thinking() {
 
 TaggedReply::Step TaggedReply::read_text() {
   if (skips_space_ && !drop_space(behind_thinking_)) return Step::kWait;
-  if (!wants_calls_) {
+  if (!wants_calls_ && !format_.text_open.exists()) {
     sink_.text(text_.text());
     drop(text_.size());
     return Step::kWait;
   }
   std::size_t at = scanned_;
   for (; at < text_.size(); ++at) {
-    const Match match = match_opening(at);
+    std::size_t tag_size = 0;
+    const Match around = format_.match_text_tag(text_, at, tag_size);
+    if (around == Match::kYes) {
+      emit_before(at, false);
+      drop(text_.text().find_first_not_of(" \t\r\n") + tag_size);
+      enter_text(false);
+      return Step::kOn;
+    }
+    const Match match = around == Match::kOpen ? around : match_opening(at);
     if (match == Match::kOpen) break;
     if (match == Match::kNo) {
       has_text_ |= !is_white(text_.text()[at]);
@@ -164,7 +172,7 @@ TaggedReply::Step TaggedReply::scan_to_tag() {
     const std::size_t at = scanned_;
     const Tag& value_tag = in_value_ ? format_.value_close : format_.value_open;
     const Match value = has_values ? value_tag.match(text_, at) : Match::kNo;
-    const bool may_close = !in_value_ && !json_.in_string();
+    const bool may_close = !in_value_ && !json_.in_string() && !quotes_.in_string();
     const Match close = may_close ? format_.call_close.match(text_, at) : Match::kNo;
     if (close == Match::kYes) {
       end_call(at, at + format_.call_close.size());
@@ -175,7 +183,11 @@ TaggedReply::Step TaggedReply::scan_to_tag() {
       pass_value_tag(at, at + value_tag.size());
       continue;
     }
-    if (!has_values) json_.feed(text_.text()[at]);
+    if (row_.body == CallBody::kPython) {
+      quotes_.feed(text_.text()[at]);
+    } else if (!has_values) {
+      json_.feed(text_.text()[at]);
+    }
     ++scanned_;
   }
   preview(scanned_);
@@ -314,6 +326,7 @@ void TaggedReply::begin_body(std::size_t body) {
   is_plausible_ = false;
   json_begin_ = 0;
   json_ = {};
+  quotes_ = {};
   in_value_ = false;
   values_.clear();
   preview_ = make_preview(format_.kind, tools_, is_bare());

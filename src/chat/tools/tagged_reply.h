@@ -10,6 +10,7 @@
 
 #include "chat/tools/call_preview.h"
 #include "chat/tools/json_text.h"
+#include "chat/tools/literal_calls.h"
 #include "chat/tools/reply_parser.h"
 
 namespace kvkeep::chat::tools {
@@ -77,6 +78,7 @@ class TaggedReply : public ReplyReader {
   bool is_plausible_ = false;   // kCall: the body begins as one
   std::size_t json_begin_ = 0;  // kCall, ended by JSON: 0 until it was found
   JsonScanner json_;
+  PythonQuotes quotes_;
   bool in_value_ = false;
   std::vector<ValueSpan> values_;  // in offsets from text_'s front
   std::unique_ptr<CallPreview> preview_;

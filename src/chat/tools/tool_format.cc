@@ -8,7 +8,7 @@
 namespace kvkeep::chat::tools {
 namespace {
 
-constexpr std::array kRows = std::to_array<FormatRow>({
+constexpr std::array kFirstRows = std::to_array<FormatRow>({
     {.kind = FormatKind::kNone, .name = "none"},
     {.kind = FormatKind::kHermes, .name = "hermes", .call_open = "<tool_call>", .call_close = "</tool_call>"},
     {.kind = FormatKind::kQwenCoder,
@@ -50,6 +50,9 @@ constexpr std::array kRows = std::to_array<FormatRow>({
      .body = CallBody::kParameters,
      .value_open = "<｜DSML｜parameter",
      .value_close = "</｜DSML｜parameter>"},
+});
+
+constexpr std::array kLastRows = std::to_array<FormatRow>({
     {.kind = FormatKind::kHarmony, .name = "harmony"},
     {.kind = FormatKind::kGlm,
      .name = "glm",
@@ -75,7 +78,36 @@ constexpr std::array kRows = std::to_array<FormatRow>({
      .body = CallBody::kParameters,
      .value_open = "<parameter",
      .value_close = "</parameter>"},
+    {.kind = FormatKind::kLfm2,
+     .name = "lfm2",
+     .call_open = "<|tool_call_start|>",
+     .call_close = "<|tool_call_end|>",
+     .body = CallBody::kPython},
+    {.kind = FormatKind::kCommandR, .name = "command-r", .call_open = "Action: ```json", .call_close = "```"},
+    {.kind = FormatKind::kCommandA,
+     .name = "command-a",
+     .call_open = "<|START_ACTION|>",
+     .call_close = "<|END_ACTION|>",
+     .text_open = "<|START_RESPONSE|>",
+     .text_close = "<|END_RESPONSE|>"},
+    {.kind = FormatKind::kGemma4,
+     .name = "gemma4",
+     .call_open = "<|tool_call>",
+     .call_close = "<tool_call|>",
+     .body = CallBody::kGemma,
+     .value_open = "<|\"|>",
+     .value_close = "<|\"|>"},
 });
+
+// In the order of the enumeration.
+const std::vector<FormatRow>& rows() {
+  static const std::vector<FormatRow> all = [] {
+    std::vector<FormatRow> joined(kFirstRows.begin(), kFirstRows.end());
+    joined.insert(joined.end(), kLastRows.begin(), kLastRows.end());
+    return joined;
+  }();
+  return all;
+}
 
 struct Sign {
   std::string_view in_template;
@@ -88,6 +120,10 @@ constexpr std::array kSigns = std::to_array<Sign>({
     {"<｜tool▁calls▁begin｜>", FormatKind::kDeepSeek},
     {"<|tool_calls_section_begin|>", FormatKind::kKimi},
     {"<minimax:tool_call>", FormatKind::kMiniMax},
+    {"<|tool_call_start|>", FormatKind::kLfm2},
+    {"<|START_ACTION|>", FormatKind::kCommandA},
+    {"Action: ```json", FormatKind::kCommandR},
+    {"<|tool_call>", FormatKind::kGemma4},
     {"[TOOL_CALLS]", FormatKind::kMistral},
     {"<arg_key>", FormatKind::kGlm},
     {"<function=", FormatKind::kQwenCoder},
@@ -96,12 +132,15 @@ constexpr std::array kSigns = std::to_array<Sign>({
     {"\"parameters\":", FormatKind::kLlama},
 });
 
+constexpr std::string_view kAnalysis = "analysis";  // harmony's channel for thoughts
+
 constexpr std::array kThinking = std::to_array<ThinkingTags>({
     {"<think>", "</think>"},
     {"[THINK]", "[/THINK]"},
     {"<seed:think>", "</seed:think>"},
     {"<|channel>thought", "<channel|>"},
     {"<reasoning>", "</reasoning>"},
+    {"<|START_THINKING|>", "<|END_THINKING|>"},
 });
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
@@ -121,17 +160,17 @@ void bind_harmony(ReplyFormat& format, const MarkerSet& markers) {
 std::string_view to_string(FormatKind kind) { return row_of(kind).name; }
 
 std::optional<FormatKind> format_named(std::string_view name) {
-  const auto found = std::ranges::find(kRows, name, &FormatRow::name);
-  return found == kRows.end() ? std::nullopt : std::optional(found->kind);
+  const auto found = std::ranges::find(rows(), name, &FormatRow::name);
+  return found == rows().end() ? std::nullopt : std::optional(found->kind);
 }
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names;
-  for (const FormatRow& row : kRows) names.emplace_back(row.name);
+  for (const FormatRow& row : rows()) names.emplace_back(row.name);
   return names;
 }
 
-const FormatRow& row_of(FormatKind kind) { return *std::ranges::find(kRows, kind, &FormatRow::kind); }
+const FormatRow& row_of(FormatKind kind) { return *std::ranges::find(rows(), kind, &FormatRow::kind); }
 
 FormatKind detect_format(std::string_view template_source) {
   if (!contains(template_source, "tools") && !contains(template_source, "tool_calls")) return FormatKind::kNone;
@@ -151,6 +190,17 @@ ThinkingTags detect_thinking(std::string_view template_source) {
   return {};
 }
 
+Match ReplyFormat::match_text_tag(const MarkedText& text, std::size_t at, std::size_t& size) const {
+  Match best = Match::kNo;
+  for (const Tag* tag : {&text_open, &text_close}) {
+    if (!tag->starts_with(text.text()[at])) continue;
+    const Match match = tag->match(text, at);
+    if (match == Match::kYes) size = tag->size();
+    best = std::max(best, match);
+  }
+  return best;
+}
+
 ReplyFormat bind_format(FormatKind kind, ThinkingTags thinking, const MarkerSet& markers) {
   const FormatRow& row = row_of(kind);
   ReplyFormat format;
@@ -162,6 +212,8 @@ ReplyFormat bind_format(FormatKind kind, ThinkingTags thinking, const MarkerSet&
   format.separator = Tag(row.separator, markers);
   format.value_open = Tag(row.value_open, markers);
   format.value_close = Tag(row.value_close, markers);
+  format.text_open = Tag(row.text_open, markers);
+  format.text_close = Tag(row.text_close, markers);
   if (kind == FormatKind::kMistral) format.call_id = Tag("[CALL_ID]", markers);
   if (kind == FormatKind::kGlm) {
     format.key_open = Tag("<arg_key>", markers);
@@ -176,7 +228,23 @@ ReplyFormat bind_format(FormatKind kind, ThinkingTags thinking, const MarkerSet&
   return format;
 }
 
+namespace {
+
+// Within a message of the channel for thoughts, whose header the prompt ends with but for what the answer begins with.
+bool analysis_is_open(const ReplyFormat& format, const RenderedPrompt& prompt) {
+  std::string tail;
+  for (auto span = prompt.spans.rbegin(); span != prompt.spans.rend(); ++span) {
+    if (span->kind == SpanKind::kMessageText && tail.empty()) continue;
+    tail.insert(0, span->text);
+    if (tail.size() > format.message.size() + kAnalysis.size()) break;
+  }
+  return tail.ends_with(std::string(kAnalysis).append(format.message.spelling()));
+}
+
+}  // namespace
+
 bool thinking_is_open(const ReplyFormat& format, const RenderedPrompt& prompt) {
+  if (format.kind == FormatKind::kHarmony) return analysis_is_open(format, prompt);
   const Tag& open = format.thinking_open;
   if (!open.exists()) return false;
   for (auto span = prompt.spans.rbegin(); span != prompt.spans.rend(); ++span) {

@@ -29,6 +29,10 @@ enum class FormatKind {
   kGlm,        // <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>
   kKimi,       // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
   kMiniMax,    // <minimax:tool_call><invoke name="..."><parameter name="key">value</parameter></invoke>...
+  kLfm2,       // <|tool_call_start|>[name(key="value")]<|tool_call_end|>
+  kCommandR,   // Action: ```json [{"tool_name":...,"parameters":{...}}]```
+  kCommandA,   // <|START_ACTION|>[{"tool_name":...,"parameters":{...}}]<|END_ACTION|>
+  kGemma4,     // <|tool_call>call:name{key:<|"|>value<|"|>}<tool_call|>
 };
 
 // "hermes", "qwen3-coder"...: as in --tool-format.
@@ -42,7 +46,7 @@ enum class CallEnd {
   kJson,  // where the JSON value ends
 };
 
-enum class CallBody { kJson, kNamedJson, kParameters, kKeyValues };
+enum class CallBody { kJson, kNamedJson, kParameters, kKeyValues, kPython, kGemma };
 
 // Spellings; "" where a format has no such tag.
 struct FormatRow {
@@ -54,9 +58,12 @@ struct FormatRow {
   std::string_view call_close = {};
   CallEnd end = CallEnd::kTag;
   CallBody body = CallBody::kJson;
-  std::string_view separator = {};    // kNamedJson: between name and JSON
-  std::string_view value_open = {};   // kParameters, kKeyValues: before a value, within which no other tag counts
+  std::string_view separator = {};  // kNamedJson: between name and JSON
+  // kParameters, kKeyValues: before a value, within which no other tag counts; kGemma: before a string.
+  std::string_view value_open = {};
   std::string_view value_close = {};  // and behind it
+  std::string_view text_open = {};    // around the answer's text
+  std::string_view text_close = {};
 };
 
 const FormatRow& row_of(FormatKind kind);
@@ -76,16 +83,19 @@ struct ReplyFormat {
   FormatKind kind = FormatKind::kNone;
   Tag section_open, section_close, call_open, call_close, separator, value_open, value_close;
   Tag thinking_open, thinking_close;
+  Tag text_open, text_close;
   Tag call_id;              // Mistral: before an id between name and arguments
   Tag key_open, key_close;  // GLM
   // Harmony's.
   Tag start, channel, message, constrain, end, call, result;
 
   const FormatRow& row() const { return row_of(kind); }
+  // A tag around an answer's text, which stands there; its size where it is one.
+  Match match_text_tag(const MarkedText& text, std::size_t at, std::size_t& size) const;
   std::vector<const Tag*> tags() const {
     return {&section_open,  &section_close,  &call_open, &call_close, &separator, &value_open, &value_close,
             &thinking_open, &thinking_close, &call_id,   &key_open,   &key_close, &start,      &channel,
-            &message,       &constrain,      &end,       &call,       &result};
+            &message,       &constrain,      &end,       &call,       &result,    &text_open,  &text_close};
   }
 };
 
