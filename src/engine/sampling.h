@@ -18,6 +18,12 @@ struct GrammarTrigger {
   bool only_first = false;  // only if nothing but white space stands before it
 };
 
+// A marker that a grammar asks for, and the token that stands for it there.
+struct TagLetter {
+  TokenId tag = 0;
+  TokenId letter = 0;
+};
+
 // What a reply must look like. It holds for what is generated alone, never for the prompt.
 struct GrammarParams {
   std::string text = {};  // GBNF with the start symbol "root"; "": anything goes
@@ -28,6 +34,9 @@ struct GrammarParams {
   std::string after = {};
   // Not sampled while the grammar holds: a grammar matches the text of tokens, so that a marker would pass for text.
   std::vector<TokenId> forbidden = {};
+  // The grammar's text asks for a marker by a letter that no text under it may have. The marker goes on where that
+  // letter would, and nowhere else: it cannot pass for text. The letters' own tokens are not sampled.
+  std::vector<TagLetter> tags = {};
 };
 
 // How long the thought may be that a reply begins with.

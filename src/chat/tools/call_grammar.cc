@@ -16,6 +16,8 @@ namespace {
 using grammar::GrammarBuilder;
 using nlohmann::ordered_json;
 
+constexpr std::string_view kTagLetters = "\\x01-\\x08";
+
 const ordered_json& empty_object_schema() {
   static const ordered_json schema = {{"type", "object"}};
   return schema;
@@ -23,28 +25,25 @@ const ordered_json& empty_object_schema() {
 
 std::string literal(std::string_view text) { return text.empty() ? "" : GrammarBuilder::literal(text); }
 
-// Markers as tokens, what stands between them as text.
-std::string tag_expression(const Tag& tag) {
-  std::string expression;
-  std::size_t at = 0;
-  const auto append = [&](std::string_view text) {
-    if (!text.empty()) expression.append(literal(text)).append(" ");
-  };
-  for (const TagMarker& marker : tag.markers()) {
-    append(std::string_view(tag.spelling()).substr(at, marker.begin - at));
-    expression += fmt::format("<[{}]> ", marker.id);
-    at = marker.end;
+// The markers of a format's tags, each once.
+std::vector<TokenId> markers_of(const ReplyFormat& format) {
+  std::vector<TokenId> ids;
+  for (const Tag* tag : format.tags()) {
+    for (const TagMarker& marker : tag->markers()) {
+      if (std::ranges::find(ids, marker.id) == ids.end()) ids.push_back(marker.id);
+    }
   }
-  append(std::string_view(tag.spelling()).substr(at));
-  return expression;
+  return ids;
 }
 
-// Text in which no closing tag "</x..." stands: never "</x" as such, which is enough and keeps the grammar small.
+// Text in which no closing tag "</x..." stands: never "</x" as such, which is enough and keeps the grammar small. Nor
+// has it letters that stand for markers.
 std::string text_rule(GrammarBuilder& builder, std::string_view closing_tag) {
   std::size_t end = 3;  // a whole code point
   while (end < closing_tag.size() && (static_cast<unsigned char>(closing_tag[end]) & 0xC0) == 0x80) ++end;
   const std::string_view third = closing_tag.substr(2, end - 2);
-  return builder.add("text", fmt::format("( [^<] | \"<\"+ [^/<] | \"<\"+ \"/\" [^{}<] )*", third));
+  return builder.add("text",
+                     fmt::format("( [^<{0}] | \"<\"+ [^/<{0}] | \"<\"+ \"/\" [^{1}<{0}] )*", kTagLetters, third));
 }
 
 class Writer {
@@ -52,6 +51,8 @@ class Writer {
   Writer(const ReplyFormat& format, const ToolSet& tools) : format_(format), row_(format.row()), tools_(tools) {}
 
   Result<CallGrammar> write(const CallRules& rules) {
+    tags_ = markers_of(format_);
+    if (tags_.size() > std::min(rules.tag_letters, kMostTagLetters)) tags_.clear();
     std::vector<std::string> calls;
     if (!tools_.json().is_array()) return invalid("there are no tools to call");
     for (const ordered_json& tool : tools_.json()) {
@@ -67,10 +68,29 @@ class Writer {
     CallGrammar result;
     TRY_ASSIGN(result.text, builder_.text(root));
     if (!rules.at_once) result.triggers = triggers();
+    result.tags = tags_;
     return result;
   }
 
  private:
+  // Markers as the letters that stand for them, or as tokens; what stands between them as text.
+  std::string tag_expression(const Tag& tag) const {
+    std::string expression;
+    std::size_t at = 0;
+    const auto append = [&](std::string_view text) {
+      if (!text.empty()) expression.append(literal(text)).append(" ");
+    };
+    for (const TagMarker& marker : tag.markers()) {
+      append(std::string_view(tag.spelling()).substr(at, marker.begin - at));
+      const auto letter = std::ranges::find(tags_, marker.id);
+      expression += letter == tags_.end() ? fmt::format("<[{}]> ", marker.id)
+                                          : fmt::format("\"\\x{:02X}\" ", letter - tags_.begin() + 1);
+      at = marker.end;
+    }
+    append(std::string_view(tag.spelling()).substr(at));
+    return expression;
+  }
+
   std::string thought(const CallRules& rules) {
     if (!rules.at_once || !rules.may_think) return "";
     if (format_.kind == FormatKind::kHarmony) {
@@ -94,10 +114,21 @@ class Writer {
       case FormatKind::kGlm: return parallel ? fmt::format("{0} ( \"\\n\" {0} )*", any) : any;
       case FormatKind::kLlama: return parallel ? fmt::format("{0} ( \"; \" {0} )*", any) : any;
       case FormatKind::kHarmony: return any;  // its call ends the reply
-      case FormatKind::kMistral: return parallel ? fmt::format("{}+", any) : any;
+      case FormatKind::kMistral:
+      case FormatKind::kGemma4: return parallel ? fmt::format("{}+", any) : any;
+      case FormatKind::kLfm2:
+      case FormatKind::kCommandR:
+      case FormatKind::kCommandA: return listed_calls(any, parallel);
       default: break;
     }
     return fmt::format("{}{}( {} {}){} {}", open, line, any, line, parallel ? "+" : "", close);
+  }
+
+  // All calls in one list between the tags.
+  std::string listed_calls(const std::string& any, bool parallel) const {
+    const std::string more = parallel ? fmt::format("( \", \" {} )* ", any) : "";
+    return fmt::format("{}\"[\" {} {}\"]\" {}", tag_expression(format_.call_open), any, more,
+                       tag_expression(format_.call_close));
   }
 
   Result<std::string> call_of(const ordered_json& function, const std::string& name) {
@@ -121,6 +152,12 @@ class Writer {
     switch (format_.kind) {
       case FormatKind::kHermes: return fmt::format("{}\"\\n\" {} \"\\n\" {}", open, object("arguments"), close);
       case FormatKind::kLlama: return object("parameters");
+      case FormatKind::kLfm2: return object("arguments");
+      case FormatKind::kCommandR:
+      case FormatKind::kCommandA:
+        return fmt::format("{} {} {}", literal("{\"tool_name\": " + json_string(name) + ", \"parameters\": "),
+                           arguments, literal("}"));
+      case FormatKind::kGemma4: return fmt::format("{}{} {} {}", open, literal("call:" + name), arguments, close);
       case FormatKind::kMistral: return fmt::format("{}{} {}{}", open, literal(name), separator, arguments);
       case FormatKind::kDeepSeek: return fmt::format("{}{} {}{} {}", open, literal(name), separator, arguments, close);
       case FormatKind::kKimi:
@@ -207,6 +244,7 @@ class Writer {
   const FormatRow& row_;
   const ToolSet& tools_;
   GrammarBuilder builder_;
+  std::vector<TokenId> tags_;  // that a letter stands for
 };
 
 }  // namespace

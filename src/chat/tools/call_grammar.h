@@ -20,7 +20,13 @@ struct CallRules {
   bool parallel = true;   // several calls
   bool at_once = true;    // the reply is calls, a thought before them aside; false: the grammar begins with a call
   bool may_think = true;  // at_once: a thought may come first, in the format's tags
+  // The vocabulary has tokens for the letters U+0001 to U+000n alone, so that each may stand for a marker. 0: markers
+  // are asked for by their ids, and those may also pass for text in an argument.
+  std::size_t tag_letters = 0;
 };
+
+// Control characters that no text under a grammar of calls has.
+inline constexpr std::size_t kMostTagLetters = 8;
 
 struct CallTrigger {
   std::string text;
@@ -30,6 +36,7 @@ struct CallTrigger {
 struct CallGrammar {
   std::string text;                   // GBNF
   std::vector<CallTrigger> triggers;  // not at_once: what begins a call
+  std::vector<TokenId> tags;          // the marker that U+0001 stands for, then U+0002's...; empty: they stand as ids
 };
 
 // kInvalid: a schema that cannot be enforced, by name; a tool that is not there; a format without calls.

@@ -92,7 +92,8 @@ INSTANTIATE_TEST_SUITE_P(All, Grammars,
                          testing::Values(FormatKind::kHermes, FormatKind::kQwenCoder, FormatKind::kLlama,
                                          FormatKind::kMistral, FormatKind::kDeepSeek, FormatKind::kDsml,
                                          FormatKind::kDsmlV3, FormatKind::kHarmony, FormatKind::kGlm, FormatKind::kKimi,
-                                         FormatKind::kMiniMax),
+                                         FormatKind::kLfm2, FormatKind::kCommandR, FormatKind::kCommandA,
+                                         FormatKind::kGemma4, FormatKind::kMiniMax),
                          [](const auto& kind) {
                            std::string name(to_string(kind.param));
                            std::erase_if(name, [](char byte) { return byte == '-' || byte == '.'; });

@@ -36,9 +36,11 @@ void apply(llama_sampler& grammar, llama_token_data* data, std::size_t size) {
 }  // namespace
 
 Result<TokenGrammar> TokenGrammar::make(const llama_vocab& vocabulary, const GrammarParams& params) {
-  for (const TokenId token : params.forbidden) {
-    if (token < 0 || token >= llama_vocab_n_tokens(&vocabulary))
-      return invalid("a forbidden token is none of the vocabulary");
+  const auto is_token = [&](TokenId token) { return token >= 0 && token < llama_vocab_n_tokens(&vocabulary); };
+  if (!std::ranges::all_of(params.forbidden, is_token)) return invalid("a forbidden token is none of the vocabulary");
+  if (!std::ranges::all_of(params.tags, is_token, &TagLetter::tag) ||
+      !std::ranges::all_of(params.tags, is_token, &TagLetter::letter)) {
+    return invalid("a tag is no token of the vocabulary");
   }
   SamplerHandle readable = make_grammar(vocabulary, params.text);
   if (readable == nullptr) return invalid("libllama cannot read the grammar");
@@ -53,6 +55,16 @@ Result<TokenGrammar> TokenGrammar::make(const llama_vocab& vocabulary, const Gra
 
 bool TokenGrammar::allows(TokenId token) const {
   if (std::ranges::find(params_.forbidden, token) != params_.forbidden.end()) return false;
+  if (std::ranges::find(params_.tags, token, &TagLetter::letter) != params_.tags.end()) return false;
+  return grammar_allows(as_grammar_reads(token));
+}
+
+TokenId TokenGrammar::as_grammar_reads(TokenId token) const {
+  const auto found = std::ranges::find(params_.tags, token, &TagLetter::tag);
+  return found == params_.tags.end() ? token : found->letter;
+}
+
+bool TokenGrammar::grammar_allows(TokenId token) const {
   llama_token_data one{.id = token, .logit = 1.0F, .p = 0.0F};
   apply(*grammar_, &one, 1);
   return one.logit > kNever;
@@ -64,14 +76,21 @@ void TokenGrammar::mask_forbidden(std::vector<llama_token_data>& candidates) con
 
 bool TokenGrammar::mask(std::vector<llama_token_data>& candidates) const {
   mask_forbidden(candidates);
+  std::vector<float> logits;  // of the tags: as text they may be allowed where they are not, and the other way round
+  for (const TagLetter& tag : params_.tags) logits.push_back(candidates[static_cast<std::size_t>(tag.tag)].logit);
   apply(*grammar_, candidates.data(), candidates.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const TagLetter& tag = params_.tags[i];
+    candidates[static_cast<std::size_t>(tag.tag)].logit = grammar_allows(tag.letter) ? logits[i] : kNever;
+    candidates[static_cast<std::size_t>(tag.letter)].logit = kNever;
+  }
   return std::ranges::any_of(candidates, [](const llama_token_data& one) { return one.logit > kNever; });
 }
 
 Status TokenGrammar::accept(TokenId token) {
   if (llama_vocab_is_eog(vocabulary_, token)) return {};  // nothing follows
   if (grammar_ == nullptr) return done_looking_ ? Status() : look_for_beginning(token);
-  if (accept_quietly(*grammar_, token)) return {};
+  if (accept_quietly(*grammar_, as_grammar_reads(token))) return {};
   grammar_.reset();
   return invalid("the reply left its grammar");
 }
@@ -171,7 +190,7 @@ void TokenGrammar::begin(std::size_t at) {
   // The trigger's last token may hold more than the trigger, and that may be no beginning of the grammar: then what is
   // written is not what was waited for, and goes on as text.
   for (const Written& written : tokens_) {
-    if (accept_quietly(*grammar_, written.token)) continue;
+    if (accept_quietly(*grammar_, as_grammar_reads(written.token))) continue;
     grammar_.reset();
     break;
   }

@@ -49,6 +49,8 @@ class TokenGrammar {
     TokenId token = 0;
     std::size_t bytes = 0;
   };
+  bool grammar_allows(TokenId token) const;
+  TokenId as_grammar_reads(TokenId token) const;
   Status look_for_beginning(TokenId token);
   std::optional<std::size_t> find_beginning();
   std::optional<std::size_t> find_trigger(const GrammarTrigger& trigger) const;

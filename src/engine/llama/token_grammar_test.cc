@@ -70,6 +70,30 @@ class TokenGrammarTest : public ::testing::Test {
 };
 std::unique_ptr<LlamaEngine> TokenGrammarTest::engine_;
 
+// As letters of a string the tag would be read as the call's end. The likeliest token of all goes on only where it is
+// asked for.
+TEST_F(TokenGrammarTest, ATagIsSampledWhereItIsAskedForAndNowhereElse) {
+  const TokenId tag = id_of("</tool_call>");
+  const TokenId quote = engine_->vocabulary()->tokenize_continuation("\"").at(0);
+  const TokenId letter = engine_->vocabulary()->tokenize_continuation("\x01").at(0);
+  ASSERT_EQ(engine_->vocabulary()->piece(letter, true), "\x01");
+  const auto written = [&](GrammarParams grammar) {
+    SamplingParams sampling = forced(tag, std::move(grammar));
+    sampling.logit_bias.emplace_back(quote, 900.0F);
+    return write(*sampler(sampling), 5);
+  };
+  const std::string by_id = "root ::= \"\\\"\" [^\"]* \"\\\"\" <[" + std::to_string(tag) + "]>";
+  EXPECT_EQ(written({.text = by_id}), "\"</tool_call></tool_call></tool_call></tool_call>") << "libllama's own way";
+  const std::string by_letter = R"gbnf(root ::= "\"" [^"\x01]* "\"" "\x01")gbnf";
+  EXPECT_EQ(written({.text = by_letter, .tags = {{tag, letter}}}), "\"\"</tool_call>");
+  // Behind a trigger that is the tag itself.
+  EXPECT_EQ(written({.text = R"gbnf(root ::= "\x01" "\"" [^"\x01]* "\"" "\x01")gbnf",
+                     .triggers = {{.text = "</tool_call>"}},
+                     .tags = {{tag, letter}}}),
+            "</tool_call>\"\"</tool_call>");
+  EXPECT_FALSE(engine_->make_sampler(params({.text = by_letter, .tags = {{tag, -1}}})).ok());
+}
+
 TEST_F(TokenGrammarTest, RandomWeightsKeepToIt) {
   for (std::uint32_t seed = 0; seed < 30; ++seed) {
     const auto made = sampler(params({.text = kList}, seed));

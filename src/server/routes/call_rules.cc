@@ -10,6 +10,18 @@
 namespace kvkeep::server {
 namespace {
 
+// Tokens that are the letters U+0001, U+0002... alone, as far as the vocabulary has them.
+std::vector<TokenId> tag_letters(const Vocabulary& vocabulary) {
+  std::vector<TokenId> letters;
+  while (letters.size() < chat::tools::kMostTagLetters) {
+    const std::string letter(1, static_cast<char>(letters.size() + 1));
+    const std::vector<TokenId> ids = vocabulary.tokenize_continuation(letter);
+    if (ids.size() != 1 || vocabulary.piece(ids[0], true) != letter) break;
+    letters.push_back(ids[0]);
+  }
+  return letters;
+}
+
 bool is_strict(const nlohmann::ordered_json& tool) {
   const auto strict = tool["function"].find("strict");
   return strict != tool["function"].end() && *strict == true;
@@ -26,12 +38,13 @@ Status constrain_calls(const Service& service, const Reading& reading, const api
   if (!grammar.text.empty()) {
     return is_forced ? Status(invalid("a reply cannot have to be a call and keep to another format")) : Status();
   }
-  TRY_ASSIGN(chat::tools::CallGrammar made,
-             chat::tools::make_call_grammar(service.reply_format, reading.tools,
-                                            {.only = use.name,
-                                             .parallel = use.parallel,
-                                             .at_once = is_forced,
-                                             .may_think = !reading.options.thinking_open}));
+  const std::vector<TokenId> letters = tag_letters(*service.vocabulary);
+  TRY_ASSIGN(chat::tools::CallGrammar made, chat::tools::make_call_grammar(service.reply_format, reading.tools,
+                                                                           {.only = use.name,
+                                                                            .parallel = use.parallel,
+                                                                            .at_once = is_forced,
+                                                                            .may_think = !reading.options.thinking_open,
+                                                                            .tag_letters = letters.size()}));
   if (!is_forced && made.triggers.empty()) return {};
   grammar.text = std::move(made.text);
   for (chat::tools::CallTrigger& trigger : made.triggers) {
@@ -39,6 +52,10 @@ Status constrain_calls(const Service& service, const Reading& reading, const api
   }
   // Tags that the grammar asks for are tokens in it. All other markers could only pass for text in an argument.
   grammar.forbidden = api::forbidden_markers(*service.markers, *service.vocabulary, grammar.text);
+  for (std::size_t i = 0; i < made.tags.size(); ++i) {
+    grammar.tags.push_back({made.tags[i], letters[i]});
+    std::erase(grammar.forbidden, made.tags[i]);
+  }
   return {};
 }
 

@@ -80,6 +80,17 @@ TEST_F(CallRules, OtherMarkersThanItsTagsAreForbidden) {
   EXPECT_FALSE(forbidden("</think>"));
 }
 
+// So that they cannot pass for letters of an argument.
+TEST_F(CallRules, ItsTagsStandForLettersThatNoTextHas) {
+  const auto made = rules(reading({{"name", "f"}}), {.choice = api::ToolChoice::kRequired});
+  ASSERT_TRUE(made);
+  ASSERT_FALSE(made->tags.empty());
+  EXPECT_EQ(made->tags[0].tag, *vocabulary_->id_of("<tool_call>"));
+  EXPECT_EQ(made->tags[0].letter, 1) << "the token of U+0001";
+  EXPECT_NE(made->text.find("\"\\x01\""), std::string::npos) << made->text;
+  EXPECT_EQ(made->text.find("<["), std::string::npos) << made->text;
+}
+
 TEST_F(CallRules, ACallAndAnotherFormatCannotBothBe) {
   const engine::GrammarParams other{.text = "root ::= \"x\""};
   EXPECT_FALSE(rules(reading({{"name", "f"}}), {.choice = api::ToolChoice::kRequired}, other));
