@@ -175,6 +175,29 @@ std::vector<TokenId> learn_tool_result(const ChatTemplate& chat_template, const 
   return opening;
 }
 
+// What stands between a result and the answer to it, from its first marker on. Empty where that is how every answer
+// opens, or where no message of the user could be mistaken for it.
+std::vector<TokenId> learn_answer_to_result(const ChatTemplate& chat_template, const MarkerSet& markers,
+                                            const Vocabulary& vocabulary, const std::vector<TokenId>& answer) {
+  constexpr std::string_view kResult = "kvkeepresult";
+  RenderInput input;
+  input.messages = {synthetic::message("user", kFirstQuestion), synthetic::call("", synthetic::Thinking::kField),
+                    synthetic::result(kResult)};
+  input.tools = synthetic::tools("kvkeepdescription");
+  const auto rendered = render_prompt(chat_template, markers, std::move(input));
+  if (!rendered) return {};
+  Units rest = units_of(*rendered);
+  if (!take_until(rest, kResult)) return {};
+  std::vector<TokenId> opening = ids_of(from_first_marker(rest), markers, vocabulary);
+  return occurrences(opening, answer).empty() ? opening : std::vector<TokenId>{};
+}
+
+// The first marker behind an answer.
+std::optional<TokenId> first_marker(const Units& units) {
+  const auto first = std::ranges::find_if(units, &Unit::is_marker);
+  return first == units.end() ? std::nullopt : std::optional(first->marker);
+}
+
 }  // namespace
 
 TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const MarkerSet& markers,
@@ -195,11 +218,24 @@ TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const Marker
   if (turns.user.size() != 2) openings.user.clear();
   if (turns.assistant.size() != 2) openings.assistant.clear();
   openings.tool_result = learn_tool_result(chat_template, markers, vocabulary, openings.user);
+  if (!openings.assistant.empty()) {
+    openings.answer_to_result = learn_answer_to_result(chat_template, markers, vocabulary, openings.assistant);
+    openings.end = first_marker(example->before_second);
+  }
   return openings;
 }
 
+std::size_t answer_opening_size(TokenSpan ids, const TurnOpenings& openings) {
+  const std::vector<TokenId>& other = openings.answer_to_result;
+  const bool is_other =
+      !other.empty() && ids.size() >= other.size() && std::ranges::equal(ids.first(other.size()), other);
+  return is_other ? other.size() : openings.assistant.size();
+}
+
 PromptTurns find_turns(TokenSpan prompt, const TurnOpenings& openings) {
-  PromptTurns turns{{}, occurrences(prompt, openings.assistant), Position{} + prompt.size()};
+  PromptTurns turns{{}, {}, Position{} + prompt.size()};
+  std::ranges::merge(occurrences(prompt, openings.assistant), occurrences(prompt, openings.answer_to_result),
+                     std::back_inserter(turns.assistant));
   const std::vector<Position> asked = occurrences(prompt, openings.user);
   turns.tool_results = occurrences(prompt, openings.tool_result);
   std::ranges::set_difference(asked, turns.tool_results, std::back_inserter(turns.user));

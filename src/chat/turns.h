@@ -7,6 +7,7 @@
 // marker, so a match in a prompt is a turn and nothing that a message says. What is learnt decides only where state is
 // saved: a template from which nothing can be learnt costs time, never correctness.
 
+#include <optional>
 #include <vector>
 
 #include "base/types.h"
@@ -24,12 +25,19 @@ struct TurnOpenings {
   // Of tool results that open like user turns and go on as none does (`<|im_start|>user\n<tool_response>`). Empty: they
   // open otherwise, or exactly like user turns, and count as such.
   std::vector<TokenId> tool_result = {};
+  // Of an answer behind tools' results, where it opens with the results' end (`[/TOOL_RESULTS]`). Empty: as any other.
+  std::vector<TokenId> answer_to_result = {};
+  // With which history closes an answer; empty: not learnt, or nothing. It need not end generation (`<|end|>`).
+  std::optional<TokenId> end = {};
   bool operator==(const TurnOpenings&) const = default;
 };
 
 // Renders synthetic conversations. Nothing is learnt from templates that refuse it or write no markers.
 TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const MarkerSet& markers,
                                  const Vocabulary& vocabulary);
+
+// Of the assistant's turn that opens at the front of `ids`.
+std::size_t answer_opening_size(TokenSpan ids, const TurnOpenings& openings);
 
 struct PromptTurns {
   std::vector<Position> user;       // of each opening's marker, ascending

@@ -44,18 +44,21 @@ class Replayer {
   }
 
   // Of the token that ends what is said from `begin` on, before anybody else speaks; it may be what opens their turn.
-  // Nothing: there is none.
+  // Where none ends generation, the last with which the template closes answers. Nothing: there is none.
   std::optional<std::size_t> end_of_turn(std::size_t begin) const {
     const auto next = std::ranges::upper_bound(others_, Position{} + begin);
     const std::size_t limit = next == others_.end() ? input_.rendered.size() : next->value() + 1;
     for (std::size_t place = begin; place < limit; ++place) {
       if (input_.ends(input_.rendered[place])) return place;
     }
+    for (std::size_t place = limit; place-- > begin;) {
+      if (input_.openings.end == input_.rendered[place]) return place;
+    }
     return std::nullopt;
   }
 
   bool replace(const SampledTurn& turn, const EchoedMessage* message, std::size_t number) {
-    const std::size_t opening = input_.openings.assistant.size();
+    const std::size_t opening = answer_opening_size(input_.rendered.subspan(at_.value()), input_.openings);
     const std::size_t begin = at_.value() + opening;
     const auto place = end_of_turn(begin);
     if (turn.ids.size() <= opening || !place) return false;

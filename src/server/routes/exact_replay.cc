@@ -182,7 +182,7 @@ class Replaying {
   // `ids`: from a turn's opening on, and what stands behind it.
   bool thinks(TokenSpan ids) const {
     const auto ends = [&](TokenId id) { return service_.vocabulary->is_end_of_generation(id); };
-    ids = ids.subspan(service_.turn_openings.assistant.size());
+    ids = ids.subspan(chat::answer_opening_size(ids, service_.turn_openings));
     ids = ids.first(static_cast<std::size_t>(std::ranges::find_if(ids, ends) - ids.begin()));
     const auto meaning = read_turn(service_, tools_, ids, "");
     return meaning && meaning->reasoning.find(kSomeThought) != std::string::npos;
