@@ -20,6 +20,7 @@ Json call_delta(const Delta& delta) {
     call["function"] = {{"name", delta.call_name}, {"arguments", ""}};
   } else {
     call["function"] = {{"arguments", delta.text}};
+    if (delta.kind == DeltaKind::kCallEnd) call["incomplete"] = true;
   }
   return {{"tool_calls", Json::array({std::move(call)})}};
 }
@@ -41,6 +42,7 @@ Json message_json(const GenerationResult& result) {
     message["tool_calls"].push_back({{"type", "function"},
                                      {"id", part.call_id},
                                      {"function", {{"name", part.call_name}, {"arguments", part.text}}}});
+    if (!part.is_whole) message["tool_calls"].back()["incomplete"] = true;
   }
   if (message.contains("tool_calls") && message["content"] == "") message["content"] = nullptr;
   return message;
@@ -74,8 +76,9 @@ std::string ChatReplyWriter::progress(const PrefillProgress& progress) {
 }
 
 std::string ChatReplyWriter::delta(const Delta& delta) {
-  if (delta.kind == DeltaKind::kCallEnd && delta.tokens.empty()) return {};  // the next chunk says so
-  Json json = chunk(choice(delta.kind == DeltaKind::kCallEnd ? Json::object() : content_delta(delta)));
+  const bool is_end = delta.kind == DeltaKind::kCallEnd && delta.call_is_whole;
+  if (is_end && delta.tokens.empty()) return {};  // the next chunk says so
+  Json json = chunk(choice(is_end ? Json::object() : content_delta(delta)));
   if (return_tokens_) json["tokens"] = delta.tokens;
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);

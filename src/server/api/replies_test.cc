@@ -102,6 +102,9 @@ TEST(ChatReply, ReasoningAndCallsInAStream) {
   expect({.kind = DeltaKind::kCallArguments, .text = R"({"a":)", .call_index = 1},
          R"("tool_calls":[{"index":1,"function":{"arguments":"{\"a\":"}}])");
   EXPECT_EQ(writer.delta({.kind = DeltaKind::kCallEnd, .call_index = 1}), "");
+  EXPECT_NE(writer.delta({.kind = DeltaKind::kCallEnd, .call_index = 1, .call_is_whole = false})
+                .find(R"("tool_calls":[{"index":1,"function":{"arguments":""},"incomplete":true}])"),
+            std::string::npos);
   EXPECT_NE(writer.finish({.finish = FinishReason::kToolCalls}).find(R"("finish_reason":"tool_calls")"),
             std::string::npos);
 }

@@ -31,7 +31,7 @@ void append_delta(std::vector<ReplyPart>& content, const Delta& delta) {
                          .call_name = std::string(delta.call_name)});
       return;
     case DeltaKind::kCallArguments: content.back().text += delta.text; return;
-    case DeltaKind::kCallEnd: return;
+    case DeltaKind::kCallEnd: content.back().is_whole = delta.call_is_whole; return;
     case DeltaKind::kText:
     case DeltaKind::kReasoning: break;
   }

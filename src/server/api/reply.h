@@ -74,6 +74,7 @@ struct Delta {
   std::size_t call_index = 0;            // of the reply's calls, from 0; the three call kinds
   std::string_view call_id = {};         // kCallBegin
   std::string_view call_name = {};       // kCallBegin
+  bool call_is_whole = true;             // kCallEnd; false: its arguments lack their end
   std::span<const TokenId> tokens = {};  // sent if the request asked for return_tokens
   const Timings* timings = nullptr;      // sent if the request asked for timings_per_token
 };
@@ -87,6 +88,7 @@ struct ReplyPart {
   std::string text = {};  // of a call: its arguments, a JSON text
   std::string call_id = {};
   std::string call_name = {};
+  bool is_whole = true;  // of a call: its arguments are not cut off
   bool operator==(const ReplyPart&) const = default;
 };
 

@@ -163,7 +163,8 @@ class Answer {
             .text = delta.text,
             .call_index = delta.call_index,
             .call_id = delta.call_id,
-            .call_name = delta.call_name};
+            .call_name = delta.call_name,
+            .call_is_whole = delta.is_whole};
   }
 
   void append(const std::vector<ReplyDelta>& deltas) {
