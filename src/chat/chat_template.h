@@ -23,9 +23,14 @@ struct RenderInput {
   nlohmann::ordered_json tools = nullptr;                             // OpenAI's shape; null or empty: none
   nlohmann::ordered_json template_kwargs = nullptr;                   // more variables for the template; null: none
   bool add_generation_prompt = true;                                  // end with the opening of an assistant turn
-  std::string assistant_prefix = {};  // text the assistant's answer begins with, put behind the opening
-  bool tools_first = true;            // where the template knows no tools: they stand before the system message's text
-  std::int64_t local_time_s = 0;      // for strftime_now: seconds since 1970, shifted to the local time zone
+  // How an answer begins that goes on from there (render.h): its text, and what was thought before it. Without text the
+  // thought goes on. Both empty: the answer is a new one.
+  std::string assistant_prefix = {};
+  std::string assistant_reasoning = {};
+  bool goes_on() const { return !assistant_prefix.empty() || !assistant_reasoning.empty(); }
+  bool tools_first = true;  // where the template knows no tools: they stand before the system message's text
+  std::int64_t local_time_s =
+      0;  // for strftime_now and date_string: seconds since 1970, shifted to the local time zone
 };
 
 struct TemplateTokens {
@@ -52,7 +57,7 @@ class ChatTemplate {
  public:
   ChatTemplate(std::string source, TemplateTokens tokens, jinja::Template parsed);
 
-  // What the template prints, with the origin of each byte; assistant_prefix is left out. kInvalid if the template
+  // What the template prints, with the origin of each byte; an answer's beginning is left out. kInvalid if the template
   // refuses the messages (raise_exception, or what Python would raise an exception for), kUnsupported at a limit, or if
   // the template needs what its interpreter lacks.
   Result<jinja::Printed> print(const RenderInput& input) const;

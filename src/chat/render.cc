@@ -1,5 +1,6 @@
 #include "chat/render.h"
 
+#include <optional>
 #include <utility>
 
 namespace kvkeep::chat {
@@ -82,6 +83,74 @@ void append_template_text(const MarkerSet& markers, std::string_view text, Rende
   append(text.substr(at));
 }
 
+PromptSpan message_text(std::string text) {
+  return {.kind = SpanKind::kMessageText, .marker = -1, .text = std::move(text)};
+}
+
+RenderedPrompt spans_of(const jinja::Printed& printed, const MarkerSet& markers) {
+  RenderedPrompt prompt;
+  std::string_view rest = printed.text;
+  for (const jinja::PrintedRun& run : printed.runs) {
+    const std::string_view text = rest.substr(0, run.size_bytes);
+    rest.remove_prefix(run.size_bytes);
+    if (run.origin == jinja::Origin::kTemplate) {
+      append_template_text(markers, text, prompt);
+    } else {
+      prompt.spans.push_back(message_text(std::string(text)));
+    }
+  }
+  return prompt;
+}
+
+// How an answer that goes on begins.
+struct Beginning {
+  std::string reasoning;
+  std::string answer;
+  bool thinks = false;  // it goes on within the thought
+};
+
+Beginning beginning_of(const ChatTemplate& chat_template, const RenderInput& input) {
+  Beginning beginning{input.assistant_reasoning, input.assistant_prefix, false};
+  const bool in_content = beginning.reasoning.empty() && mentions(chat_template, kThinkClose);
+  if (in_content && beginning.answer.starts_with(kThinkOpen)) {
+    ordered_json message = {{"role", "assistant"}, {"content", beginning.answer}};
+    move_reasoning(message);
+    if (message.contains("reasoning_content")) return {message["reasoning_content"], message["content"], false};
+    beginning = {std::string(trim_newlines(beginning.answer.substr(kThinkOpen.size()))), {}, true};
+  }
+  beginning.thinks |= beginning.answer.empty();
+  return beginning;
+}
+
+// A content that no message has, so that its place in what was printed is known.
+constexpr std::string_view kPlaceholder = "kvkeeptheanswergoesonhere";
+
+// What the template prints before the content of a last message by the assistant, or before its thinking. Nothing where
+// it shows no such message.
+std::optional<RenderedPrompt> open_answer(const ChatTemplate& chat_template, const MarkerSet& markers,
+                                          const RenderInput& input, const Beginning& beginning) {
+  ordered_json answer = {{"role", "assistant"}, {"content", beginning.thinks ? "" : kPlaceholder}};
+  if (beginning.thinks) {
+    answer["reasoning_content"] = kPlaceholder;
+  } else if (!beginning.reasoning.empty()) {
+    answer["reasoning_content"] = beginning.reasoning;
+  }
+  RenderInput whole = input;
+  whole.add_generation_prompt = false;
+  whole.messages.push_back(canonical_messages(chat_template, ordered_json::array({answer}))[0]);
+  const auto printed = chat_template.print(whole);
+  if (!printed) return std::nullopt;
+  RenderedPrompt prompt = spans_of(*printed, markers);
+  for (std::size_t i = prompt.spans.size(); i-- > 0;) {
+    const std::size_t at = prompt.spans[i].text.rfind(kPlaceholder);
+    if (at == std::string::npos) continue;
+    prompt.spans[i].text.resize(at);
+    prompt.spans.resize(at == 0 ? i : i + 1);
+    return prompt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 ordered_json canonical_messages(const ChatTemplate& chat_template, ordered_json messages) {
@@ -105,21 +174,17 @@ ordered_json canonical_messages(const ChatTemplate& chat_template, ordered_json 
 
 Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const MarkerSet& markers, RenderInput input) {
   input.messages = canonical_messages(chat_template, std::move(input.messages));
-  TRY_ASSIGN(const jinja::Printed printed, chat_template.print(input));
-  RenderedPrompt prompt;
-  std::string_view rest = printed.text;
-  for (const jinja::PrintedRun& run : printed.runs) {
-    const std::string_view text = rest.substr(0, run.size_bytes);
-    rest.remove_prefix(run.size_bytes);
-    if (run.origin == jinja::Origin::kTemplate) {
-      append_template_text(markers, text, prompt);
-    } else {
-      prompt.spans.push_back({.kind = SpanKind::kMessageText, .marker = -1, .text = std::string(text)});
+  if (input.goes_on()) {
+    Beginning beginning = beginning_of(chat_template, input);
+    if (auto opened = open_answer(chat_template, markers, input, beginning)) {
+      std::string& text = beginning.thinks ? beginning.reasoning : beginning.answer;
+      if (!text.empty()) opened->spans.push_back(message_text(std::move(text)));
+      return *std::move(opened);
     }
   }
-  if (!input.assistant_prefix.empty()) {
-    prompt.spans.push_back({.kind = SpanKind::kMessageText, .marker = -1, .text = std::move(input.assistant_prefix)});
-  }
+  TRY_ASSIGN(const jinja::Printed printed, chat_template.print(input));
+  RenderedPrompt prompt = spans_of(printed, markers);
+  if (!input.assistant_prefix.empty()) prompt.spans.push_back(message_text(std::move(input.assistant_prefix)));
   return prompt;
 }
 

@@ -181,6 +181,48 @@ TEST(Render, AnAssistantPrefixIsMessageTextBehindTheOpening) {
   EXPECT_EQ(chat.marker_list(chat.tokens(*prompt)).size(), 3u);
 }
 
+// In the manner of Qwen 3: a last answer has a thought, be it empty.
+constexpr std::string_view kThinksLast =
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' and loop.last %}"
+    "{{ '<think>\n' + (m.reasoning_content or '').strip('\n') + '\n</think>\n\n' + m.content.lstrip('\n') }}"
+    "{% else %}{{ m.content.split('</think>')[-1] }}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+std::string going_on(std::string_view source, std::string prefix, std::string reasoning = {}) {
+  const Chat chat(source);
+  const auto prompt = render_prompt(*chat.engine, chat.markers,
+                                    {.messages = ordered_json::array({user("q")}),
+                                     .assistant_prefix = std::move(prefix),
+                                     .assistant_reasoning = std::move(reasoning)});
+  const std::string text = prompt.ok() ? prompt->text() : prompt.error().message;
+  const std::size_t answer = text.rfind("<|im_start|>assistant\n");
+  return answer == std::string::npos ? text : text.substr(answer + 22);
+}
+
+TEST(Render, AnAnswerGoesOnWhereTheTemplateWritesIt) {
+  EXPECT_EQ(going_on(kThinksLast, "So"), "<think>\n\n</think>\n\nSo");
+  EXPECT_EQ(going_on(kThinksLast, "\n So \n"), "<think>\n\n</think>\n\n\n So \n")
+      << "the client's words stay as they are";
+  EXPECT_EQ(going_on(kThinksLast, "So", "hm"), "<think>\nhm\n</think>\n\nSo");
+  EXPECT_EQ(going_on(kThinksLast, "<think>\nhm\n</think>\n\nSo"), "<think>\nhm\n</think>\n\nSo");
+  EXPECT_EQ(going_on(kThinksLast, "<|im_end|>"), "<think>\n\n</think>\n\n<|im_end|>") << "text, and no marker";
+}
+
+TEST(Render, AThoughtWithoutAnAnswerGoesOn) {
+  EXPECT_EQ(going_on(kThinksLast, "", "hm"), "<think>\nhm");
+  EXPECT_EQ(going_on(kThinksLast, "<think>\nhm"), "<think>\nhm");
+  EXPECT_EQ(going_on(kThinksLast, "<think>\n"), "<think>\n");
+}
+
+TEST(Render, WhereTheTemplateShowsNoAnswerItFollowsTheOpening) {
+  constexpr std::string_view kNoAnswers =
+      "{% for m in messages %}{% if m.role != 'user' %}{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor "
+      "%}"
+      "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+  EXPECT_EQ(going_on(kNoAnswers, "So"), "So");
+  EXPECT_EQ(going_on(kNoAnswers, "So", "hm"), "So");
+}
+
 TEST(Render, BrokenArgumentsStillRender) {
   const Chat chat(kRough);
   ordered_json messages = ordered_json::array({user("q")});

@@ -25,7 +25,9 @@ std::string_view word_behind(std::string_view header, std::string_view sign) {
 
 HarmonyReply::HarmonyReply(const ReplyFormat& format, const ToolSet& tools, const ReplyOptions& options,
                            ReplySink& sink)
-    : format_(format), tools_(tools), wants_calls_(options.calls), sink_(sink) {}
+    : format_(format), tools_(tools), wants_calls_(options.calls), sink_(sink) {
+  if (options.thinking_open) mode_ = Mode::kThought;
+}
 
 void HarmonyReply::feed(std::string_view text, bool is_marker) {
   text_.append(text, is_marker);

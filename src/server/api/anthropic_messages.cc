@@ -244,6 +244,7 @@ void take_prefill(chat::RenderInput& input) {
     for (const Json& part : content) texts.push_back(part["text"].get<std::string>());
     input.assistant_prefix = joined(texts);
   }
+  input.assistant_reasoning = last.value("reasoning_content", "");
   input.messages.erase(input.messages.size() - 1);
 }
 

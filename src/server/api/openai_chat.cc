@@ -197,6 +197,7 @@ Status take_assistant_prefix(chat::RenderInput& input) {
   }
   if (const Json* content = field(messages.back(), "content")) input.assistant_prefix = text_of(*content);
   messages.erase(messages.size() - 1);
+  TRY(read_string(messages.back(), "reasoning_content", input.assistant_reasoning));
   if (messages.empty()) return invalid("'messages' must have one that the assistant answers");
   input.add_generation_prompt = true;
   return {};

@@ -37,7 +37,7 @@ std::optional<chat::RenderInput> NextRequest::history_of(const Service& service,
   const bool changes = service.turns == nullptr || may_change(service.history_changes.next_message) ||
                        may_change(service.history_changes.after_tools);
   const bool wanted = service.prefill_ahead && request.cache_prompt && chat != nullptr && chat->add_generation_prompt &&
-                      chat->assistant_prefix.empty() && changes;
+                      !chat->goes_on() && changes;
   return wanted ? std::optional(*chat) : std::nullopt;
 }
 
