@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "chat/jinja/formatted_time.h"
 #include "chat/origins.h"
 #include "chat/template_traits.h"
 
@@ -60,6 +61,10 @@ Result<jinja::Printed> ChatTemplate::print_as_it_is(const RenderInput& input, co
   add("add_generation_prompt", generation, chat_origins());
   add("bos_token", bos_, template_origins());
   add("eos_token", eos_, template_origins());
+  // As llama-server has it; Llama 3.3's template is told nothing else of the date, and takes a day of 2024 without it.
+  const bool dated = source_.find("date_string") != std::string::npos && !input.template_kwargs.contains("date_string");
+  const ordered_json today = dated ? jinja::formatted_time("%d %b %Y", input.local_time_s).value_or("") : "";
+  if (dated) add("date_string", today, template_origins());
   return parsed_.render({.variables = variables, .local_time_s = input.local_time_s, .limits = {}});
 }
 

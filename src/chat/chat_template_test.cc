@@ -61,6 +61,16 @@ TEST(ChatTemplate, DatesComeFromTheCaller) {
   EXPECT_EQ(engine->print(input).value().text, "11 Jun 2024 10:00");
 }
 
+TEST(ChatTemplate, ADateStringIsGivenUnlessTheRequestHasOne) {
+  const auto engine =
+      made("{%- if not date_string is defined %}{%- set date_string = '26 Jul 2024' %}{%- endif %}{{ date_string }}");
+  RenderInput input = one_message();
+  input.local_time_s = 1718100000;
+  EXPECT_EQ(engine->print(input).value().text, "11 Jun 2024");
+  input.template_kwargs = {{"date_string", "1 Jan 2000"}};
+  EXPECT_EQ(engine->print(input).value().text, "1 Jan 2000");
+}
+
 TEST(ChatTemplate, SaysWhetherArgumentsMustBeObjects) {
   EXPECT_TRUE(made("{% for m in messages %}{{ m.content }}{% if m.tool_calls %}{% for c in m.tool_calls %}{{ "
                    "c.function.arguments | tojson }}{% endfor %}{% endif %}{% endfor %}")

@@ -1,9 +1,9 @@
 // Functions that templates find by name: Jinja's own, and those that chat templates are given.
 
 #include <algorithm>
-#include <ctime>
 
 #include "chat/jinja/builtins.h"
+#include "chat/jinja/formatted_time.h"
 #include "chat/jinja/written.h"
 
 namespace kvkeep::chat::jinja {
@@ -77,41 +77,13 @@ Value function_raise_exception(Interpreter& in, const Value& /*self*/, const Arg
   throw Failure{ErrorKind::kInvalid, std::string(written(in, *message).view()), /*verbatim=*/true};
 }
 
-bool is_letter(char byte) { return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z'); }
-
-// One conversion at a time, because a width in the format could ask for any number of bytes.
-std::string formatted_time(std::string_view format, const std::tm& time) {
-  std::string result;
-  for (std::size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%' || i + 1 == format.size()) {
-      result.push_back(format[i]);
-      continue;
-    }
-    std::string conversion = "%";
-    const char flag = format[++i];
-    if ((flag == '-' || flag == '_' || flag == '^' || flag == '#') && i + 1 < format.size())
-      conversion.push_back(format[i++]);
-    conversion.push_back(format[i]);
-    if (conversion == "%f") {
-      result += "000000";
-    } else if (is_letter(format[i])) {
-      char text[128];
-      result.append(text, std::strftime(text, sizeof(text), conversion.c_str(), &time));
-    } else {
-      result += conversion == "%%" ? "%" : conversion;
-    }
-  }
-  return result;
-}
-
 Value function_strftime_now(Interpreter& in, const Value& /*self*/, const Arguments& arguments) {
   const auto [format] = place<1>("strftime_now", arguments, {"format"}, 1);
-  const auto time = static_cast<std::time_t>(in.local_time_s());
-  std::tm civil{};
-  if (gmtime_r(&time, &civil) == nullptr) fail("no such time");
   const Text text = text_argument(*format);
   in.charge(text.size());
-  return in.text(formatted_time(text.view(), civil));
+  const auto written = formatted_time(text.view(), in.local_time_s());
+  if (!written) fail("no such time");
+  return in.text(*written);
 }
 
 constexpr NamedBuiltin kFunctions[] = {{"range", function_range},
