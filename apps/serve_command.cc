@@ -141,6 +141,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.vocabulary = engine.vocabulary();
   TRY_ASSIGN(service.chat_template, make_template(files, model, *service.vocabulary));
   service.markers = std::make_unique<chat::MarkerSet>(*service.vocabulary, service.chat_template->source());
+  service.long_text = std::make_unique<chat::LongText>(*service.vocabulary);
   service.turn_openings = chat::learn_turn_openings(*service.chat_template, *service.markers, *service.vocabulary);
   service.reply_format = reply_format(options.chat, service);
   service.clock = &os::real_clock();

@@ -22,7 +22,8 @@ Json check_reply(const Result<std::string>& reply) {
 }
 
 void check_tokenize(std::string_view body, const Vocabulary& vocabulary) {
-  const Json reply = check_reply(server::api::tokenize_reply(body, vocabulary));
+  static const chat::LongText tokenizer(vocabulary);
+  const Json reply = check_reply(server::api::tokenize_reply(body, vocabulary, tokenizer, [] { return false; }));
   if (reply.is_null()) return;
   KVKEEP_ASSERT(reply["tokens"].is_array(), "tokens are a list");
   std::string text;

@@ -23,7 +23,8 @@ std::string valid_text(std::string_view bytes) {
 
 }  // namespace
 
-Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& vocabulary) {
+Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
+                                   const std::function<bool()>& gone) {
   TRY_ASSIGN(const Json json, parse_body(body));
   std::string content;
   TokenizeOptions options{.add_special = false, .parse_special = true};
@@ -34,7 +35,8 @@ Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& voca
   TRY(read_bool(json, "with_pieces", with_pieces));
   Json tokens = Json::array();
   if (!content.empty()) {
-    for (const TokenId id : vocabulary.tokenize(content, options)) {
+    TRY_ASSIGN(const std::vector<TokenId> ids, tokenizer.tokenize(content, options, gone));
+    for (const TokenId id : ids) {
       tokens.push_back(with_pieces ? Json{{"id", id}, {"piece", piece_json(vocabulary.piece(id, true))}} : Json(id));
     }
   }

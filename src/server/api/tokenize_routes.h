@@ -3,11 +3,13 @@
 // POST /tokenize, /detokenize and /apply-template, as llama-server answers them: body -> JSON body. None of them
 // touches a sequence or the cache. Errors are for error_reply (errors.h). Thread safe.
 
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "base/vocabulary.h"
+#include "chat/long_text.h"
 #include "chat/render.h"
 #include "chat/stabilize.h"
 #include "server/api/json_body.h"
@@ -15,8 +17,10 @@
 namespace kvkeep::server::api {
 
 // {content, add_special = false, parse_special = true, with_pieces = false} -> {tokens: [ids] or [{id, piece}]}.
-// A piece that is no valid UTF-8 is an array of its bytes.
-Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& vocabulary);
+// A piece that is no valid UTF-8 is an array of its bytes. `gone` is asked while a long text is tokenized, and ends that
+// with kAborted; kInvalid for text that cannot be tokenized in parts (chat/long_text.h).
+Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
+                                   const std::function<bool()>& gone);
 
 // {tokens} -> {content}; invalid UTF-8 is replaced.
 Result<std::string> detokenize_reply(std::string_view body, const Vocabulary& vocabulary);

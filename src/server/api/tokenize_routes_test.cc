@@ -11,7 +11,11 @@ namespace {
 
 TEST(Tokenize, FieldsAndShapes) {
   const chat::FakeVocabulary vocabulary(chat::FakeVocabulary::standard_special(), /*add_bos=*/true);
-  const auto reply = [&](std::string_view body) { return tokenize_reply(body, vocabulary).value(); };
+  const chat::LongText tokenizer(vocabulary);
+  const auto ask = [&](std::string_view body) {
+    return tokenize_reply(body, vocabulary, tokenizer, [] { return false; });
+  };
+  const auto reply = [&](std::string_view body) { return ask(body).value(); };
   EXPECT_EQ(reply(R"({"content":"ab"})"), R"({"tokens":[97,98]})");
   EXPECT_EQ(reply("{}"), R"({"tokens":[]})");
   const std::string bos = std::to_string(*vocabulary.bos());
@@ -20,7 +24,7 @@ TEST(Tokenize, FieldsAndShapes) {
   EXPECT_EQ(reply(R"({"content":"<s>","parse_special":false})"), R"({"tokens":[60,115,62]})");
   EXPECT_EQ(reply(R"({"content":"aü","with_pieces":true})"),
             R"({"tokens":[{"id":97,"piece":"a"},{"id":195,"piece":[195]},{"id":188,"piece":[188]}]})");
-  EXPECT_EQ(tokenize_reply(R"({"content":5})", vocabulary).error().message, "'content' must be a string, not a number");
+  EXPECT_EQ(ask(R"({"content":5})").error().message, "'content' must be a string, not a number");
 }
 
 TEST(Detokenize, FieldsAndShapes) {

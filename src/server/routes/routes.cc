@@ -92,7 +92,8 @@ void add_routes(HttpServer& server, const Service& service) {
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
   for (const char* path : {"/v1/completions", "/completions"}) route("POST", path, completions);
   route("POST", "/tokenize", [](const Service& shared, const HttpRequest& http, ResponseWriter& writer) {
-    send_result(writer, api::tokenize_reply(http.body, *shared.vocabulary));
+    send_result(writer,
+                api::tokenize_reply(http.body, *shared.vocabulary, *shared.long_text, http.client_gone));
   });
   route("POST", "/detokenize", [](const Service& shared, const HttpRequest& http, ResponseWriter& writer) {
     send_result(writer, api::detokenize_reply(http.body, *shared.vocabulary));

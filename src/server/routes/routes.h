@@ -12,6 +12,7 @@
 
 #include "base/vocabulary.h"
 #include "chat/history_changes.h"
+#include "chat/long_text.h"
 #include "chat/marker_set.h"
 #include "chat/render.h"
 #include "chat/stabilize.h"
@@ -39,6 +40,7 @@ struct Service {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<const chat::ChatTemplate> chat_template;
   std::unique_ptr<const chat::MarkerSet> markers;
+  std::unique_ptr<const chat::LongText> long_text;
   chat::TurnOpenings turn_openings;
   chat::tools::ReplyFormat reply_format;
   std::unique_ptr<PieceMemo> piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);

@@ -1,0 +1,51 @@
+#pragma once
+
+// Tokenizing a long text in parts, so that its caller can look in between whether anybody still waits for it: the
+// tokenizer itself cannot be interrupted, and takes up to a second per megabyte.
+//
+// The ids are those of the whole text. A cut lies between a letter and a space that another letter follows, and only
+// where no token of the vocabulary holds that letter and a space one behind the other. No token spans such a place, so
+// no merge does; and the patterns by which vocabularies split words from each other all split there.
+//
+// A text that has no such place for kLongestRunBytes (a million times one letter) is refused. Where a vocabulary
+// rewrites text (drops or joins white space), nothing is cut, and all texts longer than that are refused.
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "base/vocabulary.h"
+
+namespace kvkeep::chat {
+
+// Of text that is tokenized at once, where it can be cut: some 100 ms.
+inline constexpr std::size_t kPartBytes = 128 << 10;
+// Of text without a place to cut.
+inline constexpr std::size_t kLongestRunBytes = 1 << 20;
+
+// Immutable, thread safe. The vocabulary must outlive it.
+class LongText {
+ public:
+  // Reads every token once.
+  explicit LongText(const Vocabulary& vocabulary);
+
+  // As vocabulary.tokenize(text, options). kAborted once `stop` says so, which is asked before each part; kInvalid for
+  // a run that is too long.
+  Result<std::vector<TokenId>> tokenize(std::string_view text, TokenizeOptions options,
+                                        const std::function<bool()>& stop) const;
+
+ private:
+  std::size_t next_cut(std::string_view text, std::size_t from) const;
+  bool is_cut(std::string_view text, std::size_t at) const;
+  std::vector<TokenId> part(std::string_view text, bool first, bool parse_special) const;
+
+  const Vocabulary& vocabulary_;
+  bool adds_space_ = false;               // the vocabulary puts a space before a text
+  std::array<bool, 256> ends_word_ = {};  // letters behind which a space begins another token, whatever follows
+};
+
+}  // namespace kvkeep::chat

@@ -1,0 +1,69 @@
+// Parts give the ids of the whole, and somebody may end it between two of them.
+
+#include "chat/long_text.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/test_seed.h"
+#include "chat/fake_vocabulary_test.h"
+
+namespace kvkeep::chat {
+namespace {
+
+const auto kNever = [] { return false; };
+
+// Of words that are tokens, that almost are, and that hold what no cut may touch.
+std::string random_text(std::mt19937_64& random, std::size_t bytes) {
+  static const std::vector<std::string> words = {
+      "hello", " world", " the ",       "th",     "ink", "<s>",     " ",      "\n", "call", "user", " a",
+      "b ",    "ü",      "<tool_call>", " hello", "x y", "<|end|>", "\n\n\n", "  ", "word", " im_", "1 2"};
+  std::string text;
+  while (text.size() < bytes) text += words[random() % words.size()];
+  return text;
+}
+
+TEST(LongText, PartsGiveTheIdsOfTheWhole) {
+  const std::uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  for (const bool add_bos : {false, true}) {
+    const FakeVocabulary vocabulary(FakeVocabulary::standard_special(), add_bos);
+    const LongText tokenizer(vocabulary);
+    for (int i = 0; i < 3; ++i) {
+      const std::string text = random_text(random, kPartBytes + random() % (3 * kPartBytes));
+      for (const TokenizeOptions options :
+           {TokenizeOptions{}, TokenizeOptions{.add_special = true, .parse_special = true}}) {
+        const auto ids = tokenizer.tokenize(text, options, kNever);
+        ASSERT_TRUE(ids.ok()) << ids.error().message;
+        ASSERT_EQ(*ids, vocabulary.tokenize(text, options));
+      }
+    }
+  }
+}
+
+TEST(LongText, IsEndedBetweenParts) {
+  const FakeVocabulary vocabulary;
+  const LongText tokenizer(vocabulary);
+  std::string text;
+  while (text.size() < 10 * kPartBytes) text += " some words";
+  int looks = 0;
+  const auto ids = tokenizer.tokenize(text, {}, [&] { return ++looks == 3; });
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.error().kind, ErrorKind::kAborted);
+  EXPECT_EQ(looks, 3);
+}
+
+TEST(LongText, ARunOfOneLetterIsRefusedByItsLength) {
+  const FakeVocabulary vocabulary;
+  const LongText tokenizer(vocabulary);
+  EXPECT_TRUE(tokenizer.tokenize(std::string(kLongestRunBytes, 'a'), {}, kNever).ok());
+  const auto ids = tokenizer.tokenize("two words " + std::string(kLongestRunBytes + kPartBytes, 'a'), {}, kNever);
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(ids.error().message.find("at most 1048576 such bytes in a row"), std::string::npos) << ids.error().message;
+}
+
+}  // namespace
+}  // namespace kvkeep::chat
