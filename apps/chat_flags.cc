@@ -105,6 +105,10 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
       row(group, "--strict-model-names", {}, {}, "", "", "off",
           "Refuse requests that name a model by another name than --alias says (without it, the file's name).",
           switch_into(options.model.strict_names)),
+      row(group, "--strict-fields", {}, {}, "", "", "off",
+          "Refuse requests with fields that are not known, instead of naming them in the reply's header "
+          "x-kvkeep-ignored-fields, the log and the trace.",
+          switch_into(options.strict_fields)),
       row(group, "--stabilize", {}, {}, "RULE,...|none", "", "all",
           "What lets prompts share more; billing-line: a leading x-anthropic-billing-header line of the system prompt, "
           "which changes from conversation to conversation and means nothing, is left out; tools-first: where the "

@@ -155,6 +155,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   const std::uint32_t predict = options.context.predict_tokens;
   service.defaults.max_tokens = predict == UINT32_MAX ? -1 : static_cast<std::int64_t>(predict);
   service.defaults.cache_prompt = options.cache.cache_prompt;
+  service.defaults.strict_fields = options.strict_fields;
   service.defaults.vocabulary_size = model.vocabulary_size;
   service.stabilizers = options.stabilizers;
   service.defaults.template_kwargs = template_kwargs(options.chat, service.chat_template->source());

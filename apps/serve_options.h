@@ -71,14 +71,14 @@ struct RopeOptions {
 };
 
 struct ContextOptions {
-  std::uint32_t tokens = 0;    // shared by all running requests; 0: the model's training context
-  std::uint32_t parallel = 4;  // requests that decode at the same time; more wait
+  std::uint32_t tokens = 0;                    // shared by all running requests; 0: the model's training context
+  std::uint32_t parallel = 4;                  // requests that decode at the same time; more wait
   std::uint32_t predict_tokens = UINT32_MAX;   // per reply where the request says nothing; UINT32_MAX: until the
                                                // context is full
   std::uint32_t batch_tokens = 2048;           // most tokens given to the model at once
   std::optional<std::uint32_t> ubatch_tokens;  // most tokens computed at once; larger is faster and takes memory
-  int threads = 0;                    // decoding; 0: one per physical core
-  int threads_batch = 0;              // prefill; 0: as `threads`
+  int threads = 0;                             // decoding; 0: one per physical core
+  int threads_batch = 0;                       // prefill; 0: as `threads`
   FlashAttention flash_attention = FlashAttention::kAuto;
   std::string key_type = "f16";    // of the KV cache's keys: see kv_cache_types()
   std::string value_type = "f16";  // a quantized value type needs flash attention
@@ -187,8 +187,9 @@ struct ServeOptions {
   SamplingDefaults sampling;
   CacheOptions cache;
   chat::Stabilizers stabilizers;
-  server::HttpOptions http;  // api_keys holds those of --api-key only
-  std::string api_key_file;  // one key per line, see server::parse_key_lines; empty: none
+  server::HttpOptions http;    // api_keys holds those of --api-key only
+  bool strict_fields = false;  // requests with fields that no dialect knows are refused
+  std::string api_key_file;    // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;
   std::vector<std::string> ignored_variables;  // a warning for each LLAMA_ARG_... in the environment that sets nothing
 };

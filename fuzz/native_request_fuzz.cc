@@ -11,12 +11,12 @@ namespace {
 
 using server::api::Json;
 
-Json check_reply(const Result<std::string>& reply) {
+Json check_reply(const Result<server::api::NativeReply>& reply) {
   if (!reply) {
     fuzz::check_refusal(reply.error());
     return nullptr;
   }
-  Json json = Json::parse(*reply, nullptr, false);
+  Json json = Json::parse(reply->body, nullptr, false);
   KVKEEP_ASSERT(json.is_object(), "a reply is an object");
   return json;
 }

@@ -4,6 +4,7 @@ that need many starts are in flags_slow_test.py; flags_coverage_test.py compares
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import shutil
@@ -32,6 +33,32 @@ class Model(FlagCase):
         for _ in range(2):
             self.assertEqual(server.chat([user("hi")], max_tokens=1, model="third")["model"], "first")
         self.assertEqual(server.log().count('the model "third", which is not among -a'), 1, server.log())
+
+    @covers("--strict-fields")
+    def test_strict_fields(self):
+        body = {"prompt": "hi", "max_token": 3, "max_tokens": 2}
+        server = self.server("--trace", fresh_path("fields.jsonl"))
+        for streams in (False, True):
+            with contextlib.closing(server.connection()) as connection:
+                connection.request("POST", COMPLETION, json.dumps({**body, "stream": streams}))
+                reply = connection.getresponse()
+                reply.read()
+                self.assertEqual(reply.headers["x-kvkeep-ignored-fields"], "max_token")
+        self.assertEqual(server.log().count("sends 'max_token' to /v1/completions"), 1, server.log())
+        self.assertIn("did you mean 'max_tokens'?", server.log())
+        for path, sent in (("/tokenize", {"context": "x"}), ("/apply-template", {"messages": [user("x")], "tool": []}),
+                           ("/v1/messages/count_tokens", {"messages": [user("x")], "sytem": "y"}),
+                           ("/v1/responses/input_tokens", {"input": "x", "instruction": "y"}),
+                           ("/cache/lookup", {"prompt": "x", "promt": "y"}), ("/detokenize", {"token": [1]})):
+            with self.subTest(path=path), contextlib.closing(server.connection()) as connection:
+                connection.request("POST", path, json.dumps(sent))
+                reply = connection.getresponse()
+                reply.read()
+                self.assertEqual((reply.status, reply.headers["x-kvkeep-ignored-fields"]), (200, list(sent)[-1]))
+        server = self.server("--strict-fields")
+        error = self.assert_refused(400, server.post, COMPLETION, body)
+        self.assertIn("'max_token' is no field of this request (did you mean 'max_tokens'?)", error["message"])
+        server.post(COMPLETION, {"prompt": "hi", "max_tokens": 1, "service_tier": "auto"})
 
     @covers("--strict-model-names")
     def test_strict_model_names(self):

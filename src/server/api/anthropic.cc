@@ -12,6 +12,7 @@
 #include "server/api/anthropic_tools.h"
 #include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
+#include "server/api/known_fields.h"
 #include "server/api/template_switches.h"
 
 namespace kvkeep::server::api {
@@ -127,6 +128,7 @@ Result<MessagesRequest> parse_messages(std::string_view body, const RequestDefau
   TRY_ASSIGN(const Json json, parse_body(body));
   MessagesRequest request;
   GenerationRequest& generation = request.generation;
+  TRY_ASSIGN(generation.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
   TRY(check_max_tokens(json));
   TRY_ASSIGN(chat::RenderInput input, read_prompt_fields(json, defaults));
   TRY_ASSIGN(generation.tools, read_tool_use(json, input.tools));
@@ -150,6 +152,7 @@ Result<MessagesRequest> parse_messages(std::string_view body, const RequestDefau
 Result<CountRequest> parse_count_tokens(std::string_view body, const RequestDefaults& defaults) {
   TRY_ASSIGN(const Json json, parse_body(body));
   CountRequest request;
+  TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
   TRY_ASSIGN(request.prompt, read_prompt_fields(json, defaults));
   TRY_ASSIGN(const ToolUse unused, read_tool_use(json, request.prompt.tools));
   TRY_ASSIGN(const CacheLifetime lifetime, read_cache_control(json));

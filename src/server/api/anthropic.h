@@ -30,6 +30,7 @@ struct CountRequest {
   chat::RenderInput prompt;
   std::string model;
   std::string cache_salt;
+  std::vector<std::string> unknown_fields;
 };
 // The same body, of which max_tokens and all that does not shape the prompt may be missing.
 Result<CountRequest> parse_count_tokens(std::string_view body, const RequestDefaults& defaults);

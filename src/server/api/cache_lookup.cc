@@ -3,6 +3,7 @@
 #include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
+#include "server/api/known_fields.h"
 #include "server/api/openai_chat.h"
 #include "server/api/openai_completions.h"
 
@@ -32,11 +33,12 @@ Result<PromptSource> read_lookup_prompt(const Json& json, const RequestDefaults&
 
 Result<LookupRequest> parse_lookup(std::string_view body, const RequestDefaults& defaults) {
   TRY_ASSIGN(const Json json, parse_body(body));
+  TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kLookup, defaults.strict_fields));
   bool cache_prompt = defaults.cache_prompt;
   TRY(read_bool(json, "cache_prompt", cache_prompt));
   TRY_ASSIGN(PromptSource prompt, read_lookup_prompt(json, defaults));
   TRY_ASSIGN(std::string salt, read_cache_salt(json));
-  return LookupRequest{std::move(prompt), cache_prompt, std::move(salt)};
+  return LookupRequest{std::move(prompt), cache_prompt, std::move(salt), std::move(unknown)};
 }
 
 }  // namespace kvkeep::server::api

@@ -14,6 +14,7 @@ struct LookupRequest {
   PromptSource prompt;
   bool cache_prompt = true;     // false: of a request that would not use the cache
   std::string cache_salt = {};  // as of a request
+  std::vector<std::string> unknown_fields = {};
 };
 
 // Exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens}; perhaps

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "server/api/generation_fields.h"
+#include "server/api/known_fields.h"
 #include "server/api/left_out.h"
 #include "server/api/template_switches.h"
 
@@ -196,8 +197,8 @@ Status take_assistant_prefix(chat::RenderInput& input) {
     return invalid("'messages' must not end with two messages by the assistant");
   }
   if (const Json* content = field(messages.back(), "content")) input.assistant_prefix = text_of(*content);
-  messages.erase(messages.size() - 1);
   TRY(read_string(messages.back(), "reasoning_content", input.assistant_reasoning));
+  messages.erase(messages.size() - 1);
   if (messages.empty()) return invalid("'messages' must have one that the assistant answers");
   input.add_generation_prompt = true;
   return {};
@@ -246,6 +247,7 @@ Result<chat::RenderInput> read_chat_prompt(const Json& body, const Json& kwargs)
 Result<GenerationRequest> parse_chat(std::string_view body, const RequestDefaults& defaults) {
   TRY_ASSIGN(const Json json, parse_body(body));
   GenerationRequest request;
+  TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kChat, defaults.strict_fields));
   TRY_ASSIGN(request.prompt, read_chat_prompt(json, defaults.template_kwargs));
   TRY_ASSIGN(request.tools, read_tool_use(json));
   TRY(check_tool_use(request.tools, std::get<chat::RenderInput>(request.prompt).tools));

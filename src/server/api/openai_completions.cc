@@ -2,6 +2,7 @@
 
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
+#include "server/api/known_fields.h"
 
 namespace kvkeep::server::api {
 
@@ -24,9 +25,10 @@ Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabular
 
 Result<GenerationRequest> parse_completion(std::string_view body, const RequestDefaults& defaults) {
   TRY_ASSIGN(const Json json, parse_body(body));
+  GenerationRequest request;
+  TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kCompletions, defaults.strict_fields));
   const Json* prompt = field(json, "prompt");
   if (prompt == nullptr) return invalid("'prompt' is required");
-  GenerationRequest request;
   TRY_ASSIGN(request.prompt, read_prompt_field(*prompt, defaults.vocabulary_size));
   TRY(read_generation_fields(json, defaults, request));
   return request;

@@ -60,6 +60,7 @@ struct GenerationRequest {
   // Who asks, for the trace; "" if not sent. They change nothing.
   std::string user = {};
   std::string prompt_cache_key = {};
+  std::vector<std::string> unknown_fields = {};  // of the body (known_fields.h); they changed nothing
 };
 
 // What a request gets where it says nothing, and the limits of the model it goes to.
@@ -67,6 +68,7 @@ struct RequestDefaults {
   engine::SamplingParams sampling;
   std::int64_t max_tokens = -1;
   bool cache_prompt = true;
+  bool strict_fields = false;                        // refuse bodies with unknown fields
   std::size_t vocabulary_size = 0;                   // token ids in requests must be below; 0: not checked
   nlohmann::ordered_json template_kwargs = nullptr;  // more variables for chat templates; a request's own win
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;

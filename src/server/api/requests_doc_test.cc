@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "server/api/generation_fields.h"
+#include "server/api/known_fields.h"
 #include "server/api/openai_chat.h"
 #include "server/api/openai_completions.h"
 
@@ -69,6 +70,49 @@ TEST(RequestsDoc, NamesEveryFieldThatIsRead) {
 TEST(RequestsDoc, NamesEveryFieldThatIsRefused) {
   const auto refused = refused_fields();
   EXPECT_EQ(documented("Refused"), Names(refused.begin(), refused.end()));
+}
+
+Names names_of(const std::vector<std::string_view>& list) { return {list.begin(), list.end()}; }
+
+TEST(RequestsDoc, NamesExactlyWhatIsIgnoredOnPurpose) {
+  EXPECT_EQ(documented("Ignored"), names_of(ignored_fields(Dialect::kChat)));
+  EXPECT_EQ(documented("Ignored"), names_of(ignored_fields(Dialect::kCompletions)));
+  for (const auto& [dialect, page] :
+       {std::pair{Dialect::kResponses, "/responses.md"}, {Dialect::kMessages, "/anthropic.md"}}) {
+    const std::string text = text_of(KVKEEP_DOCS + std::string(page)) + text_of(KVKEEP_DOCS "/requests.md");
+    for (const std::string_view name : ignored_fields(dialect)) {
+      EXPECT_THAT(text, testing::HasSubstr(std::string("`").append(name).append("`"))) << page;
+    }
+  }
+}
+
+// What the code reads and what it knows: a field in one of them alone would be obeyed and reported as unknown.
+TEST(RequestsDoc, EveryFieldThatIsReadIsKnown) {
+  const Names generating =
+      joined(joined(read_by("generation_fields.cc"), read_by("output_format.cc")), read_by("cache_hints.cc"));
+  const auto expect_known = [&](Dialect dialect, std::initializer_list<const char*> files) {
+    const std::vector<std::string> known = known_fields(dialect);
+    Names read = generating;
+    for (const char* file : files) read.merge(read_by(file));
+    EXPECT_THAT(Names(known.begin(), known.end()), testing::IsSupersetOf(read));
+    Names rest = names_of(ignored_fields(dialect));
+    rest.merge(names_of(refused_fields()));
+    rest.merge(read);
+    return rest;
+  };
+  const auto known = [](Dialect dialect) {
+    const std::vector<std::string> names = known_fields(dialect);
+    return Names(names.begin(), names.end());
+  };
+  EXPECT_EQ(known(Dialect::kChat), expect_known(Dialect::kChat, {"openai_chat.cc", "template_switches.cc"}));
+  EXPECT_EQ(known(Dialect::kCompletions), expect_known(Dialect::kCompletions, {"openai_completions.cc"}));
+  expect_known(Dialect::kResponses,
+               {"responses.cc", "responses_items.cc", "responses_tools.cc", "template_switches.cc"});
+  expect_known(Dialect::kMessages,
+               {"anthropic.cc", "anthropic_messages.cc", "anthropic_tools.cc", "template_switches.cc"});
+  expect_known(Dialect::kLookup, {"cache_lookup.cc", "openai_chat.cc", "openai_completions.cc"});
+  EXPECT_THAT(read_by("tokenize_routes.cc"),
+              testing::IsSubsetOf(joined(known(Dialect::kTokenize), known(Dialect::kDetokenize))));
 }
 
 TEST(RequestsDoc, ThePageOnResponsesNamesEveryFieldThatTheyRead) {

@@ -10,6 +10,7 @@
 #include "server/api/anthropic_messages.h"
 #include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
+#include "server/api/known_fields.h"
 #include "server/api/responses_items.h"
 #include "server/api/template_switches.h"
 
@@ -153,6 +154,7 @@ Result<ResponsesRequest> parse_responses(std::string_view body, const RequestDef
   TRY_ASSIGN(const Json json, parse_body(body));
   ResponsesRequest request;
   GenerationRequest& generation = request.generation;
+  TRY_ASSIGN(generation.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
   TRY_ASSIGN(chat::RenderInput input, read_prompt_fields(json, defaults, request.tools));
   TRY_ASSIGN(generation.tools, read_response_tool_use(json, input.tools));
   TRY(check_include(json));
@@ -171,6 +173,7 @@ Result<ResponsesRequest> parse_responses(std::string_view body, const RequestDef
 Result<InputTokensRequest> parse_input_tokens(std::string_view body, const RequestDefaults& defaults) {
   TRY_ASSIGN(const Json json, parse_body(body));
   InputTokensRequest request;
+  TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
   ClientTools unused;
   TRY_ASSIGN(request.prompt, read_prompt_fields(json, defaults, unused));
   TRY(read_string(json, "model", request.model));

@@ -29,6 +29,7 @@ struct InputTokensRequest {
   chat::RenderInput prompt;
   std::string model;
   std::string cache_salt;
+  std::vector<std::string> unknown_fields;
 };
 // The same body, of which only what shapes the prompt is looked at.
 Result<InputTokensRequest> parse_input_tokens(std::string_view body, const RequestDefaults& defaults);

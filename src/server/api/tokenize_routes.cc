@@ -3,6 +3,7 @@
 #include "chat/utf8_stream.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
+#include "server/api/known_fields.h"
 #include "server/api/openai_chat.h"
 
 namespace kvkeep::server::api {
@@ -23,9 +24,10 @@ std::string valid_text(std::string_view bytes) {
 
 }  // namespace
 
-Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
-                                   const std::function<bool()>& gone) {
+Result<NativeReply> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
+                                   const std::function<bool()>& gone, bool strict_fields) {
   TRY_ASSIGN(const Json json, parse_body(body));
+  TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kTokenize, strict_fields));
   std::string content;
   TokenizeOptions options{.add_special = false, .parse_special = true};
   bool with_pieces = false;
@@ -40,28 +42,30 @@ Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& voca
       tokens.push_back(with_pieces ? Json{{"id", id}, {"piece", piece_json(vocabulary.piece(id, true))}} : Json(id));
     }
   }
-  return to_line({{"tokens", std::move(tokens)}});
+  return NativeReply{to_line({{"tokens", std::move(tokens)}}), std::move(unknown)};
 }
 
-Result<std::string> detokenize_reply(std::string_view body, const Vocabulary& vocabulary) {
+Result<NativeReply> detokenize_reply(std::string_view body, const Vocabulary& vocabulary, bool strict_fields) {
   TRY_ASSIGN(const Json json, parse_body(body));
+  TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kDetokenize, strict_fields));
   std::vector<TokenId> tokens;
   if (const Json* value = field(json, "tokens")) {
     if (!value->is_array()) return wrong_type("tokens", "an array", *value);
     TRY_ASSIGN(tokens, read_token_ids(*value, "tokens", vocabulary.size()));
   }
-  return to_line({{"content", valid_text(vocabulary.text_of(tokens, true))}});
+  return NativeReply{to_line({{"content", valid_text(vocabulary.text_of(tokens, true))}}), std::move(unknown)};
 }
 
-Result<std::string> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
+Result<NativeReply> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
                                          const chat::MarkerSet& markers, const chat::Stabilizers& stabilizers,
-                                         std::int64_t local_time_s, const Json& kwargs) {
+                                         std::int64_t local_time_s, const Json& kwargs, bool strict_fields) {
   TRY_ASSIGN(const Json json, parse_body(body));
+  TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kApplyTemplate, strict_fields));
   TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, kwargs));
   chat::stabilize(stabilizers, input);
   input.local_time_s = local_time_s;
   TRY_ASSIGN(const chat::RenderedPrompt prompt, chat::render_prompt(chat_template, markers, std::move(input)));
-  return to_line({{"prompt", prompt.text()}});
+  return NativeReply{to_line({{"prompt", prompt.text()}}), std::move(unknown)};
 }
 
 }  // namespace kvkeep::server::api

@@ -1,7 +1,8 @@
 #pragma once
 
 // POST /tokenize, /detokenize and /apply-template, as llama-server answers them: body -> JSON body. None of them
-// touches a sequence or the cache. Errors are for error_reply (errors.h). Thread safe.
+// touches a sequence or the cache. Errors are for error_reply (errors.h). Thread safe. With `strict_fields` a body with
+// a field that is not named here is refused (known_fields.h).
 
 #include <functional>
 #include <string>
@@ -16,19 +17,25 @@
 
 namespace kvkeep::server::api {
 
+struct NativeReply {
+  std::string body;
+  std::vector<std::string> unknown_fields = {};
+};
+
 // {content, add_special = false, parse_special = true, with_pieces = false} -> {tokens: [ids] or [{id, piece}]}.
-// A piece that is no valid UTF-8 is an array of its bytes. `gone` is asked while a long text is tokenized, and ends that
-// with kAborted; kInvalid for text that cannot be tokenized in parts (chat/long_text.h).
-Result<std::string> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
-                                   const std::function<bool()>& gone);
+// A piece that is no valid UTF-8 is an array of its bytes. `gone` is asked while a long text is tokenized, and ends
+// that with kAborted; kInvalid for text that cannot be tokenized in parts (chat/long_text.h).
+Result<NativeReply> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
+                                   const std::function<bool()>& gone, bool strict_fields = false);
 
 // {tokens} -> {content}; invalid UTF-8 is replaced.
-Result<std::string> detokenize_reply(std::string_view body, const Vocabulary& vocabulary);
+Result<NativeReply> detokenize_reply(std::string_view body, const Vocabulary& vocabulary, bool strict_fields = false);
 
 // {messages, tools, ...} as in /v1/chat/completions -> {prompt}, as a chat renders it: without what the stabilisers
 // leave out. `local_time_s`: see chat::RenderInput.
-Result<std::string> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
+Result<NativeReply> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
                                          const chat::MarkerSet& markers, const chat::Stabilizers& stabilizers,
-                                         std::int64_t local_time_s, const Json& kwargs = nullptr);
+                                         std::int64_t local_time_s, const Json& kwargs = nullptr,
+                                         bool strict_fields = false);
 
 }  // namespace kvkeep::server::api

@@ -15,7 +15,7 @@ TEST(Tokenize, FieldsAndShapes) {
   const auto ask = [&](std::string_view body) {
     return tokenize_reply(body, vocabulary, tokenizer, [] { return false; });
   };
-  const auto reply = [&](std::string_view body) { return ask(body).value(); };
+  const auto reply = [&](std::string_view body) { return ask(body).value().body; };
   EXPECT_EQ(reply(R"({"content":"ab"})"), R"({"tokens":[97,98]})");
   EXPECT_EQ(reply("{}"), R"({"tokens":[]})");
   const std::string bos = std::to_string(*vocabulary.bos());
@@ -30,10 +30,10 @@ TEST(Tokenize, FieldsAndShapes) {
 TEST(Detokenize, FieldsAndShapes) {
   const chat::FakeVocabulary vocabulary;
   const std::string end = std::to_string(*vocabulary.id_of("<|im_end|>"));
-  EXPECT_EQ(detokenize_reply("{\"tokens\":[97,195,188," + end + "]}", vocabulary).value(),
+  EXPECT_EQ(detokenize_reply("{\"tokens\":[97,195,188," + end + "]}", vocabulary).value().body,
             R"({"content":"aü<|im_end|>"})");
-  EXPECT_EQ(detokenize_reply(R"({"tokens":[195]})", vocabulary).value(), "{\"content\":\"\xEF\xBF\xBD\"}");
-  EXPECT_EQ(detokenize_reply("{}", vocabulary).value(), R"({"content":""})");
+  EXPECT_EQ(detokenize_reply(R"({"tokens":[195]})", vocabulary).value().body, "{\"content\":\"\xEF\xBF\xBD\"}");
+  EXPECT_EQ(detokenize_reply("{}", vocabulary).value().body, R"({"content":""})");
   for (const char* body :
        {R"({"tokens":"x"})", R"({"tokens":["x"]})", R"({"tokens":[99999999]})", R"({"tokens":[-1]})"}) {
     const auto reply = detokenize_reply(body, vocabulary);
@@ -47,11 +47,11 @@ TEST(ApplyTemplate, RendersAsAChatWouldBe) {
   const chat::MarkerSet markers(vocabulary, chat::default_template_source());
   const auto engine = chat::make_chat_template("", {}).value();
   const auto reply = [&](std::string_view body) { return apply_template_reply(body, *engine, markers, {}, 0); };
-  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}]})").value(),
+  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}]})").value().body,
             R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"})");
-  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":false})").value(),
+  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":false})").value().body,
             R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n"})");
-  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"So"}]})").value(),
+  EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"So"}]})").value().body,
             R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nSo"})");
   EXPECT_EQ(reply(R"({"messages":[]})").error().message, "'messages' must not be empty");
 }
@@ -63,9 +63,9 @@ TEST(ApplyTemplate, LeavesOutWhatAChatLeavesOut) {
   constexpr std::string_view kBody =
       R"({"messages":[{"role":"system","content":"x-anthropic-billing-header: a1\nBe brief"},
     {"role":"user","content":"Hi"}],"add_generation_prompt":false})";
-  EXPECT_EQ(apply_template_reply(kBody, *engine, markers, {.billing_line = true}, 0).value(),
+  EXPECT_EQ(apply_template_reply(kBody, *engine, markers, {.billing_line = true}, 0).value().body,
             R"({"prompt":"<|im_start|>system\nBe brief<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"})");
-  EXPECT_THAT(apply_template_reply(kBody, *engine, markers, {.billing_line = false}, 0).value(),
+  EXPECT_THAT(apply_template_reply(kBody, *engine, markers, {.billing_line = false}, 0).value().body,
               testing::HasSubstr("billing-header: a1"));
 }
 

@@ -7,6 +7,7 @@
 #include "server/api/anthropic_reply.h"
 #include "server/routes/generation.h"
 #include "server/routes/tenant.h"
+#include "server/routes/unknown_fields.h"
 
 namespace kvkeep::server {
 namespace {
@@ -23,20 +24,23 @@ void messages(const Service& service, const HttpRequest& http, ResponseWriter& w
   if (!request) return send_error(writer, api::anthropic_error_reply(request.error(), http.id));
   const api::ReplyHeader header = reply_header(service, "msg_");
   api::AnthropicReplyWriter reply(header, http.id, request->generation, request->cache);
-  generate(service, {"messages", header.id, std::move(request->generation), http, writer, reply});
+  generate(service,
+           {"messages", header.id, api::Dialect::kMessages, std::move(request->generation), http, writer, reply});
 }
 
-Result<std::size_t> count(const Service& service, const HttpRequest& http) {
+Result<std::size_t> count(const Service& service, const HttpRequest& http, HeaderList& told) {
   TRY_ASSIGN(api::CountRequest request, api::parse_count_tokens(http.body, service.defaults));
+  told = tell_of_unknown_fields(service, http, api::Dialect::kMessages, request.unknown_fields);
   const Tenant tenant = tenant_of(service, http, request.cache_salt);
   return count_prompt(service, request.model, std::move(request.prompt), tenant);
 }
 
 // Renders and tokenizes; neither the model nor the cache is asked.
 void count_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  const Result<std::size_t> tokens = count(service, http);
+  HeaderList told;
+  const Result<std::size_t> tokens = count(service, http, told);
   if (!tokens) return send_error(writer, api::anthropic_error_reply(tokens.error(), http.id));
-  writer.send(200, api::kJsonContentType, api::to_line({{"input_tokens", *tokens}}));
+  writer.send(200, api::kJsonContentType, api::to_line({{"input_tokens", *tokens}}), told);
 }
 
 }  // namespace

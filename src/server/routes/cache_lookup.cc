@@ -12,6 +12,7 @@
 #include "server/routes/generation.h"
 #include "server/routes/prompt.h"
 #include "server/routes/tenant.h"
+#include "server/routes/unknown_fields.h"
 #include "server/trace/trace_json.h"
 
 namespace kvkeep::server {
@@ -47,8 +48,9 @@ class Answer final : public InspectionSink {
 };
 
 Result<InspectedPrompt> prompt_of(const Service& service, const HttpRequest& http,
-                                  std::optional<api::ErrorReply>& too_long) {
+                                  std::optional<api::ErrorReply>& too_long, HeaderList& told) {
   TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(http.body, service.defaults));
+  told = tell_of_unknown_fields(service, http, api::Dialect::kLookup, asked.unknown_fields);
   const Tenant tenant = tenant_of(service, http, asked.cache_salt);
   TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt, tenant));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");
@@ -62,7 +64,8 @@ Result<InspectedPrompt> prompt_of(const Service& service, const HttpRequest& htt
 
 void cache_lookup(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   std::optional<api::ErrorReply> too_long;
-  Result<InspectedPrompt> prompt = prompt_of(service, http, too_long);
+  HeaderList told;
+  Result<InspectedPrompt> prompt = prompt_of(service, http, too_long, told);
   if (too_long) return send_error(writer, *too_long);
   if (!prompt) return send_error(writer, api::error_reply(prompt.error()));
   auto answer = std::make_shared<Answer>();
@@ -74,7 +77,7 @@ void cache_lookup(const Service& service, const HttpRequest& http, ResponseWrite
     if (!found) continue;
     if (!*found) return send_error(writer, api::error_reply(found->error()));
     const api::Json reply = lookup_json(**found, *service.vocabulary, service.trace_prompts);
-    return writer.send(200, api::kJsonContentType, api::to_line(reply));
+    return writer.send(200, api::kJsonContentType, api::to_line(reply), told);
   }
   answer->leave();
 }

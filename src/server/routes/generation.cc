@@ -17,6 +17,7 @@
 #include "server/routes/prompt.h"
 #include "server/routes/tenant.h"
 #include "server/routes/thinking_budget.h"
+#include "server/routes/unknown_fields.h"
 
 namespace kvkeep::server {
 
@@ -68,7 +69,12 @@ api::FinishReason finish_reason(const DoneEvent& done) {
 class Answer {
  public:
   Answer(const Service& service, Generation& generation, std::shared_ptr<EventQueue> events, NextRequest next)
-      : service_(service), generation_(generation), events_(std::move(events)), next_(std::move(next)) {}
+      : service_(service),
+        generation_(generation),
+        events_(std::move(events)),
+        next_(std::move(next)),
+        told_(tell_of_unknown_fields(service, generation.http, generation.dialect, generation.request.unknown_fields)) {
+  }
 
   void run() {
     last_sent_ns_ = service_.clock->monotonic_ns();
@@ -98,7 +104,9 @@ class Answer {
     if (left_) return false;
     if (begun_) return true;
     begun_ = true;
-    if (!generation_.writer.begin_stream(200, api::kSseContentType, {{"Cache-Control", "no-cache"}})) leave();
+    HeaderList headers{{"Cache-Control", "no-cache"}};
+    headers.insert(headers.end(), told_.begin(), told_.end());
+    if (!generation_.writer.begin_stream(200, api::kSseContentType, headers)) leave();
     return !left_;
   }
 
@@ -187,7 +195,7 @@ class Answer {
       append(done.deltas);
       result.content = std::move(content_);
       result.tokens = std::move(tokens_);
-      generation_.writer.send(200, api::kJsonContentType, generation_.reply.whole(result));
+      generation_.writer.send(200, api::kJsonContentType, generation_.reply.whole(result), told_);
       return leave_for_next(done);
     }
     for (const ReplyDelta& delta : done.deltas) send(generation_.reply.delta(view_of(delta)));
@@ -217,8 +225,9 @@ class Answer {
   Generation& generation_;
   const std::shared_ptr<EventQueue> events_;
   NextRequest next_;
-  bool begun_ = false;   // the stream has
-  bool opened_ = false;  // reply.first() was sent
+  const HeaderList told_;  // of fields that were ignored
+  bool begun_ = false;     // the stream has
+  bool opened_ = false;    // reply.first() was sent
   bool left_ = false;
   api::ReplyStart start_;
   std::int64_t last_sent_ns_ = 0;

@@ -14,6 +14,7 @@ namespace kvkeep::server {
 struct Generation {
   std::string kind;  // for the log
   std::string id;    // of the reply
+  api::Dialect dialect;
   api::GenerationRequest request;
   const HttpRequest& http;
   ResponseWriter& writer;

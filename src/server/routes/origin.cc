@@ -43,6 +43,7 @@ std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const ap
   }
   origin->user = request.user;
   origin->prompt_cache_key = request.prompt_cache_key;
+  origin->ignored_fields = request.unknown_fields;
   origin->with_prompt = with_prompt;
   if (!with_prompt) return origin;
   origin->body = http.body;

@@ -8,6 +8,7 @@
 #include "server/api/responses_reply.h"
 #include "server/routes/generation.h"
 #include "server/routes/tenant.h"
+#include "server/routes/unknown_fields.h"
 
 namespace kvkeep::server {
 namespace {
@@ -27,21 +28,24 @@ void responses(const Service& service, const HttpRequest& http, ResponseWriter& 
   if (!request) return send_error(writer, api::responses_error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "resp_");
   api::ResponsesReplyWriter reply(header, request->generation, std::move(request->tools), std::move(request->echo));
-  generate(service, {"responses", header.id, std::move(request->generation), http, writer, reply});
+  generate(service,
+           {"responses", header.id, api::Dialect::kResponses, std::move(request->generation), http, writer, reply});
 }
 
-Result<std::size_t> count(const Service& service, const HttpRequest& http) {
+Result<std::size_t> count(const Service& service, const HttpRequest& http, HeaderList& told) {
   TRY_ASSIGN(api::InputTokensRequest request, api::parse_input_tokens(http.body, service.defaults));
+  told = tell_of_unknown_fields(service, http, api::Dialect::kResponses, request.unknown_fields);
   const Tenant tenant = tenant_of(service, http, request.cache_salt);
   return count_prompt(service, request.model, std::move(request.prompt), tenant);
 }
 
 // Renders and tokenizes; neither the model nor the cache is asked.
 void input_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  const Result<std::size_t> tokens = count(service, http);
+  HeaderList told;
+  const Result<std::size_t> tokens = count(service, http, told);
   if (!tokens) return send_error(writer, api::responses_error_reply(tokens.error()));
   writer.send(200, api::kJsonContentType,
-              api::to_line({{"object", "response.input_tokens"}, {"input_tokens", *tokens}}));
+              api::to_line({{"object", "response.input_tokens"}, {"input_tokens", *tokens}}), told);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "server/routes/cache_lookup.h"
 #include "server/routes/generation.h"
 #include "server/routes/responses.h"
+#include "server/routes/unknown_fields.h"
 
 namespace kvkeep::server {
 
@@ -21,9 +22,11 @@ namespace {
 
 void send_json(ResponseWriter& writer, std::string body) { writer.send(200, api::kJsonContentType, std::move(body)); }
 
-void send_result(ResponseWriter& writer, Result<std::string> body) {
-  if (body) return send_json(writer, std::move(*body));
-  send_error(writer, api::error_reply(body.error()));
+void send_result(const Service& service, const HttpRequest& http, ResponseWriter& writer, api::Dialect dialect,
+                 Result<api::NativeReply> reply) {
+  if (!reply) return send_error(writer, api::error_reply(reply.error()));
+  writer.send(200, api::kJsonContentType, std::move(reply->body),
+              tell_of_unknown_fields(service, http, dialect, reply->unknown_fields));
 }
 
 void chat_completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
@@ -31,7 +34,7 @@ void chat_completions(const Service& service, const HttpRequest& http, ResponseW
   if (!request) return send_error(writer, api::error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "chatcmpl-");
   api::ChatReplyWriter reply(header, *request);
-  generate(service, {"chat", header.id, std::move(*request), http, writer, reply});
+  generate(service, {"chat", header.id, api::Dialect::kChat, std::move(*request), http, writer, reply});
 }
 
 void completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
@@ -39,13 +42,25 @@ void completions(const Service& service, const HttpRequest& http, ResponseWriter
   if (!request) return send_error(writer, api::error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "cmpl-");
   api::CompletionReplyWriter reply(header, *request);
-  generate(service, {"completion", header.id, std::move(*request), http, writer, reply});
+  generate(service, {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, reply});
 }
 
 void apply_template(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  send_result(writer,
+  send_result(service, http, writer, api::Dialect::kApplyTemplate,
               api::apply_template_reply(http.body, *service.chat_template, *service.markers, service.stabilizers,
-                                        os::local_time_s(service.clock->wall_ns()), service.defaults.template_kwargs));
+                                        os::local_time_s(service.clock->wall_ns()), service.defaults.template_kwargs,
+                                        service.defaults.strict_fields));
+}
+
+void tokenize(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  send_result(service, http, writer, api::Dialect::kTokenize,
+              api::tokenize_reply(http.body, *service.vocabulary, *service.long_text, http.client_gone,
+                                  service.defaults.strict_fields));
+}
+
+void detokenize(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+  send_result(service, http, writer, api::Dialect::kDetokenize,
+              api::detokenize_reply(http.body, *service.vocabulary, service.defaults.strict_fields));
 }
 
 // What the model is served as; replies show the first.
@@ -91,13 +106,8 @@ void add_routes(HttpServer& server, const Service& service) {
   }
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
   for (const char* path : {"/v1/completions", "/completions"}) route("POST", path, completions);
-  route("POST", "/tokenize", [](const Service& shared, const HttpRequest& http, ResponseWriter& writer) {
-    send_result(writer,
-                api::tokenize_reply(http.body, *shared.vocabulary, *shared.long_text, http.client_gone));
-  });
-  route("POST", "/detokenize", [](const Service& shared, const HttpRequest& http, ResponseWriter& writer) {
-    send_result(writer, api::detokenize_reply(http.body, *shared.vocabulary));
-  });
+  route("POST", "/tokenize", tokenize);
+  route("POST", "/detokenize", detokenize);
   route("POST", "/apply-template", apply_template);
   route("POST", "/cache/lookup", cache_lookup);
   add_anthropic_routes(server, service);

@@ -19,6 +19,7 @@
 #include "chat/tools/tool_format.h"
 #include "chat/turns.h"
 #include "os/clock.h"
+#include "server/api/known_fields.h"
 #include "server/api/models.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
@@ -57,7 +58,8 @@ struct Service {
   std::string model_name;            // the name replies and /v1/models show
   std::vector<std::string> aliases;  // names the operator gave
   bool strict_model_names = false;   // a model of any other name is not found; else it is served all the same
-  std::unique_ptr<SaidOnce> other_models = std::make_unique<SaidOnce>(64);  // names that clients asked for
+  std::unique_ptr<SaidOnce> unknown_fields = std::make_unique<SaidOnce>(256);  // that clients sent
+  std::unique_ptr<SaidOnce> other_models = std::make_unique<SaidOnce>(64);     // names that clients asked for
   std::string system_fingerprint;
   std::size_t context_tokens = 0;
   api::RequestDefaults defaults;

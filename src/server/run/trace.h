@@ -28,8 +28,9 @@ struct RequestOrigin {
   std::string model;  // as the client named it
   // Fields that name a session or a version of the API; never keys.
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string user;              // "": not sent
-  std::string prompt_cache_key;  // "": not sent
+  std::string user;                         // "": not sent
+  std::string prompt_cache_key;             // "": not sent
+  std::vector<std::string> ignored_fields;  // of the body, that no dialect knows
   // Private, only with --trace-prompts:
   bool with_prompt = false;
   std::string body;               // as it was sent

@@ -117,6 +117,7 @@ void add_origin(Json& json, const RequestTrace& trace) {
   for (const auto& [name, value] : origin.headers) json["headers"][name] = value;
   json["user"] = text_or_null(origin.user);
   json["prompt_cache_key"] = text_or_null(origin.prompt_cache_key);
+  json["ignored_fields"] = origin.ignored_fields;
   json["cache_prompt"] = trace.cache_prompt;
   json["tenant"] = trace.tenant == kNoTenant ? Json(nullptr) : Json(short_name(trace.tenant));
   json["inflight"] = trace.in_flight;

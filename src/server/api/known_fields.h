@@ -1,0 +1,37 @@
+#pragma once
+
+// Which fields a request may have, so that a misspelt one does not go unnoticed: 'max_token' limits nothing.
+//
+// A field is known if it is obeyed, noted or refused, or if clients send it for good reasons and it changes nothing
+// here; docs/requests.md, docs/anthropic.md and docs/responses.md name the last kind. Everything else is unknown: the
+// reply names it in a header, and so do the log and the trace. Only the top level of a body is looked at.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "server/api/json_body.h"
+
+namespace kvkeep::server::api {
+
+enum class Dialect { kChat, kCompletions, kResponses, kMessages, kTokenize, kDetokenize, kApplyTemplate, kLookup };
+
+inline constexpr std::size_t kMostUnknownFields = 16;
+inline constexpr std::size_t kMostFieldNameBytes = 64;
+
+// The fields of `body` that `dialect` does not know, in the body's order, at most kMostUnknownFields; their names are
+// printable and cut to kMostFieldNameBytes. A field that is null counts as absent. kInvalid if strict and there is one:
+// the error names it and the nearest known field. Precondition: body.is_object().
+Result<std::vector<std::string>> unknown_fields(const Json& body, Dialect dialect, bool strict);
+
+// " (did you mean 'max_tokens'?)", or "" where no known field is near.
+std::string meant_field(Dialect dialect, std::string_view name);
+
+// All fields of a dialect, sorted.
+std::vector<std::string> known_fields(Dialect dialect);
+// Of these the ones that are read by nothing: known, and ignored on purpose. Without those of other dialects.
+std::vector<std::string_view> ignored_fields(Dialect dialect);
+
+}  // namespace kvkeep::server::api

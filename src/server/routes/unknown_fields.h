@@ -1,0 +1,18 @@
+#pragma once
+
+// Tells of fields that a request has and no dialect knows: in a header of the reply, and once per client in the log.
+
+#include <string>
+#include <vector>
+
+#include "server/http/http_message.h"
+#include "server/routes/routes.h"
+
+namespace kvkeep::server {
+
+// The header that names them; none where there are none. `unknown`: of api::unknown_fields(). A client is its address
+// and its User-Agent; each of its fields is logged once, while service.unknown_fields has room.
+HeaderList tell_of_unknown_fields(const Service& service, const HttpRequest& http, api::Dialect dialect,
+                                  const std::vector<std::string>& unknown);
+
+}  // namespace kvkeep::server
