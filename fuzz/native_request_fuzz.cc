@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (path == "/tokenize") check_tokenize(body, vocabulary);
   if (path == "/detokenize") check_reply(server::api::detokenize_reply(body, vocabulary));
   if (path == "/apply-template") {
-    check_reply(server::api::apply_template_reply(body, *chat_template, markers, {}, 0));
+    check_reply(server::api::apply_template_reply(body, vocabulary, *chat_template, markers, {}, 0));
   }
   if (path == "/cache/lookup") check_lookup(body);
   return 0;

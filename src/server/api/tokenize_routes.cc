@@ -22,6 +22,14 @@ std::string valid_text(std::string_view bytes) {
   return text + stream.finish();
 }
 
+// Without the BOS that a template prints and the vocabulary puts before every prompt: it would be there twice.
+std::string text_without_bos(const chat::RenderedPrompt& prompt, const Vocabulary& vocabulary) {
+  std::string text = prompt.text();
+  const std::optional<TokenId> bos = vocabulary.bos();
+  const bool is_twice = vocabulary.add_bos() && bos && !prompt.spans.empty() && prompt.spans[0].marker == *bos;
+  return is_twice ? text.substr(prompt.spans[0].text.size()) : text;
+}
+
 }  // namespace
 
 Result<NativeReply> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
@@ -56,16 +64,17 @@ Result<NativeReply> detokenize_reply(std::string_view body, const Vocabulary& vo
   return NativeReply{to_line({{"content", valid_text(vocabulary.text_of(tokens, true))}}), std::move(unknown)};
 }
 
-Result<NativeReply> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
-                                         const chat::MarkerSet& markers, const chat::Stabilizers& stabilizers,
-                                         std::int64_t local_time_s, const Json& kwargs, bool strict_fields) {
+Result<NativeReply> apply_template_reply(std::string_view body, const Vocabulary& vocabulary,
+                                         const chat::ChatTemplate& chat_template, const chat::MarkerSet& markers,
+                                         const chat::Stabilizers& stabilizers, std::int64_t local_time_s,
+                                         const Json& kwargs, bool strict_fields) {
   TRY_ASSIGN(const Json json, parse_body(body));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kApplyTemplate, strict_fields));
   TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, kwargs));
   chat::stabilize(stabilizers, input);
   input.local_time_s = local_time_s;
   TRY_ASSIGN(const chat::RenderedPrompt prompt, chat::render_prompt(chat_template, markers, std::move(input)));
-  return NativeReply{to_line({{"prompt", prompt.text()}}), std::move(unknown)};
+  return NativeReply{to_line({{"prompt", text_without_bos(prompt, vocabulary)}}), std::move(unknown)};
 }
 
 }  // namespace kvkeep::server::api

@@ -32,10 +32,11 @@ Result<NativeReply> tokenize_reply(std::string_view body, const Vocabulary& voca
 Result<NativeReply> detokenize_reply(std::string_view body, const Vocabulary& vocabulary, bool strict_fields = false);
 
 // {messages, tools, ...} as in /v1/chat/completions -> {prompt}, as a chat renders it: without what the stabilisers
-// leave out. `local_time_s`: see chat::RenderInput.
-Result<NativeReply> apply_template_reply(std::string_view body, const chat::ChatTemplate& chat_template,
-                                         const chat::MarkerSet& markers, const chat::Stabilizers& stabilizers,
-                                         std::int64_t local_time_s, const Json& kwargs = nullptr,
-                                         bool strict_fields = false);
+// leave out. Where the vocabulary puts BOS before every prompt, it is left out, too: /v1/completions and /tokenize with
+// add_special add it again. `local_time_s`: see chat::RenderInput.
+Result<NativeReply> apply_template_reply(std::string_view body, const Vocabulary& vocabulary,
+                                         const chat::ChatTemplate& chat_template, const chat::MarkerSet& markers,
+                                         const chat::Stabilizers& stabilizers, std::int64_t local_time_s,
+                                         const Json& kwargs = nullptr, bool strict_fields = false);
 
 }  // namespace kvkeep::server::api

@@ -46,7 +46,9 @@ TEST(ApplyTemplate, RendersAsAChatWouldBe) {
   const chat::FakeVocabulary vocabulary;
   const chat::MarkerSet markers(vocabulary, chat::default_template_source());
   const auto engine = chat::make_chat_template("", {}).value();
-  const auto reply = [&](std::string_view body) { return apply_template_reply(body, *engine, markers, {}, 0); };
+  const auto reply = [&](std::string_view body) {
+    return apply_template_reply(body, vocabulary, *engine, markers, {}, 0);
+  };
   EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}]})").value().body,
             R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"})");
   EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":false})").value().body,
@@ -56,6 +58,19 @@ TEST(ApplyTemplate, RendersAsAChatWouldBe) {
   EXPECT_EQ(reply(R"({"messages":[]})").error().message, "'messages' must not be empty");
 }
 
+// What /apply-template gives is a prompt of /v1/completions, which puts BOS before it.
+TEST(ApplyTemplate, LeavesOutABosThatTheVocabularyAdds) {
+  constexpr std::string_view kSource = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}";
+  constexpr std::string_view kBody = R"({"messages":[{"role":"user","content":"<s>Hi"}]})";
+  for (const bool adds : {true, false}) {
+    const chat::FakeVocabulary vocabulary(chat::FakeVocabulary::standard_special(), adds);
+    const chat::MarkerSet markers(vocabulary, kSource);
+    const auto engine = chat::make_chat_template(kSource, {.bos = "<s>", .eos = "</s>"}).value();
+    const auto reply = apply_template_reply(kBody, vocabulary, *engine, markers, {}, 0).value();
+    EXPECT_EQ(reply.body, adds ? R"({"prompt":"<s>Hi"})" : R"({"prompt":"<s><s>Hi"})");
+  }
+}
+
 TEST(ApplyTemplate, LeavesOutWhatAChatLeavesOut) {
   const chat::FakeVocabulary vocabulary;
   const chat::MarkerSet markers(vocabulary, chat::default_template_source());
@@ -63,9 +78,9 @@ TEST(ApplyTemplate, LeavesOutWhatAChatLeavesOut) {
   constexpr std::string_view kBody =
       R"({"messages":[{"role":"system","content":"x-anthropic-billing-header: a1\nBe brief"},
     {"role":"user","content":"Hi"}],"add_generation_prompt":false})";
-  EXPECT_EQ(apply_template_reply(kBody, *engine, markers, {.billing_line = true}, 0).value().body,
+  EXPECT_EQ(apply_template_reply(kBody, vocabulary, *engine, markers, {.billing_line = true}, 0).value().body,
             R"({"prompt":"<|im_start|>system\nBe brief<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"})");
-  EXPECT_THAT(apply_template_reply(kBody, *engine, markers, {.billing_line = false}, 0).value().body,
+  EXPECT_THAT(apply_template_reply(kBody, vocabulary, *engine, markers, {.billing_line = false}, 0).value().body,
               testing::HasSubstr("billing-header: a1"));
 }
 

@@ -47,9 +47,9 @@ void completions(const Service& service, const HttpRequest& http, ResponseWriter
 
 void apply_template(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   send_result(service, http, writer, api::Dialect::kApplyTemplate,
-              api::apply_template_reply(http.body, *service.chat_template, *service.markers, service.stabilizers,
-                                        os::local_time_s(service.clock->wall_ns()), service.defaults.template_kwargs,
-                                        service.defaults.strict_fields));
+              api::apply_template_reply(http.body, *service.vocabulary, *service.chat_template, *service.markers,
+                                        service.stabilizers, os::local_time_s(service.clock->wall_ns()),
+                                        service.defaults.template_kwargs, service.defaults.strict_fields));
 }
 
 void tokenize(const Service& service, const HttpRequest& http, ResponseWriter& writer) {

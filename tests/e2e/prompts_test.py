@@ -1,0 +1,51 @@
+"""From messages to the prompt, and from text to tokens, against the real server."""
+
+import contextlib
+import json
+import os
+import time
+
+from support import HttpError, ServerCase, main, user
+
+
+class Prompts(ServerCase):
+    def test_what_the_template_prints_is_a_prompt_of_completions(self):
+        """A BOS that the template prints is not there twice."""
+        source = "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.content }}{% endfor %}"
+        server = self.server("--chat-template", source, "--override-kv", "tokenizer.ggml.add_bos_token=bool:true")
+        messages = [user("hi there")]
+        reply = server.chat(messages, max_tokens=1)
+        prompt = server.post("/apply-template", {"messages": messages})["prompt"]
+        again = server.post("/v1/completions", {"prompt": prompt, "max_tokens": 1})
+        self.assertEqual(again["usage"]["prompt_tokens"], reply["usage"]["prompt_tokens"])
+        self.assertGreaterEqual(again["timings"]["cache_n"], reply["usage"]["prompt_tokens"] - 1)
+
+    def test_an_answer_goes_on_as_the_template_writes_it(self):
+        path = os.path.join(os.path.dirname(__file__), "..", "jinja", "templates", "qwen3.jinja")
+        server = self.server("--chat-template-file", path)
+        for last, opening in (({"content": "So far"}, "<think>\n\n</think>\n\nSo far"),
+                              ({"content": "So", "reasoning_content": "hm"}, "<think>\nhm\n</think>\n\nSo"),
+                              ({"content": "", "reasoning_content": "hm"}, "<think>\nhm")):
+            prompt = server.post("/apply-template", {"messages": [user("q"), {"role": "assistant", **last}]})["prompt"]
+            self.assertEqual(prompt, "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n" + opening)
+
+    def test_a_long_text_is_tokenized_in_parts_or_refused(self):
+        server = self.server()
+        self.assertTrue(server.post("/tokenize", {"content": "a" * (1 << 20)})["tokens"])
+        with self.assertRaises(HttpError) as refused:
+            server.post("/tokenize", {"content": "a" * (2 << 20)})
+        self.assertEqual(refused.exception.status, 400)
+        self.assertIn("at most 1048576 such bytes in a row", refused.exception.body["error"]["message"])
+        text = " some words" * 400_000
+        before = server.cpu_seconds()
+        with contextlib.closing(server.connection()) as connection:
+            connection.request("POST", "/tokenize", json.dumps({"content": text}))
+        time.sleep(1)
+        settled = server.cpu_seconds()
+        time.sleep(1)
+        self.assertLess(server.cpu_seconds() - settled, 0.2, "it went on for a client that left")
+        self.assertLess(settled - before, 2)
+
+
+if __name__ == "__main__":
+    main()
