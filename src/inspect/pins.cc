@@ -9,35 +9,12 @@
 namespace kvkeep::inspect {
 namespace {
 
-constexpr std::size_t kHexDigits = 2 * sizeof(PrefixHash);
-constexpr std::size_t kMostBytes = kMostPins * (kHexDigits + 1);
-
 std::string path_of(const std::string& directory) { return directory + "/" + std::string(store::kPinsName); }
 
 }  // namespace
 
-std::vector<PrefixHash> decode_pins(std::string_view text) {
-  std::vector<PrefixHash> pins;
-  while (!text.empty() && pins.size() < kMostPins) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    // Written as a fingerprint is: 32 bytes in lower-case hexadecimal.
-    if (const auto hash = parse_fingerprint(text.substr(0, end))) {
-      PrefixHash& pin = pins.emplace_back();
-      pin.bytes = hash->bytes;
-    }
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return pins;
-}
-
-std::string encode_pins(const std::vector<PrefixHash>& pins) {
-  std::string text;
-  for (const PrefixHash& pin : pins) text.append(pin.hex()).append("\n");
-  return text;
-}
-
 Result<std::vector<PrefixHash>> read_pins(os::FileSystem& files, const std::string& directory) {
-  const auto text = read_small_file(files, path_of(directory), kMostBytes);
+  const auto text = read_small_file(files, path_of(directory), format::kMostPinBytes);
   if (!text && text.error().kind != ErrorKind::kNotFound) return text.error();
   return text ? decode_pins(*text) : std::vector<PrefixHash>();
 }

@@ -7,15 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "format/pin_list.h"
 #include "inspect/view.h"
 
 namespace kvkeep::inspect {
 
-inline constexpr std::size_t kMostPins = 256;
-
-// Ends of prefixes, as hashes. Lines that are none are passed over, and what is more than kMostPins.
-std::vector<PrefixHash> decode_pins(std::string_view text);
-std::string encode_pins(const std::vector<PrefixHash>& pins);
+using format::decode_pins;
+using format::encode_pins;
+using format::kMostPins;
 
 // None if there is no such file.
 Result<std::vector<PrefixHash>> read_pins(os::FileSystem& files, const std::string& directory);

@@ -5,6 +5,7 @@
 
 #include "format/saved_index.h"
 #include "store/mutations.h"
+#include "store/removal_order.h"
 #include "store/segment_io.h"
 
 namespace kvkeep::store {
@@ -42,10 +43,6 @@ format::IndexEntry* find_match(LoadedIndex& index, const os::FileInfo& info, con
 
 void add_segment(DirectoryScan& scan, os::FileSystem& files, const Layout& layout, const FingerprintHash& fingerprint,
                  os::FileInfo info, LoadedIndex& index) {
-  if (scan.segments.size() >= kMaxServedFiles) {
-    scan.unreadable.push_back(std::move(info));
-    return;
-  }
   if (format::IndexEntry* entry = find_match(index, info, fingerprint)) {
     scan.segments.push_back(
         {std::move(info), std::move(entry->header), {entry->encoded.begin(), entry->encoded.end()}});
@@ -81,6 +78,31 @@ std::vector<os::FileInfo> sort_names(DirectoryScan& scan, std::vector<os::FileIn
   return segments;
 }
 
+// Headers that are looked at, for each that may be served.
+constexpr std::size_t kLookedShare = 2;
+
+// Where more lie there than are served: what would leave first is left out, the ends of what was used longest ago, so
+// that nothing is served without what it continues.
+void leave_out(DirectoryScan& scan, std::size_t most_files) {
+  if (scan.segments.size() <= most_files) return;
+  std::vector<UnservedFile> places;
+  places.reserve(scan.segments.size());
+  for (const FoundSegment& found : scan.segments)
+    places.push_back({found.info.name, {}, found.info.modified_ns, place_of(found.header)});
+  const std::vector<std::size_t> order = removal_order(places);
+  std::vector<FoundSegment> served;
+  served.reserve(most_files);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    FoundSegment& found = scan.segments[order[i]];
+    if (i < order.size() - most_files) {
+      scan.unreadable.push_back(std::move(found.info));
+    } else {
+      served.push_back(std::move(found));
+    }
+  }
+  scan.segments = std::move(served);
+}
+
 // The mistake that the fault loop must catch: what the index lists is there, and nothing else is.
 void believe_index(DirectoryScan& scan, LoadedIndex& index) {
   for (auto& [name, entry] : index.entries) {
@@ -92,7 +114,7 @@ void believe_index(DirectoryScan& scan, LoadedIndex& index) {
 }  // namespace
 
 Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, const FingerprintHash& fingerprint,
-                               bool use_saved_index) {
+                               bool use_saved_index, std::size_t most_files) {
   DirectoryScan scan;
   TRY_ASSIGN(auto listed, files.list(layout.own));
   std::vector<os::FileInfo> segments = sort_names(scan, std::move(listed));
@@ -107,7 +129,14 @@ Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, cons
     return scan;
   }
   scan.segments.reserve(segments.size());
-  for (os::FileInfo& info : segments) add_segment(scan, files, layout, fingerprint, std::move(info), index);
+  for (os::FileInfo& info : segments) {
+    if (scan.segments.size() < kLookedShare * most_files) {
+      add_segment(scan, files, layout, fingerprint, std::move(info), index);
+    } else {
+      scan.unreadable.push_back(std::move(info));
+    }
+  }
+  leave_out(scan, most_files);
   return scan;
 }
 

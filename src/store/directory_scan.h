@@ -30,9 +30,11 @@ struct DirectoryScan {
   std::size_t foreign_names = 0;
 };
 
-// The directory of our own fingerprint. A file whose size and time match its entry in the saved index is not opened.
+// The directory of our own fingerprint. A file whose size and time match its entry in the saved index is not opened. Of
+// more than `most_files` segments the ends of the prefixes that were used longest ago are left out, as if they were
+// unreadable; at most twice as many are looked at.
 Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, const FingerprintHash& fingerprint,
-                               bool use_saved_index);
+                               bool use_saved_index, std::size_t most_files = kMaxServedFiles);
 
 struct RootScan {
   std::optional<os::FileInfo> lock;

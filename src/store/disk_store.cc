@@ -47,7 +47,7 @@ Status DiskStore::Impl::write(const Draft& draft) {
   const bool occupied = generation_of(draft.file_name).has_value() || unserved_.knows(path_of(draft.file_name));
   Status written = occupied || shared() ? publish_over(draft) : publish(draft);
   if (written) free_space_.wrote(draft.entry.physical());
-  if (!written && written.error().kind == ErrorKind::kNoSpace) free_space_.found_full();
+  if (!written && written.error().kind == ErrorKind::kNoSpace) free_space_.found_full(draft.entry.physical());
   return written;
 }
 
@@ -211,10 +211,18 @@ Status DiskStore::Impl::remove(const format::SegmentName& name) {
   return {};
 }
 
-ByteCount DiskStore::Impl::remove_foreign(ByteCount needed) {
+ByteCount DiskStore::Impl::remove_foreign(ByteCount needed, Kept kept) {
   if (!keeper_) return {};
   const MutexLock lock(write_mutex_);
-  const ByteCount freed = unserved_.remove_oldest(needed);
+  const ByteCount freed = unserved_.remove_oldest(needed, clock_.wall_ns(), kept);
+  if (freed > ByteCount{}) ++removals_;
+  return freed;
+}
+
+ByteCount DiskStore::Impl::expire_foreign(std::int64_t time_ns) {
+  if (!keeper_) return {};
+  const MutexLock lock(write_mutex_);
+  const ByteCount freed = unserved_.remove_used_before(time_ns, clock_.wall_ns());
   if (freed > ByteCount{}) ++removals_;
   return freed;
 }
@@ -364,12 +372,14 @@ ByteCount DiskStore::budget() const { return impl_->budget(); }
 bool DiskStore::shared() const { return impl_->shared(); }
 bool DiskStore::keeper() const { return impl_->keeper(); }
 bool DiskStore::keeps_notes() const { return impl_->keeps_notes(); }
-DiskTick DiskStore::tick() { return impl_->tick(); }
+DiskTick DiskStore::tick(Look look) { return impl_->tick(look); }
 ByteCount DiskStore::grant() { return impl_->grant(); }
 void DiskStore::disown(const format::SegmentName& name) { impl_->disown(name); }
 std::string DiskStore::turns_path() const { return impl_->turns_path(); }
 ByteCount DiskStore::foreign_bytes() const { return impl_->foreign_bytes(); }
-ByteCount DiskStore::remove_foreign(ByteCount needed) { return impl_->remove_foreign(needed); }
+ByteCount DiskStore::remove_foreign(ByteCount needed, Kept kept) { return impl_->remove_foreign(needed, kept); }
+ByteCount DiskStore::expire_foreign(std::int64_t time_ns) { return impl_->expire_foreign(time_ns); }
+bool DiskStore::has_most_files() const { return impl_->has_most_files(); }
 DiskCounters DiskStore::counters() const { return impl_->counters(); }
 
 }  // namespace kvkeep::store

@@ -29,6 +29,10 @@
 
 namespace kvkeep::store {
 
+// At most this many files of one directory are served, unless DiskOptions say otherwise; the rest counts as foreign
+// bytes.
+inline constexpr std::size_t kMaxServedFiles = 200'000;
+
 struct DiskOptions {
   std::string directory;  // the cache's root; files lie in <directory>/<fingerprint hex>/
   FingerprintHash fingerprint;
@@ -37,6 +41,8 @@ struct DiskOptions {
   // Bytes that may be written in a day, by all servers of the directory, counted and not enforced: see writes(). 0: no
   // limit.
   ByteCount written_per_day = {};
+  // Files that are served. Where more lie there, those of the prefixes that were used longest ago are not.
+  std::size_t most_files = kMaxServedFiles;
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
 };
 
@@ -68,14 +74,20 @@ struct DiskCounters {
   std::uint64_t reopened = 0;  // times that the directory was gone, or another, and was opened anew
 };
 
-// At most this many files of one directory are served; the rest counts as foreign bytes.
-inline constexpr std::size_t kMaxServedFiles = 200'000;
-
 // A served file with another time than before: another server used it, or keeps it until then (see touch()).
 struct UsedSegment {
   format::SegmentName name;
   std::int64_t modified_ns = 0;
 };
+
+// How eagerly tick() looks through the files.
+enum class Look {
+  kWhenDue,  // if another server told of a change, and not all the time
+  kNow,
+};
+
+// Whether files that nobody here serves may leave although they are pinned, or kept until a time to come.
+enum class Kept { kSpare, kTake };
 
 // What tick() found.
 struct DiskTick {
@@ -131,7 +143,7 @@ class DiskStore {
   // Looks at what other servers did and does this one's part; call it about once a second. Costs one listing of a small
   // directory while nobody else writes, else one of each directory that this server must know, for at most a twentieth
   // of the time. Becomes the keeper where there is none.
-  DiskTick tick();
+  DiskTick tick(Look look = Look::kWhenDue);
   // The keeper: allows members to write what there is room for. Returns what is lacking.
   ByteCount grant();
   // The file stays, unserved, until room is needed: nobody can use what it holds now.
@@ -158,8 +170,13 @@ class DiskStore {
   std::string turns_path() const;
   // Part of used(): files that this store does not serve but may remove, above all those of other fingerprints.
   ByteCount foreign_bytes() const;
-  // Removes such files, oldest first, until `needed` bytes are free again or none is left. Returns the bytes freed.
-  ByteCount remove_foreign(ByteCount needed);
+  // Removes such files, oldest first, those that are kept last or not at all, until `needed` bytes are free again or
+  // none is left. Returns the bytes freed.
+  ByteCount remove_foreign(ByteCount needed, Kept kept = Kept::kTake);
+  // Removes those that were used last before `time_ns` (since the epoch) and are not kept. Returns the bytes freed.
+  ByteCount expire_foreign(std::int64_t time_ns);
+  // True: as many files are served as may be. put() does not refuse more, but the next start would leave some out.
+  bool has_most_files() const;
   DiskCounters counters() const;
 
  private:

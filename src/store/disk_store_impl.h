@@ -40,7 +40,9 @@ class DiskStore::Impl {
   Status remove(const format::SegmentName& name);
   void touch(const format::SegmentName& name, std::int64_t time_ns);
   void save_index();
-  ByteCount remove_foreign(ByteCount needed);
+  ByteCount remove_foreign(ByteCount needed, Kept kept);
+  ByteCount expire_foreign(std::int64_t time_ns);
+  bool has_most_files() const EXCLUDES(mutex_);
   ByteCount used() const { return ledger_.used(); }
   std::string turns_path() const { return path_of(std::string(kTurnsName)); }
   ByteCount budget() const { return ledger_.budget(); }
@@ -51,7 +53,7 @@ class DiskStore::Impl {
   bool shared() const { return !keeper_ || shared_; }
   bool keeper() const { return keeper_; }
   bool keeps_notes() const { return notes_; }
-  DiskTick tick();
+  DiskTick tick(Look look);
   ByteCount grant();
   void disown(const format::SegmentName& name);
   Status distrust(std::string_view why);
@@ -108,20 +110,20 @@ class DiskStore::Impl {
     std::vector<std::pair<std::string, std::vector<os::FileInfo>>> foreign;
   };
   Result<Living> tell_living() REQUIRES(write_mutex_);
-  bool is_busy(const std::string& file_name) const REQUIRES(write_mutex_);
+  bool is_busy(const os::FileInfo& temporary) const REQUIRES(write_mutex_);
+  bool counted_leftover(const std::string& path) const REQUIRES(write_mutex_);
   void accept(Living living) REQUIRES(write_mutex_);
   ByteCount top_up() REQUIRES(write_mutex_);
   ByteCount lease_for_others(ByteCount bytes) REQUIRES(write_mutex_);
   Result<Survey> survey() REQUIRES(write_mutex_);
   void merge(const Survey& survey, DiskTick& tick) REQUIRES(write_mutex_);
   std::vector<os::FileInfo> merge_own(const std::vector<os::FileInfo>& listed, DiskTick& tick) REQUIRES(write_mutex_);
-  void merge_index(const os::FileInfo& info) REQUIRES(write_mutex_);
+  void merge_index(ByteCount bytes) REQUIRES(write_mutex_);
   void merge_segment(const os::FileInfo& info) REQUIRES(write_mutex_);
-  bool serves_more() const EXCLUDES(mutex_);
   void compare_with(const std::vector<os::FileInfo>& listed, DiskTick& tick) REQUIRES(write_mutex_);
   bool take_over(DiskTick& tick) REQUIRES(write_mutex_);
   void keep(DiskTick& tick) REQUIRES(write_mutex_);
-  void take_part(DiskTick& tick) REQUIRES(write_mutex_);
+  void take_part(DiskTick& tick, Look look) REQUIRES(write_mutex_);
   void count_writing(const std::map<std::string, std::uint64_t>& heard) REQUIRES(write_mutex_);
   bool join() REQUIRES(write_mutex_);
   void take_lease(const ListedServers& listed) REQUIRES(write_mutex_);

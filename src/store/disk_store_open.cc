@@ -106,7 +106,8 @@ Status DiskStore::Impl::open_as_keeper() {
   TRY(settle_former_removals(root));
   count([&](DiskCounters& counters) { counters.foreign += root.foreign_names; });
   if (root.lock) ledger_.add_existing(os::physical_size(root.lock->size));
-  TRY_ASSIGN(DirectoryScan scan, scan_own(files_, layout_, options_.fingerprint, options_.use_saved_index));
+  TRY_ASSIGN(DirectoryScan scan,
+             scan_own(files_, layout_, options_.fingerprint, options_.use_saved_index, options_.most_files));
   TRY(quarantine_.open());
   for (const std::string& directory : root.other_fingerprints) TRY(count_foreign(directory));
   set_all_aside(scan);
@@ -120,7 +121,8 @@ Status DiskStore::Impl::open_as_keeper() {
 Status DiskStore::Impl::open_as_member() {
   ledger_.draw_on_lease();
   (void)join();  // else at a tick; until then nothing is written
-  TRY_ASSIGN(DirectoryScan scan, scan_own(files_, layout_, options_.fingerprint, options_.use_saved_index));
+  TRY_ASSIGN(DirectoryScan scan,
+             scan_own(files_, layout_, options_.fingerprint, options_.use_saved_index, options_.most_files));
   adopt(std::move(scan));
   look_at_notes();
   return {};
@@ -153,9 +155,9 @@ void DiskStore::Impl::sweep(const std::string& directory, const os::FileInfo& te
 // Of what nobody serves: unfinished and damaged files.
 void DiskStore::Impl::set_all_aside(const DirectoryScan& scan) {
   for (const os::FileInfo& info : scan.temporaries) {
-    if (!is_busy(info.name)) sweep(layout_.own, info);
+    if (!is_busy(info)) sweep(layout_.own, info);
   }
-  unserved_.update(layout_.own, busy_of(scan.temporaries), [](const std::string&) { return true; });
+  unserved_.update(layout_.own, busy_of(scan.temporaries), [](const os::FileInfo&) { return true; });
   if (scan.index_damaged) {
     const ByteCount bytes = os::physical_size(scan.index->size);
     ledger_.add_existing(bytes);

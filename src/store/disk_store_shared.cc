@@ -6,6 +6,7 @@
 // unfinished, and nothing that it removed could come back after a power cut.
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -26,6 +27,8 @@ constexpr std::int64_t kScanShare = 20;
 constexpr std::int64_t kLongestPauseNs = 10'000'000'000;
 // What others only read changes nothing that they say: their files' times are looked at so often.
 constexpr std::int64_t kLongestWithoutLookNs = 60'000'000'000;
+// A note (sampled turns, pins, which model it was) is written in less time.
+constexpr std::int64_t kLongestNoteNs = 60'000'000'000;
 // Totals beyond that are no numbers of ours.
 constexpr std::uint64_t kMostTotal = 1ULL << 62;
 
@@ -35,7 +38,7 @@ std::uint64_t outstanding(const ListedServer& member) {
 
 }  // namespace
 
-DiskTick DiskStore::Impl::tick() {
+DiskTick DiskStore::Impl::tick(Look look) {
   DiskTick tick;
   const MutexLock lock(write_mutex_);
   if (!find_again(tick)) return tick;
@@ -43,7 +46,7 @@ DiskTick DiskStore::Impl::tick() {
   if (keeper_) {
     keep(tick);
   } else {
-    take_part(tick);
+    take_part(tick, look);
   }
   look_at_notes();
   const MutexLock state_lock(mutex_);
@@ -79,12 +82,15 @@ void DiskStore::Impl::note_scan(std::int64_t begin_ns) {
 // What may be written in a day is the disk's. `heard`: bytes that each of the others ever used. What they had used when
 // this server heard of them for the first time was counted before it came.
 void DiskStore::Impl::count_writing(const std::map<std::string, std::uint64_t>& heard) {
+  const std::uint64_t most = std::max(ledger_.budget(), kLargestLease).value();
   for (const auto& [id, used] : heard) {
     // A total only grows; a listing may miss the name that tells it, for its owner renames it.
     std::uint64_t& counted = counted_writing_.try_emplace(id, heard_writing_ ? 0 : used).first->second;
-    if (used <= counted || used > kMostTotal) continue;
-    write_budget_.wrote(ByteCount{used - counted});
-    counted = used;
+    if (used <= counted) continue;
+    const std::uint64_t grown = used - std::exchange(counted, used);
+    // Nobody writes that much between two looks, about a second apart: the name was forged.
+    if (grown > most && !mutations().believe_totals) continue;
+    write_budget_.wrote(ByteCount{grown});
   }
   heard_writing_ = true;
   while (counted_writing_.size() > kMostServers) counted_writing_.erase(counted_writing_.begin());  // the oldest
@@ -98,7 +104,7 @@ Result<DiskStore::Impl::Living> DiskStore::Impl::tell_living() {
   for (auto& [id, server] : listed) {
     if (id == servers_.id()) continue;
     std::unique_ptr<os::FileLock> claim = server.locks ? servers_.claim(id) : nullptr;
-    const bool lives = server.locks && claim == nullptr;
+    const bool lives = (server.locks || mutations().lockless_lives) && claim == nullptr;
     if (claim != nullptr) living.claims.push_back(std::move(claim));
     (lives ? living.members : living.dead).emplace(id, std::move(server));
   }
@@ -107,19 +113,21 @@ Result<DiskStore::Impl::Living> DiskStore::Impl::tell_living() {
   return living;
 }
 
-// A temporary file of a living server. Those of notes tell no owner: any server may be writing them.
-bool DiskStore::Impl::is_busy(const std::string& file_name) const {
-  if (!is_temporary_name(file_name) || mutations().sweep_living) return false;
-  const std::string owner = owner_of_temporary(file_name);
+// A temporary file of a living server. Those of notes tell no owner: while others live any of them may be writing a
+// young one; an old one was left by a process that died, a former keeper for example.
+bool DiskStore::Impl::is_busy(const os::FileInfo& temporary) const {
+  if (!is_temporary_name(temporary.name) || mutations().sweep_living) return false;
+  const std::string owner = owner_of_temporary(temporary.name);
   if (!owner.empty()) return living_.contains(owner);
-  const std::size_t stem = file_name.size() - kTemporarySuffix.size();
-  return !living_.empty() && is_note_name(std::string_view(file_name).substr(0, stem));
+  const std::size_t stem = temporary.name.size() - kTemporarySuffix.size();
+  const std::int64_t age_ns = std::abs(clock_.wall_ns() - temporary.modified_ns);
+  return !living_.empty() && age_ns < kLongestNoteNs && is_note_name(std::string_view(temporary.name).substr(0, stem));
 }
 
 std::vector<os::FileInfo> DiskStore::Impl::busy_of(const std::vector<os::FileInfo>& temporaries) const {
   std::vector<os::FileInfo> busy;
   for (const os::FileInfo& info : temporaries) {
-    if (is_busy(info.name)) busy.push_back(info);
+    if (is_busy(info)) busy.push_back(info);
   }
   return busy;
 }
@@ -129,7 +137,9 @@ std::vector<os::FileInfo> DiskStore::Impl::busy_of(const std::vector<os::FileInf
 void DiskStore::Impl::accept(Living living) {
   for (auto& [id, member] : living.members) {
     const auto before = members_.find(id);
-    if (before != members_.end()) member.granted = std::max(member.granted, before->second.granted);
+    if (before == members_.end()) continue;
+    const auto [least, most] = std::minmax(member.granted, before->second.granted);
+    member.granted = mutations().smaller_grant ? least : most;
   }
   if (mutations().keep_dead_leases) living.members.insert(members_.begin(), members_.end());
   members_ = std::move(living.members);
@@ -184,7 +194,8 @@ void DiskStore::Impl::keep(DiskTick& tick) {
     const std::int64_t begin_ns = clock_.monotonic_ns();
     auto found = mutations().grant_before_scan ? Survey{} : survey();
     // What the dead removed must stay away before their room is given to others.
-    if (!found || (!living->dead.empty() && !settle_former_removals(found->root))) return;
+    const bool settles = !living->dead.empty() && !mutations().release_dead_early;
+    if (!found || (settles && !settle_former_removals(found->root))) return;
     if (!mutations().grant_before_scan) merge(*found, tick);
     removals_ += tick.gone.size();
     accept(std::move(*living));
@@ -236,7 +247,7 @@ bool DiskStore::Impl::join() {
   return servers_.join().ok();
 }
 
-void DiskStore::Impl::take_part(DiskTick& tick) {
+void DiskStore::Impl::take_part(DiskTick& tick, Look look) {
   auto listed = servers_.list();
   if (!listed) return;
   const auto own = listed->find(servers_.id());
@@ -253,7 +264,7 @@ void DiskStore::Impl::take_part(DiskTick& tick) {
     if (id != servers_.id()) heard.emplace(id, server.used);
   }
   count_writing(heard);
-  if (heard == heard_ || !may_scan()) return;
+  if (look == Look::kWhenDue && (heard == heard_ || !may_scan())) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const auto found = files_.list(layout_.own);
   if (!found) return;
@@ -277,7 +288,7 @@ void DiskStore::Impl::take_lease(const ListedServers& listed) {
 
 // Nothing is unfinished now; what was removed must not come back.
 void DiskStore::Impl::publish_used() {
-  if (mutations().never_publish || !settle_removals()) return;
+  if (mutations().never_publish || (!mutations().publish_before_settle && !settle_removals())) return;
   const std::uint64_t used = used_to_tell();
   if (!servers_.publish(used, wanted_)) return;
   published_ = used;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/disk_store_impl.h"
+#include "store/mutations.h"
 #include "store/segment_io.h"
 
 namespace kvkeep::store {
@@ -36,21 +37,26 @@ void DiskStore::Impl::merge(const Survey& found, DiskTick& tick) {
   count([&](DiskCounters& counters) { counters.temporaries += unfinished.size(); });
 }
 
+// A file that could not be unlinked was counted when that failed, in whosever directory it lies.
+bool DiskStore::Impl::counted_leftover(const std::string& path) const {
+  return unserved_.is_leftover(path) && !mutations().count_leftovers_twice;
+}
+
 // Returns what nobody goes on with.
 std::vector<os::FileInfo> DiskStore::Impl::merge_foreign(const std::string& directory,
                                                          const std::vector<os::FileInfo>& listed) {
   std::vector<os::FileInfo> counted;
   std::vector<os::FileInfo> unfinished;
   for (const os::FileInfo& info : listed) {
-    if (!info.is_regular) continue;
-    if (is_temporary_name(info.name) && !is_busy(info.name)) {
+    if (!info.is_regular || counted_leftover(directory + "/" + info.name)) continue;
+    if (is_temporary_name(info.name) && !is_busy(info)) {
       unfinished.push_back(info);
     } else if (is_temporary_name(info.name) || is_segment_name(info.name) || info.name == kIndexName) {
       counted.push_back(info);
     }
   }
   unserved_.update(directory, counted,
-                   [this](const std::string& name) NO_THREAD_SAFETY_ANALYSIS { return is_busy(name); });
+                   [this](const os::FileInfo& info) NO_THREAD_SAFETY_ANALYSIS { return is_busy(info); });
   return unfinished;
 }
 
@@ -60,23 +66,25 @@ std::vector<os::FileInfo> DiskStore::Impl::merge_own(const std::vector<os::FileI
   tick.looked = true;
   std::vector<os::FileInfo> unserved;
   std::vector<os::FileInfo> unfinished;
+  ByteCount index_bytes;
   for (const os::FileInfo& info : listed) {
-    if (!info.is_regular || unserved_.is_leftover(path_of(info.name))) continue;
+    if (!info.is_regular || counted_leftover(path_of(info.name))) continue;
     const bool temporary = is_temporary_name(info.name);
     if (is_segment_name(info.name)) {
       if (generation_of(info.name)) continue;
       if (!unserved_.knows(path_of(info.name))) merge_segment(info);
       if (unserved_.knows(path_of(info.name))) unserved.push_back(info);
-    } else if (temporary && is_busy(info.name)) {
+    } else if (temporary && is_busy(info)) {
       unserved.push_back(info);
     } else if (temporary) {
       unfinished.push_back(info);
     } else if (info.name == kIndexName) {
-      merge_index(info);
+      index_bytes = os::physical_size(info.size);
     }
   }
+  merge_index(index_bytes);
   unserved_.update(layout_.own, unserved,
-                   [this](const std::string& name) NO_THREAD_SAFETY_ANALYSIS { return is_busy(name); });
+                   [this](const os::FileInfo& info) NO_THREAD_SAFETY_ANALYSIS { return is_busy(info); });
   return unfinished;
 }
 
@@ -106,14 +114,13 @@ void DiskStore::Impl::compare_with(const std::vector<os::FileInfo>& listed, Disk
   }
 }
 
-bool DiskStore::Impl::serves_more() const {
+bool DiskStore::Impl::has_most_files() const {
   const MutexLock lock(mutex_);
-  return entries_.size() < kMaxServedFiles;
+  return entries_.size() >= options_.most_files;
 }
 
-// Another server of this fingerprint may have saved it.
-void DiskStore::Impl::merge_index(const os::FileInfo& info) {
-  const ByteCount bytes = os::physical_size(info.size);
+// Another server of this fingerprint may have saved it, and one of another may have removed it for its room: 0 bytes.
+void DiskStore::Impl::merge_index(ByteCount bytes) {
   if (bytes == index_bytes_) return;
   ledger_.add_existing(bytes);
   if (index_bytes_ > ByteCount{}) ledger_.release(layout_.own, index_bytes_);
@@ -123,7 +130,7 @@ void DiskStore::Impl::merge_index(const os::FileInfo& info) {
 void DiskStore::Impl::merge_segment(const os::FileInfo& info) {
   const ByteCount bytes = os::physical_size(info.size);
   auto header = read_header(files_, layout_.own, info, options_.fingerprint);
-  if (header && serves_more()) return adopt_segment({info, std::move(*header), {}});
+  if (header && !has_most_files()) return adopt_segment({info, std::move(*header), {}});
   ledger_.add_existing(bytes);
   if (header) {
     unserved_.add_removable(path_of(info.name), bytes, info.modified_ns);

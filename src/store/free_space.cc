@@ -11,6 +11,8 @@ constexpr std::int64_t kLongestPauseNs = 16 * kSecondNs;
 constexpr ByteCount kAskAfter = mebibytes(64);
 // Once stopped, so much more than the floor must be free: storing does not go off and on at its edge.
 constexpr std::uint64_t kMarginShare = 8;
+// After so long without a refusal storing goes on, whatever was refused before.
+constexpr std::int64_t kQuietNs = 60 * kSecondNs;
 
 }  // namespace
 
@@ -21,7 +23,7 @@ bool FreeSpace::admits(ByteCount bytes) {
   if (asked_ns_ == 0 || now_ns - asked_ns_ >= kSecondNs || written_ >= kAskAfter) ask(now_ns);
   const ByteCount margin = stopped_ ? ByteCount{reserve_.value() / kMarginShare} : ByteCount{};
   const bool enough = !known_ || free_ >= reserve_ + margin + bytes;
-  if (!enough) stopped_ = true;
+  if (!enough) stop(bytes, now_ns);
   return enough;
 }
 
@@ -37,15 +39,27 @@ void FreeSpace::wrote(ByteCount bytes) {
   free_ -= std::min(free_, bytes);
   written_ += bytes;
   pause_ns_ = 0;
+  if (!stopped_) return;
+  written_after_ += bytes;
+  if (written_after_ < refused_ && clock_.monotonic_ns() - refused_ns_ < kQuietNs) return;
   stopped_ = false;
+  refused_ = {};
+}
+
+void FreeSpace::stop(ByteCount refused, std::int64_t now_ns) {
+  stopped_ = true;
+  refused_ = std::max(refused_, refused);
+  written_after_ = {};
+  refused_ns_ = now_ns;
 }
 
 // Where a quota or the inodes are used up the system says that much is free: tried ever more rarely.
-void FreeSpace::found_full() {
+void FreeSpace::found_full(ByteCount bytes) {
   pause_ns_ = std::clamp(2 * pause_ns_, kSecondNs, kLongestPauseNs);
-  try_again_ns_ = clock_.monotonic_ns() + pause_ns_;
+  const std::int64_t now_ns = clock_.monotonic_ns();
+  try_again_ns_ = now_ns + pause_ns_;
   asked_ns_ = 0;
-  stopped_ = true;
+  stop(bytes, now_ns);
 }
 
 }  // namespace kvkeep::store

@@ -27,21 +27,26 @@ class FreeSpace {
   bool admits(ByteCount bytes);
   // How trying it ended.
   void wrote(ByteCount bytes);
-  void found_full();
-  // From the first file that was not admitted, or that the disk had no room for, until one was written.
+  void found_full(ByteCount bytes);
+  // From the first file that was not admitted, or that the disk had no room for, until as much as the largest of these
+  // was written, or a minute passed without another: a disk that has room for small files alone is full.
   bool stopped() const { return stopped_; }
 
  private:
   void ask(std::int64_t now_ns);
+  void stop(ByteCount refused, std::int64_t now_ns);
 
   const std::string directory_;
   const ByteCount reserve_;
   os::FileSystem& files_;
   os::Clock& clock_;
   std::atomic<bool> stopped_ = false;
-  bool known_ = false;  // free_ is an answer
-  ByteCount free_;      // when last asked, less what was written since
-  ByteCount written_;   // since then
+  bool known_ = false;       // free_ is an answer
+  ByteCount free_;           // when last asked, less what was written since
+  ByteCount written_;        // since then
+  ByteCount refused_;        // while stopped: the largest file
+  ByteCount written_after_;  // the last refusal
+  std::int64_t refused_ns_ = 0;
   std::int64_t asked_ns_ = 0;
   std::int64_t try_again_ns_ = 0;  // after the disk was full
   std::int64_t pause_ns_ = 0;

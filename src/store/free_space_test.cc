@@ -154,5 +154,39 @@ TEST_F(FullDiskTest, WhereTheSystemDoesNotSayFilesAreTried) {
   EXPECT_TRUE(files.fault_fired());
 }
 
+// Where small files still fit and large ones do not, storing does not stop and go on with each of them.
+TEST_F(FullDiskTest, ADiskThatHasRoomForSmallFilesAloneStaysFull) {
+  open({});
+  ASSERT_TRUE(put(next++).ok());
+  free_bytes(units(4));
+  int changes = 0;
+  for (int round = 0; round < 6; ++round) {
+    clock.advance_ms(20'000);
+    const bool before = store->stopped();
+    EXPECT_FALSE(put(next++, units(40).value()).ok());
+    clock.advance_ms(20'000);
+    EXPECT_TRUE(put(next++, 1000).ok()) << "it is tried all the same";
+    changes += store->stopped() != before ? 1 : 0;
+    EXPECT_TRUE(store->stopped());
+  }
+  EXPECT_EQ(changes, 1);
+  free_bytes(units(100));
+  clock.advance_ms(20'000);
+  EXPECT_TRUE(put(next++, units(40).value()).ok());
+  EXPECT_FALSE(store->stopped());
+}
+
+TEST_F(FullDiskTest, AMinuteWithoutARefusalIsEnough) {
+  open({});
+  free_bytes(units(4));
+  EXPECT_FALSE(put(next++, units(40).value()).ok());
+  clock.advance_ms(20'000);
+  EXPECT_TRUE(put(next++, 1000).ok());
+  EXPECT_TRUE(store->stopped());
+  clock.advance_ms(60'000);
+  EXPECT_TRUE(put(next++, 1000).ok());
+  EXPECT_FALSE(store->stopped()) << "nobody wants to store the large one any more";
+}
+
 }  // namespace
 }  // namespace kvkeep::store

@@ -22,13 +22,19 @@ struct Mutations {
   bool reopen_uncounted = false;              // what lies in a directory that was replaced is not counted
   bool trust_recovered_durability = false;    // put() of a file a former process wrote is ok without writing
   // Several servers:
-  bool grant_before_scan = false;     // what a member says it used makes room before the files were looked at
-  bool publish_before_write = false;  // a member says that it used what it is about to write
-  bool never_publish = false;         // a member never says what it used
-  bool keep_dead_leases = false;      // what a dead member might have written stays reserved
-  bool sweep_living = false;          // temporary files of living servers are swept
-  bool two_keepers = false;           // a server that finds the directory kept keeps it as well
-  bool count_leases_late = false;     // a new keeper does not know of leases that its forerunner gave
+  bool grant_before_scan = false;      // what a member says it used makes room before the files were looked at
+  bool publish_before_write = false;   // a member says that it used what it is about to write
+  bool never_publish = false;          // a member never says what it used
+  bool keep_dead_leases = false;       // what a dead member might have written stays reserved
+  bool sweep_living = false;           // temporary files of living servers are swept
+  bool two_keepers = false;            // a server that finds the directory kept keeps it as well
+  bool count_leases_late = false;      // a new keeper does not know of leases that its forerunner gave
+  bool release_dead_early = false;     // the room of a dead member is given out before its removals are durable
+  bool publish_before_settle = false;  // a member says what it used before its own removals are durable
+  bool smaller_grant = false;          // of the known and the listed grant of a member the smaller one counts
+  bool count_leftovers_twice = false;  // a file that could not be unlinked is counted by each look
+  bool lockless_lives = false;         // an id without a lock is taken for a living server
+  bool believe_totals = false;         // any total that a name tells counts as written today
 };
 
 const Mutations& mutations();

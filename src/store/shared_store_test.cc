@@ -1,74 +1,9 @@
-// Several servers on one directory of the machine's own file system, and what may lie in servers/.
+// Several servers on one directory: what they tell each other, and who may do what.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
-#include "store/disk_store.h"
-#include "store/layout.h"
-#include "store/servers.h"
-#include "testing/sim/sample_segments.h"
-#include "testing/sim/sim_clock.h"
-#include "testing/sim/temporary_directory.h"
+#include "store/shared_store_fixture.h"
 
 namespace kvkeep::store {
 namespace {
-
-namespace fs = std::filesystem;
-using sim::sample_segment;
-using sim::SampleSegment;
-
-const FingerprintHash kModel = sim::sample_fingerprint(0xab);
-const FingerprintHash kOtherModel = sim::sample_fingerprint(0xcd);
-
-class SharedStoreTest : public testing::Test {
- protected:
-  std::unique_ptr<DiskStore> open(const FingerprintHash& fingerprint = kModel, ByteCount budget = mebibytes(64)) {
-    auto store = DiskStore::open(
-        {.directory = root(), .fingerprint = fingerprint, .budget = budget, .written_per_day = written_per_day_},
-        os::real_file_system(), clock_);
-    EXPECT_TRUE(store.ok()) << (store.ok() ? "" : store.error().message);
-    return store.ok() ? std::move(*store) : nullptr;
-  }
-  DiskTick tick(DiskStore& store) {
-    clock_.advance_ms(10'000);
-    return store.tick();
-  }
-  std::string root() const { return directory_.path() + "/cache"; }
-  std::string servers() const { return root() + "/servers"; }
-  static Status put(DiskStore& store, const SampleSegment& segment) {
-    return store.put(segment.header, {{segment.header.name.kind, segment.payload}});
-  }
-  static bool has(DiskStore& store, const SampleSegment& segment) {
-    std::vector<std::byte> out(segment.payload.size());
-    return store.get(segment.header, segment.header.name.kind, out).ok() && out == segment.payload;
-  }
-  void plant(const std::string& name) {
-    fs::create_directories(servers());
-    std::ofstream(servers() + "/" + name) << "x";
-  }
-  std::vector<std::string> names() const {
-    std::vector<std::string> found;
-    if (!fs::exists(servers())) return found;
-    for (const auto& entry : fs::directory_iterator(servers())) found.push_back(entry.path().filename());
-    return found;
-  }
-
-  static std::uint64_t left(DiskStore& store) {
-    const auto allowance = store.writes();
-    return allowance ? allowance->left.value() : 0;
-  }
-
-  const sim::TemporaryDirectory directory_;
-  sim::SimClock clock_;
-  ByteCount written_per_day_;
-  const SampleSegment first_ = sample_segment(kModel, 1, 0, 10'000);
-  const SampleSegment second_ = sample_segment(kModel, 1, 1, 5'000);
-  const SampleSegment third_ = sample_segment(kModel, 1, 2, 5'000);
-};
 
 TEST_F(SharedStoreTest, AServerAloneLeavesNoTraceOfSharing) {
   const auto store = open();
@@ -245,7 +180,10 @@ TEST_F(SharedStoreTest, NotesThatAreBeingWrittenAreLeftAlone) {
   (void)tick(*keeper);
   const std::string notes = root() + "/" + kOtherModel.hex() + "/turns.tmp";
   std::ofstream(notes) << "half";
-  for (int i = 0; i < 8; ++i) (void)tick(*keeper);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(os::real_file_system().set_modified(notes, clock_.wall_ns()).ok());
+    (void)tick(*keeper);
+  }
   EXPECT_TRUE(fs::exists(notes));
   EXPECT_GT(keeper->used(), member->used());
   member.reset();
@@ -253,25 +191,34 @@ TEST_F(SharedStoreTest, NotesThatAreBeingWrittenAreLeftAlone) {
   EXPECT_FALSE(fs::exists(notes)) << "nobody goes on with it";
 }
 
-// Of a conversation only its last file has the time of its use.
-TEST_F(SharedStoreTest, OfOtherModelsTheOldestConversationLeavesFirstFromItsEnd) {
-  const SampleSegment old = sample_segment(kModel, 2, 0, 5'000);
-  {
-    const auto store = open();
-    for (const SampleSegment* segment : {&first_, &second_, &old, &third_}) {
-      clock_.advance_ms(1000);
-      ASSERT_TRUE(put(*store, *segment).ok());
-    }
+TEST_F(SharedStoreTest, NotesThatADeadKeeperLeftHalfAreSweptThoughOthersLive) {
+  auto first = open();
+  const auto second = open();
+  const auto third = open();
+  const std::string notes = root() + "/" + kModel.hex() + "/turns.tmp";
+  std::ofstream(notes) << "half";
+  ASSERT_TRUE(os::real_file_system().set_modified(notes, clock_.wall_ns()).ok());
+  first.reset();
+  (void)tick(*second);
+  ASSERT_TRUE(second->keeper());
+  EXPECT_TRUE(fs::exists(notes)) << "the third may be at it";
+  for (int i = 0; i < 14; ++i) {
+    (void)tick(*third);
+    (void)tick(*second);
   }
-  const auto store = open(kOtherModel);
-  const auto there = [&](const SampleSegment& segment) {
-    return fs::exists(root() + "/" + kModel.hex() + "/" + format::file_name(segment.header.name));
-  };
-  for (const SampleSegment* next : {&old, &third_, &second_, &first_}) {
-    ASSERT_TRUE(there(*next));
-    ASSERT_GT(store->remove_foreign(ByteCount{1}), ByteCount{});
-    EXPECT_FALSE(there(*next));
-  }
+  EXPECT_FALSE(fs::exists(notes));
+}
+
+TEST_F(SharedStoreTest, ALookNowHearsOfWhatWasNotToldYet) {
+  const auto keeper = open();
+  const auto member = open();
+  ASSERT_TRUE(put(*keeper, first_).ok());
+  (void)tick(*keeper);
+  (void)tick(*member);
+  ASSERT_TRUE(has(*member, first_));
+  ASSERT_TRUE(keeper->remove(first_.header.name).ok());
+  EXPECT_TRUE(member->tick().gone.empty()) << "not told yet";
+  EXPECT_EQ(member->tick(Look::kNow).gone.size(), 1U);
 }
 
 TEST_F(SharedStoreTest, AMemberBecomesTheKeeperWhenThereIsNone) {
@@ -324,118 +271,6 @@ TEST_F(SharedStoreTest, WhatDiskSpaceWasAllowedAndNeverUsedComesBack) {
   member.reset();
   (void)tick(*keeper);
   EXPECT_LT(keeper->used(), ByteCount{10'000});
-}
-
-// ---- Anything may lie in servers/ ----
-
-TEST_F(SharedStoreTest, NamesOfNobodyChangeNothing) {
-  plant("ffffffffffffffff.ffffffffffffffff-00000000.grant");
-  plant("ffffffffffffffff.ffffffffffffffff-ffffffffffffffff-00000000.used");
-  plant("ffffffffffffffff.lock");
-  plant("hello");
-  plant(".grant");
-  plant(std::string(200, 'f'));
-  fs::create_directories(servers() + "/eeeeeeeeeeeeeeee.lock");
-  fs::create_symlink("/etc/passwd", servers() + "/dddddddddddddddd.lock");
-  for (int i = 0; i < 3000; ++i) plant(std::to_string(1'000'000'000'000'000'000 + i) + ".lock");
-  const auto keeper = open();
-  ASSERT_TRUE(put(*keeper, first_).ok());
-  const auto member = open();
-  (void)tick(*keeper);
-  (void)tick(*member);
-  EXPECT_TRUE(put(*member, second_).ok());
-  EXPECT_TRUE(fs::exists(servers() + "/hello"));
-  EXPECT_FALSE(fs::exists(servers() + "/ffffffffffffffff.lock"));
-}
-
-// Whoever went last, and however: the next that starts alone leaves nothing of it.
-TEST_F(SharedStoreTest, TheNextAloneTakesWhatMembersLeft) {
-  for (const bool keeper_first : {true, false}) {
-    auto keeper = open();
-    auto member = open();
-    for (int i = 0; i < 2; ++i) {
-      (void)tick(*keeper);
-      (void)tick(*member);
-    }
-    EXPECT_FALSE(names().empty());
-    (keeper_first ? keeper : member).reset();
-    EXPECT_FALSE(names().empty()) << "one lives";
-    if (keeper_first) (void)tick(*member);
-    keeper.reset();
-    member.reset();
-    const auto alone = open();
-    EXPECT_FALSE(fs::exists(servers())) << keeper_first;
-  }
-}
-
-TEST_F(SharedStoreTest, TheNextAloneTakesWhatTheKilledLeft) {
-  const std::string id(16, 'f');
-  plant(id + ".lock");
-  plant(kModel.hex() + ".notes");
-  plant("hello");
-  const auto alone = open();
-  EXPECT_EQ(names(), std::vector<std::string>{"hello"});
-  fs::remove(servers() + "/hello");
-  plant(kModel.hex() + ".notes");
-  const auto held = os::real_file_system().lock(servers() + "/" + kModel.hex() + ".notes");
-  ASSERT_TRUE(held);
-  Servers(servers(), os::real_file_system(), clock_).tidy();
-  EXPECT_EQ(names().size(), 1U) << "who holds notes lives";
-}
-
-// The directory of a model may go while its server has not yet become the keeper.
-TEST_F(SharedStoreTest, AMemberWhoseEmptyDirectoryWasRemovedTakesOver) {
-  auto keeper = open(kOtherModel);
-  const auto member = open();
-  keeper.reset();
-  fs::remove(root() + "/" + kModel.hex());
-  (void)tick(*member);
-  ASSERT_TRUE(member->keeper());
-  EXPECT_TRUE(put(*member, first_).ok());
-}
-
-TEST_F(SharedStoreTest, AGrantThatTheKeeperDidNotMakeIsNone) {
-  const auto keeper = open(kModel, mebibytes(1));
-  const auto member = open(kModel, mebibytes(1));
-  std::string id;
-  for (const std::string& name : names()) {
-    if (name.ends_with(".lock")) id = name.substr(0, 16);
-  }
-  ASSERT_FALSE(id.empty());
-  plant(id + ".00000000ffffffff-12345678.grant");
-  EXPECT_FALSE(tick(*member).more_room);
-  EXPECT_FALSE(put(*member, first_).ok());
-  // Made as it should be, but of more than there is.
-  sim::SimClock clock;
-  Servers forger(servers(), os::real_file_system(), clock);
-  ASSERT_TRUE(forger.grant(id, 0, 1ULL << 40).ok());
-  EXPECT_FALSE(tick(*member).more_room);
-  EXPECT_FALSE(put(*member, first_).ok());
-}
-
-TEST_F(SharedStoreTest, SomethingElseHasTheNameOfServers) {
-  fs::create_directories(root());
-  std::ofstream(servers()) << "x";
-  const auto keeper = open();
-  ASSERT_TRUE(put(*keeper, first_).ok());
-  (void)tick(*keeper);
-  const auto member = open();
-  EXPECT_TRUE(has(*member, first_)) << "it serves, and stores nothing";
-  (void)tick(*member);
-  EXPECT_FALSE(put(*member, second_).ok());
-}
-
-TEST_F(SharedStoreTest, AMemberWhoseFilesWereRemovedJoinsAgain) {
-  const auto keeper = open();
-  const auto member = open();
-  (void)tick(*keeper);
-  (void)tick(*member);
-  ASSERT_TRUE(put(*member, first_).ok());
-  fs::remove_all(servers());
-  (void)tick(*member);
-  (void)tick(*keeper);
-  (void)tick(*member);
-  EXPECT_TRUE(put(*member, second_).ok());
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "store/unserved_files.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "format/pin_list.h"
 #include "store/layout.h"
 #include "store/segment_io.h"
 
@@ -16,6 +19,15 @@ constexpr std::size_t kRetriesPerPut = 8;
 // Others wait for the lock meanwhile.
 constexpr std::size_t kHeadersAtOnce = 8192;
 constexpr std::uint32_t kMostRefused = 4;
+
+// What cannot be read pins nothing.
+std::vector<PrefixHash> read_pins(os::FileSystem& files, const std::string& directory) {
+  const auto file = files.open(directory + "/" + std::string(kPinsName));
+  if (!file) return {};
+  std::string text(format::kMostPinBytes, '\0');
+  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
+  return count ? format::decode_pins(std::string_view(text).substr(0, *count)) : std::vector<PrefixHash>();
+}
 
 // A file that vanished by other hands is gone as well.
 bool unlinked(os::FileSystem& files, const std::string& path) {
@@ -68,13 +80,13 @@ UnservedFiles::Removables::iterator UnservedFiles::forget(Removables::iterator f
 }
 
 void UnservedFiles::update(const std::string& directory, const std::vector<os::FileInfo>& listed,
-                           const std::function<bool(const std::string&)>& busy) {
+                           const std::function<bool(const os::FileInfo&)>& busy) {
   std::set<std::string> there;
   for (const os::FileInfo& info : listed) {
     const std::string path = directory + "/" + info.name;
     there.insert(path);
     if (leftovers_.contains(path)) continue;
-    Removable now{.bytes = os::physical_size(info.size), .modified_ns = info.modified_ns, .busy = busy(info.name)};
+    Removable now{.bytes = os::physical_size(info.size), .modified_ns = info.modified_ns, .busy = busy(info)};
     if (const auto before = removable_.find(path); before != removable_.end()) {
       if (before->second.bytes == now.bytes) {
         now.looked_at = before->second.looked_at;
@@ -119,7 +131,7 @@ bool UnservedFiles::look_at(const std::string& path, Removable& file) {
 }
 
 // Of a directory nothing may leave before all of it was looked at; that much is read at a time.
-std::vector<std::string> UnservedFiles::in_order() {
+std::vector<UnservedFile> UnservedFiles::candidates() {
   std::set<std::string> unknown;
   std::size_t reads = kHeadersAtOnce;
   for (auto& [path, file] : removable_) {
@@ -134,18 +146,55 @@ std::vector<std::string> UnservedFiles::in_order() {
     if (file.busy || unknown.contains(directory)) continue;
     files.push_back({path, std::move(directory), file.modified_ns, file.place});
   }
-  std::vector<std::string> paths;
-  for (const std::size_t next : removal_order(files)) paths.push_back(std::move(files[next].path));
-  return paths;
+  return files;
 }
 
-ByteCount UnservedFiles::remove_oldest(ByteCount needed) {
+// What is pinned counts as kept for ever, and with it what leads there: that waits until it left.
+void UnservedFiles::mark_pinned(std::vector<UnservedFile>& files) const {
+  std::string directory;
+  std::set<PrefixHash> pins;
+  for (UnservedFile& file : files) {  // by path: a directory's files lie together
+    if (!file.place) continue;
+    if (file.directory != directory) {
+      directory = file.directory;
+      const std::vector<PrefixHash> read = read_pins(files_, directory);
+      pins = {read.begin(), read.end()};
+    }
+    if (pins.contains(file.place->name.end_hash)) file.modified_ns = std::numeric_limits<std::int64_t>::max();
+  }
+}
+
+std::vector<UnservedFile> UnservedFiles::in_order() {
+  std::vector<UnservedFile> files = candidates();
+  mark_pinned(files);
+  std::vector<UnservedFile> ordered;
+  ordered.reserve(files.size());
+  for (const std::size_t next : removal_order(files)) ordered.push_back(std::move(files[next]));
+  return ordered;
+}
+
+bool UnservedFiles::remove(const std::string& path, ByteCount& freed) {
+  if (!unlinked(files_, path)) return false;
+  freed += removable_[path].bytes;
+  replaced(path);
+  return true;
+}
+
+ByteCount UnservedFiles::remove_oldest(ByteCount needed, std::int64_t now_ns, Kept kept) {
   ByteCount freed;
-  for (const std::string& path : in_order()) {
-    if (freed >= needed) break;
-    if (!unlinked(files_, path)) continue;
-    freed += removable_[path].bytes;
-    replaced(path);
+  for (const UnservedFile& file : in_order()) {
+    // What comes after the first that is kept is kept as well, or leads to what is.
+    if (freed >= needed || (kept == Kept::kSpare && file.modified_ns > now_ns)) break;
+    (void)remove(file.path, freed);
+  }
+  return freed;
+}
+
+ByteCount UnservedFiles::remove_used_before(std::int64_t time_ns, std::int64_t now_ns) {
+  ByteCount freed;
+  for (const UnservedFile& file : in_order()) {
+    if (file.modified_ns >= std::min(time_ns, now_ns)) break;
+    (void)remove(file.path, freed);
   }
   return freed;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "os/file_system.h"
+#include "store/disk_store.h"
 #include "store/removal_order.h"
 #include "store/space_ledger.h"
 
@@ -31,15 +32,18 @@ class UnservedFiles {
   void retry_leftovers();
 
   void add_removable(const std::string& path, ByteCount bytes, std::int64_t modified_ns);
-  // In their order (removal_order.h), until `needed` bytes are freed or none is left that can be unlinked. Reads the
-  // header of each segment once, some thousands at a time: a directory of more frees nothing before a later call.
-  ByteCount remove_oldest(ByteCount needed);
+  // In their order (removal_order.h), those last that are pinned or kept until a time to come, or not at all; until
+  // `needed` bytes are freed or none is left that can be unlinked. Reads the header of each segment once, some
+  // thousands at a time (a directory of more frees nothing before a later call), and the pins of each directory.
+  ByteCount remove_oldest(ByteCount needed, std::int64_t now_ns, Kept kept);
+  // Those that were used last before `time_ns` and are not kept, in the same order.
+  ByteCount remove_used_before(std::int64_t time_ns, std::int64_t now_ns);
   ByteCount foreign_bytes() const { return ByteCount{foreign_bytes_.load()}; }
 
   // A listing of `directory`, as far as it concerns files that are not served: counts what came, what grew and what
   // left by other hands. Those for which `busy` says so are not removable.
   void update(const std::string& directory, const std::vector<os::FileInfo>& listed,
-              const std::function<bool(const std::string&)>& busy);
+              const std::function<bool(const os::FileInfo&)>& busy);
   // After the ledger began anew: counts leftovers again, forgets the rest.
   void recount();
 
@@ -61,7 +65,10 @@ class UnservedFiles {
   void add(const std::string& path, Removable file);
   Removables::iterator forget(Removables::iterator file);
   bool look_at(const std::string& path, Removable& file);
-  std::vector<std::string> in_order();
+  std::vector<UnservedFile> candidates();
+  std::vector<UnservedFile> in_order();
+  void mark_pinned(std::vector<UnservedFile>& files) const;
+  bool remove(const std::string& path, ByteCount& freed);
 
   os::FileSystem& files_;
   SpaceLedger& ledger_;

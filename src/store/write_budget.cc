@@ -54,7 +54,8 @@ Result<Note> read_note(os::FileSystem& files, const std::string& path) {
 double WriteBudget::most() const { return std::max(1.0, static_cast<double>(per_day_.value()) / kGatherShare); }
 
 void WriteBudget::open() {
-  if (limited() && !load()) left_ = 0;
+  disbelieved_ = limited() && !load();
+  if (disbelieved_) left_ = 0;
 }
 
 // False: there is a file, and it cannot be believed.
@@ -73,7 +74,8 @@ bool WriteBudget::load() {
 
 WriteBudget::Allowance WriteBudget::allowance() {
   refill();
-  return {ByteCount{static_cast<std::uint64_t>(std::max(0.0, left_))}, ByteCount{static_cast<std::uint64_t>(most())}};
+  return {ByteCount{static_cast<std::uint64_t>(std::max(0.0, left_))}, ByteCount{static_cast<std::uint64_t>(most())},
+          disbelieved_};
 }
 
 // A clock that goes back gives nothing.

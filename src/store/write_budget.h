@@ -23,6 +23,7 @@ class WriteBudget {
   struct Allowance {
     ByteCount left;
     ByteCount most;
+    bool disbelieved = false;  // the file held something else than what is written there: it counted as nothing left
   };
 
   // `per_day` 0: no limit, nothing is counted, and the file is left alone.
@@ -50,6 +51,7 @@ class WriteBudget {
   os::FileSystem& files_;
   os::Clock& clock_;
   bool saves_ = false;
+  bool disbelieved_ = false;
   double left_ = 0;  // bytes; below 0: the last file had more than was left
   std::int64_t as_of_ns_ = 0;
   double ahead_ = 0;  // may still be written before the file says less than was

@@ -141,10 +141,12 @@ TEST_F(WriteBudgetTest, WhatCannotBeBelievedMeansThatNothingIsLeft) {
     damage(byte);
     start();
     EXPECT_EQ(left(), 0U) << byte;
+    EXPECT_TRUE(budget->allowance().disbelieved) << "somebody can say so";
     damage(byte);
   }
   start();
   EXPECT_GT(left(), 0U);
+  EXPECT_FALSE(budget->allowance().disbelieved);
 }
 
 TEST_F(WriteBudgetTest, AClockThatGoesBackGivesNothing) {

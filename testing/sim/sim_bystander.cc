@@ -10,6 +10,7 @@ bool SimBystander::dead() const { return boot_ != files_.boots_[1]; }
 
 template <typename Call>
 auto SimBystander::act(Call call) -> decltype(call()) {
+  if (operations_left_ && (*operations_left_)-- == 0) die();
   if (dead()) return io_error("a dead process");
   const ActingProcess acting(files_, 1);
   return call();

@@ -3,7 +3,9 @@
 // The view that a second process has of a simulated disk: operations work, are not counted, and meet no faults. Its
 // handles and locks outlive the first process, and the first one's theirs.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@ class SimBystander final : public os::FileSystem {
   explicit SimBystander(SimFileSystem& files);
   // The process dies; all it wrote is still seen. Its locks are gone.
   void die();
+  // It dies before the operation that follows so many.
+  void die_after(std::uint64_t operations) { operations_left_ = operations; }
   bool dead() const;
 
   Result<std::unique_ptr<os::File>> create(const std::string& path) override;
@@ -36,6 +40,7 @@ class SimBystander final : public os::FileSystem {
 
   SimFileSystem& files_;
   const std::uint64_t boot_;
+  std::optional<std::uint64_t> operations_left_;
 };
 
 }  // namespace kvkeep::sim

@@ -280,7 +280,7 @@ Result<std::vector<os::FileInfo>> SimFileSystem::list(const std::string& directo
     }
   }
   for (const auto& [path, inode] : seen_) {
-    if (parent_of(path) != directory) continue;
+    if (parent_of(path) != directory || (!missed_.empty() && path.ends_with(missed_))) continue;
     found.push_back({.name = last_of(path),
                      .size = ByteCount{inode->seen.size()},
                      .modified_ns = inode->modified_ns,

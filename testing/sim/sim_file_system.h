@@ -78,11 +78,14 @@ class SimFileSystem final : public os::FileSystem {
   std::uint64_t physical_bytes(const std::string& except = "") const;
   std::vector<std::string> paths() const;
   std::optional<std::vector<std::byte>> contents(const std::string& path) const;
+  std::optional<ByteCount> seen_size(const std::string& path) const;
   void plant(const std::string& path, std::vector<std::byte> bytes);  // durable at once
   // Files whose bytes a fault spoiled, or of which a read was cut short, since the last call.
   std::vector<std::string> take_spoiled() { return std::exchange(spoiled_, {}); }
   // rm -rf by other hands. What the process holds open stays open.
   void remove_tree(const std::string& directory);
+  // A listing beside a rename may miss the name: from now on lists have no files whose names end so; "": all of them.
+  void miss_in_lists(std::string suffix) { missed_ = std::move(suffix); }
   // The name that the next created file will be renamed to (for Lies::write_in_place).
   void expect_publish_as(std::string path) { publish_as_ = std::move(path); }
 
@@ -153,6 +156,7 @@ class SimFileSystem final : public os::FileSystem {
   std::vector<std::string> spoiled_;
   std::function<void()> observer_;
   std::string publish_as_;
+  std::string missed_;
   std::map<std::string, std::string> in_place_;  // temporary name -> the name really written
   Names seen_;
   Names durable_;

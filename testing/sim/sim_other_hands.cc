@@ -25,6 +25,12 @@ std::optional<std::vector<std::byte>> SimFileSystem::contents(const std::string&
   return found->second->seen;
 }
 
+std::optional<ByteCount> SimFileSystem::seen_size(const std::string& path) const {
+  const auto found = seen_.find(path);
+  if (found == seen_.end()) return std::nullopt;
+  return ByteCount{found->second->seen.size()};
+}
+
 void SimFileSystem::remove_tree(const std::string& directory) {
   const auto below = [&](const std::string& path) { return path == directory || path.starts_with(directory + "/"); };
   std::erase_if(seen_, [&](const auto& named) { return below(named.first); });
