@@ -142,28 +142,28 @@ void Cache::hold_state(SegmentId leaf, std::shared_ptr<const store::Payload> sta
   Entry& held = entry(leaf);
   if (held.dead || held.payload == nullptr || held.state != nullptr) return;
   held.state = std::move(state);
+  held_states_.push_back(leaf);
   ram_used_ += size;
   counters_.points_ram += size;
 }
 
-void Cache::drop_state(Entry& held) {
+void Cache::drop_state(SegmentId leaf) {
+  Entry& held = entry(leaf);
   if (held.state == nullptr) return;
   ram_used_ -= ByteCount{held.state->size()};
   counters_.points_ram -= ByteCount{held.state->size()};
   held.state.reset();
+  const auto listed = std::ranges::find(held_states_, leaf);
+  KVKEEP_ASSERT(listed != held_states_.end(), "a decoded state that is not listed");
+  *listed = held_states_.back();
+  held_states_.pop_back();
 }
 
 // The longest unused first, until no more than `limit` is used or none is left.
 void Cache::drop_states(ByteCount limit) {
-  if (ram_used_ <= limit || built_on_.empty()) return;
-  std::vector<Entry*> held;
-  for (Entry& known : entries_) {
-    if (known.state != nullptr) held.push_back(&known);
-  }
-  std::ranges::sort(held, {}, &Entry::last_used_ns);
-  for (Entry* known : held) {
-    if (ram_used_ <= limit) return;
-    drop_state(*known);
+  while (ram_used_ > limit && !held_states_.empty()) {
+    const auto used = [this](SegmentId leaf) REQUIRES(mutex_) { return entry(leaf).last_used_ns; };
+    drop_state(*std::ranges::min_element(held_states_, {}, used));
   }
 }
 

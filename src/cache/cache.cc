@@ -38,9 +38,15 @@ Cache::~Cache() {
 
 void Cache::recover() {
   {
-    const bool limits = disk_->writes().has_value();  // takes the store's lock, which comes before ours
+    const auto writes = disk_->writes();  // takes the store's lock, which comes before ours
+    if (writes && writes->disbelieved) {
+      spdlog::warn(
+          "kv disk: the file 'writes' in the cache directory cannot be read or is damaged, so that nothing counts as "
+          "left of what may be written today (--kv-disk-write-mb-per-day): storing on disk goes on little by little, "
+          "as the day passes; to begin with a full allowance, stop the servers and delete that file");
+    }
     MutexLock lock(mutex_);
-    limits_writes_ = limits;
+    limits_writes_ = writes.has_value();
     unsaved_headers_ = disk_->counters().headers_read;
   }
   adopt(disk_->take_recovered(), true);
@@ -50,6 +56,7 @@ void Cache::recover() {
 void Cache::settle() {
   if (disk_ == nullptr) return;
   writer_.post([this] {
+    expire_foreign();
     expire_all();
     fit_disk_budget();
   });
@@ -119,8 +126,8 @@ void Cache::hold_payload(SegmentId segment, std::shared_ptr<const store::Payload
 }
 
 void Cache::drop_payload(SegmentId segment) {
+  drop_state(segment);
   Entry& held = entry(segment);
-  drop_state(held);
   if (held.payload == nullptr) return;
   ram_used_ -= held.charged;
   if (is_leaf(held)) counters_.points_ram -= held.charged;
@@ -132,6 +139,8 @@ void Cache::set_disk(SegmentId segment, DiskState state) {
   const auto there = [](DiskState disk) { return disk == DiskState::kOnDisk || disk == DiskState::kRemoving; };
   Entry& known = entry(segment);
   const DiskState before = std::exchange(known.disk, state);
+  if (state == DiskState::kOnDisk) holes_.erase(segment);
+  if (state == DiskState::kUnwritten && takes_along(segment)) ++leaves_unwritten_;
   note_changed(segment);
   if (!is_leaf(known) || there(before) == there(state)) return;
   (there(state) ? counters_.points_disk += file_size(segment) : counters_.points_disk -= file_size(segment));
@@ -156,6 +165,7 @@ void Cache::erase(SegmentId segment) {
   set_disk(segment, DiskState::kNone);
   drop_payload(segment);
   forget_base(segment);
+  holes_.erase(segment);
   entry(segment) = Entry{};
   note_changed(segment);
   index_.erase(segment);
@@ -356,20 +366,6 @@ bool Cache::make_room(std::size_t size_bytes) {
   return room;
 }
 
-void Cache::flush() {
-  // What is held back enters the queue as that gets shorter.
-  const auto held_back = [this] {
-    MutexLock lock(mutex_);
-    return held_back_.size();
-  };
-  for (std::size_t before = SIZE_MAX; held_back() < before;) {
-    before = held_back();
-    writer_.drain();
-  }
-  reader_.drain();
-  if (disk_ != nullptr) disk_->save_index();
-}
-
 CacheStats Cache::stats() const {
   MutexLock lock(mutex_);
   CacheStats stats = counters_;
@@ -380,6 +376,7 @@ CacheStats Cache::stats() const {
       index_.memory() + ByteCount{entries_.capacity() * sizeof(Entry)} + disk_order_.memory() + ram_order_.memory();
   stats.staging_idle = pool_.idle_bytes();
   stats.fresh_buffers = pool_.fresh_count();
+  stats.remembered = held_back_.size() + put_off_.size() + refused_.size();
   stats.ram_used = ram_used_;
   stats.ram_budget = options_.ram_budget;
   if (disk_ != nullptr) {

@@ -36,6 +36,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/hash.h"
@@ -59,20 +60,6 @@
 #include "store/ram_store.h"
 
 namespace kvkeep::cache {
-
-// What a load did.
-struct LoadResult {
-  Status status;         // of the first step that failed; those before it have their payload
-  ByteCount bytes_read;  // from disk
-  double read_ms = 0;
-};
-
-// See Cache::random_path.
-struct StoredPath {
-  std::vector<TokenId> tokens;  // from the beginning to the end of the segment, or to the leaf
-  Tenant tenant = kNoTenant;
-  Position begin;  // of the segment, or of the one that the leaf hangs in
-};
 
 class Cache {
  public:
@@ -191,7 +178,8 @@ class Cache {
     std::uint32_t hits = 0;
     std::uint32_t pins = 0;
     DiskState disk = DiskState::kNone;
-    std::uint8_t refusals = 0;  // reads that the device refused
+    std::uint8_t refusals = 0;         // reads that the device refused
+    std::uint64_t leaves_written = 0;  // see unwritten_leaves()
     policy::Outlook outlook = policy::Outlook::kOpen;
     Keeping keeping = Keeping::kOnDisk;
     bool dead = false;
@@ -258,7 +246,7 @@ class Cache {
   void build_state(SegmentId leaf);
   void adopt_built(SegmentId leaf, SegmentId base, ByteSpan stored, std::size_t state_bytes) REQUIRES(mutex_);
   void hold_state(SegmentId leaf, std::shared_ptr<const store::Payload> state) EXCLUDES(mutex_);
-  void drop_state(Entry& held) REQUIRES(mutex_);
+  void drop_state(SegmentId leaf) REQUIRES(mutex_);
   void drop_states(ByteCount limit) REQUIRES(mutex_);
   Status read_stored(Link& link, LoadResult& result);
   Status load_into(SegmentId segment, std::shared_ptr<const store::Payload>& payload, LoadResult& result);
@@ -298,6 +286,8 @@ class Cache {
   std::vector<SegmentId> unwritten_path(SegmentId segment) REQUIRES(mutex_);
   std::vector<SegmentId> unwritten_leaves(SegmentId segment) REQUIRES(mutex_);
   bool write_one(SegmentId segment);
+  bool takes_along(SegmentId leaf) const REQUIRES(mutex_);
+  void drain_writes() EXCLUDES(mutex_);
 
   // A day's writing (wear.cc).
   policy::WriteOffer write_offer(SegmentId segment, const std::vector<SegmentId>& path) const REQUIRES(mutex_);
@@ -315,7 +305,8 @@ class Cache {
   std::optional<SegmentId> expire(SegmentId segment) EXCLUDES(mutex_);
 
   // Other servers (sharing.cc).
-  void share();
+  void share(store::Look look = store::Look::kWhenDue);
+  void expire_foreign();
   bool has_orphans() const EXCLUDES(mutex_);
   void adopt(std::vector<store::StoredSegment> found, bool looked) EXCLUDES(mutex_);
   void note_used_by_others(const std::vector<store::UsedSegment>& used) EXCLUDES(mutex_);
@@ -326,13 +317,14 @@ class Cache {
   void note_distrust();
   void heed_distrust();
   bool make_disk_room(ByteCount needed);
-  ByteCount evict_foreign(ByteCount needed);
+  ByteCount evict_foreign(ByteCount needed, store::Kept kept);
   void note_refused(SegmentId segment) REQUIRES(mutex_);
   void write_refused() EXCLUDES(mutex_);
 
   void note_refusal(const Error& error) REQUIRES(mutex_);
   void fit_disk_budget();
   ByteCount over_disk_budget() const;
+  ByteCount disk_slack() const;
   Status put_with_room(const format::SegmentHeader& header, const store::Payload& payload);
   ByteCount points_room() const;
   bool make_points_room(ByteCount file) EXCLUDES(mutex_);
@@ -365,7 +357,9 @@ class Cache {
   std::atomic<bool> ticking_ = false;
   std::atomic<bool> distrusted_ = false;
   std::string unnoted_distrust_;  // the writer's alone
-  bool said_unnoted_ = false;     // and this
+  bool said_unnoted_ = false;     // and these
+  bool said_stopped_ = false;
+  std::optional<std::int64_t> foreign_expired_ns_;  // looked at last
 
   mutable Mutex mutex_;
   index::PrefixIndex index_ GUARDED_BY(mutex_);
@@ -374,6 +368,10 @@ class Cache {
   std::unordered_map<SegmentId, std::vector<SegmentId>> built_on_ GUARDED_BY(mutex_);  // by base
   std::vector<store::StoredSegment> orphans_ GUARDED_BY(mutex_);                 // others' files, seen in one look
   std::vector<std::pair<SegmentId, std::uint64_t>> refused_ GUARDED_BY(mutex_);  // and their serials: no room on disk
+  std::vector<SegmentId> held_states_ GUARDED_BY(mutex_);  // whole states of which Entry::state is there
+  // Not on disk, though what continues them is: other hands removed them, and RAM has them.
+  std::unordered_set<SegmentId> holes_ GUARDED_BY(mutex_);
+  std::uint64_t leaves_unwritten_ GUARDED_BY(mutex_) = 1;  // times that a leaf was left for what continues it
   ByteCount ram_used_ GUARDED_BY(mutex_);
   policy::EvictOrder disk_order_ GUARDED_BY(mutex_);
   policy::EvictOrder ram_order_ GUARDED_BY(mutex_);

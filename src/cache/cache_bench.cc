@@ -2,8 +2,14 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "cache/cache.h"
 #include "testing/sim/sample_segments.h"
+#include "testing/sim/sim_clock.h"
+#include "testing/sim/sim_executor.h"
+#include "testing/sim/sim_file_system.h"
 
 namespace kvkeep::cache {
 namespace {
@@ -63,6 +69,74 @@ void BM_WindowsMissingAtTheEnd(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_WindowsMissingAtTheEnd)->Unit(benchmark::kMicrosecond);
+
+// ---- what the writer and eviction do under the lock ----
+
+// A conversation that goes on at its end, of `segments` before, each with a point; the disk is in memory.
+struct GrowingConversation {
+  explicit GrowingConversation(std::size_t segments) {
+    auto disk =
+        store::DiskStore::open({.directory = "/cache", .fingerprint = kModel, .budget = mebibytes(4096)}, files, clock);
+    cache = std::make_unique<Cache>(CacheOptions{.fingerprint = kModel,
+                                                 .ram_budget = mebibytes(64),
+                                                 .save_index_after = 1 << 30,
+                                                 .shape = {.cacheable = true, .points = true}},
+                                    std::move(*disk), clock, writer, writer);
+    track.emplace(cache->track({}));
+    while (segments-- > 0) store_one();
+  }
+  void store_one() {
+    std::vector<TokenId> tokens(16);
+    for (TokenId& token : tokens) token = static_cast<TokenId>(next++ * 7919 % 100'003);
+    cache->store(*track, tokens, cache->staging(kBytes), kBytes);
+    cache->store_point(*track, format::PartKind::kPoint, cache->staging(kBytes), kBytes);
+    writer.run_all();
+  }
+  static constexpr std::size_t kBytes = 64;
+  sim::SimFileSystem files{1};
+  sim::SimClock clock;
+  sim::SimExecutor writer;
+  std::unique_ptr<Cache> cache;
+  std::optional<Track> track;
+  std::size_t next = 0;
+};
+
+// Writing a segment and a point that continue a path of so many: independent of its length.
+void BM_WriteBelowAPathOf(benchmark::State& state) {
+  GrowingConversation conversation(static_cast<std::size_t>(state.range(0)));
+  for (auto _ : state) conversation.store_one();
+}
+BENCHMARK(BM_WriteBelowAPathOf)->Arg(100)->Arg(1'000)->Arg(10'000)->Iterations(200)->Unit(benchmark::kMicrosecond);
+
+// Room in RAM where decoded states are held: independent of how many segments there are.
+void BM_RamRoomBeside(benchmark::State& state) {
+  sim::SimClock clock;
+  sim::SimExecutor writer;
+  const auto segments = static_cast<std::size_t>(state.range(0));
+  const std::size_t state_bytes = 4096;
+  Cache cache({.fingerprint = kModel,
+               .ram_budget = ByteCount{segments * 16 * sizeof(TokenId) + 64 * state_bytes},
+               .shape = {.cacheable = true, .points = true, .whole_points = true}},
+              nullptr, clock, writer, writer);
+  TokenId next = 0;
+  const auto store_one = [&](bool with_states) {
+    Track track = cache.track({});
+    std::vector<TokenId> tokens(16);
+    for (int i = 0; i < (with_states ? 2 : 1); ++i) {
+      for (TokenId& token : tokens) token = next++;
+      cache.store(track, tokens, cache.staging(0), 0);
+      if (!with_states) continue;
+      cache.make_room_for_point(state_bytes);
+      store::StagingBuffer bytes = cache.staging(state_bytes);
+      std::ranges::fill(bytes.span(), std::byte{1});
+      cache.store_point(track, format::PartKind::kWhole, std::move(bytes), state_bytes);
+      writer.run_all();
+    }
+  };
+  for (std::size_t i = 0; i < segments; ++i) store_one(false);
+  for (auto _ : state) store_one(true);
+}
+BENCHMARK(BM_RamRoomBeside)->Arg(1'000)->Arg(100'000)->Iterations(300)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace kvkeep::cache

@@ -1,6 +1,9 @@
 // A time to live: what nobody used for so long is nowhere any more.
 
+#include <span>
+
 #include "cache/cache_test_fixture.h"
+#include "testing/sim/sample_segments.h"
 
 namespace kvkeep::cache {
 namespace {
@@ -191,6 +194,40 @@ TEST(CacheExpiryOff, NothingLeaves) {
   world.cache->tick();
   world.writer.run_all();
   EXPECT_EQ(world.check(conversation(100, 64)), 64U);
+}
+
+// Prompts of other models lie in clear as well, and their servers may never run again.
+TEST(CacheExpiryOfOthers, FilesOfOtherModelsLeaveButForWhatIsPinned) {
+  World world;
+  const FingerprintHash other = sim::sample_fingerprint(7);
+  const sim::SampleSegment gone = sim::sample_segment(other, 1, 0, 1000);
+  const sim::SampleSegment pinned = sim::sample_segment(other, 2, 0, 1000);
+  {
+    auto store = store::DiskStore::open({.directory = "/cache", .fingerprint = other, .budget = mebibytes(4)},
+                                        world.files, world.clock);
+    ASSERT_TRUE(store.ok());
+    for (const auto* segment : {&gone, &pinned})
+      ASSERT_TRUE((*store)->put(segment->header, {{format::PartKind::kRows, segment->payload}}).ok());
+  }
+  const std::string text = pinned.header.name.end_hash.hex() + "\n";
+  const auto bytes = std::as_bytes(std::span(text));
+  world.files.plant("/cache/" + other.hex() + "/pins", {bytes.begin(), bytes.end()});
+  world.time_to_live_ns = 10 * kHourNs;
+  ASSERT_TRUE(world.open());
+  const auto there = [&](const sim::SampleSegment& segment) {
+    return world.files.contents("/cache/" + other.hex() + "/" + format::file_name(segment.header.name)).has_value();
+  };
+  for (int hour = 0; hour < 9; ++hour) {
+    world.clock.advance_ms(kHourMs);
+    world.cache->tick();
+    world.writer.run_all();
+  }
+  EXPECT_TRUE(there(gone));
+  world.clock.advance_ms(2 * kHourMs);
+  world.cache->tick();
+  world.writer.run_all();
+  EXPECT_FALSE(there(gone));
+  EXPECT_TRUE(there(pinned));
 }
 
 }  // namespace

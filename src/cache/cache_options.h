@@ -1,12 +1,14 @@
 #pragma once
 
-// What a cache is told when it is made, and what it tells of itself.
+// What a cache is told when it is made, and what it tells: of itself, and as results.
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "base/hash.h"
+#include "base/result.h"
+#include "base/tenant.h"
 #include "base/types.h"
 #include "cache/model_memory.h"
 #include "format/segment_file.h"
@@ -31,6 +33,9 @@ struct CacheOptions {
   // Most bytes in the writer's queue; what comes beyond it waits outside, see Cache. 0: half of what RAM may hold, so
   // that the rest goes on serving while a slow disk catches up, but as much as the queue may use of a small budget.
   ByteCount write_queue = {};
+  // Of what waits in RAM to be written when there is room, in each of the cases there are, so many are remembered; the
+  // rest is written with what continues it.
+  std::size_t most_waiting = 1 << 16;
   // What nobody used for so long leaves all tiers; 0: only for lack of room.
   std::int64_t time_to_live_ns = 0;
   // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of
@@ -64,10 +69,24 @@ constexpr ByteCount staging_limit(ByteCount ram_budget, ByteCount point_bytes = 
          ByteCount{point_bytes.value() / 8};
 }
 
+// What a load did.
+struct LoadResult {
+  Status status;         // of the first step that failed; those before it have their payload
+  ByteCount bytes_read;  // from disk
+  double read_ms = 0;
+};
+
 // Where a prompt leaves what is known, and what follows there on the known path that was used last.
 struct Parting {
   Position at;
   std::vector<TokenId> next;  // empty: nothing does
+};
+
+// See Cache::random_path.
+struct StoredPath {
+  std::vector<TokenId> tokens;  // from the beginning to the end of the segment, or to the leaf
+  Tenant tenant = kNoTenant;
+  Position begin;  // of the segment, or of the one that the leaf hangs in
 };
 
 struct CacheStats {
@@ -94,6 +113,7 @@ struct CacheStats {
   std::uint64_t expired = 0;         // left because nobody used them for the time to live
   std::uint64_t waiting_writes = 0;  // in the write queue
   std::uint64_t held_back = 0;       // did not enter it at once, because the writer lags
+  std::uint64_t remembered = 0;      // are waiting so, by CacheOptions::most_waiting
   std::uint64_t disk_stops = 0;      // times that the file system had too little free space
   std::uint64_t put_off = 0;         // times that one waited in RAM for writes that are left today
   bool disk_stopped = false;         // it has now

@@ -95,6 +95,20 @@ TEST_F(CacheBehind, TheNewestWaitOutsideTheQueueAndEnterItInTheirOrder) {
   EXPECT_EQ(world.check(tokens), 640U);
 }
 
+TEST(CacheWaiting, NoMoreIsRememberedThanMayWait) {
+  World world;
+  world.write_queue = ByteCount{100 * kRowBytes};
+  world.most_waiting = 8;
+  ASSERT_TRUE(world.open());
+  const Tokens tokens = conversation(1, 640);
+  EXPECT_EQ(world.grow(tokens), 640U);
+  EXPECT_EQ(world.cache->stats().held_back, 34U);
+  EXPECT_EQ(world.cache->stats().remembered, 8U) << "the newest";
+  world.cache->flush();
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(tokens), 640U) << "the rest was written with what continues it";
+}
+
 TEST_F(CacheBehind, AKilledProcessLeavesABeginning) {
   for (std::size_t turns = 0; turns < 45; turns += 3) {
     World killed;
@@ -135,6 +149,25 @@ TEST_F(CacheBehind, WhatRamForgetsIsNotWrittenAndLeavesNoHole) {
   ASSERT_TRUE(world.restart());
   EXPECT_EQ(world.cache->stats().segments, files);
   EXPECT_EQ(world.store->counters().removed, 0U) << "no orphan was found";
+}
+
+// ---- how many files there are ----
+
+TEST(CacheFiles, NoMoreAreStoredThanAStartWouldServe) {
+  World world;
+  world.most_files = 12;
+  ASSERT_TRUE(world.open());
+  for (TokenId i = 1; i <= 40; ++i) {
+    world.clock.advance_ms(60'000);
+    const Tokens tokens = conversation(i * 100, 32);
+    ASSERT_EQ(world.grow(tokens), 32U);
+    world.writer.run_all();
+    ASSERT_LE(world.segment_files().size(), 12U);
+  }
+  EXPECT_EQ(world.cache->stats().disk_refused, 0U);
+  ASSERT_TRUE(world.restart());
+  EXPECT_EQ(world.check(conversation(40 * 100, 32)), 32U) << "the newest";
+  EXPECT_EQ(world.store->foreign_bytes(), ByteCount{});
 }
 
 }  // namespace

@@ -142,6 +142,25 @@ TEST_P(CachesOnOneDirectory, WhatWentOnBeforeALossWasHeardOfIsWholeAgain) {
   EXPECT_EQ(servers.first.check(longer), 104U);
 }
 
+// The same where the server is stopped before its next second: it hears of the loss at the end.
+TEST_P(CachesOnOneDirectory, WhoIsStoppedBeforeItHeardOfALossLeavesNoHole) {
+  TwoServers servers(mebibytes(4), GetParam());
+  servers.tick();
+  const Tokens stored = conversation(1, 64);
+  ASSERT_TRUE(servers.keep(servers.second, stored));
+  servers.tick();
+  for (const std::string& path : servers.first.segment_files()) ASSERT_TRUE(servers.first.files.remove(path).ok());
+  const Tokens longer = stored + conversation(50, 40);
+  ASSERT_TRUE(servers.keep(servers.second, longer));
+  ASSERT_FALSE(servers.first.segment_files().empty()) << "written below what is gone";
+  servers.second.cache->flush();
+  servers.second.die();
+  servers.first.die();
+  servers.first.files.kill();
+  ASSERT_TRUE(servers.first.open());
+  EXPECT_EQ(servers.first.check(longer), 104U);
+}
+
 // A server that found something wrong is often stopped at once, to look for the cause.
 TEST(CacheSharing, WhatWasFoundWrongIsHeededThoughItsFinderIsGone) {
   for (const bool keeper_finds : {true, false}) {

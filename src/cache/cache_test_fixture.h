@@ -141,7 +141,8 @@ class World {
                                         .fingerprint = {},
                                         .budget = disk_budget,
                                         .reserve = reserve,
-                                        .written_per_day = written_per_day},
+                                        .written_per_day = written_per_day,
+                                        .most_files = most_files},
                                        files, clock);
     if (!disk) return false;
     store = disk->get();
@@ -151,6 +152,7 @@ class World {
                                                  .min_disk_tokens = 8,
                                                  .save_index_after = save_index_after,
                                                  .write_queue = write_queue,
+                                                 .most_waiting = most_waiting,
                                                  .time_to_live_ns = time_to_live_ns,
                                                  .disk_points_share = disk_points_share,
                                                  .shape = model.shape},
@@ -297,6 +299,8 @@ class World {
   std::int64_t time_to_live_ns = 0;
   std::uint32_t disk_points_share = 100;
   ByteCount write_queue = {};
+  std::size_t most_waiting = CacheOptions{}.most_waiting;
+  std::size_t most_files = store::kMaxServedFiles;
   std::size_t save_index_after = 3;  // so that faults meet it too
 
  private:

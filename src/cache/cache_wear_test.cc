@@ -68,6 +68,14 @@ TEST_F(CacheWear, WhatMayNotBeWrittenServesFromRamAndIsWrittenWhenThereIsEnough)
   EXPECT_EQ(world.check(a), 64U);
 }
 
+TEST_F(CacheWear, NoMoreIsRememberedThanMayWait) {
+  world.most_waiting = 8;
+  open(400);
+  fill();
+  EXPECT_GT(world.cache->stats().put_off, 100U);
+  EXPECT_EQ(world.cache->stats().remembered, 8U);
+}
+
 TEST_F(CacheWear, WhatSomebodyComesBackToIsWrittenBeforeTheRest) {
   open(400);
   fill();

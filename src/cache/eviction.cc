@@ -18,6 +18,7 @@ constexpr std::uint64_t kKeptShare = 2;
 constexpr std::uint64_t kTrimShare = 16;
 // Points leave until they are below their share of the disk by this share, so that not every new one pays.
 constexpr std::uint64_t kPointsSlackShare = 64;
+constexpr std::uint64_t kDiskSlackShare = 64;
 // Victims at once, where an order is kept: requests want the lock as well.
 constexpr std::size_t kVictimsAtOnce = 128;
 
@@ -88,11 +89,18 @@ void Cache::keep(const Track& track, std::int64_t keep_ns) {
 void Cache::fit_disk_budget() {
   (void)make_points_room({});
   if (!disk_->keeper() || mutations().keep_old_budget) return;
+  // Others of this model stored as many: the next start would leave some out.
+  if (disk_->has_most_files()) evict_from_disk(disk_slack());
   ByteCount over = over_disk_budget();
-  if (over == ByteCount{} || evict_foreign(over) >= over) return;
+  if (over == ByteCount{} || evict_foreign(over, store::Kept::kSpare) >= over) return;
   over = over_disk_budget();
   if (over > ByteCount{}) evict_from_disk(over);
+  over = over_disk_budget();
+  if (over > ByteCount{}) evict_foreign(over, store::Kept::kTake);
 }
+
+// Extra room made on disk, so that eviction runs once for many segments.
+ByteCount Cache::disk_slack() const { return ByteCount{disk_->budget().value() / kDiskSlackShare}; }
 
 // Asked once: what a reader finds damaged leaves at any moment.
 ByteCount Cache::over_disk_budget() const {
@@ -101,8 +109,8 @@ ByteCount Cache::over_disk_budget() const {
 }
 
 // Frees about `needed` bytes of what lies in the directory and is not of this cache.
-ByteCount Cache::evict_foreign(ByteCount needed) {
-  const ByteCount freed = disk_->remove_foreign(needed);
+ByteCount Cache::evict_foreign(ByteCount needed, store::Kept kept) {
+  const ByteCount freed = disk_->remove_foreign(needed, kept);
   if (freed > ByteCount{}) {
     spdlog::info("kv cache evicted {:.1f} MiB of other models or settings from disk used={:.1f} MiB budget={:.1f} MiB",
                  mebibytes_of(freed), mebibytes_of(disk_->used()), mebibytes_of(disk_->budget()));

@@ -1,6 +1,10 @@
 // A time to live (CacheOptions::time_to_live_ns): what nobody used for so long leaves disk and RAM, leaves first, in
 // small portions on the writer. Where several servers use a directory, the one that keeps its budget removes files.
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
 #include "cache/cache.h"
 #include "policy/expire.h"
 
@@ -11,8 +15,26 @@ namespace {
 // Of one portion: looked at, and gone.
 constexpr std::size_t kLookedAtOnce = 4096;
 constexpr std::size_t kExpiredAtOnce = 256;
+// Of files of other models.
+constexpr std::int64_t kLooksInALife = 16;
+constexpr std::int64_t kLongestPauseNs = 3600LL * 1'000'000'000;
 
 }  // namespace
+
+// Files of other models: no server's index knows them, so the directory's keeper looks at their times now and then.
+void Cache::expire_foreign() {
+  if (disk_ == nullptr || options_.time_to_live_ns <= 0 || !disk_->keeper()) return;
+  const std::int64_t now_ns = clock_.wall_ns();
+  const std::int64_t pause_ns = std::min(kLongestPauseNs, options_.time_to_live_ns / kLooksInALife);
+  if (foreign_expired_ns_ && now_ns - *foreign_expired_ns_ < pause_ns && now_ns >= *foreign_expired_ns_) return;
+  foreign_expired_ns_ = now_ns;
+  const ByteCount freed = disk_->expire_foreign(now_ns - options_.time_to_live_ns);
+  if (freed == ByteCount{}) return;
+  spdlog::info(
+      "kv cache: {:.1f} MiB of other models or settings left the disk: unused for longer than "
+      "--kv-cache-ttl-hours",
+      static_cast<double>(freed.value()) / (1 << 20));
+}
 
 // At the start everything is looked at, portion by portion; what else the writer has to do comes between.
 void Cache::expire_all() {

@@ -60,7 +60,9 @@ bool Cache::has_point(const Track& track, format::PartKind kind, Keeping keeping
 void Cache::keep_on_disk(SegmentId leaf) {
   Entry& known = entry(leaf);
   if (std::exchange(known.keeping, Keeping::kOnDisk) == Keeping::kOnDisk) return;
-  if (known.disk == DiskState::kUnwritten && known.payload != nullptr && !known.dead) queue_or_hold_back(leaf);
+  if (known.disk != DiskState::kUnwritten || known.payload == nullptr || known.dead) return;
+  ++leaves_unwritten_;  // takes_along() looks at it from now on
+  queue_or_hold_back(leaf);
 }
 
 void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions, const Tenant& tenant) {

@@ -11,12 +11,6 @@
 #include "cache/cache.h"
 
 namespace kvkeep::cache {
-namespace {
-
-// Segments that found no room on disk and are tried again; more are left to what continues them.
-constexpr std::size_t kMostRefused = 4096;
-
-}  // namespace
 
 void Cache::tick() {
   if ((disk_ == nullptr && options_.time_to_live_ns == 0) || ticking_.exchange(true)) return;
@@ -27,11 +21,11 @@ void Cache::tick() {
   });
 }
 
-void Cache::share() {
+void Cache::share(store::Look look) {
   note_distrust();
   heed_distrust();
   const bool kept = disk_->keeper();
-  store::DiskTick tick = disk_->tick();
+  store::DiskTick tick = disk_->tick(look);
   if (!kept && disk_->keeper()) spdlog::info("kv disk: this server keeps the budget of the directory now");
   if (!tick.gone.empty()) forget_gone(tick.gone);
   if (!tick.used.empty()) note_used_by_others(tick.used);
@@ -40,6 +34,7 @@ void Cache::share() {
     make_disk_room(tick.shortage);
     (void)disk_->grant();
   }
+  expire_foreign();
   fit_disk_budget();
   if (tick.more_room) write_refused();
   try_stopped_disk();
@@ -181,7 +176,9 @@ void Cache::forget_gone(const std::vector<format::SegmentName>& gone) {
     append_below(below, segment);
     bool continued = false;
     for (const SegmentId each : below) continued = continued || entry(each).disk == DiskState::kOnDisk;
-    if (continued) queue_write(segment);
+    if (!continued) continue;
+    holes_.insert(segment);
+    queue_write(segment);
   }
   sweep_dead();
 }
@@ -200,15 +197,18 @@ void Cache::forget_file(SegmentId segment) {
 // ---- room ----
 
 // Frees about `needed` bytes of the directory. False: nothing could leave. State of other models and settings goes
-// first while it holds more than half: who changes between two models keeps something of each.
+// first while it holds more than half: who changes between two models keeps something of each. What is pinned or kept
+// of it leaves last as well, as far as it is not more than half.
 bool Cache::make_disk_room(ByteCount needed) {
-  const bool foreign_first = disk_->foreign_bytes().value() > disk_->budget().value() / 2;
-  return foreign_first ? evict_foreign(needed) >= needed || evict_from_disk(needed)
-                       : evict_from_disk(needed) || evict_foreign(needed) > ByteCount{};
+  const auto foreign_prevails = [this] { return disk_->foreign_bytes().value() > disk_->budget().value() / 2; };
+  if (!foreign_prevails()) return evict_from_disk(needed) || evict_foreign(needed, store::Kept::kTake) > ByteCount{};
+  ByteCount freed = evict_foreign(needed, store::Kept::kSpare);
+  if (freed < needed && foreign_prevails()) freed += evict_foreign(needed - freed, store::Kept::kTake);
+  return freed >= needed || evict_from_disk(needed - freed);
 }
 
 void Cache::note_refused(SegmentId segment) {
-  if (refused_.size() < kMostRefused) refused_.emplace_back(segment, entry(segment).serial);
+  if (refused_.size() < options_.most_waiting) refused_.emplace_back(segment, entry(segment).serial);
 }
 
 void Cache::write_refused() {

@@ -14,8 +14,6 @@ namespace kvkeep::cache {
 
 namespace {
 
-// Most that is remembered to be offered again by itself.
-constexpr std::size_t kMostPutOff = 1 << 16;
 // Offered again at once.
 constexpr std::size_t kOfferedAtOnce = 64;
 
@@ -84,7 +82,7 @@ bool Cache::may_write_more(SegmentId segment) {
 }
 
 void Cache::put_off(SegmentId segment) {
-  if (put_off_.size() >= kMostPutOff) put_off_.pop_front();
+  if (put_off_.size() >= options_.most_waiting) put_off_.pop_front();
   put_off_.push_back({segment, entry(segment).serial, entry(segment).charged});
   if (std::has_single_bit(++counters_.put_off))  // the first, and then ever fewer
     spdlog::info(

@@ -4,6 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <bit>
+#include <string>
 #include <utility>
 
 #include "cache/cache.h"
@@ -13,14 +15,8 @@ namespace kvkeep::cache {
 
 namespace {
 
-// Extra room made on disk, so that eviction runs once for many segments.
-constexpr std::uint64_t kDiskSlackShare = 64;
-
 // At most this share of all headers is missing in the saved index (see CacheOptions::save_index_after).
 constexpr std::size_t kUnsavedShare = 8;
-
-// What is held back is in RAM; most of what is forgotten there meanwhile is let go of here, too.
-constexpr std::size_t kMostHeldBack = 1 << 16;
 
 }  // namespace
 
@@ -46,7 +42,7 @@ void Cache::queue_write(SegmentId segment) {
 void Cache::hold_back(SegmentId segment) {
   const Entry& known = entry(segment);
   set_disk(segment, DiskState::kUnwritten);
-  if (held_back_.size() >= kMostHeldBack) held_back_.pop_front();
+  if (held_back_.size() >= options_.most_waiting) held_back_.pop_front();
   held_back_.push_back({segment, known.serial, known.charged});
 }
 
@@ -77,6 +73,30 @@ bool Cache::queue_unwritten(SegmentId segment, std::uint64_t serial) {
 void Cache::try_stopped_disk() {
   MutexLock lock(mutex_);
   while (disk_stopped_ && queued_bytes_ == ByteCount{} && !held_back_.empty() && !queue_oldest_held_back()) {}
+}
+
+void Cache::flush() {
+  drain_writes();
+  // Who does not keep the budget hears at last what was removed by who does. What RAM has of that is written again:
+  // else the end of a conversation that went on meanwhile would lie below a hole.
+  if (disk_ != nullptr && !disk_->keeper()) {
+    writer_.post([this] { share(store::Look::kNow); });
+    drain_writes();
+  }
+  reader_.drain();
+  if (disk_ != nullptr) disk_->save_index();
+}
+
+void Cache::drain_writes() {
+  // What is held back enters the queue as that gets shorter.
+  const auto held_back = [this] {
+    MutexLock lock(mutex_);
+    return held_back_.size();
+  };
+  for (std::size_t before = SIZE_MAX; held_back() < before;) {
+    before = held_back();
+    writer_.drain();
+  }
 }
 
 // ---- writing ----
@@ -134,12 +154,16 @@ std::vector<SegmentId> Cache::unwritten_path(SegmentId segment) {
       info.kind == format::PartKind::kWindowRows && entry(info.parent).disk == DiskState::kOnDisk;
   if (info.range.end.value() < options_.min_disk_tokens && !begins_window) return {};
   std::vector<SegmentId> unwritten;
-  for (const SegmentId on_path : index_.path(segment)) {
+  for (SegmentId on_path = segment; on_path != kRootSegment; on_path = index_.info(on_path).parent) {
     const Entry& known = entry(on_path);
+    // What a file hangs below is on disk as well, unless other hands removed it. A path may be as long as there are
+    // segments, so that is not looked at for each of them.
+    if (known.disk == DiskState::kOnDisk && holes_.empty()) break;
     if (known.disk == DiskState::kOnDisk) continue;
     if (known.dead || known.payload == nullptr) return {};
     unwritten.push_back(on_path);
   }
+  std::ranges::reverse(unwritten);
   return unwritten;
 }
 
@@ -147,18 +171,30 @@ std::vector<SegmentId> Cache::unwritten_path(SegmentId segment) {
 // them along. A short point would not be worth it, a window may be the beginning of the next one.
 std::vector<SegmentId> Cache::unwritten_leaves(SegmentId segment) {
   if (!options_.shape.needs_points() || index_.info(segment).range.end.value() < options_.min_disk_tokens) return {};
+  const SegmentId deepest = is_leaf(entry(segment)) ? index_.info(segment).parent : segment;
+  std::vector<SegmentId> path;
+  // Not farther than to where none was left when it was looked at, if none was left anywhere since.
+  for (SegmentId next = deepest; next != kRootSegment && entry(next).leaves_written != leaves_unwritten_;
+       next = index_.info(next).parent) {
+    path.push_back(next);
+  }
   std::vector<SegmentId> unwritten;
-  for (const SegmentId on_path : index_.path(segment)) {
-    for (const SegmentId leaf : index_.attached(on_path)) {
-      const Entry& known = entry(leaf);
-      const bool long_enough = known.part.kind == format::PartKind::kWindowRows ||
-                               index_.info(leaf).range.end.value() >= options_.min_disk_tokens;
-      const bool fits = file_size(leaf) <= disk_->budget();
-      const bool waits = known.disk == DiskState::kUnwritten && known.keeping == Keeping::kOnDisk;
-      if (waits && long_enough && fits) unwritten.push_back(leaf);
+  for (auto on_path = path.rbegin(); on_path != path.rend(); ++on_path) {
+    for (const SegmentId leaf : index_.attached(*on_path)) {
+      const bool waits = entry(leaf).disk == DiskState::kUnwritten && takes_along(leaf);
+      if (waits && file_size(leaf) <= disk_->budget()) unwritten.push_back(leaf);
     }
   }
+  if (unwritten.empty() && deepest != kRootSegment) entry(deepest).leaves_written = leaves_unwritten_;
   return unwritten;
+}
+
+// Whether what continues a leaf's path takes the leaf along to the disk.
+bool Cache::takes_along(SegmentId leaf) const {
+  const Entry& known = entry(leaf);
+  if (known.keeping != Keeping::kOnDisk) return false;
+  return known.part.kind == format::PartKind::kWindowRows ||
+         (is_leaf(known) && index_.info(leaf).range.end.value() >= options_.min_disk_tokens);
 }
 
 bool Cache::write_one(SegmentId segment) {
@@ -191,14 +227,18 @@ bool Cache::write_one(SegmentId segment) {
   return written.ok();
 }
 
-// Said once when storing stops and once when it goes on.
+// Said when storing stops and when it goes on; where that alternates, of the first times and then of ever fewer.
 void Cache::note_disk_room() {
-  if (std::exchange(disk_stopped_, disk_->stopped()) == disk_->stopped()) return;
-  if (!disk_stopped_) return spdlog::info("kv disk: the file system has room again: storing on disk goes on");
-  ++counters_.disk_stops;
+  const bool stopped = disk_->stopped();
+  if (std::exchange(disk_stopped_, stopped) == stopped) return;
+  if (!stopped && std::exchange(said_stopped_, false))
+    spdlog::info("kv disk: the file system has room again: storing on disk goes on");
+  if (!stopped || !std::has_single_bit(++counters_.disk_stops)) return;
+  said_stopped_ = true;
   spdlog::warn(
       "kv disk: the file system is full, or has less free space than --kv-disk-reserve-mb leaves to others: "
-      "nothing is stored on disk until it has more; serving goes on with what is in memory");
+      "nothing is stored on disk until it has more; serving goes on with what is in memory ({} so far)",
+      counters_.disk_stops == 1 ? "once" : std::to_string(counters_.disk_stops) + " times");
 }
 
 // The first refusal and then ever fewer.
@@ -217,12 +257,14 @@ Status Cache::put_with_room(const format::SegmentHeader& header, const store::Pa
   // Nothing leaves for what a full file system would not take.
   if (header.name.kind != format::PartKind::kRows && !disk_->stopped() && !make_points_room(file))
     return no_space("points and windows have their share of the disk (see --kv-disk-points-share)");
+  // The next start would leave some out.
+  if (disk_->has_most_files() && disk_->keeper() && !evict_from_disk(disk_slack()))
+    return no_space("the directory has as many files of this model as a server knows of, and none may leave");
   const std::vector<store::PartBytes> parts{{header.name.kind, payload.bytes()}};
   Status written = disk_->put(header, parts);
   const bool no_room = !written && written.error().kind == ErrorKind::kNoSpace;
   if (!no_room || disk_->stopped() || !disk_->keeper()) return written;
-  const ByteCount slack{disk_->budget().value() / kDiskSlackShare};
-  if (!make_disk_room(file + slack + over_disk_budget())) return written;
+  if (!make_disk_room(file + disk_slack() + over_disk_budget())) return written;
   return disk_->put(header, parts);
 }
 
