@@ -111,9 +111,15 @@ void Scheduler::expire_idle() {
 
 // At the end, what the cache refused of idle sequences is captured as fast as the disk writes.
 void Scheduler::keep_idle() {
+  cache_.flush();
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    const Sequence& held = sequences_[i];
+    Sequence& held = sequences_[i];
     if (held.state != Sequence::State::kIdle || !held.track) continue;
+    // What another server removed of its path meanwhile is captured anew, for the end would lie below a hole.
+    if (cache_.track(held.tokens, held.tenant).position() < held.track->position()) {
+      held.track.reset();  // what is dead leaves when nobody holds it
+      held.track.emplace(cache_.track(held.tokens, held.tenant));
+    }
     Position before;
     while (held.track->position().value() < held.tokens.size()) {
       before = held.track->position();

@@ -177,6 +177,27 @@ TEST_F(LoadedBesideAReply, TwoLoadsDoNotTakeTheSameCells) {
   EXPECT_EQ(world.scheduler.stats().set_aside, 0U) << "nothing was read before there was room for it";
 }
 
+// Beside a talker and what is being read there is no room for a third: it waits, instead of being interrupted when the
+// rows arrive.
+TEST_F(LoadedBesideAReply, CellsOfWhatIsBeingReadAreNotPlannedForOthers) {
+  WorldOptions options = with_reader(1000);
+  options.scheduler.parallel = 3;
+  World world(options);
+  when_talking(world, [&](std::size_t decoded) {
+    if (decoded == 60) reader_.run_all();  // long after the third could have begun
+  });
+  auto loaded = world.submit(stored_, 2);
+  auto talker = world.submit(talker_, 100);
+  const auto prompt = random_tokens(random_, 500);
+  auto third = world.submit(prompt, 2);
+  world.start();
+  const Reply late = wait(third);
+  EXPECT_EQ(late.tokens, world.expected(prompt, 2));
+  EXPECT_EQ(late.stats.prefilled_tokens, 500U);
+  expect_nothing_lost(world, loaded.get(), talker.get(), 100);
+  EXPECT_EQ(world.scheduler.stats().set_aside, 0U);
+}
+
 TEST_F(LoadedBesideAReply, AYoungerReplyGivesItsCellsToWhatWasLoaded) {
   std::atomic<bool> released = false;
   World world(with_reader(1000));
