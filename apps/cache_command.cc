@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "inspect/view.h"
 #include "os/clock.h"
 #include "os/machine_info.h"
+#include "os/pause.h"
 #include "os/permissions.h"
 #include "os/processors.h"
 #include "os/resolve_links.h"
@@ -30,6 +32,9 @@ constexpr std::size_t kColumns = 120;
 // Reading from page cache and summing takes a processor; from a disk, a few requests at a time keep it busy.
 constexpr unsigned kMostReaders = 4;
 constexpr std::size_t kBarColumns = 30;
+// What may be an orphan beside servers is given so long: ten seconds.
+constexpr std::chrono::milliseconds kPause{500};
+constexpr int kMostPauses = 20;
 
 // A bar on a terminal, else nothing.
 class Bar {
@@ -151,7 +156,13 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root) 
   const std::int64_t began_ns = clock.monotonic_ns();
   auto bar = std::make_unique<Bar>();
   const auto progress = [&](ByteCount done, ByteCount total) { bar->show(done, total); };
-  TRY_ASSIGN(const inspect::VerifyReport report, inspect::verify(files, directory, readers, progress));
+  // Servers look at what others did once a second, and the one that keeps the budget goes first.
+  const auto wait = [&directory, pauses = 0]() mutable {
+    if (directory.servers == 0 || ++pauses > kMostPauses) return false;
+    os::pause(kPause);
+    return true;
+  };
+  TRY_ASSIGN(const inspect::VerifyReport report, inspect::verify(files, directory, readers, progress, wait));
   const double seconds = os::elapsed_ms(began_ns, clock.monotonic_ns()) / 1e3;
   bar.reset();
   std::optional<inspect::RepairReport> repaired;

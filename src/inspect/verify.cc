@@ -52,16 +52,21 @@ class Meter {
 class ModelCheck {
  public:
   ModelCheck(os::FileSystem& files, const ModelDirectory& model, const std::vector<os::Executor*>& executors,
-             Meter& meter)
-      : files_(files), model_(model), executors_(executors), meter_(meter) {}
+             Meter& meter, const VerifyWait& wait)
+      : files_(files), model_(model), executors_(executors), meter_(meter), wait_(wait) {}
 
   Status run(Names names, VerifyReport& report) {
     read_all(names);
     join();
-    for (int look = 1; look < kLooks && !troubled_.empty(); ++look) {
+    for (int look = 1; !troubled_.empty(); ++look) {
+      const bool waited = has_orphans() && wait_ && wait_();
+      if (!waited && look >= kLooks) break;
       TRY_ASSIGN(names, segment_names(files_, model_.path));
-      if (!look_again(names)) break;
-      join();
+      if (look_again(names)) {
+        join();
+      } else if (!waited) {
+        break;
+      }
     }
     tell(report);
     return {};
@@ -76,6 +81,9 @@ class ModelCheck {
 
   void read_all(const Names& names);
   bool look_again(const Names& names);
+  bool has_orphans() const {
+    return std::ranges::any_of(troubled_, [](const Finding& found) { return found.trouble == Trouble::kOrphan; });
+  }
   void join();
   void find_lost_bases(const std::vector<std::size_t>& whole);
   void tell(VerifyReport& report);
@@ -87,6 +95,7 @@ class ModelCheck {
   const ModelDirectory& model_;
   const std::vector<os::Executor*>& executors_;
   Meter& meter_;
+  const VerifyWait& wait_;
   std::vector<Read> reads_;
   std::uint64_t vanished_ = 0;
   ByteCount bytes_;
@@ -215,7 +224,8 @@ std::string_view to_string(Trouble trouble) {
 }
 
 Result<VerifyReport> verify(os::FileSystem& files, const CacheDirectory& directory,
-                            const std::vector<os::Executor*>& executors, const VerifyProgress& progress) {
+                            const std::vector<os::Executor*>& executors, const VerifyProgress& progress,
+                            const VerifyWait& wait) {
   std::vector<Names> names;
   ByteCount total;
   for (const ModelDirectory& model : directory.models) {
@@ -226,7 +236,7 @@ Result<VerifyReport> verify(os::FileSystem& files, const CacheDirectory& directo
   Meter meter(progress, total);
   VerifyReport report;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    ModelCheck check(files, directory.models[i], executors, meter);
+    ModelCheck check(files, directory.models[i], executors, meter, wait);
     TRY(check.run(std::move(names[i]), report));
   }
   return report;

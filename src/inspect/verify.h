@@ -48,8 +48,14 @@ struct VerifyReport {
 // Called from the executors' threads, one at a time.
 using VerifyProgress = std::function<void(ByteCount done, ByteCount total)>;
 
-// Files are read by all executors at the same time. Errors: of listing directories.
+// Lets a moment pass in which servers write what is missing, or remove what hangs below nothing. False: no more.
+using VerifyWait = std::function<bool()>;
+
+// Files are read by all executors at the same time. Where servers run, pass `wait`: what seems to be an orphan may be
+// the end of a conversation that went on before its server heard that the beginning was removed. Errors: of listing
+// directories.
 Result<VerifyReport> verify(os::FileSystem& files, const CacheDirectory& directory,
-                            const std::vector<os::Executor*>& executors, const VerifyProgress& progress = {});
+                            const std::vector<os::Executor*>& executors, const VerifyProgress& progress = {},
+                            const VerifyWait& wait = {});
 
 }  // namespace kvkeep::inspect

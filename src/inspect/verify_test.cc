@@ -49,6 +49,25 @@ TEST_F(Verify, AWholeDirectoryIsClean) {
   EXPECT_GT(report.read.value(), 12'000U);
 }
 
+// A conversation may have gone on before its server heard that the keeper removed its beginning.
+TEST_F(Verify, BesideServersAnOrphanIsGivenTime) {
+  const std::string path = directory_.path_of(segments_[1]);
+  const auto bytes = directory_.files().contents(path);
+  for (const bool comes_back : {true, false}) {
+    directory_.remove(segments_[1]);
+    int waits = 0;
+    const VerifyWait wait = [&] {
+      if (++waits == 3 && comes_back) directory_.files().plant(path, *bytes);
+      return waits <= 5;
+    };
+    const VerifyReport report =
+        verify(directory_.files(), find_models(directory_.files(), kRoot).value(), {&executor_}, {}, wait).value();
+    EXPECT_EQ(report.clean(), comes_back);
+    EXPECT_EQ(waits, comes_back ? 3 : 6);
+    if (!comes_back) EXPECT_EQ(count(report, Trouble::kOrphan), 4U);
+  }
+}
+
 TEST_F(Verify, EveryDamagedByteIsFound) {
   // Of payload, tokens, part table and header; reserved bytes and padding are summed too.
   const std::size_t size = directory_.files().contents(directory_.path_of(segments_[3]))->size();
