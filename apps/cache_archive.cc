@@ -33,6 +33,7 @@ std::vector<inspect::IdTarget> all_roots(const inspect::Forest& forest) {
 Status take_part(inspect::Guest& guest, inspect::ImportOptions& import) {
   TRY(guest.join());
   import.own_mark = guest.own_mark();
+  import.beside_servers = true;
   import.reserve = [&guest](ByteCount bytes) {
     return guest.reserve(bytes, [pauses = 0]() mutable {
       os::pause(kPause);

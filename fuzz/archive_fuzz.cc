@@ -47,13 +47,15 @@ const std::vector<Bytes>& sound_files() {
 }
 
 Bytes sound_archive() {
-  Bytes archive = format::encode_archive_head();
+  Bytes archive = format::encode_archive_head(true);
   for (const Bytes& file : sound_files()) {
     append(archive, format::encode_archive_number(file.size()));
     append(archive, file);
   }
   append(archive, format::encode_archive_number(0));
   append(archive, format::encode_archive_number(sound_files().size()));
+  append(archive, format::encode_archive_notes({{sim::sample_fingerprint(1), encode_model_note({.name = "one"})},
+                                                {sim::sample_fingerprint(2), encode_model_note({.name = "two"})}}));
   return archive;
 }
 
@@ -70,11 +72,16 @@ void edit(fuzz::Input& input, Bytes& archive) {
   }
 }
 
-// The sums of every file as far as the sizes before them lead to one.
+// The sums of every file as far as the sizes before them lead to one, and of the notes behind them.
 void fix(MutableByteSpan archive) {
   for (std::size_t at = format::kArchiveHeadBytes; archive.size() >= at + format::kArchiveEntryBytes;) {
     const std::uint64_t size = format::decode_archive_number(archive.subspan(at, format::kArchiveEntryBytes));
     at += format::kArchiveEntryBytes;
+    constexpr std::size_t kSumBytes = 16;
+    if (size == 0 && archive.size() - at >= format::kArchiveEndBytes + kSumBytes) {
+      const MutableByteSpan notes = archive.subspan(at + format::kArchiveEndBytes);
+      fuzz::put_sum(notes, notes.size() - kSumBytes, notes.first(notes.size() - kSumBytes));
+    }
     if (size == 0 || size > archive.size() - at) return;
     fuzz::fix_header(archive.subspan(at, size));
     fuzz::fix_parts(archive.subspan(at, size));
@@ -85,7 +92,8 @@ void fix(MutableByteSpan archive) {
 std::map<std::string, Bytes> imported(const sim::SimFileSystem& files) {
   std::map<std::string, Bytes> found;
   for (const std::string& path : files.paths()) {
-    if (path != kArchive) found[path] = *files.contents(path);
+    // A note is advice; what it may hold is model_note.h's business.
+    if (path != kArchive && !path.ends_with("/model.json")) found[path] = *files.contents(path);
   }
   return found;
 }

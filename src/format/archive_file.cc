@@ -9,13 +9,16 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'K', 'V', 'K', 'A', 'R', 'C', '\r', '\n'};
 constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersionWithNotes = 2;
+
+Error not_a_note() { return invalid("an archive whose notes of models are damaged"); }
 
 }  // namespace
 
-std::vector<std::byte> encode_archive_head() {
+std::vector<std::byte> encode_archive_head(bool with_notes) {
   Writer writer;
   writer.raw(std::as_bytes(std::span(kMagic)));
-  writer.number(kVersion);
+  writer.number(with_notes ? kVersionWithNotes : kVersion);
   writer.zeros_to(kArchiveHeadBytes);
   return writer.take();
 }
@@ -26,16 +29,52 @@ std::vector<std::byte> encode_archive_number(std::uint64_t number) {
   return writer.take();
 }
 
-Status check_archive_head(ByteSpan bytes) {
+Result<bool> check_archive_head(ByteSpan bytes) {
   Reader reader(bytes);
   const ByteSpan magic = reader.raw(kMagic.size());
   if (reader.failed() || std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) {
     return invalid("not an archive of kvkeep cache export");
   }
   const auto version = reader.number<std::uint32_t>();
-  if (version != kVersion) return invalid("an archive of version " + std::to_string(version) + ", which is not known");
+  if (version != kVersion && version != kVersionWithNotes)
+    return invalid("an archive of version " + std::to_string(version) + ", which is not known");
   if (!reader.zeros_to(kArchiveHeadBytes)) return invalid("an archive whose head is damaged");
-  return {};
+  return version == kVersionWithNotes;
+}
+
+// The sum over all of it, for nothing else would show damage in a text.
+std::vector<std::byte> encode_archive_notes(const std::vector<ArchiveNote>& notes) {
+  Writer writer;
+  writer.number(static_cast<std::uint64_t>(notes.size()));
+  for (const ArchiveNote& note : notes) {
+    writer.hash(note.fingerprint);
+    writer.number(static_cast<std::uint64_t>(note.text.size()));
+    writer.raw(std::as_bytes(std::span(note.text)));
+  }
+  writer.sum(checksum(writer.bytes()));
+  return writer.take();
+}
+
+Result<std::vector<ArchiveNote>> decode_archive_notes(ByteSpan bytes) {
+  constexpr std::size_t kSumBytes = 16;
+  if (bytes.size() < kSumBytes || bytes.size() > kMaxArchiveNotesBytes) return not_a_note();
+  const ByteSpan body = bytes.first(bytes.size() - kSumBytes);
+  if (Reader(bytes.last(kSumBytes)).sum() != checksum(body)) return not_a_note();
+  Reader reader(body);
+  const auto count = reader.number<std::uint64_t>();
+  if (count > kMaxArchiveModels) return not_a_note();
+  std::vector<ArchiveNote> notes;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    ArchiveNote& note = notes.emplace_back();
+    note.fingerprint = reader.hash<FingerprintHash>();
+    const auto size = reader.number<std::uint64_t>();
+    if (reader.failed() || size > kMaxArchiveNoteBytes) return not_a_note();
+    const ByteSpan text = reader.raw(size);
+    if (reader.failed()) return not_a_note();
+    note.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
+  }
+  if (reader.left() > 0) return not_a_note();
+  return notes;
 }
 
 std::uint64_t decode_archive_number(ByteSpan bytes) { return Reader(bytes).number<std::uint64_t>(); }

@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "base/types.h"
 
@@ -18,11 +20,26 @@ inline constexpr std::size_t kArchiveEntryBytes = 8;  // before each file: its s
 inline constexpr std::size_t kArchiveEndBytes = 8;    // behind the size 0: how many files there were
 inline constexpr std::size_t kMaxArchiveFiles = 200'000;
 inline constexpr std::size_t kMaxArchiveModels = 256;  // fingerprints: each becomes a directory
+inline constexpr std::size_t kMaxArchiveNoteBytes = 12 << 10;
 
-std::vector<std::byte> encode_archive_head();
+// What an archive says of a fingerprint of its files: text for people.
+struct ArchiveNote {
+  FingerprintHash fingerprint;
+  std::string text;
+  bool operator==(const ArchiveNote&) const = default;
+};
+
+// An archive without notes is of version 1, which former programs read as well.
+std::vector<std::byte> encode_archive_head(bool with_notes = false);
 std::vector<std::byte> encode_archive_number(std::uint64_t number);
-// kInvalid: not an archive, or of a version that is not known.
-Status check_archive_head(ByteSpan bytes);
+// Returns whether notes follow the files. kInvalid: not an archive, or of a version that is not known.
+Result<bool> check_archive_head(ByteSpan bytes);
+// What lies behind the number of files, if the head says so. Precondition: at most kMaxArchiveModels notes, each of at
+// most kMaxArchiveNoteBytes.
+std::vector<std::byte> encode_archive_notes(const std::vector<ArchiveNote>& notes);
+inline constexpr std::size_t kMaxArchiveNotesBytes = kMaxArchiveModels * (kMaxArchiveNoteBytes + 64) + 64;
+// Precondition: all that is left of the archive. kInvalid: anything else than what is written there.
+Result<std::vector<ArchiveNote>> decode_archive_notes(ByteSpan bytes);
 // Precondition: kArchiveEntryBytes bytes.
 std::uint64_t decode_archive_number(ByteSpan bytes);
 

@@ -36,6 +36,8 @@ struct ImportOptions {
   // Called with the physical bytes that are to be added, if any, before the first is; an error ends it.
   std::function<Status(ByteCount)> reserve = {};
   ByteCount free = ByteCount{UINT64_MAX};  // of the file system
+  // They find files as these get their names. What has one then stays, whatever happens afterwards.
+  bool beside_servers = false;
 };
 struct ImportReport {
   FileCount added;    // physical
@@ -44,9 +46,10 @@ struct ImportReport {
 };
 
 // Verifies the whole archive before anything is written: every header, sum and size, and that the files make whole
-// paths whose tokens hash to their names. Then writes all files under temporary names, syncs them, and gives them their
-// names, parents first. After an error nothing of it is left. kInvalid: the archive is not what
-// export makes. kNoSpace: more than there is room for.
+// paths, parents first, whose tokens hash to their names. Then writes all files under temporary names, syncs them, and
+// gives them their names, parents first. After an error nothing of it is left; beside servers, what has its name by
+// then stays. Where a model's directory has no note (model_note.h), the archive's is written. kInvalid: the archive is
+// not what export makes. kNoSpace: more than there is room for.
 Result<ImportReport> import_files(os::FileSystem& files, const std::string& archive, const ImportOptions& options);
 
 }  // namespace kvkeep::inspect

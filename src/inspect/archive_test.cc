@@ -95,6 +95,79 @@ TEST_F(Archives, OfAllModels) {
   EXPECT_EQ(rows, segments_[0].payload);
 }
 
+// Which model it was travels along: for people, and without the path of a file that lies elsewhere.
+TEST_F(Archives, SayWhichModelsTheyAreOf) {
+  const ModelNote note{.name = "qwen", .description = "small", .path = "/models/qwen.gguf", .settings = "default"};
+  ASSERT_TRUE(write_model_note(directory_.files(), kRoot + "/" + kModel.hex(), note).ok());
+  ASSERT_TRUE(pack({5}));
+  const std::vector<std::byte> whole = archive();
+  const std::string there = "/other/" + kModel.hex();
+  {
+    Target target;
+    ASSERT_TRUE(target.take(whole).ok());
+    ModelNote expected = note;
+    expected.path.clear();
+    EXPECT_EQ(read_model_note(target.files, there), expected);
+  }
+  Target known;
+  const ModelNote own{.name = "my own"};
+  ASSERT_TRUE(known.files.make_directories(there).ok());
+  ASSERT_TRUE(write_model_note(known.files, there, own).ok());
+  ASSERT_TRUE(known.take(whole).ok());
+  EXPECT_EQ(read_model_note(known.files, there), own) << "what is there stays";
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    Target target;
+    std::vector<std::byte> changed = whole;
+    changed[at] ^= std::byte{0x10};
+    ASSERT_FALSE(target.take(changed)) << at;
+    ASSERT_EQ(target.count(), 0U) << at;
+    ASSERT_FALSE(target.take({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(at)})) << at;
+  }
+}
+
+TEST_F(Archives, ANoteOfAnotherModelIsRefused) {
+  std::vector<std::byte> bytes = format::encode_archive_head(true);
+  const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
+  const std::vector<std::byte> file = *directory_.files().contents(directory_.path_of(segments_[5]));
+  append(format::encode_archive_number(file.size()));
+  append(file);
+  append(format::encode_archive_number(0));
+  append(format::encode_archive_number(1));
+  const std::vector<std::byte> files_alone = bytes;
+  const std::string text = encode_model_note({.name = "x"});
+  for (const auto& [notes, fits] :
+       std::vector<std::pair<std::vector<format::ArchiveNote>, bool>>{{{{kModel, text}}, true},
+                                                                      {{}, true},
+                                                                      {{{kOtherModel, text}}, false},
+                                                                      {{{kModel, text}, {kModel, text}}, false},
+                                                                      {{{kModel, "no json"}}, false}}) {
+    bytes = files_alone;
+    append(format::encode_archive_notes(notes));
+    Target target;
+    EXPECT_EQ(target.take(bytes).ok(), fits);
+    EXPECT_EQ(format::decode_archive_notes(format::encode_archive_notes(notes)).value(), notes);
+  }
+}
+
+// A server that runs beside an import finds files as they get their names, and goes on from them.
+TEST_F(Archives, BesideServersWhatHasItsNameStays) {
+  ASSERT_TRUE(pack({0}));
+  std::size_t parts = 0;
+  for (std::uint64_t at = 1; at <= 7; ++at) {
+    Target target;
+    target.files.plant(kArchive, archive());
+    target.files.set_plan({sim::FaultKind::kFailOnce, at, {sim::Operation::kRename}});
+    const ImportOptions options{.room = mebibytes(1), .root = "/other", .own_mark = "import-1", .beside_servers = true};
+    EXPECT_FALSE(import_files(target.files, kArchive, options).ok());
+    target.files.heal();
+    EXPECT_EQ(target.count(), at - 1) << "and nothing unfinished";
+    EXPECT_TRUE(target.clean()) << at;
+    parts += target.count();
+    EXPECT_EQ(target.take(archive())->added.files, 8 - at) << "the next import adds the rest";
+  }
+  EXPECT_GT(parts, 0U);
+}
+
 TEST_F(Archives, AnExportReplacesNothing) {
   ASSERT_TRUE(pack({0}));
   EXPECT_EQ(pack({0}).error().kind, ErrorKind::kInvalid);
@@ -144,9 +217,11 @@ TEST_F(Archives, FilesThatDoNotHangTogetherAreRefused) {
     return bytes;
   };
   Target target;
-  EXPECT_TRUE(target.take(archive_of({&segments_[0], &segments_[6], &segments_[1]}))) << "in whatever order";
-  for (const auto& refused : {archive_of({&segments_[1]}), archive_of({&segments_[0], &segments_[0]}),
-                              archive_of({&segments_[0], &segments_[7]})}) {
+  EXPECT_TRUE(target.take(archive_of({&segments_[0], &segments_[1], &segments_[6]})));
+  for (const auto& refused :
+       {archive_of({&segments_[1]}), archive_of({&segments_[0], &segments_[0]}),
+        archive_of({&segments_[1], &segments_[0]}),  // children before parents
+        archive_of({&segments_[0], &segments_[6], &segments_[1]}), archive_of({&segments_[0], &segments_[7]})}) {
     Target empty;
     EXPECT_EQ(empty.take(refused).error().kind, ErrorKind::kInvalid);
     EXPECT_EQ(empty.count(), 0U);

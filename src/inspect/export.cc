@@ -49,6 +49,22 @@ bool fits_archive(const std::vector<ChosenFile>& chosen) {
   return chosen.size() <= format::kMaxArchiveFiles && models.size() <= format::kMaxArchiveModels;
 }
 
+// Which models they are. Where a model's file lies is nobody's business elsewhere.
+std::vector<format::ArchiveNote> notes_of(const Forest& forest, const std::vector<ChosenFile>& chosen) {
+  std::set<std::size_t> models;
+  for (const ChosenFile& file : chosen) models.insert(file.model);
+  std::vector<format::ArchiveNote> notes;
+  for (const std::size_t model : models) {
+    const ModelDirectory& directory = forest.directory.models[model];
+    if (!directory.note) continue;
+    ModelNote note = *directory.note;
+    note.path.clear();
+    notes.push_back({directory.fingerprint, encode_model_note(note)});
+    if (notes.back().text.size() > format::kMaxArchiveNoteBytes) notes.pop_back();
+  }
+  return notes;
+}
+
 }  // namespace
 
 std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<IdTarget>& runs) {
@@ -84,9 +100,10 @@ Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, c
                      *model.distrust + "): see docs/audit.md");
   }
   if (!fits_archive(chosen)) return invalid("more than an archive holds: name prefixes, or a --model");
+  const std::vector<format::ArchiveNote> notes = notes_of(forest, chosen);
   TRY_ASSIGN(const std::unique_ptr<os::File> archive, files.create(path));
   ExportReport report;
-  Status written = archive->append(format::encode_archive_head());
+  Status written = archive->append(format::encode_archive_head(!notes.empty()));
   std::set<std::pair<std::size_t, std::size_t>> runs;
   for (const ChosenFile& file : chosen) {
     if (!written) break;
@@ -98,6 +115,7 @@ Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, c
   }
   if (written) written = archive->append(format::encode_archive_number(0));
   if (written) written = archive->append(format::encode_archive_number(report.files.files));
+  if (written && !notes.empty()) written = archive->append(format::encode_archive_notes(notes));
   if (written) written = archive->sync();
   if (!written) {
     (void)files.remove(path);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "format/archive_file.h"
@@ -41,6 +42,7 @@ struct Contents {
   std::vector<Entry> entries;  // as they lie: parents first
   std::vector<FingerprintHash> models;
   std::vector<std::vector<store::FoundSegment>> files;  // by model
+  std::vector<std::pair<FingerprintHash, ModelNote>> notes;
 };
 
 Result<std::uint64_t> number_at(os::File& file, std::uint64_t offset) {
@@ -59,7 +61,7 @@ class Scan {
     TRY_ASSIGN(const ByteCount size, archive_.size());
     std::vector<std::byte> head(format::kArchiveHeadBytes);
     TRY_ASSIGN(const std::size_t count, archive_.read_at(0, head));
-    TRY(format::check_archive_head(ByteSpan(head).first(count)));
+    TRY_ASSIGN(const bool with_notes, format::check_archive_head(ByteSpan(head).first(count)));
     std::uint64_t at = format::kArchiveHeadBytes;
     while (true) {
       TRY_ASSIGN(const std::uint64_t bytes, number_at(archive_, at));
@@ -72,7 +74,9 @@ class Scan {
     }
     TRY_ASSIGN(const std::uint64_t told, number_at(archive_, at));
     at += format::kArchiveEndBytes;
-    if (told != contents_.entries.size() || at != size.value()) return invalid("the archive's end is not its own");
+    const bool ends = at == size.value();
+    if (told != contents_.entries.size() || ends == with_notes) return invalid("the archive's end is not its own");
+    if (with_notes) TRY(read_notes(at, size.value() - at));
     TRY(check_paths());
     return std::move(contents_);
   }
@@ -105,8 +109,36 @@ class Scan {
     return {};
   }
 
+  Status read_notes(std::uint64_t at, std::uint64_t bytes) {
+    if (bytes > format::kMaxArchiveNotesBytes) return invalid("the archive's end is not its own");
+    std::vector<std::byte> text(bytes);
+    TRY_ASSIGN(const std::size_t count, archive_.read_at(at, text));
+    TRY_ASSIGN(const auto notes, format::decode_archive_notes(ByteSpan(text).first(count)));
+    std::set<FingerprintHash> told;
+    for (const format::ArchiveNote& note : notes) {
+      auto decoded = decode_model_note(note.text);
+      if (!decoded || !models_.contains(note.fingerprint) || !told.insert(note.fingerprint).second)
+        return invalid("the archive has a note of a model that is none of its own");
+      decoded->path.clear();  // others wrote it: nothing is opened because it says so
+      contents_.notes.emplace_back(note.fingerprint, std::move(*decoded));
+    }
+    return {};
+  }
+
+  // Who imports a part, or is killed, leaves what hangs together.
+  Status check_order() const {
+    std::vector<Position> reached(contents_.models.size());
+    for (const Entry& entry : contents_.entries) {
+      const Position at = std::get<Position>(order_of(contents_.files[entry.model][entry.file].header, entry.file));
+      if (at < std::exchange(reached[entry.model], at))
+        return invalid("the archive has a file before what it may continue: kvkeep cache export writes parents first");
+    }
+    return {};
+  }
+
   // What is imported must hang together by itself: a path that others complete may be gone tomorrow.
   Status check_paths() const {
+    TRY(check_order());
     for (std::size_t model = 0; model < contents_.models.size(); ++model) {
       const PrefixTree tree = build_tree(contents_.models[model], contents_.files[model]);
       if (!tree.misnamed.empty()) return invalid("the archive has a file whose tokens have another hash than its name");
@@ -158,9 +190,14 @@ class Writing {
     }
     if (options_.reserve && !missing.empty()) TRY(options_.reserve(report.added.bytes));
     for (const Entry& entry : missing) TRY(write(entry));
-    TRY(give_names());
-    named_.clear();
-    made_.clear();
+    const Status named = give_names();
+    // A server may go on from what has its name: it stays, and hangs together, for parents got theirs first.
+    if (named || options_.beside_servers) {
+      named_.clear();
+      made_.clear();
+    }
+    TRY(named);
+    add_notes();
     return report;
   }
 
@@ -224,6 +261,14 @@ class Writing {
     for (const std::string& directory : directories) TRY(files_.sync_directory(directory));
     waiting_.clear();
     return {};
+  }
+
+  // For people: its loss costs only names.
+  void add_notes() {
+    for (const auto& [model, note] : contents_.notes) {
+      const std::string directory = options_.root + "/" + model.hex();
+      if (!read_model_note(files_, directory)) (void)write_model_note(files_, directory, note).ok();
+    }
   }
 
   os::FileSystem& files_;

@@ -14,11 +14,11 @@
 namespace kvkeep::inspect {
 
 struct ModelNote {
-  std::string name;               // of the model
-  std::string description;        // "llama 26M Q8_0"
-  std::string path;               // of its file, absolute
-  std::string settings;           // "-ctk q8_0 -fa off", "default"; empty: not known
-  std::string computed_by;        // "CPU, libllama 0.7.0, ggml 0.27.0"; empty: not known
+  std::string name = {};          // of the model
+  std::string description = {};   // "llama 26M Q8_0"
+  std::string path = {};          // of its file, absolute
+  std::string settings = {};      // "-ctk q8_0 -fa off", "default"; empty: not known
+  std::string computed_by = {};   // "CPU, libllama 0.7.0, ggml 0.27.0"; empty: not known
   std::int64_t first_used_s = 0;  // since the epoch
   bool operator==(const ModelNote&) const = default;
 };
