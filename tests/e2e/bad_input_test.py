@@ -268,11 +268,14 @@ class Senders(ServerCase):
         for headers in ({"Authorization": "Bearer first"}, {"Authorization": "Bearer second"},
                         {"Authorization": "Bearer from-file"}, {"X-Api-Key": "second"}):
             self.chat(headers)
-        for headers in ({}, {"Authorization": "Bearer third"}, {"Authorization": "first"}, {"X-Api-Key": ""},
-                        {"Authorization": "Bearer "}, {"Authorization": "Bearer firs"},
-                        {"Authorization": "Bearer firstx"}, {"Authorization": "Bearer # the team's"}):
+        missing, wrong, bare = "No API key was sent", "The API key is wrong", "holds no 'Bearer KEY'"
+        for headers, why in (({}, missing), ({"X-Api-Key": ""}, missing), ({"Authorization": "Bearer third"}, wrong),
+                             ({"Authorization": "Bearer firs"}, wrong), ({"Authorization": "Bearer firstx"}, wrong),
+                             ({"Authorization": "Bearer # the team's"}, wrong), ({"X-Api-Key": "third"}, wrong),
+                             ({"Authorization": "first"}, bare), ({"Authorization": "Bearer "}, bare)):
             with self.subTest(headers=headers):
-                self.assert_refused(401, self.chat, headers)
+                error = self.assert_refused(401, self.chat, headers, contains=why)
+                self.assertIn("'Authorization: Bearer KEY' or as 'x-api-key: KEY'", error["message"])
 
     def test_what_needs_no_key(self):
         self.assertEqual(self.one.get("/health")["status"], "ok")
@@ -286,6 +289,8 @@ class Senders(ServerCase):
         for host in ("evil.example", "localhost.evil.example", "models.example.evil", "10.0.0.1"):
             with self.subTest(host=host):
                 self.assert_refused(403, self.chat, {**self.good, "Host": host})
+        self.assert_refused(403, self.chat, {**self.good, "Host": "host.docker.internal:8080"},
+                            contains="start the server with --allowed-hosts host.docker.internal")
 
     def test_refusals_are_in_the_log_with_their_words(self):
         self.assert_refused(403, self.chat, {**self.good, "Host": "stranger.example"})
@@ -301,7 +306,8 @@ class Senders(ServerCase):
         for origin in ("http://evil.example", "https://pages.example", "http://pages.example:81", "null",
                        "http://pages.example.evil"):
             with self.subTest(origin=origin):
-                self.assert_refused(403, self.chat, {**self.good, "Origin": origin})
+                self.assert_refused(403, self.chat, {**self.good, "Origin": origin},
+                                    contains="" if origin == "null" else f"with --allowed-origins {origin}")
 
     def test_pages_may_read_only_what_was_allowed(self):
         connection = self.one.connection()

@@ -53,4 +53,12 @@ std::string_view presented_key(std::string_view authorization, std::string_view 
   return trimmed(x_api_key);
 }
 
+std::string key_refusal(std::string_view authorization, std::string_view x_api_key) {
+  const std::string how = "; send one of this server's keys as 'Authorization: Bearer KEY' or as 'x-api-key: KEY'";
+  if (!presented_key(authorization, x_api_key).empty()) return "The API key is wrong" + how;
+  // A key without "Bearer" before it is what people type who know other servers.
+  if (!trimmed(authorization).empty()) return "The Authorization field holds no 'Bearer KEY'" + how;
+  return "No API key was sent" + how;
+}
+
 }  // namespace kvkeep::server

@@ -34,4 +34,8 @@ std::vector<std::string> parse_key_lines(std::string_view text);
 // The key a client presents: `Authorization: Bearer KEY` first, else `x-api-key: KEY`; empty if neither.
 std::string_view presented_key(std::string_view authorization, std::string_view x_api_key);
 
+// Why a request with these two fields, which no key opens, is refused: no key was sent, or a wrong one. Both messages
+// say how a key is sent, and none repeats what was sent.
+std::string key_refusal(std::string_view authorization, std::string_view x_api_key);
+
 }  // namespace kvkeep::server

@@ -32,6 +32,11 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
   return value;
 }
 
+// Behind a refusal, ready to be pasted.
+std::string to_allow(std::string_view flag, std::string_view what) {
+  return "; to allow it, start the server with " + std::string(flag) + " " + std::string(what);
+}
+
 // A preflight names the headers a page wants to send. Echoed only if they look like header names.
 bool is_name_list(std::string_view text) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_, ";
@@ -105,13 +110,15 @@ Verdict Gatekeeper::check_sender(const HttpRequest& request) const {
   const std::string_view host = request.header("host");
   if (host.empty()) return refuse(400, "The request has no Host field");
   if (!guard_.host_allowed(host)) {
-    return refuse(
-        403, "Host '" + std::string(host) + "' is not served here; start the server with --allowed-hosts to allow it");
+    const std::string_view name = host_name(host);
+    return refuse(403, "Host '" + std::string(host) + "' is not served here" +
+                           (name.empty() ? "" : to_allow("--allowed-hosts", name)));
   }
   const std::string_view origin = request.header("origin");
   if (!guard_.origin_allowed(origin, host)) {
-    return refuse(403, "Origin '" + std::string(origin) +
-                           "' is not allowed; start the server with --allowed-origins to allow it");
+    const bool is_page = origin.find("://") != std::string_view::npos;  // files and sandboxed frames send "null"
+    return refuse(403, "Origin '" + std::string(origin) + "' is not allowed" +
+                           (is_page ? to_allow("--allowed-origins", origin) : ""));
   }
   return {};
 }
@@ -123,9 +130,10 @@ Verdict Gatekeeper::find_route(const HttpRequest& request) const {
   const bool found = route != routes_.end();
   // Some clients ask HEAD / whether a server is there at all, before they send a key.
   if (!found && request.method == "HEAD" && request.path == "/") return {.status = 200};
-  if (!(found && route->options.is_public) &&
-      !keys_.accepts(presented_key(request.header("authorization"), request.header("x-api-key")))) {
-    return refuse(401, "Invalid API Key");
+  const std::string_view authorization = request.header("authorization");
+  const std::string_view x_api_key = request.header("x-api-key");
+  if (!(found && route->options.is_public) && !keys_.accepts(presented_key(authorization, x_api_key))) {
+    return refuse(401, key_refusal(authorization, x_api_key));
   }
   if (found) return {.route = &*route};
   const std::string methods = allowed_methods(request.path);
