@@ -257,7 +257,9 @@ TEST_F(Archives, NotOfAnyNumberOfModels) {
 TEST_F(Archives, OnlyWhatThereIsRoomFor) {
   ASSERT_TRUE(pack({0}));
   Target target;
-  EXPECT_EQ(target.take(archive(), ByteCount{3 * 8192}).error().kind, ErrorKind::kNoSpace);
+  const Result<ImportReport> taken = target.take(archive(), ByteCount{3 * 8192});
+  EXPECT_EQ(taken.error().kind, ErrorKind::kNoSpace);
+  EXPECT_TRUE(taken.error().message.starts_with("0.1 MiB to import, and room for 0.0 MiB: ")) << taken.error().message;
   EXPECT_EQ(target.count(), 0U);
 }
 
@@ -269,7 +271,7 @@ TEST_F(Archives, AFullFileSystemIsNotCalledABudget) {
       import_files(target.files, kArchive,
                    {.room = mebibytes(1), .root = "/other", .own_mark = "import-1", .free = ByteCount{3 * 8192}});
   EXPECT_EQ(taken.error().kind, ErrorKind::kNoSpace);
-  EXPECT_NE(taken.error().message.find("the file system of /other has 0 MiB free"), std::string::npos);
+  EXPECT_NE(taken.error().message.find("the file system of /other has 0.0 MiB free"), std::string::npos);
   EXPECT_EQ(taken.error().message.find("--kv-disk-space-mb"), std::string::npos);
   EXPECT_EQ(target.count(), 0U);
 }

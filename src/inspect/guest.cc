@@ -16,7 +16,7 @@ Status Guest::reserve(ByteCount bytes, const std::function<bool()>& wait) {
     if (own != listed.end() && own->second.granted >= bytes.value()) return {};
   } while (wait());
   return no_space("the server that keeps the budget of this directory made no room for " +
-                  std::to_string(bytes.value() >> 20) + " MiB; try again, or stop the servers first");
+                  std::to_string((bytes.value() + 0xFFFFF) >> 20) + " MiB; try again, or stop the servers first");
 }
 
 }  // namespace kvkeep::inspect

@@ -161,6 +161,14 @@ class Scan {
   std::vector<std::pair<std::size_t, PrefixHash>> bases_;
 };
 
+// With a tenth. Rounded apart, so that a message never says that a thing does not fit into a room of its own size.
+std::string mib_text(ByteCount bytes, bool up) {
+  constexpr std::uint64_t kMib = 1U << 20;
+  const std::uint64_t rest = bytes.value() % kMib * 10 + (up ? kMib - 1 : 0);
+  const std::uint64_t tenths = bytes.value() / kMib * 10 + rest / kMib;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
 // Writes what is not there. Until finish(), and after an error, nothing has its name.
 class Writing {
  public:
@@ -179,14 +187,14 @@ class Writing {
     std::vector<Entry> missing;
     TRY_ASSIGN(ImportReport report, sort_out(missing));
     if (report.added.bytes > options_.room) {
-      return no_space(std::to_string(report.added.bytes.value() >> 20) + " MiB to import, and room for " +
-                      std::to_string(options_.room.value() >> 20) +
-                      " MiB: give more with --kv-disk-space-mb, or make room with kvkeep cache gc --to-mb N");
+      return no_space(mib_text(report.added.bytes, true) + " to import, and room for " +
+                      mib_text(options_.room, false) +
+                      ": give more with --kv-disk-space-mb, or make room with kvkeep cache gc --to-mb N");
     }
     if (report.added.bytes > options_.free) {
-      return no_space(std::to_string(report.added.bytes.value() >> 20) + " MiB to import, and the file system of " +
-                      options_.root + " has " + std::to_string(options_.free.value() >> 20) +
-                      " MiB free: free some there, or name a directory elsewhere with --kv-disk-dir");
+      return no_space(mib_text(report.added.bytes, true) + " to import, and the file system of " + options_.root +
+                      " has " + mib_text(options_.free, false) +
+                      " free: free some there, or name a directory elsewhere with --kv-disk-dir");
     }
     if (options_.reserve && !missing.empty()) TRY(options_.reserve(report.added.bytes));
     for (const Entry& entry : missing) TRY(write(entry));
