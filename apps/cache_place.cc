@@ -26,7 +26,7 @@ Result<std::string> cache_root(const CacheCommandOptions& options) {
   }
   if (!root) return root;
   TRY_ASSIGN(const bool own, os::is_own(*root));
-  if (!own) return invalid(*root + " belongs to another user; only that user may look into it");
+  if (!own) return invalid(*root + " belongs to another user; run this as that user");
   return root;
 }
 

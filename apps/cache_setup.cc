@@ -26,11 +26,23 @@ constexpr std::size_t kShownDigits = 12;  // of a fingerprint
 // The file of sampled turns while it is written anew: twice what is remembered, once more, and blocks.
 ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_turns(budget).value() + (16U << 10)}; }
 
+// State of another user's making would be gone on from, and conversations would lie where that user reads them.
+Status check_trusted(const std::string& directory) {
+  TRY_ASSIGN(const bool trusted, os::is_trusted(directory));
+  if (trusted) return {};
+  TRY_ASSIGN(const std::uint32_t owner, os::owner(directory));
+  return invalid(fmt::format(
+      "{} belongs to another user (number {}): serve as that user, name a directory of your own, or give this one to "
+      "yourself with chown",
+      directory, owner));
+}
+
 // Makes it. The path behind links: a cache on another disk; below it no link is followed.
 Result<std::string> prepare_directory(const std::string& directory, os::FileSystem& files) {
   TRY(files.make_directories(directory));
   TRY_ASSIGN(std::string resolved, os::resolve_links(directory));
   if (resolved.size() == 1) return invalid("the root of the file system is no cache directory; name one below it");
+  TRY(check_trusted(resolved));
   const Status own = inspect::check_own(files, resolved);
   if (!own && own.error().kind == ErrorKind::kInvalid) {
     return invalid(own.error().message + "; name one of its own, such as " + resolved + "/kvkeep");

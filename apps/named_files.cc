@@ -1,6 +1,7 @@
 #include "named_files.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <array>
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "chat/chat_template.h"
 #include "os/file_system.h"
+#include "os/permissions.h"
 #include "os/resolve_links.h"
 #include "read_text_file.h"
 #include "server/http/api_keys.h"
@@ -39,12 +41,25 @@ Result<std::string> read_template(const std::string& path) {
   return source;
 }
 
+// Who reads a key may use the server; who writes one makes a key of their own.
+void warn_of_open_keys(const std::string& path) {
+  const Result<std::uint32_t> mode = os::permissions(path);
+  const std::uint32_t others = mode ? *mode & (os::kOthersMayRead | os::kOthersMayWrite) : 0;
+  if (others == 0) return;
+  spdlog::warn("--api-key-file {}: other users of this machine may {} the keys; run chmod 600 {}", path,
+               (others & os::kOthersMayWrite) == 0  ? "read"
+               : (others & os::kOthersMayRead) == 0 ? "write"
+                                                    : "read and write",
+               path);
+}
+
 Result<std::vector<std::string>> read_keys(const std::string& path) {
   if (path.empty()) return std::vector<std::string>{};
   TRY_ASSIGN(const std::string text, read_named("--api-key-file", path));
   std::vector<std::string> keys = server::parse_key_lines(text);
   // An empty key file must not open the server to everybody.
   if (keys.empty()) return invalid(fmt::format("--api-key-file {}: no key in it", path));
+  warn_of_open_keys(path);
   return keys;
 }
 

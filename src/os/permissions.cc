@@ -24,9 +24,24 @@ Result<std::uint32_t> permissions(const std::string& path) {
   return info.st_mode & 07777U;
 }
 
-Result<bool> is_own(const std::string& path) {
+Result<std::uint32_t> owner(const std::string& path) {
   TRY_ASSIGN(const struct stat info, look_at(path));
-  return ::geteuid() == 0 || info.st_uid == ::geteuid();
+  return info.st_uid;
+}
+
+Result<bool> is_own(const std::string& path) {
+  TRY_ASSIGN(const std::uint32_t found, owner(path));
+  return found == ::geteuid();
+}
+
+Result<bool> is_trusted(const std::string& path) {
+  TRY_ASSIGN(const std::uint32_t found, owner(path));
+  return is_trusted_owner(found, ::geteuid());
+}
+
+bool is_trusted_owner(std::uint32_t owner, std::uint32_t self) {
+  constexpr std::uint32_t kRoot = 0;
+  return owner == self || owner == kRoot;
 }
 
 }  // namespace kvkeep::os

@@ -10,10 +10,19 @@ namespace kvkeep::os {
 // Who may do what with a file or directory: the low twelve bits of its mode, such as 0700. Links are followed.
 Result<std::uint32_t> permissions(const std::string& path);
 
-// Whether this process's user owns it, or may do anything (root). Links are followed.
+// The number of the user who owns it. Links are followed.
+Result<std::uint32_t> owner(const std::string& path);
+
+// Whether this process's user owns it. For root, too, who may read and write what is anybody's: another user could have
+// put there what root then believes, and would lose what root's files take the place of. Links are followed.
 Result<bool> is_own(const std::string& path);
 
-inline constexpr std::uint32_t kOthersMayWrite = 0022;  // the group or everybody
+// As is_own(), or root's, who may do everything anyway: a place to write to.
+Result<bool> is_trusted(const std::string& path);
+bool is_trusted_owner(std::uint32_t owner, std::uint32_t self);
+
+inline constexpr std::uint32_t kOthersMayRead = 0044;   // the group or everybody
+inline constexpr std::uint32_t kOthersMayWrite = 0022;  // likewise
 inline constexpr std::uint32_t kSticky = 01000;         // as /tmp: a place that is shared on purpose
 
 }  // namespace kvkeep::os

@@ -285,6 +285,20 @@ class UnusableDirectories(ServerCase):
             with self.subTest(directory=directory):
                 self.refused(directory, "root")
 
+    def test_a_directory_of_another_user(self):
+        if os.geteuid() != 0:  # nobody else may give files away
+            return
+        home = fresh_directory()
+        directory = os.path.join(home, "kvkeep")
+        os.mkdir(directory)
+        os.chown(directory, 65534, 65534)
+        self.refused(directory, "belongs to another user (number 65534)")
+        self.serves_without(home)
+        self.assertEqual(os.listdir(directory), [], "nothing was written there")
+        looked = run_program("cache", "stat", "--kv-disk-dir", directory)
+        self.assertEqual(looked.returncode, 1)
+        self.assertIn("belongs to another user", looked.stderr)
+
     def test_others_may_write(self):
         warning = "other users may write"
         for mode, advice in ((0o720, "chmod 700"), (0o702, "chmod 700"), (0o1777, "of your own below"), (0o755, None)):

@@ -76,6 +76,17 @@ class StartupErrors(unittest.TestCase):
         path = gguf_with_architecture(fresh_path("odd.gguf"), "perceptron")
         self.refused(["-m", path], path, "perceptron")
 
+    def test_a_key_file_that_others_may_read_or_write(self):
+        path = fresh_path("keys")
+        with open(path, "w") as file:
+            file.write("sesame\n")
+        for mode, warned in ((0o600, None), (0o640, "read"), (0o622, "write"), (0o666, "read and write")):
+            os.chmod(path, mode)
+            told = self.refused(["-m", model(), "--api-key-file", path, "--host", "192.0.2.1"], "192.0.2.1")
+            with self.subTest(mode=oct(mode)):
+                self.assertEqual(f"may {warned} the keys; run chmod 600 {path}" in told, warned is not None, told)
+                self.assertEqual(told.count(" warning "), 1 if warned else 0, told)
+
     def test_port_is_in_use(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
