@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string_view>
@@ -91,10 +92,32 @@ Status check_adapters(const char* flag, const std::vector<ScaledFile>& files) {
   return {};
 }
 
-// libllama says of a directory that it is no GGUF file, or that it could not be read.
+// What a file begins with that people take for a model.
+std::string_view other_kind(std::string_view begin) {
+  if (begin.starts_with("version https://git-lfs"))
+    return "a pointer of Git LFS and not yet the model: run git lfs pull";
+  if (begin.starts_with("<!DOCTYPE") || begin.starts_with("<html")) return "a web page: the download went wrong";
+  const auto is_text = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+  };
+  if (std::ranges::all_of(begin, is_text)) return "a text file";
+  return "a file of another kind";
+}
+
+// libllama's words for these mean nothing to who typed the wrong name. What is wrong inside a GGUF file is told at
+// load.
 Status check_model(const std::string& path) {
+  constexpr std::size_t kLook = 64;
   if (os::resolve_links(path + "/.")) return invalid(fmt::format("--model {}: is a directory; name a GGUF file", path));
-  return {};
+  const Result<std::string> begin = first_bytes(path, kLook);
+  if (!begin && begin.error().kind == ErrorKind::kNotFound) {
+    return not_found(fmt::format("--model {}: no such file", path));
+  }
+  if (!begin) return of_flag("--model", begin.error());
+  if (begin->empty()) return damaged(fmt::format("--model {}: the file is empty", path));
+  if (begin->starts_with(kGgufMagic.substr(0, begin->size()))) return {};
+  return damaged(fmt::format("--model {}: not a GGUF file, but {}", path, other_kind(*begin)));
 }
 
 }  // namespace

@@ -46,21 +46,49 @@ class StartupErrors(unittest.TestCase):
         self.refused([], "--model")
 
     def test_model_is_missing(self):
-        self.refused(["-m", "/nowhere/at/all.gguf"], "/nowhere/at/all.gguf", "no such file")
+        self.refused_before_loading(["-m", "/nowhere/at/all.gguf"], "/nowhere/at/all.gguf", "no such file")
 
     def test_model_is_a_directory(self):
         self.refused_before_loading(["-m", os.path.dirname(model())], os.path.dirname(model()), "is a directory")
 
     def test_model_is_not_a_gguf_file(self):
         path = fresh_path("text.gguf")
-        with open(path, "w") as file:
-            file.write("This is no model.\n" * 100)
-        self.refused(["-m", path], path)
+        for content, kind in ((b"This is no model.\n" * 100, "a text file"), (b"\x80\x02\x8a\n" * 100, "another kind"),
+                              (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "run git lfs pull"),
+                              (b"<!DOCTYPE html><html></html>", "a web page")):
+            with open(path, "wb") as file:
+                file.write(content)
+            with self.subTest(kind=kind):
+                self.refused_before_loading(["-m", path], path, "not a GGUF file", kind)
+
+    def test_what_libllama_would_end_the_process_for(self):
+        def changed(at, new):
+            with open(model(), "rb") as file:
+                data = bytearray(file.read())
+            begin = at(data)
+            data[begin:begin + len(new)] = new
+            path = fresh_path("spoiled.gguf")
+            with open(path, "wb") as file:
+                file.write(data)
+            return path
+
+        def first_token(data):  # key, type, type of items, count, length
+            return data.index(b"tokenizer.ggml.tokens") + len("tokenizer.ggml.tokens") + 4 + 4 + 8 + 8
+
+        layers = b"llama.block_count"
+        path = changed(lambda data: data.index(layers) + len(layers) + 4, b"\0\0\0\0")
+        self.refused(["-m", path], path, "no layers")
+        with open(model(), "rb") as file:
+            data = file.read()
+        spelling = data[first_token(data):first_token(data) + 2]  # of a byte: two bytes of UTF-8
+        path = changed(lambda data: first_token(data) + 10, spelling)
+        self.refused(["-m", path], path, "its tokens 0 and 1 have one spelling")
+        self.refused(["-m", model(), "--override-kv", "llama.block_count=int:0"], model(), "damaged")
 
     def test_model_is_empty(self):
         path = fresh_path("empty.gguf")
         open(path, "w").close()
-        self.refused(["-m", path], path)
+        self.refused_before_loading(["-m", path], path, "the file is empty")
 
     def test_model_is_truncated(self):
         # In the header, in the metadata, and in the weights.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/gguf/model_identity.h"
+#include "engine/llama/abort_net.h"
 #include "engine/llama/adapters.h"
 #include "engine/llama/fingerprint.h"
 #include "engine/llama/gguf_file.h"
@@ -180,6 +181,7 @@ Result<ModelHash> model_hash(const ModelOptions& options) {
 
 Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given, const LoadProgress& progress) {
   start_library();
+  const AbortNet net(given.path);
   TRY_ASSIGN(ModelParams params, ModelParams::make(given));
   TRY(make_context_params(given, 1));  // a wrong option is known before gigabytes are read
   TRY_ASSIGN(const ModelShape shape, read_model_shape(given.path));

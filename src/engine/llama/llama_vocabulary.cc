@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/assert.h"
+#include "engine/llama/abort_net.h"
 
 namespace kvkeep::engine::llama {
 namespace {
@@ -71,6 +72,7 @@ std::optional<std::size_t> find_longest_piece(const llama_vocab* vocab) {
 
 Result<ModelHandle> load_vocabulary(const std::string& path, const llama_model_kv_override* overrides) {
   start_library();
+  const AbortNet net(path);
   llama_model_params params = llama_model_default_params();
   params.vocab_only = true;
   params.kv_overrides = overrides;

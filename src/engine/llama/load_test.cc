@@ -86,6 +86,42 @@ TEST(LoadErrorTest, UnknownArchitecture) {
                "unknown model architecture: 'nolla'");
 }
 
+// Where the value of a key begins that is a whole number or an array: behind the key and its type.
+std::size_t value_of(const std::string& bytes, const std::string& key) {
+  const std::size_t at = bytes.find(key);
+  EXPECT_NE(at, std::string::npos) << key;
+  return at + key.size() + 4;
+}
+
+TEST(LoadErrorTest, WhatLibllamaWouldEndTheProcessFor) {
+  std::string bytes = read_file(tiny_model_path());
+  bytes.replace(value_of(bytes, "llama.block_count"), 4, 4, '\0');
+  const TemporaryFile no_layers("no-layers.gguf", bytes);
+  expect_error(error_with([&](ModelOptions& o) { o.path = no_layers.path(); }), ErrorKind::kDamaged, "no layers");
+
+  bytes = read_file(tiny_model_path());
+  // An array: type and count of its items; each has a length of eight bytes. The first ones are single bytes.
+  const std::size_t tokens = value_of(bytes, "tokenizer.ggml.tokens") + 12;
+  const auto where = [&](std::size_t wanted) {
+    std::size_t at = tokens;
+    for (std::size_t id = 0; id < wanted; ++id) at += 8 + static_cast<unsigned char>(bytes[at]);
+    return at + 8;
+  };
+  bytes[where('b')] = bytes[where('a')];
+  const TemporaryFile twice("twice.gguf", bytes);
+  expect_error(error_with([&](ModelOptions& o) { o.path = twice.path(); }), ErrorKind::kDamaged,
+               "its tokens 97 and 98 have one spelling");
+}
+
+// What is not looked for all the same ends with one line.
+TEST(LoadErrorDeathTest, LibllamasAssertionsAreAnErrorOfTheFile) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ModelOptions options = tiny_options();
+  options.kv_overrides = {"llama.block_count=int:0"};
+  EXPECT_EXIT((void)LlamaEngine::load(options), ::testing::ExitedWithCode(1),
+              "^kvkeep: cannot load [^\n]*gguf: the file is damaged, or [^\n]*n_layer[^\n]*\n$");
+}
+
 TEST(LoadErrorTest, WrongOptions) {
   using O = ModelOptions;
   const auto expect_invalid = [](const std::function<void(O&)>& change, std::string_view part) {

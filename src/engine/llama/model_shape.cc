@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 
 #include "engine/llama/gguf_file.h"
 #include "engine/llama/library.h"
@@ -24,6 +25,25 @@ void read_kv_elements(const gguf_context& file, std::uint64_t layers, ModelShape
     shape.v_elements.push_back(
         derives_v ? 0 : heads_kv * gguf_number(file, prefix + "attention.value_length").value_or(head_size));
   }
+}
+
+// libllama would end the process where two ids have one spelling. It gives empty ones a spelling of its own.
+Status check_tokens(const gguf_context& file, const std::string& path) {
+  const std::int64_t key = gguf_find_key(&file, "tokenizer.ggml.tokens");
+  const bool has_tokens =
+      key >= 0 && gguf_get_kv_type(&file, key) == GGUF_TYPE_ARRAY && gguf_get_arr_type(&file, key) == GGUF_TYPE_STRING;
+  if (!has_tokens) return {};
+  std::unordered_map<std::string_view, std::size_t> ids;
+  ids.reserve(gguf_get_arr_n(&file, key));
+  for (std::size_t id = 0; id < gguf_get_arr_n(&file, key); ++id) {
+    const std::string_view spelling = gguf_get_arr_str(&file, key, id);
+    if (spelling.empty()) continue;
+    const auto [known, is_new] = ids.emplace(spelling, id);
+    if (is_new) continue;
+    return damaged(
+        fmt::format("cannot load {}: it is damaged: its tokens {} and {} have one spelling", path, known->second, id));
+  }
+  return {};
 }
 
 // "blk.12.attn_q.weight" -> 12.
@@ -76,7 +96,11 @@ Result<ModelShape> read_model_shape(const std::string& path) {
   if (const auto original = gguf_number(*file, prefix + "rope.scaling.original_context_length")) {
     shape.context_original_tokens = static_cast<std::uint32_t>(*original);
   }
+  TRY(check_tokens(*file, path));
   const std::uint64_t layers = gguf_number(*file, prefix + "block_count").value_or(0);
+  if (layers == 0 && gguf_find_key(file.get(), (prefix + "block_count").c_str()) >= 0) {
+    return damaged(fmt::format("cannot load {}: it claims to have no layers ({}block_count)", path, prefix));
+  }
   if (layers > 4096) return damaged(fmt::format("cannot load {}: it claims {} layers", path, layers));
   shape.layer_bytes.resize(layers);
   read_kv_elements(*file, layers, shape);

@@ -28,7 +28,8 @@ struct ModelShape {
   std::uint64_t kv_bytes(std::uint64_t tokens, ggml_type type_k, ggml_type type_v) const;
 };
 
-// Reads the file (of a split model: all its files). Errors: kNotFound, kDamaged (not a GGUF file).
+// Reads the file (of a split model: all its files). Errors: kNotFound, kDamaged (not a GGUF file, or
+// one for which libllama would end the process: no layers, two tokens of one spelling).
 Result<ModelShape> read_model_shape(const std::string& path);
 
 }  // namespace kvkeep::engine::llama
