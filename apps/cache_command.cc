@@ -13,6 +13,7 @@
 #include "cache_archive.h"
 #include "cache_change.h"
 #include "cache_place.h"
+#include "cache_setup.h"
 #include "engine/llama/llama_vocabulary.h"
 #include "inspect/print/print.h"
 #include "inspect/repair.h"
@@ -92,8 +93,7 @@ bool knows(const Vocabulary& vocabulary, TokenSpan ids) {
                              [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < vocabulary.size(); });
 }
 
-Result<int> show_models(const CacheCommandOptions& options, const std::string& root) {
-  TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
+Result<int> show_models(const CacheCommandOptions& options, const inspect::Forest& forest) {
   const bool list = options.action == CacheAction::kList;
   std::map<FingerprintHash, std::unique_ptr<Vocabulary>> vocabularies;
   for (const inspect::ModelDirectory& model : forest.directory.models) {
@@ -120,6 +120,15 @@ Result<int> show_models(const CacheCommandOptions& options, const std::string& r
   } else {
     print(options.json ? inspect::stat_json(view) : inspect::stat_text(view));
   }
+  return 0;
+}
+
+Result<int> show_no_cache(const CacheCommandOptions& options) {
+  TRY_ASSIGN(const std::string directory, disk_directory({}));
+  inspect::CacheDirectory none;
+  none.root = directory;
+  if (options.json) return show_models(options, inspect::plant(std::move(none)));
+  print(fmt::format("{}: nothing is stored yet; kvkeep serve makes this directory\n", directory));
   return 0;
 }
 
@@ -185,10 +194,20 @@ Result<int> run_cache(const CacheCommandOptions& options) {
   if (options.action == CacheAction::kImport) {
     TRY_ASSIGN(made, make_cache(options));
   }
-  TRY_ASSIGN(const std::string root, cache_root(options));
+  const bool looks = options.action == CacheAction::kStat || options.action == CacheAction::kList;
+  const auto found = cache_root(options);
+  // On a machine where nothing was served yet. A directory that was named is another matter: the name may be wrong.
+  if (!found && found.error().kind == ErrorKind::kNotFound && looks && options.directory.empty()) {
+    return show_no_cache(options);
+  }
+  if (!found) return found.error();
+  const std::string& root = *found;
   switch (options.action) {
     case CacheAction::kStat:
-    case CacheAction::kList: return show_models(options, root);
+    case CacheAction::kList: {
+      TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
+      return show_models(options, forest);
+    }
     case CacheAction::kShow: return show_prefix(options, root);
     case CacheAction::kVerify: return verify(options, root);
     case CacheAction::kCollect: return run_cache_collect(options, root);

@@ -1,11 +1,13 @@
 #include "cache_flags.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "flag_binding.h"
+#include "serve_flags.h"
 #include "suggest.h"
 
 namespace kvkeep::cli {
@@ -57,7 +59,7 @@ constexpr Command kCommands[] = {
 std::vector<Flag> common_flags(CacheCommandOptions& options) {
   const char* group = "Directory";
   return {
-      row(group, "--kv-disk-dir", {}, {}, "DIR", "", "kvkeep in the user's cache home",
+      row(group, "--kv-disk-dir", {}, {}, "DIR", kDiskDirectoryVariable, "kvkeep in the user's cache home",
           "The cache directory, as for kvkeep serve.", text_into(options.directory)),
       row(group, "--kv-disk-space-mb", {}, {}, "N", "", "as kvkeep serve",
           "The budget: what sizes are shares of, and what import keeps to. That of a running server is not known here.",
@@ -162,6 +164,27 @@ std::string overview() {
   return text + "\nkvkeep cache COMMAND --help names its flags.\n";
 }
 
+// "kvkeep cache --kv-disk-dir DIR stat": flags may stand before the command. Returns where the command stands; all of
+// `arguments`: there is none.
+std::size_t command_at(const Words& arguments) {
+  CacheCommandOptions unused;
+  std::vector<Flag> known;
+  for (const Command& command : kCommands) {
+    const FlagSet own = flags_of(command, unused);
+    known.insert(known.end(), own.flags().begin(), own.flags().end());
+  }
+  std::size_t at = 0;
+  while (at < arguments.size() && arguments[at].starts_with('-')) {
+    const std::string name = arguments[at].substr(0, arguments[at].find('='));
+    const auto flag = std::ranges::find_if(known, [&](const Flag& one) {
+      return one.name == name || std::ranges::find(one.aliases, name) != one.aliases.end();
+    });
+    const bool value_follows = flag != known.end() && !flag->value.empty() && name == arguments[at];
+    at += value_follows ? 2 : 1;
+  }
+  return std::min(at, arguments.size());
+}
+
 Error unknown_command(const std::string& name) {
   Words names;
   for (const Command& command : kCommands) names.emplace_back(command.name);
@@ -196,17 +219,24 @@ Status check_together(const CacheCommandOptions& options) {
 Result<ParsedCache> parse_cache(const Words& arguments, const os::Environment& environment) {
   ParsedCache parsed;
   const auto is_help = [](const std::string& word) { return word == "--help" || word == "-h" || word == "help"; };
-  if (arguments.empty() || is_help(arguments.front())) {
+  const std::size_t at = command_at(arguments);
+  const bool asks_help = std::ranges::any_of(arguments, is_help);
+  if (arguments.empty() || is_help(arguments.front()) || (at == arguments.size() && asks_help)) {
     parsed.help = overview();
     return parsed;
   }
-  const auto command =
-      std::ranges::find_if(kCommands, [&](const Command& known) { return arguments.front() == known.name; });
-  if (command == std::end(kCommands)) return unknown_command(arguments.front());
+  if (at == arguments.size()) {
+    return invalid(fmt::format("no command: kvkeep cache stat {}", fmt::join(arguments, " ")));
+  }
+  const std::string_view name = arguments[at] == "list" ? "ls" : std::string_view(arguments[at]);
+  const auto command = std::ranges::find_if(kCommands, [&](const Command& known) { return name == known.name; });
+  if (command == std::end(kCommands)) return unknown_command(arguments[at]);
+  Words others = arguments;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
   CacheCommandOptions& options = parsed.options;
   options.action = command->action;
   const FlagSet flags = flags_of(*command, options);
-  TRY_ASSIGN(const bool wants_help, flags.parse({arguments.begin() + 1, arguments.end()}, environment, &options.words));
+  TRY_ASSIGN(const bool wants_help, flags.parse(others, environment, &options.words));
   if (wants_help) {
     parsed.help = flags.help();
     return parsed;

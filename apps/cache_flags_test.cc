@@ -27,10 +27,27 @@ TEST(CacheFlags, HelpNamesEveryCommand) {
 TEST(CacheFlags, UnknownWordsSuggestTheNearest) {
   EXPECT_EQ(error_of({"stats"}), "unknown command 'cache stats'; did you mean 'stat'?");
   EXPECT_EQ(error_of({"frobnicate"}), "unknown command 'cache frobnicate'; see kvkeep cache --help");
-  EXPECT_EQ(error_of({"verify", "--repiar"}), "unknown flag '--repiar'; did you mean '--repair'?");
+  EXPECT_EQ(error_of({"verify", "--repiar"}),
+            "unknown flag '--repiar'; did you mean '--repair'? Try: kvkeep cache verify --repair");
   EXPECT_EQ(error_of({"stat", "--repair"}), "unknown flag '--repair'; --help lists all flags");
   EXPECT_EQ(error_of({"stat", "abc"}), "unexpected argument 'abc'; a directory is named with --kv-disk-dir abc");
   EXPECT_EQ(error_of({"show", "abc", "def"}), "unexpected argument 'def'");
+}
+
+TEST(CacheFlags, FlagsMayStandBeforeTheCommand) {
+  const CacheCommandOptions options = parsed({"--kv-disk-dir", "ls", "--json", "stat"}).value().options;
+  EXPECT_EQ(options.action, CacheAction::kStat);
+  EXPECT_EQ(options.directory, "ls");
+  EXPECT_TRUE(options.json);
+  EXPECT_EQ(parsed({"--kv-disk-dir=/d", "-n", "2", "list"})->options.action, CacheAction::kList);
+  EXPECT_EQ(parsed({"--kv-disk-dir", "/d", "--help"})->help, parsed({})->help);
+  EXPECT_EQ(error_of({"--kv-disk-dir", "/d"}), "no command: kvkeep cache stat --kv-disk-dir /d");
+}
+
+TEST(CacheFlags, TheDirectoryMayComeFromTheEnvironment) {
+  const os::Environment environment = {{"LLAMA_ARG_KV_DISK_DIR", "/e"}};
+  EXPECT_EQ(parse_cache({"stat"}, environment)->options.directory, "/e");
+  EXPECT_EQ(parse_cache({"stat", "--kv-disk-dir", "/d"}, environment)->options.directory, "/d");
 }
 
 TEST(CacheFlags, WhatIsRemovedIsNamed) {
@@ -57,7 +74,9 @@ TEST(CacheFlags, Values) {
   const CacheCommandOptions verify = parsed({"verify", "--repair", "--kv-disk-dir", "/x"}).value().options;
   EXPECT_TRUE(verify.repair);
   EXPECT_EQ(verify.directory, "/x");
-  EXPECT_EQ(error_of({"ls", "-n", "0"}), "--limit: '0' is not a whole number from 1 up");
+  EXPECT_EQ(error_of({"ls", "-n", "0"}), "-n (--limit): '0' is not a whole number from 1 up");
+  EXPECT_EQ(error_of({"ls", "-n", "-5"}), "-n (--limit): '-5' is not a whole number from 1 up");
+  EXPECT_EQ(error_of({"ls", "--limit", "1", "-n", "x"}), "-n (--limit): 'x' is not a whole number from 1 up");
 }
 
 }  // namespace

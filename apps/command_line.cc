@@ -5,6 +5,7 @@
 
 #include "bench_flags.h"
 #include "cache_flags.h"
+#include "mended_line.h"
 #include "replay_flags.h"
 #include "serve_flags.h"
 #include "suggest.h"
@@ -25,9 +26,18 @@ constexpr char kOverview[] =
     "  replay       play recorded sessions against a server and count\n"
     "\n"
     "  --version    print the version and exit\n"
-    "  -h, --help   print this help, or a command's behind its name\n";
+    "  -h, --help   print this help, or a command's behind its name\n"
+    "\n"
+    "kvkeep model.gguf is short for kvkeep serve --model model.gguf\n";
 
 using Arguments = std::vector<std::string>;
+
+// " -m 'my model.gguf'", ready to be pasted.
+std::string words_text(const Arguments& words) {
+  std::string text;
+  for (const std::string& word : words) text.append(1, ' ').append(quoted_word(word));
+  return text;
+}
 
 bool is_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }
 
@@ -73,23 +83,35 @@ Result<Command> parse_cache_command(const Arguments& arguments, const os::Enviro
   return Command(std::move(parsed.options));
 }
 
+// "help cache ls" is "cache ls --help".
+Result<Command> parse_help_command(Arguments rest, const os::Environment& environment) {
+  if (rest.empty() || rest.front().starts_with('-') || is_help(rest.front())) return Command(PrintText{kOverview});
+  rest.push_back("--help");
+  return parse_command_line(rest, environment);
+}
+
+bool is_model_file(const std::string& word) { return word.ends_with(".gguf"); }
+
 }  // namespace
 
 std::string version_text() { return "kvkeep " KVKEEP_VERSION "\n"; }
 
 Result<Command> parse_command_line(const Arguments& arguments, const os::Environment& environment) {
-  if (arguments.empty() || is_help(arguments.front())) return Command(PrintText{kOverview});
+  if (arguments.empty()) return Command(PrintText{kOverview});
   const std::string& name = arguments.front();
   const Arguments rest(arguments.begin() + 1, arguments.end());
+  if (is_help(name)) return parse_help_command(rest, environment);
   // llama-server prints its version from any command line.
-  if (std::ranges::find(arguments, "--version") != arguments.end()) return Command(PrintText{version_text()});
+  const bool asks_version = std::ranges::find(arguments, "--version") != arguments.end();
+  if (asks_version || (name == "version" && rest.empty())) return Command(PrintText{version_text()});
   if (name == "serve") return parse_serve_command(rest, environment);
   if (name == "model") return parse_model_command(rest, environment);
   if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "cache") return parse_cache_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
-  if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve " + name + " ...");
-  return unknown_command("", name, {"serve", "cache", "model", "bench", "replay"});
+  if (is_model_file(name)) return parse_serve_command(arguments, environment);
+  if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve" + words_text(arguments));
+  return unknown_command("", name, {"serve", "cache", "model", "bench", "replay", "version", "help"});
 }
 
 }  // namespace kvkeep::cli

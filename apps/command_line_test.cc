@@ -30,6 +30,29 @@ TEST(CommandLine, HelpFitsATerminal) {
   }
 }
 
+TEST(CommandLine, WhatIsClearIsUnderstood) {
+  EXPECT_EQ(printed({"version"}), printed({"--version"}));
+  EXPECT_EQ(printed({"help"}), printed({}));
+  EXPECT_EQ(printed({"help", "serve"}), printed({"serve", "--help"}));
+  EXPECT_EQ(printed({"help", "cache", "ls"}), printed({"cache", "ls", "--help"}));
+  EXPECT_EQ(printed({"help", "model", "make"}), printed({"model", "make", "--help"}));
+  EXPECT_EQ(printed({"help", "sevre"}), "error: unknown command 'sevre'; did you mean 'serve'?");
+  const auto model_of = [](const std::vector<std::string>& arguments) {
+    const auto command = parse_command_line(arguments, {});
+    return command ? std::get<ServeOptions>(*command).model.path : command.error().message;
+  };
+  EXPECT_EQ(model_of({"a.gguf"}), "a.gguf");
+  EXPECT_EQ(model_of({"a.gguf", "-c", "32k"}), "a.gguf");
+  EXPECT_EQ(model_of({"serve", "a.gguf"}), "a.gguf");
+  EXPECT_EQ(model_of({"serve", "-c", "4k", "models/a"}), "models/a");
+  EXPECT_EQ(model_of({"serve", "-m", "a.gguf", "b.gguf"}), "unexpected argument 'b.gguf'");
+  EXPECT_EQ(model_of({"serve", "a.gguf", "b.gguf"}), "unexpected argument 'b.gguf'");
+  EXPECT_EQ(model_of({"serve", "-m", "a.gguf", "--jinja", "on"}), "unexpected argument 'on'");
+  EXPECT_EQ(model_of({"serve", "on"}), "unexpected argument 'on'; a model is named with --model FILE");
+  EXPECT_EQ(printed({"-m", "my model.gguf", "-c", "1"}),
+            "error: name a command before flags: kvkeep serve -m 'my model.gguf' -c 1");
+}
+
 TEST(CommandLine, UnknownCommandsSuggestTheNearest) {
   EXPECT_EQ(printed({"sevre"}), "error: unknown command 'sevre'; did you mean 'serve'?");
   EXPECT_EQ(printed({"model", "mkae"}), "error: unknown command 'model mkae'; did you mean 'make'?");

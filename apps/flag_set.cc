@@ -73,9 +73,37 @@ FoundRefusal find_refusal(const std::vector<RefusedFlag>& refused, const std::st
 }
 
 // Of a short name the long one too: it is the one in the documentation.
+std::string spelled(const Flag& flag, const std::string& name) {
+  return name == flag.name ? name : name + " (" + flag.name + ")";
+}
+
 Error needs_value(const Flag& flag, const std::string& name) {
-  const std::string known = name == flag.name ? "" : " (" + flag.name + ")";
-  return invalid(name + known + " needs a value: " + flag.value);
+  return invalid(spelled(flag, name) + " needs a value: " + flag.value);
+}
+
+// "--name=value", or a name alone.
+struct SplitArgument {
+  std::string name;
+  std::optional<std::string> value;
+};
+SplitArgument split_argument(const std::string& argument) {
+  const auto equals = argument.starts_with("--") ? argument.find('=') : std::string::npos;
+  if (equals == std::string::npos) return {argument, std::nullopt};
+  return {argument.substr(0, equals), argument.substr(equals + 1)};
+}
+
+// Of flags that are not ours, nobody here knows whether a value follows. Those that turn something off have none.
+bool may_take_value(std::string_view name) { return !name.starts_with("--no-") && !name.starts_with("-no-"); }
+
+bool looks_like_value(const std::string& argument) {
+  const bool is_number = argument.size() > 1 && argument.find_first_not_of("-.0123456789") == std::string::npos;
+  return !argument.starts_with('-') || is_number;
+}
+
+// "kvkeep cache ls [flags] ID" is called as "kvkeep cache ls".
+std::string called(const std::string& usage) {
+  const auto end = std::min(usage.find(" -"), usage.find(" ["));
+  return usage.substr(0, end);
 }
 
 // Takes the arguments behind arguments[i], and moves i onto the last. A value may start with a dash (-n -1): joined to
@@ -118,31 +146,52 @@ std::vector<std::string> FlagSet::all_names() const {
   return names;
 }
 
-Error FlagSet::unknown(const std::string& name) const {
-  for (const RefusedFlag& refused : refused_) {
-    const auto meant = [&name](const std::string& pattern) { return stands_for(pattern, name); };
-    if (std::ranges::any_of(refused.names, meant)) return unsupported(name + " is not supported: " + refused.reason);
-  }
-  const std::string meant = did_you_mean(name, all_names());
-  return invalid("unknown flag '" + name + "'" + (meant.empty() ? "; --help lists all flags" : meant));
+const RefusedFlag* FlagSet::find_refused(const std::string& name) const {
+  const auto found = std::ranges::find_if(refused_, [&name](const RefusedFlag& refused) {
+    return std::ranges::any_of(refused.names,
+                               [&name](const std::string& pattern) { return stands_for(pattern, name); });
+  });
+  return found == refused_.end() ? nullptr : &*found;
+}
+
+// Of arguments[at], a flag that is none of ours. Returns how many arguments behind it seem to be its value.
+std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t at, MendedLine& line) const {
+  const auto [name, joined] = split_argument(arguments[at]);
+  const RefusedFlag* refused = find_refused(name);
+  const std::string meant = refused != nullptr ? refused->instead : nearest(name, all_names());
+  line.note(refused != nullptr
+                ? unsupported(name + " is not supported: " + refused->reason)
+                : invalid("unknown flag '" + name + "'" +
+                          (meant.empty() ? "; --help lists all flags" : "; did you mean '" + meant + "'?")),
+            refused != nullptr || !meant.empty());
+  const Flag* ours = find(meant).flag;
+  const bool is_switch = meant.find(' ') != std::string::npos;  // words stand for it
+  const bool takes_value = ours != nullptr ? !ours->value.empty() : may_take_value(name) && !is_switch;
+  const bool value_follows = !joined && takes_value && at + 1 < arguments.size() && looks_like_value(arguments[at + 1]);
+  if (!meant.empty()) line.put(meant);
+  if (ours != nullptr && takes_value && (joined || value_follows)) line.keep(joined ? *joined : arguments[at + 1]);
+  return value_follows ? 1 : 0;
 }
 
 Result<std::vector<FlagSet::Canonical>> FlagSet::canonical(const std::vector<std::string>& arguments,
                                                            std::vector<std::string>* positional) const {
   std::vector<Canonical> out;
+  MendedLine line(called(command_));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (!argument.starts_with('-') || argument == "-") {
       if (positional == nullptr) return invalid("unexpected argument '" + argument + "'");
       positional->push_back(argument);
+      line.keep(argument);
       continue;
     }
-    const auto equals = argument.starts_with("--") ? argument.find('=') : std::string::npos;
-    const std::string name = argument.substr(0, equals);
+    const std::size_t first = i;
+    auto [name, value] = split_argument(argument);
     const auto [flag, off] = find(name);
-    if (flag == nullptr) return unknown(name);
-    std::optional<std::string> value;
-    if (equals != std::string::npos) value = argument.substr(equals + 1);
+    if (flag == nullptr) {
+      i += mend(arguments, i, line);
+      continue;
+    }
     if (flag->value.empty()) {
       if (value) return invalid(name + " takes no value");
       value = off ? "off" : "on";
@@ -153,8 +202,10 @@ Result<std::vector<FlagSet::Canonical>> FlagSet::canonical(const std::vector<std
       TRY_ASSIGN(value, following_values(*flag, name, arguments, i));
     }
     if (value->empty()) return needs_value(*flag, name);
-    out.push_back({flag, flag->name + "=" + *value, ""});
+    out.push_back({flag, flag->name + "=" + *value, name, ""});
+    for (std::size_t taken = first; taken <= i; ++taken) line.keep(arguments[taken]);
   }
+  if (!line.is_sound()) return line.error();
   return out;
 }
 
@@ -196,7 +247,7 @@ Status FlagSet::add_environment(const os::Environment& environment, std::vector<
     if (flag.environment.empty()) continue;
     if (std::ranges::any_of(arguments, [&](const Canonical& given) { return given.flag == &flag; })) continue;
     if (!flag.off_names.empty() && environment.contains(negated_variable(flag.environment))) {
-      arguments.push_back({&flag, flag.name + "=off", negated_variable(flag.environment)});
+      arguments.push_back({&flag, flag.name + "=off", flag.name, negated_variable(flag.environment)});
       continue;
     }
     const auto found = environment.find(flag.environment);
@@ -209,15 +260,9 @@ Status FlagSet::add_environment(const os::Environment& environment, std::vector<
       if (!*on && flag.off_names.empty()) continue;
       value = *on ? "on" : "off";
     }
-    arguments.push_back({&flag, flag.name + "=" + value, flag.environment});
+    arguments.push_back({&flag, flag.name + "=" + value, flag.name, flag.environment});
   }
   return {};
-}
-
-// What the user wrote: the variable, or the flag.
-std::string FlagSet::source_of(const Flag& flag, const std::vector<Canonical>& arguments) {
-  const auto given = std::ranges::find(arguments, &flag, &Canonical::flag);
-  return given == arguments.end() || given->variable.empty() ? flag.name : given->variable;
 }
 
 Status FlagSet::assign_all(const std::vector<Canonical>& arguments) const {
@@ -227,10 +272,15 @@ Status FlagSet::assign_all(const std::vector<Canonical>& arguments) const {
   for (const Flag& flag : flags_) {
     if (flag.assign == nullptr) continue;
     const auto assign = [&flag, &failure, &arguments](const CLI::results_t& values) {
-      for (const std::string& value : values) {
+      auto given = arguments.begin();
+      for (const std::string& value : values) {  // as many as were given, in their order
+        given = std::ranges::find(given, arguments.end(), &flag, &Canonical::flag);
+        KVKEEP_ASSERT(given != arguments.end(), "a value that nobody gave");
+        const Canonical& source = *given++;
         Status status = flag.assign(value);
         if (status || failure) continue;
-        failure = Error{status.error().kind, source_of(flag, arguments) + ": " + status.error().message};
+        const std::string what = source.variable.empty() ? spelled(flag, source.spelling) : source.variable;
+        failure = Error{status.error().kind, what + ": " + status.error().message};
       }
       return true;
     };

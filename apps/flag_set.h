@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "mended_line.h"
 #include "os/environment.h"
 
 namespace kvkeep::cli {
@@ -41,6 +42,9 @@ struct RefusedFlag {
   // Without it something else would be served than was asked for, in clear, or under other paths: its variables are
   // refused as well. Others may be meant for another server on the machine: a warning says that they set nothing.
   bool essential = false;
+  // What to type in its place: a flag that takes the same value ("--ctx-size"), or of a switch words ("--load-mode
+  // mlock"). Empty: it is left out.
+  std::string instead = {};
 };
 
 class FlagSet {
@@ -49,7 +53,8 @@ class FlagSet {
 
   // Assigns every flag in `arguments` (without program and command name), then every environment variable whose flag
   // was not given. `positional` receives what belongs to no flag; null: nothing may. Returns true if --help was asked
-  // for: print help() and stop, whatever else was given.
+  // for: print help() and stop, whatever else was given. All flags that are unknown or refused are told in one error,
+  // with the line that would work if they are understood.
   Result<bool> parse(const std::vector<std::string>& arguments, const os::Environment& environment,
                      std::vector<std::string>* positional = nullptr) const;
 
@@ -69,18 +74,19 @@ class FlagSet {
   struct Canonical {
     const Flag* flag;
     std::string text;      // "--ctx-size=4096"
+    std::string spelling;  // as it was given, "-c"
     std::string variable;  // of the environment, if it comes from there
   };
 
   Spelling find(std::string_view name) const;
   std::vector<std::string> all_names() const;
   bool reads_variable(const std::string& name) const;
-  Error unknown(const std::string& name) const;
+  const RefusedFlag* find_refused(const std::string& name) const;
+  std::size_t mend(const std::vector<std::string>& arguments, std::size_t at, MendedLine& line) const;
   Status refuse_environment(const os::Environment& environment) const;
   Result<std::vector<Canonical>> canonical(const std::vector<std::string>& arguments,
                                            std::vector<std::string>* positional) const;
   Status add_environment(const os::Environment& environment, std::vector<Canonical>& arguments) const;
-  static std::string source_of(const Flag& flag, const std::vector<Canonical>& arguments);
   Status assign_all(const std::vector<Canonical>& arguments) const;
 
   std::string command_;

@@ -32,7 +32,10 @@ FlagSet flags(Options& options) {
       {{{"--gone", "--gone-*", "*-lost"}, {"LLAMA_ARG_GONE", "LLAMA_ARG_LOST_*"}, "it is gone", true},
        {{"--no-light"}, {"LLAMA_ARG_LIGHT=off"}, "it is always on", true},
        {{"--noise"}, {"LLAMA_ARG_NOISE=on"}, "it is always off", true},
-       {{"--speed"}, {"LLAMA_ARG_SPEED"}, "it is as fast as it is"}});
+       {{"--speed"}, {"LLAMA_ARG_SPEED"}, "it is as fast as it is"},
+       {{"--number"}, {}, "it is called --count here", false, "--count"},
+       {{"--hot"}, {}, "it is called --warm here", false, "--warm"},
+       {{"--cold"}, {}, "it is called --no-warm here", false, "--no-warm --count 1"}});
 }
 
 std::string error_of(const std::vector<std::string>& arguments, const os::Environment& environment = {}) {
@@ -69,16 +72,41 @@ TEST(FlagSet, RepeatedListsAddUpAndTwoValuesAreTakenTogether) {
 }
 
 TEST(FlagSet, ErrorsAreOneLineAndNameTheFlag) {
-  EXPECT_EQ(error_of({"--conut", "1"}), "unknown flag '--conut'; did you mean '--count'?");
-  EXPECT_EQ(error_of({"-ctn", "1"}), "unknown flag '-ctn'; did you mean '-cnt'?");
+  EXPECT_EQ(error_of({"--conut", "1"}), "unknown flag '--conut'; did you mean '--count'? Try: test --count 1");
+  EXPECT_EQ(error_of({"-ctn", "1"}), "unknown flag '-ctn'; did you mean '-cnt'? Try: test -cnt 1");
+  EXPECT_EQ(error_of({"--qqqqq", "1"}), "unknown flag '--qqqqq'; --help lists all flags");
   EXPECT_EQ(error_of({"--count", "x"}), "--count: 'x' is not a whole number from -5 to 10");
   EXPECT_EQ(error_of({"--count"}), "--count needs a value: N");
   EXPECT_EQ(error_of({"--count="}), "--count needs a value: N");
   EXPECT_EQ(error_of({"--count", "--warm"}), "--count needs a value: N") << "a flag is no value";
   EXPECT_EQ(error_of({"-cnt", "-c", "2"}), "-cnt (--count) needs a value: N");
+  EXPECT_EQ(error_of({"-cnt", "x"}), "-cnt (--count): 'x' is not a whole number from -5 to 10") << "as it was typed";
+  EXPECT_EQ(error_of({"--count", "1", "-c", "99"}), "-c (--count): '99' is not a whole number from -5 to 10");
   EXPECT_EQ(error_of({"--warm=1"}), "--warm takes no value");
   EXPECT_EQ(error_of({"word"}), "unexpected argument 'word'");
-  EXPECT_EQ(error_of({"--gone"}), "--gone is not supported: it is gone");
+  EXPECT_EQ(error_of({"--gone"}), "--gone is not supported: it is gone. Try: test");
+}
+
+TEST(FlagSet, AllThatIsRefusedIsToldAtOnceWithTheLineThatWorks) {
+  EXPECT_EQ(
+      error_of({"-c", "2", "--gone-far", "away", "--no-light", "--nmae", "a b", "--gone-far", "again", "--warm"}),
+      "--gone-far is not supported: it is gone. --no-light is not supported: it is always on. unknown flag '--nmae'; "
+      "did you mean '--name'? Try: test -c 2 --name 'a b' --warm");
+  EXPECT_EQ(error_of({"--gone=1", "--qqqqq", "-c", "2"}),
+            "--gone is not supported: it is gone. unknown flag '--qqqqq'; --help lists all flags")
+      << "what it does is not known: no line";
+}
+
+TEST(FlagSet, FlagsOfOtherNamesArePutInOurs) {
+  const auto line = [](const std::vector<std::string>& arguments) {
+    const std::string error = error_of(arguments);
+    return error.substr(std::min(error.find("Try: "), error.size()));
+  };
+  EXPECT_EQ(line({"--number", "3", "--warm"}), "Try: test --count 3 --warm");
+  EXPECT_EQ(line({"--number=3"}), "Try: test --count 3");
+  EXPECT_EQ(line({"--number", "-3"}), "Try: test --count -3");
+  EXPECT_EQ(line({"--hot", "--count", "1"}), "Try: test --warm --count 1");
+  EXPECT_EQ(line({"--cold", "--name", "a"}), "Try: test --no-warm --count 1 --name a");
 }
 
 TEST(FlagSet, TheEnvironmentFillsWhatIsNotGiven) {
@@ -94,7 +122,7 @@ TEST(FlagSet, TheEnvironmentFillsWhatIsNotGiven) {
 
 TEST(FlagSet, RefusedNamesMayStandForMany) {
   for (const char* name : {"--gone", "--gone-", "--gone-away", "--all-lost"}) {
-    EXPECT_EQ(error_of({name, "1"}), std::string(name) + " is not supported: it is gone");
+    EXPECT_EQ(error_of({name, "1"}), std::string(name) + " is not supported: it is gone. Try: test");
   }
   for (const char* name : {"--gon", "--goner", "--lost-all"}) {
     EXPECT_TRUE(error_of({name, "1"}).starts_with("unknown flag")) << name;

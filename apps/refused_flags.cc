@@ -6,7 +6,8 @@
 namespace kvkeep::cli {
 namespace {
 
-// Rows: names (the first one stands in messages), environment variables, reason.
+// Rows: names (the first one stands in messages), environment variables, reason, whether it is essential, what to type
+// in its place.
 constexpr bool kEssential = true;
 
 std::vector<RefusedFlag> refused_state() {
@@ -46,9 +47,9 @@ std::vector<RefusedFlag> refused_models() {
   const char* no_downloads = "models are not downloaded; name a file with --model";
   const char* no_drafts = "there is no speculative decoding";
   return {
-      {{"--hf-repo", "--hf-*", "-hf*"}, {"LLAMA_ARG_HF_*"}, no_downloads, kEssential},
-      {{"--model-url", "-mu"}, {"LLAMA_ARG_MODEL_URL"}, no_downloads, kEssential},
-      {{"--docker-repo", "-dr"}, {"LLAMA_ARG_DOCKER_REPO"}, no_downloads, kEssential},
+      {{"--hf-repo", "--hf-*", "-hf*"}, {"LLAMA_ARG_HF_*"}, no_downloads, kEssential, "--model=FILE"},
+      {{"--model-url", "-mu"}, {"LLAMA_ARG_MODEL_URL"}, no_downloads, kEssential, "--model=FILE"},
+      {{"--docker-repo", "-dr"}, {"LLAMA_ARG_DOCKER_REPO"}, no_downloads, kEssential, "--model=FILE"},
       {{"--embd-gemma-default", "--fim-*", "--gpt-oss-*", "--vision-*"}, {}, no_downloads},
       {{"--cache-list", "-cl"}, {}, "there is no list of downloaded models"},
       {{"--offline"}, {"LLAMA_ARG_OFFLINE=off"}, "nothing is ever downloaded; leave it out"},
@@ -110,10 +111,14 @@ std::vector<RefusedFlag> refused_text() {
 
 std::vector<RefusedFlag> refused_machine() {
   return {
-      {{"--mlock"}, {"LLAMA_ARG_MLOCK=on"}, "it is called --load-mode mlock here"},
-      {{"--mmap"}, {}, "it is called --load-mode mmap here"},
-      {{"--no-mmap"}, {"LLAMA_ARG_MMAP=off"}, "it is called --load-mode none here"},
-      {{"--direct-io", "-dio"}, {"LLAMA_ARG_DIO=on"}, "it is called --load-mode dio here"},
+      {{"--mlock"}, {"LLAMA_ARG_MLOCK=on"}, "it is called --load-mode mlock here", !kEssential, "--load-mode mlock"},
+      {{"--mmap"}, {}, "it is called --load-mode mmap here", !kEssential, "--load-mode mmap"},
+      {{"--no-mmap"}, {"LLAMA_ARG_MMAP=off"}, "it is called --load-mode none here", !kEssential, "--load-mode none"},
+      {{"--direct-io", "-dio"},
+       {"LLAMA_ARG_DIO=on"},
+       "it is called --load-mode dio here",
+       !kEssential,
+       "--load-mode dio"},
       {{"--no-direct-io", "-ndio"}, {}, "the page cache is only passed by with --load-mode dio; leave it out"},
       {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, "say how to load with --load-mode auto, mmap or none"},
       {{"--fit", "-fit", "--fit-target", "-fitt", "--fit-ctx", "-fitc"},
@@ -171,10 +176,14 @@ std::vector<RefusedFlag> refused_network() {
 
 std::vector<RefusedFlag> refused_ds4() {
   return {
-      {{"--ctx"}, {}, "it is called --ctx-size here"},
-      {{"--tokens"}, {}, "it is called --predict here"},
+      {{"--ctx"}, {}, "it is called -c (--ctx-size) here", !kEssential, "-c"},
+      {{"--tokens"}, {}, "it is called -n (--predict) here", !kEssential, "-n"},
       {{"--kv-cache-reject-different-quant"}, {}, "state of another model or quantization is never used"},
-      {{"--disable-exact-dsml-tool-replay"}, {}, "it is called --replay canonical here"},
+      {{"--disable-exact-dsml-tool-replay"},
+       {},
+       "it is called --replay canonical here",
+       !kEssential,
+       "--replay canonical"},
       {{"--tool-memory-max-ids"}, {}, "sampled turns are kept by their size, a few MiB of them"},
   };
 }

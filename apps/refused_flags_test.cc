@@ -221,6 +221,21 @@ TEST(RefusedFlags, SayWhatToTypeInstead) {
   }
 }
 
+TEST(RefusedFlags, WhatIsToldInsteadIsUnderstood) {
+  std::size_t told = 0;
+  for (const RefusedFlag& flag : refused_serve_flags()) {
+    if (flag.instead.empty()) continue;
+    ++told;
+    std::istringstream text(flag.instead);
+    std::vector<std::string> line{std::istream_iterator<std::string>(text), {}};
+    EXPECT_NE(flag.reason.find(line.front().substr(0, line.front().find('='))), std::string::npos) << flag.reason;
+    if (line.size() == 1 && line.front().find('=') == std::string::npos) line.emplace_back("1");  // their value
+    line.insert(line.begin(), "--model=m");
+    EXPECT_EQ(error_of(line), "") << flag.instead;
+  }
+  EXPECT_GT(told, 8U);
+}
+
 TEST(RefusedFlags, ReasonsAreOneLineAndFollowAColon) {
   for (const RefusedFlag& flag : refused_serve_flags()) {
     ASSERT_FALSE(flag.names.empty());

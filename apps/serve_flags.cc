@@ -11,6 +11,8 @@
 #include "chat_flags.h"
 #include "flag_binding.h"
 #include "refused_flags.h"
+#include "rope_flags.h"
+#include "sampling_flags.h"
 #include "suggest.h"
 
 namespace kvkeep::cli {
@@ -21,6 +23,13 @@ constexpr std::uint32_t kParallelMax = 128;  // libllama takes 256 sequences; id
 constexpr int kThreadsMax = 1'024;
 constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
 constexpr std::uint32_t kHoursMax = 1'000'000;
+
+Assign tokens_into(std::uint32_t& target, std::uint32_t lowest) {
+  return [=, &target](const std::string& text) -> Status {
+    TRY_ASSIGN(target, parse_tokens(text, lowest, kTokensMax));
+    return {};
+  };
+}
 
 // In each row: group, name, aliases, names that turn it off, value, environment, default, effect, where it goes.
 
@@ -115,7 +124,7 @@ std::vector<Flag> context_flags(ContextOptions& context) {
   const char* group = "Context and computation";
   return {
       row(group, "--ctx-size", {"-c"}, {}, "N", "LLAMA_ARG_CTX_SIZE", "0, from the model",
-          "Tokens of context, shared by all running requests.", number_into(context.tokens, 0U, kTokensMax)),
+          "Tokens of context, shared by all running requests; 32k is 32768.", tokens_into(context.tokens, 0)),
       row(group, "--parallel", {"-np"}, {}, "N", "LLAMA_ARG_N_PARALLEL", "4",
           "Requests that decode at the same time; more wait their turn. -1 is the default.",
           number_or_automatic(context.parallel, context.parallel, 1, kParallelMax)),
@@ -123,10 +132,10 @@ std::vector<Flag> context_flags(ContextOptions& context) {
           "Most tokens of a reply whose request does not say.",
           number_or_automatic(context.predict_tokens, UINT32_MAX, 0, kTokensMax)),
       row(group, "--batch-size", {"-b"}, {}, "N", "LLAMA_ARG_BATCH", "2048", "Most tokens given to the model at once.",
-          number_into(context.batch_tokens, 1U, kTokensMax)),
+          tokens_into(context.batch_tokens, 1)),
       row(group, "--ubatch-size", {"-ub"}, {}, "N", "LLAMA_ARG_UBATCH", "512, or --batch-size if that is less",
           "Most tokens computed at once: more is faster and takes memory. At most --batch-size.",
-          number_into(context.ubatch_tokens, 1U, kTokensMax)),
+          tokens_into(context.ubatch_tokens, 1)),
       row(group, "--threads", {"-t"}, {}, "N", "LLAMA_ARG_THREADS", "0, one per physical core",
           "Threads that compute while decoding.", number_or_automatic(context.threads, 0, 0, kThreadsMax)),
       row(group, "--threads-batch", {"-tb"}, {}, "N", "LLAMA_ARG_THREADS_BATCH", "as --threads",
@@ -145,41 +154,6 @@ std::vector<Flag> context_flags(ContextOptions& context) {
           switch_into(context.full_window)),
       row(group, "--warmup", {}, {"--no-warmup"}, "", "LLAMA_ARG_WARMUP", "on",
           "Run the model once before the first request.", switch_into(context.warmup)),
-  };
-}
-
-std::vector<Flag> rope_flags(RopeOptions& rope) {
-  const char* group = "RoPE";
-  constexpr float kSmallest = 1e-6F;
-  constexpr float kLargest = 1e12F;
-  return {
-      row(group, "--rope-scaling", {}, {}, "none|linear|yarn", "LLAMA_ARG_ROPE_SCALING_TYPE", "from the model",
-          "How positions are scaled beyond the trained context.",
-          choice_into<RopeScaling>(
-              rope.scaling,
-              {{"none", RopeScaling::kNone}, {"linear", RopeScaling::kLinear}, {"yarn", RopeScaling::kYarn}})),
-      row(group, "--rope-scale", {}, {}, "N", "LLAMA_ARG_ROPE_SCALE", "from the model",
-          "Context scaling factor; the same as --rope-freq-scale with 1/N.",
-          [&rope](const std::string& text) -> Status {
-            TRY_ASSIGN(const float factor, parse_number(text, kSmallest, kLargest));
-            rope.frequency_scale = 1.0F / factor;
-            return {};
-          }),
-      row(group, "--rope-freq-base", {}, {}, "N", "LLAMA_ARG_ROPE_FREQ_BASE", "from the model", "Base frequency.",
-          number_into(rope.frequency_base, kSmallest, kLargest)),
-      row(group, "--rope-freq-scale", {}, {}, "N", "LLAMA_ARG_ROPE_FREQ_SCALE", "from the model",
-          "Frequency scaling factor: expands the context by 1/N.",
-          number_into(rope.frequency_scale, kSmallest, kLargest)),
-      row(group, "--yarn-orig-ctx", {}, {}, "N", "LLAMA_ARG_YARN_ORIG_CTX", "0, from the model",
-          "Context the model was trained with.", number_into(rope.yarn_original_context, 0U, kTokensMax)),
-      row(group, "--yarn-ext-factor", {}, {}, "N", "LLAMA_ARG_YARN_EXT_FACTOR", "-1, from the model",
-          "Extrapolation mix; 0 interpolates fully.", number_into(rope.yarn_extrapolation, -1.0F, kLargest)),
-      row(group, "--yarn-attn-factor", {}, {}, "N", "LLAMA_ARG_YARN_ATTN_FACTOR", "-1, from the model",
-          "Scale of the attention's magnitude.", number_into(rope.yarn_attention, -1.0F, kLargest)),
-      row(group, "--yarn-beta-slow", {}, {}, "N", "LLAMA_ARG_YARN_BETA_SLOW", "-1, from the model",
-          "High correction dimension.", number_into(rope.yarn_beta_slow, -1.0F, kLargest)),
-      row(group, "--yarn-beta-fast", {}, {}, "N", "LLAMA_ARG_YARN_BETA_FAST", "-1, from the model",
-          "Low correction dimension.", number_into(rope.yarn_beta_fast, -1.0F, kLargest)),
   };
 }
 
@@ -217,42 +191,6 @@ std::vector<Flag> offload_flags(OffloadOptions& offload) {
   };
 }
 
-std::vector<Flag> sampling_flags(SamplingDefaults& sampling) {
-  const char* group = "Sampling, where a request does not say";
-  constexpr float kLargest = 1e6F;
-  return {
-      row(group, "--seed", {"-s"}, {}, "N", "", "-1, another each time", "Seed of the random numbers.",
-          [&sampling](const std::string& text) -> Status {
-            TRY_ASSIGN(const std::int64_t seed, parse_number<std::int64_t>(text, -1, UINT32_MAX));
-            sampling.seed.reset();
-            if (seed >= 0) sampling.seed = static_cast<std::uint32_t>(seed);
-            return {};
-          }),
-      row(group, "--temp", {"--temperature"}, {}, "N", "LLAMA_ARG_TEMPERATURE", "0.8",
-          "Temperature; 0 takes the likeliest token.", number_into(sampling.temperature, 0.0F, kLargest)),
-      row(group, "--top-k", {}, {}, "N", "LLAMA_ARG_TOP_K", "40", "Choose among the K likeliest tokens; 0 is off.",
-          number_into(sampling.top_k, 0)),
-      row(group, "--top-p", {}, {}, "N", "LLAMA_ARG_TOP_P", "0.95",
-          "Choose among the likeliest tokens that make up this probability; 1 is off.",
-          number_into(sampling.top_p, 0.0F, 1.0F)),
-      row(group, "--min-p", {}, {}, "N", "LLAMA_ARG_MIN_P", "0.05",
-          "Drop tokens less likely than this share of the likeliest; 0 is off.",
-          number_into(sampling.min_p, 0.0F, 1.0F)),
-      row(group, "--repeat-penalty", {}, {}, "N", "LLAMA_ARG_REPEAT_PENALTY", "1",
-          "Makes repeated tokens less likely; 1 is off.", number_into(sampling.repeat_penalty, 0.0F, kLargest)),
-      row(group, "--repeat-last-n", {}, {}, "N", "", "64",
-          "Tokens the penalties look back; 0 is off, -1 the whole context.", number_into(sampling.repeat_last_n, -1)),
-      row(group, "--presence-penalty", {}, {}, "N", "LLAMA_ARG_PRESENCE_PENALTY", "0",
-          "Taken off the logit of every token that occurred.",
-          number_into(sampling.presence_penalty, -kLargest, kLargest)),
-      row(group, "--frequency-penalty", {}, {}, "N", "LLAMA_ARG_FREQUENCY_PENALTY", "0",
-          "Taken off a token's logit for each time it occurred.",
-          number_into(sampling.frequency_penalty, -kLargest, kLargest)),
-      row(group, "--ignore-eos", {}, {}, "", "", "off", "Go on where the model would end its reply.",
-          switch_into(sampling.ignore_eos)),
-  };
-}
-
 // A budget in MiB whose absence means "choose one".
 Assign budget_into(std::optional<std::uint64_t>& target, const char* at_nothing = nullptr) {
   return [=, &target](const std::string& text) -> Status {
@@ -271,7 +209,7 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
           "and "
           "two of the model's largest points may wait for the disk.",
           budget_into(cache.ram_mib)),
-      row(group, "--kv-disk-dir", {}, {}, "DIR", "", "kvkeep under the user's cache home",
+      row(group, "--kv-disk-dir", {}, {}, "DIR", kDiskDirectoryVariable, "kvkeep under the user's cache home",
           "Directory of the cache on disk. Named, it must be usable; the default one is given up with a warning.",
           text_into(cache.disk_directory)),
       row(group, "--no-kv-disk", {}, {}, "", "", "off", "Keep nothing on disk: a restart forgets everything.",
@@ -443,10 +381,38 @@ FlagSet serve_flags(ServeOptions& options) {
                  refused_serve_flags());
 }
 
+namespace {
+
+bool names_model(const std::string& argument) {
+  return argument == "-m" || argument == "--model" || argument.starts_with("--model=");
+}
+
+// "kvkeep serve model.gguf". Anything else that belongs to no flag is a slip, such as the value of a switch.
+Status take_model(const std::vector<std::string>& arguments, const std::vector<std::string>& words,
+                  std::string& model) {
+  if (words.empty()) return {};
+  const std::string& word = words.front();
+  const bool is_file = word.ends_with(".gguf") || word.find('/') != std::string::npos;
+  const bool is_named = std::ranges::any_of(arguments, names_model);
+  if (words.size() > 1 || is_named || !is_file) {
+    return invalid("unexpected argument '" + (words.size() > 1 && is_file && !is_named ? words[1] : word) + "'" +
+                   (is_named || is_file ? "" : "; a model is named with --model FILE"));
+  }
+  model = word;
+  return {};
+}
+
+}  // namespace
+
 Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const os::Environment& environment) {
   ParsedServe parsed;
   const FlagSet known = serve_flags(parsed.options);
-  TRY_ASSIGN(parsed.wants_help, known.parse(arguments, environment));
+  os::Environment read = environment;
+  // A directory for all servers of a user is no reason against one that is to keep nothing.
+  if (std::ranges::find(arguments, "--no-kv-disk") != arguments.end()) read.erase(kDiskDirectoryVariable);
+  std::vector<std::string> words;
+  TRY_ASSIGN(parsed.wants_help, known.parse(arguments, read, &words));
+  if (!parsed.wants_help) TRY(take_model(arguments, words, parsed.options.model.path));
   parsed.options.ignored_variables = known.ignored_variables(environment);
   if (!parsed.wants_help) TRY(validate(parsed.options));
   return parsed;

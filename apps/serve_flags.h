@@ -12,6 +12,9 @@
 
 namespace kvkeep::cli {
 
+// Where the cache lies, for servers and for `kvkeep cache` alike.
+inline constexpr const char* kDiskDirectoryVariable = "LLAMA_ARG_KV_DISK_DIR";
+
 struct ParsedServe {
   ServeOptions options;
   bool wants_help = false;  // print serve_help() and exit; `options` is meaningless then

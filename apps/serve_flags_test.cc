@@ -30,9 +30,44 @@ TEST(ServeFlags, ErrorsNameWhatCanBeSaid) {
             "--kv-disk-points-share: '101' is not a whole number from 0 to 100");
   EXPECT_EQ(refused({"--kv-disk-reserve-mb", "-1"}).find("--kv-disk-reserve-mb: '-1' is not a whole number from 0 to "),
             0U);
-  EXPECT_EQ(refused({"-n", "-2"}), "--predict: '-2' is not a whole number from 0 to 1073741824, or -1");
+  EXPECT_EQ(refused({"-n", "-2"}), "-n (--predict): '-2' is not a whole number from 0 to 1073741824, or -1");
   EXPECT_NE(refused({"--kv-disk-space-mb", "0"}).find("--no-kv-disk"), std::string::npos);
   EXPECT_EQ(refused({"--kv-disk-space-mb", "1"}), "");
+}
+
+TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
+  EXPECT_NE(refused({"--cache-dir", "/d"})
+                .find("did you mean '--kv-disk-dir'? Try: kvkeep serve -m model.gguf "
+                      "--kv-disk-dir /d"),
+            std::string::npos)
+      << refused({"--cache-dir", "/d"});
+  EXPECT_NE(refused({"-ctk", "q8"}).find("did you mean 'q8_0'?"), std::string::npos) << refused({"-ctk", "q8"});
+  EXPECT_EQ(refused({"--ctx", "4096"}),
+            "--ctx is not supported: it is called -c (--ctx-size) here. Try: kvkeep serve -m "
+            "model.gguf -c 4096");
+}
+
+TEST(ServeFlags, TokensMayBeCountedInKi) {
+  EXPECT_EQ(served({"-c", "32k"}).context.tokens, 32768U);
+  EXPECT_EQ(served({"-c", "4k", "-b", "1k", "-ub", "1K"}).context.batch_tokens, 1024U);
+  EXPECT_EQ(refused({"-c", "4kb"}), "-c (--ctx-size): '4kb' is not a whole number from 0 to 1073741824");
+}
+
+TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
+  const os::Environment environment = {{"LLAMA_ARG_KV_DISK_DIR", "/e"}};
+  EXPECT_EQ(served({}, environment).cache.disk_directory, "/e");
+  EXPECT_EQ(served({"--kv-disk-dir", "/d"}, environment).cache.disk_directory, "/d");
+  EXPECT_FALSE(served({"--no-kv-disk"}, environment).cache.use_disk) << "no contradiction: only one was typed";
+  EXPECT_TRUE(served({"--no-kv-disk"}, environment).ignored_variables.empty());
+}
+
+TEST(ServeFlags, AllRefusedFlagsOfALineAreTold) {
+  EXPECT_EQ(
+      refused({"--mmproj", "x.gguf", "--mlock", "--no-webui", "-c", "4096", "-hf", "a/b"}),
+      "--mmproj is not supported: images and sound are not understood. --mlock is not supported: it is called "
+      "--load-mode mlock here. --no-webui is not supported: there is no web page; leave it out. -hf is not supported: "
+      "models are not downloaded; name a file with --model. Try: kvkeep serve -m model.gguf --load-mode mlock -c "
+      "4096 --model=FILE");
 }
 
 TEST(ServeFlags, AModelIsRequiredExceptToListDevices) {

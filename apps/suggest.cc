@@ -1,15 +1,73 @@
 #include "suggest.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/edit_distance.h"
 
 namespace kvkeep::cli {
 
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+// "--kv-disk-dir": kv, disk, dir.
+Words words_of(std::string_view name) {
+  Words words;
+  while (!name.empty()) {
+    const std::string_view word = name.substr(0, name.find('-'));
+    if (!word.empty()) words.push_back(word);
+    name.remove_prefix(std::min(name.size(), word.size() + 1));
+  }
+  return words;
+}
+
+// A third of the letters may be wrong: more, and the suggestion would puzzle.
+std::size_t most_mistakes(std::string_view word) { return word.size() / 3; }
+
+// Not where one word was meant to be another: --cache-dir is no slip of --cache-ram.
+bool may_be_slip(std::string_view typed, std::string_view known) {
+  const Words a = words_of(typed);
+  const Words b = words_of(known);
+  if (a.size() != b.size()) return true;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (edit_distance(a[i], b[i]) > std::max<std::size_t>(1, most_mistakes(a[i]))) return false;
+  }
+  return true;
+}
+
+// The only one for which that holds; empty: none, or several.
+template <typename Predicate>
+std::string only_one(const std::vector<std::string>& known, Predicate holds) {
+  std::string found;
+  for (const std::string& candidate : known) {
+    if (!holds(candidate)) continue;
+    if (!found.empty()) return {};
+    found = candidate;
+  }
+  return found;
+}
+
+}  // namespace
+
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  // A third of the letters may be wrong, dashes not counted: more, and the suggestion would puzzle.
   const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());
-  return nearest_within((word.size() - dashes) / 3, word, known);
+  const std::string_view letters = word.substr(dashes);
+  std::vector<std::string> slips;
+  std::ranges::copy_if(known, std::back_inserter(slips),
+                       [word](const std::string& candidate) { return may_be_slip(word, candidate); });
+  if (std::string slip = nearest_within(most_mistakes(letters), word, slips); !slip.empty()) return slip;
+  if (letters.size() < 2) return {};
+  // q8 is q8_0.
+  std::string longer = only_one(known, [word](const std::string& candidate) { return candidate.starts_with(word); });
+  if (!longer.empty()) return longer;
+  // --cache-dir is --kv-disk-dir: the last word says what a value is.
+  const Words typed = words_of(word);
+  if (dashes != 2 || typed.size() < 2) return {};
+  return only_one(known, [last = typed.back()](const std::string& candidate) {
+    const Words own = words_of(candidate);
+    return own.size() > 1 && own.back() == last;
+  });
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {

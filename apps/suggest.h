@@ -8,7 +8,8 @@
 
 namespace kvkeep::cli {
 
-// The known word nearest to `word`, or empty if none is near enough to be what was meant.
+// What was meant by `word`: the known word of which it is a slip, or else the only one that begins so, or else, of
+// flags, the only one with the same last word. Empty: nothing is near enough.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
 // "; did you mean '--x'?" or empty: ready to be put behind an error message.

@@ -44,6 +44,15 @@ Result<MetadataOverride> parse_metadata_override(const std::string& text) {
 
 }  // namespace
 
+Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest, std::uint32_t highest) {
+  const char unit = text.size() < 2 ? '\0' : text.back();
+  const int shift = unit == 'k' || unit == 'K' ? 10 : unit == 'm' || unit == 'M' ? 20 : 0;
+  const auto count = parse_number<std::uint64_t>(shift == 0 ? text : text.substr(0, text.size() - 1), 0, UINT32_MAX);
+  // The message of the number alone, and the text as it was typed.
+  if (!count || *count << shift > highest) return parse_number<std::uint32_t>(text, lowest, highest).error();
+  return parse_number<std::uint32_t>(std::to_string(*count << shift), lowest, highest);
+}
+
 std::optional<bool> parse_switch_word(std::string_view text) {
   for (const std::string_view word : {"on", "enabled", "true", "1"}) {
     if (text == word) return true;

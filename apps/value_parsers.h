@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
@@ -34,6 +35,10 @@ Result<Number> parse_number(const std::string& text, Number lowest, Number highe
   }
   return value;
 }
+
+// A count of tokens in [lowest, highest], in digits or in Ki and Mi: "32k" is 32768, "1m" 1048576. Case does not
+// matter.
+Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest, std::uint32_t highest);
 
 // llama-server's words for a switch: on, enabled, true, 1 and off, disabled, false, 0. Empty: none of them.
 std::optional<bool> parse_switch_word(std::string_view text);

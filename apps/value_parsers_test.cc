@@ -5,6 +5,20 @@
 namespace kvkeep::cli {
 namespace {
 
+TEST(ValueParsers, TokensMayBeCountedInKi) {
+  EXPECT_EQ(parse_tokens("32768", 0, 1U << 30).value(), 32768U);
+  EXPECT_EQ(parse_tokens("32k", 0, 1U << 30).value(), 32768U);
+  EXPECT_EQ(parse_tokens("4K", 0, 1U << 30).value(), 4096U);
+  EXPECT_EQ(parse_tokens("1m", 0, 1U << 30).value(), 1U << 20);
+  EXPECT_EQ(parse_tokens("0", 0, 1U << 30).value(), 0U);
+  for (const char* wrong : {"", "k", "32kk", "-1k", "3.5k", "32 k", "32kb", "4294967295k", "1025m", "x"}) {
+    const auto refused = parse_tokens(wrong, 0, 1U << 30);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_EQ(refused.error().message, "'" + std::string(wrong) + "' is not a whole number from 0 to 1073741824");
+  }
+  EXPECT_FALSE(parse_tokens("0k", 1, 10));
+}
+
 TEST(ValueParsers, NumbersTakeTheWholeTextAndTheRange) {
   EXPECT_EQ(*parse_number("42", 0, 100), 42);
   for (const char* wrong : {"", "x", "4x", " 4", "101", "-1", "99999999999999999999"}) {

@@ -112,6 +112,16 @@ class Looking(FilledDirectory):
             cache(command, directory=directory)
         self.assertEqual((state(directory), sorted(os.listdir(directory))), before)
 
+    def test_the_directory_of_the_environment(self):
+        environment = {"LLAMA_ARG_KV_DISK_DIR": self.filled}
+        run = run_program("cache", "stat", environment=environment)
+        self.assertEqual((run.returncode, run.stdout.splitlines()[:1]), (0, [self.filled]), run.stderr)
+        run = run_program("cache", "--kv-disk-dir", self.filled, "stat")
+        self.assertEqual((run.returncode, run.stdout.splitlines()[:1]), (0, [self.filled]), run.stderr)
+        other = fresh_path("other")
+        run = run_program("cache", "stat", "--kv-disk-dir", other, environment=environment)
+        self.assertIn(other, run.stderr)
+
 
 class Verifying(FilledDirectory):
     def test_a_whole_directory(self):
@@ -470,6 +480,17 @@ class Refusals(ServerCase):
         for part in parts:
             self.assertIn(part, line)
 
+    def test_a_machine_without_a_cache(self):
+        home = fresh_directory()
+        for command in ("stat", "ls", "list"):
+            run = run_program("cache", command, environment={"XDG_CACHE_HOME": home})
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            self.assertIn(f"{home}/kvkeep: nothing is stored yet", run.stdout)
+            run = run_program("cache", "--json", command, environment={"XDG_CACHE_HOME": home})
+            empty = json.loads(run.stdout)["models" if command == "stat" else "prefixes"]
+            self.assertEqual((run.returncode, empty), (0, []), run.stderr)
+        self.assertEqual(os.listdir(home), [])
+
     def test_what_is_no_cache(self):
         self.refused("stat", directory=fresh_path("missing"), parts=["no such cache directory"])
         home = fresh_directory()
@@ -527,7 +548,7 @@ class Refusals(ServerCase):
         os.mkdir(os.path.join(home, "kvkeep"))
         run = run_program("cache", "stat", "--json", environment={"XDG_CACHE_HOME": home})
         self.assertEqual(json.loads(run.stdout)["directory"], os.path.realpath(os.path.join(home, "kvkeep")))
-        missing = run_program("cache", "stat", environment={"XDG_CACHE_HOME": fresh_directory()})
+        missing = run_program("cache", "verify", environment={"XDG_CACHE_HOME": fresh_directory()})
         self.assertEqual(missing.returncode, 1)
         self.assertIn("--kv-disk-dir", missing.stderr)
 

@@ -159,6 +159,13 @@ class StartupErrors(unittest.TestCase):
         self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})
         self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
 
+    def test_all_that_is_refused_is_told_at_once_with_a_line_that_works(self):
+        told = self.refused(["-m", model(), "--mmproj", "x.gguf", "--no-webui", "--mlock", "--ctx", "9999k"],
+                            "--mmproj is not supported", "--no-webui is not supported", "--mlock is not supported",
+                            "--ctx is not supported", f"Try: kvkeep serve -m {model()} --load-mode mlock -c 9999k --no-kv-disk")
+        line = told.split("Try: ")[1].strip()
+        self.assertTrue(line.endswith("--port 0"), line)
+
     def test_variables_that_nothing_reads_are_named(self):
         run = run_program("serve", "-m", "/nowhere", environment={"LLAMA_ARG_CTX_SISE": "9", "LLAMA_ARG_HOST": "::1",
                                                                   "LLAMA_ARG_CACHE_REUSE": "256"})

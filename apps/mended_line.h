@@ -1,0 +1,39 @@
+#pragma once
+
+// A command line that was refused, as it would work: what is not supported left out or put in our words, what is
+// mistyped put right. One look at an error, one paste. Pure.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kvkeep::cli {
+
+class MendedLine {
+ public:
+  // `program`: what stands before the flags, "kvkeep serve".
+  explicit MendedLine(std::string program) : words_{std::move(program)} {}
+
+  // An argument as it was given.
+  void keep(const std::string& argument);
+  // Ours for what was given: one or more words that need no quotes.
+  void put(const std::string& words) { words_.push_back(words); }
+  // What is wrong with the line, told once however often it was given. `mended`: it is known what to do.
+  void note(const Error& trouble, bool mended);
+
+  bool is_sound() const { return troubles_.empty(); }
+  // Precondition: !is_sound(). All that is wrong, and the line that would do, if all of it is mended. kUnsupported, if
+  // anything was of that kind.
+  Error error() const;
+
+ private:
+  std::vector<std::string> words_;
+  std::vector<Error> troubles_;
+  bool all_mended_ = true;
+};
+
+// As a shell takes it for one word.
+std::string quoted_word(const std::string& text);
+
+}  // namespace kvkeep::cli
