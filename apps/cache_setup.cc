@@ -122,7 +122,7 @@ void log_found(const store::DiskCounters& found) {
     spdlog::warn("kv disk: {} in the directory not of kvkeep's making: left alone, and not counted",
                  found.foreign == 1 ? "one name is" : fmt::format("{} names are", found.foreign));
   }
-  if (found.temporaries > 0) spdlog::info("kv disk: removed {} unfinished files of a former run", found.temporaries);
+  if (found.temporaries > 0) spdlog::debug("kv disk: removed {} unfinished files of a former run", found.temporaries);
 }
 
 }  // namespace
@@ -171,15 +171,14 @@ Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHa
       directory ? open_at(*directory, options, fingerprint, files, clock) : Result<DiskTier>(directory.error());
   if (tier && tier->distrusted) return tier;
   if (tier) {
-    spdlog::info("kv disk: {} ({} MiB of {} MiB used; conversations are stored there in clear)", *directory,
-                 tier->store->used().value() >> 20, tier->budget.value() >> 20);
+    tier->directory = *directory;
     if (!tier->store->keeper()) {
       spdlog::info(
           "kv disk: another server keeps the budget of this directory; what this one stores waits for its leave");
     }
     log_found(tier->store->counters());
     if (const ByteCount foreign = tier->store->foreign_bytes(); foreign > ByteCount{0}) {
-      spdlog::info("kv disk: {} MiB of it belong to other models or settings", foreign.value() >> 20);
+      spdlog::debug("kv disk: {} MiB of it belong to other models or settings", foreign.value() >> 20);
     }
     return tier;
   }

@@ -36,6 +36,7 @@ struct DiskTier {
   // An audit found that what is stored there is wrong: nothing of it may be used, nor anything be stored anywhere,
   // until somebody looked into it. `store` is null.
   bool distrusted = false;
+  std::string directory = {};  // empty: no disk tier
 };
 Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
                                 os::Clock& clock);

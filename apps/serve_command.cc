@@ -20,6 +20,7 @@
 #include "engine/llama/llama_engine.h"
 #include "engine_options.h"
 #include "inspect/model_note.h"
+#include "inspect/print/print.h"
 #include "log_setup.h"
 #include "model_settings.h"
 #include "named_files.h"
@@ -28,6 +29,7 @@
 #include "os/ticker.h"
 #include "server/routes/routes.h"
 #include "server/trace/trace_file.h"
+#include "start_log.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {
@@ -39,9 +41,6 @@ constexpr double kQuietLoadMs = 1'000;
 
 // Running handlers get this long to send their last bytes at shutdown.
 constexpr std::int64_t kDrainMs = 5'000;
-
-// Of a fingerprint, as `kvkeep cache` shows it.
-constexpr std::size_t kShownDigits = 12;
 
 constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
 
@@ -69,32 +68,6 @@ Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptio
     shown = std::max(shown, tenth);
     return !signals.pending();
   });
-}
-
-void log_model(const engine::Description& model) {
-  spdlog::info("model {} ({}), context {} tokens, fingerprint {}", model.model_name, model.summary,
-               model.context_tokens, model.fingerprint.hex().substr(0, kShownDigits));
-  spdlog::debug("fingerprint {}:\n{}", model.fingerprint.hex(), model.fingerprint_text);
-  if (model.memory_class == engine::MemoryClass::kUncached) {
-    spdlog::warn("this model is served without a prefix cache: {}", model.memory_class_reason);
-    return;
-  }
-  spdlog::info("memory class {}: {}", to_string(model.memory_class), model.memory_class_reason);
-  std::string state = fmt::format("{} bytes of rows per token", model.row_bytes_per_token);
-  if (model.window_bytes_per_token > 0) state += fmt::format(", {} of window rows", model.window_bytes_per_token);
-  if (model.point_bytes > 0)
-    state += fmt::format(", {:.1f} MiB per point", static_cast<double>(model.point_bytes) / 1048576.0);
-  spdlog::info("state: {}", state);
-}
-
-// Whoever scales RoPE has asked for it.
-void warn_of_long_context(const RopeOptions& rope, const engine::Description& model) {
-  const bool scaled = rope.scaling != RopeScaling::kFromModel || rope.frequency_scale != 0 || rope.frequency_base != 0;
-  if (scaled || model.context_train_tokens == 0 || model.context_tokens <= model.context_train_tokens) return;
-  spdlog::warn(
-      "the context of {} tokens is larger than the {} that the model was trained with: replies to longer "
-      "conversations may make no sense",
-      model.context_tokens, model.context_train_tokens);
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
@@ -127,10 +100,10 @@ chat::tools::ReplyFormat reply_format(const ChatOptions& chat, const server::Ser
   const chat::tools::FormatKind kind = chat.tool_format.value_or(chat::tools::detect_format(source));
   const chat::tools::ThinkingTags thinking = chat::tools::detect_thinking(source);
   const bool is_harmony = kind == chat::tools::FormatKind::kHarmony;
-  spdlog::info("chat: tool calls as {}, thinking {}", to_string(kind),
-               is_harmony              ? "in channels"
-               : thinking.open.empty() ? "none"
-                                       : thinking.open);
+  spdlog::debug("chat: tool calls as {}, thinking {}", to_string(kind),
+                is_harmony              ? "in channels"
+                : thinking.open.empty() ? "none"
+                                        : thinking.open);
   return chat::tools::bind_format(kind, thinking, *service.markers);
 }
 
@@ -211,8 +184,19 @@ server::AuditOptions audit_options(const CacheOptions& cache) {
   return audit;
 }
 
+// Texts of prompts for the log, where whole prompts are written down anyway. Quoted: no prompt may write a line of its
+// own, nor commands to a terminal.
+server::ShowTokens shown_tokens(const LogOptions& log, std::shared_ptr<const Vocabulary> vocabulary) {
+  if (!log.trace_prompts) return {};
+  return [vocabulary = std::move(vocabulary)](TokenSpan tokens) {
+    const nlohmann::json text = vocabulary->text_of(tokens, /*with_special=*/true);
+    return inspect::harmless(text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  };
+}
+
 server::SchedulerOptions scheduler_options(const ServeOptions& options, const chat::HistoryChanges& changes,
-                                           const index::TokenTexts& texts, server::TraceSink* trace) {
+                                           const index::TokenTexts& texts, const server::ShowTokens& show,
+                                           server::TraceSink* trace) {
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.context.parallel;
   scheduler.busy_slice_tokens = options.context.ubatch();
@@ -223,8 +207,18 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   scheduler.parting_texts = &texts;
   scheduler.fine_points = true;
   scheduler.trace = trace;
+  scheduler.show_tokens = show ? &show : nullptr;
   scheduler.audit = audit_options(options.cache);
   return scheduler;
+}
+
+// What the chat template does to earlier turns.
+chat::HistoryChanges learn_history(const ServeOptions& options, const server::Service& service) {
+  const chat::HistoryChanges changes = chat::learn_history_changes(
+      *service.chat_template, *service.markers, service.defaults.template_kwargs, service.stabilizers.tools_first);
+  spdlog::debug("{}", chat::describe(changes));
+  spdlog::debug("{}", chat::describe(options.stabilizers));
+  return changes;
 }
 
 // The file of --trace, opened before the load of a model: that may take minutes. Null: none is wanted.
@@ -249,14 +243,6 @@ class Tracing {
   std::unique_ptr<os::Executor> thread_;
   std::optional<server::TraceFile> file_;
 };
-
-void log_ready(const server::HttpServer& http, const server::Service& service, const cache::CacheStats& stats,
-               ByteCount disk_budget, bool anchor_user) {
-  spdlog::info("kv cache: {} tokens in {} segment{} known, RAM budget {} MiB, disk budget {} MiB, anchor_user={}",
-               stats.tokens, stats.segments, stats.segments == 1 ? "" : "s", stats.ram_budget.value() >> 20,
-               disk_budget.value() >> 20, anchor_user ? "on" : "off");
-  spdlog::info("serving {} on {} (OpenAI base URL: {}/v1)", service.model_name, http.address(), http.address());
-}
 
 // Runs engine and HTTP threads until a signal; then ends requests, captures, and writes what is not yet on disk.
 void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, server::Scheduler& scheduler,
@@ -329,8 +315,7 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine,
              os::call_on(*engine_thread, [&] { return load_engine(options, files, signals); }));
   const engine::Description& model = engine->description();
-  log_model(model);
-  warn_of_long_context(options.context.rope, model);
+  log_model(model, options.context);
 
   const bool cacheable = engine->shape().cacheable;
   DiskTier disk;
@@ -365,17 +350,15 @@ Status run_serve(const ServeOptions& options) {
   service.fingerprint = model.fingerprint;
   service.tenant_by_key = options.cache.salt_by_key;
   service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
-  const chat::HistoryChanges changes = chat::learn_history_changes(
-      *service.chat_template, *service.markers, service.defaults.template_kwargs, service.stabilizers.tools_first);
+  const chat::HistoryChanges changes = learn_history(options, service);
   service.history_changes = changes;
-  spdlog::info("{}", chat::describe(changes));
-  spdlog::info("{}", chat::describe(options.stabilizers));
   Tracing tracing(std::move(trace_file), service.vocabulary);
-  server::Scheduler scheduler(scheduler_options(options, changes, texts, tracing.sink()), *engine, cache,
+  const server::ShowTokens show = shown_tokens(options.log, service.vocabulary);
+  server::Scheduler scheduler(scheduler_options(options, changes, texts, show, tracing.sink()), *engine, cache,
                               os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
-  log_ready(*http, service, cache.stats(), disk.budget, options.cache.anchor_user);
+  log_ready({options, service.model_name, http->port(), cache.stats(), disk, engine->shape()});
   serve_until_signal(*engine_thread, *http, scheduler, cache, signals);
   return {};
 }

@@ -215,7 +215,7 @@ class Clients(ServerCase):
         self.assertEqual(reply["choices"][0]["text"], plain["choices"][0]["text"])
 
     def test_gone_while_waiting_and_while_prefilling(self):
-        server = self.server("-np", 1, "-b", 32, "-ub", 32)
+        server = self.server("-np", 1, "-b", 32, "-ub", 32, "-lv", 4)
         long = {"prompt": words(2_500), "max_tokens": 4, "temperature": 0}
         links = []
         for _ in range(3):

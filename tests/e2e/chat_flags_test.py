@@ -110,7 +110,7 @@ class Chats(FlagCase):
     def test_tool_format(self):
         for flags, name in (([], "hermes"), (["--tool-format", "kimi"], "kimi"), (["--tool-format", "auto"], "hermes")):
             with self.subTest(flags=flags):
-                server = self.server("--chat-template-file", self.template(), *flags)
+                server = self.server("--chat-template-file", self.template(), "-lv", 4, *flags)
                 self.assertIn(f"tool calls as {name}", server.log())
 
 

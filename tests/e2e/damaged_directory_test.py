@@ -146,7 +146,7 @@ class FilledDirectory(FilledDirectoryCase):
         leftovers = [os.path.join(own, "0011223344556677-1.tmp"), os.path.join(own, "x.tmp")]
         for path in leftovers:
             shutil.copyfile(paths[0], path)
-        server = self.start_on(directory)
+        server = self.start_on(directory, "-lv", 4)
         self.assertIn("removed 2 unfinished files", server.log())
         self.assertFalse(any(map(os.path.exists, leftovers)))
         self.check(server, damaged=())

@@ -109,7 +109,7 @@ class ManyStarts(FlagCase):
     def test_parallel(self):
         long = {"prompt": "long", "max_tokens": 3000, "temperature": 0}
         for parallel, overtakes in ((1, False), (2, True)):
-            server = self.server("-np", parallel)
+            server = self.server("-np", parallel, "-lv", 4)
             with self.subTest(parallel=parallel), concurrent.futures.ThreadPoolExecutor(1) as pool:
                 slow = pool.submit(server.post, COMPLETION, long)
                 wait_until(lambda: "prompt done" in server.log(), "the long one decodes")

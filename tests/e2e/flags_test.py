@@ -13,7 +13,7 @@ import subprocess
 import time
 
 from flag_case import COMPLETION, PARAM_SHIM, FlagCase, covers, documented_flags
-from support import (fresh_directory, fresh_path, main, model, run_program, segments, serve_command, system, timings, user,
+from support import (HttpError, fresh_directory, fresh_path, main, model, run_program, segments, serve_command, system, timings, user,
                      wait_until, words)
 
 CHAT = "/v1/chat/completions"
@@ -90,7 +90,7 @@ class Model(FlagCase):
             file.write("{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant]")
         os.symlink(path, link)
         for name in (path, link):
-            server = self.server("--chat-template-file", name, "--jinja")
+            server = self.server("--chat-template-file", name, "--jinja", "-lv", 4)
             prompt = server.post("/apply-template", {"messages": [user("hi")]})["prompt"]
             self.assertEqual(prompt, "[user] hi\n[assistant]")
             self.assertEqual(server.prompt_ids([user("hi")]), server.tokenize(prompt))
@@ -116,6 +116,14 @@ class Context(FlagCase):
         self.assertEqual(server.get("/v1/models")["data"][0]["meta"]["n_ctx"], 768)
         error = self.assert_refused(400, server.post, COMPLETION, {"prompt": words(900)})
         self.assertEqual(error["n_ctx"], 768)
+        self.assertNotIn("rounds up", server.log())
+        rounded = self.server("-c", 64)
+        self.assertIn("the context is 256 tokens, not the 64 of --ctx-size", rounded.log())
+        self.assertEqual(rounded.get("/v1/models")["data"][0]["meta"]["n_ctx"], 256)
+        with self.assertRaises(HttpError) as caught:
+            rounded.post("/v1/messages", {"model": "x", "max_tokens": 1, "messages": [user(words(300))]})
+        self.assertIn("> 255 maximum (a context of 256, less one token for the reply)", str(caught.exception.body))
+        self.assertEqual(self.server("-c", "1k").get("/v1/models")["data"][0]["meta"]["n_ctx"], 1024)
         reply = server.post(COMPLETION, {"prompt": words(600), "max_tokens": 1})
         self.assertEqual(reply["usage"]["completion_tokens"], 1)
 
@@ -355,7 +363,7 @@ class PrefixCache(FlagCase):
     def test_stabilize(self):
         line = "x-anthropic-billing-header: cc_version=2.%s; cc_entrypoint=cli;\n"
         for flags, shared in ((["--stabilize", "billing-line"], True), (["--stabilize", "none"], False)):
-            server = self.server(*flags)
+            server = self.server(*flags, "-lv", 4)
             for number in ("1.0", "7.3"):
                 reply = server.chat([system(line % number + words(200)), user("hello")], max_tokens=1)
             with self.subTest(flags=flags):
@@ -392,7 +400,7 @@ class Points(FlagCase):
     """Where a model that has no rows keeps its state: position and reason of each point of one raw prompt."""
 
     def points(self, *flags, chat=False, architecture="mamba2"):
-        server = self.server(*flags, "-c", 2048, model_path=model("--arch", architecture))
+        server = self.server(*flags, "-c", 2048, "-lv", 4, model_path=model("--arch", architecture))
         if chat:
             length = server.chat([system(words(150)), user(words(20))], max_tokens=1)["usage"]["prompt_tokens"]
         else:
@@ -418,6 +426,7 @@ class Points(FlagCase):
                 self.assertEqual("anchor" in [reason for _, reason in points], expected)
                 self.assertEqual(any(0 < at < length - 10 for at, _ in points), expected, "nor any at its boundary")
                 self.assertIn(f"anchor_user={'on' if expected else 'off'}", log)
+        self.assertNotIn("anchor_user", self.server("-lv", 4).log(), "of a model that goes on from any token")
 
     @covers("--kv-cache-boundary-trim-tokens", "--kv-cache-boundary-align-tokens")
     def test_length_rule(self):

@@ -41,10 +41,10 @@ class MemoryClass(ExactnessCase):
     def start_class_servers(cls):
         cls.model_path = model(*cls.model_flags)
         cls.plain = cls.class_server("--cache-ram", 0, *REPRODUCIBLE, model_path=cls.model_path)
-        cls.cached = cls.class_server(*CACHED, *REPRODUCIBLE, model_path=cls.model_path)
+        cls.cached = cls.class_server(*CACHED, *REPRODUCIBLE, "-lv", 4, model_path=cls.model_path)
 
     def start(self, *flags):
-        return self.server(*CACHED, *REPRODUCIBLE, *flags, model_path=self.model_path)
+        return self.server(*CACHED, *REPRODUCIBLE, "-lv", 4, *flags, model_path=self.model_path)
 
     def known(self, server, messages):
         """Tokens of the conversation up to the end of its last answer's prompt: what a next turn must find."""

@@ -103,8 +103,8 @@ Result<std::uint32_t> count_conversations(const ModelOptions& options, llama_mod
   TRY_ASSIGN(const ContextHandle context, make_context(small, model, 1));
   TRY_ASSIGN(const StateParts parts, learn_state_parts(*context, first_tokens(*context, model, false)));
   const std::uint32_t idle = affordable_idle_sequences(options.idle_sequences, parts.bytes_per_sequence);
-  spdlog::info("each sequence costs {:.1f} MiB: {} for running requests, {} for idle conversations",
-               static_cast<double>(parts.bytes_per_sequence) / (1 << 20), running, idle);
+  spdlog::debug("each sequence costs {:.1f} MiB: {} for running requests, {} for idle conversations",
+                static_cast<double>(parts.bytes_per_sequence) / (1 << 20), running, idle);
   return running + idle;
 }
 

@@ -40,10 +40,14 @@ ErrorReply anthropic_error_reply(const Error& error, std::string_view request_id
 }
 
 ErrorReply prompt_too_long_reply(std::size_t prompt_tokens, std::size_t context_tokens, std::string_view request_id) {
-  // One token of the context is for the reply.
+  // One token of the context is for the reply. Clients read the two numbers, people the rest.
   const std::size_t most = context_tokens == 0 ? 0 : context_tokens - 1;
-  return anthropic_error(400, fmt::format("prompt is too long: {} tokens > {} maximum", prompt_tokens, most),
-                         request_id);
+  return anthropic_error(
+      400,
+      fmt::format("prompt is too long: {} tokens > {} maximum (a context of {}, less one token for the "
+                  "reply)",
+                  prompt_tokens, most, context_tokens),
+      request_id);
 }
 
 std::string anthropic_stream_error(const ErrorReply& reply) {

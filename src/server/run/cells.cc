@@ -175,8 +175,8 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
   if (!captured.complete) held.refused_at = held.tokens.size();
   const double save_ms = ms_since(begin_ns);
   if (captured.tokens > 0) {
-    spdlog::info("kv cache stored tokens={} at={} reason={} save={:.1f} ms id={}", captured.tokens, held.tokens.size(),
-                 policy::to_string(reason), save_ms, request_on(seq));
+    spdlog::debug("kv cache stored tokens={} at={} reason={} save={:.1f} ms id={}", captured.tokens, held.tokens.size(),
+                  policy::to_string(reason), save_ms, request_on(seq));
   }
   if (captured.tokens == 0 && captured.complete) return;
   trace_cut(seq, {.at = Position{} + held.tokens.size(),
@@ -198,9 +198,9 @@ void Scheduler::capture_point(SeqId seq, policy::CutReason reason, cache::Keepin
   if (captured.complete) held.point_at = held.tokens.size();
   const double save_ms = ms_since(begin_ns);
   if (captured.bytes > ByteCount{0}) {
-    spdlog::info("kv cache stored point at={} size={:.2f} MiB reason={} save={:.1f} ms id={}", held.tokens.size(),
-                 static_cast<double>(captured.bytes.value()) / 1048576.0, policy::to_string(reason), save_ms,
-                 request_on(seq));
+    spdlog::debug("kv cache stored point at={} size={:.2f} MiB reason={} save={:.1f} ms id={}", held.tokens.size(),
+                  static_cast<double>(captured.bytes.value()) / 1048576.0, policy::to_string(reason), save_ms,
+                  request_on(seq));
   }
   if (!engine_.shape().needs_points() || (captured.bytes == ByteCount{} && captured.complete)) return;
   trace_cut(seq, {.at = end,

@@ -1,47 +1,144 @@
 #include "server/run/request_log.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
+#include "server/run/trace.h"
+
 namespace kvkeep::server {
+namespace {
+
+// A shorter wait for others says nothing.
+constexpr double kQueueMs = 10;
+
+// "(memory 8, disk 1822)".
+std::string tiers_text(const JobStats& stats) {
+  std::string text;
+  const auto add = [&](const char* tier, std::size_t tokens) {
+    if (tokens > 0) text += fmt::format("{}{} {}", text.empty() ? " (" : ", ", tier, tokens);
+  };
+  add("memory", stats.memory_tokens);
+  add("RAM", stats.ram_tokens);
+  add("disk", stats.disk_tokens);
+  return text.empty() ? text : text + ")";
+}
+
+// In which part of a conversation a token lies, which tells much and shows nothing of it. Empty: there are no turns.
+std::string part_of(Position at, const policy::PromptMarkers& markers) {
+  const auto begun = [at](const std::vector<Position>& turns) {
+    return std::ranges::count_if(turns, [at](Position begin) { return begin <= at; });
+  };
+  if (markers.user_turns.empty() && markers.assistant_turns.empty()) return {};
+  if (markers.generation_prompt && *markers.generation_prompt <= at) return ", where the reply begins,";
+  const auto users = begun(markers.user_turns);
+  const auto replies = begun(markers.assistant_turns);
+  if (users + replies == 0) return ", in the system prompt or the tools,";
+  const bool is_reply = replies > 0 && (users == 0 || markers.assistant_turns[static_cast<std::size_t>(replies) - 1] >
+                                                          markers.user_turns[static_cast<std::size_t>(users) - 1]);
+  return is_reply ? fmt::format(", in or after turn {} of the assistant,", replies)
+                  : fmt::format(", in turn {} of the user,", users);
+}
+
+std::string texts(const Difference& difference, const ShowTokens* show) {
+  if (show == nullptr) return {};
+  const std::size_t before = difference.at - difference.begin;
+  const TokenSpan prompt(difference.prompt);
+  return fmt::format(", after {}: here {}, there {}", (*show)(prompt.first(before)), (*show)(prompt.subspan(before)),
+                     (*show)(TokenSpan(difference.cached).subspan(before)));
+}
+
+// Of models that cannot go on from any token.
+std::string points_text(std::size_t from) {
+  const std::string last = from == 0 ? "none of them is kept" : fmt::format("the last of them at {}", from);
+  return "this model goes on from points alone (docs/cuts.md), " + last;
+}
+
+std::string parting_text(const EndedRequest& ended, const ShowTokens* show) {
+  const JobStats& stats = ended.stats;
+  if (ended.difference == nullptr || ended.difference->at == Position{}) {
+    if (stats.known_tokens == 0) return "nothing of it was known";
+    if (stats.known_tokens <= stats.cached_tokens) return fmt::format("new from token {} on", stats.cached_tokens);
+    return fmt::format("known up to token {}, but {}", stats.known_tokens, points_text(stats.cached_tokens));
+  }
+  const Difference& difference = *ended.difference;
+  std::string text =
+      fmt::format("parts at token {}{} from a known conversation with {} more tokens{}", difference.at.value(),
+                  part_of(difference.at, ended.markers), difference.known_beyond, texts(difference, show));
+  if (stats.cached_tokens < difference.at.value()) {
+    text += "; before that " + points_text(stats.cached_tokens);
+  }
+  return text;
+}
+
+}  // namespace
 
 void log_waiting(const Job& job, const JobStats& stats) {
-  spdlog::info("{} prompt={} waits until running requests need fewer cells of the context (-c) id={}", job.kind,
-               stats.prompt_tokens, job.id);
+  spdlog::debug("{} prompt={} waits until running requests need fewer cells of the context (-c) id={}", job.kind,
+                stats.prompt_tokens, job.id);
 }
 
 void log_start(const Job& job, const JobStats& stats) {
   if (stats.cached_tokens > 0) {
-    spdlog::info("kv cache hit tokens={} known={} source={} memory={} ram={} disk={} point={} load={:.1f} ms id={}",
-                 stats.cached_tokens, stats.known_tokens, to_string(stats.source), stats.memory_tokens,
-                 stats.ram_tokens, stats.disk_tokens, to_string(stats.point), stats.load_ms, job.id);
+    spdlog::debug("kv cache hit tokens={} known={} source={} memory={} ram={} disk={} point={} load={:.1f} ms id={}",
+                  stats.cached_tokens, stats.known_tokens, to_string(stats.source), stats.memory_tokens,
+                  stats.ram_tokens, stats.disk_tokens, to_string(stats.point), stats.load_ms, job.id);
   } else {
-    spdlog::info("kv cache miss tokens={} known={} reason={} id={}", stats.prompt_tokens, stats.known_tokens,
-                 to_string(stats.miss), job.id);
+    spdlog::debug("kv cache miss tokens={} known={} reason={} id={}", stats.prompt_tokens, stats.known_tokens,
+                  to_string(stats.miss), job.id);
   }
-  spdlog::info("{} ctx={}..{}:{} prompt start id={}", job.kind, stats.cached_tokens, stats.prompt_tokens,
-               stats.prompt_tokens - stats.cached_tokens, job.id);
+  spdlog::debug("{} ctx={}..{}:{} prompt start id={}", job.kind, stats.cached_tokens, stats.prompt_tokens,
+                stats.prompt_tokens - stats.cached_tokens, job.id);
 }
 
 void log_prompt_done(const Job& job, const JobStats& stats) {
-  spdlog::info("{} ctx={}..{}:{} prompt done {:.3f}s id={}", job.kind, stats.cached_tokens, stats.prompt_tokens,
-               stats.prompt_tokens - stats.cached_tokens, stats.prompt_ms / 1e3, job.id);
+  spdlog::debug("{} ctx={}..{}:{} prompt done {:.3f}s id={}", job.kind, stats.cached_tokens, stats.prompt_tokens,
+                stats.prompt_tokens - stats.cached_tokens, stats.prompt_ms / 1e3, job.id);
 }
 
 void log_set_aside(const Job& job, const JobStats& stats) {
-  spdlog::info("{} set aside after {} tokens of its reply: the context (-c) is full; it goes on later id={}", job.kind,
-               stats.predicted_tokens, job.id);
+  spdlog::debug("{} set aside after {} tokens of its reply: the context (-c) is full; it goes on later id={}", job.kind,
+                stats.predicted_tokens, job.id);
 }
 
 void log_resumed(const Job& job, const JobStats& stats, std::size_t reused) {
-  spdlog::info("{} goes on, {} of {} tokens reused id={}", job.kind, reused,
-               stats.prompt_tokens + stats.predicted_tokens, job.id);
+  spdlog::debug("{} goes on, {} of {} tokens reused id={}", job.kind, reused,
+                stats.prompt_tokens + stats.predicted_tokens, job.id);
 }
 
-void log_done(const Job& job, const JobStats& stats, Finish how, const std::optional<Error>& error) {
-  spdlog::info("{} done end={} prompt={} cached={} prefilled={} predicted={} source={} queue={:.3f}s id={}", job.kind,
-               to_string(how), stats.prompt_tokens, stats.cached_tokens, stats.prefilled_tokens, stats.predicted_tokens,
-               to_string(stats.source), stats.queue_ms / 1e3, job.id);
-  if (error) spdlog::warn("{} failed: {} id={}", job.kind, error->message, job.id);
+void log_done(const Job& job, const EndedRequest& ended, const ShowTokens* show) {
+  const auto level = ended.error ? spdlog::level::warn : job.ahead ? spdlog::level::debug : spdlog::level::info;
+  if (!spdlog::should_log(level)) return;
+  spdlog::log(level, "{} done {} id={}", job.kind, done_text(ended, show), job.id);
+}
+
+std::string done_text(const EndedRequest& ended, const ShowTokens* show) {
+  const JobStats& stats = ended.stats;
+  std::string text = fmt::format("end={}", to_string(ended.how));
+  if (ended.error) text += fmt::format(" ({})", ended.error->message);
+  text += fmt::format(" prompt={}", stats.prompt_tokens);
+  if (stats.queue_ms >= kQueueMs) text += fmt::format(" queue={:.3f}s", stats.queue_ms / 1e3);
+  if (!ended.started) return text + ": never started";
+  text += fmt::format(" cached={}{} prefilled={} in {:.3f}s reply={} in {:.3f}s reason={}", stats.cached_tokens,
+                      tiers_text(stats), stats.prefilled_tokens, stats.prompt_ms / 1e3, stats.predicted_tokens,
+                      stats.predicted_ms / 1e3, to_string(stats.miss));
+  return text + ": " + miss_text(ended, show);
+}
+
+std::string miss_text(const EndedRequest& ended, const ShowTokens* show) {
+  switch (ended.stats.miss) {
+    case MissReason::kWholePrompt: return "all of it was known";
+    case MissReason::kCacheOff: return "it was kept out of the cache (cache_prompt)";
+    case MissReason::kNotCacheable: return "this model's state cannot be kept";
+    case MissReason::kLoadFailed: return "more was known, but could not be loaded; a warning says why";
+    case MissReason::kLoadTooSlow: return "more was known, but prefilling it is faster than loading it (--restore)";
+    case MissReason::kNoCells: return "more was known, but the context (-c) has no room for it";
+    case MissReason::kNewTokens:
+    case MissReason::kNothingCached:
+    case MissReason::kNoPoint: break;
+  }
+  return parting_text(ended, show);
 }
 
 }  // namespace kvkeep::server

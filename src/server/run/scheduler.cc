@@ -308,7 +308,14 @@ void Scheduler::finish(Active& active, Finish how, const std::optional<Error>& e
   if (active.sink == nullptr) return;
   changed_ = true;
   const std::shared_ptr<JobSink> sink = std::exchange(active.sink, nullptr);
-  log_done(active.job, active.stats, how, error);
+  log_done(active.job,
+           {.stats = active.stats,
+            .started = active.reported,
+            .difference = active.difference ? &*active.difference : nullptr,
+            .markers = active.markers,
+            .how = how,
+            .error = error},
+           options_.show_tokens);
   {
     MutexLock lock(mutex_);
     --in_flight_;

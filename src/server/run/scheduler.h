@@ -34,6 +34,7 @@
 #include "server/run/inspection.h"
 #include "server/run/job.h"
 #include "server/run/partings.h"
+#include "server/run/request_log.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::server {
@@ -62,7 +63,9 @@ struct SchedulerOptions {
   const index::TokenTexts* parting_texts = nullptr;
   bool fine_points = false;    // also where they may part, as far as memory has room: see CutView::fine
   TraceSink* trace = nullptr;  // gets what each request did; null: nobody wants to know
-  AuditOptions audit = {};     // never, unless it says so
+  // Texts of prompts in the log; null: none, as they are private. Outlives the scheduler.
+  const ShowTokens* show_tokens = nullptr;
+  AuditOptions audit = {};  // never, unless it says so
 };
 
 struct SchedulerStats {
@@ -116,10 +119,11 @@ class Scheduler {
     Position restore_to;                  // rows up to here come from the lease
     bool restore_point = false;           // and there a point or window of it, last
     int load_failures = 0;
-    Position known;                 // somebody computed the same up to here
-    std::vector<Position> points;   // where points were cached on its path when it was looked up
-    std::vector<TokenRange> runs;   // and where windows side by side were
-    std::vector<policy::Cut> cuts;  // where its prefill pauses for points, ascending
+    Position known;                        // somebody computed the same up to here
+    std::optional<Difference> difference;  // where it leaves the nearest known one, as it was looked up at first
+    std::vector<Position> points;          // where points were cached on its path when it was looked up
+    std::vector<TokenRange> runs;          // and where windows side by side were
+    std::vector<policy::Cut> cuts;         // where its prefill pauses for points, ascending
     std::size_t next_cut = 0;
     std::optional<MissReason> forced_miss;
     bool restore_failed = false;  // the model's memory refused rows: no second try

@@ -88,6 +88,7 @@ bool Scheduler::start(Active& active) {
 
 // For the cuts, which are planned when the lease is gone.
 void Scheduler::note_known(Active& active, const policy::PlanView& view) {
+  if (!active.reported) active.difference = cached(active) ? difference(active) : std::nullopt;
   active.known = view.cached.empty() ? Position{} : view.cached.back().range.end;
   for (const policy::Resident& resident : view.residents) active.known = std::max(active.known, resident.common);
   active.points.clear();
@@ -153,7 +154,7 @@ void Scheduler::plan_cuts(Active& active) {
   cache_.await_point(*sequence(*active.seq).track, plan.awaited);
   if (!plan.leave.empty()) cache_.forget_points(active.tokens, plan.leave, active.job.tenant);
   if (plan.cold_skipped && !active.reported) {
-    spdlog::info(
+    spdlog::debug(
         "kv cache: no point at the stable beginning of a prompt of {} tokens: it is longer than "
         "--kv-cache-cold-max-tokens {} id={}",
         view.prompt_tokens, options_.cuts.cold_max_tokens, active.job.id);

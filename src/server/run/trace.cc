@@ -116,7 +116,7 @@ Explanation Scheduler::explain(const Active& active, const policy::PlanView& vie
     const auto first = told.candidates.begin() + static_cast<std::ptrdiff_t>(kept);
     told.candidates.erase(first, first + static_cast<std::ptrdiff_t>(told.candidates_left_out));
   }
-  told.difference = difference(active);
+  told.difference = active.difference;
   told.known = std::max(told.known, told.difference ? told.difference->at : Position{});
   return told;
 }
@@ -132,11 +132,13 @@ std::optional<Difference> Scheduler::difference(const Active& active) const {
       shared = common;
     }
   }
-  const cache::Parting parting = cache_.parting(active.tokens, Difference::kAround + 1, active.job.tenant);
-  if (nearest == nullptr || parting.at.value() > shared) {
-    return difference_at(parting.at, active.tokens, parting.next, false);
-  }
-  return difference_at(Position{} + shared, active.tokens, TokenSpan(nearest->tokens).subspan(shared), true);
+  const cache::Parting parting = cache_.parting(active.tokens, SIZE_MAX, active.job.tenant);  // to its end
+  const bool in_memory = nearest != nullptr && parting.at.value() <= shared;
+  const TokenSpan next = in_memory ? TokenSpan(nearest->tokens).subspan(shared) : TokenSpan(parting.next);
+  const Position at = in_memory ? Position{} + shared : parting.at;
+  std::optional<Difference> found = difference_at(at, active.tokens, next, in_memory);
+  if (found) found->known_beyond = next.size();
+  return found;
 }
 
 }  // namespace kvkeep::server

@@ -55,7 +55,8 @@ struct Difference {
   Position begin;               // of the first token in both runs
   std::vector<TokenId> prompt;  // up to kAround tokens before `at`, the token, kAround after
   std::vector<TokenId> cached;
-  bool in_memory = false;  // the known one is a sequence of the model's memory; else the cache's
+  bool in_memory = false;        // the known one is a sequence of the model's memory; else the cache's
+  std::size_t known_beyond = 0;  // tokens of the known one from `at` to its end
   static constexpr std::size_t kAround = 8;
 };
 

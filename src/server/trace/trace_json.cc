@@ -72,6 +72,7 @@ Json difference_json(const std::optional<Difference>& difference, const Vocabula
   json["at"] = difference->at.value();
   json["begin"] = difference->begin.value();
   json["tier"] = difference->in_memory ? "memory" : "cache";
+  json["known_beyond"] = difference->known_beyond;
   json["prompt"] = run_json(difference->prompt, vocabulary);
   json["cached"] = cached_side ? run_json(difference->cached, vocabulary) : Json(nullptr);
   return json;

@@ -1,0 +1,143 @@
+// What a request's one line says, to somebody who wants to know why so much was read again.
+
+#include "server/run/request_log.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "server/run/trace.h"
+
+namespace kvkeep::server {
+namespace {
+
+struct Case {
+  JobStats stats;
+  std::optional<Difference> difference;
+  policy::PromptMarkers markers;
+  bool started = true;
+  Finish how = Finish::kStop;
+  std::optional<Error> error;
+  ShowTokens show;
+
+  EndedRequest ended() const {
+    return {.stats = stats,
+            .started = started,
+            .difference = difference ? &*difference : nullptr,
+            .markers = markers,
+            .how = how,
+            .error = error};
+  }
+  std::string miss() const { return miss_text(ended(), show ? &show : nullptr); }
+  std::string done() const { return done_text(ended(), show ? &show : nullptr); }
+};
+
+// 625 tokens; the date at token 8 is another one than yesterday.
+Case changed_date() {
+  Case one;
+  one.stats.prompt_tokens = 625;
+  one.stats.cached_tokens = one.stats.memory_tokens = one.stats.known_tokens = 8;
+  one.stats.prefilled_tokens = 617;
+  one.stats.predicted_tokens = 41;
+  one.stats.prompt_ms = 1930;
+  one.stats.predicted_ms = 512;
+  one.stats.source = CacheSource::kMemoryToken;
+  one.stats.miss = MissReason::kNewTokens;
+  one.difference =
+      Difference{.at = Position{8}, .begin = Position{6}, .prompt = {1, 2, 30, 4}, .cached = {1, 2, 31, 4}};
+  one.difference->known_beyond = 640;
+  one.markers.user_turns = {Position{500}};
+  one.markers.generation_prompt = Position{620};
+  return one;
+}
+
+TEST(RequestLog, AChangedDateIsToldWhereItIsAndWhatItCost) {
+  EXPECT_EQ(
+      changed_date().done(),
+      "end=stop prompt=625 cached=8 (memory 8) prefilled=617 in 1.930s reply=41 in 0.512s reason=new-tokens: parts at "
+      "token 8, in the system prompt or the tools, from a known conversation with 640 more tokens");
+}
+
+TEST(RequestLog, TextsAreShownOnlyIfAskedFor) {
+  Case one = changed_date();
+  one.show = [](TokenSpan tokens) {
+    std::string text = "<";
+    for (const TokenId id : tokens) text += std::to_string(id) + ".";
+    return text + ">";
+  };
+  EXPECT_TRUE(one.miss().ends_with("with 640 more tokens, after <1.2.>: here <30.4.>, there <31.4.>")) << one.miss();
+}
+
+TEST(RequestLog, SaysInWhichTurnItParts) {
+  Case one = changed_date();
+  one.markers.user_turns = {Position{2}, Position{7}, Position{40}};
+  EXPECT_TRUE(one.miss().starts_with("parts at token 8, in turn 2 of the user, from")) << one.miss();
+  one.markers.assistant_turns = {Position{5}, Position{8}};
+  EXPECT_TRUE(one.miss().starts_with("parts at token 8, in or after turn 2 of the assistant, from")) << one.miss();
+  one.markers.generation_prompt = Position{8};
+  EXPECT_TRUE(one.miss().starts_with("parts at token 8, where the reply begins, from")) << one.miss();
+  one.markers = {};
+  EXPECT_TRUE(one.miss().starts_with("parts at token 8 from")) << "a raw prompt: " << one.miss();
+}
+
+TEST(RequestLog, WhatGoesOnIsNewAndPartsFromNothing) {
+  Case one;
+  one.stats.cached_tokens = one.stats.known_tokens = 1830;
+  one.stats.miss = MissReason::kNewTokens;
+  EXPECT_EQ(one.miss(), "new from token 1830 on");
+  one.stats.cached_tokens = one.stats.known_tokens = 0;
+  one.stats.miss = MissReason::kNothingCached;
+  EXPECT_EQ(one.miss(), "nothing of it was known");
+  one.difference = Difference{.at = Position{}, .begin = Position{}, .prompt = {1}, .cached = {2}};
+  EXPECT_EQ(one.miss(), "nothing of it was known") << "there is always one with which it shares nothing";
+}
+
+TEST(RequestLog, PointsThatLieBeforeAreNamed) {
+  Case one = changed_date();
+  one.stats.known_tokens = 8;
+  one.stats.cached_tokens = 5;
+  one.stats.miss = MissReason::kNoPoint;
+  EXPECT_TRUE(
+      one.miss().ends_with("; before that this model goes on from points alone (docs/cuts.md), the last of them "
+                           "at 5"))
+      << one.miss();
+  one.stats.cached_tokens = 0;
+  EXPECT_TRUE(one.miss().ends_with("(docs/cuts.md), none of them is kept")) << one.miss();
+  one.stats.cached_tokens = 5;
+  one.difference.reset();
+  EXPECT_EQ(one.miss(),
+            "known up to token 8, but this model goes on from points alone (docs/cuts.md), the last of them at 5");
+}
+
+TEST(RequestLog, EveryReasonHasItsWords) {
+  Case one = changed_date();
+  for (const MissReason reason : {MissReason::kWholePrompt, MissReason::kCacheOff, MissReason::kNotCacheable,
+                                  MissReason::kLoadFailed, MissReason::kLoadTooSlow, MissReason::kNoCells}) {
+    one.stats.miss = reason;
+    EXPECT_EQ(one.miss().find("parts at"), std::string::npos) << to_string(reason);
+    EXPECT_FALSE(one.miss().empty());
+    EXPECT_NE(one.done().find(fmt::format(" reason={}: {}", to_string(reason), one.miss())), std::string::npos);
+  }
+}
+
+TEST(RequestLog, TiersQueueAndErrorsAreTold) {
+  Case one = changed_date();
+  one.stats.cached_tokens = 20;
+  one.stats.ram_tokens = 2;
+  one.stats.disk_tokens = 10;
+  one.stats.queue_ms = 1500;
+  one.how = Finish::kError;
+  one.error = io_error("it broke");
+  EXPECT_TRUE(one.done().starts_with(
+      "end=error (it broke) prompt=625 queue=1.500s cached=20 (memory 8, RAM 2, disk 10) prefilled=617 in"))
+      << one.done();
+}
+
+TEST(RequestLog, WhatNeverStartedHasNoReason) {
+  Case one = changed_date();
+  one.started = false;
+  one.how = Finish::kGone;
+  EXPECT_EQ(one.done(), "end=client-left prompt=625: never started");
+}
+
+}  // namespace
+}  // namespace kvkeep::server
