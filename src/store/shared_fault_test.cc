@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(All, SharedMutants,
                                              "room_of_the_dead_before_their_removals", {.release_dead_early = true}, 2},
                                          Mutant{"used_said_before_removals", {.publish_before_settle = true}, 2},
                                          Mutant{"the_smaller_grant_counts", {.smaller_grant = true}, 1},
-                                         Mutant{"leftovers_counted_twice", {.count_leftovers_twice = true}, 3},
+                                         Mutant{"leftovers_counted_twice", {.count_leftovers_twice = true}, 5},
                                          Mutant{"ids_without_a_lock_live", {.lockless_lives = true}},
                                          Mutant{"forged_totals_believed", {.believe_totals = true}, 2}),
                          [](const testing::TestParamInfo<Mutant>& mutant) { return std::string(mutant.param.name); });
