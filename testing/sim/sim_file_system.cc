@@ -274,13 +274,14 @@ Result<std::vector<os::FileInfo>> SimFileSystem::list(const std::string& directo
   if (outcome != Outcome::kWorks) return failed(outcome, "list");
   if (!directory_exists(directory)) return not_found("no directory " + directory);
   std::vector<os::FileInfo> found;
-  for (const std::string& path : directories_) {
-    if (parent_of(path) == directory && path != directory) {
-      found.push_back({.name = last_of(path), .size = {}, .is_directory = true});
-    }
+  const std::string below = directory + "/";  // what lies there is in one run of each ordered list
+  const auto lies_here = [&](const std::string& path) { return path.find('/', below.size()) == std::string::npos; };
+  for (auto it = directories_.lower_bound(below); it != directories_.end() && it->starts_with(below); ++it) {
+    if (lies_here(*it)) found.push_back({.name = last_of(*it), .size = {}, .is_directory = true});
   }
-  for (const auto& [path, inode] : seen_) {
-    if (parent_of(path) != directory || (!missed_.empty() && path.ends_with(missed_))) continue;
+  for (auto it = seen_.lower_bound(below); it != seen_.end() && it->first.starts_with(below); ++it) {
+    const auto& [path, inode] = *it;
+    if (!lies_here(path) || (!missed_.empty() && path.ends_with(missed_))) continue;
     found.push_back({.name = last_of(path),
                      .size = ByteCount{inode->seen.size()},
                      .modified_ns = inode->modified_ns,

@@ -5,9 +5,10 @@
 namespace kvkeep::sim {
 
 std::uint64_t SimFileSystem::physical_bytes(const std::string& except) const {
+  const std::string left_out = except + "/";
   std::uint64_t total = 0;
   for (const auto& [path, inode] : seen_) {
-    if (!except.empty() && path.starts_with(except + "/")) continue;
+    if (!except.empty() && path.starts_with(left_out)) continue;
     total += os::physical_size(ByteCount{inode->seen.size()}).value();
   }
   return total;
