@@ -210,5 +210,35 @@ TEST_F(RefusedRows, AreKeptWhenTheServerStops) {
   EXPECT_EQ(world.ask(prompt_, 2).stats.prefilled_tokens, 1U);
 }
 
+// The keeper of a shared directory may have evicted the beginning of a conversation a moment before its server is
+// stopped: the rows in the model's memory are all there is then.
+TEST(SchedulerWithDisk, AtTheEndIsCapturedAnewWhatOthersRemovedMeanwhile) {
+  const sim::TemporaryDirectory directory;
+  std::mt19937 random(77);
+  std::vector<TokenId> prompt = random_tokens(random, 300);
+  {
+    World keeper({.disk_directory = directory.path()});
+    World member({.ram = ByteCount{0}, .disk_directory = directory.path()});
+    for (World* world : {&keeper, &member}) {
+      world->cache.tick();
+      world->writer->drain();
+    }
+    member.start();
+    prompt = prompt + member.ask(prompt, 4).tokens + random_tokens(random, 100);
+    member.cache.flush();
+    for (const auto& file : segment_files(directory.path())) std::filesystem::remove(file);
+    (void)member.ask(prompt, 1);
+    member.stop();
+    member.cache.flush();
+    keeper.cache.tick();
+    keeper.writer->drain();
+  }
+  World next({.disk_directory = directory.path()});
+  next.start();
+  const Reply reply = next.ask(prompt, 1);
+  EXPECT_EQ(reply.stats.disk_tokens, prompt.size() - 1);
+  EXPECT_EQ(reply.stats.prefilled_tokens, 1U);
+}
+
 }  // namespace
 }  // namespace kvkeep::server
