@@ -477,7 +477,7 @@ class Server(FlagCase):
         command = serve_command("--no-kv-disk", *flags)
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
             try:
-                yield next(line for line in process.stderr if " on http://" in line)
+                yield next(line for line in process.stderr if " serving " in line)
             finally:
                 process.terminate()
                 process.communicate(timeout=30)

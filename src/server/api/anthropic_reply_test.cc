@@ -237,7 +237,8 @@ TEST(AnthropicErrors, TheNumbersOfTooLongAPrompt) {
   EXPECT_EQ(reply.status, 400);
   EXPECT_THAT(
       reply.body,
-      HasSubstr(R"("type":"invalid_request_error","message":"prompt is too long: 2048 tokens > 2047 maximum (a context of 2048, less one token for the reply)")"));
+      HasSubstr(
+          R"j("message":"prompt is too long: 2048 tokens > 2047 maximum (a context of 2048, less one token for the reply)")j"));
 }
 
 }  // namespace
