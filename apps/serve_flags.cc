@@ -24,7 +24,9 @@ constexpr int kThreadsMax = 1'024;
 constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
 constexpr std::uint32_t kHoursMax = 1'000'000;
 
-Assign tokens_into(std::uint32_t& target, std::uint32_t lowest) {
+// `target`: a std::uint32_t, or an optional one.
+template <typename Target>
+Assign tokens_into(Target& target, std::uint32_t lowest) {
   return [=, &target](const std::string& text) -> Status {
     TRY_ASSIGN(target, parse_tokens(text, lowest, kTokensMax));
     return {};

@@ -312,7 +312,7 @@ TEST(ServeFlags, FlashAttentionIsSpelledAsLlamaServerTakesIt) {
 }
 
 TEST(ServeFlags, ContradictionsAreErrors) {
-  EXPECT_NE(refused({"-b", "100"}), "") << "the default ubatch is larger";
+  EXPECT_NE(refused({"-b", "100", "-ub", "200"}), "");
   EXPECT_NE(refused({"-ctv", "q8_0", "-fa", "off"}), "");
   EXPECT_NE(refused({"--no-kv-disk", "--kv-disk-dir", "/d"}), "");
   EXPECT_NE(refused({"--control-vector-layer-range", "1", "2"}), "");
