@@ -19,6 +19,7 @@
 #include "engine/llama/library.h"
 #include "engine/llama/llama_engine.h"
 #include "engine_options.h"
+#include "http_setup.h"
 #include "inspect/model_note.h"
 #include "inspect/print/print.h"
 #include "log_setup.h"
@@ -43,16 +44,6 @@ constexpr double kQuietLoadMs = 1'000;
 constexpr std::int64_t kDrainMs = 5'000;
 
 constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
-
-Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, const NamedFiles& files) {
-  server::HttpOptions http = options.http;
-  http.api_keys.insert(http.api_keys.end(), files.api_keys.begin(), files.api_keys.end());
-  const bool is_local = http.host.starts_with("127.") || http.host == "localhost" || http.host == "::1";
-  if (!is_local && http.api_keys.empty()) {
-    spdlog::warn("whoever reaches {} may use this server: no key is asked for (see --api-key-file)", http.host);
-  }
-  return server::HttpServer::listen(std::move(http));
-}
 
 Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptions& options, const NamedFiles& files,
                                                                 const os::ShutdownSignals& signals) {

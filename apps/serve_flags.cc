@@ -300,9 +300,9 @@ std::vector<Flag> http_flags(ServeOptions& options) {
       row(group, "--allowed-origins", {}, {}, "ORIGIN,...", "", "none",
           "Web pages that may use this server from a browser, such as http://localhost:3000.",
           appended_to(http.allowed_origins, parse_list)),
-      row(group, "--threads-http", {}, {}, "N", "LLAMA_ARG_THREADS_HTTP", "128",
-          "Requests accepted at the same time, those that wait for the model included; more are answered 503.",
-          number_or_automatic(http.threads, http.threads, 1, 4'096)),
+      row(group, "--threads-http", {}, {}, "N", "LLAMA_ARG_THREADS_HTTP", "processors - 1, at least parallel + 2",
+          "Requests parsed, rendered and tokenized side by side; those that wait or stream need no thread.",
+          number_or_automatic(options.http_threads, 0, 1, 4'096)),
       row(group, "--timeout", {"-to"}, {}, "SECONDS", "LLAMA_ARG_TIMEOUT", "60",
           "A client's time to send its whole request, and to take each 64 KiB of a reply.",
           [&http](const std::string& text) -> Status {

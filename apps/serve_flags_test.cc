@@ -272,7 +272,7 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_EQ(options.api_key_file, "keys");
   EXPECT_EQ(options.http.allowed_hosts, std::vector<std::string>{"h"});
   EXPECT_EQ(options.http.allowed_origins, std::vector<std::string>{"http://o"});
-  EXPECT_EQ(options.http.threads, 9);
+  EXPECT_EQ(options.http_threads, 9);
   EXPECT_EQ(options.http.limits.body_ms, 5'000);
   EXPECT_EQ(options.http.limits.write_ms, 5'000);
   EXPECT_EQ(options.http.limits.header_ms, 5'000);
@@ -300,7 +300,7 @@ TEST(ServeFlags, MinusOneMeansTheDefaultWhereLlamaServerSaysSo) {
   EXPECT_EQ(options.context.predict_tokens, UINT32_MAX);
   EXPECT_EQ(options.context.threads, 0);
   EXPECT_FALSE(options.sampling.seed.has_value());
-  EXPECT_EQ(options.http.threads, server::HttpOptions{}.threads);
+  EXPECT_EQ(options.http_threads, 0);
 }
 
 TEST(ServeFlags, FlashAttentionIsSpelledAsLlamaServerTakesIt) {

@@ -188,6 +188,7 @@ struct ServeOptions {
   CacheOptions cache;
   chat::Stabilizers stabilizers;
   server::HttpOptions http;    // api_keys holds those of --api-key only
+  int http_threads = 0;        // 0: by processors and parallel requests
   bool strict_fields = false;  // requests with fields that no dialect knows are refused
   std::string api_key_file;    // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -528,14 +529,29 @@ class Server(FlagCase):
 
     @covers("--threads-http")
     def test_threads_http(self):
-        server = self.server("--threads-http", 2)
-        long = {"prompt": "long", "max_tokens": 100_000, "stream": True, "temperature": 0}
-        streams = [server.stream(COMPLETION, long) for _ in range(2)]
-        for stream in streams:
-            next(stream)
-        self.assert_refused(503, server.post, COMPLETION, {"prompt": "one more", "max_tokens": 1})
-        for stream in streams:
-            stream.close()
+        """With one thread a short text waits until a long one is tokenized; with two it does not. Streams need none."""
+        for threads, first in ((1, "long"), (2, "short")):
+            with self.subTest(threads=threads):
+                server = self.server("--threads-http", threads, "--max-body-mb", 64)
+                endless = {"prompt": "long", "max_tokens": 100_000, "stream": True, "temperature": 0}
+                streams = [server.stream(COMPLETION, endless) for _ in range(3)]
+                for stream in streams:
+                    next(stream)
+                self.assertEqual(self.first_tokenized(server), first)
+                for stream in streams:
+                    stream.close()
+
+    def first_tokenized(self, server):
+        """Which of two texts, sent one after the other, is answered first."""
+        links = {}
+        for name, text in (("long", "some words " * 1_000_000), ("short", "a word")):
+            link = self.enterContext(socket.create_connection(("127.0.0.1", server.port), 60))
+            body = json.dumps({"content": text}).encode()
+            link.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            links[link] = name
+            time.sleep(0.3)
+        answered, _, _ = select.select(links, [], [], 60)
+        return links[answered[0]]
 
     @covers("--timeout")
     def test_timeout(self):

@@ -43,10 +43,10 @@ TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 HEADER_HOMES = [
     ('llama.h', re.compile(r'^llama(-cpp)?\.h$'), ('src/engine/llama/',)),
     ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/',)),
-    ('the HTTP library', re.compile(r'^httplib\.h$'), ('src/server/http/',)),
+    ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
     ('the command line library', re.compile(r'^CLI/'), ('apps/',)),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
-    # The HTTP library's own sockets are the named exception to "system calls only in os".
+    # The HTTP room's own sockets are the named exception to "system calls only in os".
     ('sockets', re.compile(r'^(unistd|poll|netdb|sys/socket|sys/types)\.h$|^(netinet|arpa)/'), ('src/os/', 'src/server/http/')),
     ('the system', re.compile(r'^(fcntl|pthread|sched|spawn|dirent|signal|dlfcn|time|semaphore)\.h$|^sys/(?!socket|types)|^linux/'
                               r'|^(csignal|thread|future|fstream|filesystem|stop_token)$'), ('src/os/',)),

@@ -37,6 +37,11 @@ class BodyBudget {
       return true;
     }
     void give_back() { budget_.held_ -= std::exchange(bytes_, 0); }
+    // Some of it: at most as much as was taken.
+    void give_back(std::size_t bytes) {
+      budget_.held_ -= bytes;
+      bytes_ -= bytes;
+    }
 
    private:
     BodyBudget& budget_;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Decides on a request from its head alone, before a byte of the body is read: malformed, foreign, unknown, without a
-// key, too large, or to be handed to a route. Pure: no sockets, so every rule is a unit test.
+// Decides on a request from its head alone, before a byte of the body is read: foreign, unknown, without a key,
+// too large, or to be handed to a route. Pure: no sockets, so every rule is a unit test.
 
 #include <cstdint>
 #include <string>
@@ -42,20 +42,19 @@ class Gatekeeper {
   void add(Route route) { routes_.push_back(std::move(route)); }
   // The first shape that applies is used.
   void shape_errors(ErrorShape shape) { shapes_.push_back(std::move(shape)); }
-  // `request.body` is not looked at.
-  Verdict judge(const HttpRequest& request) const;
+  // `request.body` is not looked at; its head announces `body_bytes`, 0 where it states no length.
+  Verdict judge(const HttpRequest& request, std::uint64_t body_bytes = 0) const;
   // In the shape that the sender of this head expects.
   HttpError error(const HttpRequest& request, int status, std::string_view message) const;
 
  private:
   Gatekeeper(OriginGuard guard, const HttpOptions& options);
   // A verdict without a body.
-  Verdict decide(const HttpRequest& request) const;
+  Verdict decide(const HttpRequest& request, std::uint64_t body_bytes) const;
   // The checks in their order; each returns a status of 0 for "nothing wrong".
-  Verdict check_form(const HttpRequest& request) const;
   Verdict check_sender(const HttpRequest& request) const;
   Verdict find_route(const HttpRequest& request) const;
-  Verdict check_body(const HttpRequest& request) const;
+  Verdict check_body(const HttpRequest& request, std::uint64_t body_bytes) const;
   std::string allowed_methods(std::string_view path) const;
   std::string near_path(std::string_view path) const;
   Verdict answer_options(const HttpRequest& request) const;
@@ -66,10 +65,5 @@ class Gatekeeper {
   std::vector<Route> routes_;
   std::vector<ErrorShape> shapes_;
 };
-
-// True if the head announces a body: a positive Content-Length or a Transfer-Encoding.
-bool announces_body(const HttpRequest& request);
-// Its size where the head states one, else 0.
-std::uint64_t announced_bytes(const HttpRequest& request);
 
 }  // namespace kvkeep::server

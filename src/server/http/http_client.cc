@@ -1,26 +1,49 @@
 #include "server/http/http_client.h"
 
 #include <fmt/format.h>
-#include <httplib.h>
 
 #include <algorithm>
 #include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/beast/http/basic_parser.hpp>
 #include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "os/clock.h"
 
 namespace kvkeep::server {
 namespace {
 
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using ErrorCode = boost::system::error_code;
+using BeastText = boost::beast::string_view;
+
 constexpr std::size_t kBodyBytesMax = 64U << 20;
+constexpr std::uint32_t kHeadBytesMax = 64 << 10;
+
+std::string_view view(BeastText text) { return {text.data(), text.size()}; }
 
 struct Address {
   std::string host;
   int port = 80;
   std::string prefix;  // of every path, without a slash at its end
+
+  std::string host_field() const {
+    const bool is_ipv6 = host.find(':') != std::string::npos;
+    return fmt::format("{}:{}", is_ipv6 ? "[" + host + "]" : host, port);
+  }
 };
+
+bool names(const HeaderList& fields, std::string_view name) {
+  return std::ranges::any_of(fields, [&](const auto& field) { return equals_ignoring_case(field.first, name); });
+}
 
 std::optional<int> parse_port(std::string_view text) {
   int port = 0;
@@ -62,26 +85,30 @@ Result<Address> parse_address(const std::string& url) {
   return address;
 }
 
-Result<httplib::Request> library_request(const ClientRequest& request, const std::string& prefix) {
-  httplib::Request out;
-  out.method = request.method;
-  out.path = prefix + request.path;
-  out.body = request.body;
-  if (!request.path.starts_with('/') || has_control(out.path) || out.path.find(' ') != std::string::npos) {
+// The request's head and body. kInvalid: something in it would be read otherwise than it was meant.
+Result<std::string> request_bytes(const ClientRequest& request, const Address& address) {
+  const std::string path = address.prefix + request.path;
+  if (!request.path.starts_with('/') || has_control(path) || path.find(' ') != std::string::npos) {
     return invalid("'" + request.path + "' is not a path that can be sent");
   }
+  std::string bytes = fmt::format("{} {} HTTP/1.1\r\n", request.method, path);
+  const auto add = [&](std::string_view name, std::string_view value) {
+    bytes.append(name).append(": ").append(value).append("\r\n");
+  };
+  const auto add_unless_given = [&](std::string_view name, std::string_view value) {
+    if (!names(request.headers, name)) add(name, value);
+  };
+  add_unless_given("Host", address.host_field());
   for (const auto& [name, value] : request.headers) {
-    out.set_header(name, value);
-    // The library leaves out what would break the head, without a word.
-    if (!out.has_header(name)) return invalid("the header field '" + name + "' cannot be sent");
+    if (name.empty() || has_control(name) || name.find_first_of(" :") != std::string::npos || has_control(value)) {
+      return invalid("the header field '" + name + "' cannot be sent");
+    }
+    add(name, value);
   }
-  if (!request.body.empty() && !out.has_header("Content-Type")) out.set_header("Content-Type", "application/json");
-  // Else the library asks before it sends a body of 1 KiB or more, and waits a second where nobody answers that.
-  // An empty list of expectations says what no field says.
-  if (!out.has_header("Expect")) out.set_header("Expect", "");
-  // Compressed bytes would wait for each other.
-  if (!out.has_header("Accept-Encoding")) out.set_header("Accept-Encoding", "identity");
-  return out;
+  if (!request.body.empty()) add_unless_given("Content-Type", "application/json");
+  if (!request.body.empty() || request.method == "POST") add("Content-Length", std::to_string(request.body.size()));
+  add_unless_given("Accept-Encoding", "identity");  // compressed bytes would wait for each other
+  return bytes + "\r\n" + request.body;
 }
 
 bool asks_to_close(const HeaderList& headers) {
@@ -90,57 +117,210 @@ bool asks_to_close(const HeaderList& headers) {
   });
 }
 
-HeaderList fields_of(const httplib::Headers& headers) { return {headers.begin(), headers.end()}; }
+// Reads one reply; interim ones (100 to 199) are skipped.
+class ReplyGrammar final : public http::basic_parser<false> {
+ public:
+  using OnBytes = std::function<bool(std::string_view bytes)>;
+  ReplyGrammar(const std::function<void(int status)>& on_status, const OnBytes& on_bytes)
+      : on_status_(on_status), on_bytes_(on_bytes) {
+    header_limit(kHeadBytesMax);
+    body_limit(boost::none);
+    eager(true);
+  }
+  ClientReply reply;
+  bool given_up = false;
+  bool is_interim() const { return reply.status < 200; }
+
+ private:
+  void on_request_impl(http::verb /*known*/, BeastText /*method*/, BeastText /*target*/, int /*version*/,
+                       ErrorCode& error) override {
+    error = http::error::bad_version;
+  }
+  void on_response_impl(int status, BeastText /*reason*/, int /*version*/, ErrorCode& error) override {
+    reply.status = status;
+    error = {};
+  }
+  void on_field_impl(http::field /*known*/, BeastText name, BeastText value, ErrorCode& error) override {
+    if (!is_header_done()) reply.headers.emplace_back(view(name), view(value));
+    error = {};
+  }
+// Newer releases tell trailer fields apart, older ones do not know the function.
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Winconsistent-missing-override"
+#endif
+  void on_trailer_field_impl(http::field /*known*/, BeastText /*name*/, BeastText /*value*/, ErrorCode& error) {
+    error = {};
+  }
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
+  void on_header_impl(ErrorCode& error) override {
+    if (!is_interim()) on_status_(reply.status);
+    error = {};
+  }
+  void on_body_init_impl(const boost::optional<std::uint64_t>& /*length*/, ErrorCode& error) override { error = {}; }
+  std::size_t on_body_impl(BeastText bytes, ErrorCode& error) override {
+    error = {};
+    given_up = !on_bytes_(view(bytes));
+    if (given_up) error = asio::error::operation_aborted;
+    return bytes.size();
+  }
+  void on_chunk_header_impl(std::uint64_t /*size*/, BeastText /*extensions*/, ErrorCode& error) override { error = {}; }
+  std::size_t on_chunk_body_impl(std::uint64_t /*left*/, BeastText bytes, ErrorCode& error) override {
+    return on_body_impl(bytes, error);
+  }
+  void on_finish_impl(ErrorCode& error) override { error = {}; }
+
+  const std::function<void(int status)>& on_status_;
+  const OnBytes& on_bytes_;
+};
 
 }  // namespace
 
+// A blocking connection with a limit on silence: each operation is begun, and `io` is run until it has ended.
 struct HttpClient::Connection {
-  explicit Connection(Address to)
-      : address(std::move(to)),
-        client(address.host, address.port),
-        name(fmt::format("{}:{}", client.host(), address.port)) {
-    // From a second on, the library looks names up in a thread that the C library starts per connection: milliseconds
-    // each, and beyond what ThreadSanitizer can follow. Below it, connecting is tried again (connect_and_send).
-    client.set_connection_timeout(std::chrono::milliseconds(999));
-    client.set_keep_alive(true);
-    client.set_tcp_nodelay(true);
-    client.set_path_encode(false);  // what was recorded is sent
-    client.set_follow_location(false);
+  explicit Connection(Address to) : address(std::move(to)), name(fmt::format("{}:{}", address.host, address.port)) {}
+
+  // One request's errors, as far as they are told apart.
+  enum class End { kReply, kNoConnection, kBroken, kSilent, kGivenUp, kStopped };
+
+  End send(const std::string& bytes, const ClientRequest& request, ReplyGrammar& grammar);
+  End connect();
+  End write(std::string_view bytes);
+  End read(ReplyGrammar& grammar);
+  End parse(ReplyGrammar& grammar);
+  void close();
+  Error failure(End end, const ClientRequest& request) const;
+
+  // Runs until the operation that `begin` starts has called what it is given. None: it has, see `error` and `moved`.
+  template <typename Begin>
+  std::optional<End> run(Begin begin) {
+    bool ended = false;
+    begin([&](const ErrorCode& result, std::size_t count) {
+      error = result;
+      moved = count;
+      ended = true;
+    });
+    std::optional<End> why;
+    io.restart();
+    while (!ended) {
+      const std::int64_t left_ns = heard_ns + silence_ns - os::real_clock().monotonic_ns();
+      if (!why && stopped) why = End::kStopped;
+      if (!why && left_ns <= 0) why = End::kSilent;
+      if (why) close();  // ends the operation
+      io.run_one_for(std::chrono::nanoseconds(why ? kLongNs : left_ns));
+    }
+    return why;
   }
 
-  // Silence and a broken connection are one error of the library; they are seconds apart.
-  bool is_silent(const ClientRequest& request, std::int64_t heard_ns) const {
-    return os::elapsed_ms(heard_ns, os::real_clock().monotonic_ns()) >= 0.95 * request.silence_ms;
-  }
-  httplib::Result connect_and_send(const httplib::Request& out, const ClientRequest& request,
-                                   const std::int64_t& heard_ns) {
-    while (true) {
-      httplib::Result result = client.send(out);
-      const bool gave_up_early = result.error() == httplib::Error::ConnectionTimeout && !is_silent(request, heard_ns);
-      if (!gave_up_early || stopped) return result;
-    }
-  }
-  Error failure(httplib::Error error, const ClientRequest& request, std::int64_t heard_ns) const;
+  static constexpr std::int64_t kLongNs = 1'000'000'000;
 
   const Address address;
-  httplib::Client client;
   const std::string name;  // for messages
-  bool was_used = false;   // and is open still, as far as we know
+  asio::io_context io{1};
+  tcp::socket socket{io};
+  std::string input;  // read, but not of a reply yet
+  std::vector<char> buffer = std::vector<char>(64 << 10);
+  bool was_used = false;  // and is open still, as far as we know
+  bool heard = false;     // a byte of this reply
+  std::int64_t heard_ns = 0;
+  std::int64_t silence_ns = 0;
+  ErrorCode error;
+  std::size_t moved = 0;
   std::atomic<bool> stopped{false};
 };
 
-Error HttpClient::Connection::failure(httplib::Error error, const ClientRequest& request, std::int64_t heard_ns) const {
-  const std::string what = fmt::format("{} {}: ", request.method, request.path);
-  if (stopped) return aborted(what + "stopped");
-  switch (error) {
-    case httplib::Error::Canceled: return aborted(what + "given up");
-    case httplib::Error::Connection:
-    case httplib::Error::ConnectionTimeout: return io_error(what + "no connection to " + name);
-    default:
-      if (is_silent(request, heard_ns))
-        return io_error(fmt::format("{}{} sent nothing for {:.3g} s", what, name, request.silence_ms / 1e3));
-      return io_error(fmt::format("{}the connection to {} broke ({})", what, name, httplib::to_string(error)));
+void HttpClient::Connection::close() {
+  ErrorCode ignored;
+  socket.close(ignored);
+  input.clear();
+  was_used = false;
+}
+
+HttpClient::Connection::End HttpClient::Connection::connect() {
+  tcp::resolver resolver(io);
+  const auto places = resolver.resolve(address.host, std::to_string(address.port), error);
+  for (const auto& place : places) {
+    close();
+    const auto why = run([&](auto done) {
+      socket.async_connect(place.endpoint(), [done](const ErrorCode& result) { done(result, 0); });
+    });
+    if (why) return *why;
+    if (error) continue;
+    ErrorCode ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    return End::kReply;
   }
+  return End::kNoConnection;
+}
+
+HttpClient::Connection::End HttpClient::Connection::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto why =
+        run([&](auto done) { socket.async_write_some(asio::buffer(bytes.data(), bytes.size()), std::move(done)); });
+    if (why) return *why;
+    if (error) return End::kBroken;
+    bytes.remove_prefix(moved);
+    heard_ns = os::real_clock().monotonic_ns();  // it takes what is sent
+  }
+  return End::kReply;
+}
+
+// kReply: the grammar has its reply.
+HttpClient::Connection::End HttpClient::Connection::read(ReplyGrammar& grammar) {
+  while (true) {
+    if (!input.empty()) {
+      if (const End end = parse(grammar); end != End::kReply || grammar.is_done()) return end;
+    }
+    const auto why = run([&](auto done) { socket.async_read_some(asio::buffer(buffer), std::move(done)); });
+    if (why) return *why;
+    if (error == asio::error::eof && heard && grammar.is_header_done() && !grammar.is_interim()) {
+      grammar.put_eof(error);
+      was_used = false;
+      return error ? End::kBroken : End::kReply;
+    }
+    if (error) return End::kBroken;
+    heard = true;
+    heard_ns = os::real_clock().monotonic_ns();
+    input.append(buffer.data(), moved);
+  }
+}
+
+// Takes what it can of the input.
+HttpClient::Connection::End HttpClient::Connection::parse(ReplyGrammar& grammar) {
+  const std::size_t used = grammar.put(asio::const_buffer(input.data(), input.size()), error);
+  input.erase(0, used);
+  if (grammar.given_up) return End::kGivenUp;
+  return error && error != http::error::need_more ? End::kBroken : End::kReply;
+}
+
+HttpClient::Connection::End HttpClient::Connection::send(const std::string& bytes, const ClientRequest& request,
+                                                         ReplyGrammar& grammar) {
+  silence_ns = request.silence_ms * 1'000'000LL;
+  heard_ns = os::real_clock().monotonic_ns();
+  heard = false;
+  if (!was_used) {
+    if (const End end = connect(); end != End::kReply) return end;
+  }
+  was_used = true;
+  // A server may refuse and close while it is being sent to: its reply is there all the same.
+  if (const End end = write(bytes); end != End::kReply && end != End::kBroken) return end;
+  return read(grammar);
+}
+
+Error HttpClient::Connection::failure(End end, const ClientRequest& request) const {
+  const std::string what = fmt::format("{} {}: ", request.method, request.path);
+  switch (end) {
+    case End::kStopped: return aborted(what + "stopped");
+    case End::kGivenUp: return aborted(what + "given up");
+    case End::kNoConnection: return io_error(what + "no connection to " + name);
+    case End::kSilent:
+      return io_error(fmt::format("{}{} sent nothing for {:.3g} s", what, name, request.silence_ms / 1e3));
+    case End::kBroken:
+    case End::kReply: break;
+  }
+  return io_error(fmt::format("{}the connection to {} broke ({})", what, name, error.message()));
 }
 
 Result<HttpClient> HttpClient::make(const std::string& base_url) {
@@ -155,36 +335,24 @@ HttpClient::~HttpClient() = default;
 
 Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::function<void(int status)>& on_status,
                                      const std::function<bool(std::string_view bytes)>& on_bytes) {
+  using End = Connection::End;
   Connection& connection = *connection_;
-  TRY_ASSIGN(httplib::Request out, library_request(request, connection.address.prefix));
-  const std::chrono::milliseconds silence(request.silence_ms);
-  connection.client.set_read_timeout(silence);
-  connection.client.set_write_timeout(silence);
-  connection.client.set_keep_alive(!asks_to_close(request.headers));
-  os::Clock& clock = os::real_clock();
-  bool heard = false;
-  std::int64_t heard_ns = clock.monotonic_ns();
-  out.response_handler = [&](const httplib::Response& head) {
-    heard = true;
-    heard_ns = clock.monotonic_ns();
-    on_status(head.status);
-    return true;
-  };
-  out.content_receiver = [&](const char* bytes, std::size_t size, std::size_t /*offset*/, std::size_t /*total*/) {
-    heard_ns = clock.monotonic_ns();
-    return !connection.stopped && on_bytes({bytes, size});
-  };
-  if (connection.stopped) return connection.failure(httplib::Error::Canceled, request, heard_ns);
-  httplib::Result result = connection.connect_and_send(out, request, heard_ns);
-  // A server may close a connection just when it is used again: then nothing was heard, and nothing was done there.
-  if (!result && connection.was_used && !heard && result.error() == httplib::Error::Read &&
-      !connection.is_silent(request, heard_ns) && !connection.stopped) {
-    httplib::Result again = connection.connect_and_send(out, request, heard_ns);
-    if (again || again.error() != httplib::Error::Connection) result = std::move(again);
+  TRY_ASSIGN(const std::string bytes, request_bytes(request, connection.address));
+  const bool is_reused = connection.was_used;
+  for (int attempt = 1;; ++attempt) {
+    std::optional<ReplyGrammar> grammar(std::in_place, on_status, on_bytes);
+    End end = connection.stopped ? End::kStopped : connection.send(bytes, request, *grammar);
+    while (end == End::kReply && grammar->is_interim()) {
+      grammar.emplace(on_status, on_bytes);
+      end = connection.read(*grammar);
+    }
+    const bool may_go_on = end == End::kReply && grammar->keep_alive() && !asks_to_close(request.headers);
+    if (!may_go_on) connection.close();
+    if (end == End::kReply) return std::move(grammar->reply);
+    // A server may close a connection just when it is used again: then nothing was heard, and nothing was done there.
+    const bool again = end == End::kBroken && is_reused && !connection.heard && attempt == 1;
+    if (!again) return connection.failure(end, request);
   }
-  connection.was_used = static_cast<bool>(result);
-  if (!result) return connection.failure(result.error(), request, heard_ns);
-  return ClientReply{result->status, fields_of(result->headers)};
 }
 
 Result<std::pair<ClientReply, std::string>> HttpClient::send(const ClientRequest& request) {
@@ -203,7 +371,7 @@ Result<std::pair<ClientReply, std::string>> HttpClient::send(const ClientRequest
 
 void HttpClient::stop() {
   connection_->stopped = true;
-  connection_->client.stop();
+  asio::post(connection_->io, [] {});  // wakes the one who waits
 }
 
 }  // namespace kvkeep::server

@@ -1,7 +1,7 @@
 #pragma once
 
 // A client for the programs that measure and replay: one request at a time per object, the reply's body as it arrives.
-// It lives here because the HTTP library may not be included anywhere else.
+// It lives here because the HTTP libraries may not be included anywhere else.
 
 #include <functional>
 #include <memory>
@@ -16,7 +16,7 @@ namespace kvkeep::server {
 
 struct ClientRequest {
   std::string method = "POST";
-  std::string path;    // with its query, of which only the spelling may change (%20 is sent as +)
+  std::string path;    // with its query, sent as it is
   HeaderList headers;  // Content-Type: application/json is added if there is a body and no such field
   std::string body;
   int silence_ms = 600'000;  // longest wait without a byte, connecting included
@@ -46,8 +46,7 @@ class HttpClient {
                            const std::function<bool(std::string_view bytes)>& on_bytes);
   // The same with the whole body, of at most 64 MiB (kNoSpace).
   Result<std::pair<ClientReply, std::string>> send(const ClientRequest& request);
-  // From any thread: the request under way and all later ones end with kAborted. One that is just being connected may
-  // be missed: call again until it has ended.
+  // From any thread: the request under way and all later ones end with kAborted.
   void stop();
 
  private:

@@ -64,6 +64,7 @@ TEST(HttpLimits, BodiesOfAllConnectionsTogether) {
   HttpOptions options;
   options.body_bytes_max = 1'000;
   options.bodies_bytes_max = 1'500;
+  options.limits.room_ms = 50;
   HeldBodies held;
   TestServer server(options, [&](HttpServer& http) { held.add_route(http); });
   RawClient holder = server.client();
@@ -102,10 +103,10 @@ TEST(HttpLimits, BodiesThatAreOnlyAnnouncedKeepNobodyOut) {
 
 TEST(HttpLimits, HeaderAndTargetSizes) {
   TestServer server({}, add_common_routes);
-  expect_error(server.client().ask(get("/health", fmt::format("A: {:x<10000}\r\n", ""))), 400, "invalid_request_error");
+  expect_error(server.client().ask(get("/health", fmt::format("A: {:x<10000}\r\n", ""))), 431, "invalid_request_error");
   std::string many;
   for (int i = 0; i < 200; ++i) many += fmt::format("A{}: x\r\n", i);
-  expect_error(server.client().ask(get("/health", many)), 400, "invalid_request_error");
+  expect_error(server.client().ask(get("/health", many)), 431, "invalid_request_error");
   expect_error(server.client().ask(get(fmt::format("/{:x<9000}", ""))), 414, "invalid_request_error");
   expect_error(server.client().ask("NONSENSE\r\n\r\n"), 400, "invalid_request_error");
 }
@@ -164,7 +165,7 @@ TEST(HttpLimits, IdleConnectionsAreClosed) {
 
 TEST(HttpLimits, IdleConnectionsMakeRoomForNewOnes) {
   HttpOptions options;
-  options.threads = 1;  // and eight kept ones
+  options.connections_max = 8;
   TestServer server(options, add_common_routes);
   std::vector<RawClient> idle;
   for (int i = 0; i < 30; ++i) {

@@ -3,7 +3,9 @@
 // What a handler sees of HTTP: a request as a value, and a writer for its one reply. No library type appears here, so
 // that the dialects above know nothing of the HTTP library and tests may fake both sides.
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,13 +20,13 @@ struct HttpRequest {
   std::string method;          // "GET", "POST"...; a HEAD request reaches the GET handler of its path
   std::string path;            // percent-decoded, without the query
   std::string query;           // as sent, without the question mark
-  std::string body;            // whole, at most HttpOptions::body_bytes_max
+  std::string body;            // whole, at most HttpOptions::body_bytes_max; gone when the handler has returned
   HeaderList headers;          // names as the client spelt them
   std::string remote_address;  // numeric IP address
   std::string id;              // "req_...", in the reply's fields `request-id` and `x-request-id`
 
-  // True once the client has closed or half-closed its connection, also while nothing is written to it. A poll of the
-  // socket: microseconds, callable from any thread until the handler returns.
+  // True once the client has left or does not read, also while nothing is written to it; not for one that has only said
+  // that it sends no more. Callable from any thread as long as the writer lives.
   std::function<bool()> client_gone = [] { return false; };
   // True once the server is shutting down: finish soon, the drain deadline runs. Callable like client_gone.
   std::function<bool()> stopping = [] { return false; };
@@ -33,8 +35,11 @@ struct HttpRequest {
   std::string_view header(std::string_view name) const;
 };
 
-// The reply to one request: either one send(), or begin_stream(), any number of write() and one end(). Lives as long as
-// its handler runs. Not thread safe: one thread at a time.
+// The reply to one request: either one send(), or begin_stream(), any number of write() and one end(). No call waits:
+// what the client does not read yet queues up, up to ChannelLimits::unsent_bytes_max.
+//
+// A handler that answers later keeps its writer and returns. Replies are made by one thread at a time: the handler's
+// until it returns, then tasks of post(). keep(), post(), post_work(), on_silence() and client_gone() are thread safe.
 class ResponseWriter {
  public:
   virtual ~ResponseWriter() = default;
@@ -44,16 +49,30 @@ class ResponseWriter {
 
   // Starts a reply of unknown length (server-sent events). False: the client is gone, nothing more will arrive.
   virtual bool begin_stream(int status, std::string_view content_type, const HeaderList& headers = {}) = 0;
-  // Sends a piece at once. False: the client is gone or has not read for HttpOptions::write_ms; stop working for it.
+  // Sends a piece at once. False: the client is gone or does not read; stop working for it.
   virtual bool write(std::string_view piece) = 0;
   // Marks the stream complete. A handler that throws before it leaves the reply cut off, which clients can tell.
   virtual void end() = 0;
 
   // True after send() or begin_stream(): a status can no longer be chosen.
   virtual bool started() const = 0;
+
+  // For a reply that goes on after the handler: the request is open as long as what is returned here lives. Without an
+  // end by then it is answered 500, or cut off if it has begun.
+  virtual std::shared_ptr<ResponseWriter> keep() = 0;
+  virtual bool client_gone() const = 0;
+  // Runs a task of microseconds on the thread that serves all connections, after those posted before.
+  virtual void post(std::function<void()> task) = 0;
+  // Runs a task that may compute for long, where handlers run.
+  virtual void post_work(std::function<void()> task) = 0;
+  // Runs `task` like post() when nothing was sent for `silence_ms`, again and again until the reply has ended. It must
+  // not keep the writer: a reply that nobody makes any more has ended.
+  virtual void on_silence(std::int64_t silence_ms, std::function<void()> task) = 0;
 };
 
-// Runs on a connection's thread and blocks it while it works. An exception becomes a 500 (or a cut stream), never more.
+// Runs on one of a few threads that all requests share, so it waits for nothing: what takes longer than parsing is
+// answered by a kept writer. Handlers of light routes run on the thread that serves the connections. An exception
+// becomes a 500 (or a cut stream), never more.
 using Handler = std::function<void(const HttpRequest&, ResponseWriter&)>;
 
 // ASCII comparison without case, as header names and host names need it.

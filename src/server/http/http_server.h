@@ -1,8 +1,11 @@
 #pragma once
 
 // The HTTP side of the server: sockets, limits, keys, Host and Origin, and handing requests to handlers. It knows no
-// dialect, no model and no cache. The library beneath (cpp-httplib) parses requests and frames replies; connections,
-// deadlines and streams are this room's own, because the library's restart or end at the wrong moments.
+// dialect, no model and no cache.
+//
+// One thread serves all connections (Boost.Asio): an idle one, or one that waits for its reply, costs a few kilobytes.
+// Handlers run on a few worker threads, those of light routes on the connections' own, so that whatever a server is
+// busy with, its health check answers.
 
 #include <cstdint>
 #include <memory>
@@ -11,9 +14,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "server/http/deadlines.h"
 #include "server/http/http_error.h"
 #include "server/http/http_message.h"
-#include "server/http/socket_channel.h"
 
 namespace kvkeep::server {
 
@@ -25,19 +28,23 @@ struct HttpOptions {
   std::vector<std::string> allowed_hosts;    // see OriginGuard
   std::vector<std::string> allowed_origins;  // see OriginGuard
 
-  // Requests worked on at the same time; one more is answered 503 at once. Each costs a thread (about 60 KB resident).
-  // Eight further threads are kept for routes marked `light`, so that a full server still answers its health checks.
-  int threads = 128;
+  int threads = 8;  // that run handlers, above 0: how many requests are parsed, rendered and tokenized side by side
+  // Requests beyond their head, until their reply is made; one more is answered 503. Light ones do not count.
+  std::size_t requests_max = 4'096;
+  // Open connections; further ones wait until one ends. From three quarters on, idle ones are closed and slow ones
+  // hurried. Each costs a file descriptor.
+  std::size_t connections_max = 8'192;
   std::size_t body_bytes_max = 64ULL << 20;  // more is answered 413, also when it is sent compressed
-  // Of all requests that are read or worked on, together; a request beyond it is answered 503, where possible before
-  // its body is read. Never less than body_bytes_max.
+  // Of all requests that are read or parsed, together. A request beyond it waits for those in handlers, unread, for
+  // ChannelLimits::room_ms at most; then, or if no handler holds any, it is answered 503. Never less than
+  // body_bytes_max.
   std::size_t bodies_bytes_max = 256ULL << 20;
   ChannelLimits limits;
 };
 
 struct RouteOptions {
   bool is_public = false;  // needs no API key
-  bool is_light = false;   // answers at once, without waiting for the model: may use the kept threads
+  bool is_light = false;   // answers within microseconds: never waits behind other requests
 };
 
 // Set up from one thread: listen(), route()..., serve(). stop(), port() and address() are thread safe.
@@ -58,15 +65,16 @@ class HttpServer {
   // "http://127.0.0.1:8080", for log lines.
   virtual std::string address() const = 0;
 
-  // Accepts and serves until stop(); returns when the last handler has, however long that takes. Once only.
+  // Accepts and serves until stop(), on the calling thread; returns when the last handler has and no writer is kept any
+  // more, however long that takes. Once only.
   virtual void serve() = 0;
   // Takes no new connection or request, tells running handlers through HttpRequest::stopping, and waits for them; after
   // `drain_ms` it shuts their connections down, so that client_gone() is true and write() fails, and gives them half a
   // second to see that. Not from a handler and not from a signal handler.
   //
-  // False: handlers are still at work, computing without a look at client_gone(). serve() and this object's destructor
-  // would wait for them, and a thread cannot be ended from outside: a program that must leave writes what it has to
-  // keep and calls std::_Exit().
+  // False: handlers are still at work, or keep their writers, without a look at client_gone(). serve() and this
+  // object's destructor would wait for them, and a thread cannot be ended from outside: a program that must leave
+  // writes what it has to keep and calls std::_Exit().
   virtual bool stop(std::int64_t drain_ms) = 0;
 };
 

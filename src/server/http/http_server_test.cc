@@ -189,6 +189,7 @@ TEST(HttpStreams, ClientGoneIsSeenDuringSilence) {
   TestServer server({}, [&](HttpServer& http) {
     http.route("GET", "/wait", [&](const HttpRequest& request, ResponseWriter& writer) {
       writer.begin_stream(200, "text/event-stream");
+      writer.on_silence(60'000, [&writer] { writer.write(": are you there\n\n"); });
       pause_ms(request, 5'000);
       seen = request.client_gone() && !writer.write("data: late\n\n");
     });
@@ -228,7 +229,8 @@ TEST(HttpStreams, SixtyFourStreamsAndHealthStillAnswers) {
   constexpr int kStreams = 64;
   std::atomic<bool> release{false};
   HttpOptions options;
-  options.threads = kStreams;
+  options.threads = kStreams;  // these handlers block theirs
+  options.requests_max = kStreams;
   TestServer server(options, [&](HttpServer& http) {
     add_common_routes(http);
     http.route("GET", "/hold", [&](const HttpRequest& request, ResponseWriter& writer) {

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/mutex.h"
 #include "os/clock.h"
 #include "os/executor.h"
 #include "server/http/http_server.h"
@@ -50,6 +51,8 @@ class RawClient {
   void close() {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   }
+  // Sends no more, and goes on reading.
+  void half_close() { ::shutdown(socket_, SHUT_WR); }
   // False: the server has hung up.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
@@ -74,6 +77,7 @@ class RawClient {
     reply.head = input_.substr(0, head_end);
     input_.erase(0, head_end);
     std::from_chars(reply.head.data() + 9, reply.head.data() + 12, reply.status);
+    if (reply.status == 102) return read_reply(timeout_ms);  // an interim reply
     if (reply.has("Transfer-Encoding: chunked"))
       reply.whole = read_chunks(reply.body, timeout_ms);
     else
@@ -177,6 +181,17 @@ inline std::string post(std::string_view path, std::string_view body, std::strin
 inline void pause_ms(const HttpRequest& request, std::int64_t ms) {
   const std::int64_t end = os::real_clock().monotonic_ns() + ms * 1'000'000;
   while (os::real_clock().monotonic_ns() < end && !request.client_gone() && !request.stopping()) ::usleep(1'000);
+}
+
+// True if it becomes so within the time.
+template <typename Condition>
+bool becomes(Condition condition, int timeout_ms = 5'000) {
+  const std::int64_t start = os::real_clock().monotonic_ns();
+  while (!condition()) {
+    if (os::elapsed_ms(start, os::real_clock().monotonic_ns()) > timeout_ms) return false;
+    ::usleep(1'000);
+  }
+  return true;
 }
 
 inline void add_common_routes(HttpServer& server) {

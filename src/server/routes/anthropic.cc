@@ -23,9 +23,9 @@ void messages(const Service& service, const HttpRequest& http, ResponseWriter& w
   Result<api::MessagesRequest> request = api::parse_messages(http.body, service.defaults);
   if (!request) return send_error(writer, api::anthropic_error_reply(request.error(), http.id));
   const api::ReplyHeader header = reply_header(service, "msg_");
-  api::AnthropicReplyWriter reply(header, http.id, request->generation, request->cache);
-  generate(service,
-           {"messages", header.id, api::Dialect::kMessages, std::move(request->generation), http, writer, reply});
+  auto reply = std::make_unique<api::AnthropicReplyWriter>(header, http.id, request->generation, request->cache);
+  generate(service, {"messages", header.id, api::Dialect::kMessages, std::move(request->generation), http, writer,
+                     std::move(reply)});
 }
 
 Result<std::size_t> count(const Service& service, const HttpRequest& http, HeaderList& told) {

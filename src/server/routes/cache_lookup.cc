@@ -1,12 +1,9 @@
 #include "server/routes/cache_lookup.h"
 
-#include <atomic>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "base/mutex.h"
 #include "server/api/cache_lookup.h"
 #include "server/api/errors.h"
 #include "server/routes/generation.h"
@@ -19,32 +16,29 @@ namespace kvkeep::server {
 
 namespace {
 
-// How often a waiting HTTP thread looks whether its client is still there.
-constexpr std::chrono::milliseconds kGoneCheck{100};
-
-// From the engine thread to the HTTP thread of one lookup. Thread safe.
-class Answer final : public InspectionSink {
+// Carries an answer from the engine thread to its client. The scheduler's sink owns it, and it owns the HTTP writer.
+class LookupAnswer final : public InspectionSink, public std::enable_shared_from_this<LookupAnswer> {
  public:
-  void on_answer(Result<Inspection> answer) override {
-    const MutexLock lock(mutex_);
-    answer_ = std::move(answer);
-    arrived_.notify_one();
-  }
-  bool gone() const override { return gone_; }
+  LookupAnswer(const Service& service, std::shared_ptr<ResponseWriter> writer, HeaderList told)
+      : service_(service), writer_(std::move(writer)), told_(std::move(told)) {}
 
-  // HTTP thread: the answer, or nothing within the time.
-  std::optional<Result<Inspection>> take() {
-    const MutexLock lock(mutex_);
-    if (!answer_) arrived_.wait_for(mutex_, kGoneCheck);
-    return std::exchange(answer_, std::nullopt);
+  void on_answer(Result<Inspection> answer) override {
+    answer_.emplace(std::move(answer));
+    writer_->post_work([self = shared_from_this()] { self->reply(); });
   }
-  void leave() { gone_ = true; }
+  bool gone() const override { return writer_->client_gone(); }
 
  private:
-  std::atomic<bool> gone_{false};
-  Mutex mutex_;
-  CondVar arrived_;
-  std::optional<Result<Inspection>> answer_ GUARDED_BY(mutex_);
+  void reply() {
+    if (!*answer_) return send_error(*writer_, api::error_reply(answer_->error()));
+    const api::Json json = lookup_json(**answer_, *service_.vocabulary, service_.trace_prompts);
+    writer_->send(200, api::kJsonContentType, api::to_line(json), told_);
+  }
+
+  const Service& service_;
+  const std::shared_ptr<ResponseWriter> writer_;
+  const HeaderList told_;  // of fields that were ignored
+  std::optional<Result<Inspection>> answer_;
 };
 
 Result<InspectedPrompt> prompt_of(const Service& service, const HttpRequest& http,
@@ -68,18 +62,10 @@ void cache_lookup(const Service& service, const HttpRequest& http, ResponseWrite
   Result<InspectedPrompt> prompt = prompt_of(service, http, too_long, told);
   if (too_long) return send_error(writer, *too_long);
   if (!prompt) return send_error(writer, api::error_reply(prompt.error()));
-  auto answer = std::make_shared<Answer>();
+  const auto answer = std::make_shared<LookupAnswer>(service, writer.keep(), std::move(told));
   if (const Status asked = service.scheduler->inspect(std::move(*prompt), answer); !asked) {
-    return send_error(writer, api::error_reply(asked.error()));
+    send_error(writer, api::error_reply(asked.error()));
   }
-  while (!http.client_gone()) {
-    const std::optional<Result<Inspection>> found = answer->take();
-    if (!found) continue;
-    if (!*found) return send_error(writer, api::error_reply(found->error()));
-    const api::Json reply = lookup_json(**found, *service.vocabulary, service.trace_prompts);
-    return writer.send(200, api::kJsonContentType, api::to_line(reply), told);
-  }
-  answer->leave();
 }
 
 }  // namespace kvkeep::server

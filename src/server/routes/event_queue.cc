@@ -7,24 +7,27 @@
 namespace kvkeep::server {
 
 EventQueue::EventQueue(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> stop_strings,
-                       std::optional<Reading> reading)
-    : vocabulary_(std::move(vocabulary)), reading_(std::move(reading)), pieces_(std::move(stop_strings)) {
+                       std::optional<Reading> reading, Reader reader)
+    : vocabulary_(std::move(vocabulary)),
+      reading_(std::move(reading)),
+      pieces_(std::move(stop_strings)),
+      reader_(std::move(reader)) {
   if (reading_) parser_.emplace(*reading_->format, reading_->tools, reading_->options);
 }
 
-std::optional<Event> EventQueue::take(std::chrono::milliseconds wait) {
+void EventQueue::take(std::vector<Event>& events) {
+  events.clear();
   const MutexLock lock(mutex_);
-  if (events_.empty()) arrived_.wait_for(mutex_, wait);
-  if (events_.empty()) return std::nullopt;
-  Event event = std::move(events_.front());
-  events_.pop_front();
-  return event;
+  events.swap(events_);
 }
 
 void EventQueue::push(Event event) {
-  const MutexLock lock(mutex_);
-  events_.push_back(std::move(event));
-  arrived_.notify_one();
+  {
+    const MutexLock lock(mutex_);
+    events_.push_back(std::move(event));
+    if (events_.size() > 1) return;  // the reader is awake
+  }
+  reader_.wake();
 }
 
 void EventQueue::on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) {

@@ -1,17 +1,16 @@
 #pragma once
 
-// From the engine thread to the HTTP thread of one request.
+// From the engine thread to the thread that answers requests.
 //
-// The engine thread pushes and never waits; the HTTP thread takes, formats and writes to the socket, however slowly its
-// client reads. Bounded by what one request can produce: its context. Thread safe.
+// The engine thread pushes and never waits; the other one takes, formats and writes, however slowly the client reads.
+// Bounded by what one request can produce: its context. Thread safe.
 
-#include <atomic>
-#include <chrono>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/vocabulary.h"
@@ -56,20 +55,23 @@ struct Reading {
 // may end generation.
 class EventQueue final : public JobSink {
  public:
+  struct Reader {
+    std::function<void()> wake;  // there are events; called from the engine thread, once until they are taken
+    std::function<bool()> gone;  // nobody reads any more; called from the engine thread
+  };
+
   // Without a reading everything is text.
   EventQueue(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> stop_strings,
-             std::optional<Reading> reading);
+             std::optional<Reading> reading, Reader reader);
 
-  // HTTP thread: the next event, or nothing within the time.
-  std::optional<Event> take(std::chrono::milliseconds wait);
-  // HTTP thread: nobody reads any more; the job ends soon.
-  void leave() { gone_ = true; }
+  // The reader's thread: all events since the last call replace those in `events`.
+  void take(std::vector<Event>& events);
 
   // Engine thread.
   void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) override;
   bool on_token(TokenId token, const JobStats& stats) override;
   void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) override;
-  bool gone() const override { return gone_; }
+  bool gone() const override { return reader_.gone(); }
 
  private:
   void push(Event event);
@@ -82,10 +84,9 @@ class EventQueue final : public JobSink {
   chat::tools::PieceStream pieces_;
   std::optional<chat::tools::ReplyParser> parser_;
 
-  std::atomic<bool> gone_{false};
+  const Reader reader_;
   Mutex mutex_;
-  CondVar arrived_;
-  std::deque<Event> events_ GUARDED_BY(mutex_);
+  std::vector<Event> events_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvkeep::server

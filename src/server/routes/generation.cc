@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <utility>
 
 #include "base/hash.h"
+#include "server/routes/answer.h"
 #include "server/routes/call_rules.h"
-#include "server/routes/event_queue.h"
 #include "server/routes/next_request.h"
 #include "server/routes/origin.h"
 #include "server/routes/prompt.h"
@@ -22,29 +21,6 @@
 namespace kvkeep::server {
 
 namespace {
-
-using chat::tools::ReplyDelta;
-
-// How often a waiting HTTP thread looks whether its client is still there.
-constexpr std::chrono::milliseconds kGoneCheck{100};
-// Silence after which a stream sends a comment: proxies and clients take longer silence for death.
-constexpr std::int64_t kKeepAliveNs = 5'000'000'000;
-
-api::Timings timings_of(const JobStats& stats) {
-  api::Timings timings;
-  timings.cache_n = stats.cached_tokens;
-  timings.prompt_n = stats.prompt_tokens - stats.cached_tokens;
-  timings.prompt_ms = stats.prompt_ms;
-  timings.predicted_n = stats.predicted_tokens;
-  timings.predicted_ms = stats.predicted_ms;
-  timings.cache_source = to_string(stats.source);
-  timings.memory_tokens = stats.memory_tokens;
-  timings.ram_tokens = stats.ram_tokens;
-  timings.disk_tokens = stats.disk_tokens;
-  timings.cache_point = to_string(stats.point);
-  timings.cache_miss_reason = to_string(stats.miss);
-  return timings;
-}
 
 bool known_model(const Service& service, const std::string& name) {
   return name.empty() || name == service.model_name ||
@@ -58,184 +34,6 @@ void tell_of_other_name(const Service& service, const std::string& name) {
                api::to_line(name.substr(0, SaidOnce::kMostBytes)), service.model_name,
                say == SaidOnce::Say::kNowAndNoMore ? "; further names are not logged" : "");
 }
-
-// What the length ended may lack calls, so that it says so; and no client shall run a call that was broken off.
-api::FinishReason finish_reason(const DoneEvent& done) {
-  if (done.finish == Finish::kLength) return api::FinishReason::kLength;
-  return done.whole_calls > 0 ? api::FinishReason::kToolCalls : api::FinishReason::kStop;
-}
-
-// Passes events on until the job is done. One object per request, on its HTTP thread.
-class Answer {
- public:
-  Answer(const Service& service, Generation& generation, std::shared_ptr<EventQueue> events, NextRequest next)
-      : service_(service),
-        generation_(generation),
-        events_(std::move(events)),
-        next_(std::move(next)),
-        told_(tell_of_unknown_fields(service, generation.http, generation.dialect, generation.request.unknown_fields)) {
-  }
-
-  void run() {
-    last_sent_ns_ = service_.clock->monotonic_ns();
-    for (;;) {
-      const std::optional<Event> event = events_->take(kGoneCheck);
-      if (event && std::holds_alternative<DoneEvent>(*event)) return finish(std::get<DoneEvent>(*event));
-      if (left_ || generation_.http.client_gone()) {
-        leave();
-      } else if (event) {
-        std::visit([this](const auto& known) { handle(known); }, *event);
-      } else {
-        keep_alive();
-      }
-    }
-  }
-
- private:
-  bool streams() const { return generation_.request.stream; }
-
-  void leave() {
-    left_ = true;
-    events_->leave();  // the job ends by itself; wait for its on_done
-  }
-
-  // False: nobody is there any more.
-  bool begin() {
-    if (left_) return false;
-    if (begun_) return true;
-    begun_ = true;
-    HeaderList headers{{"Cache-Control", "no-cache"}};
-    headers.insert(headers.end(), told_.begin(), told_.end());
-    if (!generation_.writer.begin_stream(200, api::kSseContentType, headers)) leave();
-    return !left_;
-  }
-
-  void write(std::string_view bytes) {
-    if (bytes.empty() || !begin()) return;
-    last_sent_ns_ = service_.clock->monotonic_ns();
-    if (!generation_.writer.write(bytes)) leave();
-  }
-
-  // `bytes` are the reply's own, so its opening goes before them.
-  void send(const std::string& bytes) {
-    if (bytes.empty()) return;
-    if (!std::exchange(opened_, true)) write(generation_.reply.first(start_));
-    write(bytes);
-  }
-
-  void keep_alive() {
-    if (!streams() || service_.clock->monotonic_ns() - last_sent_ns_ < kKeepAliveNs) return;
-    write(generation_.reply.keep_alive());
-  }
-
-  void handle(const PrefillEvent& event) {
-    if (!opened_) start_ = {event.stats.prompt_tokens, event.stats.cached_tokens};
-    if (!streams() || !generation_.request.return_progress) return;
-    send(generation_.reply.progress(
-        {event.stats.prompt_tokens, event.stats.cached_tokens, event.processed, event.elapsed_ms}));
-  }
-
-  void handle(const TokenEvent& event) {
-    next_.add_token(event.token);
-    count_reasoning(event.deltas, 1);
-    for (const ReplyDelta& delta : event.deltas) next_.add(delta);
-    if (!streams()) {
-      append(event.deltas);
-      tokens_.push_back(event.token);
-      return;
-    }
-    const bool wants_tokens = generation_.request.return_tokens;
-    if (event.deltas.empty() && !wants_tokens) return keep_alive();
-    const api::Timings timings = timings_of(event.stats);
-    const api::Timings* shown = generation_.request.timings_per_token ? &timings : nullptr;
-    std::span<const TokenId> tokens{&event.token, wants_tokens ? 1U : 0U};
-    if (event.deltas.empty()) return send(generation_.reply.delta({.tokens = tokens, .timings = shown}));
-    for (const ReplyDelta& delta : event.deltas) {
-      api::Delta one = view_of(delta);
-      one.tokens = std::exchange(tokens, {});  // a token goes with the first of what it released
-      one.timings = shown;
-      send(generation_.reply.delta(one));
-    }
-  }
-
-  // A token that releases nothing, such as a tag, belongs to what comes next.
-  void count_reasoning(const std::vector<ReplyDelta>& deltas, std::size_t tokens) {
-    unplaced_tokens_ += tokens;
-    if (deltas.empty()) return;
-    if (deltas.front().kind == chat::tools::DeltaKind::kReasoning) reasoning_tokens_ += unplaced_tokens_;
-    unplaced_tokens_ = 0;
-  }
-
-  static api::Delta view_of(const ReplyDelta& delta) {
-    return {.kind = delta.kind,
-            .text = delta.text,
-            .call_index = delta.call_index,
-            .call_id = delta.call_id,
-            .call_name = delta.call_name,
-            .call_is_whole = delta.is_whole};
-  }
-
-  void append(const std::vector<ReplyDelta>& deltas) {
-    for (const ReplyDelta& delta : deltas) api::append_delta(content_, view_of(delta));
-  }
-
-  void handle(const DoneEvent&) {}
-
-  void finish(const DoneEvent& done) {
-    if (done.finish == Finish::kError) return fail(done.error.value_or(io_error("generation failed")));
-    api::GenerationResult result;
-    result.finish = finish_reason(done);
-    result.stop_string = done.stop_string;
-    result.prompt_tokens = done.stats.prompt_tokens;
-    result.timings = timings_of(done.stats);
-    count_reasoning(done.deltas, 0);
-    result.reasoning_tokens = reasoning_tokens_;
-    if (!streams()) {
-      if (left_) return;
-      append(done.deltas);
-      result.content = std::move(content_);
-      result.tokens = std::move(tokens_);
-      generation_.writer.send(200, api::kJsonContentType, generation_.reply.whole(result), told_);
-      return leave_for_next(done);
-    }
-    for (const ReplyDelta& delta : done.deltas) send(generation_.reply.delta(view_of(delta)));
-    send(generation_.reply.finish(result));
-    if (left_) return;
-    generation_.writer.end();
-    leave_for_next(done);
-  }
-
-  // A reply that its client did not get does not come back. Whole ones are sent after this, so that a client that
-  // leaves at that very moment is not noticed.
-  void leave_for_next(const DoneEvent& done) {
-    if (generation_.http.client_gone()) return;
-    for (const ReplyDelta& delta : done.deltas) next_.add(delta);
-    next_.finish(/*calls=*/done.whole_calls > 0, done.stop_string);
-  }
-
-  void fail(const Error& error) {
-    if (left_) return;
-    const api::ErrorReply reply = generation_.reply.error(error);
-    if (!begun_) return send_error(generation_.writer, reply);
-    write(generation_.reply.stream_error(reply));
-    if (!left_) generation_.writer.end();
-  }
-
-  const Service& service_;
-  Generation& generation_;
-  const std::shared_ptr<EventQueue> events_;
-  NextRequest next_;
-  const HeaderList told_;  // of fields that were ignored
-  bool begun_ = false;     // the stream has
-  bool opened_ = false;    // reply.first() was sent
-  bool left_ = false;
-  api::ReplyStart start_;
-  std::int64_t last_sent_ns_ = 0;
-  std::vector<api::ReplyPart> content_;
-  std::vector<TokenId> tokens_;
-  std::size_t reasoning_tokens_ = 0;
-  std::size_t unplaced_tokens_ = 0;
-};
 
 nlohmann::ordered_json callable(const nlohmann::ordered_json& tools, const std::vector<std::string>& allowed) {
   if (allowed.empty()) return tools;
@@ -266,7 +64,7 @@ std::optional<Reading> reading_of(const Service& service, const Generation& gene
 void generate(const Service& service, Generation generation) {
   api::GenerationRequest& request = generation.request;
   ResponseWriter& writer = generation.writer;
-  const api::ReplyWriter& reply = generation.reply;
+  const api::ReplyWriter& reply = *generation.reply;
   if (const Status known = check_model(service, request.model); !known) {
     return send_error(writer, reply.error(known.error()));
   }
@@ -308,11 +106,14 @@ void generate(const Service& service, Generation generation) {
   } else {
     job.sampling.thinking = {};
   }
-  auto events = std::make_shared<EventQueue>(service.vocabulary, request.stop, std::move(reading));
-  if (const Status accepted = service.scheduler->submit(std::move(job), events); !accepted) {
-    return send_error(writer, reply.error(accepted.error()));
+  AnswerForm form{request.stream, request.return_progress, request.return_tokens, request.timings_per_token,
+                  tell_of_unknown_fields(service, generation.http, generation.dialect, request.unknown_fields)};
+  const auto answer =
+      std::make_shared<Answer>(service, std::move(form), writer.keep(), std::move(generation.reply), std::move(next));
+  // From here on the answer makes the reply, on a thread of its own.
+  if (const Status accepted = answer->submit(std::move(job), std::move(request.stop), std::move(reading)); !accepted) {
+    send_error(writer, answer->error(accepted.error()));
   }
-  Answer(service, generation, std::move(events), std::move(next)).run();
 }
 
 Status check_model(const Service& service, const std::string& name) {

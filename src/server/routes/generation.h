@@ -2,6 +2,7 @@
 
 // One generating request from parsed body to last byte.
 
+#include <memory>
 #include <string>
 
 #include "server/api/errors.h"
@@ -18,11 +19,11 @@ struct Generation {
   api::GenerationRequest request;
   const HttpRequest& http;
   ResponseWriter& writer;
-  api::ReplyWriter& reply;
+  std::unique_ptr<api::ReplyWriter> reply;
 };
 
-// Renders, tokenizes, submits, and answers as the request asked (stream or one body). Returns when the reply is sent,
-// the client left or the server stops.
+// Renders, tokenizes and submits. An Answer (answer.h) then makes the reply as the request asked, stream or one body;
+// what is wrong with the request is answered before this returns.
 void generate(const Service& service, Generation generation);
 
 // kNotFound for a model that is not served here under --strict-model-names. Without it any name is: the log names

@@ -25,6 +25,10 @@ class NobodyListens final : public JobSink {
   bool gone() const override { return false; }
 };
 
+// Messages are several times as large as their tokens: where so many requests wait, no more are kept for a time when
+// nobody does.
+constexpr std::size_t kMostHistories = 16;
+
 // Where nothing was learnt, the next prompt is compared with what was sampled after each reply.
 bool may_change(chat::Change change) { return change != chat::Change::kNothing; }
 
@@ -37,7 +41,7 @@ std::optional<chat::RenderInput> NextRequest::history_of(const Service& service,
   const bool changes = service.turns == nullptr || may_change(service.history_changes.next_message) ||
                        may_change(service.history_changes.after_tools);
   const bool wanted = service.prefill_ahead && request.cache_prompt && chat != nullptr && chat->add_generation_prompt &&
-                      !chat->goes_on() && changes;
+                      !chat->goes_on() && changes && service.scheduler->stats().waiting < kMostHistories;
   return wanted ? std::optional(*chat) : std::nullopt;
 }
 
@@ -60,12 +64,12 @@ void NextRequest::add(const chat::tools::ReplyDelta& delta) {
   if (delta.kind == DeltaKind::kReasoning) reasoning_ += delta.text;
 }
 
-void NextRequest::finish(bool calls, const std::string& stop_string) {
+void NextRequest::remember(const std::string& stop_string) {
   if (recorder_) recorder_->finish(stop_string);
-  if (history_ && !calls && service_.scheduler->idle()) prefill_ahead();
 }
 
 void NextRequest::prefill_ahead() {
+  if (!service_.scheduler->idle()) return;
   chat::RenderInput next = *std::move(history_);
   history_.reset();
   nlohmann::ordered_json answer = {{"role", "assistant"}, {"content", std::move(text_)}};

@@ -17,7 +17,7 @@
 
 namespace kvkeep::server {
 
-// One per request, on its HTTP thread.
+// One per request; used by one thread at a time.
 class NextRequest {
  public:
   // The messages of a request whose history may be written otherwise next time; nothing for others, and where nothing
@@ -29,13 +29,14 @@ class NextRequest {
               bool remembered, const Tenant& tenant);
   void add_token(TokenId token);
   void add(const chat::tools::ReplyDelta& delta);
-  // The client got the reply, which a stop string may have ended. After whole calls their results come next, and
-  // templates keep a turn as it is until then.
-  void finish(bool calls, const std::string& stop_string);
-
- private:
+  // The client gets the reply, which a stop string may have ended.
+  void remember(const std::string& stop_string);
+  // After remember(). After whole calls their results come next, and templates keep a turn as it is until then.
+  bool may_prefill_ahead(bool calls) const { return history_ && !calls; }
+  // Renders and tokenizes, unless others ask for something by now.
   void prefill_ahead();
 
+ private:
   const Service& service_;
   const std::string id_;
   const Tenant tenant_;

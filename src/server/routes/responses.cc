@@ -27,9 +27,10 @@ void responses(const Service& service, const HttpRequest& http, ResponseWriter& 
   Result<api::ResponsesRequest> request = api::parse_responses(http.body, service.defaults);
   if (!request) return send_error(writer, api::responses_error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "resp_");
-  api::ResponsesReplyWriter reply(header, request->generation, std::move(request->tools), std::move(request->echo));
-  generate(service,
-           {"responses", header.id, api::Dialect::kResponses, std::move(request->generation), http, writer, reply});
+  auto reply = std::make_unique<api::ResponsesReplyWriter>(header, request->generation, std::move(request->tools),
+                                                           std::move(request->echo));
+  generate(service, {"responses", header.id, api::Dialect::kResponses, std::move(request->generation), http, writer,
+                     std::move(reply)});
 }
 
 Result<std::size_t> count(const Service& service, const HttpRequest& http, HeaderList& told) {

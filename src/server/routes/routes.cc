@@ -33,16 +33,17 @@ void chat_completions(const Service& service, const HttpRequest& http, ResponseW
   Result<api::GenerationRequest> request = api::parse_chat(http.body, service.defaults);
   if (!request) return send_error(writer, api::error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "chatcmpl-");
-  api::ChatReplyWriter reply(header, *request);
-  generate(service, {"chat", header.id, api::Dialect::kChat, std::move(*request), http, writer, reply});
+  auto reply = std::make_unique<api::ChatReplyWriter>(header, *request);
+  generate(service, {"chat", header.id, api::Dialect::kChat, std::move(*request), http, writer, std::move(reply)});
 }
 
 void completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   Result<api::GenerationRequest> request = api::parse_completion(http.body, service.defaults);
   if (!request) return send_error(writer, api::error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "cmpl-");
-  api::CompletionReplyWriter reply(header, *request);
-  generate(service, {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, reply});
+  auto reply = std::make_unique<api::CompletionReplyWriter>(header, *request);
+  generate(service,
+           {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, std::move(reply)});
 }
 
 void apply_template(const Service& service, const HttpRequest& http, ResponseWriter& writer) {

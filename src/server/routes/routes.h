@@ -2,8 +2,8 @@
 
 // The server's routes: where HTTP, dialects, templates and the scheduler meet.
 //
-// A handler runs on its connection's thread: it parses, renders and tokenizes, hands token ids to the scheduler and
-// passes on what comes back. Nothing here waits for anything but the scheduler and the client's socket.
+// A handler runs on one of the HTTP server's workers: it parses, renders and tokenizes, hands token ids to the
+// scheduler and returns. An Answer (answer.h) makes the reply of what comes back. Nothing here waits.
 
 #include <cstdint>
 #include <memory>
@@ -36,7 +36,7 @@ inline constexpr ByteCount kPieceMemoBytes = mebibytes(64);
 inline constexpr ByteCount kKeyOrdersBytes = mebibytes(8);
 
 // What every handler needs. Immutable while the server runs, but for what takes care of itself; shared by all
-// connection threads.
+// threads.
 struct Service {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<const chat::ChatTemplate> chat_template;

@@ -41,7 +41,7 @@ namespace kvkeep::server {
 
 struct SchedulerOptions {
   std::size_t parallel = 4;             // requests that run at a time; more wait
-  std::size_t queue_limit = 512;        // requests that may wait; more are refused (kBusy)
+  std::size_t queue_limit = 4'096;      // requests that may wait; more are refused (kBusy)
   std::size_t busy_slice_tokens = 512;  // prefill slice while others decode, so that they are not held up
   // Whoever comes while a prompt is prefilled ahead waits for one slice of it: as many tokens as were prefilled in this
   // time so far.

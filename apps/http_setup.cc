@@ -1,0 +1,50 @@
+#include "http_setup.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "os/machine_info.h"
+#include "os/memory.h"
+#include "os/open_files.h"
+
+namespace kvkeep::cli {
+namespace {
+
+// Files and sockets that the server itself needs beside those of its clients.
+constexpr std::size_t kOwnFiles = 256;
+
+// As llama-server counts its threads for requests.
+int http_threads(const ServeOptions& options) {
+  if (options.http_threads > 0) return options.http_threads;
+  return static_cast<int>(std::max(options.context.parallel + 2, os::machine_info().logical_cpus - 1));
+}
+
+// Each client takes a file descriptor, and shells allow 1,024 where the system would allow more.
+void limit_connections(server::HttpOptions& http) {
+  const std::size_t files = os::raise_open_files_limit();
+  if (files >= http.connections_max + kOwnFiles) return;
+  http.connections_max = files > 2 * kOwnFiles ? files - kOwnFiles : files / 2;
+  spdlog::warn(
+      "at most {} clients may be connected at a time, further ones wait: only {} open files are allowed "
+      "(raise the hard limit, ulimit -Hn)",
+      http.connections_max, files);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, const NamedFiles& files) {
+  os::keep_memory_returnable();
+  server::HttpOptions http = options.http;
+  http.threads = http_threads(options);
+  limit_connections(http);
+  http.api_keys.insert(http.api_keys.end(), files.api_keys.begin(), files.api_keys.end());
+  const bool is_local = http.host.starts_with("127.") || http.host == "localhost" || http.host == "::1";
+  if (!is_local && http.api_keys.empty()) {
+    spdlog::warn("whoever reaches {} may use this server: no key is asked for (see --api-key-file)", http.host);
+  }
+  return server::HttpServer::listen(std::move(http));
+}
+
+}  // namespace kvkeep::cli

@@ -1,0 +1,57 @@
+#include "server/http/body_collector.h"
+
+#include <algorithm>
+#include <array>
+
+#include "server/http/http_message.h"
+
+namespace kvkeep::server {
+
+bool BodyCollector::set_encoding(std::string_view encoding) {
+  if (encoding.empty() || equals_ignoring_case(encoding, "identity")) return true;
+  const bool known = equals_ignoring_case(encoding, "gzip") || equals_ignoring_case(encoding, "x-gzip") ||
+                     equals_ignoring_case(encoding, "deflate");
+  if (known) unpacking_.emplace();
+  return known;
+}
+
+std::size_t BodyCollector::take(std::string_view bytes) {
+  trouble_ = Trouble::kNone;
+  return unpacking_ ? unpack(bytes) : take_plain(bytes);
+}
+
+std::size_t BodyCollector::take_plain(std::string_view bytes) {
+  if (bytes.size() > bytes_max_ - body_->bytes.size()) {
+    trouble_ = Trouble::kTooLarge;
+    return 0;
+  }
+  if (!body_->share.take(bytes.size())) {
+    trouble_ = Trouble::kNoRoom;
+    return 0;
+  }
+  body_->bytes.append(bytes);
+  return bytes.size();
+}
+
+std::size_t BodyCollector::unpack(std::string_view bytes) {
+  std::array<char, 16'384> piece;
+  std::size_t used = 0;
+  while (true) {
+    // Room first: what is unpacked cannot be put back.
+    const std::size_t left = std::min(piece.size(), bytes_max_ - body_->bytes.size() + 1);
+    if (!body_->share.take(left)) {
+      trouble_ = Trouble::kNoRoom;
+      return used;
+    }
+    const Gunzip::Step step = unpacking_->unpack(bytes.substr(used), std::span(piece).first(left));
+    body_->share.give_back(left - step.made);
+    used += step.used;
+    body_->bytes.append(piece.data(), step.made);
+    if (body_->bytes.size() > bytes_max_) trouble_ = Trouble::kTooLarge;
+    if (step.damaged) trouble_ = Trouble::kDamaged;
+    if (trouble_ != Trouble::kNone) return std::min(used, bytes.size() - 1);  // fewer than given: stop
+    if (used == bytes.size() && step.made < left) return used;
+  }
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,54 @@
+#pragma once
+
+// Gathers one request's body, unpacked, within the limit of one body and the budget of all.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/http/body_budget.h"
+#include "server/http/gunzip.h"
+#include "server/http/request_parser.h"
+
+namespace kvkeep::server {
+
+// A body and the room that it holds, given back with it.
+struct HeldBody {
+  explicit HeldBody(BodyBudget& budget) : share(budget) {}
+  std::string bytes;
+  BodyBudget::Share share;
+};
+
+class BodyCollector final : public BodySink {
+ public:
+  // kNoRoom goes away when others give room back, the other troubles stay.
+  enum class Trouble { kNone, kNoRoom, kTooLarge, kDamaged };
+
+  BodyCollector(BodyBudget& budget, std::size_t bytes_max)
+      : bytes_max_(bytes_max), body_(std::make_unique<HeldBody>(budget)) {}
+
+  // `encoding`: the field Content-Encoding. False: it is not one that is unpacked here.
+  bool set_encoding(std::string_view encoding);
+  // The head announced so many: growing step by step would take twice the memory. Pages that no byte reaches cost none.
+  void expect(std::uint64_t bytes) {
+    if (!unpacking_ && bytes <= bytes_max_) body_->bytes.reserve(static_cast<std::size_t>(bytes));
+  }
+  std::size_t take(std::string_view bytes) override;
+  Trouble trouble() const { return trouble_; }
+  // After the last byte. False: what was compressed has no end.
+  bool is_whole() const { return !unpacking_ || unpacking_->at_end(); }
+  std::unique_ptr<HeldBody> release() { return std::move(body_); }
+
+ private:
+  std::size_t take_plain(std::string_view bytes);
+  std::size_t unpack(std::string_view bytes);
+
+  const std::size_t bytes_max_;
+  std::unique_ptr<HeldBody> body_;
+  std::optional<Gunzip> unpacking_;
+  Trouble trouble_ = Trouble::kNone;
+};
+
+}  // namespace kvkeep::server

@@ -1,0 +1,358 @@
+#include "server/http/connection.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <optional>
+#include <utility>
+
+#include "os/clock.h"
+#include "server/http/http_error.h"
+#include "server/http/http_log.h"
+#include "server/http/reply_head.h"
+
+namespace kvkeep::server {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using ErrorCode = boost::system::error_code;
+
+constexpr std::string_view kJson = "application/json; charset=utf-8";
+constexpr std::string_view kNoRoom = "The server holds as many bytes of requests as it may; try again";
+constexpr std::string_view kStopping = "The server is shutting down";
+constexpr std::string_view kProbe = "HTTP/1.1 102 Processing\r\n\r\n";
+constexpr std::int64_t kFirstProbeNs = 100'000'000;  // most replies are there by then
+constexpr std::int64_t kProbeNs = 1'000'000'000;
+// Of requests that come before the one they follow is answered.
+constexpr std::size_t kPipelinedBytesMax = 64 << 10;
+constexpr std::size_t kLingerBytesMax = 8 << 20;
+constexpr int kReadsPerTurn = 16;  // then other connections have theirs
+
+std::int64_t now_ns() { return os::real_clock().monotonic_ns(); }
+bool would_block(const ErrorCode& error) {
+  return error == asio::error::would_block || error == asio::error::try_again;
+}
+
+}  // namespace
+
+Connection::Connection(ServerCore& core, tcp::socket socket, std::string remote_address)
+    : core_(core), socket_(std::move(socket)), timer_(core.io), remote_address_(std::move(remote_address)) {}
+
+void Connection::start() {
+  ErrorCode ignored;
+  socket_.non_blocking(true, ignored);
+  socket_.set_option(tcp::no_delay(true), ignored);
+  enter(Phase::kFirst);
+  wait_readable();
+}
+
+void Connection::stop() {
+  switch (phase_) {
+    case Phase::kFirst:
+    case Phase::kIdle: return close();
+    case Phase::kHead:
+    case Phase::kBody:
+    case Phase::kRoom: return refuse(503, kStopping);
+    default: return;
+  }
+}
+
+void Connection::close() {
+  if (phase_ == Phase::kClosed) return;
+  phase_ = Phase::kClosed;
+  const auto self = shared_from_this();
+  if (outbox_) outbox_->leave();
+  outbox_.reset();
+  silence_ = {};
+  intake_.reset();
+  timer_.cancel();
+  ErrorCode ignored;
+  socket_.close(ignored);
+  core_.connections.erase(self);
+  asio::post(core_.io, [&core = core_] { core.on_change(); });
+}
+
+void Connection::enter(Phase phase) {
+  phase_ = phase;
+  times_.begun_ns = now_ns();
+  arm();
+}
+
+// --- Reading
+
+void Connection::wait_readable() {
+  if (waits_readable_ || phase_ == Phase::kClosed) return;
+  waits_readable_ = true;
+  // After the client's end nothing is readable but a reset, which is an error.
+  const auto event = half_closed_ ? tcp::socket::wait_error : tcp::socket::wait_read;
+  socket_.async_wait(event, [self = shared_from_this()](const ErrorCode& error) {
+    self->waits_readable_ = false;
+    if (error || self->phase_ == Phase::kClosed) return;
+    if (self->half_closed_) return self->close();  // nothing else is waited for then
+    self->on_readable();
+  });
+}
+
+void Connection::on_readable() {
+  for (int turn = 0; turn < kReadsPerTurn && phase_ != Phase::kClosed; ++turn) {
+    ErrorCode error;
+    const std::size_t count = socket_.read_some(asio::buffer(core_.scratch), error);
+    if (would_block(error)) break;
+    if (error == asio::error::eof) return take_end();
+    if (error) return close();
+    take_bytes({core_.scratch.data(), count});
+    if (phase_ == Phase::kRoom || input_.size() > kPipelinedBytesMax) return;
+  }
+  wait_readable();
+}
+
+void Connection::take_bytes(std::string_view bytes) {
+  if (phase_ == Phase::kLinger) {
+    lingered_bytes_ += bytes.size();
+    if (lingered_bytes_ > kLingerBytesMax) close();
+    return;
+  }
+  times_.progress_ns = now_ns();
+  if (phase_ == Phase::kReply || phase_ == Phase::kRoom || !input_.empty()) {
+    input_ += bytes;
+    if (phase_ != Phase::kReply) read_on();
+    return;
+  }
+  const std::size_t used = parse(bytes);
+  if (phase_ != Phase::kClosed && phase_ != Phase::kLinger) input_ = bytes.substr(used);
+}
+
+void Connection::read_on() {
+  if (input_.empty() || phase_ == Phase::kClosed) return;
+  const std::string bytes = std::exchange(input_, {});
+  const std::size_t used = parse(bytes);
+  if (phase_ != Phase::kClosed && phase_ != Phase::kLinger) input_ = bytes.substr(used) + input_;
+}
+
+std::size_t Connection::parse(std::string_view bytes) {
+  std::size_t used = 0;
+  if (phase_ == Phase::kFirst || phase_ == Phase::kIdle) {
+    // Some clients send an empty line after a body; it belongs to no request.
+    if (bytes.starts_with("\r\n")) used = 2;
+    if (bytes.size() == used || bytes.substr(used) == "\r") return used;
+    intake_ = std::make_unique<Intake>(core_, remote_address_);
+    enter(Phase::kHead);
+  }
+  used += intake_->feed(bytes.substr(used));
+  follow_intake();
+  return used;
+}
+
+void Connection::follow_intake() {
+  const bool head_ended = phase_ == Phase::kHead && intake_->state() != Intake::State::kHead;
+  if (head_ended) times_.body_ns = now_ns();
+  switch (intake_->state()) {
+    case Intake::State::kHead: return;
+    case Intake::State::kReady: return dispatch();
+    case Intake::State::kAnswered: return answer();
+    case Intake::State::kRoom: enter(Phase::kRoom); return core_.waiting_for_room.push_back(weak_from_this());
+    case Intake::State::kBody: break;
+  }
+  if (phase_ != Phase::kBody) enter(Phase::kBody);
+  if (!intake_->grants_leave()) return;
+  output_.add("HTTP/1.1 100 Continue\r\n\r\n");
+  write();
+}
+
+bool Connection::resume() {
+  if (phase_ != Phase::kRoom) return true;
+  if (!intake_->find_room()) return false;
+  follow_intake();
+  read_on();
+  if (phase_ != Phase::kRoom) wait_readable();  // else it is in the queue again, after the others
+  return true;
+}
+
+void Connection::take_end() {
+  switch (phase_) {
+    case Phase::kHead:
+    case Phase::kBody:
+    case Phase::kRoom: return refuse(400, "The connection ended within the request");
+    case Phase::kReply: break;
+    default: return close();
+  }
+  half_closed_ = true;
+  probe_ns_ = now_ns() + kFirstProbeNs;
+  arm();
+  wait_readable();
+}
+
+// --- Answering
+
+void Connection::dispatch() {
+  const Route& route = *intake_->verdict().route;
+  const auto wake = [weak = weak_from_this(), &core = core_] {
+    asio::post(core.io, [weak] {
+      if (const auto self = weak.lock()) self->flush();
+    });
+  };
+  outbox_ = std::make_shared<Outbox>(core_.options.limits.unsent_bytes_max, wake);
+  may_probe_ = !intake_->is_http_1_0();
+  auto exchange = std::make_shared<Exchange>(core_, intake_->release(), outbox_);
+  intake_.reset();
+  reply_end_ = Outbox::End::kNotYet;
+  output_.mark(now_ns());
+  enter(Phase::kReply);
+  if (route.options.is_light) return exchange->run(route.handler);
+  core_.workers->post([exchange = std::move(exchange), &handler = route.handler]() mutable {
+    exchange->run(handler);
+    exchange.reset();
+  });
+}
+
+void Connection::refuse(int status, std::string_view message) {
+  intake_->refuse(status, message);
+  answer();
+}
+
+// What is still to be read of a request that is answered already is never waited for.
+void Connection::answer() {
+  const Verdict& verdict = intake_->verdict();
+  const HttpRequest& head = intake_->head();
+  close_after_ = intake_->closes() || core_.stopping;
+  const ReplyHead reply{.status = verdict.status,
+                        .content_type = verdict.body.empty() ? std::string_view() : kJson,
+                        .body_bytes = verdict.body.size(),
+                        .closes = close_after_,
+                        .idle_s = core_.options.limits.idle_ms / 1'000};
+  log_exchange(head.method, head.path, verdict.status, verdict.body);
+  output_.add(reply_head(reply, verdict.headers, {}));
+  if (head.method != "HEAD") output_.add(std::string(verdict.body));
+  reply_end_ = Outbox::End::kComplete;
+  intake_.reset();
+  output_.mark(now_ns());
+  enter(Phase::kReply);
+  // Not from here: who called may still be parsing, and goes on as if nothing had happened.
+  asio::post(core_.io, [self = shared_from_this()] { self->write(); });
+}
+
+void Connection::probe() {
+  probe_ns_ = now_ns() + kProbeNs;
+  if (reply_end_ != Outbox::End::kNotYet || !output_.empty()) return;
+  if (outbox_ && outbox_->started()) {
+    if (silence_.task) silence_.task();
+  } else if (may_probe_) {
+    output_.add(std::string(kProbe));
+    write();
+  }
+}
+
+// --- Writing
+
+void Connection::flush() {
+  if (phase_ != Phase::kReply || !outbox_) return;
+  if (outbox_->gone()) return close();
+  Outbox::Taken taken = outbox_->take();
+  if (Outbox::Silence silence = outbox_->take_silence(); silence.task) silence_ = std::move(silence);
+  output_.add(std::move(taken.bytes));
+  reply_end_ = taken.end;
+  close_after_ = taken.close_after;
+  write();
+}
+
+void Connection::write() {
+  if (phase_ == Phase::kClosed) return;
+  const auto send = [this](std::string_view bytes) -> std::optional<std::size_t> {
+    ErrorCode error;
+    const std::size_t count = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), error);
+    if (would_block(error)) return 0;
+    return error ? std::nullopt : std::optional(count);
+  };
+  const auto taken = [this](std::size_t bytes) {
+    if (outbox_) outbox_->sent(bytes);
+  };
+  switch (output_.send(send, taken, now_ns())) {
+    case OutgoingBytes::Sent::kBroken: return close();
+    case OutgoingBytes::Sent::kBlocked: return wait_writable();
+    case OutgoingBytes::Sent::kAll: break;
+  }
+  if (phase_ == Phase::kReply && reply_end_ != Outbox::End::kNotYet) return after_reply();
+  arm();
+}
+
+void Connection::wait_writable() {
+  arm();
+  if (std::exchange(waits_writable_, true)) return;
+  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](const ErrorCode& error) {
+    self->waits_writable_ = false;
+    if (!error) self->write();
+  });
+}
+
+void Connection::after_reply() {
+  const bool is_cut = reply_end_ == Outbox::End::kCut;
+  outbox_.reset();
+  silence_ = {};
+  reply_end_ = Outbox::End::kNotYet;
+  if (is_cut || half_closed_) return close();
+  if (close_after_ || core_.stopping) return linger();
+  next_request();
+}
+
+void Connection::next_request() {
+  enter(Phase::kIdle);
+  read_on();
+  wait_readable();
+}
+
+// Closing at once would reset a connection whose client is still sending, and could destroy the reply before it is
+// read.
+void Connection::linger() {
+  ErrorCode error;
+  socket_.shutdown(tcp::socket::shutdown_send, error);
+  if (error) return close();
+  std::string().swap(input_);
+  lingered_bytes_ = 0;
+  enter(Phase::kLinger);
+  wait_readable();
+}
+
+// --- Time
+
+std::int64_t Connection::reply_deadline_ns() const {
+  if (const auto since_ns = output_.stalled_ns()) return *since_ns + core_.options.limits.write_ms * 1'000'000;
+  std::int64_t next = kNever;
+  if (silence_.task) next = output_.sent_ns() + silence_.ms * 1'000'000;
+  if (half_closed_) next = std::min(next, probe_ns_);
+  return next;
+}
+
+std::int64_t Connection::next_deadline_ns() const {
+  if (phase_ == Phase::kReply) return reply_deadline_ns();
+  return deadline_ns(phase_, times_, core_.options.limits, core_.is_crowded());
+}
+
+void Connection::arm() {
+  timer_.set(next_deadline_ns(), now_ns(), [self = shared_from_this()] { self->on_timer(); });
+}
+
+void Connection::on_timer() {
+  if (phase_ == Phase::kClosed) return;
+  if (now_ns() >= next_deadline_ns()) on_deadline();
+  if (phase_ != Phase::kClosed) arm();
+}
+
+void Connection::on_deadline() {
+  switch (phase_) {
+    case Phase::kHead:
+    case Phase::kBody: return refuse(408, default_error_message(408));
+    case Phase::kRoom: return refuse(503, kNoRoom);
+    case Phase::kReply: return on_reply_deadline(now_ns());
+    default: return close();
+  }
+}
+
+void Connection::on_reply_deadline(std::int64_t now) {
+  if (output_.stalled_ns()) return close();  // the client does not read
+  if (half_closed_ && now >= probe_ns_) return probe();
+  if (!silence_.task || now < output_.sent_ns() + silence_.ms * 1'000'000) return;
+  output_.mark(now);
+  silence_.task();
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,98 @@
+#pragma once
+
+// One accepted connection on the I/O thread: reads requests, has them judged, hands them to handlers, writes replies,
+// ends in time. It waits for its socket without a thread and without a buffer of its own, so that one that is idle or
+// streams costs a few kilobytes.
+//
+// Replies of handlers come through an Outbox. A client that ends its sending (a half-close) is still answered. It may
+// as well be gone: the system cannot tell until something is sent, so an interim reply, 102 Processing, or the
+// handler's own comment in a stream is sent after 100 ms and then each second; a closed socket answers with a reset.
+
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/http/deadlines.h"
+#include "server/http/intake.h"
+#include "server/http/lazy_timer.h"
+#include "server/http/outbox.h"
+#include "server/http/outgoing_bytes.h"
+#include "server/http/server_core.h"
+
+namespace kvkeep::server {
+
+// All calls on the I/O thread. Lives in core.connections until it is closed.
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(ServerCore& core, boost::asio::ip::tcp::socket socket, std::string remote_address);
+
+  void start();
+  // The server has many connections: idle ones end now, slow ones sooner.
+  void hurry() { arm(); }
+  // The server takes no further request: ends this connection unless one is being answered.
+  void stop();
+  // Ends it as it is.
+  void close();
+  // For one in the queue for room. True: it has room now, or is gone.
+  bool resume();
+
+ private:
+  // Reading.
+  void wait_readable();
+  void on_readable();
+  void take_bytes(std::string_view bytes);
+  void read_on();  // goes on with bytes that are here already
+  std::size_t parse(std::string_view bytes);
+  void follow_intake();
+  void take_end();  // the client sends no more
+
+  // Answering.
+  void dispatch();
+  void refuse(int status, std::string_view message);
+  void answer();
+  void probe();
+
+  // Writing.
+  void flush();
+  void write();
+  void wait_writable();
+  void after_reply();
+  void next_request();
+  void linger();
+
+  // Time.
+  std::int64_t next_deadline_ns() const;
+  std::int64_t reply_deadline_ns() const;
+  void arm();
+  void on_timer();
+  void on_deadline();
+  void on_reply_deadline(std::int64_t now_ns);
+  void enter(Phase phase);
+
+  ServerCore& core_;
+  boost::asio::ip::tcp::socket socket_;
+  LazyTimer timer_;
+  const std::string remote_address_;
+  Phase phase_ = Phase::kFirst;
+  PhaseTimes times_;
+  bool waits_readable_ = false;
+  bool waits_writable_ = false;
+  bool half_closed_ = false;
+
+  std::string input_;               // came, but is not taken yet
+  std::unique_ptr<Intake> intake_;  // of the request that is being read
+  std::size_t lingered_bytes_ = 0;
+
+  std::shared_ptr<Outbox> outbox_;  // of the request that is being answered
+  Outbox::Silence silence_;
+  bool may_probe_ = false;     // the client understands interim replies
+  std::int64_t probe_ns_ = 0;  // when a half-closed client is asked again whether it is there
+  OutgoingBytes output_;
+  Outbox::End reply_end_ = Outbox::End::kNotYet;
+  bool close_after_ = false;
+};
+
+}  // namespace kvkeep::server

@@ -1,0 +1,170 @@
+#include "server/http/exchange.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+#include <exception>
+#include <utility>
+
+#include "base/assert.h"
+#include "os/memory.h"
+#include "server/http/connection.h"
+#include "server/http/http_error.h"
+#include "server/http/http_log.h"
+#include "server/http/reply_head.h"
+
+namespace kvkeep::server {
+namespace {
+constexpr std::string_view kJson = "application/json; charset=utf-8";
+// Of bodies that were parsed: what they were parsed into took many times their size.
+constexpr std::size_t kReturnedBytes = 8 << 20;
+}  // namespace
+
+Exchange::Exchange(ServerCore& core, Start start, std::shared_ptr<Outbox> outbox)
+    : core_(core),
+      request_(std::move(start.request)),
+      body_(std::move(start.body)),
+      headers_(std::move(start.headers)),
+      is_light_(start.is_light),
+      start_closes_(start.closes),
+      can_chunk_(start.can_chunk),
+      outbox_(std::move(outbox)) {
+  if (body_) {
+    request_.body = std::move(body_->bytes);
+    ++core_.bodies_at_work;
+  }
+  request_.client_gone = [this] { return outbox_->gone(); };
+  request_.stopping = [this] { return core_.stopping.load(); };
+  ++core_.exchanges;
+  if (!is_light_) ++core_.heavy_exchanges;
+}
+
+Exchange::~Exchange() {
+  conclude(/*failed=*/true);
+  boost::asio::post(core_.io, [&core = core_, is_light = is_light_] {
+    --core.exchanges;
+    if (!is_light) --core.heavy_exchanges;
+    core.on_change();
+  });
+}
+
+void Exchange::run(const Handler& handler) {
+  const bool failed = !call(handler);
+  drop_body();
+  if (!kept_) conclude(failed);
+}
+
+bool Exchange::call(const Handler& handler) {
+  try {
+    handler(request_, *this);
+    return true;
+  } catch (const std::exception& error) {
+    spdlog::error("http {} {} failed: {}", request_.method, request_.path, error.what());
+  } catch (...) {
+    spdlog::error("http {} {} failed: unknown exception", request_.method, request_.path);
+  }
+  return false;
+}
+
+// A reply may take long, and what it answers is not needed for it.
+void Exchange::drop_body() {
+  if (!body_) return;
+  const std::size_t bytes = request_.body.size();
+  std::string().swap(request_.body);  // assigning an empty one would keep the memory
+  body_.reset();
+  --core_.bodies_at_work;
+  if (core_.parsed_bytes.fetch_add(bytes) + bytes >= kReturnedBytes) {
+    core_.parsed_bytes = 0;
+    os::return_freed_memory();
+  }
+  boost::asio::post(core_.io, [&core = core_] { resume_waiting(core); });
+}
+
+void Exchange::conclude(bool failed) {
+  if (state_ == State::kStreaming && !failed) return end();
+  if (state_ == State::kStreaming) {
+    state_ = State::kEnded;
+    log(status_, "cut off");
+    return outbox_->end(Outbox::End::kCut, true);
+  }
+  if (state_ != State::kNothing) return;
+  HttpError error = core_.gatekeeper.error(request_, 500, default_error_message(500));
+  send(error.status, kJson, std::move(error.body), {});
+}
+
+void Exchange::log(int status, std::string_view body) const {
+  // A client that left is no error of the server's; the request's own line tells of it.
+  if (!client_gone()) log_exchange(request_.method, request_.path, status, body);
+}
+
+void Exchange::send(int status, std::string_view content_type, std::string body, const HeaderList& headers) {
+  KVKEEP_ASSERT(state_ == State::kNothing, "a request gets one reply");
+  state_ = State::kWhole;
+  closing_ = closes();
+  log(status, body);
+  const ReplyHead head{.status = status,
+                       .content_type = content_type,
+                       .body_bytes = body.size(),
+                       .closes = closing_,
+                       .idle_s = core_.options.limits.idle_ms / 1'000};
+  outbox_->append(reply_head(head, headers_, headers));
+  if (!is_head() && !body.empty()) outbox_->append(std::move(body));
+  outbox_->end(Outbox::End::kComplete, closing_);
+}
+
+bool Exchange::begin_stream(int status, std::string_view content_type, const HeaderList& headers) {
+  KVKEEP_ASSERT(state_ == State::kNothing, "a request gets one reply");
+  state_ = State::kStreaming;
+  status_ = status;
+  chunked_ = can_chunk_;
+  closing_ = closes() || !chunked_;
+  const ReplyHead head{.status = status,
+                       .content_type = content_type,
+                       .closes = closing_,
+                       .is_chunked = chunked_,
+                       .idle_s = core_.options.limits.idle_ms / 1'000};
+  return outbox_->append(reply_head(head, headers_, headers));
+}
+
+bool Exchange::write(std::string_view piece) {
+  KVKEEP_ASSERT(state_ == State::kStreaming, "write() stands between begin_stream() and end()");
+  if (piece.empty() || is_head()) return !client_gone();  // an empty chunk would end the stream
+  return outbox_->append(chunked_ ? fmt::format("{:x}\r\n{}\r\n", piece.size(), piece) : std::string(piece));
+}
+
+void Exchange::end() {
+  KVKEEP_ASSERT(state_ == State::kStreaming, "end() follows begin_stream(), once");
+  state_ = State::kEnded;
+  if (chunked_ && !is_head()) outbox_->append("0\r\n\r\n");
+  log(status_, "");
+  outbox_->end(Outbox::End::kComplete, closing_);
+}
+
+std::shared_ptr<ResponseWriter> Exchange::keep() {
+  kept_ = true;
+  return shared_from_this();
+}
+
+void Exchange::post(std::function<void()> task) { boost::asio::post(core_.io, std::move(task)); }
+
+void Exchange::post_work(std::function<void()> task) {
+  // The server waits for its exchanges, so that this one's life is the task's.
+  core_.workers->post([self = shared_from_this(), work = std::move(task)] { work(); });
+}
+
+void Exchange::on_silence(std::int64_t silence_ms, std::function<void()> task) {
+  outbox_->set_silence({silence_ms, std::move(task)});
+}
+
+void resume_waiting(ServerCore& core) {
+  // One that finds too little goes to the end, so that each is asked once.
+  for (std::size_t left = core.waiting_for_room.size(); left > 0; --left) {
+    const std::weak_ptr<Connection> next = core.waiting_for_room.front();
+    const auto connection = next.lock();
+    if (connection && !connection->resume()) return;
+    core.waiting_for_room.pop_front();
+  }
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,78 @@
+#pragma once
+
+// One request in the hands of its handler, and the writer of its reply.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/http/body_collector.h"
+#include "server/http/gatekeeper.h"
+#include "server/http/head_rules.h"
+#include "server/http/http_message.h"
+#include "server/http/outbox.h"
+#include "server/http/server_core.h"
+
+namespace kvkeep::server {
+
+// Lives until its handler has returned and nobody keeps it; its end is the reply's end at the latest. `core` outlives
+// it.
+class Exchange final : public ResponseWriter, public std::enable_shared_from_this<Exchange> {
+ public:
+  struct Start {
+    HttpRequest request;
+    std::unique_ptr<HeldBody> body;  // null: none
+    HeaderList headers;              // go with the reply
+    bool is_light = false;
+    bool closes = false;     // the connection takes no other request after this one
+    bool can_chunk = false;  // false: a stream ends with the connection
+  };
+
+  // I/O thread. `outbox` is the reply's.
+  Exchange(ServerCore& core, Start start, std::shared_ptr<Outbox> outbox);
+  ~Exchange() override;
+
+  // Calls the handler, on the calling thread.
+  void run(const Handler& handler);
+
+  void send(int status, std::string_view content_type, std::string body, const HeaderList& headers) override;
+  bool begin_stream(int status, std::string_view content_type, const HeaderList& headers) override;
+  bool write(std::string_view piece) override;
+  void end() override;
+  bool started() const override { return state_ != State::kNothing; }
+  std::shared_ptr<ResponseWriter> keep() override;
+  bool client_gone() const override { return outbox_->gone(); }
+  void post(std::function<void()> task) override;
+  void post_work(std::function<void()> task) override;
+  void on_silence(std::int64_t silence_ms, std::function<void()> task) override;
+
+ private:
+  enum class State { kNothing, kWhole, kStreaming, kEnded };
+  bool call(const Handler& handler);  // false: it threw
+  void drop_body();
+  // The reply has no maker any more.
+  void conclude(bool failed);
+  void log(int status, std::string_view body) const;
+  bool is_head() const { return request_.method == "HEAD"; }
+  bool closes() const { return start_closes_ || core_.stopping.load(); }
+
+  ServerCore& core_;
+  HttpRequest request_;
+  std::unique_ptr<HeldBody> body_;
+  const HeaderList headers_;
+  const bool is_light_;
+  const bool start_closes_;
+  const bool can_chunk_;
+  const std::shared_ptr<Outbox> outbox_;
+  State state_ = State::kNothing;
+  int status_ = 0;
+  bool closing_ = false;  // as the reply's head said
+  bool chunked_ = false;
+  bool kept_ = false;
+};
+
+// Gives room to connections that wait for it. I/O thread.
+void resume_waiting(ServerCore& core);
+
+}  // namespace kvkeep::server

@@ -1,0 +1,106 @@
+#include "server/http/head_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+namespace kvkeep::server {
+namespace {
+
+// Of these a second field would change what the first one says, and readers differ in which one counts.
+constexpr std::array<std::string_view, 9> kOnceOnly{"host",   "content-length", "transfer-encoding",
+                                                    "expect", "authorization",  "x-api-key",
+                                                    "origin", "content-type",   "content-encoding"};
+
+Refusal refuse(int status, std::string reason) { return {status, std::move(reason)}; }
+
+std::ptrdiff_t count_of(const HttpRequest& head, std::string_view name) {
+  return std::ranges::count_if(head.headers,
+                               [&](const auto& field) { return equals_ignoring_case(field.first, name); });
+}
+
+// Digits and nothing else: no sign, no blank, no second number.
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+// Connection is a list, and may come in several fields.
+bool connection_says(const HttpRequest& head, std::string_view option) {
+  for (const auto& [name, value] : head.headers) {
+    if (!equals_ignoring_case(name, "connection")) continue;
+    for (std::string_view rest = value; !rest.empty();) {
+      const auto comma = rest.find(',');
+      if (equals_ignoring_case(trimmed(rest.substr(0, comma)), option)) return true;
+      rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+    }
+  }
+  return false;
+}
+
+Refusal read_body_framing(const HttpRequest& head, bool has_length, bool has_encoding, Framing& framing) {
+  if (has_length && has_encoding) return refuse(400, "The request states its body's length more than once");
+  if (has_encoding) {
+    if (framing.is_http_1_0) return refuse(400, "HTTP/1.0 has no Transfer-Encoding");
+    if (!equals_ignoring_case(head.header("transfer-encoding"), "chunked")) {
+      return refuse(501, "The only Transfer-Encoding that is read is 'chunked'");
+    }
+    framing.body = Framing::Body::kChunked;
+  } else if (has_length) {
+    const auto length = number_in(head.header("content-length"));
+    if (!length) return refuse(400, "Content-Length is not a number");
+    framing.length = *length;
+    if (*length > 0) framing.body = Framing::Body::kLength;
+  }
+  return {};
+}
+
+}  // namespace
+
+Refusal read_framing(const HttpRequest& head, int minor_version, Framing& framing) {
+  framing = {};
+  framing.is_http_1_0 = minor_version == 0;
+  framing.closes = framing.is_http_1_0 || connection_says(head, "close");
+  for (const std::string_view name : kOnceOnly) {
+    if (count_of(head, name) > 1) {
+      return refuse(400, "The request has more than one field '" + std::string(name) + "'");
+    }
+  }
+  const bool has_length = count_of(head, "content-length") > 0;
+  const bool has_encoding = count_of(head, "transfer-encoding") > 0;
+  if (Refusal wrong = read_body_framing(head, has_length, has_encoding, framing); wrong.status != 0) return wrong;
+  if (const std::string_view expect = head.header("expect"); !expect.empty()) {
+    if (!equals_ignoring_case(expect, "100-continue"))
+      return refuse(417, "The only Expect that is met is 100-continue");
+    framing.expects_continue = !framing.is_http_1_0 && framing.body != Framing::Body::kNone;
+  }
+  return {};
+}
+
+bool decode_percent(std::string_view text, std::string& out) {
+  out.clear();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    unsigned char byte = 0;
+    if (i + 2 >= text.size()) return false;
+    const auto [end, error] = std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16);
+    if (error != std::errc{} || end != text.data() + i + 3) return false;
+    out += static_cast<char>(byte);
+    i += 2;
+  }
+  return true;
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,125 @@
+#include "server/http/intake.h"
+
+#include <utility>
+
+#include "os/clock.h"
+#include "server/http/http_error.h"
+#include "server/http/request_id.h"
+
+namespace kvkeep::server {
+namespace {
+
+constexpr std::string_view kNoRoom = "The server holds as many bytes of requests as it may; try again";
+constexpr std::string_view kTooMany = "The server has as many requests as it may; try again";
+constexpr std::string_view kStopping = "The server is shutting down";
+
+}  // namespace
+
+Intake::Intake(ServerCore& core, std::string remote_address)
+    : core_(core), remote_address_(std::move(remote_address)), body_(core.budget, core.options.body_bytes_max) {}
+
+std::size_t Intake::feed(std::string_view bytes) {
+  std::size_t used = 0;
+  if (state_ == State::kHead) {
+    used = parser_.feed_head(bytes);
+    if (parser_.state() == RequestParser::State::kHead) return used;
+    judge();
+  }
+  if (state_ == State::kBody) used += feed_body(bytes.substr(used));
+  return used;
+}
+
+void Intake::judge() {
+  HttpRequest& head = parser_.head();
+  head.id = request_id(os::real_clock().wall_ns(), ++core_.requests);
+  head.remote_address = remote_address_;
+  const bool is_refused = parser_.state() == RequestParser::State::kRefused;
+  if (!is_refused) verdict_ = core_.gatekeeper.judge(head, parser_.framing().length);
+  verdict_.headers.emplace_back("Server", "kvkeep");
+  for (const char* name : {"request-id", "x-request-id"}) verdict_.headers.emplace_back(name, head.id);
+  if (is_refused) return refuse(parser_.refusal().status, parser_.refusal().reason);
+  if (core_.stopping) return refuse(503, kStopping);
+  if (verdict_.route == nullptr) {
+    state_ = State::kAnswered;
+  } else if (!verdict_.route->options.is_light && core_.heavy_exchanges >= core_.options.requests_max) {
+    refuse(503, kTooMany);
+  } else if (parser_.state() == RequestParser::State::kDone || !reads_body()) {
+    state_ = State::kReady;
+  } else if (!body_.set_encoding(head.header("content-encoding"))) {
+    refuse(415, "Send the request body uncompressed, or as gzip");
+  } else if (core_.budget.has_room_for(static_cast<std::size_t>(parser_.framing().length))) {
+    begin_body();
+  } else {
+    wait_for_room();
+  }
+}
+
+void Intake::begin_body() {
+  body_.expect(parser_.framing().length);
+  leave_is_due_ = parser_.framing().expects_continue;
+  state_ = State::kBody;
+}
+
+bool Intake::grants_leave() { return std::exchange(leave_is_due_, false); }
+
+// Room comes back when handlers return; without any at work nobody will give it.
+void Intake::wait_for_room() {
+  if (core_.bodies_at_work == 0) return refuse(503, kNoRoom);
+  state_ = State::kRoom;
+}
+
+bool Intake::find_room() {
+  if (body_.trouble() == BodyCollector::Trouble::kNoRoom) {
+    state_ = State::kBody;  // the rest of it is tried again
+    return true;
+  }
+  if (!core_.budget.has_room_for(static_cast<std::size_t>(parser_.framing().length))) return false;
+  begin_body();
+  return true;
+}
+
+std::size_t Intake::feed_body(std::string_view bytes) {
+  const std::size_t used = parser_.feed_body(bytes, body_);
+  const BodyCollector::Trouble trouble = body_.trouble();
+  if (trouble == BodyCollector::Trouble::kNoRoom) {
+    wait_for_room();
+  } else if (trouble != BodyCollector::Trouble::kNone || parser_.state() == RequestParser::State::kRefused) {
+    refuse_body();
+  } else if (parser_.state() == RequestParser::State::kDone) {
+    state_ = State::kReady;
+    if (!body_.is_whole()) refuse(400, "The compressed request body is incomplete");
+  }
+  return used;
+}
+
+void Intake::refuse(int status, std::string_view message) {
+  HttpError error = core_.gatekeeper.error(parser_.head(), status, message);
+  verdict_.route = nullptr;
+  verdict_.status = error.status;
+  verdict_.body = std::move(error.body);
+  state_ = State::kAnswered;
+}
+
+void Intake::refuse_body() {
+  const std::string limit = std::to_string(core_.options.body_bytes_max);
+  switch (body_.trouble()) {
+    case BodyCollector::Trouble::kTooLarge:
+      return refuse(413, "The request body is larger than " + limit + " bytes; --max-body-mb sets the limit");
+    case BodyCollector::Trouble::kDamaged: return refuse(400, "The compressed request body is damaged");
+    default: return refuse(400, parser_.refusal().reason);
+  }
+}
+
+bool Intake::has_unread_input() const { return parser_.state() != RequestParser::State::kDone; }
+
+Exchange::Start Intake::release() {
+  const bool has_body = reads_body();
+  return {.request = std::move(parser_.head()),
+          .body = has_body ? body_.release() : nullptr,
+          .headers = std::move(verdict_.headers),
+          .is_light = verdict_.route->options.is_light,
+          .closes = closes(),
+          .can_chunk = !is_http_1_0()};
+}
+
+}  // namespace kvkeep::server

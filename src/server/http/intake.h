@@ -1,0 +1,65 @@
+#pragma once
+
+// One request on its way in: parsed, judged by its head, its body gathered. No socket and no clock: bytes come in, and
+// what is to be done comes out.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "server/http/body_collector.h"
+#include "server/http/exchange.h"
+#include "server/http/gatekeeper.h"
+#include "server/http/request_parser.h"
+#include "server/http/server_core.h"
+
+namespace kvkeep::server {
+
+// On the I/O thread. `core` outlives it.
+class Intake {
+ public:
+  // kRoom: the body waits until others give room back, see find_room(). kReady: a handler may have it, see release().
+  // kAnswered: the reply is known already, see verdict().
+  enum class State { kHead, kBody, kRoom, kReady, kAnswered };
+
+  Intake(ServerCore& core, std::string remote_address);
+
+  State state() const { return state_; }
+  // In kHead: all bytes from the request's first one on; in kBody: those that follow. Returns how many were taken; the
+  // rest comes again with more, or belongs to the next request.
+  std::size_t feed(std::string_view bytes);
+  // In kRoom. False: there is still none. Else the state is kBody.
+  bool find_room();
+  // From any state but kAnswered: the reply is this error, shaped as its sender expects.
+  void refuse(int status, std::string_view message);
+
+  // What to answer, or what goes with the handler's reply.
+  const Verdict& verdict() const { return verdict_; }
+  // Once: the client waits for leave to send its body, and has it.
+  bool grants_leave();
+  // Bytes of this request may still be on their way: the next request cannot be told from them.
+  bool has_unread_input() const;
+  bool closes() const { return parser_.framing().closes || has_unread_input(); }
+  bool is_http_1_0() const { return parser_.framing().is_http_1_0; }
+  const HttpRequest& head() { return parser_.head(); }
+  Exchange::Start release();
+
+ private:
+  void judge();
+  void begin_body();
+  void wait_for_room();
+  void refuse_body();
+  std::size_t feed_body(std::string_view bytes);
+  // GET has none that means anything: what is announced all the same is not read.
+  bool reads_body() const { return verdict_.route != nullptr && verdict_.route->method != "GET"; }
+
+  ServerCore& core_;
+  const std::string remote_address_;
+  State state_ = State::kHead;
+  RequestParser parser_;
+  BodyCollector body_;
+  Verdict verdict_;
+  bool leave_is_due_ = false;
+};
+
+}  // namespace kvkeep::server

@@ -1,0 +1,70 @@
+#include "server/http/outbox.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvkeep::server {
+
+bool Outbox::append(std::string&& bytes) {
+  if (gone()) return false;
+  {
+    const MutexLock lock(mutex_);
+    if (unsent_bytes_ >= unsent_bytes_max_) {
+      leave();
+    } else {
+      unsent_bytes_ += bytes.size();
+      if (bytes_.empty()) {
+        bytes_ = std::move(bytes);
+      } else {
+        bytes_ += bytes;
+      }
+    }
+  }
+  started_.store(true, std::memory_order_release);
+  wake_once();
+  return !gone();
+}
+
+void Outbox::end(End how, bool close_after) {
+  {
+    const MutexLock lock(mutex_);
+    end_ = how;
+    close_after_ = close_after;
+  }
+  wake_once();
+}
+
+void Outbox::set_silence(Silence silence) {
+  {
+    const MutexLock lock(mutex_);
+    silence_ = std::move(silence);
+  }
+  wake_once();
+}
+
+// Outside the lock: the writer may take at once.
+void Outbox::wake_once() {
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(awake_, true)) return;
+  }
+  wake_();
+}
+
+Outbox::Taken Outbox::take() {
+  const MutexLock lock(mutex_);
+  awake_ = false;
+  return {std::exchange(bytes_, {}), end_, close_after_};
+}
+
+void Outbox::sent(std::size_t bytes) {
+  const MutexLock lock(mutex_);
+  unsent_bytes_ -= std::min(bytes, unsent_bytes_);  // the writer's own bytes are among them
+}
+
+Outbox::Silence Outbox::take_silence() {
+  const MutexLock lock(mutex_);
+  return std::exchange(silence_, {});
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,45 @@
+#include "server/http/outgoing_bytes.h"
+
+#include <utility>
+
+namespace kvkeep::server {
+namespace {
+
+constexpr std::size_t kPieceBytes = 64 << 10;  // that the client must take in time
+constexpr std::size_t kKeptBytes = 4'096;      // of a buffer that is empty: a thousand connections have one each
+
+}  // namespace
+
+void OutgoingBytes::add(std::string&& bytes) {
+  if (bytes_.empty()) {
+    bytes_ = std::move(bytes);
+  } else {
+    bytes_ += bytes;
+  }
+}
+
+OutgoingBytes::Sent OutgoingBytes::send(const Send& send, const std::function<void(std::size_t bytes)>& taken,
+                                        std::int64_t now_ns) {
+  while (written_ < bytes_.size()) {
+    const auto count = send(std::string_view(bytes_).substr(written_));
+    if (!count) return Sent::kBroken;
+    if (*count == 0) {
+      if (!stalled_ns_ || stalled_bytes_ >= kPieceBytes) {
+        stalled_ns_ = now_ns;
+        stalled_bytes_ = 0;
+      }
+      return Sent::kBlocked;
+    }
+    written_ += *count;
+    stalled_bytes_ += *count;
+    sent_ns_ = now_ns;
+    taken(*count);
+  }
+  bytes_.clear();
+  if (bytes_.capacity() > kKeptBytes) bytes_.shrink_to_fit();
+  written_ = 0;
+  stalled_ns_.reset();
+  return Sent::kAll;
+}
+
+}  // namespace kvkeep::server

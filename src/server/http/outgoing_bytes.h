@@ -1,0 +1,40 @@
+#pragma once
+
+// The bytes that a connection has yet to write, and how long its client has not taken any. Pure: the socket and the
+// time are passed in.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kvkeep::server {
+
+class OutgoingBytes {
+ public:
+  enum class Sent { kAll, kBlocked, kBroken };
+  // How many of the bytes the socket took; 0: it takes none now; none: it is broken.
+  using Send = std::function<std::optional<std::size_t>(std::string_view bytes)>;
+
+  bool empty() const { return bytes_.empty(); }
+  void add(std::string&& bytes);
+  // Sends what it can. `taken` is told of each piece.
+  Sent send(const Send& send, const std::function<void(std::size_t bytes)>& taken, std::int64_t now_ns);
+
+  // The last time a byte was sent, or mark() was called.
+  std::int64_t sent_ns() const { return sent_ns_; }
+  void mark(std::int64_t now_ns) { sent_ns_ = now_ns; }
+  // Set while the client takes too little: since then it owes us 64 KiB.
+  std::optional<std::int64_t> stalled_ns() const { return stalled_ns_; }
+
+ private:
+  std::string bytes_;
+  std::size_t written_ = 0;  // of them
+  std::int64_t sent_ns_ = 0;
+  std::optional<std::int64_t> stalled_ns_;
+  std::size_t stalled_bytes_ = 0;  // taken since
+};
+
+}  // namespace kvkeep::server

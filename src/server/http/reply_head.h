@@ -1,0 +1,30 @@
+#pragma once
+
+// The status line and fields of a reply. Pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/http/http_message.h"
+
+namespace kvkeep::server {
+
+struct ReplyHead {
+  int status = 200;
+  std::string_view content_type = {};          // empty: no such field
+  std::optional<std::size_t> body_bytes = {};  // none: as long as chunks come, or until the connection ends
+  bool closes = false;                         // the connection ends after this reply
+  bool is_chunked = false;
+  std::int64_t idle_s = 0;  // how long an open connection may wait for the next request
+};
+
+// `common` and `own` in this order. A reply of 503 or 529 says when to come again, unless `own` does.
+std::string reply_head(const ReplyHead& head, const HeaderList& common, const HeaderList& own);
+
+// "OK"; a word of no meaning for numbers that have none.
+std::string_view reason_of(int status);
+
+}  // namespace kvkeep::server

@@ -1,0 +1,78 @@
+#pragma once
+
+// The reply to one generating request, made of the events of its job: as a stream or as one body.
+//
+// No thread waits for a job. The engine thread pushes events and posts, the HTTP server's thread formats and writes,
+// and what a client does not read yet queues up there. The scheduler's sink owns the answer, and the answer its HTTP
+// writer: when the job has ended, all of them go.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "server/api/reply.h"
+#include "server/http/http_message.h"
+#include "server/routes/event_queue.h"
+#include "server/routes/next_request.h"
+#include "server/routes/routes.h"
+#include "server/run/job.h"
+
+namespace kvkeep::server {
+
+// What a request wants to see of its reply.
+struct AnswerForm {
+  bool stream = false;
+  bool progress = false;           // of the prefill
+  bool tokens = false;             // their ids
+  bool timings_per_token = false;  // in each chunk
+  HeaderList told = {};            // of fields that were ignored
+};
+
+// Made on a handler's thread; after submit() it belongs to the HTTP server's thread.
+class Answer final : public std::enable_shared_from_this<Answer> {
+ public:
+  Answer(const Service& service, AnswerForm form, std::shared_ptr<ResponseWriter> writer,
+         std::unique_ptr<api::ReplyWriter> reply, NextRequest next);
+
+  // Hands the job to the scheduler, and answers. Once. After an error nothing was answered.
+  Status submit(Job job, std::vector<std::string> stop_strings, std::optional<Reading> reading);
+  // In the dialect's shape.
+  api::ErrorReply error(const Error& error) const { return reply_->error(error); }
+
+ private:
+  void drain();
+  void keep_alive();
+  bool begin();  // false: nobody is there any more
+  void write(std::string_view bytes);
+  void send(const std::string& bytes);
+  void handle(const PrefillEvent& event);
+  void handle(const TokenEvent& event);
+  void handle(const DoneEvent& event);
+  void send_deltas(const TokenEvent& event);
+  void count_reasoning(const std::vector<chat::tools::ReplyDelta>& deltas, std::size_t tokens);
+  void append(const std::vector<chat::tools::ReplyDelta>& deltas);
+  api::GenerationResult result_of(const DoneEvent& done);
+  void finish_stream(const DoneEvent& done, const api::GenerationResult& result);
+  void finish_whole(const DoneEvent& done, api::GenerationResult result);
+  void look_ahead(const DoneEvent& done);
+  void remember(const DoneEvent& done);
+  void fail(const Error& error);
+
+  const Service& service_;
+  const AnswerForm form_;
+  const std::shared_ptr<ResponseWriter> writer_;
+  const std::unique_ptr<api::ReplyWriter> reply_;
+  std::optional<EventQueue> queue_;
+  std::vector<Event> events_;  // taken
+  NextRequest next_;
+  bool opened_ = false;  // reply_->first() was sent
+  api::ReplyStart start_;
+  std::vector<api::ReplyPart> content_;
+  std::vector<TokenId> tokens_;
+  std::size_t reasoning_tokens_ = 0;
+  std::size_t unplaced_tokens_ = 0;
+};
+
+}  // namespace kvkeep::server

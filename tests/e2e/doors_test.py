@@ -1,0 +1,93 @@
+"""A server whose door is beset: by refused and unfinished requests, by hundreds of waiting clients."""
+
+import socket
+import statistics
+
+from doors_case import COMPLETION, DoorCase, post_bytes, resident_bytes
+from support import ServerProcess, fresh_path, main, serve_command, wait_until
+
+HOST = b"Host: localhost\r\n"
+KEY = b"X-Api-Key: k\r\n"
+# What a client may send and leave at that. `%d` is the length of a body that never comes.
+UNFINISHED = [
+    b"",
+    b"GET /health HT",
+    b"GET /health HTTP/1.1\r\n" + HOST,
+    b"POST /x HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 9\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\n" + HOST + KEY + b"Content-Length: 99999999999\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\n" + HOST + KEY + b"Content-Length: 60000000\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\n" + HOST + KEY + b"Content-Length: 9\r\n\r\n{",
+    b"POST /v1/completions HTTP/1.1\r\n" + HOST + KEY + b"Transfer-Encoding: chunked\r\n\r\n",
+    b"POST /nowhere HTTP/1.1\r\n" + HOST + KEY + b"Transfer-Encoding: chunked\r\n\r\n5\r\n12",
+    b"GET /health HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n",
+    b"POST /tokenize HTTP/1.1\r\n" + HOST + KEY + b"Content-Length: 9\r\nContent-Length: 8\r\n\r\n",
+    b"POST /v1/chat/completions HTTP/1.1\r\n" + HOST + KEY + b"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n",
+]
+
+
+class Doors(DoorCase):
+    def test_health_answers_beside_600_refused_or_unfinished_requests(self):
+        server = self.server("--api-key", "k")
+        for _ in range(600 // len(UNFINISHED)):
+            for data in UNFINISHED:
+                self.connect(server, data)
+        times = [self.health_s(server) for _ in range(5)]
+        self.assertLess(statistics.median(times), 0.5, times)
+        server.post(COMPLETION, {"prompt": "hi", "max_tokens": 1}, headers={"X-Api-Key": "k"})
+
+    def test_a_client_that_half_closes_gets_its_reply(self):
+        server = self.server()
+        for stream in (False, True):
+            link = self.connect(server, post_bytes(COMPLETION, {"prompt": "hi", "max_tokens": 20, "stream": stream,
+                                                                "ignore_eos": True, "temperature": 0}))
+            link.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: link.recv(65536), b""))
+            self.assertIn(b"HTTP/1.1 200 OK", answer)
+            self.assertIn(b'"completion_tokens":20' if not stream else b"data: [DONE]", answer)
+        self.assertNotIn("client-left", server.log())
+
+    def test_a_client_that_leaves_is_noticed_at_once(self):
+        server = self.server("-c", 65536, "-np", 1)
+        endless = {"prompt": "once", "max_tokens": 60_000, "ignore_eos": True}
+        for number, stream in enumerate((True, False), 1):
+            link = self.connect(server, post_bytes(COMPLETION, {**endless, "stream": stream}))
+            decoded = server.decoded_ids()
+            wait_until(lambda n=decoded: server.decoded_ids() > n + 20, "it decodes")
+            link.close()
+            wait_until(lambda n=number: server.log().count(" done end=client-left") >= n, "its job ends", limit_s=5)
+
+    def test_a_thousand_streams_at_the_usual_limit_of_files(self):
+        server = self.limited_server(1024, "--no-prefill-ahead")
+        big = {"prompt": "hello", "max_tokens": 2000, "ignore_eos": True, "stream": True, "cache_prompt": False,
+               "metadata": {"padding": "x" * 300_000}}
+        for _ in range(8):  # what the first requests of their kind allocate is not theirs
+            server.post(COMPLETION, {**big, "stream": False, "max_tokens": 1})
+        before = resident_bytes(server)
+        links = [self.connect(server, post_bytes(COMPLETION, big)) for _ in range(1000)]
+        # Those that wait are told so within seconds: each stream has begun.
+        for link in links:
+            link.settimeout(60)
+            self.assertIn(b" 200 OK", link.recv(15))
+        self.assertLess(resident_bytes(server) - before, 64 << 20)
+        self.assertLess(statistics.median(self.health_s(server) for _ in range(5)), 0.5)
+        for link in links:
+            link.close()
+        wait_until(lambda: server.log().count(" done end=client-left") >= 900, "all are gone", limit_s=60)
+
+    def test_few_files_are_told_of(self):
+        command = ["prlimit", "--nofile=300:300", *serve_command("--no-kv-disk")]
+        server = self.enterContext(ServerProcess(command, log_path=fresh_path("server.log")))
+        self.assertRegex(server.log(), "at most 150 clients may be connected at a time.*only 300 open files")
+        links = [self.connect(server) for _ in range(400)]
+        links[0].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertIn(b" 200 OK", links[0].recv(100))
+        for link in links:
+            link.close()
+        self.assertLess(self.health_s(server), 5)
+
+
+if __name__ == "__main__":
+    main()
