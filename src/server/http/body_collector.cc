@@ -15,6 +15,14 @@ bool BodyCollector::set_encoding(std::string_view encoding) {
   return known;
 }
 
+// Of compressed bodies, too, as they are sent.
+bool BodyCollector::announce(std::uint64_t bytes) {
+  const std::size_t here = unpacking_ ? 0 : body_->bytes.size();
+  if (bytes <= bytes_max_ - here) return true;
+  trouble_ = Trouble::kTooLarge;
+  return false;
+}
+
 std::size_t BodyCollector::take(std::string_view bytes) {
   trouble_ = Trouble::kNone;
   return unpacking_ ? unpack(bytes) : take_plain(bytes);

@@ -35,6 +35,7 @@ class BodyCollector final : public BodySink {
   void expect(std::uint64_t bytes) {
     if (!unpacking_ && bytes <= bytes_max_) body_->bytes.reserve(static_cast<std::size_t>(bytes));
   }
+  bool announce(std::uint64_t bytes) override;
   std::size_t take(std::string_view bytes) override;
   Trouble trouble() const { return trouble_; }
   // After the last byte. False: what was compressed has no end.

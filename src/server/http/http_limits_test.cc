@@ -33,8 +33,10 @@ TEST(HttpLimits, BodyTooLargeInChunks) {
   const std::string chunk = "190\r\n" + std::string(400, 'x') + "\r\n";
   const std::string head = "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
   EXPECT_EQ(json::parse(client.ask(head + chunk + chunk + "0\r\n\r\n").body)["size"], 800);
-  client.send(head + chunk + chunk + chunk + chunk);
+  client.send(head + chunk + chunk + chunk);
   expect_error(client.read_reply(), 413, "invalid_request_error");
+  // By its announcement alone.
+  expect_error(server.client().ask(head + "ffffffffffffffff\r\n"), 413, "invalid_request_error");
 }
 
 // Holds requests to /hold until the test lets go.

@@ -80,8 +80,9 @@ class RequestParser::Grammar final : public http::basic_parser<true> {
     if (taken < bytes.size()) error = http::error::need_buffer;
     return taken;
   }
-  void on_chunk_header_impl(std::uint64_t /*size*/, BeastText extensions, BeastError& error) override {
+  void on_chunk_header_impl(std::uint64_t size, BeastText extensions, BeastError& error) override {
     error = {};
+    if (!sink->announce(size)) error = http::error::body_limit;
     extension_bytes_ += extensions.size();
     if (extension_bytes_ > kExtensionBytesMax) error = http::error::bad_chunk_extension;
   }

@@ -4,6 +4,7 @@
 // tolerates is refused before it (head_scanner.h) or after it (head_rules.h). Pure: no socket, no clock.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -16,6 +17,8 @@ namespace kvkeep::server {
 class BodySink {
  public:
   virtual ~BodySink() = default;
+  // A chunk of so many bytes follows. False: it is more than may come.
+  virtual bool announce(std::uint64_t /*bytes*/) { return true; }
   // How many were taken. Fewer than given: no more can be taken for now.
   virtual std::size_t take(std::string_view bytes) = 0;
 };

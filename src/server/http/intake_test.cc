@@ -1,0 +1,128 @@
+#include "server/http/intake.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace kvkeep::server {
+namespace {
+
+using State = Intake::State;
+
+class IntakeTest : public testing::Test {
+ protected:
+  static HttpOptions options() {
+    HttpOptions given;
+    given.body_bytes_max = 100;
+    given.bodies_bytes_max = 150;
+    given.requests_max = 2;
+    return given;
+  }
+  IntakeTest() : core_(options(), Gatekeeper::make(options()).value()) {
+    const auto nothing = [](const HttpRequest&, ResponseWriter&) {};
+    core_.gatekeeper.add({"POST", "/heavy", nothing, {}});
+    core_.gatekeeper.add({"POST", "/light", nothing, {.is_light = true}});
+    core_.gatekeeper.add({"GET", "/page", nothing, {}});
+  }
+  static std::string head(const std::string& line, const std::string& fields = "") {
+    return line + " HTTP/1.1\r\nHost: localhost\r\n" + fields + "\r\n";
+  }
+  static std::string post(std::size_t bytes, const std::string& path = "/heavy") {
+    return head("POST " + path, "Content-Length: " + std::to_string(bytes) + "\r\n");
+  }
+
+  ServerCore core_;
+  Intake intake_{core_, "127.0.0.1"};
+};
+
+TEST_F(IntakeTest, ABodyIsGathered) {
+  const std::string bytes = post(5) + "12345GET ";
+  EXPECT_EQ(intake_.feed(bytes.substr(0, 20)), 0U);
+  EXPECT_EQ(intake_.state(), State::kHead);
+  EXPECT_EQ(intake_.feed(bytes), bytes.size() - 4) << "what follows is the next request's";
+  ASSERT_EQ(intake_.state(), State::kReady);
+  EXPECT_FALSE(intake_.closes());
+  const Exchange::Start start = intake_.release();
+  EXPECT_EQ(start.body->bytes, "12345");
+  EXPECT_EQ(start.request.remote_address, "127.0.0.1");
+  EXPECT_FALSE(start.request.id.empty());
+}
+
+TEST_F(IntakeTest, ARefusalIsReadyBeforeTheBody) {
+  intake_.feed(post(101));
+  ASSERT_EQ(intake_.state(), State::kAnswered);
+  EXPECT_EQ(intake_.verdict().status, 413);
+  EXPECT_TRUE(intake_.closes()) << "the body may still come";
+}
+
+TEST_F(IntakeTest, ChunksAreRefusedByTheirAnnouncement) {
+  const std::string bytes = head("POST /heavy", "Transfer-Encoding: chunked\r\n") + "65\r\n";
+  intake_.feed(bytes);
+  ASSERT_EQ(intake_.state(), State::kAnswered);
+  EXPECT_EQ(intake_.verdict().status, 413);
+}
+
+TEST_F(IntakeTest, WhatAGetAnnouncesIsNotRead) {
+  intake_.feed(head("GET /page", "Content-Length: 5\r\n") + "12345");
+  ASSERT_EQ(intake_.state(), State::kReady);
+  EXPECT_TRUE(intake_.closes());
+  EXPECT_EQ(intake_.release().body, nullptr);
+}
+
+TEST_F(IntakeTest, RequestsAreBoundedButForLightOnes) {
+  core_.heavy_exchanges = 2;
+  intake_.feed(post(5));
+  EXPECT_EQ(intake_.verdict().status, 503);
+  Intake light(core_, "");
+  light.feed(post(1, "/light") + "1");
+  EXPECT_EQ(light.state(), State::kReady);
+}
+
+TEST_F(IntakeTest, ABodyWaitsForRoomWhereSomebodyWillGiveIt) {
+  BodyBudget::Share others(core_.budget);
+  ASSERT_TRUE(others.take(100));
+  Intake refused(core_, "");
+  refused.feed(post(60));
+  EXPECT_EQ(refused.verdict().status, 503) << "no handler has a body to give back";
+  core_.bodies_at_work = 1;
+  const std::string bytes = post(60) + std::string(60, 'x');
+  const std::size_t used = intake_.feed(bytes);
+  ASSERT_EQ(intake_.state(), State::kRoom);
+  EXPECT_FALSE(intake_.find_room());
+  others.give_back();
+  EXPECT_TRUE(intake_.find_room());
+  EXPECT_EQ(intake_.feed(bytes.substr(used)), 60U);
+  EXPECT_EQ(intake_.state(), State::kReady);
+}
+
+// Room that is there when a head comes may be gone when its bytes do.
+TEST_F(IntakeTest, ABodyGoesOnWhereRoomRanOut) {
+  core_.bodies_at_work = 1;
+  intake_.feed(post(60));
+  ASSERT_EQ(intake_.state(), State::kBody);
+  EXPECT_EQ(intake_.feed(std::string(30, 'x')), 30U);
+  BodyBudget::Share others(core_.budget);
+  ASSERT_TRUE(others.take(100));
+  EXPECT_EQ(intake_.feed(std::string(30, 'x')), 0U);
+  ASSERT_EQ(intake_.state(), State::kRoom);
+  others.give_back();
+  EXPECT_TRUE(intake_.find_room());
+  EXPECT_EQ(intake_.feed(std::string(30, 'x')), 30U);
+  EXPECT_EQ(intake_.state(), State::kReady);
+}
+
+TEST_F(IntakeTest, LeaveIsGrantedOnce) {
+  intake_.feed(head("POST /heavy", "Content-Length: 5\r\nExpect: 100-continue\r\n"));
+  EXPECT_EQ(intake_.state(), State::kBody);
+  EXPECT_TRUE(intake_.grants_leave());
+  EXPECT_FALSE(intake_.grants_leave());
+}
+
+TEST_F(IntakeTest, AServerThatStopsTakesNone) {
+  core_.stopping = true;
+  intake_.feed(post(5));
+  EXPECT_EQ(intake_.verdict().status, 503);
+}
+
+}  // namespace
+}  // namespace kvkeep::server
