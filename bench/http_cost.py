@@ -89,7 +89,7 @@ def waiting_kb(server):
 
 
 def measure(program, model, tokens):
-    command = [program, "serve", "-m", model, "-t", "1", "-np", "2", "-c", "400000", "--no-kv-disk", "--cache-ram", "0",
+    command = [program, "serve", "-m", model, "-t", "1", "-np", "2", "-c", "100000", "--no-kv-disk", "--cache-ram", "0",
                "--no-prefill-ahead"]
     with ServerProcess(command) as server:
         cost(server, 1, 500)
