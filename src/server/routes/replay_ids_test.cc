@@ -91,7 +91,8 @@ TEST_F(ReplayedIds, AResultNamesTheIdThatItsCallWasSampledWith) {
         {{{"id", id}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{\"a\": 1}"}}}}}}});
   messages.push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", "found"}});
   const std::string next = vocabulary_->text_of(prompt_of(messages), true);
-  EXPECT_THAT(next, HasSubstr(R"("id": "abcDEF123"})"));
+  // The call as it was sampled, without the template's spaces; the result as the template writes it.
+  EXPECT_THAT(next, HasSubstr(R"([TOOL_CALLS] [{"name":"f","arguments":{"a":1},"id":"abcDEF123"}]</s>)"));
   EXPECT_THAT(next, HasSubstr(R"("call_id": "abcDEF123"})"));
 }
 
