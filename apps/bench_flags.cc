@@ -15,7 +15,9 @@ constexpr char kDescription[] =
     "be: prefilled tokens / tokens never computed before, counted at the engine. WORKLOAD is a name of --list or a "
     "file "
     "that ends with .txt (docs/bench.md); all that come with kvkeep if none is named. Exit status 1: a ratio is above "
-    "its bound, or a reply's own figures differ from what was counted.";
+    "its bound, a goal is missed, or a reply's own figures differ from what was counted; 3: nothing is wrong, but a "
+    "goal "
+    "could not be measured on this machine.";
 
 std::vector<Flag> run_flags(BenchCommandOptions& options) {
   const char* group = "Run";

@@ -26,7 +26,8 @@ constexpr std::size_t kShownDigits = 12;  // of a fingerprint
 // The file of sampled turns while it is written anew: twice what is remembered, once more, and blocks.
 ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_turns(budget).value() + (16U << 10)}; }
 
-// State of another user's making would be gone on from, and conversations would lie where that user reads them.
+// Refuses another user's directory: the model would continue from state that user wrote, and that user could read the
+// conversations.
 Status check_trusted(const std::string& directory) {
   TRY_ASSIGN(const bool trusted, os::is_trusted(directory));
   if (trusted) return {};
@@ -174,7 +175,9 @@ Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHa
     tier->directory = *directory;
     if (!tier->store->keeper()) {
       spdlog::info(
-          "kv disk: another server keeps the budget of this directory; what this one stores waits for its leave");
+          "kv disk: another server keeps the budget of this directory; this server writes only within the lease that "
+          "one "
+          "grants");
     }
     log_found(tier->store->counters());
     if (const ByteCount foreign = tier->store->foreign_bytes(); foreign > ByteCount{0}) {

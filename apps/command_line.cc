@@ -26,7 +26,7 @@ constexpr char kOverview[] =
     "  replay       play recorded sessions against a server and count\n"
     "\n"
     "  --version    print the version and exit\n"
-    "  -h, --help   print this help, or a command's behind its name\n"
+    "  -h, --help   print this help, or after a command that command's help\n"
     "\n"
     "kvkeep model.gguf is short for kvkeep serve --model model.gguf\n";
 

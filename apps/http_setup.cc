@@ -42,7 +42,8 @@ Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, 
   http.api_keys.insert(http.api_keys.end(), files.api_keys.begin(), files.api_keys.end());
   const bool is_local = http.host.starts_with("127.") || http.host == "localhost" || http.host == "::1";
   if (!is_local && http.api_keys.empty()) {
-    spdlog::warn("whoever reaches {} may use this server: no key is asked for (see --api-key-file)", http.host);
+    spdlog::warn("no API key is set: anyone who can reach {} can use this server; set one with --api-key-file",
+                 http.host);
   }
   return server::HttpServer::listen(std::move(http));
 }

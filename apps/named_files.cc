@@ -42,7 +42,7 @@ Result<std::string> read_template(const std::string& path) {
   return source;
 }
 
-// Who reads a key may use the server; who writes one makes a key of their own.
+// A user who can read the file can use the server; one who can write it can add a key.
 void warn_of_open_keys(const std::string& path) {
   const Result<std::uint32_t> mode = os::permissions(path);
   const std::uint32_t others = mode ? *mode & (os::kOthersMayRead | os::kOthersMayWrite) : 0;
@@ -105,7 +105,7 @@ std::string_view other_kind(std::string_view begin) {
   return "a file of another kind";
 }
 
-// libllama's words for these mean nothing to who typed the wrong name. What is wrong inside a GGUF file is told at
+// libllama's error for these does not help a user who typed the wrong name. Faults inside a GGUF file are told at
 // load.
 Status check_model(const std::string& path) {
   constexpr std::size_t kLook = 64;

@@ -219,7 +219,7 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
       row(group, "--kv-disk-space-mb", {}, {}, "MIB", "", "a tenth of the free space, 1024 to 65536",
           "Disk space the cache may take.", budget_into(cache.disk_mib, "to keep nothing on disk, say --no-kv-disk")),
       row(group, "--kv-disk-reserve-mb", {}, {}, "MIB", "", "1024, or 1 % of the file system if that is less",
-          "Free space left to others: with less nothing is stored on disk until there is more; 0: none is left.",
+          "Stop writing when the file system has less free space than this; 0: use all of it.",
           number_into(cache.disk_reserve_mib, std::uint64_t{0}, kMibMax)),
       row(group, "--kv-disk-write-mb-per-day", {}, {}, "MIB", "", "0",
           "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in "
@@ -337,7 +337,8 @@ std::vector<Flag> log_flags(LogOptions& log) {
           "Append one line of JSON per request: what was reused, from what it chose, and why no more.",
           text_into(log.trace_file)),
       row(group, "--trace-prompts", {}, {}, "", "", "off",
-          "Put whole requests and replies into the trace, so that kvkeep replay can play it. Prompts are private.",
+          "Put whole requests and replies into the trace, so that kvkeep replay can play it, and a few tokens into the "
+          "log where prompts part. Prompts are private.",
           switch_into(log.trace_prompts)),
   };
 }

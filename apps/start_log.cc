@@ -34,7 +34,7 @@ void tell_rounded_context(const ContextOptions& asked, const engine::Description
                asked.tokens);
 }
 
-// Whoever scales RoPE has asked for it.
+// No warning where the user scaled RoPE: the longer context was asked for.
 void warn_of_long_context(const RopeOptions& rope, const engine::Description& model) {
   const bool scaled = rope.scaling != RopeScaling::kFromModel || rope.frequency_scale != 0 || rope.frequency_base != 0;
   if (scaled || model.context_train_tokens == 0 || model.context_tokens <= model.context_train_tokens) return;

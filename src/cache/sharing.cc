@@ -87,9 +87,8 @@ void Cache::adopt(std::vector<store::StoredSegment> found, bool looked) {
     }
   }
   if (removed > 0) {
-    spdlog::warn(
-        "kv disk: {} continued what is not there any more (damaged, or removed by other hands), and went with it",
-        removed == 1 ? "one file" : std::to_string(removed) + " files");
+    spdlog::warn("kv disk: removed {} orphaned segment{}: their parent is damaged or was deleted", removed,
+                 removed == 1 ? "" : "s");
   }
   sweep_dead();
 }

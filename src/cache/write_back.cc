@@ -132,7 +132,7 @@ void Cache::write_path(SegmentId segment) {
   const bool whole =
       std::ranges::all_of(path, [&](SegmentId next) { return may_write_more(segment) && write_one(next); });
   for (const SegmentId leaf : leaves) {
-    // Each on its own: without one there is no hole.
+    // Leaves are independent: a missing one leaves no hole.
     if (spared && whole && may_write_more(leaf) && spares_writes_for(leaf, {leaf})) (void)write_one(leaf);
   }
   {

@@ -1,7 +1,7 @@
 #pragma once
 
 // Stabilisers: rules that give prompts a longer common prefix without changing what they say. Each has a name, a switch
-// (--stabilize) and a place in the start log.
+// (--stabilize) and a place in the debug log at start.
 //
 //   billing-line   The first line of the first message, if that is the system's and the line begins with
 //                  "x-anthropic-billing-header:". Claude Code puts it before everything else, as a block of its own;
@@ -9,10 +9,10 @@
 //   tools-first    Tools stand before the system message's text where kvkeep writes them, for templates that know none:
 //                  they stay the same from conversation to conversation more often. Where tools stand in other
 //                  templates, models were trained on it.
-//   late-system    System messages that follow the first user message come before it. Claude Code puts some 3,300
-//   tokens
-//                  there that are the same all day if it does not know the model's name, behind the user's task, which
-//                  is another in each session. Models see another order then, so that this must be asked for.
+//   late-system    System messages directly after the first user message come before it. Claude Code puts some
+//                  3,300 tokens there if it does not know the model's name. They are the same all day, but the
+//                  user's task before them is another in each session. Models see another order then, so this rule
+//                  must be asked for.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -41,7 +41,7 @@ void stabilize(const Stabilizers& rules, RenderInput& input);
 // name.
 Result<Stabilizers> parse_stabilizers(const std::string& names);
 
-// For the start log: "stabilisers: billing-line (...)", or "stabilisers: none".
+// For the debug log at start: "stabilisers: billing-line (...)", or "stabilisers: none".
 std::string describe(const Stabilizers& rules);
 
 }  // namespace kvkeep::chat

@@ -16,8 +16,7 @@
 //   finds one. A few tokens after an anchor it is where the opening of the user's turn ends: it is cut though the
 //   anchor is near, and takes its place when a third prompt parts there;
 // - *likely* positions, told from the prompt's text: lines that other sessions of the client have otherwise; and fine
-// ones
-//   among tools and their results, whose points stay in RAM until they are used;
+//   ones among tools and their results, whose points stay in RAM until they are used;
 // - *cold* and *continued* positions by length alone, as ds4-server computes them, for prompts without turns.
 // docs/cuts.md compares formulas and defaults with ds4-server's and llama-server's.
 

@@ -277,7 +277,8 @@ void DiskStore::Impl::take_lease(const ListedServers& listed) {
   const auto own = listed.find(servers_.id());
   if (own == listed.end() || own->second.granted <= granted_) return;
   const std::uint64_t more = own->second.granted - granted_;
-  // Not ours: somebody made that name. The keeper gives by its own budget, which may be a larger one.
+  // Ignore an implausible grant: the keeper did not write this file name. The keeper gives by its own budget, which may
+  // be a larger one.
   if (more > std::max(ledger_.budget(), kLargestLease).value()) return;
   granted_ = own->second.granted;
   ledger_.add_to_lease(ByteCount{more});

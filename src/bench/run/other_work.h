@@ -1,6 +1,6 @@
 #pragma once
 
-// What else the machine did while something was measured: a reader of wall times has to know.
+// Load by other programs during a measurement: readers of wall times have to know it.
 
 #include <string>
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // libllama ends the process, with a stack on standard error, where a file holds what it takes for impossible: a model
-// without layers, a vocabulary with one token twice. Whoever named the file wants a line, not a stack.
+// without layers, a vocabulary with one token twice. The user who named the file
+// needs a one-line error, not a stack.
 
 #include <ggml.h>
 

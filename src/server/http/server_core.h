@@ -1,6 +1,7 @@
 #pragma once
 
-// What all connections of one server share. Its I/O thread is the one that runs `io`.
+// State that all connections of one server share. "I/O thread" in this room is the one that runs `io`, which
+// ARCHITECTURE.md calls the HTTP thread.
 
 #include <algorithm>
 #include <atomic>

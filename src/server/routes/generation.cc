@@ -110,7 +110,7 @@ void generate(const Service& service, Generation generation) {
                   tell_of_unknown_fields(service, generation.http, generation.dialect, request.unknown_fields)};
   const auto answer =
       std::make_shared<Answer>(service, std::move(form), writer.keep(), std::move(generation.reply), std::move(next));
-  // From here on the answer makes the reply, on a thread of its own.
+  // From here on the answer makes the reply, on the thread that serves all connections.
   if (const Status accepted = answer->submit(std::move(job), std::move(request.stop), std::move(reading)); !accepted) {
     send_error(writer, answer->error(accepted.error()));
   }

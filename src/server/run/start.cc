@@ -28,7 +28,7 @@ constexpr std::size_t kMostFine = 32;
 constexpr std::size_t kMostSteps = 8;
 constexpr std::size_t kFineShare = 64;
 
-// Whoever computes so much again for want of a point shows where one is wanted.
+// A request that recomputes this many tokens for want of a point marks a place where one is wanted.
 constexpr std::size_t kLearntGap = 32;
 
 // A point lies up to so far before where prompts part or end: what is computed again there is not why the rest is.
