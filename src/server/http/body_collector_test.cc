@@ -1,26 +1,13 @@
 #include "server/http/body_collector.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
+
+#include "server/http/gzip_test.h"
 
 namespace kvkeep::server {
 namespace {
 
 using Trouble = BodyCollector::Trouble;
-
-std::string gzip(const std::string& text) {
-  z_stream z{};
-  EXPECT_EQ(::deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(::deflateBound(&z, text.size()), '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  z.avail_in = static_cast<unsigned>(text.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<unsigned>(out.size());
-  EXPECT_EQ(::deflate(&z, Z_FINISH), Z_STREAM_END);
-  out.resize(z.total_out);
-  ::deflateEnd(&z);
-  return out;
-}
 
 // All bytes, `step` at a time, until there is trouble.
 void feed(BodyCollector& body, std::string_view bytes, std::size_t step) {

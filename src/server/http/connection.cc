@@ -69,12 +69,16 @@ void Connection::close() {
   ErrorCode ignored;
   socket_.close(ignored);
   core_.connections.erase(self);
-  asio::post(core_.io, [&core = core_] { core.on_change(); });
+  // What it read of a body is room for others.
+  asio::post(core_.io, [&core = core_] {
+    resume_waiting(core);
+    core.on_change();
+  });
 }
 
 void Connection::enter(Phase phase) {
   phase_ = phase;
-  times_.begun_ns = now_ns();
+  times_.begun_ns = times_.progress_ns = now_ns();  // until now nothing was read, which is no fault of the client's
   arm();
 }
 
@@ -227,8 +231,11 @@ void Connection::answer() {
   intake_.reset();
   output_.mark(now_ns());
   enter(Phase::kReply);
-  // Not from here: who called may still be parsing, and goes on as if nothing had happened.
-  asio::post(core_.io, [self = shared_from_this()] { self->write(); });
+  // Not from here: the caller may still be parsing, and goes on as if nothing had happened.
+  asio::post(core_.io, [self = shared_from_this()] {
+    self->write();
+    resume_waiting(self->core_);  // what was read of the body is room for others
+  });
 }
 
 void Connection::probe() {
@@ -289,7 +296,8 @@ void Connection::after_reply() {
   outbox_.reset();
   silence_ = {};
   reply_end_ = Outbox::End::kNotYet;
-  if (is_cut || half_closed_) return close();
+  const bool is_last = half_closed_ && (input_.empty() || close_after_);
+  if (is_cut || is_last) return close();
   if (close_after_ || core_.stopping) return linger();
   next_request();
 }
@@ -297,6 +305,7 @@ void Connection::after_reply() {
 void Connection::next_request() {
   enter(Phase::kIdle);
   read_on();
+  if (half_closed_ && phase_ != Phase::kReply && phase_ != Phase::kClosed) return take_end();  // of the next request
   wait_readable();
 }
 

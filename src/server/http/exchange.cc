@@ -50,7 +50,8 @@ Exchange::~Exchange() {
 }
 
 void Exchange::run(const Handler& handler) {
-  const bool failed = !call(handler);
+  // A client that left while its request waited for a worker is not worth the work.
+  const bool failed = !client_gone() && !call(handler);
   drop_body();
   if (!kept_) conclude(failed);
 }
@@ -150,7 +151,9 @@ void Exchange::post(std::function<void()> task) { boost::asio::post(core_.io, st
 
 void Exchange::post_work(std::function<void()> task) {
   // The server waits for its exchanges, so that this one's life is the task's.
-  core_.workers->post([self = shared_from_this(), work = std::move(task)] { work(); });
+  core_.workers->post([self = shared_from_this(), work = std::move(task)] {
+    self->call([&work](const HttpRequest&, ResponseWriter&) { work(); });
+  });
 }
 
 void Exchange::on_silence(std::int64_t silence_ms, std::function<void()> task) {
@@ -158,7 +161,7 @@ void Exchange::on_silence(std::int64_t silence_ms, std::function<void()> task) {
 }
 
 void resume_waiting(ServerCore& core) {
-  // One that finds too little goes to the end, so that each is asked once.
+  // Stops at the first that has no room yet, so that none is passed over for ever.
   for (std::size_t left = core.waiting_for_room.size(); left > 0; --left) {
     const std::weak_ptr<Connection> next = core.waiting_for_room.front();
     const auto connection = next.lock();

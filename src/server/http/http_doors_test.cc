@@ -228,6 +228,21 @@ TEST(HttpHalfClose, TheWholeReplyComes) {
   EXPECT_TRUE(waiting.read_until("\r\n\r\nlate"));
 }
 
+TEST(HttpHalfClose, AllRequestsThatCameBeforeItAreAnswered) {
+  Kept kept;
+  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
+  RawClient client = server.client();
+  client.send(get("/health") + post("/echo", "123") + get("/health"));
+  client.half_close();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.read_reply().status, 200) << i;
+  EXPECT_TRUE(client.closed_within(1'000));
+  RawClient cut = server.client();
+  cut.send(get("/health") + "GET /hea");
+  cut.half_close();
+  EXPECT_EQ(cut.read_reply().status, 200);
+  EXPECT_EQ(cut.read_reply().status, 400);
+}
+
 TEST(HttpHalfClose, AClientThatClosesIsNoticed) {
   Kept kept;
   TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });

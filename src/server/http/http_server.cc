@@ -93,6 +93,7 @@ void Server::run_io() {
 }
 
 void Server::take(asio::ip::tcp::socket socket, std::string remote_address) {
+  if (core_.stopping) return;  // accepted at the last moment: nobody would end it
   const auto connection = std::make_shared<Connection>(core_, std::move(socket), std::move(remote_address));
   core_.connections.insert(connection);
   if (core_.is_crowded()) hurry_others();

@@ -81,7 +81,9 @@ bool Intake::find_room() {
 std::size_t Intake::feed_body(std::string_view bytes) {
   const std::size_t used = parser_.feed_body(bytes, body_);
   const BodyCollector::Trouble trouble = body_.trouble();
-  if (trouble == BodyCollector::Trouble::kNoRoom) {
+  if (trouble == BodyCollector::Trouble::kNoRoom && parser_.state() == RequestParser::State::kDone) {
+    refuse(503, kNoRoom);  // all of a compressed body is here, but not all that comes out of it: nothing would go on
+  } else if (trouble == BodyCollector::Trouble::kNoRoom) {
     wait_for_room();
   } else if (trouble != BodyCollector::Trouble::kNone || parser_.state() == RequestParser::State::kRefused) {
     refuse_body();

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "server/http/http_error.h"
@@ -66,19 +67,29 @@ void Listener::accept() {
   if (!may_accept_()) return accept_later();
   acceptor_.async_accept([this](const ErrorCode& error, tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
-    if (error == asio::error::no_descriptors || error == asio::error::no_buffer_space ||
-        error == asio::error::no_memory) {
-      if (!std::exchange(told_, true)) {
+    if (error) {
+      // One that was reset before it was taken says nothing of those that follow; a full table does.
+      const bool lasts = error != asio::error::connection_aborted;
+      if (lasts && !std::exchange(told_, true)) {
         spdlog::warn("http cannot accept more connections: {}; raise the limit of open files (ulimit -n)",
                      error.message());
       }
       return accept_later();
     }
-    ErrorCode gone;
-    const tcp::endpoint remote = error ? tcp::endpoint() : socket.remote_endpoint(gone);
-    if (!error && !gone) take_(std::move(socket), remote.address().to_string());
+    hand_over(std::move(socket));
     accept();
   });
+}
+
+// No connection must be the last one, whatever fails for it.
+void Listener::hand_over(tcp::socket socket) {
+  try {
+    ErrorCode gone;
+    const tcp::endpoint remote = socket.remote_endpoint(gone);
+    if (!gone) take_(std::move(socket), remote.address().to_string());
+  } catch (const std::exception& error) {
+    spdlog::error("http connection failed: {}", error.what());
+  }
 }
 
 void Listener::accept_later() {

@@ -31,6 +31,7 @@ class Listener {
   explicit Listener(boost::asio::io_context& io) : acceptor_(io), pause_(io) {}
   boost::system::error_code open(const boost::asio::ip::tcp::endpoint& endpoint);
   void accept();
+  void hand_over(boost::asio::ip::tcp::socket socket);
   void accept_later();
 
   boost::asio::ip::tcp::acceptor acceptor_;

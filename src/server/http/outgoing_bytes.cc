@@ -14,6 +14,8 @@ void OutgoingBytes::add(std::string&& bytes) {
   if (bytes_.empty()) {
     bytes_ = std::move(bytes);
   } else {
+    // A client that always takes a little would else have all of a long reply kept for it.
+    if (written_ > bytes_.size() / 2) bytes_.erase(0, std::exchange(written_, 0));
     bytes_ += bytes;
   }
 }

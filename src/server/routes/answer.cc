@@ -94,7 +94,9 @@ void Answer::send(const std::string& bytes) {
   write(bytes);
 }
 
-void Answer::keep_alive() { write(reply_->keep_alive()); }
+void Answer::keep_alive() {
+  if (!done_) write(reply_->keep_alive());
+}
 
 void Answer::handle(const PrefillEvent& event) {
   if (!opened_) start_ = {event.stats.prompt_tokens, event.stats.cached_tokens};
@@ -139,6 +141,7 @@ void Answer::append(const std::vector<ReplyDelta>& deltas) {
 }
 
 void Answer::handle(const DoneEvent& done) {
+  done_ = true;
   if (done.finish == Finish::kError) return fail(done.error.value_or(io_error("generation failed")));
   api::GenerationResult result = result_of(done);
   if (form_.stream) return finish_stream(done, result);

@@ -68,6 +68,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   std::vector<Event> events_;  // taken
   NextRequest next_;
   bool opened_ = false;  // reply_->first() was sent
+  bool done_ = false;    // a silence that ran out just before may still ask for a comment
   api::ReplyStart start_;
   std::vector<api::ReplyPart> content_;
   std::vector<TokenId> tokens_;
