@@ -11,7 +11,8 @@ import subprocess
 import time
 
 from support import (NOISE, HttpError, ServerCase, assistant, files_under, fresh_directory, main, make_random,
-                     physical_bytes, reply_text, timings, user, words)
+                     physical_bytes, reply_text, timings, user, wait_until,
+                     words)
 
 KILLS = int(os.environ.get("KVKEEP_KILLS", "50"))
 BUDGET_MIB = 2
@@ -52,7 +53,9 @@ class KillLoop(ServerCase):
 
     def check_directory(self, directory):
         self.assertLessEqual(physical_bytes(directory), BUDGET_MIB << 20)
-        self.assertEqual([path for path in files_under(directory) if path.endswith(".tmp")], [])
+        # A server that runs may be writing one; one that is left behind stays.
+        wait_until(lambda: not [path for path in files_under(directory) if path.endswith(".tmp")],
+                   "no unfinished file is left")
 
     def test_kills_at_random_moments(self):
         choose = make_random()
