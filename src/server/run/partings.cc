@@ -23,7 +23,12 @@ void Partings::learn(std::uint64_t client, TokenSpan prompt, Position at) {
   // Whether the last line goes on, or ended and the next one parts at its first token.
   const std::string_view last = texts_->text(prompt[at.value() - 1]);
   const bool begins = last.empty() || last.ends_with('\n');
-  const std::string_view whole = begins ? before.back().text : before.size() > 1 ? before[before.size() - 2].text : "";
+  std::string_view whole;  // of no temporary: a conditional expression would make one
+  if (begins) {
+    whole = before.back().text;
+  } else if (before.size() > 1) {
+    whole = before[before.size() - 2].text;
+  }
   memory_.learn(client, begins ? std::string_view() : before.back().text, whole);
 }
 
