@@ -33,7 +33,7 @@ constexpr std::size_t kColumns = 120;
 // Reading from page cache and summing takes a processor; from a disk, a few requests at a time keep it busy.
 constexpr unsigned kMostReaders = 4;
 constexpr std::size_t kBarColumns = 30;
-// What may be an orphan beside servers is given so long: ten seconds.
+// A file that seems to be an orphan beside servers is given so long: ten seconds.
 constexpr std::chrono::milliseconds kPause{500};
 constexpr int kMostPauses = 20;
 

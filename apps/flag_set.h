@@ -42,8 +42,8 @@ struct RefusedFlag {
   // Without it something else would be served than was asked for, in clear, or under other paths: its variables are
   // refused as well. Others may be meant for another server on the machine: a warning says that they set nothing.
   bool essential = false;
-  // What to type in its place: a flag that takes the same value ("--ctx-size"), or of a switch words ("--load-mode
-  // mlock"). Empty: it is left out.
+  // The words to type in its place: a flag that takes the same value ("--ctx-size"), or, of a switch, a flag with its
+  // value ("--load-mode mlock"). Empty: it is left out.
   std::string instead = {};
 };
 

@@ -19,7 +19,7 @@ class MendedLine {
   void keep(const std::string& argument);
   // Ours for what was given: one or more words that need no quotes.
   void put(const std::string& words) { words_.push_back(words); }
-  // What is wrong with the line, told once however often it was given. `mended`: it is known what to do.
+  // Adds a fault of the line, once however often it is given. `mended`: the line that works has a substitute for it.
   void note(const Error& trouble, bool mended);
 
   bool is_sound() const { return troubles_.empty(); }

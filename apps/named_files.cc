@@ -92,7 +92,7 @@ Status check_adapters(const char* flag, const std::vector<ScaledFile>& files) {
   return {};
 }
 
-// What a file begins with that people take for a model.
+// The kind of a file that is no GGUF, told from its first bytes.
 std::string_view other_kind(std::string_view begin) {
   if (begin.starts_with("version https://git-lfs"))
     return "a pointer of Git LFS and not yet the model: run git lfs pull";

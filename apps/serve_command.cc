@@ -203,7 +203,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   return scheduler;
 }
 
-// What the chat template does to earlier turns.
+// Learns, and logs at debug, how the chat template changes earlier turns.
 chat::HistoryChanges learn_history(const ServeOptions& options, const server::Service& service) {
   const chat::HistoryChanges changes = chat::learn_history_changes(
       *service.chat_template, *service.markers, service.defaults.template_kwargs, service.stabilizers.tools_first);

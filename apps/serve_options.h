@@ -86,7 +86,7 @@ struct ContextOptions {
   bool warmup = true;              // an empty run before the first request
   RopeOptions rope;
 
-  // Of a batch; what was not named follows the batch's size downwards.
+  // The default shrinks with a smaller batch, so that -b alone can be lowered.
   std::uint32_t ubatch() const { return ubatch_tokens.value_or(std::min<std::uint32_t>(512, batch_tokens)); }
 };
 
