@@ -20,23 +20,31 @@ CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; d
 clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build all test test-slow test-long test-clang test-asan test-tsan fuzz demo bench bench-check bench-keep \
+.PHONY: help setup setup-program build all test test-slow test-long test-clang test-asan test-tsan fuzz demo bench bench-check bench-keep \
         format format-check tidy clean FORCE
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## install the compilers and libraries (Debian 12 and newer)
+setup: setup-program ## install the compilers and libraries (Debian 12 and newer)
 	@scripts/setup
 
-# Configured once; the build system reconfigures itself when a CMakeLists.txt changes.
-build/build.ninja: CMakePresets.json $(if $(strip $(CMAKE_FLAGS)),FORCE) | setup
-	cmake --preset release $(CMAKE_FLAGS)
+# Less to install: what the program is built from, without what tests, benchmarks and sanitizers need.
+setup-program:
+	@scripts/setup program
+
+# Configured once; the build system reconfigures itself when a CMakeLists.txt changes. A new folder is configured for the
+# program alone, whose libraries are all that is installed by then; `make all` adds the rest.
+build/build.ninja: CMakePresets.json $(if $(strip $(CMAKE_FLAGS)),FORCE) | setup-program
+	cmake --preset release $(if $(wildcard build/CMakeCache.txt),,$(call tests_and_benchmarks,OFF)) $(CMAKE_FLAGS)
+tests_and_benchmarks = -DKVKEEP_BUILD_TESTS=$(1) -DKVKEEP_BUILD_BENCH=$(1)
 
 build: build/build.ninja ## the program, build/kvkeep
 	cmake --build build --target kvkeep -j $(JOBS)
 
-all: build/build.ninja ## the program, all tests and benchmarks
+all: setup build/build.ninja ## the program, all tests and benchmarks
+	@grep -qs KVKEEP_BUILD_TESTS:BOOL=ON build/CMakeCache.txt || \
+	  cmake --preset release $(call tests_and_benchmarks,ON) $(CMAKE_FLAGS)
 	cmake --build build -j $(JOBS)
 
 test: all ## the everyday tests (SUITES='everyday|slow': with the slow ones, as continuous integration does)
