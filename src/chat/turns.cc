@@ -13,9 +13,9 @@ namespace kvkeep::chat {
 namespace {
 
 constexpr std::string_view kFirstQuestion = "kvkeepquestionone";
-constexpr std::string_view kAnswer = "kvkeepanswerone";
+constexpr std::string_view kAnswerText = "kvkeepanswerone";
 constexpr std::string_view kSecondQuestion = "kvkeepquestiontwo";
-constexpr std::string_view kWhiteSpace = " \t\r\n";
+constexpr std::string_view kBlanks = " \t\r\n";
 
 // A marker, or the text between two.
 struct Unit {
@@ -67,7 +67,7 @@ std::optional<Units> take_until(Units& rest, std::string_view content) {
 
 std::optional<RenderedPrompt> render_example(const ChatTemplate& chat_template, const MarkerSet& markers) {
   RenderInput input;
-  input.messages = {synthetic::message("user", kFirstQuestion), synthetic::message("assistant", kAnswer),
+  input.messages = {synthetic::message("user", kFirstQuestion), synthetic::message("assistant", kAnswerText),
                     synthetic::message("user", kSecondQuestion)};
   auto rendered = render_prompt(chat_template, markers, std::move(input));
   if (!rendered) return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<Example> read_example(const RenderedPrompt& prompt) {
   Units rest = units_of(prompt);
   Example example;
   for (const auto& [part, content] :
-       {std::pair(&Example::before_first, kFirstQuestion), std::pair(&Example::before_answer, kAnswer),
+       {std::pair(&Example::before_first, kFirstQuestion), std::pair(&Example::before_answer, kAnswerText),
         std::pair(&Example::before_second, kSecondQuestion)}) {
     auto taken = take_until(rest, content);
     if (!taken) return std::nullopt;
@@ -129,7 +129,7 @@ Units common_opening(const Units& a, const Units& b) {
 std::vector<TokenId> ids_of(Units units, const MarkerSet& markers, const Vocabulary& vocabulary) {
   if (!units.empty() && !units.back().is_marker()) {
     std::string& text = units.back().text;
-    text.erase(text.find_last_not_of(kWhiteSpace) + 1);
+    text.erase(text.find_last_not_of(kBlanks) + 1);
   }
   std::vector<TokenId> ids;
   for (const Unit& unit : units) {
@@ -179,15 +179,15 @@ std::vector<TokenId> learn_tool_result(const ChatTemplate& chat_template, const 
 // opens, or where no message of the user could be mistaken for it.
 std::vector<TokenId> learn_answer_to_result(const ChatTemplate& chat_template, const MarkerSet& markers,
                                             const Vocabulary& vocabulary, const std::vector<TokenId>& answer) {
-  constexpr std::string_view kResult = "kvkeepresult";
+  constexpr std::string_view kToolResult = "kvkeepresult";
   RenderInput input;
   input.messages = {synthetic::message("user", kFirstQuestion), synthetic::call("", synthetic::Thinking::kField),
-                    synthetic::result(kResult)};
+                    synthetic::result(kToolResult)};
   input.tools = synthetic::tools("kvkeepdescription");
   const auto rendered = render_prompt(chat_template, markers, std::move(input));
   if (!rendered) return {};
   Units rest = units_of(*rendered);
-  if (!take_until(rest, kResult)) return {};
+  if (!take_until(rest, kToolResult)) return {};
   std::vector<TokenId> opening = ids_of(from_first_marker(rest), markers, vocabulary);
   return occurrences(opening, answer).empty() ? opening : std::vector<TokenId>{};
 }

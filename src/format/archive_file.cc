@@ -7,9 +7,9 @@
 namespace kvkeep::format {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'K', 'V', 'K', 'A', 'R', 'C', '\r', '\n'};
-constexpr std::uint32_t kVersion = 1;
-constexpr std::uint32_t kVersionWithNotes = 2;
+constexpr std::array<char, 8> kArchiveMagic = {'K', 'V', 'K', 'A', 'R', 'C', '\r', '\n'};
+constexpr std::uint32_t kArchiveVersion = 1;
+constexpr std::uint32_t kArchiveWithNotes = 2;
 
 Error not_a_note() { return invalid("an archive whose notes of models are damaged"); }
 
@@ -17,8 +17,8 @@ Error not_a_note() { return invalid("an archive whose notes of models are damage
 
 std::vector<std::byte> encode_archive_head(bool with_notes) {
   Writer writer;
-  writer.raw(std::as_bytes(std::span(kMagic)));
-  writer.number(with_notes ? kVersionWithNotes : kVersion);
+  writer.raw(std::as_bytes(std::span(kArchiveMagic)));
+  writer.number(with_notes ? kArchiveWithNotes : kArchiveVersion);
   writer.zeros_to(kArchiveHeadBytes);
   return writer.take();
 }
@@ -31,15 +31,15 @@ std::vector<std::byte> encode_archive_number(std::uint64_t number) {
 
 Result<bool> check_archive_head(ByteSpan bytes) {
   Reader reader(bytes);
-  const ByteSpan magic = reader.raw(kMagic.size());
-  if (reader.failed() || std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) {
+  const ByteSpan magic = reader.raw(kArchiveMagic.size());
+  if (reader.failed() || std::memcmp(magic.data(), kArchiveMagic.data(), kArchiveMagic.size()) != 0) {
     return invalid("not an archive of kvkeep cache export");
   }
   const auto version = reader.number<std::uint32_t>();
-  if (version != kVersion && version != kVersionWithNotes)
+  if (version != kArchiveVersion && version != kArchiveWithNotes)
     return invalid("an archive of version " + std::to_string(version) + ", which is not known");
   if (!reader.zeros_to(kArchiveHeadBytes)) return invalid("an archive whose head is damaged");
-  return version == kVersionWithNotes;
+  return version == kArchiveWithNotes;
 }
 
 // The sum over all of it, for nothing else would show damage in a text.

@@ -12,7 +12,7 @@
 namespace kvkeep::format {
 namespace {
 
-Error bad(const char* what) { return damaged(std::string("delta: ") + what); }
+Error bad_delta(const char* what) { return damaged(std::string("delta: ") + what); }
 
 // ---- finding what the base has ----
 
@@ -252,23 +252,23 @@ Status decode_delta(ByteSpan base, ByteSpan delta, MutableByteSpan out) {
   std::uint64_t expected = 0;
   while (!out.empty()) {
     const auto literal = read_number(delta);
-    if (!literal || *literal > delta.size() || *literal > out.size()) return bad("literal");
+    if (!literal || *literal > delta.size() || *literal > out.size()) return bad_delta("literal");
     put_copy(out, delta.first(*literal));
     delta = delta.subspan(*literal);
     const auto copied = read_number(delta);
-    if (!copied || *copied > out.size()) return bad("length of a copy");
+    if (!copied || *copied > out.size()) return bad_delta("length of a copy");
     if (*copied == 0) {
-      if (!out.empty()) return bad("an operation that is not the last and copies nothing");
+      if (!out.empty()) return bad_delta("an operation that is not the last and copies nothing");
       break;
     }
     const auto distance = read_number(delta);
-    if (!distance) return bad("distance of a copy");
+    if (!distance) return bad_delta("distance of a copy");
     const std::uint64_t source = expected + static_cast<std::uint64_t>(unzigzag(*distance));
-    if (source > base.size() || *copied > base.size() - source) return bad("a copy from outside of the base");
+    if (source > base.size() || *copied > base.size() - source) return bad_delta("a copy from outside of the base");
     put_copy(out, base.subspan(source, *copied));
     expected = source + *copied;
   }
-  if (!delta.empty()) return bad("bytes after the last operation");
+  if (!delta.empty()) return bad_delta("bytes after the last operation");
   return {};
 }
 
@@ -291,9 +291,9 @@ Status decode_built_state(const PrefixHash& base_hash, ByteSpan base, ByteSpan s
   Reader reader(stored);
   const auto told_hash = reader.hash<PrefixHash>();
   const Checksum sum = reader.sum();
-  if (reader.failed() || told_hash != base_hash) return bad("built on another state");
+  if (reader.failed() || told_hash != base_hash) return bad_delta("built on another state");
   TRY(decode_delta(base, stored.subspan(kBuiltStateHeadBytes), out));
-  if (checksum(out) != sum) return bad("another state comes out");
+  if (checksum(out) != sum) return bad_delta("another state comes out");
   return {};
 }
 

@@ -6,8 +6,8 @@
 namespace kvkeep::format {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'K', 'V', 'K', 'R', 'E', 'C', '\r', '\n'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::array<char, 8> kRecordMagic = {'K', 'V', 'K', 'R', 'E', 'C', '\r', '\n'};
+constexpr std::uint32_t kRecordVersion = 1;
 
 // The length is summed too: a torn one must not make later bytes look like a payload.
 Checksum sum_of(ByteSpan payload) {
@@ -21,8 +21,8 @@ Checksum sum_of(ByteSpan payload) {
 
 std::vector<std::byte> encode_record_file_head(std::uint32_t kind) {
   Writer writer;
-  writer.raw(std::as_bytes(std::span(kMagic)));
-  writer.number(kVersion);
+  writer.raw(std::as_bytes(std::span(kRecordMagic)));
+  writer.number(kRecordVersion);
   writer.number(kind);
   return writer.take();
 }

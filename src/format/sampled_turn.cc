@@ -5,7 +5,7 @@
 namespace kvkeep::format {
 namespace {
 
-Error bad(const char* what) { return damaged(std::string("sampled turn: ") + what); }
+Error bad_turn(const char* what) { return damaged(std::string("sampled turn: ") + what); }
 
 }  // namespace
 
@@ -27,16 +27,16 @@ Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes) {
   SampledTurnRecord turn;
   turn.before = reader.hash<PrefixHash>();
   const auto ids = reader.number<std::uint32_t>();
-  if (reader.failed() || ids > reader.left() / sizeof(std::uint32_t)) return bad("too short for its ids");
+  if (reader.failed() || ids > reader.left() / sizeof(std::uint32_t)) return bad_turn("too short for its ids");
   for (std::uint32_t i = 0; i < ids; ++i) turn.ids.push_back(static_cast<TokenId>(reader.number<std::uint32_t>()));
   const auto calls = reader.number<std::uint32_t>();
-  if (reader.failed() || calls > reader.left() / sizeof(std::uint32_t)) return bad("too short for its calls");
+  if (reader.failed() || calls > reader.left() / sizeof(std::uint32_t)) return bad_turn("too short for its calls");
   for (std::uint32_t i = 0; i < calls; ++i) {
     const ByteSpan id = reader.raw(reader.number<std::uint32_t>());
     turn.call_ids.emplace_back(reinterpret_cast<const char*>(id.data()), id.size());
   }
-  if (reader.failed()) return bad("too short");
-  if (reader.left() != 0) return bad("bytes behind it");
+  if (reader.failed()) return bad_turn("too short");
+  if (reader.left() != 0) return bad_turn("bytes behind it");
   return turn;
 }
 

@@ -10,7 +10,7 @@ namespace kvkeep::format {
 namespace {
 
 // The line ends show a file that was transferred as text.
-constexpr std::array<char, 8> kMagic = {'K', 'V', 'K', 'S', 'E', 'G', '\r', '\n'};
+constexpr std::array<char, 8> kSegmentMagic = {'K', 'V', 'K', 'S', 'E', 'G', '\r', '\n'};
 constexpr std::size_t kFixedSumOffset = kFixedHeaderBytes - 16;
 
 static_assert(kFixedHeaderBytes % kPayloadAlignment == 0 && sizeof(TokenId) == 4, "docs/format.md says so");
@@ -25,7 +25,7 @@ struct Lengths {
   Checksum tail_sum;  // over part table, tokens and padding
 };
 
-Error bad(const char* what) { return damaged(std::string("segment header: ") + what); }
+Error bad_header(const char* what) { return damaged(std::string("segment header: ") + what); }
 
 bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
@@ -87,46 +87,48 @@ PartKind kind_of(const std::vector<Part>& parts) {
 
 Status check_part(const Part& part, std::size_t token_count) {
   const auto kind = static_cast<std::uint32_t>(part.kind);
-  if (kind < 1 || kind > kMaxSegmentParts) return bad("part of unknown kind");
-  if (part.size_bytes > kMaxPartBytes) return bad("part too large");
-  if (part.first_token > token_count) return bad("part begins after the range");
-  if (part.built() != (part.state_bytes > 0)) return bad("a base without a size, or the other way round");
-  if (part.built() && part.kind != PartKind::kWhole) return bad("a base of what is no whole state");
+  if (kind < 1 || kind > kMaxSegmentParts) return bad_header("part of unknown kind");
+  if (part.size_bytes > kMaxPartBytes) return bad_header("part too large");
+  if (part.first_token > token_count) return bad_header("part begins after the range");
+  if (part.built() != (part.state_bytes > 0)) return bad_header("a base without a size, or the other way round");
+  if (part.built() && part.kind != PartKind::kWhole) return bad_header("a base of what is no whole state");
   return {};
 }
 
 // What must hold for every header, on disk or about to be written.
 Status check_consistency(const SegmentHeader& header) {
   const SegmentName& name = header.name;
-  if (name.begin > name.end) return bad("range ends before it begins");
-  if (header.tokens.size() > kMaxSegmentTokens) return bad("too many tokens");
-  if (header.tokens.size() != name.end - name.begin) return bad("token count is not the length of the range");
-  if (name.begin == name.end && name.begin_hash != name.end_hash) return bad("a point with two hashes");
-  if (header.parts.empty() || header.parts.size() > kMaxSegmentParts) return bad("number of parts");
+  if (name.begin > name.end) return bad_header("range ends before it begins");
+  if (header.tokens.size() > kMaxSegmentTokens) return bad_header("too many tokens");
+  if (header.tokens.size() != name.end - name.begin) return bad_header("token count is not the length of the range");
+  if (name.begin == name.end && name.begin_hash != name.end_hash) return bad_header("a point with two hashes");
+  if (header.parts.empty() || header.parts.size() > kMaxSegmentParts) return bad_header("number of parts");
   std::uint32_t kinds_seen = 0;
   for (const Part& part : header.parts) {
     TRY(check_part(part, header.tokens.size()));
-    if (part.base >= name.end && part.built()) return bad("a base that is not earlier");
+    if (part.base >= name.end && part.built()) return bad_header("a base that is not earlier");
     const std::uint32_t bit = 1u << static_cast<std::uint32_t>(part.kind);
-    if ((kinds_seen & bit) != 0) return bad("two parts of one kind");
+    if ((kinds_seen & bit) != 0) return bad_header("two parts of one kind");
     kinds_seen |= bit;
   }
-  if (name.kind != kind_of(header.parts)) return bad("a name of another kind than the parts");
-  if (header.origin != Origin::kPrompt && header.origin != Origin::kSampled) return bad("tokens of unknown origin");
+  if (name.kind != kind_of(header.parts)) return bad_header("a name of another kind than the parts");
+  if (header.origin != Origin::kPrompt && header.origin != Origin::kSampled)
+    return bad_header("tokens of unknown origin");
   return {};
 }
 
 // Reads and verifies the fixed part; fills identity into `header`.
 Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
-  if (bytes.size() < kFixedHeaderBytes) return bad("too short");
+  if (bytes.size() < kFixedHeaderBytes) return bad_header("too short");
   Reader reader(bytes.first(kFixedHeaderBytes));
-  if (std::memcmp(reader.raw(kMagic.size()).data(), kMagic.data(), kMagic.size()) != 0) return bad("magic");
+  if (std::memcmp(reader.raw(kSegmentMagic.size()).data(), kSegmentMagic.data(), kSegmentMagic.size()) != 0)
+    return bad_header("magic");
   Lengths lengths;
   lengths.version = reader.number<std::uint32_t>();
   Reader sum_reader(bytes.subspan(kFixedSumOffset, 16));
-  if (checksum(bytes.first(kFixedSumOffset)) != sum_reader.sum()) return bad("checksum of the fixed part");
+  if (checksum(bytes.first(kFixedSumOffset)) != sum_reader.sum()) return bad_header("checksum of the fixed part");
   if (lengths.version > kTenantFormatVersion) return unsupported("segment file of a later version");
-  if (lengths.version < kFormatVersion) return bad("version");
+  if (lengths.version < kFormatVersion) return bad_header("version");
   lengths.header_bytes = reader.number<std::uint32_t>();
   header.fingerprint = reader.hash<FingerprintHash>();
   header.name.begin_hash = reader.hash<PrefixHash>();
@@ -139,9 +141,10 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
   lengths.tail_sum = reader.sum();
   header.origin = static_cast<Origin>(reader.number<std::uint32_t>());
   header.tenant = reader.hash<Tenant>();
-  if (!reader.zeros_to(kFixedSumOffset)) return bad("reserved bytes");
-  if (lengths.token_count > kMaxSegmentTokens || lengths.part_count > kMaxSegmentParts) return bad("limits");
-  if (lengths.header_bytes != encoded_header_size(lengths.part_count, lengths.token_count)) return bad("lengths");
+  if (!reader.zeros_to(kFixedSumOffset)) return bad_header("reserved bytes");
+  if (lengths.token_count > kMaxSegmentTokens || lengths.part_count > kMaxSegmentParts) return bad_header("limits");
+  if (lengths.header_bytes != encoded_header_size(lengths.part_count, lengths.token_count))
+    return bad_header("lengths");
   return lengths;
 }
 
@@ -206,7 +209,7 @@ std::vector<std::byte> encode_header(const SegmentHeader& header) {
   const std::vector<std::byte> tail = encode_tail(header);
   Writer writer;
   writer.reserve(kFixedHeaderBytes + tail.size());
-  writer.raw(std::as_bytes(std::span(kMagic)));
+  writer.raw(std::as_bytes(std::span(kSegmentMagic)));
   writer.number(version_of(header));
   writer.number(static_cast<std::uint32_t>(kFixedHeaderBytes + tail.size()));
   writer.hash(header.fingerprint);
@@ -235,17 +238,17 @@ Result<std::size_t> header_size(ByteSpan fixed_bytes) {
 Result<SegmentHeader> decode_header(ByteSpan bytes) {
   SegmentHeader header;
   TRY_ASSIGN(const Lengths lengths, decode_fixed(bytes, header));
-  if (bytes.size() < lengths.header_bytes) return bad("too short");
+  if (bytes.size() < lengths.header_bytes) return bad_header("too short");
   const ByteSpan tail = bytes.subspan(kFixedHeaderBytes, lengths.header_bytes - kFixedHeaderBytes);
-  if (checksum(tail) != lengths.tail_sum) return bad("checksum of table and tokens");
+  if (checksum(tail) != lengths.tail_sum) return bad_header("checksum of table and tokens");
   Reader reader(tail);
   for (std::uint32_t i = 0; i < lengths.part_count; ++i) header.parts.push_back(decode_part(reader));
-  if (version_of(header) != lengths.version) return bad("a version that does not fit what it tells");
+  if (version_of(header) != lengths.version) return bad_header("a version that does not fit what it tells");
   header.tokens = read_tokens(reader, lengths.token_count);
-  if (!reader.zeros_to(tail.size())) return bad("padding");
+  if (!reader.zeros_to(tail.size())) return bad_header("padding");
   if (!header.parts.empty()) header.name.kind = kind_of(header.parts);
   TRY(check_consistency(header));
-  if (payload_bytes(header) != lengths.payload_bytes) return bad("payload length");
+  if (payload_bytes(header) != lengths.payload_bytes) return bad_header("payload length");
   return header;
 }
 

@@ -11,7 +11,7 @@
 namespace kvkeep::inspect {
 namespace {
 
-constexpr std::size_t kCopyBytes = 1 << 20;
+constexpr std::size_t kReadBytes = 1 << 20;
 
 // A part of a file as if it were one.
 class Region final : public os::File {
@@ -244,7 +244,7 @@ class Writing {
                                   std::string(store::kTemporarySuffix);
     TRY_ASSIGN(const std::unique_ptr<os::File> file, files_.create(temporary));
     waiting_.emplace_back(temporary, directory + "/" + file_of(entry).info.name);
-    std::vector<std::byte> buffer(kCopyBytes);
+    std::vector<std::byte> buffer(kReadBytes);
     Region region(archive_, entry.offset, entry.size);
     for (std::uint64_t at = 0; at < entry.size;) {
       TRY_ASSIGN(const std::size_t count, region.read_at(at, buffer));

@@ -7,7 +7,7 @@ namespace kvkeep::store {
 namespace {
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
-constexpr std::int64_t kLongestPauseNs = 16 * kSecondNs;
+constexpr std::int64_t kLongestBackOffNs = 16 * kSecondNs;
 constexpr ByteCount kAskAfter = mebibytes(64);
 // Once stopped, so much more than the floor must be free: storing does not go off and on at its edge.
 constexpr std::uint64_t kMarginShare = 8;
@@ -55,7 +55,7 @@ void FreeSpace::stop(ByteCount refused, std::int64_t now_ns) {
 
 // Where a quota or the inodes are used up the system says that much is free: tried ever more rarely.
 void FreeSpace::found_full(ByteCount bytes) {
-  pause_ns_ = std::clamp(2 * pause_ns_, kSecondNs, kLongestPauseNs);
+  pause_ns_ = std::clamp(2 * pause_ns_, kSecondNs, kLongestBackOffNs);
   const std::int64_t now_ns = clock_.monotonic_ns();
   try_again_ns_ = now_ns + pause_ns_;
   asked_ns_ = 0;

@@ -7,7 +7,7 @@ namespace kvkeep::chat::grammar {
 namespace {
 
 // libllama recurses as deep as rules begin with each other: some 2 MiB of stack.
-constexpr std::size_t kDeepest = 10'000;
+constexpr std::size_t kDeepestRules = 10'000;
 
 // Rules that may stand for nothing, found by going over all until nothing changes: only
 // users of a rule that turned out so are looked at again.
@@ -92,7 +92,7 @@ Status check_walks(const Gbnf& grammar, std::size_t ways) {
         } else {
           counts[step.rule] += counts[rule];
           depths[step.rule] = std::max(depths[step.rule], depths[rule] + 1);
-          if (depths[step.rule] > kDeepest) return invalid("its rules begin with each other too deep");
+          if (depths[step.rule] > kDeepestRules) return invalid("its rules begin with each other too deep");
           if (counts[step.rule] > ways) return invalid("its rules begin with each other in too many ways");
         }
         continue;

@@ -61,9 +61,9 @@ PatternNode repeated(PatternNode item, std::size_t min, std::optional<std::size_
   return repeat;
 }
 
-class Reader {
+class PatternReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit PatternReader(std::string_view text) : text_(text) {}
 
   Result<PatternNode> read() {
     TRY_ASSIGN(PatternNode node, read_choice(0));
@@ -296,6 +296,6 @@ class Reader {
 
 }  // namespace
 
-Result<PatternNode> read_pattern(std::string_view pattern) { return Reader(pattern).read(); }
+Result<PatternNode> read_pattern(std::string_view pattern) { return PatternReader(pattern).read(); }
 
 }  // namespace kvkeep::chat::grammar

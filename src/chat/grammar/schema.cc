@@ -9,7 +9,7 @@
 namespace kvkeep::chat::grammar {
 namespace {
 
-constexpr std::size_t kDeepest = 64;
+constexpr std::size_t kDeepestSchema = 64;
 constexpr std::size_t kMostSteps = 10'000;  // a subschema takes two
 constexpr std::size_t kMostValues = 5'000;
 constexpr std::size_t kLongestMemo = 20'000;  // bytes of a combined schema that is looked up again
@@ -76,7 +76,7 @@ Result<std::string> SchemaWriter::visit(const Json& schema, const std::string& p
   TRY(count_schema(path));
   if (schema.is_boolean()) return schema.get<bool>() ? json_.value() : std::string();
   if (!schema.is_object()) return error_at(path, "a schema is an object or a boolean");
-  if (depth_ >= kDeepest) return error_at(path, "the schema is nested too deep");
+  if (depth_ >= kDeepestSchema) return error_at(path, "the schema is nested too deep");
   ++depth_;
   auto name = visit_object_schema(schema, path, hint);
   --depth_;

@@ -11,7 +11,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-constexpr std::int64_t kWidest = 1'000'000;
+constexpr std::int64_t kWidestIndent = 1'000'000;
 
 Value filter_center(Interpreter& in, const Value& self, const Arguments& arguments) {
   const auto [width] = place<1>("center", arguments, {"width"});
@@ -25,7 +25,7 @@ Value filter_indent(Interpreter& in, const Value& self, const Arguments& argumen
     indent = width->as_text();
   } else {
     const std::int64_t count = std::max<std::int64_t>(integer_argument(width, 4), 0);
-    if (count > kWidest) fail_unsupported("an indent of more than a million spaces");
+    if (count > kWidestIndent) fail_unsupported("an indent of more than a million spaces");
     indent = in.text(std::string(static_cast<std::size_t>(count), ' ')).as_text();
   }
   // An ending newline is a line of its own, which a blank one stays without the indent.
@@ -139,14 +139,14 @@ Value filter_join(Interpreter& in, const Value& self, const Arguments& arguments
   return Value::text(builder.finish());
 }
 
-constexpr NamedBuiltin kFilters[] = {{"center", filter_center},
-                                     {"indent", filter_indent},
-                                     {"truncate", filter_truncate},
-                                     {"wordwrap", filter_wordwrap},
-                                     {"join", filter_join}};
+constexpr NamedBuiltin kLayoutFilters[] = {{"center", filter_center},
+                                           {"indent", filter_indent},
+                                           {"truncate", filter_truncate},
+                                           {"wordwrap", filter_wordwrap},
+                                           {"join", filter_join}};
 
 }  // namespace
 
-std::span<const NamedBuiltin> layout_filters() { return kFilters; }
+std::span<const NamedBuiltin> layout_filters() { return kLayoutFilters; }
 
 }  // namespace kvkeep::chat::jinja

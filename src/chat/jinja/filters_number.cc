@@ -203,12 +203,12 @@ Value filter_max(Interpreter& in, const Value& self, const Arguments& arguments)
   return extreme(in, self, arguments, true);
 }
 
-constexpr NamedBuiltin kFilters[] = {{"int", filter_int}, {"float", filter_float}, {"round", filter_round},
-                                     {"abs", filter_abs}, {"sum", filter_sum},     {"min", filter_min},
-                                     {"max", filter_max}};
+constexpr NamedBuiltin kNumberFilters[] = {{"int", filter_int}, {"float", filter_float}, {"round", filter_round},
+                                           {"abs", filter_abs}, {"sum", filter_sum},     {"min", filter_min},
+                                           {"max", filter_max}};
 
 }  // namespace
 
-std::span<const NamedBuiltin> number_filters() { return kFilters; }
+std::span<const NamedBuiltin> number_filters() { return kNumberFilters; }
 
 }  // namespace kvkeep::chat::jinja

@@ -76,14 +76,14 @@ Value filter_rejectattr(Interpreter& in, const Value& self, const Arguments& arg
   return chosen(in, self, arguments, true, false);
 }
 
-constexpr NamedBuiltin kFilters[] = {{"map", filter_map},
-                                     {"select", filter_select},
-                                     {"reject", filter_reject},
-                                     {"selectattr", filter_selectattr},
-                                     {"rejectattr", filter_rejectattr}};
+constexpr NamedBuiltin kSelectFilters[] = {{"map", filter_map},
+                                           {"select", filter_select},
+                                           {"reject", filter_reject},
+                                           {"selectattr", filter_selectattr},
+                                           {"rejectattr", filter_rejectattr}};
 
 }  // namespace
 
-std::span<const NamedBuiltin> selection_filters() { return kFilters; }
+std::span<const NamedBuiltin> selection_filters() { return kSelectFilters; }
 
 }  // namespace kvkeep::chat::jinja

@@ -194,7 +194,7 @@ Value filter_default(Interpreter& in, const Value& self, const Arguments& argume
   return fallback == nullptr ? in.text("") : *fallback;
 }
 
-constexpr NamedBuiltin kFilters[] = {
+constexpr NamedBuiltin kSequenceFilters[] = {
     {"length", filter_length},   {"count", filter_length},      {"first", filter_first},
     {"last", filter_last},       {"list", filter_list},         {"reverse", filter_reverse},
     {"sort", filter_sort},       {"dictsort", filter_dictsort}, {"items", filter_items},
@@ -246,6 +246,6 @@ Value SortKey::all_of(Interpreter& in, const Value& item) const {
   return in.list(keys);
 }
 
-std::span<const NamedBuiltin> sequence_filters() { return kFilters; }
+std::span<const NamedBuiltin> sequence_filters() { return kSequenceFilters; }
 
 }  // namespace kvkeep::chat::jinja

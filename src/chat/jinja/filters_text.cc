@@ -179,24 +179,24 @@ Value filter_tojson(Interpreter& in, const Value& self, const Arguments& argumen
   return Value::text(written_json(in, self, style));
 }
 
-constexpr NamedBuiltin kFilters[] = {{"upper", filter_upper},
-                                     {"lower", filter_lower},
-                                     {"capitalize", filter_capitalize},
-                                     {"title", filter_title},
-                                     {"trim", filter_trim},
-                                     {"replace", filter_replace},
-                                     {"format", filter_format},
-                                     {"string", filter_string},
-                                     {"escape", filter_escape},
-                                     {"e", filter_escape},
-                                     {"forceescape", filter_escape},
-                                     {"safe", filter_string},
-                                     {"urlencode", filter_urlencode},
-                                     {"wordcount", filter_wordcount},
-                                     {"tojson", filter_tojson}};
+constexpr NamedBuiltin kTextFilters[] = {{"upper", filter_upper},
+                                         {"lower", filter_lower},
+                                         {"capitalize", filter_capitalize},
+                                         {"title", filter_title},
+                                         {"trim", filter_trim},
+                                         {"replace", filter_replace},
+                                         {"format", filter_format},
+                                         {"string", filter_string},
+                                         {"escape", filter_escape},
+                                         {"e", filter_escape},
+                                         {"forceescape", filter_escape},
+                                         {"safe", filter_string},
+                                         {"urlencode", filter_urlencode},
+                                         {"wordcount", filter_wordcount},
+                                         {"tojson", filter_tojson}};
 
 }  // namespace
 
-std::span<const NamedBuiltin> text_filters() { return kFilters; }
+std::span<const NamedBuiltin> text_filters() { return kTextFilters; }
 
 }  // namespace kvkeep::chat::jinja

@@ -13,7 +13,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-constexpr std::int64_t kWidest = 1'000'000;
+constexpr std::int64_t kWidestField = 1'000'000;
 constexpr std::int64_t kMostPrecise = 400;
 
 std::string with_separators(std::string digits, char separator, std::size_t group) {
@@ -84,7 +84,7 @@ std::string formatted_number(const Value& value, const NumberFormat& format) {
 
 void append_padded(Interpreter& in, TextBuilder& builder, const Text& text, const NumberFormat& format,
                    char default_align) {
-  if (format.width > kWidest) fail_unsupported("a width of more than a million characters");
+  if (format.width > kWidestField) fail_unsupported("a width of more than a million characters");
   const std::size_t size = count_characters(text.view());
   const std::size_t missing =
       static_cast<std::int64_t>(size) < format.width ? static_cast<std::size_t>(format.width) - size : 0;

@@ -7,7 +7,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kDeepest = 400;
+constexpr int kDeepestInput = 400;
 constexpr std::size_t kBytesOfOther = 8;
 
 class Converter {
@@ -15,7 +15,7 @@ class Converter {
   Converter(Interpreter& in, const OriginRules& rules) : in_(in), rules_(rules) {}
 
   Value convert(const ordered_json& json, std::string_view key, int depth) {
-    if (depth > kDeepest) fail_unsupported("input nested more than ", kDeepest, " deep");
+    if (depth > kDeepestInput) fail_unsupported("input nested more than ", kDeepestInput, " deep");
     switch (json.type()) {
       case ordered_json::value_t::null: return Value::none();
       case ordered_json::value_t::boolean: return Value::boolean(json.get<bool>());

@@ -227,32 +227,32 @@ Value method_isascii(Interpreter& in, const Value& self, const Arguments& argume
   return Value::boolean(is_ascii(self.as_view()));
 }
 
-constexpr NamedBuiltin kMethods[] = {{"startswith", method_ends<true>},
-                                     {"endswith", method_ends<false>},
-                                     {"find", method_find<false>},
-                                     {"rfind", method_find<true>},
-                                     {"index", method_index<false>},
-                                     {"rindex", method_index<true>},
-                                     {"count", method_count},
-                                     {"split", method_split<false>},
-                                     {"rsplit", method_split<true>},
-                                     {"partition", method_partition<false>},
-                                     {"rpartition", method_partition<true>},
-                                     {"splitlines", method_splitlines},
-                                     {"isspace", method_all<is_space>},
-                                     {"isalpha", method_all<is_alpha>},
-                                     {"isdigit", method_all<is_digit>},
-                                     {"isnumeric", method_all<is_digit>},
-                                     {"isdecimal", method_all<is_decimal>},
-                                     {"isalnum", method_all<is_alphanumeric>},
-                                     {"isprintable", method_all<is_printable>},
-                                     {"isupper", method_is_case<true>},
-                                     {"islower", method_is_case<false>},
-                                     {"istitle", method_istitle},
-                                     {"isascii", method_isascii}};
+constexpr NamedBuiltin kSearchMethods[] = {{"startswith", method_ends<true>},
+                                           {"endswith", method_ends<false>},
+                                           {"find", method_find<false>},
+                                           {"rfind", method_find<true>},
+                                           {"index", method_index<false>},
+                                           {"rindex", method_index<true>},
+                                           {"count", method_count},
+                                           {"split", method_split<false>},
+                                           {"rsplit", method_split<true>},
+                                           {"partition", method_partition<false>},
+                                           {"rpartition", method_partition<true>},
+                                           {"splitlines", method_splitlines},
+                                           {"isspace", method_all<is_space>},
+                                           {"isalpha", method_all<is_alpha>},
+                                           {"isdigit", method_all<is_digit>},
+                                           {"isnumeric", method_all<is_digit>},
+                                           {"isdecimal", method_all<is_decimal>},
+                                           {"isalnum", method_all<is_alphanumeric>},
+                                           {"isprintable", method_all<is_printable>},
+                                           {"isupper", method_is_case<true>},
+                                           {"islower", method_is_case<false>},
+                                           {"istitle", method_istitle},
+                                           {"isascii", method_isascii}};
 
 }  // namespace
 
-std::span<const NamedBuiltin> text_search_methods() { return kMethods; }
+std::span<const NamedBuiltin> text_search_methods() { return kSearchMethods; }
 
 }  // namespace kvkeep::chat::jinja

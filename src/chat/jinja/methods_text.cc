@@ -103,28 +103,28 @@ Value method_expandtabs(Interpreter& in, const Value& self, const Arguments& arg
   return Value::text(builder.finish());
 }
 
-constexpr NamedBuiltin kMethods[] = {{"upper", method_case<Case::kUpper>},
-                                     {"lower", method_case<Case::kLower>},
-                                     {"casefold", method_case<Case::kLower>},
-                                     {"capitalize", method_case<Case::kCapitalized>},
-                                     {"title", method_case<Case::kTitleMethod>},
-                                     {"swapcase", method_case<Case::kSwapped>},
-                                     {"strip", method_strip<true, true>},
-                                     {"lstrip", method_strip<true, false>},
-                                     {"rstrip", method_strip<false, true>},
-                                     {"ljust", method_pad<'<'>},
-                                     {"rjust", method_pad<'>'>},
-                                     {"center", method_pad<'^'>},
-                                     {"zfill", method_zfill},
-                                     {"replace", method_replace},
-                                     {"join", method_join},
-                                     {"format", method_format},
-                                     {"removeprefix", method_removeprefix},
-                                     {"removesuffix", method_removesuffix},
-                                     {"expandtabs", method_expandtabs}};
+constexpr NamedBuiltin kTextMethods[] = {{"upper", method_case<Case::kUpper>},
+                                         {"lower", method_case<Case::kLower>},
+                                         {"casefold", method_case<Case::kLower>},
+                                         {"capitalize", method_case<Case::kCapitalized>},
+                                         {"title", method_case<Case::kTitleMethod>},
+                                         {"swapcase", method_case<Case::kSwapped>},
+                                         {"strip", method_strip<true, true>},
+                                         {"lstrip", method_strip<true, false>},
+                                         {"rstrip", method_strip<false, true>},
+                                         {"ljust", method_pad<'<'>},
+                                         {"rjust", method_pad<'>'>},
+                                         {"center", method_pad<'^'>},
+                                         {"zfill", method_zfill},
+                                         {"replace", method_replace},
+                                         {"join", method_join},
+                                         {"format", method_format},
+                                         {"removeprefix", method_removeprefix},
+                                         {"removesuffix", method_removesuffix},
+                                         {"expandtabs", method_expandtabs}};
 
 }  // namespace
 
-std::span<const NamedBuiltin> text_methods() { return kMethods; }
+std::span<const NamedBuiltin> text_methods() { return kTextMethods; }
 
 }  // namespace kvkeep::chat::jinja

@@ -8,43 +8,43 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-using Range = std::pair<char32_t, char32_t>;
+using CodeRange = std::pair<char32_t, char32_t>;
 
 template <std::size_t kSize>
-bool lies_in(const std::array<Range, kSize>& ranges, char32_t code) {
-  const auto place = std::ranges::upper_bound(ranges, code, {}, &Range::first);
+bool lies_in(const std::array<CodeRange, kSize>& ranges, char32_t code) {
+  const auto place = std::ranges::upper_bound(ranges, code, {}, &CodeRange::first);
   return place != ranges.begin() && code <= std::prev(place)->second;
 }
 
-constexpr std::array<Range, 10> kSpaces = {{{0x09, 0x0D},
-                                            {0x1C, 0x20},
-                                            {0x85, 0x85},
-                                            {0xA0, 0xA0},
-                                            {0x1680, 0x1680},
-                                            {0x2000, 0x200A},
-                                            {0x2028, 0x2029},
-                                            {0x202F, 0x202F},
-                                            {0x205F, 0x205F},
-                                            {0x3000, 0x3000}}};
+constexpr std::array<CodeRange, 10> kSpaces = {{{0x09, 0x0D},
+                                                {0x1C, 0x20},
+                                                {0x85, 0x85},
+                                                {0xA0, 0xA0},
+                                                {0x1680, 0x1680},
+                                                {0x2000, 0x200A},
+                                                {0x2028, 0x2029},
+                                                {0x202F, 0x202F},
+                                                {0x205F, 0x205F},
+                                                {0x3000, 0x3000}}};
 // Controls, separators, format characters, surrogates, private use.
-constexpr std::array<Range, 20> kUnprintable = {
+constexpr std::array<CodeRange, 20> kUnprintable = {
     {{0x00, 0x1F},     {0x7F, 0xA0},     {0xAD, 0xAD},       {0x600, 0x605},     {0x61C, 0x61C},
      {0x6DD, 0x6DD},   {0x70F, 0x70F},   {0x1680, 0x1680},   {0x180E, 0x180E},   {0x2000, 0x200F},
      {0x2028, 0x202F}, {0x205F, 0x206F}, {0x3000, 0x3000},   {0xD800, 0xF8FF},   {0xFEFF, 0xFEFF},
      {0xFFF0, 0xFFFB}, {0xFFFE, 0xFFFF}, {0x1D173, 0x1D17A}, {0xE0000, 0xE00FF}, {0xE01F0, 0x10FFFF}}};
 // Letters without case, the scripts that matter: the rest of Latin to Arabic, Indic, Thai, Hangul, kana, Han.
-constexpr std::array<Range, 12> kLetters = {{{0xAA, 0xAA},
-                                             {0xBA, 0xBA},
-                                             {0x180, 0x24F},
-                                             {0x250, 0x2AF},
-                                             {0x5D0, 0x5EA},
-                                             {0x620, 0x64A},
-                                             {0x904, 0x939},
-                                             {0xE01, 0xE30},
-                                             {0x3041, 0x3096},
-                                             {0x30A1, 0x30FA},
-                                             {0x4E00, 0x9FFF},
-                                             {0xAC00, 0xD7A3}}};
+constexpr std::array<CodeRange, 12> kLetters = {{{0xAA, 0xAA},
+                                                 {0xBA, 0xBA},
+                                                 {0x180, 0x24F},
+                                                 {0x250, 0x2AF},
+                                                 {0x5D0, 0x5EA},
+                                                 {0x620, 0x64A},
+                                                 {0x904, 0x939},
+                                                 {0xE01, 0xE30},
+                                                 {0x3041, 0x3096},
+                                                 {0x30A1, 0x30FA},
+                                                 {0x4E00, 0x9FFF},
+                                                 {0xAC00, 0xD7A3}}};
 
 // Pairs of letters side by side, the upper one even (or odd).
 bool is_paired_even(char32_t code) {

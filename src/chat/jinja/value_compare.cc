@@ -12,11 +12,11 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-constexpr int kDeepest = 400;
+constexpr int kDeepestValue = 400;
 constexpr std::uint32_t kSearchedThrough = 12;
 
 void check_depth(int depth) {
-  if (depth > kDeepest) fail_unsupported("values nested more than ", kDeepest, " deep");
+  if (depth > kDeepestValue) fail_unsupported("values nested more than ", kDeepestValue, " deep");
 }
 
 bool equal_dicts(const Dict& a, const Dict& b, int depth) {

@@ -9,7 +9,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-constexpr int kDeepest = 400;
+constexpr int kDeepestWritten = 400;
 
 void append_escape(std::string& result, char32_t code) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -65,7 +65,7 @@ class Representation {
   Representation(Interpreter& in, TextBuilder& builder) : in_(in), builder_(builder) {}
 
   void append(const Value& value, int depth) {
-    if (depth > kDeepest) fail_unsupported("values nested more than ", kDeepest, " deep");
+    if (depth > kDeepestWritten) fail_unsupported("values nested more than ", kDeepestWritten, " deep");
     in_.charge(1);
     switch (value.kind()) {
       case Kind::kUndefined: return add("Undefined");

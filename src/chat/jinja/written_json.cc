@@ -10,7 +10,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-constexpr int kDeepest = 400;
+constexpr int kDeepestWrittenJson = 400;
 constexpr std::string_view kHexadecimal = "0123456789abcdef";
 
 void append_unit(std::string& result, char32_t unit) {
@@ -38,7 +38,7 @@ class JsonWriter {
   Text finish() const { return builder_.finish(); }
 
   void append(const Value& value, int depth) {
-    if (depth > kDeepest) fail_unsupported("values nested more than ", kDeepest, " deep");
+    if (depth > kDeepestWrittenJson) fail_unsupported("values nested more than ", kDeepestWrittenJson, " deep");
     in_.charge(1);
     switch (value.kind()) {
       case Kind::kText: return append_text(value.as_text());

@@ -10,7 +10,7 @@ namespace kvkeep::chat::tools {
 namespace {
 
 // What takes longer to come to its point is read at its end.
-constexpr std::size_t kLongestHeadBytes = 1024;
+constexpr std::size_t kLongestPreviewBytes = 1024;
 
 // Arguments that are JSON in the model's own words.
 class JsonArgumentsPreview : public CallPreview {
@@ -67,7 +67,7 @@ class JsonPreview final : public JsonArgumentsPreview {
     if (call()) return;
     head_ += byte;
     scanner_.feed(byte);
-    if (head_.size() > kLongestHeadBytes) give_up();
+    if (head_.size() > kLongestPreviewBytes) give_up();
   }
 
   // What would close the call if its arguments began here; nothing: they do not.
@@ -140,7 +140,7 @@ class ValuesPreview final : public CallPreview {
   void text(std::string_view bytes) override {
     if (state_ == State::kOver) return;
     outside_ += bytes;
-    if (outside_.size() > kLongestHeadBytes) state_ = State::kOver;
+    if (outside_.size() > kLongestPreviewBytes) state_ = State::kOver;
   }
 
   void open_value() override {
@@ -165,7 +165,7 @@ class ValuesPreview final : public CallPreview {
     if (state_ == State::kAttributes) {
       const std::size_t end = bytes.find('>');
       inside_ += bytes.substr(0, end);
-      if (inside_.size() > kLongestHeadBytes) return give_up();
+      if (inside_.size() > kLongestPreviewBytes) return give_up();
       if (end == std::string_view::npos) return;
       begin_value(std::exchange(inside_, {}));
       if (state_ == State::kOver) return;
@@ -175,7 +175,7 @@ class ValuesPreview final : public CallPreview {
     inside_ += bytes;
     if (state_ != State::kUndecided) return;
     if (types_.is_string(inside_)) return begin_string(std::exchange(inside_, {}));
-    if (inside_.size() > kLongestHeadBytes) state_ = State::kJson;
+    if (inside_.size() > kLongestPreviewBytes) state_ = State::kJson;
   }
 
   void close_value() override {

@@ -9,7 +9,7 @@ namespace {
 // By then may_be_call_body() has seen all it looks at.
 constexpr std::size_t kTellingBytes = 64;
 // Between an opening and its JSON: a name, an id and tags.
-constexpr std::size_t kLongestHeadBytes = 512;
+constexpr std::size_t kLongestTagBytes = 512;
 
 }  // namespace
 
@@ -212,8 +212,7 @@ void TaggedReply::pass_value_tag(std::size_t begin, std::size_t after) {
 TaggedReply::Step TaggedReply::find_json() {
   for (; scanned_ < text_.size(); ++scanned_) {
     const char byte = text_.text()[scanned_];
-    if (scanned_ - body_ > kLongestHeadBytes ||
-        (format_.kind == FormatKind::kLlama && byte != '{' && !is_white(byte))) {
+    if (scanned_ - body_ > kLongestTagBytes || (format_.kind == FormatKind::kLlama && byte != '{' && !is_white(byte))) {
       give_up(body_);
       mode_ = Mode::kText;
       return Step::kOn;

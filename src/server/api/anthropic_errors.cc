@@ -14,7 +14,7 @@ int api_status(int status) {
   return status == 503 ? kOverloaded : status;
 }
 
-std::string_view type_of(int status) {
+std::string_view anthropic_type_of(int status) {
   switch (status) {
     case 401: return "authentication_error";
     case 403: return "permission_error";
@@ -30,8 +30,9 @@ std::string_view type_of(int status) {
 
 ErrorReply anthropic_error(int status, std::string_view message, std::string_view request_id) {
   const int known = api_status(status);
-  const Json json = {
-      {"type", "error"}, {"error", {{"type", type_of(known)}, {"message", message}}}, {"request_id", request_id}};
+  const Json json = {{"type", "error"},
+                     {"error", {{"type", anthropic_type_of(known)}, {"message", message}}},
+                     {"request_id", request_id}};
   return {known, to_line(json)};
 }
 

@@ -7,8 +7,8 @@
 namespace kvkeep::server::api {
 namespace {
 
-constexpr std::int64_t kHourS = 3600;
-constexpr std::int64_t kDayS = 24 * kHourS;
+constexpr std::int64_t kHourInS = 3600;
+constexpr std::int64_t kDayS = 24 * kHourInS;
 
 Result<std::int64_t> retention_s(const Json& body) {
   std::string retention = "in_memory";
@@ -24,7 +24,7 @@ Result<std::int64_t> duration_s(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [unit, failure] = std::from_chars(text.data(), end, count);
   const std::string_view name(unit, end);
-  const std::int64_t unit_s = name == "s" ? 1 : name == "m" ? 60 : name == "h" ? kHourS : 0;
+  const std::int64_t unit_s = name == "s" ? 1 : name == "m" ? 60 : name == "h" ? kHourInS : 0;
   if (failure != std::errc() || unit_s == 0 || count < 1 || count > kDayS / unit_s) {
     return invalid("'prompt_cache_options.ttl' must be a duration such as '30m', at most '24h'");
   }

@@ -7,7 +7,7 @@
 namespace kvkeep::server::api {
 namespace {
 
-std::string_view type_of(int status) {
+std::string_view responses_type_of(int status) {
   switch (status) {
     case 401: return "authentication_error";
     case 403: return "permission_error";
@@ -33,7 +33,7 @@ ErrorReply reply(int status, Json error) { return {status, to_line({{"error", st
 
 ErrorReply responses_error(int status, std::string_view message) {
   return reply(status, {{"message", message},
-                        {"type", type_of(status)},
+                        {"type", responses_type_of(status)},
                         {"param", status == 400 ? param_of(message) : Json()},
                         {"code", code_of(status)}});
 }

@@ -4,7 +4,7 @@
 
 namespace kvkeep::server {
 namespace {
-std::string_view trimmed(std::string_view text) {
+std::string_view without_blanks(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const auto begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};
@@ -38,7 +38,7 @@ std::vector<std::string> parse_key_lines(std::string_view text) {
   std::vector<std::string> keys;
   while (!text.empty()) {
     const auto end = text.find('\n');
-    const std::string_view line = trimmed(text.substr(0, end));
+    const std::string_view line = without_blanks(text.substr(0, end));
     if (!line.empty() && line.front() != '#') keys.emplace_back(line);
     text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
   }
@@ -48,16 +48,16 @@ std::vector<std::string> parse_key_lines(std::string_view text) {
 std::string_view presented_key(std::string_view authorization, std::string_view x_api_key) {
   constexpr std::string_view kScheme = "Bearer ";
   if (authorization.size() > kScheme.size() && equals_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) {
-    return trimmed(authorization.substr(kScheme.size()));
+    return without_blanks(authorization.substr(kScheme.size()));
   }
-  return trimmed(x_api_key);
+  return without_blanks(x_api_key);
 }
 
 std::string key_refusal(std::string_view authorization, std::string_view x_api_key) {
   const std::string how = "; send one of this server's keys as 'Authorization: Bearer KEY' or as 'x-api-key: KEY'";
   if (!presented_key(authorization, x_api_key).empty()) return "The API key is wrong" + how;
   // A key without "Bearer" before it is what people type who know other servers.
-  if (!trimmed(authorization).empty()) return "The Authorization field holds no 'Bearer KEY'" + how;
+  if (!without_blanks(authorization).empty()) return "The Authorization field holds no 'Bearer KEY'" + how;
   return "No API key was sent" + how;
 }
 

@@ -17,9 +17,6 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-constexpr std::string_view kJson = "application/json; charset=utf-8";
-constexpr std::string_view kNoRoom = "The server holds as many bytes of requests as it may; try again";
-constexpr std::string_view kStopping = "The server is shutting down";
 constexpr std::string_view kProbe = "HTTP/1.1 102 Processing\r\n\r\n";
 constexpr std::int64_t kFirstProbeNs = 100'000'000;  // most replies are there by then
 constexpr std::int64_t kProbeNs = 1'000'000'000;
@@ -52,7 +49,7 @@ void Connection::stop() {
     case Phase::kIdle: return close();
     case Phase::kHead:
     case Phase::kBody:
-    case Phase::kRoom: return refuse(503, kStopping);
+    case Phase::kRoom: return refuse(503, kStoppingText);
     default: return;
   }
 }
@@ -220,7 +217,7 @@ void Connection::answer() {
   const HttpRequest& head = intake_->head();
   close_after_ = intake_->closes() || core_.stopping;
   const ReplyHead reply{.status = verdict.status,
-                        .content_type = verdict.body.empty() ? std::string_view() : kJson,
+                        .content_type = verdict.body.empty() ? std::string_view() : kJsonType,
                         .body_bytes = verdict.body.size(),
                         .closes = close_after_,
                         .idle_s = core_.options.limits.idle_ms / 1'000};
@@ -350,7 +347,7 @@ void Connection::on_deadline() {
   switch (phase_) {
     case Phase::kHead:
     case Phase::kBody: return refuse(408, default_error_message(408));
-    case Phase::kRoom: return refuse(503, kNoRoom);
+    case Phase::kRoom: return refuse(503, kNoRoomText);
     case Phase::kReply: return on_reply_deadline(now_ns());
     default: return close();
   }

@@ -16,7 +16,6 @@
 
 namespace kvkeep::server {
 namespace {
-constexpr std::string_view kJson = "application/json; charset=utf-8";
 // Of bodies that were parsed: what they were parsed into took many times their size.
 constexpr std::size_t kReturnedBytes = 8 << 20;
 }  // namespace
@@ -91,7 +90,7 @@ void Exchange::conclude(bool failed) {
   }
   if (state_ != State::kNothing) return;
   HttpError error = core_.gatekeeper.error(request_, 500, default_error_message(500));
-  send(error.status, kJson, std::move(error.body), {});
+  send(error.status, kJsonType, std::move(error.body), {});
 }
 
 void Exchange::log(int status, std::string_view body) const {

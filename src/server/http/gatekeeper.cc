@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kLettersPerMistake = 3;
 constexpr std::size_t kLongestMistypedPath = 200;
 
-Verdict refuse(int status, std::string_view message) {
+Verdict deny(int status, std::string_view message) {
   Verdict verdict;
   verdict.status = status;
   verdict.reason = message;
@@ -71,17 +71,17 @@ Verdict Gatekeeper::decide(const HttpRequest& request, std::uint64_t body_bytes)
 
 Verdict Gatekeeper::check_sender(const HttpRequest& request) const {
   const std::string_view host = request.header("host");
-  if (host.empty()) return refuse(400, "The request has no Host field");
+  if (host.empty()) return deny(400, "The request has no Host field");
   if (!guard_.host_allowed(host)) {
     const std::string_view name = host_name(host);
-    return refuse(403, "Host '" + std::string(host) + "' is not served here" +
-                           (name.empty() ? "" : to_allow("--allowed-hosts", name)));
+    return deny(403, "Host '" + std::string(host) + "' is not served here" +
+                         (name.empty() ? "" : to_allow("--allowed-hosts", name)));
   }
   const std::string_view origin = request.header("origin");
   if (!guard_.origin_allowed(origin, host)) {
     const bool is_page = origin.find("://") != std::string_view::npos;  // files and sandboxed frames send "null"
-    return refuse(403, "Origin '" + std::string(origin) + "' is not allowed" +
-                           (is_page ? to_allow("--allowed-origins", origin) : ""));
+    return deny(403, "Origin '" + std::string(origin) + "' is not allowed" +
+                         (is_page ? to_allow("--allowed-origins", origin) : ""));
   }
   return {};
 }
@@ -96,16 +96,16 @@ Verdict Gatekeeper::find_route(const HttpRequest& request) const {
   const std::string_view authorization = request.header("authorization");
   const std::string_view x_api_key = request.header("x-api-key");
   if (!(found && route->options.is_public) && !keys_.accepts(presented_key(authorization, x_api_key))) {
-    return refuse(401, key_refusal(authorization, x_api_key));
+    return deny(401, key_refusal(authorization, x_api_key));
   }
   if (found) return {.route = &*route};
   const std::string methods = allowed_methods(request.path);
   if (methods.empty()) {
     const std::string near = near_path(request.path);
-    return refuse(
+    return deny(
         404, "Path '" + request.path + "' is not served here" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
   }
-  Verdict verdict = refuse(405, "Path '" + request.path + "' takes " + methods + ", not " + request.method);
+  Verdict verdict = deny(405, "Path '" + request.path + "' takes " + methods + ", not " + request.method);
   verdict.headers.emplace_back("Allow", methods);
   return verdict;
 }
@@ -120,10 +120,10 @@ std::string Gatekeeper::near_path(std::string_view path) const {
 
 Verdict Gatekeeper::check_body(const HttpRequest& request, std::uint64_t body_bytes) const {
   if (body_bytes > body_bytes_max_) {
-    return refuse(413, "The request body of " + std::to_string(body_bytes) + " bytes is larger than " +
-                           std::to_string(body_bytes_max_) + "; --max-body-mb sets the limit");
+    return deny(413, "The request body of " + std::to_string(body_bytes) + " bytes is larger than " +
+                         std::to_string(body_bytes_max_) + "; --max-body-mb sets the limit");
   }
-  if (request.header("content-type").starts_with("multipart/")) return refuse(415, "Send the request body as JSON");
+  if (request.header("content-type").starts_with("multipart/")) return deny(415, "Send the request body as JSON");
   return {};
 }
 

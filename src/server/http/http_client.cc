@@ -28,7 +28,7 @@ using BeastText = boost::beast::string_view;
 constexpr std::size_t kBodyBytesMax = 64U << 20;
 constexpr std::uint32_t kHeadBytesMax = 64 << 10;
 
-std::string_view view(BeastText text) { return {text.data(), text.size()}; }
+std::string_view text_of(BeastText text) { return {text.data(), text.size()}; }
 
 struct Address {
   std::string host;
@@ -141,7 +141,7 @@ class ReplyGrammar final : public http::basic_parser<false> {
     error = {};
   }
   void on_field_impl(http::field /*known*/, BeastText name, BeastText value, ErrorCode& error) override {
-    if (!is_header_done()) reply.headers.emplace_back(view(name), view(value));
+    if (!is_header_done()) reply.headers.emplace_back(text_of(name), text_of(value));
     error = {};
   }
 // Newer releases tell trailer fields apart, older ones do not know the function.
@@ -162,7 +162,7 @@ class ReplyGrammar final : public http::basic_parser<false> {
   void on_body_init_impl(const boost::optional<std::uint64_t>& /*length*/, ErrorCode& error) override { error = {}; }
   std::size_t on_body_impl(BeastText bytes, ErrorCode& error) override {
     error = {};
-    given_up = !on_bytes_(view(bytes));
+    given_up = !on_bytes_(text_of(bytes));
     if (given_up) error = asio::error::operation_aborted;
     return bytes.size();
   }

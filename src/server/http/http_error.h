@@ -12,6 +12,11 @@
 
 namespace kvkeep::server {
 
+inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
+// Refusals for which a client is told to try again.
+inline constexpr std::string_view kNoRoomText = "The server holds as many bytes of requests as it may; try again";
+inline constexpr std::string_view kStoppingText = "The server is shutting down";
+
 struct HttpError {
   int status = 500;
   std::string body;  // JSON

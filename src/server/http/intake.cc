@@ -9,9 +9,7 @@
 namespace kvkeep::server {
 namespace {
 
-constexpr std::string_view kNoRoom = "The server holds as many bytes of requests as it may; try again";
 constexpr std::string_view kTooMany = "The server has as many requests as it may; try again";
-constexpr std::string_view kStopping = "The server is shutting down";
 
 }  // namespace
 
@@ -38,7 +36,7 @@ void Intake::judge() {
   verdict_.headers.emplace_back("Server", "kvkeep");
   for (const char* name : {"request-id", "x-request-id"}) verdict_.headers.emplace_back(name, head.id);
   if (is_refused) return refuse(parser_.refusal().status, parser_.refusal().reason);
-  if (core_.stopping) return refuse(503, kStopping);
+  if (core_.stopping) return refuse(503, kStoppingText);
   if (verdict_.route == nullptr) {
     state_ = State::kAnswered;
   } else if (!verdict_.route->options.is_light && core_.heavy_exchanges >= core_.options.requests_max) {
@@ -64,7 +62,7 @@ bool Intake::grants_leave() { return std::exchange(leave_is_due_, false); }
 
 // Room comes back when handlers return; without any at work nobody will give it.
 void Intake::wait_for_room() {
-  if (core_.bodies_at_work == 0) return refuse(503, kNoRoom);
+  if (core_.bodies_at_work == 0) return refuse(503, kNoRoomText);
   state_ = State::kRoom;
 }
 
@@ -82,7 +80,8 @@ std::size_t Intake::feed_body(std::string_view bytes) {
   const std::size_t used = parser_.feed_body(bytes, body_);
   const BodyCollector::Trouble trouble = body_.trouble();
   if (trouble == BodyCollector::Trouble::kNoRoom && parser_.state() == RequestParser::State::kDone) {
-    refuse(503, kNoRoom);  // all of a compressed body is here, but not all that comes out of it: nothing would go on
+    refuse(503,
+           kNoRoomText);  // all of a compressed body is here, but not all that comes out of it: nothing would go on
   } else if (trouble == BodyCollector::Trouble::kNoRoom) {
     wait_for_room();
   } else if (trouble != BodyCollector::Trouble::kNone || parser_.state() == RequestParser::State::kRefused) {

@@ -28,7 +28,7 @@ void messages(const Service& service, const HttpRequest& http, ResponseWriter& w
                      std::move(reply)});
 }
 
-Result<std::size_t> count(const Service& service, const HttpRequest& http, HeaderList& told) {
+Result<std::size_t> count_messages(const Service& service, const HttpRequest& http, HeaderList& told) {
   TRY_ASSIGN(api::CountRequest request, api::parse_count_tokens(http.body, service.defaults));
   told = tell_of_unknown_fields(service, http, api::Dialect::kMessages, request.unknown_fields);
   const Tenant tenant = tenant_of(service, http, request.cache_salt);
@@ -38,7 +38,7 @@ Result<std::size_t> count(const Service& service, const HttpRequest& http, Heade
 // Renders and tokenizes; neither the model nor the cache is asked.
 void count_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   HeaderList told;
-  const Result<std::size_t> tokens = count(service, http, told);
+  const Result<std::size_t> tokens = count_messages(service, http, told);
   if (!tokens) return send_error(writer, api::anthropic_error_reply(tokens.error(), http.id));
   writer.send(200, api::kJsonContentType, api::to_line({{"input_tokens", *tokens}}), told);
 }

@@ -20,7 +20,7 @@ constexpr std::size_t kMostTurnTokens = 1 << 18;
 constexpr const char* kSomeThought = "kvkeepsomethought";
 
 // What is read of a turn, so far.
-class Reading {
+class ReplayReading {
  public:
   void add(const chat::tools::ReplyDelta& delta) {
     const bool goes_on = std::exchange(last_, delta.kind) == delta.kind;
@@ -53,7 +53,7 @@ std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::t
   if (ids.size() > kMostTurnTokens) return std::nullopt;
   chat::tools::ReplyParser parser(service.reply_format, tools, {.calls = true});
   chat::Utf8Stream utf8;
-  Reading reading;
+  ReplayReading reading;
   const auto add = [&](const std::vector<chat::tools::ReplyDelta>& deltas) {
     for (const auto& delta : deltas) reading.add(delta);
   };

@@ -33,7 +33,7 @@ void responses(const Service& service, const HttpRequest& http, ResponseWriter& 
                      std::move(reply)});
 }
 
-Result<std::size_t> count(const Service& service, const HttpRequest& http, HeaderList& told) {
+Result<std::size_t> count_input(const Service& service, const HttpRequest& http, HeaderList& told) {
   TRY_ASSIGN(api::InputTokensRequest request, api::parse_input_tokens(http.body, service.defaults));
   told = tell_of_unknown_fields(service, http, api::Dialect::kResponses, request.unknown_fields);
   const Tenant tenant = tenant_of(service, http, request.cache_salt);
@@ -43,7 +43,7 @@ Result<std::size_t> count(const Service& service, const HttpRequest& http, Heade
 // Renders and tokenizes; neither the model nor the cache is asked.
 void input_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
   HeaderList told;
-  const Result<std::size_t> tokens = count(service, http, told);
+  const Result<std::size_t> tokens = count_input(service, http, told);
   if (!tokens) return send_error(writer, api::responses_error_reply(tokens.error()));
   writer.send(200, api::kJsonContentType,
               api::to_line({{"object", "response.input_tokens"}, {"input_tokens", *tokens}}), told);
