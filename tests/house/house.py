@@ -12,6 +12,7 @@ import os
 import re
 import sys
 
+import measures
 import rules
 import source_text
 
@@ -49,16 +50,6 @@ def sources(root, folders=CODE_FOLDERS):
     return sorted(found, key=lambda source: source.path)
 
 
-def room_of_header(name):
-    """The room that `#include "name"` reaches, longest folder first; None: not a header of a room."""
-    folder = os.path.dirname(name)
-    while folder:
-        if folder in rules.MAY_INCLUDE:
-            return folder
-        folder = os.path.dirname(folder)
-    return None
-
-
 def upward_includes(all_sources):
     """Goal 0. Test files may also look at testing/ and, above the cache, at the fake engine."""
     found = []
@@ -72,7 +63,7 @@ def upward_includes(all_sources):
         if source.is_test and 'engine' in allowed:
             allowed = allowed | {'engine/fake'}
         for line, name, quoted in source_text.includes(source.text):
-            target = room_of_header(name) if quoted else None
+            target = measures.room_of_header(name) if quoted else None
             if quoted and target is None and not (source.is_test and name.startswith('testing/')):
                 found.append(f'{source.path}:{line}: "{name}" is in no room; write includes from src/')
             elif target is not None and target not in allowed:
@@ -145,34 +136,13 @@ def build_rooms(root):
     return found
 
 
-def measure(all_sources):
-    """The numbers of the ratchet, each with the place of the worst: name -> (number, place)."""
-    long_functions, long_files = [], []
-    longest_function = longest_file = (0, '')
-    for source in all_sources:
-        lines = source_text.line_count(source.code)
-        longest_file = max(longest_file, (lines, source.path))
-        if lines > rules.LONG_FILE_LINES:
-            long_files.append(f'{source.path} ({lines})')
-        for line, length in source_text.functions(source.code):
-            longest_function = max(longest_function, (length, f'{source.path}:{line}'))
-            if length > rules.LONG_FUNCTION_LINES:
-                long_functions.append(f'{source.path}:{line} ({length})')
-    return {
-        'functions_over_70_lines': (len(long_functions), ', '.join(long_functions)),
-        'longest_function_lines': longest_function,
-        'files_over_400_lines': (len(long_files), ', '.join(long_files)),
-        'longest_file_lines': longest_file,
-    }
-
-
 def ratchet(all_sources, limits):
-    return [f'{name} is {number}, at most {limits[name]} (tests/house/limits.json): {place}'
-            for name, (number, place) in measure(all_sources).items() if number > limits[name]]
+    return [f'{name} is {number}, at most {limits.get(name, 0)} (tests/house/limits.json): {place}'
+            for name, (number, place) in measures.measure(all_sources).items() if number > limits.get(name, 0)]
 
 
 def tightened(all_sources, limits):
-    return {name: min(number, limits[name]) for name, (number, _) in measure(all_sources).items()}
+    return {name: min(number, limits[name]) for name, (number, _) in measures.measure(all_sources).items()}
 
 
 def violations(root, limits):
@@ -194,7 +164,7 @@ def main(arguments):
         return 0
     found = violations(root, limits)
     print('\n'.join(found))
-    print(f'{len(found)} violations; ' + ', '.join(f'{name} {number}' for name, (number, _) in measure(sources(root)).items()))
+    print(f'{len(found)} violations; ' + ', '.join(f'{name} {number}' for name, (number, _) in measures.measure(sources(root)).items()))
     return 1 if found else 0
 
 

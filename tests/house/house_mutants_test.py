@@ -5,11 +5,14 @@ import os
 import tempfile
 import unittest
 
+import commits
 import house
+import measures
 import source_text
 
-LIMITS = {'functions_over_70_lines': 0, 'longest_function_lines': 70, 'files_over_400_lines': 0,
-          'longest_file_lines': 400}
+LIMITS = {'functions_over_70_lines': 0, 'longest_function_lines': 70, 'files_over_600_lines': 0, 'longest_file_lines': 600,
+          'classes_over_50_methods': 0, 'largest_class_methods': 50, 'classes_in_over_1_files': 0, 'small_files': 7,
+          'reading_order_lines': 30, 'unused_grants': 2}
 CLEAN = {
     'src/base/result.h': '#pragma once\n#include <string>\nnamespace kvkeep { inline int one() { return 1; } }\n',
     'src/base/README.md': '# base\n',
@@ -80,7 +83,16 @@ MUTANTS = {
     'test that cannot fail': ({'tests/a_test.cc': 'TEST(A, b) { EXPECT_TRUE(true); }\n'}, 'EXPECT_TRUE(true)'),
     'room without README': ({'src/policy/README.md': None}, 'no README.md'),
     'long README': ({'src/policy/README.md': 'line\n' * 16}, '16 lines, at most 15'),
-    'long file': ({'src/policy/a.cc': 'int x;\n' * 401}, 'longest_file_lines is 401'),
+    'long file': ({'src/policy/a.cc': 'int x;\n' * 601}, 'longest_file_lines is 601'),
+    'large class': ({'src/policy/a.h': 'class A {\n' + '  void f();\n' * 51 + '};\n'}, 'largest_class_methods is 51'),
+    'large nested class': ({'src/policy/a.h': 'class A {\n  struct B {\n' + '  int f() const { return 1; }\n' * 51 + '};\n};\n'},
+                           'largest_class_methods is 51'),
+    'class of two files': ({'src/policy/a.cc': 'void A::f() {}\n', 'src/policy/b.cc': 'int A::g() const { return 1; }\n'},
+                           'classes_in_over_1_files is 1'),
+    'too many small files': ({f'src/policy/{name}.h': 'int x;\n' for name in 'abcde'}, 'small_files is 10'),
+    'a header of the reading order that pulls in much': (
+        {'src/policy/plan.h': '#include "policy/much.h"\n', 'src/policy/much.h': 'int x;\n' * 40}, 'reading_order_lines is 41'),
+    'a grant that is not used': ({'src/os/clock.h': 'int x;\n'}, 'unused_grants is 3'),
     'long function': ({'src/policy/a.cc': 'void f() {\n' + '  g();\n' * 69 + '}\n'}, 'longest_function_lines is 71'),
     'long function that begins like a table': (
         {'src/policy/a.cc': 'void f() {\n  return {1};\n' + '  g();\n' * 69 + '}\n'}, 'longest_function_lines is 72'),
@@ -101,6 +113,7 @@ INNOCENT = {
     'long table before code': {'src/policy/a.cc': 'void f() {\n  const Case cases[] = {\n' + '      {1, 2},\n' * 80 + '  };\n  g();\n}\n'},
     'long initialiser': {'src/policy/a.cc': 'constexpr int kTable[] = {\n' + '  1,\n' * 80 + '};\n'},
     'sockets of the HTTP library': {'src/server/http/a.cc': '#include <sys/socket.h>\nvoid f() { ::close(3); }\n',
+                                    'src/server/http/b.h': '#include "base/result.h"\n#include "os/clock.h"\n',
                                     'src/server/http/README.md': '\n'},
     'test support in a test': {'src/store/a_test.cc': '#include "testing/sim/disk.h"\n'},
 }
@@ -130,8 +143,8 @@ class HouseMutants(unittest.TestCase):
                 file.write('int f() {\n' + '  g();\n' * 8 + '}\n')
             limits = {**LIMITS, 'longest_file_lines': 7}
             self.assertEqual(house.tightened(house.sources(root), limits),
-                             {'functions_over_70_lines': 0, 'longest_function_lines': 10, 'files_over_400_lines': 0,
-                              'longest_file_lines': 7})
+                             {**dict.fromkeys(LIMITS, 0), 'longest_function_lines': 10, 'longest_file_lines': 7,
+                              'small_files': 1})
 
 
 class FunctionFinder(unittest.TestCase):
@@ -145,6 +158,41 @@ class FunctionFinder(unittest.TestCase):
         self.assertEqual(self.lengths('#define F(x) \\\n  { x; \\\n  }\nvoid f() {}\n'), [1])
         self.assertEqual(self.lengths('enum class E { kA, kB };\nvoid f() { auto c = \'{\'; }\n'), [1])
         self.assertEqual(self.lengths('class CAPABILITY("mutex") M {\n  void f() {\n  }\n};\n'), [2])
+
+
+class MethodCounter(unittest.TestCase):
+    def counts(self, text):
+        return [(name, methods) for name, _, methods in measures.methods_by_class(source_text.code_only(text))]
+
+    def test_counts_what_a_class_can_do(self):
+        self.assertEqual(self.counts('class A {\n public:\n  A();\n  ~A();\n  A(const A&) = delete;\n  int f() const;\n'
+                                     '  bool operator==(const A&) const = default;\n private:\n  int x_ = g(1);\n};\n'),
+                         [('A', 4)])
+        self.assertEqual(self.counts('struct B {\n  int x = 0;\n  std::function<void(int)> call;\n  enum class E { kA };\n};\n'),
+                         [('B', 0)])
+        self.assertEqual(self.counts('class C : public D {\n  C() : x_{1}, y_(2) { f(); }\n  void g() REQUIRES(mutex_);\n'
+                                     '  Mutex m_ GUARDED_BY(n_);\n  friend class E;\n};\n'), [('C', 2)])
+        self.assertEqual(self.counts('template <typename T>\nclass F {\n  template <typename U> void f(U u) { g(u); }\n'
+                                     '  static int h();\n};\n'), [('F', 2)])
+
+    def test_finds_the_files_of_a_class(self):
+        sources = [house.Source.__new__(house.Source) for _ in range(2)]
+        for source, path, code in zip(sources, ('src/a/x.cc', 'src/a/y.cc'),
+                                      ('Result<int> A::f() {\n}\n', 'A::A() : x_(B::g()) {\n  C::h();\n}\n')):
+            source.path, source.code, source.is_test = path, code, False
+        self.assertEqual(measures.files_by_class(sources), {('src/a', 'A'): {'src/a/x.cc', 'src/a/y.cc'}})
+
+
+class CommitMessages(unittest.TestCase):
+    def test_a_good_message_has_no_fault(self):
+        self.assertEqual(commits.faults('Read two heads at once', 'One after the other took a second.'), [])
+
+    def test_each_fault_is_told(self):
+        for subject, body, fault in (('Read ' + 'x' * 68, 'why', '73 characters'), ('read', 'why', 'capital'),
+                                     ('Read.', 'why', 'full stop'), ('Read; write', 'why', 'two things'),
+                                     ('Read', ' ', 'no body')):
+            with self.subTest(subject):
+                self.assertEqual([fault in found for found in commits.faults(subject, body)], [True])
 
 
 if __name__ == '__main__':

@@ -62,7 +62,7 @@ def functions(text):
             head_start = at + 1
         elif letter == '{':
             head = text[head_start:at]
-            end = _matching_brace(text, at)
+            end = matching_brace(text, at)
             if _is_container(head):
                 head_start = at + 1
             elif '(' in head and _is_member_initialiser(head, text, end):
@@ -87,7 +87,7 @@ def _without_tables(body):
     for opening in re.finditer(r'(?:=|\breturn)\s*\{', body):
         if opening.start() >= at:
             kept.append(body[at:opening.end()])
-            at = _matching_brace(body, opening.end() - 1)
+            at = matching_brace(body, opening.end() - 1)
     return ''.join(kept) + body[at:]
 
 
@@ -96,7 +96,7 @@ def _is_member_initialiser(head, text, end):
     return following[:1] in (',', '{') and re.search(r'\)[^;]*:[^:]', head) is not None
 
 
-def _matching_brace(text, opening):
+def matching_brace(text, opening):
     depth = 0
     for at in range(opening, len(text)):
         if text[at] == '{':
