@@ -24,6 +24,14 @@ turn main 20
 turn main 20
 """
 
+# Of the mock: a word is a token; "system:", "user:" and "assistant:" are one each.
+FIRST_PROMPT = 1 + 50 + 1 + 20 + 1
+NEXT_TURN = 4 + 1 + 20 + 1        # the reply, the next message
+NEXT_IDEAL = NEXT_TURN - 4 + 1    # all but the reply, whose last id was never decoded
+PROMPTS = [FIRST_PROMPT, FIRST_PROMPT + NEXT_TURN, FIRST_PROMPT + 2 * NEXT_TURN]
+IDEALS = [FIRST_PROMPT, NEXT_IDEAL, NEXT_IDEAL]
+
+
 
 def alive(pid):
     """A process that was killed may stay a zombie until whoever adopted it looks."""
@@ -69,3 +77,15 @@ class BenchCase(unittest.TestCase):
         played = json.loads(self.json.read_text())["runs"]
         self.assertEqual(len(played), runs, done.stderr)
         return done, next(run for run in played if run["server"] != "kvkeep")
+
+    def expect_refusal(self, arguments, expected):
+        """In one line, so before anything was played: each run that ended has a line of its own."""
+        done = self.bench(*arguments)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(expected, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    @staticmethod
+    def written(report):
+        return [part for part in report["parts"] if "bytes" in part["name"]]

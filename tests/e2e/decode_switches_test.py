@@ -32,8 +32,8 @@ def voluntary_switches(pid):
 class DecodeSwitchesTest(ServerCase):
     def test_a_token_takes_a_handful_of_context_switches(self):
         """At the default number of threads, one stream alone."""
-        server = self.server("-c", "2048", "--cache-ram", "64", base=False, model_path=model("--size", "small"),
-                             count_shim=None)
+        server = self.server("-c", "2048", "--cache-ram", "64", base=False, default_threads=True,
+                             model_path=model("--size", "small"), count_shim=None)
         calmest = float("inf")
         for reply in range(REPLIES_MAX):
             calmest = min(calmest, *self.switches_per_token(server, f"Reply {reply}"))

@@ -120,7 +120,7 @@ class StartupErrors(unittest.TestCase):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            run = run_program("serve", "-m", model(), "--no-kv-disk", "--port", str(port))
+            run = run_program(*serve_command("--no-kv-disk", "--port", str(port))[1:])
         self.assertEqual(run.returncode, 1)
         last = run.stderr.splitlines()[-1]
         self.assertTrue(last.startswith("kvkeep: "), run.stderr)

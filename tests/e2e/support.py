@@ -75,8 +75,11 @@ def wait_until(condition, what, limit_s=20):
     return value
 
 
-def serve_command(*flags, base=True, model_path=None):
-    return [PROGRAM, "serve", "-m", model_path or model(), *(BASE_FLAGS if base else ()), *flags]
+def serve_command(*flags, base=True, model_path=None, default_threads=False):
+    """With one thread, unless a flag says otherwise. Threads that compute together wait for each other by spinning: beside
+    another busy test a token takes hundreds of times as long. A test with default_threads has to be RUN_SERIAL."""
+    one_thread = () if base or default_threads or "-t" in flags else ("-t", "1")
+    return [PROGRAM, "serve", "-m", model_path or model(), *(BASE_FLAGS if base else ()), *one_thread, *flags]
 
 
 def run_program(*arguments, environment=None, limit_s=60):
@@ -188,7 +191,8 @@ class ServerCase(unittest.TestCase):
     def _make(logs, flags, keywords):
         flags = [str(flag) for flag in flags]
         default_disk = keywords.pop("default_disk", False)
-        command = serve_command(*flags, base=keywords.pop("base", True), model_path=keywords.pop("model_path", None))
+        chosen = {name: keywords.pop(name) for name in ("base", "model_path", "default_threads") if name in keywords}
+        command = serve_command(*flags, **chosen)
         if not default_disk and "--kv-disk-dir" not in flags and "--no-kv-disk" not in flags:
             command.append("--no-kv-disk")
         log_path = fresh_path("server.log")
