@@ -1,7 +1,7 @@
 #pragma once
 
 // Names. Everything kvkeep finds again is named by a BLAKE3 hash: models, fingerprints and prefixes.
-// A name is never trusted alone: token ids are stored beside it and compared, so a collision is a miss.
+// A name by itself is never trusted: token ids are stored next to it and compared, so a collision is a miss.
 
 #include <blake3.h>
 

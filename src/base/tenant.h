@@ -1,6 +1,6 @@
 #pragma once
 
-// Tenants: who shares cached state with whom. Requests that name a salt share with those alone that name the same.
+// Tenants: who shares cached state with whom. Requests that name a salt share only with those that name the same.
 //
 // A tenant's prefixes have hashes under a key of its own, so that nothing of it can be found, named or restored by
 // whoever does not know the salt. That is all a salt is: it isolates by key. Nothing is encrypted by it.

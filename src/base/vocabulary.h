@@ -29,7 +29,7 @@ struct SpecialToken {
 
 // How a text given to Vocabulary::tokenize stands in the prompt.
 struct TokenizeOptions {
-  bool add_special = false;    // put BOS before and EOS behind, where the vocabulary asks for them
+  bool add_special = false;    // put BOS before and EOS after, where the vocabulary asks for them
   bool parse_special = false;  // spellings of CONTROL tokens become these tokens
 };
 
@@ -41,7 +41,7 @@ class Vocabulary {
   virtual std::size_t size() const = 0;
   // The tokenizer of the model, as llama_tokenize; some vocabularies put a space before the text.
   virtual std::vector<TokenId> tokenize(std::string_view text, TokenizeOptions options) const = 0;
-  // Plain text that goes on behind other text: as tokenize(text, {}), but no space is put before it.
+  // Plain text that goes on after other text: as tokenize(text, {}), but no space is put before it.
   virtual std::vector<TokenId> tokenize_continuation(std::string_view text) const = 0;
   // The bytes of a token, possibly a part of a code point. A CONTROL token is empty unless `with_special`.
   // Precondition: 0 <= id < size().

@@ -13,7 +13,7 @@ struct Around {
   bool trims = false;  // white space around the message goes
 };
 
-// Messages one behind the other, each between the texts of its role.
+// Messages one after the other, each between the texts of its role.
 struct PlainTemplate {
   std::string_view name;
   std::string_view begin;

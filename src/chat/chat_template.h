@@ -3,9 +3,9 @@
 // A model's chat template, ready to print conversations.
 //
 // Templates differ in what they know: some read tool calls as JSON objects and some as text, some know no system
-// message, many know no tools. Each is asked once, with short conversations, when it is made. What it does not know is
-// told to it in words it does: a system message goes in front of the next user message, tools into the system message,
-// calls and results become JSON in the text of assistant and user messages.
+// message, many know no tools. Each is asked once, with short conversations, when it is made. A feature it does not
+// know is told to it in words it does: a system message goes in front of the next user message, tools into the system
+// message, calls and results become JSON in the text of assistant and user messages.
 
 #include <cstdint>
 #include <memory>
@@ -42,13 +42,13 @@ struct TemplateTokens {
 struct TemplateTraits {
   bool typed_content = false;     // content as a list of parts, and not as text
   bool system_role = true;        // prints a system message
-  bool late_system = true;        // also behind an answer
+  bool late_system = true;        // also after an answer
   bool tools = true;              // prints tools
   bool tool_calls = true;         // prints an assistant's calls
   bool tool_results = true;       // prints messages of the role "tool"
   bool object_arguments = false;  // calls' arguments are to be JSON objects: the template writes them out itself
   bool thinking_field = false;    // reads a message's `thinking`
-  // Of an answer with calls it refuses thinking beside content.
+  // Of an answer with calls it refuses thinking next to content.
   bool refuses_thinking_beside_content = false;
 };
 

@@ -139,7 +139,7 @@ class Learner {
     return tools_first ? Order::kToolsFirst : Order::kSystemFirst;
   }
 
-  // With tools, if it can be: some templates write the date beside them alone.
+  // With tools, if it can be: some templates write the date only next to them.
   Clock learn_clock() {
     for (const ordered_json& tools : {synthetic::tools(kTools), ordered_json()}) {
       const auto at = [&](std::int64_t time_s) {

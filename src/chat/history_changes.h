@@ -4,7 +4,7 @@
 //
 // The next request of a conversation begins with what the one before was prompted with and sampled, unless the template
 // changes it: many drop the thinking of earlier answers, some of all answers, some move tools to the last user message.
-// So each template is asked once, with synthetic conversations. What is learnt decides only where state is saved and
+// So each template is asked once, with synthetic conversations. The learnt traits decide only where state is saved and
 // kept: what is reused is decided by ids, and a template from which nothing can be learnt costs time, never
 // correctness.
 
@@ -19,7 +19,7 @@ namespace kvkeep::chat {
 // From where the next prompt differs from the earlier one and its reply.
 enum class Change {
   kUnknown,  // the template refuses such a conversation
-  kNothing,  // it goes on behind the reply as it was sampled
+  kNothing,  // it goes on after the reply as it was sampled
   kReply,    // the reply is written anew, with the opening for it; what was prompted before stays
   kLoop,     // everything after the last user message of the earlier prompt is written anew
   kEarlier,  // that user message or what lies before it changes, too
@@ -28,7 +28,7 @@ enum class Change {
 enum class Order {
   kUnknown,      // the template writes no tools or no system message, or refuses them
   kToolsFirst,   // whoever shares the tools shares them whatever the system message says
-  kSystemFirst,  // a system message that changes changes everything behind it, the tools included
+  kSystemFirst,  // a system message that changes changes everything after it, the tools included
 };
 
 enum class Clock {
@@ -38,9 +38,9 @@ enum class Clock {
 };
 
 struct HistoryChanges {
-  Change next_message = Change::kUnknown;  // a user message behind an answer with thinking
-  Change tool_result = Change::kUnknown;   // a tool's result behind a call with thinking
-  Change after_tools = Change::kUnknown;   // a user message behind the answer that ends a loop of such calls
+  Change next_message = Change::kUnknown;  // a user message after an answer with thinking
+  Change tool_result = Change::kUnknown;   // a tool's result after a call with thinking
+  Change after_tools = Change::kUnknown;   // a user message after the answer that ends a loop of such calls
   Order order = Order::kUnknown;
   Clock clock = Clock::kNone;
 

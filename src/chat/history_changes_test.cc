@@ -92,7 +92,7 @@ const std::string kOneQuestion =
     "{%- for message in messages %}{%- if message.role not in ['system', 'user'] %}"
     "{{- raise_exception('one question') }}{%- endif %}{{- message.content + '\n' }}{%- endfor %}";
 
-// Tools stand beside the last user message.
+// Tools stand next to the last user message.
 const std::string kToolsAtTheLastTask =
     kToolList + kLastTask +
     "{{- bos_token }}{%- for message in messages %}{%- if message.role == 'user' %}"
@@ -104,7 +104,7 @@ const std::string kToolsAtTheLastTask =
     "{%- elif message.role == 'tool' %}{{- '[RESULT]' + message.content + '[/RESULT]' }}"
     "{%- elif message.role == 'system' %}{{- message.content }}{%- endif %}{%- endfor %}";
 
-// The date stands beside tools.
+// The date stands next to tools.
 std::string dated(const std::string& format) {
   return "{%- if tools %}{{- '<|im_start|>system\nToday is ' + strftime_now('" + format +
          "') + '<|im_end|>\n' }}{%- endif %}" + chatml(kSystemFirst, kKept);

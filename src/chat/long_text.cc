@@ -22,7 +22,7 @@ LongText::LongText(const Vocabulary& vocabulary)
       if (piece[i + 1] == ' ') ends_word_[index_of(piece[i])] = false;
     }
   }
-  // A special token may swallow the space behind it, or have one put there.
+  // A special token may swallow the space after it, or have one put there.
   for (const SpecialToken& token : vocabulary.special_tokens()) {
     ends_word_[index_of(token.spelling.back())] = false;
   }

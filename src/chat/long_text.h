@@ -4,7 +4,7 @@
 // tokenizer itself cannot be interrupted, and takes up to a second per megabyte.
 //
 // The ids are those of the whole text. A cut lies between a letter and a space that another letter follows, and only
-// where no token of the vocabulary holds that letter and a space one behind the other. No token spans such a place, so
+// where no token of the vocabulary holds that letter and a space one after the other. No token spans such a place, so
 // no merge does; and the patterns by which vocabularies split words from each other all split there.
 //
 // A text that has no such place for kLongestRunBytes (a million times one letter) is refused. Where a vocabulary
@@ -45,7 +45,7 @@ class LongText {
 
   const Vocabulary& vocabulary_;
   bool adds_space_ = false;               // the vocabulary puts a space before a text
-  std::array<bool, 256> ends_word_ = {};  // letters behind which a space begins another token, whatever follows
+  std::array<bool, 256> ends_word_ = {};  // letters after which a space begins another token, whatever follows
 };
 
 }  // namespace kvkeep::chat

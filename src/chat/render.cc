@@ -68,8 +68,8 @@ void add_thinking(const TemplateTraits& traits, ordered_json& message) {
   message["thinking"] = message["reasoning_content"];
 }
 
-// Markers are looked for within one stretch of the template's words at a time: a message beside it can neither complete
-// a marker nor make a longer one of it.
+// Markers are looked for within one stretch of the template's words at a time: a message next to it can neither
+// complete a marker nor make a longer one of it.
 void append_template_text(const MarkerSet& markers, std::string_view text, RenderedPrompt& prompt) {
   const auto append = [&](std::string_view plain) {
     if (!plain.empty()) prompt.spans.push_back({.kind = SpanKind::kText, .marker = -1, .text = std::string(plain)});

@@ -17,8 +17,8 @@ namespace kvkeep::chat {
 // The whole way. Errors as ChatTemplate::print.
 //
 // An answer that goes on (RenderInput::goes_on) stands where the template puts the content of a last message by the
-// assistant, behind what the template writes before it there: an empty thought, for instance. A template that shows no
-// such message gets it behind the opening of a new answer. Thinking that is only in the text, between <think> and
+// assistant, after what the template writes before it there: an empty thought, for instance. A template that shows no
+// such message gets it after the opening of a new answer. Thinking that is only in the text, between <think> and
 // </think>, counts as thinking where the template knows these tags; a thought that is not closed goes on.
 Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const MarkerSet& markers, RenderInput input);
 

@@ -137,7 +137,7 @@ TEST(Render, ThinkingHasTheNameTheTemplateReads) {
   const Chat chat("{% for m in messages %}{{ m.thinking }}|{{ m.content }}{% endfor %}");
   ordered_json answer = {{"role", "assistant"}, {"content", "A"}, {"reasoning_content", "T"}};
   EXPECT_EQ(chat.render(ordered_json::array({user("U"), answer})).text(), "|UT|A");
-  // Where a call beside both is refused, the content stays and the thinking goes.
+  // Where a call next to both is refused, the content stays and the thinking goes.
   const Chat strict(
       "{% for m in messages %}{% if m.tool_calls and m.content and m.thinking %}{{ raise_exception('no') }}"
       "{% endif %}{{ m.thinking }}|{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson "

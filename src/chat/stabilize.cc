@@ -50,7 +50,7 @@ bool is_user(const ordered_json& message) {
   return message.is_object() && message.contains("role") && message["role"] == "user";
 }
 
-// Those right behind the first user message alone: what comes later in a conversation was said at that place.
+// Only those right after the first user message: what comes later in a conversation was said at that place.
 void move_late_system(ordered_json& messages) {
   if (!messages.is_array()) return;
   const auto user = std::ranges::find_if(messages, is_user);

@@ -62,7 +62,7 @@ class Asking {
     return contains(probe_(std::move(messages), std::move(tools)), words);
   }
 
-  // A call as the template prints it, behind a question; "" if it does not print its argument.
+  // A call as the template prints it, after a question; "" if it does not print its argument.
   std::string printed_call(bool object) const {
     for (const ordered_json& tools : {ordered_json(), synthetic::tools("x")}) {
       std::string text = probe_({message("user", kQuestion), call_with(object)}, tools);
@@ -196,7 +196,7 @@ ordered_json without_system(ordered_json messages, std::size_t first) {
   return result;
 }
 
-// Behind a message of another role.
+// After a message of another role.
 bool has_late_system(const ordered_json& messages) {
   return messages.size() > 1 && std::any_of(messages.begin() + 1, messages.end(),
                                             [](const ordered_json& message) { return has_role(message, "system"); });

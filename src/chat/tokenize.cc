@@ -46,7 +46,7 @@ std::string_view strip_before(std::string_view text) {
 
 std::string_view strip_after(std::string_view text) { return text.substr(0, text.find_last_not_of(kWhiteSpace) + 1); }
 
-// Builds the ids of one prompt; text is held until the marker behind it is known.
+// Builds the ids of one prompt; text is held until the marker after it is known.
 class Assembler {
  public:
   Assembler(const MarkerSet& markers, const TokenizePiece& tokenize_piece)

@@ -40,7 +40,7 @@ Units units_of(const RenderedPrompt& prompt) {
   return units;
 }
 
-// What the template wrote before, between and behind the three messages.
+// The template's text before, between and after the three messages.
 struct Example {
   Units before_first;   // ... first question
   Units before_answer;  // first question ... answer
@@ -192,7 +192,7 @@ std::vector<TokenId> learn_answer_to_result(const ChatTemplate& chat_template, c
   return occurrences(opening, answer).empty() ? opening : std::vector<TokenId>{};
 }
 
-// The first marker behind an answer.
+// The first marker after an answer.
 std::optional<TokenId> first_marker(const Units& units) {
   const auto first = std::ranges::find_if(units, &Unit::is_marker);
   return first == units.end() ? std::nullopt : std::optional(first->marker);

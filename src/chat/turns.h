@@ -4,8 +4,8 @@
 //
 // Every template opens a turn in its own way (`<|im_start|>user`, `<|User|>`, `<start_of_turn>model`), so the openings
 // are learnt once per template from a rendered example. An opening starts with a marker, and text never yields a
-// marker, so a match in a prompt is a turn and nothing that a message says. What is learnt decides only where state is
-// saved: a template from which nothing can be learnt costs time, never correctness.
+// marker, so a match in a prompt is a turn and nothing that a message says. The learnt traits decide only where state
+// is saved: a template from which nothing can be learnt costs time, never correctness.
 
 #include <optional>
 #include <vector>
@@ -17,7 +17,7 @@
 
 namespace kvkeep::chat {
 
-// Ids that open a turn, from its first marker to the end of the role's name; empty: not learnt. White space behind the
+// Ids that open a turn, from its first marker to the end of the role's name; empty: not learnt. White space after the
 // name is left out, because tokenizers join it to what follows.
 struct TurnOpenings {
   std::vector<TokenId> user;
@@ -25,7 +25,7 @@ struct TurnOpenings {
   // Of tool results that open like user turns and go on as none does (`<|im_start|>user\n<tool_response>`). Empty: they
   // open otherwise, or exactly like user turns, and count as such.
   std::vector<TokenId> tool_result = {};
-  // Of an answer behind tools' results, where it opens with the results' end (`[/TOOL_RESULTS]`). Empty: as any other.
+  // Of an answer after tools' results, where it opens with the results' end (`[/TOOL_RESULTS]`). Empty: as any other.
   std::vector<TokenId> answer_to_result = {};
   // With which history closes an answer; empty: not learnt, or nothing. It need not end generation (`<|end|>`).
   std::optional<TokenId> end = {};

@@ -4,8 +4,8 @@
 //
 // A model may spread a code point over several tokens, or stop in the middle of one. feed() gives back whole code
 // points only and keeps the beginning of an unfinished one; bytes that can never become valid are replaced by U+FFFD,
-// one for each maximal beginning of a code point, as browsers do. Whatever the cuts, the chunks together are the same
-// text.
+// one for each maximal beginning of a code point, as browsers do. However the bytes are cut, the chunks together are
+// the same text.
 //
 // Not thread safe: one object per stream.
 

@@ -17,7 +17,7 @@ namespace kvkeep::format {
 
 inline constexpr std::size_t kArchiveHeadBytes = 16;
 inline constexpr std::size_t kArchiveEntryBytes = 8;  // before each file: its size; 0: the end follows
-inline constexpr std::size_t kArchiveEndBytes = 8;    // behind the size 0: how many files there were
+inline constexpr std::size_t kArchiveEndBytes = 8;    // after the size 0: how many files there were
 inline constexpr std::size_t kMaxArchiveFiles = 200'000;
 inline constexpr std::size_t kMaxArchiveModels = 256;  // fingerprints: each becomes a directory
 inline constexpr std::size_t kMaxArchiveNoteBytes = 12 << 10;
@@ -34,7 +34,7 @@ std::vector<std::byte> encode_archive_head(bool with_notes = false);
 std::vector<std::byte> encode_archive_number(std::uint64_t number);
 // Returns whether notes follow the files. kInvalid: not an archive, or of a version that is not known.
 Result<bool> check_archive_head(ByteSpan bytes);
-// What lies behind the number of files, if the head says so. Precondition: at most kMaxArchiveModels notes, each of at
+// The part after the number of files, if the head says so. Precondition: at most kMaxArchiveModels notes, each of at
 // most kMaxArchiveNoteBytes.
 std::vector<std::byte> encode_archive_notes(const std::vector<ArchiveNote>& notes);
 inline constexpr std::size_t kMaxArchiveNotesBytes = kMaxArchiveModels * (kMaxArchiveNoteBytes + 64) + 64;

@@ -142,7 +142,7 @@ TEST(SegmentFile, EveryCutIsFound) {
   EXPECT_FALSE(header_size(ByteSpan(good).first(kFixedHeaderBytes - 1)).ok());
 }
 
-// Overwrites the sums so that what lies behind them is reached.
+// Overwrites the sums so that what lies after them is reached.
 void repair_sums(std::vector<std::byte>& bytes) {
   const auto put_sum = [&](std::size_t at, const Checksum& sum) {
     store_little_endian(sum.low, bytes.data() + at);

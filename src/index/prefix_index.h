@@ -119,8 +119,8 @@ class PrefixIndex {
   std::unique_ptr<Impl> impl_;
 };
 
-// A segment as a file names it: it begins at a prefix known by hash alone. One of another kind than kRows hangs at
-// (range.end, end_hash); its range and begin_hash are those of attach(), its tokens do not matter.
+// A segment as a file names it: it begins at a prefix of which only the hash is known. One of another kind than kRows
+// hangs at (range.end, end_hash); its range and begin_hash are those of attach(), its tokens do not matter.
 struct NamedSegment {
   TokenRange range;
   PrefixHash begin_hash;

@@ -1,4 +1,4 @@
-// rebuild(): from segments that know their beginning by hash alone to a trie.
+// rebuild(): from segments that know only the hash of their beginning to a trie.
 //
 // A worklist of known prefixes. Every segment waits under the name (position, hash) of its beginning; when that prefix
 // turns out to be known, the segment's tokens are hashed on from there once, and each name that somebody waits for on
@@ -167,7 +167,7 @@ void Rebuild::find_ends() {
   wait_for_indexed();
 }
 
-// False: nothing waits that was looked for at the ends of segments alone.
+// Returns false if nothing waits that was looked for only at the ends of segments.
 bool Rebuild::look_everywhere() {
   const bool left = std::ranges::any_of(
       waiting_, [&](const auto& here) { return here.first > Position{} && !within_.contains(here.first); });

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where tenants' tries begin: the segments at position 0, by tenant and first token. What hangs below them is found
-// through them alone, so nothing else of the index knows of tenants. Whoever has no tenant is not here.
+// Where tenants' tries begin: the segments at position 0, by tenant and first token. The paths below them are found
+// only through them, so nothing else of the index knows of tenants. Requests without a tenant are not here.
 //
 // Costs memory for segments that are there, never for tenants that were.
 

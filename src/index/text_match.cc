@@ -140,7 +140,7 @@ class Search {
     }
   }
 
-  // What may go on at a cursor beside the segment's own next id: sampled children, and on top of them the child that
+  // What may go on at a cursor next to the segment's own next id: sampled children, and on top of them the child that
   // begins with the prompt's own next id.
   void push_branches(Cursor at, Place place, std::optional<TokenId> own_next, std::span<const SegmentId> sampled) {
     if (place.token == follower_.prompt().size()) return;

@@ -3,10 +3,10 @@
 // Text matching: where this server sampled other ids than the tokenizer would choose for the same text.
 //
 // A client sends a reply back as text. The tokenizer cuts text in one way, a model may have sampled another: the bytes
-// agree, the ids do not, and everything behind the first such place would be computed again. So known ids whose pieces
+// agree, the ids do not, and everything after the first such place would be computed again. So known ids whose pieces
 // have the same bytes as the prompt's are put in the place of the prompt's head. Laws:
-//   - only ids that were sampled replace others; those of prompts match as ids alone;
-//   - markers, and ids without text, match as ids alone, so no replacement reaches over one;
+//   - only ids that were sampled replace others; those of prompts match only as ids;
+//   - markers, and ids without text, match only as ids, so no replacement reaches over one;
 //   - the head ends where a piece ends on both sides;
 //   - the result has the same bytes as the prompt, and ids that already agree win where nothing longer is found.
 // What is computed and stored then belongs to the *effective prompt*, the ids that are really evaluated.
@@ -31,7 +31,7 @@ namespace kvkeep::index {
 class TokenTexts {
  public:
   TokenTexts(const Vocabulary& vocabulary, const std::function<bool(TokenId)>& is_marker);
-  // Empty: a marker, an id without text, or none of the vocabulary. It matches as an id alone.
+  // Empty: a marker, an id without text, or none of the vocabulary. It matches only as an id.
   std::string_view text(TokenId id) const;
 
  private:
@@ -46,7 +46,7 @@ struct TextMatch {
   std::vector<TokenRange> sampled;  // which of the head were sampled: ascending, apart
 };
 
-// Looks in the tenant's trie, through segments that are `usable` alone. Cost: the ids of all paths that agree with the
+// Looks in the tenant's trie, only through `usable` segments. Cost: the ids of all paths that agree with the
 // prompt in their text, at most about four times the prompt's; beyond that limit the match may be shorter than it could
 // be, but never shorter than by ids.
 TextMatch match_text(const PrefixIndex& index, TokenSpan prompt, const TokenTexts& texts,

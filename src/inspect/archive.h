@@ -47,7 +47,7 @@ struct ImportReport {
 
 // Verifies the whole archive before anything is written: every header, sum and size, and that the files make whole
 // paths, parents first, whose tokens hash to their names. Then writes all files under temporary names, syncs them, and
-// gives them their names, parents first. After an error nothing of it is left; beside servers, what has its name by
+// gives them their names, parents first. After an error nothing of it is left; next to servers, what has its name by
 // then stays. Where a model's directory has no note (model_note.h), the archive's is written. kInvalid: the archive is
 // not what export makes. kNoSpace: more than there is room for.
 Result<ImportReport> import_files(os::FileSystem& files, const std::string& archive, const ImportOptions& options);

@@ -149,7 +149,7 @@ TEST_F(Archives, ANoteOfAnotherModelIsRefused) {
   }
 }
 
-// A server that runs beside an import finds files as they get their names, and goes on from them.
+// A server that runs next to an import finds files as they get their names, and goes on from them.
 TEST_F(Archives, BesideServersWhatHasItsNameStays) {
   ASSERT_TRUE(pack({0}));
   std::size_t parts = 0;

@@ -1,7 +1,7 @@
 #pragma once
 
 // A cache directory as it lies there, read from outside: every model's segment files by their headers, and what else
-// was found. Nothing is changed. Beside a running server this is a view of a moment: files may be gone when they are
+// was found. Nothing is changed. Next to a running server this is a view of a moment: files may be gone when they are
 // looked at again, and new ones may be there.
 
 #include <cstddef>

@@ -17,7 +17,7 @@ struct CollectOptions {
   std::optional<ByteCount> most = {};  // of the whole directory; more goes by value, as servers choose it
 };
 
-// Children before parents. Beside a server, temporaries stay (they may be its own), and so does what is redundant.
+// Children before parents. Next to a server, temporaries stay (they may be its own), and so does what is redundant.
 std::vector<Removal> collect(const Forest& forest, const CollectOptions& options);
 
 }  // namespace kvkeep::inspect

@@ -65,7 +65,7 @@ TEST_F(Guests, AServerServesAndCountsWhatAGuestLeaves) {
   EXPECT_FALSE(keeper_->shared()) << "it is gone";
 }
 
-// Beside two servers the keeper looks through the directory at any time.
+// Next to two servers the keeper looks through the directory at any time.
 TEST_F(Guests, TemporaryFilesStayWhileItLives) {
   auto guest = std::make_unique<Guest>(kRoot, files_, clock_);
   ASSERT_TRUE(guest->join());

@@ -1,6 +1,6 @@
 #pragma once
 
-// A small file beside a model's segments that says which model it was: advice for people. What it says is bounded and
+// A small file next to a model's segments that says which model it was: advice for people. What it says is bounded and
 // never trusted; its loss costs only names.
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which prefixes of a fingerprint are pinned: a text file beside the segments, a line for each. Without it they
+// Which prefixes of a fingerprint are pinned: a text file next to the segments, a line for each. Without it they
 // are like all others.
 
 #include <string>

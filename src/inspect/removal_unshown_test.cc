@@ -131,7 +131,7 @@ TEST_F(UnshownFiles, ChildrenGoFirstUnderFaults) {
   }
 }
 
-// The header of the second part is damaged, so that all behind it hangs below nothing.
+// The header of the second part is damaged, so that all after it hangs below nothing.
 TEST_F(UnshownFiles, WhatGoesOnByItsNameGoesToo) {
   const std::vector<sim::SampleSegment> line = {piece(4, 0, 0, 8), piece(4, 0, 8, 16), piece(4, 0, 16, 24),
                                                 piece(4, 0, 24, 24, PartKind::kPoint)};

@@ -14,7 +14,7 @@ struct RepairReport {
   std::uint64_t failed = 0;
 };
 
-// Whole files only, children before parents, so that a server beside it sees no hole. What is unreadable stays: a
+// Whole files only, children before parents, so that a server next to it sees no hole. What is unreadable stays: a
 // device may recover. `budget`: of the directory, of which quarantine may have a share. Errors: of the quarantine's
 // directory.
 Result<RepairReport> repair(os::FileSystem& files, os::Clock& clock, const CacheDirectory& directory, ByteCount budget,

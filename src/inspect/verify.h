@@ -2,7 +2,7 @@
 
 // Reads every file of a cache directory and says what is wrong with it.
 //
-// Beside a running server files come and go: what is gone when it is looked at is no damage, and what seems to hang
+// Next to a running server files come and go: what is gone when it is looked at is no damage, and what seems to hang
 // below nothing is looked at again, because a listing may miss what was written during it.
 
 #include <cstdint>

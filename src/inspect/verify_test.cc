@@ -165,7 +165,7 @@ TEST_F(Verify, RepairIsSafeUnderFaults) {
   }
 }
 
-// Beside a server: what leaves while files are read is no damage, children first or not.
+// Next to a server: what leaves while files are read is no damage, children first or not.
 TEST_F(Verify, WhatVanishesIsNoDamage) {
   const CacheDirectory models = find_models(directory_.files(), kRoot).value();
   struct Removing final : os::Executor {

@@ -16,7 +16,7 @@ using StackId = std::uint32_t;
 // Letters looked ahead, and texts of one length that are followed further.
 constexpr std::size_t kLetters = 32;
 constexpr std::size_t kBeam = 4;
-// Letters tried behind one text.
+// Letters tried after one text.
 constexpr std::size_t kTries = 12;
 // Hardly any token is longer.
 constexpr std::size_t kTokenLetters = 16;
@@ -79,7 +79,7 @@ class Machine {
     return ways_of(counts);
   }
 
-  // The letters behind which most of these are left, those with the most readers first: ranges' beginnings.
+  // The letters after which most of these are left, those with the most readers first: ranges' beginnings.
   std::vector<Letter> letters(const Ways& ways) {
     std::map<char32_t, std::size_t> readers;
     for_each_range(ways, [&](const CodePointRange& range) {
@@ -150,7 +150,7 @@ class Machine {
   void enter(std::size_t rule, StackId below) { todo_.push_back({{rule, 0, 0}, below, true}); }
 
   // From the places in todo_ to the letters that may come there. A list and no recursion: what may be empty leads on to
-  // what stands behind it, as long as a sequence is.
+  // what stands after it, as long as a sequence is.
   std::set<StackId> reach() {
     std::set<StackId> found;
     while (!todo_.empty() && !is_exhausted()) {

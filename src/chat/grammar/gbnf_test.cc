@@ -78,7 +78,7 @@ TEST(Gbnf, ErrorsNameTheLine) {
 TEST(Gbnf, WhatBeginsWithItselfIsRefused) {
   EXPECT_EQ(error_of("root ::= root \"a\""), "rule 'root' begins with itself");
   EXPECT_EQ(error_of("root ::= a\na ::= b\nb ::= a | \"c\""), "rule 'b' begins with itself");
-  // Hidden behind what may be empty, also in two steps.
+  // Hidden after what may be empty, also in two steps.
   EXPECT_EQ(error_of("root ::= e root \"a\"\ne ::= f\nf ::= \"x\" | "), "rule 'root' begins with itself");
   EXPECT_EQ(error_of("root ::= (\"a\"?)*"), "rule 'root' begins with itself");
   EXPECT_EQ(error_of("root ::= \"a\" root | \"b\""), "none");
@@ -107,7 +107,7 @@ TEST(Gbnf, WhatCanBeReadInEverMoreWaysIsRefused) {
   const std::string many = "a text can be read in more than 10000 ways at once";
   EXPECT_EQ(error_of("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"x\""), many);
   EXPECT_EQ(error_of("root ::= ([a-z] root \"1\")* ([a-m] root \"2\")* \"x\""), many);
-  // Where a letter that leads nowhere has more readers, and behind a text that is longer than what is searched.
+  // Where a letter that leads nowhere has more readers, and after a text that is longer than what is searched.
   EXPECT_EQ(error_of("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"d\" [e] | \"d\" [ef] | \"d\" [eg] | \"x\""),
             many);
   EXPECT_EQ(error_of("root ::= \"" + std::string(200, 'y') + "\" r\nr ::= \"a\" r \"b\" | \"a\" r \"c\" | \"x\""),

@@ -35,7 +35,7 @@ class JsonRules {
   std::string close(char bracket);
   std::string comma();
   std::string colon();
-  // "\"key\":" with white space behind it; `key` is a string's text.
+  // "\"key\":" with white space after it; `key` is a string's text.
   std::string key(std::string_view key_json);
 
  private:

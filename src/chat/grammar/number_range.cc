@@ -104,7 +104,7 @@ std::string magnitudes(GrammarBuilder& grammar, const std::string& low, const st
   return grammar.add("magnitude", join(ways));
 }
 
-// ---- behind the point ----
+// ---- after the point ----
 
 // A bound on digits that are still to come; none where earlier digits decided.
 using Tight = std::optional<std::string>;

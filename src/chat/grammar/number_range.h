@@ -14,7 +14,7 @@
 
 namespace kvkeep::chat::grammar {
 
-// A decimal number: digits before and behind the point, without needless zeros; "0" has an empty fraction and no sign.
+// A decimal number: digits before and after the point, without needless zeros; "0" has an empty fraction and no sign.
 struct Decimal {
   bool negative = false;
   std::string whole = "0";
@@ -38,7 +38,7 @@ struct NumberRange {
 
 // Expressions. kInvalid: there is no such number.
 Result<std::string> integer_expression(GrammarBuilder& grammar, const NumberRange& range);
-// `most_digits`: behind the point; empty: as many as a double tells apart.
+// `most_digits`: after the point; empty: as many as a double tells apart.
 Result<std::string> number_expression(GrammarBuilder& grammar, const NumberRange& range,
                                       std::optional<std::size_t> most_digits);
 // Multiples of `step`, 2 to kLargestStep, of any sign or, if so asked, none. A rule per remainder.

@@ -146,7 +146,7 @@ class PatternReader {
     return characters_node(std::move(set));
   }
 
-  // Behind the backslash.
+  // After the backslash.
   Result<char32_t> read_escaped_character() {
     if (at_end()) return invalid("an escape has no end");
     const char kind = now();

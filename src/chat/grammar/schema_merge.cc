@@ -110,7 +110,7 @@ void make_nullable(Json& schema) {
   }
 }
 
-// Of drafts before 6: a boolean beside the bound.
+// Of drafts before 6: a boolean next to the bound.
 void make_exclusive(Json& schema, const char* exclusive, const char* bound) {
   const Json* value = find(schema, exclusive);
   if (value == nullptr || !value->is_boolean()) return;

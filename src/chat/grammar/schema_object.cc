@@ -174,7 +174,7 @@ std::string SchemaWriter::other_key(const std::vector<Member>& members) {
   return grammar_.add("key", "\"\\\"\" " + none_of(grammar_, views) + " \"\\\"\"");
 }
 
-// Any subset of the optional properties: behind each member stands what may follow it; the first one may be any up to
+// Any subset of the optional properties: after each member stands what may follow it; the first one may be any up to
 // the first that is required.
 std::string SchemaWriter::object_body(const std::vector<Member>& members, const Others& others,
                                       const std::string& hint) {

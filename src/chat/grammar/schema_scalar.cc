@@ -1,4 +1,4 @@
-// Strings and numbers, and whether a value that is spelled out fits what is said beside it.
+// Strings and numbers, and whether a value that is spelled out fits what is said next to it.
 
 #include <fmt/format.h>
 

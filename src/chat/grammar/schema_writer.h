@@ -2,8 +2,8 @@
 
 // One schema on its way to rules. Internal to schema*.cc; use add_schema().
 //
-// visit() brings a schema into one flat object (schema_merge.h) with its anyOf and oneOf beside it, and then writes one
-// rule per type. References become rules of their own, so that schemas may be recursive.
+// visit() brings a schema into one flat object (schema_merge.h) with its anyOf and oneOf next to it, and then writes
+// one rule per type. References become rules of their own, so that schemas may be recursive.
 
 #include <map>
 #include <optional>

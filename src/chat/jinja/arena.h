@@ -3,7 +3,7 @@
 // Memory of one render (or of one parsed template's constants): handed out piece by piece, given back all at once.
 //
 // Nothing in it is destroyed, so only trivially destructible things live there. That makes reference counts needless,
-// cycles harmless and leaks impossible. What was handed out stays valid and unmoved as long as the arena lives.
+// cycles harmless and leaks impossible. Values that were handed out stay valid and unmoved as long as the arena lives.
 //
 // Not thread safe.
 

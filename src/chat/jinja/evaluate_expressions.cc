@@ -81,7 +81,7 @@ Value Applied::apply(Interpreter& in, const Value& to) const {
 Value Applied::evaluate(Interpreter& in) const { return apply(in, value == nullptr ? Value() : in.evaluate(*value)); }
 
 Value Applied::evaluate_on(Interpreter& in, const Value& given) const {
-  const auto* inner = static_cast<const Applied*>(value.get());  // filters of a block stand behind filters only
+  const auto* inner = static_cast<const Applied*>(value.get());  // filters of a block stand after filters only
   return apply(in, inner == nullptr ? given : inner->evaluate_on(in, given));
 }
 

@@ -178,7 +178,7 @@ Value filter_groupby(Interpreter& in, const Value& self, const Arguments& argume
   return in.list(groups);
 }
 
-// Attributes alone: keys of dicts are none.
+// Only attributes: keys of dicts are none.
 Value filter_attr(Interpreter& in, const Value& self, const Arguments& arguments) {
   const auto [name] = place<1>("attr", arguments, {"name"}, 1);
   const Value attribute = Value::text(written(in, *name));

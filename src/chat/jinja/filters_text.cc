@@ -25,7 +25,7 @@ Value filter_capitalize(Interpreter& in, const Value& self, const Arguments& arg
   return Value::text(mapped(in, written(in, self), Case::kCapitalized));
 }
 
-// Words begin behind white space and `-({[<`; other than str.title, an apostrophe begins none.
+// Words begin after white space and `-({[<`; other than str.title, an apostrophe begins none.
 Value filter_title(Interpreter& in, const Value& self, const Arguments& arguments) {
   place<0>("title", arguments, {});
   return Value::text(mapped(in, written(in, self), Case::kTitle));

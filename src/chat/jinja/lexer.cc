@@ -22,7 +22,7 @@ bool starts_name(char byte) {
          static_cast<std::uint8_t>(byte) >= 0x80;
 }
 
-// One kind of line end, and none behind the last line.
+// One kind of line end, and none after the last line.
 std::string with_newlines(std::string_view source) {
   std::string result;
   result.reserve(source.size());
@@ -102,7 +102,7 @@ class Lexer {
     return strip_space(data.substr(line), true, false).size == 0 ? data.substr(0, line) : data;
   }
 
-  // Consumes the end of a tag: `+%}`, `-%}` with the white space behind it, or `%}` with a newline behind it.
+  // Consumes the end of a tag: `+%}`, `-%}` with the white space after it, or `%}` with a newline after it.
   bool read_end(std::string_view end, bool trims_newline, bool knows_plus) {
     const std::size_t before = at_;
     if (starts_with("-") && source_.substr(at_ + 1).starts_with(end)) {
@@ -128,7 +128,7 @@ class Lexer {
     read_end("#}", true, true);
   }
 
-  // {% raw %} ... {% endraw %}, behind its `{%`. False: it is another block; nothing is consumed.
+  // {% raw %} ... {% endraw %}, after its `{%`. False: it is another block; nothing is consumed.
   bool read_raw() {
     const std::size_t begin = at_;
     const int line = line_;

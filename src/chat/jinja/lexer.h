@@ -1,7 +1,7 @@
 #pragma once
 
-// From source to tokens, with white space around tags taken away as trim_blocks and lstrip_blocks say: a newline behind
-// a block or comment goes, and so do spaces between a line's start and a block or comment; `-` and `+` beside the
+// From source to tokens, with white space around tags taken away as trim_blocks and lstrip_blocks say: a newline after
+// a block or comment goes, and so do spaces between a line's start and a block or comment; `-` and `+` next to the
 // brackets overrule both.
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-// The part of a text that [start, end) names, in bytes; nothing if start lies behind its end.
+// The part of a text that [start, end) names, in bytes; nothing if start lies after its end.
 struct Window {
   std::size_t begin;
   std::size_t end;

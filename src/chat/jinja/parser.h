@@ -80,7 +80,7 @@ class Parser {
   using Ends = std::initializer_list<std::string_view>;
   // Up to one of the names in `ends`, which is left as the current token; with none, up to the end of the template.
   Body parse_body(Ends ends);
-  // Behind a statement's head: its `%}`, the body, and, if `drop`, the end's name.
+  // After a statement's head: its `%}`, the body, and, if `drop`, the end's name.
   Body parse_block(Ends ends, bool drop = true);
   std::unique_ptr<Statement> parse_statement();
   std::unique_ptr<Statement> parse_for();

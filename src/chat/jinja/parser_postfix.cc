@@ -1,4 +1,4 @@
-// What may stand behind a value: .name, [index], (arguments), |filter, is test.
+// The forms that may stand after a value: .name, [index], (arguments), |filter, is test.
 
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/parser_support.h"

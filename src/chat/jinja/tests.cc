@@ -1,4 +1,4 @@
-// What may stand behind `is`.
+// The tests that may stand after `is`.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-// A test of the value's kind alone.
+// A test that looks only at the value's kind.
 template <bool (*kTest)(const Value&)>
 Value kind_test(Interpreter& /*in*/, const Value& self, const Arguments& arguments) {
   place<0>("test", arguments, {});

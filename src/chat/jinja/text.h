@@ -4,7 +4,7 @@
 //
 // A Text is a slice of a buffer: slicing, splitting and trimming copy nothing. Concatenation appends in place where the
 // left side ends where its buffer does, so that a text built up in a loop costs what its bytes cost, not their square.
-// Whoever holds an earlier slice sees no change: bytes behind its end are not its own. The bytes of a text stay valid
+// A holder of an earlier slice sees no change: bytes after its end are not its own. The bytes of a text stay valid
 // as long as the arena does, also when its buffer grows elsewhere.
 //
 // Bytes are UTF-8; what is not is carried along, each such byte as a character of its own.

@@ -175,7 +175,7 @@ struct Arguments {
   std::vector<Entry> named;  // keys are texts
 };
 
-// `self`: what a filter or test stands behind, or a method belongs to; undefined for functions.
+// `self`: what a filter or test stands after, or a method belongs to; undefined for functions.
 using Builtin = Value (*)(Interpreter& in, const Value& self, const Arguments& arguments);
 
 struct NamedBuiltin {

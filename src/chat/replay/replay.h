@@ -39,7 +39,7 @@
 
 namespace kvkeep::chat {
 
-// Reads ids of an assistant's turn, from behind its opening (TurnOpenings::assistant) to before its end: the same for
+// Reads ids of an assistant's turn, from after its opening (TurnOpenings::assistant) to before its end: the same for
 // what was sampled and for what was rendered. `behind`: text as if it followed them. Nothing: these are not one turn (a
 // turn ends within them).
 using ReadTurn = std::function<std::optional<TurnMeaning>(TokenSpan ids, std::string_view behind)>;

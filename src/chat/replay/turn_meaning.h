@@ -26,8 +26,8 @@ struct TurnMeaning {
 };
 
 // JSON to be compared: keys in no order, numbers by their decimal value, however long they are and however written
-// (1.50 and 15e-1 are one number; 2^64 and 2^64 + 1 are two). What is no JSON, and numbers that no double comes near,
-// become a value that equals nothing.
+// (1.50 and 15e-1 are one number; 2^64 and 2^64 + 1 are two). Text that is no JSON, and numbers that no double comes
+// near, become a value that equals nothing.
 nlohmann::json read_arguments(std::string_view text);
 
 // Whether `spelling` stands anywhere in it: in text, thinking, names or the strings of arguments. Not empty.

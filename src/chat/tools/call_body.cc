@@ -127,7 +127,7 @@ std::string_view head_of(const CallText& text) {
   return trimmed(text.values.empty() ? text.body : part(text, 0, text.values.front().open));
 }
 
-// Behind the last value; what there is without one is the head.
+// After the last value; what there is without one is the head.
 std::string_view tail_of(const CallText& text) {
   return text.values.empty() ? std::string_view() : trimmed(text.body.substr(text.values.back().after));
 }

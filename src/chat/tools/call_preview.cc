@@ -94,7 +94,7 @@ class JsonPreview final : public JsonArgumentsPreview {
     begin(std::move(calls->front()));
   }
 
-  // What stands behind the arguments may show that a bare object is none of unknown tools' calls, and in Mistral's
+  // What stands after the arguments may show that a bare object is none of unknown tools' calls, and in Mistral's
   // lists, that the call has an id of its own: their template writes it there.
   bool may_change_behind(const ParsedCall& call, bool in_object) const {
     if (is_bare_ && tools_.find(call.name) == nullptr) return true;

@@ -7,7 +7,7 @@
 // the last brace of the arguments is kept back. So whoever has a call's arguments whole has a call that is one.
 //
 // What cannot be told before the end is left to the end: arguments that come before the name or in a string, the second
-// of several calls in one list, values that may be no string, Mistral's lists with ids behind the arguments, calls
+// of several calls in one list, values that may be no string, Mistral's lists with ids after the arguments, calls
 // whose arguments are no JSON (literal_calls.h).
 //
 // Not thread safe.

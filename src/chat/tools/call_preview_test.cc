@@ -95,7 +95,7 @@ TEST_F(Previews, WhatIsNotCertainWaits) {
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"arguments\":{\"a\":\"x\"},\"name\":\"f\""), "");
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"name\":\"f\",\"arguments\":\"{\\\"a\\\""), "");
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"name\":\"\",\"arguments\":{\"a\""), "");
-  // Its id may stand behind the arguments.
+  // Its id may stand after the arguments.
   EXPECT_EQ(so_far(FormatKind::kMistral, "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": \"x"), "");
   EXPECT_EQ(so_far(FormatKind::kLlama, "{\"name\": \"Bob\", \"parameters\": {\"a\": \"x"), "");
 }

@@ -13,7 +13,7 @@ constexpr std::string_view kChannel = "<|channel|>";
 constexpr std::string_view kRecipient = "to=";
 constexpr std::string_view kFunctions = "functions.";
 
-// The word behind `sign` in a header.
+// The word after `sign` in a header.
 std::string_view word_behind(std::string_view header, std::string_view sign) {
   const std::size_t at = header.find(sign);
   if (at == std::string_view::npos) return {};

@@ -75,7 +75,7 @@ bool JsonObjectStream::accept(char byte) {
       expected_ = open_.back() == '{' ? Expected::kKey : Expected::kValue;
       pass(byte);
       return true;
-    default: return false;  // behind the object
+    default: return false;  // after the object
   }
 }
 

@@ -23,7 +23,7 @@ class JsonObjectStream {
     kBroken,  // none can come of it
   };
 
-  // The next byte. Behind the object white space alone may follow, which is dropped.
+  // The next byte. After the object only white space may follow, which is dropped.
   State feed(char byte);
   // Feeds all of them.
   State feed(std::string_view text);
@@ -36,20 +36,20 @@ class JsonObjectStream {
  private:
   enum class Expected : std::uint8_t {
     kObject,      // the first byte
-    kKeyOrEnd,    // behind '{'
-    kKey,         // behind ',' in an object
-    kColon,       // behind a key
-    kValue,       // behind ':', and behind ',' in an array
-    kValueOrEnd,  // behind '['
-    kCommaOrEnd,  // behind a value
+    kKeyOrEnd,    // after '{'
+    kKey,         // after ',' in an object
+    kColon,       // after a key
+    kValue,       // after ':', and after ',' in an array
+    kValueOrEnd,  // after '['
+    kCommaOrEnd,  // after a value
     kString,      // within one
-    kEscape,      // behind its '\'
-    kHex,         // behind "\u"
-    kLowEscape,   // behind a high surrogate: '\'
+    kEscape,      // after its '\'
+    kHex,         // after "\u"
+    kLowEscape,   // after a high surrogate: '\'
     kLowEscapeU,  // and 'u'
     kNumber,
     kWord,     // true, false, null
-    kNothing,  // behind the object
+    kNothing,  // after the object
   };
 
   bool accept(char byte);

@@ -3,7 +3,8 @@
 // A second reader of replies, for tests: it has the whole reply before it, and a page of code for what the parser does
 // in pieces. It follows docs/tools.md and shares nothing with the parser but the formats' spellings.
 //
-// It tells thoughts and text without their white space: how much of that stays beside tags is formats_test.cc's matter.
+// It tells thoughts and text without their white space: how much of that stays next to tags is formats_test.cc's
+// matter.
 
 #include <algorithm>
 #include <map>
@@ -130,7 +131,7 @@ class NaiveReader {
     return body->after;
   }
 
-  // Up to the closing tag, which counts outside of strings and values alone.
+  // Up to the closing tag, which counts only outside of strings and values.
   std::optional<Body> tagged_body(std::size_t at) const {
     bool in_value = false, in_string = false;
     const bool has_values = !row_.value_open.empty();

@@ -3,13 +3,13 @@
 // Takes a model's reply apart while it is written: thinking, text, calls.
 //
 // - A call is given back while it is written: its name once that is certain and its arguments have begun, arguments as
-//   they come, their last brace when the call was seen to be complete and well formed. What does not become a call is
-//   text, as the model wrote it: the parser never fails and drops nothing but tags, and white space beside them.
+//   they come, their last brace when the call was seen to be complete and well formed. Everything that is not a call is
+//   text, as the model wrote it: the parser never fails and drops nothing but tags, and white space next to them.
 // - A call that was begun and turns out malformed ends as it is, not whole, and is text, too, as the model wrote it.
 //   One that the reply's length cut off ends as it is.
-// - Tags that the vocabulary has as markers are these tokens alone (marked_text.h).
+// - Tags that the vocabulary has as markers are only these tokens (marked_text.h).
 // - A call within a thought ends it only if its tag is unforgeable; otherwise it is a part of the thought.
-// - The result depends on the pieces' text alone, not on where it was cut. Time is linear; memory is bounded by what is
+// - The result depends only on the pieces' text, not on where it was cut. Time is linear; memory is bounded by what is
 //   held back: an unfinished call or tag, and white space that may turn out to stand before one.
 //
 // Not thread safe: one object per reply.
@@ -33,7 +33,7 @@ namespace kvkeep::chat::tools {
 // Where thoughts go; the names are llama-server's.
 enum class ReasoningFormat {
   kNone,            // they stay in the text, tags and all
-  kDeepSeek,        // reasoning alone
+  kDeepSeek,        // only reasoning
   kDeepSeekLegacy,  // both
 };
 
@@ -96,7 +96,7 @@ class ReplyParser {
   // The reply's end: what was held back. `cut_off`: the model would have gone on.
   std::vector<ReplyDelta> finish(bool cut_off = false);
 
-  // The reply is over, although the model may not think so (ReplyOptions::parallel). What is fed then is dropped.
+  // The reply is over, although the model may not think so (ReplyOptions::parallel). Further input is dropped.
   bool ended() const { return sink_.ended(); }
   // Calls that were begun, and those of them that are whole.
   std::size_t call_count() const { return sink_.call_count(); }

@@ -107,7 +107,7 @@ TEST_F(Reading, WithoutParallelCallsTheReplyEndsWithTheFirst) {
   ReplyParser parser(format, tools_, options);
   const std::string json = "{\"name\":\"f\"}";
   EXPECT_TRUE(parser.feed("<tool_call>", true).empty());
-  EXPECT_TRUE(parser.feed(json, false).empty());  // no arguments yet: there may be some behind the name
+  EXPECT_TRUE(parser.feed(json, false).empty());  // no arguments yet: there may be some after the name
   EXPECT_FALSE(parser.ended());
   EXPECT_EQ(in_one_line(parser.feed("</tool_call>", true)), "C(f {})");
   EXPECT_TRUE(parser.ended());

@@ -47,7 +47,7 @@ struct Otherwise {
 struct Family {
   const char* file;  // of tests/jinja/templates; "": kHermes
   FormatKind format;
-  std::string end;  // what the template writes behind the model's words
+  std::string end;  // what the template writes after the model's words
   std::vector<Leaves> leaves = {};
   bool one_call_at_a_time = false;  // it raises an exception for more
   std::vector<Otherwise> otherwise = {};

@@ -37,7 +37,7 @@ class TaggedReply : public ReplyReader {
   Step scan_to_json_end();
   Step find_json();
 
-  // White space at the front goes; what it stood behind was a tag.
+  // White space at the front goes; what it stood after was a tag.
   bool drop_space(bool beside_thinking);
   // Everything before `end` is certain, but white space before it.
   void emit_before(std::size_t end, bool is_thinking);
@@ -68,7 +68,7 @@ class TaggedReply : public ReplyReader {
   std::size_t scanned_ = 0;  // of text_, in the present mode; in text and thoughts only white space is kept before it
   Mode mode_ = Mode::kBegin;
   bool skips_space_ = false;      // kThinking, kText: white space is dropped until something else comes
-  bool behind_thinking_ = false;  // kText: that white space stands behind a thought
+  bool behind_thinking_ = false;  // kText: that white space stands after a thought
   bool has_text_ = false;         // something visible was written
 
   // An unfinished call or section; its bytes stay in text_ until it is known what it is.

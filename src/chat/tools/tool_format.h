@@ -61,7 +61,7 @@ struct FormatRow {
   std::string_view separator = {};  // kNamedJson: between name and JSON
   // kParameters, kKeyValues: before a value, within which no other tag counts; kGemma: before a string.
   std::string_view value_open = {};
-  std::string_view value_close = {};  // and behind it
+  std::string_view value_close = {};  // and after it
   std::string_view text_open = {};    // around the answer's text
   std::string_view text_close = {};
 };

@@ -34,7 +34,7 @@ class Remarks {
   std::string text_;
 };
 
-// Behind the name where one is listed beside others; nothing of what everybody has.
+// After the name where one is listed next to others; nothing of what everybody has.
 std::string settings_behind(const ModelView& model) {
   if (!model.note || model.note->settings.empty() || model.note->settings == "default") return {};
   return ", " + bench::printable(model.note->settings, kLongestSettings);

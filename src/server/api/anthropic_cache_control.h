@@ -13,7 +13,7 @@ namespace kvkeep::server::api {
 enum class CacheLifetime { kNone, kFiveMinutes, kOneHour };
 
 // Looks at tools, system and messages, in this order, and at the top level last. At most four marks, none on reasoning
-// or empty text, and none of an hour behind one of five minutes. kInvalid otherwise. Values of other shapes than the
+// or empty text, and none of an hour after one of five minutes. kInvalid otherwise. Values of other shapes than the
 // API's are passed over: whoever reads them says so.
 Result<CacheLifetime> read_cache_control(const Json& body);
 

@@ -163,7 +163,7 @@ Result<Turn> read_turn(const Json* content, Role role, const std::string& path) 
   return turn;
 }
 
-// Puts turns one behind the other; those of one role in a row are held back until they are whole.
+// Puts turns one after the other; those of one role in a row are held back until they are whole.
 class Conversation {
  public:
   void add(Role role, Turn turn) {

@@ -44,7 +44,7 @@ class AnthropicReplyWriter final : public ReplyWriter {
 
   Json message(Json content, Json stop_reason, Json stop_sequence, Json counts) const;
   Json usage(std::size_t prompt_tokens, std::size_t cached_tokens, std::size_t output_tokens) const;
-  // content_block_start of a block that is not open yet, behind the end of the one that is.
+  // content_block_start of a block that is not open yet, after the end of the one that is.
   std::string open(Open kind, Json block);
   std::string close();
   std::string block_delta(Json content, const Timings* timings) const;

@@ -94,7 +94,7 @@ struct ReplyPart {
 
 // Adds a delta to what came before it: whole() gets what a stream's deltas add up to.
 void append_delta(std::vector<ReplyPart>& content, const Delta& delta);
-// The text of all parts of one kind, one behind the other.
+// The text of all parts of one kind, one after the other.
 std::string joined_text(std::span<const ReplyPart> content, PartKind kind);
 
 struct GenerationResult {
@@ -119,7 +119,7 @@ class ReplyWriter {
   // The JSON body of a reply that is not streamed.
   virtual std::string whole(const GenerationResult& result) = 0;
 
-  // For a stream in which nothing happens: a comment, or an event behind what opens the stream; then first() is empty.
+  // For a stream in which nothing happens: a comment, or an event after what opens the stream; then first() is empty.
   virtual std::string keep_alive();
 
   // Errors in the dialect's own shape; the defaults are OpenAI's (errors.h).

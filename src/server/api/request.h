@@ -50,7 +50,7 @@ struct GenerationRequest {
   bool include_usage = false;      // stream: a chunk with usage at the end
   bool return_progress = false;    // stream: prompt_progress chunks while prefilling
   bool timings_per_token = false;  // stream: timings in every chunk
-  bool return_tokens = false;      // the generated ids beside the text
+  bool return_tokens = false;      // the generated ids next to the text
   bool cache_prompt = true;        // false: neither reads nor writes the cache
   std::string cache_salt = {};     // whom it shares cached state with (cache_hints.h); never logged
   std::int64_t keep_s = 0;         // how long the client asks to keep prompt and reply (cache_hints.h)

@@ -122,7 +122,7 @@ struct Turn {
 
 class Conversation {
  public:
-  // A system or user message: behind one of the same role it continues that.
+  // A system or user message: after one of the same role it continues that.
   void say(std::string_view role, std::string_view text) {
     finish_turn();
     if (!messages_.empty() && messages_.back()["role"] == role) {

@@ -50,7 +50,7 @@ class ResponsesReplyWriter final : public ReplyWriter {
   Item make_item(ReplyPart part, std::size_t index) const;
   const ClientTool* client_tool(std::string_view name) const;
 
-  // Behind what opens the stream, if nothing has yet: numbers are given in the order in which events are made.
+  // After what opens the stream, if nothing has yet: numbers are given in the order in which events are made.
   std::string event(std::string_view type, Json fields);
   std::string item_event(std::string_view type, Json fields);  // with item_id and output_index
   std::string open_item(ReplyPart part);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What every dialect of chats lets a request say to the template by name, beside the dialect's own words for it.
+// Fields by which a request of any chat dialect speaks to the template, next to the dialect's own words for it.
 
 #include "base/result.h"
 #include "server/api/json_body.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-// The file of --trace: one line of JSON per request and per audit, written behind the engine thread's back.
+// The file of --trace: one line of JSON per request and per audit, written by a thread of its own.
 //
 // The engine thread only hands over plain data; rendering and writing happen on the executor. What waits is bounded, by
 // requests and by bytes: beyond it requests are not traced, which is counted and logged once. A file that cannot be

@@ -169,7 +169,7 @@ std::string reply_text(const RequestTrace& trace, const Vocabulary& vocabulary) 
   return text;
 }
 
-// What kvkeep replay needs beside the fields above.
+// Fields that kvkeep replay needs besides those above.
 void add_private(Json& json, const RequestTrace& trace, const Vocabulary& vocabulary) {
   if (trace.origin == nullptr || !trace.origin->with_prompt) return;
   const std::string& sent = trace.origin->body;
