@@ -25,6 +25,7 @@ bool BodyCollector::announce(std::uint64_t bytes) {
 
 std::size_t BodyCollector::take(std::string_view bytes) {
   trouble_ = Trouble::kNone;
+  is_paused_ = false;
   return unpacking_ ? unpack(bytes) : take_plain(bytes);
 }
 
@@ -41,25 +42,33 @@ std::size_t BodyCollector::take_plain(std::string_view bytes) {
   return bytes.size();
 }
 
+// Zlib may take all it is given with output still to make, for which nobody would come again. So the last byte is given
+// when what came before is unpacked; it completes a kilobyte or two, and that is one piece.
 std::size_t BodyCollector::unpack(std::string_view bytes) {
   std::array<char, 16'384> piece;
   std::size_t used = 0;
-  while (true) {
+  std::size_t made = 0;
+  while (used < bytes.size() && made < kUnpackedAtATime) {
     // Room first: what is unpacked cannot be put back.
     const std::size_t left = std::min(piece.size(), bytes_max_ - body_->bytes.size() + 1);
     if (!body_->share.take(left)) {
       trouble_ = Trouble::kNoRoom;
       return used;
     }
-    const Gunzip::Step step = unpacking_->unpack(bytes.substr(used), std::span(piece).first(left));
+    const std::size_t before_last = bytes.size() - used - 1;
+    const std::size_t given = is_drained_ && before_last == 0 ? 1 : before_last;
+    const Gunzip::Step step = unpacking_->unpack(bytes.substr(used, given), std::span(piece).first(left));
     body_->share.give_back(left - step.made);
     used += step.used;
+    made += step.made;
+    is_drained_ = step.made < left;
     body_->bytes.append(piece.data(), step.made);
     if (body_->bytes.size() > bytes_max_) trouble_ = Trouble::kTooLarge;
     if (step.damaged) trouble_ = Trouble::kDamaged;
     if (trouble_ != Trouble::kNone) return std::min(used, bytes.size() - 1);  // fewer than given: stop
-    if (used == bytes.size() && step.made < left) return used;
   }
+  is_paused_ = used < bytes.size();
+  return used;
 }
 
 }  // namespace kvkeep::server

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/http/body_budget.h"
+#include "server/http/budget.h"
 #include "server/http/gunzip.h"
 #include "server/http/request_parser.h"
 
@@ -16,17 +16,21 @@ namespace kvkeep::server {
 
 // A body and the room that it holds, given back with it.
 struct HeldBody {
-  explicit HeldBody(BodyBudget& budget) : share(budget) {}
+  explicit HeldBody(Budget& budget) : share(budget) {}
   std::string bytes;
-  BodyBudget::Share share;
+  Budget::Share share;
 };
+
+// Of what a compressed body is unpacked to at a time. 64 KiB may become 64 MiB, and while they do nobody else is
+// served.
+inline constexpr std::size_t kUnpackedAtATime = 256 << 10;
 
 class BodyCollector final : public BodySink {
  public:
   // kNoRoom goes away when others give room back, the other troubles stay.
   enum class Trouble { kNone, kNoRoom, kTooLarge, kDamaged };
 
-  BodyCollector(BodyBudget& budget, std::size_t bytes_max)
+  BodyCollector(Budget& budget, std::size_t bytes_max)
       : bytes_max_(bytes_max), body_(std::make_unique<HeldBody>(budget)) {}
 
   // `encoding`: the field Content-Encoding. False: it is not one that is unpacked here.
@@ -36,8 +40,11 @@ class BodyCollector final : public BodySink {
     if (!unpacking_ && bytes <= bytes_max_) body_->bytes.reserve(static_cast<std::size_t>(bytes));
   }
   bool announce(std::uint64_t bytes) override;
+  // Stops after kUnpackedAtATime, or where there is trouble.
   std::size_t take(std::string_view bytes) override;
   Trouble trouble() const { return trouble_; }
+  // Without trouble the last take() left bytes for a next turn.
+  bool is_paused() const { return is_paused_; }
   // After the last byte. False: what was compressed has no end.
   bool is_whole() const { return !unpacking_ || unpacking_->at_end(); }
   std::unique_ptr<HeldBody> release() { return std::move(body_); }
@@ -49,6 +56,8 @@ class BodyCollector final : public BodySink {
   const std::size_t bytes_max_;
   std::unique_ptr<HeldBody> body_;
   std::optional<Gunzip> unpacking_;
+  bool is_drained_ = true;  // all that was unpacked of the bytes taken is in the body
+  bool is_paused_ = false;
   Trouble trouble_ = Trouble::kNone;
 };
 

@@ -17,7 +17,7 @@ void feed(BodyCollector& body, std::string_view bytes, std::size_t step) {
 }
 
 TEST(BodyCollector, PlainBodiesUpToTheLimit) {
-  BodyBudget budget(100);
+  Budget budget(100);
   BodyCollector body(budget, 8);
   ASSERT_TRUE(body.set_encoding("identity"));
   feed(body, "12345678", 3);
@@ -31,8 +31,8 @@ TEST(BodyCollector, PlainBodiesUpToTheLimit) {
 }
 
 TEST(BodyCollector, WithoutRoomNothingIsTakenUntilThereIsSome) {
-  BodyBudget budget(10);
-  BodyBudget::Share others(budget);
+  Budget budget(10);
+  Budget::Share others(budget);
   ASSERT_TRUE(others.take(8));
   BodyCollector body(budget, 10);
   EXPECT_EQ(body.take("123"), 0U);
@@ -47,7 +47,7 @@ TEST(BodyCollector, CompressedBodiesAreUnpacked) {
   for (int i = 0; i < 10'000; ++i) text += std::to_string(i);
   const std::string packed = gzip(text);
   for (const std::size_t step : {std::size_t{1}, std::size_t{1'000}, packed.size()}) {
-    BodyBudget budget(100'000);
+    Budget budget(100'000);
     BodyCollector body(budget, 60'000);
     ASSERT_TRUE(body.set_encoding("GZIP"));
     feed(body, packed, step);
@@ -61,7 +61,7 @@ TEST(BodyCollector, CompressedBodiesAreUnpacked) {
 // A small body that unpacks to a huge one is refused as soon as it is too large.
 TEST(BodyCollector, UnpackedBodiesHaveTheSameLimit) {
   const std::string packed = gzip(std::string(10 << 20, 'a'));
-  BodyBudget budget(1 << 20);
+  Budget budget(1 << 20);
   BodyCollector body(budget, 1'000);
   ASSERT_TRUE(body.set_encoding("gzip"));
   feed(body, packed, packed.size());
@@ -71,7 +71,7 @@ TEST(BodyCollector, UnpackedBodiesHaveTheSameLimit) {
 
 TEST(BodyCollector, DamagedAndCutOffBodies) {
   std::string packed = gzip("some text");
-  BodyBudget budget(1 << 20);
+  Budget budget(1 << 20);
   BodyCollector cut(budget, 1'000);
   ASSERT_TRUE(cut.set_encoding("gzip"));
   feed(cut, packed.substr(0, packed.size() - 3), 5);

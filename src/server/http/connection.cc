@@ -1,5 +1,7 @@
 #include "server/http/connection.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <optional>
@@ -8,7 +10,6 @@
 #include "os/clock.h"
 #include "server/http/http_error.h"
 #include "server/http/http_log.h"
-#include "server/http/reply_head.h"
 
 namespace kvkeep::server {
 namespace {
@@ -35,23 +36,40 @@ bool would_block(const ErrorCode& error) {
 Connection::Connection(ServerCore& core, tcp::socket socket, std::string remote_address)
     : core_(core), socket_(std::move(socket)), timer_(core.io), remote_address_(std::move(remote_address)) {}
 
+template <typename Turn>
+void Connection::guarded(Turn turn) {
+  try {
+    turn();
+  } catch (...) {
+    spdlog::error("http closed the connection of {}: {}", remote_address_, current_exception_text());
+    close();
+  }
+}
+
+template <typename Turn>
+auto Connection::later(Turn turn) {
+  return [self = shared_from_this(), turn](const auto&... result) { self->guarded([&] { turn(result...); }); };
+}
+
 void Connection::start() {
-  ErrorCode ignored;
-  socket_.non_blocking(true, ignored);
-  socket_.set_option(tcp::no_delay(true), ignored);
-  enter(Phase::kFirst);
-  wait_readable();
+  guarded([this] {
+    ErrorCode ignored;
+    socket_.non_blocking(true, ignored);
+    socket_.set_option(tcp::no_delay(true), ignored);
+    enter(Phase::kFirst);
+    wait_readable();
+  });
+}
+
+void Connection::hurry() {
+  guarded([this] { arm(); });
 }
 
 void Connection::stop() {
-  switch (phase_) {
-    case Phase::kFirst:
-    case Phase::kIdle: return close();
-    case Phase::kHead:
-    case Phase::kBody:
-    case Phase::kRoom: return refuse(503, kStoppingText);
-    default: return;
-  }
+  guarded([this] {
+    if (phase_ == Phase::kFirst || phase_ == Phase::kIdle) return close();
+    if (is_within_request()) refuse(503, kStoppingText);
+  });
 }
 
 void Connection::close() {
@@ -81,30 +99,62 @@ void Connection::enter(Phase phase) {
 
 // --- Reading
 
+// Only what there is a place for is read: the system keeps the rest, and its sender waits.
+bool Connection::may_read() const {
+  if (phase_ == Phase::kClosed || phase_ == Phase::kRoom || half_closed_ || is_paused()) return false;
+  return phase_ != Phase::kReply || input_.size() < kPipelinedBytesMax;
+}
+
 void Connection::wait_readable() {
-  if (waits_readable_ || phase_ == Phase::kClosed) return;
-  waits_readable_ = true;
-  // After the client's end nothing is readable but a reset, which is an error.
-  const auto event = half_closed_ ? tcp::socket::wait_error : tcp::socket::wait_read;
-  socket_.async_wait(event, [self = shared_from_this()](const ErrorCode& error) {
-    self->waits_readable_ = false;
-    if (error || self->phase_ == Phase::kClosed) return;
-    if (self->half_closed_) return self->close();  // nothing else is waited for then
-    self->on_readable();
-  });
+  if (std::exchange(waits_readable_, true)) return;
+  socket_.async_wait(tcp::socket::wait_read, later([this](const ErrorCode& error) {
+                       waits_readable_ = false;
+                       if (!error) on_readable();
+                     }));
+}
+
+// While nothing is read, a reset can be seen all the same.
+void Connection::wait_broken() {
+  if (std::exchange(waits_broken_, true)) return;
+  socket_.async_wait(tcp::socket::wait_error, later([this](const ErrorCode& error) {
+                       waits_broken_ = false;
+                       if (!error) close();
+                     }));
 }
 
 void Connection::on_readable() {
-  for (int turn = 0; turn < kReadsPerTurn && phase_ != Phase::kClosed; ++turn) {
+  for (int turn = 0; turn < kReadsPerTurn && may_read(); ++turn) {
+    const std::size_t most = phase_ == Phase::kReply ? kPipelinedBytesMax - input_.size() : core_.scratch.size();
     ErrorCode error;
-    const std::size_t count = socket_.read_some(asio::buffer(core_.scratch), error);
+    const std::size_t count = socket_.read_some(asio::buffer(core_.scratch, most), error);
     if (would_block(error)) break;
     if (error == asio::error::eof) return take_end();
     if (error) return close();
     take_bytes({core_.scratch.data(), count});
-    if (phase_ == Phase::kRoom || input_.size() > kPipelinedBytesMax) return;
   }
-  wait_readable();
+  go_on_reading();
+}
+
+// Waits for more bytes, or for the turn of those that are here.
+void Connection::go_on_reading() {
+  if (phase_ == Phase::kClosed || phase_ == Phase::kRoom) return;  // resume() goes on
+  if (is_paused()) return read_later();
+  if (may_read()) return wait_readable();
+  if (phase_ != Phase::kReply) return take_end();  // half-closed: no more of this request will come
+  probe_ns_ = now_ns() + kFirstProbeNs;
+  arm();
+  wait_broken();
+}
+
+void Connection::read_later() {
+  if (std::exchange(waits_turn_, true)) return;
+  asio::post(core_.io, later([this] {
+               waits_turn_ = false;
+               if (!is_paused()) return;
+               times_.progress_ns = now_ns();  // that it takes so long is no fault of the client's
+               read_on();
+               go_on_reading();
+             }));
 }
 
 void Connection::take_bytes(std::string_view bytes) {
@@ -114,28 +164,24 @@ void Connection::take_bytes(std::string_view bytes) {
     return;
   }
   times_.progress_ns = now_ns();
-  if (phase_ == Phase::kReply || phase_ == Phase::kRoom || !input_.empty()) {
-    input_ += bytes;
-    if (phase_ != Phase::kReply) read_on();
-    return;
-  }
-  const std::size_t used = parse(bytes);
-  if (phase_ != Phase::kClosed && phase_ != Phase::kLinger) input_ = bytes.substr(used);
+  input_ += bytes;
+  if (phase_ != Phase::kReply) read_on();
 }
 
 void Connection::read_on() {
   if (input_.empty() || phase_ == Phase::kClosed) return;
   const std::string bytes = std::exchange(input_, {});
   const std::size_t used = parse(bytes);
-  if (phase_ != Phase::kClosed && phase_ != Phase::kLinger) input_ = bytes.substr(used) + input_;
+  if (phase_ != Phase::kClosed && phase_ != Phase::kLinger) input_ = bytes.substr(used);
 }
 
 std::size_t Connection::parse(std::string_view bytes) {
   std::size_t used = 0;
   if (phase_ == Phase::kFirst || phase_ == Phase::kIdle) {
     // Some clients send an empty line after a body; it belongs to no request.
-    if (bytes.starts_with("\r\n")) used = 2;
-    if (bytes.size() == used || bytes.substr(used) == "\r") return used;
+    if (bytes == "\r" && !line_skipped_) return 0;
+    if (bytes.starts_with("\r\n") && !std::exchange(line_skipped_, true)) used = 2;
+    if (bytes.size() == used) return used;
     intake_ = std::make_unique<Intake>(core_, remote_address_);
     enter(Phase::kHead);
   }
@@ -145,8 +191,7 @@ std::size_t Connection::parse(std::string_view bytes) {
 }
 
 void Connection::follow_intake() {
-  const bool head_ended = phase_ == Phase::kHead && intake_->state() != Intake::State::kHead;
-  if (head_ended) times_.body_ns = now_ns();
+  if (phase_ == Phase::kHead && intake_->state() != Intake::State::kHead) times_.body_ns = now_ns();
   switch (intake_->state()) {
     case Intake::State::kHead: return;
     case Intake::State::kReady: return dispatch();
@@ -162,48 +207,38 @@ void Connection::follow_intake() {
 
 bool Connection::resume() {
   if (phase_ != Phase::kRoom) return true;
-  if (!intake_->find_room()) return false;
-  follow_intake();
-  read_on();
-  if (phase_ != Phase::kRoom) wait_readable();  // else it is in the queue again, after the others
-  return true;
+  bool has_room = true;
+  guarded([&] {
+    has_room = intake_->find_room();
+    if (!has_room) return;
+    follow_intake();
+    read_on();
+    go_on_reading();  // or it is in the queue again, after the others
+  });
+  return has_room;
 }
 
 void Connection::take_end() {
-  switch (phase_) {
-    case Phase::kHead:
-    case Phase::kBody:
-    case Phase::kRoom: return refuse(400, "The connection ended within the request");
-    case Phase::kReply: break;
-    default: return close();
-  }
+  if (is_within_request()) return refuse(400, "The connection ended within the request");
+  if (phase_ != Phase::kReply) return close();
   half_closed_ = true;
-  probe_ns_ = now_ns() + kFirstProbeNs;
-  arm();
-  wait_readable();
+  go_on_reading();
 }
 
 // --- Answering
 
 void Connection::dispatch() {
   const Route& route = *intake_->verdict().route;
+  may_probe_ = !intake_->is_http_1_0();
   const auto wake = [weak = weak_from_this(), &core = core_] {
     asio::post(core.io, [weak] {
-      if (const auto self = weak.lock()) self->flush();
+      if (const auto self = weak.lock()) self->guarded([&self] { self->flush(); });
     });
   };
   outbox_ = std::make_shared<Outbox>(core_.options.limits.unsent_bytes_max, wake);
-  may_probe_ = !intake_->is_http_1_0();
   auto exchange = std::make_shared<Exchange>(core_, intake_->release(), outbox_);
-  intake_.reset();
-  reply_end_ = Outbox::End::kNotYet;
-  output_.mark(now_ns());
-  enter(Phase::kReply);
-  if (route.options.is_light) return exchange->run(route.handler);
-  core_.workers->post([exchange = std::move(exchange), &handler = route.handler]() mutable {
-    exchange->run(handler);
-    exchange.reset();
-  });
+  begin_reply(Outbox::End::kNotYet);
+  exchange->start(route);
 }
 
 void Connection::refuse(int status, std::string_view message) {
@@ -211,30 +246,26 @@ void Connection::refuse(int status, std::string_view message) {
   answer();
 }
 
-// What is still to be read of a request that is answered already is never waited for.
-void Connection::answer() {
-  const Verdict& verdict = intake_->verdict();
-  const HttpRequest& head = intake_->head();
-  close_after_ = intake_->closes() || core_.stopping;
-  const ReplyHead reply{.status = verdict.status,
-                        .content_type = verdict.body.empty() ? std::string_view() : kJsonType,
-                        .body_bytes = verdict.body.size(),
-                        .closes = close_after_,
-                        .idle_s = core_.options.limits.idle_ms / 1'000};
-  log_exchange(head.method, head.path, verdict.status, verdict.body);
-  output_.add(reply_head(reply, verdict.headers, {}));
-  if (head.method != "HEAD") output_.add(std::string(verdict.body));
-  reply_end_ = Outbox::End::kComplete;
+void Connection::begin_reply(Outbox::End end) {
+  reply_end_ = end;
   intake_.reset();
   output_.mark(now_ns());
   enter(Phase::kReply);
-  // Not from here: the caller may still be parsing, and goes on as if nothing had happened.
-  asio::post(core_.io, [self = shared_from_this()] {
-    self->write();
-    resume_waiting(self->core_);  // what was read of the body is room for others
-  });
 }
 
+// What is still to be read of a request that is answered already is never waited for.
+void Connection::answer() {
+  close_after_ = intake_->closes() || core_.stopping;
+  output_.add(intake_->reply(close_after_));
+  begin_reply(Outbox::End::kComplete);
+  // Not from here: the caller may still be parsing, and goes on as if nothing had happened.
+  asio::post(core_.io, later([this] {
+               write();
+               resume_waiting(core_);  // what was read of the body is room for others
+             }));
+}
+
+// While nothing is read, only what is sent tells whether the client is still there.
 void Connection::probe() {
   probe_ns_ = now_ns() + kProbeNs;
   if (reply_end_ != Outbox::End::kNotYet || !output_.empty()) return;
@@ -282,10 +313,10 @@ void Connection::write() {
 void Connection::wait_writable() {
   arm();
   if (std::exchange(waits_writable_, true)) return;
-  socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](const ErrorCode& error) {
-    self->waits_writable_ = false;
-    if (!error) self->write();
-  });
+  socket_.async_wait(tcp::socket::wait_write, later([this](const ErrorCode& error) {
+                       waits_writable_ = false;
+                       if (!error) write();
+                     }));
 }
 
 void Connection::after_reply() {
@@ -301,9 +332,9 @@ void Connection::after_reply() {
 
 void Connection::next_request() {
   enter(Phase::kIdle);
+  line_skipped_ = false;
   read_on();
-  if (half_closed_ && phase_ != Phase::kReply && phase_ != Phase::kClosed) return take_end();  // of the next request
-  wait_readable();
+  go_on_reading();
 }
 
 // Closing at once would reset a connection whose client is still sending, and could destroy the reply before it is
@@ -324,7 +355,7 @@ std::int64_t Connection::reply_deadline_ns() const {
   if (const auto since_ns = output_.stalled_ns()) return *since_ns + core_.options.limits.write_ms * 1'000'000;
   std::int64_t next = kNever;
   if (silence_.task) next = output_.sent_ns() + silence_.ms * 1'000'000;
-  if (half_closed_) next = std::min(next, probe_ns_);
+  if (!may_read()) next = std::min(next, probe_ns_);
   return next;
 }
 
@@ -334,7 +365,7 @@ std::int64_t Connection::next_deadline_ns() const {
 }
 
 void Connection::arm() {
-  timer_.set(next_deadline_ns(), now_ns(), [self = shared_from_this()] { self->on_timer(); });
+  timer_.set(next_deadline_ns(), now_ns(), later([this] { on_timer(); }));
 }
 
 void Connection::on_timer() {
@@ -355,7 +386,7 @@ void Connection::on_deadline() {
 
 void Connection::on_reply_deadline(std::int64_t now) {
   if (output_.stalled_ns()) return close();  // the client does not read
-  if (half_closed_ && now >= probe_ns_) return probe();
+  if (!may_read() && now >= probe_ns_) return probe();
   if (!silence_.task || now < output_.sent_ns() + silence_.ms * 1'000'000) return;
   output_.mark(now);
   silence_.task();

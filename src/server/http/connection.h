@@ -7,6 +7,7 @@
 // Replies of handlers come through an Outbox. A client that ends its sending (a half-close) is still answered. It may
 // as well be gone: the system cannot tell until something is sent, so an interim reply, 102 Processing, or the
 // handler's own comment in a stream is sent after 100 ms and then each second; a closed socket answers with a reset.
+// The same is done where a client has sent so much ahead that no more is read: its end would stand behind that.
 
 #include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
@@ -31,7 +32,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   void start();
   // The server has many connections: idle ones end now, slow ones sooner.
-  void hurry() { arm(); }
+  void hurry();
   // The server takes no further request: ends this connection unless one is being answered.
   void stop();
   // Ends it as it is.
@@ -40,11 +41,24 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool resume();
 
  private:
+  // Runs one turn of this connection. An exception ends the connection: it may have no deadline any more.
+  template <typename Turn>
+  void guarded(Turn turn);
+  // The same as a callback, which keeps the connection until it is called.
+  template <typename Turn>
+  auto later(Turn turn);
+
   // Reading.
+  bool may_read() const;
+  bool is_within_request() const { return phase_ == Phase::kHead || phase_ == Phase::kBody || phase_ == Phase::kRoom; }
+  bool is_paused() const { return intake_ && intake_->is_paused(); }
   void wait_readable();
+  void wait_broken();
   void on_readable();
   void take_bytes(std::string_view bytes);
-  void read_on();  // goes on with bytes that are here already
+  void read_on();     // goes on with bytes that are here already
+  void read_later();  // the same, after others had their turn
+  void go_on_reading();
   std::size_t parse(std::string_view bytes);
   void follow_intake();
   void take_end();  // the client sends no more
@@ -53,6 +67,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void dispatch();
   void refuse(int status, std::string_view message);
   void answer();
+  void begin_reply(Outbox::End end);
   void probe();
 
   // Writing.
@@ -79,10 +94,13 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::kFirst;
   PhaseTimes times_;
   bool waits_readable_ = false;
+  bool waits_broken_ = false;
+  bool waits_turn_ = false;
   bool waits_writable_ = false;
   bool half_closed_ = false;
 
   std::string input_;               // came, but is not taken yet
+  bool line_skipped_ = false;       // the empty line that may stand before a request was there
   std::unique_ptr<Intake> intake_;  // of the request that is being read
   std::size_t lingered_bytes_ = 0;
 

@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
-#include <exception>
 #include <utility>
 
 #include "base/assert.h"
@@ -23,9 +22,9 @@ constexpr std::size_t kReturnedBytes = 8 << 20;
 Exchange::Exchange(ServerCore& core, Start start, std::shared_ptr<Outbox> outbox)
     : core_(core),
       request_(std::move(start.request)),
+      place_(std::move(start.place)),
       body_(std::move(start.body)),
       headers_(std::move(start.headers)),
-      is_light_(start.is_light),
       start_closes_(start.closes),
       can_chunk_(start.can_chunk),
       outbox_(std::move(outbox)) {
@@ -33,44 +32,49 @@ Exchange::Exchange(ServerCore& core, Start start, std::shared_ptr<Outbox> outbox
     request_.body = std::move(body_->bytes);
     ++core_.bodies_at_work;
   }
-  request_.client_gone = [this] { return outbox_->gone(); };
+  request_.client_gone = [this] { return client_gone(); };
   request_.stopping = [this] { return core_.stopping.load(); };
   ++core_.exchanges;
-  if (!is_light_) ++core_.heavy_exchanges;
 }
 
 Exchange::~Exchange() {
-  conclude(/*failed=*/true);
-  boost::asio::post(core_.io, [&core = core_, is_light = is_light_] {
+  // Where not even a 500 can be made, the connection ends.
+  if (!attempt([this] { conclude(/*failed=*/true); })) outbox_->end(Outbox::End::kCut, true);
+  boost::asio::post(core_.io, [&core = core_] {
     --core.exchanges;
-    if (!is_light) --core.heavy_exchanges;
     core.on_change();
+  });
+}
+
+void Exchange::start(const Route& route) {
+  if (route.options.is_light) return run(route.handler);
+  core_.workers->post([self = shared_from_this(), &handler = route.handler]() mutable {
+    self->run(handler);
+    self.reset();
   });
 }
 
 void Exchange::run(const Handler& handler) {
   // A client that left while its request waited for a worker is not worth the work.
-  const bool failed = !client_gone() && !call(handler);
+  const bool failed = !client_gone() && !attempt([&] { handler(request_, *this); });
   drop_body();
   if (!kept_) conclude(failed);
 }
 
-bool Exchange::call(const Handler& handler) {
+bool Exchange::attempt(const std::function<void()>& task) {
   try {
-    handler(request_, *this);
+    task();
     return true;
-  } catch (const std::exception& error) {
-    spdlog::error("http {} {} failed: {}", request_.method, request_.path, error.what());
   } catch (...) {
-    spdlog::error("http {} {} failed: unknown exception", request_.method, request_.path);
+    spdlog::error("http {} {} failed: {}", request_.method, request_.path, current_exception_text());
+    return false;
   }
-  return false;
 }
 
 // A reply may take long, and what it answers is not needed for it.
 void Exchange::drop_body() {
   if (!body_) return;
-  const std::size_t bytes = request_.body.size();
+  const std::size_t bytes = body_->share.held();
   std::string().swap(request_.body);  // assigning an empty one would keep the memory
   body_.reset();
   --core_.bodies_at_work;
@@ -82,15 +86,21 @@ void Exchange::drop_body() {
 }
 
 void Exchange::conclude(bool failed) {
+  if (state_ == State::kEnded) return;
   if (state_ == State::kStreaming && !failed) return end();
-  if (state_ == State::kStreaming) {
-    state_ = State::kEnded;
-    log(status_, "cut off");
-    return outbox_->end(Outbox::End::kCut, true);
+  if (state_ == State::kNothing) {
+    HttpError error = core_.gatekeeper.error(request_, 500, default_error_message(500));
+    return send(error.status, kJsonType, std::move(error.body), {});
   }
-  if (state_ != State::kNothing) return;
-  HttpError error = core_.gatekeeper.error(request_, 500, default_error_message(500));
-  send(error.status, kJsonType, std::move(error.body), {});
+  log(status_, "cut off");
+  outbox_->end(Outbox::End::kCut, true);
+  state_ = State::kEnded;
+}
+
+// A piece of the reply is missing, so that nothing may follow it.
+void Exchange::give_up() {
+  conclude(/*failed=*/true);
+  given_up_ = true;
 }
 
 void Exchange::log(int status, std::string_view body) const {
@@ -99,8 +109,10 @@ void Exchange::log(int status, std::string_view body) const {
 }
 
 void Exchange::send(int status, std::string_view content_type, std::string body, const HeaderList& headers) {
+  if (given_up_) return;
   KVKEEP_ASSERT(state_ == State::kNothing, "a request gets one reply");
   state_ = State::kWhole;
+  status_ = status;
   closing_ = closes();
   log(status, body);
   const ReplyHead head{.status = status,
@@ -111,9 +123,11 @@ void Exchange::send(int status, std::string_view content_type, std::string body,
   outbox_->append(reply_head(head, headers_, headers));
   if (!is_head() && !body.empty()) outbox_->append(std::move(body));
   outbox_->end(Outbox::End::kComplete, closing_);
+  state_ = State::kEnded;
 }
 
 bool Exchange::begin_stream(int status, std::string_view content_type, const HeaderList& headers) {
+  if (given_up_) return false;
   KVKEEP_ASSERT(state_ == State::kNothing, "a request gets one reply");
   state_ = State::kStreaming;
   status_ = status;
@@ -128,17 +142,19 @@ bool Exchange::begin_stream(int status, std::string_view content_type, const Hea
 }
 
 bool Exchange::write(std::string_view piece) {
+  if (given_up_) return false;
   KVKEEP_ASSERT(state_ == State::kStreaming, "write() stands between begin_stream() and end()");
   if (piece.empty() || is_head()) return !client_gone();  // an empty chunk would end the stream
   return outbox_->append(chunked_ ? fmt::format("{:x}\r\n{}\r\n", piece.size(), piece) : std::string(piece));
 }
 
 void Exchange::end() {
+  if (given_up_) return;
   KVKEEP_ASSERT(state_ == State::kStreaming, "end() follows begin_stream(), once");
-  state_ = State::kEnded;
   if (chunked_ && !is_head()) outbox_->append("0\r\n\r\n");
   log(status_, "");
   outbox_->end(Outbox::End::kComplete, closing_);
+  state_ = State::kEnded;
 }
 
 std::shared_ptr<ResponseWriter> Exchange::keep() {
@@ -146,12 +162,16 @@ std::shared_ptr<ResponseWriter> Exchange::keep() {
   return shared_from_this();
 }
 
-void Exchange::post(std::function<void()> task) { boost::asio::post(core_.io, std::move(task)); }
+void Exchange::post(std::function<void()> task) {
+  boost::asio::post(core_.io, [self = shared_from_this(), work = std::move(task)] {
+    if (!self->attempt(work)) self->give_up();
+  });
+}
 
 void Exchange::post_work(std::function<void()> task) {
   // The server waits for its exchanges, so that this one's life is the task's.
   core_.workers->post([self = shared_from_this(), work = std::move(task)] {
-    self->call([&work](const HttpRequest&, ResponseWriter&) { work(); });
+    if (!self->attempt(work)) self->give_up();
   });
 }
 

@@ -2,6 +2,7 @@
 
 // One request in the hands of its handler, and the writer of its reply.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,19 +23,19 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
  public:
   struct Start {
     HttpRequest request;
-    std::unique_ptr<HeldBody> body;  // null: none
-    HeaderList headers;              // go with the reply
-    bool is_light = false;
-    bool closes = false;     // the connection takes no other request after this one
-    bool can_chunk = false;  // false: a stream ends with the connection
+    std::unique_ptr<Budget::Share> place;  // among the requests that a server has at a time; null: it needs none
+    std::unique_ptr<HeldBody> body;        // null: none
+    HeaderList headers;                    // go with the reply
+    bool closes = false;                   // the connection takes no other request after this one
+    bool can_chunk = false;                // false: a stream ends with the connection
   };
 
   // I/O thread. `outbox` is the reply's.
   Exchange(ServerCore& core, Start start, std::shared_ptr<Outbox> outbox);
   ~Exchange() override;
 
-  // Calls the handler, on the calling thread.
-  void run(const Handler& handler);
+  // Calls the route's handler: on this thread if it is light, else on a worker's.
+  void start(const Route& route);
 
   void send(int status, std::string_view content_type, std::string body, const HeaderList& headers) override;
   bool begin_stream(int status, std::string_view content_type, const HeaderList& headers) override;
@@ -42,26 +43,28 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   void end() override;
   bool started() const override { return state_ != State::kNothing; }
   std::shared_ptr<ResponseWriter> keep() override;
-  bool client_gone() const override { return outbox_->gone(); }
+  bool client_gone() const override { return given_up_ || outbox_->gone(); }
   void post(std::function<void()> task) override;
   void post_work(std::function<void()> task) override;
   void on_silence(std::int64_t silence_ms, std::function<void()> task) override;
 
  private:
-  enum class State { kNothing, kWhole, kStreaming, kEnded };
-  bool call(const Handler& handler);  // false: it threw
+  void run(const Handler& handler);
+  enum class State { kNothing, kWhole, kStreaming, kEnded };  // kWhole: send() is under way
+  bool attempt(const std::function<void()>& task);            // false: it threw
   void drop_body();
   // The reply has no maker any more.
   void conclude(bool failed);
+  void give_up();
   void log(int status, std::string_view body) const;
   bool is_head() const { return request_.method == "HEAD"; }
   bool closes() const { return start_closes_ || core_.stopping.load(); }
 
   ServerCore& core_;
   HttpRequest request_;
+  const std::unique_ptr<Budget::Share> place_;
   std::unique_ptr<HeldBody> body_;
   const HeaderList headers_;
-  const bool is_light_;
   const bool start_closes_;
   const bool can_chunk_;
   const std::shared_ptr<Outbox> outbox_;
@@ -70,6 +73,7 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   bool closing_ = false;  // as the reply's head said
   bool chunked_ = false;
   bool kept_ = false;
+  std::atomic<bool> given_up_{false};  // a task threw: what its maker still writes is dropped
 };
 
 // Gives room to connections that wait for it. I/O thread.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "server/http/gzip_test.h"
 #include "server/http/http_test_fixture.h"
 
 namespace kvkeep::server {
@@ -110,172 +111,6 @@ TEST(HttpDoors, BusyWorkersHoldUpNoLightRequest) {
   for (RawClient& client : clients) EXPECT_EQ(client.read_reply().status, 200);
 }
 
-// Writers kept by a handler, for tests that answer from outside.
-class Kept {
- public:
-  void add_routes(HttpServer& http) {
-    add_common_routes(http);
-    const auto keep = [this](const HttpRequest&, ResponseWriter& writer) {
-      const MutexLock lock(mutex_);
-      writers_.push_back(writer.keep());
-    };
-    http.route("GET", "/later", keep);
-    http.route("POST", "/later", keep);
-  }
-  // The next one that was kept; waits for it.
-  std::shared_ptr<ResponseWriter> take() {
-    std::shared_ptr<ResponseWriter> taken;
-    becomes([&] {
-      const MutexLock lock(mutex_);
-      if (writers_.empty()) return false;
-      taken = std::move(writers_.front());
-      writers_.erase(writers_.begin());
-      return true;
-    });
-    return taken;
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<std::shared_ptr<ResponseWriter>> writers_ GUARDED_BY(mutex_);
-};
-
-TEST(HttpLater, AKeptWriterAnswersFromPostedTasks) {
-  Kept kept;
-  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
-  RawClient client = server.client();
-  for (int round = 0; round < 2; ++round) {
-    client.send(get("/later"));
-    auto writer = kept.take();
-    ASSERT_TRUE(writer);
-    writer->post([writer] { writer->send(200, "text/plain", "late"); });
-    writer.reset();
-    EXPECT_EQ(client.read_reply().body, "late");
-  }
-  client.send(get("/later"));
-  auto writer = kept.take();
-  ASSERT_TRUE(writer);
-  writer->post_work([writer] {
-    writer->begin_stream(200, "text/event-stream");
-    writer->write("data: 1\n\n");
-    writer->post([writer] {
-      writer->write("data: 2\n\n");
-      writer->end();
-    });
-  });
-  writer.reset();
-  EXPECT_EQ(client.read_reply().body, "data: 1\n\ndata: 2\n\n");
-}
-
-TEST(HttpLater, AWriterThatIsDroppedWithoutAnEndIsAFailure) {
-  Kept kept;
-  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
-  RawClient client = server.client();
-  client.send(get("/later"));
-  kept.take().reset();
-  expect_error(client.read_reply(), 500, "server_error");
-  client.send(get("/later"));
-  auto writer = kept.take();
-  writer->post([writer] {
-    writer->begin_stream(200, "text/event-stream");
-    writer->write("data: 1\n\n");
-  });
-  writer.reset();
-  const RawReply cut = client.read_reply();
-  EXPECT_EQ(cut.body, "data: 1\n\n");
-  EXPECT_FALSE(cut.whole);
-}
-
-TEST(HttpLater, ASilentStreamIsToldSo) {
-  Kept kept;
-  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
-  RawClient client = server.client();
-  client.send(get("/later"));
-  auto writer = kept.take();
-  writer->on_silence(20, [weak = std::weak_ptr(writer)] {
-    const auto alive = weak.lock();
-    if (!alive) return;
-    if (!alive->started()) alive->begin_stream(200, "text/event-stream");
-    alive->write(": waiting\n\n");
-  });
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(client.read_until(": waiting\n\n"));
-  writer->post([writer] { writer->end(); });
-  writer.reset();
-  EXPECT_TRUE(client.read_reply().whole);
-}
-
-TEST(HttpHalfClose, TheWholeReplyComes) {
-  Kept kept;
-  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
-  for (const std::string& request : {get("/health"), post("/echo", "123"), get("/stream")}) {
-    RawClient client = server.client();
-    client.send(request);
-    client.half_close();
-    const RawReply reply = client.read_reply();
-    EXPECT_EQ(reply.status, 200) << request;
-    EXPECT_TRUE(reply.whole);
-    EXPECT_TRUE(client.closed_within(1'000));
-  }
-  // One whose reply takes its time is told that it is worked on.
-  RawClient waiting = server.client();
-  waiting.send(post("/later", "{}"));
-  waiting.half_close();
-  auto writer = kept.take();
-  EXPECT_TRUE(waiting.read_until("HTTP/1.1 102 Processing\r\n\r\n"));
-  EXPECT_FALSE(writer->client_gone());
-  writer->post([writer] { writer->send(200, "text/plain", "late"); });
-  writer.reset();
-  EXPECT_TRUE(waiting.read_until("\r\n\r\nlate"));
-}
-
-TEST(HttpHalfClose, AllRequestsThatCameBeforeItAreAnswered) {
-  Kept kept;
-  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
-  RawClient client = server.client();
-  client.send(get("/health") + post("/echo", "123") + get("/health"));
-  client.half_close();
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(client.read_reply().status, 200) << i;
-  EXPECT_TRUE(client.closed_within(1'000));
-  RawClient cut = server.client();
-  cut.send(get("/health") + "GET /hea");
-  cut.half_close();
-  EXPECT_EQ(cut.read_reply().status, 200);
-  EXPECT_EQ(cut.read_reply().status, 400);
-}
-
-TEST(HttpHalfClose, AClientThatClosesIsNoticed) {
-  Kept kept;
-  TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
-  const std::int64_t start = os::real_clock().monotonic_ns();
-  RawClient gone = server.client();
-  gone.send(get("/later"));
-  auto writer = kept.take();
-  gone.close();
-  EXPECT_TRUE(becomes([&] { return writer->client_gone(); }, 2'000));
-  EXPECT_LT(os::elapsed_ms(start, os::real_clock().monotonic_ns()), 500);
-  writer.reset();
-  // And so is one that had half-closed before.
-  RawClient later = server.client();
-  later.send(get("/later"));
-  later.half_close();
-  writer = kept.take();
-  EXPECT_TRUE(later.read_until("102 Processing"));
-  EXPECT_FALSE(writer->client_gone());
-  later.close();
-  EXPECT_TRUE(becomes([&] { return writer->client_gone(); }, 4'000));
-}
-
-TEST(HttpHalfClose, WithinARequestIsAnError) {
-  TestServer server({}, add_common_routes);
-  for (const char* request : {"POST /echo HTTP/1.1\r\nHost: localhost\r\n",
-                              "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n123"}) {
-    RawClient client = server.client();
-    client.send(request);
-    client.half_close();
-    expect_error(client.read_reply(), 400, "invalid_request_error");
-  }
-}
-
 TEST(HttpDoors, KeysAreTakenAsTheyStand) {
   HttpOptions options;
   options.api_keys = {"sekret%41"};
@@ -284,6 +119,36 @@ TEST(HttpDoors, KeysAreTakenAsTheyStand) {
   EXPECT_EQ(server.client().ask(get("/secret", "Authorization: Bearer sekretA\r\n")).status, 401);
   const std::string twice = "Authorization: Bearer x\r\nAuthorization: Bearer sekret%41\r\n";
   EXPECT_EQ(server.client().ask(get("/secret", twice)).status, 400);
+}
+
+TEST(HttpDoors, OneEmptyLineMayStandBeforeARequest) {
+  TestServer server({}, add_common_routes);
+  RawClient client = server.client();
+  for (int i = 0; i < 2; ++i) {
+    client.send("\r");
+    ::usleep(20'000);
+    client.send("\n");
+    ::usleep(20'000);
+    EXPECT_EQ(client.ask(get("/health")).status, 200);
+  }
+  client.send("\r\n");
+  ::usleep(20'000);
+  EXPECT_EQ(client.ask("\r\n" + get("/health")).status, 400);
+}
+
+// Each is one piece of 64 KiB that becomes as much as a body may be.
+TEST(HttpDoors, HealthAnswersBeforeCompressedBodiesAreUnpacked) {
+  HttpOptions options;
+  TestServer server(options, add_common_routes);
+  const std::string packed = gzip(std::string(options.body_bytes_max - 1, ' '));
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(server.client());
+    clients.back().send(post("/echo", packed, "Content-Encoding: gzip\r\n"));
+  }
+  EXPECT_EQ(server.client().ask(get("/health")).status, 200);
+  for (RawClient& client : clients) EXPECT_FALSE(client.read_until("\r\n\r\n", 0)) << "it was answered before";
+  for (RawClient& client : clients) EXPECT_EQ(client.read_reply(20'000).status, 200);
 }
 
 TEST(HttpDoors, MoreConnectionsThanMayBeOpenWait) {

@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <string>
+#include <exception>
 
 namespace kvkeep::server {
 namespace {
@@ -26,6 +26,16 @@ void log_exchange(std::string_view method, std::string_view path, int status, st
     spdlog::debug("http {} {}", what, status);
   } else {
     spdlog::info("http {} {} {}", what, status, for_log(body, kMostBodyBytes));
+  }
+}
+
+std::string current_exception_text() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "unknown exception";
   }
 }
 

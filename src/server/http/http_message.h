@@ -20,7 +20,7 @@ struct HttpRequest {
   std::string method;          // "GET", "POST"...; a HEAD request reaches the GET handler of its path
   std::string path;            // percent-decoded, without the query
   std::string query;           // as sent, without the question mark
-  std::string body;            // whole, at most HttpOptions::body_bytes_max; gone when the handler has returned
+  std::string body;            // whole, at most HttpOptions::body_bytes_max; the handler may take it
   HeaderList headers;          // names as the client spelt them
   std::string remote_address;  // numeric IP address
   std::string id;              // "req_...", in the reply's fields `request-id` and `x-request-id`
@@ -61,7 +61,8 @@ class ResponseWriter {
   // end by then it is answered 500, or cut off if it has begun.
   virtual std::shared_ptr<ResponseWriter> keep() = 0;
   virtual bool client_gone() const = 0;
-  // Runs a task of microseconds on the thread that serves all connections, after those posted before.
+  // Runs a task of microseconds on the thread that serves all connections, after those posted before. An exception in
+  // a task, or in one of post_work(), ends the reply like one in the handler; what is written after it is dropped.
   virtual void post(std::function<void()> task) = 0;
   // Runs a task that may compute for long, where handlers run.
   virtual void post_work(std::function<void()> task) = 0;
@@ -72,8 +73,8 @@ class ResponseWriter {
 
 // Runs on one of a few threads that all requests share, so it waits for nothing: what takes longer than parsing is
 // answered by a kept writer. Handlers of light routes run on the thread that serves the connections. An exception
-// becomes a 500 (or a cut stream), never more.
-using Handler = std::function<void(const HttpRequest&, ResponseWriter&)>;
+// becomes a 500, or a cut stream where the reply has begun.
+using Handler = std::function<void(HttpRequest&, ResponseWriter&)>;
 
 // ASCII comparison without case, as header names and host names need it.
 bool equals_ignoring_case(std::string_view a, std::string_view b);

@@ -5,7 +5,6 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
-#include <exception>
 #include <utility>
 
 #include "base/assert.h"
@@ -13,6 +12,7 @@
 #include "os/clock.h"
 #include "server/http/connection.h"
 #include "server/http/gatekeeper.h"
+#include "server/http/http_log.h"
 #include "server/http/listener.h"
 #include "server/http/server_core.h"
 
@@ -85,9 +85,9 @@ void Server::run_io() {
     try {
       core_.io.run();
       return;
-    } catch (const std::exception& error) {
-      // The connection whose turn it was ends at its deadline.
-      spdlog::error("http connection failed: {}", error.what());
+    } catch (...) {
+      // Connections and replies look after their own turns: this one was the server's.
+      spdlog::error("http goes on after an error: {}", current_exception_text());
     }
   }
 }
@@ -104,7 +104,8 @@ void Server::hurry_others() {
   const std::int64_t now_ns = os::real_clock().monotonic_ns();
   if (now_ns - hurried_ns_ < kHurryNs) return;
   hurried_ns_ = now_ns;
-  for (const auto& connection : core_.connections) connection->hurry();
+  const auto all = core_.connections;  // those that end leave the set
+  for (const auto& connection : all) connection->hurry();
 }
 
 void Server::begin_stop() {

@@ -4,6 +4,8 @@
 
 #include "os/clock.h"
 #include "server/http/http_error.h"
+#include "server/http/http_log.h"
+#include "server/http/reply_head.h"
 #include "server/http/request_id.h"
 
 namespace kvkeep::server {
@@ -39,7 +41,7 @@ void Intake::judge() {
   if (core_.stopping) return refuse(503, kStoppingText);
   if (verdict_.route == nullptr) {
     state_ = State::kAnswered;
-  } else if (!verdict_.route->options.is_light && core_.heavy_exchanges >= core_.options.requests_max) {
+  } else if (!verdict_.route->options.is_light && !admit()) {
     refuse(503, kTooMany);
   } else if (parser_.state() == RequestParser::State::kDone || !reads_body()) {
     state_ = State::kReady;
@@ -50,6 +52,12 @@ void Intake::judge() {
   } else {
     wait_for_room();
   }
+}
+
+// Counted from here on, not when a handler gets the request: thousands may be sending their bodies at a time.
+bool Intake::admit() {
+  place_ = std::make_unique<Budget::Share>(core_.places);
+  return place_->take(1);
 }
 
 void Intake::begin_body() {
@@ -79,10 +87,7 @@ bool Intake::find_room() {
 std::size_t Intake::feed_body(std::string_view bytes) {
   const std::size_t used = parser_.feed_body(bytes, body_);
   const BodyCollector::Trouble trouble = body_.trouble();
-  if (trouble == BodyCollector::Trouble::kNoRoom && parser_.state() == RequestParser::State::kDone) {
-    refuse(503,
-           kNoRoomText);  // all of a compressed body is here, but not all that comes out of it: nothing would go on
-  } else if (trouble == BodyCollector::Trouble::kNoRoom) {
+  if (trouble == BodyCollector::Trouble::kNoRoom) {
     wait_for_room();
   } else if (trouble != BodyCollector::Trouble::kNone || parser_.state() == RequestParser::State::kRefused) {
     refuse_body();
@@ -101,6 +106,19 @@ void Intake::refuse(int status, std::string_view message) {
   state_ = State::kAnswered;
 }
 
+std::string Intake::reply(bool closes) {
+  const HttpRequest& head = parser_.head();
+  log_exchange(head.method, head.path, verdict_.status, verdict_.body);
+  const ReplyHead reply{.status = verdict_.status,
+                        .content_type = verdict_.body.empty() ? std::string_view() : kJsonType,
+                        .body_bytes = verdict_.body.size(),
+                        .closes = closes,
+                        .idle_s = core_.options.limits.idle_ms / 1'000};
+  std::string bytes = reply_head(reply, verdict_.headers, {});
+  if (head.method != "HEAD") bytes += verdict_.body;
+  return bytes;
+}
+
 void Intake::refuse_body() {
   const std::string limit = std::to_string(core_.options.body_bytes_max);
   switch (body_.trouble()) {
@@ -116,9 +134,9 @@ bool Intake::has_unread_input() const { return parser_.state() != RequestParser:
 Exchange::Start Intake::release() {
   const bool has_body = reads_body();
   return {.request = std::move(parser_.head()),
+          .place = std::move(place_),
           .body = has_body ? body_.release() : nullptr,
           .headers = std::move(verdict_.headers),
-          .is_light = verdict_.route->options.is_light,
           .closes = closes(),
           .can_chunk = !is_http_1_0()};
 }

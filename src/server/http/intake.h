@@ -4,6 +4,7 @@
 // what is to be done comes out.
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -26,8 +27,10 @@ class Intake {
 
   State state() const { return state_; }
   // In kHead: all bytes from the request's first one on; in kBody: those that follow. Returns how many were taken; the
-  // rest comes again with more, or belongs to the next request.
+  // rest comes again with more, or in a next turn (is_paused), or belongs to the next request.
   std::size_t feed(std::string_view bytes);
+  // In kBody: bytes that are here can be taken, but others shall have their turn before.
+  bool is_paused() const { return state_ == State::kBody && body_.is_paused(); }
   // In kRoom. False: there is still none. Else the state is kBody.
   bool find_room();
   // From any state but kAnswered: the reply is this error, shaped as its sender expects.
@@ -35,17 +38,19 @@ class Intake {
 
   // What to answer, or what goes with the handler's reply.
   const Verdict& verdict() const { return verdict_; }
+  // In kAnswered: that reply as bytes, logged as sent. `closes`: the connection ends with it.
+  std::string reply(bool closes);
   // Once: the client waits for leave to send its body, and has it.
   bool grants_leave();
   // Bytes of this request may still be on their way: the next request cannot be told from them.
   bool has_unread_input() const;
   bool closes() const { return parser_.framing().closes || has_unread_input(); }
   bool is_http_1_0() const { return parser_.framing().is_http_1_0; }
-  const HttpRequest& head() { return parser_.head(); }
   Exchange::Start release();
 
  private:
   void judge();
+  bool admit();  // false: there are as many requests as there may be
   void begin_body();
   void wait_for_room();
   void refuse_body();
@@ -57,6 +62,7 @@ class Intake {
   const std::string remote_address_;
   State state_ = State::kHead;
   RequestParser parser_;
+  std::unique_ptr<Budget::Share> place_;  // null: a light request, or none that was admitted
   BodyCollector body_;
   Verdict verdict_;
   bool leave_is_due_ = false;

@@ -21,13 +21,14 @@ class LazyTimer {
   template <typename Look>
   void set(std::int64_t at_ns, std::int64_t now_ns, Look look) {
     if (at_ns >= set_for_ns_) return;
-    set_for_ns_ = at_ns;
+    set_for_ns_ = INT64_MAX;  // as long as no wait has begun, should one fail to
     timer_.expires_after(std::chrono::nanoseconds(std::max<std::int64_t>(at_ns - now_ns, 0)));
     timer_.async_wait([this, call = std::move(look)](const boost::system::error_code& error) {
       if (error) return;  // set anew or cancelled; `this` may be gone
       set_for_ns_ = INT64_MAX;
       call();
     });
+    set_for_ns_ = at_ns;
   }
   void cancel() { timer_.cancel(); }
 

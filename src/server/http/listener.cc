@@ -3,10 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <exception>
 #include <utility>
 
 #include "server/http/http_error.h"
+#include "server/http/http_log.h"
 
 namespace kvkeep::server {
 namespace {
@@ -87,8 +87,8 @@ void Listener::hand_over(tcp::socket socket) {
     ErrorCode gone;
     const tcp::endpoint remote = socket.remote_endpoint(gone);
     if (!gone) take_(std::move(socket), remote.address().to_string());
-  } catch (const std::exception& error) {
-    spdlog::error("http connection failed: {}", error.what());
+  } catch (...) {
+    spdlog::error("http dropped a new connection: {}", current_exception_text());
   }
 }
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "os/thread_pool.h"
-#include "server/http/body_budget.h"
+#include "server/http/budget.h"
 #include "server/http/gatekeeper.h"
 #include "server/http/http_server.h"
 
@@ -28,6 +28,7 @@ struct ServerCore {
       : options(std::move(given)),
         gatekeeper(std::move(rules)),
         budget(std::max(options.bodies_bytes_max, options.body_bytes_max)),
+        places(options.requests_max),
         scratch(64 << 10) {}
 
   // More connections than this press the others: idle ones are closed, slow ones hurried.
@@ -38,7 +39,8 @@ struct ServerCore {
   Gatekeeper gatekeeper;
   boost::asio::io_context io{1};
   std::unique_ptr<os::ThreadPool> workers;  // while the server serves
-  BodyBudget budget;
+  Budget budget;                            // of bytes of bodies
+  Budget places;                            // of requests that are not light, from their head until they are answered
   std::atomic<bool> stopping{false};
   std::atomic<std::size_t> bodies_at_work{0};  // in handlers, which give their room back
   std::atomic<std::size_t> parsed_bytes{0};    // of bodies, since freed memory was returned
@@ -47,7 +49,6 @@ struct ServerCore {
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::deque<std::weak_ptr<Connection>> waiting_for_room;  // for their bodies, in the order in which they came
   std::size_t exchanges = 0;                               // requests in handlers, or whose writer is kept
-  std::size_t heavy_exchanges = 0;                         // those of routes that are not light
   std::uint64_t requests = 0;
   std::vector<char> scratch;          // every connection reads into this one
   std::function<void()> on_change{};  // a connection or an exchange has ended

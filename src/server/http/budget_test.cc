@@ -1,4 +1,4 @@
-#include "server/http/body_budget.h"
+#include "server/http/budget.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 namespace kvkeep::server {
 namespace {
 
-TEST(BodyBudget, SharesAreTakenAndGivenBack) {
-  BodyBudget budget(100);
-  BodyBudget::Share one(budget);
+TEST(Budget, SharesAreTakenAndGivenBack) {
+  Budget budget(100);
+  Budget::Share one(budget);
   EXPECT_TRUE(one.take(60));
   {
-    BodyBudget::Share two(budget);
+    Budget::Share two(budget);
     EXPECT_FALSE(two.take(41));
     EXPECT_TRUE(two.take(30));
     EXPECT_TRUE(two.take(10));
@@ -30,13 +30,13 @@ TEST(BodyBudget, SharesAreTakenAndGivenBack) {
   EXPECT_TRUE(budget.has_room_for(100));
 }
 
-TEST(BodyBudget, ThreadsTakeNoMoreThanThereIs) {
-  BodyBudget budget(1'000);
+TEST(Budget, ThreadsTakeNoMoreThanThereIs) {
+  Budget budget(1'000);
   std::size_t taken[2] = {};
   {
     const auto other = os::make_thread_executor("other");
     const auto take_all = [&](std::size_t& count) {
-      BodyBudget::Share share(budget);
+      Budget::Share share(budget);
       for (int i = 0; i < 100'000; ++i) {
         if (share.take(1)) ++count;
         if (i % 1'000 == 0) share.give_back();
