@@ -121,11 +121,13 @@ bool asks_to_close(const HeaderList& headers) {
 class ReplyGrammar final : public http::basic_parser<false> {
  public:
   using OnBytes = std::function<bool(std::string_view bytes)>;
-  ReplyGrammar(const std::function<void(int status)>& on_status, const OnBytes& on_bytes)
+  // `has_body`: false for the reply to a HEAD, which tells of a body that does not come.
+  ReplyGrammar(bool has_body, const std::function<void(int status)>& on_status, const OnBytes& on_bytes)
       : on_status_(on_status), on_bytes_(on_bytes) {
     header_limit(kHeadBytesMax);
     body_limit(boost::none);
     eager(true);
+    skip(!has_body);
   }
   ClientReply reply;
   bool given_up = false;
@@ -339,11 +341,12 @@ Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::fu
   Connection& connection = *connection_;
   TRY_ASSIGN(const std::string bytes, request_bytes(request, connection.address));
   const bool is_reused = connection.was_used;
+  const bool has_body = request.method != "HEAD";
   for (int attempt = 1;; ++attempt) {
-    std::optional<ReplyGrammar> grammar(std::in_place, on_status, on_bytes);
+    std::optional<ReplyGrammar> grammar(std::in_place, has_body, on_status, on_bytes);
     End end = connection.stopped ? End::kStopped : connection.send(bytes, request, *grammar);
     while (end == End::kReply && grammar->is_interim()) {
-      grammar.emplace(on_status, on_bytes);
+      grammar.emplace(has_body, on_status, on_bytes);
       end = connection.read(*grammar);
     }
     const bool may_go_on = end == End::kReply && grammar->keep_alive() && !asks_to_close(request.headers);

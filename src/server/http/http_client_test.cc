@@ -73,6 +73,22 @@ TEST_F(HttpClientTest, AddressesThatCannotBeUsedAreRefused) {
   }
 }
 
+// It has the length of a body that does not come.
+TEST_F(HttpClientTest, TheReplyToAHeadEndsWithItsHead) {
+  HttpClient http = client();
+  for (const char* path : {"/query", "/nowhere", "/query"}) {
+    ClientRequest request{.method = "HEAD", .path = path, .headers = {}, .body = {}};
+    request.silence_ms = 2'000;
+    const auto reply = http.send(request);
+    ASSERT_TRUE(reply.ok()) << reply.error().message;
+    EXPECT_EQ(reply->first.status, path == std::string("/query") ? 200 : 404);
+    EXPECT_EQ(reply->second, "");
+  }
+  const auto next = http.send(get_request("/query?a"));
+  ASSERT_TRUE(next.ok()) << next.error().message;
+  EXPECT_EQ(next->second, "a|");
+}
+
 TEST_F(HttpClientTest, BodiesOfEverySizeArriveWhole) {
   HttpClient http = client();
   for (const std::size_t size : {0UL, 1UL, 1'023UL, 1'024UL, 100'000UL, 20UL << 20}) {
