@@ -54,7 +54,7 @@ Answer::Answer(const Service& service, AnswerForm form, std::shared_ptr<Response
       reply_(std::move(reply)),
       next_(std::move(next)) {}
 
-Status Answer::submit(Job job, std::vector<std::string> stop_strings, std::optional<Reading> reading) {
+std::shared_ptr<JobSink> Answer::open(std::vector<std::string> stop_strings, std::optional<Reading> reading) {
   // The scheduler's sink keeps this alive: whoever calls the queue's functions holds it.
   queue_.emplace(service_.vocabulary, std::move(stop_strings), std::move(reading),
                  EventQueue::Reader{
@@ -66,7 +66,7 @@ Status Answer::submit(Job job, std::vector<std::string> stop_strings, std::optio
       if (const auto self = weak.lock()) self->keep_alive();
     });
   }
-  return service_.scheduler->submit(std::move(job), std::shared_ptr<JobSink>(shared_from_this(), &*queue_));
+  return {shared_from_this(), &*queue_};
 }
 
 void Answer::drain() {
@@ -143,6 +143,11 @@ void Answer::append(const std::vector<ReplyDelta>& deltas) {
 void Answer::handle(const DoneEvent& done) {
   done_ = true;
   if (done.finish == Finish::kError) return fail(done.error.value_or(io_error("generation failed")));
+  if (done.stats.predicted_tokens <= kLongReplyTokens) return finish(done);
+  writer_->post_work([self = shared_from_this(), done] { self->finish(done); });
+}
+
+void Answer::finish(const DoneEvent& done) {
   api::GenerationResult result = result_of(done);
   if (form_.stream) return finish_stream(done, result);
   finish_whole(done, std::move(result));

@@ -3,9 +3,11 @@
 // The reply to one generating request, made of the events of its job: as a stream or as one body.
 //
 // No thread waits for a job. The engine thread pushes events and posts, the HTTP server's thread formats and writes,
-// and what a client does not read yet queues up there. The scheduler's sink owns the answer, and the answer its HTTP
-// writer: when the job has ended, all of them go.
+// and what a client does not read yet queues up there. The end of a long reply is made by a worker: what is remembered
+// of it, and a whole body, take time that grows with its length. The scheduler's sink owns the answer, and the answer
+// its HTTP writer: when the job has ended, all of them go.
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +23,10 @@
 
 namespace kvkeep::server {
 
+// A reply of more tokens is ended by a worker thread. Shorter ones do not wait for other requests' prompts, which may
+// keep all workers busy.
+inline constexpr std::size_t kLongReplyTokens = 1'024;
+
 // What a request wants to see of its reply.
 struct AnswerForm {
   bool stream = false;
@@ -30,14 +36,16 @@ struct AnswerForm {
   HeaderList told = {};            // of fields that were ignored
 };
 
-// Made on a handler's thread; after submit() it belongs to the HTTP server's thread.
+// Made on a handler's thread; once its sink gets events it belongs to the HTTP server's thread, and with the last one
+// perhaps to a worker.
 class Answer final : public std::enable_shared_from_this<Answer> {
  public:
   Answer(const Service& service, AnswerForm form, std::shared_ptr<ResponseWriter> writer,
          std::unique_ptr<api::ReplyWriter> reply, NextRequest next);
 
-  // Hands the job to the scheduler, and answers. Once. After an error nothing was answered.
-  Status submit(Job job, std::vector<std::string> stop_strings, std::optional<Reading> reading);
+  // What the job is to be submitted with; it keeps this alive. Once. If the scheduler refuses the job, nothing was
+  // answered.
+  std::shared_ptr<JobSink> open(std::vector<std::string> stop_strings, std::optional<Reading> reading);
   // In the dialect's shape.
   api::ErrorReply error(const Error& error) const { return reply_->error(error); }
 
@@ -50,6 +58,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   void handle(const PrefillEvent& event);
   void handle(const TokenEvent& event);
   void handle(const DoneEvent& event);
+  void finish(const DoneEvent& done);
   void send_deltas(const TokenEvent& event);
   void count_reasoning(const std::vector<chat::tools::ReplyDelta>& deltas, std::size_t tokens);
   void append(const std::vector<chat::tools::ReplyDelta>& deltas);

@@ -111,7 +111,8 @@ void generate(const Service& service, Generation generation) {
   const auto answer =
       std::make_shared<Answer>(service, std::move(form), writer.keep(), std::move(generation.reply), std::move(next));
   // From here on the answer makes the reply, on the thread that serves all connections.
-  if (const Status accepted = answer->submit(std::move(job), std::move(request.stop), std::move(reading)); !accepted) {
+  auto sink = answer->open(std::move(request.stop), std::move(reading));
+  if (const Status accepted = service.scheduler->submit(std::move(job), std::move(sink)); !accepted) {
     send_error(writer, answer->error(accepted.error()));
   }
 }

@@ -1,0 +1,100 @@
+// Which thread makes what of a reply: the one HTTP thread does nothing that grows with the reply's length.
+
+#include "server/routes/answer.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "chat/fake_vocabulary_test.h"
+#include "server/api/openai_chat_reply.h"
+
+namespace kvkeep::server {
+namespace {
+
+// Keeps what is posted until the test runs it.
+class FakeWriter final : public ResponseWriter, public std::enable_shared_from_this<FakeWriter> {
+ public:
+  using Tasks = std::deque<std::function<void()>>;
+
+  void send(int /*status*/, std::string_view /*type*/, std::string body, const HeaderList& /*headers*/) override {
+    sent = std::move(body);
+    ended = true;
+  }
+  bool begin_stream(int /*status*/, std::string_view /*type*/, const HeaderList& /*headers*/) override {
+    is_started_ = true;
+    return true;
+  }
+  bool write(std::string_view piece) override {
+    sent += piece;
+    return true;
+  }
+  void end() override { ended = true; }
+  bool started() const override { return is_started_; }
+  std::shared_ptr<ResponseWriter> keep() override { return shared_from_this(); }
+  bool client_gone() const override { return false; }
+  void post(std::function<void()> task) override { posted.push_back(std::move(task)); }
+  void post_work(std::function<void()> task) override { work.push_back(std::move(task)); }
+  void on_silence(std::int64_t /*ms*/, std::function<void()> /*task*/) override {}
+
+  static void run(Tasks& tasks) {
+    for (; !tasks.empty(); tasks.pop_front()) tasks.front()();
+  }
+
+  std::string sent;
+  bool ended = false;
+  Tasks posted;
+  Tasks work;
+
+ private:
+  bool is_started_ = false;
+};
+
+class AnswerTest : public testing::TestWithParam<bool> {
+ protected:
+  AnswerTest() { service_.vocabulary = std::make_shared<chat::FakeVocabulary>(); }
+
+  // A reply of so many tokens, as far as the HTTP thread makes it.
+  std::shared_ptr<FakeWriter> answer(std::size_t tokens) {
+    const auto writer = std::make_shared<FakeWriter>();
+    const auto answer =
+        std::make_shared<Answer>(service_, AnswerForm{.stream = GetParam()}, writer,
+                                 std::make_unique<api::ChatReplyWriter>(api::ReplyHeader{}, api::GenerationRequest{}),
+                                 NextRequest(service_, "id", std::nullopt, {}, /*remembered=*/false, kNoTenant));
+    const std::shared_ptr<JobSink> sink = answer->open({}, std::nullopt);
+    const TokenId letter = service_.vocabulary->tokenize_text("a").front();
+    JobStats stats;
+    for (std::size_t i = 0; i < tokens; ++i) {
+      ++stats.predicted_tokens;
+      EXPECT_TRUE(sink->on_token(letter, stats));
+    }
+    sink->on_done(Finish::kLength, stats, std::nullopt);
+    FakeWriter::run(writer->posted);
+    return writer;
+  }
+
+  Service service_;
+};
+
+TEST_P(AnswerTest, ALongReplyIsEndedByAWorker) {
+  const auto writer = answer(kLongReplyTokens + 1);
+  EXPECT_FALSE(writer->ended);
+  ASSERT_EQ(writer->work.size(), 1U);
+  FakeWriter::run(writer->work);
+  EXPECT_TRUE(writer->ended);
+  EXPECT_NE(writer->sent.find("length"), std::string::npos);
+}
+
+TEST_P(AnswerTest, AShortOneWaitsForNoWorker) {
+  const auto writer = answer(kLongReplyTokens);
+  EXPECT_TRUE(writer->ended);
+  EXPECT_TRUE(writer->work.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, AnswerTest, testing::Bool(),
+                         [](const auto& form) { return form.param ? "Stream" : "Whole"; });
+
+}  // namespace
+}  // namespace kvkeep::server
