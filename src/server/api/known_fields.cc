@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <span>
+#include <utility>
 
 #include "base/edit_distance.h"
 #include "server/api/generation_fields.h"
@@ -105,6 +107,102 @@ constexpr std::string_view kIgnoredByMessages[] = {"context_management", "contai
 // Clients of a router name the model with every request.
 constexpr std::string_view kIgnoredByNative[] = {"model"};
 
+// Objects below the top level.
+struct Shape;
+struct Member {
+  std::string_view name;  // its value is such an object, or an array of them
+  const Shape* shape;
+};
+struct Shape {
+  Names names;
+  std::span<const Member> members = {};
+  Names types = {};  // other ones than these are not read, so not looked at; empty: all are
+};
+
+constexpr std::string_view kMarkNames[] = {"type", "ttl", "scope"};
+constexpr Shape kMark{kMarkNames};
+
+constexpr std::string_view kChatFunctionNames[] = {"name", "description", "parameters", "strict"};
+constexpr Shape kChatFunction{kChatFunctionNames};
+constexpr std::string_view kChatToolNames[] = {"type", "function", "custom", "cache_control"};
+constexpr Member kChatToolMembers[] = {{"function", &kChatFunction}};
+constexpr Shape kChatTool{kChatToolNames, kChatToolMembers};
+constexpr std::string_view kCalledNames[] = {"name", "arguments", "parsed_arguments"};
+constexpr Shape kCalled{kCalledNames};
+// `incomplete` is our own; `index` stays where a client puts a stream's deltas together.
+constexpr std::string_view kChatCallNames[] = {"id", "type", "function", "custom", "index", "incomplete"};
+constexpr Member kChatCallMembers[] = {{"function", &kCalled}};
+constexpr Shape kChatCall{kChatCallNames, kChatCallMembers};
+constexpr std::string_view kChatPartNames[] = {"type", "text", "prompt_cache_breakpoint", "cache_control"};
+constexpr std::string_view kTextType[] = {"text"};
+constexpr Shape kChatPart{kChatPartNames, {}, kTextType};
+// What requests have and what replies have, which come back; then names of templates and of other servers.
+constexpr std::string_view kChatMessageNames[] = {
+    "role",        "content",   "name",      "tool_calls", "tool_call_id",      "reasoning_content", "function_call",
+    "refusal",     "audio",     "parsed",    "reasoning",  "reasoning_details", "thinking",          "tool_plan",
+    "annotations", "citations", "documents", "prefix",     "cache_control"};
+constexpr Member kChatMessageMembers[] = {{"content", &kChatPart}, {"tool_calls", &kChatCall}};
+constexpr Shape kChatMessage{kChatMessageNames, kChatMessageMembers};
+constexpr Member kChatMembers[] = {{"messages", &kChatMessage}, {"tools", &kChatTool}};
+
+constexpr std::string_view kItemPartNames[] = {
+    "type", "text", "refusal", "annotations", "logprobs", "parsed", "prompt_cache_breakpoint"};
+constexpr std::string_view kItemPartTypes[] = {"input_text",     "output_text",  "text",
+                                               "reasoning_text", "summary_text", "refusal"};
+constexpr Shape kItemPart{kItemPartNames, {}, kItemPartTypes};
+constexpr std::string_view kItemNames[] = {
+    "type",      "role",      "content",   "id",    "status", "phase",  "summary",           "call_id",
+    "name",      "namespace", "arguments", "input", "output", "caller", "encrypted_content", "parsed_arguments",
+    "created_by"};
+constexpr std::string_view kItemTypes[] = {
+    "message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"};
+constexpr Member kItemMembers[] = {{"content", &kItemPart}, {"summary", &kItemPart}, {"output", &kItemPart}};
+constexpr Shape kItem{kItemNames, kItemMembers, kItemTypes};
+constexpr std::string_view kItemToolNames[] = {"type",   "name",  "description",   "parameters",    "strict",
+                                               "format", "tools", "defer_loading", "output_schema", "allowed_callers"};
+constexpr std::string_view kItemToolTypes[] = {"function", "custom", "namespace"};
+constexpr std::string_view kToolFormatNames[] = {"type", "syntax", "definition"};
+constexpr Shape kToolFormat{kToolFormatNames};
+constexpr Member kInnerToolMembers[] = {{"format", &kToolFormat}};
+constexpr Shape kInnerTool{kItemToolNames, kInnerToolMembers, kItemToolTypes};
+constexpr Member kItemToolMembers[] = {{"format", &kToolFormat}, {"tools", &kInnerTool}};
+constexpr Shape kItemTool{kItemToolNames, kItemToolMembers, kItemToolTypes};
+constexpr Member kResponsesMembers[] = {{"input", &kItem}, {"tools", &kItemTool}};
+
+constexpr std::string_view kBlockNames[] = {
+    "type", "cache_control", "text",   "citations", "thinking",    "signature", "data",      "id",
+    "name", "input",         "caller", "content",   "tool_use_id", "is_error",  "tool_name", "toolset_name"};
+constexpr std::string_view kBlockTypes[] = {"text",     "thinking",    "redacted_thinking",
+                                            "tool_use", "tool_result", "tool_reference"};
+constexpr Member kMarkMembers[] = {{"cache_control", &kMark}};
+constexpr Shape kInnerBlock{kBlockNames, kMarkMembers, kBlockTypes};
+constexpr Member kBlockMembers[] = {{"cache_control", &kMark}, {"content", &kInnerBlock}};
+constexpr Shape kBlock{kBlockNames, kBlockMembers, kBlockTypes};
+constexpr std::string_view kMessageNames[] = {"role", "content", "output_config", "clear_at"};
+constexpr Member kMessageMembers[] = {{"content", &kBlock}};
+constexpr Shape kMessage{kMessageNames, kMessageMembers};
+constexpr std::string_view kCustomToolNames[] = {
+    "type",   "name",           "description",   "input_schema",    "cache_control",
+    "strict", "input_examples", "defer_loading", "allowed_callers", "eager_input_streaming"};
+constexpr std::string_view kCustomType[] = {"custom"};
+constexpr Shape kCustomTool{kCustomToolNames, kMarkMembers, kCustomType};
+constexpr Member kMessagesMembers[] = {
+    {"system", &kBlock}, {"messages", &kMessage}, {"tools", &kCustomTool}, {"cache_control", &kMark}};
+
+std::span<const Member> members_of(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::kChat:
+    case Dialect::kApplyTemplate:
+    case Dialect::kLookup: return kChatMembers;
+    case Dialect::kResponses: return kResponsesMembers;
+    case Dialect::kMessages: return kMessagesMembers;
+    case Dialect::kCompletions:
+    case Dialect::kTokenize:
+    case Dialect::kDetokenize: break;
+  }
+  return {};
+}
+
 std::vector<Names> read_by(Dialect dialect) {
   switch (dialect) {
     case Dialect::kChat:
@@ -149,26 +247,107 @@ std::string printable(std::string_view name) {
   return safe;
 }
 
+bool is_read(const Shape& shape, const Json& object) {
+  const Json* type = shape.types.empty() ? nullptr : field(object, "type");
+  return type == nullptr || std::ranges::any_of(shape.types, [&](std::string_view known) { return *type == known; });
+}
+
+// Where an object stands, from the innermost outward; it becomes a text only where something is wrong.
+struct Place {
+  static constexpr std::size_t kNoIndex = SIZE_MAX;
+  const Place* outer = nullptr;
+  std::string_view name = {};
+  std::size_t index = kNoIndex;
+
+  std::string path() const {
+    if (outer == nullptr) return {};
+    const std::string at = index == kNoIndex ? std::string(name) : fmt::format("{}[{}]", name, index);
+    return outer->path() + at + ".";
+  }
+};
+
+// Looks through one body.
+class FieldCheck {
+ public:
+  FieldCheck(Dialect dialect, bool strict) : dialect_(dialect), strict_(strict) {}
+
+  Status look_at(const Json& body) {
+    const Place top;
+    for (const auto& [name, value] : body.get_ref<const Json::object_t&>()) {
+      if (!value.is_null() && !is_known(dialect_, name)) TRY(note(top, nullptr, name));
+    }
+    return look_below(body, members_of(dialect_), top);
+  }
+  std::vector<std::string> take() { return std::move(unknown_); }
+
+ private:
+  Status look_below(const Json& object, std::span<const Member> members, const Place& place) {
+    for (const Member& member : members) {
+      const Json* value = field(object, member.name);
+      if (value == nullptr) continue;
+      if (value->is_object()) TRY(look_at(*value, *member.shape, {.outer = &place, .name = member.name}));
+      for (std::size_t i = 0; value->is_array() && i < value->size(); ++i) {
+        TRY(look_at((*value)[i], *member.shape, {.outer = &place, .name = member.name, .index = i}));
+      }
+    }
+    return {};
+  }
+  Status look_at(const Json& object, const Shape& shape, const Place& place) {
+    if (!object.is_object() || !is_read(shape, object)) return {};
+    for (const auto& [name, value] : object.get_ref<const Json::object_t&>()) {
+      const bool known = value.is_null() || std::ranges::find(shape.names, name) != shape.names.end();
+      if (!known) TRY(note(place, &shape, name));
+    }
+    return look_below(object, shape.members, place);
+  }
+
+  Status note(const Place& place, const Shape* shape, const std::string& name) {
+    if (unknown_.size() == kMostUnknownFields) return {};
+    // A client that sends it in each of a thousand messages sends one field.
+    if (std::ranges::find(noted_, std::pair{shape, name}) != noted_.end()) return {};
+    const std::string path = place.path() + printable(name);
+    if (strict_) {
+      return invalid(fmt::format("'{}' is no field of this request{}; --strict-fields refuses it", path,
+                                 meant_field(dialect_, path)));
+    }
+    noted_.emplace_back(shape, name);
+    unknown_.push_back(path);
+    return {};
+  }
+
+  const Dialect dialect_;
+  const bool strict_;
+  std::vector<std::string> unknown_;
+  std::vector<std::pair<const Shape*, std::string>> noted_;
+};
+
+std::string nearest(std::string_view name, const std::vector<std::string>& known) {
+  const std::string near = nearest_within(std::max<std::size_t>(name.size() / 3, 1), name, known);
+  return near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near);
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> unknown_fields(const Json& body, Dialect dialect, bool strict) {
-  std::vector<std::string> unknown;
-  for (const auto& [name, value] : body.items()) {
-    if (value.is_null() || is_known(dialect, name)) continue;
-    if (strict) {
-      return invalid(fmt::format("'{}' is no field of this request{}; --strict-fields refuses it", printable(name),
-                                 meant_field(dialect, name)));
-    }
-    if (unknown.size() == kMostUnknownFields) break;
-    unknown.push_back(printable(name));
-  }
-  return unknown;
+  FieldCheck check(dialect, strict);
+  TRY(check.look_at(body));
+  return check.take();
 }
 
 std::string meant_field(Dialect dialect, std::string_view name) {
-  const std::string_view begin = name.substr(0, kMostFieldNameBytes);
-  const std::string near = nearest_within(std::max<std::size_t>(begin.size() / 3, 1), begin, known_fields(dialect));
-  return near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near);
+  const Shape* shape = nullptr;
+  std::span<const Member> members = members_of(dialect);
+  for (auto dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.')) {
+    const std::string_view outer = name.substr(0, std::min(dot, name.find('[')));
+    const auto member = std::ranges::find(members, outer, &Member::name);
+    if (member == members.end()) break;  // the dot is a part of the name
+    shape = member->shape;
+    members = shape->members;
+    name.remove_prefix(dot + 1);
+  }
+  name = name.substr(0, kMostFieldNameBytes);
+  if (shape == nullptr) return nearest(name, known_fields(dialect));
+  return nearest(name, {shape->names.begin(), shape->names.end()});
 }
 
 std::vector<std::string> known_fields(Dialect dialect) {

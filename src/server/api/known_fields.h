@@ -4,7 +4,9 @@
 //
 // A field is known if it is obeyed, noted or refused, or if clients send it for good reasons and it changes nothing
 // here; docs/requests.md, docs/anthropic.md and docs/responses.md name the last kind. Everything else is unknown: the
-// reply names it in a header, and so do the log and the trace. Only the top level of a body is looked at.
+// reply names it in a header, and so do the log and the trace. Below the top level messages, their parts and calls, and
+// tools are looked at: those of the kinds that are read, with the fields that the APIs define for them (as their own
+// libraries of November 2026 do), that templates read and that clients send.
 
 #include <cstddef>
 #include <string>
@@ -21,12 +23,13 @@ enum class Dialect { kChat, kCompletions, kResponses, kMessages, kTokenize, kDet
 inline constexpr std::size_t kMostUnknownFields = 16;
 inline constexpr std::size_t kMostFieldNameBytes = 64;
 
-// The fields of `body` that `dialect` does not know, in the body's order, at most kMostUnknownFields; their names are
-// printable and cut to kMostFieldNameBytes. A field that is null counts as absent. kInvalid if strict and there is one:
-// the error names it and the nearest known field. Precondition: body.is_object().
+// The fields of `body` that `dialect` does not know, the top level's first, at most kMostUnknownFields; their names are
+// printable and cut to kMostFieldNameBytes. A field below the top level is named by the first place where it stands:
+// "messages[3].contnet". A field that is null counts as absent. kInvalid if strict and there is one: the error names it
+// and the nearest known field. Precondition: body.is_object().
 Result<std::vector<std::string>> unknown_fields(const Json& body, Dialect dialect, bool strict);
 
-// " (did you mean 'max_tokens'?)", or "" where no known field is near.
+// " (did you mean 'max_tokens'?)", or "" where no known field is near. `name`: as unknown_fields() gives it.
 std::string meant_field(Dialect dialect, std::string_view name);
 
 // All fields of a dialect, sorted.
