@@ -84,6 +84,7 @@ class Conversation {
     service_.vocabulary = value_or_die(engine::llama::LlamaVocabulary::load(engine::llama::tiny_model_path()));
     service_.chat_template = value_or_die(chat::make_chat_template(source, {}));
     service_.markers = std::make_unique<chat::MarkerSet>(*service_.vocabulary, source);
+    service_.long_text = std::make_unique<chat::LongText>(*service_.vocabulary);
     service_.turn_openings =
         chat::learn_turn_openings(*service_.chat_template, *service_.markers, *service_.vocabulary);
     service_.reply_format = chat::tools::bind_format(chat::tools::detect_format(source),

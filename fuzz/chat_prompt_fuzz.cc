@@ -86,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace kvkeep;
   fuzz::Input input(data, size);
   const auto number = input.number<std::uint8_t>();
-  const auto request = server::api::parse_chat(fuzz::text_of(input.rest()), fuzz::request_defaults());
+  const auto request = server::api::parse_chat(std::string(fuzz::text_of(input.rest())), fuzz::request_defaults());
   if (request) chat::check(chat::model(number), std::get<chat::RenderInput>(request->prompt));
   return 0;
 }

@@ -23,7 +23,8 @@ Json check_reply(const Result<server::api::NativeReply>& reply) {
 
 void check_tokenize(std::string_view body, const Vocabulary& vocabulary) {
   static const chat::LongText tokenizer(vocabulary);
-  const Json reply = check_reply(server::api::tokenize_reply(body, vocabulary, tokenizer, [] { return false; }));
+  const Json reply =
+      check_reply(server::api::tokenize_reply(std::string(body), vocabulary, tokenizer, [] { return false; }));
   if (reply.is_null()) return;
   KVKEEP_ASSERT(reply["tokens"].is_array(), "tokens are a list");
   std::string text;
@@ -32,7 +33,7 @@ void check_tokenize(std::string_view body, const Vocabulary& vocabulary) {
     KVKEEP_ASSERT(id.is_number_integer() && id.get<std::size_t>() < vocabulary.size(), "known ids");
     text += vocabulary.piece(id.get<TokenId>(), true);
   }
-  const auto request = server::api::parse_body(body);
+  const auto request = server::api::parse_body(std::string(body));
   const bool is_bare =
       !request->value("add_special", Json(false)).is_boolean() || !request->value("add_special", false);
   const Json content = request->value("content", Json(""));
@@ -40,7 +41,7 @@ void check_tokenize(std::string_view body, const Vocabulary& vocabulary) {
 }
 
 void check_lookup(std::string_view body) {
-  const auto request = server::api::parse_lookup(body, fuzz::request_defaults());
+  const auto request = server::api::parse_lookup(std::string(body), fuzz::request_defaults());
   if (!request) fuzz::check_refusal(request.error());
 }
 
@@ -56,9 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view path = input.line();
   const std::string_view body = fuzz::text_of(input.rest());
   if (path == "/tokenize") check_tokenize(body, vocabulary);
-  if (path == "/detokenize") check_reply(server::api::detokenize_reply(body, vocabulary));
+  if (path == "/detokenize") check_reply(server::api::detokenize_reply(std::string(body), vocabulary));
   if (path == "/apply-template") {
-    check_reply(server::api::apply_template_reply(body, vocabulary, *chat_template, markers, {}, 0));
+    check_reply(server::api::apply_template_reply(std::string(body), vocabulary, *chat_template, markers, {}, 0));
   }
   if (path == "/cache/lookup") check_lookup(body);
   return 0;

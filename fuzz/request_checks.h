@@ -74,7 +74,7 @@ void check_body(std::string_view body, Parse parse, RequestOf request_of) {
   const auto request = parse(body);
   if (!request) return check_refusal(request.error());
   check_limits(request_of(*request));
-  const auto json = server::api::parse_body(body);
+  const auto json = server::api::parse_body(std::string(body));
   KVKEEP_ASSERT(json, "what was read is JSON");
   const auto again = parse(json->dump(1, '\t', /*ensure_ascii=*/true));
   KVKEEP_ASSERT(again, "another spelling is read as well");

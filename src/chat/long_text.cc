@@ -28,27 +28,39 @@ LongText::LongText(const Vocabulary& vocabulary)
   }
 }
 
-Result<std::vector<TokenId>> LongText::tokenize(std::string_view text, TokenizeOptions options,
-                                                const std::function<bool()>& stop) const {
+Result<std::vector<TokenId>> LongText::tokenize(std::string_view text, TokenizeOptions options, const Stop& stop,
+                                                std::size_t longest_run) const {
   if (text.size() <= kPartBytes) return vocabulary_.tokenize(text, options);
-  std::vector<TokenId> ids;
   std::vector<TokenId> frame;  // BOS and EOS, where the vocabulary wants them
   if (options.add_special) frame = vocabulary_.tokenize("", options);
   const bool opens = !frame.empty() && frame.front() == vocabulary_.bos();
-  if (opens) ids.push_back(frame.front());
+  const auto ids_of = [&](std::string_view part) -> Result<std::vector<TokenId>> {
+    return vocabulary_.tokenize(part, {.add_special = false, .parse_special = options.parse_special});
+  };
+  TRY_ASSIGN(std::vector<TokenId> ids, in_parts(text, ids_of, stop, longest_run));
+  if (opens) ids.insert(ids.begin(), frame.front());
+  ids.insert(ids.end(), frame.begin() + (opens ? 1 : 0), frame.end());
+  return ids;
+}
+
+Result<std::vector<TokenId>> LongText::in_parts(std::string_view text, const PartIds& ids_of, const Stop& stop,
+                                                std::size_t longest_run) const {
+  std::vector<TokenId> ids;
   for (std::size_t begin = 0; begin < text.size();) {
     if (stop()) return Error{ErrorKind::kAborted, "nobody waits for the tokens any more"};
     const std::size_t end = next_cut(text, begin + kPartBytes);
-    if (end - begin > kLongestRunBytes) {
+    if (end - begin > longest_run) {
       return invalid(std::to_string(end - begin) + " bytes of text from byte " + std::to_string(begin) +
-                     " on have no two words with a space between them: at most " + std::to_string(kLongestRunBytes) +
+                     " on have no two words with a space between them: at most " + std::to_string(longest_run) +
                      " such bytes in a row are tokenized");
     }
-    const std::vector<TokenId> more = part(text.substr(begin, end - begin), begin == 0, options.parse_special);
+    std::string_view part = text.substr(begin, end - begin);
+    // A later part begins with a space, which such a vocabulary puts there by itself.
+    if (begin > 0 && adds_space_) part.remove_prefix(1);
+    TRY_ASSIGN(const std::vector<TokenId> more, ids_of(part));
     ids.insert(ids.end(), more.begin(), more.end());
     begin = end;
   }
-  ids.insert(ids.end(), frame.begin() + (opens ? 1 : 0), frame.end());
   return ids;
 }
 
@@ -61,12 +73,6 @@ std::size_t LongText::next_cut(std::string_view text, std::size_t from) const {
 
 bool LongText::is_cut(std::string_view text, std::size_t at) const {
   return text[at] == ' ' && ends_word_[index_of(text[at - 1])] && at + 1 < text.size() && is_letter(text[at + 1]);
-}
-
-// A part begins with a space, which such a vocabulary puts there by itself.
-std::vector<TokenId> LongText::part(std::string_view text, bool first, bool parse_special) const {
-  if (!first && adds_space_) text.remove_prefix(1);
-  return vocabulary_.tokenize(text, {.add_special = false, .parse_special = parse_special});
 }
 
 }  // namespace kvkeep::chat

@@ -7,8 +7,9 @@
 // where no token of the vocabulary holds that letter and a space one after the other. No token spans such a place, so
 // no merge does; and the patterns by which vocabularies split words from each other all split there.
 //
-// A text that has no such place for kLongestRunBytes (a million times one letter) is refused. Where a vocabulary
-// rewrites text (drops or joins white space), nothing is cut, and all texts longer than that are refused.
+// A text that has no such place for kLongestRunBytes (a million times one letter) is refused, unless its caller would
+// rather wait. Where a vocabulary rewrites text (drops or joins white space), nothing is cut, and every longer text is
+// such a run.
 
 #include <array>
 #include <cstddef>
@@ -33,15 +34,20 @@ class LongText {
   // Reads every token once.
   explicit LongText(const Vocabulary& vocabulary);
 
+  using Stop = std::function<bool()>;
+  using PartIds = std::function<Result<std::vector<TokenId>>(std::string_view part)>;
+
   // As vocabulary.tokenize(text, options). kAborted once `stop` says so, which is asked before each part; kInvalid for
-  // a run that is too long.
-  Result<std::vector<TokenId>> tokenize(std::string_view text, TokenizeOptions options,
-                                        const std::function<bool()>& stop) const;
+  // a run that is longer than `longest_run`.
+  Result<std::vector<TokenId>> tokenize(std::string_view text, TokenizeOptions options, const Stop& stop,
+                                        std::size_t longest_run = kLongestRunBytes) const;
+  // The same for who tokenizes otherwise: what `ids_of` gives for the parts. Its errors, too.
+  Result<std::vector<TokenId>> in_parts(std::string_view text, const PartIds& ids_of, const Stop& stop,
+                                        std::size_t longest_run) const;
 
  private:
   std::size_t next_cut(std::string_view text, std::size_t from) const;
   bool is_cut(std::string_view text, std::size_t at) const;
-  std::vector<TokenId> part(std::string_view text, bool first, bool parse_special) const;
 
   const Vocabulary& vocabulary_;
   bool adds_space_ = false;               // the vocabulary puts a space before a text

@@ -8,6 +8,8 @@
 
 #include "base/test_seed.h"
 #include "chat/fake_vocabulary_test.h"
+#include "chat/marker_set.h"
+#include "chat/tokenize.h"
 
 namespace kvkeep::chat {
 namespace {
@@ -41,6 +43,21 @@ TEST(LongText, PartsGiveTheIdsOfTheWhole) {
       }
     }
   }
+}
+
+// Whoever tokenizes otherwise: here text in which no spelling may become a marker.
+TEST(LongText, PartsOfPlainTextGiveItsIds) {
+  const std::uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  const FakeVocabulary vocabulary;
+  const MarkerSet markers(vocabulary, "<|end|><tool_call>");
+  const LongText tokenizer(vocabulary);
+  const auto plain = [&](std::string_view part) { return tokenize_plain(vocabulary, markers, part); };
+  const std::string text = random_text(random, 3 * kPartBytes);
+  const auto ids = tokenizer.in_parts(text, plain, kNever, text.size());
+  ASSERT_TRUE(ids.ok()) << ids.error().message;
+  EXPECT_EQ(*ids, plain(text).value());
 }
 
 TEST(LongText, IsEndedBetweenParts) {

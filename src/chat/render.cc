@@ -183,6 +183,7 @@ Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const Ma
     }
   }
   TRY_ASSIGN(const jinja::Printed printed, chat_template.print(input));
+  input.messages = nullptr;  // they may be large, and the prompt is another copy
   RenderedPrompt prompt = spans_of(printed, markers);
   if (!input.assistant_prefix.empty()) prompt.spans.push_back(message_text(std::move(input.assistant_prefix)));
   return prompt;

@@ -37,9 +37,4 @@ Result<std::vector<TokenId>> tokenize_prompt(const Vocabulary& vocabulary, const
 Result<std::vector<TokenId>> tokenize_plain(const Vocabulary& vocabulary, const MarkerSet& markers,
                                             std::string_view text);
 
-// A raw prompt (/v1/completions): BOS as the vocabulary wants, spellings become markers.
-inline std::vector<TokenId> tokenize_raw(const Vocabulary& vocabulary, std::string_view text) {
-  return vocabulary.tokenize(text, {.add_special = true, .parse_special = true});
-}
-
 }  // namespace kvkeep::chat

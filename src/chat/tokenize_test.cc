@@ -85,11 +85,5 @@ TEST(TokenizePlain, AMarkerThatCannotBeCutIsRefused) {
   EXPECT_TRUE(tokenize_plain(stubborn, stubborn_markers, "x <||> y").ok());
 }
 
-TEST(TokenizeRaw, ParsesMarkersAndAddsBos) {
-  const FakeVocabulary vocabulary(FakeVocabulary::standard_special(), true);
-  EXPECT_EQ(tokenize_raw(vocabulary, "<|im_start|>a"),
-            (std::vector<TokenId>{*vocabulary.bos(), *vocabulary.id_of("<|im_start|>"), 'a'}));
-}
-
 }  // namespace
 }  // namespace kvkeep::chat

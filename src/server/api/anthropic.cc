@@ -124,8 +124,8 @@ std::string session_of(const Json& body) {
 
 }  // namespace
 
-Result<MessagesRequest> parse_messages(std::string_view body, const RequestDefaults& defaults) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   MessagesRequest request;
   GenerationRequest& generation = request.generation;
   TRY_ASSIGN(generation.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
@@ -149,8 +149,8 @@ Result<MessagesRequest> parse_messages(std::string_view body, const RequestDefau
   return request;
 }
 
-Result<CountRequest> parse_count_tokens(std::string_view body, const RequestDefaults& defaults) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   CountRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
   TRY_ASSIGN(request.prompt, read_prompt_fields(json, defaults));

@@ -24,7 +24,7 @@ struct MessagesRequest {
 
 // All errors are kInvalid (400). llama-server's fields (seed, min_p, cache_prompt, chat_template_kwargs...) are read as
 // in the other dialects.
-Result<MessagesRequest> parse_messages(std::string_view body, const RequestDefaults& defaults);
+Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& defaults);
 
 struct CountRequest {
   chat::RenderInput prompt;
@@ -33,6 +33,6 @@ struct CountRequest {
   std::vector<std::string> unknown_fields;
 };
 // The same body, of which max_tokens and all that does not shape the prompt may be missing.
-Result<CountRequest> parse_count_tokens(std::string_view body, const RequestDefaults& defaults);
+Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

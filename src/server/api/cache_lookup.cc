@@ -1,5 +1,7 @@
 #include "server/api/cache_lookup.h"
 
+#include <utility>
+
 #include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
@@ -17,7 +19,7 @@ Result<PromptSource> read_tokens(const Json& tokens, std::size_t vocabulary_size
   return PromptSource(std::move(ids));
 }
 
-Result<PromptSource> read_lookup_prompt(const Json& json, const RequestDefaults& defaults) {
+Result<PromptSource> read_lookup_prompt(Json& json, const RequestDefaults& defaults) {
   const Json* tokens = field(json, "tokens");
   const Json* prompt = field(json, "prompt");
   const Json* messages = field(json, "messages");
@@ -31,8 +33,8 @@ Result<PromptSource> read_lookup_prompt(const Json& json, const RequestDefaults&
 
 }  // namespace
 
-Result<LookupRequest> parse_lookup(std::string_view body, const RequestDefaults& defaults) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kLookup, defaults.strict_fields));
   bool cache_prompt = defaults.cache_prompt;
   TRY(read_bool(json, "cache_prompt", cache_prompt));

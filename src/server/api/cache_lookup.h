@@ -19,6 +19,6 @@ struct LookupRequest {
 
 // Exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens}; perhaps
 // {cache_prompt} and {cache_salt} as in both. All errors are kInvalid (400).
-Result<LookupRequest> parse_lookup(std::string_view body, const RequestDefaults& defaults);
+Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

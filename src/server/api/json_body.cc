@@ -19,7 +19,7 @@ std::string_view type_of(const Json& value) {
 
 }  // namespace
 
-Result<Json> parse_body(std::string_view body) {
+Result<Json> parse_body(std::string body) {
   JsonBuilder builder;
   if (!Json::sax_parse(body, &builder)) return invalid(builder.error());
   Json value = builder.take();

@@ -15,8 +15,9 @@
 
 namespace kvkeep::server::api {
 
-// The body as a JSON object, within the limits of json_builder.h.
-Result<Json> parse_body(std::string_view body);
+// The body as a JSON object, within the limits of json_builder.h. Its bytes are given back with the call: a body may be
+// large, and what it says is made into other things right after.
+Result<Json> parse_body(std::string body);
 
 // The field, or nullptr if it is absent or null. Precondition: object.is_object().
 const Json* field(const Json& object, std::string_view name);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "server/api/generation_fields.h"
 #include "server/api/known_fields.h"
@@ -109,17 +110,19 @@ Status check_message(Json& message, const std::string& path) {
   return check_content(message, path);
 }
 
-Result<Json> read_messages(const Json& body) {
+// Takes them out of the body.
+Result<Json> read_messages(Json& body) {
   const Json* messages = field(body, "messages");
   if (messages == nullptr) return invalid("'messages' is required");
   if (!messages->is_array()) return wrong_type("messages", "an array", *messages);
   if (messages->empty()) return invalid("'messages' must not be empty");
-  Json copy = *messages;
-  for (std::size_t i = 0; i < copy.size(); ++i) TRY(check_message(copy[i], fmt::format("messages[{}]", i)));
-  return copy;
+  Json taken = std::move(body["messages"]);
+  for (std::size_t i = 0; i < taken.size(); ++i) TRY(check_message(taken[i], fmt::format("messages[{}]", i)));
+  return taken;
 }
 
-Result<Json> read_tools(const Json& body) {
+// Takes them out of the body.
+Result<Json> read_tools(Json& body) {
   const Json* tools = field(body, "tools");
   if (tools == nullptr) return Json();
   if (!tools->is_array()) return wrong_type("tools", "an array", *tools);
@@ -135,7 +138,7 @@ Result<Json> read_tools(const Json& body) {
     const Json* name = field(*function, "name");
     if (name == nullptr || !name->is_string()) return invalid(fmt::format("'{}.function.name' must be a string", path));
   }
-  return tools->empty() ? Json() : *tools;
+  return tools->empty() ? Json() : std::move(body["tools"]);
 }
 
 Result<std::string> chosen_tool(const Json& choice) {
@@ -232,7 +235,7 @@ Status read_reasoning_format(const Json& body, chat::tools::ReasoningFormat& for
 
 }  // namespace
 
-Result<chat::RenderInput> read_chat_prompt(const Json& body, const Json& kwargs) {
+Result<chat::RenderInput> read_chat_prompt(Json& body, const Json& kwargs) {
   chat::RenderInput input;
   if (kwargs.is_object()) input.template_kwargs = kwargs;
   TRY_ASSIGN(input.messages, read_messages(body));
@@ -244,8 +247,8 @@ Result<chat::RenderInput> read_chat_prompt(const Json& body, const Json& kwargs)
   return input;
 }
 
-Result<GenerationRequest> parse_chat(std::string_view body, const RequestDefaults& defaults) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(Json json, parse_body(std::move(body)));
   GenerationRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kChat, defaults.strict_fields));
   TRY_ASSIGN(request.prompt, read_chat_prompt(json, defaults.template_kwargs));

@@ -14,11 +14,11 @@
 namespace kvkeep::server::api {
 
 // All errors are kInvalid (400).
-Result<GenerationRequest> parse_chat(std::string_view body, const RequestDefaults& defaults);
+Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& defaults);
 
 // The part that /apply-template shares: messages, tools, tool_choice, chat_template_kwargs, add_generation_prompt.
-// `kwargs` are the server's own variables for the template, which the body's replace.
-// A last message by the assistant becomes RenderInput::assistant_prefix: the answer goes on from it.
-Result<chat::RenderInput> read_chat_prompt(const Json& body, const Json& kwargs = nullptr);
+// Takes messages and tools out of the body. `kwargs` are the server's own variables for the template, which the body's
+// replace. A last message by the assistant becomes RenderInput::assistant_prefix: the answer goes on from it.
+Result<chat::RenderInput> read_chat_prompt(Json& body, const Json& kwargs = nullptr);
 
 }  // namespace kvkeep::server::api

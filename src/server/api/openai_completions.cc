@@ -1,5 +1,7 @@
 #include "server/api/openai_completions.h"
 
+#include <utility>
+
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
 #include "server/api/known_fields.h"
@@ -23,8 +25,8 @@ Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabular
   return PromptSource(std::move(ids));
 }
 
-Result<GenerationRequest> parse_completion(std::string_view body, const RequestDefaults& defaults) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   GenerationRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kCompletions, defaults.strict_fields));
   const Json* prompt = field(json, "prompt");

@@ -14,7 +14,7 @@
 namespace kvkeep::server::api {
 
 // All errors are kInvalid (400).
-Result<GenerationRequest> parse_completion(std::string_view body, const RequestDefaults& defaults);
+Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults);
 
 // The field 'prompt' alone.
 Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size);

@@ -5,7 +5,7 @@
 // Wiring, on the HTTP thread: parse_chat / parse_completion (openai_chat.h, openai_completions.h) gives a
 // GenerationRequest or an Error for error_reply (errors.h). Then
 //   - a chat::RenderInput goes through chat::render_prompt and chat::tokenize_prompt (set local_time_s before),
-//   - a std::string through chat::tokenize_raw,
+//   - a std::string is tokenized as it stands, with BOS as the vocabulary wants and spellings as markers,
 //   - token ids are the prompt.
 // The ids, `sampling` and `max_tokens` go to the scheduler; its events go to a ReplyWriter (reply.h).
 

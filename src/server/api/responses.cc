@@ -150,8 +150,8 @@ Json echo_of(const Json& body, const GenerationRequest& request) {
 
 }  // namespace
 
-Result<ResponsesRequest> parse_responses(std::string_view body, const RequestDefaults& defaults) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   ResponsesRequest request;
   GenerationRequest& generation = request.generation;
   TRY_ASSIGN(generation.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
@@ -170,8 +170,8 @@ Result<ResponsesRequest> parse_responses(std::string_view body, const RequestDef
   return request;
 }
 
-Result<InputTokensRequest> parse_input_tokens(std::string_view body, const RequestDefaults& defaults) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<InputTokensRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   InputTokensRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
   ClientTools unused;

@@ -23,7 +23,7 @@ struct ResponsesRequest {
 
 // All errors are kInvalid (400). llama-server's fields (seed, min_p, cache_prompt, chat_template_kwargs...) are read as
 // in the other dialects.
-Result<ResponsesRequest> parse_responses(std::string_view body, const RequestDefaults& defaults);
+Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults& defaults);
 
 struct InputTokensRequest {
   chat::RenderInput prompt;
@@ -32,6 +32,6 @@ struct InputTokensRequest {
   std::vector<std::string> unknown_fields;
 };
 // The same body, of which only what shapes the prompt is looked at.
-Result<InputTokensRequest> parse_input_tokens(std::string_view body, const RequestDefaults& defaults);
+Result<InputTokensRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

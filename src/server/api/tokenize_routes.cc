@@ -1,5 +1,7 @@
 #include "server/api/tokenize_routes.h"
 
+#include <utility>
+
 #include "chat/utf8_stream.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
@@ -32,9 +34,9 @@ std::string text_without_bos(const chat::RenderedPrompt& prompt, const Vocabular
 
 }  // namespace
 
-Result<NativeReply> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
+Result<NativeReply> tokenize_reply(std::string body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
                                    const std::function<bool()>& gone, bool strict_fields) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kTokenize, strict_fields));
   std::string content;
   TokenizeOptions options{.add_special = false, .parse_special = true};
@@ -53,8 +55,8 @@ Result<NativeReply> tokenize_reply(std::string_view body, const Vocabulary& voca
   return NativeReply{to_line({{"tokens", std::move(tokens)}}), std::move(unknown)};
 }
 
-Result<NativeReply> detokenize_reply(std::string_view body, const Vocabulary& vocabulary, bool strict_fields) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+Result<NativeReply> detokenize_reply(std::string body, const Vocabulary& vocabulary, bool strict_fields) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kDetokenize, strict_fields));
   std::vector<TokenId> tokens;
   if (const Json* value = field(json, "tokens")) {
@@ -64,11 +66,11 @@ Result<NativeReply> detokenize_reply(std::string_view body, const Vocabulary& vo
   return NativeReply{to_line({{"content", valid_text(vocabulary.text_of(tokens, true))}}), std::move(unknown)};
 }
 
-Result<NativeReply> apply_template_reply(std::string_view body, const Vocabulary& vocabulary,
+Result<NativeReply> apply_template_reply(std::string body, const Vocabulary& vocabulary,
                                          const chat::ChatTemplate& chat_template, const chat::MarkerSet& markers,
                                          const chat::Stabilizers& stabilizers, std::int64_t local_time_s,
                                          const Json& kwargs, bool strict_fields) {
-  TRY_ASSIGN(const Json json, parse_body(body));
+  TRY_ASSIGN(Json json, parse_body(std::move(body)));
   TRY_ASSIGN(std::vector<std::string> unknown, unknown_fields(json, Dialect::kApplyTemplate, strict_fields));
   TRY_ASSIGN(chat::RenderInput input, read_chat_prompt(json, kwargs));
   chat::stabilize(stabilizers, input);

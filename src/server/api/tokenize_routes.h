@@ -25,16 +25,16 @@ struct NativeReply {
 // {content, add_special = false, parse_special = true, with_pieces = false} -> {tokens: [ids] or [{id, piece}]}.
 // A piece that is no valid UTF-8 is an array of its bytes. `gone` is asked while a long text is tokenized, and ends
 // that with kAborted; kInvalid for text that cannot be tokenized in parts (chat/long_text.h).
-Result<NativeReply> tokenize_reply(std::string_view body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
+Result<NativeReply> tokenize_reply(std::string body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
                                    const std::function<bool()>& gone, bool strict_fields = false);
 
 // {tokens} -> {content}; invalid UTF-8 is replaced.
-Result<NativeReply> detokenize_reply(std::string_view body, const Vocabulary& vocabulary, bool strict_fields = false);
+Result<NativeReply> detokenize_reply(std::string body, const Vocabulary& vocabulary, bool strict_fields = false);
 
 // {messages, tools, ...} as in /v1/chat/completions -> {prompt}, as a chat renders it: without what the stabilisers
 // leave out. Where the vocabulary puts BOS before every prompt, it is left out, too: /v1/completions and /tokenize with
 // add_special add it again. `local_time_s`: see chat::RenderInput.
-Result<NativeReply> apply_template_reply(std::string_view body, const Vocabulary& vocabulary,
+Result<NativeReply> apply_template_reply(std::string body, const Vocabulary& vocabulary,
                                          const chat::ChatTemplate& chat_template, const chat::MarkerSet& markers,
                                          const chat::Stabilizers& stabilizers, std::int64_t local_time_s,
                                          const Json& kwargs = nullptr, bool strict_fields = false);

@@ -13,7 +13,7 @@ TEST(Tokenize, FieldsAndShapes) {
   const chat::FakeVocabulary vocabulary(chat::FakeVocabulary::standard_special(), /*add_bos=*/true);
   const chat::LongText tokenizer(vocabulary);
   const auto ask = [&](std::string_view body) {
-    return tokenize_reply(body, vocabulary, tokenizer, [] { return false; });
+    return tokenize_reply(std::string(body), vocabulary, tokenizer, [] { return false; });
   };
   const auto reply = [&](std::string_view body) { return ask(body).value().body; };
   EXPECT_EQ(reply(R"({"content":"ab"})"), R"({"tokens":[97,98]})");
@@ -36,7 +36,7 @@ TEST(Detokenize, FieldsAndShapes) {
   EXPECT_EQ(detokenize_reply("{}", vocabulary).value().body, R"({"content":""})");
   for (const char* body :
        {R"({"tokens":"x"})", R"({"tokens":["x"]})", R"({"tokens":[99999999]})", R"({"tokens":[-1]})"}) {
-    const auto reply = detokenize_reply(body, vocabulary);
+    const auto reply = detokenize_reply(std::string(body), vocabulary);
     ASSERT_FALSE(reply.ok()) << body;
     EXPECT_EQ(reply.error().kind, ErrorKind::kInvalid);
   }
@@ -47,7 +47,7 @@ TEST(ApplyTemplate, RendersAsAChatWouldBe) {
   const chat::MarkerSet markers(vocabulary, chat::default_template_source());
   const auto engine = chat::make_chat_template("", {}).value();
   const auto reply = [&](std::string_view body) {
-    return apply_template_reply(body, vocabulary, *engine, markers, {}, 0);
+    return apply_template_reply(std::string(body), vocabulary, *engine, markers, {}, 0);
   };
   EXPECT_EQ(reply(R"({"messages":[{"role":"user","content":"Hi"}]})").value().body,
             R"({"prompt":"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"})");
@@ -61,7 +61,7 @@ TEST(ApplyTemplate, RendersAsAChatWouldBe) {
 // What /apply-template gives is a prompt of /v1/completions, which puts BOS before it.
 TEST(ApplyTemplate, LeavesOutABosThatTheVocabularyAdds) {
   constexpr std::string_view kSource = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}";
-  constexpr std::string_view kBody = R"({"messages":[{"role":"user","content":"<s>Hi"}]})";
+  const std::string kBody = R"({"messages":[{"role":"user","content":"<s>Hi"}]})";
   for (const bool adds : {true, false}) {
     const chat::FakeVocabulary vocabulary(chat::FakeVocabulary::standard_special(), adds);
     const chat::MarkerSet markers(vocabulary, kSource);
@@ -75,7 +75,7 @@ TEST(ApplyTemplate, LeavesOutWhatAChatLeavesOut) {
   const chat::FakeVocabulary vocabulary;
   const chat::MarkerSet markers(vocabulary, chat::default_template_source());
   const auto engine = chat::make_chat_template("", {}).value();
-  constexpr std::string_view kBody =
+  const std::string kBody =
       R"({"messages":[{"role":"system","content":"x-anthropic-billing-header: a1\nBe brief"},
     {"role":"user","content":"Hi"}],"add_generation_prompt":false})";
   EXPECT_EQ(apply_template_reply(kBody, vocabulary, *engine, markers, {.billing_line = true}, 0).value().body,

@@ -19,8 +19,8 @@ bool speaks_messages(const HttpRequest& head) {
   return head.path == kMessages || head.path.starts_with("/v1/messages/") || !head.header("anthropic-version").empty();
 }
 
-void messages(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  Result<api::MessagesRequest> request = api::parse_messages(http.body, service.defaults);
+void messages(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  Result<api::MessagesRequest> request = api::parse_messages(take_body(service, http), service.defaults);
   if (!request) return send_error(writer, api::anthropic_error_reply(request.error(), http.id));
   const api::ReplyHeader header = reply_header(service, "msg_");
   auto reply = std::make_unique<api::AnthropicReplyWriter>(header, http.id, request->generation, request->cache);
@@ -28,15 +28,15 @@ void messages(const Service& service, const HttpRequest& http, ResponseWriter& w
                      std::move(reply)});
 }
 
-Result<std::size_t> count_messages(const Service& service, const HttpRequest& http, HeaderList& told) {
-  TRY_ASSIGN(api::CountRequest request, api::parse_count_tokens(http.body, service.defaults));
+Result<std::size_t> count_messages(const Service& service, HttpRequest& http, HeaderList& told) {
+  TRY_ASSIGN(api::CountRequest request, api::parse_count_tokens(take_body(service, http), service.defaults));
   told = tell_of_unknown_fields(service, http, api::Dialect::kMessages, request.unknown_fields);
   const Tenant tenant = tenant_of(service, http, request.cache_salt);
-  return count_prompt(service, request.model, std::move(request.prompt), tenant);
+  return count_prompt(service, http, request.model, std::move(request.prompt), tenant);
 }
 
 // Renders and tokenizes; neither the model nor the cache is asked.
-void count_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+void count_tokens(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   HeaderList told;
   const Result<std::size_t> tokens = count_messages(service, http, told);
   if (!tokens) return send_error(writer, api::anthropic_error_reply(tokens.error(), http.id));
@@ -52,9 +52,8 @@ void add_anthropic_routes(HttpServer& server, const Service& service) {
                          return {reply.status, std::move(reply.body)};
                        }});
   const auto add = [&](std::string_view path, auto handler) {
-    server.route("POST", std::string(path), [&service, handler](const HttpRequest& http, ResponseWriter& writer) {
-      handler(service, http, writer);
-    });
+    server.route("POST", std::string(path),
+                 [&service, handler](HttpRequest& http, ResponseWriter& writer) { handler(service, http, writer); });
   };
   add(kMessages, messages);
   add(kCountTokens, count_tokens);

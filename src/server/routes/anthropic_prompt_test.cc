@@ -21,6 +21,7 @@ class MessagesPromptTest : public ::testing::Test {
     service_.vocabulary = vocabulary_;
     service_.chat_template = chat::make_chat_template(chat::kHermes, {}).value();
     service_.markers = std::make_unique<chat::MarkerSet>(*vocabulary_, service_.chat_template->source());
+    service_.long_text = std::make_unique<chat::LongText>(*vocabulary_);
     service_.clock = &os::real_clock();
     service_.context_tokens = 100'000;
   }
@@ -82,7 +83,8 @@ TEST_F(MessagesPromptTest, EveryTokenIsCountedWhereAskedFor) {
   api::PromptSource source = request->prompt;
   EXPECT_FALSE(read_prompt(service_, source).value().is_counted);
   source = request->prompt;
-  const Prompt counted = read_prompt(service_, source, kNoTenant, Counting::kExact).value();
+  const auto stays = [] { return false; };
+  const Prompt counted = read_prompt(service_, source, kNoTenant, stays, Counting::kExact).value();
   EXPECT_TRUE(counted.is_counted);
   EXPECT_GT(counted.tokens_min, text.size());
 }

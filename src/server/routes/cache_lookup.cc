@@ -41,12 +41,12 @@ class LookupAnswer final : public InspectionSink, public std::enable_shared_from
   std::optional<Result<Inspection>> answer_;
 };
 
-Result<InspectedPrompt> prompt_of(const Service& service, const HttpRequest& http,
-                                  std::optional<api::ErrorReply>& too_long, HeaderList& told) {
-  TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(http.body, service.defaults));
+Result<InspectedPrompt> prompt_of(const Service& service, HttpRequest& http, std::optional<api::ErrorReply>& too_long,
+                                  HeaderList& told) {
+  TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(take_body(service, http), service.defaults));
   told = tell_of_unknown_fields(service, http, api::Dialect::kLookup, asked.unknown_fields);
   const Tenant tenant = tenant_of(service, http, asked.cache_salt);
-  TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt, tenant));
+  TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt, tenant, http.client_gone));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");
   if (prompt.tokens_min >= service.context_tokens) {
     too_long = api::context_exceeded_reply(prompt.tokens_min, prompt.is_counted, service.context_tokens);
@@ -56,7 +56,7 @@ Result<InspectedPrompt> prompt_of(const Service& service, const HttpRequest& htt
 
 }  // namespace
 
-void cache_lookup(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+void cache_lookup(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   std::optional<api::ErrorReply> too_long;
   HeaderList told;
   Result<InspectedPrompt> prompt = prompt_of(service, http, too_long, told);

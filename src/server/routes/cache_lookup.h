@@ -8,6 +8,6 @@
 namespace kvkeep::server {
 
 // Returns when the answer is sent, the client left or the server stops.
-void cache_lookup(const Service& service, const HttpRequest& http, ResponseWriter& writer);
+void cache_lookup(const Service& service, HttpRequest& http, ResponseWriter& writer);
 
 }  // namespace kvkeep::server

@@ -71,16 +71,20 @@ void generate(const Service& service, Generation generation) {
   Result<engine::GrammarParams> grammar = api::output_grammar(request.output, *service.markers, *service.vocabulary);
   if (!grammar) return send_error(writer, reply.error(grammar.error()));
   std::optional<Reading> reading = reading_of(service, generation);  // before the prompt takes the messages
-  std::optional<chat::RenderInput> history = NextRequest::history_of(service, request);
+  const MessagesAfter messages =
+      NextRequest::wants_history(service, request) ? MessagesAfter::kStay : MessagesAfter::kGone;
   const auto* chat = std::get_if<chat::RenderInput>(&request.prompt);
   const bool remembered = request.cache_prompt && chat != nullptr && chat->add_generation_prompt;
   const Tenant tenant = tenant_of(service, generation.http, request.cache_salt);
-  Result<Prompt> prompt = read_prompt(service, request.prompt, tenant);
+  Result<Prompt> prompt =
+      read_prompt(service, request.prompt, tenant, generation.http.client_gone, Counting::kWhereItFits, messages);
   if (!prompt) return send_error(writer, reply.error(prompt.error()));
   if (prompt->tokens_min == 0) return send_error(writer, reply.error(invalid("the prompt is empty")));
   if (prompt->tokens_min >= service.context_tokens) {
     return send_error(writer, reply.context_exceeded(prompt->tokens_min, prompt->is_counted, service.context_tokens));
   }
+  std::optional<chat::RenderInput> history;
+  if (messages == MessagesAfter::kStay) history = std::move(std::get<chat::RenderInput>(request.prompt));
   NextRequest next(service, generation.id, std::move(history), prompt->ids, remembered, tenant);
   Job job;
   job.id = generation.id;
@@ -117,6 +121,10 @@ void generate(const Service& service, Generation generation) {
   }
 }
 
+std::string take_body(const Service& service, HttpRequest& http) {
+  return service.trace_prompts ? http.body : std::exchange(http.body, {});
+}
+
 Status check_model(const Service& service, const std::string& name) {
   if (known_model(service, name)) return {};
   if (!service.strict_model_names) {
@@ -126,11 +134,11 @@ Status check_model(const Service& service, const std::string& name) {
   return not_found(fmt::format("model '{}' is not served here; GET /v1/models lists what is", name));
 }
 
-Result<std::size_t> count_prompt(const Service& service, const std::string& model, chat::RenderInput prompt,
-                                 const Tenant& tenant) {
+Result<std::size_t> count_prompt(const Service& service, const HttpRequest& http, const std::string& model,
+                                 chat::RenderInput prompt, const Tenant& tenant) {
   TRY(check_model(service, model));
   api::PromptSource source = std::move(prompt);
-  TRY_ASSIGN(const Prompt counted, read_prompt(service, source, tenant, Counting::kExact));
+  TRY_ASSIGN(const Prompt counted, read_prompt(service, source, tenant, http.client_gone, Counting::kExact));
   return counted.tokens_min;
 }
 

@@ -34,15 +34,13 @@ bool may_change(chat::Change change) { return change != chat::Change::kNothing; 
 
 }  // namespace
 
-std::optional<chat::RenderInput> NextRequest::history_of(const Service& service,
-                                                         const api::GenerationRequest& request) {
+bool NextRequest::wants_history(const Service& service, const api::GenerationRequest& request) {
   const auto* chat = std::get_if<chat::RenderInput>(&request.prompt);
   // What was sampled is not what its text tokenizes to: where turns are not remembered, each is written otherwise.
   const bool changes = service.turns == nullptr || may_change(service.history_changes.next_message) ||
                        may_change(service.history_changes.after_tools);
-  const bool wanted = service.prefill_ahead && request.cache_prompt && chat != nullptr && chat->add_generation_prompt &&
-                      !chat->goes_on() && changes && service.scheduler->stats().waiting < kMostHistories;
-  return wanted ? std::optional(*chat) : std::nullopt;
+  return service.prefill_ahead && request.cache_prompt && chat != nullptr && chat->add_generation_prompt &&
+         !chat->goes_on() && changes && service.scheduler->stats().waiting < kMostHistories;
 }
 
 NextRequest::NextRequest(const Service& service, std::string id, std::optional<chat::RenderInput> history,

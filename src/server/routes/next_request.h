@@ -20,9 +20,9 @@ namespace kvkeep::server {
 // One per request; used by one thread at a time.
 class NextRequest {
  public:
-  // The messages of a request whose history may be written otherwise next time; nothing for others, and where nothing
-  // is prefilled ahead. To be asked before the prompt takes the messages.
-  static std::optional<chat::RenderInput> history_of(const Service& service, const api::GenerationRequest& request);
+  // Whether the messages of this request may be written otherwise next time, so that they are kept until then; false
+  // where nothing is prefilled ahead.
+  static bool wants_history(const Service& service, const api::GenerationRequest& request);
 
   // `remembered`: false for requests that leave nothing behind.
   NextRequest(const Service& service, std::string id, std::optional<chat::RenderInput> history, TokenSpan prompt,

@@ -1,6 +1,7 @@
 #include "server/routes/prompt.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -28,25 +29,42 @@ Prompt of_ids(std::vector<TokenId> ids) {
   return {.ids = std::move(ids), .tokens_min = count};
 }
 
-Result<Prompt> of_text(const Service& service, const std::string& text, Counting counting) {
-  if (counting == Counting::kWhereItFits) {
+// A text that cannot be cut is tokenized all the same: somebody wants to know its tokens.
+constexpr std::size_t kAnyRun = SIZE_MAX;
+
+// Of one request.
+struct Asking {
+  const Tenant& tenant;
+  const std::function<bool()>& gone;
+  Counting counting;
+  MessagesAfter messages;
+};
+
+Result<Prompt> of_text(const Service& service, const std::string& text, const Asking& asking) {
+  if (asking.counting == Counting::kWhereItFits) {
     if (auto refused = too_long(service, text.size(), least_tokens(service, text.size()))) return *std::move(refused);
   }
-  return of_ids(chat::tokenize_raw(*service.vocabulary, text));
+  // As it stands: BOS as the vocabulary wants, spellings become markers.
+  const TokenizeOptions raw{.add_special = true, .parse_special = true};
+  TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->tokenize(text, raw, asking.gone, kAnyRun));
+  return of_ids(std::move(ids));
 }
 
 // Looking up a shorter one costs as much as tokenizing it.
 constexpr std::size_t kLeastRemembered = 64;
 
-Result<std::vector<TokenId>> tokenize_piece(const Service& service, std::string_view text, const Tenant& tenant) {
-  if (text.size() < kLeastRemembered) return chat::tokenize_plain(*service.vocabulary, *service.markers, text);
-  if (const PieceMemo::Ids known = service.piece_memo->find(text, tenant)) return *known;
-  TRY_ASSIGN(std::vector<TokenId> ids, chat::tokenize_plain(*service.vocabulary, *service.markers, text));
-  service.piece_memo->remember(text, ids, tenant);
+Result<std::vector<TokenId>> tokenize_piece(const Service& service, std::string_view text, const Asking& asking) {
+  const auto plain = [&](std::string_view part) {
+    return chat::tokenize_plain(*service.vocabulary, *service.markers, part);
+  };
+  if (text.size() < kLeastRemembered) return plain(text);
+  if (const PieceMemo::Ids known = service.piece_memo->find(text, asking.tenant)) return *known;
+  TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->in_parts(text, plain, asking.gone, kAnyRun));
+  service.piece_memo->remember(text, ids, asking.tenant);
   return ids;
 }
 
-Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, const Tenant& tenant, Counting counting) {
+Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, const Asking& asking) {
   TRY_ASSIGN(const chat::RenderedPrompt rendered,
              chat::render_prompt(*service.chat_template, *service.markers, std::move(input)));
   std::size_t text_bytes = 0;
@@ -58,36 +76,37 @@ Result<Prompt> as_rendered(const Service& service, chat::RenderInput input, cons
       text_bytes += span.text.size();
   }
   const std::size_t least = marker_tokens + least_tokens(service, text_bytes);
-  if (counting == Counting::kWhereItFits) {
+  if (asking.counting == Counting::kWhereItFits) {
     if (auto refused = too_long(service, text_bytes, least)) return *std::move(refused);
   }
   TRY_ASSIGN(std::vector<TokenId> ids,
              chat::tokenize_prompt(*service.vocabulary, *service.markers, rendered,
-                                   [&](std::string_view text) { return tokenize_piece(service, text, tenant); }));
+                                   [&](std::string_view text) { return tokenize_piece(service, text, asking); }));
   Prompt prompt = of_ids(std::move(ids));
   prompt.thinking_open = chat::tools::thinking_is_open(service.reply_format, rendered);
   return prompt;
 }
 
-Result<Prompt> of_chat(const Service& service, chat::RenderInput input, const Tenant& tenant, Counting counting) {
+Result<Prompt> of_chat(const Service& service, chat::RenderInput& input, const Asking& asking) {
   chat::stabilize(service.stabilizers, input);
-  for (nlohmann::ordered_json& tool : input.tools) service.key_orders->settle(tool, tenant);
+  for (nlohmann::ordered_json& tool : input.tools) service.key_orders->settle(tool, asking.tenant);
   input.local_time_s = os::local_time_s(service.clock->wall_ns());
-  if (!may_replay(service, input)) return as_rendered(service, std::move(input), tenant, counting);
-  TRY_ASSIGN(Prompt prompt, as_rendered(service, input, tenant, counting));
-  if (prompt.ids.empty()) return prompt;
-  const auto render = [&](chat::RenderInput changed) {
-    return as_rendered(service, std::move(changed), tenant, counting);
-  };
-  return replay_sampled(service, input, std::move(prompt), render, tenant);
+  const bool replays = may_replay(service, input);
+  if (!replays && asking.messages == MessagesAfter::kGone) return as_rendered(service, std::move(input), asking);
+  TRY_ASSIGN(Prompt prompt, as_rendered(service, input, asking));
+  if (!replays || prompt.ids.empty()) return prompt;
+  const auto render = [&](chat::RenderInput changed) { return as_rendered(service, std::move(changed), asking); };
+  return replay_sampled(service, input, std::move(prompt), render, asking.tenant);
 }
 
 }  // namespace
 
-Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, const Tenant& tenant, Counting counting) {
+Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, const Tenant& tenant,
+                           const std::function<bool()>& gone, Counting counting, MessagesAfter messages) {
+  const Asking asking{tenant, gone, counting, messages};
   if (auto* ids = std::get_if<std::vector<TokenId>>(&source)) return of_ids(std::move(*ids));
-  if (const auto* text = std::get_if<std::string>(&source)) return of_text(service, *text, counting);
-  return of_chat(service, std::move(std::get<chat::RenderInput>(source)), tenant, counting);
+  if (const auto* text = std::get_if<std::string>(&source)) return of_text(service, *text, asking);
+  return of_chat(service, std::get<chat::RenderInput>(source), asking);
 }
 
 policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& openings) {

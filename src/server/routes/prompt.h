@@ -3,9 +3,11 @@
 // From what a request asks for to the token ids of its prompt.
 //
 // Tokenizing takes seconds per ten megabytes, so a long text that cannot fit into the context whatever its tokens are
-// is not tokenized at all. A shorter one is, so that the refusal can say how many tokens there are.
+// is not tokenized at all. A shorter one is, so that the refusal can say how many tokens there are. It is given up when
+// the client leaves (chat/long_text.h).
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "base/result.h"
@@ -31,11 +33,17 @@ inline constexpr std::size_t kAlwaysCountedBytes = 400 << 10;
 // Whether a text that cannot fit is counted whole, which may take seconds.
 enum class Counting { kWhereItFits, kExact };
 
+// What becomes of the messages that a prompt was made of. A copy of them is as large as the request.
+enum class MessagesAfter { kGone, kStay };
+
 // Takes the text or messages out of `source`, in the name of `tenant`: what was learnt from others' prompts shapes or
-// speeds up none. What service.stabilizers say is left out of messages. Errors of rendering
-// and tokenizing; too long a prompt is none.
-Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, const Tenant& tenant = kNoTenant,
-                           Counting counting = Counting::kWhereItFits);
+// speeds up none. What service.stabilizers say is left out of messages. Errors of rendering and tokenizing; kAborted
+// once `gone` says that nobody waits any more; too long a prompt is none. Messages that stay are as they were read:
+// without what is left out of them.
+Result<Prompt> read_prompt(
+    const Service& service, api::PromptSource& source, const Tenant& tenant = kNoTenant,
+    const std::function<bool()>& gone = [] { return false; }, Counting counting = Counting::kWhereItFits,
+    MessagesAfter messages = MessagesAfter::kGone);
 
 // Where a next prompt may part from this one. A turn's beginning is the end of the message before it.
 policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& openings);

@@ -6,6 +6,7 @@
 
 #include "chat/chat_template.h"
 #include "chat/fake_vocabulary_test.h"
+#include "server/routes/generation.h"
 
 namespace kvkeep::server {
 namespace {
@@ -26,6 +27,7 @@ class PromptTest : public ::testing::Test {
     service_.vocabulary = vocabulary_;
     service_.chat_template = chat::make_chat_template("", {}).value();
     service_.markers = std::make_unique<chat::MarkerSet>(*vocabulary_, service_.chat_template->source());
+    service_.long_text = std::make_unique<chat::LongText>(*vocabulary_);
     service_.clock = &os::real_clock();
     service_.context_tokens = kContext;
     vocabulary_->bytes = 0;
@@ -93,6 +95,36 @@ TEST_F(PromptTest, MessagesThatCannotFitAreNotTokenized) {
   EXPECT_EQ(fits.tokens_min, fits.ids.size());
   EXPECT_LT(fits.tokens_min, kContext);
   EXPECT_GT(fits.ids.size(), 3U);
+}
+
+// The tokenizer cannot be interrupted, so that long texts are given to it in parts.
+TEST_F(PromptTest, ALongTextIsGivenUpWhenItsClientLeaves) {
+  std::string text;
+  while (text.size() < 40 * chat::kPartBytes) text += " some words";
+  for (api::PromptSource source : {api::PromptSource(text), message(text)}) {
+    vocabulary_->bytes = 0;
+    int looks = 0;
+    const auto prompt = read_prompt(service_, source, kNoTenant, [&] { return ++looks == 3; }, Counting::kExact);
+    ASSERT_FALSE(prompt.ok());
+    EXPECT_EQ(prompt.error().kind, ErrorKind::kAborted);
+    EXPECT_LT(vocabulary_->bytes, 4 * chat::kPartBytes);
+  }
+}
+
+TEST_F(PromptTest, CountingIsGivenUpWhenItsClientLeaves) {
+  chat::RenderInput input;
+  input.messages = {{{"role", "user"}, {"content", std::string(10 * chat::kPartBytes, 'x')}}};
+  HttpRequest http;
+  EXPECT_GT(count_prompt(service_, http, "", input, kNoTenant).value(), 10 * chat::kPartBytes);
+  service_.piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
+  http.client_gone = [] { return true; };
+  const auto counted = count_prompt(service_, http, "", input, kNoTenant);
+  ASSERT_FALSE(counted.ok());
+  EXPECT_EQ(counted.error().kind, ErrorKind::kAborted);
+}
+
+TEST_F(PromptTest, SpellingsInATextAreMarkers) {
+  EXPECT_EQ(read(std::string("<|im_start|>a")).ids, (std::vector<TokenId>{*vocabulary_->id_of("<|im_start|>"), 'a'}));
 }
 
 TEST_F(PromptTest, IdsAreThePrompt) {

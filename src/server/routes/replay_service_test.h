@@ -20,6 +20,7 @@ inline void serve_template(Service& service, const std::shared_ptr<chat::FakeVoc
   service.vocabulary = vocabulary;
   service.chat_template = chat::make_chat_template(source, tokens).value();
   service.markers = std::make_unique<chat::MarkerSet>(*vocabulary, source);
+  service.long_text = std::make_unique<chat::LongText>(*vocabulary);
   service.turn_openings = chat::learn_turn_openings(*service.chat_template, *service.markers, *vocabulary);
   service.reply_format = chat::tools::bind_format(format, chat::tools::detect_thinking(source), *service.markers);
   service.clock = &os::real_clock();

@@ -23,8 +23,8 @@ bool is_below(const HttpRequest& head, std::string_view path) {
 
 bool speaks_responses(const HttpRequest& head) { return is_below(head, kResponses) || is_below(head, kShort); }
 
-void responses(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  Result<api::ResponsesRequest> request = api::parse_responses(http.body, service.defaults);
+void responses(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  Result<api::ResponsesRequest> request = api::parse_responses(take_body(service, http), service.defaults);
   if (!request) return send_error(writer, api::responses_error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "resp_");
   auto reply = std::make_unique<api::ResponsesReplyWriter>(header, request->generation, std::move(request->tools),
@@ -33,15 +33,15 @@ void responses(const Service& service, const HttpRequest& http, ResponseWriter& 
                      std::move(reply)});
 }
 
-Result<std::size_t> count_input(const Service& service, const HttpRequest& http, HeaderList& told) {
-  TRY_ASSIGN(api::InputTokensRequest request, api::parse_input_tokens(http.body, service.defaults));
+Result<std::size_t> count_input(const Service& service, HttpRequest& http, HeaderList& told) {
+  TRY_ASSIGN(api::InputTokensRequest request, api::parse_input_tokens(take_body(service, http), service.defaults));
   told = tell_of_unknown_fields(service, http, api::Dialect::kResponses, request.unknown_fields);
   const Tenant tenant = tenant_of(service, http, request.cache_salt);
-  return count_prompt(service, request.model, std::move(request.prompt), tenant);
+  return count_prompt(service, http, request.model, std::move(request.prompt), tenant);
 }
 
 // Renders and tokenizes; neither the model nor the cache is asked.
-void input_tokens(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+void input_tokens(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   HeaderList told;
   const Result<std::size_t> tokens = count_input(service, http, told);
   if (!tokens) return send_error(writer, api::responses_error_reply(tokens.error()));
@@ -60,9 +60,8 @@ void add_responses_routes(HttpServer& server, const Service& service) {
                          return {reply.status, std::move(reply.body)};
                        }});
   const auto add = [&](std::string_view path, auto handler) {
-    server.route("POST", std::string(path), [&service, handler](const HttpRequest& http, ResponseWriter& writer) {
-      handler(service, http, writer);
-    });
+    server.route("POST", std::string(path),
+                 [&service, handler](HttpRequest& http, ResponseWriter& writer) { handler(service, http, writer); });
   };
   for (const std::string_view path : {kResponses, kShort}) {
     add(path, responses);

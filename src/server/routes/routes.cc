@@ -29,16 +29,16 @@ void send_result(const Service& service, const HttpRequest& http, ResponseWriter
               tell_of_unknown_fields(service, http, dialect, reply->unknown_fields));
 }
 
-void chat_completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  Result<api::GenerationRequest> request = api::parse_chat(http.body, service.defaults);
+void chat_completions(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  Result<api::GenerationRequest> request = api::parse_chat(take_body(service, http), service.defaults);
   if (!request) return send_error(writer, api::error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "chatcmpl-");
   auto reply = std::make_unique<api::ChatReplyWriter>(header, *request);
   generate(service, {"chat", header.id, api::Dialect::kChat, std::move(*request), http, writer, std::move(reply)});
 }
 
-void completions(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  Result<api::GenerationRequest> request = api::parse_completion(http.body, service.defaults);
+void completions(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  Result<api::GenerationRequest> request = api::parse_completion(take_body(service, http), service.defaults);
   if (!request) return send_error(writer, api::error_reply(request.error()));
   const api::ReplyHeader header = reply_header(service, "cmpl-");
   auto reply = std::make_unique<api::CompletionReplyWriter>(header, *request);
@@ -46,22 +46,23 @@ void completions(const Service& service, const HttpRequest& http, ResponseWriter
            {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, std::move(reply)});
 }
 
-void apply_template(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
-  send_result(service, http, writer, api::Dialect::kApplyTemplate,
-              api::apply_template_reply(http.body, *service.vocabulary, *service.chat_template, *service.markers,
-                                        service.stabilizers, os::local_time_s(service.clock->wall_ns()),
-                                        service.defaults.template_kwargs, service.defaults.strict_fields));
+void apply_template(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  send_result(
+      service, http, writer, api::Dialect::kApplyTemplate,
+      api::apply_template_reply(take_body(service, http), *service.vocabulary, *service.chat_template, *service.markers,
+                                service.stabilizers, os::local_time_s(service.clock->wall_ns()),
+                                service.defaults.template_kwargs, service.defaults.strict_fields));
 }
 
-void tokenize(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+void tokenize(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   send_result(service, http, writer, api::Dialect::kTokenize,
-              api::tokenize_reply(http.body, *service.vocabulary, *service.long_text, http.client_gone,
+              api::tokenize_reply(take_body(service, http), *service.vocabulary, *service.long_text, http.client_gone,
                                   service.defaults.strict_fields));
 }
 
-void detokenize(const Service& service, const HttpRequest& http, ResponseWriter& writer) {
+void detokenize(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   send_result(service, http, writer, api::Dialect::kDetokenize,
-              api::detokenize_reply(http.body, *service.vocabulary, service.defaults.strict_fields));
+              api::detokenize_reply(take_body(service, http), *service.vocabulary, service.defaults.strict_fields));
 }
 
 // What the model is served as; replies show the first.
@@ -85,8 +86,7 @@ void add_routes(HttpServer& server, const Service& service) {
   const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
     server.route(
         method, path,
-        [&service, handler](const HttpRequest& http, ResponseWriter& writer) { handler(service, http, writer); },
-        options);
+        [&service, handler](HttpRequest& http, ResponseWriter& writer) { handler(service, http, writer); }, options);
   };
   for (const char* path : {"/health", "/v1/health"}) {
     route("GET", path,
