@@ -5,43 +5,43 @@
 namespace kvkeep::cli {
 namespace {
 
-Result<ParsedCache> parsed(const std::vector<std::string>& arguments) { return parse_cache(arguments, {}); }
+Result<ParsedCache> parsed_cache(const std::vector<std::string>& arguments) { return parse_cache(arguments, {}); }
 
-std::string error_of(const std::vector<std::string>& arguments) {
-  const auto result = parsed(arguments);
+std::string cache_error(const std::vector<std::string>& arguments) {
+  const auto result = parsed_cache(arguments);
   return result ? "none" : result.error().message;
 }
 
 TEST(CacheFlags, HelpNamesEveryCommand) {
-  const std::string help = parsed({}).value().help;
+  const std::string help = parsed_cache({}).value().help;
   for (const char* name : {"stat", "ls", "show", "verify", "gc", "rm", "export", "import", "pin", "unpin"}) {
     EXPECT_NE(help.find(std::string("  ").append(name)), std::string::npos) << name;
-    const std::string own = parsed({name, "--help"}).value().help;
+    const std::string own = parsed_cache({name, "--help"}).value().help;
     EXPECT_NE(own.find("--kv-disk-dir"), std::string::npos) << name;
     EXPECT_NE(own.find("--json"), std::string::npos) << name;
     EXPECT_NE(own.find(std::string("Usage: kvkeep cache ").append(name)), std::string::npos) << own;
   }
-  EXPECT_EQ(parsed({"--help"}).value().help, help);
+  EXPECT_EQ(parsed_cache({"--help"}).value().help, help);
 }
 
 TEST(CacheFlags, UnknownWordsSuggestTheNearest) {
-  EXPECT_EQ(error_of({"stats"}), "unknown command 'cache stats'; did you mean 'stat'?");
-  EXPECT_EQ(error_of({"frobnicate"}), "unknown command 'cache frobnicate'; see kvkeep cache --help");
-  EXPECT_EQ(error_of({"verify", "--repiar"}),
+  EXPECT_EQ(cache_error({"stats"}), "unknown command 'cache stats'; did you mean 'stat'?");
+  EXPECT_EQ(cache_error({"frobnicate"}), "unknown command 'cache frobnicate'; see kvkeep cache --help");
+  EXPECT_EQ(cache_error({"verify", "--repiar"}),
             "unknown flag '--repiar'; did you mean '--repair'? Try: kvkeep cache verify --repair");
-  EXPECT_EQ(error_of({"stat", "--repair"}), "unknown flag '--repair'; --help lists all flags");
-  EXPECT_EQ(error_of({"stat", "abc"}), "unexpected argument 'abc'; a directory is named with --kv-disk-dir abc");
-  EXPECT_EQ(error_of({"show", "abc", "def"}), "unexpected argument 'def'");
+  EXPECT_EQ(cache_error({"stat", "--repair"}), "unknown flag '--repair'; --help lists all flags");
+  EXPECT_EQ(cache_error({"stat", "abc"}), "unexpected argument 'abc'; a directory is named with --kv-disk-dir abc");
+  EXPECT_EQ(cache_error({"show", "abc", "def"}), "unexpected argument 'def'");
 }
 
 TEST(CacheFlags, FlagsMayStandBeforeTheCommand) {
-  const CacheCommandOptions options = parsed({"--kv-disk-dir", "ls", "--json", "stat"}).value().options;
+  const CacheCommandOptions options = parsed_cache({"--kv-disk-dir", "ls", "--json", "stat"}).value().options;
   EXPECT_EQ(options.action, CacheAction::kStat);
   EXPECT_EQ(options.directory, "ls");
   EXPECT_TRUE(options.json);
-  EXPECT_EQ(parsed({"--kv-disk-dir=/d", "-n", "2", "list"})->options.action, CacheAction::kList);
-  EXPECT_EQ(parsed({"--kv-disk-dir", "/d", "--help"})->help, parsed({})->help);
-  EXPECT_EQ(error_of({"--kv-disk-dir", "/d"}), "no command: kvkeep cache stat --kv-disk-dir /d");
+  EXPECT_EQ(parsed_cache({"--kv-disk-dir=/d", "-n", "2", "list"})->options.action, CacheAction::kList);
+  EXPECT_EQ(parsed_cache({"--kv-disk-dir", "/d", "--help"})->help, parsed_cache({})->help);
+  EXPECT_EQ(cache_error({"--kv-disk-dir", "/d"}), "no command: kvkeep cache stat --kv-disk-dir /d");
 }
 
 TEST(CacheFlags, TheDirectoryMayComeFromTheEnvironment) {
@@ -51,32 +51,32 @@ TEST(CacheFlags, TheDirectoryMayComeFromTheEnvironment) {
 }
 
 TEST(CacheFlags, WhatIsRemovedIsNamed) {
-  EXPECT_EQ(error_of({"rm"}), "nothing is named: kvkeep cache rm [flags] ID...");
-  EXPECT_EQ(error_of({"show"}), "nothing is named: kvkeep cache show [flags] ID");
-  EXPECT_EQ(error_of({"rm", "abcd", "--model", "ab"}), "name ids or a --model to remove, not both");
-  EXPECT_TRUE(parsed({"rm", "--model", "ab"}));
-  EXPECT_EQ(parsed({"rm", "abcd", "-y", "ef01"})->options.words, (std::vector<std::string>{"abcd", "ef01"}));
-  EXPECT_EQ(error_of({"export"}), "nothing is named: kvkeep cache export [flags] FILE [ID...]");
-  EXPECT_EQ(parsed({"export", "f", "abcd", "ef01"})->options.words.size(), 3U);
-  EXPECT_EQ(error_of({"import", "f", "g"}), "unexpected argument 'g'");
-  EXPECT_EQ(parsed({"gc", "--to-mb", "0"})->options.to_mib, 0U);
+  EXPECT_EQ(cache_error({"rm"}), "nothing is named: kvkeep cache rm [flags] ID...");
+  EXPECT_EQ(cache_error({"show"}), "nothing is named: kvkeep cache show [flags] ID");
+  EXPECT_EQ(cache_error({"rm", "abcd", "--model", "ab"}), "name ids or a --model to remove, not both");
+  EXPECT_TRUE(parsed_cache({"rm", "--model", "ab"}));
+  EXPECT_EQ(parsed_cache({"rm", "abcd", "-y", "ef01"})->options.words, (std::vector<std::string>{"abcd", "ef01"}));
+  EXPECT_EQ(cache_error({"export"}), "nothing is named: kvkeep cache export [flags] FILE [ID...]");
+  EXPECT_EQ(parsed_cache({"export", "f", "abcd", "ef01"})->options.words.size(), 3U);
+  EXPECT_EQ(cache_error({"import", "f", "g"}), "unexpected argument 'g'");
+  EXPECT_EQ(parsed_cache({"gc", "--to-mb", "0"})->options.to_mib, 0U);
 }
 
 TEST(CacheFlags, Values) {
   const CacheCommandOptions list =
-      parsed({"ls", "-n", "5", "--depth", "2", "--sort", "size", "--model", "ab", "--json"}).value().options;
+      parsed_cache({"ls", "-n", "5", "--depth", "2", "--sort", "size", "--model", "ab", "--json"}).value().options;
   EXPECT_EQ(list.action, CacheAction::kList);
   EXPECT_EQ(list.most_runs, 5U);
   EXPECT_EQ(list.most_depth, 2U);
   EXPECT_EQ(list.order, inspect::Order::kSize);
   EXPECT_EQ(list.fingerprint, "ab");
   EXPECT_TRUE(list.json);
-  const CacheCommandOptions verify = parsed({"verify", "--repair", "--kv-disk-dir", "/x"}).value().options;
+  const CacheCommandOptions verify = parsed_cache({"verify", "--repair", "--kv-disk-dir", "/x"}).value().options;
   EXPECT_TRUE(verify.repair);
   EXPECT_EQ(verify.directory, "/x");
-  EXPECT_EQ(error_of({"ls", "-n", "0"}), "-n (--limit): '0' is not a whole number from 1 up");
-  EXPECT_EQ(error_of({"ls", "-n", "-5"}), "-n (--limit): '-5' is not a whole number from 1 up");
-  EXPECT_EQ(error_of({"ls", "--limit", "1", "-n", "x"}), "-n (--limit): 'x' is not a whole number from 1 up");
+  EXPECT_EQ(cache_error({"ls", "-n", "0"}), "-n (--limit): '0' is not a whole number from 1 up");
+  EXPECT_EQ(cache_error({"ls", "-n", "-5"}), "-n (--limit): '-5' is not a whole number from 1 up");
+  EXPECT_EQ(cache_error({"ls", "--limit", "1", "-n", "x"}), "-n (--limit): 'x' is not a whole number from 1 up");
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ std::set<std::string> known_names() {
   return names;
 }
 
-std::string error_of(const std::vector<std::string>& arguments, const os::Environment& environment = {}) {
+std::string serve_error(const std::vector<std::string>& arguments, const os::Environment& environment = {}) {
   const auto parsed = parse_serve(arguments, environment);
   return parsed ? "" : parsed.error().message;
 }
@@ -133,7 +133,7 @@ TEST(RefusedFlags, EveryFlagOfLlamaServerIsKnownOrRefusedWithAReason) {
   ASSERT_GT(theirs.size(), 300U);
   for (const std::string& name : theirs) {
     if (known.contains(name)) continue;
-    EXPECT_TRUE(error_of({name, "1"}).starts_with(name + " is not supported: ")) << error_of({name, "1"});
+    EXPECT_TRUE(serve_error({name, "1"}).starts_with(name + " is not supported: ")) << serve_error({name, "1"});
   }
 }
 
@@ -150,10 +150,10 @@ TEST(RefusedFlags, EveryVariableOfLlamaServerIsReadOrRefused) {
 // A row with a star in it must not shadow what is obeyed, nor take a slip of the pen for another program's flag.
 TEST(RefusedFlags, NoObeyedFlagIsNearARefusal) {
   for (std::string name : known_names()) {
-    EXPECT_FALSE(error_of({name}).find("is not supported") != std::string::npos) << name;
+    EXPECT_FALSE(serve_error({name}).find("is not supported") != std::string::npos) << name;
     if (name.size() < 8) continue;
     name.insert(name.size() - 2, 1, 'x');
-    const std::string error = error_of({name, "1"});
+    const std::string error = serve_error({name, "1"});
     EXPECT_TRUE(error.starts_with("unknown flag")) << error;
   }
 }
@@ -162,13 +162,13 @@ TEST(RefusedFlags, VariablesOfRefusedFlags) {
   for (const char* name :
        {"LLAMA_ARG_NO_JINJA", "LLAMA_ARG_CONTEXT_SHIFT", "LLAMA_ARG_HF_REPO", "LLAMA_ARG_SSL_KEY_FILE",
         "LLAMA_ARG_API_PREFIX", "LLAMA_ARG_THINK_BUDGET_MESSAGE", "LLAMA_ARG_NO_PREFILL_ASSISTANT"}) {
-    EXPECT_NE(error_of({}, {{name, "1"}}).find(" is set, but --"), std::string::npos) << name;
+    EXPECT_NE(serve_error({}, {{name, "1"}}).find(" is set, but --"), std::string::npos) << name;
   }
   const char* jinja = "--no-jinja is not supported: templates are always rendered by a Jinja engine";
-  EXPECT_NE(error_of({}, {{"LLAMA_ARG_JINJA", "0"}}).find(jinja), std::string::npos);
+  EXPECT_NE(serve_error({}, {{"LLAMA_ARG_JINJA", "0"}}).find(jinja), std::string::npos);
   const os::Environment harmless = {
       {"LLAMA_ARG_MODEL", "m"}, {"LLAMA_ARG_JINJA", "1"}, {"LLAMA_ARG_CONT_BATCHING", "1"}, {"LLAMA_ARG_UI", "off"}};
-  EXPECT_EQ(error_of({}, harmless), "");
+  EXPECT_EQ(serve_error({}, harmless), "");
 }
 
 // They may be meant for another server on the machine, and answers are the same without.
@@ -214,10 +214,10 @@ TEST(RefusedFlags, SayWhatToTypeInstead) {
                                                         {"--keep", "leave it out"},
                                                         {"--no-webui", "leave it out"},
                                                         {"--no-log-jsonl", "leave it out"}}) {
-    EXPECT_NE(error_of({name}).find(part), std::string::npos) << error_of({name});
+    EXPECT_NE(serve_error({name}).find(part), std::string::npos) << serve_error({name});
   }
   for (const char* name : {"--slots", "--mmproj", "--agent", "--no-log-prefix"}) {
-    EXPECT_EQ(error_of({name}).find("leave it out"), std::string::npos) << error_of({name});
+    EXPECT_EQ(serve_error({name}).find("leave it out"), std::string::npos) << serve_error({name});
   }
 }
 
@@ -231,7 +231,7 @@ TEST(RefusedFlags, WhatIsToldInsteadIsUnderstood) {
     EXPECT_NE(flag.reason.find(line.front().substr(0, line.front().find('='))), std::string::npos) << flag.reason;
     if (line.size() == 1 && line.front().find('=') == std::string::npos) line.emplace_back("1");  // their value
     line.insert(line.begin(), "--model=m");
-    EXPECT_EQ(error_of(line), "") << flag.instead;
+    EXPECT_EQ(serve_error(line), "") << flag.instead;
   }
   EXPECT_GT(told, 8U);
 }

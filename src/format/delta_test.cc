@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kNoLimit = SIZE_MAX;
 
-Bytes bytes_of(std::string_view text) {
+Bytes bytes_of_text(std::string_view text) {
   const ByteSpan bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
@@ -165,8 +165,8 @@ TEST(Delta, EndsWhereItWouldTakeMoreThanAllowed) {
 
 // Every byte of a delta changed to every value: an error, or as many bytes as asked for. Sanitizers watch the rest.
 TEST(Delta, AnyDamageIsAnErrorOrOtherBytes) {
-  const Bytes base = bytes_of("the quick brown fox jumps over the lazy dog");
-  const Bytes fresh = bytes_of("a quick brown cat jumps over the lazy doggy, quick brown fox");
+  const Bytes base = bytes_of_text("the quick brown fox jumps over the lazy dog");
+  const Bytes fresh = bytes_of_text("a quick brown cat jumps over the lazy doggy, quick brown fox");
   const auto delta = encode_delta(base, fresh, kNoLimit, {.window_bytes = 4});
   ASSERT_TRUE(delta.has_value());
   ASSERT_LT(delta->size(), fresh.size());

@@ -10,21 +10,16 @@
 #include <sstream>
 
 #include "base/test_seed.h"
+#include "policy/plan_fixture.h"
 
-namespace kvkeep::policy {
+namespace kvkeep::policy::candidate_views {
 namespace {
 
 using Kind = Candidate::Kind;
 
-Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
-
 Resident resident(std::int32_t seq, std::size_t length, std::size_t common, std::size_t stands_from = 0,
                   bool idle = true) {
   return {SeqId{seq}, at(length), at(common), idle, true, static_cast<std::uint32_t>(length), seq, at(stands_from)};
-}
-
-CachedStep step(std::size_t begin, std::size_t end, bool on_disk = false) {
-  return {{at(begin), at(end)}, on_disk, ByteCount{(end - begin) * 100}};
 }
 
 Restorable point(std::size_t where, bool on_disk = false) { return {at(where), at(where), on_disk, ByteCount{1000}}; }
@@ -157,4 +152,4 @@ TEST(Candidates, NeverContradictThePlan) {
 }
 
 }  // namespace
-}  // namespace kvkeep::policy
+}  // namespace kvkeep::policy::candidate_views

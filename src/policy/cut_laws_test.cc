@@ -9,31 +9,10 @@
 #include <vector>
 
 #include "policy/cut.h"
+#include "policy/cut_fixture.h"
 
-namespace kvkeep::policy {
+namespace kvkeep::policy::cut_laws {
 namespace {
-
-using Cutter = std::function<CutPlan(const CutView&)>;
-
-Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
-
-std::vector<Position> positions(std::initializer_list<std::size_t> values) {
-  std::vector<Position> out;
-  for (const std::size_t value : values) out.push_back(at(value));
-  return out;
-}
-
-std::string text(const std::optional<Position>& position) {
-  return position ? std::to_string(position->value()) : "none";
-}
-
-std::string text(const CutPlan& plan) {
-  std::string out;
-  for (const Cut& cut : plan.cuts) out += std::string(to_string(cut.reason)) + " " + text(cut.at) + "; ";
-  for (const Position position : plan.leave) out += "leaves " + text(position) + "; ";
-  if (plan.cold_skipped) out += "cold skipped; ";
-  return out;
-}
 
 bool has(const std::vector<Position>& all, Position position) { return std::ranges::find(all, position) != all.end(); }
 
@@ -334,4 +313,4 @@ TEST(PlanCuts, TheLawsCatchMutants) {
 }
 
 }  // namespace
-}  // namespace kvkeep::policy
+}  // namespace kvkeep::policy::cut_laws

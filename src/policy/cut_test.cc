@@ -10,35 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "policy/cut_fixture.h"
+
 namespace kvkeep::policy {
 namespace {
-
-using Cutter = std::function<CutPlan(const CutView&)>;
-
-Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
-
-std::vector<Position> positions(std::initializer_list<std::size_t> values) {
-  std::vector<Position> out;
-  for (const std::size_t value : values) out.push_back(at(value));
-  return out;
-}
-
-std::string text(const std::optional<Position>& position) {
-  return position ? std::to_string(position->value()) : "none";
-}
-
-std::string text(const CutPlan& plan) {
-  std::string out;
-  for (const Cut& cut : plan.cuts) {
-    out += std::string(cut.in_ram ? "fine " : "") + std::string(to_string(cut.reason)) + " " + text(cut.at) + "; ";
-  }
-  for (const Position position : plan.leave) out += "leaves " + text(position) + "; ";
-  if (plan.cold_skipped) out += "cold skipped; ";
-  if (plan.awaited) out += "awaits " + text(plan.awaited) + "; ";
-  return out;
-}
-
-std::string cuts(const CutView& view) { return text(plan_cuts(view)); }
 
 // ds4-server's defaults, so that its own tables hold.
 CutOptions ds4() {
@@ -168,9 +143,6 @@ TEST(EndPointWanted, WhereItAddsSomething) {
 }
 
 // ---- prompts as clients send them ----
-
-// A system prompt up to 870, one user message, the generation prompt of 5 tokens.
-CutView classifier() { return {{}, 960, {positions({870}), {}, positions({868, 955}), at(955)}, {}, {}, {}}; }
 
 TEST(PlanCuts, OneSystemPromptWithDifferingUserText) {
   CutView view = classifier();

@@ -11,11 +11,11 @@
 #include <set>
 
 #include "base/test_seed.h"
+#include "policy/numbers_fixture.h"
 
 namespace kvkeep::policy {
 namespace {
 
-constexpr std::int64_t kHourNs = 3'600'000'000'000;
 const auto kNobodyStays = [](SegmentId) { return false; };
 
 // Candidates that change at random, and an order that is told.

@@ -10,11 +10,10 @@
 
 #include "base/test_seed.h"
 #include "policy/evict_order.h"
+#include "policy/numbers_fixture.h"
 
 namespace kvkeep::policy {
 namespace {
-
-constexpr std::int64_t kHourNs = 3'600'000'000'000;
 
 class PointsStory {
  public:

@@ -15,15 +15,14 @@
 #include <vector>
 
 #include "base/test_seed.h"
+#include "policy/numbers_fixture.h"
 
-namespace kvkeep::policy {
+namespace kvkeep::policy::evict_twin {
 namespace {
 
 [[maybe_unused]] const bool kSeeded = seed_rapidcheck();
 
 using Chooser = std::function<std::vector<SegmentId>(const EvictView&, ByteCount)>;
-
-constexpr std::int64_t kHourNs = 3'600'000'000'000;
 
 bool has_child(const EvictView& view, const std::set<SegmentId>& gone, SegmentId segment) {
   return std::ranges::any_of(
@@ -286,4 +285,4 @@ TEST(EvictPoints, RowsStayWhereItIsPointsThatMustLeave) {
 }
 
 }  // namespace
-}  // namespace kvkeep::policy
+}  // namespace kvkeep::policy::evict_twin

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "policy/numbers_fixture.h"
+
 namespace kvkeep::policy {
 namespace {
 
-constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
 constexpr std::int64_t kNowNs = 1000 * kHourNs;
 
 TEST(Expire, EveryHourOfUseAndKeeping) {

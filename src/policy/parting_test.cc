@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "policy/numbers_fixture.h"
+
 namespace kvkeep::policy {
 namespace {
-
-Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
 
 TEST(TellsState, DatesAndTimes) {
   for (const char* line : {"Today's date is 2026-11-20.", "  Today's date: Fri Nov 20 2026", "now: 21:51",

@@ -10,13 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "policy/plan_fixture.h"
+
 namespace kvkeep::policy {
 namespace {
-
-using Start = Plan::Start;
-using Planner = std::function<Plan(const PlanView&)>;
-
-Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
 
 Resident idle(std::int32_t seq, std::size_t length, std::size_t common, bool captured = true) {
   return {SeqId{seq}, at(length), at(common), true, captured, static_cast<std::uint32_t>(length), seq};
@@ -24,10 +21,6 @@ Resident idle(std::int32_t seq, std::size_t length, std::size_t common, bool cap
 
 Resident running(std::int32_t seq, std::size_t length, std::size_t common) {
   return {SeqId{seq}, at(length), at(common), false, true, static_cast<std::uint32_t>(length), seq};
-}
-
-CachedStep step(std::size_t begin, std::size_t end, bool on_disk = false) {
-  return {{at(begin), at(end)}, on_disk, ByteCount{(end - begin) * 100}};
 }
 
 // A 1000-cell memory with room for everything that is named.
@@ -44,20 +37,6 @@ PlanView view_of(std::size_t prompt_tokens, std::vector<Resident> residents, std
   view.restore = RestoreMode::kAlways;
   return view;
 }
-
-std::string text(const Plan& plan) {
-  static constexpr const char* kStarts[] = {"fresh", "in place", "fork", "wait"};
-  std::string out = kStarts[static_cast<int>(plan.start)];
-  if (plan.start == Start::kWait) return out;
-  if (plan.start != Start::kFresh) out += " of " + std::to_string(plan.source.value());
-  out += ", memory " + std::to_string(plan.from_memory.value());
-  out += ", cache " + std::to_string(plan.restored_to.value());
-  for (const SeqId seq : plan.leave) out += ", leaves " + std::to_string(seq.value());
-  if (plan.load_too_slow) out += ", too slow";
-  return out;
-}
-
-std::string planned(const PlanView& view) { return text(make_plan(view)); }
 
 TEST(MakePlan, NothingKnown) { EXPECT_EQ(planned(view_of(100, {})), "fresh, memory 0, cache 0"); }
 

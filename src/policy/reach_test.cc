@@ -11,24 +11,16 @@
 #include <vector>
 
 #include "policy/plan.h"
+#include "policy/plan_fixture.h"
 
-namespace kvkeep::policy {
+namespace kvkeep::policy::reach_twin {
 namespace {
-
-using Start = Plan::Start;
-using Planner = std::function<Plan(const PlanView&)>;
-
-Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
 
 Restorable point(std::size_t where, bool on_disk = false) { return {at(where), at(where), on_disk, ByteCount{1000}}; }
 
 // Recurrent state stands at its end only.
 Resident resident(std::int32_t seq, std::size_t length, std::size_t common, bool idle = true) {
   return {SeqId{seq}, at(length), at(common), idle, true, static_cast<std::uint32_t>(length), seq, at(length)};
-}
-
-CachedStep step(std::size_t begin, std::size_t end, bool on_disk = false) {
-  return {{at(begin), at(end)}, on_disk, ByteCount{(end - begin) * 100}};
 }
 
 PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached, std::vector<Restorable> restorable) {
@@ -43,19 +35,6 @@ PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached
   view.restorable = std::move(restorable);
   return view;
 }
-
-std::string text(const Plan& plan) {
-  static constexpr const char* kStarts[] = {"fresh", "in place", "fork", "wait"};
-  std::string out = kStarts[static_cast<int>(plan.start)];
-  if (plan.start != Start::kFresh) out += " of " + std::to_string(plan.source.value());
-  out += ", memory " + std::to_string(plan.from_memory.value());
-  out += ", cache " + std::to_string(plan.restored_to.value());
-  if (plan.point) out += ", point";
-  if (plan.load_too_slow) out += ", too slow";
-  return out;
-}
-
-std::string planned(const PlanView& view) { return text(make_plan(view)); }
 
 TEST(Reach, RowsWithoutAPointAreNoUse) {
   EXPECT_EQ(planned(view_of({}, {step(0, 90)}, {})), "fresh, memory 0, cache 0");
@@ -326,4 +305,4 @@ TEST(Reach, NeverLessThanMemoryGivesInAnySmallView) {
 }
 
 }  // namespace
-}  // namespace kvkeep::policy
+}  // namespace kvkeep::policy::reach_twin

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-namespace kvkeep::policy {
-namespace {
+#include "policy/numbers_fixture.h"
 
-Position at(std::size_t value) { return Position{static_cast<std::uint32_t>(value)}; }
+namespace kvkeep::policy::streamed_points {
+namespace {
 
 std::string text(const std::vector<Position>& positions) {
   std::string out;
@@ -148,4 +148,4 @@ TEST(StreamedPoints, TheLawCatchesMutants) {
 }
 
 }  // namespace
-}  // namespace kvkeep::policy
+}  // namespace kvkeep::policy::streamed_points

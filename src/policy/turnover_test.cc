@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "policy/numbers_fixture.h"
+
 namespace kvkeep::policy {
 namespace {
-
-constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
 
 TEST(Turnover, ATierThatIsFilledAnewInAnHourForgetsSooner) {
   Turnover turnover;

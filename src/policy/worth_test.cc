@@ -17,7 +17,7 @@
 #include "policy/evict.h"
 #include "policy/evict_order.h"
 
-namespace kvkeep::policy {
+namespace kvkeep::policy::worth_twin {
 namespace {
 
 using Chooser = std::function<std::vector<SegmentId>(const EvictView&, ByteCount)>;
@@ -380,4 +380,4 @@ TEST(Worth, TheTwinCatchesMutants) {
 }
 
 }  // namespace
-}  // namespace kvkeep::policy
+}  // namespace kvkeep::policy::worth_twin

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string error_of(const std::string& text, const GbnfLimits& limits = {}) {
+std::string gbnf_error(const std::string& text, const GbnfLimits& limits = {}) {
   const auto read = read_gbnf(text, limits);
   return read ? "none" : read.error().message;
 }
@@ -58,30 +58,30 @@ TEST(Gbnf, LiteralsAreCollected) {
 }
 
 TEST(Gbnf, ErrorsNameTheLine) {
-  EXPECT_EQ(error_of("root ::= a\na ::= b"), "line 2: there is no rule 'b'");
-  EXPECT_EQ(error_of("a ::= \"b\""), "there is no rule 'root', where a grammar begins");
-  EXPECT_EQ(error_of(""), "there is no rule 'root', where a grammar begins");
-  EXPECT_EQ(error_of("root := \"b\""), "line 1: '::=' is expected");
-  EXPECT_EQ(error_of("root ::= \"b"), "line 1: a literal or a class has no end");
-  EXPECT_EQ(error_of("root ::= [b"), "line 1: a literal or a class has no end");
-  EXPECT_EQ(error_of("root ::= (\"a\""), "line 1: ')' is expected");
-  EXPECT_EQ(error_of("root ::= \"a\" )"), "line 1: ')' is not expected");
-  EXPECT_EQ(error_of("\n\nroot ::= *"), "line 3: nothing stands before a repetition");
-  EXPECT_EQ(error_of("root ::= \"\\q\""), "line 1: an escape that GBNF does not know");
-  EXPECT_EQ(error_of("root ::= \"\\u12\""), "line 1: an escape has too few hexadecimal digits");
-  EXPECT_EQ(error_of("root ::= \"a\"{2,1}"), "line 1: a count's most is below its least");
-  EXPECT_THAT(error_of("root ::= \"a\"{2000}"), HasSubstr("larger than 1999"));
-  EXPECT_THAT(error_of("root ::= \"a\"{0,99999999999999999999}"), HasSubstr("larger than 1999"));
-  EXPECT_THAT(error_of("root ::= (\"a\" | b){999} {999}\nb ::= \"b\""), HasSubstr("more rules than libllama takes"));
+  EXPECT_EQ(gbnf_error("root ::= a\na ::= b"), "line 2: there is no rule 'b'");
+  EXPECT_EQ(gbnf_error("a ::= \"b\""), "there is no rule 'root', where a grammar begins");
+  EXPECT_EQ(gbnf_error(""), "there is no rule 'root', where a grammar begins");
+  EXPECT_EQ(gbnf_error("root := \"b\""), "line 1: '::=' is expected");
+  EXPECT_EQ(gbnf_error("root ::= \"b"), "line 1: a literal or a class has no end");
+  EXPECT_EQ(gbnf_error("root ::= [b"), "line 1: a literal or a class has no end");
+  EXPECT_EQ(gbnf_error("root ::= (\"a\""), "line 1: ')' is expected");
+  EXPECT_EQ(gbnf_error("root ::= \"a\" )"), "line 1: ')' is not expected");
+  EXPECT_EQ(gbnf_error("\n\nroot ::= *"), "line 3: nothing stands before a repetition");
+  EXPECT_EQ(gbnf_error("root ::= \"\\q\""), "line 1: an escape that GBNF does not know");
+  EXPECT_EQ(gbnf_error("root ::= \"\\u12\""), "line 1: an escape has too few hexadecimal digits");
+  EXPECT_EQ(gbnf_error("root ::= \"a\"{2,1}"), "line 1: a count's most is below its least");
+  EXPECT_THAT(gbnf_error("root ::= \"a\"{2000}"), HasSubstr("larger than 1999"));
+  EXPECT_THAT(gbnf_error("root ::= \"a\"{0,99999999999999999999}"), HasSubstr("larger than 1999"));
+  EXPECT_THAT(gbnf_error("root ::= (\"a\" | b){999} {999}\nb ::= \"b\""), HasSubstr("more rules than libllama takes"));
 }
 
 TEST(Gbnf, WhatBeginsWithItselfIsRefused) {
-  EXPECT_EQ(error_of("root ::= root \"a\""), "rule 'root' begins with itself");
-  EXPECT_EQ(error_of("root ::= a\na ::= b\nb ::= a | \"c\""), "rule 'b' begins with itself");
+  EXPECT_EQ(gbnf_error("root ::= root \"a\""), "rule 'root' begins with itself");
+  EXPECT_EQ(gbnf_error("root ::= a\na ::= b\nb ::= a | \"c\""), "rule 'b' begins with itself");
   // Hidden after what may be empty, also in two steps.
-  EXPECT_EQ(error_of("root ::= e root \"a\"\ne ::= f\nf ::= \"x\" | "), "rule 'root' begins with itself");
-  EXPECT_EQ(error_of("root ::= (\"a\"?)*"), "rule 'root' begins with itself");
-  EXPECT_EQ(error_of("root ::= \"a\" root | \"b\""), "none");
+  EXPECT_EQ(gbnf_error("root ::= e root \"a\"\ne ::= f\nf ::= \"x\" | "), "rule 'root' begins with itself");
+  EXPECT_EQ(gbnf_error("root ::= (\"a\"?)*"), "rule 'root' begins with itself");
+  EXPECT_EQ(gbnf_error("root ::= \"a\" root | \"b\""), "none");
 }
 
 TEST(Gbnf, WhatWouldTakeLibllamaForEverIsRefused) {
@@ -89,14 +89,14 @@ TEST(Gbnf, WhatWouldTakeLibllamaForEverIsRefused) {
   for (int i = 0; i < 40; ++i) {
     doubling += fmt::format("a{0} ::= a{1} \"x\" | a{1} \"y\"\n", i, i + 1);
   }
-  EXPECT_EQ(error_of(doubling + "a40 ::= \"z\""), "its rules begin with each other in too many ways");
+  EXPECT_EQ(gbnf_error(doubling + "a40 ::= \"z\""), "its rules begin with each other in too many ways");
   std::string deep = "root ::= a0\n";
   for (int i = 0; i < 20'000; ++i) deep += fmt::format("a{} ::= a{}\n", i, i + 1);
-  EXPECT_EQ(error_of(deep + "a20000 ::= \"z\""), "its rules begin with each other too deep");
-  EXPECT_THAT(error_of(fmt::format("root ::= {:(>100000}\"a\"{:)>100000}", "", "")), HasSubstr("nested too deep"));
-  EXPECT_THAT(error_of(fmt::format("root ::= a{{1900}}\na ::= b{{1900}}\nb ::= \"{:x>1000}\"{{1900}}", "")),
+  EXPECT_EQ(gbnf_error(deep + "a20000 ::= \"z\""), "its rules begin with each other too deep");
+  EXPECT_THAT(gbnf_error(fmt::format("root ::= {:(>100000}\"a\"{:)>100000}", "", "")), HasSubstr("nested too deep"));
+  EXPECT_THAT(gbnf_error(fmt::format("root ::= a{{1900}}\na ::= b{{1900}}\nb ::= \"{:x>1000}\"{{1900}}", "")),
               HasSubstr("too large once its repetitions are written out"));
-  EXPECT_THAT(error_of(fmt::format("root ::= \"{:a>600000}\"", "")), HasSubstr("longer than 524288 bytes"));
+  EXPECT_THAT(gbnf_error(fmt::format("root ::= \"{:a>600000}\"", "")), HasSubstr("longer than 524288 bytes"));
 }
 
 constexpr const char* kMuchWork =
@@ -105,16 +105,16 @@ constexpr const char* kMuchWork =
 // libllama holds every way of reading "aaa" as a stack of its own: their number doubles with each letter.
 TEST(Gbnf, WhatCanBeReadInEverMoreWaysIsRefused) {
   const std::string many = "a text can be read in more than 10000 ways at once";
-  EXPECT_EQ(error_of("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"x\""), many);
-  EXPECT_EQ(error_of("root ::= ([a-z] root \"1\")* ([a-m] root \"2\")* \"x\""), many);
+  EXPECT_EQ(gbnf_error("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"x\""), many);
+  EXPECT_EQ(gbnf_error("root ::= ([a-z] root \"1\")* ([a-m] root \"2\")* \"x\""), many);
   // Where a letter that leads nowhere has more readers, and after a text that is longer than what is searched.
-  EXPECT_EQ(error_of("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"d\" [e] | \"d\" [ef] | \"d\" [eg] | \"x\""),
+  EXPECT_EQ(gbnf_error("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"d\" [e] | \"d\" [ef] | \"d\" [eg] | \"x\""),
             many);
-  EXPECT_EQ(error_of("root ::= \"" + std::string(200, 'y') + "\" r\nr ::= \"a\" r \"b\" | \"a\" r \"c\" | \"x\""),
+  EXPECT_EQ(gbnf_error("root ::= \"" + std::string(200, 'y') + "\" r\nr ::= \"a\" r \"b\" | \"a\" r \"c\" | \"x\""),
             many + ", as rule 'r'");
   std::string nested = "root ::= a0\n";
   for (int i = 0; i < 40; ++i) nested += fmt::format("a{0} ::= \"a\" a{1} \"b\" | \"a\" a{1} \"c\"\n", i, i + 1);
-  EXPECT_EQ(error_of(nested + "a40 ::= \"z\""), many);
+  EXPECT_EQ(gbnf_error(nested + "a40 ::= \"z\""), many);
 }
 
 // Sequences whose parts may all be empty, as long as they may be: nothing here recurses over them, and libllama would
@@ -124,23 +124,23 @@ TEST(Gbnf, LongRowsOfWhatMayBeEmptyAreRefused) {
   const std::string x = "\nx ::= \"a\" | \"\"";
   std::string repeated = "root ::=";
   for (int i = 0; i < 49; ++i) repeated += " x{1999}";
-  EXPECT_EQ(error_of(repeated + x), many);
+  EXPECT_EQ(gbnf_error(repeated + x), many);
   std::string plain = "root ::=";
   for (int i = 0; i < 90'000; ++i) plain += " x";
-  EXPECT_EQ(error_of(plain + x), many);
-  EXPECT_EQ(error_of("root ::= \"b\" r\nr ::= x{1999}" + x), kMuchWork);
+  EXPECT_EQ(gbnf_error(plain + x), many);
+  EXPECT_EQ(gbnf_error("root ::= \"b\" r\nr ::= x{1999}" + x), kMuchWork);
   // Few stacks, but libllama reads "aaa" in as many ways as there are three of them.
-  EXPECT_EQ(error_of("root ::= x{300}" + x), kMuchWork);
-  EXPECT_EQ(error_of("root ::= x{8}" + x), "none");
+  EXPECT_EQ(gbnf_error("root ::= x{300}" + x), kMuchWork);
+  EXPECT_EQ(gbnf_error("root ::= x{8}" + x), "none");
 }
 
 TEST(Gbnf, ManyDeepStacksAreRefused) {
   std::string deep = "root ::= a0\n";
   for (int i = 0; i < 3000; ++i) deep += fmt::format("a{} ::= a{} \"x\"\n", i, i + 1);
-  EXPECT_EQ(error_of(deep + "a3000 ::= \"y\""), "none");
+  EXPECT_EQ(gbnf_error(deep + "a3000 ::= \"y\""), "none");
   deep += "a3000 ::= \"y\"";
   for (int i = 0; i < 1000; ++i) deep += fmt::format(" | \"{}\"", i);
-  EXPECT_EQ(error_of(deep), kMuchWork);
+  EXPECT_EQ(gbnf_error(deep), kMuchWork);
 }
 
 // `count` alternatives that begin with the same class of 2,000 ranges.
@@ -153,9 +153,9 @@ std::string of_wide_classes(int count) {
 }
 
 TEST(Gbnf, WideClassesThatAreComparedAtOnceAreRefused) {
-  EXPECT_EQ(error_of(of_wide_classes(20'000)), "a text can be read in more than 10000 ways at once");
-  EXPECT_EQ(error_of(of_wide_classes(11)), "a letter of a text may be in more than 20000 ranges of characters");
-  EXPECT_EQ(error_of(of_wide_classes(5)), "none");
+  EXPECT_EQ(gbnf_error(of_wide_classes(20'000)), "a text can be read in more than 10000 ways at once");
+  EXPECT_EQ(gbnf_error(of_wide_classes(11)), "a letter of a text may be in more than 20000 ranges of characters");
+  EXPECT_EQ(gbnf_error(of_wide_classes(5)), "none");
 }
 
 TEST(Gbnf, LookingForGrowthIsBounded) {
@@ -179,9 +179,9 @@ TEST(Gbnf, LookingForGrowthIsBounded) {
 TEST(Gbnf, ManyWaysThatDoNotGrowAreFine) {
   std::string words = "root ::= \"m-0\"";
   for (int i = 1; i < 5000; ++i) words += fmt::format(" | \"m-{}\"", i);
-  EXPECT_EQ(error_of(words), "none");
-  EXPECT_EQ(error_of("root ::= \"a\"? [ab]* [abc]{0,500} \"a\"* [ab]{3}"), "none");
-  EXPECT_EQ(error_of("root ::= \"(\" root \")\" | \"[\" root \"]\" | \"x\""), "none");
+  EXPECT_EQ(gbnf_error(words), "none");
+  EXPECT_EQ(gbnf_error("root ::= \"a\"? [ab]* [abc]{0,500} \"a\"* [ab]{3}"), "none");
+  EXPECT_EQ(gbnf_error("root ::= \"(\" root \")\" | \"[\" root \"]\" | \"x\""), "none");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::optional<GbnfPlayer> player_of(const std::string& pattern, const LengthBoun
   return GbnfPlayer(*grammar.text(grammar.add("text", *expression)));
 }
 
-std::string error_of(const std::string& pattern, const LengthBounds& length = {}) {
+std::string pattern_error(const std::string& pattern, const LengthBounds& length = {}) {
   GrammarBuilder grammar;
   const auto expression = pattern_expression(grammar, pattern, length);
   return expression ? "none" : expression.error().message;
@@ -71,10 +71,10 @@ TEST(Pattern, AgreesWithAnotherEngine) {
                                     "^[]-]$|^1$"}) {
     const auto player = player_of(pattern);
     if (pattern == "^[]-]$|^1$") {
-      EXPECT_EQ(error_of(pattern), "a class matches nothing");
+      EXPECT_EQ(pattern_error(pattern), "a class matches nothing");
       continue;
     }
-    ASSERT_TRUE(player) << pattern << ": " << error_of(pattern);
+    ASSERT_TRUE(player) << pattern << ": " << pattern_error(pattern);
     const std::regex other(pattern, std::regex::ECMAScript);
     for (const std::string& text : texts) {
       const bool expected = std::regex_search(text, other);
@@ -102,38 +102,38 @@ TEST(Pattern, LengthsAreObeyedWhereTheyCanBe) {
   EXPECT_TRUE(identifier->matches("ab"));
   EXPECT_TRUE(identifier->matches("ab-4"));
   EXPECT_FALSE(identifier->matches("ab-45"));
-  EXPECT_EQ(error_of("^\\d{4}$", {.min = 1, .max = 10}), "none");
-  EXPECT_EQ(error_of("x", {.min = 1}), "none");
-  EXPECT_THAT(error_of("^\\d{4}$", {.min = 5}), HasSubstr("minLength"));
-  EXPECT_THAT(error_of("^a*b*$", {.min = 2}), HasSubstr("minLength"));
+  EXPECT_EQ(pattern_error("^\\d{4}$", {.min = 1, .max = 10}), "none");
+  EXPECT_EQ(pattern_error("x", {.min = 1}), "none");
+  EXPECT_THAT(pattern_error("^\\d{4}$", {.min = 5}), HasSubstr("minLength"));
+  EXPECT_THAT(pattern_error("^a*b*$", {.min = 2}), HasSubstr("minLength"));
 }
 
 TEST(Pattern, WhatIsUnknownIsRefusedByName) {
-  EXPECT_EQ(error_of("^(?=a)b$"), "lookaround cannot be enforced");
-  EXPECT_EQ(error_of("(?<!a)b"), "lookaround cannot be enforced");
-  EXPECT_EQ(error_of("^(a)\\1$"), "backreferences cannot be enforced");
-  EXPECT_EQ(error_of("\\bword\\b"), "word boundaries (\\b) cannot be enforced");
-  EXPECT_EQ(error_of("^\\p{L}+$"), "Unicode properties (\\p) cannot be enforced");
-  EXPECT_EQ(error_of("^a(b$|c)d"), "an anchor stands inside the pattern");
-  EXPECT_EQ(error_of("^(a*b*)*$"), "what may be empty is repeated without end");
-  EXPECT_EQ(error_of("(a"), "a group has no end");
-  EXPECT_EQ(error_of("a)"), "')' closes nothing");
-  EXPECT_EQ(error_of("[a"), "a class has no end");
-  EXPECT_EQ(error_of("*a"), "nothing stands before '*'");
-  EXPECT_EQ(error_of("a**"), "a repetition is repeated");
-  EXPECT_EQ(error_of("[z-a]"), "a range of a class ends before it begins");
-  EXPECT_EQ(error_of("a{3,2}"), "a count's most is below its least");
-  EXPECT_EQ(error_of(std::string(1'000, '(')), "groups are nested too deep");
-  EXPECT_EQ(error_of("\\ud800"), "a surrogate stands alone");
-  EXPECT_EQ(error_of("^(?<year>\\d{4})$"), "none");
-  EXPECT_EQ(error_of("^a{,2}$"), "none") << "counts nothing: braces stand for themselves";
+  EXPECT_EQ(pattern_error("^(?=a)b$"), "lookaround cannot be enforced");
+  EXPECT_EQ(pattern_error("(?<!a)b"), "lookaround cannot be enforced");
+  EXPECT_EQ(pattern_error("^(a)\\1$"), "backreferences cannot be enforced");
+  EXPECT_EQ(pattern_error("\\bword\\b"), "word boundaries (\\b) cannot be enforced");
+  EXPECT_EQ(pattern_error("^\\p{L}+$"), "Unicode properties (\\p) cannot be enforced");
+  EXPECT_EQ(pattern_error("^a(b$|c)d"), "an anchor stands inside the pattern");
+  EXPECT_EQ(pattern_error("^(a*b*)*$"), "what may be empty is repeated without end");
+  EXPECT_EQ(pattern_error("(a"), "a group has no end");
+  EXPECT_EQ(pattern_error("a)"), "')' closes nothing");
+  EXPECT_EQ(pattern_error("[a"), "a class has no end");
+  EXPECT_EQ(pattern_error("*a"), "nothing stands before '*'");
+  EXPECT_EQ(pattern_error("a**"), "a repetition is repeated");
+  EXPECT_EQ(pattern_error("[z-a]"), "a range of a class ends before it begins");
+  EXPECT_EQ(pattern_error("a{3,2}"), "a count's most is below its least");
+  EXPECT_EQ(pattern_error(std::string(1'000, '(')), "groups are nested too deep");
+  EXPECT_EQ(pattern_error("\\ud800"), "a surrogate stands alone");
+  EXPECT_EQ(pattern_error("^(?<year>\\d{4})$"), "none");
+  EXPECT_EQ(pattern_error("^a{,2}$"), "none") << "counts nothing: braces stand for themselves";
 }
 
 // libllama would follow "aaa" through every three of the 300 places.
 TEST(Pattern, RepeatedRepetitionsAreWrittenAsOne) {
   for (const char* pattern : {"^(a?){300}$", "^((a{0,3})?){100}$"}) {
     const auto player = player_of(pattern);
-    ASSERT_TRUE(player) << error_of(pattern);
+    ASSERT_TRUE(player) << pattern_error(pattern);
     EXPECT_TRUE(player->matches("")) << pattern;
     EXPECT_TRUE(player->matches(std::string(300, 'a'))) << pattern;
     EXPECT_FALSE(player->matches(std::string(301, 'a'))) << pattern;

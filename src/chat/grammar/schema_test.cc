@@ -23,7 +23,7 @@ Result<std::string> grammar_of(const std::string& schema, SchemaOptions options 
   return grammar.text(root);
 }
 
-std::string error_of(const std::string& schema) {
+std::string schema_error(const std::string& schema) {
   const auto grammar = grammar_of(schema);
   return grammar ? "none" : grammar.error().message;
 }
@@ -86,7 +86,7 @@ TEST(Schema, SelfReferencesWithNothingInBetweenAreRefused) {
        {R"({"$ref":"#"})", R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", R"({"allOf":[{"$ref":"#"}]})",
         R"({"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}})",
         R"({"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"$ref":"#/$defs/a"},{"type":"null"}],"description":"x"}}})"}) {
-    EXPECT_THAT(error_of(schema), HasSubstr("refers to itself")) << schema;
+    EXPECT_THAT(schema_error(schema), HasSubstr("refers to itself")) << schema;
   }
 }
 
@@ -120,7 +120,7 @@ TEST(Schema, WhatCannotBeEnforcedIsRefusedByNameAndPlace) {
       {R"({"type":"integer","minimum":5,"maximum":4})", "schema: nothing is valid under this schema"},
       {R"({"type":"object","properties":{"a":false},"required":["a"]})", "schema: nothing is valid under this schema"},
   };
-  for (const auto& [schema, message] : cases) EXPECT_EQ(error_of(schema), message) << schema;
+  for (const auto& [schema, message] : cases) EXPECT_EQ(schema_error(schema), message) << schema;
 }
 
 TEST(Schema, SkippingLeavesOutWhatCannotBeEnforced) {
@@ -140,7 +140,7 @@ TEST(Schema, OneOfIsAnyOfWhereAlternativesDiffer) {
                      {"type":"object","properties":{"b":{}},"required":["b"],"additionalProperties":false}]})",
         R"({"type":"object","properties":{"k":{"type":"string"}},"oneOf":[
              {"properties":{"k":{"const":"x"}},"required":["k"]},{"properties":{"k":{"const":"y"}},"required":["k"]}]})"}) {
-    EXPECT_EQ(error_of(schema), "none") << schema;
+    EXPECT_EQ(schema_error(schema), "none") << schema;
   }
 }
 
@@ -168,13 +168,14 @@ TEST(Schema, WhiteSpaceIsLimited) {
 TEST(Schema, HostileOnesAreRefused) {
   std::string deep = "true";
   for (int i = 0; i < 90; ++i) deep = fmt::format(R"({{"type":"array","items":{}}})", deep);
-  EXPECT_THAT(error_of(deep), HasSubstr("nested too deep"));
+  EXPECT_THAT(schema_error(deep), HasSubstr("nested too deep"));
   Json wide = {{"type", "object"}};
   for (int i = 0; i < 9'000; ++i) wide["properties"][fmt::format("p{}", i)] = {{"type", "string"}};
-  EXPECT_THAT(error_of(wide.dump()), HasSubstr("too many parts"));
-  EXPECT_THAT(error_of(R"({"type":"string","maxLength":1000000})"), HasSubstr("counts further than 65536"));
-  EXPECT_THAT(error_of(R"({"type":"array","minItems":1e14})"), HasSubstr("counts further than 65536"));
-  EXPECT_THAT(error_of(R"-({"type":"string","pattern":"^((((a{200}){200}){200}){200}){200}$"})-"), testing::Eq("none"))
+  EXPECT_THAT(schema_error(wide.dump()), HasSubstr("too many parts"));
+  EXPECT_THAT(schema_error(R"({"type":"string","maxLength":1000000})"), HasSubstr("counts further than 65536"));
+  EXPECT_THAT(schema_error(R"({"type":"array","minItems":1e14})"), HasSubstr("counts further than 65536"));
+  EXPECT_THAT(schema_error(R"-({"type":"string","pattern":"^((((a{200}){200}){200}){200}){200}$"})-"),
+              testing::Eq("none"))
       << "long texts, but a few rules";
   // Every level doubles what is to be combined.
   Json doubling = {{"$ref", "#/$defs/d0"}};
@@ -183,12 +184,12 @@ TEST(Schema, HostileOnesAreRefused) {
     doubling["$defs"][fmt::format("d{}", i)] = {{"allOf", {next, next}}};
   }
   doubling["$defs"]["d40"] = {{"type", "null"}};
-  EXPECT_THAT(error_of(doubling.dump()), HasSubstr("schema: "));
+  EXPECT_THAT(schema_error(doubling.dump()), HasSubstr("schema: "));
   Json choices = {{"allOf", Json::array()}};
   for (int i = 0; i < 30; ++i) {
     choices["allOf"].push_back({{"anyOf", {{{"minLength", i}}, {{"maxLength", 100 + i}}, {{"pattern", "^a"}}}}});
   }
-  EXPECT_THAT(error_of(choices.dump()), HasSubstr("schema"));
+  EXPECT_THAT(schema_error(choices.dump()), HasSubstr("schema"));
 }
 
 }  // namespace

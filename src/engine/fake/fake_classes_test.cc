@@ -7,17 +7,15 @@
 #include <vector>
 
 #include "engine/fake/fake_engine.h"
+#include "engine/fake/fake_text_fixture.h"
 
 namespace kvkeep::engine::fake {
 namespace {
 
 using cache::RowPiece;
 using Bytes = std::vector<std::byte>;
-using Text = std::vector<TokenId>;
 
-constexpr SeqId kFirst{0};
-constexpr SeqId kSecond{1};
-constexpr std::size_t kReply = 6;
+constexpr std::size_t kShortReply = 6;
 constexpr std::uint32_t kLength = 40;
 constexpr std::uint32_t kWindow = 16;
 
@@ -39,25 +37,17 @@ Text prompt_of(std::size_t n) {
   return tokens;
 }
 
-SamplingParams greedy() {
-  SamplingParams params;
-  params.temperature = 0.0F;
-  return params;
-}
-
-TokenRange range(std::size_t begin, std::size_t end) { return {Position{} + begin, Position{} + end}; }
-
 void decode(FakeEngine& engine, SeqId seq, TokenSpan tokens) {
   std::vector<BatchToken> batch;
   for (const TokenId token : tokens) batch.push_back({seq, token, engine.length(seq) + batch.size(), true});
   ASSERT_EQ(engine.decode(batch), DecodeStatus::kOk);
 }
 
-Text generate(FakeEngine& engine, SeqId seq, TokenSpan prompt) {
+Text generate_from(FakeEngine& engine, SeqId seq, TokenSpan prompt) {
   auto sampler = engine.make_sampler(greedy());
   Text rest(prompt.begin() + engine.length(seq).value(), prompt.end());
   Text text;
-  while (text.size() < kReply) {
+  while (text.size() < kShortReply) {
     decode(engine, seq, rest);
     text.push_back(engine.sample(**sampler, rest.size() - 1));
     rest = {text.back()};
@@ -120,11 +110,11 @@ void restore_window(FakeEngine& engine, SeqId seq, FakeEngine& source, std::size
 TEST(FakeClasses, TextDoesNotDependOnHowThePromptIsCut) {
   const Text prompt = prompt_of(kLength);
   for (const MemoryClass memory_class : kAll) {
-    const Text expected = FakeEngine(options_of(memory_class)).expected_text(prompt, kReply, greedy());
+    const Text expected = FakeEngine(options_of(memory_class)).expected_text(prompt, kShortReply, greedy());
     for (std::size_t cut = 1; cut < prompt.size(); ++cut) {
       FakeEngine engine(options_of(memory_class));
       decode(engine, kFirst, TokenSpan(prompt).first(cut));
-      ASSERT_EQ(generate(engine, kFirst, prompt), expected) << to_string(memory_class) << cut;
+      ASSERT_EQ(generate_from(engine, kFirst, prompt), expected) << to_string(memory_class) << cut;
     }
   }
 }
@@ -134,12 +124,12 @@ TEST(FakeClasses, RowsAndThePointGiveTheExpectedTextAtEveryPosition) {
   for (const MemoryClass memory_class : kWithPoints) {
     FakeEngine source(options_of(memory_class));
     const Saved saved = save_all(source, prompt);
-    const Text expected = source.expected_text(prompt, kReply, greedy());
+    const Text expected = source.expected_text(prompt, kShortReply, greedy());
     for (std::size_t at = 1; at <= kLength; ++at) {
       FakeEngine engine(options_of(memory_class));
       restore_rows(engine, kSecond, saved, range(0, at));
       restore_point(engine, kSecond, saved.points[at]);
-      EXPECT_EQ(generate(engine, kSecond, prompt), expected) << to_string(memory_class) << " at " << at;
+      EXPECT_EQ(generate_from(engine, kSecond, prompt), expected) << to_string(memory_class) << " at " << at;
     }
   }
 }
@@ -149,22 +139,22 @@ TEST(FakeClasses, AMissingWrongOrDamagedPointGivesAnotherText) {
   for (const MemoryClass memory_class : kWithPoints) {
     FakeEngine source(options_of(memory_class));
     const Saved saved = save_all(source, prompt);
-    const Text expected = source.expected_text(prompt, kReply, greedy());
+    const Text expected = source.expected_text(prompt, kShortReply, greedy());
     for (std::size_t at = 2; at <= kLength; ++at) {
       SCOPED_TRACE(std::string(to_string(memory_class)) + " at " + std::to_string(at));
       FakeEngine missing(options_of(memory_class));
       restore_rows(missing, kSecond, saved, range(0, at));
-      EXPECT_NE(generate(missing, kSecond, prompt), expected);
+      EXPECT_NE(generate_from(missing, kSecond, prompt), expected);
       FakeEngine wrong(options_of(memory_class));
       restore_rows(wrong, kSecond, saved, range(0, at));
       restore_point(wrong, kSecond, saved.points[at - 1]);
-      EXPECT_NE(generate(wrong, kSecond, prompt), expected);
+      EXPECT_NE(generate_from(wrong, kSecond, prompt), expected);
       FakeEngine damaged(options_of(memory_class));
       Bytes bytes = saved.points[at];
       bytes[bytes.size() - 3] ^= std::byte{4};
       restore_rows(damaged, kSecond, saved, range(0, at));
       restore_point(damaged, kSecond, bytes);
-      EXPECT_NE(generate(damaged, kSecond, prompt), expected);
+      EXPECT_NE(generate_from(damaged, kSecond, prompt), expected);
     }
   }
 }
@@ -177,22 +167,22 @@ TEST(FakeClasses, APointBeforeTheRowsIsLost) {
   restore_rows(engine, kSecond, saved, range(0, 10));
   restore_point(engine, kSecond, saved.points[20]);
   restore_rows(engine, kSecond, saved, range(10, 20));
-  EXPECT_NE(generate(engine, kSecond, prompt), source.expected_text(prompt, kReply, greedy()));
+  EXPECT_NE(generate_from(engine, kSecond, prompt), source.expected_text(prompt, kShortReply, greedy()));
 }
 
 TEST(FakeClasses, RowsAndTheLastWindowGiveTheExpectedTextAtEveryPosition) {
   const Text prompt = prompt_of(kLength + 3);
   FakeEngine source(options_of(MemoryClass::kWindowed));
   const Saved saved = save_all(source, prompt);
-  const Text expected = source.expected_text(prompt, kReply, greedy());
+  const Text expected = source.expected_text(prompt, kShortReply, greedy());
   for (std::size_t at = 1; at <= kLength; ++at) {
     FakeEngine engine(options_of(MemoryClass::kWindowed));
     restore_rows(engine, kSecond, saved, range(0, at));
     restore_window(engine, kSecond, source, at);
-    EXPECT_EQ(generate(engine, kSecond, prompt), expected) << at;
+    EXPECT_EQ(generate_from(engine, kSecond, prompt), expected) << at;
     FakeEngine missing(options_of(MemoryClass::kWindowed));
     restore_rows(missing, kSecond, saved, range(0, at));
-    EXPECT_NE(generate(missing, kSecond, prompt), expected) << at;
+    EXPECT_NE(generate_from(missing, kSecond, prompt), expected) << at;
   }
 }
 
@@ -218,16 +208,16 @@ TEST(FakeClasses, ForksAndTruncationsStandWhereTheySayTheyDo) {
   for (const MemoryClass memory_class : kAll) {
     FakeOptions options = options_of(memory_class);
     options.window_slack = 8;
-    const Text expected = FakeEngine(options).expected_text(prompt, kReply, greedy());
+    const Text expected = FakeEngine(options).expected_text(prompt, kShortReply, greedy());
     for (std::size_t end = 1; end <= kLength; ++end) {
       SCOPED_TRACE(std::string(to_string(memory_class)) + " to " + std::to_string(end));
       FakeEngine engine(options);
       decode(engine, kFirst, TokenSpan(prompt).first(kLength));
       const bool stands = Position{} + end >= engine.stands_from(kFirst);
       ASSERT_TRUE(engine.fork(kFirst, kSecond, Position{} + end).ok());
-      EXPECT_EQ(generate(engine, kSecond, prompt) == expected, stands);
+      EXPECT_EQ(generate_from(engine, kSecond, prompt) == expected, stands);
       ASSERT_TRUE(engine.truncate(kFirst, Position{} + end));
-      EXPECT_EQ(generate(engine, kFirst, prompt) == expected, stands);
+      EXPECT_EQ(generate_from(engine, kFirst, prompt) == expected, stands);
     }
   }
 }
@@ -239,8 +229,9 @@ TEST(FakeClasses, AnUnsteadyForkIsMendedByItsPoint) {
     const Saved saved = save_all(engine, prompt);
     ASSERT_TRUE(engine.fork(kFirst, kSecond, Position{20}).ok());
     restore_point(engine, kSecond, saved.points[20]);
-    EXPECT_EQ(generate(engine, kSecond, prompt), engine.expected_text(prompt, kReply, greedy()));
-    EXPECT_EQ(generate(engine, kFirst, prompt), engine.expected_text(prompt, kReply, greedy())) << "undisturbed";
+    EXPECT_EQ(generate_from(engine, kSecond, prompt), engine.expected_text(prompt, kShortReply, greedy()));
+    EXPECT_EQ(generate_from(engine, kFirst, prompt), engine.expected_text(prompt, kShortReply, greedy()))
+        << "undisturbed";
   }
 }
 

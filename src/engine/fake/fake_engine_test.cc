@@ -9,28 +9,19 @@
 #include <thread>
 #include <vector>
 
+#include "engine/fake/fake_text_fixture.h"
+
 namespace kvkeep::engine::fake {
 namespace {
 
 using cache::RowPiece;
-using Text = std::vector<TokenId>;
 
-constexpr SeqId kFirst{0};
-constexpr SeqId kSecond{1};
 constexpr std::size_t kReply = 12;
 
 Text counting(std::size_t n, TokenId first = 10) {
   Text tokens(n);
   std::iota(tokens.begin(), tokens.end(), first);
   return tokens;
-}
-
-TokenRange range(std::uint32_t begin, std::uint32_t end) { return {Position{begin}, Position{end}}; }
-
-SamplingParams greedy() {
-  SamplingParams params;
-  params.temperature = 0.0F;
-  return params;
 }
 
 std::vector<BatchToken> batch_of(SeqId seq, TokenSpan tokens, Position at) {

@@ -12,13 +12,13 @@ using testing::HasSubstr;
 
 constexpr CacheLifetime kShort = CacheLifetime::kFiveMinutes;
 
-AnthropicReplyWriter writer(CacheLifetime cache = CacheLifetime::kNone, bool timings_per_token = false) {
+AnthropicReplyWriter message_writer(CacheLifetime cache = CacheLifetime::kNone, bool timings_per_token = false) {
   GenerationRequest request;
   request.timings_per_token = timings_per_token;
   return {{.id = "msg_1", .created_s = 5, .model = "m", .system_fingerprint = "b1"}, "req_1", request, cache};
 }
 
-GenerationResult result(FinishReason finish = FinishReason::kStop, std::string stop_string = "") {
+GenerationResult message_result(FinishReason finish = FinishReason::kStop, std::string stop_string = "") {
   GenerationResult values;
   values.finish = finish;
   values.stop_string = std::move(stop_string);
@@ -29,7 +29,7 @@ GenerationResult result(FinishReason finish = FinishReason::kStop, std::string s
   return values;
 }
 
-const std::string kTimings = R"("timings":)" + to_line(timings_json(result().timings));
+const std::string kTimings = R"("timings":)" + to_line(timings_json(message_result().timings));
 const std::string kUsage =
     R"("usage":{"input_tokens":4,"cache_creation_input_tokens":0,"cache_read_input_tokens":6,"cache_creation":)"
     R"({"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":3,"service_tier":"standard"})";
@@ -59,7 +59,7 @@ Delta call_end(std::size_t index) { return {.kind = DeltaKind::kCallEnd, .call_i
 
 TEST(AnthropicStream, BeginsWithTheMessageAndAPing) {
   EXPECT_EQ(
-      writer(kShort).first({.prompt_tokens = 10, .cached_tokens = 6}),
+      message_writer(kShort).first({.prompt_tokens = 10, .cached_tokens = 6}),
       event("message_start",
             R"("message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],)"
             R"("stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"cache_creation_input_tokens":3,)"
@@ -69,7 +69,7 @@ TEST(AnthropicStream, BeginsWithTheMessageAndAPing) {
 }
 
 TEST(AnthropicStream, ThoughtsTextAndCallsAreBlocksInTheirOrder) {
-  AnthropicReplyWriter out = writer();
+  AnthropicReplyWriter out = message_writer();
   std::string bytes;
   for (const Delta& delta : std::vector<Delta>{{.kind = DeltaKind::kReasoning, .text = "I "},
                                                {.kind = DeltaKind::kReasoning, .text = "see"},
@@ -86,7 +86,7 @@ TEST(AnthropicStream, ThoughtsTextAndCallsAreBlocksInTheirOrder) {
                                                call_end(1)}) {
     bytes += out.delta(delta);
   }
-  bytes += out.finish(result(FinishReason::kToolCalls));
+  bytes += out.finish(message_result(FinishReason::kToolCalls));
   EXPECT_EQ(bytes, start(0, R"({"type":"thinking","thinking":"","signature":""})") +
                        piece(0, R"({"type":"thinking_delta","thinking":"I "})") +
                        piece(0, R"({"type":"thinking_delta","thinking":"see"})") +
@@ -102,17 +102,17 @@ TEST(AnthropicStream, ThoughtsTextAndCallsAreBlocksInTheirOrder) {
 }
 
 TEST(AnthropicStream, EveryBlockIsStoppedHoweverTheReplyEnds) {
-  AnthropicReplyWriter thinking = writer();
+  AnthropicReplyWriter thinking = message_writer();
   thinking.delta({.kind = DeltaKind::kReasoning, .text = "x"});
-  EXPECT_EQ(thinking.finish(result(FinishReason::kLength)),
+  EXPECT_EQ(thinking.finish(message_result(FinishReason::kLength)),
             piece(0, R"({"type":"signature_delta","signature":")" + thinking_signature("x") + "\"}") + stop(0) +
                 ending("max_tokens"));
-  AnthropicReplyWriter call = writer();
+  AnthropicReplyWriter call = message_writer();
   call.delta(call_begin(0, "c", "f"));
-  EXPECT_EQ(call.finish(result(FinishReason::kLength)), stop(0) + ending("max_tokens"));
-  AnthropicReplyWriter nothing = writer();
-  EXPECT_EQ(nothing.finish(result()), ending("end_turn"));
-  AnthropicReplyWriter two = writer();
+  EXPECT_EQ(call.finish(message_result(FinishReason::kLength)), stop(0) + ending("max_tokens"));
+  AnthropicReplyWriter nothing = message_writer();
+  EXPECT_EQ(nothing.finish(message_result()), ending("end_turn"));
+  AnthropicReplyWriter two = message_writer();
   two.delta(call_begin(0, "c", "f"));
   EXPECT_EQ(two.delta(call_begin(1, "d", "g")),
             stop(0) + start(1, R"({"type":"tool_use","id":"d","name":"g","input":{}})"));
@@ -122,27 +122,28 @@ TEST(AnthropicStream, EveryBlockIsStoppedHoweverTheReplyEnds) {
 }
 
 TEST(AnthropicStream, StopSequences) {
-  EXPECT_EQ(writer().finish(result(FinishReason::kStop, "E\"ND")), ending("stop_sequence", R"("E\"ND")"));
-  EXPECT_EQ(writer().finish(result(FinishReason::kToolCalls, "E")), ending("tool_use"));
+  EXPECT_EQ(message_writer().finish(message_result(FinishReason::kStop, "E\"ND")),
+            ending("stop_sequence", R"("E\"ND")"));
+  EXPECT_EQ(message_writer().finish(message_result(FinishReason::kToolCalls, "E")), ending("tool_use"));
 }
 
 TEST(AnthropicStream, ProgressAndTimingsWhereAskedFor) {
-  EXPECT_EQ(writer().progress({.total = 10, .cached = 6, .processed = 8, .time_ms = 3.7}),
+  EXPECT_EQ(message_writer().progress({.total = 10, .cached = 6, .processed = 8, .time_ms = 3.7}),
             event("ping", R"("prompt_progress":{"total":10,"cache":6,"processed":8,"time_ms":3})"));
-  const Timings timings = result().timings;
-  AnthropicReplyWriter with = writer(CacheLifetime::kNone, true);
+  const Timings timings = message_result().timings;
+  AnthropicReplyWriter with = message_writer(CacheLifetime::kNone, true);
   EXPECT_THAT(with.delta({.text = "x", .timings = &timings}), HasSubstr(kTimings));
-  AnthropicReplyWriter without = writer();
+  AnthropicReplyWriter without = message_writer();
   EXPECT_THAT(without.delta({.text = "x", .timings = &timings}), testing::Not(HasSubstr("timings")));
 }
 
 TEST(AnthropicWhole, HasTheSamePartsAsAStream) {
-  GenerationResult values = result(FinishReason::kToolCalls);
+  GenerationResult values = message_result(FinishReason::kToolCalls);
   values.content = {{.kind = PartKind::kReasoning, .text = "hm"},
                     {.kind = PartKind::kText, .text = "grüße"},
                     {.kind = PartKind::kText, .text = ""},
                     {.kind = PartKind::kCall, .text = R"({"z":1,"a":2})", .call_id = "c", .call_name = "f"}};
-  EXPECT_EQ(writer().whole(values),
+  EXPECT_EQ(message_writer().whole(values),
             R"({"id":"msg_1","type":"message","role":"assistant","model":"m","content":[)"
             R"({"type":"thinking","thinking":"hm","signature":")" +
                 thinking_signature("hm") +
@@ -152,19 +153,19 @@ TEST(AnthropicWhole, HasTheSamePartsAsAStream) {
 }
 
 TEST(AnthropicWhole, ArgumentsThatAreNoObjectStayReadable) {
-  GenerationResult values = result(FinishReason::kToolCalls);
+  GenerationResult values = message_result(FinishReason::kToolCalls);
   for (const auto& [text, input] : std::vector<std::pair<std::string, std::string>>{
            {"", "{}"}, {"{broken", R"({"arguments":"{broken"})"}, {"[1]", R"({"arguments":"[1]"})"}}) {
     values.content = {{.kind = PartKind::kCall, .text = text, .call_id = "c", .call_name = "f"}};
-    EXPECT_THAT(writer().whole(values), HasSubstr(R"("input":)" + input));
+    EXPECT_THAT(message_writer().whole(values), HasSubstr(R"("input":)" + input));
   }
 }
 
 Json usage_of(CacheLifetime cache, std::size_t prompt, std::size_t cached) {
-  GenerationResult values = result();
+  GenerationResult values = message_result();
   values.prompt_tokens = prompt;
   values.timings.cache_n = cached;
-  return Json::parse(writer(cache).whole(values))["usage"];
+  return Json::parse(message_writer(cache).whole(values))["usage"];
 }
 
 TEST(AnthropicUsage, CountsDoNotOverlap) {
@@ -203,11 +204,11 @@ TEST(AnthropicErrors, StatusAndTypeByKind) {
       {ErrorKind::kDamaged, 500, "api_error"},
       {ErrorKind::kIo, 500, "api_error"}};
   for (const auto& [kind, status, type] : cases) {
-    const ErrorReply reply = writer().error({kind, "why \"so\""});
+    const ErrorReply reply = message_writer().error({kind, "why \"so\""});
     EXPECT_EQ(reply.status, status);
     EXPECT_EQ(reply.body,
               R"({"type":"error","error":{"type":")" + type + R"(","message":"why \"so\""},"request_id":"req_1"})");
-    EXPECT_EQ(writer().stream_error(reply), "event: error\ndata: " + reply.body + "\n\n");
+    EXPECT_EQ(message_writer().stream_error(reply), "event: error\ndata: " + reply.body + "\n\n");
   }
 }
 
@@ -233,7 +234,7 @@ TEST(AnthropicErrors, EveryStatusOfHttp) {
 }
 
 TEST(AnthropicErrors, TheNumbersOfTooLongAPrompt) {
-  const ErrorReply reply = writer().context_exceeded(2048, true, 2048);
+  const ErrorReply reply = message_writer().context_exceeded(2048, true, 2048);
   EXPECT_EQ(reply.status, 400);
   EXPECT_THAT(
       reply.body,

@@ -12,44 +12,45 @@ namespace {
 
 using testing::HasSubstr;
 
-Result<OutputFormat> read(const std::string& body) { return read_output_format(*parse_body(body)); }
+Result<OutputFormat> read_format(const std::string& body) { return read_output_format(*parse_body(body)); }
 
-std::string error_of(const std::string& body) {
-  const auto format = read(body);
+std::string format_error(const std::string& body) {
+  const auto format = read_format(body);
   return format ? "none" : format.error().message;
 }
 
 TEST(OutputFormat, EveryWayToAskForOne) {
-  EXPECT_TRUE(std::holds_alternative<AnyText>(*read("{}")));
-  EXPECT_TRUE(std::holds_alternative<AnyText>(*read(R"({"response_format":{"type":"text"},"grammar":""})")));
-  EXPECT_TRUE(std::holds_alternative<AnyJsonObject>(*read(R"({"response_format":{"type":"json_object"}})")));
-  EXPECT_EQ(std::get<GrammarOutput>(*read(R"({"grammar":"root ::= [a]"})")).text, "root ::= [a]");
+  EXPECT_TRUE(std::holds_alternative<AnyText>(*read_format("{}")));
+  EXPECT_TRUE(std::holds_alternative<AnyText>(*read_format(R"({"response_format":{"type":"text"},"grammar":""})")));
+  EXPECT_TRUE(std::holds_alternative<AnyJsonObject>(*read_format(R"({"response_format":{"type":"json_object"}})")));
+  EXPECT_EQ(std::get<GrammarOutput>(*read_format(R"({"grammar":"root ::= [a]"})")).text, "root ::= [a]");
   for (const auto& [body, path] : std::vector<std::pair<std::string, std::string>>{
            {R"({"json_schema":{"a":1}})", "json_schema"},
            {R"({"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"a":1}}}})",
             "response_format.json_schema.schema"},
            {R"({"response_format":{"type":"json_schema","schema":{"a":1}}})", "response_format.schema"},
            {R"({"response_format":{"type":"json_object","schema":{"a":1}}})", "response_format.schema"}}) {
-    const auto format = read(body);
+    const auto format = read_format(body);
     ASSERT_TRUE(format.ok()) << body;
     EXPECT_EQ(std::get<JsonSchemaOutput>(*format).schema.dump(), R"({"a":1})");
     EXPECT_EQ(std::get<JsonSchemaOutput>(*format).path, path);
     EXPECT_FALSE(std::get<JsonSchemaOutput>(*format).lenient);
   }
-  const auto lenient = read(R"({"response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{}}}})");
+  const auto lenient =
+      read_format(R"({"response_format":{"type":"json_schema","json_schema":{"strict":false,"schema":{}}}})");
   EXPECT_TRUE(std::get<JsonSchemaOutput>(*lenient).lenient);
 }
 
 TEST(OutputFormat, WrongOnesAreRefused) {
-  EXPECT_THAT(error_of(R"({"response_format":"json"})"), HasSubstr("'response_format' must be an object"));
-  EXPECT_THAT(error_of(R"({"response_format":{"type":"yaml"}})"), HasSubstr("'response_format.type' must be text"));
-  EXPECT_THAT(error_of(R"({"response_format":{"type":"json_schema"}})"),
+  EXPECT_THAT(format_error(R"({"response_format":"json"})"), HasSubstr("'response_format' must be an object"));
+  EXPECT_THAT(format_error(R"({"response_format":{"type":"yaml"}})"), HasSubstr("'response_format.type' must be text"));
+  EXPECT_THAT(format_error(R"({"response_format":{"type":"json_schema"}})"),
               HasSubstr("'response_format.json_schema' is required"));
-  EXPECT_THAT(error_of(R"({"response_format":{"type":"json_schema","json_schema":{"schema":[]}}})"),
+  EXPECT_THAT(format_error(R"({"response_format":{"type":"json_schema","json_schema":{"schema":[]}}})"),
               HasSubstr("'response_format.json_schema.schema' must be an object"));
-  EXPECT_THAT(error_of(R"({"json_schema":[]})"), HasSubstr("'json_schema' must be an object"));
-  EXPECT_THAT(error_of(R"({"grammar":{}})"), HasSubstr("'grammar' must be a string"));
-  EXPECT_EQ(error_of(R"({"grammar":"root ::= [a]","json_schema":{}})"),
+  EXPECT_THAT(format_error(R"({"json_schema":[]})"), HasSubstr("'json_schema' must be an object"));
+  EXPECT_THAT(format_error(R"({"grammar":{}})"), HasSubstr("'grammar' must be a string"));
+  EXPECT_EQ(format_error(R"({"grammar":"root ::= [a]","json_schema":{}})"),
             "'json_schema' and 'grammar' cannot both be asked for");
 }
 

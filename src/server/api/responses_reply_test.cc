@@ -26,14 +26,14 @@ ResponsesReplyWriter fresh(bool streams = true, bool timings_per_token = false) 
 }
 
 // What opens the stream was sent.
-ResponsesReplyWriter writer(bool timings_per_token = false) {
+ResponsesReplyWriter response_writer(bool timings_per_token = false) {
   ResponsesReplyWriter out = fresh(true, timings_per_token);
   out.first({});
   return out;
 }
 constexpr std::size_t kOpening = 2;  // events
 
-GenerationResult result(FinishReason finish = FinishReason::kStop) {
+GenerationResult response_result(FinishReason finish = FinishReason::kStop) {
   GenerationResult values;
   values.finish = finish;
   values.prompt_tokens = 10;
@@ -92,7 +92,7 @@ TEST(ResponsesStream, BeginsWithAnEmptyResponse) {
 }
 
 TEST(ResponsesStream, ThoughtsAndTextAreItemsWithParts) {
-  ResponsesReplyWriter out = writer();
+  ResponsesReplyWriter out = response_writer();
   const std::string bytes = streamed(out, {{.kind = DeltaKind::kReasoning, .text = "I "},
                                            {.kind = DeltaKind::kReasoning, .text = "see"},
                                            {.text = "a\"b"},
@@ -121,7 +121,7 @@ TEST(ResponsesStream, ThoughtsAndTextAreItemsWithParts) {
               R"("content_index":0,"part":{"type":"output_text","annotations":[],"logprobs":[],"text":""}})",
           R"({"type":"response.output_text.delta",)" + at1 + R"("delta":"a\"b","content_index":0,"logprobs":[]})",
           R"({"type":"response.output_text.delta",)" + at1 + R"("delta":"ü","content_index":0,"logprobs":[]})"));
-  const std::vector<Json> rest = events(out.finish(result()), kOpening + 11);
+  const std::vector<Json> rest = events(out.finish(response_result()), kOpening + 11);
   ASSERT_EQ(rest.size(), 4);
   EXPECT_EQ(without_number(rest[0]),
             R"({"type":"response.output_text.done",)" + at1 + R"("content_index":0,"text":"a\"bü","logprobs":[]})");
@@ -136,7 +136,7 @@ TEST(ResponsesStream, ThoughtsAndTextAreItemsWithParts) {
 }
 
 TEST(ResponsesStream, CallsAreItems) {
-  ResponsesReplyWriter out = writer();
+  ResponsesReplyWriter out = response_writer();
   const std::string bytes =
       streamed(out, {begin("c1", "ls"), arguments("{\"path\":"), arguments(""), arguments("\"/\"}"), kEnd,
                      begin("c2", "agents__spawn"), arguments("{}"), kEnd, begin("c3", "unknown"), kEnd});
@@ -154,13 +154,13 @@ TEST(ResponsesStream, CallsAreItems) {
   EXPECT_EQ(to_line(all[8]["item"]), R"({"id":"fc_101","type":"function_call","status":"completed","call_id":"c2",)"
                                      R"("name":"spawn","namespace":"agents","arguments":"{}"})");
   EXPECT_EQ(all[11]["item"]["name"], "unknown");
-  const Json last = events(out.finish(result(FinishReason::kToolCalls)), kOpening + 12).back();
+  const Json last = events(out.finish(response_result(FinishReason::kToolCalls)), kOpening + 12).back();
   EXPECT_EQ(last["response"]["status"], "completed");
   EXPECT_EQ(last["response"]["output"].size(), 3);
 }
 
 TEST(ResponsesStream, CustomToolsGetTheirText) {
-  ResponsesReplyWriter out = writer();
+  ResponsesReplyWriter out = response_writer();
   const std::vector<Json> all =
       events(streamed(out, {begin("c1", "patch"), arguments(R"({"input":)"), arguments(R"("a\nb"})"), kEnd}));
   ASSERT_EQ(all.size(), 4);
@@ -174,22 +174,22 @@ TEST(ResponsesStream, CustomToolsGetTheirText) {
 }
 
 TEST(ResponsesStream, EveryItemIsDoneHoweverTheReplyEnds) {
-  ResponsesReplyWriter text = writer();
+  ResponsesReplyWriter text = response_writer();
   text.delta({.text = "x"});
-  const std::vector<Json> all = events(text.finish(result(FinishReason::kLength)), kOpening + 3);
+  const std::vector<Json> all = events(text.finish(response_result(FinishReason::kLength)), kOpening + 3);
   ASSERT_EQ(all.size(), 4);
   EXPECT_EQ(all[2]["item"]["status"], "incomplete");
   EXPECT_EQ(all[3]["type"], "response.incomplete");
   EXPECT_EQ(all[3]["response"]["status"], "incomplete");
   EXPECT_EQ(all[3]["response"]["incomplete_details"], (Json{{"reason", "max_output_tokens"}}));
-  ResponsesReplyWriter broken = writer();
+  ResponsesReplyWriter broken = response_writer();
   const std::string bytes = streamed(broken, {begin("c", "ls"), arguments(R"({"path":"/)"), kEnd});
   EXPECT_EQ(events(bytes).back()["item"]["status"], "incomplete");
-  ResponsesReplyWriter call = writer();
+  ResponsesReplyWriter call = response_writer();
   call.delta(begin("c", "ls"));
-  EXPECT_EQ(events(call.finish(result()), kOpening + 1)[1]["type"], "response.output_item.done");
+  EXPECT_EQ(events(call.finish(response_result()), kOpening + 1)[1]["type"], "response.output_item.done");
   EXPECT_EQ(call.delta(arguments("{}")), "") << "of a call that is not open";
-  EXPECT_EQ(events(writer().finish(result()))[0]["response"]["output"], Json::array());
+  EXPECT_EQ(events(response_writer().finish(response_result()))[0]["response"]["output"], Json::array());
 }
 
 TEST(ResponsesStream, WhatComesFirstOpensTheStream) {
@@ -206,16 +206,17 @@ TEST(ResponsesStream, WhatComesFirstOpensTheStream) {
 }
 
 TEST(ResponsesStream, ProgressAndTimingsWhereAskedFor) {
-  const Json progress = events(writer().progress({.total = 10, .cached = 6, .processed = 8, .time_ms = 3.7}))[0];
+  const Json progress =
+      events(response_writer().progress({.total = 10, .cached = 6, .processed = 8, .time_ms = 3.7}))[0];
   EXPECT_EQ(progress["type"], "response.in_progress");
   EXPECT_EQ(to_line(progress["prompt_progress"]), R"({"total":10,"cache":6,"processed":8,"time_ms":3})");
-  const Timings timings = result().timings;
-  EXPECT_THAT(writer(true).delta({.text = "x", .timings = &timings}), HasSubstr("\"timings\":{"));
-  EXPECT_THAT(writer().delta({.text = "x", .timings = &timings}), testing::Not(HasSubstr("timings")));
+  const Timings timings = response_result().timings;
+  EXPECT_THAT(response_writer(true).delta({.text = "x", .timings = &timings}), HasSubstr("\"timings\":{"));
+  EXPECT_THAT(response_writer().delta({.text = "x", .timings = &timings}), testing::Not(HasSubstr("timings")));
 }
 
 TEST(ResponsesStream, AFailureIsToldBothWays) {
-  const ResponsesReplyWriter out = writer();
+  const ResponsesReplyWriter out = response_writer();
   const std::vector<Json> all = events(out.stream_error(out.error(io_error("broken"))));
   ASSERT_EQ(all.size(), 2);
   EXPECT_EQ(without_number(all[0]),
@@ -245,12 +246,12 @@ TEST(ResponsesStream, APromptThatDoesNotFitFailsInAStreamOfItsOwn) {
 }
 
 TEST(ResponsesWhole, HasTheSameItemsAsAStream) {
-  GenerationResult values = result(FinishReason::kToolCalls);
+  GenerationResult values = response_result(FinishReason::kToolCalls);
   values.content = {{.kind = PartKind::kReasoning, .text = "hm"},
                     {.kind = PartKind::kText, .text = "grüße"},
                     {.kind = PartKind::kText, .text = ""},
                     {.kind = PartKind::kCall, .text = R"({"z":1})", .call_id = "c", .call_name = "agents__spawn"}};
-  ResponsesReplyWriter out = writer();
+  ResponsesReplyWriter out = response_writer();
   streamed(out, {{.kind = DeltaKind::kReasoning, .text = "hm"},
                  {.text = "grüße"},
                  begin("c", "agents__spawn"),
@@ -269,7 +270,7 @@ TEST(ResponsesWhole, HasTheSameItemsAsAStream) {
 }
 
 TEST(ResponsesWhole, TheLastItemOfACutReplyIsIncomplete) {
-  GenerationResult values = result(FinishReason::kLength);
+  GenerationResult values = response_result(FinishReason::kLength);
   values.content = {{.kind = PartKind::kReasoning, .text = "hm"}, {.kind = PartKind::kText, .text = "a"}};
   const Json whole = Json::parse(fresh(false).whole(values));
   EXPECT_EQ(whole["status"], "incomplete");

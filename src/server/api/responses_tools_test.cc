@@ -15,7 +15,7 @@ ResponseTools tools_of(const std::string& tools) {
   return read ? std::move(*read) : ResponseTools{};
 }
 
-std::string refused(const std::string& tools) {
+std::string response_tools_error(const std::string& tools) {
   const auto read = read_response_tools(Json::parse(R"({"tools":)" + tools + "}"));
   EXPECT_FALSE(read.ok()) << tools;
   return read ? "" : read.error().message;
@@ -63,14 +63,16 @@ TEST(ResponseTools, WhatOpenAisServersRunIsLeftOut) {
 }
 
 TEST(ResponseTools, MalformedToolsAreRefused) {
-  EXPECT_THAT(refused("5"), HasSubstr("'tools' must be an array"));
-  EXPECT_THAT(refused("[5]"), HasSubstr("'tools[0]' must be an object"));
-  EXPECT_THAT(refused("[{}]"), HasSubstr("'tools[0].type' is required"));
-  EXPECT_THAT(refused(R"([{"type":"function"}])"), HasSubstr("'tools[0].name' is required"));
-  EXPECT_THAT(refused(R"([{"type":"function","name":"f","parameters":5}])"), HasSubstr("'tools[0].parameters'"));
-  EXPECT_THAT(refused(R"([{"type":"namespace","name":"n","tools":[{"type":"function"}]}])"),
+  EXPECT_THAT(response_tools_error("5"), HasSubstr("'tools' must be an array"));
+  EXPECT_THAT(response_tools_error("[5]"), HasSubstr("'tools[0]' must be an object"));
+  EXPECT_THAT(response_tools_error("[{}]"), HasSubstr("'tools[0].type' is required"));
+  EXPECT_THAT(response_tools_error(R"([{"type":"function"}])"), HasSubstr("'tools[0].name' is required"));
+  EXPECT_THAT(response_tools_error(R"([{"type":"function","name":"f","parameters":5}])"),
+              HasSubstr("'tools[0].parameters'"));
+  EXPECT_THAT(response_tools_error(R"([{"type":"namespace","name":"n","tools":[{"type":"function"}]}])"),
               HasSubstr("'tools[0].tools[0].name'"));
-  EXPECT_THAT(refused(R"([{"type":"function","name":"f"},{"type":"custom","name":"f"}])"), HasSubstr("another tool"));
+  EXPECT_THAT(response_tools_error(R"([{"type":"function","name":"f"},{"type":"custom","name":"f"}])"),
+              HasSubstr("another tool"));
 }
 
 Result<ToolUse> use_of(const std::string& fields) {

@@ -1,0 +1,36 @@
+#pragma once
+
+// For tests of plans: steps of the cache, and a plan as one line of text.
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "policy/numbers_fixture.h"
+#include "policy/plan.h"
+
+namespace kvkeep::policy {
+
+using Start = Plan::Start;
+using Planner = std::function<Plan(const PlanView&)>;
+
+inline CachedStep step(std::size_t begin, std::size_t end, bool on_disk = false) {
+  return {{at(begin), at(end)}, on_disk, ByteCount{(end - begin) * 100}};
+}
+
+inline std::string text(const Plan& plan) {
+  static constexpr const char* kStarts[] = {"fresh", "in place", "fork", "wait"};
+  std::string out = kStarts[static_cast<int>(plan.start)];
+  if (plan.start == Start::kWait) return out;
+  if (plan.start != Start::kFresh) out += " of " + std::to_string(plan.source.value());
+  out += ", memory " + std::to_string(plan.from_memory.value());
+  out += ", cache " + std::to_string(plan.restored_to.value());
+  for (const SeqId seq : plan.leave) out += ", leaves " + std::to_string(seq.value());
+  if (plan.point) out += ", point";
+  if (plan.load_too_slow) out += ", too slow";
+  return out;
+}
+
+inline std::string planned(const PlanView& view) { return text(make_plan(view)); }
+
+}  // namespace kvkeep::policy
