@@ -29,7 +29,7 @@ class Converter {
       case ordered_json::value_t::number_float: return Value::number(json.get<double>());
       case ordered_json::value_t::string: {
         const auto& text = json.get_ref<const std::string&>();
-        return Value::text(make_constant(in_.arena(), text, rules_.of_value(key, text)));
+        return Value::text(make_view(in_.arena(), text, rules_.of_value(key, text)));
       }
       case ordered_json::value_t::array: return array(json, key, depth);
       case ordered_json::value_t::object: return object(json, depth);

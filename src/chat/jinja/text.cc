@@ -13,10 +13,10 @@ namespace {
 constexpr std::size_t kLargestTextBytes = std::numeric_limits<std::uint32_t>::max() / 2;
 constexpr std::size_t kSmallestGrowth = 24;
 
-TextBuffer* make_buffer(Arena& arena, std::size_t capacity) {
+TextBuffer* make_buffer(Arena& arena, char* bytes, std::size_t capacity) {
   if (capacity > kLargestTextBytes) fail_unsupported("a text of more than 2 GiB");
   auto* buffer = arena.make<TextBuffer>();
-  buffer->bytes = arena.make_array<char>(capacity);
+  buffer->bytes = bytes != nullptr ? bytes : arena.make_array<char>(capacity);
   buffer->capacity = static_cast<std::uint32_t>(capacity);
   buffer->runs = &buffer->inline_run;
   buffer->run_capacity = 1;
@@ -46,12 +46,13 @@ TextBuilder::TextBuilder(Arena& arena, const Text& start, std::size_t more_bytes
 
 void TextBuilder::reserve(std::size_t more) {
   if (buffer_ == nullptr) {
-    buffer_ = make_buffer(arena_, std::max({expected_, more, kSmallestGrowth}));
+    buffer_ = make_buffer(arena_, nullptr, std::max({expected_, more, kSmallestGrowth}));
     buffer_->growable = true;
   }
   const std::size_t needed = buffer_->used + more;
   if (needed <= buffer_->capacity) return;
-  const std::size_t capacity = std::max(needed, std::size_t{buffer_->capacity} * 2);
+  // Little follows most often, such as a marker after a long message: it shall not move that again.
+  const std::size_t capacity = std::max(needed + needed / 8, std::size_t{buffer_->capacity} * 2);
   if (capacity > kLargestTextBytes) fail_unsupported("a text of more than 2 GiB");
   char* bytes = arena_.make_array<char>(capacity);
   std::memcpy(bytes, buffer_->bytes, buffer_->used);
@@ -90,8 +91,15 @@ void TextBuilder::append(const Text& text) {
 
 Text make_constant(Arena& arena, std::string_view bytes, Origin origin) {
   if (bytes.empty()) return {};
-  TextBuffer* buffer = make_buffer(arena, bytes.size());
-  std::memcpy(buffer->bytes, bytes.data(), bytes.size());
+  char* copy = arena.make_array<char>(bytes.size());
+  std::memcpy(copy, bytes.data(), bytes.size());
+  return make_view(arena, {copy, bytes.size()}, origin);
+}
+
+Text make_view(Arena& arena, std::string_view bytes, Origin origin) {
+  if (bytes.empty()) return {};
+  // Nothing writes to a buffer that does not grow.
+  TextBuffer* buffer = make_buffer(arena, const_cast<char*>(bytes.data()), bytes.size());
   buffer->used = static_cast<std::uint32_t>(bytes.size());
   buffer->inline_run = {buffer->used, origin};
   buffer->run_count = 1;

@@ -108,5 +108,7 @@ class TextBuilder {
 
 // A text of its own, which nothing is ever appended to in place: constants are shared between threads.
 Text make_constant(Arena& arena, std::string_view bytes, Origin origin);
+// The same without a copy of its bytes, which must stay as long as the arena: messages may be megabytes.
+Text make_view(Arena& arena, std::string_view bytes, Origin origin);
 
 }  // namespace kvkeep::chat::jinja
