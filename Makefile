@@ -42,7 +42,7 @@ tests_and_benchmarks = -DKVKEEP_BUILD_TESTS=$(1) -DKVKEEP_BUILD_BENCH=$(1)
 build: build/build.ninja ## the program, build/kvkeep
 	cmake --build build --target kvkeep -j $(JOBS)
 
-all: setup build/build.ninja ## the program, all tests and benchmarks
+all: setup build/build.ninja ## the program and all tests
 	@grep -qs KVKEEP_BUILD_TESTS:BOOL=ON build/CMakeCache.txt || \
 	  cmake --preset release $(call tests_and_benchmarks,ON) $(CMAKE_FLAGS)
 	cmake --build build -j $(JOBS)

@@ -57,9 +57,20 @@ function(kvkeep_room name)
     kvkeep_test(${name}_test SOURCES ${tests} DEPS room_${name} ${ROOM_TEST_DEPS} SHARDS ${ROOM_TEST_SHARDS})
   endif()
   if(KVKEEP_BUILD_BENCH AND benches)
-    add_executable(${name}_bench ${benches})
-    target_link_libraries(${name}_bench PRIVATE room_${name} ${ROOM_TEST_DEPS} benchmark::benchmark_main)
+    kvkeep_bench(${name}_bench SOURCES ${benches} DEPS room_${name} ${ROOM_TEST_DEPS})
   endif()
+endfunction()
+
+# kvkeep_bench(<name> SOURCES ... DEPS ...): a program on Google Benchmark. Tests do not run it, so that only the target
+# `benchmarks` builds it.
+if(KVKEEP_BUILD_BENCH)
+  add_custom_target(benchmarks)
+endif()
+function(kvkeep_bench name)
+  cmake_parse_arguments(BENCH "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} EXCLUDE_FROM_ALL ${BENCH_SOURCES})
+  target_link_libraries(${name} PRIVATE ${BENCH_DEPS} benchmark::benchmark_main)
+  add_dependencies(benchmarks ${name})
 endfunction()
 
 # kvkeep_test(<name> SOURCES ... [DEPS ...] [LABEL everyday|slow|long] [SHARDS n]): a GoogleTest program, one ctest entry,
