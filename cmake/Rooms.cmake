@@ -30,6 +30,10 @@ function(kvkeep_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVKEEP_UNITY} UNITY_BUILD_BATCH_SIZE ${KVKEEP_UNITY_FILES})
 endfunction()
 
+# Rooms whose test files are still compiled one by one: helpers of several files have the same name.
+set(KVKEEP_TESTS_APART index chat chat_tools engine_llama inspect inspect_print server_trace server_routes os store cache
+                       server_run server_http bench bench_run long_text builtin_templates)
+
 # kvkeep_room(<name> DIR <dir under src> [DEPS <room or library>...]): the room's library from every .cc in DIR that is
 # not a test or benchmark, one test program from its *_test.cc, one benchmark program from its *_bench.cc.
 # TEST_SHARDS: see kvkeep_test.
@@ -84,6 +88,13 @@ function(kvkeep_test name)
     set(TEST_TIMEOUT 300)
   endif()
   add_executable(${name} ${TEST_SOURCES})
+  string(REGEX REPLACE "_test$" "" room ${name})
+  if(NOT room IN_LIST KVKEEP_TESTS_APART)
+    kvkeep_unity(${name})
+    # A test file is compiled more often than it runs. Without any optimisation its copies of inline functions, which the
+    # linker prefers to those of the room, would slow down the loops over thousands of faults.
+    target_compile_options(${name} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  endif()
   target_link_libraries(${name} PRIVATE kvkeep_flags ${TEST_DEPS} GTest::gmock GTest::gtest_main rapidcheck)
   if(NOT TEST_SHARDS)
     add_test(NAME ${name} COMMAND ${name})
