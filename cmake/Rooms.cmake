@@ -34,13 +34,18 @@ endfunction()
 set(KVKEEP_TESTS_APART index chat chat_tools engine_llama inspect inspect_print server_trace server_routes os store cache
                        server_run server_http bench bench_run long_text builtin_templates)
 
-# kvkeep_room(<name> DIR <dir under src> [DEPS <room or library>...]): the room's library from every .cc in DIR that is
-# not a test or benchmark, one test program from its *_test.cc, one benchmark program from its *_bench.cc.
+# kvkeep_room(<name> DIR <dir under src> [FOLDERS <folder in DIR>...] [DEPS <room or library>...]): the room's library
+# from every .cc in DIR and its FOLDERS that is not a test or benchmark, one test program from its *_test.cc, one
+# benchmark program from its *_bench.cc.
 # TEST_SHARDS: see kvkeep_test.
 function(kvkeep_room name)
-  cmake_parse_arguments(ROOM "" "DIR;TEST_SHARDS" "DEPS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(ROOM "" "DIR;TEST_SHARDS" "FOLDERS;DEPS;TEST_DEPS" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${ROOM_DIR})
-  file(GLOB all CONFIGURE_DEPENDS ${dir}/*.cc)
+  set(places ${dir}/*.cc)
+  foreach(folder ${ROOM_FOLDERS})
+    list(APPEND places ${dir}/${folder}/*.cc)
+  endforeach()
+  file(GLOB all CONFIGURE_DEPENDS ${places})
   set(sources ${all})
   list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
   set(tests ${all})

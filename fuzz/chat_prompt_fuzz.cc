@@ -13,7 +13,7 @@
 #include "chat/render.h"
 #include "chat/tokenize.h"
 #include "request_checks.h"
-#include "server/api/openai_chat.h"
+#include "server/api/openai/chat.h"
 
 namespace kvkeep::chat {
 namespace {

@@ -1,7 +1,7 @@
 // Bodies of POST /v1/chat/completions.
 
 #include "request_checks.h"
-#include "server/api/openai_chat.h"
+#include "server/api/openai/chat.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;

@@ -1,7 +1,7 @@
 // Bodies of POST /v1/completions.
 
 #include "request_checks.h"
-#include "server/api/openai_completions.h"
+#include "server/api/openai/completions.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;

@@ -1,7 +1,7 @@
 // Bodies of POST /v1/messages and /v1/messages/count_tokens.
 
 #include "request_checks.h"
-#include "server/api/anthropic.h"
+#include "server/api/anthropic/request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;

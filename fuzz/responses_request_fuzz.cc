@@ -1,7 +1,7 @@
 // Bodies of POST /v1/responses and /v1/responses/input_tokens.
 
 #include "request_checks.h"
-#include "server/api/responses.h"
+#include "server/api/responses/request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;

@@ -34,8 +34,8 @@ class Source:
     def _room(self):
         if not self.path.startswith('src/'):
             return None
-        folder = os.path.dirname(self.path[len('src/'):])
-        return folder if folder in rules.MAY_INCLUDE else folder.split('/')[0]
+        name = self.path[len('src/'):]
+        return measures.room_of_header(name) or name.split('/')[0]
 
     def in_product(self):
         return self.path.startswith(('src/', 'apps/', 'include/')) and not self.is_test
@@ -106,7 +106,7 @@ def banned_words(all_sources):
 
 def room_readmes(root, all_sources):
     found = []
-    for folder in sorted({os.path.dirname(source.path) for source in all_sources if source.path.startswith('src/')}):
+    for folder in sorted({f'src/{source.room}' for source in all_sources if source.room is not None}):
         readme = os.path.join(root, folder, 'README.md')
         if not os.path.exists(readme):
             found.append(f'{folder}: no README.md (purpose, what it must never know, header to open first)')

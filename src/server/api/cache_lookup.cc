@@ -6,8 +6,8 @@
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
 #include "server/api/known_fields.h"
-#include "server/api/openai_chat.h"
-#include "server/api/openai_completions.h"
+#include "server/api/openai/chat.h"
+#include "server/api/openai/completions.h"
 
 namespace kvkeep::server::api {
 namespace {

@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/api/anthropic.h"
+#include "server/api/anthropic/request.h"
 #include "server/api/cache_lookup.h"
-#include "server/api/openai_chat.h"
-#include "server/api/openai_completions.h"
-#include "server/api/responses.h"
+#include "server/api/openai/chat.h"
+#include "server/api/openai/completions.h"
+#include "server/api/responses/request.h"
 
 namespace kvkeep::server::api {
 namespace {

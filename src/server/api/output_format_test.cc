@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "chat/fake_vocabulary_test.h"
-#include "server/api/openai_chat.h"
-#include "server/api/openai_completions.h"
+#include "server/api/openai/chat.h"
+#include "server/api/openai/completions.h"
 
 namespace kvkeep::server::api {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "server/api/generation_fields.h"
 #include "server/api/known_fields.h"
-#include "server/api/openai_chat.h"
-#include "server/api/openai_completions.h"
+#include "server/api/openai/chat.h"
+#include "server/api/openai/completions.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -63,8 +63,8 @@ Names joined(Names a, Names b) {
 TEST(RequestsDoc, NamesEveryFieldThatIsRead) {
   EXPECT_EQ(joined(joined(read_by("generation_fields.cc"), read_by("output_format.cc")), read_by("cache_hints.cc")),
             joined(documented("Obeyed by both"), documented("Noted")));
-  EXPECT_EQ(joined(read_by("openai_chat.cc"), read_by("template_switches.cc")), documented("Obeyed by chats"));
-  EXPECT_EQ(read_by("openai_completions.cc"), documented("Obeyed by completions"));
+  EXPECT_EQ(joined(read_by("openai/chat.cc"), read_by("template_switches.cc")), documented("Obeyed by chats"));
+  EXPECT_EQ(read_by("openai/completions.cc"), documented("Obeyed by completions"));
 }
 
 TEST(RequestsDoc, NamesEveryFieldThatIsRefused) {
@@ -104,13 +104,13 @@ TEST(RequestsDoc, EveryFieldThatIsReadIsKnown) {
     const std::vector<std::string> names = known_fields(dialect);
     return Names(names.begin(), names.end());
   };
-  EXPECT_EQ(known(Dialect::kChat), expect_known(Dialect::kChat, {"openai_chat.cc", "template_switches.cc"}));
-  EXPECT_EQ(known(Dialect::kCompletions), expect_known(Dialect::kCompletions, {"openai_completions.cc"}));
+  EXPECT_EQ(known(Dialect::kChat), expect_known(Dialect::kChat, {"openai/chat.cc", "template_switches.cc"}));
+  EXPECT_EQ(known(Dialect::kCompletions), expect_known(Dialect::kCompletions, {"openai/completions.cc"}));
   expect_known(Dialect::kResponses,
-               {"responses.cc", "responses_items.cc", "responses_tools.cc", "template_switches.cc"});
+               {"responses/request.cc", "responses/items.cc", "responses/tools.cc", "template_switches.cc"});
   expect_known(Dialect::kMessages,
-               {"anthropic.cc", "anthropic_messages.cc", "anthropic_tools.cc", "template_switches.cc"});
-  expect_known(Dialect::kLookup, {"cache_lookup.cc", "openai_chat.cc", "openai_completions.cc"});
+               {"anthropic/request.cc", "anthropic/messages.cc", "anthropic/tools.cc", "template_switches.cc"});
+  expect_known(Dialect::kLookup, {"cache_lookup.cc", "openai/chat.cc", "openai/completions.cc"});
   EXPECT_THAT(read_by("tokenize_routes.cc"),
               testing::IsSubsetOf(joined(known(Dialect::kTokenize), known(Dialect::kDetokenize))));
 }
@@ -118,7 +118,7 @@ TEST(RequestsDoc, EveryFieldThatIsReadIsKnown) {
 TEST(RequestsDoc, ThePageOnResponsesNamesEveryFieldThatTheyRead) {
   const std::string page = text_of(KVKEEP_DOCS "/responses.md");
   Names names;
-  for (const char* file : {"responses.cc", "responses_items.cc", "responses_tools.cc", "template_switches.cc"})
+  for (const char* file : {"responses/request.cc", "responses/items.cc", "responses/tools.cc", "template_switches.cc"})
     names.merge(read_by(file));
   EXPECT_THAT(names, testing::IsSupersetOf({"input", "instructions", "tools", "max_output_tokens", "reasoning"}));
   for (const std::string& name : names) EXPECT_THAT(page, testing::HasSubstr("`" + name));

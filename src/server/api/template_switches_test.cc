@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include "server/api/anthropic.h"
-#include "server/api/openai_chat.h"
-#include "server/api/responses.h"
+#include "server/api/anthropic/request.h"
+#include "server/api/openai/chat.h"
+#include "server/api/responses/request.h"
 
 namespace kvkeep::server::api {
 namespace {

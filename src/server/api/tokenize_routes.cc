@@ -6,7 +6,7 @@
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
 #include "server/api/known_fields.h"
-#include "server/api/openai_chat.h"
+#include "server/api/openai/chat.h"
 
 namespace kvkeep::server::api {
 namespace {

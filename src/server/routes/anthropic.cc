@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "server/api/anthropic.h"
-#include "server/api/anthropic_errors.h"
-#include "server/api/anthropic_reply.h"
+#include "server/api/anthropic/errors.h"
+#include "server/api/anthropic/reply.h"
+#include "server/api/anthropic/request.h"
 #include "server/routes/generation.h"
 #include "server/routes/tenant.h"
 #include "server/routes/unknown_fields.h"

@@ -7,7 +7,7 @@
 #include "chat/chat_template.h"
 #include "chat/fake_vocabulary_test.h"
 #include "chat/test_templates_test.h"
-#include "server/api/anthropic.h"
+#include "server/api/anthropic/request.h"
 #include "server/routes/prompt.h"
 
 namespace kvkeep::server {

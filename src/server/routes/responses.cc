@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "server/api/responses.h"
-#include "server/api/responses_errors.h"
-#include "server/api/responses_reply.h"
+#include "server/api/responses/errors.h"
+#include "server/api/responses/reply.h"
+#include "server/api/responses/request.h"
 #include "server/routes/generation.h"
 #include "server/routes/tenant.h"
 #include "server/routes/unknown_fields.h"

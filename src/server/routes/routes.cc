@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "server/api/errors.h"
-#include "server/api/openai_chat.h"
-#include "server/api/openai_chat_reply.h"
-#include "server/api/openai_completions.h"
-#include "server/api/openai_completions_reply.h"
+#include "server/api/openai/chat.h"
+#include "server/api/openai/chat_reply.h"
+#include "server/api/openai/completions.h"
+#include "server/api/openai/completions_reply.h"
 #include "server/api/tokenize_routes.h"
 #include "server/routes/anthropic.h"
 #include "server/routes/cache_lookup.h"

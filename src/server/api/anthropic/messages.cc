@@ -1,0 +1,251 @@
+#include "server/api/anthropic/messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/api/left_out.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+enum class Role { kSystem, kUser, kAssistant };
+
+// One message, taken apart.
+struct MessageTurn {
+  std::vector<std::string> texts;  // none empty
+  std::vector<std::string> thoughts;
+  Json calls = Json::array();
+  Json results = Json::array();  // whole messages
+};
+
+Status require_string(const Json& object, const char* name, const std::string& path) {
+  const Json* value = field(object, name);
+  if (value == nullptr) return invalid(fmt::format("'{}.{}' is required", path, name));
+  if (!value->is_string()) return wrong_type(fmt::format("{}.{}", path, name), "a string", *value);
+  return {};
+}
+
+void add_text(std::vector<std::string>& texts, const Json& block, const char* name) {
+  std::string text = block[name].get<std::string>();
+  if (!text.empty()) texts.push_back(std::move(text));
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) {
+    if (!all.empty()) all += '\n';
+    all += text;
+  }
+  return all;
+}
+
+// The shortest form, so that two ways to send a text are one.
+Json content_of(const std::vector<std::string>& texts) {
+  if (texts.size() < 2) return texts.empty() ? "" : texts.front();
+  Json parts = Json::array();
+  for (const std::string& text : texts) parts.push_back({{"type", "text"}, {"text", text}});
+  return parts;
+}
+
+bool first_line_tells_of_error(std::string_view text) {
+  std::string line(text.substr(0, text.find('\n')));
+  std::ranges::transform(line, line.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  return line.find("error") != std::string::npos;
+}
+
+Status read_result_part(const Json& part, const std::string& path, std::vector<std::string>& texts) {
+  if (!part.is_object()) return wrong_type(path, "an object", part);
+  TRY(require_string(part, "type", path));
+  const std::string& type = part["type"].get_ref<const std::string&>();
+  if (type == "text") {
+    TRY(require_string(part, "text", path));
+    add_text(texts, part, "text");
+    return {};
+  }
+  if (type == "tool_reference") {  // all tools are in the prompt already
+    TRY(require_string(part, "tool_name", path));
+    add_text(texts, part, "tool_name");
+    return {};
+  }
+  if (type == "image" || type == "document") {
+    texts.push_back(left_out(type));
+    return {};
+  }
+  return invalid(fmt::format("'{}' is of type '{}', which this server cannot read: send text", path, type));
+}
+
+Result<Json> read_result(const Json& block, const std::string& path) {
+  TRY(require_string(block, "tool_use_id", path));
+  bool is_error = false;
+  TRY(read_bool(block, "is_error", is_error));
+  std::vector<std::string> texts;
+  if (const Json* content = field(block, "content"); content != nullptr) {
+    if (content->is_string()) {
+      add_text(texts, block, "content");
+    } else if (content->is_array()) {
+      for (std::size_t i = 0; i < content->size(); ++i) {
+        TRY(read_result_part((*content)[i], fmt::format("{}.content.{}", path, i), texts));
+      }
+    } else {
+      return wrong_type(path + ".content", "a string or an array of blocks", *content);
+    }
+  }
+  std::string text = joined(texts);
+  // Templates have no word for it, and a model that takes a failure for a result goes wrong.
+  if (is_error && !first_line_tells_of_error(text)) text.insert(0, text.empty() ? "Error" : "Error: ");
+  return Json{{"role", "tool"}, {"tool_call_id", block["tool_use_id"]}, {"content", std::move(text)}};
+}
+
+Result<Json> read_tool_use(const Json& block, const std::string& path) {
+  TRY(require_string(block, "id", path));
+  TRY(require_string(block, "name", path));
+  const Json* input = field(block, "input");
+  if (input != nullptr && !input->is_object()) return wrong_type(path + ".input", "an object", *input);
+  return Json{{"id", block["id"]},
+              {"type", "function"},
+              {"function", {{"name", block["name"]}, {"arguments", input == nullptr ? "{}" : to_line(*input)}}}};
+}
+
+Status check_side(std::string_view type, Role role, Role wanted, const std::string& path) {
+  if (role == wanted) return {};
+  return invalid(fmt::format("'{}': `{}` blocks can only be in `{}` messages", path, type,
+                             wanted == Role::kUser ? "user" : "assistant"));
+}
+
+Status read_block(const Json& block, Role role, const std::string& path, MessageTurn& turn) {
+  if (!block.is_object()) return wrong_type(path, "an object", block);
+  TRY(require_string(block, "type", path));
+  const std::string& type = block["type"].get_ref<const std::string&>();
+  if (type == "text") {
+    TRY(require_string(block, "text", path));
+    add_text(turn.texts, block, "text");
+    return {};
+  }
+  if (type == "thinking" || type == "redacted_thinking") {
+    TRY(check_side(type, role, Role::kAssistant, path));
+    if (type == "redacted_thinking") return {};  // nobody here can read it
+    TRY(require_string(block, "thinking", path));
+    add_text(turn.thoughts, block, "thinking");
+    return {};
+  }
+  if (type == "tool_use") {
+    TRY(check_side(type, role, Role::kAssistant, path));
+    TRY_ASSIGN(Json call, read_tool_use(block, path));
+    turn.calls.push_back(std::move(call));
+    return {};
+  }
+  if (type == "tool_result") {
+    TRY(check_side(type, role, Role::kUser, path));
+    TRY_ASSIGN(Json result, read_result(block, path));
+    turn.results.push_back(std::move(result));
+    return {};
+  }
+  return invalid(fmt::format("'{}' is of type '{}', which this server cannot read: send text", path, type));
+}
+
+Result<MessageTurn> read_turn(const Json* content, Role role, const std::string& path) {
+  MessageTurn turn;
+  if (content == nullptr) return invalid(fmt::format("'{}' is required", path));
+  if (content->is_string()) {
+    std::string text = content->get<std::string>();
+    if (!text.empty()) turn.texts.push_back(std::move(text));
+    return turn;
+  }
+  if (!content->is_array()) return wrong_type(path, "a string or an array of blocks", *content);
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    TRY(read_block((*content)[i], role, fmt::format("{}.{}", path, i), turn));
+  }
+  return turn;
+}
+
+// Puts turns one after the other; those of one role in a row are held back until they are whole.
+class MessageList {
+ public:
+  void add(Role role, MessageTurn turn) {
+    // A system message stays one of its own; results stand before the text of their message.
+    if (held_ && (role != role_ || role == Role::kSystem || !turn.results.empty())) flush();
+    role_ = role;
+    for (Json& result : turn.results) messages_.push_back(std::move(result));
+    held_ = held_ || turn.results.empty() || !turn.texts.empty();
+    std::ranges::move(turn.texts, std::back_inserter(turn_.texts));
+    std::ranges::move(turn.thoughts, std::back_inserter(turn_.thoughts));
+    for (Json& call : turn.calls) turn_.calls.push_back(std::move(call));
+  }
+  Json take() {
+    if (held_) flush();
+    return std::move(messages_);
+  }
+
+ private:
+  void flush() {
+    Json message = {{"role", role_ == Role::kSystem ? "system"
+                             : role_ == Role::kUser ? "user"
+                                                    : "assistant"},
+                    {"content", content_of(turn_.texts)}};
+    if (!turn_.thoughts.empty()) message["reasoning_content"] = joined(turn_.thoughts);
+    if (!turn_.calls.empty()) message["tool_calls"] = std::move(turn_.calls);
+    messages_.push_back(std::move(message));
+    turn_ = {};
+    held_ = false;
+  }
+
+  Json messages_ = Json::array();
+  MessageTurn turn_;
+  Role role_ = Role::kUser;
+  bool held_ = false;
+};
+
+Result<Role> read_role(const Json& message, const std::string& path) {
+  TRY(require_string(message, "role", path));
+  const std::string& role = message["role"].get_ref<const std::string&>();
+  if (role == "user") return Role::kUser;
+  if (role == "assistant") return Role::kAssistant;
+  if (role == "system") return Role::kSystem;
+  return invalid(
+      fmt::format("messages: Unexpected role \"{}\". Allowed roles are \"user\", \"assistant\" and \"system\".", role));
+}
+
+}  // namespace
+
+Result<Json> read_conversation(const Json& body) {
+  MessageList conversation;
+  if (const Json* system = field(body, "system")) {
+    TRY_ASSIGN(MessageTurn turn, read_turn(system, Role::kSystem, "system"));
+    if (!turn.texts.empty()) conversation.add(Role::kSystem, std::move(turn));
+  }
+  const Json* messages = field(body, "messages");
+  if (messages == nullptr) return invalid("'messages' is required");
+  if (!messages->is_array()) return wrong_type("messages", "an array", *messages);
+  if (messages->empty()) return invalid("messages: at least one message is required");
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    const std::string path = fmt::format("messages.{}", i);
+    const Json& message = (*messages)[i];
+    if (!message.is_object()) return wrong_type(path, "an object", message);
+    TRY_ASSIGN(const Role role, read_role(message, path));
+    TRY_ASSIGN(MessageTurn turn, read_turn(field(message, "content"), role, path + ".content"));
+    conversation.add(role, std::move(turn));
+  }
+  return conversation.take();
+}
+
+void take_prefill(chat::RenderInput& input) {
+  const Json& last = input.messages.back();
+  if (last["role"] != "assistant" || last.contains("tool_calls")) return;
+  const Json& content = last["content"];
+  if (content.is_string()) {
+    input.assistant_prefix = content.get<std::string>();
+  } else {
+    std::vector<std::string> texts;
+    for (const Json& part : content) texts.push_back(part["text"].get<std::string>());
+    input.assistant_prefix = joined(texts);
+  }
+  input.assistant_reasoning = last.value("reasoning_content", "");
+  input.messages.erase(input.messages.size() - 1);
+}
+
+}  // namespace kvkeep::server::api

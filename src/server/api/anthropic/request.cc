@@ -1,0 +1,166 @@
+#include "server/api/anthropic/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "server/api/anthropic/messages.h"
+#include "server/api/anthropic/tools.h"
+#include "server/api/cache_hints.h"
+#include "server/api/generation_fields.h"
+#include "server/api/known_fields.h"
+#include "server/api/template_switches.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+constexpr std::size_t kMostStops = 256;
+constexpr std::size_t kMostHintBytes = 512;
+constexpr std::int64_t kOneHourS = 3600;
+
+Status read_thinking(const Json& body, Json& kwargs) {
+  const Json* thinking = field(body, "thinking");
+  if (thinking == nullptr) return {};
+  if (!thinking->is_object()) return wrong_type("thinking", "an object", *thinking);
+  const Json type = thinking->value("type", Json());
+  if (type != "enabled" && type != "adaptive" && type != "disabled") {
+    return invalid("'thinking.type' must be 'enabled', 'adaptive' or 'disabled'");
+  }
+  std::int64_t budget_tokens = 0;
+  TRY(read_integer(*thinking, "budget_tokens", budget_tokens, 0, std::numeric_limits<std::int32_t>::max()));
+  set_thinking(kwargs, type != "disabled");
+  return {};
+}
+
+// Templates know three words; the API has two above "high".
+Status read_output_effort(const Json& config, Json& kwargs) {
+  const Json* effort = field(config, "effort");
+  if (effort == nullptr) return {};
+  constexpr std::array kEfforts = std::to_array<std::pair<std::string_view, std::string_view>>(
+      {{"low", "low"}, {"medium", "medium"}, {"high", "high"}, {"xhigh", "high"}, {"max", "high"}});
+  const auto known = std::ranges::find_if(kEfforts, [&](const auto& pair) { return *effort == pair.first; });
+  if (known == kEfforts.end()) {
+    return invalid("'output_config.effort' must be 'low', 'medium', 'high', 'xhigh' or 'max'");
+  }
+  kwargs["reasoning_effort"] = known->second;
+  return {};
+}
+
+// What the body says takes the place of what the server says; what it says to the template by name comes last.
+Result<Json> anthropic_template_kwargs(const Json& body, const Json& servers) {
+  Json kwargs = servers.is_object() ? servers : Json::object();
+  TRY(read_thinking(body, kwargs));
+  if (const Json* config = field(body, "output_config"); config != nullptr) {
+    if (!config->is_object()) return wrong_type("output_config", "an object", *config);
+    TRY(read_output_effort(*config, kwargs));
+  }
+  TRY(read_template_switches(body, kwargs));
+  return kwargs.empty() ? Json() : kwargs;
+}
+
+Result<chat::RenderInput> anthropic_prompt(const Json& body, const RequestDefaults& defaults) {
+  chat::RenderInput input;
+  TRY_ASSIGN(input.messages, read_conversation(body));
+  TRY_ASSIGN(input.tools, read_custom_tools(body));
+  TRY_ASSIGN(input.template_kwargs, anthropic_template_kwargs(body, defaults.template_kwargs));
+  take_prefill(input);
+  return input;
+}
+
+Status check_max_tokens(const Json& body) {
+  if (field(body, "max_tokens") == nullptr) return invalid("'max_tokens' is required");
+  std::int64_t max_tokens = 0;
+  return read_integer(body, "max_tokens", max_tokens, 0, std::numeric_limits<std::int32_t>::max());
+}
+
+Status read_stop_sequences(const Json& body, std::vector<std::string>& stop) {
+  const Json* sequences = field(body, "stop_sequences");
+  if (sequences == nullptr) return {};
+  if (!sequences->is_array()) return wrong_type("stop_sequences", "an array of strings", *sequences);
+  if (sequences->size() > kMostStops) {
+    return invalid(fmt::format("'stop_sequences' may hold at most {} strings", kMostStops));
+  }
+  stop.clear();
+  for (const Json& sequence : *sequences) {
+    if (!sequence.is_string()) return wrong_type("stop_sequences", "an array of strings", sequence);
+    stop.push_back(sequence.get<std::string>());
+  }
+  return {};
+}
+
+// {"format":{"type":"json_schema","schema":...}}
+Status read_output_config(const Json& body, OutputFormat& output) {
+  const Json* config = field(body, "output_config");
+  const Json* format = config == nullptr ? nullptr : field(*config, "format");
+  if (format == nullptr) return {};
+  if (!format->is_object()) return wrong_type("output_config.format", "an object", *format);
+  const Json* type = field(*format, "type");
+  if (type == nullptr || *type != "json_schema") return invalid("'output_config.format.type' must be 'json_schema'");
+  const Json* schema = field(*format, "schema");
+  if (schema == nullptr || !schema->is_object()) return invalid("'output_config.format.schema' must be an object");
+  output = JsonSchemaOutput{.schema = *schema, .path = "output_config.format.schema", .lenient = false};
+  return {};
+}
+
+// Claude Code puts a JSON text there, whose session_id is what tells its conversations apart. Only a hint: of the wrong
+// type it is no reason to refuse a request.
+std::string session_of(const Json& body) {
+  const Json* metadata = field(body, "metadata");
+  const Json* user = metadata != nullptr && metadata->is_object() ? field(*metadata, "user_id") : nullptr;
+  if (user == nullptr || !user->is_string()) return {};
+  const std::string& text = user->get_ref<const std::string&>();
+  if (text.starts_with('{') && text.size() <= 4 * kMostHintBytes) {
+    if (const Result<Json> parsed = parse_body(text)) {
+      const Json* session = field(*parsed, "session_id");
+      if (session != nullptr && session->is_string()) return session->get<std::string>().substr(0, kMostHintBytes);
+    }
+  }
+  return text.substr(0, kMostHintBytes);
+}
+
+}  // namespace
+
+Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
+  MessagesRequest request;
+  GenerationRequest& generation = request.generation;
+  TRY_ASSIGN(generation.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
+  TRY(check_max_tokens(json));
+  TRY_ASSIGN(chat::RenderInput input, anthropic_prompt(json, defaults));
+  TRY_ASSIGN(generation.tools, read_tool_use(json, input.tools));
+  TRY_ASSIGN(request.cache, read_cache_control(json));
+  TRY(read_generation_fields(json, defaults, generation));
+  if (const Json* thinking = field(json, "thinking"); thinking != nullptr && thinking->value("type", "") == "enabled") {
+    TRY(read_thinking_budget(*thinking, "budget_tokens", generation.sampling));
+  }
+  TRY(read_output_config(json, generation.output));
+  TRY(read_stop_sequences(json, generation.stop));
+  if (std::string session = session_of(json); !session.empty()) generation.user = std::move(session);
+  // Here thoughts have a place of their own or stay in the text; both at once would be sent back twice.
+  const bool apart = defaults.reasoning_format != chat::tools::ReasoningFormat::kNone;
+  generation.reasoning_format = apart ? chat::tools::ReasoningFormat::kDeepSeek : defaults.reasoning_format;
+  if (request.cache == CacheLifetime::kOneHour) generation.keep_s = std::max(generation.keep_s, kOneHourS);
+  if (!generation.cache_prompt) request.cache = CacheLifetime::kNone;
+  generation.prompt = std::move(input);
+  return request;
+}
+
+Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
+  CountRequest request;
+  TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kMessages, defaults.strict_fields));
+  TRY_ASSIGN(request.prompt, anthropic_prompt(json, defaults));
+  TRY_ASSIGN(const ToolUse unused, read_tool_use(json, request.prompt.tools));
+  TRY_ASSIGN(const CacheLifetime lifetime, read_cache_control(json));
+  static_cast<void>(unused);
+  static_cast<void>(lifetime);
+  TRY(read_string(json, "model", request.model));
+  TRY_ASSIGN(request.cache_salt, read_cache_salt(json));
+  return request;
+}
+
+}  // namespace kvkeep::server::api

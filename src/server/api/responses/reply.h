@@ -1,0 +1,73 @@
+#pragma once
+
+// Replies of /v1/responses.
+//
+// Stream: response.created, response.in_progress, then for each item of the output response.output_item.added, its
+// parts, response.output_item.done; at the end response.completed, or response.incomplete where the length ended it,
+// with the whole response. Each event has its `event:` line, its `type` and a sequence_number. What fails in between
+// is told twice, as `error` and as response.failed, because clients look for one or the other.
+//
+// Thoughts are reasoning items. Their text is in `summary`, the one place that all clients show, and again in
+// encrypted_content, as those that keep nothing on a server drop reasoning without it.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/api/reply.h"
+#include "server/api/responses/tools.h"
+
+namespace kvkeep::server::api {
+
+class ResponsesReplyWriter final : public ReplyWriter {
+ public:
+  // `echo`: ResponsesRequest::echo.
+  ResponsesReplyWriter(ReplyHeader header, const GenerationRequest& request, ClientTools tools, Json echo);
+  std::string first(const ReplyStart& start) override;
+  // response.in_progress that carries prompt_progress.
+  std::string progress(const PrefillProgress& progress) override;
+  std::string delta(const Delta& delta) override;
+  std::string finish(const GenerationResult& result) override;
+  std::string whole(const GenerationResult& result) override;
+
+  // An event, not a comment: clients that wait for events only take a long prefill for a dead connection.
+  std::string keep_alive() override;
+  ErrorReply error(const Error& error) const override;
+  // In a stream: a stream of its own, as the API answers; not all clients understand the status.
+  ErrorReply context_exceeded(std::size_t prompt_tokens, bool is_counted, std::size_t context_tokens) const override;
+  std::string stream_error(const ErrorReply& reply) const override;
+
+ private:
+  struct Item {
+    ReplyPart part;
+    std::string id;
+  };
+
+  Json response(std::string_view status, Json output) const;
+  Json final_response(const GenerationResult& result, Json output) const;
+  Json item_json(const Item& item, std::string_view status) const;
+  Item make_item(ReplyPart part, std::size_t index) const;
+  const ClientTool* client_tool(std::string_view name) const;
+
+  // After what opens the stream, if nothing has yet: numbers are given in the order in which events are made.
+  std::string event(std::string_view type, Json fields);
+  std::string item_event(std::string_view type, Json fields);  // with item_id and output_index
+  std::string open_item(ReplyPart part);
+  std::string open_parts();
+  std::string add_text(PartKind kind, const Delta& delta);
+  std::string close_parts();
+  std::string close_item(std::string_view status = "completed");
+
+  const ReplyHeader header_;
+  const bool streams_;
+  const bool timings_per_token_;
+  const ClientTools tools_;
+  const Json echo_;
+  bool opened_ = false;
+  std::size_t sequence_ = 0;  // of the next event
+  std::optional<Item> item_;  // that is open
+  Json output_ = Json::array();
+};
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,37 @@
+#pragma once
+
+// POST /v1/responses and /v1/responses/input_tokens: body -> GenerationRequest. Replies are in responses_reply.h,
+// errors in responses_errors.h, the conversation in responses_items.h, tools in responses_tools.h. docs/responses.md
+// says what is obeyed, refused and ignored.
+//
+// Nothing is stored: every request brings its whole conversation, as clients do with "store": false.
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "server/api/request.h"
+#include "server/api/responses/tools.h"
+
+namespace kvkeep::server::api {
+
+struct ResponsesRequest {
+  GenerationRequest generation;
+  ClientTools tools;
+  Json echo;  // what a response repeats of its request, with the defaults filled in
+};
+
+// All errors are kInvalid (400). llama-server's fields (seed, min_p, cache_prompt, chat_template_kwargs...) are read as
+// in the other dialects.
+Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults& defaults);
+
+struct InputTokensRequest {
+  chat::RenderInput prompt;
+  std::string model;
+  std::string cache_salt;
+  std::vector<std::string> unknown_fields;
+};
+// The same body, of which only what shapes the prompt is looked at.
+Result<InputTokensRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults);
+
+}  // namespace kvkeep::server::api
