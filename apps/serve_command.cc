@@ -280,8 +280,9 @@ inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files,
 }
 
 // Of a point that is always as large as the first, or of a whole window.
-ByteCount point_bytes(const engine::llama::LlamaEngine& engine) {
-  return ByteCount{std::max(engine.window_bytes(engine.shape().window_tokens), engine.description().point_bytes)};
+ByteCount point_bytes(engine::Engine& engine) {
+  const cache::ModelMemory& memory = engine.memory();
+  return ByteCount{std::max(memory.window_bytes(memory.shape().window_tokens), engine.description().point_bytes)};
 }
 
 }  // namespace
@@ -308,7 +309,7 @@ Status run_serve(const ServeOptions& options) {
   const engine::Description& model = engine->description();
   log_model(model, options.context);
 
-  const bool cacheable = engine->shape().cacheable;
+  const bool cacheable = engine->memory().shape().cacheable;
   DiskTier disk;
   if (cacheable || !options.cache.disk_directory.empty()) {  // a directory that was named must be usable in any case
     TRY_ASSIGN(disk, open_disk_tier(options.cache, model.fingerprint, os::real_file_system(), os::real_clock()));
@@ -325,7 +326,7 @@ Status run_serve(const ServeOptions& options) {
                                           .min_disk_tokens = options.cache.store_tokens_min,
                                           .time_to_live_ns = options.cache.hours_to_live * kHourNs,
                                           .disk_points_share = options.cache.disk_points_percent,
-                                          .shape = engine->shape()};
+                                          .shape = engine->memory().shape()};
   cache::Cache cache(cache_options, std::move(disk.store), os::real_clock(), *writer, *reader);
   std::optional<DirectoryNotes> notes;
   if (!own_directory.empty()) {
@@ -334,7 +335,7 @@ Status run_serve(const ServeOptions& options) {
   }
   cache.settle();  // what is pinned is kept by now
   const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });
-  cache::prepare_staging(cache, *engine);
+  cache::prepare_staging(cache, engine->memory());
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
   const index::TokenTexts texts = token_texts(service);
   service.turns = std::move(turns);
@@ -349,7 +350,7 @@ Status run_serve(const ServeOptions& options) {
                               os::real_clock());
   service.scheduler = &scheduler;
   server::add_routes(*http, service);
-  log_ready({options, service.model_name, http->port(), cache.stats(), disk, engine->shape()});
+  log_ready({options, service.model_name, http->port(), cache.stats(), disk, engine->memory().shape()});
   serve_until_signal(*engine_thread, *http, scheduler, cache, signals);
   return {};
 }

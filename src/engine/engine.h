@@ -80,9 +80,12 @@ class Sampler {
   }
 };
 
-class Engine : public cache::ModelMemory {
+class Engine {
  public:
+  virtual ~Engine() = default;
   virtual const Description& description() const = 0;
+  // Where decode() leaves what it computes. Lives as long as the engine, on its thread.
+  virtual cache::ModelMemory& memory() = 0;
 
   // Precondition: batch not empty and at most batch_tokens long.
   virtual DecodeStatus decode(std::span<const BatchToken> batch) = 0;

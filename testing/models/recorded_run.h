@@ -50,11 +50,11 @@ using Logits = std::vector<float>;
 // Computes the rest of `text` where the sequence stands, its last `single` tokens one by one; the logits of those.
 inline std::vector<Logits> go_on(LlamaEngine& engine, SeqId seq, TokenSpan text, std::size_t single) {
   const std::size_t sliced = text.size() - single;
-  const TokenSpan rest = text.first(sliced).subspan(engine.length(seq).value());
+  const TokenSpan rest = text.first(sliced).subspan(engine.memory().length(seq).value());
   EXPECT_EQ(prefill(engine, seq, rest, kSlice), DecodeStatus::kOk);
   std::vector<Logits> all;
   for (const TokenId token : text.subspan(sliced)) {
-    const BatchToken next{seq, token, engine.length(seq), true};
+    const BatchToken next{seq, token, engine.memory().length(seq), true};
     EXPECT_EQ(engine.decode(std::span(&next, 1)), DecodeStatus::kOk);
     const auto row = engine.logits(0);
     all.emplace_back(row.begin(), row.end());
@@ -85,9 +85,9 @@ class RecordedRun {
       const std::size_t end = std::min(begin + kSlice, prompt.size());
       EXPECT_EQ(prefill(engine, seq, prompt.subspan(begin, end - begin)), DecodeStatus::kOk);
       const TokenRange run = token_range(begin, end);
-      rows_.push_back({run, engine.rows_bytes(1) == 0 ? std::vector<std::byte>() : save(engine, seq, run)});
-      if (engine.shape().window_tokens > 0) windows_.push_back({run, save_window(engine, seq, run)});
-      if (engine.shape().points) points_[end] = save_point(engine, seq);
+      rows_.push_back({run, engine.memory().rows_bytes(1) == 0 ? std::vector<std::byte>() : save(engine, seq, run)});
+      if (engine.memory().shape().window_tokens > 0) windows_.push_back({run, save_window(engine, seq, run)});
+      if (engine.memory().shape().points) points_[end] = save_point(engine, seq);
     }
   }
 
@@ -96,16 +96,16 @@ class RecordedRun {
     return restore_stand(seq);
   }
   Status restore_rows(SeqId seq, std::size_t end) const {
-    return engine_.restore_rows(seq, rows(token_range(engine_.length(seq).value(), end)));
+    return engine_.memory().restore_rows(seq, rows(token_range(engine_.memory().length(seq).value(), end)));
   }
   // What must come last, for the position at which the sequence ends.
   Status restore_stand(SeqId seq) const {
-    const cache::StateShape shape = engine_.shape();
-    const std::size_t end = engine_.length(seq).value();
-    if (shape.points) return engine_.restore_point(seq, std::vector<cache::RowPiece>{point(end)});
+    const cache::StateShape shape = engine_.memory().shape();
+    const std::size_t end = engine_.memory().length(seq).value();
+    if (shape.points) return engine_.memory().restore_point(seq, std::vector<cache::RowPiece>{point(end)});
     if (shape.window_tokens == 0) return {};
     const std::size_t window = std::min<std::size_t>(shape.window_tokens, end);
-    return engine_.restore_point(seq, pieces(windows_, token_range(end - window, end)));
+    return engine_.memory().restore_point(seq, pieces(windows_, token_range(end - window, end)));
   }
   cache::RowPiece point(std::size_t at) const { return {token_range(at, at), token_range(at, at), points_.at(at)}; }
   std::vector<cache::RowPiece> rows(TokenRange wanted) const { return pieces(rows_, wanted); }

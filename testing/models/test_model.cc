@@ -123,7 +123,7 @@ DecodeStatus prefill(LlamaEngine& engine, SeqId seq, TokenSpan tokens, std::size
     const TokenSpan part = tokens.subspan(done, std::min(batch_size, tokens.size() - done));
     std::vector<BatchToken> batch;
     for (std::size_t i = 0; i < part.size(); ++i) {
-      batch.push_back({seq, part[i], engine.length(seq) + i, done + i + 1 == tokens.size()});
+      batch.push_back({seq, part[i], engine.memory().length(seq) + i, done + i + 1 == tokens.size()});
     }
     if (const DecodeStatus status = engine.decode(batch); status != DecodeStatus::kOk) return status;
   }
@@ -140,7 +140,7 @@ std::vector<TokenId> generate_greedily(LlamaEngine& engine, SeqId seq, std::size
   std::vector<TokenId> text;
   while (text.size() < count) {
     text.push_back(engine.sample(**sampler, index));
-    const BatchToken next{seq, text.back(), engine.length(seq), true};
+    const BatchToken next{seq, text.back(), engine.memory().length(seq), true};
     KVKEEP_ASSERT(engine.decode(std::span(&next, 1)) == DecodeStatus::kOk, "one more token fits");
     index = 0;
   }
@@ -148,20 +148,20 @@ std::vector<TokenId> generate_greedily(LlamaEngine& engine, SeqId seq, std::size
 }
 
 std::vector<std::byte> save(LlamaEngine& engine, SeqId seq, TokenRange range) {
-  std::vector<std::byte> bytes(engine.rows_bytes(range.size()));
-  const auto written = engine.save_rows(seq, range, bytes);
+  std::vector<std::byte> bytes(engine.memory().rows_bytes(range.size()));
+  const auto written = engine.memory().save_rows(seq, range, bytes);
   return cut_to(std::move(bytes), written);
 }
 
 std::vector<std::byte> save_window(LlamaEngine& engine, SeqId seq, TokenRange range) {
-  std::vector<std::byte> bytes(engine.window_bytes(range.size()));
-  const auto written = engine.save_window(seq, range, bytes);
+  std::vector<std::byte> bytes(engine.memory().window_bytes(range.size()));
+  const auto written = engine.memory().save_window(seq, range, bytes);
   return cut_to(std::move(bytes), written);
 }
 
 std::vector<std::byte> save_point(LlamaEngine& engine, SeqId seq) {
-  std::vector<std::byte> bytes(engine.point_bytes(seq));
-  const auto written = engine.save_point(seq, bytes);
+  std::vector<std::byte> bytes(engine.memory().point_bytes(seq));
+  const auto written = engine.memory().save_point(seq, bytes);
   return cut_to(std::move(bytes), written);
 }
 

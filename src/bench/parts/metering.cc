@@ -22,7 +22,7 @@ Status prefill(engine::llama::LlamaEngine& engine, std::size_t tokens, const std
   const std::uint32_t vocabulary = engine.description().vocabulary_size;
   // Short ones, for whoever waits for the next question whether to go on.
   const std::size_t batch_tokens = std::min<std::size_t>(engine.description().batch_tokens, 256);
-  for (std::size_t done = engine.length(kSource).value(); done < tokens;) {
+  for (std::size_t done = engine.memory().length(kSource).value(); done < tokens;) {
     if (!may_go_on()) return aborted("interrupted");
     std::vector<engine::BatchToken> batch;
     for (; batch.size() < batch_tokens && done < tokens; ++done) {

@@ -31,8 +31,8 @@ Result<Segments> cut(LlamaEngine& engine, std::size_t tokens, std::size_t tokens
   Segments out{tokens_each, {}, {}};
   for (std::size_t begin = 0; begin < tokens; begin += tokens_each) {
     const TokenRange range = token_range(begin, std::min(begin + tokens_each, tokens));
-    out.bytes.emplace_back(engine.rows_bytes(range.size()));
-    TRY_ASSIGN(const std::size_t written, engine.save_rows(kSource, range, out.bytes.back()));
+    out.bytes.emplace_back(engine.memory().rows_bytes(range.size()));
+    TRY_ASSIGN(const std::size_t written, engine.memory().save_rows(kSource, range, out.bytes.back()));
     out.bytes.back().resize(written);
     out.pieces.push_back({range, range, {}});
   }
@@ -67,19 +67,19 @@ class RowsMeter {
     TRY_ASSIGN(const double bare_ms,
                timed_ms(clock_, [&] { return set_rows_bare(engine_, kTarget, whole_.bytes.front()); }));
     for (Cut& cut : cuts_) {
-      engine_.clear(kTarget);
+      engine_.memory().clear(kTarget);
       TRY_ASSIGN(const double restore_ms,
-                 timed_ms(clock_, [&] { return engine_.restore_rows(kTarget, cut.segments.pieces); }));
+                 timed_ms(clock_, [&] { return engine_.memory().restore_rows(kTarget, cut.segments.pieces); }));
       cut.restore_ratios.push_back(bare_ms / restore_ms);
       std::vector<std::byte>& buffer = cut.segments.bytes.front();
       TRY_ASSIGN(const double capture_ms, timed_ms(clock_, [&]() -> Status {
                    TRY_ASSIGN([[maybe_unused]] const std::size_t written,
-                              engine_.save_rows(kSource, cut.segments.pieces.front().stored, buffer));
+                              engine_.memory().save_rows(kSource, cut.segments.pieces.front().stored, buffer));
                    return {};
                  }));
       cut.capture_ms.push_back(capture_ms);
     }
-    engine_.clear(kTarget);
+    engine_.memory().clear(kTarget);
     return {};
   }
 
@@ -137,7 +137,7 @@ Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::
   model.parallel = 2;  // not idle ones: an engine may have fewer of them where their state is large
   model.idle_sequences = 0;
   TRY_ASSIGN(const std::unique_ptr<LlamaEngine> engine, LlamaEngine::load(model));
-  const cache::StateShape shape = engine->shape();
+  const cache::StateShape shape = engine->memory().shape();
   if (!shape.cacheable) {
     return unsupported("nothing of this model can be kept: " + engine->description().memory_class_reason);
   }

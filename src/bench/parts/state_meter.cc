@@ -19,23 +19,24 @@ constexpr Goal kKeptGoal{Goal::Kind::kAtLeast, 0.9};
 
 // Where a point holds the whole state, most of it was in the one before.
 Status StateMeter::save_base(const std::function<bool()>& may_go_on) {
-  if (!engine_.shape().whole_points) return {};
+  if (!engine_.memory().shape().whole_points) return {};
   const std::size_t tokens = tokens_ - tokens_ / 8;
   TRY(prefill(engine_, tokens, may_go_on));
   base_.range = token_range(tokens, tokens);
-  base_.buffer.resize(engine_.point_bytes(kSource));
-  TRY_ASSIGN(base_.bytes, engine_.save_point(kSource, base_.buffer));
+  base_.buffer.resize(engine_.memory().point_bytes(kSource));
+  TRY_ASSIGN(base_.bytes, engine_.memory().save_point(kSource, base_.buffer));
   return {};
 }
 
 Status StateMeter::save_rows(Captured& rows) {
-  TRY_ASSIGN(rows.bytes, engine_.save_rows(kSource, rows.range, rows.buffer));
+  TRY_ASSIGN(rows.bytes, engine_.memory().save_rows(kSource, rows.range, rows.buffer));
   return {};
 }
 
 Status StateMeter::save_last() {
-  TRY_ASSIGN(last_.bytes, engine_.shape().window_tokens == 0 ? engine_.save_point(kSource, last_.buffer)
-                                                             : engine_.save_window(kSource, last_.range, last_.buffer));
+  TRY_ASSIGN(last_.bytes, engine_.memory().shape().window_tokens == 0
+                              ? engine_.memory().save_point(kSource, last_.buffer)
+                              : engine_.memory().save_window(kSource, last_.range, last_.buffer));
   return {};
 }
 
@@ -45,23 +46,24 @@ Status StateMeter::prepare(const std::function<bool()>& may_go_on) {
   for (std::size_t begin = 0; begin < tokens_; begin += kSegmentTokens) {
     Captured& rows = rows_.emplace_back();
     rows.range = token_range(begin, std::min(begin + kSegmentTokens, tokens_));
-    rows.buffer.resize(engine_.rows_bytes(rows.range.size()));
+    rows.buffer.resize(engine_.memory().rows_bytes(rows.range.size()));
     if (!rows.buffer.empty()) TRY(save_rows(rows));
   }
   for (const Captured& rows : rows_) pieces_.push_back(rows.piece());
-  const std::size_t window = engine_.shape().window_tokens;
+  const std::size_t window = engine_.memory().shape().window_tokens;
   last_.range = token_range(tokens_ - std::min(window, tokens_), tokens_);
-  last_.buffer.resize(window == 0 ? engine_.point_bytes(kSource) : engine_.window_bytes(last_.range.size()));
+  last_.buffer.resize(window == 0 ? engine_.memory().point_bytes(kSource)
+                                  : engine_.memory().window_bytes(last_.range.size()));
   TRY(measure_once());  // touches memory for the first time
   for (auto* times : {&rows_ms_, &last_ms_, &restore_ms_}) times->clear();
   return {};
 }
 
 Status StateMeter::restore() {
-  engine_.clear(kTarget);
-  TRY(engine_.restore_rows(kTarget, pieces_));
+  engine_.memory().clear(kTarget);
+  TRY(engine_.memory().restore_rows(kTarget, pieces_));
   const cache::RowPiece last = last_.piece();
-  return engine_.restore_point(kTarget, {&last, 1});
+  return engine_.memory().restore_point(kTarget, {&last, 1});
 }
 
 Status StateMeter::measure_once() {
@@ -73,7 +75,7 @@ Status StateMeter::measure_once() {
   if (rows_.front().bytes > 0) TRY(time(rows_ms_, [&] { return save_rows(rows_.front()); }));
   TRY(time(last_ms_, [&] { return save_last(); }));
   TRY(time(restore_ms_, [&] { return restore(); }));
-  engine_.clear(kTarget);
+  engine_.memory().clear(kTarget);
   return {};
 }
 

@@ -39,13 +39,13 @@ Text prompt_of(std::size_t n) {
 
 void decode(FakeEngine& engine, SeqId seq, TokenSpan tokens) {
   std::vector<BatchToken> batch;
-  for (const TokenId token : tokens) batch.push_back({seq, token, engine.length(seq) + batch.size(), true});
+  for (const TokenId token : tokens) batch.push_back({seq, token, engine.memory().length(seq) + batch.size(), true});
   ASSERT_EQ(engine.decode(batch), DecodeStatus::kOk);
 }
 
 Text generate_from(FakeEngine& engine, SeqId seq, TokenSpan prompt) {
   auto sampler = engine.make_sampler(greedy());
-  Text rest(prompt.begin() + engine.length(seq).value(), prompt.end());
+  Text rest(prompt.begin() + engine.memory().length(seq).value(), prompt.end());
   Text text;
   while (text.size() < kShortReply) {
     decode(engine, seq, rest);
@@ -62,8 +62,8 @@ struct Saved {
 };
 
 Bytes save_window(FakeEngine& engine, SeqId seq, TokenRange rows) {
-  Bytes bytes(engine.window_bytes(rows.size()));
-  EXPECT_TRUE(engine.save_window(seq, rows, bytes).ok());
+  Bytes bytes(engine.memory().window_bytes(rows.size()));
+  EXPECT_TRUE(engine.memory().save_window(seq, rows, bytes).ok());
   return bytes;
 }
 
@@ -72,25 +72,25 @@ Saved save_all(FakeEngine& engine, const Text& prompt) {
   saved.points.emplace_back();
   for (std::size_t i = 0; i < kLength; ++i) {
     decode(engine, kFirst, TokenSpan(prompt).subspan(i, 1));
-    saved.points.emplace_back(engine.point_bytes(kFirst));
-    if (engine.shape().points) {
-      EXPECT_TRUE(engine.save_point(kFirst, saved.points.back()).ok());
+    saved.points.emplace_back(engine.memory().point_bytes(kFirst));
+    if (engine.memory().shape().points) {
+      EXPECT_TRUE(engine.memory().save_point(kFirst, saved.points.back()).ok());
     }
   }
-  saved.rows.resize(engine.rows_bytes(kLength));
-  EXPECT_TRUE(engine.save_rows(kFirst, range(0, kLength), saved.rows).ok());
+  saved.rows.resize(engine.memory().rows_bytes(kLength));
+  EXPECT_TRUE(engine.memory().save_rows(kFirst, range(0, kLength), saved.rows).ok());
   return saved;
 }
 
 void restore_rows(FakeEngine& engine, SeqId seq, const Saved& saved, TokenRange wanted) {
   const RowPiece piece{range(0, kLength), wanted, saved.rows};
-  ASSERT_TRUE(engine.restore_rows(seq, std::span(&piece, 1)).ok());
+  ASSERT_TRUE(engine.memory().restore_rows(seq, std::span(&piece, 1)).ok());
 }
 
 void restore_point(FakeEngine& engine, SeqId seq, const Bytes& bytes) {
-  const TokenRange here{engine.length(seq), engine.length(seq)};
+  const TokenRange here{engine.memory().length(seq), engine.memory().length(seq)};
   const RowPiece piece{here, here, bytes};
-  ASSERT_TRUE(engine.restore_point(seq, std::span(&piece, 1)).ok());
+  ASSERT_TRUE(engine.memory().restore_point(seq, std::span(&piece, 1)).ok());
 }
 
 // Window rows for `at`, in two pieces, the second longer than wanted.
@@ -104,7 +104,7 @@ void restore_window(FakeEngine& engine, SeqId seq, FakeEngine& source, std::size
   bytes.push_back(save_window(source, kFirst, range(middle, end)));
   if (middle > begin) pieces.push_back({range(begin, middle), range(begin, middle), bytes.front()});
   pieces.push_back({range(middle, end), range(middle, at), bytes.back()});
-  ASSERT_TRUE(engine.restore_point(seq, pieces).ok());
+  ASSERT_TRUE(engine.memory().restore_point(seq, pieces).ok());
 }
 
 TEST(FakeClasses, TextDoesNotDependOnHowThePromptIsCut) {
@@ -192,12 +192,12 @@ TEST(FakeClasses, WindowRowsSlideOff) {
   const Text prompt = prompt_of(kLength);
   FakeEngine engine(options);
   decode(engine, kFirst, TokenSpan(prompt).first(kWindow + 8));
-  EXPECT_EQ(engine.stands_from(kFirst), Position{0});
+  EXPECT_EQ(engine.memory().stands_from(kFirst), Position{0});
   decode(engine, kFirst, TokenSpan(prompt).subspan(kWindow + 8));
-  EXPECT_EQ(engine.stands_from(kFirst), Position{kLength - 8});
-  Bytes bytes(engine.window_bytes(kWindow));
-  EXPECT_TRUE(engine.save_window(kFirst, range(kLength - 8 - kWindow, kLength - 8), bytes).ok());
-  const auto gone = engine.save_window(kFirst, range(kLength - 9 - kWindow, kLength - 9), bytes);
+  EXPECT_EQ(engine.memory().stands_from(kFirst), Position{kLength - 8});
+  Bytes bytes(engine.memory().window_bytes(kWindow));
+  EXPECT_TRUE(engine.memory().save_window(kFirst, range(kLength - 8 - kWindow, kLength - 8), bytes).ok());
+  const auto gone = engine.memory().save_window(kFirst, range(kLength - 9 - kWindow, kLength - 9), bytes);
   ASSERT_FALSE(gone.ok());
   EXPECT_EQ(gone.error().kind, ErrorKind::kNotFound);
 }
@@ -213,10 +213,10 @@ TEST(FakeClasses, ForksAndTruncationsStandWhereTheySayTheyDo) {
       SCOPED_TRACE(std::string(to_string(memory_class)) + " to " + std::to_string(end));
       FakeEngine engine(options);
       decode(engine, kFirst, TokenSpan(prompt).first(kLength));
-      const bool stands = Position{} + end >= engine.stands_from(kFirst);
-      ASSERT_TRUE(engine.fork(kFirst, kSecond, Position{} + end).ok());
+      const bool stands = Position{} + end >= engine.memory().stands_from(kFirst);
+      ASSERT_TRUE(engine.memory().fork(kFirst, kSecond, Position{} + end).ok());
       EXPECT_EQ(generate_from(engine, kSecond, prompt) == expected, stands);
-      ASSERT_TRUE(engine.truncate(kFirst, Position{} + end));
+      ASSERT_TRUE(engine.memory().truncate(kFirst, Position{} + end));
       EXPECT_EQ(generate_from(engine, kFirst, prompt) == expected, stands);
     }
   }
@@ -227,7 +227,7 @@ TEST(FakeClasses, AnUnsteadyForkIsMendedByItsPoint) {
   for (const MemoryClass memory_class : kWithPoints) {
     FakeEngine engine(options_of(memory_class));
     const Saved saved = save_all(engine, prompt);
-    ASSERT_TRUE(engine.fork(kFirst, kSecond, Position{20}).ok());
+    ASSERT_TRUE(engine.memory().fork(kFirst, kSecond, Position{20}).ok());
     restore_point(engine, kSecond, saved.points[20]);
     EXPECT_EQ(generate_from(engine, kSecond, prompt), engine.expected_text(prompt, kShortReply, greedy()));
     EXPECT_EQ(generate_from(engine, kFirst, prompt), engine.expected_text(prompt, kShortReply, greedy()))
@@ -239,14 +239,14 @@ TEST(FakeClasses, WholeStatesOfOneConversationRepeatTheirBeginning) {
   const Text prompt = prompt_of(kLength);
   FakeEngine engine(options_of(MemoryClass::kOpaque));
   const Saved saved = save_all(engine, prompt);
-  EXPECT_EQ(engine.rows_bytes(1), 0U);
+  EXPECT_EQ(engine.memory().rows_bytes(1), 0U);
   EXPECT_GT(saved.points[30].size(), saved.points[20].size());
   const auto header = static_cast<std::ptrdiff_t>(saved.points[30].size() - 30 * 8);
   EXPECT_TRUE(std::equal(saved.points[20].begin() + header, saved.points[20].end(), saved.points[30].begin() + header));
 }
 
 TEST(FakeClasses, ShapesSayWhatMustBeSaved) {
-  const auto shape = [](MemoryClass memory_class) { return FakeEngine(options_of(memory_class)).shape(); };
+  const auto shape = [](MemoryClass memory_class) { return FakeEngine(options_of(memory_class)).memory().shape(); };
   EXPECT_EQ(shape(MemoryClass::kSliceable), (cache::StateShape{.cacheable = true}));
   EXPECT_EQ(shape(MemoryClass::kWindowed), (cache::StateShape{.cacheable = true, .window_tokens = kWindow}));
   EXPECT_EQ(shape(MemoryClass::kHybrid), (cache::StateShape{.cacheable = true, .points = true}));

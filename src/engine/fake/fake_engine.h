@@ -24,76 +24,16 @@
 #include <span>
 #include <vector>
 
-#include "base/mutex.h"
-#include "engine/cell_ledger.h"
 #include "engine/engine.h"
+#include "engine/fake/fake_memory.h"
 
 namespace kvkeep::engine::fake {
-
-struct FakeOptions {
-  std::uint32_t cells = 4096;
-  std::uint32_t sequences = 4;
-  std::uint32_t batch_tokens = 512;
-  std::uint32_t vocabulary_size = 1000;
-  std::uint32_t row_bytes = 32;  // at least 8
-  MemoryClass memory_class = MemoryClass::kSliceable;
-  std::uint32_t window_tokens = 16;                   // windowed
-  std::uint32_t window_slack = 8;                     // window rows that stay behind the window
-  std::uint32_t state_bytes = 48;                     // hybrid, recurrent: a point without its header
-  bool truncatable = true;                            // false: truncate() empties the sequence and says so
-  std::uint64_t model_seed = 1;                       // another seed is another model: other rows, text and fingerprint
-  std::optional<TokenId> end_of_text = std::nullopt;  // never sampled unless end_of_text_one_in says so
-  std::uint32_t end_of_text_one_in = 0;               // one sampled token in so many is the end of text; 0: none
-  TokenId first_sampled_token = 0;                    // smaller ids (markers) are never sampled
-  float logit_noise = 0;  // each decode's logits differ by about this share from what they would be: see logits()
-};
-
-// What goes wrong and when: the n-th call of its kind from now, 1 being the next; 0: never. Each fires once.
-struct FakeFaults {
-  std::uint32_t fail_decode = 0;      // kFailed
-  std::uint32_t abort_decode = 0;     // kAborted
-  std::uint32_t no_cells_decode = 0;  // kNoCells although there are cells
-  std::uint32_t fail_save = 0;        // kIo
-  std::uint32_t fail_restore = 0;     // kDamaged
-  std::uint32_t fail_point = 0;       // restore_point: kDamaged
-};
-
-struct FakeCounters {
-  std::uint64_t decode_calls = 0;
-  std::uint64_t save_calls = 0;
-  std::uint64_t restore_calls = 0;
-  std::uint64_t rows_restored = 0;
-  std::uint64_t points_saved = 0;  // points and windows
-  std::uint64_t points_restored = 0;
-  std::uint64_t forks = 0;
-};
 
 class FakeEngine final : public Engine {
  public:
   explicit FakeEngine(FakeOptions options = {});
-  ~FakeEngine() override;
 
-  // ModelMemory
-  std::uint32_t sequence_count() const override { return ledger_.sequence_count(); }
-  std::uint32_t cells_total() const override { return ledger_.total(); }
-  std::uint32_t cells_used() const override { return ledger_.used(); }
-  std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
-  Position length(SeqId seq) const override { return ledger_.length(seq); }
-  cache::StateShape shape() const override;
-  Position stands_from(SeqId seq) const override;
-  std::uint64_t rows_bytes(std::size_t tokens) const override;
-  Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override;
-  Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
-  std::uint64_t window_bytes(std::size_t tokens) const override;
-  Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) override;
-  std::uint64_t point_bytes(SeqId seq) const override;
-  Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override;
-  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override;
-  Status fork(SeqId from, SeqId to, Position end) override;
-  bool truncate(SeqId seq, Position end) override;
-  void clear(SeqId seq) override;
-
-  // Engine
+  FakeMemory& memory() override { return memory_; }
   const Description& description() const override { return description_; }
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
@@ -105,11 +45,8 @@ class FakeEngine final : public Engine {
 
   // For tests. All but on_decode's own business happens on the engine thread.
   // From any thread.
-  void set_faults(const FakeFaults& faults) {
-    const MutexLock lock(faults_mutex_);
-    faults_ = faults;
-  }
-  const FakeCounters& counters() const { return counters_; }
+  void set_faults(const FakeFaults& faults) { faults_.set(faults); }
+  FakeCounters counters() const;
   // Called at the start of each decode, before cancel() is looked at: a test may block or cancel there.
   void set_on_decode(std::function<void(std::span<const BatchToken>)> hook) { on_decode_ = std::move(hook); }
 
@@ -118,26 +55,16 @@ class FakeEngine final : public Engine {
   std::vector<TokenId> expected_text(TokenSpan prompt, std::size_t count, const SamplingParams& params) const;
 
  private:
-  class Memory;  // rows per cell, and the state of each sequence
-
   bool check_batch(std::span<const BatchToken> batch) const;
   void leave_rubbish(std::span<const BatchToken> batch);
   void append_tokens(std::span<const BatchToken> batch);
-  Status append_piece(SeqId seq, const cache::RowPiece& piece);
-  Status set_windows(SeqId seq, std::span<const cache::RowPiece> pieces);
-  Status set_point(SeqId seq, ByteSpan bytes);
   TokenId choose(std::uint64_t state, const Sampler& sampler) const;
 
   const FakeOptions options_;
-  Description description_;
-  CellLedger ledger_;
-  std::unique_ptr<Memory> memory_;
-  // Counts down to a fault; true on the call that it names.
-  bool fires(std::uint32_t FakeFaults::* fault);
-
-  Mutex faults_mutex_;
-  FakeFaults faults_ GUARDED_BY(faults_mutex_);
-  FakeCounters counters_;
+  FaultCountdown faults_;
+  FakeMemory memory_;
+  const Description description_;
+  std::uint64_t decode_calls_ = 0;
   std::function<void(std::span<const BatchToken>)> on_decode_;
   std::vector<std::optional<std::uint64_t>> logits_;  // of the last decode, per batch entry that wanted them
   mutable std::vector<float> spread_logits_;          // of those that were asked for last

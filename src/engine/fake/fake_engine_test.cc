@@ -34,19 +34,19 @@ std::vector<BatchToken> batch_of(SeqId seq, TokenSpan tokens, Position at) {
 Text generate(FakeEngine& engine, SeqId seq, TokenSpan prompt, const SamplingParams& params = greedy()) {
   auto sampler = engine.make_sampler(params);
   for (const TokenId token : prompt) (*sampler)->accept(token);
-  auto batch = batch_of(seq, prompt.subspan(engine.length(seq).value()), engine.length(seq));
+  auto batch = batch_of(seq, prompt.subspan(engine.memory().length(seq).value()), engine.memory().length(seq));
   Text text;
   while (text.size() < kReply) {
     EXPECT_EQ(engine.decode(batch), DecodeStatus::kOk);
     text.push_back(engine.sample(**sampler, batch.size() - 1));
-    batch = batch_of(seq, {&text.back(), 1}, engine.length(seq));
+    batch = batch_of(seq, {&text.back(), 1}, engine.memory().length(seq));
   }
   return text;
 }
 
 std::vector<std::byte> save(FakeEngine& engine, SeqId seq, TokenRange rows) {
-  std::vector<std::byte> bytes(engine.rows_bytes(rows.size()));
-  const auto used = engine.save_rows(seq, rows, bytes);
+  std::vector<std::byte> bytes(engine.memory().rows_bytes(rows.size()));
+  const auto used = engine.memory().save_rows(seq, rows, bytes);
   EXPECT_TRUE(used.ok());
   bytes.resize(used.ok() ? *used : 0);
   return bytes;
@@ -108,11 +108,11 @@ TEST(FakeEngine, AForkAndATruncationContinueRight) {
   Text branch = counting(12);
   branch.push_back(3);
   fill(engine, prompt, 20);
-  ASSERT_TRUE(engine.fork(kFirst, kSecond, Position{12}).ok());
-  EXPECT_EQ(engine.cells_used(), 20U);
-  EXPECT_EQ(engine.cells_owned(kFirst), 8U);
+  ASSERT_TRUE(engine.memory().fork(kFirst, kSecond, Position{12}).ok());
+  EXPECT_EQ(engine.memory().cells_used(), 20U);
+  EXPECT_EQ(engine.memory().cells_owned(kFirst), 8U);
   EXPECT_EQ(generate(engine, kSecond, branch), engine.expected_text(branch, kReply, greedy()));
-  ASSERT_TRUE(engine.truncate(kFirst, Position{19}));
+  ASSERT_TRUE(engine.memory().truncate(kFirst, Position{19}));
   EXPECT_EQ(generate(engine, kFirst, prompt), engine.expected_text(prompt, kReply, greedy()));
 }
 
@@ -128,11 +128,11 @@ TEST(FakeEngine, RestoredPiecesContinueRight) {
         const auto tail = save(engine, kFirst, range(begin, length));
         const std::vector<RowPiece> pieces{{range(0, 13), range(0, cut), head},
                                            {range(begin, length), range(cut, length), tail}};
-        ASSERT_TRUE(engine.restore_rows(kSecond, pieces).ok());
-        ASSERT_EQ(engine.length(kSecond), Position{length});
+        ASSERT_TRUE(engine.memory().restore_rows(kSecond, pieces).ok());
+        ASSERT_EQ(engine.memory().length(kSecond), Position{length});
         ASSERT_EQ(save(engine, kSecond, range(0, length)), save(engine, kFirst, range(0, length)));
         ASSERT_EQ(generate(engine, kSecond, prompt), engine.expected_text(prompt, kReply, greedy()));
-        engine.clear(kSecond);
+        engine.memory().clear(kSecond);
       }
     }
   }
@@ -143,7 +143,7 @@ class WrongRows : public ::testing::Test {
  protected:
   void SetUp() override { fill(engine_, prompt_, 19); }
   void expect_wrong_text(std::vector<RowPiece> pieces) {
-    ASSERT_TRUE(engine_.restore_rows(kSecond, pieces).ok());
+    ASSERT_TRUE(engine_.memory().restore_rows(kSecond, pieces).ok());
     EXPECT_NE(generate(engine_, kSecond, prompt_), engine_.expected_text(prompt_, kReply, greedy()));
   }
   FakeEngine engine_;
@@ -180,21 +180,21 @@ TEST_F(WrongRows, WithAnyByteDamaged) {
     auto bytes = sound;
     bytes[i] ^= std::byte{0x10};
     expect_wrong_text({{range(0, 6), range(0, 6), bytes}});
-    engine_.clear(kSecond);
+    engine_.memory().clear(kSecond);
   }
 }
 
 TEST_F(WrongRows, AfterAFailedDecodeThatNobodyClearedUp) {
   for (const FakeFaults faults : {FakeFaults{.fail_decode = 1}, FakeFaults{.abort_decode = 1}}) {
-    engine_.clear(kSecond);
-    ASSERT_TRUE(engine_.fork(kFirst, kSecond, Position{10}).ok());
+    engine_.memory().clear(kSecond);
+    ASSERT_TRUE(engine_.memory().fork(kFirst, kSecond, Position{10}).ok());
     engine_.set_faults(faults);
     EXPECT_NE(engine_.decode(batch_of(kSecond, TokenSpan(prompt_).subspan(10, 8), Position{10})), DecodeStatus::kOk);
-    EXPECT_EQ(engine_.length(kSecond), Position{14});
-    ASSERT_TRUE(engine_.truncate(kSecond, Position{10}));  // not enough: the sequence is unreliable
+    EXPECT_EQ(engine_.memory().length(kSecond), Position{14});
+    ASSERT_TRUE(engine_.memory().truncate(kSecond, Position{10}));  // not enough: the sequence is unreliable
     EXPECT_NE(save(engine_, kSecond, range(0, 10)), save(engine_, kFirst, range(0, 10)));
     EXPECT_NE(generate(engine_, kSecond, prompt_), engine_.expected_text(prompt_, kReply, greedy()));
-    engine_.clear(kSecond);
+    engine_.memory().clear(kSecond);
     EXPECT_EQ(generate(engine_, kSecond, prompt_), engine_.expected_text(prompt_, kReply, greedy()));
   }
 }
@@ -206,12 +206,12 @@ TEST_F(WrongRows, BytesOfAnotherShapeAreRefusedAndTheSequenceIsEmpty) {
   damaged_bytes[3].insert(damaged_bytes[3].end(), 32, std::byte{0});
   for (const auto& bytes : damaged_bytes) {
     const std::vector<RowPiece> pieces{{range(0, 8), range(0, 4), sound}, {range(0, 8), range(4, 8), bytes}};
-    const Status status = engine_.restore_rows(kSecond, pieces);
+    const Status status = engine_.memory().restore_rows(kSecond, pieces);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().kind, ErrorKind::kDamaged);
-    EXPECT_EQ(engine_.length(kSecond), Position{0});
+    EXPECT_EQ(engine_.memory().length(kSecond), Position{0});
   }
-  EXPECT_EQ(engine_.cells_used(), 19U);
+  EXPECT_EQ(engine_.memory().cells_used(), 19U);
 }
 
 TEST(FakeEngine, RunsOutOfCells) {
@@ -222,9 +222,9 @@ TEST(FakeEngine, RunsOutOfCells) {
   fill(engine, prompt, 6);
   const auto bytes = save(engine, kFirst, range(0, 6));
   EXPECT_EQ(engine.decode(batch_of(kFirst, TokenSpan(prompt).first(5), Position{6})), DecodeStatus::kNoCells);
-  EXPECT_EQ(engine.length(kFirst), Position{6});
+  EXPECT_EQ(engine.memory().length(kFirst), Position{6});
   EXPECT_EQ(engine.tokens_decoded(), 6U);
-  const Status status = engine.restore_rows(kSecond, std::vector<RowPiece>{{range(0, 6), range(0, 6), bytes}});
+  const Status status = engine.memory().restore_rows(kSecond, std::vector<RowPiece>{{range(0, 6), range(0, 6), bytes}});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::kNoSpace);
   EXPECT_EQ(engine.decode(batch_of(kFirst, TokenSpan(prompt).first(4), Position{6})), DecodeStatus::kOk);
@@ -237,12 +237,12 @@ TEST(FakeEngine, FailsOnDemandOnce) {
   fill(engine, prompt, 2);
   EXPECT_EQ(engine.decode(batch_of(kFirst, counting(1), Position{2})), DecodeStatus::kNoCells);
   EXPECT_EQ(engine.decode(batch_of(kFirst, counting(1), Position{2})), DecodeStatus::kOk);
-  std::vector<std::byte> bytes(engine.rows_bytes(2));
-  EXPECT_FALSE(engine.save_rows(kFirst, range(0, 2), bytes).ok());
-  EXPECT_TRUE(engine.save_rows(kFirst, range(0, 2), bytes).ok());
+  std::vector<std::byte> bytes(engine.memory().rows_bytes(2));
+  EXPECT_FALSE(engine.memory().save_rows(kFirst, range(0, 2), bytes).ok());
+  EXPECT_TRUE(engine.memory().save_rows(kFirst, range(0, 2), bytes).ok());
   const std::vector<RowPiece> pieces{{range(0, 2), range(0, 2), bytes}};
-  EXPECT_FALSE(engine.restore_rows(kSecond, pieces).ok());
-  EXPECT_TRUE(engine.restore_rows(kSecond, pieces).ok());
+  EXPECT_FALSE(engine.memory().restore_rows(kSecond, pieces).ok());
+  EXPECT_TRUE(engine.memory().restore_rows(kSecond, pieces).ok());
 }
 
 TEST(FakeEngine, CancelStopsARunningDecodeAndLaterOnes) {
@@ -250,9 +250,9 @@ TEST(FakeEngine, CancelStopsARunningDecodeAndLaterOnes) {
   engine.set_on_decode([&](std::span<const BatchToken>) { std::thread([&] { engine.cancel(); }).join(); });
   EXPECT_EQ(engine.decode(batch_of(kFirst, counting(4), Position{0})), DecodeStatus::kAborted);
   engine.set_on_decode(nullptr);
-  engine.clear(kFirst);
+  engine.memory().clear(kFirst);
   EXPECT_EQ(engine.decode(batch_of(kFirst, counting(4), Position{0})), DecodeStatus::kAborted);
-  engine.clear(kFirst);
+  engine.memory().clear(kFirst);
   engine.reset_cancel();
   EXPECT_EQ(generate(engine, kFirst, counting(4)), engine.expected_text(counting(4), kReply, greedy()));
 }
@@ -269,7 +269,7 @@ TEST(FakeEngine, SamplerStateMatters) {
   penalised.repeat_penalty = 1.3F;
   std::vector<Text> texts;
   for (const auto& params : {greedy(), warm, warm_again, penalised}) {
-    engine.clear(kFirst);
+    engine.memory().clear(kFirst);
     texts.push_back(generate(engine, kFirst, prompt, params));
     EXPECT_EQ(texts.back(), engine.expected_text(prompt, kReply, params));
   }
@@ -302,12 +302,12 @@ TEST(FakeEngine, WhatTheModelCannotDoIsSaid) {
   FakeEngine engine(options);
   fill(engine, counting(4), 4);
   std::vector<std::byte> bytes(1000);
-  EXPECT_EQ(engine.rows_bytes(4), 0U);
+  EXPECT_EQ(engine.memory().rows_bytes(4), 0U);
   EXPECT_EQ(engine.description().row_bytes_per_token, 0U);
-  EXPECT_FALSE(engine.save_rows(kFirst, range(0, 4), bytes).ok());
-  EXPECT_FALSE(engine.restore_rows(kSecond, std::vector<RowPiece>{{range(0, 4), range(0, 4), bytes}}).ok());
-  EXPECT_FALSE(engine.truncate(kFirst, Position{2}));
-  EXPECT_EQ(engine.length(kFirst), Position{0});
+  EXPECT_FALSE(engine.memory().save_rows(kFirst, range(0, 4), bytes).ok());
+  EXPECT_FALSE(engine.memory().restore_rows(kSecond, std::vector<RowPiece>{{range(0, 4), range(0, 4), bytes}}).ok());
+  EXPECT_FALSE(engine.memory().truncate(kFirst, Position{2}));
+  EXPECT_EQ(engine.memory().length(kFirst), Position{0});
 }
 
 TEST(FakeEngineDeathTest, BugsEndTheProcess) {

@@ -24,11 +24,11 @@ TEST_F(EngineFailureTest, DamagedRowsAreRefusedAndTheSequenceIsEmpty) {
   const auto before = rows;
   rows[12] ^= std::byte{1};  // the number of cells
   const std::vector<cache::RowPiece> pieces{{token_range(0, 300), token_range(0, 300), rows}};
-  const Status refused = engine_->restore_rows(kSecond, pieces);
+  const Status refused = engine_->memory().restore_rows(kSecond, pieces);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kDamaged);
-  EXPECT_EQ(engine_->length(kSecond), Position{0});
-  EXPECT_EQ(engine_->cells_used(), 300U);
+  EXPECT_EQ(engine_->memory().length(kSecond), Position{0});
+  EXPECT_EQ(engine_->memory().cells_used(), 300U);
   EXPECT_EQ(save(*engine_, kFirst, token_range(0, 300)), before);
 }
 
@@ -38,17 +38,17 @@ TEST_F(EngineFailureTest, ADamagedLaterPieceEmptiesTheSequenceToo) {
   const auto tail = save(*engine_, kFirst, token_range(100, 300));
   const std::vector<cache::RowPiece> pieces{{token_range(0, 100), token_range(0, 100), head},
                                             {token_range(100, 300), token_range(100, 300), ByteSpan(tail).first(999)}};
-  EXPECT_EQ(engine_->restore_rows(kSecond, pieces).error().kind, ErrorKind::kDamaged);
-  EXPECT_EQ(engine_->length(kSecond), Position{0});
+  EXPECT_EQ(engine_->memory().restore_rows(kSecond, pieces).error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(engine_->memory().length(kSecond), Position{0});
 }
 
 TEST_F(EngineFailureTest, TooFewCellsForARestore) {
   ASSERT_EQ(prefill(*engine_, kFirst, make_prompt(900, 1)), DecodeStatus::kOk);
   const auto rows = save(*engine_, kFirst, token_range(0, 900));
   const std::vector<cache::RowPiece> pieces{{token_range(0, 900), token_range(0, 900), rows}};
-  EXPECT_EQ(engine_->restore_rows(kSecond, pieces).error().kind, ErrorKind::kNoSpace);
-  EXPECT_EQ(engine_->length(kSecond), Position{0});
-  EXPECT_EQ(engine_->cells_used(), 900U);
+  EXPECT_EQ(engine_->memory().restore_rows(kSecond, pieces).error().kind, ErrorKind::kNoSpace);
+  EXPECT_EQ(engine_->memory().length(kSecond), Position{0});
+  EXPECT_EQ(engine_->memory().cells_used(), 900U);
   EXPECT_EQ(save(*engine_, kFirst, token_range(0, 900)), rows);
 }
 
@@ -58,8 +58,8 @@ TEST_F(EngineFailureTest, OnlyWantedRowsNeedCells) {
   const auto rows = save(*engine_, kFirst, token_range(0, 900));
   const auto head = save(*engine_, kFirst, token_range(0, 124));
   const std::vector<cache::RowPiece> pieces{{token_range(0, 900), token_range(0, 124), rows}};
-  ASSERT_TRUE(engine_->restore_rows(kSecond, pieces).ok());
-  EXPECT_EQ(engine_->cells_used(), 1024U);
+  ASSERT_TRUE(engine_->memory().restore_rows(kSecond, pieces).ok());
+  EXPECT_EQ(engine_->memory().cells_used(), 1024U);
   EXPECT_EQ(save(*engine_, kSecond, token_range(0, 124)), head);
 }
 
@@ -68,12 +68,12 @@ TEST_F(EngineFailureTest, NoCellsForABatchChangesNothingAndClearingHelps) {
   const auto rows = save(*engine_, kFirst, token_range(0, 900));
   const std::uint64_t decoded = engine_->tokens_decoded();
   EXPECT_EQ(prefill(*engine_, kSecond, prompt_), DecodeStatus::kNoCells);
-  EXPECT_EQ(engine_->length(kSecond), Position{0});
+  EXPECT_EQ(engine_->memory().length(kSecond), Position{0});
   EXPECT_EQ(engine_->tokens_decoded(), decoded);
   EXPECT_EQ(save(*engine_, kFirst, token_range(0, 900)), rows);
-  engine_->clear(kFirst);
+  engine_->memory().clear(kFirst);
   EXPECT_EQ(prefill(*engine_, kSecond, prompt_), DecodeStatus::kOk);
-  EXPECT_EQ(engine_->cells_used(), 300U);
+  EXPECT_EQ(engine_->memory().cells_used(), 300U);
 }
 
 TEST_F(EngineFailureTest, CancelledBeforeADecodeNothingIsDecoded) {
@@ -96,7 +96,7 @@ TEST_F(EngineFailureTest, CancelledInADecodeTheSequenceIsUsableAfterClear) {
   const auto resident = save(*engine, kSecond, token_range(0, 300));
   DecodeStatus status = DecodeStatus::kOk;
   for (int attempt = 0; attempt < 50 && status == DecodeStatus::kOk; ++attempt) {
-    engine->clear(kFirst);
+    engine->memory().clear(kFirst);
     engine->reset_cancel();
     std::thread canceller([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -106,13 +106,13 @@ TEST_F(EngineFailureTest, CancelledInADecodeTheSequenceIsUsableAfterClear) {
     canceller.join();
   }
   EXPECT_EQ(status, DecodeStatus::kAborted);
-  EXPECT_EQ(engine->length(kFirst), Position{0});
-  EXPECT_EQ(engine->cells_used(), 300U);
-  engine->clear(kFirst);
+  EXPECT_EQ(engine->memory().length(kFirst), Position{0});
+  EXPECT_EQ(engine->memory().cells_used(), 300U);
+  engine->memory().clear(kFirst);
   engine->reset_cancel();
   EXPECT_EQ(save(*engine, kSecond, token_range(0, 300)), resident);
   EXPECT_EQ(prefill(*engine, kFirst, prompt, 1500), DecodeStatus::kOk);
-  EXPECT_EQ(engine->length(kFirst), Position{1500});
+  EXPECT_EQ(engine->memory().length(kFirst), Position{1500});
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 constexpr SeqId kSeq{0};
 
 std::vector<TokenId> continue_prompt(LlamaEngine& engine, const std::vector<TokenId>& prompt, std::size_t count) {
-  engine.clear(kSeq);
+  engine.memory().clear(kSeq);
   EXPECT_EQ(prefill(engine, kSeq, prompt), DecodeStatus::kOk);
   return generate_greedily(engine, kSeq, last_index(prompt.size()), count);
 }

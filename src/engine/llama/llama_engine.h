@@ -34,6 +34,7 @@ class LlamaEngine final : public Engine {
   llama_context& context() { return *context_; }
 
   const Description& description() const override { return description_; }
+  cache::ModelMemory& memory() override { return *memory_; }
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
   std::span<const float> logits(std::size_t index) const override;
@@ -41,33 +42,6 @@ class LlamaEngine final : public Engine {
   void cancel() override { cancelled_ = true; }
   void reset_cancel() override { cancelled_ = false; }
   std::uint64_t tokens_decoded() const override { return tokens_decoded_; }
-
-  std::uint32_t sequence_count() const override { return memory_->sequence_count(); }
-  std::uint32_t cells_total() const override { return memory_->cells_total(); }
-  std::uint32_t cells_used() const override { return memory_->cells_used(); }
-  std::uint32_t cells_owned(SeqId seq) const override { return memory_->cells_owned(seq); }
-  Position length(SeqId seq) const override { return memory_->length(seq); }
-  cache::StateShape shape() const override { return memory_->shape(); }
-  Position stands_from(SeqId seq) const override { return memory_->stands_from(seq); }
-  std::uint64_t rows_bytes(std::size_t tokens) const override { return memory_->rows_bytes(tokens); }
-  Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override {
-    return memory_->save_rows(seq, range, out);
-  }
-  Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override {
-    return memory_->restore_rows(seq, pieces);
-  }
-  std::uint64_t window_bytes(std::size_t tokens) const override { return memory_->window_bytes(tokens); }
-  Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) override {
-    return memory_->save_window(seq, range, out);
-  }
-  std::uint64_t point_bytes(SeqId seq) const override { return memory_->point_bytes(seq); }
-  Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override { return memory_->save_point(seq, out); }
-  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override {
-    return memory_->restore_point(seq, pieces);
-  }
-  Status fork(SeqId from, SeqId to, Position end) override { return memory_->fork(from, to, end); }
-  bool truncate(SeqId seq, Position end) override { return memory_->truncate(seq, end); }
-  void clear(SeqId seq) override { memory_->clear(seq); }
 
  private:
   struct Parts {

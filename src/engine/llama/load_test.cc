@@ -180,9 +180,9 @@ TEST(LoadTest, DescriptionSaysWhatWasLoaded) {
   EXPECT_TRUE(description.summary.starts_with("llama 1M")) << description.summary;
   EXPECT_NE(description.chat_template.find("im_start"), std::string::npos);
   EXPECT_GT(description.parameters, 1'000'000U);
-  EXPECT_EQ(engine->sequence_count(), 4U);
-  EXPECT_EQ(engine->cells_total(), 1024U);
-  EXPECT_EQ(engine->cells_used(), 0U);
+  EXPECT_EQ(engine->memory().sequence_count(), 4U);
+  EXPECT_EQ(engine->memory().cells_total(), 1024U);
+  EXPECT_EQ(engine->memory().cells_used(), 0U);
   EXPECT_EQ(engine->tokens_decoded(), 0U);
 }
 

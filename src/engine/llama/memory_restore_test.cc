@@ -33,10 +33,11 @@ LoadedModel& loaded(const ClassModel& model) {
 class MemoryRestoreTest : public ::testing::TestWithParam<ClassModel> {
  protected:
   MemoryRestoreTest() : engine_(loaded(GetParam()).engine.get()) { clear_all(); }
-  bool is_windowed() const { return engine_->shape().window_tokens > 0; }
+  bool is_windowed() const { return engine_->memory().shape().window_tokens > 0; }
 
   void clear_all() {
-    for (std::uint32_t i = 0; i < engine_->sequence_count(); ++i) engine_->clear(SeqId{static_cast<std::int32_t>(i)});
+    for (std::uint32_t i = 0; i < engine_->memory().sequence_count(); ++i)
+      engine_->memory().clear(SeqId{static_cast<std::int32_t>(i)});
   }
   // From an empty memory, which it leaves empty.
   const std::vector<Logits>& undisturbed(const std::vector<TokenId>& text) {
@@ -62,12 +63,12 @@ class MemoryRestoreTest : public ::testing::TestWithParam<ClassModel> {
 
 TEST_P(MemoryRestoreTest, TheClassIsProvenAndDescribed) {
   const Description& description = engine_->description();
-  const cache::StateShape shape = engine_->shape();
+  const cache::StateShape shape = engine_->memory().shape();
   EXPECT_EQ(description.memory_class, GetParam().memory_class) << description.memory_class_reason;
   EXPECT_TRUE(shape.cacheable);
   EXPECT_EQ(shape.window_tokens > 0, description.memory_class == MemoryClass::kWindowed);
   EXPECT_EQ(description.window_bytes_per_token > 0, shape.window_tokens > 0);
-  EXPECT_EQ(description.row_bytes_per_token > 0, engine_->rows_bytes(1) > 0);
+  EXPECT_EQ(description.row_bytes_per_token > 0, engine_->memory().rows_bytes(1) > 0);
   EXPECT_EQ(description.point_bytes > 0, shape.points && !shape.whole_points);
 }
 
@@ -77,16 +78,17 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreAtAnyCut) {
   for (const std::size_t end : {kSlice, 2 * kSlice, kMiddle, kLate}) {
     clear_all();
     ASSERT_TRUE(run.restore(kSecond, end).ok());
-    EXPECT_EQ(engine_->length(kSecond), Position{static_cast<std::uint32_t>(end)});
+    EXPECT_EQ(engine_->memory().length(kSecond), Position{static_cast<std::uint32_t>(end)});
     // What else is in an opaque state, and in what order, is not known.
-    EXPECT_LE(moved(kSecond, text_, expected), engine_->shape().whole_points ? kNoise : 0) << "restored to " << end;
+    EXPECT_LE(moved(kSecond, text_, expected), engine_->memory().shape().whole_points ? kNoise : 0)
+        << "restored to " << end;
   }
 }
 
 TEST_P(MemoryRestoreTest, GoesOnAfterARestoreBesideOthers) {
   const auto& expected = undisturbed(text_);
   const RecordedRun run(*engine_, kFirst, TokenSpan(text_).first(kLate));
-  engine_->clear(kFirst);
+  engine_->memory().clear(kFirst);
   ASSERT_EQ(prefill(*engine_, kFirst, make_prompt(333, 9), kSlice), DecodeStatus::kOk);
   ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
   EXPECT_EQ(prefill(*engine_, kFirst, make_prompt(150, 10), kSlice), DecodeStatus::kOk);
@@ -97,10 +99,10 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreBesideOthers) {
 TEST_P(MemoryRestoreTest, AWrongStateShows) {
   const auto& expected = undisturbed(text_);
   const RecordedRun right(*engine_, kFirst, TokenSpan(text_).first(kLate));
-  engine_->clear(kFirst);
+  engine_->memory().clear(kFirst);
   const RecordedRun wrong(*engine_, kFirst, TokenSpan(branch_at(kSlice)).first(kLate));
   clear_all();
-  const bool has_stand = engine_->shape().needs_points();
+  const bool has_stand = engine_->memory().shape().needs_points();
   ASSERT_TRUE((has_stand ? right : wrong).restore_rows(kSecond, kLate).ok());
   ASSERT_TRUE(wrong.restore_stand(kSecond).ok());
   EXPECT_GT(moved(kSecond, text_, expected), 2 * kNoise);
@@ -117,8 +119,8 @@ TEST_P(MemoryRestoreTest, ForkAndSourceGoOnPastTheWindow) {
   const auto& expected = undisturbed(text_);
   const auto& expected_branch = undisturbed(branch);
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kMiddle), kSlice), DecodeStatus::kOk);
-  ASSERT_LE(engine_->stands_from(kFirst), Position{kMiddle});
-  ASSERT_TRUE(engine_->fork(kFirst, kSecond, Position{kMiddle}).ok());
+  ASSERT_LE(engine_->memory().stands_from(kFirst), Position{kMiddle});
+  ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{kMiddle}).ok());
   EXPECT_LE(moved(kSecond, branch, expected_branch), kNoise);
   EXPECT_LE(moved(kFirst, text_, expected), kNoise);
 }
@@ -128,8 +130,8 @@ TEST_P(MemoryRestoreTest, AForkOfAnEarlierPositionStandsOnceItsStateIsBack) {
   const auto& expected = undisturbed(text_);
   const auto& expected_branch = undisturbed(branch);
   const RecordedRun run(*engine_, kFirst, TokenSpan(text_).first(kLate));
-  ASSERT_TRUE(engine_->fork(kFirst, kSecond, Position{kMiddle}).ok());
-  EXPECT_EQ(engine_->length(kSecond), Position{kMiddle});
+  ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{kMiddle}).ok());
+  EXPECT_EQ(engine_->memory().length(kSecond), Position{kMiddle});
   // The source is decoded on while the fork still waits for its state.
   EXPECT_LE(moved(kFirst, text_, expected), kNoise);
   ASSERT_TRUE(run.restore_stand(kSecond).ok());
@@ -139,8 +141,8 @@ TEST_P(MemoryRestoreTest, AForkOfAnEarlierPositionStandsOnceItsStateIsBack) {
 TEST_P(MemoryRestoreTest, RowsMayFollowAForkAndThenTheState) {
   const auto& expected = undisturbed(text_);
   const RecordedRun run(*engine_, kFirst, TokenSpan(text_).first(kLate));
-  ASSERT_TRUE(engine_->fork(kFirst, kSecond, Position{kMiddle - 20}).ok());
-  engine_->clear(kFirst);
+  ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{kMiddle - 20}).ok());
+  engine_->memory().clear(kFirst);
   ASSERT_TRUE(run.restore(kSecond, kLate).ok());
   EXPECT_LE(moved(kSecond, text_, expected), kNoise);
 }
@@ -151,10 +153,10 @@ TEST_P(MemoryRestoreTest, ABranchIsLeftAndReturnedTo) {
   const auto& expected_branch = undisturbed(branch);
   const RecordedRun run(*engine_, kFirst, TokenSpan(text_).first(kLate));
   for (int round = 0; round < 2; ++round) {
-    ASSERT_TRUE(engine_->truncate(kFirst, Position{kMiddle}));
+    ASSERT_TRUE(engine_->memory().truncate(kFirst, Position{kMiddle}));
     ASSERT_TRUE(run.restore_stand(kFirst).ok());
     EXPECT_LE(moved(kFirst, branch, expected_branch), is_windowed() ? kNoise : 0);
-    ASSERT_TRUE(engine_->truncate(kFirst, Position{kMiddle}));
+    ASSERT_TRUE(engine_->memory().truncate(kFirst, Position{kMiddle}));
     ASSERT_TRUE(run.restore(kFirst, kLate).ok());
     EXPECT_LE(moved(kFirst, text_, expected), is_windowed() ? kNoise : 0);
   }
@@ -164,8 +166,8 @@ TEST_P(MemoryRestoreTest, ABranchIsLeftAndReturnedTo) {
 TEST_P(MemoryRestoreTest, WhereItStandsItGoesOn) {
   const auto& expected = undisturbed(text_);
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kLate), kSlice), DecodeStatus::kOk);
-  ASSERT_LE(engine_->stands_from(kFirst), Position{kLate});
-  ASSERT_TRUE(engine_->truncate(kFirst, std::max(engine_->stands_from(kFirst), Position{1})));
+  ASSERT_LE(engine_->memory().stands_from(kFirst), Position{kLate});
+  ASSERT_TRUE(engine_->memory().truncate(kFirst, std::max(engine_->memory().stands_from(kFirst), Position{1})));
   EXPECT_LE(moved(kFirst, text_, expected), kNoise);
 }
 
@@ -173,19 +175,20 @@ TEST_P(MemoryRestoreTest, WhereItStandsItGoesOn) {
 TEST_P(MemoryRestoreTest, WithoutItsStateASequenceIsNotDecoded) {
   const RecordedRun run(*engine_, kFirst, TokenSpan(text_).first(kLate));
   ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
-  const bool needs_state = engine_->shape().needs_points();
+  const bool needs_state = engine_->memory().shape().needs_points();
   const BatchToken next{kSecond, 1000, Position{kMiddle}, true};
   EXPECT_EQ(engine_->decode(std::span(&next, 1)), needs_state ? DecodeStatus::kFailed : DecodeStatus::kOk);
-  EXPECT_EQ(engine_->length(kFirst), Position{kLate});
+  EXPECT_EQ(engine_->memory().length(kFirst), Position{kLate});
   EXPECT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).subspan(kLate), kSlice), DecodeStatus::kOk);
 }
 
 TEST_P(MemoryRestoreTest, ManySequencesGoOnTogether) {
   const auto& expected = undisturbed(text_);
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kMiddle), kSlice), DecodeStatus::kOk);
-  const auto count = static_cast<std::int32_t>(engine_->sequence_count());
+  const auto count = static_cast<std::int32_t>(engine_->memory().sequence_count());
   EXPECT_GE(count, 2);
-  for (std::int32_t i = 1; i < count; ++i) ASSERT_TRUE(engine_->fork(kFirst, SeqId{i}, Position{kMiddle}).ok());
+  for (std::int32_t i = 1; i < count; ++i)
+    ASSERT_TRUE(engine_->memory().fork(kFirst, SeqId{i}, Position{kMiddle}).ok());
   for (std::int32_t i = 0; i < count; ++i) EXPECT_LE(moved(SeqId{i}, text_, expected), kNoise) << i;
 }
 

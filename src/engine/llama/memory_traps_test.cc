@@ -25,7 +25,7 @@ constexpr ClassModel kRecurrentModel{"mamba2", 0, MemoryClass::kRecurrent};
 constexpr ClassModel kOpaqueModel{"deepseek4", kTestWindow, MemoryClass::kOpaque};
 
 DecodeStatus decode_one(LlamaEngine& engine, SeqId seq) {
-  const BatchToken next{seq, 1000, engine.length(seq), true};
+  const BatchToken next{seq, 1000, engine.memory().length(seq), true};
   return engine.decode(std::span(&next, 1));
 }
 
@@ -51,8 +51,8 @@ TEST(MemoryTrapDeathTest, ARangeCopyEndsTheProcess) {
 TEST(MemoryTrapTest, AnOpaqueModelIsForkedAtItsEndAlone) {
   const auto engine = load_or_die(class_options(kOpaqueModel));
   const RecordedRun run(*engine, kFirst, text());
-  ASSERT_TRUE(engine->fork(kFirst, kSecond, Position{kMiddle}).ok());
-  EXPECT_EQ(engine->length(kSecond), Position{kMiddle});
+  ASSERT_TRUE(engine->memory().fork(kFirst, kSecond, Position{kMiddle}).ok());
+  EXPECT_EQ(engine->memory().length(kSecond), Position{kMiddle});
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kFailed);
   ASSERT_TRUE(run.restore_stand(kSecond).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
@@ -92,10 +92,10 @@ class SharedWindowTest : public ::testing::TestWithParam<ClassModel> {};
 
 TEST_P(SharedWindowTest, AForkHasWindowCellsOfItsOwn) {
   const auto engine = load_or_die(class_options(GetParam()));
-  const auto all_sequences = static_cast<std::int32_t>(engine->sequence_count());
+  const auto all_sequences = static_cast<std::int32_t>(engine->memory().sequence_count());
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
   for (std::int32_t i = 1; i < all_sequences; ++i) {
-    ASSERT_TRUE(engine->fork(kFirst, SeqId{i}, Position{kManyTokens}).ok());
+    ASSERT_TRUE(engine->memory().fork(kFirst, SeqId{i}, Position{kManyTokens}).ok());
   }
   EXPECT_EQ(decodable(*engine, 300), 300U);
 }
@@ -125,7 +125,7 @@ TEST_P(DroppedWindowTest, GoesAlone) {
   llama_memory_t memory = llama_get_memory(&context);
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
   const auto before = get_state(context, 0, StatePart::kWhole);
-  const Position stands_from = engine->stands_from(kFirst);
+  const Position stands_from = engine->memory().stands_from(kFirst);
   const std::size_t rows = state_size(context, 0, StatePart::kWhole) - state_size(context, 0, StatePart::kPartial);
   const auto empty = get_state(context, 1, StatePart::kPartial);
   llama_memory_seq_cp(memory, 0, 1, -1, -1);
@@ -136,7 +136,7 @@ TEST_P(DroppedWindowTest, GoesAlone) {
   EXPECT_EQ(state_size(context, 1, StatePart::kWhole), rows + empty->size());
   llama_memory_seq_rm(memory, 1, -1, -1);
   EXPECT_EQ(*get_state(context, 0, StatePart::kWhole), *before);
-  EXPECT_EQ(engine->stands_from(kFirst), stands_from);
+  EXPECT_EQ(engine->memory().stands_from(kFirst), stands_from);
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
 }
 
@@ -148,21 +148,21 @@ INSTANTIATE_TEST_SUITE_P(Models, DroppedWindowTest, ::testing::Values(kWindowedM
 TEST(MemoryTrapTest, ACutBeforeTheWindowIsGrantedAndDoesNotStand) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
-  const Position least = engine->stands_from(kFirst);
+  const Position least = engine->memory().stands_from(kFirst);
   ASSERT_GT(least, Position{kTestWindow});
-  ASSERT_TRUE(engine->truncate(kFirst, Position{least.value() - 1}));
-  EXPECT_EQ(engine->length(kFirst), Position{least.value() - 1});
+  ASSERT_TRUE(engine->memory().truncate(kFirst, Position{least.value() - 1}));
+  EXPECT_EQ(engine->memory().length(kFirst), Position{least.value() - 1});
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kFailed);
 }
 
 TEST(MemoryTrapTest, WindowRowsThatHaveSlidOffAreNotFound) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
-  const std::uint32_t window = engine->shape().window_tokens;
-  const std::uint32_t first = engine->stands_from(kFirst).value() - window;
-  std::vector<std::byte> bytes(engine->window_bytes(window));
-  EXPECT_TRUE(engine->save_window(kFirst, token_range(first, first + window), bytes).ok());
-  const auto gone = engine->save_window(kFirst, token_range(first - 1, first + 10), bytes);
+  const std::uint32_t window = engine->memory().shape().window_tokens;
+  const std::uint32_t first = engine->memory().stands_from(kFirst).value() - window;
+  std::vector<std::byte> bytes(engine->memory().window_bytes(window));
+  EXPECT_TRUE(engine->memory().save_window(kFirst, token_range(first, first + window), bytes).ok());
+  const auto gone = engine->memory().save_window(kFirst, token_range(first - 1, first + 10), bytes);
   ASSERT_FALSE(gone.ok());
   EXPECT_EQ(gone.error().kind, ErrorKind::kNotFound);
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
@@ -173,7 +173,7 @@ TEST(MemoryTrapTest, AnIdleSequenceStandsWhileOthersAreDecoded) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
   ASSERT_EQ(prefill(*engine, kSecond, make_prompt(1200, 2), kSlice), DecodeStatus::kOk);
-  EXPECT_LE(engine->stands_from(kFirst), Position{kEnd});
+  EXPECT_LE(engine->memory().stands_from(kFirst), Position{kEnd});
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
 }
 
@@ -185,9 +185,9 @@ TEST_P(RecurrentTest, NoStepBackStands) {
   const auto engine = load_or_die(class_options(GetParam()));
   EXPECT_EQ(llama_n_rs_seq(&engine->context()), 0U) << "libllama's rollback can leave a wrong state";
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
-  EXPECT_EQ(engine->stands_from(kFirst), Position{kEnd});
-  ASSERT_TRUE(engine->truncate(kFirst, Position{kEnd - 1}));
-  EXPECT_EQ(engine->length(kFirst), Position{kEnd - 1});
+  EXPECT_EQ(engine->memory().stands_from(kFirst), Position{kEnd});
+  ASSERT_TRUE(engine->memory().truncate(kFirst, Position{kEnd - 1}));
+  EXPECT_EQ(engine->memory().length(kFirst), Position{kEnd - 1});
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kFailed);
 }
 
@@ -197,12 +197,12 @@ TEST_P(RecurrentTest, APointOfAnotherPositionIsRefused) {
   const auto before = save_point(*engine, kFirst);
   ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
   for (const std::size_t other : {kMiddle - kSlice, kMiddle + kSlice}) {
-    engine->clear(kSecond);
+    engine->memory().clear(kSecond);
     ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
     cache::RowPiece wrong = run.point(other);
     wrong.stored = wrong.wanted = token_range(kMiddle, kMiddle);
-    EXPECT_EQ(engine->restore_point(kSecond, std::span(&wrong, 1)).error().kind, ErrorKind::kDamaged);
-    EXPECT_EQ(engine->length(kSecond), Position{0});
+    EXPECT_EQ(engine->memory().restore_point(kSecond, std::span(&wrong, 1)).error().kind, ErrorKind::kDamaged);
+    EXPECT_EQ(engine->memory().length(kSecond), Position{0});
   }
   EXPECT_EQ(save_point(*engine, kFirst), before);
 }
@@ -219,8 +219,8 @@ TEST_P(RecurrentTest, ADamagedPointEmptiesTheSequenceAndNoOther) {
        {point.bytes.first(point.bytes.size() / 2), point.bytes.first(4), ByteSpan(other_magic)}) {
     ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
     const cache::RowPiece damaged{point.stored, point.wanted, bytes};
-    EXPECT_EQ(engine->restore_point(kSecond, std::span(&damaged, 1)).error().kind, ErrorKind::kDamaged);
-    EXPECT_EQ(engine->length(kSecond), Position{0});
+    EXPECT_EQ(engine->memory().restore_point(kSecond, std::span(&damaged, 1)).error().kind, ErrorKind::kDamaged);
+    EXPECT_EQ(engine->memory().length(kSecond), Position{0});
   }
   EXPECT_EQ(save_point(*engine, kFirst), before);
   ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
@@ -242,7 +242,7 @@ TEST_P(RecurrentTest, AForkThatIsDecodedLeavesItsSourceAlone) {
   const auto engine = load_or_die(class_options(GetParam()));
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
   const auto before = save_point(*engine, kFirst);
-  ASSERT_TRUE(engine->fork(kFirst, kSecond, Position{kEnd}).ok());
+  ASSERT_TRUE(engine->memory().fork(kFirst, kSecond, Position{kEnd}).ok());
   ASSERT_EQ(prefill(*engine, kSecond, make_prompt(100, 3), kSlice), DecodeStatus::kOk);
   EXPECT_EQ(save_point(*engine, kFirst), before);
 }
@@ -255,12 +255,12 @@ INSTANTIATE_TEST_SUITE_P(Models, RecurrentTest, ::testing::Values(kHybridModel, 
 TEST(MemoryTrapTest, DamagedWindowRowsAreRefusedAndTheSequenceIsEmpty) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   const RecordedRun run(*engine, kFirst, text());
-  const std::uint32_t window = engine->shape().window_tokens;
+  const std::uint32_t window = engine->memory().shape().window_tokens;
   auto pieces = run.windows(token_range(kMiddle - window, kMiddle));
   ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
   pieces.back().bytes = pieces.back().bytes.first(pieces.back().bytes.size() - 1);
-  EXPECT_EQ(engine->restore_point(kSecond, pieces).error().kind, ErrorKind::kDamaged);
-  EXPECT_EQ(engine->length(kSecond), Position{0});
+  EXPECT_EQ(engine->memory().restore_point(kSecond, pieces).error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(engine->memory().length(kSecond), Position{0});
   ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
 }

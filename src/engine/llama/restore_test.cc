@@ -73,7 +73,7 @@ class RestoreTest : public ::testing::TestWithParam<MemoryKind> {
  protected:
   RestoreTest() : engine_(load_or_die(options_of(GetParam()))) {}
   void clear_all() {
-    for (std::int32_t i = 0; i < 4; ++i) engine_->clear(SeqId{i});
+    for (std::int32_t i = 0; i < 4; ++i) engine_->memory().clear(SeqId{i});
   }
   std::unique_ptr<LlamaEngine> engine_;
   std::vector<TokenId> prompt_ = make_prompt(kPrompt, 1);
@@ -89,13 +89,13 @@ TEST_P(RestoreTest, StateBytesComeBack) {
   const auto whole = save(*engine_, kFirst, token_range(0, kPrompt));
   const auto pieces = save_pieces(*engine_, kFirst, {64, 200, 201, kPrompt});
   EXPECT_EQ(save(*engine_, kFirst, token_range(0, kPrompt)), whole) << "saving leaves the source as it was";
-  ASSERT_TRUE(engine_->restore_rows(kSecond, as_pieces(pieces)).ok());
-  EXPECT_EQ(engine_->length(kSecond), Position{kPrompt});
+  ASSERT_TRUE(engine_->memory().restore_rows(kSecond, as_pieces(pieces)).ok());
+  EXPECT_EQ(engine_->memory().length(kSecond), Position{kPrompt});
   EXPECT_EQ(save(*engine_, kSecond, token_range(0, kPrompt)), whole);
   clear_all();
-  EXPECT_EQ(engine_->cells_used(), 0U);
+  EXPECT_EQ(engine_->memory().cells_used(), 0U);
   for (const cache::RowPiece& piece : as_pieces(pieces)) {
-    ASSERT_TRUE(engine_->restore_rows(kThird, std::span(&piece, 1)).ok());
+    ASSERT_TRUE(engine_->memory().restore_rows(kThird, std::span(&piece, 1)).ok());
   }
   EXPECT_EQ(save(*engine_, kThird, token_range(0, kPrompt)), whole);
 }
@@ -106,9 +106,9 @@ TEST_P(RestoreTest, PiecesAreCutWhereOnlyPartIsWanted) {
   auto saved = save_pieces(*engine_, kFirst, {100, kPrompt});
   saved[0].wanted = token_range(0, 90);
   saved[1] = {token_range(80, kPrompt), token_range(90, 150), save(*engine_, kFirst, token_range(80, kPrompt))};
-  ASSERT_TRUE(engine_->restore_rows(kSecond, as_pieces(saved)).ok());
-  EXPECT_EQ(engine_->length(kSecond), Position{150});
-  EXPECT_EQ(engine_->cells_used(), kPrompt + 150);
+  ASSERT_TRUE(engine_->memory().restore_rows(kSecond, as_pieces(saved)).ok());
+  EXPECT_EQ(engine_->memory().length(kSecond), Position{150});
+  EXPECT_EQ(engine_->memory().cells_used(), kPrompt + 150);
   EXPECT_EQ(save(*engine_, kSecond, token_range(0, 150)), wanted);
 }
 
@@ -118,38 +118,38 @@ TEST_P(RestoreTest, LogitsInTheSamePlacementAreEqualBitForBit) {
   const auto pieces = save_pieces(*engine_, kFirst, {64, 128, 200, kPrompt});
   const auto undisturbed = logits_after(*engine_, kFirst, suffix);
   clear_all();
-  ASSERT_TRUE(engine_->restore_rows(kFirst, as_pieces(pieces)).ok());
+  ASSERT_TRUE(engine_->memory().restore_rows(kFirst, as_pieces(pieces)).ok());
   EXPECT_EQ(logits_after(*engine_, kFirst, suffix), undisturbed);
 }
 
 TEST_P(RestoreTest, ForksShareCellsAndRows) {
   ASSERT_EQ(prefill(*engine_, kFirst, prompt_), DecodeStatus::kOk);
   const auto head = save(*engine_, kFirst, token_range(0, 200));
-  ASSERT_TRUE(engine_->fork(kFirst, kSecond, Position{200}).ok());
-  EXPECT_EQ(engine_->cells_used(), kPrompt);
-  EXPECT_EQ(engine_->cells_owned(kSecond), 0U);
-  EXPECT_EQ(engine_->cells_owned(kFirst), kPrompt - 200);
+  ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{200}).ok());
+  EXPECT_EQ(engine_->memory().cells_used(), kPrompt);
+  EXPECT_EQ(engine_->memory().cells_owned(kSecond), 0U);
+  EXPECT_EQ(engine_->memory().cells_owned(kFirst), kPrompt - 200);
   EXPECT_EQ(save(*engine_, kSecond, token_range(0, 200)), head);
-  engine_->clear(kFirst);
-  EXPECT_EQ(engine_->cells_used(), 200U);
+  engine_->memory().clear(kFirst);
+  EXPECT_EQ(engine_->memory().cells_used(), 200U);
   EXPECT_EQ(save(*engine_, kSecond, token_range(0, 200)), head);
 }
 
 TEST_P(RestoreTest, RowsOfTheRestMayFollowAFork) {
   ASSERT_EQ(prefill(*engine_, kFirst, prompt_), DecodeStatus::kOk);
   const auto whole = save(*engine_, kFirst, token_range(0, kPrompt));
-  ASSERT_TRUE(engine_->fork(kFirst, kSecond, Position{200}).ok());
+  ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{200}).ok());
   const auto rest = save(*engine_, kFirst, token_range(150, kPrompt));
   const cache::RowPiece piece{token_range(150, kPrompt), token_range(200, kPrompt), rest};
-  ASSERT_TRUE(engine_->restore_rows(kSecond, std::span(&piece, 1)).ok());
+  ASSERT_TRUE(engine_->memory().restore_rows(kSecond, std::span(&piece, 1)).ok());
   EXPECT_EQ(save(*engine_, kSecond, token_range(0, kPrompt)), whole);
 }
 
 TEST_P(RestoreTest, TruncateKeepsTheHead) {
   ASSERT_EQ(prefill(*engine_, kFirst, prompt_), DecodeStatus::kOk);
   const auto head = save(*engine_, kFirst, token_range(0, 123));
-  ASSERT_TRUE(engine_->truncate(kFirst, Position{123}));
-  EXPECT_EQ(engine_->cells_used(), 123U);
+  ASSERT_TRUE(engine_->memory().truncate(kFirst, Position{123}));
+  EXPECT_EQ(engine_->memory().cells_used(), 123U);
   EXPECT_EQ(save(*engine_, kFirst, token_range(0, 123)), head);
   EXPECT_EQ(prefill(*engine_, kFirst, TokenSpan(prompt_).subspan(123)), DecodeStatus::kOk);
 }
@@ -162,8 +162,8 @@ TEST_P(RestoreTest, StateBytesComeBackIntoAFragmentedMemory) {
   }
   const auto whole = save(*engine_, kFirst, token_range(0, kPrompt));
   const auto pieces = save_pieces(*engine_, kFirst, {64, 200, 201, kPrompt});
-  engine_->clear(kFirst);
-  ASSERT_TRUE(engine_->restore_rows(kThird, as_pieces(pieces)).ok());
+  engine_->memory().clear(kFirst);
+  ASSERT_TRUE(engine_->memory().restore_rows(kThird, as_pieces(pieces)).ok());
   EXPECT_EQ(save(*engine_, kThird, token_range(0, kPrompt)), whole);
 }
 
@@ -175,10 +175,10 @@ TEST_P(RestoreTest, StateBytesComeBackInManyCalls) {
   const Result<RowLayout> layout = learn_layout(whole);
   ASSERT_TRUE(layout);
   clear_all();
-  const std::uint64_t cells = engine_->cells_total();
+  const std::uint64_t cells = engine_->memory().cells_total();
   for (const std::size_t direct_tokens : {1, 50, 1000}) {
     for (const std::size_t joined_tokens : {1, 15, 25, 1000}) {
-      RowMemory memory(engine_->context(), engine_->sequence_count(), *layout,
+      RowMemory memory(engine_->context(), engine_->memory().sequence_count(), *layout,
                        {layout->bytes_of(direct_tokens) / cells, layout->bytes_of(joined_tokens)});
       const Status restored = memory.restore_rows(kSecond, as_pieces(pieces));
       ASSERT_TRUE(restored) << restored.error().message;
@@ -201,13 +201,14 @@ class RestoredTextTest : public ::testing::Test {
   std::vector<TokenId> text_of_undisturbed_run() {
     EXPECT_EQ(prefill(*engine_, kFirst, prompt_), DecodeStatus::kOk);
     const auto text = generate_greedily(*engine_, kFirst, last_index(kPrompt), kWords);
-    EXPECT_TRUE(engine_->truncate(kFirst, Position{kPrompt}));
+    EXPECT_TRUE(engine_->memory().truncate(kFirst, Position{kPrompt}));
     return text;
   }
   // Restores all but the last token, and generates from there.
   std::vector<TokenId> text_after(const std::vector<SavedPiece>& pieces, SeqId seq) {
-    EXPECT_TRUE(engine_->restore_rows(seq, as_pieces(pieces)).ok());
-    EXPECT_EQ(prefill(*engine_, seq, TokenSpan(prompt_).subspan(engine_->length(seq).value())), DecodeStatus::kOk);
+    EXPECT_TRUE(engine_->memory().restore_rows(seq, as_pieces(pieces)).ok());
+    EXPECT_EQ(prefill(*engine_, seq, TokenSpan(prompt_).subspan(engine_->memory().length(seq).value())),
+              DecodeStatus::kOk);
     return generate_greedily(*engine_, seq, 0, kWords);
   }
 
@@ -218,14 +219,14 @@ class RestoredTextTest : public ::testing::Test {
 TEST_F(RestoredTextTest, EqualsTheUndisturbedText) {
   const auto text = text_of_undisturbed_run();
   const auto pieces = save_pieces(*engine_, kFirst, {64, 200, kPrompt - 1});
-  engine_->clear(kFirst);
+  engine_->memory().clear(kFirst);
   EXPECT_EQ(text_after(pieces, kSecond), text);
 }
 
 TEST_F(RestoredTextTest, EqualsTheUndisturbedTextBesideOtherSequences) {
   const auto text = text_of_undisturbed_run();
   const auto pieces = save_pieces(*engine_, kFirst, {64, 200, kPrompt - 1});
-  engine_->clear(kFirst);
+  engine_->memory().clear(kFirst);
   ASSERT_EQ(prefill(*engine_, kThird, make_prompt(333, 9)), DecodeStatus::kOk);
   EXPECT_EQ(text_after(pieces, kSecond), text);
 }
@@ -234,15 +235,15 @@ TEST_F(RestoredTextTest, EqualsTheUndisturbedTextBesideOtherSequences) {
 TEST_F(RestoredTextTest, RowsOfAnotherPrefixChangeIt) {
   const auto text = text_of_undisturbed_run();
   const auto pieces = save_pieces(*engine_, kFirst, {64, 200, kPrompt - 1});
-  engine_->clear(kFirst);
+  engine_->memory().clear(kFirst);
   ASSERT_EQ(prefill(*engine_, kFirst, make_prompt(kPrompt, 77)), DecodeStatus::kOk);
   const auto foreign = save_pieces(*engine_, kFirst, {64, 200, kPrompt - 1});
-  engine_->clear(kFirst);
+  engine_->memory().clear(kFirst);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     auto mutant = pieces;
     mutant[i].bytes = foreign[i].bytes;
     EXPECT_NE(text_after(mutant, kSecond), text) << "segment " << i;
-    engine_->clear(kSecond);
+    engine_->memory().clear(kSecond);
   }
 }
 
@@ -251,10 +252,10 @@ TEST_F(RestoredTextTest, RowsOfAnotherPrefixChangeIt) {
 TEST_F(RestoredTextTest, ALeftOutSegmentIsRefused) {
   static_cast<void>(text_of_undisturbed_run());
   auto pieces = save_pieces(*engine_, kFirst, {64, 128, 192});
-  engine_->clear(kFirst);
+  engine_->memory().clear(kFirst);
   pieces[1].bytes = pieces[2].bytes;
-  EXPECT_EQ(engine_->restore_rows(kSecond, as_pieces(pieces)).error().kind, ErrorKind::kDamaged);
-  EXPECT_EQ(engine_->length(kSecond), Position{0});
+  EXPECT_EQ(engine_->memory().restore_rows(kSecond, as_pieces(pieces)).error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(engine_->memory().length(kSecond), Position{0});
 }
 
 // Under f16 sums depend on where rows lie: the result is the same within the noise, and so is the choice where it is
@@ -266,9 +267,9 @@ TEST(RestoredLogitsTest, F16LogitsInAnotherPlacementDifferOnlyByNoise) {
   ASSERT_EQ(prefill(*engine, kFirst, prompt), DecodeStatus::kOk);
   const auto pieces = save_pieces(*engine, kFirst, {64, 200, kPrompt});
   const auto undisturbed = logits_after(*engine, kFirst, suffix);
-  engine->clear(kFirst);
+  engine->memory().clear(kFirst);
   ASSERT_EQ(prefill(*engine, kThird, make_prompt(321, 9)), DecodeStatus::kOk);
-  ASSERT_TRUE(engine->restore_rows(kSecond, as_pieces(pieces)).ok());
+  ASSERT_TRUE(engine->memory().restore_rows(kSecond, as_pieces(pieces)).ok());
   const auto restored = logits_after(*engine, kSecond, suffix);
   double error = 0;
   double size = 0;

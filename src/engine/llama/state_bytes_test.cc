@@ -52,7 +52,7 @@ TEST_P(StateBytesTest, ComeBackElsewhere) {
     if (piece.bytes.empty()) continue;  // the class has no rows
     EXPECT_EQ(sorted(save(*engine, kSecond, piece.stored), piece.stored), sorted(piece.bytes, piece.stored));
   }
-  const cache::StateShape shape = engine->shape();
+  const cache::StateShape shape = engine->memory().shape();
   for (const cache::RowPiece& piece : run.windows(token_range(kEnd - shape.window_tokens, kEnd))) {
     const auto again = save_window(*engine, kSecond, piece.wanted);
     const auto before = save_window(*engine, kFirst, piece.wanted);
@@ -61,11 +61,11 @@ TEST_P(StateBytesTest, ComeBackElsewhere) {
   if (!shape.points) return;
   // The sequence's number is in a point, so it is compared where it was saved.
   const auto from_second = save_point(*engine, kSecond);
-  engine->clear(kFirst);
-  engine->clear(kSecond);
+  engine->memory().clear(kFirst);
+  engine->memory().clear(kSecond);
   ASSERT_TRUE(run.restore_rows(kFirst, kEnd).ok());
   const cache::RowPiece moved{token_range(kEnd, kEnd), token_range(kEnd, kEnd), from_second};
-  ASSERT_TRUE(engine->restore_point(kFirst, std::span(&moved, 1)).ok());
+  ASSERT_TRUE(engine->memory().restore_point(kFirst, std::span(&moved, 1)).ok());
   const ByteSpan saved = run.point(kEnd).bytes;
   EXPECT_EQ(save_point(*engine, kFirst), std::vector<std::byte>(saved.begin(), saved.end()));
 }
@@ -73,15 +73,16 @@ TEST_P(StateBytesTest, ComeBackElsewhere) {
 TEST_P(StateBytesTest, HaveTheSizesThatAreTold) {
   const auto engine = load_or_die(options());
   const Description& description = engine->description();
-  const std::uint64_t unused_point_bytes = engine->point_bytes(kSecond);
+  const std::uint64_t unused_point_bytes = engine->memory().point_bytes(kSecond);
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kEnd, 1), kSlice), DecodeStatus::kOk);
   if (description.row_bytes_per_token > 0) {
-    const std::uint64_t grown = engine->rows_bytes(100) - engine->rows_bytes(50);
+    const std::uint64_t grown = engine->memory().rows_bytes(100) - engine->memory().rows_bytes(50);
     EXPECT_EQ(grown, 50 * description.row_bytes_per_token);
-    EXPECT_LE(save(*engine, kFirst, token_range(10, 60)).size(), engine->rows_bytes(50));
+    EXPECT_LE(save(*engine, kFirst, token_range(10, 60)).size(), engine->memory().rows_bytes(50));
   }
   if (description.window_bytes_per_token > 0) {
-    EXPECT_EQ(engine->window_bytes(20) - engine->window_bytes(10), 10 * description.window_bytes_per_token);
+    EXPECT_EQ(engine->memory().window_bytes(20) - engine->memory().window_bytes(10),
+              10 * description.window_bytes_per_token);
   }
   if (description.point_bytes > 0) {
     EXPECT_GE(save_point(*engine, kFirst).size(), description.point_bytes);
@@ -119,12 +120,12 @@ TEST(UntriedModelTest, IsOpaqueAndGoesOnAfterARestore) {
   options.class_test_program = "/bin/false";
   const auto engine = load_or_die(options);
   EXPECT_EQ(engine->description().memory_class, MemoryClass::kOpaque);
-  EXPECT_EQ(engine->shape(), (cache::StateShape{.cacheable = true, .points = true, .whole_points = true}));
-  EXPECT_EQ(engine->cells_total(), 2048U);
+  EXPECT_EQ(engine->memory().shape(), (cache::StateShape{.cacheable = true, .points = true, .whole_points = true}));
+  EXPECT_EQ(engine->memory().cells_total(), 2048U);
   const auto prompt = make_prompt(300, 1);
   const RecordedRun run(*engine, kFirst, TokenSpan(prompt).first(kEnd));
   const auto expected = go_on(*engine, kFirst, prompt, 20);
-  engine->clear(kFirst);
+  engine->memory().clear(kFirst);
   ASSERT_TRUE(run.restore(kSecond, kEnd).ok());
   EXPECT_EQ(largest_difference(expected, go_on(*engine, kSecond, prompt, 20)), 0);
 }
@@ -136,14 +137,14 @@ TEST(UntriedModelTest, AStateThatDoesNotFitIsNoDamage) {
   options.n_ctx = 512;
   const auto engine = load_or_die(options);
   const RecordedRun run(*engine, kFirst, make_prompt(384, 1));
-  EXPECT_EQ(engine->restore_rows(kSecond, run.rows(token_range(0, 384))).error().kind, ErrorKind::kNoSpace);
-  EXPECT_EQ(engine->length(kSecond), Position{0});
-  EXPECT_EQ(engine->cells_used(), 384U);
+  EXPECT_EQ(engine->memory().restore_rows(kSecond, run.rows(token_range(0, 384))).error().kind, ErrorKind::kNoSpace);
+  EXPECT_EQ(engine->memory().length(kSecond), Position{0});
+  EXPECT_EQ(engine->memory().cells_used(), 384U);
 }
 
 TEST(WholeStateTest, RecurrentSequencesNeverWaitForCells) {
   const auto engine = load_or_die(class_options({"mamba2", 0, MemoryClass::kRecurrent}));
-  EXPECT_EQ(engine->cells_total(), 2048U * engine->sequence_count());
+  EXPECT_EQ(engine->memory().cells_total(), 2048U * engine->memory().sequence_count());
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(1900, 1)), DecodeStatus::kOk);
   EXPECT_EQ(prefill(*engine, kSecond, make_prompt(1900, 2)), DecodeStatus::kOk);
 }

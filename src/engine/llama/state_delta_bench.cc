@@ -32,7 +32,7 @@ LlamaEngine& engine() {
 Pair states(std::size_t from, std::size_t to) {
   const std::vector<TokenId> prompt = make_prompt(to, 1);
   const SeqId seq{0};
-  engine().clear(seq);
+  engine().memory().clear(seq);
   Pair pair;
   (void)prefill(engine(), seq, TokenSpan(prompt).first(from));
   pair.base = save_point(engine(), seq);

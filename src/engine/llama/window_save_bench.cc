@@ -47,20 +47,20 @@ void count_bytes(benchmark::State& state, std::size_t bytes) {
 
 void BM_SaveRows(benchmark::State& state) {
   const TokenRange range = last_slice(state);
-  std::vector<std::byte> out(engine().rows_bytes(range.size()));
+  std::vector<std::byte> out(engine().memory().rows_bytes(range.size()));
   std::size_t written = 0;
-  for (auto _ : state) written = *engine().save_rows(kSeq, range, out);
+  for (auto _ : state) written = *engine().memory().save_rows(kSeq, range, out);
   count_bytes(state, written);
 }
 BENCHMARK(BM_SaveRows)->Arg(256)->Arg(512)->Arg(2048)->Unit(benchmark::kMicrosecond);
 
 void BM_SaveRowsThroughWholeState(benchmark::State& state) {
   const TokenRange range = last_slice(state);
-  std::vector<std::byte> out(engine().rows_bytes(range.size()));
+  std::vector<std::byte> out(engine().memory().rows_bytes(range.size()));
   std::vector<std::byte> whole;
   llama_context& context = engine().context();
   llama_memory_t memory = llama_get_memory(&context);
-  const auto scratch = static_cast<llama_seq_id>(engine().sequence_count());
+  const auto scratch = static_cast<llama_seq_id>(engine().memory().sequence_count());
   for (auto _ : state) {
     llama_memory_seq_cp(memory, kSeq.value(), scratch, to_pos(range.begin), to_pos(range.end));
     whole.resize(state_size(context, scratch, StatePart::kWhole));
@@ -75,9 +75,9 @@ BENCHMARK(BM_SaveRowsThroughWholeState)->Arg(256)->Arg(512)->Arg(2048)->Unit(ben
 
 void BM_SaveWindow(benchmark::State& state) {
   const TokenRange range = last_slice(state);
-  std::vector<std::byte> out(engine().window_bytes(range.size()));
+  std::vector<std::byte> out(engine().memory().window_bytes(range.size()));
   std::size_t written = 0;
-  for (auto _ : state) written = *engine().save_window(kSeq, range, out);
+  for (auto _ : state) written = *engine().memory().save_window(kSeq, range, out);
   count_bytes(state, written);
 }
 BENCHMARK(BM_SaveWindow)->Arg(128)->Arg(511)->Unit(benchmark::kMicrosecond);

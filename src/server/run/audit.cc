@@ -48,7 +48,7 @@ Audit::Audit(AuditOptions options, engine::Engine& engine, cache::Cache& cache, 
 
 // Opaque models compute other states in other steps, far apart though neither is wrong: docs/audit.md.
 bool Audit::enabled() const {
-  return options_.every_ms > 0 && engine_.shape().cacheable && !engine_.shape().whole_points;
+  return options_.every_ms > 0 && engine_.memory().shape().cacheable && !engine_.memory().shape().whole_points;
 }
 
 std::optional<AuditReport> Audit::disturb() {
@@ -81,7 +81,7 @@ std::optional<AuditReport> Audit::abandon() {
 AuditReport Audit::end(AuditOutcome outcome) {
   AuditReport report = work_ ? work_->report : AuditReport{};
   if (work_) {
-    engine_.clear(work_->seq);
+    engine_.memory().clear(work_->seq);
     // What could not be looked at to the end is suspected still.
     const bool suspected = work_->suspected || work_->answer > Answer::kComputed;
     const bool open = outcome == AuditOutcome::kAbandoned || outcome == AuditOutcome::kNoRoom;
@@ -124,7 +124,9 @@ bool Audit::find_subject(SeqId seq) {
   return false;
 }
 
-bool Audit::fits() const { return engine_.cells_total() - engine_.cells_used() > work_->subject.piece.end.value(); }
+bool Audit::fits() const {
+  return engine_.memory().cells_total() - engine_.memory().cells_used() > work_->subject.piece.end.value();
+}
 
 bool Audit::look_at(SeqId seq, Subject subject) {
   work_.emplace(Work{.seq = seq, .subject = std::move(subject), .lease = nullptr});
@@ -158,14 +160,14 @@ Audit::Ended Audit::go_on(std::size_t slice_tokens) {
   const bool computes = work_->answer == Answer::kComputed || work_->answer == Answer::kComputedAgain;
   const TokenRange piece = work_->subject.piece;
   if (!work_->stands) return approach(computes ? piece.begin : piece.end);
-  if (engine_.length(work_->seq) < piece.end) return compute(slice_tokens);
+  if (engine_.memory().length(work_->seq) < piece.end) return compute(slice_tokens);
   return ask();
 }
 
 // Puts the sequence there, as a request would be.
 Audit::Ended Audit::approach(Position goal) {
   go_back(goal);
-  const Position from = engine_.length(work_->seq);
+  const Position from = engine_.memory().length(work_->seq);
   const cache::Lease& lease = *work_->lease;
   if (from < goal) {
     const Position ready = std::min(lease.loaded_until(from), goal);
@@ -173,7 +175,7 @@ Audit::Ended Audit::approach(Position goal) {
     load({from, lease.load_end(from, goal, load_bytes_)}, std::nullopt);
     return std::nullopt;
   }
-  work_->stands = goal == Position{} || !engine_.shape().needs_points();
+  work_->stands = goal == Position{} || !engine_.memory().shape().needs_points();
   if (work_->stands) return std::nullopt;
   if (lease.point_loaded(goal)) return restore_point(goal);
   load({goal, goal}, goal);
@@ -194,8 +196,8 @@ Position Audit::unit_end(Position from) const {
 }
 
 void Audit::go_back(Position goal) {
-  if (engine_.length(work_->seq) <= goal) return;
-  if (goal == Position{} || !engine_.truncate(work_->seq, goal)) engine_.clear(work_->seq);
+  if (engine_.memory().length(work_->seq) <= goal) return;
+  if (goal == Position{} || !engine_.memory().truncate(work_->seq, goal)) engine_.memory().clear(work_->seq);
 }
 
 void Audit::load(TokenRange range, std::optional<Position> point) {
@@ -212,14 +214,14 @@ void Audit::loaded(const cache::LoadResult& result) {
 }
 
 Audit::Ended Audit::restore_rows(TokenRange range) {
-  const Status restored = engine_.restore_rows(work_->seq, work_->lease->pieces(range));
+  const Status restored = engine_.memory().restore_rows(work_->seq, work_->lease->pieces(range));
   if (!restored) return refused(restored.error(), range, false);
   work_->lease->release_until(range.end);
   return std::nullopt;
 }
 
 Audit::Ended Audit::restore_point(Position at) {
-  const Status restored = engine_.restore_point(work_->seq, work_->lease->point_pieces(at));
+  const Status restored = engine_.memory().restore_point(work_->seq, work_->lease->point_pieces(at));
   if (!restored) return refused(restored.error(), {at, at}, true);
   work_->stands = true;
   return std::nullopt;
@@ -240,7 +242,7 @@ Audit::Ended Audit::refused(const Error& error, TokenRange range, bool point) {
 
 Audit::Ended Audit::compute(std::size_t slice_tokens) {
   const Subject& subject = work_->subject;
-  const Position from = engine_.length(work_->seq);
+  const Position from = engine_.memory().length(work_->seq);
   std::size_t count =
       std::min({slice_tokens, subject.piece.end - from, std::size_t{engine_.description().batch_tokens}});
   if (work_->answer == Answer::kComputedAgain) {
@@ -281,7 +283,7 @@ Audit::Ended Audit::next_answer() {
       if (policy::agrees(apart)) return AuditOutcome::kAgreed;
       spdlog::warn("kv cache audit: an answer after stored state differs by {:.3f} from the model's; trying again",
                    apart);
-      engine_.clear(work_->seq);
+      engine_.memory().clear(work_->seq);
       work_->answer = Answer::kRestoredAgain;
       return take_lease();
     }

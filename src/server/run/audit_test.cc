@@ -24,7 +24,7 @@ TEST_P(AuditTest, WhatIsRightIsNeverAccused) {
   EXPECT_EQ(counts[AuditOutcome::kAgreed] + counts[AuditOutcome::kNothing], 120U);
   EXPECT_GT(counts[AuditOutcome::kAgreed], 100U);
   EXPECT_FALSE(bench.world.cache.distrusted());
-  EXPECT_EQ(bench.world.engine.cells_used(), 0U) << "the sequence comes back empty";
+  EXPECT_EQ(bench.world.engine.memory().cells_used(), 0U) << "the sequence comes back empty";
 }
 
 TEST_P(AuditTest, NoiseIsNoAccusation) {
@@ -86,7 +86,7 @@ TEST_P(AuditTest, WrongStateWithRightSumsIsFound) {
     EXPECT_TRUE(bench.world.cache.distrusted()) << kind;
     bench.world.writer->drain();
     EXPECT_NE(note_of(bench.world, copy.path()).find("of a stored prefix"), std::string::npos) << kind;
-    EXPECT_EQ(bench.world.engine.cells_used(), 0U);
+    EXPECT_EQ(bench.world.engine.memory().cells_used(), 0U);
     EXPECT_FALSE(bench.audit.due()) << "there is nothing left to look at";
   }
 }
@@ -254,7 +254,7 @@ TEST_P(AuditTest, ItWaitsUntilNobodyAskedForAWhileAndBetweenTwo) {
   EXPECT_TRUE(bench.audit.due());
   EXPECT_EQ(bench.step(), std::nullopt);
   EXPECT_EQ(bench.audit.disturb()->outcome, AuditOutcome::kAbandoned);
-  EXPECT_EQ(bench.world.engine.cells_used(), 0U);
+  EXPECT_EQ(bench.world.engine.memory().cells_used(), 0U);
 }
 
 TEST_P(AuditTest, WhatWasSuspectedIsLookedAtAgainFirst) {
@@ -311,7 +311,7 @@ TEST_P(AuditTest, FaultsOfTheEngineEndItAndAccuseNobody) {
       bench.world.engine.set_faults(faults);
       const AuditCounts counts = bench.run(4);
       EXPECT_EQ(counts[AuditOutcome::kWrong] + counts[AuditOutcome::kUnclear], 0U);
-      EXPECT_EQ(bench.world.engine.cells_used(), 0U);
+      EXPECT_EQ(bench.world.engine.memory().cells_used(), 0U);
     }
   }
 }

@@ -25,41 +25,42 @@ enum class Bend {
   kCountsRestored,       // tokens that were restored count as given to the model
 };
 
-class BentEngine final : public engine::Engine {
+// The fake engine's memory, bent.
+class BentMemory final : public cache::ModelMemory {
  public:
-  BentEngine(const engine::fake::FakeOptions& options, Bend bend) : fake(options), bend_(bend) {}
+  BentMemory(cache::ModelMemory& fake, Bend bend) : fake_(fake), bend_(bend) {}
 
-  std::uint32_t sequence_count() const override { return fake.sequence_count(); }
-  std::uint32_t cells_total() const override { return fake.cells_total(); }
-  std::uint32_t cells_used() const override { return fake.cells_used(); }
-  std::uint32_t cells_owned(SeqId seq) const override { return fake.cells_owned(seq); }
-  Position length(SeqId seq) const override { return fake.length(seq); }
-  cache::StateShape shape() const override { return fake.shape(); }
+  std::uint32_t sequence_count() const override { return fake_.sequence_count(); }
+  std::uint32_t cells_total() const override { return fake_.cells_total(); }
+  std::uint32_t cells_used() const override { return fake_.cells_used(); }
+  std::uint32_t cells_owned(SeqId seq) const override { return fake_.cells_owned(seq); }
+  Position length(SeqId seq) const override { return fake_.length(seq); }
+  cache::StateShape shape() const override { return fake_.shape(); }
   Position stands_from(SeqId seq) const override {
-    return bend_ == Bend::kStandsAnywhere ? Position{} : fake.stands_from(seq);
+    return bend_ == Bend::kStandsAnywhere ? Position{} : fake_.stands_from(seq);
   }
-  std::uint64_t rows_bytes(std::size_t tokens) const override { return fake.rows_bytes(tokens); }
+  std::uint64_t rows_bytes(std::size_t tokens) const override { return fake_.rows_bytes(tokens); }
   Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override {
-    return fake.save_rows(seq, range, out);
+    return fake_.save_rows(seq, range, out);
   }
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override {
     for (const cache::RowPiece& piece : pieces) restored_ += piece.wanted.size();
     tell(pieces);
-    if (bend_ != Bend::kRowsGone) return fake.restore_rows(seq, pieces);
+    if (bend_ != Bend::kRowsGone) return fake_.restore_rows(seq, pieces);
     std::vector<std::byte> rubbish(pieces.back().bytes.begin(), pieces.back().bytes.end());
     if (rubbish.size() > kHeaderBytes) std::fill(rubbish.begin() + kHeaderBytes, rubbish.end(), std::byte{});
     std::vector<cache::RowPiece> bent(pieces.begin(), pieces.end());
     bent.back().bytes = rubbish;
-    return fake.restore_rows(seq, bent);
+    return fake_.restore_rows(seq, bent);
   }
-  std::uint64_t window_bytes(std::size_t tokens) const override { return fake.window_bytes(tokens); }
+  std::uint64_t window_bytes(std::size_t tokens) const override { return fake_.window_bytes(tokens); }
   Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) override {
-    return fake.save_window(seq, range, out);
+    return fake_.save_window(seq, range, out);
   }
-  std::uint64_t point_bytes(SeqId seq) const override { return fake.point_bytes(seq); }
+  std::uint64_t point_bytes(SeqId seq) const override { return fake_.point_bytes(seq); }
   Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override {
     if (bend_ == Bend::kPointForgotten && ++points_ % 3 == 0) return not_found("forgotten");
-    Result<std::size_t> saved = fake.save_point(seq, out);
+    Result<std::size_t> saved = fake_.save_point(seq, out);
     if (saved) std::swap(before_, last_);
     if (saved) last_.assign(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(*saved));
     return saved;
@@ -68,17 +69,50 @@ class BentEngine final : public engine::Engine {
     tell(pieces);
     if (bend_ == Bend::kPointNotRestored) return {};
     if (bend_ != Bend::kPointOfAnotherPlace || before_.empty()) {
-      TRY(fake.restore_point(seq, pieces));
+      TRY(fake_.restore_point(seq, pieces));
       return bend_ == Bend::kPointBeforeRows ? put_last_row_again(seq) : Status{};
     }
     cache::RowPiece other = pieces.front();
     other.bytes = std::ranges::equal(other.bytes, last_) ? before_ : last_;
-    return fake.restore_point(seq, {&other, 1});
+    return fake_.restore_point(seq, {&other, 1});
   }
-  Status fork(SeqId from, SeqId to, Position end) override { return fake.fork(from, to, end); }
-  bool truncate(SeqId seq, Position end) override { return fake.truncate(seq, end); }
-  void clear(SeqId seq) override { fake.clear(seq); }
+  Status fork(SeqId from, SeqId to, Position end) override { return fake_.fork(from, to, end); }
+  bool truncate(SeqId seq, Position end) override { return fake_.truncate(seq, end); }
+  void clear(SeqId seq) override { fake_.clear(seq); }
 
+  std::uint64_t restored() const { return restored_; }  // any thread
+  std::function<void(std::size_t bytes)> on_restore;    // called before anything is restored
+
+ private:
+  static constexpr std::ptrdiff_t kHeaderBytes = 16;
+
+  void tell(std::span<const cache::RowPiece> pieces) const {
+    if (!on_restore) return;
+    for (const cache::RowPiece& piece : pieces) on_restore(piece.bytes.size());
+  }
+  Status put_last_row_again(SeqId seq) {
+    const TokenRange last{Position{fake_.length(seq).value() - 1}, fake_.length(seq)};
+    std::vector<std::byte> row(fake_.rows_bytes(1));
+    TRY_ASSIGN(const std::size_t size, fake_.save_rows(seq, last, row));
+    fake_.truncate(seq, last.begin);
+    const cache::RowPiece piece{last, last, ByteSpan(row).first(size)};
+    return fake_.restore_rows(seq, {&piece, 1});
+  }
+
+  cache::ModelMemory& fake_;
+  const Bend bend_;
+  std::atomic<std::uint64_t> restored_ = 0;
+  std::uint32_t points_ = 0;
+  std::vector<std::byte> before_;  // the last two points that were saved
+  std::vector<std::byte> last_;
+};
+
+class BentEngine final : public engine::Engine {
+ public:
+  BentEngine(const engine::fake::FakeOptions& options, Bend bend)
+      : fake(options), bent_memory(fake.memory(), bend), bend_(bend) {}
+
+  BentMemory& memory() override { return bent_memory; }
   const engine::Description& description() const override { return fake.description(); }
   engine::DecodeStatus decode(std::span<const engine::BatchToken> batch) override { return fake.decode(batch); }
   TokenId sample(engine::Sampler& sampler, std::size_t index) override { return fake.sample(sampler, index); }
@@ -89,33 +123,14 @@ class BentEngine final : public engine::Engine {
   void cancel() override { fake.cancel(); }
   void reset_cancel() override { fake.reset_cancel(); }
   std::uint64_t tokens_decoded() const override {
-    return fake.tokens_decoded() + (bend_ == Bend::kCountsRestored ? restored_.load() : 0);
+    return fake.tokens_decoded() + (bend_ == Bend::kCountsRestored ? bent_memory.restored() : 0);
   }
 
   engine::fake::FakeEngine fake;
-  std::function<void(std::size_t bytes)> on_restore;  // called before anything is restored
+  BentMemory bent_memory;
 
  private:
-  static constexpr std::ptrdiff_t kHeaderBytes = 16;
-
-  void tell(std::span<const cache::RowPiece> pieces) const {
-    if (!on_restore) return;
-    for (const cache::RowPiece& piece : pieces) on_restore(piece.bytes.size());
-  }
-  Status put_last_row_again(SeqId seq) {
-    const TokenRange last{Position{fake.length(seq).value() - 1}, fake.length(seq)};
-    std::vector<std::byte> row(fake.rows_bytes(1));
-    TRY_ASSIGN(const std::size_t size, fake.save_rows(seq, last, row));
-    fake.truncate(seq, last.begin);
-    const cache::RowPiece piece{last, last, ByteSpan(row).first(size)};
-    return fake.restore_rows(seq, {&piece, 1});
-  }
-
   const Bend bend_;
-  std::atomic<std::uint64_t> restored_ = 0;
-  std::uint32_t points_ = 0;
-  std::vector<std::byte> before_;  // the last two points that were saved
-  std::vector<std::byte> last_;
 };
 
 }  // namespace kvkeep::server

@@ -132,7 +132,7 @@ void Scheduler::keep_idle() {
 }
 
 void Scheduler::clear(SeqId seq) {
-  engine_.clear(seq);
+  engine_.memory().clear(seq);
   Sequence& held = sequence(seq);
   held.state = Sequence::State::kFree;
   held.tokens.clear();
@@ -159,7 +159,9 @@ std::optional<SeqId> Scheduler::oldest_idle() const {
   return oldest;
 }
 
-bool Scheduler::cached(const Active& active) const { return active.job.cache_prompt && engine_.shape().cacheable; }
+bool Scheduler::cached(const Active& active) const {
+  return active.job.cache_prompt && engine_.memory().shape().cacheable;
+}
 
 // The length at which a decoding sequence is captured next: not at once again after a refusal.
 std::size_t Scheduler::next_capture(const Sequence& held) const {
@@ -171,7 +173,8 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
   Sequence& held = sequence(seq);
   if (!held.track) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const cache::CaptureResult captured = cache::capture(cache_, engine_, seq, held.tokens, *held.track, held.sampled);
+  const cache::CaptureResult captured =
+      cache::capture(cache_, engine_.memory(), seq, held.tokens, *held.track, held.sampled);
   if (!captured.complete) held.refused_at = held.tokens.size();
   const double save_ms = ms_since(begin_ns);
   if (captured.tokens > 0) {
@@ -182,7 +185,7 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
   trace_cut(seq, {.at = Position{} + held.tokens.size(),
                   .reason = reason,
                   .tokens = captured.tokens,
-                  .bytes = ByteCount{engine_.rows_bytes(captured.tokens)},
+                  .bytes = ByteCount{engine_.memory().rows_bytes(captured.tokens)},
                   .ms = save_ms,
                   .complete = captured.complete});
 }
@@ -190,11 +193,12 @@ void Scheduler::capture(SeqId seq, policy::CutReason reason) {
 // What rows cannot give, at the end of the sequence. Nothing for models whose rows are all.
 void Scheduler::capture_point(SeqId seq, policy::CutReason reason, cache::Keeping keeping) {
   Sequence& held = sequence(seq);
-  if (!held.track || point_captured(held) || engine_.length(seq).value() == 0) return;
+  if (!held.track || point_captured(held) || engine_.memory().length(seq).value() == 0) return;
   const Position end = Position{} + held.tokens.size();
-  if (engine_.shape().needs_points() && !policy::end_point_wanted(options_.cuts, end, Position{})) return;
+  if (engine_.memory().shape().needs_points() && !policy::end_point_wanted(options_.cuts, end, Position{})) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const cache::PointResult captured = cache::capture_point(cache_, engine_, seq, held.tokens, *held.track, keeping);
+  const cache::PointResult captured =
+      cache::capture_point(cache_, engine_.memory(), seq, held.tokens, *held.track, keeping);
   if (captured.complete) held.point_at = held.tokens.size();
   const double save_ms = ms_since(begin_ns);
   if (captured.bytes > ByteCount{0}) {
@@ -202,10 +206,10 @@ void Scheduler::capture_point(SeqId seq, policy::CutReason reason, cache::Keepin
                   static_cast<double>(captured.bytes.value()) / 1048576.0, policy::to_string(reason), save_ms,
                   request_on(seq));
   }
-  if (!engine_.shape().needs_points() || (captured.bytes == ByteCount{} && captured.complete)) return;
+  if (!engine_.memory().shape().needs_points() || (captured.bytes == ByteCount{} && captured.complete)) return;
   trace_cut(seq, {.at = end,
                   .reason = reason,
-                  .kind = cache::point_kind(engine_.shape()),
+                  .kind = cache::point_kind(engine_.memory().shape()),
                   .bytes = captured.bytes,
                   .ms = save_ms,
                   .complete = captured.complete});
@@ -213,7 +217,7 @@ void Scheduler::capture_point(SeqId seq, policy::CutReason reason, cache::Keepin
 
 // The cache can put a sequence where this one stands.
 bool Scheduler::point_captured(const Sequence& held) const {
-  return !engine_.shape().needs_points() || held.point_at == held.tokens.size();
+  return !engine_.memory().shape().needs_points() || held.point_at == held.tokens.size();
 }
 
 // For the log: nobody may be on it any more.

@@ -21,8 +21,9 @@ class Story {
         mistakes_(std::move(mistakes)),
         cuts_(cut_options(setting)),
         world_(world_options(memory_class), mistakes_.bend),
-        twin_(world_.engine->shape(), cuts_),
-        loads_(setting.loads, world_.engine->rows_bytes(1) > 0, world_.engine->shape().needs_points()),
+        twin_(world_.engine->memory().shape(), cuts_),
+        loads_(setting.loads, world_.engine->memory().rows_bytes(1) > 0,
+               world_.engine->memory().shape().needs_points()),
         calm_(!setting.small_ram && !setting.small_disk),
         exact_(!setting.frontiers) {}
 
@@ -280,7 +281,7 @@ class Story {
   // Where a reply ends, and be it with the prompt, is not its business. Windows that lie side by side are no points,
   // and whole states that others are built on stay.
   void check_limit(const Ask& asked) {
-    const cache::StateShape shape = world_.engine->shape();
+    const cache::StateShape shape = world_.engine->memory().shape();
     if (setting_.most_points == 0 || shape.window_tokens > 0 || shape.whole_points || !asked.cache_prompt) return;
     const auto lease = world_.cache->lease(asked.prompt);
     const auto count =

@@ -136,7 +136,7 @@ class HistoryWorld {
   }
   void open() {
     engine = std::make_unique<BentEngine>(options.fake, bend);
-    engine->on_restore = [this](std::size_t bytes) {
+    engine->bent_memory.on_restore = [this](std::size_t bytes) {
       clock.advance_ms(options.load_ms_per_byte * static_cast<std::int64_t>(bytes));
     };
     std::unique_ptr<store::DiskStore> disk;
@@ -147,10 +147,10 @@ class HistoryWorld {
       EXPECT_TRUE(opened) << "a disk that works opens, whatever it holds";
       if (opened) disk = std::move(*opened);
     }
-    cache = std::make_unique<cache::Cache>(
-        cache::CacheOptions{
-            .fingerprint = engine->description().fingerprint, .ram_budget = options.ram, .shape = engine->shape()},
-        std::move(disk), clock, writer, reader_);
+    cache = std::make_unique<cache::Cache>(cache::CacheOptions{.fingerprint = engine->description().fingerprint,
+                                                               .ram_budget = options.ram,
+                                                               .shape = engine->memory().shape()},
+                                           std::move(disk), clock, writer, reader_);
     cache->settle();
     scheduler = std::make_unique<Scheduler>(options.scheduler, *engine, *cache, clock);
     thread_ = std::thread([this] { scheduler->run(); });

@@ -51,7 +51,7 @@ void Scheduler::start_again(Active& active) {
 
 double Scheduler::least_measured_bytes() const {
   constexpr std::uint64_t kLeastWithoutRows = 64 << 10;
-  const std::uint64_t rows = engine_.rows_bytes(policy::kLeastMeasuredTokens);
+  const std::uint64_t rows = engine_.memory().rows_bytes(policy::kLeastMeasuredTokens);
   return static_cast<double>(rows > 0 ? rows : kLeastWithoutRows);
 }
 
@@ -106,7 +106,7 @@ void Scheduler::note_loaded(Active& active, const cache::LoadResult& result) {
 bool Scheduler::restore_rows(Active& active, TokenRange range) {
   const std::vector<cache::RowPiece> pieces = active.lease->pieces(range);
   const std::int64_t begin_ns = clock_.monotonic_ns();
-  const Status restored = engine_.restore_rows(*active.seq, pieces);
+  const Status restored = engine_.memory().restore_rows(*active.seq, pieces);
   active.stats.load_ms += ms_since(begin_ns);
   if (restored) {
     double bytes = 0;
@@ -128,7 +128,7 @@ bool Scheduler::restore_rows(Active& active, TokenRange range) {
 bool Scheduler::restore_point(Active& active) {
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const std::vector<cache::RowPiece> pieces = active.lease->point_pieces(active.restore_to);
-  const Status restored = engine_.restore_point(*active.seq, pieces);
+  const Status restored = engine_.memory().restore_point(*active.seq, pieces);
   active.stats.load_ms += ms_since(begin_ns);
   if (restored) {
     if (!active.reported) count_points(active);
@@ -162,7 +162,7 @@ void Scheduler::count_points(Active& active) {
     if (!puts_at(point, active.restore_to)) continue;
     stats.point = std::max(stats.point, point.tier == cache::Tier::kDisk ? CachePoint::kDisk : CachePoint::kRam);
   }
-  if (stats.point == CachePoint::kNone || engine_.rows_bytes(1) > 0) return;
+  if (stats.point == CachePoint::kNone || engine_.memory().rows_bytes(1) > 0) return;
   const bool disk = stats.point == CachePoint::kDisk;
   stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
   stats.memory_tokens = stats.ram_tokens = stats.disk_tokens = 0;

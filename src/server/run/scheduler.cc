@@ -24,7 +24,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       engine_(engine),
       cache_(cache),
       clock_(clock),
-      sequences_(engine.sequence_count()),
+      sequences_(engine.memory().sequence_count()),
       partings_(options.parting_texts),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
              [this](cache::LoadResult result) { receive_loaded({nullptr, std::move(result)}); }) {}
@@ -210,10 +210,10 @@ void Scheduler::capture_decoded(SeqId seq) {
   if (!held.track) return;
   const Position live = Position{} + held.tokens.size();
   const bool point_due =
-      engine_.shape().points && policy::continued_store_due(options_.cuts, live, Position{} + held.point_at);
+      engine_.memory().shape().points && policy::continued_store_due(options_.cuts, live, Position{} + held.point_at);
   const bool rows_due = held.tokens.size() >= next_capture(held);
   if (rows_due || point_due) capture(seq, policy::CutReason::kContinued);
-  if (point_due || (rows_due && engine_.shape().window_tokens > 0)) {
+  if (point_due || (rows_due && engine_.memory().shape().window_tokens > 0)) {
     capture_point(seq, policy::CutReason::kContinued);
   } else if (rows_due && streams_points()) {
     capture_streamed(seq);
@@ -227,7 +227,7 @@ std::size_t Scheduler::slice_limit(const Active& active) const {
   std::size_t limit = engine_.description().batch_tokens;
   if (others_decode) limit = std::min(limit, options_.busy_slice_tokens);
   if (active.job.ahead) limit = std::min(limit, ahead_slice_tokens());
-  if (const std::size_t window = engine_.shape().window_tokens; window > 0 && cached(active)) {
+  if (const std::size_t window = engine_.memory().shape().window_tokens; window > 0 && cached(active)) {
     limit = std::min(limit, std::max(window, options_.least_window_slice_tokens));
   }
   const std::size_t done = sequence(*active.seq).tokens.size();
@@ -247,7 +247,7 @@ void Scheduler::capture_slice(Active& active) {
   const bool at_cut = active.next_cut < active.cuts.size() && active.cuts[active.next_cut].at.value() == done;
   if (at_cut) cut = active.cuts[active.next_cut++];
   capture(*active.seq, cut.reason);
-  if (!at_cut && engine_.shape().window_tokens == 0) return;
+  if (!at_cut && engine_.memory().shape().window_tokens == 0) return;
   capture_point(*active.seq, cut.reason, cut.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk);
 }
 

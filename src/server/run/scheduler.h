@@ -236,7 +236,7 @@ class Scheduler {
   bool holds_cells(const Active& active) const;
   bool make_room(const Active& keep);
   bool find_cells(const Active& active, std::size_t count);
-  std::uint32_t cells_free() const { return engine_.cells_total() - engine_.cells_used(); }
+  std::uint32_t cells_free() const { return engine_.memory().cells_total() - engine_.memory().cells_used(); }
   std::uint32_t cells_promised() const;
   void yield_cells(Active& active);
   void release(Active& active, policy::CutReason reason);

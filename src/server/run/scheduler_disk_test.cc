@@ -55,7 +55,7 @@ TEST(SchedulerWithDisk, FirstCapturesFindBuffersReadyIfTheyWerePrepared) {
   const auto fresh_after_one_request = [](bool prepared) {
     const sim::TemporaryDirectory directory;
     World world({.disk_directory = directory.path()});
-    if (prepared) cache::prepare_staging(world.cache, world.engine);
+    if (prepared) cache::prepare_staging(world.cache, world.engine.memory());
     world.cache.flush();  // what was posted has run
     world.start();
     std::mt19937 random(19);

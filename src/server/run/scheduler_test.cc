@@ -71,7 +71,7 @@ TEST(Scheduler, RequestsThatArriveTogetherShareWhatTheFirstComputes) {
     prefilled += reply.stats.prefilled_tokens;
   }
   EXPECT_EQ(prefilled, 1000U + 8 * 20U);
-  EXPECT_LE(world.engine.cells_used(), 1000U + 8 * 40U) << "a shared prefix lies in shared cells";
+  EXPECT_LE(world.engine.memory().cells_used(), 1000U + 8 * 40U) << "a shared prefix lies in shared cells";
 }
 
 TEST(Scheduler, ContextEndEndsTheReply) {

@@ -93,7 +93,7 @@ void Scheduler::note_known(Active& active, const policy::PlanView& view) {
   for (const policy::Resident& resident : view.residents) active.known = std::max(active.known, resident.common);
   active.points.clear();
   active.runs.clear();
-  const bool windowed = engine_.shape().window_tokens > 0;
+  const bool windowed = engine_.memory().shape().window_tokens > 0;
   for (const policy::Restorable& run : view.restorable) {
     const TokenRange here{run.first, run.last + 1};
     if (windowed && !active.runs.empty() && active.runs.back().end == here.begin) {
@@ -113,7 +113,7 @@ void Scheduler::note_known(Active& active, const policy::PlanView& view) {
 // What the prompt's text says of where others of its client will part from it. Windows need no such cuts: they lie side
 // by side, and a slice is soon prefilled again.
 void Scheduler::add_likely(policy::CutView& view, const Active& active) {
-  if (!engine_.shape().points || active.job.ahead) return;
+  if (!engine_.memory().shape().points || active.job.ahead) return;
   const Position end = Position{} + view.prompt_tokens;
   const Position told = view.markers.generation_prompt.value_or(end);
   const Position answer = view.markers.assistant_turns.empty() ? end : view.markers.assistant_turns.front();
@@ -122,8 +122,8 @@ void Scheduler::add_likely(policy::CutView& view, const Active& active) {
   if (view.cached >= told) return;
   policy::LikelyPartings found = partings_.find(active.job.client, active.tokens, {view.cached, told}, answer);
   view.likely = std::move(found.lines);
-  if (!options_.fine_points || engine_.shape().whole_points) return;
-  const ByteCount point{engine_.point_bytes(*active.seq)};
+  if (!options_.fine_points || engine_.memory().shape().whole_points) return;
+  const ByteCount point{engine_.memory().point_bytes(*active.seq)};
   view.most_fine = policy::points_that_fit(cache_.stats().ram_budget, kFineShare, point, kMostFine);
   view.fine = std::move(found.tools);
   // What a client sent since the last answer; in its first prompt, the last message of the user.
@@ -137,7 +137,7 @@ void Scheduler::add_likely(policy::CutView& view, const Active& active) {
 void Scheduler::plan_cuts(Active& active) {
   active.cuts.clear();
   active.next_cut = 0;
-  if (!cached(active) || !engine_.shape().needs_points()) return;
+  if (!cached(active) || !engine_.memory().shape().needs_points()) return;
   // A request that goes on after an interruption has the cuts before it that are left.
   if (sequence(*active.seq).tokens.size() >= active.stats.prompt_tokens) return;
   policy::CutView view;
@@ -172,14 +172,14 @@ Status Scheduler::prepare_sampler(Active& active) {
 policy::PlanView Scheduler::view_of(const Active& active) const {
   policy::PlanView view;
   view.prompt_tokens = active.tokens.size();
-  view.cells_total = engine_.cells_total();
+  view.cells_total = engine_.memory().cells_total();
   view.cells_free = cells_free() - std::min(cells_free(), cells_promised());
   view.restore = trials_.due() ? policy::RestoreMode::kAlways : options_.restore;
   view.rates = rates_;
   view.reply_room =
       active.job.max_tokens < 0 ? kReplyRoom : std::min(kReplyRoom, static_cast<std::size_t>(active.job.max_tokens));
   view.idle_cells = std::max(kIdleCells, active.tokens.size() / kIdleShare);
-  view.needs_points = engine_.shape().needs_points();
+  view.needs_points = engine_.memory().shape().needs_points();
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& held = sequences_[i];
     const SeqId seq{static_cast<std::int32_t>(i)};
@@ -194,8 +194,8 @@ policy::PlanView Scheduler::view_of(const Active& active) const {
     resident.common = usable ? Position{} + common_prefix(held.tokens, active.tokens) : Position{};
     resident.idle = held.state == Sequence::State::kIdle;
     resident.captured = held.track && held.track->position() == resident.length && point_captured(held);
-    resident.stands_from = engine_.stands_from(seq);
-    resident.cells_owned = engine_.cells_owned(seq);
+    resident.stands_from = engine_.memory().stands_from(seq);
+    resident.cells_owned = engine_.memory().cells_owned(seq);
     resident.last_used_ns = held.last_used_ns;
     view.residents.push_back(resident);
   }
@@ -252,7 +252,7 @@ std::optional<SeqId> Scheduler::place(const policy::Plan& plan) {
     if (sequence(plan.source).tokens.size() > plan.from_memory.value()) {
       capture(plan.source, policy::CutReason::kEvict);
     }
-    if (engine_.truncate(plan.source, plan.from_memory)) return plan.source;
+    if (engine_.memory().truncate(plan.source, plan.from_memory)) return plan.source;
     clear(plan.source);
     return std::nullopt;
   }
@@ -263,7 +263,7 @@ std::optional<SeqId> Scheduler::place(const policy::Plan& plan) {
     leave(*seq);
   }
   if (plan.start == policy::Plan::Start::kFork) {
-    if (const Status forked = engine_.fork(plan.source, *seq, plan.from_memory); !forked) {
+    if (const Status forked = engine_.memory().fork(plan.source, *seq, plan.from_memory); !forked) {
       spdlog::warn("the model's memory refused to share a prefix: {}", forked.error().message);
       leave(plan.source);
       clear(*seq);

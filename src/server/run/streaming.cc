@@ -20,25 +20,26 @@ constexpr std::size_t kStreamedShare = 8;
 
 // Windows lie side by side along a reply. Whole states grow with the conversation: too much to copy at a stride.
 bool Scheduler::streams_points() const {
-  const cache::StateShape shape = engine_.shape();
+  const cache::StateShape shape = engine_.memory().shape();
   return shape.points && !shape.whole_points && options_.cuts.most_points > 0;
 }
 
 void Scheduler::capture_streamed(SeqId seq) {
   Sequence& held = sequence(seq);
   const ByteCount ram_budget = cache_.stats().ram_budget;
-  const std::size_t most = policy::points_that_fit(ram_budget, kStreamedShare, ByteCount{engine_.point_bytes(seq)},
-                                                   std::min(kMostStreamed, options_.cuts.most_points));
+  const std::size_t most =
+      policy::points_that_fit(ram_budget, kStreamedShare, ByteCount{engine_.memory().point_bytes(seq)},
+                              std::min(kMostStreamed, options_.cuts.most_points));
   const Position end = Position{} + held.tokens.size();
   if (most == 0 || held.track->position() != end || end.value() < options_.cuts.min_tokens) return;
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const cache::PointResult captured =
-      cache::capture_point(cache_, engine_, seq, held.tokens, *held.track, cache::Keeping::kInRamUntilUsed);
+      cache::capture_point(cache_, engine_.memory(), seq, held.tokens, *held.track, cache::Keeping::kInRamUntilUsed);
   if (captured.bytes == ByteCount{}) return;  // refused, or it is there
   cache_.forget_points(held.tokens, held.streamed.add(end, most), held.tenant);
   trace_cut(seq, {.at = end,
                   .reason = policy::CutReason::kStreamed,
-                  .kind = cache::point_kind(engine_.shape()),
+                  .kind = cache::point_kind(engine_.memory().shape()),
                   .bytes = captured.bytes,
                   .ms = ms_since(begin_ns)});
 }

@@ -101,7 +101,7 @@ Explanation Scheduler::explain(const Active& active, const policy::PlanView& vie
   told.known = active.known;
   told.restore = view.restore;
   told.rates = view.rates;
-  if (engine_.shape().needs_points()) told.restorable_kind = cache::point_kind(engine_.shape());
+  if (engine_.memory().shape().needs_points()) told.restorable_kind = cache::point_kind(engine_.memory().shape());
   if (!cached(active)) return told;
   told.candidates = policy::candidates(view);
   std::erase_if(told.candidates, [&](const policy::Candidate& candidate) {

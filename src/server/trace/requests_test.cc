@@ -35,7 +35,7 @@ TEST_F(Trace, ColdPrompt) {
   EXPECT_EQ(trace["cuts"][1]["at"], 107);
   EXPECT_EQ(trace["cuts"][1]["tokens"], 7);
   EXPECT_EQ(trace["cuts"][1]["reason"], "turn");
-  EXPECT_EQ(trace["stored_bytes"], world.engine.rows_bytes(100) + world.engine.rows_bytes(7));
+  EXPECT_EQ(trace["stored_bytes"], world.engine.memory().rows_bytes(100) + world.engine.memory().rows_bytes(7));
   EXPECT_FALSE(trace.contains("body"));
   EXPECT_FALSE(trace.contains("reply"));
 }
@@ -185,7 +185,7 @@ TEST_F(Trace, WhatComesFromDiskAndWhatIsTooSlow) {
   world.start();
   const Json trace = ask(world, prompt);
   EXPECT_EQ(trace["disk_cached_tokens"], 599);
-  EXPECT_GE(trace["read_bytes"], world.engine.rows_bytes(599));
+  EXPECT_GE(trace["read_bytes"], world.engine.memory().rows_bytes(599));
   EXPECT_GE(trace["restored_bytes"], 599 * kRowBytes);
   EXPECT_EQ(trace["candidates"][0]["kind"], "rows");
   EXPECT_EQ(trace["candidates"][0]["tier"], "disk");

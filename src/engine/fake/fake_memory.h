@@ -1,0 +1,127 @@
+#pragma once
+
+// The fake engine's memory: rows per cell, and the state of each sequence (fake_state.h). A row is a function of the
+// whole prefix, so that a byte that is wrong, or of another prefix, is seen in what is sampled.
+//
+// Like libllama's, restores check the shape of what they are given and nothing else.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "engine/cell_ledger.h"
+#include "engine/engine.h"
+#include "engine/fake/fake_state.h"
+
+namespace kvkeep::engine::fake {
+
+struct FakeOptions {
+  std::uint32_t cells = 4096;
+  std::uint32_t sequences = 4;
+  std::uint32_t batch_tokens = 512;
+  std::uint32_t vocabulary_size = 1000;
+  std::uint32_t row_bytes = 32;  // at least 8
+  MemoryClass memory_class = MemoryClass::kSliceable;
+  std::uint32_t window_tokens = 16;                   // windowed
+  std::uint32_t window_slack = 8;                     // window rows that stay behind the window
+  std::uint32_t state_bytes = 48;                     // hybrid, recurrent: a point without its header
+  bool truncatable = true;                            // false: truncate() empties the sequence and says so
+  std::uint64_t model_seed = 1;                       // another seed is another model: other rows, text and fingerprint
+  std::optional<TokenId> end_of_text = std::nullopt;  // never sampled unless end_of_text_one_in says so
+  std::uint32_t end_of_text_one_in = 0;               // one sampled token in so many is the end of text; 0: none
+  TokenId first_sampled_token = 0;                    // smaller ids (markers) are never sampled
+  float logit_noise = 0;  // each decode's logits differ by about this share from what they would be: see logits()
+};
+
+// What goes wrong and when: the n-th call of its kind from now, 1 being the next; 0: never. Each fires once.
+struct FakeFaults {
+  std::uint32_t fail_decode = 0;      // kFailed
+  std::uint32_t abort_decode = 0;     // kAborted
+  std::uint32_t no_cells_decode = 0;  // kNoCells although there are cells
+  std::uint32_t fail_save = 0;        // kIo
+  std::uint32_t fail_restore = 0;     // kDamaged
+  std::uint32_t fail_point = 0;       // restore_point: kDamaged
+};
+
+struct FakeCounters {
+  std::uint64_t decode_calls = 0;
+  std::uint64_t save_calls = 0;
+  std::uint64_t restore_calls = 0;
+  std::uint64_t rows_restored = 0;
+  std::uint64_t points_saved = 0;  // points and windows
+  std::uint64_t points_restored = 0;
+  std::uint64_t forks = 0;
+};
+
+// Counts down to each fault that was asked for. Any thread.
+class FaultCountdown {
+ public:
+  void set(const FakeFaults& faults) {
+    const MutexLock lock(mutex_);
+    faults_ = faults;
+  }
+  // True on the call that the fault names.
+  bool fires(std::uint32_t FakeFaults::* fault) {
+    const MutexLock lock(mutex_);
+    std::uint32_t& countdown = faults_.*fault;
+    return countdown > 0 && --countdown == 0;
+  }
+
+ private:
+  Mutex mutex_;
+  FakeFaults faults_ GUARDED_BY(mutex_);
+};
+
+class FakeMemory final : public cache::ModelMemory {
+ public:
+  // `faults` outlives the memory.
+  FakeMemory(const FakeOptions& options, FaultCountdown& faults);
+
+  std::uint32_t sequence_count() const override { return ledger_.sequence_count(); }
+  std::uint32_t cells_total() const override { return ledger_.total(); }
+  std::uint32_t cells_used() const override { return ledger_.used(); }
+  std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
+  Position length(SeqId seq) const override { return ledger_.length(seq); }
+  cache::StateShape shape() const override;
+  Position stands_from(SeqId seq) const override { return Position{} + state_of(seq).stands_from(); }
+  std::uint64_t rows_bytes(std::size_t tokens) const override;
+  Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override;
+  Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
+  std::uint64_t window_bytes(std::size_t tokens) const override;
+  Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) override;
+  std::uint64_t point_bytes(SeqId seq) const override;
+  Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override;
+  Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override;
+  Status fork(SeqId from, SeqId to, Position end) override;
+  bool truncate(SeqId seq, Position end) override;
+  void clear(SeqId seq) override;
+
+  // For the engine's decode.
+  std::uint32_t cells_available() const { return ledger_.available(); }
+  // Computes the token's row at the sequence's end. Returns what is sampled from there. Precondition: a cell is free.
+  std::uint64_t append(SeqId seq, TokenId token);
+  // A decode failed: whatever the sequence holds from now on is wrong, until it is cleared.
+  void spoil(SeqId seq) { state_of(seq).spoil(); }
+  const StateOptions& state_options() const { return state_options_; }
+  const FakeCounters& counters() const { return counters_; }  // but for decode_calls
+
+ private:
+  SequenceState& state_of(SeqId seq) { return sequences_.at(static_cast<std::size_t>(seq.value())); }
+  const SequenceState& state_of(SeqId seq) const { return sequences_.at(static_cast<std::size_t>(seq.value())); }
+  MutableByteSpan row_of(std::uint32_t cell);  // empty where the model has no rows
+  Status append_piece(SeqId seq, const cache::RowPiece& piece);
+  Status set_windows(SeqId seq, std::span<const cache::RowPiece> pieces);
+  Status set_point(SeqId seq, ByteSpan bytes);
+
+  const FakeOptions options_;
+  const StateOptions state_options_;
+  FaultCountdown& faults_;
+  CellLedger ledger_;
+  std::vector<std::byte> rows_;
+  std::vector<SequenceState> sequences_;
+  FakeCounters counters_;
+};
+
+}  // namespace kvkeep::engine::fake
