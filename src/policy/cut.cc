@@ -359,6 +359,27 @@ std::vector<Position> fine_steps(TokenRange range, std::size_t least, std::size_
   return steps;
 }
 
+KnownPath known_path(const PlanView& view, bool windowed) {
+  KnownPath known;
+  if (!view.cached.empty()) known.end = view.cached.back().range.end;
+  for (const Resident& resident : view.residents) known.end = std::max(known.end, resident.common);
+  for (const Restorable& run : view.restorable) {
+    const TokenRange here{run.first, run.last + 1};
+    if (windowed && !known.runs.empty() && known.runs.back().end == here.begin) {
+      known.runs.back().end = here.end;  // other windows, or from another tier
+    } else {
+      known.runs.push_back(here);
+    }
+  }
+  // Points side by side are points all the same; of windows only the end of one that stands alone is.
+  const auto points = [windowed](TokenRange run) { return !windowed || run.size() == 1; };
+  for (const TokenRange run : known.runs) {
+    for (Position at = run.begin; points(run) && at < run.end; at = at + 1) known.points.push_back(at);
+  }
+  std::erase_if(known.runs, points);
+  return known;
+}
+
 CutPlan plan_cuts(const CutView& view) { return Cuts(view).plan(); }
 
 }  // namespace kvkeep::policy

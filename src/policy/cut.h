@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "policy/plan.h"
 
 namespace kvkeep::policy {
 
@@ -106,6 +107,15 @@ struct Cut {
   bool in_ram = false;  // a fine one: its point stays in RAM until somebody uses it
   bool operator==(const Cut&) const = default;
 };
+
+// What is known of a prompt's path, and where cached state can put a sequence on it.
+struct KnownPath {
+  Position end;                  // somebody computed the same up to here
+  std::vector<Position> points;  // where a point is, or the end of a window that stands alone; ascending
+  std::vector<TokenRange> runs;  // where windows lie side by side; ascending
+  bool operator==(const KnownPath&) const = default;
+};
+KnownPath known_path(const PlanView& view, bool windowed);
 
 struct CutView {
   CutOptions options;

@@ -344,5 +344,28 @@ TEST(PlanCuts, NothingIsCutBelowTheMinimum) {
   EXPECT_EQ(cuts(view), "cold 1; ") << "the turn would be at 0";
 }
 
+TEST(KnownPath, EndsWhereMemoryOrCacheDo) {
+  PlanView view;
+  EXPECT_EQ(known_path(view, false), KnownPath{});
+  view.cached = {{{at(0), at(40)}, false, {}}, {{at(40), at(60)}, true, {}}};
+  EXPECT_EQ(known_path(view, false).end, at(60));
+  view.residents.resize(2);
+  view.residents[1].common = at(70);
+  EXPECT_EQ(known_path(view, false).end, at(70));
+}
+
+TEST(KnownPath, TellsPointsFromRunsOfWindows) {
+  PlanView view;
+  view.restorable = {{at(10), at(10), false, {}}, {at(20), at(22), false, {}}, {at(23), at(24), true, {}}};
+  const KnownPath points = known_path(view, false);
+  EXPECT_EQ(points.points, positions({10, 20, 21, 22, 23, 24}));
+  EXPECT_TRUE(points.runs.empty());
+  const KnownPath windows = known_path(view, true);
+  EXPECT_EQ(windows.points, positions({10}));
+  ASSERT_EQ(windows.runs.size(), 1U) << "two that touch are one, whatever tiers they lie in";
+  EXPECT_EQ(windows.runs[0].begin, at(20));
+  EXPECT_EQ(windows.runs[0].end, at(25));
+}
+
 }  // namespace
 }  // namespace kvkeep::policy

@@ -6,6 +6,9 @@ namespace kvkeep::policy {
 
 namespace {
 
+// Samples of models without rows are measured from so many bytes on.
+constexpr std::uint64_t kLeastBytesWithoutRows = 64 << 10;
+
 // Seconds at the rate; an unknown rate counts as no time, so that what is not known never speaks against restoring.
 double seconds_at(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
@@ -23,6 +26,23 @@ double update_rate(double rate, double amount, double seconds, double least_amou
   if (amount <= 0 || amount < least_amount || seconds <= 0) return rate;
   const double sample = amount / seconds;
   return rate > 0 ? rate + (sample - rate) / 4 : sample;
+}
+
+RateMeter::RateMeter(std::uint64_t row_bytes)
+    : least_bytes_(static_cast<double>(row_bytes > 0 ? row_bytes : kLeastBytesWithoutRows)) {}
+
+void RateMeter::note_prefilled(std::size_t tokens, double ms) {
+  rates_.prefill_tokens_per_s =
+      update_rate(rates_.prefill_tokens_per_s, static_cast<double>(tokens), ms / 1e3, kLeastMeasuredTokens);
+}
+
+void RateMeter::note_restored(double bytes, double ms) {
+  rates_.ram_restore_bytes_per_s = update_rate(rates_.ram_restore_bytes_per_s, bytes, ms / 1e3, least_bytes_);
+}
+
+void RateMeter::note_read(ByteCount bytes, double ms) {
+  const auto amount = static_cast<double>(bytes.value());
+  rates_.disk_read_bytes_per_s = update_rate(rates_.disk_read_bytes_per_s, amount, ms / 1e3, least_bytes_);
 }
 
 void RestoreTrials::note_restored() {

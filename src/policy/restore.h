@@ -34,6 +34,22 @@ inline constexpr std::size_t kLeastMeasuredTokens = 32;
 // less than `least_amount` change nothing.
 double update_rate(double rate, double amount, double seconds, double least_amount);
 
+// Measures the rates. Not thread safe.
+class RateMeter {
+ public:
+  // `row_bytes`: of kLeastMeasuredTokens rows; 0: the model has none.
+  explicit RateMeter(std::uint64_t row_bytes);
+
+  void note_prefilled(std::size_t tokens, double ms);
+  void note_restored(double bytes, double ms);
+  void note_read(ByteCount bytes, double ms);
+  const Rates& rates() const { return rates_; }
+
+ private:
+  const double least_bytes_;
+  Rates rates_;
+};
+
 // A rate that speaks against restoring is never measured again, though it may have been one bad moment: so a restore is
 // tried now and then, first after 4 refusals, then after twice as many each time, at most 64.
 class RestoreTrials {

@@ -79,5 +79,28 @@ TEST(RestoreTrials, BeginAnewWhenTheRatesSpokeForRestoringAgain) {
   EXPECT_EQ(refusals_until_trials(trials, 2), (std::vector{4, 8}));
 }
 
+TEST(RateMeter, MeasuresEachRateApart) {
+  RateMeter meter(1000);
+  meter.note_prefilled(100, 50);
+  meter.note_restored(4000, 2);
+  meter.note_read(ByteCount{6000}, 3);
+  EXPECT_DOUBLE_EQ(meter.rates().prefill_tokens_per_s, 2000);
+  EXPECT_DOUBLE_EQ(meter.rates().ram_restore_bytes_per_s, 2e6);
+  EXPECT_DOUBLE_EQ(meter.rates().disk_read_bytes_per_s, 2e6);
+}
+
+TEST(RateMeter, SmallSamplesChangeNothing) {
+  RateMeter meter(1000);
+  meter.note_prefilled(kLeastMeasuredTokens - 1, 1);
+  meter.note_restored(999, 1);
+  meter.note_read(ByteCount{999}, 1);
+  EXPECT_EQ(meter.rates().prefill_tokens_per_s, 0);
+  EXPECT_EQ(meter.rates().ram_restore_bytes_per_s, 0);
+  EXPECT_EQ(meter.rates().disk_read_bytes_per_s, 0);
+  RateMeter rowless(0);
+  rowless.note_restored(1000, 1);
+  EXPECT_EQ(rowless.rates().ram_restore_bytes_per_s, 0) << "a point of that size says little";
+}
+
 }  // namespace
 }  // namespace kvkeep::policy
