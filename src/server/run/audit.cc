@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "cache/cache.h"
+
 namespace kvkeep::server {
 
 namespace {
@@ -36,6 +38,7 @@ Audit::Audit(AuditOptions options, engine::Engine& engine, cache::Cache& cache, 
              std::function<void(cache::LoadResult)> on_loaded)
     : options_(options),
       engine_(engine),
+      memory_(engine.memory()),
       cache_(cache),
       clock_(clock),
       load_bytes_(load_bytes),
@@ -48,7 +51,7 @@ Audit::Audit(AuditOptions options, engine::Engine& engine, cache::Cache& cache, 
 
 // Opaque models compute other states in other steps, far apart though neither is wrong: docs/audit.md.
 bool Audit::enabled() const {
-  return options_.every_ms > 0 && engine_.memory().shape().cacheable && !engine_.memory().shape().whole_points;
+  return options_.every_ms > 0 && memory_.shape().cacheable && !memory_.shape().whole_points;
 }
 
 std::optional<AuditReport> Audit::disturb() {
@@ -81,7 +84,7 @@ std::optional<AuditReport> Audit::abandon() {
 AuditReport Audit::end(AuditOutcome outcome) {
   AuditReport report = work_ ? work_->report : AuditReport{};
   if (work_) {
-    engine_.memory().clear(work_->seq);
+    memory_.clear(work_->seq);
     // What could not be looked at to the end is suspected still.
     const bool suspected = work_->suspected || work_->answer > Answer::kComputed;
     const bool open = outcome == AuditOutcome::kAbandoned || outcome == AuditOutcome::kNoRoom;
@@ -124,9 +127,7 @@ bool Audit::find_subject(SeqId seq) {
   return false;
 }
 
-bool Audit::fits() const {
-  return engine_.memory().cells_total() - engine_.memory().cells_used() > work_->subject.piece.end.value();
-}
+bool Audit::fits() const { return memory_.cells_total() - memory_.cells_used() > work_->subject.piece.end.value(); }
 
 bool Audit::look_at(SeqId seq, Subject subject) {
   work_.emplace(Work{.seq = seq, .subject = std::move(subject), .lease = nullptr});
@@ -160,49 +161,48 @@ Audit::Ended Audit::go_on(std::size_t slice_tokens) {
   const bool computes = work_->answer == Answer::kComputed || work_->answer == Answer::kComputedAgain;
   const TokenRange piece = work_->subject.piece;
   if (!work_->stands) return approach(computes ? piece.begin : piece.end);
-  if (engine_.memory().length(work_->seq) < piece.end) return compute(slice_tokens);
+  if (memory_.length(work_->seq) < piece.end) return compute(slice_tokens);
   return ask();
 }
 
-// Puts the sequence there, as a request would be.
+// Puts the sequence there, as a request would be. A request that comes waits for no more than one unit.
 Audit::Ended Audit::approach(Position goal) {
-  go_back(goal);
-  const Position from = engine_.memory().length(work_->seq);
-  const cache::Lease& lease = *work_->lease;
-  if (from < goal) {
-    const Position ready = std::min(lease.loaded_until(from), goal);
-    if (ready > from) return restore_rows({from, std::min(ready, unit_end(from))});
-    load({from, lease.load_end(from, goal, load_bytes_)}, std::nullopt);
-    return std::nullopt;
+  if (!std::exchange(work_->restores, true)) {
+    go_back(goal);
+    work_->restore.begin(work_->lease, goal, goal > Position{} && memory_.shape().needs_points());
   }
-  work_->stands = goal == Position{} || !engine_.memory().shape().needs_points();
-  if (work_->stands) return std::nullopt;
-  if (lease.point_loaded(goal)) return restore_point(goal);
-  load({goal, goal}, goal);
+  const RestoreUnit unit = work_->restore.next(memory_.length(work_->seq), load_bytes_, load_bytes_);
+  switch (unit.kind) {
+    case RestoreUnit::Kind::kNone: work_->stands = true; return std::nullopt;
+    case RestoreUnit::Kind::kRead:
+      loading_ = true;
+      cache_.load(work_->lease, unit.range, on_loaded_, unit.point);
+      return std::nullopt;
+    case RestoreUnit::Kind::kRows:
+    case RestoreUnit::Kind::kPoint: return put(unit);
+  }
   return std::nullopt;
 }
 
-// The end of a segment, about load_bytes_ behind `from`: a request waits for no more than that.
-Position Audit::unit_end(Position from) const {
-  ByteCount bytes;
-  Position end = from;
-  for (const cache::LeasedStep& step : work_->lease->steps()) {
-    if (step.range.end <= from) continue;
-    bytes += step.bytes;
-    if (end > from && bytes > load_bytes_) break;
-    end = step.range.end;
+// Bytes that are refused are given to nobody any more.
+Audit::Ended Audit::put(const RestoreUnit& unit) {
+  const std::vector<cache::RowPiece> pieces = work_->restore.pieces(unit);
+  const bool point = unit.kind == RestoreUnit::Kind::kPoint;
+  const Status put = point ? memory_.restore_point(work_->seq, pieces) : memory_.restore_rows(work_->seq, pieces);
+  if (!put) {
+    work_->restore.give_up(unit, put.error(), cache_);
+    if (put.error().kind == ErrorKind::kNoSpace) return AuditOutcome::kNoRoom;
+    spdlog::warn("kv cache audit: {}", put.error().message);
+    return AuditOutcome::kFailed;
   }
-  return end;
+  work_->restore.note_done(unit);
+  work_->stands = point;
+  return std::nullopt;
 }
 
 void Audit::go_back(Position goal) {
-  if (engine_.memory().length(work_->seq) <= goal) return;
-  if (goal == Position{} || !engine_.memory().truncate(work_->seq, goal)) engine_.memory().clear(work_->seq);
-}
-
-void Audit::load(TokenRange range, std::optional<Position> point) {
-  loading_ = true;
-  cache_.load(work_->lease, range, on_loaded_, point);
+  if (memory_.length(work_->seq) <= goal) return;
+  if (goal == Position{} || !memory_.truncate(work_->seq, goal)) memory_.clear(work_->seq);
 }
 
 void Audit::loaded(const cache::LoadResult& result) {
@@ -213,36 +213,9 @@ void Audit::loaded(const cache::LoadResult& result) {
   if (result.bytes_read > ByteCount{}) work_->report.from_disk = true;
 }
 
-Audit::Ended Audit::restore_rows(TokenRange range) {
-  const Status restored = engine_.memory().restore_rows(work_->seq, work_->lease->pieces(range));
-  if (!restored) return refused(restored.error(), range, false);
-  work_->lease->release_until(range.end);
-  return std::nullopt;
-}
-
-Audit::Ended Audit::restore_point(Position at) {
-  const Status restored = engine_.memory().restore_point(work_->seq, work_->lease->point_pieces(at));
-  if (!restored) return refused(restored.error(), {at, at}, true);
-  work_->stands = true;
-  return std::nullopt;
-}
-
-// Of bytes that are to blame nobody shall be given any.
-Audit::Ended Audit::refused(const Error& error, TokenRange range, bool point) {
-  if (error.kind == ErrorKind::kNoSpace) return AuditOutcome::kNoRoom;
-  spdlog::warn("kv cache audit: {}", error.message);
-  for (const cache::LeasedStep& step : work_->lease->steps()) {
-    if (!point && step.range.end > range.begin && step.range.begin < range.end) cache_.report_damaged(step.segment);
-  }
-  for (const cache::LeasedPoint& leaf : work_->lease->points()) {
-    if (point && leaf.range.begin <= range.end && leaf.range.end >= range.end) cache_.report_damaged(leaf.id);
-  }
-  return AuditOutcome::kFailed;
-}
-
 Audit::Ended Audit::compute(std::size_t slice_tokens) {
   const Subject& subject = work_->subject;
-  const Position from = engine_.memory().length(work_->seq);
+  const Position from = memory_.length(work_->seq);
   std::size_t count =
       std::min({slice_tokens, subject.piece.end - from, std::size_t{engine_.description().batch_tokens}});
   if (work_->answer == Answer::kComputedAgain) {
@@ -274,7 +247,7 @@ Audit::Ended Audit::ask() {
 // ---- what comes of it ----
 
 Audit::Ended Audit::next_answer() {
-  work_->stands = false;
+  work_->stands = work_->restores = false;
   switch (work_->answer) {
     case Answer::kRestored: work_->answer = Answer::kComputed; return std::nullopt;
     case Answer::kComputed: {
@@ -283,7 +256,7 @@ Audit::Ended Audit::next_answer() {
       if (policy::agrees(apart)) return AuditOutcome::kAgreed;
       spdlog::warn("kv cache audit: an answer after stored state differs by {:.3f} from the model's; trying again",
                    apart);
-      engine_.memory().clear(work_->seq);
+      memory_.clear(work_->seq);
       work_->answer = Answer::kRestoredAgain;
       return take_lease();
     }

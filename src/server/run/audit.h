@@ -24,10 +24,16 @@
 #include <string_view>
 #include <vector>
 
-#include "cache/cache.h"
+#include "cache/cache_options.h"
+#include "cache/lease.h"
 #include "engine/engine.h"
 #include "os/clock.h"
 #include "policy/audit.h"
+#include "server/run/restore.h"
+
+namespace kvkeep::cache {
+class Cache;
+}
 
 namespace kvkeep::server {
 
@@ -109,6 +115,8 @@ class Audit {
     bool load_failed = false;
     bool suspected = false;  // by an audit before, which was abandoned
     bool stands = false;     // the sequence, where the answer's own part begins: behind the piece or before it
+    Restore restore = {};    // up to there
+    bool restores = false;
     std::array<std::vector<float>, kAnswers> logits = {};
     AuditReport report = {};
   };
@@ -120,25 +128,22 @@ class Audit {
   bool look_at(SeqId seq, Subject subject);
   Ended take_lease();
   bool fits() const;
-  Position unit_end(Position from) const;
   Ended go_on(std::size_t slice_tokens);
   Ended approach(Position goal);
   void go_back(Position goal);
-  Ended restore_rows(TokenRange range);
-  Ended restore_point(Position at);
-  Ended refused(const Error& error, TokenRange range, bool point);
+  Ended put(const RestoreUnit& unit);
   Ended compute(std::size_t slice_tokens);
   Ended decode(const std::vector<engine::BatchToken>& batch);
   Ended ask();
   Ended next_answer();
   AuditOutcome verdict();
-  void load(TokenRange range, std::optional<Position> point);
   AuditReport end(AuditOutcome outcome);
   std::uint64_t random();
   const std::vector<float>& logits(Answer answer) const { return work_->logits[static_cast<std::size_t>(answer)]; }
 
   const AuditOptions options_;
   engine::Engine& engine_;
+  cache::ModelMemory& memory_;
   cache::Cache& cache_;
   os::Clock& clock_;
   const ByteCount load_bytes_;

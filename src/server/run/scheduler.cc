@@ -7,15 +7,20 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "server/run/request_log.h"
+#include "cache/cache.h"
 
 namespace kvkeep::server {
+
 namespace {
 
-// Shorter slices prefill much slower.
-constexpr std::size_t kLeastAheadTokens = 32;
 // An audit reads or restores about so much at a time: a request that comes waits for it.
 constexpr ByteCount kAuditUnit = mebibytes(16);
+
+// Each costs as much as the start of a request (milliseconds for a long prompt), and running requests wait meanwhile.
+constexpr std::size_t kQuestionsPerRound = 4;
+
+// Clients that leave while nothing is to be done are noticed so soon.
+constexpr std::chrono::milliseconds kLongestWait{100};
 
 }  // namespace
 
@@ -24,86 +29,71 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       engine_(engine),
       cache_(cache),
       clock_(clock),
-      sequences_(engine.memory().sequence_count()),
-      partings_(options.parting_texts),
+      inbox_(options.queue_limit),
+      traces_(options.trace, clock),
+      sequences_({.capture_every_tokens = options.capture_every_tokens,
+                  .idle_to_live_ns = options.idle_to_live_ns,
+                  .cuts = options.cuts},
+                 engine.memory(), cache, clock,
+                 [this](SeqId seq, const TraceCut& cut) {
+                   const auto found = std::ranges::find_if(active_, [&](const auto& each) { return each->seq == seq; });
+                   traces_.add(found == active_.end() ? nullptr : (*found)->trace.get(), cut);
+                 }),
+      lookup_({.texts = options.texts,
+               .context_tokens = engine.description().context_tokens,
+               .least_point_tokens = options.cuts.min_tokens},
+              engine.memory(), cache, sequences_),
+      cut_planner_({.cuts = options.cuts, .texts = options.parting_texts, .fine_points = options.fine_points},
+                   engine.memory(), cache),
+      rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),
-             [this](cache::LoadResult result) { receive_loaded({nullptr, std::move(result)}); }) {}
+             [this](cache::LoadResult result) { inbox_.deliver({nullptr, std::move(result)}); }) {}
 
 Scheduler::~Scheduler() = default;
 
 // ---- inbox ----
 
 Status Scheduler::submit(Job job, std::shared_ptr<JobSink> sink) {
-  KVKEEP_ASSERT(!job.prompt.empty(), "a job without a prompt");
-  auto active = std::make_unique<Active>();
-  active->job = std::move(job);
-  take_prompt(*active, active->job.prompt, {});
-  active->sink = std::move(sink);
-  active->submitted_ns = clock_.monotonic_ns();
-  begin_trace(*active);
-  MutexLock lock(mutex_);
-  if (stopping_) return busy("the server is shutting down");
-  if (stats_.waiting >= options_.queue_limit) return busy("too many requests are waiting; try again later");
-  if (active->job.ahead && in_flight_ > 0) return busy("there is other work");
-  ++stats_.requests;
-  ++stats_.waiting;
-  ++in_flight_;
-  if (active->trace != nullptr) active->trace->in_flight = in_flight_;
-  inbox_.push_back(std::move(active));
-  wake_.notify_one();
-  return {};
+  std::unique_ptr<Request> request = make_request(std::move(job), std::move(sink));
+  request->submitted_ns = clock_.monotonic_ns();
+  request->trace = traces_.begin();
+  return inbox_.submit(std::move(request));
+}
+
+Status Scheduler::inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink) {
+  KVKEEP_ASSERT(!prompt.tokens.empty(), "a question without a prompt");
+  return inbox_.ask({std::move(prompt), std::move(sink)});
 }
 
 void Scheduler::stop() {
-  MutexLock lock(mutex_);
-  stopping_ = true;
+  inbox_.stop();
   if (prefilling_) engine_.cancel();
-  wake_.notify_one();
-}
-
-void Scheduler::receive_loaded(Loaded loaded) {
-  MutexLock lock(mutex_);
-  loaded_.push_back(std::move(loaded));
-  wake_.notify_one();
-}
-
-SchedulerStats Scheduler::stats() const {
-  MutexLock lock(mutex_);
-  return stats_;
-}
-
-bool Scheduler::idle() const {
-  MutexLock lock(mutex_);
-  return in_flight_ == 0;
 }
 
 bool Scheduler::has_work() const {
-  return changed_ || audit_.due() || std::ranges::any_of(active_, [](const auto& active) {
-           return active->phase == Phase::kPrefill || active->phase == Phase::kDecode;
+  return changed_ || audit_.due() || std::ranges::any_of(active_, [](const auto& request) {
+           return request->phase == Phase::kPrefill || request->phase == Phase::kDecode;
          });
 }
 
+// A waiting request that does not fit is tried again when something changed, so it is no reason to stay awake.
 bool Scheduler::collect() {
-  std::vector<std::unique_ptr<Active>> arrived;
-  std::vector<Loaded> loaded;
-  {
-    MutexLock lock(mutex_);
-    // A waiting request that does not fit is tried again when something changed, so it is no reason to stay awake;
-    // the time-out notices clients that left meanwhile.
-    if (inbox_.empty() && loaded_.empty() && questions_.empty() && !stopping_ && !has_work()) {
-      wake_.wait_for(mutex_, std::chrono::milliseconds(100));
-    }
-    arrived.swap(inbox_);
-    loaded.swap(loaded_);
-    stats_.running = active_.size();
-    stats_.waiting = waiting_.size() + arrived.size();
+  const auto wait = has_work() ? std::chrono::milliseconds(0) : kLongestWait;
+  Inbox::Arrived arrived = inbox_.collect(wait, active_.size(), waiting_.size());
+  changed_ |= arrived.any();
+  for (auto& request : arrived.requests) waiting_.push_back(std::move(request));
+  for (const LoadedState& done : arrived.loaded) {
+    done.request != nullptr ? note_read(*done.request, done.result) : audit_.loaded(done.result);
   }
-  changed_ |= !arrived.empty() || !loaded.empty();
-  for (auto& active : arrived) waiting_.push_back(std::move(active));
-  for (const Loaded& done : loaded) {
-    done.active != nullptr ? note_loaded(*done.active, done.result) : audit_.loaded(done.result);
+  return !inbox_.stopping();
+}
+
+void Scheduler::answer_questions() {
+  std::vector<Question> asked = inbox_.take_questions(kQuestionsPerRound);
+  if (!asked.empty()) note_audit(audit_.abandon());  // what it holds is as good as free
+  for (Question& question : asked) {
+    if (!question.sink->gone()) question.sink->on_answer(lookup_.inspect(std::move(question.prompt), terms()));
   }
-  return !stopping_;
 }
 
 void Scheduler::run() {
@@ -112,7 +102,7 @@ void Scheduler::run() {
     if (!waiting_.empty()) note_audit(audit_.disturb());
     answer_questions();
     drop_gone();
-    expire_idle();
+    sequences_.expire_idle();
     admit();
     decode_step();
     prefill_slice();
@@ -122,238 +112,482 @@ void Scheduler::run() {
   end_all();
 }
 
+// What decisions of who comes next look at, the queue apart, which only admit() asks about.
+policy::ScheduleView Scheduler::schedule() const {
+  policy::ScheduleView view;
+  for (const auto& request : active_) view.admitted.push_back(scheduled(*request));
+  view.idle = sequences_.idle();
+  view.most_admitted = options_.parallel;
+  const std::size_t window = engine_.memory().shape().window_tokens;
+  view.limits = {.batch_tokens = engine_.description().batch_tokens,
+                 .busy_slice_tokens = options_.busy_slice_tokens,
+                 .ahead_slice_tokens = ahead_slice_tokens(),
+                 .window_slice_tokens = window > 0 ? std::max(window, options_.least_window_slice_tokens) : 0};
+  return view;
+}
+
+policy::ScheduledRequest Scheduler::scheduled(const Request& request) const {
+  return as_scheduled(request, request.seq ? sequences_[*request.seq].tokens.size() : 0, cached(request));
+}
+
+std::size_t Scheduler::ahead_slice_tokens() const {
+  return policy::ahead_slice(rates_.rates().prefill_tokens_per_s, options_.ahead_slice_ms);
+}
+
+// ---- starting ----
+
+// Looking up and planning again makes sense only when something changed, not after every decoded token.
+void Scheduler::admit() {
+  if (!std::exchange(changed_, false)) return;
+  for (const auto& request : active_) request->must_wait = false;
+  for (;;) {
+    policy::ScheduleView view = schedule();
+    for (const auto& request : waiting_) view.queued.push_back(scheduled(*request));
+    const auto next = policy::next_start(view);
+    if (!next) return;
+    if (next->from_queue) {
+      const auto chosen = waiting_.begin() + static_cast<std::ptrdiff_t>(next->at);
+      active_.push_back(std::move(*chosen));
+      waiting_.erase(chosen);
+    }
+    Request& request = next->from_queue ? *active_.back() : *active_[next->at];
+    request.must_wait = !start(request);
+  }
+}
+
+bool Scheduler::start(Request& request) {
+  match_text(request);
+  if (const Status ready = prepare_sampler(request, engine_); !ready) {
+    finish(request, Finish::kError, ready.error());
+    return true;
+  }
+  const TokenSpan tokens = request.effective.tokens;
+  FoundPath found = lookup_.find(request.job, tokens, terms(), !request.restore.gave_up());
+  const policy::Plan plan = policy::make_plan(found.view);
+  request.known = found.known;
+  if (!request.reported) request.difference = lookup_.difference(request.job, tokens);
+  inbox_.count([](SchedulerStats& stats) { ++stats.plans; });
+  if (plan.start == policy::Plan::Start::kWait) {
+    if (!std::exchange(request.told_to_wait, true) && !request.reported) log_waiting(request.job, request.stats);
+    return false;
+  }
+  if (request.trace != nullptr && !request.reported) {
+    request.trace->explanation = lookup_.explain(request.job, found, plan.start, request.effective, request.difference);
+  }
+  execute(request, plan, std::move(found.lease));
+  return true;
+}
+
+// Until the client was told what is reused, every start looks again: what was found may have left, and others may have
+// computed more.
+void Scheduler::match_text(Request& request) {
+  if (options_.texts == nullptr || request.reported || request.restore.gave_up()) return;
+  EffectiveTokens matched = lookup_.match_text(request.job);
+  if (matched.tokens != request.effective.tokens) request.sampler.reset();  // penalties look at the ids
+  request.effective = std::move(matched);
+  request.stats.prompt_tokens = request.effective.tokens.size();
+}
+
+PlanTerms Scheduler::terms() const {
+  std::size_t promised = 0;
+  for (const auto& request : active_) {
+    if (request->phase != Phase::kLoading || !request->seq) continue;
+    promised += request->effective.tokens.size() - sequences_[*request->seq].tokens.size();
+  }
+  return {.restore = trials_.due() ? policy::RestoreMode::kAlways : options_.restore,
+          .rates = rates_.rates(),
+          .cells_promised = static_cast<std::uint32_t>(promised)};
+}
+
+// Takes the sequence at once, so that its cells are there when the rows arrive.
+void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_ptr<cache::Lease> lease) {
+  if (request.started_ns == 0) {
+    request.started_ns = clock_.monotonic_ns();
+    request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, request.started_ns);
+  }
+  request.seq = sequences_.place(plan);
+  if (!request.seq) return start_again(request);
+  sequences_.occupy(*request.seq,
+                    {.id = request.job.id,
+                     .tenant = request.job.tenant,
+                     .cached = cached(request),
+                     .sampled = request.effective.sampled},
+                    TokenSpan(request.effective.tokens).first(plan.from_memory.value()));
+  if (plan.load_too_slow) trials_.note_refused();
+  if (plan.restored_to > plan.from_memory || plan.point) trials_.note_restored();
+  request.load_too_slow |= plan.load_too_slow;
+  if (!request.reported) {
+    request.stats.memory_tokens = plan.from_memory.value();
+    request.stats.ram_tokens = request.stats.disk_tokens = 0;
+    request.stats.source = plan.from_memory.value() > 0 ? CacheSource::kMemoryToken : CacheSource::kNone;
+    request.stats.point = CachePoint::kNone;
+  }
+  if (lease != nullptr) cache_.note_use(*lease, plan.point ? std::optional(plan.restored_to) : std::nullopt);
+  request.restore.begin(std::move(lease), std::max(plan.from_memory, plan.restored_to), plan.point);
+  continue_restore(request);
+}
+
+// ---- restoring ----
+
+// Restores what is there, and reads what is not; then the rest of the prompt is prefilled.
+void Scheduler::continue_restore(Request& request) {
+  using Kind = RestoreUnit::Kind;
+  for (;;) {
+    const RestoreUnit unit = request.restore.next(sequences_[*request.seq].end(), options_.load_window);
+    if (unit.kind == Kind::kNone) return begin_prefill(request);
+    if (unit.kind == Kind::kRead) return begin_read(request, unit);
+    // Replies may have grown into the cells that the plan had counted.
+    if (!find_cells(request, unit.range.size())) return set_aside(request, false);
+    if (!restore(request, unit)) return start_again(request);
+  }
+}
+
+// After the model's memory or the disk refused: the sequence is given back, and another plan is made.
+void Scheduler::start_again(Request& request) {
+  if (request.seq) sequences_.clear(*request.seq);
+  request.seq.reset();
+  request.restore.end();
+  request.phase = Phase::kWaiting;
+  changed_ = true;
+}
+
+void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
+  request.phase = Phase::kLoading;
+  request.load_started_ns = clock_.monotonic_ns();
+  cache_.load(
+      request.restore.lease(), unit.range,
+      [this, target = &request](cache::LoadResult result) { inbox_.deliver({target, std::move(result)}); }, unit.point);
+}
+
+void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
+  request.phase = Phase::kWaiting;
+  request.stats.load_ms += ms_since(request.load_started_ns);
+  if (request.trace != nullptr) {
+    request.trace->read_bytes += result.bytes_read;
+    request.trace->read_ms += result.read_ms;
+  }
+  rates_.note_read(result.bytes_read, result.read_ms);
+  if (!result.status) {
+    spdlog::warn("kv cache load failed: {}; using what lies before it id={}", result.status.error().message,
+                 request.job.id);
+    request.restore.note_failed_read();
+  }
+  // It ends with the others, or starts again because its cells were given back meanwhile.
+  if (inbox_.stopping() || !request.seq) return request.restore.end();
+  if (is_over(request)) return request.restore.end();  // it ends with the next look at who is gone
+  const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());
+  goes_on ? continue_restore(request) : start_again(request);
+}
+
+// Puts a unit into the model's memory. False: refused.
+bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
+  const std::vector<cache::RowPiece> pieces = request.restore.pieces(unit);
+  const bool point = unit.kind == RestoreUnit::Kind::kPoint;
+  const TokenSpan tokens = TokenSpan(request.effective.tokens).first(unit.range.end.value());
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  const Status restored =
+      point ? sequences_.restore_point(*request.seq, pieces) : sequences_.restore_rows(*request.seq, pieces, tokens);
+  const double ms = ms_since(begin_ns);
+  request.stats.load_ms += ms;
+  if (!restored) {
+    spdlog::warn("kv cache restore failed: {}; prefilling instead id={}", restored.error().message, request.job.id);
+    request.restore.give_up(unit, restored.error(), cache_);
+    return false;
+  }
+  const double bytes = bytes_of(unit, pieces);
+  rates_.note_restored(bytes, ms);
+  if (request.trace != nullptr) {
+    request.trace->restored_bytes += ByteCount{static_cast<std::uint64_t>(bytes)};
+    request.trace->restored_ms += ms;
+  }
+  if (!request.reported) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
+  request.restore.note_done(unit);
+  return true;
+}
+
+void Scheduler::begin_prefill(Request& request) {
+  request.restore.end();
+  request.phase = Phase::kPrefill;
+  sequences_.begin_capture(*request.seq);
+  const Sequence& held = sequences_[*request.seq];
+  request.cuts = cut_planner_.plan({.job = request.job,
+                                    .tokens = request.effective.tokens,
+                                    .prompt_tokens = request.stats.prompt_tokens,
+                                    .markers = request.effective.markers,
+                                    .known = request.known,
+                                    .first = !request.reported},
+                                   *request.seq, held);
+  // Of one that was interrupted, the client was told what the first start reused.
+  if (request.reported) return log_resumed(request.job, request.stats, held.tokens.size());
+  report_start(request);
+}
+
+void Scheduler::report_start(Request& request) {
+  request.reported = true;
+  JobStats& stats = request.stats;
+  const Position held = sequences_[*request.seq].end();
+  stats.cached_tokens = request.told_tokens = held.value();
+  const auto& text_from = request.effective.text_from;
+  if (text_from && *text_from < held) stats.source = as_text(stats.source);
+  std::optional<MissReason> failed = request.restore.miss();
+  if (!failed && request.load_too_slow) failed = MissReason::kLoadTooSlow;
+  stats.miss =
+      lookup_.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(), failed);
+  stats.known_tokens = request.known.end.value();
+  inbox_.count([&](SchedulerStats& counted) { counted.cached_tokens += stats.cached_tokens; });
+  log_start(request.job, stats);
+  request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
+}
+
 // ---- running ----
 
 void Scheduler::decode_step() {
-  std::vector<Active*> members;
+  std::vector<Request*> members;
   std::vector<engine::BatchToken> batch;
-  Active* oldest = nullptr;
-  for (const auto& active : active_) {
-    if (active->phase != Phase::kDecode) continue;
-    if (oldest == nullptr) oldest = active.get();
-    if (batch.size() == engine_.description().batch_tokens) break;
-    const Sequence& held = sequence(*active->seq);
-    batch.push_back({*active->seq, active->tokens.back(), Position{} + held.tokens.size(), true});
-    members.push_back(active.get());
+  for (const std::size_t at : policy::next_decode(schedule())) {
+    Request& request = *active_[at];
+    batch.push_back({*request.seq, request.effective.tokens.back(), sequences_[*request.seq].end(), true});
+    members.push_back(&request);
   }
   if (batch.empty()) return;
-  const engine::DecodeStatus status = decode_with_room(batch, *oldest);
+  Request& oldest = *members.front();
+  const engine::DecodeStatus status = decode_with_room(batch, oldest);
   // Making room may have set the youngest aside; its entry left the batch with it.
-  std::erase_if(members, [](const Active* active) { return active->phase != Phase::kDecode; });
-  if (status == engine::DecodeStatus::kNoCells) return yield_cells(*oldest);
+  std::erase_if(members, [](const Request* request) { return request->phase != Phase::kDecode; });
+  if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
   for (std::size_t i = 0; i < members.size(); ++i) {
-    Active& active = *members[i];
+    Request& request = *members[i];
     if (status != engine::DecodeStatus::kOk) {
-      after_failure(active, status);
+      after_failure(request, status);
       continue;
     }
-    Sequence& held = sequence(*active.seq);
-    held.tokens.push_back(batch[i].token);
-    capture_decoded(*active.seq);
-    sampled(active, engine_.sample(*active.sampler, i));
+    sequences_.append(*request.seq, {&batch[i].token, 1});
+    sequences_.capture_decoded(*request.seq);
+    sampled(request, engine_.sample(*request.sampler, i));
   }
 }
 
 void Scheduler::prefill_slice() {
-  const auto found = std::ranges::find_if(active_, [](const auto& active) { return active->phase == Phase::kPrefill; });
-  if (found == active_.end()) return;
-  Active& active = **found;
-  const std::size_t done = sequence(*active.seq).tokens.size();
-  const std::size_t count = std::min(slice_limit(active), active.tokens.size() - done);
+  const auto slice = policy::next_slice(schedule());
+  if (!slice) return;
+  Request& request = *active_[slice->at];
+  const TokenSpan tokens = request.effective.tokens;
+  const Position done = sequences_[*request.seq].end();
   std::vector<engine::BatchToken> batch;
-  for (std::size_t i = done; i < done + count; ++i) {
-    batch.push_back({*active.seq, active.tokens[i], Position{} + i, i + 1 == active.tokens.size()});
+  for (std::size_t i = done.value(); i < done.value() + slice->tokens; ++i) {
+    batch.push_back({*request.seq, tokens[i], Position{} + i, i + 1 == tokens.size()});
   }
   const std::int64_t begin_ns = clock_.monotonic_ns();
   prefilling_ = true;
-  const engine::DecodeStatus status = stopping_ ? engine::DecodeStatus::kAborted : decode_with_room(batch, active);
+  const bool stopping = inbox_.stopping();
+  const engine::DecodeStatus status = stopping ? engine::DecodeStatus::kAborted : decode_with_room(batch, request);
   prefilling_ = false;
-  if (status == engine::DecodeStatus::kNoCells) return yield_cells(active);
-  if (status != engine::DecodeStatus::kOk) return after_failure(active, status);
+  if (status == engine::DecodeStatus::kNoCells) return yield_cells(request);
+  if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
+  rates_.note_prefilled(slice->tokens, ms_since(begin_ns));
+  sequences_.append(*request.seq, tokens.subspan(done.value(), slice->tokens));
+  note_prefilled(request, slice->tokens);
+}
 
-  const double slice_ms = ms_since(begin_ns);
-  rates_.prefill_tokens_per_s = policy::update_rate(rates_.prefill_tokens_per_s, static_cast<double>(count),
-                                                    slice_ms / 1e3, policy::kLeastMeasuredTokens);
-  Sequence& held = sequence(*active.seq);
-  held.tokens.insert(held.tokens.end(), active.tokens.begin() + static_cast<std::ptrdiff_t>(done),
-                     active.tokens.begin() + static_cast<std::ptrdiff_t>(done + count));
-  active.stats.prefilled_tokens += count;
-  {
-    MutexLock lock(mutex_);
-    stats_.prefilled_tokens += count;
-  }
-  const bool complete = held.tokens.size() == active.tokens.size();
-  const bool wants_reply = active.job.max_tokens != 0;
-  const TokenId token = complete && wants_reply ? engine_.sample(*active.sampler, batch.size() - 1) : 0;
-  capture_slice(active);
+void Scheduler::note_prefilled(Request& request, std::size_t count) {
+  request.stats.prefilled_tokens += count;
+  inbox_.count([count](SchedulerStats& stats) { stats.prefilled_tokens += count; });
+  const std::size_t held = sequences_[*request.seq].tokens.size();
+  const bool complete = held == request.effective.tokens.size();
+  const bool wants_reply = request.job.max_tokens != 0;
+  const TokenId token = complete && wants_reply ? engine_.sample(*request.sampler, count - 1) : 0;
+  capture_slice(request);
   // What is prefilled once more, after a failure or for want of cells, is no progress.
-  const std::size_t processed = std::min(held.tokens.size(), active.stats.prompt_tokens);
-  if (active.stats.predicted_tokens == 0 && processed > active.told_tokens) {
-    active.told_tokens = processed;
-    active.sink->on_prefill(active.stats, processed, ms_since(active.started_ns));
+  const std::size_t processed = std::min(held, request.stats.prompt_tokens);
+  if (request.stats.predicted_tokens == 0 && processed > request.told_tokens) {
+    request.told_tokens = processed;
+    request.sink->on_prefill(request.stats, processed, ms_since(request.started_ns));
   }
   if (!complete) return;
-  if (active.first_token_ns == 0) {
-    active.first_token_ns = clock_.monotonic_ns();
-    active.stats.prompt_ms = ms_since(active.started_ns);
-    log_prompt_done(active.job, active.stats);
+  if (request.first_token_ns == 0) {
+    request.first_token_ns = clock_.monotonic_ns();
+    request.stats.prompt_ms = ms_since(request.started_ns);
+    log_prompt_done(request.job, request.stats);
   }
   changed_ = true;  // whoever waited to share this prompt may start
-  if (!wants_reply) return finish(active, Finish::kLength);
-  active.phase = Phase::kDecode;
-  sampled(active, token);
-}
-
-// Rows of decoded tokens now and then, so that a crash loses few; points at the interval's frontiers.
-void Scheduler::capture_decoded(SeqId seq) {
-  const Sequence& held = sequence(seq);
-  if (!held.track) return;
-  const Position live = Position{} + held.tokens.size();
-  const bool point_due =
-      engine_.memory().shape().points && policy::continued_store_due(options_.cuts, live, Position{} + held.point_at);
-  const bool rows_due = held.tokens.size() >= next_capture(held);
-  if (rows_due || point_due) capture(seq, policy::CutReason::kContinued);
-  if (point_due || (rows_due && engine_.memory().shape().window_tokens > 0)) {
-    capture_point(seq, policy::CutReason::kContinued);
-  } else if (rows_due && streams_points()) {
-    capture_streamed(seq);
-  }
-}
-
-// Most tokens of the next slice: up to the next cut, and not so many that window rows slide off uncaptured.
-std::size_t Scheduler::slice_limit(const Active& active) const {
-  const bool others_decode =
-      std::ranges::any_of(active_, [](const auto& other) { return other->phase == Phase::kDecode; });
-  std::size_t limit = engine_.description().batch_tokens;
-  if (others_decode) limit = std::min(limit, options_.busy_slice_tokens);
-  if (active.job.ahead) limit = std::min(limit, ahead_slice_tokens());
-  if (const std::size_t window = engine_.memory().shape().window_tokens; window > 0 && cached(active)) {
-    limit = std::min(limit, std::max(window, options_.least_window_slice_tokens));
-  }
-  const std::size_t done = sequence(*active.seq).tokens.size();
-  if (active.next_cut < active.cuts.size()) limit = std::min(limit, active.cuts[active.next_cut].at.value() - done);
-  return limit;
-}
-
-std::size_t Scheduler::ahead_slice_tokens() const {
-  const double tokens = rates_.prefill_tokens_per_s * options_.ahead_slice_ms / 1e3;
-  return std::max(kLeastAheadTokens, static_cast<std::size_t>(tokens));
+  if (!wants_reply) return finish(request, Finish::kLength);
+  request.phase = Phase::kDecode;
+  sampled(request, token);
 }
 
 // What a slice computed, and the point where it ends at a cut.
-void Scheduler::capture_slice(Active& active) {
-  const std::size_t done = sequence(*active.seq).tokens.size();
-  policy::Cut cut;
-  const bool at_cut = active.next_cut < active.cuts.size() && active.cuts[active.next_cut].at.value() == done;
-  if (at_cut) cut = active.cuts[active.next_cut++];
-  capture(*active.seq, cut.reason);
-  if (!at_cut && engine_.memory().shape().window_tokens == 0) return;
-  capture_point(*active.seq, cut.reason, cut.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk);
+void Scheduler::capture_slice(Request& request) {
+  const std::optional<policy::Cut> cut = request.cuts.take(sequences_[*request.seq].end());
+  const policy::Cut at = cut.value_or(policy::Cut{});
+  sequences_.capture(*request.seq, at.reason);
+  if (!cut && engine_.memory().shape().window_tokens == 0) return;
+  const cache::Keeping keeping = at.in_ram ? cache::Keeping::kInRamUntilUsed : cache::Keeping::kOnDisk;
+  sequences_.capture_point(*request.seq, at.reason, keeping);
 }
 
-// Decodes; when cells run short, idle sequences leave, then the youngest request is set aside, unless that is `keep`.
-engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Active& keep) {
+// Decodes; when cells run short, others give theirs up, unless they are older than `keep`.
+engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep) {
   for (;;) {
     const engine::DecodeStatus status = engine_.decode(batch);
     if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
-    std::erase_if(batch,
-                  [&](const engine::BatchToken& entry) { return sequence(entry.seq).state != Sequence::State::kBusy; });
+    std::erase_if(
+        batch, [&](const engine::BatchToken& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
   }
 }
 
-void Scheduler::sampled(Active& active, TokenId token) {
-  if (const auto& failure = active.sampler->failure()) return finish(active, Finish::kError, failure);
-  active.tokens.push_back(token);
-  ++active.stats.predicted_tokens;
-  active.stats.predicted_ms = ms_since(active.first_token_ns);
-  if (!active.sink->on_token(token, active.stats)) return finish(active, Finish::kStop);
-  const bool enough =
-      active.job.max_tokens >= 0 && active.stats.predicted_tokens >= static_cast<std::size_t>(active.job.max_tokens);
+void Scheduler::sampled(Request& request, TokenId token) {
+  if (const auto& failure = request.sampler->failure()) return finish(request, Finish::kError, failure);
+  request.effective.tokens.push_back(token);
+  ++request.stats.predicted_tokens;
+  request.stats.predicted_ms = ms_since(request.first_token_ns);
+  if (!request.sink->on_token(token, request.stats)) return finish(request, Finish::kStop);
+  const std::int64_t most = request.job.max_tokens;
+  const bool enough = most >= 0 && request.stats.predicted_tokens >= static_cast<std::size_t>(most);
   // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
-  if (enough || active.tokens.size() > engine_.description().context_tokens) finish(active, Finish::kLength);
+  const bool full = request.effective.tokens.size() > engine_.description().context_tokens;
+  if (enough || full) finish(request, Finish::kLength);
 }
 
-void Scheduler::after_failure(Active& active, engine::DecodeStatus status) {
-  if (stopping_ || status == engine::DecodeStatus::kAborted) {
-    clear(*active.seq);
-    active.seq.reset();
-    return finish(active, Finish::kError, aborted("the server is shutting down"));
+void Scheduler::after_failure(Request& request, engine::DecodeStatus status) {
+  const bool ends = inbox_.stopping() || status == engine::DecodeStatus::kAborted;
+  if (!ends) {
+    spdlog::error("decode failed for request {}; rebuilding it from captured state", request.job.id);
+    if (++request.failures < 2) return set_aside(request, false);
   }
-  spdlog::error("decode failed for request {}; rebuilding it from captured state", active.job.id);
-  if (++active.failures < 2) return set_aside(active, false);
-  clear(*active.seq);
-  active.seq.reset();
-  finish(active, Finish::kError, io_error("the model failed to process this request"));
+  sequences_.clear(*request.seq);
+  request.seq.reset();
+  finish(request, Finish::kError,
+         ends ? aborted("the server is shutting down") : io_error("the model failed to process this request"));
 }
 
-// A job for later, and others are there now.
-bool Scheduler::is_overtaken(const Active& active) const {
-  return active.job.ahead && active_.size() + waiting_.size() > 1;
+// ---- cells ----
+
+// Frees some cells. False: only `keep` or older requests are left.
+bool Scheduler::make_room(const Request& keep) {
+  const auto found = std::ranges::find_if(active_, [&](const auto& request) { return request.get() == &keep; });
+  const auto giver = policy::next_giver(schedule(), static_cast<std::size_t>(found - active_.begin()));
+  if (!giver) return false;
+  giver->idle ? sequences_.leave(*giver->idle) : set_aside(*active_[giver->at], true);
+  return true;
 }
 
-void Scheduler::drop_gone() {
-  const auto ends = [this](const Active& active) { return active.sink->gone() || is_overtaken(active); };
-  for (const auto& active : active_) {
-    if (active->phase != Phase::kLoading && ends(*active)) finish(*active, Finish::kGone);
+// Makes `count` cells free. False: older requests hold them.
+bool Scheduler::find_cells(const Request& request, std::size_t count) {
+  while (sequences_.cells_free() < count) {
+    if (!make_room(request)) return false;
   }
-  for (auto& active : waiting_) {
-    if (ends(*active)) finish(*active, Finish::kGone);
+  return true;
+}
+
+// A request that finds no cells, although all younger ones gave theirs: it waits for the older ones, if there are any.
+void Scheduler::yield_cells(Request& request) {
+  const bool others = std::ranges::any_of(
+      active_, [&](const auto& other) { return other.get() != &request && scheduled(*other).held > 0; });
+  if (others) return set_aside(request, true);
+  if (request.phase == Phase::kDecode) return finish(request, Finish::kLength);
+  finish(request, Finish::kError, no_space("the model's memory is too small for this request; raise -c"));
+}
+
+// The request gives its sequence back and waits at the head of the queue; it goes on from captured state.
+void Scheduler::set_aside(Request& request, bool rows_valid) {
+  if (rows_valid) log_set_aside(request.job, request.stats);
+  sequences_.end_streamed(*request.seq, /*client_left=*/false);
+  rows_valid ? sequences_.leave(*request.seq) : sequences_.clear(*request.seq);
+  request.seq.reset();
+  if (request.phase != Phase::kLoading) {  // else the reader still fills the lease: note_read() goes on
+    request.restore.end();
+    request.phase = Phase::kWaiting;
   }
-  erase_finished();
+  changed_ = true;
+  if (request.trace != nullptr) ++request.trace->set_aside;
+  inbox_.count([](SchedulerStats& stats) { ++stats.set_aside; });
 }
 
 // ---- ending ----
 
-void Scheduler::finish(Active& active, Finish how, const std::optional<Error>& error) {
-  if (active.sink == nullptr) return;
-  changed_ = true;
-  const std::shared_ptr<JobSink> sink = std::exchange(active.sink, nullptr);
-  log_done(active.job,
-           {.stats = active.stats,
-            .started = active.reported,
-            .difference = active.difference ? &*active.difference : nullptr,
-            .markers = active.markers,
-            .how = how,
-            .error = error},
-           options_.show_tokens);
-  {
-    MutexLock lock(mutex_);
-    --in_flight_;
+// Nobody waits for it any more; or it is a job for later, and others are there now.
+bool Scheduler::is_over(const Request& request) const {
+  return request.sink->gone() || (request.job.ahead && active_.size() + waiting_.size() > 1);
+}
+
+void Scheduler::drop_gone() {
+  for (const auto& request : active_) {
+    if (request->phase != Phase::kLoading && is_over(*request)) finish(*request, Finish::kGone);
   }
-  sink->on_done(how, active.stats, error);
-  if (active.seq) end_streamed(*active.seq, how == Finish::kGone);
-  release(active, stopping_ ? policy::CutReason::kShutdown : policy::CutReason::kTurn);
-  end_trace(active, how, error);
+  for (const auto& request : waiting_) {
+    if (is_over(*request)) finish(*request, Finish::kGone);
+  }
+  erase_finished();
+}
+
+void Scheduler::finish(Request& request, Finish how, const std::optional<Error>& error) {
+  if (request.sink == nullptr) return;
+  changed_ = true;
+  const std::shared_ptr<JobSink> sink = std::exchange(request.sink, nullptr);
+  const EndedRequest ended{.stats = request.stats,
+                           .started = request.reported,
+                           .difference = request.difference ? &*request.difference : nullptr,
+                           .markers = request.effective.markers,
+                           .how = how,
+                           .error = error};
+  log_done(request.job, ended, options_.show_tokens);
+  inbox_.note_ended();
+  sink->on_done(how, request.stats, error);
+  request.restore.end();
+  if (request.seq) {
+    sequences_.end_streamed(*request.seq, how == Finish::kGone);
+    const policy::CutReason reason = inbox_.stopping() ? policy::CutReason::kShutdown : policy::CutReason::kTurn;
+    sequences_.release(*request.seq, reason, request.job.keep_s);
+    request.seq.reset();
+  }
+  const TokenSpan reply = TokenSpan(request.effective.tokens).last(request.stats.predicted_tokens);
+  traces_.end(std::exchange(request.trace, nullptr), request.job, ended, reply);
 }
 
 void Scheduler::erase_finished() {
-  const auto finished = [](const std::unique_ptr<Active>& active) { return active->sink == nullptr; };
+  const auto finished = [](const std::unique_ptr<Request>& request) { return request->sink == nullptr; };
   std::erase_if(active_, finished);
   std::erase_if(waiting_, finished);
 }
 
 void Scheduler::end_all() {
   note_audit(audit_.abandon());
-  refuse_questions();
-  // Loads in flight hold pointers into active_: wait for them.
-  const auto loads = [](const auto& active) { return active->phase == Phase::kLoading; };
-  while (audit_.loading() || std::ranges::any_of(active_, loads)) {
-    {
-      MutexLock lock(mutex_);
-      if (loaded_.empty()) wake_.wait_for(mutex_, std::chrono::milliseconds(100));
-    }
+  for (Question& question : inbox_.take_questions(SIZE_MAX)) {
+    question.sink->on_answer(aborted("the server is shutting down"));
+  }
+  // Reads in flight hold pointers into active_: wait for them.
+  const auto reads = [](const auto& request) { return request->phase == Phase::kLoading; };
+  while (audit_.loading() || std::ranges::any_of(active_, reads)) {
+    inbox_.await_loaded(kLongestWait);
     collect();
   }
-  {
-    MutexLock lock(mutex_);
-    for (auto& active : inbox_) waiting_.push_back(std::move(active));
-    inbox_.clear();
-  }
-  for (auto& active : active_) finish(*active, Finish::kError, aborted("the server is shutting down"));
-  for (auto& active : waiting_) finish(*active, Finish::kError, aborted("the server is shutting down"));
+  collect();  // what came just before the stop
+  for (auto& request : active_) finish(*request, Finish::kError, aborted("the server is shutting down"));
+  for (auto& request : waiting_) finish(*request, Finish::kError, aborted("the server is shutting down"));
   active_.clear();
   waiting_.clear();
-  keep_idle();
+  sequences_.keep_idle();
+}
+
+// ---- while nobody asks ----
+
+// Whatever is under way or waits goes before.
+void Scheduler::audit() {
+  if (!active_.empty() || !waiting_.empty()) return note_audit(audit_.disturb());
+  note_audit(audit_.step(sequences_.free(), ahead_slice_tokens()));
+}
+
+void Scheduler::note_audit(const std::optional<AuditReport>& report) {
+  if (!report) return;
+  inbox_.count([&](SchedulerStats& stats) { stats.audits.add(report->outcome); });
+  if (options_.trace != nullptr) options_.trace->on_audit(*report);
+  heed_distrust();
+}
+
+// What is in the model's memory may have come from what is wrong.
+void Scheduler::heed_distrust() {
+  if (!cache_.distrusted() || std::exchange(heeded_distrust_, true)) return;
+  sequences_.clear_idle();
 }
 
 }  // namespace kvkeep::server

@@ -13,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "cache/cache.h"
 #include "engine/fake/fake_engine.h"
 #include "server/run/scheduler.h"
 

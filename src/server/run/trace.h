@@ -13,6 +13,7 @@
 
 #include "base/types.h"
 #include "format/segment_file.h"
+#include "os/clock.h"
 #include "policy/candidates.h"
 #include "policy/cut.h"
 #include "policy/restore.h"
@@ -109,6 +110,27 @@ class TraceSink {
   virtual ~TraceSink() = default;
   virtual void on_request(RequestTrace trace) = 0;
   virtual void on_audit(const AuditReport& report) = 0;
+};
+
+struct EndedRequest;
+
+// Makes traces while requests run, and hands them over. Engine thread only, but for begin().
+class RequestTraces {
+ public:
+  // `sink` null: nobody wants to know, and nothing is made. Both outlive this.
+  RequestTraces(TraceSink* sink, os::Clock& clock) : sink_(sink), clock_(clock) {}
+
+  // Of a request that comes now; null if nobody wants it.
+  std::unique_ptr<RequestTrace> begin() const;
+  // Something was captured of the request's sequence; null: no request is on it, and the next one to end tells.
+  void add(RequestTrace* request, TraceCut cut);
+  // `reply` is what was sampled. The trace may be null.
+  void end(std::unique_ptr<RequestTrace> trace, const Job& job, const EndedRequest& ended, TokenSpan reply);
+
+ private:
+  TraceSink* const sink_;
+  os::Clock& clock_;
+  std::vector<TraceCut> idle_cuts_;  // of sequences that no request was on, since the last trace
 };
 
 // Where a known run of tokens leaves the prompt: `next` are tokens that follow at `at` there, none if it ends.

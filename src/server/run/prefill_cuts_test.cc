@@ -1,7 +1,8 @@
-#include "server/run/partings.h"
+#include "server/run/prefill_cuts.h"
 
 #include <gtest/gtest.h>
 
+#include "server/run/parts_fixture.h"
 #include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
@@ -67,6 +68,53 @@ TEST(Partings, WithoutTextsNothingIsFound) {
   partings.learn(kClient, prompt, Position{3});
   EXPECT_TRUE(partings.find(kClient, prompt, all(prompt), {}).lines.empty());
 }
+
+// ---- the plan, without a scheduler ----
+
+TEST(PrefillCuts, AreTakenOneByOne) {
+  PrefillCuts cuts({{Position{10}}, {Position{20}}});
+  EXPECT_EQ(cuts.next(), Position{10});
+  EXPECT_FALSE(cuts.take(Position{20}).has_value());
+  EXPECT_TRUE(cuts.take(Position{10}).has_value());
+  EXPECT_EQ(cuts.next(), Position{20});
+  EXPECT_TRUE(cuts.take(Position{20}).has_value());
+  EXPECT_FALSE(cuts.next().has_value() || cuts.take(Position{30}).has_value());
+}
+
+class CutPlannerTest : public PartsTest {
+ protected:
+  CutPlannerTest() : PartsTest({.cells = 4000, .sequences = 2, .memory_class = MemoryClass::kHybrid}) {}
+  // Of a prompt of which `held` tokens are restored.
+  PrefillCuts plan(const Tokens& prompt, std::size_t held, const policy::KnownPath& known = {}) {
+    CutPlanner planner({.cuts = {.min_tokens = 32}, .texts = nullptr}, engine.memory(), cache);
+    Sequences sequences = make_sequences();
+    const SeqId seq = *sequences.place({});
+    sequences.occupy(seq, {.id = "test"}, {});
+    if (held > 0) decode(sequences, seq, TokenSpan(prompt).first(held));
+    sequences.begin_capture(seq);
+    Job job;
+    job.markers.user_turns = {Position{200}};
+    PrefillCuts cuts = planner.plan(
+        {.job = job, .tokens = prompt, .prompt_tokens = prompt.size(), .markers = job.markers, .known = known}, seq,
+        sequences[seq]);
+    sequences.clear(seq);
+    return cuts;
+  }
+};
+
+TEST_F(CutPlannerTest, CutsAtTheAnchorAndAtTheTurn) {
+  PrefillCuts cuts = plan(counting(300), 0);
+  ASSERT_EQ(cuts.next(), Position{200});
+  EXPECT_EQ(cuts.take(Position{200})->reason, policy::CutReason::kAnchor);
+  EXPECT_EQ(cuts.next(), Position{299});
+}
+
+TEST_F(CutPlannerTest, CutsWhereAPromptPartsFromWhatIsKnown) {
+  const PrefillCuts cuts = plan(counting(300), 0, {.end = Position{120}, .points = {}, .runs = {}});
+  EXPECT_EQ(cuts.next(), Position{120});
+}
+
+TEST_F(CutPlannerTest, ARequestThatOnlyDecodesOnHasNone) { EXPECT_FALSE(plan(counting(300), 300).next().has_value()); }
 
 // ---- on the scheduler ----
 

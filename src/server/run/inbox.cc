@@ -1,0 +1,95 @@
+#include "server/run/inbox.h"
+
+#include <utility>
+
+#include "server/run/request.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+constexpr std::size_t kMostQuestions = 64;
+
+}  // namespace
+
+Inbox::Inbox(std::size_t queue_limit) : queue_limit_(queue_limit) {}
+Inbox::~Inbox() = default;
+
+Status Inbox::submit(std::unique_ptr<Request> request) {
+  MutexLock lock(mutex_);
+  if (stopping_) return busy("the server is shutting down");
+  if (stats_.waiting >= queue_limit_) return busy("too many requests are waiting; try again later");
+  if (request->job.ahead && in_flight_ > 0) return busy("there is other work");
+  ++stats_.requests;
+  ++stats_.waiting;
+  ++in_flight_;
+  if (request->trace != nullptr) request->trace->in_flight = in_flight_;
+  requests_.push_back(std::move(request));
+  wake_.notify_one();
+  return {};
+}
+
+Status Inbox::ask(Question question) {
+  MutexLock lock(mutex_);
+  if (stopping_) return busy("the server is shutting down");
+  if (questions_.size() >= kMostQuestions) return busy("too many lookups are waiting; try again later");
+  questions_.push_back(std::move(question));
+  wake_.notify_one();
+  return {};
+}
+
+void Inbox::deliver(LoadedState loaded) {
+  MutexLock lock(mutex_);
+  loaded_.push_back(std::move(loaded));
+  wake_.notify_one();
+}
+
+void Inbox::stop() {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  wake_.notify_one();
+}
+
+bool Inbox::idle() const {
+  MutexLock lock(mutex_);
+  return in_flight_ == 0;
+}
+
+SchedulerStats Inbox::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait, std::size_t running, std::size_t waiting) {
+  MutexLock lock(mutex_);
+  const bool nothing = requests_.empty() && loaded_.empty() && questions_.empty() && !stopping_;
+  if (nothing && wait.count() > 0) wake_.wait_for(mutex_, wait);
+  Arrived arrived;
+  arrived.requests.swap(requests_);
+  arrived.loaded.swap(loaded_);
+  stats_.running = running;
+  stats_.waiting = waiting + arrived.requests.size();
+  return arrived;
+}
+
+void Inbox::await_loaded(std::chrono::milliseconds wait) {
+  MutexLock lock(mutex_);
+  if (loaded_.empty()) wake_.wait_for(mutex_, wait);
+}
+
+std::vector<Question> Inbox::take_questions(std::size_t most) {
+  MutexLock lock(mutex_);
+  std::vector<Question> taken;
+  while (!questions_.empty() && taken.size() < most) {
+    taken.push_back(std::move(questions_.front()));
+    questions_.pop_front();
+  }
+  return taken;
+}
+
+void Inbox::note_ended() {
+  MutexLock lock(mutex_);
+  --in_flight_;
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,96 @@
+#pragma once
+
+// What other threads hand to the engine thread: requests, questions about the cache, reads that are done, the wish to
+// stop. And the counters that they look at. Thread safe.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "cache/cache_options.h"
+#include "server/run/audit.h"
+#include "server/run/inspection.h"
+
+namespace kvkeep::server {
+
+struct Request;
+
+struct SchedulerStats {
+  std::uint64_t requests = 0;
+  std::uint64_t running = 0;
+  std::uint64_t waiting = 0;
+  std::uint64_t prefilled_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t plans = 0;      // lookups and plans made, those that ended in waiting included
+  std::uint64_t set_aside = 0;  // requests interrupted for want of cells and resumed later
+  AuditCounts audits;
+};
+
+// A read that is done.
+struct LoadedState {
+  Request* request;  // null: the audit
+  cache::LoadResult result;
+};
+
+struct Question {
+  InspectedPrompt prompt;
+  std::shared_ptr<InspectionSink> sink;
+};
+
+class Inbox {
+ public:
+  // At most so many requests wait.
+  explicit Inbox(std::size_t queue_limit);
+  ~Inbox();
+
+  // kBusy: too many wait, or the server stops, or the request is only for later and there are others.
+  Status submit(std::unique_ptr<Request> request);
+  // kBusy: too many ask, or the server stops.
+  Status ask(Question question);
+  void deliver(LoadedState loaded);
+  void stop();
+  bool stopping() const { return stopping_; }
+  // No request is there that has not ended.
+  bool idle() const;
+  SchedulerStats stats() const;
+  template <typename Update>
+  void count(Update update) {
+    MutexLock lock(mutex_);
+    update(stats_);
+  }
+
+  // ---- engine thread ----
+
+  struct Arrived {
+    std::vector<std::unique_ptr<Request>> requests;
+    std::vector<LoadedState> loaded;
+    bool any() const { return !requests.empty() || !loaded.empty(); }
+  };
+  // What came since the last call. If nothing did, waits for at most `wait`, unless the server stops.
+  Arrived collect(std::chrono::milliseconds wait, std::size_t running, std::size_t waiting);
+  // Waits for at most `wait` until a read is done.
+  void await_loaded(std::chrono::milliseconds wait);
+  // At most `most` of those that were asked, oldest first.
+  std::vector<Question> take_questions(std::size_t most);
+  // A request has ended.
+  void note_ended();
+
+ private:
+  const std::size_t queue_limit_;
+  std::atomic<bool> stopping_ = false;  // set with mutex_ held, so that no wake-up is missed
+
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::vector<std::unique_ptr<Request>> requests_ GUARDED_BY(mutex_);
+  std::vector<LoadedState> loaded_ GUARDED_BY(mutex_);
+  std::deque<Question> questions_ GUARDED_BY(mutex_);
+  std::size_t in_flight_ GUARDED_BY(mutex_) = 0;  // accepted and not ended
+  SchedulerStats stats_ GUARDED_BY(mutex_);
+};
+
+}  // namespace kvkeep::server

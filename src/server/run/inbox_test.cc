@@ -1,0 +1,80 @@
+// The inbox without a scheduler: what is accepted, and in which order it is handed over.
+
+#include "server/run/inbox.h"
+
+#include <gtest/gtest.h>
+
+#include "server/run/request.h"
+
+namespace kvkeep::server {
+namespace {
+
+constexpr std::chrono::milliseconds kNoWait{0};
+
+std::unique_ptr<Request> request(const std::string& id, bool ahead = false) {
+  auto made = std::make_unique<Request>();
+  made->job.id = id;
+  made->job.ahead = ahead;
+  return made;
+}
+
+TEST(Inbox, HandsOverInOrderAndCounts) {
+  Inbox inbox(10);
+  EXPECT_TRUE(inbox.idle());
+  ASSERT_TRUE(inbox.submit(request("a")).ok());
+  ASSERT_TRUE(inbox.submit(request("b")).ok());
+  EXPECT_EQ(inbox.stats().waiting, 2U);
+  const Inbox::Arrived arrived = inbox.collect(kNoWait, 3, 4);
+  ASSERT_EQ(arrived.requests.size(), 2U);
+  EXPECT_EQ(arrived.requests[0]->job.id, "a");
+  EXPECT_EQ(inbox.stats().running, 3U);
+  EXPECT_EQ(inbox.stats().waiting, 6U);
+  EXPECT_FALSE(inbox.collect(kNoWait, 3, 6).any());
+  inbox.note_ended();
+  EXPECT_FALSE(inbox.idle());
+  inbox.note_ended();
+  EXPECT_TRUE(inbox.idle());
+}
+
+TEST(Inbox, RefusesMoreThanMayWait) {
+  Inbox inbox(1);
+  ASSERT_TRUE(inbox.submit(request("a")).ok());
+  EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
+  (void)inbox.collect(kNoWait, 0, 0);
+  EXPECT_FALSE(inbox.submit(request("c")).ok()) << "the first one is only on its way";
+  (void)inbox.collect(kNoWait, 1, 0);
+  EXPECT_TRUE(inbox.submit(request("d")).ok()) << "the first one runs";
+}
+
+TEST(Inbox, TakesWhatIsForLaterOnlyIfNothingElseIsThere) {
+  Inbox inbox(10);
+  ASSERT_TRUE(inbox.submit(request("later", true)).ok());
+  EXPECT_FALSE(inbox.submit(request("later still", true)).ok());
+}
+
+TEST(Inbox, AfterAStopTakesNothingAndWaitsForNothing) {
+  Inbox inbox(10);
+  inbox.stop();
+  EXPECT_FALSE(inbox.submit(request("a")).ok());
+  EXPECT_FALSE(inbox.ask({}).ok());
+  EXPECT_FALSE(inbox.collect(std::chrono::hours(1), 0, 0).any());
+}
+
+TEST(Inbox, QuestionsAreTakenAFewAtATime) {
+  Inbox inbox(10);
+  std::size_t asked = 0;
+  while (inbox.ask({.prompt = {.tokens = {static_cast<TokenId>(asked)}}, .sink = nullptr}).ok()) ++asked;
+  EXPECT_EQ(asked, 64U);
+  EXPECT_EQ(inbox.take_questions(4).back().prompt.tokens, std::vector<TokenId>{3});
+  EXPECT_EQ(inbox.take_questions(SIZE_MAX).size(), 60U);
+}
+
+TEST(Inbox, ReadsThatAreDoneAreNotWaitedFor) {
+  Inbox inbox(10);
+  inbox.deliver({nullptr, {}});
+  inbox.await_loaded(std::chrono::hours(1));
+  EXPECT_EQ(inbox.collect(std::chrono::hours(1), 0, 0).loaded.size(), 1U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server

@@ -1,0 +1,212 @@
+#include "server/run/lookup.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "cache/cache.h"
+#include "policy/candidates.h"
+#include "server/run/restore.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+constexpr Position kNoEnd{std::numeric_limits<std::uint32_t>::max()};
+
+// Cells wanted beyond the prompt before a request starts, so that its reply does not at once push others out.
+constexpr std::size_t kReplyRoom = 256;
+
+// Cells that idle sequences may keep beside a request: a few short ones, or an eighth of what the request itself holds,
+// so that attention over others' cells stays within a few percent.
+constexpr std::size_t kIdleCells = 512;
+constexpr std::size_t kIdleShare = 8;
+
+// A point lies up to so far before where prompts part or end: what is computed again there is not why the rest is.
+constexpr std::size_t kSmallGap = 16;
+
+policy::PromptMarkers moved(policy::PromptMarkers markers, const index::EffectivePrompt& effective) {
+  for (std::vector<Position>* places : {&markers.user_turns, &markers.assistant_turns, &markers.message_ends}) {
+    for (Position& place : *places) place = effective.moved(place);
+  }
+  if (markers.generation_prompt) markers.generation_prompt = effective.moved(*markers.generation_prompt);
+  return markers;
+}
+
+std::string_view name_of(policy::Plan::Start start) {
+  switch (start) {
+    case policy::Plan::Start::kFresh: return "fresh";
+    case policy::Plan::Start::kInPlace: return "in-place";
+    case policy::Plan::Start::kFork: return "fork";
+    case policy::Plan::Start::kWait: return "wait";
+  }
+  return "fresh";
+}
+
+// Of what is cached, the deepest comes last and tells most.
+void leave_out_shallow(Explanation& told) {
+  const std::size_t count = told.candidates.size();
+  if (count <= Explanation::kMostCandidates) return;
+  told.candidates_left_out = count - Explanation::kMostCandidates;
+  const auto residents =
+      std::ranges::count(told.candidates, policy::Candidate::Kind::kResident, &policy::Candidate::kind);
+  const std::size_t kept = std::min(static_cast<std::size_t>(residents), Explanation::kMostCandidates);
+  const auto first = told.candidates.begin() + static_cast<std::ptrdiff_t>(kept);
+  told.candidates.erase(first, first + static_cast<std::ptrdiff_t>(told.candidates_left_out));
+}
+
+// Everything after the prompt will have been sampled.
+EffectiveTokens effective_tokens(std::vector<TokenId> tokens, std::span<const TokenRange> sampled,
+                                 const policy::PromptMarkers& markers) {
+  EffectiveTokens effective{.tokens = std::move(tokens), .sampled = {}, .markers = markers};
+  effective.sampled.assign(sampled.begin(), sampled.end());
+  const Position end = Position{} + effective.tokens.size();
+  if (!effective.sampled.empty() && effective.sampled.back().end == end) {
+    effective.sampled.back().end = kNoEnd;
+  } else {
+    effective.sampled.push_back({end, kNoEnd});
+  }
+  return effective;
+}
+
+}  // namespace
+
+EffectiveTokens as_sent(const Job& job) { return effective_tokens(job.prompt, {}, job.markers); }
+
+PromptLookup::PromptLookup(const LookupOptions& options, const cache::ModelMemory& memory, cache::Cache& cache,
+                           const Sequences& sequences)
+    : options_(options), memory_(memory), cache_(cache), sequences_(sequences) {}
+
+// Live sequences are looked at beside the cache, which may be off.
+EffectiveTokens PromptLookup::match_text(const Job& job) const {
+  if (options_.texts == nullptr || !cached(job)) return as_sent(job);
+  const std::vector<TokenId>& prompt = job.prompt;
+  index::TextMatch best = cache_.match_text(prompt, *options_.texts, job.tenant);
+  for (const Sequence& held : sequences_.all()) {
+    if (!held.shared_with(job.tenant) || best.prompt_tokens == prompt.size()) continue;
+    index::TextMatch match = index::match_text(held.tokens, held.occupant.sampled, prompt, *options_.texts);
+    if (match.prompt_tokens > best.prompt_tokens) best = std::move(match);
+  }
+  index::EffectivePrompt matched = index::effective_prompt(best, prompt, *options_.texts);
+  const bool fits = matched.tokens.size() <= std::max<std::size_t>(prompt.size(), options_.context_tokens - 1);
+  if (!fits) return as_sent(job);
+  EffectiveTokens effective = effective_tokens(std::move(matched.tokens), best.sampled, moved(job.markers, matched));
+  if (!matched.replacements.empty()) effective.text_from = matched.replacements.front().effective.begin;
+  return effective;
+}
+
+FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& terms, bool from_cache) const {
+  FoundPath found;
+  if (from_cache && cached(job)) found.lease = cache_.lease(tokens, job.tenant);
+  policy::PlanView& view = found.view;
+  view.prompt_tokens = tokens.size();
+  view.cells_total = memory_.cells_total();
+  const std::uint32_t free = sequences_.cells_free();
+  view.cells_free = free - std::min(free, terms.cells_promised);
+  view.restore = terms.restore;
+  view.rates = terms.rates;
+  view.reply_room = job.max_tokens < 0 ? kReplyRoom : std::min(kReplyRoom, static_cast<std::size_t>(job.max_tokens));
+  view.idle_cells = std::max(kIdleCells, tokens.size() / kIdleShare);
+  view.needs_points = memory_.shape().needs_points();
+  view.sequence_free = sequences_.free().has_value();
+  view.residents = sequences_.residents(tokens, cached(job) ? &job.tenant : nullptr);
+  if (found.lease != nullptr) {
+    for (const cache::LeasedStep& step : found.lease->steps()) {
+      view.cached.push_back({step.range, step.payload == nullptr, step.bytes});
+    }
+    if (view.needs_points) view.restorable = found.lease->restorable();
+  }
+  found.known = policy::known_path(view, memory_.shape().window_tokens > 0);
+  return found;
+}
+
+std::optional<Difference> PromptLookup::difference(const Job& job, TokenSpan tokens) const {
+  if (!cached(job)) return std::nullopt;
+  const Sequence* nearest = nullptr;
+  std::size_t shared = 0;
+  for (const Sequence& held : sequences_.all()) {
+    const std::size_t common = held.shared_with(job.tenant) ? common_prefix(held.tokens, tokens) : 0;
+    if (common > shared) {
+      nearest = &held;
+      shared = common;
+    }
+  }
+  const cache::Parting parting = cache_.parting(tokens, SIZE_MAX, job.tenant);  // to its end
+  const bool in_memory = nearest != nullptr && parting.at.value() <= shared;
+  const TokenSpan next = in_memory ? TokenSpan(nearest->tokens).subspan(shared) : TokenSpan(parting.next);
+  const Position at = in_memory ? Position{} + shared : parting.at;
+  std::optional<Difference> found = difference_at(at, tokens, next, in_memory);
+  if (found) found->known_beyond = next.size();
+  return found;
+}
+
+Explanation PromptLookup::explain(const Job& job, const FoundPath& found, policy::Plan::Start start,
+                                  const EffectiveTokens& effective, const std::optional<Difference>& difference) const {
+  Explanation told;
+  told.start = name_of(start);
+  told.text_from = effective.text_from;
+  told.known = found.known.end;
+  told.restore = found.view.restore;
+  told.rates = found.view.rates;
+  if (memory_.shape().needs_points()) told.restorable_kind = cache::point_kind(memory_.shape());
+  if (!cached(job)) return told;
+  told.candidates = policy::candidates(found.view);
+  std::erase_if(told.candidates, [&](const policy::Candidate& candidate) {
+    return candidate.kind == policy::Candidate::Kind::kResident &&
+           sequences_[candidate.seq].occupant.tenant != job.tenant;
+  });
+  leave_out_shallow(told);
+  told.difference = difference;
+  told.known = std::max(told.known, difference ? difference->at : Position{});
+  return told;
+}
+
+MissReason PromptLookup::miss_reason(const Job& job, std::size_t prompt_tokens, Position known_to, std::size_t reused,
+                                     const std::optional<MissReason>& failed) const {
+  if (!job.cache_prompt) return MissReason::kCacheOff;
+  if (!cached(job)) return MissReason::kNotCacheable;
+  const std::size_t known = std::max<std::size_t>(known_to.value(), reused);
+  const bool small_gap = known - reused <= kSmallGap;
+  if (reused + 1 >= prompt_tokens) return MissReason::kWholePrompt;
+  if (failed) return *failed;
+  if (reused > 0 && small_gap && known >= prompt_tokens) return MissReason::kWholePrompt;
+  // Below the least length of a point, all that is shared is how the template opens.
+  const bool opening = reused == 0 && known_to.value() < options_.least_point_tokens;
+  if (!opening && !small_gap) return MissReason::kNoPoint;
+  return reused == 0 ? MissReason::kNothingCached : MissReason::kNewTokens;
+}
+
+Inspection PromptLookup::inspect(InspectedPrompt prompt, const PlanTerms& terms) const {
+  Job job;
+  job.prompt = std::move(prompt.tokens);
+  job.cache_prompt = prompt.cache_prompt;
+  job.tenant = prompt.tenant;
+  const EffectiveTokens effective = match_text(job);
+  const FoundPath found = find(job, effective.tokens, terms, true);
+  const policy::Plan plan = policy::make_plan(found.view);
+  const policy::Reach reach = policy::choose_reach(found.view);  // a plan to wait does not tell
+  JobStats stats;
+  stats.prompt_tokens = effective.tokens.size();
+  count_reach(reach, found.lease, stats);
+  if (effective.text_from && *effective.text_from < reach.to) stats.source = as_text(stats.source);
+  const auto too_slow = reach.too_slow ? std::optional(MissReason::kLoadTooSlow) : std::nullopt;
+  stats.miss = miss_reason(job, effective.tokens.size(), found.known.end, reach.to.value(), too_slow);
+  const std::optional<Difference> leaves = difference(job, effective.tokens);
+  return {stats, job.prompt.size(), explain(job, found, plan.start, effective, leaves)};
+}
+
+// What a restore will count when it is done.
+void PromptLookup::count_reach(const policy::Reach& reach, std::shared_ptr<cache::Lease> lease, JobStats& stats) const {
+  stats.cached_tokens = reach.to.value();
+  stats.memory_tokens = reach.from_memory.value();
+  if (stats.memory_tokens > 0) stats.source = CacheSource::kMemoryToken;
+  if (lease == nullptr) return;
+  Restore restore;
+  restore.begin(std::move(lease), reach.to, reach.point);
+  const bool rowless = memory_.rows_bytes(1) == 0;
+  restore.count({.kind = RestoreUnit::Kind::kRows, .range = {reach.from_memory, reach.to}}, rowless, stats);
+  if (!reach.point) return;
+  restore.count({.kind = RestoreUnit::Kind::kPoint, .range = {reach.to, reach.to}, .point = reach.to}, rowless, stats);
+}
+
+}  // namespace kvkeep::server

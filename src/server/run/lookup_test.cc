@@ -1,0 +1,83 @@
+// A lookup without a scheduler: what a prompt could reuse, and why no more.
+
+#include "server/run/lookup.h"
+
+#include "server/run/parts_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+class PromptLookupTest : public PartsTest {
+ protected:
+  static Job job_of(std::vector<TokenId> prompt) {
+    Job job;
+    job.prompt = std::move(prompt);
+    return job;
+  }
+  static LookupOptions options() { return {.context_tokens = 1000, .least_point_tokens = 32}; }
+
+  Sequences sequences = make_sequences();
+  PromptLookup lookup{options(), engine.memory(), cache, sequences};
+};
+
+TEST_F(PromptLookupTest, FindsWhatMemoryAndCacheHave) {
+  const auto tokens = counting(60);
+  const SeqId seq = run(sequences, tokens);
+  const Job job = job_of(tokens);
+  const FoundPath in_memory = lookup.find(job, tokens, {.cells_promised = 40}, true);
+  ASSERT_EQ(in_memory.view.residents.size(), 1U);
+  EXPECT_EQ(in_memory.view.residents[0].common, Position{60});
+  EXPECT_EQ(in_memory.lease->end(), Position{60});
+  EXPECT_EQ(in_memory.known.end, Position{60});
+  EXPECT_EQ(in_memory.view.cells_free, 1000U - 60 - 40);
+  sequences.leave(seq);
+  const FoundPath memory_alone = lookup.find(job, tokens, {}, false);
+  EXPECT_EQ(memory_alone.lease, nullptr);
+  EXPECT_EQ(memory_alone.known.end, Position{});
+}
+
+TEST_F(PromptLookupTest, AQuestionIsAnsweredAndTouchesNothing) {
+  const auto tokens = counting(60);
+  sequences.leave(run(sequences, tokens));
+  auto prompt = counting(50);
+  prompt.push_back(1);
+  prompt.push_back(2);
+  const Inspection told = lookup.inspect({.tokens = prompt}, {});
+  EXPECT_EQ(told.stats.ram_tokens, 50U);
+  EXPECT_EQ(told.stats.cached_tokens, 50U);
+  EXPECT_EQ(told.stats.source, CacheSource::kRamToken);
+  EXPECT_EQ(told.stats.miss, MissReason::kNewTokens);
+  ASSERT_TRUE(told.explanation.difference.has_value());
+  EXPECT_EQ(told.explanation.difference->at, Position{50});
+  EXPECT_EQ(told.explanation.start, "fresh");
+  EXPECT_EQ(engine.memory().cells_used(), 0U);
+}
+
+TEST_F(PromptLookupTest, TellsWhyNoMoreIsReused) {
+  Job job = job_of(counting(100));
+  const auto reason = [&](std::uint32_t known, std::size_t reused, std::optional<MissReason> failed = {}) {
+    return lookup.miss_reason(job, 100, Position{known}, reused, failed);
+  };
+  EXPECT_EQ(reason(100, 99), MissReason::kWholePrompt);
+  EXPECT_EQ(reason(60, 60), MissReason::kNewTokens);
+  EXPECT_EQ(reason(60, 50), MissReason::kNewTokens) << "a point lies a little before";
+  EXPECT_EQ(reason(100, 90), MissReason::kWholePrompt);
+  EXPECT_EQ(reason(60, 10), MissReason::kNoPoint);
+  EXPECT_EQ(reason(0, 0), MissReason::kNothingCached);
+  EXPECT_EQ(reason(31, 0), MissReason::kNothingCached) << "how the template opens";
+  EXPECT_EQ(reason(60, 10, MissReason::kNoCells), MissReason::kNoCells);
+  EXPECT_EQ(reason(100, 99, MissReason::kNoCells), MissReason::kWholePrompt);
+  job.cache_prompt = false;
+  EXPECT_EQ(reason(60, 0), MissReason::kCacheOff);
+}
+
+TEST_F(PromptLookupTest, APromptAsItWasSentIsSampledBehindItsEnd) {
+  const EffectiveTokens sent = as_sent(job_of(counting(10)));
+  EXPECT_EQ(sent.tokens, counting(10));
+  ASSERT_EQ(sent.sampled.size(), 1U);
+  EXPECT_EQ(sent.sampled[0].begin, Position{10});
+  EXPECT_FALSE(sent.text_from.has_value());
+}
+
+}  // namespace
+}  // namespace kvkeep::server

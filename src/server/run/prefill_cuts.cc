@@ -1,0 +1,119 @@
+#include "server/run/prefill_cuts.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cache/cache.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+// Fine points of one prompt: at most so many, in a share of --cache-ram. Each interrupts the prefill, so that fewer are
+// taken of a tool's result than of the tools, which are read once.
+constexpr std::size_t kMostFine = 32;
+constexpr std::size_t kMostSteps = 8;
+constexpr std::size_t kFineShare = 64;
+
+// A request that recomputes this many tokens for want of a point marks a place where one is wanted.
+constexpr std::size_t kLearntGap = 32;
+
+// Lines longer than this are cut at: what they begin with is not looked for.
+constexpr std::size_t kLookBackTokens = 256;
+
+}  // namespace
+
+std::optional<Position> PrefillCuts::next() const {
+  return next_ < cuts_.size() ? std::optional(cuts_[next_].at) : std::nullopt;
+}
+
+std::optional<policy::Cut> PrefillCuts::take(Position at) {
+  if (next() != at) return std::nullopt;
+  return cuts_[next_++];
+}
+
+// ---- where prompts part ----
+
+std::vector<policy::TextLine> Partings::lines(TokenSpan prompt, TokenRange range) const {
+  return policy::lines_of(prompt, range, [this](TokenId id) { return texts_->text(id); });
+}
+
+void Partings::learn(std::uint64_t client, TokenSpan prompt, Position at) {
+  if (texts_ == nullptr) return;
+  const Position from{at.value() - std::min<std::uint32_t>(at.value(), kLookBackTokens)};
+  std::vector<policy::TextLine> before = lines(prompt, {from, at});
+  if (before.empty()) return;
+  // Whether the last line goes on, or ended and the next one parts at its first token.
+  const std::string_view last = texts_->text(prompt[at.value() - 1]);
+  const bool begins = last.empty() || last.ends_with('\n');
+  std::string_view whole;  // of no temporary: a conditional expression would make one
+  if (begins) {
+    whole = before.back().text;
+  } else if (before.size() > 1) {
+    whole = before[before.size() - 2].text;
+  }
+  memory_.learn(client, begins ? std::string_view() : before.back().text, whole);
+}
+
+policy::LikelyPartings Partings::find(std::uint64_t client, TokenSpan prompt, TokenRange range, Position first_answer) {
+  if (texts_ == nullptr) return {};
+  const auto parted = [&](std::string_view line, std::string_view before) {
+    return memory_.parted(client, line, before);
+  };
+  return policy::likely_partings(lines(prompt, range), first_answer, parted);
+}
+
+// ---- the plan ----
+
+PrefillCuts CutPlanner::plan(const PrefillStart& start, SeqId seq, const Sequence& held) {
+  if (!held.track || !memory_.shape().needs_points()) return {};
+  // A request that goes on after an interruption has the cuts before it that are left.
+  if (held.tokens.size() >= start.prompt_tokens) return {};
+  policy::CutView view;
+  view.options = options_.cuts;
+  view.prompt_tokens = start.prompt_tokens;
+  view.markers = start.markers;
+  view.cached = held.end();
+  view.known = start.known.end;
+  view.points = start.known.points;
+  view.runs = start.known.runs;
+  add_likely(view, start, seq);
+  policy::CutPlan plan = policy::plan_cuts(view);
+  cache_.await_point(*held.track, plan.awaited);
+  if (!plan.leave.empty()) cache_.forget_points(start.tokens, plan.leave, start.job.tenant);
+  if (plan.cold_skipped && start.first) {
+    spdlog::debug(
+        "kv cache: no point at the stable beginning of a prompt of {} tokens: it is longer than "
+        "--kv-cache-cold-max-tokens {} id={}",
+        view.prompt_tokens, options_.cuts.cold_max_tokens, start.job.id);
+  }
+  return PrefillCuts(std::move(plan.cuts));
+}
+
+// What the prompt's text says of where others of its client will part from it. Windows need no such cuts: they lie side
+// by side, and a slice is soon prefilled again.
+void CutPlanner::add_likely(policy::CutView& view, const PrefillStart& start, SeqId seq) {
+  const cache::StateShape shape = memory_.shape();
+  if (!shape.points || start.job.ahead) return;
+  const Position end = Position{} + view.prompt_tokens;
+  const Position told = view.markers.generation_prompt.value_or(end);
+  const Position answer = view.markers.assistant_turns.empty() ? end : view.markers.assistant_turns.front();
+  const bool parts = view.known < end && view.known - view.cached >= kLearntGap;
+  if (parts && start.first) partings_.learn(start.job.client, start.tokens, view.known);
+  if (view.cached >= told) return;
+  policy::LikelyPartings found = partings_.find(start.job.client, start.tokens, {view.cached, told}, answer);
+  view.likely = std::move(found.lines);
+  if (!options_.fine_points || shape.whole_points) return;
+  const ByteCount point{memory_.point_bytes(seq)};
+  view.most_fine = policy::points_that_fit(cache_.stats().ram_budget, kFineShare, point, kMostFine);
+  view.fine = std::move(found.tools);
+  // What a client sent since the last answer; in its first prompt, the last message of the user.
+  const Position asked = view.markers.user_turns.empty() ? answer : view.markers.user_turns.back();
+  const TokenRange since{std::max(view.cached, std::min(answer, asked)), told};
+  const auto steps = policy::fine_steps(since, view.options.least_step_tokens, std::min(view.most_fine, kMostSteps));
+  view.fine.insert(view.fine.end(), steps.begin(), steps.end());
+}
+
+}  // namespace kvkeep::server

@@ -1,0 +1,117 @@
+#include "server/run/restore.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cache/cache.h"
+
+namespace kvkeep::server {
+
+namespace {
+
+using Kind = RestoreUnit::Kind;
+
+// Reads that may fail under one request before it is prefilled.
+constexpr int kMostFailedReads = 4;
+
+// Whether it is (a part of) what puts a sequence there.
+bool puts_at(const cache::LeasedPoint& point, Position at) { return point.range.end >= at && point.range.begin <= at; }
+
+}  // namespace
+
+void Restore::begin(std::shared_ptr<cache::Lease> lease, Position to, bool point) {
+  lease_ = std::move(lease);
+  to_ = to;
+  point_ = point;
+}
+
+RestoreUnit Restore::next(Position from, ByteCount most_read, ByteCount most_put) const {
+  const std::optional<Position> point = point_ ? std::optional(to_) : std::nullopt;
+  if (from >= to_) {
+    if (!point) return {};
+    if (!lease_->point_loaded(to_)) return {.kind = Kind::kRead, .range = {from, from}, .point = point};
+    return {.kind = Kind::kPoint, .range = {from, from}, .point = point};
+  }
+  const Position ready = std::min(lease_->loaded_until(from), to_);
+  if (ready > from) return {.kind = Kind::kRows, .range = {from, put_end(from, ready, most_put)}};
+  const Position end = lease_->load_end(from, to_, most_read);
+  return {.kind = Kind::kRead, .range = {from, end}, .point = end == to_ ? point : std::nullopt};
+}
+
+// The end of a segment, about `most` bytes behind `from`.
+Position Restore::put_end(Position from, Position ready, ByteCount most) const {
+  ByteCount bytes;
+  Position end = from;
+  for (const cache::LeasedStep& step : lease_->steps()) {
+    if (step.range.end <= from) continue;
+    bytes += step.bytes;
+    if (end > from && bytes > most) break;
+    end = step.range.end;
+  }
+  return std::min(ready, end);
+}
+
+std::vector<cache::RowPiece> Restore::pieces(const RestoreUnit& unit) const {
+  return unit.kind == Kind::kPoint ? lease_->point_pieces(*unit.point) : lease_->pieces(unit.range);
+}
+
+void Restore::note_done(const RestoreUnit& unit) {
+  if (unit.kind == Kind::kPoint) point_ = false;
+  if (unit.kind == Kind::kRows) lease_->release_until(unit.range.end);
+}
+
+// Tokens are counted where their rows come from, whatever the point's tier; of a window's parts the slowest tells.
+void Restore::count(const RestoreUnit& unit, bool rowless, JobStats& stats) const {
+  if (unit.kind == Kind::kRows) {
+    for (const cache::LeasedStep& step : lease_->steps()) {
+      const Position from = std::max(step.range.begin, unit.range.begin);
+      const Position to = std::min(step.range.end, unit.range.end);
+      if (from >= to) continue;
+      const bool disk = step.tier == cache::Tier::kDisk;
+      (disk ? stats.disk_tokens : stats.ram_tokens) += to - from;
+      stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
+    }
+    return;
+  }
+  for (const cache::LeasedPoint& point : lease_->points()) {
+    if (!puts_at(point, *unit.point)) continue;
+    stats.point = std::max(stats.point, point.tier == cache::Tier::kDisk ? CachePoint::kDisk : CachePoint::kRam);
+  }
+  if (stats.point == CachePoint::kNone || !rowless) return;
+  const bool disk = stats.point == CachePoint::kDisk;
+  stats.source = disk ? CacheSource::kDiskToken : CacheSource::kRamToken;
+  stats.memory_tokens = stats.ram_tokens = stats.disk_tokens = 0;
+  (disk ? stats.disk_tokens : stats.ram_tokens) = unit.point->value();
+}
+
+bool Restore::shorten(Position from) {
+  gave_up_ = ++failed_reads_ >= kMostFailedReads;
+  if (point_ || gave_up_) return false;  // another point may be the next best
+  to_ = lease_->loaded_until(from);
+  return true;
+}
+
+void Restore::give_up(const RestoreUnit& unit, const Error& error, cache::Cache& cache) {
+  const bool short_of_cells = error.kind == ErrorKind::kNoSpace;
+  miss_ = short_of_cells ? MissReason::kNoCells : MissReason::kLoadFailed;
+  gave_up_ = true;
+  if (short_of_cells) return;
+  for (const cache::LeasedStep& step : lease_->steps()) {
+    const bool in = step.range.end > unit.range.begin && step.range.begin < unit.range.end;
+    if (unit.kind == Kind::kRows && in) cache.report_damaged(step.segment);
+  }
+  for (const cache::LeasedPoint& point : lease_->points()) {
+    if (unit.kind == Kind::kPoint && puts_at(point, *unit.point)) cache.report_damaged(point.id);
+  }
+}
+
+double bytes_of(const RestoreUnit& unit, const std::vector<cache::RowPiece>& pieces) {
+  double bytes = 0;
+  for (const cache::RowPiece& piece : pieces) {
+    const std::size_t size = piece.bytes.size();
+    bytes += static_cast<double>(unit.kind == Kind::kPoint ? size : size * piece.wanted.size() / piece.stored.size());
+  }
+  return bytes;
+}
+
+}  // namespace kvkeep::server
