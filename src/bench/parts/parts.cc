@@ -8,7 +8,6 @@
 #include "bench/parts/index_parts.h"
 #include "bench/parts/metering.h"
 #include "bench/parts/state_meter.h"
-#include "engine/llama/bare_rows.h"
 #include "engine/llama/llama_engine.h"
 
 namespace kvkeep::bench {

@@ -1,8 +1,10 @@
 #include "engine/llama/clone_trial.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
 
-#include "engine/llama/class_trial.h"
+#include "engine/llama/trial_context.h"
 
 namespace kvkeep::engine::llama {
 namespace {
@@ -30,6 +32,240 @@ Status try_whole(llama_model& clone, const ModelOptions& options, const TrialRep
   tried.copies_whole = true;
   if (run_class_trial(clone, options, tried)) report(kCopiesWhole);
   return {};
+}
+
+constexpr SeqId kFirst{0};
+constexpr SeqId kSecond{1};
+constexpr std::int32_t kText = 1;
+constexpr std::int32_t kOtherText = 2;
+
+struct SavedRun {
+  TokenRange range;
+  Bytes bytes;
+};
+
+// The conversation as it was saved while it was computed.
+struct Saved {
+  std::vector<SavedRun> rows;
+  std::vector<SavedRun> windows;
+  std::map<std::uint32_t, Bytes> points;  // by position
+};
+
+// Cells of windowed layers, beyond what windows and a ubatch need: libllama rounds up.
+constexpr std::uint32_t kSpareWindowCells = 256;
+
+// Positions of the script; none is a multiple of the ubatch.
+struct Script {
+  std::uint32_t window;
+  std::uint32_t middle;  // restored as well as the end, in the middle of what is saved in one piece
+  std::uint32_t end;
+  std::uint32_t beyond;  // tokens computed on: window cells of everybody are reused, over several ubatches
+  std::uint32_t cells() const { return 3 * (end + beyond) + 128; }
+};
+
+Script script_for(std::uint32_t window) {
+  const std::uint32_t step = window + TrialContext::kUbatch + 6;
+  const std::uint32_t spare = window == 0 ? 0 : kSpareWindowCells;
+  return {.window = window, .middle = 70 + step, .end = 110 + 2 * step, .beyond = step + spare};
+}
+
+Result<Bytes> stand_of(TrialContext& context, SeqId seq, const Script& script) {
+  const cache::StateShape shape = context.memory().shape();
+  const Position end = context.memory().length(seq);
+  if (shape.points) return context.point(seq);
+  if (shape.window_tokens == 0) return Bytes();
+  return context.window(seq, {Position{end.value() - std::min(script.window, end.value())}, end});
+}
+
+Status differs(const Bytes& left, const Bytes& right, const char* what) {
+  if (left == right) return {};
+  return unsupported(what);
+}
+
+// --- computing and saving
+
+Status save_run(TrialContext& source, TokenRange run, Saved& saved) {
+  TRY_ASSIGN(Bytes rows, source.rows(kFirst, run));
+  saved.rows.push_back({run, std::move(rows)});
+  return {};
+}
+
+Status save_windows(TrialContext& source, TokenRange run, Saved& saved) {
+  if (source.memory().shape().window_tokens == 0) return {};
+  TRY_ASSIGN(Bytes window, source.window(kFirst, run));
+  saved.windows.push_back({run, std::move(window)});
+  return {};
+}
+
+Status compute(TrialContext& source, TokenRange run, Saved& saved) {
+  const std::uint32_t window = source.memory().shape().window_tokens;
+  const std::uint32_t step = window == 0 ? TrialContext::kBatch : std::min(TrialContext::kBatch, window);
+  for (Position at = run.begin; at < run.end;) {
+    const Position end = std::min(at + step, run.end);
+    TRY(source.prefill(kFirst, {at, end}, kText));
+    TRY(save_windows(source, {at, end}, saved));
+    at = end;
+  }
+  TRY(save_run(source, run, saved));
+  if (source.memory().shape().points) {
+    TRY_ASSIGN(Bytes point, source.point(kFirst));
+    saved.points[run.end.value()] = std::move(point);
+  }
+  return {};
+}
+
+// A source whose cells do not lie in one run.
+Result<Saved> compute_and_save(TrialContext& source, const Script& script) {
+  Saved saved;
+  TRY(compute(source, position_range(0, 41), saved));
+  TRY(source.prefill(kSecond, position_range(0, 41), kOtherText));
+  TRY(compute(source, position_range(41, script.middle), saved));
+  TRY(compute(source, position_range(script.middle, script.end), saved));
+  TRY_ASSIGN(const Bytes stand, stand_of(source, kFirst, script));
+  TRY_ASSIGN(const Bytes rows, source.rows(kFirst, position_range(script.middle, script.end)));
+  TRY(differs(rows, saved.rows.back().bytes, "saving changes rows"));
+  TRY_ASSIGN(const Bytes again, stand_of(source, kFirst, script));
+  TRY(differs(stand, again, "saving changes state"));
+  TRY_ASSIGN(const Bytes other, source.rows(kSecond, position_range(0, 41)));
+  const bool has_values = source.parts().rows && !source.parts().rows->k.empty();
+  if (has_values && !other.empty() && other == saved.rows.front().bytes)
+    return unsupported("rows do not depend on tokens");
+  return saved;
+}
+
+// --- restoring
+
+std::vector<cache::RowPiece> pieces_of(const std::vector<SavedRun>& runs, TokenRange wanted) {
+  std::vector<cache::RowPiece> pieces;
+  for (const SavedRun& run : runs) {
+    const TokenRange part{std::max(run.range.begin, wanted.begin), std::min(run.range.end, wanted.end)};
+    if (part.begin < part.end) pieces.push_back({run.range, part, run.bytes});
+  }
+  return pieces;
+}
+
+Status restore_stand(TrialContext& target, SeqId seq, const Saved& saved, const Script& script) {
+  SequenceMemory& memory = target.memory();
+  const cache::StateShape shape = memory.shape();
+  const Position at = memory.length(seq);
+  if (!shape.needs_points()) return {};
+  if (shape.points) {
+    const cache::RowPiece point{{at, at}, {at, at}, saved.points.at(at.value())};
+    TRY(memory.restore_point(seq, std::span(&point, 1)));
+  } else {
+    const Position begin{at.value() - std::min(script.window, at.value())};
+    TRY(memory.restore_point(seq, pieces_of(saved.windows, {begin, at})));
+  }
+  return memory.stands(seq) ? Status() : unsupported("a restored sequence does not stand");
+}
+
+Status restore(TrialContext& target, SeqId seq, std::uint32_t end, const Saved& saved, const Script& script) {
+  TRY(target.memory().restore_rows(seq, pieces_of(saved.rows, position_range(0, end))));
+  return restore_stand(target, seq, saved, script);
+}
+
+// The rows [0, end) of `seq` are the saved ones.
+Status check_rows(TrialContext& target, SeqId seq, std::uint32_t end, const Saved& saved) {
+  for (const SavedRun& run : saved.rows) {
+    if (run.range.end.value() > end) continue;
+    TRY_ASSIGN(const Bytes rows, target.rows(seq, run.range));
+    TRY(differs(rows, run.bytes, "rows differ from saved ones"));
+  }
+  return {};
+}
+
+// What a sequence stands on is what was saved there. `mirror` brings points into a form that can be compared.
+Status check_stand(TrialContext& target, SeqId seq, TrialContext& mirror, const Saved& saved, const Script& script) {
+  const cache::StateShape shape = target.memory().shape();
+  const Position at = target.memory().length(seq);
+  TRY_ASSIGN(Bytes stand, stand_of(target, seq, script));
+  if (shape.points) {
+    TRY_ASSIGN(stand, mirror.as_of_first(stand));
+    TRY_ASSIGN(const Bytes expected, mirror.as_of_first(saved.points.at(at.value())));
+    TRY(differs(expected, saved.points.at(at.value()), "a point changes on its way through the memory"));
+    return differs(stand, expected, "a restored point differs from the saved one");
+  }
+  if (shape.window_tokens == 0) return {};
+  const Position begin{at.value() - std::min(script.window, at.value())};
+  for (const cache::RowPiece& piece : pieces_of(saved.windows, {begin, at})) {
+    if (piece.wanted != piece.stored) continue;
+    TRY_ASSIGN(const Bytes window, target.window(seq, piece.stored));
+    TRY(differs(window, {piece.bytes.begin(), piece.bytes.end()}, "a restored window differs from the saved one"));
+  }
+  return {};
+}
+
+// Window rows within a point come in the order of their cells, which is another one after cells were `reused`; libllama
+// also hands out a row more than is needed while it is still there. So such points are compared before that only.
+Status check(TrialContext& target, SeqId seq, TrialContext& mirror, const Saved& saved, const Script& script,
+             bool reused = false) {
+  TRY(check_rows(target, seq, target.memory().length(seq).value(), saved));
+  if (reused && script.window > 0 && target.memory().shape().points) return {};
+  return check_stand(target, seq, mirror, saved, script);
+}
+
+// Decodes on; what was there keeps its bytes.
+Status go_on(TrialContext& target, SeqId seq, std::int32_t text, const Saved& saved, const Script& script) {
+  const std::uint32_t at = target.memory().length(seq).value();
+  TRY(target.prefill(seq, position_range(at, at + script.beyond), text));
+  return check_rows(target, seq, at, saved);
+}
+
+Status try_restores(TrialContext& target, TrialContext& mirror, const Saved& saved, const Script& script) {
+  for (const std::uint32_t end : {script.end, script.middle}) {
+    TRY(restore(target, kFirst, end, saved, script));
+    TRY(check(target, kFirst, mirror, saved, script));
+    TRY(go_on(target, kFirst, kText, saved, script));
+    target.memory().clear(kFirst);
+  }
+  return {};
+}
+
+// A fork of the end and one of the middle, source and fork going different ways.
+Status try_forks(TrialContext& target, TrialContext& mirror, const Saved& saved, const Script& script) {
+  SequenceMemory& memory = target.memory();
+  TRY(restore(target, kFirst, script.end, saved, script));
+  TRY(memory.fork(kFirst, kSecond, Position{script.end}));
+  if (!memory.stands(kSecond)) return unsupported("a fork of a sequence's end does not stand");
+  TRY(check(target, kSecond, mirror, saved, script));
+  TRY(go_on(target, kSecond, kOtherText, saved, script));
+  if (!memory.stands(kFirst)) return unsupported("a sequence loses its state while another is computed");
+  TRY(check(target, kFirst, mirror, saved, script, true));
+  TRY(go_on(target, kFirst, kText, saved, script));
+  memory.clear(kSecond);
+  TRY(memory.fork(kFirst, kSecond, Position{script.middle}));
+  TRY(go_on(target, kFirst, kText, saved, script));
+  TRY(restore_stand(target, kSecond, saved, script));
+  TRY(check(target, kSecond, mirror, saved, script, true));
+  return go_on(target, kSecond, kOtherText, saved, script);
+}
+
+Status try_cuts(TrialContext& target, TrialContext& mirror, const Saved& saved, const Script& script) {
+  SequenceMemory& memory = target.memory();
+  memory.clear(kFirst);
+  memory.clear(kSecond);
+  TRY(restore(target, kSecond, script.end, saved, script));
+  if (!memory.truncate(kSecond, Position{script.middle})) return unsupported("a sequence cannot be cut");
+  TRY(restore_stand(target, kSecond, saved, script));
+  TRY(check(target, kSecond, mirror, saved, script));
+  return go_on(target, kSecond, kText, saved, script);
+}
+
+// Where the memory says that it stands by itself: cut there, it has the rows that were saved.
+Status try_standing(TrialContext& source, TrialContext& mirror, const Saved& saved, const Script& script) {
+  SequenceMemory& memory = source.memory();
+  const Position least = std::max(memory.stands_from(kFirst), Position{script.middle});
+  const Position cut{(least.value() + script.end) / 2};
+  if (!memory.truncate(kFirst, cut) || !memory.stands(kFirst)) return unsupported("a cut sequence does not stand");
+  if (!memory.shape().points) TRY(check(source, kFirst, mirror, saved, script));
+  return go_on(source, kFirst, kText, saved, script);
+}
+
+void set_sizes(ModelOptions& options, std::uint32_t cells) {
+  options.n_ctx = cells;
+  options.n_batch = TrialContext::kBatch;
+  options.n_ubatch = TrialContext::kUbatch;
+  options.threads = 1;
 }
 
 }  // namespace
@@ -70,6 +306,30 @@ TrialOutcome read_trial_report(std::string_view lines) {
     }
   }
   return outcome;
+}
+
+Result<ClassFinding> run_class_trial(llama_model& clone, ModelOptions options, std::optional<ClassFinding> finding) {
+  const Script script = script_for(window_tokens_of(clone));
+  set_sizes(options, script.cells());
+  TRY_ASSIGN(TrialContext source, TrialContext::make(clone, options, finding));
+  const MemoryClass tried = source.finding().memory_class;
+  if (tried == MemoryClass::kOpaque && !finding) return unsupported("the state's parts are not known");
+  TRY_ASSIGN(const Saved saved, compute_and_save(source, script));
+  TRY_ASSIGN(TrialContext target, TrialContext::make(clone, options, finding));
+  TRY_ASSIGN(TrialContext mirror, TrialContext::make(clone, options, finding));
+  TRY(try_restores(target, mirror, saved, script));
+  TRY(try_forks(target, mirror, saved, script));
+  TRY(try_cuts(target, mirror, saved, script));
+  TRY(try_standing(source, mirror, saved, script));
+  return source.finding();
+}
+
+Result<bool> try_cells_per_sequence(llama_model& clone, ModelOptions options) {
+  constexpr std::uint32_t kCells = 256;
+  set_sizes(options, kCells);
+  TRY_ASSIGN(TrialContext context, TrialContext::make(clone, options, ClassFinding{MemoryClass::kOpaque}));
+  TRY(context.prefill(kFirst, position_range(0, kCells - 8), kText));
+  return context.prefill(kSecond, position_range(0, kCells - 8), kOtherText).ok();
 }
 
 }  // namespace kvkeep::engine::llama

@@ -1,8 +1,13 @@
 #pragma once
 
 // The trial behind memory_class.h: builds a tiny clone of a model and finds out what its memory can do.
+//
+// A conversation is computed and saved on the way, restored in another context at two positions, forked, cut and
+// computed on past window and ubatch. What comes back must be the saved bytes, and what is not touched must keep its
+// bytes. Logits would not do: they hide what a window forgot, and differ in the last bits where nothing is wrong.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,5 +40,12 @@ struct TrialOutcome {
   ClassFinding finding;
 };
 TrialOutcome read_trial_report(std::string_view lines);
+
+// Tries `finding`, or the class that the state's bytes look like. Returns what was proven. `options`: of the clone's
+// contexts; sizes are set here. kUnsupported: the memory cannot do it. libllama may also end the process.
+Result<ClassFinding> run_class_trial(llama_model& clone, ModelOptions options, std::optional<ClassFinding> finding);
+
+// True if sequences do not take each other's cells: two hold more together than the context has.
+Result<bool> try_cells_per_sequence(llama_model& clone, ModelOptions options);
 
 }  // namespace kvkeep::engine::llama

@@ -7,16 +7,16 @@
 #include <utility>
 
 #include "engine/gguf/model_identity.h"
-#include "engine/llama/abort_net.h"
 #include "engine/llama/adapters.h"
 #include "engine/llama/fingerprint.h"
 #include "engine/llama/gguf_file.h"
+#include "engine/llama/library.h"
 #include "engine/llama/llama_engine.h"
 #include "engine/llama/memory_class.h"
 #include "engine/llama/model_params.h"
+#include "engine/llama/model_shape.h"
 #include "engine/llama/offload.h"
-#include "engine/llama/rope_factors.h"
-#include "engine/llama/sequence_costs.h"
+#include "engine/llama/state_parts.h"
 #include "os/memory_info.h"
 
 namespace kvkeep::engine::llama {

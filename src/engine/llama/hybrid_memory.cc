@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "engine/llama/state_bytes.h"
-#include "engine/llama/window_cells.h"
+#include "engine/llama/windowed_memory.h"
 
 namespace kvkeep::engine::llama {
 

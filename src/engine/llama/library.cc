@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <string_view>
 
@@ -85,6 +87,22 @@ std::string_view without_origin(std::string_view line) {
   return line;
 }
 
+constexpr int kErrorExitCode = 1;
+
+// libllama's callback takes no argument of ours. Never freed, as threads may still read it while the process ends.
+std::string& loading_path() {
+  static auto* path = new std::string;
+  return *path;
+}
+
+void end_with_a_line(const char* message) {
+  std::fprintf(stderr,
+               "kvkeep: cannot load %s: the file is damaged, or made in a way that libllama does not know (%s)\n",
+               loading_path().c_str(), message);
+  std::fflush(stderr);
+  std::_Exit(kErrorExitCode);
+}
+
 }  // namespace
 
 void start_library() {
@@ -116,5 +134,11 @@ std::string list_devices() {
 }
 
 std::string library_versions() { return std::string(llama_version()) + ", ggml " + ggml_version(); }
+
+AbortNet::AbortNet(const std::string& path) : before_(ggml_set_abort_callback(end_with_a_line)) {
+  loading_path() = path;
+}
+
+AbortNet::~AbortNet() { ggml_set_abort_callback(before_); }
 
 }  // namespace kvkeep::engine::llama

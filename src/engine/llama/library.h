@@ -6,6 +6,7 @@
 // every line goes on to spdlog at debug level, its own debug lines at trace level. All functions are thread safe.
 
 #include <ggml-backend.h>
+#include <ggml.h>
 #include <llama.h>
 
 #include <cstdint>
@@ -42,5 +43,21 @@ std::string list_devices();
 
 // libllama's and then ggml's: "0.7.0, ggml 0.27.0".
 std::string library_versions();
+
+// libllama ends the process, with a stack on standard error, where a file holds what it takes for impossible: a model
+// without layers, a vocabulary with one token twice. The user who named the file needs a one-line error, not a stack.
+// While one of these lives, an assertion of libllama that fails ends the process like an error of the program: a line
+// "kvkeep: cannot load PATH: ..." on standard error, and exit status 1. Nothing is unwound. They may nest; what fails
+// on another thread meanwhile is told in the same words.
+class AbortNet {
+ public:
+  explicit AbortNet(const std::string& path);
+  ~AbortNet();
+  AbortNet(const AbortNet&) = delete;
+  AbortNet& operator=(const AbortNet&) = delete;
+
+ private:
+  const ggml_abort_callback_t before_;
+};
 
 }  // namespace kvkeep::engine::llama

@@ -98,4 +98,11 @@ Result<std::unique_ptr<Sampler>> LlamaEngine::make_sampler(const SamplingParams&
   return std::unique_ptr<Sampler>(std::move(sampler));
 }
 
+Status set_rows_bare(LlamaEngine& engine, SeqId seq, ByteSpan rows) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(rows.data());
+  const std::size_t taken = llama_state_seq_set_data(&engine.context(), bytes, rows.size(), seq.value());
+  if (taken != rows.size()) return io_error("libllama refused rows that it gave itself");
+  return {};
+}
+
 }  // namespace kvkeep::engine::llama

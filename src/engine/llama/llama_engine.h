@@ -75,4 +75,8 @@ class LlamaEngine final : public Engine {
   std::vector<std::int8_t> batch_logits_;
 };
 
+// llama_state_seq_set_data of rows as save_rows gives them. The engine's own books do not know of them: clear the
+// sequence before anything else is done with it. kIo: libllama refused.
+Status set_rows_bare(LlamaEngine& engine, SeqId seq, ByteSpan rows);
+
 }  // namespace kvkeep::engine::llama

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/assert.h"
-#include "engine/llama/abort_net.h"
+#include "engine/llama/library.h"
 
 namespace kvkeep::engine::llama {
 namespace {

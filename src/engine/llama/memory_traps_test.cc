@@ -6,7 +6,7 @@
 
 #include "engine/llama/model_params.h"
 #include "engine/llama/state_bytes.h"
-#include "engine/llama/window_cells.h"
+#include "engine/llama/windowed_memory.h"
 #include "testing/models/recorded_run.h"
 
 namespace kvkeep::engine::llama {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ struct ModelShape {
   std::string architecture;
   std::uint32_t context_train_tokens = 0;
   std::optional<std::uint32_t> context_original_tokens;  // before the context was stretched; empty: as trained
-  bool has_rope_factors = false;                         // long and short ones: see rope_factors.h
+  bool has_rope_factors = false;                         // long and short ones: see rope_factors_in_use()
   std::vector<std::uint64_t> layer_bytes;                // weights of each layer
   std::uint64_t output_bytes = 0;                        // weights behind the last layer
   std::vector<std::uint64_t> k_elements;                 // per layer: values of one token's K row; 0: no attention
@@ -31,5 +32,12 @@ struct ModelShape {
 // Reads the file (of a split model: all its files). Errors: kNotFound, kDamaged (not a GGUF file, or
 // one for which libllama would end the process: no layers, two tokens of one spelling).
 Result<ModelShape> read_model_shape(const std::string& path);
+
+// Models with two sets of RoPE factors ("longrope"): libllama takes the long ones for all positions as soon as the
+// context is longer than the original one of training, so that the size of the context changes every K row.
+// "long" or "short": the factors of a context whose sequences have room for `sequence_tokens` (llama_n_ctx_seq).
+// Empty: the model has no such factors. `kv_overrides`: as in ModelOptions; they may move the original context.
+std::string rope_factors_in_use(const ModelShape& shape, std::span<const std::string> kv_overrides,
+                                std::uint32_t sequence_tokens);
 
 }  // namespace kvkeep::engine::llama

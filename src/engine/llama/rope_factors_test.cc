@@ -1,12 +1,11 @@
 // libllama says nowhere which factors it took, so the rows themselves are asked.
 
-#include "engine/llama/rope_factors.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <functional>
 
+#include "engine/llama/model_shape.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {

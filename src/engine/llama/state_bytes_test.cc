@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/llama/sequence_costs.h"
+#include "engine/llama/state_parts.h"
 #include "engine/llama/uncached_memory.h"
 #include "testing/models/recorded_run.h"
 

@@ -5,10 +5,13 @@
 // libllama reuses a window's cells as a sequence grows, so its rows are there from some position on (a run without
 // holes). It cuts a sequence anywhere and says yes also where the window needed there is gone; where it really stands
 // is read from its positions. A window is put back as a PARTIAL_ONLY state that replaces what is there. Forks get
-// window cells of their own at once: see window_cells.h.
+// window cells of their own at once: see own_window_cells().
 
 #include <vector>
 
+#include "base/result.h"
+#include "base/types.h"
+#include "engine/llama/library.h"
 #include "engine/llama/row_memory.h"
 
 namespace kvkeep::engine::llama {
@@ -36,5 +39,18 @@ class WindowedMemory final : public RowMemory {
   std::uint32_t window_tokens_;
   std::vector<std::byte> buffer_;  // reused: states that are copied on
 };
+
+// ---- what windowed layers ask of libllama's calls, in hybrid models as well ----
+
+// Gives a fork window cells of its own, by reading its window and setting it again. libllama does not reuse shared
+// cells: left alone, the window fills with them, and llama_decode finds no cells although the ledger has plenty.
+// `buffer` is room to reuse. After an error the sequence is empty.
+Status own_window_cells(llama_context& context, llama_seq_id seq, std::vector<std::byte>& buffer);
+
+// Takes the windowed layers' cells from a sequence and leaves its rows, so that these can be read without a copy of the
+// window, which mostly is the larger part. No call of libllama does that, but it empties a window before it reads the
+// cells of the one to be set, and a cell of no sequence is refused. No cell is taken for it from anybody (a window of
+// one row would be accepted, into a cell that may be another sequence's). Whether it worked shows in the state's size.
+void drop_window(llama_context& context, llama_seq_id seq);
 
 }  // namespace kvkeep::engine::llama
