@@ -9,21 +9,13 @@
 #include <tuple>
 #include <vector>
 
+#include "index/prefix_fixture.h"
 #include "index/prefix_index.h"
 
-namespace kvkeep::index {
+namespace kvkeep::index::attached_twin {
 namespace {
 
-using Tokens = std::vector<TokenId>;
 using format::PartKind;
-
-Tokens first(const Tokens& tokens, std::size_t count) { return {tokens.begin(), tokens.begin() + count}; }
-
-PrefixHash name(const Tokens& prefix) {
-  PrefixHasher hasher(FingerprintHash{});
-  hasher.append(prefix);
-  return hasher.current();
-}
 
 Position position(std::size_t at) { return Position{static_cast<std::uint32_t>(at)}; }
 
@@ -306,4 +298,4 @@ TEST(AttachedDeathTest, BugsEndTheProcess) {
 }
 
 }  // namespace
-}  // namespace kvkeep::index
+}  // namespace kvkeep::index::attached_twin

@@ -13,21 +13,12 @@
 #include <vector>
 
 #include "base/test_seed.h"
+#include "index/prefix_fixture.h"
 
-namespace kvkeep::index {
+namespace kvkeep::index::prefix_twin {
 namespace {
 
 [[maybe_unused]] const bool seeded = seed_rapidcheck();
-
-using Tokens = std::vector<TokenId>;
-
-Tokens first(const Tokens& tokens, std::size_t count) { return {tokens.begin(), tokens.begin() + count}; }
-
-PrefixHash name(const Tokens& prefix) {
-  PrefixHasher hasher(FingerprintHash{});
-  hasher.append(prefix);
-  return hasher.current();
-}
 
 // The trie as histories use it. Mutants override what they get wrong.
 class Trie {
@@ -345,4 +336,4 @@ TEST(PrefixIndexDeathTest, BugsEndTheProcess) {
 }
 
 }  // namespace
-}  // namespace kvkeep::index
+}  // namespace kvkeep::index::prefix_twin

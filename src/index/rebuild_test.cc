@@ -9,26 +9,16 @@
 #include <vector>
 
 #include "base/test_seed.h"
+#include "index/prefix_fixture.h"
 #include "index/prefix_index.h"
 
-namespace kvkeep::index {
+namespace kvkeep::index::rebuild_twin {
 namespace {
 
 [[maybe_unused]] const bool seeded = seed_rapidcheck();
 
-using Tokens = std::vector<TokenId>;
 using Outcome = Placement::Outcome;
 using format::PartKind;
-
-constexpr FingerprintHash kKey{{7}};
-
-Tokens first(const Tokens& tokens, std::size_t count) { return {tokens.begin(), tokens.begin() + count}; }
-
-PrefixHash name(const Tokens& prefix) {
-  PrefixHasher hasher(kKey);
-  hasher.append(prefix);
-  return hasher.current();
-}
 
 // A file: the tokens [begin, path.size()) of one prefix. It owns what NamedSegment points to.
 struct File {
@@ -377,4 +367,4 @@ TEST(Rebuild, TheComparisonCatchesMutantsOfLeaves) {
 }
 
 }  // namespace
-}  // namespace kvkeep::index
+}  // namespace kvkeep::index::rebuild_twin

@@ -111,13 +111,13 @@ TEST(IndexTenants, TextIsMatchedWithinOne) {
 
 // ---- from names ----
 
-struct File {
+struct TenantFile {
   Tenant tenant;
   Tokens path;
   std::size_t begin = 0;
 };
 
-NamedSegment named(const File& file) {
+NamedSegment named(const TenantFile& file) {
   const TokenSpan path(file.path);
   const Position begin = Position{} + file.begin;
   return {{begin, Position{} + path.size()},
@@ -130,7 +130,7 @@ NamedSegment named(const File& file) {
 }
 
 TEST(IndexTenants, AreRebuiltEachUnderItsKeyInAnyOrder) {
-  std::vector<File> files;
+  std::vector<TenantFile> files;
   for (const Tenant& tenant : kTenants) {
     files.push_back({tenant, {1, 2, 3}, 0});
     files.push_back({tenant, {1, 2, 3, 4}, 3});
@@ -146,17 +146,17 @@ TEST(IndexTenants, AreRebuiltEachUnderItsKeyInAnyOrder) {
     for (auto file = files.begin(); file != half; ++file) portion.push_back(named(*file));
     (void)rebuild(index, kModel, portion);
     portion.clear();
-    for (const File& file : files) portion.push_back(named(file));
+    for (const TenantFile& file : files) portion.push_back(named(file));
     (void)rebuild(index, kModel, portion);
     EXPECT_EQ(index.segment_count(), files.size());
-    for (const File& file : files) ASSERT_EQ(known(index, file.tenant, file.path), file.path.size());
+    for (const TenantFile& file : files) ASSERT_EQ(known(index, file.tenant, file.path), file.path.size());
   }
 }
 
 TEST(IndexTenants, AFileThatTellsAnothersTenantIsNotPlaced) {
   for (const Tenant& owner : kTenants) {
     for (const Tenant& told : kTenants) {
-      const File files[] = {{owner, {1, 2, 3}, 0}, {owner, {1, 2, 3, 4}, 3}};
+      const TenantFile files[] = {{owner, {1, 2, 3}, 0}, {owner, {1, 2, 3, 4}, 3}};
       NamedSegment first = named(files[0]);
       NamedSegment second = named(files[1]);
       second.tenant = told;

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/word_vocabulary_test.h"
+#include "index/prefix_fixture.h"
 #include "index/text_match.h"
 
 namespace kvkeep::index {
 
-using Tokens = std::vector<TokenId>;
 using format::Origin;
 
 // A marker that is written as text is, and an id without text.
@@ -30,8 +30,6 @@ inline const TokenTexts& texts() {
   static const TokenTexts made(vocabulary(), [](TokenId id) { return vocabulary().is_marker(id); });
   return made;
 }
-
-inline Tokens first(const Tokens& tokens, std::size_t count) { return {tokens.begin(), tokens.begin() + count}; }
 
 inline std::string to_string(const Tokens& tokens) {
   std::string text;
@@ -47,12 +45,6 @@ struct Request {
 
 // Who knows what: each known prefix, and where its last id comes from.
 using Twin = std::map<Tokens, Origin>;
-
-inline PrefixHash name(const Tokens& prefix) {
-  PrefixHasher hasher(FingerprintHash{});
-  hasher.append(prefix);
-  return hasher.current();
-}
 
 class Trie {
  public:
