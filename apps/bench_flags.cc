@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bench/command_words.h"
-#include "flag_binding.h"
+#include "flag_values.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -20,74 +20,92 @@ constexpr char kDescription[] =
     "could not be measured on this machine.";
 
 std::vector<Flag> run_flags(BenchCommandOptions& options) {
-  const char* group = "Run";
-  return {row(group, "--quick", {}, {}, "", "", "off",
-              "A tiny model and short waits: all workloads in a minute or two. Counts are the same each time.",
-              switch_into(options.quick)),
-          row(group, "--variants", {}, {}, "", "", "off",
-              "Also a context too small for all sessions, no RAM tier, and --restore auto, without a bound.",
-              switch_into(options.variants)),
-          row(group, "--parts", {}, {}, "", "", "off",
-              "Also the cache's parts, timed inside this process: restoring, capturing, looking up.",
-              switch_into(options.parts)),
-          row(group, "--parity", {}, {}, "", "", "off",
-              "Also time per token where nothing is cached, beside --peer's, with one thread and with the default "
-              "ones. Minutes; needs a quiet machine.",
-              switch_into(options.parity)),
-          row(group, "--pairs", {}, {}, "N", "", "15; 3 with --quick",
-              "Pairs of runs for --parity, in each of its two settings.",
-              number_into(options.pairs, std::uint32_t{1}, std::uint32_t{1'000})),
-          row(group, "--speed", {}, {}, "", "", "off",
-              "Also what the cache saves in time: a long prompt and then 3 % more, 12 turns with and without it.",
-              switch_into(options.speed)),
-          row(group, "--no-workloads", {}, {}, "", "", "off", "Only --parts, --parity and --speed.",
-              switch_into(options.no_workloads)),
-          row(group, "--list", {}, {}, "", "", "off", "Print the workloads that come with kvkeep and exit.",
-              switch_into(options.list))};
+  return {
+      {.group = "Run",
+       .spelling = "--quick",
+       .effect = "A tiny model and short waits: all workloads in a minute or two. Counts are the same each time.",
+       .assign = switch_into(options.quick)},
+      {.spelling = "--variants",
+       .effect = "Also a context too small for all sessions, no RAM tier, and --restore auto, without a bound.",
+       .assign = switch_into(options.variants)},
+      {.spelling = "--parts",
+       .effect = "Also the cache's parts, timed inside this process: restoring, capturing, looking up.",
+       .assign = switch_into(options.parts)},
+      {.spelling = "--parity",
+       .effect = "Also time per token where nothing is cached, beside --peer's, with one thread and with the default "
+                 "ones. Minutes; needs a quiet machine.",
+       .assign = switch_into(options.parity)},
+      {.spelling = "--pairs N",
+       .default_text = "15; 3 with --quick",
+       .effect = "Pairs of runs for --parity, in each of its two settings.",
+       .assign = number_into(options.pairs, std::uint32_t{1}, std::uint32_t{1'000})},
+      {.spelling = "--speed",
+       .effect = "Also what the cache saves in time: a long prompt and then 3 % more, 12 turns with and without it.",
+       .assign = switch_into(options.speed)},
+      {.spelling = "--no-workloads",
+       .effect = "Only --parts, --parity and --speed.",
+       .assign = switch_into(options.no_workloads)},
+      {.spelling = "--list",
+       .effect = "Print the workloads that come with kvkeep and exit.",
+       .assign = switch_into(options.list)},
+  };
 }
 
 std::vector<Flag> server_flags(BenchCommandOptions& options) {
-  const char* group = "Servers";
   return {
-      row(group, "--model", {"-m"}, {}, "FILE", "", "a generated one", "GGUF file to serve.", text_into(options.model)),
-      row(group, "--size", {}, {}, "tiny|small|real", "", "small; tiny with --quick", "Size of the generated model.",
-          [&options](const std::string& text) -> Status {
-            if (const auto size = gguf::parse_model_size(text); !size) return size.error();
-            options.size = text;
-            return {};
-          }),
-      row(group, "--arch", {}, {}, "NAME", "", "llama",
-          "Architecture of the generated model, by the class of its memory: " + gguf::architectures_by_memory_class() +
-              ".",
-          text_into(options.architecture)),
-      row(group, "--flag", {}, {}, "FLAG", "", "none",
-          "One more flag for kvkeep, as --flag=--no-cache-prompt. May be repeated.",
-          [&options](const std::string& text) -> Status {
-            if (text == "--kv-disk-dir" || text.starts_with("--kv-disk-dir=")) {
-              return invalid(
-                  "each run begins with an empty directory of its own: what an earlier one left would count as known");
-            }
-            options.kvkeep_flags.push_back(text);
-            return {};
-          }),
-      row(group, "--peer", {}, {}, "COMMAND", "", "none",
-          "Play this server in turn with kvkeep: 'llama-server'. The model, context and one thread are added "
-          "where it does not name them.",
-          parsed_into(options.peer_command, [](const std::string& text) { return bench::command_words(text); })),
-      row(group, "--peer-url", {}, {}, "URL", "", "none",
-          "Play a running server in turn with kvkeep. What it computes is taken from its replies; it is not killed.",
-          text_into(options.peer_url))};
+      {.group = "Servers",
+       .spelling = "-m, --model FILE",
+       .default_text = "a generated one",
+       .effect = "GGUF file to serve.",
+       .assign = text_into(options.model)},
+      {.spelling = "--size tiny|small|real",
+       .default_text = "small; tiny with --quick",
+       .effect = "Size of the generated model.",
+       .assign = [&options](const std::string& text) -> Status {
+         if (const auto size = gguf::parse_model_size(text); !size) return size.error();
+         options.size = text;
+         return {};
+       }},
+      {.spelling = "--arch NAME",
+       .default_text = "llama",
+       .effect = "Architecture of the generated model, by the class of its memory: " +
+                 gguf::architectures_by_memory_class() + ".",
+       .assign = text_into(options.architecture)},
+      {.spelling = "--flag FLAG",
+       .default_text = "none",
+       .effect = "One more flag for kvkeep, as --flag=--no-cache-prompt. May be repeated.",
+       .assign = [&options](const std::string& text) -> Status {
+         if (text == "--kv-disk-dir" || text.starts_with("--kv-disk-dir=")) {
+           return invalid(
+               "each run begins with an empty directory of its own: what an earlier one left would count as known");
+         }
+         options.kvkeep_flags.push_back(text);
+         return {};
+       }},
+      {.spelling = "--peer COMMAND",
+       .default_text = "none",
+       .effect = "Play this server in turn with kvkeep: 'llama-server'. The model, context and one thread are added "
+                 "where it does not name them.",
+       .assign = parsed_into(options.peer_command, [](const std::string& text) { return bench::command_words(text); })},
+      {.spelling = "--peer-url URL",
+       .effect =
+           "Play a running server in turn with kvkeep. What it computes is taken from its replies; it is not killed.",
+       .assign = text_into(options.peer_url)},
+  };
 }
 
 std::vector<Flag> keep_flags(BenchCommandOptions& options) {
-  const char* group = "Comparison";
-  return {row(group, "--check", {}, {}, "FILE", "", "none",
-              "Compare ratios and counts, never times, with a kept report; exit status 1 and a line for each that is "
-              "worse.",
-              text_into(options.check)),
-          row(group, "--keep", {}, {}, "FILE", "", "none",
-              "Write what --check compares with: the report without times, machine and versions.",
-              text_into(options.keep))};
+  return {
+      {.group = "Comparison",
+       .spelling = "--check FILE",
+       .effect =
+           "Compare ratios and counts, never times, with a kept report; exit status 1 and a line for each that is "
+           "worse.",
+       .assign = text_into(options.check)},
+      {.spelling = "--keep FILE",
+       .effect = "Write what --check compares with: the report without times, machine and versions.",
+       .assign = text_into(options.keep)},
+  };
 }
 
 FlagSet bench_flags(BenchCommandOptions& options) {

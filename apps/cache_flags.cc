@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "flag_binding.h"
+#include "flag_values.h"
 #include "serve_flags.h"
 #include "suggest.h"
 
@@ -57,79 +57,114 @@ constexpr Command kCommands[] = {
 };
 
 std::vector<Flag> common_flags(CacheCommandOptions& options) {
-  const char* group = "Directory";
   return {
-      row(group, "--kv-disk-dir", {}, {}, "DIR", kDiskDirectoryVariable, "kvkeep in the user's cache home",
-          "The cache directory, as for kvkeep serve.", text_into(options.directory)),
-      row(group, "--kv-disk-space-mb", {}, {}, "N", "", "as kvkeep serve",
-          "The budget: what sizes are shares of, and what import keeps to. That of a running server is not known here.",
-          number_into(options.disk_mib, std::uint64_t{1}, std::uint64_t{1} << 40))};
+      {.group = "Directory",
+       .spelling = "--kv-disk-dir DIR",
+       .environment = kDiskDirectoryVariable,
+       .default_text = "kvkeep in the user's cache home",
+       .effect = "The cache directory, as for kvkeep serve.",
+       .assign = text_into(options.directory)},
+      {.spelling = "--kv-disk-space-mb N",
+       .default_text = "as kvkeep serve",
+       .effect = "The budget: what sizes are shares of, and what import keeps to. That of a running server is not "
+                 "known here.",
+       .assign = number_into(options.disk_mib, std::uint64_t{1}, std::uint64_t{1} << 40)},
+  };
 }
 
 Flag json_flag(CacheCommandOptions& options) {
-  return row("Output", "--json", {}, {}, "", "", "off", "Print JSON for programs (docs/cache-command.md).",
-             switch_into(options.json));
+  return {.group = "Output",
+          .spelling = "--json",
+          .effect = "Print JSON for programs (docs/cache-command.md).",
+          .assign = switch_into(options.json)};
 }
 
 Flag model_flag(CacheCommandOptions& options) {
-  return row("Choice", "--model", {}, {}, "FINGERPRINT", "", "all",
-             "Only the model whose fingerprint begins so, as kvkeep cache stat shows it.",
-             text_into(options.fingerprint));
+  return {.group = "Choice",
+          .spelling = "--model FINGERPRINT",
+          .default_text = "all",
+          .effect = "Only the model whose fingerprint begins so, as kvkeep cache stat shows it.",
+          .assign = text_into(options.fingerprint)};
 }
 
 Flag gguf_flag(CacheCommandOptions& options) {
-  return row("Output", "--gguf", {}, {}, "FILE", "", "as it was served",
-             "The model's file, whose vocabulary tells text.", text_into(options.gguf));
+  return {.group = "Output",
+          .spelling = "--gguf FILE",
+          .default_text = "as it was served",
+          .effect = "The model's file, whose vocabulary tells text.",
+          .assign = text_into(options.gguf)};
 }
 
 std::vector<Flag> list_flags(CacheCommandOptions& options) {
   using inspect::Order;
-  return {
-      model_flag(options), gguf_flag(options),
-      row("Choice", "--limit", {"-n"}, {}, "N", "", "no limit", "At most so many lines of a model.",
-          number_into(options.most_runs, std::size_t{1})),
-      row("Choice", "--depth", {}, {}, "N", "", "no limit", "At most so many levels; 1: what begins a conversation.",
-          number_into(options.most_depth, std::size_t{1})),
-      row("Output", "--sort", {}, {}, "used|size|tokens|position", "", "used",
-          "What comes first among siblings: used last, largest, longest, or as they lie in the prompt.",
-          choice_into(options.order, {{"used", Order::kUsed},
-                                      {"size", Order::kSize},
-                                      {"tokens", Order::kTokens},
-                                      {"position", Order::kPosition}}))};
+  return {model_flag(options),
+          gguf_flag(options),
+          {.group = "Choice",
+           .spelling = "-n, --limit N",
+           .default_text = "no limit",
+           .effect = "At most so many lines of a model.",
+           .assign = number_into(options.most_runs, std::size_t{1})},
+          {.group = "Choice",
+           .spelling = "--depth N",
+           .default_text = "no limit",
+           .effect = "At most so many levels; 1: what begins a conversation.",
+           .assign = number_into(options.most_depth, std::size_t{1})},
+          {.group = "Output",
+           .spelling = "--sort used|size|tokens|position",
+           .effect = "What comes first among siblings: used last, largest, longest, or as they lie in the prompt.",
+           .assign = choice_into(options.order, {{"used", Order::kUsed},
+                                                 {"size", Order::kSize},
+                                                 {"tokens", Order::kTokens},
+                                                 {"position", Order::kPosition}})}};
 }
 
 std::vector<Flag> verify_flags(CacheCommandOptions& options) {
-  return {row("Repair", "--repair", {}, {}, "", "", "off",
-              "Set damaged files aside in quarantine/ and remove what hangs below nothing.",
-              switch_into(options.repair))};
+  return {{.group = "Repair",
+           .spelling = "--repair",
+           .effect = "Set damaged files aside in quarantine/ and remove what hangs below nothing.",
+           .assign = switch_into(options.repair)}};
 }
 
 Flag dry_flag(CacheCommandOptions& options) {
-  return row("Choice", "--dry-run", {}, {}, "", "", "off", "Only say what would be removed.", switch_into(options.dry));
+  return {.group = "Choice",
+          .spelling = "--dry-run",
+          .effect = "Only say what would be removed.",
+          .assign = switch_into(options.dry)};
 }
 
 std::vector<Flag> show_flags(CacheCommandOptions& options) {
-  const char* group = "Output";
-  return {row(group, "--text", {}, {}, "", "", "off", "Print the text of the whole prefix.",
-              switch_into(options.with_text)),
-          row(group, "--ids", {}, {}, "", "", "off", "Print the token ids of the whole prefix.",
-              switch_into(options.with_ids)),
-          gguf_flag(options)};
+  return {
+      {.group = "Output",
+       .spelling = "--text",
+       .effect = "Print the text of the whole prefix.",
+       .assign = switch_into(options.with_text)},
+      {.spelling = "--ids",
+       .effect = "Print the token ids of the whole prefix.",
+       .assign = switch_into(options.with_ids)},
+      gguf_flag(options),
+  };
 }
 
 std::vector<Flag> collect_flags(CacheCommandOptions& options) {
-  const char* group = "Choice";
-  return {row(group, "--all", {}, {}, "", "", "off", "Remove what was set aside in quarantine/, too.",
-              switch_into(options.quarantine)),
-          row(group, "--to-mb", {}, {}, "N", "", "no limit",
-              "Remove what is worth least until the directory takes at most N MiB.",
-              number_into(options.to_mib, std::uint64_t{0}, std::uint64_t{1} << 40)),
-          dry_flag(options)};
+  return {
+      {.group = "Choice",
+       .spelling = "--all",
+       .effect = "Remove what was set aside in quarantine/, too.",
+       .assign = switch_into(options.quarantine)},
+      {.spelling = "--to-mb N",
+       .default_text = "no limit",
+       .effect = "Remove what is worth least until the directory takes at most N MiB.",
+       .assign = number_into(options.to_mib, std::uint64_t{0}, std::uint64_t{1} << 40)},
+      dry_flag(options),
+  };
 }
 
 std::vector<Flag> remove_flags(CacheCommandOptions& options) {
   return {model_flag(options),
-          row("Choice", "--yes", {"-y"}, {}, "", "", "off", "Do not ask before removing.", switch_into(options.yes)),
+          {.group = "Choice",
+           .spelling = "-y, --yes",
+           .effect = "Do not ask before removing.",
+           .assign = switch_into(options.yes)},
           dry_flag(options)};
 }
 
@@ -168,7 +203,7 @@ std::string overview() {
 // `arguments`: there is none.
 std::size_t command_at(const Words& arguments) {
   CacheCommandOptions unused;
-  std::vector<Flag> known;
+  std::vector<KnownFlag> known;
   for (const Command& command : kCommands) {
     const FlagSet own = flags_of(command, unused);
     known.insert(known.end(), own.flags().begin(), own.flags().end());
@@ -176,7 +211,7 @@ std::size_t command_at(const Words& arguments) {
   std::size_t at = 0;
   while (at < arguments.size() && arguments[at].starts_with('-')) {
     const std::string name = arguments[at].substr(0, arguments[at].find('='));
-    const auto flag = std::ranges::find_if(known, [&](const Flag& one) {
+    const auto flag = std::ranges::find_if(known, [&](const KnownFlag& one) {
       return one.name == name || std::ranges::find(one.aliases, name) != one.aliases.end();
     });
     const bool value_follows = flag != known.end() && !flag->value.empty() && name == arguments[at];

@@ -5,7 +5,6 @@
 
 #include "bench_flags.h"
 #include "cache_flags.h"
-#include "mended_line.h"
 #include "replay_flags.h"
 #include "serve_flags.h"
 #include "suggest.h"

@@ -1,15 +1,14 @@
 #include "flag_set.h"
 
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
 #include <utility>
 
 #include "base/assert.h"
-#include "flag_help.h"
-#include "suggest.h"
-#include "value_parsers.h"
+#include "flag_values.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -73,11 +72,11 @@ FoundRefusal find_refusal(const std::vector<RefusedFlag>& refused, const std::st
 }
 
 // Of a short name the long one too: it is the one in the documentation.
-std::string spelled(const Flag& flag, const std::string& name) {
+std::string spelled(const KnownFlag& flag, const std::string& name) {
   return name == flag.name ? name : name + " (" + flag.name + ")";
 }
 
-Error needs_value(const Flag& flag, const std::string& name) {
+Error needs_value(const KnownFlag& flag, const std::string& name) {
   return invalid(spelled(flag, name) + " needs a value: " + flag.value);
 }
 
@@ -106,9 +105,8 @@ std::string called(const std::string& usage) {
   return usage.substr(0, end);
 }
 
-// Takes the arguments behind arguments[i], and moves i onto the last. A value may start with a dash (-n -1): joined to
-// the flag's name later on, it is not taken for a flag.
-Result<std::string> following_values(const Flag& flag, const std::string& name,
+// Takes the arguments behind arguments[i], and moves i onto the last. A value may start with a dash (-n -1).
+Result<std::string> following_values(const KnownFlag& flag, const std::string& name,
                                      const std::vector<std::string>& arguments, std::size_t& i) {
   const std::size_t count = flag.value.find(' ') == std::string::npos ? 1 : 2;
   if (arguments.size() - i <= count) return needs_value(flag, name);
@@ -117,19 +115,67 @@ Result<std::string> following_values(const Flag& flag, const std::string& name,
   return values;
 }
 
+constexpr std::size_t kNameColumns = 34;
+constexpr std::size_t kTextColumns = 66;
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
+  std::vector<std::string> lines(1);
+  while (!text.empty()) {
+    const auto blank = text.find(' ');
+    const std::string_view word = text.substr(0, blank);
+    text = blank == std::string_view::npos ? std::string_view{} : text.substr(blank + 1);
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > columns) lines.emplace_back();
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+  }
+  return lines;
+}
+
+std::string help_of(const Flag& flag) {
+  std::string description = flag.effect;
+  if (!flag.default_text.empty()) description += fmt::format(" (default: {})", flag.default_text);
+  if (!flag.environment.empty()) description += fmt::format(" (env: {})", flag.environment);
+  std::string text = "  " + flag.spelling;
+  if (text.size() + 2 > kNameColumns) text += "\n";
+  bool begun = text.ends_with('\n');
+  for (const std::string& line : wrapped(description, kTextColumns)) {
+    text += fmt::format("{:<{}}{}\n", "", begun ? kNameColumns : kNameColumns - text.size(), line);
+    begun = true;
+  }
+  return text;
+}
+
 }  // namespace
 
-FlagSet::FlagSet(std::string command, std::string description, std::vector<Flag> flags,
-                 std::vector<RefusedFlag> refused)
-    : command_(std::move(command)),
-      description_(std::move(description)),
-      flags_(std::move(flags)),
-      refused_(std::move(refused)) {
-  flags_.push_back({"Help", "--help", {"-h", "--usage"}, {}, "", "", "", "Print this help and exit.", nullptr});
+KnownFlag::KnownFlag(Flag row) : Flag(std::move(row)) {
+  std::vector<std::string> names;
+  for (std::string_view rest = spelling; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(", "));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 2));
+    const auto blank = part.find(' ');
+    const std::string_view one = part.substr(0, blank);
+    if (blank != std::string_view::npos) value = part.substr(blank + 1);
+    const bool turns_off = !off_names.empty() || (!names.empty() && one.starts_with("--no-"));
+    (turns_off ? off_names : names).emplace_back(one);
+  }
+  KVKEEP_ASSERT(!names.empty(), "a flag without a name");
+  name = std::move(names.back());
+  names.pop_back();
+  aliases = std::move(names);
+  if (default_text.empty()) default_text = assign.default_text;
+}
+
+FlagSet::FlagSet(std::string usage, std::string description, std::vector<Flag> flags, std::vector<RefusedFlag> refused)
+    : usage_(std::move(usage)), description_(std::move(description)), refused_(std::move(refused)) {
+  flags.push_back({.group = "Help", .spelling = "-h, --usage, --help", .effect = "Print this help and exit."});
+  for (Flag& flag : flags) {
+    if (flag.group.empty() && !flags_.empty()) flag.group = flags_.back().group;
+    flags_.emplace_back(std::move(flag));
+  }
 }
 
 FlagSet::Spelling FlagSet::find(std::string_view name) const {
-  for (const Flag& flag : flags_) {
+  for (const KnownFlag& flag : flags_) {
     if (flag.name == name || contains(flag.aliases, name)) return {&flag, false};
     if (contains(flag.off_names, name)) return {&flag, true};
   }
@@ -138,7 +184,7 @@ FlagSet::Spelling FlagSet::find(std::string_view name) const {
 
 std::vector<std::string> FlagSet::all_names() const {
   std::vector<std::string> names;
-  for (const Flag& flag : flags_) {
+  for (const KnownFlag& flag : flags_) {
     names.push_back(flag.name);
     names.insert(names.end(), flag.aliases.begin(), flag.aliases.end());
     names.insert(names.end(), flag.off_names.begin(), flag.off_names.end());
@@ -164,7 +210,7 @@ std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t
                 : invalid("unknown flag '" + name + "'" +
                           (meant.empty() ? "; --help lists all flags" : "; did you mean '" + meant + "'?")),
             refused != nullptr || !meant.empty());
-  const Flag* ours = find(meant).flag;
+  const KnownFlag* ours = find(meant).flag;
   const bool is_switch = meant.find(' ') != std::string::npos;  // words stand for it
   const bool takes_value = ours != nullptr ? !ours->value.empty() : may_take_value(name) && !is_switch;
   const bool value_follows = !joined && takes_value && at + 1 < arguments.size() && looks_like_value(arguments[at + 1]);
@@ -173,10 +219,10 @@ std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t
   return value_follows ? 1 : 0;
 }
 
-Result<std::vector<FlagSet::Canonical>> FlagSet::canonical(const std::vector<std::string>& arguments,
-                                                           std::vector<std::string>* positional) const {
-  std::vector<Canonical> out;
-  MendedLine line(called(command_));
+Result<std::vector<FlagSet::Given>> FlagSet::read_arguments(const std::vector<std::string>& arguments,
+                                                            std::vector<std::string>* positional) const {
+  std::vector<Given> given;
+  MendedLine line(called(usage_));
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (!argument.starts_with('-') || argument == "-") {
@@ -202,11 +248,11 @@ Result<std::vector<FlagSet::Canonical>> FlagSet::canonical(const std::vector<std
       TRY_ASSIGN(value, following_values(*flag, name, arguments, i));
     }
     if (value->empty()) return needs_value(*flag, name);
-    out.push_back({flag, flag->name + "=" + *value, name, ""});
+    given.push_back({flag, *std::move(value), spelled(*flag, name)});
     for (std::size_t taken = first; taken <= i; ++taken) line.keep(arguments[taken]);
   }
   if (!line.is_sound()) return line.error();
-  return out;
+  return given;
 }
 
 Status FlagSet::refuse_environment(const os::Environment& environment) const {
@@ -222,7 +268,7 @@ Status FlagSet::refuse_environment(const os::Environment& environment) const {
 }
 
 bool FlagSet::reads_variable(const std::string& name) const {
-  return std::ranges::any_of(flags_, [&name](const Flag& flag) {
+  return std::ranges::any_of(flags_, [&name](const KnownFlag& flag) {
     return flag.environment == name || (!flag.off_names.empty() && negated_variable(flag.environment) == name);
   });
 }
@@ -241,13 +287,12 @@ std::vector<std::string> FlagSet::ignored_variables(const os::Environment& envir
   return lines;
 }
 
-Status FlagSet::add_environment(const os::Environment& environment, std::vector<Canonical>& arguments) const {
+Status FlagSet::read_environment(const os::Environment& environment, std::vector<Given>& given) const {
   TRY(refuse_environment(environment));
-  for (const Flag& flag : flags_) {
-    if (flag.environment.empty()) continue;
-    if (std::ranges::any_of(arguments, [&](const Canonical& given) { return given.flag == &flag; })) continue;
+  for (const KnownFlag& flag : flags_) {
+    if (flag.environment.empty() || std::ranges::find(given, &flag, &Given::flag) != given.end()) continue;
     if (!flag.off_names.empty() && environment.contains(negated_variable(flag.environment))) {
-      arguments.push_back({&flag, flag.name + "=off", flag.name, negated_variable(flag.environment)});
+      given.push_back({&flag, "off", negated_variable(flag.environment)});
       continue;
     }
     const auto found = environment.find(flag.environment);
@@ -260,41 +305,20 @@ Status FlagSet::add_environment(const os::Environment& environment, std::vector<
       if (!*on && flag.off_names.empty()) continue;
       value = *on ? "on" : "off";
     }
-    arguments.push_back({&flag, flag.name + "=" + value, flag.name, flag.environment});
+    given.push_back({&flag, std::move(value), flag.environment});
   }
   return {};
 }
 
-Status FlagSet::assign_all(const std::vector<Canonical>& arguments) const {
-  CLI::App app;
-  app.set_help_flag();
-  std::optional<Error> failure;
-  for (const Flag& flag : flags_) {
-    if (flag.assign == nullptr) continue;
-    const auto assign = [&flag, &failure, &arguments](const CLI::results_t& values) {
-      auto given = arguments.begin();
-      for (const std::string& value : values) {  // as many as were given, in their order
-        given = std::ranges::find(given, arguments.end(), &flag, &Canonical::flag);
-        KVKEEP_ASSERT(given != arguments.end(), "a value that nobody gave");
-        const Canonical& source = *given++;
-        Status status = flag.assign(value);
-        if (status || failure) continue;
-        const std::string what = source.variable.empty() ? spelled(flag, source.spelling) : source.variable;
-        failure = Error{status.error().kind, what + ": " + status.error().message};
-      }
-      return true;
-    };
-    app.add_option(flag.name, assign)->type_size(1)->expected(1)->take_all()->group(flag.group);
+// In the order of the table: of two flags that set one option, the same one wins wherever they stand on the line.
+Status FlagSet::assign(const std::vector<Given>& given) const {
+  for (const KnownFlag& flag : flags_) {
+    for (const Given& one : given) {
+      if (one.flag != &flag) continue;
+      const Status status = flag.assign.set(one.value);
+      if (!status) return Error{status.error().kind, one.source + ": " + status.error().message};
+    }
   }
-  std::vector<std::string> texts;
-  for (const Canonical& argument : arguments) texts.push_back(argument.text);
-  std::ranges::reverse(texts);  // CLI11 takes them from the back
-  try {
-    app.parse(texts);
-  } catch (const CLI::ParseError& error) {
-    return invalid(error.what());
-  }
-  if (failure) return *failure;
   return {};
 }
 
@@ -303,12 +327,27 @@ Result<bool> FlagSet::parse(const std::vector<std::string>& arguments, const os:
   if (std::ranges::any_of(arguments, [](const std::string& argument) { return contains(kHelpNames, argument); })) {
     return true;
   }
-  TRY_ASSIGN(std::vector<Canonical> canonical_arguments, canonical(arguments, positional));
-  TRY(add_environment(environment, canonical_arguments));
-  TRY(assign_all(canonical_arguments));
+  TRY_ASSIGN(std::vector<Given> given, read_arguments(arguments, positional));
+  TRY(read_environment(environment, given));
+  TRY(assign(given));
   return false;
 }
 
-std::string FlagSet::help() const { return format_help(command_, description_, flags_); }
+std::string FlagSet::help() const {
+  std::string text;
+  for (const std::string& line : wrapped(description_, kNameColumns + kTextColumns)) text += line + "\n";
+  text += fmt::format("Usage: {}\n", usage_);
+  std::vector<std::string_view> groups;
+  for (const KnownFlag& flag : flags_) {
+    if (std::ranges::find(groups, flag.group) == groups.end()) groups.push_back(flag.group);
+  }
+  for (const std::string_view group : groups) {
+    text += fmt::format("\n{}:\n", group);
+    for (const KnownFlag& flag : flags_) {
+      if (flag.group == group) text += help_of(flag);
+    }
+  }
+  return text;
+}
 
 }  // namespace kvkeep::cli

@@ -2,33 +2,55 @@
 
 // The flags of one command: what they are called, what they do to an options struct, and their help.
 //
-// CLI11 parses and lays out; before it, this class turns every spelling into the flag's long name, because
-// llama-server's users type short forms of several letters (-np, -ngl, -ctk), which CLI11 does not know. Environment
-// variables become arguments at the same place, for flags that were not given.
+// Short forms may have several letters (-np, -ngl, -ctk), as llama-server's users type them. Environment variables
+// stand for flags that were not given.
 
+#include <concepts>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "mended_line.h"
 #include "os/environment.h"
+#include "suggest.h"
 
 namespace kvkeep::cli {
 
+// Where the value of a flag goes; flag_values.h makes them.
+struct Assign {
+  Assign() = default;
+  template <std::invocable<const std::string&> Set>
+  Assign(Set setter, std::string held = {}) : set(std::move(setter)), default_text(std::move(held)) {}
+
+  // Sets the option. A switch gets "on" or "off". An error's message says what was expected, without the flag's name.
+  // Called once per occurrence, in order.
+  std::function<Status(const std::string& value)> set;
+  std::string default_text;  // what the option holds if nothing sets it; empty: not known here
+};
+
+// A row of a table of flags.
 struct Flag {
-  std::string group;                   // heading in --help
+  std::string group = {};  // heading in --help; empty: that of the row before
+  // As --help and docs/flags.md show it: "-c, --ctx-size N"; "--warmup, --no-warmup"; "--range START END", which takes
+  // two arguments. The last name is the one of the documentation. Names from a --no-... on turn a switch off, unless
+  // there is none before.
+  std::string spelling = {};
+  std::string environment = {};   // "LLAMA_ARG_CTX_SIZE"; empty: none
+  std::string default_text = {};  // as the help and docs/flags.md show it; empty: as `assign` knows it
+  std::string effect = {};        // one sentence or two
+  Assign assign = {};
+};
+
+// A row with its spelling taken apart.
+struct KnownFlag : Flag {
+  explicit KnownFlag(Flag row);
+
   std::string name;                    // "--ctx-size"
   std::vector<std::string> aliases;    // "-c"
   std::vector<std::string> off_names;  // "--no-warmup": the same switch, turned off
-  std::string value;                   // what follows, "N"; empty: a switch. "START END": two arguments
-  std::string environment;             // "LLAMA_ARG_CTX_SIZE"; empty: none
-  std::string default_text;            // as the help and docs/flags.md show it
-  std::string effect;                  // one sentence or two
-  // Sets the option. A switch gets "on" or "off". An error's message says what was expected, without the flag's name.
-  // Called once per occurrence, in order.
-  std::function<Status(const std::string& value)> assign;
+  std::string value;                   // "N"; empty: a switch
 };
 
 // A flag of another program that users may pass from habit, and why it is refused.
@@ -49,7 +71,8 @@ struct RefusedFlag {
 
 class FlagSet {
  public:
-  FlagSet(std::string command, std::string description, std::vector<Flag> flags, std::vector<RefusedFlag> refused = {});
+  // `usage`: "kvkeep cache ls [flags] ID".
+  FlagSet(std::string usage, std::string description, std::vector<Flag> flags, std::vector<RefusedFlag> refused = {});
 
   // Assigns every flag in `arguments` (without program and command name), then every environment variable whose flag
   // was not given. `positional` receives what belongs to no flag; null: nothing may. Returns true if --help was asked
@@ -61,21 +84,21 @@ class FlagSet {
   // A line for each LLAMA_ARG_... variable that is set and that parse() passes over: no flag reads it.
   std::vector<std::string> ignored_variables(const os::Environment& environment) const;
 
+  // Description, usage, then the flags under their groups in order of first appearance, at most 100 columns.
   std::string help() const;
-  const std::vector<Flag>& flags() const& { return flags_; }
-  const std::vector<Flag>& flags() && = delete;  // they would die with the temporary
+  const std::vector<KnownFlag>& flags() const& { return flags_; }
+  const std::vector<KnownFlag>& flags() && = delete;  // they would die with the temporary
 
  private:
   struct Spelling {
-    const Flag* flag = nullptr;
+    const KnownFlag* flag = nullptr;
     bool off = false;
   };
-  // One argument in CLI11's terms.
-  struct Canonical {
-    const Flag* flag;
-    std::string text;      // "--ctx-size=4096"
-    std::string spelling;  // as it was given, "-c"
-    std::string variable;  // of the environment, if it comes from there
+  // A flag with its value, from the command line or the environment.
+  struct Given {
+    const KnownFlag* flag;
+    std::string value;
+    std::string source;  // as it was given, "-c", or its variable: errors begin with it
   };
 
   Spelling find(std::string_view name) const;
@@ -84,14 +107,14 @@ class FlagSet {
   const RefusedFlag* find_refused(const std::string& name) const;
   std::size_t mend(const std::vector<std::string>& arguments, std::size_t at, MendedLine& line) const;
   Status refuse_environment(const os::Environment& environment) const;
-  Result<std::vector<Canonical>> canonical(const std::vector<std::string>& arguments,
-                                           std::vector<std::string>* positional) const;
-  Status add_environment(const os::Environment& environment, std::vector<Canonical>& arguments) const;
-  Status assign_all(const std::vector<Canonical>& arguments) const;
+  Result<std::vector<Given>> read_arguments(const std::vector<std::string>& arguments,
+                                            std::vector<std::string>* positional) const;
+  Status read_environment(const os::Environment& environment, std::vector<Given>& given) const;
+  Status assign(const std::vector<Given>& given) const;
 
-  std::string command_;
+  std::string usage_;
   std::string description_;
-  std::vector<Flag> flags_;
+  std::vector<KnownFlag> flags_;
   std::vector<RefusedFlag> refused_;
 };
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "flag_binding.h"
+#include "flag_values.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -15,27 +15,28 @@ struct Options {
 };
 
 FlagSet flags(Options& options) {
-  return FlagSet(
-      "test", "A test.",
-      {{"One",
-        "--count",
-        {"-cnt", "-c"},
-        {},
-        "N",
-        "LLAMA_ARG_COUNT",
-        "1",
-        "Counts.",
-        number_into(options.count, -5, 10)},
-       {"One", "--warm", {}, {"--no-warm", "-nw"}, "", "LLAMA_ARG_WARM", "on", "Warms.", switch_into(options.warm)},
-       {"Two", "--name", {}, {}, "NAME,...", "", "none", "Names.", appended_to(options.names, parse_list)},
-       {"Two", "--range", {}, {}, "START END", "", "none", "Ranges.", text_into(options.range)}},
-      {{{"--gone", "--gone-*", "*-lost"}, {"LLAMA_ARG_GONE", "LLAMA_ARG_LOST_*"}, "it is gone", true},
-       {{"--no-light"}, {"LLAMA_ARG_LIGHT=off"}, "it is always on", true},
-       {{"--noise"}, {"LLAMA_ARG_NOISE=on"}, "it is always off", true},
-       {{"--speed"}, {"LLAMA_ARG_SPEED"}, "it is as fast as it is"},
-       {{"--number"}, {}, "it is called --count here", false, "--count"},
-       {{"--hot"}, {}, "it is called --warm here", false, "--warm"},
-       {{"--cold"}, {}, "it is called --no-warm here", false, "--no-warm --count 1"}});
+  return FlagSet("test", "A test.",
+                 {{.group = "One",
+                   .spelling = "-cnt, -c, --count N",
+                   .environment = "LLAMA_ARG_COUNT",
+                   .effect = "Counts.",
+                   .assign = number_into(options.count, -5, 10)},
+                  {.spelling = "--warm, --no-warm, -nw",
+                   .environment = "LLAMA_ARG_WARM",
+                   .effect = "Warms.",
+                   .assign = switch_into(options.warm)},
+                  {.group = "Two",
+                   .spelling = "--name NAME,...",
+                   .effect = "Names.",
+                   .assign = appended_to(options.names, parse_list)},
+                  {.spelling = "--range START END", .effect = "Ranges.", .assign = text_into(options.range)}},
+                 {{{"--gone", "--gone-*", "*-lost"}, {"LLAMA_ARG_GONE", "LLAMA_ARG_LOST_*"}, "it is gone", true},
+                  {{"--no-light"}, {"LLAMA_ARG_LIGHT=off"}, "it is always on", true},
+                  {{"--noise"}, {"LLAMA_ARG_NOISE=on"}, "it is always off", true},
+                  {{"--speed"}, {"LLAMA_ARG_SPEED"}, "it is as fast as it is"},
+                  {{"--number"}, {}, "it is called --count here", false, "--count"},
+                  {{"--hot"}, {}, "it is called --warm here", false, "--warm"},
+                  {{"--cold"}, {}, "it is called --no-warm here", false, "--no-warm --count 1"}});
 }
 
 std::string error_of(const std::vector<std::string>& arguments, const os::Environment& environment = {}) {

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <map>
 
-#include "flag_help.h"
 #include "os/file_system.h"
 #include "serve_flags.h"
 
@@ -61,8 +60,8 @@ TEST(FlagsDoc, TellsOfEveryFlagAndOfNoOther) {
   auto rows = documented_flags();
   ServeOptions options;
   const FlagSet known = serve_flags(options);
-  for (const Flag& flag : known.flags()) {
-    const std::string name = fmt::format("`{}`", spellings(flag));
+  for (const KnownFlag& flag : known.flags()) {
+    const std::string name = fmt::format("`{}`", flag.spelling);
     const auto row = rows.find(name);
     if (row == rows.end()) {
       ADD_FAILURE() << "docs/flags.md has no row for " << name;

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "flag_binding.h"
 #include "flag_set.h"
+#include "flag_values.h"
 #include "os/file_system.h"
 
 namespace kvkeep::cli {
@@ -12,25 +12,29 @@ namespace {
 
 FlagSet make_flags(ParsedModelMake& make) {
   gguf::MakeModelOptions& options = make.options;
-  const char* group = "Model";
   return FlagSet(
       "kvkeep model make [flags] OUT.gguf",
       "Writes a GGUF model with random weights. It says nothing sensible, but loads and runs like a real one.",
-      {row(group, "--arch", {}, {}, "NAME", "", options.architecture,
-           "Architecture, by the class of its memory: " + gguf::architectures_by_memory_class() + ".",
-           text_into(options.architecture)),
-       row(group, "--size", {}, {}, "tiny|small|real", "", "tiny",
-           "About 3 MB for tests, 25 MB for demos, 200 MB and more for timings.",
-           parsed_into(options.size, [](const std::string& text) { return gguf::parse_model_size(text); })),
-       row(group, "--window", {}, {}, "N", "", "128",
-           "Tokens that layers with a sliding window see. For " + gguf::windowed_architecture_names() +
-               "; lfm2 has such layers only if this is given.",
-           number_into(options.window, std::uint32_t{1}, std::uint32_t{131072})),
-       row(group, "--seed", {}, {}, "N", "", "1", "The same flags and seed give the same file.",
-           number_into(options.seed, std::uint64_t{0})),
-       row(group, "--free-output", {}, {}, "", "", "off",
-           "Let the model generate every token, markers and broken UTF-8 included.", switch_into(options.free_output)),
-       row(group, "--force", {}, {}, "", "", "off", "Replace a file that exists.", switch_into(make.replace))});
+      {{.group = "Model",
+        .spelling = "--arch NAME",
+        .effect = "Architecture, by the class of its memory: " + gguf::architectures_by_memory_class() + ".",
+        .assign = text_into(options.architecture)},
+       {.spelling = "--size tiny|small|real",
+        .default_text = "tiny",
+        .effect = "About 3 MB for tests, 25 MB for demos, 200 MB and more for timings.",
+        .assign = parsed_into(options.size, [](const std::string& text) { return gguf::parse_model_size(text); })},
+       {.spelling = "--window N",
+        .default_text = "128",
+        .effect = "Tokens that layers with a sliding window see. For " + gguf::windowed_architecture_names() +
+                  "; lfm2 has such layers only if this is given.",
+        .assign = number_into(options.window, std::uint32_t{1}, std::uint32_t{131072})},
+       {.spelling = "--seed N",
+        .effect = "The same flags and seed give the same file.",
+        .assign = number_into(options.seed, std::uint64_t{0})},
+       {.spelling = "--free-output",
+        .effect = "Let the model generate every token, markers and broken UTF-8 included.",
+        .assign = switch_into(options.free_output)},
+       {.spelling = "--force", .effect = "Replace a file that exists.", .assign = switch_into(make.replace)}});
 }
 
 // Without this, a mistyped name would cost a model that took an hour to download.

@@ -114,7 +114,7 @@ std::set<std::string> known_names() {
   ServeOptions options;
   const FlagSet known = serve_flags(options);
   std::set<std::string> names = {"--version"};
-  for (const Flag& flag : known.flags()) {
+  for (const KnownFlag& flag : known.flags()) {
     names.insert(flag.name);
     names.insert(flag.aliases.begin(), flag.aliases.end());
     names.insert(flag.off_names.begin(), flag.off_names.end());

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "flag_binding.h"
+#include "flag_values.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -14,33 +14,48 @@ constexpr char kDescription[] =
     "file; - is standard input: xz -dc FILE.xz | kvkeep replay --url URL -";
 
 std::vector<Flag> server_flags(ReplayCommandOptions& options) {
-  const char* group = "Server";
-  return {row(group, "--url", {}, {}, "URL", "", "none", "Play against a running server: http://127.0.0.1:8080",
-              text_into(options.url)),
-          row(group, "--server", {}, {}, "COMMAND", "", "none",
-              "Start this server and stop it afterwards: 'llama-server -m FILE'. --host and --port are added.",
-              text_into(options.server_command)),
-          row(group, "--api-key", {}, {}, "KEY", "", "none", "Key to send. Recorded keys are never sent.",
-              text_into(options.api_key)),
-          row(group, "--timeout", {"-to"}, {}, "N", "", "600", "Longest wait for another byte of a reply, in seconds.",
-              number_into(options.timeout_s, std::uint32_t{1}, std::uint32_t{86'400}))};
+  return {
+      {.group = "Server",
+       .spelling = "--url URL",
+       .effect = "Play against a running server: http://127.0.0.1:8080",
+       .assign = text_into(options.url)},
+      {.spelling = "--server COMMAND",
+       .effect = "Start this server and stop it afterwards: 'llama-server -m FILE'. --host and --port are added.",
+       .assign = text_into(options.server_command)},
+      {.spelling = "--api-key KEY",
+       .effect = "Key to send. Recorded keys are never sent.",
+       .assign = text_into(options.api_key)},
+      {.spelling = "-to, --timeout N",
+       .effect = "Longest wait for another byte of a reply, in seconds.",
+       .assign = number_into(options.timeout_s, std::uint32_t{1}, std::uint32_t{86'400})},
+  };
 }
 
 std::vector<Flag> playing_flags(ReplayCommandOptions& options) {
-  const char* group = "Playing";
-  return {row(group, "--fast", {}, {}, "", "", "off", "No pauses. What overlapped in the recording still does.",
-              switch_into(options.fast)),
-          row(group, "--echo", {}, {}, "WHAT", "", "recorded",
-              "The assistant's turns in later requests: recorded, or generated, what this server said, where it fits.",
-              choice_into(options.echo_generated, {{"recorded", false}, {"generated", true}})),
-          row(group, "--model", {}, {}, "NAME", "", "as recorded", "Model to ask for.", text_into(options.model)),
-          row(group, "--reply-tokens", {}, {}, "N", "", "as recorded", "Most tokens of a reply.",
-              [&options](const std::string& text) -> Status {
-                TRY_ASSIGN(options.reply_tokens, parse_number(text, std::uint32_t{1}, std::uint32_t{1'000'000'000}));
-                return {};
-              }),
-          row(group, "--in-flight", {}, {}, "N", "", "32", "Most requests at the same time, at most 32.",
-              number_into(options.in_flight_max, std::uint32_t{1}, std::uint32_t{32}))};
+  return {
+      {.group = "Playing",
+       .spelling = "--fast",
+       .effect = "No pauses. What overlapped in the recording still does.",
+       .assign = switch_into(options.fast)},
+      {.spelling = "--echo WHAT",
+       .effect =
+           "The assistant's turns in later requests: recorded, or generated, what this server said, where it fits.",
+       .assign = choice_into(options.echo_generated, {{"recorded", false}, {"generated", true}})},
+      {.spelling = "--model NAME",
+       .default_text = "as recorded",
+       .effect = "Model to ask for.",
+       .assign = text_into(options.model)},
+      {.spelling = "--reply-tokens N",
+       .default_text = "as recorded",
+       .effect = "Most tokens of a reply.",
+       .assign = [&options](const std::string& text) -> Status {
+         TRY_ASSIGN(options.reply_tokens, parse_number(text, std::uint32_t{1}, std::uint32_t{1'000'000'000}));
+         return {};
+       }},
+      {.spelling = "--in-flight N",
+       .effect = "Most requests at the same time, at most 32.",
+       .assign = number_into(options.in_flight_max, std::uint32_t{1}, std::uint32_t{32})},
+  };
 }
 
 FlagSet replay_flags(ReplayCommandOptions& options) {

@@ -387,7 +387,7 @@ TEST(ServeFlags, NoNameStandsForTwoThings) {
   ServeOptions options;
   std::multiset<std::string> names;
   const FlagSet known = serve_flags(options);
-  for (const Flag& flag : known.flags()) {
+  for (const KnownFlag& flag : known.flags()) {
     names.insert(flag.name);
     names.insert(flag.aliases.begin(), flag.aliases.end());
     names.insert(flag.off_names.begin(), flag.off_names.end());

@@ -3,8 +3,8 @@
 #include "bench/command_words.h"
 #include "chat/stabilize.h"
 #include "engine/gguf/model_identity.h"
+#include "flag_values.h"
 #include "fuzz.h"
-#include "value_parsers.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "value_parsers.h"
+#include "flag_values.h"
 
 #include <fmt/ranges.h>
 

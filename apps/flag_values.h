@@ -1,0 +1,161 @@
+#pragma once
+
+// The values of flags: from text into options. Errors say what was expected, without the flag's name.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "flag_set.h"
+#include "serve_options.h"
+
+namespace kvkeep::cli {
+
+// A number in [lowest, highest], the whole text.
+template <typename Number>
+Result<Number> parse_number(const std::string& text, Number lowest, Number highest) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool parsed = error == std::errc{} && end == text.data() + text.size();
+  // Written so that NaN, which compares false with everything, is refused.
+  if (!parsed || !(value >= lowest && value <= highest)) {
+    const char* kind = std::is_integral_v<Number> ? "whole number" : "number";
+    if (highest == std::numeric_limits<Number>::max()) {
+      return invalid(fmt::format("'{}' is not a {} from {} up", text, kind, lowest));
+    }
+    return invalid(fmt::format("'{}' is not a {} from {} to {}", text, kind, lowest, highest));
+  }
+  return value;
+}
+
+// A count of tokens in [lowest, highest], in digits or in Ki and Mi: "32k" is 32768, "1m" 1048576. Case does not
+// matter.
+Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest, std::uint32_t highest);
+
+// llama-server's words for a switch: on, enabled, true, 1 and off, disabled, false, 0. Empty: none of them.
+std::optional<bool> parse_switch_word(std::string_view text);
+// A switch word, or auto or -1.
+Result<FlashAttention> parse_flash_attention(const std::string& text);
+// "a,b" -> {"a", "b"}. kInvalid: an empty item.
+Result<std::vector<std::string>> parse_list(const std::string& text);
+// "a:0.5,b:2" -> files with scales. The last colon separates, so that paths may hold colons.
+Result<std::vector<ScaledFile>> parse_scaled_files(const std::string& text);
+// "KEY=TYPE:VALUE,...": TYPE is int, float, bool or str.
+Result<std::vector<MetadataOverride>> parse_metadata_overrides(const std::string& text);
+// "PATTERN=BUFFER,...".
+Result<std::vector<TensorOverride>> parse_tensor_overrides(const std::string& text);
+// "auto", "all" or a count.
+Result<GpuLayers> parse_gpu_layers(const std::string& text);
+// "3,1": shares, at least one positive.
+Result<std::vector<float>> parse_shares(const std::string& text);
+// "FIRST,LAST", both inclusive.
+Result<std::pair<int, int>> parse_layer_range(const std::string& text);
+// A type the KV cache may have.
+Result<std::string> parse_kv_type(const std::string& text);
+std::vector<std::string> kv_cache_types();
+
+// Makers of Flag::assign. The default that they tell is what the target holds when they are made.
+
+// Whatever `parse` makes of the text.
+template <typename Target, typename Parse>
+Assign parsed_into(Target& target, Parse parse) {
+  return [&target, parse](const std::string& text) -> Status {
+    TRY_ASSIGN(target, parse(text));
+    return {};
+  };
+}
+
+template <typename Number>
+  requires std::is_arithmetic_v<Number>
+Assign number_into(Number& target, std::type_identity_t<Number> lowest,
+                   std::type_identity_t<Number> highest = std::numeric_limits<Number>::max()) {
+  const auto parse = [lowest, highest](const std::string& text) { return parse_number(text, lowest, highest); };
+  return {parsed_into(target, parse).set, fmt::to_string(target)};
+}
+
+template <typename Number>
+Assign number_into(std::optional<Number>& target, std::type_identity_t<Number> lowest,
+                   std::type_identity_t<Number> highest) {
+  return parsed_into(target,
+                     [lowest, highest](const std::string& text) { return parse_number(text, lowest, highest); });
+}
+
+// As number_into; `automatic` (llama-server's -1) stands for `stored`.
+template <typename Number>
+Assign number_or_automatic(Number& target, Number stored, std::int64_t lowest, std::int64_t highest) {
+  return [=, &target](const std::string& text) -> Status {
+    if (text == "-1") {
+      target = stored;
+      return {};
+    }
+    const auto value = parse_number(text, lowest, highest);
+    if (!value) return invalid(value.error().message + ", or -1");
+    target = static_cast<Number>(*value);
+    return {};
+  };
+}
+
+// What `parse` returns is added to the list: the flag may be repeated.
+template <typename Item, typename Parse>
+Assign appended_to(std::vector<Item>& target, Parse parse) {
+  const auto set = [&target, parse](const std::string& text) -> Status {
+    TRY_ASSIGN(std::vector<Item> items, parse(text));
+    target.insert(target.end(), std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
+    return {};
+  };
+  return {set, "none"};
+}
+
+inline Assign text_into(std::string& target) {
+  const auto set = [&target](const std::string& text) -> Status {
+    target = text;
+    return {};
+  };
+  return {set, target.empty() ? "none" : target};
+}
+
+// A switch; `when_on` is what "on" means for the target (false for --no-kv-disk).
+inline Assign switch_into(bool& target, bool when_on = true) {
+  const auto set = [&target, when_on](const std::string& text) -> Status {
+    target = (text == "on") == when_on;
+    return {};
+  };
+  return {set, target == when_on ? "on" : "off"};
+}
+
+// Of a flag that asks for what is always so: it is accepted, and there is nothing to set.
+inline Assign always_so() {
+  return {[](const std::string&) -> Status { return {}; }, "on"};
+}
+
+template <typename Choice>
+Assign choice_into(Choice& target, std::vector<std::pair<std::string_view, std::type_identity_t<Choice>>> choices) {
+  const auto held = std::ranges::find(choices, target, &std::pair<std::string_view, Choice>::second);
+  std::string default_text(held == choices.end() ? std::string_view{} : held->first);
+  const auto set = [&target, choices = std::move(choices)](const std::string& text) -> Status {
+    std::vector<std::string_view> names;
+    for (const auto& [name, choice] : choices) {
+      if (name == text) {
+        target = choice;
+        return {};
+      }
+      names.push_back(name);
+    }
+    return invalid(fmt::format("'{}' is not one of {}", text, fmt::join(names, ", ")));
+  };
+  return {set, std::move(default_text)};
+}
+
+}  // namespace kvkeep::cli
