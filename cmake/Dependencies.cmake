@@ -32,7 +32,6 @@ else()
 endif()
 
 find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 pkg_check_modules(BLAKE3 REQUIRED IMPORTED_TARGET libblake3)

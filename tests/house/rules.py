@@ -41,7 +41,6 @@ HEADER_HOMES = [
     ('llama.h', re.compile(r'^llama(-cpp)?\.h$'), ('src/engine/llama/',)),
     ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/',)),
     ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
-    ('the command line library', re.compile(r'^CLI/'), ('apps/',)),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
     # The HTTP room's own sockets are the named exception to "system calls only in os".
     ('sockets', re.compile(r'^(unistd|poll|netdb|sys/socket|sys/types)\.h$|^(netinet|arpa)/'), ('src/os/', 'src/server/http/')),
