@@ -11,6 +11,11 @@
 namespace kvkeep::cli {
 namespace {
 
+using engine::llama::KvType;
+using engine::llama::MetadataOverride;
+using engine::llama::ScaledFile;
+using engine::llama::TensorOverride;
+
 constexpr int kLayersMax = 100'000;
 
 Result<MetadataOverride> parse_metadata_override(const std::string& text) {
@@ -63,11 +68,11 @@ std::optional<bool> parse_switch_word(std::string_view text) {
   return std::nullopt;
 }
 
-Result<FlashAttention> parse_flash_attention(const std::string& text) {
-  if (text == "auto" || text == "-1") return FlashAttention::kAuto;
+Result<std::optional<bool>> parse_flash_attention(const std::string& text) {
+  if (text == "auto" || text == "-1") return std::optional<bool>();
   const std::optional<bool> on = parse_switch_word(text);
   if (!on) return invalid("'" + text + "' is not one of on, off, auto");
-  return *on ? FlashAttention::kOn : FlashAttention::kOff;
+  return on;
 }
 
 Result<std::vector<std::string>> parse_list(const std::string& text) {
@@ -117,12 +122,12 @@ Result<std::vector<TensorOverride>> parse_tensor_overrides(const std::string& te
   return overrides;
 }
 
-Result<GpuLayers> parse_gpu_layers(const std::string& text) {
-  if (text == "auto" || text == "-1") return GpuLayers{GpuLayers::Kind::kAuto, 0};
-  if (text == "all") return GpuLayers{GpuLayers::Kind::kAll, 0};
-  const auto count = parse_number(text, 0, kLayersMax);
+Result<std::optional<std::int32_t>> parse_gpu_layers(const std::string& text) {
+  if (text == "auto" || text == "-1") return std::optional<std::int32_t>();
+  if (text == "all") return std::optional(engine::llama::ModelOptions::kAllLayers);
+  const auto count = parse_number<std::int32_t>(text, 0, kLayersMax);
   if (!count) return invalid("'" + text + "' is neither auto, all nor a number of layers");
-  return GpuLayers{GpuLayers::Kind::kCount, *count};
+  return std::optional(*count);
 }
 
 Result<std::vector<float>> parse_shares(const std::string& text) {
@@ -144,14 +149,13 @@ Result<std::pair<int, int>> parse_layer_range(const std::string& text) {
   return std::pair(first, last);
 }
 
-std::vector<std::string> kv_cache_types() {
-  return {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"};
-}
-
-Result<std::string> parse_kv_type(const std::string& text) {
-  const std::vector<std::string> types = kv_cache_types();
-  if (std::ranges::find(types, text) != types.end()) return text;
-  return invalid(fmt::format("'{}' is not one of {}{}", text, fmt::join(types, ", "), did_you_mean(text, types)));
+Result<KvType> parse_kv_type(const std::string& text) {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : engine::llama::kKvTypes) {
+    if (name == text) return type;
+    names.emplace_back(name);
+  }
+  return invalid(fmt::format("'{}' is not one of {}{}", text, fmt::join(names, ", "), did_you_mean(text, names)));
 }
 
 }  // namespace kvkeep::cli

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/llama/model_options.h"
 #include "flag_set.h"
-#include "serve_options.h"
 
 namespace kvkeep::cli {
 
@@ -46,25 +46,23 @@ Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest
 
 // llama-server's words for a switch: on, enabled, true, 1 and off, disabled, false, 0. Empty: none of them.
 std::optional<bool> parse_switch_word(std::string_view text);
-// A switch word, or auto or -1.
-Result<FlashAttention> parse_flash_attention(const std::string& text);
+// A switch word; empty: auto or -1.
+Result<std::optional<bool>> parse_flash_attention(const std::string& text);
 // "a,b" -> {"a", "b"}. kInvalid: an empty item.
 Result<std::vector<std::string>> parse_list(const std::string& text);
 // "a:0.5,b:2" -> files with scales. The last colon separates, so that paths may hold colons.
-Result<std::vector<ScaledFile>> parse_scaled_files(const std::string& text);
+Result<std::vector<engine::llama::ScaledFile>> parse_scaled_files(const std::string& text);
 // "KEY=TYPE:VALUE,...": TYPE is int, float, bool or str.
-Result<std::vector<MetadataOverride>> parse_metadata_overrides(const std::string& text);
+Result<std::vector<engine::llama::MetadataOverride>> parse_metadata_overrides(const std::string& text);
 // "PATTERN=BUFFER,...".
-Result<std::vector<TensorOverride>> parse_tensor_overrides(const std::string& text);
-// "auto", "all" or a count.
-Result<GpuLayers> parse_gpu_layers(const std::string& text);
+Result<std::vector<engine::llama::TensorOverride>> parse_tensor_overrides(const std::string& text);
+// "all" or a count; empty: auto or -1.
+Result<std::optional<std::int32_t>> parse_gpu_layers(const std::string& text);
 // "3,1": shares, at least one positive.
 Result<std::vector<float>> parse_shares(const std::string& text);
 // "FIRST,LAST", both inclusive.
 Result<std::pair<int, int>> parse_layer_range(const std::string& text);
-// A type the KV cache may have.
-Result<std::string> parse_kv_type(const std::string& text);
-std::vector<std::string> kv_cache_types();
+Result<engine::llama::KvType> parse_kv_type(const std::string& text);
 
 // Makers of Flag::assign. The default that they tell is what the target holds when they are made.
 
@@ -85,26 +83,44 @@ Assign number_into(Number& target, std::type_identity_t<Number> lowest,
   return {parsed_into(target, parse).set, fmt::to_string(target)};
 }
 
+// Numbers below `least` stand for "automatic": the target is then empty.
 template <typename Number>
 Assign number_into(std::optional<Number>& target, std::type_identity_t<Number> lowest,
-                   std::type_identity_t<Number> highest) {
-  return parsed_into(target,
-                     [lowest, highest](const std::string& text) { return parse_number(text, lowest, highest); });
+                   std::type_identity_t<Number> highest, std::type_identity_t<Number> least) {
+  return [=, &target](const std::string& text) -> Status {
+    TRY_ASSIGN(target, parse_number(text, lowest, highest));
+    if (*target < least) target.reset();
+    return {};
+  };
 }
 
-// As number_into; `automatic` (llama-server's -1) stands for `stored`.
+// So does -1 (llama-server's word for it).
 template <typename Number>
-Assign number_or_automatic(Number& target, Number stored, std::int64_t lowest, std::int64_t highest) {
+Assign number_or_automatic(std::optional<Number>& target, std::type_identity_t<Number> lowest,
+                           std::type_identity_t<Number> highest, std::type_identity_t<Number> least) {
   return [=, &target](const std::string& text) -> Status {
     if (text == "-1") {
-      target = stored;
+      target.reset();
       return {};
     }
     const auto value = parse_number(text, lowest, highest);
     if (!value) return invalid(value.error().message + ", or -1");
-    target = static_cast<Number>(*value);
+    target = *value;
+    if (*target < least) target.reset();
     return {};
   };
+}
+
+// -1 stands for what the target holds already.
+template <typename Number>
+Assign number_or_default(Number& target, std::type_identity_t<Number> lowest, std::type_identity_t<Number> highest) {
+  const auto set = [=, &target, held = target](const std::string& text) -> Status {
+    std::optional<Number> given;
+    TRY(number_or_automatic(given, lowest, highest, lowest).set(text));
+    target = given.value_or(held);
+    return {};
+  };
+  return {set, fmt::to_string(target)};
 }
 
 // What `parse` returns is added to the list: the flag may be repeated.
@@ -141,8 +157,11 @@ inline Assign always_so() {
 }
 
 template <typename Choice>
-Assign choice_into(Choice& target, std::vector<std::pair<std::string_view, std::type_identity_t<Choice>>> choices) {
-  const auto held = std::ranges::find(choices, target, &std::pair<std::string_view, Choice>::second);
+using Choices = std::vector<std::pair<std::string_view, Choice>>;
+
+template <typename Choice>
+Assign choice_into(Choice& target, Choices<std::type_identity_t<Choice>> choices) {
+  const auto held = std::ranges::find(choices, target, &Choices<Choice>::value_type::second);
   std::string default_text(held == choices.end() ? std::string_view{} : held->first);
   const auto set = [&target, choices = std::move(choices)](const std::string& text) -> Status {
     std::vector<std::string_view> names;

@@ -66,24 +66,24 @@ TEST(ValueParsers, TensorOverridesSplitAtTheLastEqualsSign) {
 
 TEST(ValueParsers, FlashAttentionTakesLlamaServersWords) {
   for (const char* on : {"on", "enabled", "true", "1"})
-    EXPECT_EQ(*parse_flash_attention(on), FlashAttention::kOn) << on;
+    EXPECT_EQ(*parse_flash_attention(on), std::optional(true)) << on;
   for (const char* off : {"off", "disabled", "false", "0"}) {
-    EXPECT_EQ(*parse_flash_attention(off), FlashAttention::kOff) << off;
+    EXPECT_EQ(*parse_flash_attention(off), std::optional(false)) << off;
   }
-  for (const char* automatic : {"auto", "-1"}) EXPECT_EQ(*parse_flash_attention(automatic), FlashAttention::kAuto);
+  for (const char* automatic : {"auto", "-1"}) EXPECT_EQ(*parse_flash_attention(automatic), std::nullopt);
   for (const char* wrong : {"", "yes", "2", "ON"}) EXPECT_FALSE(parse_flash_attention(wrong)) << wrong;
 }
 
 TEST(ValueParsers, LayersSharesRangesAndTypes) {
-  EXPECT_EQ(parse_gpu_layers("auto")->kind, GpuLayers::Kind::kAuto);
-  EXPECT_EQ(parse_gpu_layers("all")->kind, GpuLayers::Kind::kAll);
-  EXPECT_EQ(parse_gpu_layers("12")->count, 12);
+  EXPECT_EQ(*parse_gpu_layers("auto"), std::nullopt);
+  EXPECT_EQ(*parse_gpu_layers("all"), engine::llama::ModelOptions::kAllLayers);
+  EXPECT_EQ(*parse_gpu_layers("12"), 12);
   EXPECT_FALSE(parse_gpu_layers("many"));
   EXPECT_EQ(*parse_shares("3,1"), (std::vector<float>{3, 1}));
   EXPECT_FALSE(parse_shares("0,0"));
   EXPECT_EQ(*parse_layer_range("2,5"), std::pair(2, 5));
   EXPECT_FALSE(parse_layer_range("5,2"));
-  EXPECT_EQ(*parse_kv_type("q8_0"), "q8_0");
+  EXPECT_EQ(*parse_kv_type("q8_0"), engine::llama::KvType::kQ8_0);
   EXPECT_NE(parse_kv_type("q8_1").error().message.find("did you mean 'q8_0'"), std::string::npos);
 }
 

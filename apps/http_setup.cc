@@ -17,8 +17,8 @@ constexpr std::size_t kOwnFiles = 256;
 
 // As llama-server counts its threads for requests.
 int http_threads(const ServeOptions& options) {
-  if (options.http_threads > 0) return options.http_threads;
-  return static_cast<int>(std::max(options.context.parallel + 2, os::machine_info().logical_cpus - 1));
+  if (options.http_threads) return *options.http_threads;
+  return static_cast<int>(std::max(options.model.parallel + 2, os::machine_info().logical_cpus - 1));
 }
 
 // Each client takes a file descriptor, and shells allow 1,024 where the system would allow more.

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace kvkeep::cli {
 namespace {
+
+using engine::llama::KvType;
 
 // The value of a line "name=value"; "" if there is none.
 std::string_view field(std::string_view text, std::string_view name) {
@@ -28,6 +31,10 @@ class Flags {
     text_ += fmt::format("{}{}", text_.empty() ? "" : " ", name);
     ((text_ += fmt::format(" {}", values)), ...);
   }
+  template <typename Value>
+  void add(std::string_view name, const std::optional<Value>& value) {
+    if (value) add(true, name, *value);
+  }
   std::string text() const { return text_.empty() ? "default" : text_; }
 
  private:
@@ -40,35 +47,35 @@ void add_scaled(Flags& flags, std::string_view name, std::string_view path, floa
 }
 
 void add_rope(Flags& flags, const engine::llama::ModelOptions& options) {
-  flags.add(!options.rope_scaling.empty(), "--rope-scaling", options.rope_scaling);
-  flags.add(options.rope_frequency_base != 0, "--rope-freq-base", options.rope_frequency_base);
-  flags.add(options.rope_frequency_scale != 0, "--rope-freq-scale", options.rope_frequency_scale);
-  flags.add(options.yarn_original_context != 0, "--yarn-orig-ctx", options.yarn_original_context);
-  flags.add(options.yarn_extrapolation >= 0, "--yarn-ext-factor", options.yarn_extrapolation);
-  flags.add(options.yarn_attention >= 0, "--yarn-attn-factor", options.yarn_attention);
-  flags.add(options.yarn_beta_slow >= 0, "--yarn-beta-slow", options.yarn_beta_slow);
-  flags.add(options.yarn_beta_fast >= 0, "--yarn-beta-fast", options.yarn_beta_fast);
+  if (options.rope_scaling) flags.add(true, "--rope-scaling", to_string(*options.rope_scaling));
+  flags.add("--rope-freq-base", options.rope_frequency_base);
+  flags.add("--rope-freq-scale", options.rope_frequency_scale);
+  flags.add("--yarn-orig-ctx", options.yarn_original_context);
+  flags.add("--yarn-ext-factor", options.yarn_extrapolation);
+  flags.add("--yarn-attn-factor", options.yarn_attention);
+  flags.add("--yarn-beta-slow", options.yarn_beta_slow);
+  flags.add("--yarn-beta-fast", options.yarn_beta_fast);
 }
 
 void add_adapters(Flags& flags, const engine::llama::ModelOptions& options) {
   for (const auto& lora : options.loras) add_scaled(flags, "--lora", lora.path, lora.scale);
-  for (const auto& vector : options.control_vectors)
-    add_scaled(flags, "--control-vector", vector.path, vector.strength);
-  flags.add(options.control_vector_first_layer != 0 || options.control_vector_last_layer != 0,
-            "--control-vector-layer-range", options.control_vector_first_layer, options.control_vector_last_layer);
+  for (const auto& vector : options.control_vectors) add_scaled(flags, "--control-vector", vector.path, vector.scale);
+  if (const auto& layers = options.control_vector_layers) {
+    flags.add(true, "--control-vector-layer-range", layers->first, layers->second);
+  }
 }
 
 }  // namespace
 
 std::string settings_text(const engine::llama::ModelOptions& options, std::string_view fingerprint_text) {
   Flags flags;
-  flags.add(options.type_k != "f16", "-ctk", options.type_k);
-  flags.add(options.type_v != "f16", "-ctv", options.type_v);
+  flags.add(options.type_k != KvType::kF16, "-ctk", to_string(options.type_k));
+  flags.add(options.type_v != KvType::kF16, "-ctv", to_string(options.type_v));
   flags.add(field(fingerprint_text, "flash_attention") == "off", "-fa off");
   flags.add(!options.repack, "--no-repack");
   flags.add(options.swa_full, "--swa-full");
   add_rope(flags, options);
-  for (const std::string& changed : options.kv_overrides) flags.add(true, "--override-kv", changed);
+  for (const auto& changed : options.kv_overrides) flags.add(true, "--override-kv", to_string(changed));
   add_adapters(flags, options);
   flags.add(options.full_model_hash, "--model-hash full");
   flags.add(!options.salt.empty(), "--cache-salt-file");

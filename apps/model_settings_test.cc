@@ -15,10 +15,10 @@ TEST(ModelSettings, NothingSaidIsTheDefault) {
 
 TEST(ModelSettings, AreFlagsAsTheyAreTyped) {
   engine::llama::ModelOptions options;
-  options.type_k = options.type_v = "q8_0";
+  options.type_k = options.type_v = engine::llama::KvType::kQ8_0;
   options.repack = false;
   options.rope_frequency_base = 10000;
-  options.kv_overrides = {"llama.rope.freq_base=float:9"};
+  options.kv_overrides = {{"llama.rope.freq_base", 9.0}};
   options.loras = {{"/home/u/private/a.gguf", 1.0F}, {"b.gguf", 0.5F}};
   options.salt = "a secret";
   const std::string text = settings_text(options, kFingerprint);

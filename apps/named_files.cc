@@ -83,8 +83,8 @@ Result<std::string> first_bytes(const std::string& path, std::size_t count) {
   return bytes;
 }
 
-Status check_adapters(const char* flag, const std::vector<ScaledFile>& files) {
-  for (const ScaledFile& file : files) {
+Status check_adapters(const char* flag, const std::vector<engine::llama::ScaledFile>& files) {
+  for (const engine::llama::ScaledFile& file : files) {
     const Result<std::string> begin = first_bytes(file.path, kGgufMagic.size());
     if (!begin) return of_flag(flag, begin.error());
     if (*begin != kGgufMagic) return invalid(fmt::format("{} {}: not a GGUF file", flag, file.path));
@@ -130,11 +130,11 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
   if (options.cache.salt_by_key && files.api_keys.empty() && options.http.api_keys.empty()) {
     return invalid("--cache-salt-by-key needs keys: --api-key-file or --api-key");
   }
-  if (!options.model.chat_template.empty() && !options.model.chat_template_file.empty()) {
+  if (!options.chat.template_source.empty() && !options.chat.template_file.empty()) {
     return invalid("--chat-template and --chat-template-file name two templates; leave one out");
   }
-  TRY_ASSIGN(files.chat_template, read_template(options.model.chat_template_file));
-  if (files.chat_template.empty()) files.chat_template = options.model.chat_template;
+  TRY_ASSIGN(files.chat_template, read_template(options.chat.template_file));
+  if (files.chat_template.empty()) files.chat_template = options.chat.template_source;
   TRY(check_adapters("--lora", options.model.loras));
   TRY(check_adapters("--control-vector", options.model.control_vectors));
   return files;

@@ -18,7 +18,6 @@
 #include "directory_notes.h"
 #include "engine/llama/library.h"
 #include "engine/llama/llama_engine.h"
-#include "engine_options.h"
 #include "http_setup.h"
 #include "inspect/model_note.h"
 #include "inspect/print/print.h"
@@ -45,14 +44,19 @@ constexpr std::int64_t kDrainMs = 5'000;
 
 constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
 
+engine::llama::ModelOptions model_options(const ServeOptions& options, const NamedFiles& files) {
+  engine::llama::ModelOptions model = options.model;
+  model.salt = files.cache_salt;
+  model.class_test_program = "/proc/self/exe";
+  return model;
+}
+
 Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptions& options, const NamedFiles& files,
                                                                 const os::ShutdownSignals& signals) {
   spdlog::info("loading {}", options.model.path);
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   int shown = 0;
-  engine::llama::ModelOptions model = engine_options(options);
-  model.salt = files.cache_salt;
-  return engine::llama::LlamaEngine::load(model, [&](float progress) {
+  return engine::llama::LlamaEngine::load(model_options(options, files), [&](float progress) {
     const int tenth = static_cast<int>(progress * 10);
     const bool slow = os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > kQuietLoadMs;
     if (slow && tenth > shown && tenth < 10) spdlog::info("loading {} %", tenth * 10);
@@ -109,15 +113,14 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.turn_openings = chat::learn_turn_openings(*service.chat_template, *service.markers, *service.vocabulary);
   service.reply_format = reply_format(options.chat, service);
   service.clock = &os::real_clock();
-  service.aliases = options.model.aliases;
-  service.strict_model_names = options.model.strict_names;
+  service.aliases = options.chat.model_names;
+  service.strict_model_names = options.chat.strict_model_names;
   service.model_name = service.aliases.empty() ? base_name(model.model_path) : service.aliases.front();
   service.system_fingerprint = fmt::format("b{}-kvkeep", KVKEEP_VERSION);
   service.context_tokens = model.context_tokens;
-  service.defaults.sampling = sampling_params(options.sampling);
+  service.defaults.sampling = options.sampling;
   service.defaults.sampling.thinking.most_tokens = options.chat.thinking_tokens_max;
-  const std::uint32_t predict = options.context.predict_tokens;
-  service.defaults.max_tokens = predict == UINT32_MAX ? -1 : static_cast<std::int64_t>(predict);
+  if (options.predict_tokens) service.defaults.max_tokens = *options.predict_tokens;
   service.defaults.cache_prompt = options.cache.cache_prompt;
   service.defaults.strict_fields = options.strict_fields;
   service.defaults.vocabulary_size = model.vocabulary_size;
@@ -189,8 +192,8 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
                                            const index::TokenTexts& texts, const server::ShowTokens& show,
                                            server::TraceSink* trace) {
   server::SchedulerOptions scheduler;
-  scheduler.parallel = options.context.parallel;
-  scheduler.busy_slice_tokens = options.context.ubatch();
+  scheduler.parallel = options.model.parallel;
+  scheduler.busy_slice_tokens = options.model.ubatch();
   scheduler.idle_to_live_ns = options.cache.hours_to_live * kHourNs;
   scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
   scheduler.cuts = cut_options(options.cache, changes);
@@ -267,12 +270,10 @@ void explain_other_parallel(const engine::Description& model, const store::DiskS
 
 // For whoever looks into the directory later.
 inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files, const engine::Description& model) {
-  engine::llama::ModelOptions settings = engine_options(options);
-  settings.salt = files.cache_salt;
   inspect::ModelNote note{.name = model.model_name,
                           .description = model.summary,
                           .path = model.model_path,
-                          .settings = settings_text(settings, model.fingerprint_text),
+                          .settings = settings_text(model_options(options, files), model.fingerprint_text),
                           .computed_by = computed_by_text(model.fingerprint_text)};
   if (auto resolved = os::resolve_links(note.path)) note.path = std::move(*resolved);
   note.first_used_s = os::real_clock().wall_ns() / 1'000'000'000;
@@ -289,7 +290,7 @@ ByteCount point_bytes(engine::Engine& engine) {
 
 Status run_serve(const ServeOptions& options) {
   TRY(set_up_log(options.log));
-  if (options.offload.list_devices) {
+  if (options.list_devices) {
     std::fputs(engine::llama::list_devices().c_str(), stdout);
     return {};
   }
@@ -307,7 +308,7 @@ Status run_serve(const ServeOptions& options) {
   TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine,
              os::call_on(*engine_thread, [&] { return load_engine(options, files, signals); }));
   const engine::Description& model = engine->description();
-  log_model(model, options.context);
+  log_model(model, options.model);
 
   const bool cacheable = engine->memory().shape().cacheable;
   DiskTier disk;
@@ -316,7 +317,7 @@ Status run_serve(const ServeOptions& options) {
   }
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
-  if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.context.parallel);
+  if (disk.store != nullptr) explain_other_parallel(model, *disk.store, options.model.parallel);
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");

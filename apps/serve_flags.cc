@@ -1,263 +1,19 @@
 #include "serve_flags.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "chat/builtin_templates.h"
-#include "chat/chat_template.h"
-#include "chat_flags.h"
+#include "flag_tables.h"
 #include "flag_values.h"
 #include "refused_flags.h"
-#include "rope_flags.h"
-#include "sampling_flags.h"
-#include "suggest.h"
 
 namespace kvkeep::cli {
 namespace {
 
-constexpr std::uint32_t kTokensMax = 1U << 30;
-constexpr std::uint32_t kParallelMax = 128;  // libllama takes 256 sequences; idle ones and the scratch need theirs
-constexpr int kThreadsMax = 1'024;
 constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
 constexpr std::uint32_t kHoursMax = 1'000'000;
-
-// `target`: a std::uint32_t, or an optional one.
-template <typename Target>
-Assign tokens_into(Target& target, std::uint32_t lowest) {
-  return [=, &target](const std::string& text) -> Status {
-    TRY_ASSIGN(target, parse_tokens(text, lowest, kTokensMax));
-    return {};
-  };
-}
-
-Assign template_into(std::string& target) {
-  return [&target](const std::string& text) -> Status {
-    const bool is_jinja = text.find("{{") != std::string::npos || text.find("{%") != std::string::npos;
-    std::optional<std::string> source = is_jinja ? text : chat::builtin_template(text);
-    if (!source) {
-      return invalid(fmt::format("'{}' is no Jinja text and none of the names that --help lists{}", text,
-                                 did_you_mean(text, chat::builtin_template_names())));
-    }
-    // Whether it parses does not depend on the model's tokens.
-    if (const auto parsed = chat::make_chat_template(*source, {}); !parsed) return parsed.error();
-    target = *std::move(source);
-    return {};
-  };
-}
-
-std::vector<Flag> model_flags(ModelOptions& model) {
-  return {
-      {.group = "Model",
-       .spelling = "-m, --model FILE",
-       .environment = "LLAMA_ARG_MODEL",
-       .default_text = "none, required",
-       .effect = "GGUF file to serve; of a split model, the first part.",
-       .assign = text_into(model.path)},
-      {.spelling = "-a, --alias NAME,...",
-       .environment = "LLAMA_ARG_ALIAS",
-       .default_text = "the file's name",
-       .effect = "Names of the model in the API; the first is the one replies show.",
-       .assign = appended_to(model.aliases, parse_list)},
-      {.spelling = "-lm, --load-mode MODE",
-       .environment = "LLAMA_ARG_LOAD_MODE",
-       .effect =
-           "How weights come into memory: auto, none (plain reads), mmap, mlock (kept from swapping), mmap+mlock, dio "
-           "(direct reads, past the page cache).",
-       .assign = choice_into<LoadMode>(model.load_mode, {{"auto", LoadMode::kAuto},
-                                                         {"none", LoadMode::kNone},
-                                                         {"mmap", LoadMode::kMmap},
-                                                         {"mlock", LoadMode::kMlock},
-                                                         {"mmap+mlock", LoadMode::kMmapAndMlock},
-                                                         {"dio", LoadMode::kDirect}})},
-      {.spelling = "--repack, --no-repack, -nr",
-       .environment = "LLAMA_ARG_REPACK",
-       .effect =
-           "Rearrange weights for this processor at load: faster, at the price of memory that is not shared with the "
-           "page cache.",
-       .assign = switch_into(model.repack)},
-      {.spelling = "--no-host",
-       .environment = "LLAMA_ARG_NO_HOST",
-       .effect = "Do without pinned host buffers, so that other buffer types can be used.",
-       .assign = switch_into(model.host_buffers, false)},
-      {.spelling = "--check-tensors",
-       .effect = "Refuse a model with invalid weights; reads all of them at start.",
-       .assign = switch_into(model.check_tensors)},
-      {.spelling = "--override-kv KEY=TYPE:VALUE,...",
-       .effect = "Replace values of the model's metadata; types are int, float, bool and str.",
-       .assign = appended_to(model.overrides, parse_metadata_overrides)},
-      {.spelling = "--model-hash KIND",
-       .effect =
-           "How the model is recognised: fast reads metadata, tensor directory and samples of each tensor; full reads "
-           "every byte.",
-       .assign = choice_into<bool>(model.full_hash, {{"fast", false}, {"full", true}})},
-      {.spelling = "--chat-template NAME",
-       .environment = "LLAMA_ARG_CHAT_TEMPLATE",
-       .default_text = "the model's own",
-       .effect = fmt::format("Chat template to use instead: Jinja text, or one of {}.",
-                             fmt::join(chat::builtin_template_names(), ", ")),
-       .assign = template_into(model.chat_template)},
-      {.spelling = "--chat-template-file FILE",
-       .environment = "LLAMA_ARG_CHAT_TEMPLATE_FILE",
-       .default_text = "the model's own",
-       .effect = "Jinja chat template to use instead.",
-       .assign = text_into(model.chat_template_file)},
-      {.spelling = "--jinja",
-       .environment = "LLAMA_ARG_JINJA",
-       .effect = "Accepted: chat templates are always rendered by a Jinja engine.",
-       .assign = always_so()},
-  };
-}
-
-Result<std::vector<ScaledFile>> parse_plain_files(const std::string& text) {
-  TRY_ASSIGN(const std::vector<std::string> paths, parse_list(text));
-  std::vector<ScaledFile> files;
-  for (const std::string& path : paths) files.push_back({path, 1.0F});
-  return files;
-}
-
-std::vector<Flag> adapter_flags(ModelOptions& model) {
-  return {
-      {.group = "Adapters",
-       .spelling = "--lora FILE,...",
-       .effect = "LoRA adapters to apply to every request.",
-       .assign = appended_to(model.loras, parse_plain_files)},
-      {.spelling = "--lora-scaled FILE:SCALE,...",
-       .effect = "LoRA adapters with a scale of their own.",
-       .assign = appended_to(model.loras, parse_scaled_files)},
-      {.spelling = "--control-vector FILE,...",
-       .effect = "Control vectors to add.",
-       .assign = appended_to(model.control_vectors, parse_plain_files)},
-      {.spelling = "--control-vector-scaled FILE:SCALE,...",
-       .effect = "Control vectors with a scale of their own.",
-       .assign = appended_to(model.control_vectors, parse_scaled_files)},
-      {.spelling = "--control-vector-layer-range START END",
-       .default_text = "all layers",
-       .effect = "Layers the control vectors apply to, both inclusive.",
-       .assign = [&model](const std::string& text) -> Status {
-         TRY_ASSIGN(const auto range, parse_layer_range(text));
-         model.control_vector_layers = range;
-         return {};
-       }},
-  };
-}
-
-std::vector<Flag> context_flags(ContextOptions& context) {
-  return {
-      {.group = "Context and computation",
-       .spelling = "-c, --ctx-size N",
-       .environment = "LLAMA_ARG_CTX_SIZE",
-       .default_text = "0, from the model",
-       .effect = "Tokens of context, shared by all running requests; 32k is 32768.",
-       .assign = tokens_into(context.tokens, 0)},
-      {.spelling = "-np, --parallel N",
-       .environment = "LLAMA_ARG_N_PARALLEL",
-       .default_text = "4",
-       .effect = "Requests that decode at the same time; more wait their turn. -1 is the default.",
-       .assign = number_or_automatic(context.parallel, context.parallel, 1, kParallelMax)},
-      {.spelling = "-n, --n-predict, --predict N",
-       .environment = "LLAMA_ARG_N_PREDICT",
-       .default_text = "-1, until the context is full",
-       .effect = "Most tokens of a reply whose request does not say.",
-       .assign = number_or_automatic(context.predict_tokens, UINT32_MAX, 0, kTokensMax)},
-      {.spelling = "-b, --batch-size N",
-       .environment = "LLAMA_ARG_BATCH",
-       .default_text = "2048",
-       .effect = "Most tokens given to the model at once.",
-       .assign = tokens_into(context.batch_tokens, 1)},
-      {.spelling = "-ub, --ubatch-size N",
-       .environment = "LLAMA_ARG_UBATCH",
-       .default_text = "512, or --batch-size if that is less",
-       .effect = "Most tokens computed at once: more is faster and takes memory. At most --batch-size.",
-       .assign = tokens_into(context.ubatch_tokens, 1)},
-      {.spelling = "-t, --threads N",
-       .environment = "LLAMA_ARG_THREADS",
-       .default_text = "0, one per physical core",
-       .effect = "Threads that compute while decoding.",
-       .assign = number_or_automatic(context.threads, 0, 0, kThreadsMax)},
-      {.spelling = "-tb, --threads-batch N",
-       .environment = "LLAMA_ARG_THREADS_BATCH",
-       .default_text = "as --threads",
-       .effect = "Threads that compute during prefill.",
-       .assign = number_or_automatic(context.threads_batch, 0, 0, kThreadsMax)},
-      {.spelling = "-fa, --flash-attn on|off|auto",
-       .environment = "LLAMA_ARG_FLASH_ATTN",
-       .default_text = "auto",
-       .effect = "Flash attention. Off makes restoring slower: values then lie in columns.",
-       .assign = parsed_into(context.flash_attention, parse_flash_attention)},
-      {.spelling = "-ctk, --cache-type-k TYPE",
-       .environment = "LLAMA_ARG_CACHE_TYPE_K",
-       .default_text = "f16",
-       .effect = "Type of the KV cache's keys: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1.",
-       .assign = parsed_into(context.key_type, parse_kv_type)},
-      {.spelling = "-ctv, --cache-type-v TYPE",
-       .environment = "LLAMA_ARG_CACHE_TYPE_V",
-       .default_text = "f16",
-       .effect = "Type of the KV cache's values; quantized ones need flash attention.",
-       .assign = parsed_into(context.value_type, parse_kv_type)},
-      {.spelling = "--swa-full",
-       .environment = "LLAMA_ARG_SWA_FULL",
-       .effect = "Keep everything in windowed layers instead of the last window: more memory.",
-       .assign = switch_into(context.full_window)},
-      {.spelling = "--warmup, --no-warmup",
-       .environment = "LLAMA_ARG_WARMUP",
-       .effect = "Run the model once before the first request.",
-       .assign = switch_into(context.warmup)},
-  };
-}
-
-std::vector<Flag> offload_flags(OffloadOptions& offload) {
-  return {
-      {.group = "Devices",
-       .spelling = "-ngl, --gpu-layers, --n-gpu-layers auto|all|N",
-       .environment = "LLAMA_ARG_N_GPU_LAYERS",
-       .default_text = "auto",
-       .effect = "Layers to keep on devices; auto takes as many as fit.",
-       .assign = parsed_into(offload.layers, parse_gpu_layers)},
-      {.spelling = "-dev, --device NAME,...",
-       .environment = "LLAMA_ARG_DEVICE",
-       .default_text = "all",
-       .effect = "Devices to use, by the names --list-devices prints; none for the processor alone.",
-       .assign = parsed_into(offload.devices, parse_list)},
-      {.spelling = "--list-devices",
-       .effect = "Print the devices and exit.",
-       .assign = switch_into(offload.list_devices)},
-      {.spelling = "-kvo, --kv-offload, --no-kv-offload, -nkvo",
-       .environment = "LLAMA_ARG_KV_OFFLOAD",
-       .effect = "Keep the KV cache on the device that computes with it.",
-       .assign = switch_into(offload.kv_on_device)},
-      {.spelling = "-ot, --override-tensor PATTERN=BUFFER,...",
-       .environment = "LLAMA_ARG_OVERRIDE_TENSOR",
-       .effect = "Put tensors whose names match into a buffer type, such as exps=CPU.",
-       .assign = appended_to(offload.tensors, parse_tensor_overrides)},
-      {.spelling = "-cmoe, --cpu-moe",
-       .environment = "LLAMA_ARG_CPU_MOE",
-       .effect = "Keep all experts of mixture models in host memory.",
-       .assign = switch_into(offload.experts_on_cpu)},
-      {.spelling = "-ncmoe, --n-cpu-moe N",
-       .environment = "LLAMA_ARG_N_CPU_MOE",
-       .effect = "Keep the experts of the first N layers in host memory.",
-       .assign = number_into(offload.expert_layers_on_cpu, 0, 100'000)},
-      {.spelling = "-sm, --split-mode none|layer|row|tensor",
-       .environment = "LLAMA_ARG_SPLIT_MODE",
-       .effect = "How several devices share the model: not at all, by layers, by rows, by tensors.",
-       .assign = choice_into<SplitMode>(offload.split, {{"none", SplitMode::kNone},
-                                                        {"layer", SplitMode::kLayer},
-                                                        {"row", SplitMode::kRow},
-                                                        {"tensor", SplitMode::kTensor}})},
-      {.spelling = "-ts, --tensor-split N0,N1,...",
-       .environment = "LLAMA_ARG_TENSOR_SPLIT",
-       .default_text = "by free memory",
-       .effect = "Share of the model per device, such as 3,1.",
-       .assign = parsed_into(offload.split_shares, parse_shares)},
-      {.spelling = "-mg, --main-gpu INDEX",
-       .environment = "LLAMA_ARG_MAIN_GPU",
-       .effect = "The device to use with --split-mode none, or for intermediate results with row.",
-       .assign = number_into(offload.main_device, 0, 1'024)},
-  };
-}
 
 // A budget in MiB whose absence means "choose one".
 Assign budget_into(std::optional<std::uint64_t>& target, const char* at_nothing = nullptr) {
@@ -295,7 +51,7 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
       {.spelling = "--kv-disk-reserve-mb MIB",
        .default_text = "1024, or 1 % of the file system if that is less",
        .effect = "Stop writing when the file system has less free space than this; 0: use all of it.",
-       .assign = number_into(cache.disk_reserve_mib, std::uint64_t{0}, kMibMax)},
+       .assign = number_into(cache.disk_reserve_mib, 0, kMibMax, 0)},
       {.spelling = "--kv-disk-write-mb-per-day MIB",
        .effect =
            "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in "
@@ -401,7 +157,7 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .environment = "LLAMA_ARG_THREADS_HTTP",
        .default_text = "processors - 1, at least parallel + 2",
        .effect = "Requests parsed, rendered and tokenized side by side; those that wait or stream need no thread.",
-       .assign = number_or_automatic(options.http_threads, 0, 1, 4'096)},
+       .assign = number_or_automatic(options.http_threads, 1, 4'096, 1)},
       {.spelling = "-to, --timeout SECONDS",
        .environment = "LLAMA_ARG_TIMEOUT",
        .default_text = "60",
@@ -455,21 +211,20 @@ std::vector<Flag> log_flags(LogOptions& log) {
 
 // What single flags cannot see.
 Status validate(const ServeOptions& options) {
-  if (options.offload.list_devices) return {};
-  if (options.model.path.empty()) return invalid("no model: name a GGUF file with --model FILE");
-  if (options.context.ubatch() > options.context.batch_tokens) {
-    return invalid(fmt::format("--ubatch-size {} is larger than --batch-size {}", options.context.ubatch(),
-                               options.context.batch_tokens));
+  if (options.list_devices) return {};
+  const engine::llama::ModelOptions& model = options.model;
+  if (model.path.empty()) return invalid("no model: name a GGUF file with --model FILE");
+  if (model.n_ubatch && *model.n_ubatch > model.n_batch) {
+    return invalid(fmt::format("--ubatch-size {} is larger than --batch-size {}", *model.n_ubatch, model.n_batch));
   }
-  const std::string& value_type = options.context.value_type;
-  const bool quantized = value_type != "f32" && value_type != "f16" && value_type != "bf16";
-  if (quantized && options.context.flash_attention == FlashAttention::kOff) {
-    return invalid("--cache-type-v " + value_type + " needs flash attention; drop --flash-attn off");
+  if (is_quantized(model.type_v) && model.flash_attention == false) {
+    return invalid(
+        fmt::format("--cache-type-v {} needs flash attention; drop --flash-attn off", to_string(model.type_v)));
   }
   if (!options.cache.use_disk && !options.cache.disk_directory.empty()) {
     return invalid("--no-kv-disk and --kv-disk-dir contradict each other");
   }
-  if (options.model.control_vector_layers && options.model.control_vectors.empty()) {
+  if (model.control_vector_layers && model.control_vectors.empty()) {
     return invalid("--control-vector-layer-range needs a --control-vector");
   }
   if (options.log.trace_prompts && options.log.trace_file.empty()) {
@@ -483,10 +238,9 @@ Status validate(const ServeOptions& options) {
 FlagSet serve_flags(ServeOptions& options) {
   std::vector<Flag> all;
   for (std::vector<Flag> group :
-       {model_flags(options.model), context_flags(options.context), offload_flags(options.offload),
-        cache_flags(options.cache), point_flags(options.cache), chat_flags(options), http_flags(options),
-        sampling_flags(options.sampling), adapter_flags(options.model), rope_flags(options.context.rope),
-        log_flags(options.log)}) {
+       {model_flags(options), context_flags(options), offload_flags(options), cache_flags(options.cache),
+        point_flags(options.cache), chat_flags(options), http_flags(options), sampling_flags(options),
+        adapter_flags(options.model), rope_flags(options.model), log_flags(options.log)}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return FlagSet("kvkeep serve --model FILE [flags]",

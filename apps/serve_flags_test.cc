@@ -48,8 +48,8 @@ TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
 }
 
 TEST(ServeFlags, TokensMayBeCountedInKi) {
-  EXPECT_EQ(served({"-c", "32k"}).context.tokens, 32768U);
-  EXPECT_EQ(served({"-c", "4k", "-b", "1k", "-ub", "1K"}).context.batch_tokens, 1024U);
+  EXPECT_EQ(served({"-c", "32k"}).model.n_ctx, 32768U);
+  EXPECT_EQ(served({"-c", "4k", "-b", "1k", "-ub", "1K"}).model.n_batch, 1024U);
   EXPECT_EQ(refused({"-c", "4kb"}), "-c (--ctx-size): '4kb' is not a whole number from 0 to 1073741824");
 }
 
@@ -72,7 +72,7 @@ TEST(ServeFlags, AllRefusedFlagsOfALineAreTold) {
 
 TEST(ServeFlags, AModelIsRequiredExceptToListDevices) {
   EXPECT_FALSE(parse_serve({}, {}));
-  EXPECT_TRUE(parse_serve({"--list-devices"}, {})->options.offload.list_devices);
+  EXPECT_TRUE(parse_serve({"--list-devices"}, {})->options.list_devices);
   EXPECT_EQ(parse_serve({}, {{"LLAMA_ARG_MODEL", "a.gguf"}})->options.model.path, "a.gguf");
 }
 
@@ -81,31 +81,31 @@ TEST(ServeFlags, LlamaServersShortFormsOfSeveralLetters) {
       served({"-np", "8",   "-fa", "on",  "-ngl",     "all",    "-ctk",  "q8_0",  "-ctv", "q4_0", "-tb",
               "3",   "-ub", "256", "-ot", "exps=CPU", "-ncmoe", "2",     "-dev",  "none", "-sm",  "row",
               "-ts", "3,1", "-mg", "1",   "-lm",      "mlock",  "-nkvo", "-cmoe", "-nr",  "-lv",  "4"});
-  EXPECT_EQ(options.context.parallel, 8);
-  EXPECT_EQ(options.context.flash_attention, FlashAttention::kOn);
-  EXPECT_EQ(options.offload.layers.kind, GpuLayers::Kind::kAll);
-  EXPECT_EQ(options.context.key_type, "q8_0");
-  EXPECT_EQ(options.context.value_type, "q4_0");
-  EXPECT_EQ(options.context.threads_batch, 3);
-  EXPECT_EQ(options.context.ubatch_tokens, 256);
-  EXPECT_EQ(options.offload.tensors.at(0).buffer_type, "CPU");
-  EXPECT_EQ(options.offload.expert_layers_on_cpu, 2);
-  EXPECT_EQ(options.offload.devices, std::vector<std::string>{"none"});
-  EXPECT_EQ(options.offload.split, SplitMode::kRow);
-  EXPECT_EQ(options.offload.split_shares, (std::vector<float>{3, 1}));
-  EXPECT_EQ(options.offload.main_device, 1);
-  EXPECT_EQ(options.model.load_mode, LoadMode::kMlock);
-  EXPECT_FALSE(options.offload.kv_on_device);
-  EXPECT_TRUE(options.offload.experts_on_cpu);
+  EXPECT_EQ(options.model.parallel, 8);
+  EXPECT_EQ(options.model.flash_attention, true);
+  EXPECT_EQ(options.model.gpu_layers, engine::llama::ModelOptions::kAllLayers);
+  EXPECT_EQ(options.model.type_k, engine::llama::KvType::kQ8_0);
+  EXPECT_EQ(options.model.type_v, engine::llama::KvType::kQ4_0);
+  EXPECT_EQ(options.model.threads_batch, 3);
+  EXPECT_EQ(options.model.n_ubatch, 256);
+  EXPECT_EQ(options.model.tensor_overrides.at(0).buffer_type, "CPU");
+  EXPECT_EQ(options.model.cpu_moe_layers, 2);
+  EXPECT_EQ(options.model.devices, std::vector<std::string>{"none"});
+  EXPECT_EQ(options.model.split_mode, engine::llama::SplitMode::kRow);
+  EXPECT_EQ(options.model.tensor_split, (std::vector<float>{3, 1}));
+  EXPECT_EQ(options.model.main_gpu, 1);
+  EXPECT_EQ(options.model.load_mode, engine::llama::LoadMode::kMlock);
+  EXPECT_FALSE(options.model.offload_kv);
+  EXPECT_TRUE(options.model.cpu_moe);
   EXPECT_FALSE(options.model.repack);
   EXPECT_EQ(options.log.verbosity, 4);
 }
 
 TEST(ServeFlags, TheUbatchFollowsASmallerBatch) {
-  EXPECT_EQ(served({}).context.ubatch(), 512);
-  EXPECT_EQ(served({"-b", "4096"}).context.ubatch(), 512);
-  EXPECT_EQ(served({"-b", "256"}).context.ubatch(), 256);
-  EXPECT_EQ(served({"-b", "256", "-ub", "64"}).context.ubatch(), 64);
+  EXPECT_EQ(served({}).model.ubatch(), 512);
+  EXPECT_EQ(served({"-b", "4096"}).model.ubatch(), 512);
+  EXPECT_EQ(served({"-b", "256"}).model.ubatch(), 256);
+  EXPECT_EQ(served({"-b", "256", "-ub", "64"}).model.ubatch(), 64);
   EXPECT_EQ(refused({"-b", "256", "-ub", "512"}), "--ubatch-size 512 is larger than --batch-size 256");
 }
 
@@ -132,13 +132,13 @@ TEST(ServeFlags, ModelAndAdapters) {
                                        "--control-vector-layer-range",
                                        "1",
                                        "9"});
-  EXPECT_EQ(options.model.aliases, (std::vector<std::string>{"a", "b"}));
-  EXPECT_FALSE(options.model.strict_names);
+  EXPECT_EQ(options.chat.model_names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(options.chat.strict_model_names);
   EXPECT_TRUE(options.model.check_tensors);
-  EXPECT_FALSE(options.model.host_buffers);
-  EXPECT_EQ(options.model.overrides.at(0).key, "x");
-  EXPECT_TRUE(options.model.full_hash);
-  EXPECT_EQ(options.model.chat_template_file, "t.jinja");
+  EXPECT_TRUE(options.model.no_host);
+  EXPECT_EQ(options.model.kv_overrides.at(0).key, "x");
+  EXPECT_TRUE(options.model.full_model_hash);
+  EXPECT_EQ(options.chat.template_file, "t.jinja");
   ASSERT_EQ(options.model.loras.size(), 3);
   EXPECT_FLOAT_EQ(options.model.loras[2].scale, 0.5F);
   EXPECT_EQ(options.model.control_vectors.size(), 2);
@@ -191,18 +191,18 @@ TEST(ServeFlags, ContextRopeAndSampling) {
                                        "--frequency-penalty",
                                        "-0.3",
                                        "--ignore-eos"});
-  EXPECT_EQ(options.context.tokens, 4096);
-  EXPECT_EQ(options.context.batch_tokens, 1024);
-  EXPECT_EQ(options.context.threads, 2);
-  EXPECT_EQ(options.context.predict_tokens, 100);
-  EXPECT_TRUE(options.context.full_window);
-  EXPECT_FALSE(options.context.warmup);
-  const RopeOptions& rope = options.context.rope;
-  EXPECT_EQ(rope.scaling, RopeScaling::kYarn);
-  EXPECT_FLOAT_EQ(rope.frequency_scale, 0.25F);
-  EXPECT_FLOAT_EQ(rope.frequency_base, 1e6F);
-  EXPECT_EQ(rope.yarn_original_context, 2048);
-  EXPECT_FLOAT_EQ(rope.yarn_extrapolation + rope.yarn_attention + rope.yarn_beta_slow + rope.yarn_beta_fast, 10.0F);
+  EXPECT_EQ(options.model.n_ctx, 4096);
+  EXPECT_EQ(options.model.n_batch, 1024);
+  EXPECT_EQ(options.model.threads, 2);
+  EXPECT_EQ(options.predict_tokens, 100);
+  EXPECT_TRUE(options.model.swa_full);
+  EXPECT_FALSE(options.model.warmup);
+  const engine::llama::ModelOptions& model = options.model;
+  EXPECT_EQ(model.rope_scaling, engine::llama::RopeScaling::kYarn);
+  EXPECT_EQ(model.rope_frequency_scale, 0.25F);
+  EXPECT_EQ(model.rope_frequency_base, 1e6F);
+  EXPECT_EQ(model.yarn_original_context, 2048U);
+  EXPECT_EQ(*model.yarn_extrapolation + *model.yarn_attention + *model.yarn_beta_slow + *model.yarn_beta_fast, 10.0F);
   EXPECT_EQ(options.sampling.seed, 7U);
   EXPECT_EQ(options.sampling.temperature, 0.0F);
   EXPECT_EQ(options.sampling.top_k, 1);
@@ -296,19 +296,46 @@ TEST(ServeFlags, WhatTheDiskIsSpared) {
 
 TEST(ServeFlags, MinusOneMeansTheDefaultWhereLlamaServerSaysSo) {
   const ServeOptions options = served({"-np", "-1", "-n", "-1", "-t", "-1", "-s", "-1", "--threads-http", "-1"});
-  EXPECT_EQ(options.context.parallel, ContextOptions{}.parallel);
-  EXPECT_EQ(options.context.predict_tokens, UINT32_MAX);
-  EXPECT_EQ(options.context.threads, 0);
+  EXPECT_EQ(options.model.parallel, engine::llama::ModelOptions{}.parallel);
+  EXPECT_EQ(options.predict_tokens, std::nullopt);
+  EXPECT_EQ(options.model.threads, std::nullopt);
   EXPECT_FALSE(options.sampling.seed.has_value());
-  EXPECT_EQ(options.http_threads, 0);
+  EXPECT_EQ(options.http_threads, std::nullopt);
+}
+
+TEST(ServeFlags, WhatIsAutomaticIsLeftOpen) {
+  const ServeOptions options = served({"-c",
+                                       "0",
+                                       "-t",
+                                       "0",
+                                       "-tb",
+                                       "0",
+                                       "-fa",
+                                       "auto",
+                                       "-ngl",
+                                       "auto",
+                                       "-lm",
+                                       "auto",
+                                       "--yarn-orig-ctx",
+                                       "0",
+                                       "--yarn-ext-factor",
+                                       "-1",
+                                       "--yarn-attn-factor",
+                                       "-0.5",
+                                       "-rea",
+                                       "auto"});
+  const engine::llama::ModelOptions& model = options.model;
+  EXPECT_FALSE(model.n_ctx || model.threads || model.threads_batch || model.flash_attention || model.gpu_layers);
+  EXPECT_FALSE(model.load_mode || model.yarn_original_context || model.yarn_extrapolation || model.yarn_attention);
+  EXPECT_FALSE(options.chat.thinks);
 }
 
 TEST(ServeFlags, FlashAttentionIsSpelledAsLlamaServerTakesIt) {
-  EXPECT_EQ(served({"-fa", "1"}).context.flash_attention, FlashAttention::kOn);
-  EXPECT_EQ(served({"-fa", "false"}).context.flash_attention, FlashAttention::kOff);
-  EXPECT_EQ(served({}, {{"LLAMA_ARG_FLASH_ATTN", "true"}}).context.flash_attention, FlashAttention::kOn);
-  EXPECT_EQ(served({}, {{"LLAMA_ARG_FLASH_ATTN", "0"}}).context.flash_attention, FlashAttention::kOff);
-  EXPECT_EQ(served({"-fa", "on"}, {{"LLAMA_ARG_FLASH_ATTN", "0"}}).context.flash_attention, FlashAttention::kOn);
+  EXPECT_EQ(served({"-fa", "1"}).model.flash_attention, true);
+  EXPECT_EQ(served({"-fa", "false"}).model.flash_attention, false);
+  EXPECT_EQ(served({}, {{"LLAMA_ARG_FLASH_ATTN", "true"}}).model.flash_attention, true);
+  EXPECT_EQ(served({}, {{"LLAMA_ARG_FLASH_ATTN", "0"}}).model.flash_attention, false);
+  EXPECT_EQ(served({"-fa", "on"}, {{"LLAMA_ARG_FLASH_ATTN", "0"}}).model.flash_attention, true);
 }
 
 TEST(ServeFlags, ContradictionsAreErrors) {

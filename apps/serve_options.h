@@ -3,127 +3,18 @@
 // Everything `kvkeep serve` can be told, as plain values. Filled and validated once by parse_serve (serve_flags.h);
 // nothing else reads the command line or the environment. Defaults stand here and nowhere else.
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "chat/stabilize.h"
 #include "chat/tools/reply_parser.h"
+#include "engine/llama/model_options.h"
+#include "engine/sampling.h"
 #include "server/http/http_server.h"
 
 namespace kvkeep::cli {
-
-enum class FlashAttention { kOff, kOn, kAuto };
-enum class SplitMode { kNone, kLayer, kRow, kTensor };
-enum class LoadMode { kAuto, kNone, kMmap, kMlock, kMmapAndMlock, kDirect };
-enum class RopeScaling { kFromModel, kNone, kLinear, kYarn };
-
-// One value of the model's metadata, replaced at load. Alternatives are --override-kv's int, float, bool and str.
-struct MetadataOverride {
-  std::string key;
-  std::variant<std::int64_t, double, bool, std::string> value;
-};
-
-struct ScaledFile {
-  std::string path;
-  float scale = 1.0F;
-};
-
-struct TensorOverride {
-  std::string pattern;      // a regular expression over tensor names
-  std::string buffer_type;  // as --list-devices prints it, or "CPU"
-};
-
-// What is loaded. What changes values is part of the cache's fingerprint: all but the names, `load_mode`,
-// `host_buffers` and `check_tensors`, and but the chat template, which changes a conversation's tokens and not what is
-// computed for them.
-struct ModelOptions {
-  std::string path;                         // GGUF file (the first of a split model); required
-  std::vector<std::string> aliases;         // names the API shows; empty: the file's name
-  bool strict_names = false;                // requests that name another model are refused
-  LoadMode load_mode = LoadMode::kAuto;     // how the weights come into memory
-  bool repack = true;                       // weights rearranged for this CPU: faster, takes memory, rounds otherwise
-  bool host_buffers = true;                 // pinned host memory for weights beside a GPU; off with --no-host
-  bool check_tensors = false;               // refuse a model with NaN or infinite weights: slower start
-  std::vector<MetadataOverride> overrides;  // in the order given
-  std::vector<ScaledFile> loras;            // adapters, applied to every request
-  std::vector<ScaledFile> control_vectors;  // added to the layers' outputs
-  std::optional<std::pair<int, int>> control_vector_layers;  // inclusive; empty: all
-  std::string chat_template;       // a built-in one's name, or Jinja text; empty: the model's own
-  std::string chat_template_file;  // Jinja; empty: the model's own
-  bool full_hash = false;          // identity from every byte instead of samples: slow, for the careful
-};
-
-// RoPE settings; unset members come from the model.
-struct RopeOptions {
-  RopeScaling scaling = RopeScaling::kFromModel;
-  float frequency_base = 0.0F;              // 0: from the model
-  float frequency_scale = 0.0F;             // 0: from the model; --rope-scale N sets 1/N
-  std::uint32_t yarn_original_context = 0;  // 0: the model's training context
-  float yarn_extrapolation = -1.0F;         // negative: from the model
-  float yarn_attention = -1.0F;
-  float yarn_beta_slow = -1.0F;
-  float yarn_beta_fast = -1.0F;
-};
-
-struct ContextOptions {
-  std::uint32_t tokens = 0;                    // shared by all running requests; 0: the model's training context
-  std::uint32_t parallel = 4;                  // requests that decode at the same time; more wait
-  std::uint32_t predict_tokens = UINT32_MAX;   // per reply where the request says nothing; UINT32_MAX: until the
-                                               // context is full
-  std::uint32_t batch_tokens = 2048;           // most tokens given to the model at once
-  std::optional<std::uint32_t> ubatch_tokens;  // most tokens computed at once; larger is faster and takes memory
-  int threads = 0;                             // decoding; 0: one per physical core
-  int threads_batch = 0;                       // prefill; 0: as `threads`
-  FlashAttention flash_attention = FlashAttention::kAuto;
-  std::string key_type = "f16";    // of the KV cache's keys: see kv_cache_types()
-  std::string value_type = "f16";  // a quantized value type needs flash attention
-  bool full_window = false;        // --swa-full: windowed layers keep everything
-  bool warmup = true;              // an empty run before the first request
-  RopeOptions rope;
-
-  // The default shrinks with a smaller batch, so that -b alone can be lowered.
-  std::uint32_t ubatch() const { return ubatch_tokens.value_or(std::min<std::uint32_t>(512, batch_tokens)); }
-};
-
-// -ngl: a count, all, or as many as fit.
-struct GpuLayers {
-  enum class Kind { kAuto, kAll, kCount } kind = Kind::kAuto;
-  int count = 0;  // with kCount
-};
-
-// Where it is computed. Of all this the fingerprint holds the names of the devices alone: how layers, tensors and the
-// KV cache are spread over them changes the order of sums, that is how they are rounded, and nothing else.
-struct OffloadOptions {
-  GpuLayers layers;
-  std::vector<std::string> devices;  // to use, by name; empty: all. "none" alone: no device
-  bool list_devices = false;         // print them and exit; no model is needed then
-  bool kv_on_device = true;          // off: the KV cache stays in host memory
-  std::vector<TensorOverride> tensors;
-  bool experts_on_cpu = false;   // all experts of mixture models
-  int expert_layers_on_cpu = 0;  // those of the first N layers
-  SplitMode split = SplitMode::kLayer;
-  std::vector<float> split_shares;  // per device; empty: by free memory
-  int main_device = 0;
-};
-
-// For requests that do not say otherwise.
-struct SamplingDefaults {
-  std::optional<std::uint32_t> seed;  // empty: another one each time
-  float temperature = 0.8F;
-  int top_k = 40;               // 0: off
-  float top_p = 0.95F;          // 1: off
-  float min_p = 0.05F;          // 0: off
-  float repeat_penalty = 1.0F;  // 1: off
-  int repeat_last_n = 64;       // tokens the penalties look back; 0: off, -1: the context
-  float presence_penalty = 0.0F;
-  float frequency_penalty = 0.0F;
-  bool ignore_eos = false;
-};
 
 struct CacheOptions {
   bool cache_prompt = true;              // for requests that do not say; off: they neither read nor write the cache
@@ -165,8 +56,12 @@ enum class Replay {
   kOff,        // as the template writes them, when they come
 };
 
-// How what a model writes is read, and what its template is told.
+// What the model is called, how what it writes is read, and what its template is told.
 struct ChatOptions {
+  std::vector<std::string> model_names;                // the API shows; empty: the file's name
+  bool strict_model_names = false;                     // requests that name another model are refused
+  std::string template_source;                         // Jinja text; empty: the model's own
+  std::string template_file;                           // likewise
   std::optional<chat::tools::FormatKind> tool_format;  // empty: as the template says
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
   std::optional<bool> thinks;                        // empty: as the template has it
@@ -180,17 +75,18 @@ struct ChatOptions {
 };
 
 struct ServeOptions {
-  ModelOptions model;
+  engine::llama::ModelOptions model;
+  bool list_devices = false;  // print them and exit; no model is needed then
   ChatOptions chat;
-  ContextOptions context;
-  OffloadOptions offload;
-  SamplingDefaults sampling;
+  std::optional<std::uint32_t>
+      predict_tokens;               // of a reply whose request does not say; empty: until the context is full
+  engine::SamplingParams sampling;  // of requests that do not say otherwise
   CacheOptions cache;
   chat::Stabilizers stabilizers;
-  server::HttpOptions http;    // api_keys holds those of --api-key only
-  int http_threads = 0;        // 0: by processors and parallel requests
-  bool strict_fields = false;  // requests with fields that no dialect knows are refused
-  std::string api_key_file;    // one key per line, see server::parse_key_lines; empty: none
+  server::HttpOptions http;         // api_keys holds those of --api-key only
+  std::optional<int> http_threads;  // empty: by processors and parallel requests
+  bool strict_fields = false;       // requests with fields that no dialect knows are refused
+  std::string api_key_file;         // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;
   std::vector<std::string> ignored_variables;  // a warning for each LLAMA_ARG_... in the environment that sets nothing
 };

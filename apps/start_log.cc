@@ -28,15 +28,15 @@ void log_description(const engine::Description& model) {
 }
 
 // libllama gives out its cells in lots of 256.
-void tell_rounded_context(const ContextOptions& asked, const engine::Description& model) {
-  if (asked.tokens == 0 || asked.tokens == model.context_tokens) return;
+void tell_rounded_context(const engine::llama::ModelOptions& asked, const engine::Description& model) {
+  if (!asked.n_ctx || *asked.n_ctx == model.context_tokens) return;
   spdlog::info("the context is {} tokens, not the {} of --ctx-size: libllama rounds up", model.context_tokens,
-               asked.tokens);
+               *asked.n_ctx);
 }
 
 // No warning where the user scaled RoPE: the longer context was asked for.
-void warn_of_long_context(const RopeOptions& rope, const engine::Description& model) {
-  const bool scaled = rope.scaling != RopeScaling::kFromModel || rope.frequency_scale != 0 || rope.frequency_base != 0;
+void warn_of_long_context(const engine::llama::ModelOptions& asked, const engine::Description& model) {
+  const bool scaled = asked.rope_scaling || asked.rope_frequency_scale || asked.rope_frequency_base;
   if (scaled || model.context_train_tokens == 0 || model.context_tokens <= model.context_train_tokens) return;
   spdlog::warn(
       "the context of {} tokens is larger than the {} that the model was trained with: replies to longer "
@@ -46,10 +46,10 @@ void warn_of_long_context(const RopeOptions& rope, const engine::Description& mo
 
 }  // namespace
 
-void log_model(const engine::Description& model, const ContextOptions& asked) {
+void log_model(const engine::Description& model, const engine::llama::ModelOptions& asked) {
   log_description(model);
   tell_rounded_context(asked, model);
-  warn_of_long_context(asked.rope, model);
+  warn_of_long_context(asked, model);
 }
 
 // Where conversations go, and where clients find the server.

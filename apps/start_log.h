@@ -14,7 +14,7 @@
 namespace kvkeep::cli {
 
 // Of the model, and where the context is another one than was asked for, or than the model was trained with.
-void log_model(const engine::Description& model, const ContextOptions& asked);
+void log_model(const engine::Description& model, const engine::llama::ModelOptions& asked);
 
 struct ReadyServer {
   const ServeOptions& options;

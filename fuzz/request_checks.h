@@ -57,7 +57,7 @@ inline std::string meaning_of(const server::api::GenerationRequest& request) {
   Json told = {{"max", request.max_tokens}, {"stop", request.stop},   {"stream", request.stream},
                {"model", request.model},    {"keep", request.keep_s}, {"cache", request.cache_prompt}};
   told["temperature"] = request.sampling.temperature;
-  told["seed"] = request.sampling.seed;
+  told["seed"] = request.sampling.seed.value_or(UINT32_MAX);
   told["output"] = request.output.index();
   told["choice"] = static_cast<int>(request.tools.choice);
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) told["prompt"] = *ids;

@@ -49,16 +49,16 @@ struct ThinkingParams {
 };
 
 struct SamplingParams {
-  float temperature = 0.8F;         // <= 0: always the likeliest token
-  std::int32_t top_k = 40;          // keep the k likeliest; <= 0: all
-  float top_p = 0.95F;              // keep the likeliest whose sum reaches p; 1: all
-  float min_p = 0.05F;              // keep those at least min_p times as likely as the likeliest; 0: all
-  float repeat_penalty = 1.0F;      // divides logits of recent tokens; 1: off
-  float presence_penalty = 0.0F;    // subtracted once from logits of recent tokens; 0: off
-  float frequency_penalty = 0.0F;   // subtracted per occurrence; 0: off
-  std::int32_t repeat_last_n = 64;  // tokens that count as recent; 0: penalties off, -1: the context
-  std::uint32_t seed = 0xFFFFFFFF;  // 0xFFFFFFFF: a new one each time
-  bool ignore_eos = false;          // never end by itself
+  float temperature = 0.8F;                // <= 0: always the likeliest token
+  std::int32_t top_k = 40;                 // keep the k likeliest; <= 0: all
+  float top_p = 0.95F;                     // keep the likeliest whose sum reaches p; 1: all
+  float min_p = 0.05F;                     // keep those at least min_p times as likely as the likeliest; 0: all
+  float repeat_penalty = 1.0F;             // divides logits of recent tokens; 1: off
+  float presence_penalty = 0.0F;           // subtracted once from logits of recent tokens; 0: off
+  float frequency_penalty = 0.0F;          // subtracted per occurrence; 0: off
+  std::int32_t repeat_last_n = 64;         // tokens that count as recent; 0: penalties off, -1: the context
+  std::optional<std::uint32_t> seed = {};  // empty: a new one each time
+  bool ignore_eos = false;                 // never end by itself
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to logits; -infinity forbids a token
   GrammarParams grammar = {};                         // with one, a reply ends where the grammar may, ignore_eos or not
   ThinkingParams thinking = {};

@@ -36,11 +36,11 @@ inline constexpr std::uint32_t kTestWindow = 64;
 // Without flash attention a result does not depend on the order in which a sequence's own cells lie, which restores
 // and forks change in windows; it still does on cells of others.
 inline ModelOptions class_options(const ClassModel& model) {
-  ModelOptions options = tiny_options("f16");
+  ModelOptions options = tiny_options();
   options.path = tiny_model_path(model.architecture, model.window);
   options.n_ctx = 2048;
   options.n_ubatch = 32;
-  options.flash_attention = FlashAttention::kOff;
+  options.flash_attention = false;
   options.class_test_program = "/proc/self/exe";  // opaque models end the process that tries too much
   return options;
 }

@@ -86,7 +86,7 @@ void make_longrope_model(const std::string& path, std::uint32_t original_context
   ggml_free(tensors);
 }
 
-ModelOptions tiny_options(const std::string& kv_type) {
+ModelOptions tiny_options(KvType kv_type) {
   ModelOptions options;
   options.path = tiny_model_path();
   options.n_ctx = 1024;

@@ -23,7 +23,7 @@ const std::string& tiny_model_path(const std::string& architecture, std::uint32_
 void make_longrope_model(const std::string& path, std::uint32_t original_context_tokens);
 
 // Options that load fast: 1,024 cells, one thread, no warm-up.
-ModelOptions tiny_options(const std::string& kv_type = "f16");
+ModelOptions tiny_options(KvType kv_type = KvType::kF16);
 
 // Loads or ends the program with the reason.
 std::unique_ptr<LlamaEngine> load_or_die(const ModelOptions& options);

@@ -19,7 +19,7 @@ class FakeSampler final : public Sampler {
     if (penalises(params_)) history_ = mix(history_, static_cast<std::uint32_t>(token));
   }
   std::uint64_t influence() const {
-    const std::uint64_t chance = params_.temperature > 0.0F ? mix(params_.seed, samples_) : 0;
+    const std::uint64_t chance = params_.temperature > 0.0F ? mix(params_.seed.value_or(UINT32_MAX), samples_) : 0;
     return mix(chance, history_);
   }
   void count_sample() { ++samples_; }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -26,7 +27,7 @@ Result<std::vector<std::string>> apply_loras(const ModelOptions& options, llama_
   std::vector<llama_adapter_lora*> adapters;
   std::vector<float> scales;
   std::vector<std::string> names;
-  for (const LoraOption& lora : options.loras) {
+  for (const ScaledFile& lora : options.loras) {
     TRY_ASSIGN(const std::string hash, file_hash(lora.path));
     const std::uint64_t mark = log_mark();
     llama_adapter_lora* adapter = llama_adapter_lora_init(&model, lora.path.c_str());
@@ -54,7 +55,7 @@ std::int32_t direction_layer(std::string_view name) {
 }
 
 // Adds one file's directions, scaled, to `sum`: embedding_size values per layer, layer 1 first.
-Status add_control_vector(const ControlVectorOption& option, std::size_t embedding_size, std::vector<float>& sum) {
+Status add_control_vector(const ScaledFile& option, std::size_t embedding_size, std::vector<float>& sum) {
   ggml_context* raw_tensors = nullptr;
   const GgufHandle file(gguf_init_from_file(option.path.c_str(), {.no_alloc = false, .ctx = &raw_tensors}));
   const std::unique_ptr<ggml_context, TensorsDeleter> tensors(raw_tensors);
@@ -71,7 +72,7 @@ Status add_control_vector(const ControlVectorOption& option, std::size_t embeddi
       return invalid(fmt::format("the control vector {} is not made for this model", option.path));
     }
     const float* values = ggml_get_data_f32(tensor);
-    for (std::size_t i = 0; i < embedding_size; ++i) sum[begin + i] += option.strength * values[i];
+    for (std::size_t i = 0; i < embedding_size; ++i) sum[begin + i] += option.scale * values[i];
     found = true;
   }
   if (!found) return invalid(fmt::format("{} contains no control vector", option.path));
@@ -84,13 +85,14 @@ Result<std::vector<std::string>> apply_control_vectors(const ModelOptions& optio
   if (options.control_vectors.empty()) return names;
   const std::int32_t layers = llama_model_n_layer(&model);
   const std::int32_t embedding_size = llama_model_n_embd(&model);
-  const std::int32_t first = options.control_vector_first_layer > 0 ? options.control_vector_first_layer : 1;
-  const std::int32_t last = options.control_vector_last_layer > 0 ? options.control_vector_last_layer : layers;
+  const auto [from, to] = options.control_vector_layers.value_or(std::pair(0, 0));
+  const std::int32_t first = std::max(from, 1);
+  const std::int32_t last = to > 0 ? to : layers;
   std::vector<float> sum(static_cast<std::size_t>(layers - 1) * static_cast<std::size_t>(embedding_size));
-  for (const ControlVectorOption& option : options.control_vectors) {
+  for (const ScaledFile& option : options.control_vectors) {
     TRY_ASSIGN(const std::string hash, file_hash(option.path));
     TRY(add_control_vector(option, static_cast<std::size_t>(embedding_size), sum));
-    names.push_back(fmt::format("control_vector {} strength={} layers={}..{}", hash, option.strength, first, last));
+    names.push_back(fmt::format("control_vector {} strength={} layers={}..{}", hash, option.scale, first, last));
   }
   if (llama_set_adapter_cvec(&context, sum.data(), sum.size(), embedding_size, first, last) != 0) {
     return invalid("libllama does not take these control vectors");

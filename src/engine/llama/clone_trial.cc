@@ -22,6 +22,12 @@ Status try_parts(llama_model& clone, const ModelOptions& options, const TrialRep
   return {};
 }
 
+Result<KvType> kv_type_named(std::string_view name) {
+  const auto found = std::ranges::find(kKvTypes, name, &std::pair<std::string_view, KvType>::first);
+  if (found == kKvTypes.end()) return invalid("not a KV type: " + std::string(name));
+  return found->second;
+}
+
 // The safe way first: some architectures end the process where sequences are copied.
 Status try_whole(llama_model& clone, const ModelOptions& options, const TrialReport& report) {
   ClassFinding tried{.memory_class = MemoryClass::kOpaque};
@@ -271,22 +277,18 @@ void set_sizes(ModelOptions& options, std::uint32_t cells) {
 }  // namespace
 
 std::vector<std::string> trial_arguments(const ModelOptions& options, CloneShape shape, TrialKind kind) {
-  const char* flash = options.flash_attention == FlashAttention::kOff ? "off" : "auto";
-  return {options.path,
-          options.type_k,
-          options.type_v,
-          flash,
-          std::string(to_string(shape)),
-          kind == TrialKind::kParts ? "parts" : "whole"};
+  const char* flash = options.flash_attention == false ? "off" : "auto";
+  return {options.path, std::string(to_string(options.type_k)), std::string(to_string(options.type_v)),
+          flash,        std::string(to_string(shape)),          kind == TrialKind::kParts ? "parts" : "whole"};
 }
 
 Status run_clone_trial(const std::vector<std::string>& arguments, const TrialReport& report) {
   if (arguments.size() != 6) return invalid("a class test takes six arguments");
   start_library();
   ModelOptions options;
-  options.type_k = arguments[1];
-  options.type_v = arguments[2];
-  options.flash_attention = arguments[3] == "off" ? FlashAttention::kOff : FlashAttention::kAuto;
+  TRY_ASSIGN(options.type_k, kv_type_named(arguments[1]));
+  TRY_ASSIGN(options.type_v, kv_type_named(arguments[2]));
+  if (arguments[3] == "off") options.flash_attention = false;
   const CloneShape shape = arguments[4] == to_string(CloneShape::kNarrow) ? CloneShape::kNarrow : CloneShape::kMatched;
   TRY_ASSIGN(const ModelHandle clone, make_clone(arguments[0], shape));
   report(kCloned);

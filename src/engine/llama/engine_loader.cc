@@ -63,13 +63,13 @@ Result<ModelOptions> resolve(ModelOptions options, const ModelShape& shape, Mode
   const auto available = os::available_memory();
   const std::uint64_t host_bytes = kv_on_devices || !available ? 0 : available->value();
   TRY_ASSIGN(const std::uint32_t context, choose_context(options, shape, host_bytes));
-  if (options.n_ctx == 0 && context < shape.context_train_tokens) {
+  if (!options.n_ctx && context < shape.context_train_tokens) {
     spdlog::info("context of {} tokens: more than half of the free memory would go to one of {}", context,
                  shape.context_train_tokens);
   }
   options.n_ctx = context;
   options.gpu_layers = choose_gpu_layers(options, shape, params, context);
-  params.params().n_gpu_layers = options.gpu_layers;
+  params.params().n_gpu_layers = *options.gpu_layers;
   return options;
 }
 
@@ -99,7 +99,7 @@ Result<std::uint32_t> count_conversations(const ModelOptions& options, llama_mod
   if (memory_class == MemoryClass::kOpaque || memory_class == MemoryClass::kUncached) return running;
   ModelOptions small = options;
   small.n_ctx = kLeastContext;
-  small.n_batch = small.n_ubatch = kLeastContext;
+  small.n_ubatch = small.n_batch = kLeastContext;
   TRY_ASSIGN(const ContextHandle context, make_context(small, model, 1));
   TRY_ASSIGN(const StateParts parts, learn_state_parts(*context, first_tokens(*context, model, false)));
   const std::uint32_t idle = affordable_idle_sequences(options.idle_sequences, parts.bytes_per_sequence);
@@ -194,7 +194,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   TRY_ASSIGN(const std::uint32_t conversations, count_conversations(options, model, memory_class));
   const std::uint32_t scratch = needs_scratch(memory_class) ? 1 : 0;
   TRY_ASSIGN(parts.context, make_context(options, model, conversations + scratch));
-  FingerprintParts fingerprint{.devices = device_names(params, options.gpu_layers)};
+  FingerprintParts fingerprint{.devices = device_names(params, *options.gpu_layers)};
   fingerprint.rope_factors = rope_factors_in_use(shape, options.kv_overrides, llama_n_ctx_seq(parts.context.get()));
   TRY_ASSIGN(fingerprint.adapters, apply_adapters(options, model, *parts.context));
   TRY_ASSIGN(const StateParts state, learn_parts(options, *parts.context, verdict));

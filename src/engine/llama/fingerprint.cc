@@ -45,6 +45,25 @@ std::string join_lines(const std::vector<std::string>& lines) {
   return joined;
 }
 
+std::vector<std::string> texts_of(const std::vector<MetadataOverride>& kv_overrides) {
+  std::vector<std::string> texts;
+  for (const MetadataOverride& changed : kv_overrides) texts.push_back(to_string(changed));
+  return texts;
+}
+
+// The words for "as the model has it" are those of the first fingerprints: "", 0 and -1.
+std::string rope_text(const ModelOptions& options) {
+  return fmt::format("scaling={} base={} scale={}", options.rope_scaling ? to_string(*options.rope_scaling) : "",
+                     options.rope_frequency_base.value_or(0.0F), options.rope_frequency_scale.value_or(0.0F));
+}
+
+std::string yarn_text(const ModelOptions& options) {
+  return fmt::format("extrapolation={} attention={} beta_fast={} beta_slow={} original_context={}",
+                     options.yarn_extrapolation.value_or(-1.0F), options.yarn_attention.value_or(-1.0F),
+                     options.yarn_beta_fast.value_or(-1.0F), options.yarn_beta_slow.value_or(-1.0F),
+                     options.yarn_original_context.value_or(0));
+}
+
 // The state of an empty sequence names types and sizes of all that is in it, but for the rows of a window.
 std::string digest_of(ByteSpan empty_state) {
   ByteHasher hasher;
@@ -65,7 +84,7 @@ void add_other_state(const ModelOptions& options, const FingerprintParts& parts,
   if (state.window_tokens > 0) fields["window"] = std::to_string(state.window_tokens);
   if (parts.memory_class == MemoryClass::kWindowed) fields["window_layout"] = state.window->canonical_text();
   if (needs_scratch(parts.memory_class)) return;
-  fields["flash_attention"] = options.flash_attention == FlashAttention::kOff ? "off" : "on";
+  fields["flash_attention"] = options.flash_attention == false ? "off" : "on";
   if (parts.memory_class == MemoryClass::kOpaque) fields["sequences"] = std::to_string(parts.sequences);
 }
 
@@ -80,20 +99,17 @@ FingerprintFields fingerprint_fields(const ModelOptions& options, const Fingerpr
       {"devices", parts.devices},
       {"format", std::to_string(kFingerprintVersion)},
       {"ggml", compatible_ggml_version(ggml_version())},
-      {"kv_overrides", join_lines(options.kv_overrides)},
-      {"kv_type_k", options.type_k},
-      {"kv_type_v", options.type_v},
+      {"kv_overrides", join_lines(texts_of(options.kv_overrides))},
+      {"kv_type_k", std::string(to_string(options.type_k))},
+      {"kv_type_v", std::string(to_string(options.type_v))},
       {"llama", compatible_llama_version(llama_version())},
       {"memory", "unified"},
       {"model", parts.model.hex()},
       // Kernels for rearranged weights add up in another order; with 4-bit weights most rows come out different.
       {"repack", options.repack ? "on" : "off"},
-      {"rope", fmt::format("scaling={} base={} scale={}", options.rope_scaling, options.rope_frequency_base,
-                           options.rope_frequency_scale)},
+      {"rope", rope_text(options)},
       {"salt", salt_digest(options.salt)},
-      {"yarn", fmt::format("extrapolation={} attention={} beta_fast={} beta_slow={} original_context={}",
-                           options.yarn_extrapolation, options.yarn_attention, options.yarn_beta_fast,
-                           options.yarn_beta_slow, options.yarn_original_context)},
+      {"yarn", yarn_text(options)},
   };
   if (!parts.rope_factors.empty()) fields["rope_factors"] = parts.rope_factors;
   if (needs_scratch(parts.memory_class)) {

@@ -31,7 +31,7 @@ TEST(FingerprintTest, DoesNotDependOnWhatDoesNotChangeValues) {
               o.threads = 2;
               o.parallel = 1;
               o.idle_sequences = 5;
-              o.load_mode = "none";
+              o.load_mode = LoadMode::kNone;
               o.no_host = true;
               o.check_tensors = true;
             }),
@@ -50,15 +50,15 @@ TEST(FingerprintTest, DependsOnWhatChangesValues) {
   const std::vector<std::function<void(ModelOptions&)>> changes{
       [](ModelOptions&) {},
       [](ModelOptions& o) { o.salt = "tenant"; },
-      [](ModelOptions& o) { o.type_k = "q8_0"; },
-      [](ModelOptions& o) { o.type_v = "q8_0"; },
-      [](ModelOptions& o) { o.flash_attention = FlashAttention::kOff; },
+      [](ModelOptions& o) { o.type_k = KvType::kQ8_0; },
+      [](ModelOptions& o) { o.type_v = KvType::kQ8_0; },
+      [](ModelOptions& o) { o.flash_attention = false; },
       [](ModelOptions& o) { o.repack = false; },
       [](ModelOptions& o) { o.rope_frequency_base = 1000; },
       [](ModelOptions& o) { o.rope_frequency_scale = 0.5F; },
-      [](ModelOptions& o) { o.rope_scaling = "yarn"; },
+      [](ModelOptions& o) { o.rope_scaling = RopeScaling::kYarn; },
       [](ModelOptions& o) { o.yarn_original_context = 128; },
-      [](ModelOptions& o) { o.kv_overrides = {"llama.rope.freq_base=float:9"}; },
+      [](ModelOptions& o) { o.kv_overrides = {{"llama.rope.freq_base", 9.0}}; },
       [](ModelOptions& o) { o.path = small_model_path(); },
       [](ModelOptions& o) { o.full_model_hash = true; },
   };

@@ -22,7 +22,7 @@ std::vector<TokenId> continue_prompt(LlamaEngine& engine, const std::vector<Toke
   return generate_greedily(engine, kSeq, last_index(prompt.size()), count);
 }
 
-class GeneratedModelTest : public testing::TestWithParam<const char*> {};
+class GeneratedModelTest : public testing::TestWithParam<KvType> {};
 
 TEST_P(GeneratedModelTest, OneTokenFarBackChangesTheText) {
   const auto engine = load_or_die(tiny_options(GetParam()));
@@ -58,8 +58,8 @@ TEST_P(GeneratedModelTest, TextDoesNotRunInCircles) {
   EXPECT_GT(std::set<TokenId>(text.begin(), text.end()).size(), 100U);
 }
 
-INSTANTIATE_TEST_SUITE_P(KvTypes, GeneratedModelTest, testing::Values("f16", "q8_0"),
-                         [](const auto& parameter) { return std::string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(KvTypes, GeneratedModelTest, testing::Values(KvType::kF16, KvType::kQ8_0),
+                         [](const auto& parameter) { return std::string(to_string(parameter.param)); });
 
 TEST(GeneratedModelTextTest, GreedyTextIsWholeWordsAndTokenizesToItself) {
   const auto engine = load_or_die(tiny_options());

@@ -86,7 +86,7 @@ Result<std::unique_ptr<LlamaSampler>> LlamaSampler::make(const llama_vocab& voca
     if (params.top_p < 1.0F) add(llama_sampler_init_top_p(params.top_p, 1));
     if (params.min_p > 0.0F) add(llama_sampler_init_min_p(params.min_p, 1));
     add(llama_sampler_init_temp(params.temperature));
-    add(llama_sampler_init_dist(params.seed));
+    add(llama_sampler_init_dist(params.seed.value_or(LLAMA_DEFAULT_SEED)));
   }
   std::optional<TokenGrammar> grammar;
   if (!params.grammar.text.empty()) {

@@ -117,7 +117,7 @@ TEST(LoadErrorTest, WhatLibllamaWouldEndTheProcessFor) {
 TEST(LoadErrorDeathTest, LibllamasAssertionsAreAnErrorOfTheFile) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   ModelOptions options = tiny_options();
-  options.kv_overrides = {"llama.block_count=int:0"};
+  options.kv_overrides = {{"llama.block_count", std::int64_t{0}}};
   EXPECT_EXIT((void)LlamaEngine::load(options), ::testing::ExitedWithCode(1),
               "^kvkeep: cannot load [^\n]*gguf: the file is damaged, or [^\n]*n_layer[^\n]*\n$");
 }
@@ -128,16 +128,11 @@ TEST(LoadErrorTest, WrongOptions) {
     expect_error(error_with(change), ErrorKind::kInvalid, part);
   };
   expect_invalid([](O& o) { o.n_ctx = 32; }, "context of 32 tokens is too small");
-  expect_invalid([](O& o) { o.type_k = "q9_9"; }, "unknown KV type 'q9_9'");
-  expect_invalid([](O& o) { o.type_v = "q8_0", o.flash_attention = FlashAttention::kOff; }, "needs flash attention");
+  expect_invalid([](O& o) { o.type_v = KvType::kQ8_0, o.flash_attention = false; }, "needs flash attention");
   expect_invalid([](O& o) { o.devices = {"CUDA7"}; }, "unknown device 'CUDA7'; this machine has: ");
-  expect_invalid([](O& o) { o.tensor_overrides = {"ffn=NOWHERE"}; }, "unknown buffer type 'NOWHERE'");
-  expect_invalid([](O& o) { o.tensor_overrides = {"ffn"}; }, "tensor override 'ffn'");
-  expect_invalid([](O& o) { o.kv_overrides = {"a=b"}; }, "metadata override 'a=b'");
-  expect_invalid([](O& o) { o.kv_overrides = {"a=int:x"}; }, "metadata override 'a=int:x'");
-  expect_invalid([](O& o) { o.split_mode = "half"; }, "unknown split mode 'half'");
-  expect_invalid([](O& o) { o.load_mode = "fast"; }, "unknown load mode 'fast'");
-  expect_invalid([](O& o) { o.rope_scaling = "odd"; }, "unknown RoPE scaling 'odd'");
+  expect_invalid([](O& o) { o.tensor_overrides = {{"ffn", "NOWHERE"}}; }, "unknown buffer type 'NOWHERE'");
+  expect_invalid([](O& o) { o.kv_overrides = {{std::string(128, 'k'), true}}; }, "metadata override 'kkk");
+  expect_invalid([](O& o) { o.kv_overrides = {{"a", std::string(128, 'x')}}; }, "metadata override 'a=str:xxx");
   expect_invalid([](O& o) { o.parallel = 300; }, "sequences are too many");
   expect_invalid([](O& o) { o.n_batch = 0; }, "batch sizes");
 }
@@ -187,8 +182,8 @@ TEST(LoadTest, DescriptionSaysWhatWasLoaded) {
 }
 
 TEST(LoadTest, KvTypesDecideTheSizeOfRows) {
-  EXPECT_GT(load_or_die(tiny_options("f32"))->description().row_bytes_per_token,
-            load_or_die(tiny_options("f16"))->description().row_bytes_per_token);
+  EXPECT_GT(load_or_die(tiny_options(KvType::kF32))->description().row_bytes_per_token,
+            load_or_die(tiny_options(KvType::kF16))->description().row_bytes_per_token);
 }
 
 // Logits of one prompt under changed options.
@@ -208,9 +203,9 @@ TEST(LoadTest, PositionOptionsChangeResults) {
   EXPECT_EQ(logits_with([](O&) {}), plain);
   EXPECT_NE(logits_with([](O& o) { o.rope_frequency_base = 777; }), plain);
   EXPECT_NE(logits_with([](O& o) { o.rope_frequency_scale = 0.25F; }), plain);
-  EXPECT_NE(logits_with([](O& o) { o.kv_overrides = {"llama.rope.freq_base=float:1000"}; }), plain);
+  EXPECT_NE(logits_with([](O& o) { o.kv_overrides = {{"llama.rope.freq_base", 1000.0}}; }), plain);
   EXPECT_NE(logits_with([](O& o) {
-              o.rope_scaling = "yarn";
+              o.rope_scaling = RopeScaling::kYarn;
               o.rope_frequency_scale = 0.25F;
               o.yarn_original_context = 64;
             }),
@@ -220,8 +215,8 @@ TEST(LoadTest, PositionOptionsChangeResults) {
 TEST(LoadTest, TensorOverridesAndLoadModesAreTaken) {
   using O = ModelOptions;
   const auto plain = logits_with([](O&) {});
-  EXPECT_EQ(logits_with([](O& o) { o.tensor_overrides = {"ffn_.*=CPU"}; }), plain);
-  EXPECT_EQ(logits_with([](O& o) { o.load_mode = "none"; }), plain);
+  EXPECT_EQ(logits_with([](O& o) { o.tensor_overrides = {{"ffn_.*", "CPU"}}; }), plain);
+  EXPECT_EQ(logits_with([](O& o) { o.load_mode = LoadMode::kNone; }), plain);
   EXPECT_EQ(logits_with([](O& o) { o.devices = {"CPU"}; }), plain);
   EXPECT_EQ(logits_with([](O& o) { o.devices = {"none"}; }), plain);
   EXPECT_EQ(logits_with([](O& o) { o.check_tensors = true; }), plain);
@@ -252,7 +247,7 @@ TEST(LoadTest, ControlVectorsChangeResultsAndTheFingerprint) {
   ASSERT_TRUE(shape.ok());
   const std::string path = write_control_vector(*shape, 128);
   const auto with = [&](float strength) {
-    return [&, strength](ModelOptions& o) { o.control_vectors = {{.path = path, .strength = strength}}; };
+    return [&, strength](ModelOptions& o) { o.control_vectors = {{.path = path, .scale = strength}}; };
   };
   const auto plain = logits_with([](ModelOptions&) {});
   EXPECT_NE(logits_with(with(1.0F)), plain);

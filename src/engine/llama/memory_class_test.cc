@@ -66,7 +66,7 @@ class MetadataFile {
 };
 
 // Exit code and output of the trial in a child of this program.
-os::ChildResult try_in_child(const std::string& path, const std::string& kv_type, CloneShape shape, TrialKind kind) {
+os::ChildResult try_in_child(const std::string& path, KvType kv_type, CloneShape shape, TrialKind kind) {
   ModelOptions options;
   options.path = path;
   options.type_k = options.type_v = kv_type;
@@ -83,7 +83,7 @@ struct Case {
   const char* architecture;
   Metadata metadata;
   CloneShape shape;
-  const char* kv_type;
+  KvType kv_type;
   const char* found;  // the class reported, or part of the line that says what went wrong
   TrialKind kind = TrialKind::kParts;
 };
@@ -111,22 +111,24 @@ std::vector<Case> cases() {
   constexpr auto kNarrow = CloneShape::kNarrow;
   constexpr auto kMatched = CloneShape::kMatched;
   constexpr auto kWhole = TrialKind::kWhole;
+  constexpr auto kF16 = KvType::kF16;
+  constexpr auto kQ8_0 = KvType::kQ8_0;
   return {
-      {"llama", attention_only(4), kNarrow, "f16", "sliceable"},
-      {"llama", attention_only(4), kMatched, "q8_0", "sliceable"},
-      {"llama", attention_only(4), kMatched, "f16", "opaque", kWhole},
-      {"qwen3moe", with(attention_only(4), experts()), kNarrow, "q8_0", "sliceable"},
-      {"phi2", attention_only(16), kMatched, "f16", "sliceable"},
-      {"phi2", attention_only(16), kNarrow, "f16", "GGML_ASSERT"},  // its embeddings must match its heads
-      {"qwen2vl", with(attention_only(4), mrope), kMatched, "f16", "sliceable"},
-      {"deepseek2", with(attention_only(1), with(experts(), latent_attention())), kNarrow, "f16", "sliceable"},
-      {"gemma3", with(attention_only(4), window), kNarrow, "f16", "windowed"},
-      {"gemma3", with(attention_only(4), window), kNarrow, "q8_0", "windowed"},
-      {"gemma3", with(attention_only(4), all_windowed), kNarrow, "f16", "windowed"},
-      {"gemma3", with(attention_only(4), window), kNarrow, "q8_0", "opaque", kWhole},
-      {"mamba2", recurrent(), kNarrow, "f16", "recurrent"},
-      {"mamba2", recurrent(), kMatched, "f16", "recurrent"},
-      {"nothing-known", attention_only(4), kNarrow, "f16", "unknown model architecture"},
+      {"llama", attention_only(4), kNarrow, kF16, "sliceable"},
+      {"llama", attention_only(4), kMatched, kQ8_0, "sliceable"},
+      {"llama", attention_only(4), kMatched, kF16, "opaque", kWhole},
+      {"qwen3moe", with(attention_only(4), experts()), kNarrow, kQ8_0, "sliceable"},
+      {"phi2", attention_only(16), kMatched, kF16, "sliceable"},
+      {"phi2", attention_only(16), kNarrow, kF16, "GGML_ASSERT"},  // its embeddings must match its heads
+      {"qwen2vl", with(attention_only(4), mrope), kMatched, kF16, "sliceable"},
+      {"deepseek2", with(attention_only(1), with(experts(), latent_attention())), kNarrow, kF16, "sliceable"},
+      {"gemma3", with(attention_only(4), window), kNarrow, kF16, "windowed"},
+      {"gemma3", with(attention_only(4), window), kNarrow, kQ8_0, "windowed"},
+      {"gemma3", with(attention_only(4), all_windowed), kNarrow, kF16, "windowed"},
+      {"gemma3", with(attention_only(4), window), kNarrow, kQ8_0, "opaque", kWhole},
+      {"mamba2", recurrent(), kNarrow, kF16, "recurrent"},
+      {"mamba2", recurrent(), kMatched, kF16, "recurrent"},
+      {"nothing-known", attention_only(4), kNarrow, kF16, "unknown model architecture"},
   };
 }
 

@@ -1,89 +1,141 @@
 #pragma once
 
-// Everything that decides how a model is loaded. Plain values: the program fills them from flags, tests by hand.
+// Everything that decides how a model is loaded. Plain values: the program's flags fill them, tests set them by hand.
+// An empty optional leaves the choice to the model, to libllama or to the machine, as its comment says; it is made
+// where the value is first needed.
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace kvkeep::engine::llama {
 
-enum class FlashAttention { kAuto, kOn, kOff };
+// The numbers of these are ggml's and libllama's; model_params.cc checks that.
+enum class KvType {
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kIq4Nl = 20,
+  kBf16 = 30
+};
+enum class LoadMode { kNone = 0, kMmap = 1, kMlock = 2, kMmapAndMlock = 3, kDirect = 4 };
+enum class SplitMode { kNone = 0, kLayer = 1, kRow = 2, kTensor = 3 };
+enum class RopeScaling { kNone = 0, kLinear = 1, kYarn = 2 };
 
-// A LoRA adapter (a GGUF file) and how strongly it applies.
-struct LoraOption {
+// Their names, as ggml and flags spell them.
+template <typename Value, std::size_t N>
+using Names = std::array<std::pair<std::string_view, Value>, N>;
+inline constexpr Names<KvType, 9> kKvTypes{{{"f32", KvType::kF32},
+                                            {"f16", KvType::kF16},
+                                            {"bf16", KvType::kBf16},
+                                            {"q8_0", KvType::kQ8_0},
+                                            {"q4_0", KvType::kQ4_0},
+                                            {"q4_1", KvType::kQ4_1},
+                                            {"iq4_nl", KvType::kIq4Nl},
+                                            {"q5_0", KvType::kQ5_0},
+                                            {"q5_1", KvType::kQ5_1}}};
+inline constexpr Names<RopeScaling, 3> kRopeScalings{
+    {{"none", RopeScaling::kNone}, {"linear", RopeScaling::kLinear}, {"yarn", RopeScaling::kYarn}}};
+
+template <typename Value, std::size_t N>
+constexpr std::string_view name_in(const Names<Value, N>& names, Value value) {
+  return std::ranges::find(names, value, &std::pair<std::string_view, Value>::second)->first;
+}
+constexpr std::string_view to_string(KvType type) { return name_in(kKvTypes, type); }
+constexpr std::string_view to_string(RopeScaling scaling) { return name_in(kRopeScalings, scaling); }
+
+// Quantized values need flash attention.
+constexpr bool is_quantized(KvType type) {
+  return type != KvType::kF32 && type != KvType::kF16 && type != KvType::kBf16;
+}
+
+// One value of the model's metadata, replaced at load.
+struct MetadataOverride {
+  std::string key;
+  std::variant<std::int64_t, double, bool, std::string> value;
+};
+// "key=int:1", "key=float:0.5", "key=bool:true", "key=str:text".
+std::string to_string(const MetadataOverride& changed);
+
+// A LoRA adapter, or a control vector (tensors direction.1 .. direction.N): a GGUF file, and how strongly it applies.
+struct ScaledFile {
   std::string path;
   float scale = 1.0F;
 };
 
-// A control vector (a GGUF file with tensors direction.1 .. direction.N).
-struct ControlVectorOption {
-  std::string path;
-  float strength = 1.0F;
+struct TensorOverride {
+  std::string pattern;      // a regular expression over names of tensors, "ffn_.*_exps"
+  std::string buffer_type;  // as --list-devices prints it, or "CPU"
 };
 
 struct ModelOptions {
   // --- the model
-  std::string path;  // of a split model: its first file
-  // Metadata to replace: "key=int:1", "key=float:0.5", "key=bool:true", "key=str:text".
-  std::vector<std::string> kv_overrides;
-  std::vector<LoraOption> loras;
-  std::vector<ControlVectorOption> control_vectors;
-  // Layers that control vectors apply to, both included; 0: the first, the last.
-  std::int32_t control_vector_first_layer = 0;
-  std::int32_t control_vector_last_layer = 0;
+  std::string path;                                          // of a split model: its first file
+  std::vector<MetadataOverride> kv_overrides;                // in the order given
+  std::vector<ScaledFile> loras;                             // applied to every request
+  std::vector<ScaledFile> control_vectors;                   // added to the layers' outputs
+  std::optional<std::pair<int, int>> control_vector_layers;  // both included; 0 and empty: the first, the last
 
   // --- the memory
-  // Cells of the memory: the longest prompt with its reply, shared by all sequences. 0: as long as the model was
-  // trained for.
-  std::uint32_t n_ctx = 0;
+  // Cells of the memory: the longest prompt with its reply, shared by all sequences. Empty: as long as the model was
+  // trained for, as far as memory allows.
+  std::optional<std::uint32_t> n_ctx;
   // Requests decoded at the same time.
   std::uint32_t parallel = 4;
   // Sequences that keep finished conversations in the model's memory. Cheap: they cost cells only while in use.
   std::uint32_t idle_sequences = 8;
-  // ggml types: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. A quantised V needs flash attention.
-  std::string type_k = "f16";
-  std::string type_v = "f16";
-  FlashAttention flash_attention = FlashAttention::kAuto;
-  bool offload_kv = true;  // keep the KV memory on the device that computes the layer
-  bool swa_full = false;   // windowed models: keep more than the window
+  KvType type_k = KvType::kF16;
+  KvType type_v = KvType::kF16;
+  std::optional<bool> flash_attention;  // empty: where model and device can
+  bool offload_kv = true;               // keep the KV memory on the device that computes the layer
+  bool swa_full = false;                // windowed models: keep more than the window
 
   // --- computation
-  std::uint32_t n_batch = 2048;    // most tokens per decode call
-  std::uint32_t n_ubatch = 512;    // most tokens per computation: more is faster to prefill and takes more memory
-  std::int32_t threads = 0;        // for one token at a time; 0: one per core
-  std::int32_t threads_batch = 0;  // for prompts; 0: as threads
-  bool operation_offload = true;   // compute large batches of host-resident layers on a device
-  bool warmup = true;              // run a first batch at load, so that the first request does not pay for it
+  std::uint32_t n_batch = 2048;  // most tokens per decode call
+  // Most tokens per computation: more is faster to prefill and takes more memory. Empty: 512, or n_batch if that is
+  // less, so that n_batch alone can be lowered.
+  std::optional<std::uint32_t> n_ubatch;
+  std::optional<int> threads;        // for one token at a time; empty: one per core
+  std::optional<int> threads_batch;  // for prompts; empty: as threads
+  bool operation_offload = true;     // compute large batches of host-resident layers on a device
+  bool warmup = true;                // run a first batch at load, so that the first request does not pay for it
 
-  // --- where the weights go
-  static constexpr std::int32_t kLayersAuto = -1;  // as many as fit into the free memory of the devices
-  static constexpr std::int32_t kLayersAll = -2;
-  std::int32_t gpu_layers = kLayersAuto;
+  // --- where the weights go. Of this the fingerprint holds the names of the devices alone: how layers, tensors and
+  // the KV memory are spread over them changes the order of sums, that is how they are rounded, and nothing else.
+  static constexpr std::int32_t kAllLayers = INT32_MAX;  // more than any model has
+  std::optional<std::int32_t> gpu_layers;                // empty: as many as fit into the free memory of the devices
   // By name, as --list-devices prints them; empty: all; "none" alone: no device.
   std::vector<std::string> devices;
-  std::vector<std::string> tensor_overrides;  // "regular expression=buffer type", e.g. "ffn_.*_exps=CPU"
-  bool cpu_moe = false;                       // all experts in host memory
-  std::uint32_t cpu_moe_layers = 0;           // the experts of the first N layers in host memory
-  std::string split_mode = "layer";           // none, layer, row, tensor
-  std::vector<float> tensor_split;            // share of each device
+  std::vector<TensorOverride> tensor_overrides;
+  bool cpu_moe = false;              // all experts in host memory
+  std::uint32_t cpu_moe_layers = 0;  // the experts of the first N layers in host memory
+  SplitMode split_mode = SplitMode::kLayer;
+  std::vector<float> tensor_split;  // share of each device; empty: by free memory
   std::int32_t main_gpu = 0;
-  // auto, none, mmap, mlock, mmap+mlock, dio, as libllama names them.
-  std::string load_mode = "auto";
-  bool repack = true;          // rearrange weights for the CPU's instructions; part of the fingerprint
-  bool no_host = false;        // bypass host buffers, so that extra ones can be used
-  bool check_tensors = false;  // look for invalid values in the weights
+  std::optional<LoadMode> load_mode;  // empty: as libllama chooses for the devices
+  bool repack = true;                 // rearrange weights for the CPU's instructions; part of the fingerprint
+  bool no_host = false;               // bypass pinned host buffers, so that extra ones can be used
+  bool check_tensors = false;         // refuse weights that are NaN or infinite: slower to load
 
-  // --- positions
-  std::string rope_scaling;        // none, linear, yarn, longrope; empty: the model's
-  float rope_frequency_base = 0;   // 0: the model's
-  float rope_frequency_scale = 0;  // 0: the model's
-  float yarn_extrapolation = -1;   // negative: the model's
-  float yarn_attention = -1;
-  float yarn_beta_fast = -1;
-  float yarn_beta_slow = -1;
-  std::uint32_t yarn_original_context = 0;  // 0: the model's
+  // --- positions; empty: the model's
+  std::optional<RopeScaling> rope_scaling;
+  std::optional<float> rope_frequency_base;
+  std::optional<float> rope_frequency_scale;
+  std::optional<float> yarn_extrapolation;
+  std::optional<float> yarn_attention;
+  std::optional<float> yarn_beta_fast;
+  std::optional<float> yarn_beta_slow;
+  std::optional<std::uint32_t> yarn_original_context;
 
   // --- the cache
   // State of different salts is never shared. For a server's whole life; for one of several tenants: base/tenant.h.
@@ -93,6 +145,8 @@ struct ModelOptions {
   // The program to run class tests in (its hidden command kClassTestCommand). Empty: they run in this process, which an
   // architecture that cannot copy ranges takes along; for tests.
   std::string class_test_program;
+
+  std::uint32_t ubatch() const { return std::min(n_ubatch.value_or(512), n_batch); }
 };
 
 }  // namespace kvkeep::engine::llama

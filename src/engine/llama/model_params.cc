@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstring>
-#include <optional>
 #include <string_view>
 
 #include "os/processors.h"
@@ -14,13 +11,22 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-template <typename Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
+static_assert(to_ggml(KvType::kF32) == GGML_TYPE_F32 && to_ggml(KvType::kF16) == GGML_TYPE_F16 &&
+              to_ggml(KvType::kBf16) == GGML_TYPE_BF16 && to_ggml(KvType::kQ8_0) == GGML_TYPE_Q8_0 &&
+              to_ggml(KvType::kQ4_0) == GGML_TYPE_Q4_0 && to_ggml(KvType::kQ4_1) == GGML_TYPE_Q4_1 &&
+              to_ggml(KvType::kIq4Nl) == GGML_TYPE_IQ4_NL && to_ggml(KvType::kQ5_0) == GGML_TYPE_Q5_0 &&
+              to_ggml(KvType::kQ5_1) == GGML_TYPE_Q5_1);
+static_assert(int{LLAMA_LOAD_MODE_NONE} == int(LoadMode::kNone) && int{LLAMA_LOAD_MODE_MMAP} == int(LoadMode::kMmap) &&
+              int{LLAMA_LOAD_MODE_MLOCK} == int(LoadMode::kMlock) &&
+              int{LLAMA_LOAD_MODE_MMAP_MLOCK} == int(LoadMode::kMmapAndMlock) &&
+              int{LLAMA_LOAD_MODE_DIRECT_IO} == int(LoadMode::kDirect));
+static_assert(int{LLAMA_SPLIT_MODE_NONE} == int(SplitMode::kNone) &&
+              int{LLAMA_SPLIT_MODE_LAYER} == int(SplitMode::kLayer) &&
+              int{LLAMA_SPLIT_MODE_ROW} == int(SplitMode::kRow) &&
+              int{LLAMA_SPLIT_MODE_TENSOR} == int(SplitMode::kTensor));
+static_assert(int{LLAMA_ROPE_SCALING_TYPE_NONE} == int(RopeScaling::kNone) &&
+              int{LLAMA_ROPE_SCALING_TYPE_LINEAR} == int(RopeScaling::kLinear) &&
+              int{LLAMA_ROPE_SCALING_TYPE_YARN} == int(RopeScaling::kYarn));
 
 Result<ggml_backend_dev_t> device_by_name(const std::string& name) {
   if (ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str())) return device;
@@ -42,110 +48,71 @@ Result<ggml_backend_buffer_type_t> buffer_type_by_name(const std::string& name) 
   return invalid(fmt::format("unknown buffer type '{}'; this machine has: {}", name, known));
 }
 
-Result<llama_load_mode> parse_load_mode(const std::string& name) {
-  for (int mode = LLAMA_LOAD_MODE_AUTO; mode <= LLAMA_LOAD_MODE_DIRECT_IO; ++mode) {
-    if (name == llama_load_mode_name(static_cast<llama_load_mode>(mode))) return static_cast<llama_load_mode>(mode);
-  }
-  return invalid(fmt::format("unknown load mode '{}'; known: auto, none, mmap, mlock, mmap+mlock, dio", name));
-}
-
-Result<llama_split_mode> parse_split_mode(const std::string& name) {
-  constexpr std::array<std::string_view, 4> kNames{"none", "layer", "row", "tensor"};
-  const auto found = std::ranges::find(kNames, name);
-  if (found == kNames.end())
-    return invalid(fmt::format("unknown split mode '{}'; known: none, layer, row, tensor", name));
-  return static_cast<llama_split_mode>(found - kNames.begin());
-}
-
-Result<llama_rope_scaling_type> parse_rope_scaling(const std::string& name) {
-  if (name.empty()) return LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED;
-  constexpr std::array<std::string_view, 4> kNames{"none", "linear", "yarn", "longrope"};
-  const auto found = std::ranges::find(kNames, name);
-  if (found == kNames.end()) {
-    return invalid(fmt::format("unknown RoPE scaling '{}'; known: none, linear, yarn, longrope", name));
-  }
-  return static_cast<llama_rope_scaling_type>(found - kNames.begin());
-}
-
-// The value behind "type:". False: it does not parse.
-bool parse_override_value(std::string_view type, std::string_view text, llama_model_kv_override& out) {
-  if (type == "int") {
-    const auto number = parse_number<std::int64_t>(text);
-    out.tag = LLAMA_KV_OVERRIDE_TYPE_INT;
-    out.val_i64 = number.value_or(0);
-    return number.has_value();
-  }
-  if (type == "float") {
-    const auto number = parse_number<double>(text);
-    out.tag = LLAMA_KV_OVERRIDE_TYPE_FLOAT;
-    out.val_f64 = number.value_or(0);
-    return number.has_value();
-  }
-  if (type == "bool") {
-    out.tag = LLAMA_KV_OVERRIDE_TYPE_BOOL;
-    out.val_bool = text == "true";
-    return text == "true" || text == "false";
-  }
-  if (type != "str" || text.size() >= sizeof out.val_str) return false;
-  out.tag = LLAMA_KV_OVERRIDE_TYPE_STR;
-  std::memcpy(out.val_str, text.data(), text.size());
-  return true;
-}
-
-Result<llama_model_kv_override> parse_kv_override(std::string_view text) {
+Result<llama_model_kv_override> to_llama(const MetadataOverride& changed) {
   llama_model_kv_override out{};
-  const auto equals = text.find('=');
-  const auto colon = text.find(':', equals == text.npos ? 0 : equals);
-  const bool split = equals != text.npos && colon != text.npos && equals > 0 && equals < sizeof out.key;
-  if (!split || !parse_override_value(text.substr(equals + 1, colon - equals - 1), text.substr(colon + 1), out)) {
-    return invalid(fmt::format("cannot read the metadata override '{}'; write key=int|float|bool|str:value", text));
+  const auto* text = std::get_if<std::string>(&changed.value);
+  if (changed.key.empty() || changed.key.size() >= sizeof out.key || (text && text->size() >= sizeof out.val_str)) {
+    return invalid(fmt::format("cannot pass on the metadata override '{}': its key or text is too long for libllama",
+                               to_string(changed)));
   }
-  std::memcpy(out.key, text.data(), equals);
+  std::memcpy(out.key, changed.key.data(), changed.key.size());
+  if (const auto* number = std::get_if<std::int64_t>(&changed.value)) {
+    out.tag = LLAMA_KV_OVERRIDE_TYPE_INT;
+    out.val_i64 = *number;
+  } else if (const auto* fraction = std::get_if<double>(&changed.value)) {
+    out.tag = LLAMA_KV_OVERRIDE_TYPE_FLOAT;
+    out.val_f64 = *fraction;
+  } else if (const auto* flag = std::get_if<bool>(&changed.value)) {
+    out.tag = LLAMA_KV_OVERRIDE_TYPE_BOOL;
+    out.val_bool = *flag;
+  } else {
+    out.tag = LLAMA_KV_OVERRIDE_TYPE_STR;
+    std::memcpy(out.val_str, text->data(), text->size());
+  }
   return out;
 }
 
-bool is_quantised(ggml_type type) { return ggml_is_quantized(type); }
-
 Status set_kv_types(const ModelOptions& options, llama_context_params& params) {
-  TRY_ASSIGN(params.type_k, parse_kv_type(options.type_k));
-  TRY_ASSIGN(params.type_v, parse_kv_type(options.type_v));
-  if (options.flash_attention == FlashAttention::kOff && is_quantised(params.type_v)) {
-    return invalid(fmt::format("a V cache of type {} needs flash attention, which is switched off", options.type_v));
+  params.type_k = to_ggml(options.type_k);
+  params.type_v = to_ggml(options.type_v);
+  if (options.flash_attention == false && is_quantized(options.type_v)) {
+    return invalid(
+        fmt::format("a V cache of type {} needs flash attention, which is switched off", to_string(options.type_v)));
   }
-  params.flash_attn_type = options.flash_attention == FlashAttention::kAuto ? LLAMA_FLASH_ATTN_TYPE_AUTO
-                           : options.flash_attention == FlashAttention::kOn ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                                                                            : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.flash_attn_type = !options.flash_attention   ? LLAMA_FLASH_ATTN_TYPE_AUTO
+                           : *options.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED
+                                                      : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   return {};
 }
 
-Status set_positions(const ModelOptions& options, llama_context_params& params) {
-  TRY_ASSIGN(params.rope_scaling_type, parse_rope_scaling(options.rope_scaling));
-  params.rope_freq_base = options.rope_frequency_base;
-  params.rope_freq_scale = options.rope_frequency_scale;
-  params.yarn_ext_factor = options.yarn_extrapolation;
-  params.yarn_attn_factor = options.yarn_attention;
-  params.yarn_beta_fast = options.yarn_beta_fast;
-  params.yarn_beta_slow = options.yarn_beta_slow;
-  params.yarn_orig_ctx = options.yarn_original_context;
-  return {};
+// What libllama takes from the model is 0 here, or negative where 0 is a value.
+void set_positions(const ModelOptions& options, llama_context_params& params) {
+  params.rope_scaling_type = options.rope_scaling ? static_cast<llama_rope_scaling_type>(*options.rope_scaling)
+                                                  : LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED;
+  params.rope_freq_base = options.rope_frequency_base.value_or(0.0F);
+  params.rope_freq_scale = options.rope_frequency_scale.value_or(0.0F);
+  params.yarn_ext_factor = options.yarn_extrapolation.value_or(-1.0F);
+  params.yarn_attn_factor = options.yarn_attention.value_or(-1.0F);
+  params.yarn_beta_fast = options.yarn_beta_fast.value_or(-1.0F);
+  params.yarn_beta_slow = options.yarn_beta_slow.value_or(-1.0F);
+  params.yarn_orig_ctx = options.yarn_original_context.value_or(0);
 }
 
 void set_threads(const ModelOptions& options, llama_context_params& params) {
-  const auto cores = static_cast<std::int32_t>(os::core_count());
-  params.n_threads = options.threads > 0 ? options.threads : cores;
-  params.n_threads_batch = options.threads_batch > 0 ? options.threads_batch : params.n_threads;
+  params.n_threads = options.threads ? *options.threads : static_cast<std::int32_t>(os::core_count());
+  params.n_threads_batch = options.threads_batch.value_or(params.n_threads);
 }
 
 }  // namespace
 
-Result<ggml_type> parse_kv_type(const std::string& name) {
-  constexpr std::array kTypes{GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q8_0,  GGML_TYPE_Q5_1,
-                              GGML_TYPE_Q5_0, GGML_TYPE_Q4_1, GGML_TYPE_Q4_0, GGML_TYPE_IQ4_NL};
-  for (const ggml_type type : kTypes) {
-    if (name == ggml_type_name(type)) return type;
-  }
-  return invalid(
-      fmt::format("unknown KV type '{}'; known: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl", name));
+std::string to_string(const MetadataOverride& changed) {
+  const auto text = [&](const char* type, const auto& value) {
+    return fmt::format("{}={}:{}", changed.key, type, value);
+  };
+  if (const auto* number = std::get_if<std::int64_t>(&changed.value)) return text("int", *number);
+  if (const auto* fraction = std::get_if<double>(&changed.value)) return text("float", *fraction);
+  if (const auto* flag = std::get_if<bool>(&changed.value)) return text("bool", *flag);
+  return text("str", std::get<std::string>(changed.value));
 }
 
 Status ModelParams::add_devices(const ModelOptions& options) {
@@ -173,13 +140,9 @@ Status ModelParams::add_tensor_overrides(const ModelOptions& options) {
     patterns_.push_back(std::move(pattern));
     tensor_overrides_.push_back({nullptr, type});
   };
-  for (const std::string& text : options.tensor_overrides) {
-    const auto equals = text.rfind('=');
-    if (equals == text.npos || equals == 0) {
-      return invalid(fmt::format("cannot read the tensor override '{}'; write pattern=buffer type", text));
-    }
-    TRY_ASSIGN(ggml_backend_buffer_type_t type, buffer_type_by_name(text.substr(equals + 1)));
-    add(text.substr(0, equals), type);
+  for (const TensorOverride& placed : options.tensor_overrides) {
+    TRY_ASSIGN(ggml_backend_buffer_type_t type, buffer_type_by_name(placed.buffer_type));
+    add(placed.pattern, type);
   }
   constexpr std::string_view kExperts =
       "\\.ffn_(up|down|gate|gate_up)_(ch|)exps";  // libllama's names of expert tensors
@@ -191,8 +154,8 @@ Status ModelParams::add_tensor_overrides(const ModelOptions& options) {
 }
 
 Status ModelParams::add_kv_overrides(const ModelOptions& options) {
-  for (const std::string& text : options.kv_overrides) {
-    TRY_ASSIGN(const llama_model_kv_override override, parse_kv_override(text));
+  for (const MetadataOverride& changed : options.kv_overrides) {
+    TRY_ASSIGN(const llama_model_kv_override override, to_llama(changed));
     kv_overrides_.push_back(override);
   }
   return {};
@@ -203,8 +166,8 @@ Result<ModelParams> ModelParams::make(const ModelOptions& options) {
   TRY(made.add_devices(options));
   TRY(made.add_tensor_overrides(options));
   TRY(made.add_kv_overrides(options));
-  TRY_ASSIGN(made.params_.split_mode, parse_split_mode(options.split_mode));
-  TRY_ASSIGN(made.params_.load_mode, parse_load_mode(options.load_mode));
+  made.params_.split_mode = static_cast<llama_split_mode>(options.split_mode);
+  made.params_.load_mode = options.load_mode ? static_cast<llama_load_mode>(*options.load_mode) : LLAMA_LOAD_MODE_AUTO;
   made.params_.main_gpu = options.main_gpu;
   made.params_.use_extra_bufts = options.repack;
   made.params_.no_host = options.no_host;
@@ -243,14 +206,14 @@ std::vector<ggml_backend_dev_t> ModelParams::offload_devices() const {
 
 Result<llama_context_params> make_context_params(const ModelOptions& options, std::uint32_t sequences) {
   llama_context_params params = llama_context_default_params();
-  if (options.n_ctx != 0 && options.n_ctx < kLeastContext) {
-    return invalid(fmt::format("a context of {} tokens is too small; at least {}", options.n_ctx, kLeastContext));
+  if (options.n_ctx && *options.n_ctx < kLeastContext) {
+    return invalid(fmt::format("a context of {} tokens is too small; at least {}", *options.n_ctx, kLeastContext));
   }
   if (sequences > llama_max_parallel_sequences()) {
     return invalid(
         fmt::format("{} sequences are too many; libllama takes {}", sequences, llama_max_parallel_sequences()));
   }
-  if (options.n_batch == 0 || options.n_ubatch == 0) return invalid("batch sizes must not be 0");
+  if (options.ubatch() == 0) return invalid("batch sizes must not be 0");
   // libllama reserves an output per sequence within one batch and aborts the process where they do not fit.
   if (options.n_batch < sequences) {
     return invalid(
@@ -258,10 +221,10 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
                     "conversations and one to copy through)",
                     options.n_batch, sequences));
   }
-  params.n_ctx = options.n_ctx;
+  params.n_ctx = options.n_ctx.value_or(0);
   params.n_seq_max = sequences;
   params.n_batch = options.n_batch;
-  params.n_ubatch = std::min(options.n_ubatch, options.n_batch);
+  params.n_ubatch = options.ubatch();
   params.n_rs_seq = 0;       // rollback of recurrent state answers true with a wrong state past the last ubatch
   params.kv_unified = true;  // forks and range copies need one pool of cells
   params.offload_kqv = options.offload_kv;
@@ -270,7 +233,7 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
   params.no_perf = true;
   set_threads(options, params);
   TRY(set_kv_types(options, params));
-  TRY(set_positions(options, params));
+  set_positions(options, params);
   return params;
 }
 

@@ -42,7 +42,6 @@ class ModelParams {
 // `sequences`: n_seq_max, the scratch sequence included. The abort callback is the caller's to set.
 Result<llama_context_params> make_context_params(const ModelOptions& options, std::uint32_t sequences);
 
-// "f16" -> GGML_TYPE_F16; only types that KV memory takes.
-Result<ggml_type> parse_kv_type(const std::string& name);
+constexpr ggml_type to_ggml(KvType type) { return static_cast<ggml_type>(type); }
 
 }  // namespace kvkeep::engine::llama

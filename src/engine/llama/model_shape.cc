@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -74,24 +74,15 @@ std::string split_path(const std::string& first, std::uint16_t index, std::uint1
   return path.data();
 }
 
-// The value of "key=int:VALUE". Of several libllama takes the first; values of other types it ignores for whole
-// numbers.
-std::optional<std::uint32_t> overridden(std::span<const std::string> kv_overrides, const std::string& key) {
-  const std::string begin = key + "=";
-  for (const std::string& text : kv_overrides) {
-    if (!text.starts_with(begin)) continue;
-    constexpr std::string_view kType = "int:";
-    const std::string_view value = std::string_view(text).substr(begin.size());
-    if (!value.starts_with(kType)) return std::nullopt;
-    std::int64_t number = 0;
-    std::from_chars(value.data() + kType.size(), value.data() + value.size(), number);
-    return static_cast<std::uint32_t>(number);
-  }
-  return std::nullopt;
+// Of several values libllama takes the first; of other types than whole numbers it ignores them.
+std::optional<std::uint32_t> overridden(std::span<const MetadataOverride> kv_overrides, const std::string& key) {
+  const auto found = std::ranges::find(kv_overrides, key, &MetadataOverride::key);
+  if (found == kv_overrides.end() || !std::holds_alternative<std::int64_t>(found->value)) return std::nullopt;
+  return static_cast<std::uint32_t>(std::get<std::int64_t>(found->value));
 }
 
 // As libllama reads it: the model's own key, else the length it was trained for.
-std::uint32_t original_context_tokens(const ModelShape& shape, std::span<const std::string> kv_overrides) {
+std::uint32_t original_context_tokens(const ModelShape& shape, std::span<const MetadataOverride> kv_overrides) {
   const std::string original = shape.architecture + ".rope.scaling.original_context_length";
   if (const auto tokens = overridden(kv_overrides, original)) return *tokens;
   if (shape.context_original_tokens) return *shape.context_original_tokens;
@@ -137,7 +128,7 @@ Result<ModelShape> read_model_shape(const std::string& path) {
   return shape;
 }
 
-std::string rope_factors_in_use(const ModelShape& shape, std::span<const std::string> kv_overrides,
+std::string rope_factors_in_use(const ModelShape& shape, std::span<const MetadataOverride> kv_overrides,
                                 std::uint32_t sequence_tokens) {
   if (!shape.has_rope_factors) return {};
   return sequence_tokens > original_context_tokens(shape, kv_overrides) ? "long" : "short";

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/llama/model_options.h"
 
 namespace kvkeep::engine::llama {
 
@@ -37,7 +38,7 @@ Result<ModelShape> read_model_shape(const std::string& path);
 // context is longer than the original one of training, so that the size of the context changes every K row.
 // "long" or "short": the factors of a context whose sequences have room for `sequence_tokens` (llama_n_ctx_seq).
 // Empty: the model has no such factors. `kv_overrides`: as in ModelOptions; they may move the original context.
-std::string rope_factors_in_use(const ModelShape& shape, std::span<const std::string> kv_overrides,
+std::string rope_factors_in_use(const ModelShape& shape, std::span<const MetadataOverride> kv_overrides,
                                 std::uint32_t sequence_tokens);
 
 }  // namespace kvkeep::engine::llama

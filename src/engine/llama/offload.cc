@@ -21,13 +21,8 @@ std::vector<std::uint64_t> free_bytes_of(const std::vector<ggml_backend_dev_t>& 
   return out;
 }
 
-ggml_type kv_type_or_f16(const std::string& name) {
-  const auto type = parse_kv_type(name);
-  return type ? *type : GGML_TYPE_F16;
-}
-
 std::uint64_t context_bytes(const ModelOptions& options, const ModelShape& shape, std::uint64_t tokens) {
-  return shape.kv_bytes(tokens, kv_type_or_f16(options.type_k), kv_type_or_f16(options.type_v));
+  return shape.kv_bytes(tokens, to_ggml(options.type_k), to_ggml(options.type_v));
 }
 
 }  // namespace
@@ -51,18 +46,17 @@ std::int32_t choose_gpu_layers(const ModelOptions& options, const ModelShape& sh
   const auto devices = params.offload_devices();
   const auto all = static_cast<std::int32_t>(shape.layer_bytes.size()) + 1;
   if (devices.empty()) return 0;
-  if (options.gpu_layers == ModelOptions::kLayersAll) return all;
-  if (options.gpu_layers >= 0) return std::min(options.gpu_layers, all);
+  if (options.gpu_layers) return std::min(*options.gpu_layers, all);
   std::vector<std::uint64_t> bytes = shape.layer_bytes;
   for (std::size_t i = 0; options.offload_kv && i < bytes.size(); ++i) {
-    bytes[i] += shape.kv_bytes(i, context_tokens, kv_type_or_f16(options.type_k), kv_type_or_f16(options.type_v));
+    bytes[i] += shape.kv_bytes(i, context_tokens, to_ggml(options.type_k), to_ggml(options.type_v));
   }
   return layers_that_fit(bytes, shape.output_bytes, free_bytes_of(devices));
 }
 
 Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelShape& shape, std::uint64_t host_bytes) {
-  const bool given = options.n_ctx != 0;
-  const std::uint32_t tokens = given ? options.n_ctx : shape.context_train_tokens;
+  const bool given = options.n_ctx.has_value();
+  const std::uint32_t tokens = options.n_ctx.value_or(shape.context_train_tokens);
   if (host_bytes == 0) return tokens;
   const std::uint64_t bytes = context_bytes(options, shape, tokens);
   if (given && bytes > host_bytes) {

@@ -50,7 +50,7 @@ TEST(ChooseContextTest, TakesHalfOfTheMemoryAtMost) {
 
 TEST(ChooseContextTest, SmallerTypesMakeItLonger) {
   ModelOptions options;
-  options.type_k = options.type_v = "q8_0";
+  options.type_k = options.type_v = KvType::kQ8_0;
   EXPECT_GT(*choose_context(options, shape_of_8b(), 8 * kGibibyte), 60000U);
 }
 

@@ -19,16 +19,16 @@ constexpr std::size_t kPrompt = 300;
 
 struct MemoryKind {
   const char* name;
-  const char* type_k;
-  const char* type_v;
-  FlashAttention flash;
+  KvType type_k;
+  KvType type_v;
+  bool flash;
 };
 void PrintTo(const MemoryKind& kind, std::ostream* out) { *out << kind.name; }
 
 constexpr MemoryKind kKinds[] = {
-    {"f16", "f16", "f16", FlashAttention::kOn},    {"f16_transposed", "f16", "f16", FlashAttention::kOff},
-    {"q8_0", "q8_0", "q8_0", FlashAttention::kOn}, {"q8_0_k_transposed_v", "q8_0", "f16", FlashAttention::kOff},
-    {"mixed", "q8_0", "f16", FlashAttention::kOn},
+    {"f16", KvType::kF16, KvType::kF16, true},    {"f16_transposed", KvType::kF16, KvType::kF16, false},
+    {"q8_0", KvType::kQ8_0, KvType::kQ8_0, true}, {"q8_0_k_transposed_v", KvType::kQ8_0, KvType::kF16, false},
+    {"mixed", KvType::kQ8_0, KvType::kF16, true},
 };
 
 ModelOptions options_of(const MemoryKind& kind) {
@@ -212,7 +212,7 @@ class RestoredTextTest : public ::testing::Test {
     return generate_greedily(*engine_, seq, 0, kWords);
   }
 
-  std::unique_ptr<LlamaEngine> engine_ = load_or_die(tiny_options("q8_0"));
+  std::unique_ptr<LlamaEngine> engine_ = load_or_die(tiny_options(KvType::kQ8_0));
   std::vector<TokenId> prompt_ = make_prompt(kPrompt, 1);
 };
 
@@ -261,7 +261,7 @@ TEST_F(RestoredTextTest, ALeftOutSegmentIsRefused) {
 // Under f16 sums depend on where rows lie: the result is the same within the noise, and so is the choice where it is
 // clear.
 TEST(RestoredLogitsTest, F16LogitsInAnotherPlacementDifferOnlyByNoise) {
-  const auto engine = load_or_die(tiny_options("f16"));
+  const auto engine = load_or_die(tiny_options());
   const auto prompt = make_prompt(kPrompt, 1);
   const auto suffix = make_prompt(30, 2);
   ASSERT_EQ(prefill(*engine, kFirst, prompt), DecodeStatus::kOk);

@@ -65,8 +65,8 @@ TEST_F(RopeFactorsTest, TheOriginalLengthIsTheOneThatLibllamaCompares) {
   EXPECT_TRUE(has(state_with(1024, yarn), "\nrope_factors=short\n"));
   EXPECT_EQ(state_with(1024, yarn).rows, plain_short.rows);
   const auto moved = [](ModelOptions& options) {
-    options.kv_overrides = {"llama.rope.scaling.original_context_length=int:512",
-                            "llama.rope.scaling.original_context_length=int:4096"};
+    options.kv_overrides = {{"llama.rope.scaling.original_context_length", std::int64_t{512}},
+                            {"llama.rope.scaling.original_context_length", std::int64_t{4096}}};
   };
   EXPECT_TRUE(has(state_with(1024, moved), "\nrope_factors=long\n"));
   EXPECT_EQ(state_with(1024, moved).rows, plain_long.rows);
@@ -74,7 +74,9 @@ TEST_F(RopeFactorsTest, TheOriginalLengthIsTheOneThatLibllamaCompares) {
 
 TEST_F(RopeFactorsTest, WithoutAnOriginalLengthItIsTheTrainedOne) {
   make_longrope_model(path_, 0);
-  const auto trained_for_512 = [](ModelOptions& options) { options.kv_overrides = {"llama.context_length=int:512"}; };
+  const auto trained_for_512 = [](ModelOptions& options) {
+    options.kv_overrides = {{"llama.context_length", std::int64_t{512}}};
+  };
   const State trained_longer = state_with(1024);
   const State trained_shorter = state_with(1024, trained_for_512);
   EXPECT_TRUE(has(trained_longer, "\nrope_factors=short\n"));

@@ -16,11 +16,11 @@ constexpr SeqId kFirst{0};
 constexpr SeqId kSecond{1};
 constexpr std::size_t kEnd = 4 * kSlice;
 
-using Case = std::tuple<ClassModel, const char*, FlashAttention>;
+using Case = std::tuple<ClassModel, KvType, bool>;
 
 std::string case_name(const ::testing::TestParamInfo<Case>& parameter) {
   const auto& [model, type, flash] = parameter.param;
-  return class_model_name({model, 0}) + "_" + type + (flash == FlashAttention::kOff ? "_transposed" : "");
+  return class_model_name({model, 0}) + "_" + std::string(to_string(type)) + (flash ? "" : "_transposed");
 }
 
 class StateBytesTest : public ::testing::TestWithParam<Case> {
@@ -96,12 +96,12 @@ constexpr ClassModel kModels[] = {{"gemma3", kTestWindow, MemoryClass::kWindowed
                                   {"mamba", 0, MemoryClass::kRecurrent},
                                   {"deepseek4", kTestWindow, MemoryClass::kOpaque}};
 INSTANTIATE_TEST_SUITE_P(FlashAttention, StateBytesTest,
-                         ::testing::Combine(::testing::ValuesIn(kModels), ::testing::Values("f16", "q8_0"),
-                                            ::testing::Values(FlashAttention::kOn)),
+                         ::testing::Combine(::testing::ValuesIn(kModels),
+                                            ::testing::Values(KvType::kF16, KvType::kQ8_0), ::testing::Values(true)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Transposed, StateBytesTest,
-                         ::testing::Combine(::testing::ValuesIn(kModels), ::testing::Values("f16"),
-                                            ::testing::Values(FlashAttention::kOff)),
+                         ::testing::Combine(::testing::ValuesIn(kModels), ::testing::Values(KvType::kF16),
+                                            ::testing::Values(false)),
                          case_name);
 
 TEST(SequenceCostsTest, IdleSequencesFitTheirMemory) {

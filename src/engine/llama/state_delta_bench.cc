@@ -20,7 +20,7 @@ struct Pair {
 
 LlamaEngine& engine() {
   static const std::unique_ptr<LlamaEngine> loaded = [] {
-    ModelOptions options = tiny_options("f16");
+    ModelOptions options = tiny_options();
     options.path = tiny_model_path("deepseek4");
     options.n_ctx = 8192;
     options.class_test_program = "/proc/self/exe";  // trying the class ends the process that does

@@ -23,10 +23,10 @@ LlamaEngine& engine() {
     if (!gguf::make_model({.architecture = "gemma3", .size = gguf::ModelSize::kSmall, .window = 512}, path)) {
       std::abort();
     }
-    ModelOptions options = tiny_options("f16");
+    ModelOptions options = tiny_options();
     options.path = path;
     options.n_ctx = 3 * kTokens;
-    options.n_batch = options.n_ubatch = 256;
+    options.n_ubatch = options.n_batch = 256;
     options.class_test_program = "/proc/self/exe";  // trying the class ends the process that does
     std::unique_ptr<LlamaEngine> made = load_or_die(options);
     (void)prefill(*made, kSeq, make_prompt(kTokens, 1), 256);

@@ -96,12 +96,15 @@ Status read_int32(const Json& body, std::string_view name, std::int32_t& target,
   return {};
 }
 
-Status read_seed(const Json& body, std::uint32_t& seed) {
-  std::int64_t value = seed;
+// -1 asks for a new one each time, also if it is written as an unsigned number; longer seeds are cut, as llama-server
+// does.
+Status read_seed(const Json& body, std::optional<std::uint32_t>& seed) {
+  constexpr std::uint32_t kAny = UINT32_MAX;
+  std::int64_t value = seed.value_or(kAny);
   TRY(read_integer(body, "seed", value, std::numeric_limits<std::int64_t>::min() / 2,
                    std::numeric_limits<std::int64_t>::max() / 2));
-  seed =
-      static_cast<std::uint32_t>(value);  // -1 asks for a new one each time; longer seeds are cut, as llama-server does
+  seed = static_cast<std::uint32_t>(value);
+  if (seed == kAny) seed.reset();
   return {};
 }
 

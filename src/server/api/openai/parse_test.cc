@@ -87,7 +87,7 @@ TEST(ParseChat, ReadsEveryField) {
 
 TEST(ParseChat, FormsOfStopSeedBiasAndLimit) {
   EXPECT_EQ(chat(with(R"("stop":"x")")).stop, std::vector<std::string>{"x"});
-  EXPECT_EQ(chat(with(R"("seed":-1)")).sampling.seed, 0xFFFFFFFFu);
+  EXPECT_EQ(chat(with(R"("seed":-1)")).sampling.seed, std::nullopt);
   EXPECT_EQ(chat(with(R"("max_completion_tokens":3)")).max_tokens, 3);
   EXPECT_EQ(chat(with(R"("n_predict":4,"max_tokens":3)")).max_tokens, 4);
   EXPECT_EQ(chat(with(R"("max_tokens":3.0)")).max_tokens, 3);
