@@ -76,7 +76,7 @@ Result<int> run_cache_collect(const CacheCommandOptions& options, const std::str
   collected.now_ns = os::real_clock().wall_ns();
   collected.alone = lock != nullptr;
   collected.quarantine = options.quarantine;
-  if (options.to_mib != UINT64_MAX) collected.most = mebibytes(options.to_mib);
+  collected.most = options.to;
   std::vector<Removal> removals = inspect::collect(forest, collected);
   if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
   return finish(options, carry_out(options, root, lock == nullptr, removals));

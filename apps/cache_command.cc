@@ -105,7 +105,7 @@ Result<int> show_models(const CacheCommandOptions& options, const inspect::Fores
   inspect::ViewOptions shown;
   shown.now_ns = os::real_clock().wall_ns();
   // A server's own is nowhere on the disk, and a guess would be taken for it.
-  if (options.disk_mib > 0) shown.budget = mebibytes(options.disk_mib);
+  shown.budget = options.tiers.disk_budget;
   shown.order = options.order;
   shown.most_depth = options.most_depth;
   shown.most_runs = list ? options.most_runs : 0;
@@ -197,7 +197,7 @@ Result<int> run_cache(const CacheCommandOptions& options) {
   const bool looks = options.action == CacheAction::kStat || options.action == CacheAction::kList;
   const auto found = cache_root(options);
   // On a machine where nothing was served yet. A directory that was named is another matter: the name may be wrong.
-  if (!found && found.error().kind == ErrorKind::kNotFound && looks && options.directory.empty()) {
+  if (!found && found.error().kind == ErrorKind::kNotFound && looks && options.tiers.disk_directory.empty()) {
     return show_no_cache(options);
   }
   if (!found) return found.error();

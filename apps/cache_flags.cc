@@ -63,12 +63,12 @@ std::vector<Flag> common_flags(CacheCommandOptions& options) {
        .environment = kDiskDirectoryVariable,
        .default_text = "kvkeep in the user's cache home",
        .effect = "The cache directory, as for kvkeep serve.",
-       .assign = text_into(options.directory)},
+       .assign = text_into(options.tiers.disk_directory)},
       {.spelling = "--kv-disk-space-mb N",
        .default_text = "as kvkeep serve",
        .effect = "The budget: what sizes are shares of, and what import keeps to. That of a running server is not "
                  "known here.",
-       .assign = number_into(options.disk_mib, std::uint64_t{1}, std::uint64_t{1} << 40)},
+       .assign = mebibytes_into(options.tiers.disk_budget, 1)},
   };
 }
 
@@ -154,7 +154,7 @@ std::vector<Flag> collect_flags(CacheCommandOptions& options) {
       {.spelling = "--to-mb N",
        .default_text = "no limit",
        .effect = "Remove what is worth least until the directory takes at most N MiB.",
-       .assign = number_into(options.to_mib, std::uint64_t{0}, std::uint64_t{1} << 40)},
+       .assign = mebibytes_into(options.to, 0)},
       dry_flag(options),
   };
 }

@@ -2,13 +2,14 @@
 
 // The command lines of `kvkeep cache`.
 
-#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "flag_set.h"
 #include "inspect/view.h"
+#include "serve_options.h"
 
 namespace kvkeep::cli {
 
@@ -18,8 +19,7 @@ enum class CacheAction { kStat, kList, kShow, kVerify, kCollect, kRemove, kExpor
 struct CacheCommandOptions {
   CacheAction action = CacheAction::kStat;
   std::vector<std::string> words;  // ids; of export and import the file first
-  std::string directory;           // --kv-disk-dir; empty: that of kvkeep serve
-  std::uint64_t disk_mib = 0;      // --kv-disk-space-mb; 0: as kvkeep serve
+  TierOptions tiers;               // --kv-disk-dir and --kv-disk-space-mb
   bool json = false;
   std::string fingerprint;  // --model: how its fingerprint begins
   inspect::Order order = inspect::Order::kUsed;
@@ -32,7 +32,7 @@ struct CacheCommandOptions {
   bool yes = false;  // do not ask
   bool dry = false;  // change nothing
   bool quarantine = false;
-  std::uint64_t to_mib = UINT64_MAX;  // UINT64_MAX: no limit
+  std::optional<ByteCount> to;  // --to-mb; empty: no limit
 };
 
 struct ParsedCache {

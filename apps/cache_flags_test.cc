@@ -37,7 +37,7 @@ TEST(CacheFlags, UnknownWordsSuggestTheNearest) {
 TEST(CacheFlags, FlagsMayStandBeforeTheCommand) {
   const CacheCommandOptions options = parsed_cache({"--kv-disk-dir", "ls", "--json", "stat"}).value().options;
   EXPECT_EQ(options.action, CacheAction::kStat);
-  EXPECT_EQ(options.directory, "ls");
+  EXPECT_EQ(options.tiers.disk_directory, "ls");
   EXPECT_TRUE(options.json);
   EXPECT_EQ(parsed_cache({"--kv-disk-dir=/d", "-n", "2", "list"})->options.action, CacheAction::kList);
   EXPECT_EQ(parsed_cache({"--kv-disk-dir", "/d", "--help"})->help, parsed_cache({})->help);
@@ -46,8 +46,8 @@ TEST(CacheFlags, FlagsMayStandBeforeTheCommand) {
 
 TEST(CacheFlags, TheDirectoryMayComeFromTheEnvironment) {
   const os::Environment environment = {{"LLAMA_ARG_KV_DISK_DIR", "/e"}};
-  EXPECT_EQ(parse_cache({"stat"}, environment)->options.directory, "/e");
-  EXPECT_EQ(parse_cache({"stat", "--kv-disk-dir", "/d"}, environment)->options.directory, "/d");
+  EXPECT_EQ(parse_cache({"stat"}, environment)->options.tiers.disk_directory, "/e");
+  EXPECT_EQ(parse_cache({"stat", "--kv-disk-dir", "/d"}, environment)->options.tiers.disk_directory, "/d");
 }
 
 TEST(CacheFlags, WhatIsRemovedIsNamed) {
@@ -59,7 +59,7 @@ TEST(CacheFlags, WhatIsRemovedIsNamed) {
   EXPECT_EQ(cache_error({"export"}), "nothing is named: kvkeep cache export [flags] FILE [ID...]");
   EXPECT_EQ(parsed_cache({"export", "f", "abcd", "ef01"})->options.words.size(), 3U);
   EXPECT_EQ(cache_error({"import", "f", "g"}), "unexpected argument 'g'");
-  EXPECT_EQ(parsed_cache({"gc", "--to-mb", "0"})->options.to_mib, 0U);
+  EXPECT_EQ(parsed_cache({"gc", "--to-mb", "0"})->options.to, ByteCount{0});
 }
 
 TEST(CacheFlags, Values) {
@@ -73,7 +73,7 @@ TEST(CacheFlags, Values) {
   EXPECT_TRUE(list.json);
   const CacheCommandOptions verify = parsed_cache({"verify", "--repair", "--kv-disk-dir", "/x"}).value().options;
   EXPECT_TRUE(verify.repair);
-  EXPECT_EQ(verify.directory, "/x");
+  EXPECT_EQ(verify.tiers.disk_directory, "/x");
   EXPECT_EQ(cache_error({"ls", "-n", "0"}), "-n (--limit): '0' is not a whole number from 1 up");
   EXPECT_EQ(cache_error({"ls", "-n", "-5"}), "-n (--limit): '-5' is not a whole number from 1 up");
   EXPECT_EQ(cache_error({"ls", "--limit", "1", "-n", "x"}), "-n (--limit): 'x' is not a whole number from 1 up");

@@ -16,13 +16,11 @@ namespace kvkeep::cli {
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 Result<std::string> cache_root(const CacheCommandOptions& options) {
-  CacheOptions served;
-  served.disk_directory = options.directory;
-  TRY_ASSIGN(const std::string named, disk_directory(served));
+  TRY_ASSIGN(const std::string named, disk_directory(options.tiers));
   auto root = os::resolve_links(named);
   if (!root && root.error().kind == ErrorKind::kNotFound) {
     return not_found(fmt::format("{}: there is no such cache directory{}", named,
-                                 options.directory.empty() ? "; name one with --kv-disk-dir" : ""));
+                                 options.tiers.disk_directory.empty() ? "; name one with --kv-disk-dir" : ""));
   }
   if (!root) return root;
   TRY_ASSIGN(const bool own, os::is_own(*root));
@@ -31,9 +29,7 @@ Result<std::string> cache_root(const CacheCommandOptions& options) {
 }
 
 Result<bool> make_cache(const CacheCommandOptions& options) {
-  CacheOptions served;
-  served.disk_directory = options.directory;
-  TRY_ASSIGN(const std::string named, disk_directory(served));
+  TRY_ASSIGN(const std::string named, disk_directory(options.tiers));
   if (os::resolve_links(named)) return false;
   TRY(os::real_file_system().make_directories(named));
   return true;
@@ -47,10 +43,8 @@ void unmake_cache(const std::string& root) {
 }
 
 Result<ByteCount> cache_budget(const CacheCommandOptions& options, const std::string& root) {
-  CacheOptions served;
-  if (options.disk_mib > 0) served.disk_mib = options.disk_mib;
   TRY_ASSIGN(const os::Space space, os::real_file_system().space(root));
-  return disk_budget(served, space.free);
+  return disk_budget(options.tiers, space.free);
 }
 
 Status choose_models(inspect::CacheDirectory& directory, const std::string& fingerprint_begins) {

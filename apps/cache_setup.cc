@@ -68,7 +68,7 @@ void warn_of_other_writers(const std::string& directory) {
                directory, shared ? "name a directory of your own below it" : "run chmod 700 " + directory);
 }
 
-void warn_of_distrust(const CacheOptions& options, const std::string& own, const FingerprintHash& fingerprint,
+void warn_of_distrust(const TierOptions& options, const std::string& own, const FingerprintHash& fingerprint,
                       const std::string& why) {
   spdlog::warn(
       "kv disk: an audit found state in {} that is not what the model computes ({}). Nothing of it is used, and "
@@ -78,7 +78,7 @@ void warn_of_distrust(const CacheOptions& options, const std::string& own, const
       options.disk_directory.empty() ? "" : " --kv-disk-dir " + options.disk_directory, store::kDistrustName);
 }
 
-Result<DiskTier> open_at(const std::string& directory, const CacheOptions& options, const FingerprintHash& fingerprint,
+Result<DiskTier> open_at(const std::string& directory, const TierOptions& options, const FingerprintHash& fingerprint,
                          os::FileSystem& files, os::Clock& clock) {
   store::DiskOptions disk;
   TRY_ASSIGN(disk.directory, prepare_directory(directory, files));
@@ -97,7 +97,7 @@ Result<DiskTier> open_at(const std::string& directory, const CacheOptions& optio
     spdlog::warn("kv disk: --kv-disk-reserve-mb {} is more than the whole file system has ({} MiB): nothing is stored",
                  disk.reserve.value() >> 20, space.total.value() >> 20);
   }
-  disk.written_per_day = mebibytes(options.disk_write_mib_per_day);
+  disk.written_per_day = options.disk_written_per_day;
   disk.budget = budget - room_for_turns(budget) - kRoomForNotes;
   TRY_ASSIGN(std::unique_ptr<store::DiskStore> store, store::DiskStore::open(disk, files, clock));
   return DiskTier{std::move(store), budget};
@@ -128,42 +128,42 @@ void log_found(const store::DiskCounters& found) {
 
 }  // namespace
 
-Result<std::string> disk_directory(const CacheOptions& options) {
+Result<std::string> disk_directory(const TierOptions& options) {
   if (!options.disk_directory.empty()) return options.disk_directory;
   TRY_ASSIGN(const std::string home, os::user_cache_home());
   return home + "/kvkeep";
 }
 
-ByteCount ram_budget(const CacheOptions& options) {
+ByteCount ram_budget(const TierOptions& options) {
   const Result<ByteCount> available = os::available_memory();
-  if (options.ram_mib && available && mebibytes(*options.ram_mib) > *available) {
-    spdlog::warn("kv cache: --cache-ram {} is more than the memory that is available now ({} MiB)", *options.ram_mib,
-                 available->value() >> 20);
+  if (options.ram_budget && available && *options.ram_budget > *available) {
+    spdlog::warn("kv cache: --cache-ram {} is more than the memory that is available now ({} MiB)",
+                 options.ram_budget->value() >> 20, available->value() >> 20);
   }
-  if (options.ram_mib) return mebibytes(*options.ram_mib);
+  if (options.ram_budget) return *options.ram_budget;
   if (!available) return kGibibyte;
   return std::min(ByteCount{available->value() / 4}, mebibytes(8192));
 }
 
-ByteCount disk_budget(const CacheOptions& options, ByteCount free_space) {
-  if (options.disk_mib) return mebibytes(*options.disk_mib);
+ByteCount disk_budget(const TierOptions& options, ByteCount free_space) {
+  if (options.disk_budget) return *options.disk_budget;
   return std::clamp(ByteCount{free_space.value() / 10}, kGibibyte, mebibytes(65536));
 }
 
-ByteCount disk_reserve(const CacheOptions& options, ByteCount total_space) {
-  if (options.disk_reserve_mib) return mebibytes(*options.disk_reserve_mib);
+ByteCount disk_reserve(const TierOptions& options, ByteCount total_space) {
+  if (options.disk_reserve) return *options.disk_reserve;
   return std::min(ByteCount{total_space.value() / 100}, kGibibyte);
 }
 
 ByteCount memory_for_turns(ByteCount budget) { return std::min(ByteCount{budget.value() / 256}, mebibytes(8)); }
 
-Status check_disk_directory(const CacheOptions& options, os::FileSystem& files) {
+Status check_disk_directory(const TierOptions& options, os::FileSystem& files) {
   if (!options.use_disk || options.disk_directory.empty()) return {};
   const Status usable = try_directory(options.disk_directory, files);
   return usable ? usable : error_of_named(options.disk_directory, usable.error());
 }
 
-Result<DiskTier> open_disk_tier(const CacheOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
+Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHash& fingerprint, os::FileSystem& files,
                                 os::Clock& clock) {
   if (!options.use_disk) return DiskTier{};
   const bool named = !options.disk_directory.empty();

@@ -48,13 +48,14 @@ Assign effort_into(std::string& target) {
 }
 
 // 0 tells the template, too, so that it does not even open a thought.
-Assign budget_into(ChatOptions& chat) {
-  return [&chat](const std::string& text) -> Status {
+Assign budget_into(ServeOptions& options) {
+  return [&options](const std::string& text) -> Status {
+    std::optional<std::size_t>& budget = options.defaults.sampling.thinking.most_tokens;
     TRY_ASSIGN(const std::int64_t tokens,
                parse_number<std::int64_t>(text, -1, std::numeric_limits<std::int32_t>::max()));
-    chat.thinking_tokens_max.reset();
-    if (tokens >= 0) chat.thinking_tokens_max = static_cast<std::size_t>(tokens);
-    if (tokens == 0) chat.thinks = false;
+    budget.reset();
+    if (tokens >= 0) budget = static_cast<std::size_t>(tokens);
+    if (tokens == 0) options.chat.thinks = false;
     return {};
   };
 }
@@ -76,16 +77,16 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
        .effect =
            "Where thoughts go: none (they stay in content), deepseek (reasoning_content), deepseek-legacy (both); auto "
            "is deepseek.",
-       .assign = choice_into<ReasoningFormat>(chat.reasoning_format,
-                                              {{"auto", ReasoningFormat::kDeepSeek},
-                                               {"none", ReasoningFormat::kNone},
-                                               {"deepseek", ReasoningFormat::kDeepSeek},
-                                               {"deepseek-legacy", ReasoningFormat::kDeepSeekLegacy}})},
+       .assign =
+           choice_into(options.defaults.reasoning_format, {{"auto", ReasoningFormat::kDeepSeek},
+                                                           {"none", ReasoningFormat::kNone},
+                                                           {"deepseek", ReasoningFormat::kDeepSeek},
+                                                           {"deepseek-legacy", ReasoningFormat::kDeepSeekLegacy}})},
       {.spelling = "-rea, --reasoning on|off|auto",
        .environment = "LLAMA_ARG_REASONING",
        .default_text = "auto, as the template has it",
        .effect = "Tell the template to let the model think, or not; requests may say otherwise.",
-       .assign = choice_into<std::optional<bool>>(chat.thinks, {{"on", true}, {"off", false}, {"auto", std::nullopt}})},
+       .assign = choice_into(chat.thinks, {{"on", true}, {"off", false}, {"auto", std::nullopt}})},
       {.spelling = "--reasoning-effort LEVEL",
        .environment = "LLAMA_ARG_REASONING_EFFORT",
        .default_text = "default, the template's own",
@@ -97,7 +98,7 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
        .effect = "End a thought after so many tokens, by its closing tag; 0: --reasoning off, too; -1: no limit. "
                  "Requests may "
                  "say otherwise.",
-       .assign = budget_into(chat)},
+       .assign = budget_into(options)},
       {.spelling = "--reasoning-preserve, --no-reasoning-preserve",
        .environment = "LLAMA_ARG_REASONING_PRESERVE",
        .effect = "Keep earlier thoughts in the prompt, where the template lets one choose.",
@@ -106,7 +107,7 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
        .environment = "LLAMA_ARG_CHAT_TEMPLATE_KWARGS",
        .default_text = "{}",
        .effect = "More variables for the chat template, as a JSON object; requests may set others.",
-       .assign = object_into(chat.template_kwargs)},
+       .assign = object_into(options.defaults.template_kwargs)},
       {.spelling = "--skip-chat-parsing, --no-skip-chat-parsing",
        .environment = "LLAMA_ARG_SKIP_CHAT_PARSING",
        .effect = "Return everything the model writes as content: calls and thoughts too.",
@@ -115,8 +116,8 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
        .effect =
            "Earlier turns of the model in a prompt: exact puts the ids there that were sampled, where the client's "
            "message says the same; canonical lets the template write them anew, and prefills that ahead; off: neither.",
-       .assign = choice_into<Replay>(
-           chat.replay, {{"exact", Replay::kExact}, {"canonical", Replay::kCanonical}, {"off", Replay::kOff}})},
+       .assign = choice_into(chat.replay,
+                             {{"exact", Replay::kExact}, {"canonical", Replay::kCanonical}, {"off", Replay::kOff}})},
       {.spelling = "--prefill-ahead, --no-prefill-ahead",
        .effect =
            "Where the template writes a finished turn otherwise (without its thinking), prefill that while the server "
@@ -128,7 +129,7 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
       {.spelling = "--strict-fields",
        .effect = "Refuse requests with fields that are not known, instead of naming them in the reply's header "
                  "x-kvkeep-ignored-fields, the log and the trace.",
-       .assign = switch_into(options.strict_fields)},
+       .assign = switch_into(options.defaults.strict_fields)},
       {.spelling = "--stabilize RULE,...|none",
        .default_text = "all",
        .effect =
@@ -143,7 +144,7 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
 }
 
 std::vector<Flag> sampling_flags(ServeOptions& options) {
-  engine::SamplingParams& sampling = options.sampling;
+  engine::SamplingParams& sampling = options.defaults.sampling;
   constexpr float kLargest = 1e6F;
   return {
       {.group = "Sampling, where a request does not say",

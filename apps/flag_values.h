@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/types.h"
 #include "engine/llama/model_options.h"
 #include "flag_set.h"
 
@@ -121,6 +122,15 @@ Assign number_or_default(Number& target, std::type_identity_t<Number> lowest, st
     return {};
   };
   return {set, fmt::to_string(target)};
+}
+
+// A size in MiB.
+inline constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
+inline Assign mebibytes_into(std::optional<ByteCount>& target, std::uint64_t lowest) {
+  return parsed_into(target, [lowest](const std::string& text) -> Result<ByteCount> {
+    TRY_ASSIGN(const std::uint64_t count, parse_number(text, lowest, kMibMax));
+    return mebibytes(count);
+  });
 }
 
 // What `parse` returns is added to the list: the flag may be repeated.

@@ -171,7 +171,7 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .environment = "LLAMA_ARG_N_PREDICT",
        .default_text = "-1, until the context is full",
        .effect = "Most tokens of a reply whose request does not say.",
-       .assign = number_or_automatic(options.predict_tokens, 0, kTokensMax, 0)},
+       .assign = number_or_automatic(options.defaults.max_tokens, 0, kTokensMax, 0)},
       {.spelling = "-b, --batch-size N",
        .environment = "LLAMA_ARG_BATCH",
        .effect = "Most tokens given to the model at once.",

@@ -126,8 +126,8 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;
   TRY(check_model(options.model.path));
   TRY_ASSIGN(files.api_keys, read_keys(options.api_key_file));
-  TRY_ASSIGN(files.cache_salt, read_salt(options.cache.salt_file));
-  if (options.cache.salt_by_key && files.api_keys.empty() && options.http.api_keys.empty()) {
+  TRY_ASSIGN(files.cache_salt, read_salt(options.salt_file));
+  if (options.salt_by_key && files.api_keys.empty() && options.http.api_keys.empty()) {
     return invalid("--cache-salt-by-key needs keys: --api-key-file or --api-key");
   }
   if (!options.chat.template_source.empty() && !options.chat.template_file.empty()) {

@@ -42,8 +42,6 @@ constexpr double kQuietLoadMs = 1'000;
 // Running handlers get this long to send their last bytes at shutdown.
 constexpr std::int64_t kDrainMs = 5'000;
 
-constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
-
 engine::llama::ModelOptions model_options(const ServeOptions& options, const NamedFiles& files) {
   engine::llama::ModelOptions model = options.model;
   model.salt = files.cache_salt;
@@ -79,13 +77,14 @@ Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const NamedFiles
 }
 
 // What the flags say to the template. The names are those that templates use.
-nlohmann::ordered_json template_kwargs(const ChatOptions& chat, std::string_view source) {
+nlohmann::ordered_json template_kwargs(const ServeOptions& options, std::string_view source) {
+  const ChatOptions& chat = options.chat;
   nlohmann::ordered_json kwargs = nlohmann::ordered_json::object();
   if (chat.thinks) kwargs["enable_thinking"] = kwargs["thinking"] = *chat.thinks;
   if (!chat.reasoning_effort.empty()) kwargs["reasoning_effort"] = chat.reasoning_effort;
   if (source.find("preserve_thinking") != std::string_view::npos) kwargs["preserve_thinking"] = chat.preserve_reasoning;
   if (source.find("clear_thinking") != std::string_view::npos) kwargs["clear_thinking"] = !chat.preserve_reasoning;
-  if (chat.template_kwargs.is_object()) kwargs.update(chat.template_kwargs);
+  if (options.defaults.template_kwargs.is_object()) kwargs.update(options.defaults.template_kwargs);
   return kwargs;
 }
 
@@ -118,15 +117,10 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.model_name = service.aliases.empty() ? base_name(model.model_path) : service.aliases.front();
   service.system_fingerprint = fmt::format("b{}-kvkeep", KVKEEP_VERSION);
   service.context_tokens = model.context_tokens;
-  service.defaults.sampling = options.sampling;
-  service.defaults.sampling.thinking.most_tokens = options.chat.thinking_tokens_max;
-  if (options.predict_tokens) service.defaults.max_tokens = *options.predict_tokens;
-  service.defaults.cache_prompt = options.cache.cache_prompt;
-  service.defaults.strict_fields = options.strict_fields;
+  service.defaults = options.defaults;
   service.defaults.vocabulary_size = model.vocabulary_size;
   service.stabilizers = options.stabilizers;
-  service.defaults.template_kwargs = template_kwargs(options.chat, service.chat_template->source());
-  service.defaults.reasoning_format = options.chat.reasoning_format;
+  service.defaults.template_kwargs = template_kwargs(options, service.chat_template->source());
   service.traced = !options.log.trace_file.empty();
   service.trace_prompts = options.log.trace_prompts;
   service.card = {service.model_name,         service.clock->wall_ns() / 1'000'000'000,
@@ -153,27 +147,13 @@ index::TokenTexts token_texts(const server::Service& service) {
   return {*service.vocabulary, [&](TokenId id) { return service.markers->contains(id); }};
 }
 
-policy::CutOptions cut_options(const CacheOptions& cache, const chat::HistoryChanges& changes) {
-  policy::CutOptions cuts;
-  cuts.min_tokens = cache.store_tokens_min;
-  cuts.cold_max_tokens = cache.cold_tokens_max == UINT32_MAX ? SIZE_MAX : cache.cold_tokens_max;
-  cuts.continued_interval_tokens = cache.continued_interval_tokens;
-  cuts.boundary_trim_tokens = cache.boundary_trim_tokens;
-  cuts.boundary_align_tokens = cache.boundary_align_tokens;
-  cuts.anchor_user = cache.anchor_user;
-  cuts.most_points = cache.points_max == UINT32_MAX ? SIZE_MAX : cache.points_max;
-  cuts.least_step_tokens = cache.point_step_min;
-  cuts.loops_change = changes.loop_may_change();
-  return cuts;
-}
-
 // An audit begins when nobody asked anything for half a minute, or for a shorter interval between audits.
-server::AuditOptions audit_options(const CacheOptions& cache) {
+server::AuditOptions audit_options(const ServeOptions& options) {
   constexpr double kIdleMs = 30'000;
   server::AuditOptions audit;
-  audit.every_ms = cache.audit_minutes * 60'000;
+  audit.every_ms = options.audit_minutes * 60'000;
   audit.idle_ms = std::min(kIdleMs, audit.every_ms);
-  audit.directory = cache.disk_directory;
+  audit.directory = options.tiers.disk_directory;
   audit.seed = static_cast<std::uint64_t>(os::real_clock().wall_ns());
   return audit;
 }
@@ -194,15 +174,17 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   server::SchedulerOptions scheduler;
   scheduler.parallel = options.model.parallel;
   scheduler.busy_slice_tokens = options.model.ubatch();
-  scheduler.idle_to_live_ns = options.cache.hours_to_live * kHourNs;
-  scheduler.restore = options.cache.always_restore ? policy::RestoreMode::kAlways : policy::RestoreMode::kAuto;
-  scheduler.cuts = cut_options(options.cache, changes);
-  scheduler.texts = options.cache.match_text ? &texts : nullptr;
+  scheduler.idle_to_live_ns = options.cache.time_to_live_ns;
+  scheduler.restore = options.restore;
+  scheduler.cuts = options.cuts;
+  scheduler.cuts.min_tokens = options.cache.min_disk_tokens;
+  scheduler.cuts.loops_change = changes.loop_may_change();
+  scheduler.texts = options.match_text ? &texts : nullptr;
   scheduler.parting_texts = &texts;
   scheduler.fine_points = true;
   scheduler.trace = trace;
   scheduler.show_tokens = show ? &show : nullptr;
-  scheduler.audit = audit_options(options.cache);
+  scheduler.audit = audit_options(options);
   return scheduler;
 }
 
@@ -286,6 +268,14 @@ ByteCount point_bytes(engine::Engine& engine) {
   return ByteCount{std::max(memory.window_bytes(memory.shape().window_tokens), engine.description().point_bytes)};
 }
 
+cache::CacheOptions cache_options(cache::CacheOptions options, engine::Engine& engine, ByteCount ram_budget) {
+  options.fingerprint = engine.description().fingerprint;
+  options.ram_budget = ram_budget;
+  options.point_bytes = point_bytes(engine);
+  options.shape = engine.memory().shape();
+  return options;
+}
+
 }  // namespace
 
 Status run_serve(const ServeOptions& options) {
@@ -298,7 +288,7 @@ Status run_serve(const ServeOptions& options) {
   os::ShutdownSignals signals;
   // All that may be wrong comes before the load of a model, which may take minutes.
   TRY_ASSIGN(const NamedFiles files, read_named_files(options));
-  TRY(check_disk_directory(options.cache, os::real_file_system()));
+  TRY(check_disk_directory(options.tiers, os::real_file_system()));
   TRY_ASSIGN(std::optional<os::AppendFile> trace_file, open_trace(options.log));
   TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options, files));
   // Everything that computes runs on this one thread, the load's warm-up included. Each thread that computes gets a
@@ -312,8 +302,8 @@ Status run_serve(const ServeOptions& options) {
 
   const bool cacheable = engine->memory().shape().cacheable;
   DiskTier disk;
-  if (cacheable || !options.cache.disk_directory.empty()) {  // a directory that was named must be usable in any case
-    TRY_ASSIGN(disk, open_disk_tier(options.cache, model.fingerprint, os::real_file_system(), os::real_clock()));
+  if (cacheable || !options.tiers.disk_directory.empty()) {  // a directory that was named must be usable in any case
+    TRY_ASSIGN(disk, open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock()));
   }
   if (!cacheable) disk = {};
   const std::string own_directory = disk.store == nullptr ? "" : store::directory_of(disk.store->turns_path());
@@ -321,14 +311,9 @@ Status run_serve(const ServeOptions& options) {
   const std::unique_ptr<os::Executor> writer = os::make_thread_executor("kv-writer");
   std::unique_ptr<server::TurnKeeper> turns = turn_keeper(options, disk, *writer);
   const std::unique_ptr<os::Executor> reader = os::make_thread_executor("kv-reader");
-  const cache::CacheOptions cache_options{.fingerprint = model.fingerprint,
-                                          .ram_budget = disk.distrusted ? ByteCount{} : ram_budget(options.cache),
-                                          .point_bytes = point_bytes(*engine),
-                                          .min_disk_tokens = options.cache.store_tokens_min,
-                                          .time_to_live_ns = options.cache.hours_to_live * kHourNs,
-                                          .disk_points_share = options.cache.disk_points_percent,
-                                          .shape = engine->memory().shape()};
-  cache::Cache cache(cache_options, std::move(disk.store), os::real_clock(), *writer, *reader);
+  const ByteCount ram = disk.distrusted ? ByteCount{} : ram_budget(options.tiers);
+  cache::Cache cache(cache_options(options.cache, *engine, ram), std::move(disk.store), os::real_clock(), *writer,
+                     *reader);
   std::optional<DirectoryNotes> notes;
   if (!own_directory.empty()) {
     notes.emplace(own_directory, model.fingerprint, note_of(options, files, model), cache, os::real_file_system(),
@@ -341,7 +326,7 @@ Status run_serve(const ServeOptions& options) {
   const index::TokenTexts texts = token_texts(service);
   service.turns = std::move(turns);
   service.fingerprint = model.fingerprint;
-  service.tenant_by_key = options.cache.salt_by_key;
+  service.tenant_by_key = options.salt_by_key;
   service.prefill_ahead = options.chat.prefill_ahead && options.chat.replay != Replay::kOff && cacheable;
   const chat::HistoryChanges changes = learn_history(options, service);
   service.history_changes = changes;

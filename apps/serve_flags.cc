@@ -12,19 +12,22 @@
 namespace kvkeep::cli {
 namespace {
 
-constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
-constexpr std::uint32_t kHoursMax = 1'000'000;
+using policy::RestoreMode;
+
+constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
+constexpr std::int64_t kHoursMax = 1'000'000;
 
 // A budget in MiB whose absence means "choose one".
-Assign budget_into(std::optional<std::uint64_t>& target, const char* at_nothing = nullptr) {
+Assign budget_into(std::optional<ByteCount>& target, const char* at_nothing = nullptr) {
   return [=, &target](const std::string& text) -> Status {
     if (text == "-1") return invalid("there is always a limit: say how many MiB");
-    TRY_ASSIGN(target, parse_number(text, std::uint64_t{0}, kMibMax));
-    return at_nothing == nullptr || *target > 0 ? Status{} : invalid(at_nothing);
+    TRY(mebibytes_into(target, 0).set(text));
+    return at_nothing == nullptr || *target > ByteCount{0} ? Status{} : invalid(at_nothing);
   };
 }
 
-std::vector<Flag> cache_flags(CacheOptions& cache) {
+std::vector<Flag> cache_flags(ServeOptions& options) {
+  TierOptions& tiers = options.tiers;
   return {
       {.group = "Prefix cache",
        .spelling = "-cram, --cache-ram MIB",
@@ -32,96 +35,105 @@ std::vector<Flag> cache_flags(CacheOptions& cache) {
        .default_text = "a quarter of available memory, at most 8192",
        .effect =
            "Memory for cached state, what waits to be written included; 0 turns this tier off. With any value 64 MiB "
-           "and "
-           "two of the model's largest points may wait for the disk.",
-       .assign = budget_into(cache.ram_mib)},
+           "and two of the model's largest points may wait for the disk.",
+       .assign = budget_into(tiers.ram_budget)},
       {.spelling = "--kv-disk-dir DIR",
        .environment = kDiskDirectoryVariable,
        .default_text = "kvkeep under the user's cache home",
        .effect =
            "Directory of the cache on disk. Named, it must be usable; the default one is given up with a warning.",
-       .assign = text_into(cache.disk_directory)},
+       .assign = text_into(tiers.disk_directory)},
       {.spelling = "--no-kv-disk",
        .effect = "Keep nothing on disk: a restart forgets everything.",
-       .assign = switch_into(cache.use_disk, false)},
+       .assign = switch_into(tiers.use_disk, false)},
       {.spelling = "--kv-disk-space-mb MIB",
        .default_text = "a tenth of the free space, 1024 to 65536",
        .effect = "Disk space the cache may take.",
-       .assign = budget_into(cache.disk_mib, "to keep nothing on disk, say --no-kv-disk")},
+       .assign = budget_into(tiers.disk_budget, "to keep nothing on disk, say --no-kv-disk")},
       {.spelling = "--kv-disk-reserve-mb MIB",
        .default_text = "1024, or 1 % of the file system if that is less",
        .effect = "Stop writing when the file system has less free space than this; 0: use all of it.",
-       .assign = number_into(cache.disk_reserve_mib, 0, kMibMax, 0)},
+       .assign = mebibytes_into(tiers.disk_reserve, 0)},
       {.spelling = "--kv-disk-write-mb-per-day MIB",
        .effect =
            "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in "
-           "memory; "
-           "0: no limit.",
-       .assign = number_into(cache.disk_write_mib_per_day, std::uint64_t{0}, kMibMax)},
+           "memory; 0: no limit.",
+       .assign = {[&tiers](const std::string& text) -> Status {
+                    TRY_ASSIGN(const std::uint64_t count, parse_number(text, std::uint64_t{0}, kMibMax));
+                    tiers.disk_written_per_day = mebibytes(count);
+                    return {};
+                  },
+                  "0"}},
       {.spelling = "--kv-cache-ttl-hours N",
        .effect =
            "What no request used for so many hours is forgotten, in memory and on disk; 0: only for lack of room.",
-       .assign = number_into(cache.hours_to_live, 0U, kHoursMax)},
+       .assign = {[&options](const std::string& text) -> Status {
+                    TRY_ASSIGN(const std::int64_t hours, parse_number(text, std::int64_t{0}, kHoursMax));
+                    options.cache.time_to_live_ns = hours * kHourNs;
+                    return {};
+                  },
+                  "0"}},
       {.spelling = "--kv-cache-min-tokens N",
        .effect = "Conversations shorter than this are not stored on disk, and get no point.",
-       .assign = number_into(cache.store_tokens_min, 0U, kTokensMax)},
+       .assign = number_into(options.cache.min_disk_tokens, 0, kTokensMax)},
       {.spelling = "--kv-cache-audit-minutes N",
        .effect =
            "While idle, compute a stored piece anew so often and stop using what is stored if it is wrong; 0: never.",
-       .assign = number_into(cache.audit_minutes, 0.0, 1e6)},
+       .assign = number_into(options.audit_minutes, 0.0, 1e6)},
       {.spelling = "--match token|text",
        .effect = "text: ids that were sampled here stand for the ids of the same text in a prompt; token: ids alone.",
-       .assign = choice_into<bool>(cache.match_text, {{"token", false}, {"text", true}})},
+       .assign = choice_into(options.match_text, {{"token", false}, {"text", true}})},
       {.spelling = "--restore auto|always",
        .effect = "auto prefills instead of restoring where loading would take longer; always restores.",
-       .assign = choice_into<bool>(cache.always_restore, {{"auto", false}, {"always", true}})},
+       .assign = choice_into(options.restore, {{"auto", RestoreMode::kAuto}, {"always", RestoreMode::kAlways}})},
       {.spelling = "--cache-prompt, --no-cache-prompt",
        .environment = "LLAMA_ARG_CACHE_PROMPT",
        .effect = "Use the cache for requests that do not say; off: they neither read nor write it.",
-       .assign = switch_into(cache.cache_prompt)},
+       .assign = switch_into(options.defaults.cache_prompt)},
       {.spelling = "--cache-salt-file FILE",
        .effect = "Only servers with the same text in this file share cached state; cache_salt in requests sets apart "
                  "further.",
-       .assign = text_into(cache.salt_file)},
+       .assign = text_into(options.salt_file)},
       {.spelling = "--cache-salt-by-key",
        .effect = "Requests share cached state only with those of the same API key.",
-       .assign = switch_into(cache.salt_by_key)},
+       .assign = switch_into(options.salt_by_key)},
   };
 }
 
 // docs/cuts.md explains them all.
-std::vector<Flag> point_flags(CacheOptions& cache) {
+std::vector<Flag> point_flags(ServeOptions& options) {
+  policy::CutOptions& cuts = options.cuts;
   return {
       {.group = "Points (hybrid, recurrent, opaque and sliding-window models)",
        .spelling = "--kv-cache-anchor-user, --no-kv-cache-anchor-user",
        .effect = "Capture state where user turns begin; off: the length rule below decides.",
-       .assign = switch_into(cache.anchor_user)},
+       .assign = switch_into(cuts.anchor_user)},
       {.spelling = "--kv-cache-cold-max-tokens N",
        .default_text = "the context",
        .effect = "Capture the stable beginning only of prompts up to this length; 0: of none.",
-       .assign = number_into(cache.cold_tokens_max, 0U, kTokensMax)},
+       .assign = number_into(cuts.cold_max_tokens, 0, kTokensMax)},
       {.spelling = "--kv-cache-continued-interval-tokens N",
        .effect = "Capture state each time a prompt or reply grows past a multiple of this; 0: never.",
-       .assign = number_into(cache.continued_interval_tokens, 0U, kTokensMax)},
+       .assign = number_into(cuts.continued_interval_tokens, 0, kTokensMax)},
       {.spelling = "--kv-cache-boundary-trim-tokens N",
        .effect = "Length rule: leave off so many tokens of a prompt's end,",
-       .assign = number_into(cache.boundary_trim_tokens, 0U, kTokensMax)},
+       .assign = number_into(cuts.boundary_trim_tokens, 0, kTokensMax)},
       {.spelling = "--kv-cache-boundary-align-tokens N",
        .effect = "then round down to a multiple of this.",
-       .assign = number_into(cache.boundary_align_tokens, 0U, kTokensMax)},
+       .assign = number_into(cuts.boundary_align_tokens, 0, kTokensMax)},
       {.spelling = "--kv-disk-points-share PERCENT",
        .effect =
            "Most of the disk space that points, whole states and windows may take; beyond it they leave before rows.",
-       .assign = number_into(cache.disk_points_percent, 0U, 100U)},
+       .assign = number_into(options.cache.disk_points_share, 0, 100)},
       {.spelling = "-ctxcp, --swa-checkpoints, --ctx-checkpoints N",
        .environment = "LLAMA_ARG_CTX_CHECKPOINTS",
        .default_text = "as many as the budgets hold",
        .effect = "Most points or windows captured for one prompt; 0: none.",
-       .assign = number_into(cache.points_max, 0U, kTokensMax)},
+       .assign = number_into(cuts.most_points, 0, kTokensMax)},
       {.spelling = "-cms, --checkpoint-min-step N",
        .environment = "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT",
        .effect = "Least distance of a point from the one before, anchors and turns aside.",
-       .assign = number_into(cache.point_step_min, 0U, kTokensMax)},
+       .assign = number_into(cuts.least_step_tokens, 0, kTokensMax)},
   };
 }
 
@@ -203,8 +215,7 @@ std::vector<Flag> log_flags(LogOptions& log) {
        .assign = text_into(log.trace_file)},
       {.spelling = "--trace-prompts",
        .effect = "Put whole requests and replies into the trace, so that kvkeep replay can play it, and a few tokens "
-                 "into the "
-                 "log where prompts part. Prompts are private.",
+                 "into the log where prompts part. Prompts are private.",
        .assign = switch_into(log.trace_prompts)},
   };
 }
@@ -221,7 +232,7 @@ Status validate(const ServeOptions& options) {
     return invalid(
         fmt::format("--cache-type-v {} needs flash attention; drop --flash-attn off", to_string(model.type_v)));
   }
-  if (!options.cache.use_disk && !options.cache.disk_directory.empty()) {
+  if (!options.tiers.use_disk && !options.tiers.disk_directory.empty()) {
     return invalid("--no-kv-disk and --kv-disk-dir contradict each other");
   }
   if (model.control_vector_layers && model.control_vectors.empty()) {
@@ -238,8 +249,8 @@ Status validate(const ServeOptions& options) {
 FlagSet serve_flags(ServeOptions& options) {
   std::vector<Flag> all;
   for (std::vector<Flag> group :
-       {model_flags(options), context_flags(options), offload_flags(options), cache_flags(options.cache),
-        point_flags(options.cache), chat_flags(options), http_flags(options), sampling_flags(options),
+       {model_flags(options), context_flags(options), offload_flags(options), cache_flags(options),
+        point_flags(options), chat_flags(options), http_flags(options), sampling_flags(options),
         adapter_flags(options.model), rope_flags(options.model), log_flags(options.log)}) {
     std::ranges::move(group, std::back_inserter(all));
   }

@@ -55,9 +55,9 @@ TEST(ServeFlags, TokensMayBeCountedInKi) {
 
 TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
   const os::Environment environment = {{"LLAMA_ARG_KV_DISK_DIR", "/e"}};
-  EXPECT_EQ(served({}, environment).cache.disk_directory, "/e");
-  EXPECT_EQ(served({"--kv-disk-dir", "/d"}, environment).cache.disk_directory, "/d");
-  EXPECT_FALSE(served({"--no-kv-disk"}, environment).cache.use_disk) << "no contradiction: only one was typed";
+  EXPECT_EQ(served({}, environment).tiers.disk_directory, "/e");
+  EXPECT_EQ(served({"--kv-disk-dir", "/d"}, environment).tiers.disk_directory, "/d");
+  EXPECT_FALSE(served({"--no-kv-disk"}, environment).tiers.use_disk) << "no contradiction: only one was typed";
   EXPECT_TRUE(served({"--no-kv-disk"}, environment).ignored_variables.empty());
 }
 
@@ -194,7 +194,7 @@ TEST(ServeFlags, ContextRopeAndSampling) {
   EXPECT_EQ(options.model.n_ctx, 4096);
   EXPECT_EQ(options.model.n_batch, 1024);
   EXPECT_EQ(options.model.threads, 2);
-  EXPECT_EQ(options.predict_tokens, 100);
+  EXPECT_EQ(options.defaults.max_tokens, 100);
   EXPECT_TRUE(options.model.swa_full);
   EXPECT_FALSE(options.model.warmup);
   const engine::llama::ModelOptions& model = options.model;
@@ -203,16 +203,16 @@ TEST(ServeFlags, ContextRopeAndSampling) {
   EXPECT_EQ(model.rope_frequency_base, 1e6F);
   EXPECT_EQ(model.yarn_original_context, 2048U);
   EXPECT_EQ(*model.yarn_extrapolation + *model.yarn_attention + *model.yarn_beta_slow + *model.yarn_beta_fast, 10.0F);
-  EXPECT_EQ(options.sampling.seed, 7U);
-  EXPECT_EQ(options.sampling.temperature, 0.0F);
-  EXPECT_EQ(options.sampling.top_k, 1);
-  EXPECT_FLOAT_EQ(options.sampling.top_p, 0.5F);
-  EXPECT_FLOAT_EQ(options.sampling.min_p, 0.1F);
-  EXPECT_FLOAT_EQ(options.sampling.repeat_penalty, 1.1F);
-  EXPECT_EQ(options.sampling.repeat_last_n, -1);
-  EXPECT_FLOAT_EQ(options.sampling.presence_penalty, 0.2F);
-  EXPECT_FLOAT_EQ(options.sampling.frequency_penalty, -0.3F);
-  EXPECT_TRUE(options.sampling.ignore_eos);
+  EXPECT_EQ(options.defaults.sampling.seed, 7U);
+  EXPECT_EQ(options.defaults.sampling.temperature, 0.0F);
+  EXPECT_EQ(options.defaults.sampling.top_k, 1);
+  EXPECT_FLOAT_EQ(options.defaults.sampling.top_p, 0.5F);
+  EXPECT_FLOAT_EQ(options.defaults.sampling.min_p, 0.1F);
+  EXPECT_FLOAT_EQ(options.defaults.sampling.repeat_penalty, 1.1F);
+  EXPECT_EQ(options.defaults.sampling.repeat_last_n, -1);
+  EXPECT_FLOAT_EQ(options.defaults.sampling.presence_penalty, 0.2F);
+  EXPECT_FLOAT_EQ(options.defaults.sampling.frequency_penalty, -0.3F);
+  EXPECT_TRUE(options.defaults.sampling.ignore_eos);
 }
 
 TEST(ServeFlags, CacheServerAndLog) {
@@ -255,17 +255,17 @@ TEST(ServeFlags, CacheServerAndLog) {
                                        "f",
                                        "-v",
                                        "--log-disable"});
-  EXPECT_EQ(options.cache.ram_mib, 100U);
-  EXPECT_EQ(options.cache.disk_directory, "/d");
-  EXPECT_EQ(options.cache.audit_minutes, 0.5);
-  EXPECT_EQ(options.cache.disk_mib, 200U);
-  EXPECT_EQ(options.cache.disk_reserve_mib, 300U);
-  EXPECT_EQ(options.cache.store_tokens_min, 64);
-  EXPECT_FALSE(options.cache.match_text);
-  EXPECT_TRUE(served({}).cache.match_text);
-  EXPECT_TRUE(served({"--match", "text"}).cache.match_text);
-  EXPECT_TRUE(options.cache.always_restore);
-  EXPECT_FALSE(options.cache.cache_prompt);
+  EXPECT_EQ(options.tiers.ram_budget, mebibytes(100));
+  EXPECT_EQ(options.tiers.disk_directory, "/d");
+  EXPECT_EQ(options.audit_minutes, 0.5);
+  EXPECT_EQ(options.tiers.disk_budget, mebibytes(200));
+  EXPECT_EQ(options.tiers.disk_reserve, mebibytes(300));
+  EXPECT_EQ(options.cache.min_disk_tokens, 64U);
+  EXPECT_FALSE(options.match_text);
+  EXPECT_TRUE(served({}).match_text);
+  EXPECT_TRUE(served({"--match", "text"}).match_text);
+  EXPECT_EQ(options.restore, policy::RestoreMode::kAlways);
+  EXPECT_FALSE(options.defaults.cache_prompt);
   EXPECT_EQ(options.http.host, "::1");
   EXPECT_EQ(options.http.port, 0);
   EXPECT_EQ(options.http.api_keys, (std::vector<std::string>{"k1", "k2"}));
@@ -280,26 +280,26 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_EQ(options.log.file, "f");
   EXPECT_EQ(options.log.verbosity, 5);
   EXPECT_TRUE(options.log.disabled);
-  EXPECT_FALSE(served({"--no-kv-disk"}).cache.use_disk);
+  EXPECT_FALSE(served({"--no-kv-disk"}).tiers.use_disk);
 }
 
 TEST(ServeFlags, WhatTheDiskIsSpared) {
-  const CacheOptions cache =
-      served({"--kv-disk-write-mb-per-day", "400", "--kv-cache-ttl-hours", "48", "--kv-disk-points-share", "50"}).cache;
-  EXPECT_EQ(cache.disk_write_mib_per_day, 400U);
-  EXPECT_EQ(cache.hours_to_live, 48U);
-  EXPECT_EQ(cache.disk_points_percent, 50U);
-  EXPECT_EQ(served({}).cache.disk_write_mib_per_day, 0U);
-  EXPECT_EQ(served({}).cache.hours_to_live, 0U);
-  EXPECT_EQ(served({}).cache.disk_points_percent, 100U);
+  const ServeOptions options =
+      served({"--kv-disk-write-mb-per-day", "400", "--kv-cache-ttl-hours", "48", "--kv-disk-points-share", "50"});
+  EXPECT_EQ(options.tiers.disk_written_per_day, mebibytes(400));
+  EXPECT_EQ(options.cache.time_to_live_ns, 48 * 3600LL * 1'000'000'000);
+  EXPECT_EQ(options.cache.disk_points_share, 50U);
+  EXPECT_EQ(served({}).tiers.disk_written_per_day, ByteCount{0});
+  EXPECT_EQ(served({}).cache.time_to_live_ns, 0);
+  EXPECT_EQ(served({}).cache.disk_points_share, 100U);
 }
 
 TEST(ServeFlags, MinusOneMeansTheDefaultWhereLlamaServerSaysSo) {
   const ServeOptions options = served({"-np", "-1", "-n", "-1", "-t", "-1", "-s", "-1", "--threads-http", "-1"});
   EXPECT_EQ(options.model.parallel, engine::llama::ModelOptions{}.parallel);
-  EXPECT_EQ(options.predict_tokens, std::nullopt);
+  EXPECT_EQ(options.defaults.max_tokens, std::nullopt);
   EXPECT_EQ(options.model.threads, std::nullopt);
-  EXPECT_FALSE(options.sampling.seed.has_value());
+  EXPECT_FALSE(options.defaults.sampling.seed.has_value());
   EXPECT_EQ(options.http_threads, std::nullopt);
 }
 
@@ -396,18 +396,18 @@ TEST(ServeFlags, StabilizersHaveNames) {
 }
 
 TEST(ServeFlags, PointsArePlacedByTheFlagsOfBothServers) {
-  const CacheOptions cache =
+  const policy::CutOptions cuts =
       served({"--no-kv-cache-anchor-user", "--kv-cache-cold-max-tokens", "30000",
               "--kv-cache-continued-interval-tokens", "5000", "--kv-cache-boundary-trim-tokens", "16",
               "--kv-cache-boundary-align-tokens", "256", "-ctxcp", "8", "--checkpoint-min-step", "512"})
-          .cache;
-  EXPECT_FALSE(cache.anchor_user);
-  EXPECT_EQ(cache.cold_tokens_max, 30'000U);
-  EXPECT_EQ(cache.continued_interval_tokens, 5'000U);
-  EXPECT_EQ(cache.boundary_trim_tokens, 16U);
-  EXPECT_EQ(cache.boundary_align_tokens, 256U);
-  EXPECT_EQ(cache.points_max, 8U);
-  EXPECT_EQ(cache.point_step_min, 512U);
+          .cuts;
+  EXPECT_FALSE(cuts.anchor_user);
+  EXPECT_EQ(cuts.cold_max_tokens, 30'000U);
+  EXPECT_EQ(cuts.continued_interval_tokens, 5'000U);
+  EXPECT_EQ(cuts.boundary_trim_tokens, 16U);
+  EXPECT_EQ(cuts.boundary_align_tokens, 256U);
+  EXPECT_EQ(cuts.most_points, 8U);
+  EXPECT_EQ(cuts.least_step_tokens, 512U);
 }
 
 TEST(ServeFlags, NoNameStandsForTwoThings) {

@@ -8,37 +8,25 @@
 #include <string>
 #include <vector>
 
+#include "cache/cache_options.h"
 #include "chat/stabilize.h"
-#include "chat/tools/reply_parser.h"
+#include "chat/tools/tool_format.h"
 #include "engine/llama/model_options.h"
-#include "engine/sampling.h"
+#include "policy/cut.h"
+#include "policy/restore.h"
+#include "server/api/request.h"
 #include "server/http/http_server.h"
 
 namespace kvkeep::cli {
 
-struct CacheOptions {
-  bool cache_prompt = true;              // for requests that do not say; off: they neither read nor write the cache
-  std::string salt_file;                 // whose text sets this server's state apart; empty: none
-  bool salt_by_key = false;              // each API key shares with itself alone
-  bool match_text = true;                // --match text; else ids alone
-  bool always_restore = false;           // --restore always; else prefill where loading would take longer
-  std::optional<std::uint64_t> ram_mib;  // empty: a quarter of available memory, at most 8192; 0: no RAM tier
+// What the tiers of the cache may take, before the machine was asked. Whoever opens them does so (cache_setup.h).
+struct TierOptions {
+  std::optional<ByteCount> ram_budget;  // empty: a quarter of available memory, at most 8 GiB; 0: no RAM tier
   bool use_disk = true;
   std::string disk_directory;             // empty: under the user's cache home; an unusable one is then only a warning
-  std::optional<std::uint64_t> disk_mib;  // empty: a tenth of the free space, 1024 to 65536
-  std::optional<std::uint64_t> disk_reserve_mib;  // empty: 1024, or a hundredth of the file system if that is less
-  std::uint64_t disk_write_mib_per_day = 0;       // 0: no limit
-  std::uint32_t hours_to_live = 0;                // unused; 0: for ever
-  std::uint32_t disk_points_percent = 100;        // of the disk budget, for points, whole states and windows
-  double audit_minutes = 10;                      // between two audits of what is stored; 0: none
-  std::uint32_t store_tokens_min = 32;            // shorter conversations are not stored on disk
-  bool anchor_user = true;
-  std::uint32_t cold_tokens_max = UINT32_MAX;  // the context
-  std::uint32_t continued_interval_tokens = 2048;
-  std::uint32_t boundary_trim_tokens = 32;
-  std::uint32_t boundary_align_tokens = 2048;
-  std::uint32_t points_max = UINT32_MAX;  // no limit
-  std::uint32_t point_step_min = 32;
+  std::optional<ByteCount> disk_budget;   // empty: a tenth of the free space, 1 to 64 GiB
+  std::optional<ByteCount> disk_reserve;  // empty: 1 GiB, or a hundredth of the file system if that is less
+  ByteCount disk_written_per_day;         // 0: no limit
 };
 
 struct LogOptions {
@@ -63,29 +51,30 @@ struct ChatOptions {
   std::string template_source;                         // Jinja text; empty: the model's own
   std::string template_file;                           // likewise
   std::optional<chat::tools::FormatKind> tool_format;  // empty: as the template says
-  chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
-  std::optional<bool> thinks;                        // empty: as the template has it
-  std::optional<std::size_t> thinking_tokens_max;    // of a thought; empty: no limit
-  std::string reasoning_effort;                      // empty: likewise
-  bool preserve_reasoning = true;                    // earlier thoughts stay, where templates know such a switch
-  nlohmann::ordered_json template_kwargs = nullptr;  // more variables for the template; null: none
-  bool skip_parsing = false;                         // everything is content
+  std::optional<bool> thinks;                          // empty: as the template has it
+  std::string reasoning_effort;                        // likewise
+  bool preserve_reasoning = true;                      // earlier thoughts stay, where templates know such a switch
+  bool skip_parsing = false;                           // everything is content
   Replay replay = Replay::kExact;
   bool prefill_ahead = true;
 };
 
 struct ServeOptions {
-  engine::llama::ModelOptions model;
-  bool list_devices = false;  // print them and exit; no model is needed then
+  engine::llama::ModelOptions model;  // its salt is the text of `salt_file`
+  bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
-  std::optional<std::uint32_t>
-      predict_tokens;               // of a reply whose request does not say; empty: until the context is full
-  engine::SamplingParams sampling;  // of requests that do not say otherwise
-  CacheOptions cache;
   chat::Stabilizers stabilizers;
-  server::HttpOptions http;         // api_keys holds those of --api-key only
+  server::api::RequestDefaults defaults;  // its template_kwargs are those of --chat-template-kwargs alone
+  cache::CacheOptions cache;              // what depends on the model and the machine is not set
+  TierOptions tiers;
+  policy::CutOptions cuts;  // its least length is that of `cache`
+  policy::RestoreMode restore = policy::RestoreMode::kAuto;
+  bool match_text = true;           // --match text; else ids alone
+  std::string salt_file;            // whose text sets this server's state apart; empty: none
+  bool salt_by_key = false;         // each API key shares with itself alone
+  double audit_minutes = 10;        // between two audits of what is stored; 0: none
+  server::HttpOptions http;         // api_keys holds those of --api-key only; threads are not set
   std::optional<int> http_threads;  // empty: by processors and parallel requests
-  bool strict_fields = false;       // requests with fields that no dialect knows are refused
   std::string api_key_file;         // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;
   std::vector<std::string> ignored_variables;  // a warning for each LLAMA_ARG_... in the environment that sets nothing

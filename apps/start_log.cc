@@ -64,7 +64,7 @@ void log_ready(const ReadyServer& server) {
                  server.cache.ram_budget.value() >> 20, disk);
   }
   if (server.shape.needs_points())
-    spdlog::debug("kv cache: anchor_user={}", server.options.cache.anchor_user ? "on" : "off");
+    spdlog::debug("kv cache: anchor_user={}", server.options.cuts.anchor_user ? "on" : "off");
   const std::vector<std::string> urls = served_urls(server.options.http.host, server.port, os::own_addresses());
   spdlog::info("serving {}: OpenAI base URL {}/v1, Anthropic base URL {}", server.model_name, urls.front(),
                urls.front());

@@ -41,7 +41,7 @@ inline void check_limits(const server::api::GenerationRequest& request) {
     KVKEEP_ASSERT(token >= 0 && static_cast<std::size_t>(token) < kVocabularySize, "tokens are the vocabulary's");
     KVKEEP_ASSERT(!std::isnan(bias), "a bias is a number");
   }
-  KVKEEP_ASSERT(request.max_tokens >= -1 && request.keep_s >= 0, "counts are counts");
+  KVKEEP_ASSERT(request.max_tokens.value_or(0) >= 0 && request.keep_s >= 0, "counts are counts");
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) {
     for (const TokenId id : *ids) KVKEEP_ASSERT(id >= 0 && static_cast<std::size_t>(id) < kVocabularySize, "known ids");
   }
@@ -54,8 +54,12 @@ inline void check_limits(const server::api::GenerationRequest& request) {
 
 // What two spellings of one body must agree on.
 inline std::string meaning_of(const server::api::GenerationRequest& request) {
-  Json told = {{"max", request.max_tokens}, {"stop", request.stop},   {"stream", request.stream},
-               {"model", request.model},    {"keep", request.keep_s}, {"cache", request.cache_prompt}};
+  Json told = {{"max", request.max_tokens.value_or(-1)},
+               {"stop", request.stop},
+               {"stream", request.stream},
+               {"model", request.model},
+               {"keep", request.keep_s},
+               {"cache", request.cache_prompt}};
   told["temperature"] = request.sampling.temperature;
   told["seed"] = request.sampling.seed.value_or(UINT32_MAX);
   told["output"] = request.output.index();

@@ -4,6 +4,8 @@
 // An empty optional leaves the choice to the model, to libllama or to the machine, as its comment says; it is made
 // where the value is first needed.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -65,7 +67,15 @@ struct MetadataOverride {
   std::variant<std::int64_t, double, bool, std::string> value;
 };
 // "key=int:1", "key=float:0.5", "key=bool:true", "key=str:text".
-std::string to_string(const MetadataOverride& changed);
+inline std::string to_string(const MetadataOverride& changed) {
+  const auto text = [&](const char* type, const auto& value) {
+    return fmt::format("{}={}:{}", changed.key, type, value);
+  };
+  if (const auto* number = std::get_if<std::int64_t>(&changed.value)) return text("int", *number);
+  if (const auto* fraction = std::get_if<double>(&changed.value)) return text("float", *fraction);
+  if (const auto* flag = std::get_if<bool>(&changed.value)) return text("bool", *flag);
+  return text("str", std::get<std::string>(changed.value));
+}
 
 // A LoRA adapter, or a control vector (tensors direction.1 .. direction.N): a GGUF file, and how strongly it applies.
 struct ScaledFile {

@@ -105,16 +105,6 @@ void set_threads(const ModelOptions& options, llama_context_params& params) {
 
 }  // namespace
 
-std::string to_string(const MetadataOverride& changed) {
-  const auto text = [&](const char* type, const auto& value) {
-    return fmt::format("{}={}:{}", changed.key, type, value);
-  };
-  if (const auto* number = std::get_if<std::int64_t>(&changed.value)) return text("int", *number);
-  if (const auto* fraction = std::get_if<double>(&changed.value)) return text("float", *fraction);
-  if (const auto* flag = std::get_if<bool>(&changed.value)) return text("bool", *flag);
-  return text("str", std::get<std::string>(changed.value));
-}
-
 Status ModelParams::add_devices(const ModelOptions& options) {
   const bool none = options.devices == std::vector<std::string>{"none"};
   for (const std::string& name : options.devices) {

@@ -233,18 +233,17 @@ Status refuse_unsupported(const Json& body) {
 
 Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request) {
   request.sampling = defaults.sampling;
-  request.max_tokens = defaults.max_tokens;
   request.cache_prompt = defaults.cache_prompt;
   TRY(refuse_unsupported(body));
   TRY(read_sampling(body, defaults.vocabulary_size, request.sampling));
   TRY(read_stop(body, request.stop));
   TRY_ASSIGN(request.output, read_output_format(body));
-  // The last one present wins: n_predict is llama-server's own name.
+  // The last one present wins: n_predict is llama-server's own name. -1 is no wish, as in llama-server.
+  std::int64_t max_tokens = -1;
   for (const std::string_view name : {"max_completion_tokens", "max_tokens", "n_predict"}) {
-    TRY(read_integer(body, name, request.max_tokens, -1, kInt32Max));
+    TRY(read_integer(body, name, max_tokens, -1, kInt32Max));
   }
-  // -1 is no wish, as in llama-server.
-  if (request.max_tokens < 0) request.max_tokens = defaults.max_tokens;
+  request.max_tokens = max_tokens < 0 ? defaults.max_tokens : max_tokens;
   TRY(read_string(body, "model", request.model));
   TRY(read_bool(body, "cache_prompt", request.cache_prompt));
   request.user = hint(body, "user");

@@ -10,6 +10,7 @@
 // The ids, `sampling` and `max_tokens` go to the scheduler; its events go to a ReplyWriter (reply.h).
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -44,8 +45,8 @@ struct GenerationRequest {
   PromptSource prompt;
   engine::SamplingParams sampling;
   std::vector<std::string> stop;
-  std::int64_t max_tokens = -1;  // -1: until the context is full; 0: prefill only
-  std::string model;             // as named by the client; "" if it named none
+  std::optional<std::int64_t> max_tokens = {};  // empty: until the context is full; 0: prefill only
+  std::string model;                            // as named by the client; "" if it named none
   bool stream = false;
   bool include_usage = false;      // stream: a chunk with usage at the end
   bool return_progress = false;    // stream: prompt_progress chunks while prefilling
@@ -66,7 +67,7 @@ struct GenerationRequest {
 // What a request gets where it says nothing, and the limits of the model it goes to.
 struct RequestDefaults {
   engine::SamplingParams sampling;
-  std::int64_t max_tokens = -1;
+  std::optional<std::int64_t> max_tokens = {};
   bool cache_prompt = true;
   bool strict_fields = false;                        // refuse bodies with unknown fields
   std::size_t vocabulary_size = 0;                   // token ids in requests must be below; 0: not checked

@@ -24,7 +24,7 @@ struct Job {
   std::string kind;             // "chat" or "completion", for the log
   std::vector<TokenId> prompt;  // not empty, shorter than the context; text matching may put other ids in its place
   engine::SamplingParams sampling;
-  std::int64_t max_tokens = -1;                      // -1: until the context is full
+  std::optional<std::int64_t> max_tokens = {};       // empty: until the context is full
   bool cache_prompt = true;                          // false: neither reads nor writes any tier
   Tenant tenant = kNoTenant;                         // shares cached state, of whatever tier, with its own jobs alone
   std::uint64_t client = 0;                          // which program asks, and for whom: prompts of one are alike

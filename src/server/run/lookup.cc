@@ -105,7 +105,7 @@ FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& 
   view.cells_free = free - std::min(free, terms.cells_promised);
   view.restore = terms.restore;
   view.rates = terms.rates;
-  view.reply_room = job.max_tokens < 0 ? kReplyRoom : std::min(kReplyRoom, static_cast<std::size_t>(job.max_tokens));
+  view.reply_room = std::min(kReplyRoom, static_cast<std::size_t>(job.max_tokens.value_or(kReplyRoom)));
   view.idle_cells = std::max(kIdleCells, tokens.size() / kIdleShare);
   view.needs_points = memory_.shape().needs_points();
   view.sequence_free = sequences_.free().has_value();

@@ -441,8 +441,8 @@ void Scheduler::sampled(Request& request, TokenId token) {
   ++request.stats.predicted_tokens;
   request.stats.predicted_ms = ms_since(request.first_token_ns);
   if (!request.sink->on_token(token, request.stats)) return finish(request, Finish::kStop);
-  const std::int64_t most = request.job.max_tokens;
-  const bool enough = most >= 0 && request.stats.predicted_tokens >= static_cast<std::size_t>(most);
+  const std::optional<std::int64_t> most = request.job.max_tokens;
+  const bool enough = most && static_cast<std::int64_t>(request.stats.predicted_tokens) >= *most;
   // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
   const bool full = request.effective.tokens.size() > engine_.description().context_tokens;
   if (enough || full) finish(request, Finish::kLength);

@@ -79,7 +79,7 @@ TEST(Scheduler, ContextEndEndsTheReply) {
   world.start();
   std::mt19937 random(7);
   const auto prompt = random_tokens(random, 150);
-  const Reply reply = world.ask(prompt, -1);
+  const Reply reply = world.ask(prompt, std::nullopt);
   EXPECT_EQ(reply.finish, Finish::kLength);
   EXPECT_EQ(reply.tokens.size(), 51U) << "50 cells for decoded tokens, and the last sampled one";
   EXPECT_EQ(reply.tokens, world.expected(prompt, 51));

@@ -135,8 +135,9 @@ class World {
     scheduler.stop();
     if (thread.joinable()) thread.join();
   }
-  std::future<Reply> submit(const std::vector<TokenId>& prompt, std::int64_t max_tokens, bool cache_prompt = true,
-                            std::size_t leave_after = SIZE_MAX, const Tenant& tenant = kNoTenant) {
+  std::future<Reply> submit(const std::vector<TokenId>& prompt, std::optional<std::int64_t> max_tokens,
+                            bool cache_prompt = true, std::size_t leave_after = SIZE_MAX,
+                            const Tenant& tenant = kNoTenant) {
     auto sink = std::make_shared<CollectingSink>(leave_after);
     auto future = sink->future();
     Job job;
@@ -151,10 +152,10 @@ class World {
     EXPECT_TRUE(accepted.ok());
     return future;
   }
-  Reply ask(const std::vector<TokenId>& prompt, std::int64_t max_tokens, bool cache_prompt = true) {
+  Reply ask(const std::vector<TokenId>& prompt, std::optional<std::int64_t> max_tokens, bool cache_prompt = true) {
     return submit(prompt, max_tokens, cache_prompt).get();
   }
-  Reply ask_as(const Tenant& tenant, const std::vector<TokenId>& prompt, std::int64_t max_tokens) {
+  Reply ask_as(const Tenant& tenant, const std::vector<TokenId>& prompt, std::optional<std::int64_t> max_tokens) {
     return submit(prompt, max_tokens, true, SIZE_MAX, tenant).get();
   }
   static engine::SamplingParams greedy() {

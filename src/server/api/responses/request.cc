@@ -160,7 +160,9 @@ Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults
   TRY(check_include(json));
   TRY(check_truncation(json));
   TRY(read_generation_fields(json, defaults, generation));
-  TRY(read_integer(json, "max_output_tokens", generation.max_tokens, 0, kMaxOutputTokens));
+  std::int64_t max_tokens = generation.max_tokens.value_or(-1);
+  TRY(read_integer(json, "max_output_tokens", max_tokens, 0, kMaxOutputTokens));
+  if (max_tokens >= 0) generation.max_tokens = max_tokens;
   TRY(read_text(json, generation.output));
   // Here thoughts have a place of their own or stay in the text; both at once would be sent back twice.
   const bool apart = defaults.reasoning_format != chat::tools::ReasoningFormat::kNone;
