@@ -3,16 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
 #include "cache_place.h"
+#include "inspect/archive.h"
 #include "inspect/collect.h"
+#include "inspect/guest.h"
 #include "inspect/pins.h"
 #include "inspect/print/print.h"
 #include "inspect/removal.h"
 #include "os/clock.h"
 #include "os/machine_info.h"
+#include "os/pause.h"
+#include "os/process.h"
+#include "os/resolve_links.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {
@@ -66,6 +72,35 @@ Result<std::vector<Removal>> asked_removals(const CacheCommandOptions& options, 
   return inspect::removals_of(forest, targets);
 }
 
+// For a server to hear of it, look through the directory and evict.
+constexpr std::chrono::milliseconds kRoomPause{100};
+constexpr int kMostRoomPauses = 300;
+
+// All that begins a conversation, and so everything.
+std::vector<inspect::IdTarget> all_roots(const inspect::Forest& forest) {
+  std::vector<inspect::IdTarget> roots;
+  for (std::size_t model = 0; model < forest.trees.size(); ++model) {
+    for (const std::size_t run : forest.trees[model].roots) roots.push_back({model, run});
+  }
+  return roots;
+}
+
+// Beside servers, room is theirs to give.
+Status take_part(inspect::Guest& guest, inspect::ImportOptions& import) {
+  TRY(guest.join());
+  import.own_mark = guest.own_mark();
+  import.beside_servers = true;
+  import.reserve = [&guest](ByteCount bytes) {
+    return guest.reserve(bytes, [pauses = 0]() mutable {
+      os::pause(kRoomPause);
+      return ++pauses < kMostRoomPauses;
+    });
+  };
+  return {};
+}
+
+Error with_name(const std::string& name, const Error& error) { return {error.kind, name + ": " + error.message}; }
+
 }  // namespace
 
 Result<int> run_cache_collect(const CacheCommandOptions& options, const std::string& root) {
@@ -103,6 +138,42 @@ Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string
   const bool pin = options.action == CacheAction::kPin;
   TRY_ASSIGN(const std::size_t changed, inspect::change_pins(os::real_file_system(), forest, targets, pin));
   print(options.json ? inspect::pins_json(changed) : fmt::format("{} {}\n", pin ? "pinned" : "unpinned", changed));
+  return 0;
+}
+
+Result<int> run_cache_export(const CacheCommandOptions& options, const std::string& root) {
+  TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
+  const std::string& path = options.words.front();
+  TRY_ASSIGN(const auto named, find_ids(forest, {options.words.begin() + 1, options.words.end()}));
+  const auto chosen = inspect::files_to_export(forest, named.empty() ? all_roots(forest) : named);
+  if (chosen.empty()) return not_found("there is nothing to export");
+  const auto report = inspect::export_files(os::real_file_system(), forest, chosen, path);
+  if (!report) return with_name(path, report.error());
+  print(options.json ? inspect::export_json(*report) : inspect::export_text(*report, path));
+  return 0;
+}
+
+Result<int> run_cache_import(const CacheCommandOptions& options, const std::string& root) {
+  os::FileSystem& files = os::real_file_system();
+  const std::string& named = options.words.front();
+  TRY_ASSIGN(const std::string path, os::resolve_links(named));
+  TRY_ASSIGN(const inspect::Forest before, read_cache(options, root));  // before a lock is made: it must be a cache
+  TRY_ASSIGN(const auto lock, hold_cache(root));
+  inspect::ViewOptions counted;
+  counted.most_runs = 0;
+  const ByteCount used = inspect::view_of(before, counted).used;
+  TRY_ASSIGN(const ByteCount budget, cache_budget(options, root));
+  TRY_ASSIGN(const os::Space space, files.space(root));
+  inspect::ImportOptions import;
+  import.room = budget - std::min(used, budget);
+  import.free = space.free;
+  import.root = root;
+  import.own_mark = "import-" + std::to_string(os::process_id());
+  inspect::Guest guest(root, files, os::real_clock());
+  if (lock == nullptr) TRY(take_part(guest, import));
+  const auto report = inspect::import_files(files, path, import);
+  if (!report) return with_name(named, report.error());
+  print(options.json ? inspect::import_json(*report) : inspect::import_text(*report));
   return 0;
 }
 

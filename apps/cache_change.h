@@ -1,18 +1,22 @@
 #pragma once
 
-// The commands of `kvkeep cache` that change the directory.
+// The commands of `kvkeep cache` that change a directory, and those that carry prefixes from one to another. All return
+// the exit status.
 
 #include "base/result.h"
 #include "cache_flags.h"
 
 namespace kvkeep::cli {
 
-// The exit status: 1 if not everything that was to go went.
+// 1 if not everything that was to go went.
 Result<int> run_cache_collect(const CacheCommandOptions& options, const std::string& root);
 // Asks first, where somebody can answer.
 Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root);
 
 // pin and unpin.
 Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string& root);
+
+Result<int> run_cache_export(const CacheCommandOptions& options, const std::string& root);
+Result<int> run_cache_import(const CacheCommandOptions& options, const std::string& root);
 
 }  // namespace kvkeep::cli

@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "cache_archive.h"
 #include "cache_change.h"
 #include "cache_place.h"
 #include "cache_setup.h"

@@ -1,5 +1,6 @@
 #include "http_setup.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -32,6 +33,12 @@ void limit_connections(server::HttpOptions& http) {
       http.connections_max, files);
 }
 
+bool is_wide(const std::string& host) { return host.find(':') != std::string::npos; }
+
+std::string url(const std::string& host, int port) {
+  return is_wide(host) ? fmt::format("http://[{}]:{}", host, port) : fmt::format("http://{}:{}", host, port);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, const NamedFiles& files) {
@@ -46,6 +53,16 @@ Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, 
                  http.host);
   }
   return server::HttpServer::listen(std::move(http));
+}
+
+std::vector<std::string> served_urls(const std::string& host, int port, const std::vector<std::string>& own_addresses) {
+  const bool everywhere = host == "0.0.0.0" || host == "::";
+  if (!everywhere) return {url(host, port)};
+  std::vector<std::string> urls = {url(host == "::" ? "::1" : "127.0.0.1", port)};
+  for (const std::string& address : own_addresses) {
+    if (is_wide(address) == is_wide(host)) urls.push_back(url(address, port));
+  }
+  return urls;
 }
 
 }  // namespace kvkeep::cli

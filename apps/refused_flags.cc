@@ -1,7 +1,7 @@
-#include "refused_flags.h"
-
 #include <algorithm>
 #include <iterator>
+
+#include "flag_tables.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -1,7 +1,5 @@
 // Start scripts written for llama-server: each of its flags is obeyed or refused with a reason.
 
-#include "refused_flags.h"
-
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -9,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "flag_tables.h"
 #include "serve_flags.h"
 
 namespace kvkeep::cli {

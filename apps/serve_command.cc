@@ -21,15 +21,14 @@
 #include "http_setup.h"
 #include "inspect/model_note.h"
 #include "inspect/print/print.h"
-#include "log_setup.h"
 #include "model_settings.h"
 #include "named_files.h"
 #include "os/resolve_links.h"
 #include "os/signals.h"
 #include "os/ticker.h"
+#include "serve_log.h"
 #include "server/routes/routes.h"
 #include "server/trace/trace_file.h"
-#include "start_log.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {

@@ -7,7 +7,6 @@
 
 #include "flag_tables.h"
 #include "flag_values.h"
-#include "refused_flags.h"
 
 namespace kvkeep::cli {
 namespace {

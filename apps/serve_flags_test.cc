@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "refused_flags.h"
+#include "flag_tables.h"
 
 namespace kvkeep::cli {
 namespace {

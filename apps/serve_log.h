@@ -1,7 +1,7 @@
 #pragma once
 
-// What a start says at the default level: what was loaded, where conversations go, and what clients are to be told.
-// More is there at debug level.
+// The log of `serve`: where it goes, and what a start says at the default level: what was loaded, where conversations
+// go, and what clients are to be told. More is there at debug level.
 
 #include <string>
 
@@ -12,6 +12,9 @@
 #include "serve_options.h"
 
 namespace kvkeep::cli {
+
+// kInvalid: the log file cannot be written.
+Status set_up_log(const LogOptions& options);
 
 // Of the model, and where the context is another one than was asked for, or than the model was trained with.
 void log_model(const engine::Description& model, const engine::llama::ModelOptions& asked);

@@ -1,4 +1,4 @@
-#include "served_urls.h"
+#include "http_setup.h"
 
 #include <gtest/gtest.h>
 
