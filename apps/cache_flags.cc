@@ -13,9 +13,7 @@
 namespace kvkeep::cli {
 namespace {
 
-using Words = std::vector<std::string>;
-
-struct Command {
+struct CacheCommand {
   const char* name;
   CacheAction action;
   const char* usage;    // words behind the name and the flags; "": none
@@ -23,7 +21,7 @@ struct Command {
   const char* description;
 };
 
-constexpr Command kCommands[] = {
+constexpr CacheCommand kCommands[] = {
     {"stat", CacheAction::kStat, "", "what is stored, per model, and what it takes",
      "Says what a cache directory holds, per model: tokens, files, sizes, uses and troubles."},
     {"ls", CacheAction::kList, "", "the stored prefixes, as a tree",
@@ -168,7 +166,7 @@ std::vector<Flag> remove_flags(CacheCommandOptions& options) {
           dry_flag(options)};
 }
 
-FlagSet flags_of(const Command& command, CacheCommandOptions& options) {
+FlagSet flags_of(const CacheCommand& command, CacheCommandOptions& options) {
   std::vector<Flag> flags;
   switch (command.action) {
     case CacheAction::kStat: break;
@@ -195,16 +193,16 @@ std::string overview() {
       "Usage: kvkeep cache COMMAND [flags]\n"
       "\n"
       "Commands:\n";
-  for (const Command& command : kCommands) text += fmt::format("  {:<12} {}\n", command.name, command.summary);
+  for (const CacheCommand& command : kCommands) text += fmt::format("  {:<12} {}\n", command.name, command.summary);
   return text + "\nkvkeep cache COMMAND --help names its flags.\n";
 }
 
 // "kvkeep cache --kv-disk-dir DIR stat": flags may stand before the command. Returns where the command stands; all of
 // `arguments`: there is none.
-std::size_t command_at(const Words& arguments) {
+std::size_t command_at(const std::vector<std::string>& arguments) {
   CacheCommandOptions unused;
   std::vector<KnownFlag> known;
-  for (const Command& command : kCommands) {
+  for (const CacheCommand& command : kCommands) {
     const FlagSet own = flags_of(command, unused);
     known.insert(known.end(), own.flags().begin(), own.flags().end());
   }
@@ -221,15 +219,15 @@ std::size_t command_at(const Words& arguments) {
 }
 
 Error unknown_command(const std::string& name) {
-  Words names;
-  for (const Command& command : kCommands) names.emplace_back(command.name);
+  std::vector<std::string> names;
+  for (const CacheCommand& command : kCommands) names.emplace_back(command.name);
   const std::string near = did_you_mean(name, names);
   return invalid("unknown command 'cache " + name + "'" + (near.empty() ? "; see kvkeep cache --help" : near));
 }
 
-Status check_words(const Command& command, const CacheCommandOptions& options) {
+Status check_words(const CacheCommand& command, const CacheCommandOptions& options) {
   const std::string_view usage = command.usage;
-  const Words& words = options.words;
+  const std::vector<std::string>& words = options.words;
   const bool many = usage.ends_with("...") || usage.ends_with("...]");
   const std::size_t most = usage.empty() ? 0 : many ? SIZE_MAX : 1;
   if (words.size() > most) {
@@ -251,7 +249,7 @@ Status check_together(const CacheCommandOptions& options) {
 
 }  // namespace
 
-Result<ParsedCache> parse_cache(const Words& arguments, const os::Environment& environment) {
+Result<ParsedCache> parse_cache(const std::vector<std::string>& arguments, const os::Environment& environment) {
   ParsedCache parsed;
   const auto is_help = [](const std::string& word) { return word == "--help" || word == "-h" || word == "help"; };
   const std::size_t at = command_at(arguments);
@@ -264,9 +262,9 @@ Result<ParsedCache> parse_cache(const Words& arguments, const os::Environment& e
     return invalid(fmt::format("no command: kvkeep cache stat {}", fmt::join(arguments, " ")));
   }
   const std::string_view name = arguments[at] == "list" ? "ls" : std::string_view(arguments[at]);
-  const auto command = std::ranges::find_if(kCommands, [&](const Command& known) { return name == known.name; });
+  const auto command = std::ranges::find_if(kCommands, [&](const CacheCommand& known) { return name == known.name; });
   if (command == std::end(kCommands)) return unknown_command(arguments[at]);
-  Words others = arguments;
+  std::vector<std::string> others = arguments;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
   CacheCommandOptions& options = parsed.options;
   options.action = command->action;
