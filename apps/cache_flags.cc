@@ -218,7 +218,7 @@ std::size_t command_at(const std::vector<std::string>& arguments) {
   return std::min(at, arguments.size());
 }
 
-Error unknown_command(const std::string& name) {
+Error unknown_cache_command(const std::string& name) {
   std::vector<std::string> names;
   for (const CacheCommand& command : kCommands) names.emplace_back(command.name);
   const std::string near = did_you_mean(name, names);
@@ -263,7 +263,7 @@ Result<ParsedCache> parse_cache(const std::vector<std::string>& arguments, const
   }
   const std::string_view name = arguments[at] == "list" ? "ls" : std::string_view(arguments[at]);
   const auto command = std::ranges::find_if(kCommands, [&](const CacheCommand& known) { return name == known.name; });
-  if (command == std::end(kCommands)) return unknown_command(arguments[at]);
+  if (command == std::end(kCommands)) return unknown_cache_command(arguments[at]);
   std::vector<std::string> others = arguments;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
   CacheCommandOptions& options = parsed.options;

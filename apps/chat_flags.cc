@@ -48,7 +48,7 @@ Assign effort_into(std::string& target) {
 }
 
 // 0 tells the template, too, so that it does not even open a thought.
-Assign budget_into(ServeOptions& options) {
+Assign thought_budget_into(ServeOptions& options) {
   return [&options](const std::string& text) -> Status {
     std::optional<std::size_t>& budget = options.defaults.sampling.thinking.most_tokens;
     TRY_ASSIGN(const std::int64_t tokens,
@@ -98,7 +98,7 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
        .effect = "End a thought after so many tokens, by its closing tag; 0: --reasoning off, too; -1: no limit. "
                  "Requests may "
                  "say otherwise.",
-       .assign = budget_into(options)},
+       .assign = thought_budget_into(options)},
       {.spelling = "--reasoning-preserve, --no-reasoning-preserve",
        .environment = "LLAMA_ARG_REASONING_PRESERVE",
        .effect = "Keep earlier thoughts in the prompt, where the template lets one choose.",

@@ -161,6 +161,16 @@ inline Assign switch_into(bool& target, bool when_on = true) {
   return {set, target == when_on ? "on" : "off"};
 }
 
+// A switch that is another word for one value of an option, such as --verbose for --log-verbosity 5.
+template <typename Target>
+Assign value_into(Target& target, std::type_identity_t<Target> value) {
+  const auto set = [&target, value](const std::string& text) -> Status {
+    if (text == "on") target = value;
+    return {};
+  };
+  return {set, "off"};
+}
+
 // Of a flag that asks for what is always so: it is accepted, and there is nothing to set.
 inline Assign always_so() {
   return {[](const std::string&) -> Status { return {}; }, "on"};

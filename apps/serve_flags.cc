@@ -198,12 +198,8 @@ std::vector<Flag> log_flags(LogOptions& log) {
        .effect = "0 and 1: errors, 2: warnings too, 3: information, 4 and 5: details.",
        .assign = number_into(log.verbosity, 0, 5)},
       {.spelling = "-v, --log-verbose, --verbose",
-       .default_text = "off",
        .effect = "The same as --log-verbosity 5.",
-       .assign = [&log](const std::string&) -> Status {
-         log.verbosity = 5;
-         return {};
-       }},
+       .assign = value_into(log.verbosity, 5)},
       {.spelling = "--log-file FILE",
        .environment = "LLAMA_ARG_LOG_FILE",
        .effect = "Write the log there too.",

@@ -1,7 +1,8 @@
 #pragma once
 
-// Everything `kvkeep serve` can be told, as plain values. Filled and validated once by parse_serve (serve_flags.h);
-// nothing else reads the command line or the environment. Defaults stand here and nowhere else.
+// Everything `kvkeep serve` can be told, as plain values: the options of the rooms, and those that belong to no room.
+// parse_serve (serve_flags.h) fills and validates them once; nothing else reads the command line or the environment. An
+// empty optional leaves the choice to the program.
 
 #include <cstdint>
 #include <optional>
@@ -19,7 +20,7 @@
 
 namespace kvkeep::cli {
 
-// What the tiers of the cache may take, before the machine was asked. Whoever opens them does so (cache_setup.h).
+// The tiers of the cache. cache_setup.h asks the machine about sizes that are empty here.
 struct TierOptions {
   std::optional<ByteCount> ram_budget;  // empty: a quarter of available memory, at most 8 GiB; 0: no RAM tier
   bool use_disk = true;
@@ -52,7 +53,7 @@ struct ChatOptions {
   std::string template_file;                           // likewise
   std::optional<chat::tools::FormatKind> tool_format;  // empty: as the template says
   std::optional<bool> thinks;                          // empty: as the template has it
-  std::string reasoning_effort;                        // likewise
+  std::string reasoning_effort;                        // empty: as the template has it
   bool preserve_reasoning = true;                      // earlier thoughts stay, where templates know such a switch
   bool skip_parsing = false;                           // everything is content
   Replay replay = Replay::kExact;
