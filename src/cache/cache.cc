@@ -1,217 +1,84 @@
 #include "cache/cache.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/assert.h"
-#include "cache/mutations.h"
+#include "cache/cache_parts.h"
+#include "cache/paths.h"
 
 namespace kvkeep::cache {
 
-// ---- opening ----
+// ---- opening and closing ----
 
 Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::Clock& clock, os::Executor& writer,
-             os::Executor& reader)
-    : options_(options),
-      disk_(std::move(disk)),
-      clock_(clock),
-      writer_(writer),
-      reader_(reader),
-      pool_({.idle_limit = staging_limit(options.ram_budget, options.point_bytes)}),
-      entries_(1),
-      disk_order_(*options.score, {options.shape.needs_points(), options.shape.window_tokens}),
-      ram_order_(*options.score, {options.shape.needs_points(), options.shape.window_tokens}) {
-  if (disk_ != nullptr) recover();
+             os::Executor& reader, std::vector<FurtherTier> further)
+    : parts_(std::make_unique<Parts>(options, std::move(disk), clock, writer, reader, std::move(further))) {
+  if (parts_->peer != nullptr) parts_->peer->recover();
 }
 
-Cache::~Cache() {
-  {
-    MutexLock lock(mutex_);
-    closing_ = true;  // no task begets others
-  }
-  writer_.drain();
-  reader_.drain();
-}
-
-void Cache::recover() {
-  {
-    const auto writes = disk_->writes();  // takes the store's lock, which comes before ours
-    if (writes && writes->disbelieved) {
-      spdlog::warn(
-          "kv disk: the file 'writes' in the cache directory cannot be read or is damaged, so that nothing counts as "
-          "left of what may be written today (--kv-disk-write-mb-per-day): storing on disk goes on little by little, "
-          "as the day passes; to begin with a full allowance, stop the servers and delete that file");
-    }
-    MutexLock lock(mutex_);
-    limits_writes_ = writes.has_value();
-    unsaved_headers_ = disk_->counters().headers_read;
-  }
-  adopt(disk_->take_recovered(), true);
-}
+Cache::~Cache() { parts_->finish(); }
 
 // Not part of opening: what is pinned can only be kept once it is indexed, and must be before anything may leave.
 void Cache::settle() {
-  if (disk_ == nullptr) return;
-  writer_.post([this] {
-    expire_foreign();
-    expire_all();
-    fit_disk_budget();
+  if (parts_->disk == nullptr) return;
+  parts_->writer.post([this] {
+    parts_->expiry.expire_foreign();
+    parts_->expire_all();
+    parts_->disk_room->fit();
   });
 }
 
-// ---- bookkeeping ----
-
-Cache::Entry& Cache::entry(SegmentId segment) {
-  if (segment.value() >= entries_.size()) entries_.resize(segment.value() + 1);
-  return entries_[segment.value()];
+void Cache::tick() {
+  Parts& parts = *parts_;
+  if ((parts.disk == nullptr && !parts.expiry.wanted()) || parts.ticking.exchange(true)) return;
+  parts.writer.post([&parts] {
+    if (parts.disk != nullptr) parts.share(store::Look::kWhenDue);
+    (void)parts.expiry.next_portion();
+    parts.ticking = false;
+  });
 }
 
-const Cache::Entry& Cache::entry(SegmentId segment) const {
-  KVKEEP_ASSERT(segment.value() < entries_.size(), "a segment without an entry");
-  return entries_[segment.value()];
+void Cache::flush() {
+  Parts& parts = *parts_;
+  parts.write_back.drain();
+  // A server that does not keep the budget learns at last which files the keeper removed. Of those RAM's copies are
+  // written again: else the end of a conversation that went on meanwhile would lie below a hole.
+  if (parts.disk != nullptr && !parts.disk->store().keeper()) {
+    parts.writer.post([&parts] { parts.share(store::Look::kNow); });
+    parts.write_back.drain();
+  }
+  parts.copies.drain();
+  parts.reader.drain();
+  if (parts.disk != nullptr) parts.disk->store().save_index();
 }
 
-bool Cache::available(const Entry& entry) {
-  return entry.live && (!entry.dead || mutations().offer_dead) &&
-         (entry.payload != nullptr || entry.disk == DiskState::kOnDisk);
-}
+void Cache::distrust(const std::string& why) { parts_->distrust.find(why); }
 
-bool Cache::in_use(const Entry& entry) {
-  return entry.pins > 0 || entry.disk == DiskState::kWriting || entry.disk == DiskState::kRemoving;
-}
+bool Cache::distrusted() const { return bool{parts_->distrust}; }
 
-void Cache::pin(SegmentId segment) {
-  if (segment != kRootSegment) ++entry(segment).pins;
-}
-
-void Cache::unpin(SegmentId segment) {
-  if (segment == kRootSegment) return;
-  MutexLock lock(mutex_);
-  Entry& held = entry(segment);
-  KVKEEP_ASSERT(held.pins > 0, "a segment was released more often than held");
-  --held.pins;
-  ++changes_;
-  if (!dead_.empty()) sweep_dead();
-}
-
-void Cache::release(const Lease& lease) {
-  MutexLock lock(mutex_);
-  ++changes_;
-  const auto let_go = [&](SegmentId held) REQUIRES(mutex_) {
-    if (held == kRootSegment) return;
-    KVKEEP_ASSERT(entry(held).pins > 0, "a segment was released more often than held");
-    --entry(held).pins;
-  };
-  let_go(lease.pinned_);
-  for (const LeasedPoint& point : lease.points_) let_go(point.id);
-  if (!dead_.empty()) sweep_dead();
-}
-
-ByteCount Cache::ram_limit() const {
-  if (disk_ == nullptr) return options_.ram_budget;
-  return std::max(options_.ram_budget, kMinimumWriteQueue + largest_point_ + largest_point_);
-}
-
-// Rows of no bytes cost their token ids, or else nothing would ever ask a cache without a disk to forget them.
-void Cache::hold_payload(SegmentId segment, std::shared_ptr<const store::Payload> payload) {
-  Entry& held = entry(segment);
-  held.charged = ByteCount{payload->size() > 0 ? payload->size() : index_.info(segment).range.size() * sizeof(TokenId)};
-  held.payload = std::move(payload);
-  ram_used_ += held.charged;
-  if (is_leaf(held)) counters_.points_ram += held.charged;
-  note_changed(segment);
-}
-
-void Cache::drop_payload(SegmentId segment) {
-  drop_state(segment);
-  Entry& held = entry(segment);
-  if (held.payload == nullptr) return;
-  ram_used_ -= held.charged;
-  if (is_leaf(held)) counters_.points_ram -= held.charged;
-  held.payload.reset();
-  note_changed(segment);
-}
-
-void Cache::set_disk(SegmentId segment, DiskState state) {
-  const auto there = [](DiskState disk) { return disk == DiskState::kOnDisk || disk == DiskState::kRemoving; };
-  Entry& known = entry(segment);
-  const DiskState before = std::exchange(known.disk, state);
-  if (state == DiskState::kOnDisk) holes_.erase(segment);
-  if (state == DiskState::kUnwritten && takes_along(segment)) ++leaves_unwritten_;
-  note_changed(segment);
-  if (!is_leaf(known) || there(before) == there(state)) return;
-  (there(state) ? counters_.points_disk += file_size(segment) : counters_.points_disk -= file_size(segment));
-}
-
-// On disk, of the whole file.
-ByteCount Cache::file_size(SegmentId segment) const {
-  const Entry& known = entry(segment);
-  const std::size_t tokens = index_.info(segment).range.end - known.stored_begin;
-  return os::physical_size(ByteCount{format::encoded_header_size(1, tokens) + known.part.size_bytes});
-}
-
-// Of what the index just learned.
-Cache::Entry& Cache::begin_life(SegmentId segment) {
-  Entry& begun = entry(segment);
-  begun = Entry{};
-  begun.live = true;
-  return begun;
-}
-
-void Cache::erase(SegmentId segment) {
-  set_disk(segment, DiskState::kNone);
-  drop_payload(segment);
-  forget_base(segment);
-  holes_.erase(segment);
-  entry(segment) = Entry{};
-  note_changed(segment);
-  index_.erase(segment);
-}
+ByteCount Cache::point_bytes() const { return parts_->options.point_bytes; }
 
 // ---- looking up ----
 
 index::TextMatch Cache::match_text(TokenSpan prompt, const index::TokenTexts& texts, const Tenant& tenant) const {
-  if (distrusted_) return {};
-  MutexLock lock(mutex_);
-  const auto usable = [&](SegmentId segment) REQUIRES(mutex_) { return available(entry(segment)); };
-  return index::match_text(index_, prompt, texts, usable, tenant);
+  if (distrusted()) return {};
+  const SegmentTable& table = parts_->table;
+  CacheLock lock(parts_->mutex);
+  const auto usable = [&](SegmentId segment) REQUIRES(kCacheLock) { return table.entry(segment).available(); };
+  return index::match_text(table.index(), prompt, texts, usable, tenant);
 }
 
 std::shared_ptr<Lease> Cache::lease(TokenSpan prompt, const Tenant& tenant) {
-  static const std::shared_ptr<const store::Payload> kNoBytes = store::PayloadBuffer::allocate(0).freeze();
-  MutexLock lock(mutex_);
+  Parts& parts = *parts_;
+  CacheLock lock(parts.mutex);
   std::vector<LeasedStep> steps;
-  for (const index::Step& step : distrusted_ ? std::vector<index::Step>{} : index_.match(prompt, tenant)) {
-    const Entry& known = entry(step.segment);
-    if (!available(known)) break;
-    const auto payload = known.part.size_bytes == 0 ? kNoBytes : known.payload;
-    const Tier tier = payload != nullptr ? Tier::kRam : Tier::kDisk;
-    const TokenRange stored{known.stored_begin, index_.info(step.segment).range.end};
-    steps.push_back({step.segment, step.range, stored, tier, ByteCount{known.part.size_bytes}, payload});
-  }
+  if (!parts.distrust) steps = steps_of(parts.table, parts.ram, prompt, tenant);
+  std::vector<LeasedPoint> points = points_of(parts.table, parts.ram, parts.chains, steps);
   const SegmentId deepest = steps.empty() ? kRootSegment : steps.back().segment;
-  pin(deepest);
-  std::vector<LeasedPoint> points = lease_points(steps);
-  return std::make_shared<Lease>(*this, deepest, std::move(steps), std::move(points));
-}
-
-void Cache::use(SegmentId segment, std::int64_t now_ns) {
-  Entry& used = entry(segment);
-  used.last_used_ns = now_ns;
-  ++used.hits;
-  note_changed(segment);
-}
-
-// It says when the file was used, or until when it is kept.
-void Cache::note_file_time(SegmentId segment, std::int64_t modified_ns) {
-  const std::int64_t now_ns = clock_.wall_ns();
-  Entry& told = entry(segment);
-  told.last_used_ns = std::max(told.last_used_ns, std::min(modified_ns, now_ns));
-  if (modified_ns > now_ns) told.kept_until_ns = std::max(told.kept_until_ns, modified_ns);
-  note_changed(segment);
+  parts.table.pin(deepest);
+  for (const LeasedPoint& point : points) parts.table.pin(point.id);
+  return std::make_shared<Lease>(parts.graves, parts.options.shape, deepest, std::move(steps), std::move(points));
 }
 
 void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
@@ -219,170 +86,265 @@ void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
   const std::vector<policy::Restorable> restorable = lease.restorable();
   if (!restored && !restorable.empty()) restored = restorable.back().last;
   const auto leaves = restored ? lease.cover(*restored) : std::nullopt;
-  MutexLock lock(mutex_);
-  const std::int64_t now_ns = clock_.wall_ns();
-  for (const LeasedStep& step : lease.steps()) use(step.segment, now_ns);
+  Parts& parts = *parts_;
+  CacheLock lock(parts.mutex);
+  const std::int64_t now_ns = parts.clock.wall_ns();
+  for (const LeasedStep& step : lease.steps()) parts.table.use(step.segment, now_ns);
   // The leaf's file time carries recency over a restart; ancestors are at least as recent by structure.
-  post_touch(lease.steps().back().segment);
-  offer_again(lease.steps().back().segment);
+  parts.touch(lease.steps().back().segment);
+  parts.write_back.note_use(lease.steps().back().segment);
   if (!leaves) return;
   for (const Lease::Cover& part : *leaves) {
-    use(lease.points_[part.point].id, now_ns);
-    keep_on_disk(lease.points_[part.point].id);
-    post_touch(lease.points_[part.point].id);
-    offer_again(lease.points_[part.point].id);
+    const SegmentId leaf = lease.points()[part.point].id;
+    parts.table.use(leaf, now_ns);
+    parts.write_back.keep_on_disk(leaf);
+    parts.touch(leaf);
+    parts.write_back.note_use(leaf);
   }
 }
 
-void Cache::post_touch(SegmentId segment) {
-  const Entry& used = entry(segment);
-  if (used.disk != DiskState::kOnDisk) return;
-  const std::int64_t time_ns = std::max(clock_.wall_ns(), used.kept_until_ns);
-  writer_.post([this, name = header_of(segment).name, time_ns] {
-    disk_->touch(name, time_ns);
-    note_unsaved_header();
-  });
+void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
+                 std::optional<Position> point) {
+  parts_->loader.load(std::move(lease), range, std::move(done), point);
 }
 
-format::SegmentHeader Cache::header_of(SegmentId segment) {
-  const Entry& known = entry(segment);
-  const index::SegmentInfo& info = index_.info(segment);
-  format::SegmentHeader header;
-  header.fingerprint = options_.fingerprint;
-  const PrefixHash& end_hash = mutations().name_by_begin ? known.stored_begin_hash : info.end_hash;
-  header.name = {known.stored_begin, info.range.end, known.stored_begin_hash, end_hash, info.kind};
-  header.parts = {known.part};
-  header.origin = info.origin;
-  header.tenant = index_.tenant(segment);
-  if (known.stored_begin == info.range.begin) {
-    const TokenSpan tokens = index_.tokens(segment);
-    header.tokens.assign(tokens.begin(), tokens.end());
-  } else {  // the file overlaps its neighbours: its first ids are theirs
-    const std::vector<TokenId> path = index_.path_tokens({segment, info.range.end});
-    header.tokens.assign(path.begin() + known.stored_begin.value(), path.end());
-  }
-  return header;
+void Cache::report_damaged(SegmentId segment) { parts_->graves.report_damaged(segment); }
+
+Parting Cache::parting(TokenSpan prompt, std::size_t count, const Tenant& tenant) const {
+  CacheLock lock(parts_->mutex);
+  return parting_of(parts_->table, prompt, count, tenant);
 }
 
-// ---- storing ----
+std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {
+  if (distrusted()) return std::nullopt;
+  CacheLock lock(parts_->mutex);
+  return cache::random_path(parts_->table, parts_->ram, random);
+}
+
+// ---- tracks ----
 
 Track Cache::track(TokenSpan tokens, const Tenant& tenant) {
-  Track track(*this, {kRootSegment, {}, tenant}, PrefixHasher(prefix_key(options_.fingerprint, tenant)));
+  const FingerprintHash key = prefix_key(parts_->options.fingerprint, tenant);
+  Track track(parts_->graves, {kRootSegment, {}, tenant}, PrefixHasher(key));
   follow(track, tokens);
   return track;
 }
 
 bool Cache::follow(Track& track, TokenSpan next) {
-  MutexLock lock(mutex_);
-  index::Cursor reached = index_.advance(track.cursor_, next);
-  const std::optional<Position> dead = dead_from(reached.segment);
+  SegmentTable& table = parts_->table;
+  CacheLock lock(parts_->mutex);
+  const index::Cursor from = track.cursor();
+  index::Cursor reached = table.index().advance(from, next);
+  const std::optional<Position> dead = parts_->graves.dead_from(reached.segment);
   if (dead) {
-    if (*dead <= track.cursor_.at) return false;
-    reached = index_.advance(track.cursor_, next.first(*dead - track.cursor_.at));
+    if (*dead <= from.at) return false;
+    reached = table.index().advance(from, next.first(*dead - from.at));
   }
-  if (reached == track.cursor_) return !dead;
-  track.hasher_.append(next.first(reached.at - track.cursor_.at));
-  pin(reached.segment);
-  const SegmentId before = std::exchange(track.cursor_, reached).segment;
-  if (before != kRootSegment) --entry(before).pins;
+  if (reached == from) return !dead;
+  PrefixHasher hasher = track.hasher();
+  hasher.append(next.first(reached.at - from.at));
+  table.pin(reached.segment);
+  table.unpin(track.move_to(reached, hasher));
   return !dead;
 }
 
-void Cache::prepare_staging(std::size_t count, std::size_t size_bytes) {
-  if (accepts()) pool_.prepare(count, size_bytes, &writer_);
+void Cache::note_sampled(const Track& track, Position from, std::span<const TokenRange> sampled) {
+  CacheLock lock(parts_->mutex);
+  for (const TokenRange run : sampled) {
+    if (run.end > from) parts_->table.mark_sampled(track.cursor(), {std::max(run.begin, from), run.end});
+  }
 }
 
-store::StagingBuffer Cache::staging(std::size_t size_bytes) { return pool_.acquire(size_bytes); }
+// Points are large: of those on the path, the last one is kept, and the one that the next message returns to.
+void Cache::keep(const Track& track, std::int64_t keep_ns) {
+  Parts& parts = *parts_;
+  SegmentTable& table = parts.table;
+  const StateShape& shape = parts.options.shape;
+  CacheLock lock(parts.mutex);
+  const std::int64_t until_ns = parts.clock.wall_ns() + std::clamp<std::int64_t>(keep_ns, 0, policy::kLongestKeepNs);
+  std::optional<Position> last;
+  bool told = false;  // by the time of a file: those above it cannot leave before it
+  for (SegmentId above = track.cursor().segment; above != kRootSegment; above = table.info(above).parent) {
+    table.keep_until(above, until_ns);
+    if (!told && table.entry(above).on_disk()) {
+      parts.touch(above);
+      told = true;
+    }
+    const std::vector<SegmentId> leaves = table.index().attached(above);
+    for (auto leaf = leaves.rbegin(); leaf != leaves.rend(); ++leaf) {
+      const index::SegmentInfo& info = table.info(*leaf);
+      if (info.kind != point_kind(shape) || info.range.end > track.position()) continue;
+      if (!last) last = info.range.end;
+      const bool is_part = info.range.end == *last || info.range.end + shape.window_tokens > *last;
+      if (!is_part && table.entry(*leaf).outlook != policy::Outlook::kAwaited) continue;
+      table.keep_until(*leaf, until_ns);
+      parts.touch(*leaf);
+    }
+  }
+}
 
-bool Cache::accepts() const {
-  if (distrusted_) return false;
-  return disk_ != nullptr || options_.ram_budget > ByteCount{0};
+void Cache::await_point(const Track& track, std::optional<Position> at) {
+  SegmentTable& table = parts_->table;
+  const StateShape& shape = parts_->options.shape;
+  CacheLock lock(parts_->mutex);
+  for (SegmentId above = track.cursor().segment; above != kRootSegment; above = table.info(above).parent) {
+    for (const SegmentId leaf : table.index().attached(above)) {
+      const TokenRange range = table.info(leaf).range;
+      if (table.info(leaf).kind != point_kind(shape) || range.end > track.position()) continue;
+      const policy::Outlook outlook = outlook_of(range, at, track.position());
+      // A window's other leaves count as awaited by the stop that they are part of.
+      const bool is_part = at && range.begin < *at && range.end + shape.window_tokens > *at;
+      const bool used = is_part || outlook == policy::Outlook::kAwaited;
+      table.set_outlook(leaf, outlook, used ? std::optional(parts_->clock.wall_ns()) : std::nullopt);
+    }
+  }
+}
+
+// ---- storing ----
+
+void Cache::prepare_staging(std::size_t count, std::size_t size_bytes) {
+  if (accepts()) parts_->pool.prepare(count, size_bytes, &parts_->writer);
+}
+
+store::StagingBuffer Cache::staging(std::size_t size_bytes) { return parts_->pool.acquire(size_bytes); }
+
+bool Cache::accepts() const { return parts_->accepts(); }
+
+bool Cache::make_room(std::size_t size_bytes) {
+  if (accepts() && parts_->ram_room.make(size_bytes)) return true;
+  CacheLock lock(parts_->mutex);
+  ++parts_->refused;
+  return false;
+}
+
+bool Cache::make_room_for_point(std::size_t size_bytes) {
+  Parts& parts = *parts_;
+  {
+    CacheLock lock(parts.mutex);
+    parts.ram_room.note_point(ByteCount{size_bytes});
+    // Larger than was known beforehand: the buffer that this point takes will serve the next ones, too.
+    const ByteCount largest = parts.ram_room.largest_point();
+    if (largest > parts.options.point_bytes) parts.pool.set_idle_limit(staging_limit(parts.ram.budget(), largest));
+  }
+  return make_room(size_bytes);
 }
 
 bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
                   format::Origin origin) {
   KVKEEP_ASSERT(!tokens.empty() && tokens.size() <= format::kMaxSegmentTokens, "a segment of no or too many tokens");
-  const PrefixHash begin_hash = track.hasher_.current();
-  PrefixHasher hasher = track.hasher_;
+  Parts& parts = *parts_;
+  const index::Cursor at = track.cursor();
+  const PrefixHash begin_hash = track.hasher().current();
+  PrefixHasher hasher = track.hasher();
   hasher.append(tokens);
-  {
-    MutexLock lock(mutex_);
-    const bool known = index_.advance(track.cursor_, tokens.first(1)).at != track.cursor_.at;
-    if (known || dead_from(track.cursor_.segment) || !has_room(size_bytes)) {
-      ++counters_.refused;
-      return false;
-    }
-    const SegmentId added = index_.insert(track.cursor_, tokens, begin_hash, hasher.current(), origin);
-    admit(added, {format::PartKind::kRows, begin_hash, std::move(rows).freeze(size_bytes)});
-    pin(added);
-    const SegmentId before = std::exchange(track.cursor_, {added, track.cursor_.at + tokens.size()}).segment;
-    if (before != kRootSegment) --entry(before).pins;
+  CacheLock lock(parts.mutex);
+  const bool known = parts.table.index().advance(at, tokens.first(1)).at != at.at;
+  if (known || parts.graves.dead_from(at.segment) || !parts.accepts() || !parts.ram_room.has(size_bytes)) {
+    ++parts.refused;
+    return false;
   }
-  track.hasher_ = hasher;
+  const Fresh fresh{size_bytes, parts.clock.wall_ns()};
+  const SegmentId added = parts.table.insert(at, tokens, begin_hash, hasher.current(), origin, fresh);
+  parts.admit(added, std::move(rows).freeze(size_bytes), Keeping::kOnDisk);
+  parts.table.pin(added);
+  parts.table.unpin(track.move_to({added, at.at + tokens.size()}, hasher));
   return true;
 }
 
-void Cache::note_sampled(const Track& track, Position from, std::span<const TokenRange> sampled) {
-  MutexLock lock(mutex_);
-  for (const TokenRange run : sampled) {
-    if (run.end > from) index_.mark_sampled(track.cursor_, {std::max(run.begin, from), run.end});
+// ---- points and windows ----
+
+bool Cache::store_point(const Track& track, format::PartKind kind, store::StagingBuffer bytes, std::size_t size_bytes,
+                        Keeping keeping) {
+  const Position at = track.position();
+  KVKEEP_ASSERT(at > Position{}, "the empty prefix has no state");
+  KVKEEP_ASSERT(kind == format::PartKind::kPoint || kind == format::PartKind::kWhole, "a kind of point");
+  const PrefixHash hash = track.hasher().current();
+  return parts_->attach(track.cursor(), {at, at}, kind, hash, hash, std::move(bytes).freeze(size_bytes), keeping);
+}
+
+bool Cache::has_point(const Track& track, format::PartKind kind, Keeping keeping) {
+  CacheLock lock(parts_->mutex);
+  const SegmentId leaf = parts_->table.index().attached(track.cursor(), kind);
+  if (leaf == kRootSegment || !parts_->table.entry(leaf).available()) return false;
+  if (keeping == Keeping::kOnDisk) parts_->write_back.keep_on_disk(leaf);
+  return true;
+}
+
+void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions, const Tenant& tenant) {
+  const SegmentTable& table = parts_->table;
+  CacheLock lock(parts_->mutex);
+  std::vector<Position> deepest_first(positions);
+  std::ranges::sort(deepest_first, std::greater());
+  for (const Position at : deepest_first) {
+    const index::Cursor place = table.index().advance({kRootSegment, {}, tenant}, path.first(at.value()));
+    if (place.at != at) continue;
+    const SegmentId leaf = table.index().attached(place, point_kind(parts_->options.shape));
+    if (leaf != kRootSegment && !others_need(table, leaf)) parts_->graves.bury(leaf);
   }
+  parts_->graves.sweep();
 }
 
-bool Cache::has_room(std::size_t size_bytes) const {
-  return accepts() && ram_used_ + ByteCount{size_bytes} <= ram_limit();
+std::vector<TokenRange> Cache::missing_windows(const Track& track, Position from) const {
+  CacheLock lock(parts_->mutex);
+  return window_gaps(parts_->table, track.cursor(), from);
 }
 
-// What was just added to the index gets its bytes and is put into the write queue.
-void Cache::admit(SegmentId added, Fresh fresh) {
-  Entry& admitted = begin_life(added);
-  admitted.part.kind = fresh.kind;
-  admitted.part.size_bytes = fresh.payload->size();
-  admitted.stored_begin = index_.info(added).range.begin;
-  admitted.stored_begin_hash = fresh.begin_hash;
-  admitted.last_used_ns = clock_.wall_ns();
-  admitted.keeping = fresh.keeping;
-  hold_payload(added, std::move(fresh.payload));
-  admitted.serial = ++counters_.stored;
-  if (fresh.keeping == Keeping::kOnDisk) return queue_or_hold_back(added);
-  set_disk(added, DiskState::kUnwritten);
-  writer_.post([this, added] { settle_payload(added); });
+bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuffer bytes, std::size_t size_bytes) {
+  KVKEEP_ASSERT(range.begin < range.end && range.end <= track.position(), "window rows of what is stored");
+  const SegmentTable& table = parts_->table;
+  index::Cursor at;
+  index::SegmentInfo within;
+  FingerprintHash key;
+  std::vector<TokenId> tokens;
+  {
+    CacheLock lock(parts_->mutex);
+    at = cursor_of(table, track.cursor(), range);
+    within = table.info(at.segment);
+    if (within.range != range) tokens = table.index().path_tokens(at);
+    key = prefix_key(parts_->options.fingerprint, table.index().tenant(at.segment));
+  }
+  // Hashing a long prefix takes a moment that others should not wait for. The track holds the place.
+  if (!tokens.empty()) {
+    PrefixHasher hasher(key);
+    hasher.append(TokenSpan(tokens).first(range.begin.value()));
+    within.begin_hash = hasher.current();
+    hasher.append(TokenSpan(tokens).subspan(range.begin.value()));
+    within.end_hash = hasher.current();
+  }
+  return parts_->attach(at, range, format::PartKind::kWindowRows, within.begin_hash, within.end_hash,
+                        std::move(bytes).freeze(size_bytes), Keeping::kOnDisk);
 }
 
-void Cache::queue_or_hold_back(SegmentId segment) {
-  if (disk_ == nullptr || queued_bytes_ + entry(segment).charged <= write_queue_limit()) return queue_write(segment);
-  hold_back(segment);
-  ++counters_.held_back;
-  if (std::has_single_bit(counters_.held_back))  // the first, and then ever fewer
-    spdlog::info("kv cache: the disk is behind: {} segments so far waited in memory alone", counters_.held_back);
-}
-
-bool Cache::make_room(std::size_t size_bytes) {
-  MutexLock lock(mutex_);
-  // Memory only, and rarely: each time makes room for many segments.
-  if (accepts() && !has_room(size_bytes)) make_ram_room(ram_limit(), ByteCount{size_bytes});
-  const bool room = has_room(size_bytes);
-  if (!room) ++counters_.refused;
-  return room;
-}
+// ---- figures ----
 
 CacheStats Cache::stats() const {
-  MutexLock lock(mutex_);
-  CacheStats stats = counters_;
-  stats.segments = index_.segment_count();
-  stats.tokens = index_.token_count();
-  stats.points = index_.attached_count();
-  stats.index_memory =
-      index_.memory() + ByteCount{entries_.capacity() * sizeof(Entry)} + disk_order_.memory() + ram_order_.memory();
-  stats.staging_idle = pool_.idle_bytes();
-  stats.fresh_buffers = pool_.fresh_count();
-  stats.remembered = held_back_.size() + put_off_.size() + refused_.size();
-  stats.ram_used = ram_used_;
-  stats.ram_budget = options_.ram_budget;
-  if (disk_ != nullptr) {
-    stats.disk_used = disk_->used();
-    stats.disk_budget = disk_->budget();
-    stats.disk_stopped = disk_->stopped();
+  const Parts& parts = *parts_;
+  CacheLock lock(parts.mutex);
+  CacheStats stats;
+  parts.write_back.count(stats);
+  stats.segments = parts.table.index().segment_count();
+  stats.tokens = parts.table.index().token_count();
+  stats.points = parts.table.index().attached_count();
+  stats.built = parts.chains.built();
+  stats.built_saved = parts.chains.saved();
+  stats.points_ram = parts.table.points_in(kRamTier) + parts.ram.decoded_bytes();
+  stats.points_disk = parts.table.points_in(kDiskTier);
+  stats.ram_used = parts.ram.used();
+  stats.ram_budget = parts.ram.budget();
+  stats.index_memory = parts.table.memory() + parts.ram_evictor.memory();
+  stats.staging_idle = parts.pool.idle_bytes();
+  stats.fresh_buffers = parts.pool.fresh_count();
+  stats.stored = parts.stored;
+  stats.refused = parts.refused;
+  stats.damaged = parts.graves.damaged();
+  stats.ram_evicted = parts.ram_evictor.evicted();
+  stats.expired = parts.expiry.expired();
+  if (parts.disk != nullptr) {
+    stats.index_memory += parts.disk_evictor->memory();
+    stats.disk_used = parts.disk->used();
+    stats.disk_budget = parts.disk->budget();
+    stats.disk_evicted = parts.disk_evictor->evicted();
+    stats.disk_stopped = parts.disk->store().stopped();
   }
   return stats;
 }

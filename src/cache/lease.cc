@@ -1,19 +1,31 @@
-// Lease and Track: who holds what, and what of a leased path can be restored.
+#include "cache/lease.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
-#include "cache/cache.h"
 
 namespace kvkeep::cache {
 
 // ---- Lease ----
 
-Lease::Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps, std::vector<LeasedPoint> points)
-    : cache_(cache), pinned_(pinned), steps_(std::move(steps)), points_(std::move(points)) {}
+Lease::Lease(Releaser& releaser, const StateShape& shape, SegmentId pinned, std::vector<LeasedStep> steps,
+             std::vector<LeasedPoint> points)
+    : releaser_(releaser), shape_(shape), pinned_(pinned), steps_(std::move(steps)), points_(std::move(points)) {}
 
-Lease::~Lease() { cache_.release(*this); }
+Lease::~Lease() {
+  std::vector<SegmentId> held{pinned_};
+  for (const LeasedPoint& point : points_) held.push_back(point.id);
+  releaser_.release(held);
+}
+
+void Lease::fill_step(std::size_t step, std::shared_ptr<const store::Payload> payload) {
+  steps_[step].payload = std::move(payload);
+}
+
+void Lease::fill_point(std::size_t point, std::shared_ptr<const store::Payload> payload) {
+  points_[point].payload = std::move(payload);
+}
 
 bool Lease::loaded(TokenRange range) const {
   return std::ranges::all_of(steps_, [&](const LeasedStep& step) {
@@ -64,11 +76,10 @@ std::vector<RowPiece> Lease::pieces(TokenRange range) const {
 // ---- what is restored last ----
 
 std::optional<std::vector<Lease::Cover>> Lease::cover(Position at) const {
-  const StateShape& shape = cache_.options_.shape;
   if (at == Position{} || at > end()) return std::nullopt;
-  if (!shape.needs_points()) return std::vector<Cover>{};
-  if (shape.window_tokens > 0)
-    return cover_window({Position{at.value() - std::min(at.value(), shape.window_tokens)}, at});
+  if (!shape_.needs_points()) return std::vector<Cover>{};
+  if (shape_.window_tokens > 0)
+    return cover_window({Position{at.value() - std::min(at.value(), shape_.window_tokens)}, at});
   const auto here = std::ranges::lower_bound(points_, at, {}, [](const LeasedPoint& point) { return point.range.end; });
   if (here == points_.end() || here->range.end != at) return std::nullopt;
   return std::vector<Cover>{{static_cast<std::size_t>(here - points_.begin()), here->range}};
@@ -93,7 +104,7 @@ std::optional<std::vector<Lease::Cover>> Lease::cover_window(TokenRange window) 
 
 // Ascending, the last one end(): what must be restored last is the same at all positions after one and up to the next.
 std::vector<Position> Lease::places_of_change() const {
-  const std::uint32_t window = cache_.options_.shape.window_tokens;
+  const std::uint32_t window = shape_.window_tokens;
   std::vector<Position> places{end()};
   const auto add = [&](std::uint64_t at) {
     if (at > 0 && at < end().value()) places.push_back(Position{static_cast<std::uint32_t>(at)});
@@ -158,16 +169,16 @@ std::vector<RowPiece> Lease::point_pieces(Position at) const {
 
 // ---- Track ----
 
-Track::Track(Cache& cache, index::Cursor cursor, const PrefixHasher& hasher)
-    : cache_(&cache), cursor_(cursor), hasher_(hasher) {}
+Track::Track(Releaser& releaser, index::Cursor root, const PrefixHasher& hasher)
+    : releaser_(&releaser), cursor_(root), hasher_(hasher) {}
 
 Track::Track(Track&& other) noexcept
-    : cache_(std::exchange(other.cache_, nullptr)), cursor_(other.cursor_), hasher_(other.hasher_) {}
+    : releaser_(std::exchange(other.releaser_, nullptr)), cursor_(other.cursor_), hasher_(other.hasher_) {}
 
 Track& Track::operator=(Track&& other) noexcept {
   if (this == &other) return *this;
   release();
-  cache_ = std::exchange(other.cache_, nullptr);
+  releaser_ = std::exchange(other.releaser_, nullptr);
   cursor_ = other.cursor_;
   hasher_ = other.hasher_;
   return *this;
@@ -175,9 +186,14 @@ Track& Track::operator=(Track&& other) noexcept {
 
 Track::~Track() { release(); }
 
+SegmentId Track::move_to(index::Cursor cursor, const PrefixHasher& hasher) {
+  hasher_ = hasher;
+  return std::exchange(cursor_, cursor).segment;
+}
+
 void Track::release() {
-  if (cache_ != nullptr) cache_->unpin(cursor_.segment);
-  cache_ = nullptr;
+  if (releaser_ != nullptr && cursor_.segment != kRootSegment) releaser_->release({&cursor_.segment, 1});
+  releaser_ = nullptr;
 }
 
 }  // namespace kvkeep::cache

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/hash.h"
@@ -15,6 +16,7 @@
 
 namespace kvkeep::cache {
 
+// kDisk: it must be read, from the disk or a tier below it.
 enum class Tier { kRam, kDisk };
 
 // One segment of a leased path.
@@ -39,13 +41,21 @@ struct LeasedPoint {
   std::shared_ptr<const store::Payload> payload;  // null until loaded, if tier is kDisk or it is built on another
 };
 
-class Cache;
+// Takes back the segments that leases and tracks held. Thread safe.
+class Releaser {
+ public:
+  virtual ~Releaser() = default;
+  // Each was held once more than it is now; roots are passed over.
+  virtual void release(std::span<const SegmentId> held) = 0;
+};
 
 // A path that can be restored, held against eviction. Made by Cache::lease, filled by Cache::load. Not thread safe:
 // while a load runs only the cache touches it; before and after, only its owner.
 class Lease {
  public:
-  Lease(Cache& cache, SegmentId pinned, std::vector<LeasedStep> steps, std::vector<LeasedPoint> points = {});
+  // `pinned` and the points are held, and released at the end.
+  Lease(Releaser& releaser, const StateShape& shape, SegmentId pinned, std::vector<LeasedStep> steps,
+        std::vector<LeasedPoint> points = {});
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -76,9 +86,6 @@ class Lease {
   // Precondition: point_loaded(at).
   std::vector<RowPiece> point_pieces(Position at) const;
 
- private:
-  friend class Cache;
-
   // A leaf by its place in points(), and what of it is restored.
   struct Cover {
     std::size_t point = 0;
@@ -86,11 +93,18 @@ class Lease {
   };
   // What must be restored last at `at`, ascending; nullopt: a sequence cannot be put there.
   std::optional<std::vector<Cover>> cover(Position at) const;
+
+  // For the cache, while it loads.
+  void fill_step(std::size_t step, std::shared_ptr<const store::Payload> payload);
+  void fill_point(std::size_t point, std::shared_ptr<const store::Payload> payload);
+
+ private:
   std::optional<std::vector<Cover>> cover_window(TokenRange window) const;
   std::vector<Position> places_of_change() const;
 
-  Cache& cache_;
-  SegmentId pinned_;
+  Releaser& releaser_;
+  const StateShape shape_;
+  const SegmentId pinned_;
   std::vector<LeasedStep> steps_;
   std::vector<LeasedPoint> points_;
 };
@@ -99,18 +113,23 @@ class Lease {
 // holds its place against eviction. Belongs to one thread.
 class Track {
  public:
+  // At the root, which nobody needs to hold.
+  Track(Releaser& releaser, index::Cursor root, const PrefixHasher& hasher);
   Track(Track&& other) noexcept;
   Track& operator=(Track&& other) noexcept;
   ~Track();
 
   Position position() const { return cursor_.at; }
+  const index::Cursor& cursor() const { return cursor_; }
+  const PrefixHasher& hasher() const { return hasher_; }
+
+  // For the cache: it holds the new place already. Returns the segment of the former one, which is still held.
+  SegmentId move_to(index::Cursor cursor, const PrefixHasher& hasher);
 
  private:
-  friend class Cache;
-  Track(Cache& cache, index::Cursor cursor, const PrefixHasher& hasher);
   void release();
 
-  Cache* cache_;
+  Releaser* releaser_;
   index::Cursor cursor_;
   PrefixHasher hasher_;
 };

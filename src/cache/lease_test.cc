@@ -17,16 +17,16 @@ constexpr std::size_t kLength = 200;
 // A path of kLength tokens whose leaves are given, in RAM (they have a payload) or on disk.
 struct Path {
   explicit Path(const ModelClass& model, std::vector<LeasedPoint> given) : points(std::move(given)) {
-    world.model = model;
-    world.open_without_disk();
     std::ranges::sort(points, {}, [](const LeasedPoint& point) { return point.range.end; });
     const TokenRange all{Position{}, Position{} + kLength};
     const LeasedStep step{kRootSegment, all, all, Tier::kRam, ByteCount{0}, no_bytes()};
-    lease = std::make_unique<Lease>(*world.cache, kRootSegment, std::vector{step}, points);
+    lease = std::make_unique<Lease>(releaser, model.shape, kRootSegment, std::vector{step}, points);
   }
   static std::shared_ptr<const store::Payload> no_bytes() { return store::PayloadBuffer::allocate(0).freeze(); }
 
-  World world;
+  struct Nobody final : Releaser {
+    void release(std::span<const SegmentId>) override {}
+  } releaser;
   std::vector<LeasedPoint> points;
   std::unique_ptr<Lease> lease;
 };

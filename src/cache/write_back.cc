@@ -1,5 +1,4 @@
-// The background half of the cache: what runs on the writer executor. Segments and points go to disk once, what they
-// hang below first. Nothing here is waited for by a request.
+#include "cache/write_back.h"
 
 #include <spdlog/spdlog.h>
 
@@ -8,90 +7,98 @@
 #include <string>
 #include <utility>
 
-#include "cache/cache.h"
 #include "cache/mutations.h"
 
 namespace kvkeep::cache {
 
 namespace {
 
-// At most this share of all headers is missing in the saved index (see CacheOptions::save_index_after).
-constexpr std::size_t kUnsavedShare = 8;
+// Of what waited for the day's allowance: offered again at once.
+constexpr std::size_t kOfferedAtOnce = 64;
 
 }  // namespace
 
-// ---- the queue ----
+WriteBack::WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room,
+                     Graves& graves, StateChains& chains, Fetcher& fetcher, FurtherCopies& further, DiskRoom* disk,
+                     const Distrust& distrust, os::Clock& clock, os::Executor& writer)
+    : options_(options),
+      mutex_(mutex),
+      table_(table),
+      ram_(ram),
+      room_(room),
+      graves_(graves),
+      chains_(chains),
+      fetcher_(fetcher),
+      further_(further),
+      disk_(disk),
+      distrust_(distrust),
+      writer_(writer),
+      allowance_(mutex, table, disk != nullptr ? &disk->tier().store() : nullptr, clock),
+      backlog_(table, options.most_waiting) {}
 
-ByteCount Cache::write_queue_limit() const {
-  if (options_.write_queue > ByteCount{}) return options_.write_queue;
-  const ByteCount least = kMinimumWriteQueue + largest_point_ + largest_point_;
-  return std::min(ram_limit(), std::max(ByteCount{ram_limit().value() / 2}, least));
+// ---- what is to be written ----
+
+// Without a disk too: states are built and payloads settled on the writer.
+void WriteBack::enter(SegmentId segment) {
+  const Backlog::Item item = backlog_.enter(segment);
+  if (disk_ == nullptr) table_.set_copy(segment, kDiskTier, CopyState::kAbsent);
+  writer_.post([this, item] { take(item); });
 }
 
-void Cache::queue_write(SegmentId segment) {
-  const Entry& known = entry(segment);
-  const Waiting waiting{segment, known.serial, known.charged};
-  set_disk(segment, disk_ != nullptr ? DiskState::kWaiting : DiskState::kNone);
-  ++counters_.waiting_writes;
-  queued_bytes_ += waiting.bytes;
-  writer_.post([this, waiting] { write_back(waiting); });
+void WriteBack::offer(SegmentId segment) {
+  const ByteCount size = table_.entry(segment).charged;
+  if (disk_ == nullptr || backlog_.queued_bytes() + size <= room_.write_queue_limit()) return enter(segment);
+  backlog_.wait(segment, Waits::kQueue);
+  if (std::has_single_bit(++held_back_))  // the first, and then ever fewer
+    spdlog::info("kv cache: the disk is behind: {} segments so far waited in memory alone", held_back_);
 }
 
-// The newest wait, so nothing that is on disk or in the queue hangs below what does. In RAM it is like all that may be
-// forgotten there; until then it is written in its turn, or before with what continues it.
-void Cache::hold_back(SegmentId segment) {
-  const Entry& known = entry(segment);
-  set_disk(segment, DiskState::kUnwritten);
-  if (held_back_.size() >= options_.most_waiting) held_back_.pop_front();
-  held_back_.push_back({segment, known.serial, known.charged});
+void WriteBack::keep_on_disk(SegmentId leaf) {
+  if (table_.entry(leaf).keeping == Keeping::kOnDisk) return;
+  table_.set_keeping(leaf, Keeping::kOnDisk);
+  const Entry& known = table_.entry(leaf);
+  if (known.unwritten() && known.in_ram() && !known.dead) offer(leaf);
 }
 
-void Cache::queue_held_back() {
-  MutexLock lock(mutex_);
-  while (!closing_ && !disk_stopped_ && !held_back_.empty() &&
-         queued_bytes_.value() < write_queue_limit().value() / 2) {
-    (void)queue_oldest_held_back();
+void WriteBack::note_use(SegmentId segment) {
+  const Entry& known = table_.entry(segment);
+  const bool waits = known.unwritten() && known.in_ram() && !known.dead;
+  const bool fits = backlog_.queued_bytes() + known.charged <= room_.write_queue_limit();
+  if (allowance_.limited() && waits && fits) enter(segment);
+}
+
+void WriteBack::write_again(SegmentId segment) {
+  table_.set_hole(segment);
+  enter(segment);
+}
+
+// ---- what waits ----
+
+// `half`: as far as the queue is less than half as long as it may be.
+void WriteBack::offer_waiting(Waits waits, std::size_t most, bool half) {
+  const std::uint64_t enough_bytes = room_.write_queue_limit().value() / 2;
+  for (std::size_t offered = 0; offered < most && !closing_; ++offered) {
+    if (half && backlog_.queued_bytes().value() >= enough_bytes) return;
+    const auto next = backlog_.next(waits);
+    if (!next) return;
+    enter(*next);
   }
 }
 
-bool Cache::queue_oldest_held_back() {
-  const Waiting next = held_back_.front();
-  held_back_.pop_front();
-  return queue_unwritten(next.segment, next.serial);
+void WriteBack::go_on(bool more_room) {
+  const bool plenty = allowance_.limited() && allowance_.plenty();
+  CacheLock lock(mutex_);
+  if (more_room) offer_waiting(Waits::kRoom, SIZE_MAX, false);
+  // While nothing new is stored, what waits is the only way to learn that a full disk has room again.
+  if (disk_stopped_ && backlog_.queued_bytes() == ByteCount{}) offer_waiting(Waits::kQueue, 1, false);
+  if (plenty) offer_waiting(Waits::kAllowance, kOfferedAtOnce, true);
 }
 
-// False: it is not what waited, or is on disk by now.
-bool Cache::queue_unwritten(SegmentId segment, std::uint64_t serial) {
-  const Entry& known = entry(segment);
-  const bool same = known.live && known.serial == serial;
-  if (!same || known.disk != DiskState::kUnwritten || known.payload == nullptr) return false;
-  queue_write(segment);
-  return true;
-}
-
-// While nothing new is stored, what waits is the only way to learn that a full disk has room again.
-void Cache::try_stopped_disk() {
-  MutexLock lock(mutex_);
-  while (disk_stopped_ && queued_bytes_ == ByteCount{} && !held_back_.empty() && !queue_oldest_held_back()) {}
-}
-
-void Cache::flush() {
-  drain_writes();
-  // Who does not keep the budget hears at last what was removed by who does. What RAM has of that is written again:
-  // else the end of a conversation that went on meanwhile would lie below a hole.
-  if (disk_ != nullptr && !disk_->keeper()) {
-    writer_.post([this] { share(store::Look::kNow); });
-    drain_writes();
-  }
-  reader_.drain();
-  if (disk_ != nullptr) disk_->save_index();
-}
-
-void Cache::drain_writes() {
-  // What is held back enters the queue as that gets shorter.
+void WriteBack::drain() {
+  // Segments that are held back enter the queue as that gets shorter.
   const auto held_back = [this] {
-    MutexLock lock(mutex_);
-    return held_back_.size();
+    CacheLock lock(mutex_);
+    return backlog_.remembered(Waits::kQueue);
   };
   for (std::size_t before = SIZE_MAX; held_back() < before;) {
     before = held_back();
@@ -99,68 +106,114 @@ void Cache::drain_writes() {
   }
 }
 
-// ---- writing ----
-
-void Cache::write_back(const Waiting& waiting) {
-  const SegmentId segment = waiting.segment;
-  bool forgotten = false;
-  {
-    MutexLock lock(mutex_);
-    --counters_.waiting_writes;
-    queued_bytes_ -= waiting.bytes;
-    // What has its number now may be one that is forgotten on disk before it is written anew: its own turn comes.
-    forgotten = entry(segment).serial != waiting.serial;
-  }
-  if (!forgotten) write_path(segment);
-  queue_held_back();
+void WriteBack::put_off(SegmentId segment) {
+  backlog_.wait(segment, Waits::kAllowance);
+  if (std::has_single_bit(++times_put_off_))  // the first, and then ever fewer
+    spdlog::info(
+        "kv disk: little is left of what may be written today (--kv-disk-write-mb-per-day): {} times so far something "
+        "waited in memory alone",
+        times_put_off_);
 }
 
-void Cache::write_path(SegmentId segment) {
-  build_state(segment);
+void WriteBack::count(CacheStats& stats) const {
+  stats.disk_refused = refused_;
+  stats.waiting_writes = backlog_.queued();
+  stats.held_back = held_back_;
+  stats.remembered = backlog_.remembered();
+  stats.disk_stops = disk_stops_;
+  stats.put_off = times_put_off_;
+}
+
+// ---- writing ----
+
+void WriteBack::take(const Backlog::Item& item) {
+  bool same = false;
+  {
+    CacheLock lock(mutex_);
+    same = backlog_.leave(item);
+  }
+  if (same) write(item.segment);
+  CacheLock lock(mutex_);
+  if (!disk_stopped_) offer_waiting(Waits::kQueue, SIZE_MAX, true);
+}
+
+void WriteBack::write(SegmentId segment) {
+  build(segment);
+  const Waits waits = disk_ != nullptr ? write_path(segment) : Waits::kNothing;
+  {
+    CacheLock lock(mutex_);
+    const Entry& known = table_.entry(segment);
+    const bool left_over = known.live && (known.queued() || known.unwritten());
+    if (left_over && waits == Waits::kAllowance) {
+      put_off(segment);
+    } else if (left_over && (known.queued() || waits != Waits::kContinuation)) {
+      backlog_.wait(segment, waits);
+    }
+  }
+  further_.offer(segment);  // as long as RAM has it
+  settle(segment);
+  room_.trim();
+}
+
+// Whole states are stored as differences where that saves something.
+void WriteBack::build(SegmentId leaf) {
+  const auto build = chains_.begin_build(leaf);
+  if (!build) return;
+  const Result<TierPort::Bytes> base = fetcher_.fetch(build->base);
+  chains_.finish_build(*build, base ? *base : nullptr);
+}
+
+// Writes what is not on disk of the path to a segment, and leaves that wait for it there. Returns what the segment
+// waits for if it is not on disk after that.
+Waits WriteBack::write_path(SegmentId segment) {
   std::vector<SegmentId> path;
   std::vector<SegmentId> leaves;
   {
-    MutexLock lock(mutex_);
-    if (entry(segment).live && disk_ != nullptr) {
+    CacheLock lock(mutex_);
+    if (table_.entry(segment).live) {
       path = unwritten_path(segment);
       leaves = unwritten_leaves(segment);
     }
   }
-  const bool spared = spares_writes_for(segment, path);
-  if (!spared) path.clear();
+  if (!allowance_.spares(segment, path)) return Waits::kAllowance;
   if (mutations().write_child_first) std::ranges::reverse(path);
-  const bool whole =
-      std::ranges::all_of(path, [&](SegmentId next) { return may_write_more(segment) && write_one(next); });
+  for (const SegmentId next : path) {
+    if (!allowance_.left()) return Waits::kAllowance;
+    if (write_one(next)) continue;
+    CacheLock lock(mutex_);
+    if (disk_stopped_) return Waits::kQueue;
+    return disk_->tier().store().keeper() ? Waits::kContinuation : Waits::kRoom;
+  }
+  // Leaves are independent: a missing one leaves no hole.
   for (const SegmentId leaf : leaves) {
-    // Leaves are independent: a missing one leaves no hole.
-    if (spared && whole && may_write_more(leaf) && spares_writes_for(leaf, {leaf})) (void)write_one(leaf);
+    if (!write_leaf(leaf)) continue;
   }
-  {
-    MutexLock lock(mutex_);
-    if (!whole && !disk_->keeper()) note_refused(segment);
-    if (entry(segment).disk == DiskState::kWaiting) set_disk(segment, DiskState::kUnwritten);
-    // Tried again when there is room. What was too short for a file is not: what continues it takes it along.
-    if (disk_stopped_ && !whole && entry(segment).disk == DiskState::kUnwritten) hold_back(segment);
-  }
-  settle_payload(segment);
-  trim_ram();
+  // A segment too short for a file is not tried again: what continues it takes it along.
+  return Waits::kContinuation;
+}
+
+bool WriteBack::write_leaf(SegmentId leaf) {
+  if (allowance_.left() && allowance_.spares(leaf, {leaf})) return write_one(leaf);
+  CacheLock lock(mutex_);
+  const Entry& known = table_.entry(leaf);
+  if (known.live && known.unwritten()) put_off(leaf);
+  return false;
 }
 
 // From the root to `segment` what is not on disk, if all of it can be written.
-std::vector<SegmentId> Cache::unwritten_path(SegmentId segment) {
-  const index::SegmentInfo& info = index_.info(segment);
+std::vector<SegmentId> WriteBack::unwritten_path(SegmentId segment) const {
+  const index::SegmentInfo& info = table_.info(segment);
   // The beginning of a window that is worth a file is needed with it.
-  const bool begins_window =
-      info.kind == format::PartKind::kWindowRows && entry(info.parent).disk == DiskState::kOnDisk;
+  const bool begins_window = info.kind == format::PartKind::kWindowRows && table_.entry(info.parent).on_disk();
   if (info.range.end.value() < options_.min_disk_tokens && !begins_window) return {};
   std::vector<SegmentId> unwritten;
-  for (SegmentId on_path = segment; on_path != kRootSegment; on_path = index_.info(on_path).parent) {
-    const Entry& known = entry(on_path);
-    // What a file hangs below is on disk as well, unless other hands removed it. A path may be as long as there are
+  for (SegmentId on_path = segment; on_path != kRootSegment; on_path = table_.info(on_path).parent) {
+    const Entry& known = table_.entry(on_path);
+    // The parent of a file is on disk as well, unless other hands removed it. A path may be as long as there are
     // segments, so that is not looked at for each of them.
-    if (known.disk == DiskState::kOnDisk && holes_.empty()) break;
-    if (known.disk == DiskState::kOnDisk) continue;
-    if (known.dead || known.payload == nullptr) return {};
+    if (known.on_disk() && table_.holes() == 0) break;
+    if (known.on_disk()) continue;
+    if (known.dead || !known.in_ram()) return {};
     unwritten.push_back(on_path);
   }
   std::ranges::reverse(unwritten);
@@ -169,132 +222,112 @@ std::vector<SegmentId> Cache::unwritten_path(SegmentId segment) {
 
 // Leaves on the path to `segment` that were too short for a file or could not be written: what continues them takes
 // them along. A short point would not be worth it, a window may be the beginning of the next one.
-std::vector<SegmentId> Cache::unwritten_leaves(SegmentId segment) {
-  if (!options_.shape.needs_points() || index_.info(segment).range.end.value() < options_.min_disk_tokens) return {};
-  const SegmentId deepest = is_leaf(entry(segment)) ? index_.info(segment).parent : segment;
+std::vector<SegmentId> WriteBack::unwritten_leaves(SegmentId segment) {
+  if (!options_.shape.needs_points() || table_.info(segment).range.end.value() < options_.min_disk_tokens) return {};
+  const SegmentId deepest = table_.entry(segment).is_leaf() ? table_.info(segment).parent : segment;
   std::vector<SegmentId> path;
   // Not farther than to where none was left when it was looked at, if none was left anywhere since.
-  for (SegmentId next = deepest; next != kRootSegment && entry(next).leaves_written != leaves_unwritten_;
-       next = index_.info(next).parent) {
+  for (SegmentId next = deepest; next != kRootSegment && !table_.leaves_are_written(next);
+       next = table_.info(next).parent) {
     path.push_back(next);
   }
   std::vector<SegmentId> unwritten;
   for (auto on_path = path.rbegin(); on_path != path.rend(); ++on_path) {
-    for (const SegmentId leaf : index_.attached(*on_path)) {
-      const bool waits = entry(leaf).disk == DiskState::kUnwritten && takes_along(leaf);
-      if (waits && file_size(leaf) <= disk_->budget()) unwritten.push_back(leaf);
+    for (const SegmentId leaf : table_.index().attached(*on_path)) {
+      const bool waits = table_.entry(leaf).unwritten() && takes_along(leaf);
+      if (waits && table_.file_size(leaf) <= disk_->tier().budget()) unwritten.push_back(leaf);
     }
   }
-  if (unwritten.empty() && deepest != kRootSegment) entry(deepest).leaves_written = leaves_unwritten_;
+  if (unwritten.empty() && deepest != kRootSegment) table_.note_leaves_written(deepest);
   return unwritten;
 }
 
-// Whether what continues a leaf's path takes the leaf along to the disk.
-bool Cache::takes_along(SegmentId leaf) const {
-  const Entry& known = entry(leaf);
+// Returns true if what continues a leaf's path takes the leaf along to the disk.
+bool WriteBack::takes_along(SegmentId leaf) const {
+  const Entry& known = table_.entry(leaf);
   if (known.keeping != Keeping::kOnDisk) return false;
   return known.part.kind == format::PartKind::kWindowRows ||
-         (is_leaf(known) && index_.info(leaf).range.end.value() >= options_.min_disk_tokens);
+         (known.is_leaf() && table_.info(leaf).range.end.value() >= options_.min_disk_tokens);
 }
 
-bool Cache::write_one(SegmentId segment) {
-  if (distrusted_) return false;
-  format::SegmentHeader header;
-  std::shared_ptr<const store::Payload> payload;
-  {
-    MutexLock lock(mutex_);
-    const Entry& known = entry(segment);
-    if (!known.live || known.dead || known.payload == nullptr) return false;
-    const SegmentId above = index_.info(segment).parent;
-    for (const SegmentId needed : {above, known.base}) {
-      if (needed == kRootSegment || entry(needed).disk == DiskState::kOnDisk) continue;
-      if (!mutations().write_child_first) return false;  // it would leave a hole
-    }
-    set_disk(segment, DiskState::kWriting);
-    header = header_of(segment);
-    payload = known.payload;
+bool WriteBack::leaves_no_hole(SegmentId segment) const {
+  for (const SegmentId needed : {table_.info(segment).parent, table_.entry(segment).base}) {
+    if (needed != kRootSegment && !table_.entry(needed).on_disk()) return false;
   }
-  const Status written = put_with_room(header, *payload);
+  return true;
+}
+
+bool WriteBack::write_one(SegmentId segment) {
+  if (distrust_) return false;
+  TierItem item;
+  TierPort::Bytes bytes;
+  Waits waits = Waits::kContinuation;
   {
-    MutexLock lock(mutex_);
-    set_disk(segment, written ? DiskState::kOnDisk : DiskState::kUnwritten);
+    CacheLock lock(mutex_);
+    const Entry& known = table_.entry(segment);
+    bytes = ram_.find(segment);
+    if (!known.live || known.dead || bytes == nullptr) return false;
+    if (!leaves_no_hole(segment) && !mutations().write_child_first) return false;
+    if (known.unwritten()) waits = known.waits;
+    table_.set_copy(segment, kDiskTier, CopyState::kComing);
+    item = table_.item(segment);
+  }
+  const Status written = disk_->put(item, bytes);
+  {
+    CacheLock lock(mutex_);
+    written ? table_.set_copy(segment, kDiskTier, CopyState::kHere) : table_.set_unwritten(segment, waits);
     note_disk_room();
     if (!written) note_refusal(written.error());
-    if (written && entry(segment).kept_until_ns > 0) post_touch(segment);
-    if (!dead_.empty()) sweep_dead();
+    if (written && table_.entry(segment).kept_until_ns > 0) disk_->tier().post_touch(segment);
+    graves_.sweep();
   }
-  if (written) note_unsaved_header();
+  if (written) disk_->tier().note_unsaved();
   return written.ok();
 }
 
 // Said when storing stops and when it goes on; where that alternates, of the first times and then of ever fewer.
-void Cache::note_disk_room() {
-  const bool stopped = disk_->stopped();
+void WriteBack::note_disk_room() {
+  const bool stopped = disk_->tier().store().stopped();
   if (std::exchange(disk_stopped_, stopped) == stopped) return;
   if (!stopped && std::exchange(said_stopped_, false))
     spdlog::info("kv disk: the file system has room again: storing on disk goes on");
-  if (!stopped || !std::has_single_bit(++counters_.disk_stops)) return;
+  if (!stopped || !std::has_single_bit(++disk_stops_)) return;
   said_stopped_ = true;
   spdlog::warn(
       "kv disk: the file system is full, or has less free space than --kv-disk-reserve-mb leaves to others: "
       "nothing is stored on disk until it has more; serving goes on with what is in memory ({} so far)",
-      counters_.disk_stops == 1 ? "once" : std::to_string(counters_.disk_stops) + " times");
+      disk_stops_ == 1 ? "once" : std::to_string(disk_stops_) + " times");
 }
 
 // The first refusal and then ever fewer.
-void Cache::note_refusal(const Error& error) {
-  const std::uint64_t count = ++counters_.disk_refused;
-  if (disk_stopped_) return;
-  if ((count & (count - 1)) == 0)
-    spdlog::warn("kv cache: {} not stored on disk so far: {}",
-                 count == 1 ? "1 segment" : std::to_string(count) + " segments", error.message);
+void WriteBack::note_refusal(const Error& error) {
+  ++refused_;
+  if (disk_stopped_ || !std::has_single_bit(refused_)) return;
+  spdlog::warn("kv cache: {} not stored on disk so far: {}",
+               refused_ == 1 ? "1 segment" : std::to_string(refused_) + " segments", error.message);
 }
 
-Status Cache::put_with_room(const format::SegmentHeader& header, const store::Payload& payload) {
-  const ByteCount file = os::physical_size(ByteCount{format::file_bytes(header)});
-  // Nothing that leaves would make it fit.
-  if (file > disk_->budget()) return no_space("a state is larger than the disk budget (see --kv-disk-space-mb)");
-  // Nothing leaves for what a full file system would not take.
-  if (header.name.kind != format::PartKind::kRows && !disk_->stopped() && !make_points_room(file))
-    return no_space("points and windows have their share of the disk (see --kv-disk-points-share)");
-  // The next start would leave some out.
-  if (disk_->has_most_files() && disk_->keeper() && !evict_from_disk(disk_slack()))
-    return no_space("the directory has as many files of this model as a server knows of, and none may leave");
-  const std::vector<store::PartBytes> parts{{header.name.kind, payload.bytes()}};
-  Status written = disk_->put(header, parts);
-  const bool no_room = !written && written.error().kind == ErrorKind::kNoSpace;
-  if (!no_room || disk_->stopped() || !disk_->keeper()) return written;
-  if (!make_disk_room(file + disk_slack() + over_disk_budget())) return written;
-  return disk_->put(header, parts);
+// ---- settling ----
+
+void WriteBack::post_settle(SegmentId segment) {
+  writer_.post([this, segment] { settle(segment); });
 }
 
-// Saves the disk's index when enough of it is old: each header in it is copied once for so many new ones.
-void Cache::note_unsaved_header() {
+// A payload larger than all of the budget would only be copied to leave.
+void WriteBack::settle(SegmentId segment) {
+  TierPort::Bytes bytes;
   {
-    MutexLock lock(mutex_);
-    if (++unsaved_headers_ < std::max(options_.save_index_after, index_.segment_count() / kUnsavedShare)) return;
-    unsaved_headers_ = 0;
-  }
-  disk_->save_index();
-}
-
-// Once written, rows move from the staging buffer, which others wait for, to memory of their exact size; what is larger
-// than all of the budget would only be copied to leave.
-void Cache::settle_payload(SegmentId segment) {
-  std::shared_ptr<const store::Payload> payload;
-  {
-    MutexLock lock(mutex_);
-    Entry& known = entry(segment);
-    if (!known.live || known.payload == nullptr) return;
+    CacheLock lock(mutex_);
+    const Entry& known = table_.entry(segment);
+    bytes = ram_.find(segment);
+    if (bytes == nullptr) return;
     const bool stays = known.part.size_bytes > 0 && known.charged <= options_.ram_budget;
-    if (!stays && known.disk == DiskState::kOnDisk) return drop_payload(segment);
-    if (!known.payload->staged()) return;
-    payload = known.payload;
+    if (!stays && known.on_disk()) return ram_.let_go(segment);
+    if (!bytes->staged()) return;
   }
-  std::shared_ptr<const store::Payload> exact = store::compact(*payload);
-  MutexLock lock(mutex_);
-  Entry& known = entry(segment);
-  if (known.live && known.payload == payload) known.payload = std::move(exact);
+  TierPort::Bytes exact = store::compact(*bytes);
+  CacheLock lock(mutex_);
+  if (ram_.find(segment) == bytes) ram_.replace(segment, std::move(exact));
 }
 
 }  // namespace kvkeep::cache

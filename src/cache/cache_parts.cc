@@ -1,0 +1,112 @@
+#include "cache/cache_parts.h"
+
+#include <utility>
+
+#include "base/assert.h"
+
+namespace kvkeep::cache {
+
+namespace {
+
+// The tiers below RAM: one line each.
+std::vector<LowerTier> list_tiers(DiskTier* disk, const std::vector<FurtherTier>& further, os::Executor& writer,
+                                  os::Executor& reader) {
+  std::vector<LowerTier> tiers;
+  if (disk != nullptr) tiers.push_back({kDiskTier, disk, &writer, &reader});
+  KVKEEP_ASSERT(kFirstFurtherTier.value() + further.size() <= kMostTiers, "more tiers than an entry can tell of");
+  std::uint8_t next = kFirstFurtherTier.value();
+  for (const FurtherTier& tier : further)
+    tiers.push_back({TierId{next++}, tier.port.get(), &tier.writer, &tier.reader});
+  return tiers;
+}
+
+}  // namespace
+
+// ---- opening and closing ----
+
+Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store, os::Clock& given_clock,
+                    os::Executor& given_writer, os::Executor& given_reader, std::vector<FurtherTier> given_further)
+    : options(given),
+      clock(given_clock),
+      writer(given_writer),
+      reader(given_reader),
+      pool({.idle_limit = staging_limit(given.ram_budget, given.point_bytes)}),
+      table(given.fingerprint, given.shape),
+      ram(mutex, table, given.ram_budget),
+      distrust(store.get(), writer),
+      disk(store == nullptr
+               ? nullptr
+               : std::make_unique<DiskTier>(std::move(store), mutex, table, clock, writer, options.save_index_after)),
+      further(std::move(given_further)),
+      lower(list_tiers(disk.get(), further, writer, reader)),
+      graves(mutex, table, ram, lower),
+      ram_evictor(mutex, table, graves, ram, kRamTier, lower, *options.score, clock),
+      ram_room(options, mutex, ram, ram_evictor, disk != nullptr),
+      disk_evictor(disk == nullptr ? nullptr
+                                   : std::make_unique<Evictor>(mutex, table, graves, *disk, kDiskTier, lower,
+                                                               *options.score, clock)),
+      disk_room(disk == nullptr ? nullptr : std::make_unique<DiskRoom>(options, mutex, table, *disk, *disk_evictor)),
+      copies(mutex, table, ram, graves, lower, *options.score, clock),
+      chains(mutex, table, ram, ram_room, graves, disk != nullptr),
+      fetcher(mutex, table, ram, ram_room, graves, chains, lower, clock),
+      write_back(options, mutex, table, ram, ram_room, graves, chains, fetcher, copies, disk_room.get(), distrust,
+                 clock, writer),
+      peer(disk == nullptr
+               ? nullptr
+               : std::make_unique<Peer>(mutex, table, ram, graves, chains, *disk_room, write_back, clock, writer)),
+      loader(fetcher, reader, [this](const format::SegmentName& gone) { peer->forget_gone({gone}); }),
+      expiry(mutex, table, graves, disk.get(), disk_evictor.get(), clock, options.time_to_live_ns) {}
+
+// A load may go from reader to reader, and what any of them finds damaged is dropped on a writer.
+void Cache::Parts::finish() {
+  write_back.close();
+  const auto drain = [this] {
+    reader.drain();
+    for (const FurtherTier& tier : further) tier.reader.drain();
+    writer.drain();
+    copies.drain();
+  };
+  do drain();
+  while (loader.busy());
+  drain();
+}
+
+// ---- storing ----
+
+void Cache::Parts::admit(SegmentId added, TierPort::Bytes bytes, Keeping keeping) {
+  ram.hold(added, std::move(bytes));
+  ++stored;
+  if (keeping == Keeping::kOnDisk) return write_back.offer(added);
+  table.set_unwritten(added, Waits::kContinuation);
+  write_back.post_settle(added);
+}
+
+bool Cache::Parts::attach(index::Cursor at, TokenRange range, format::PartKind kind, const PrefixHash& begin_hash,
+                          const PrefixHash& end_hash, TierPort::Bytes bytes, Keeping keeping) {
+  CacheLock lock(mutex);
+  const bool there = table.index().attached(at, kind) != kRootSegment;
+  if (there || graves.dead_from(at.segment) || !accepts() || !ram_room.has(bytes->size())) {
+    ++refused;
+    return false;
+  }
+  const Fresh fresh{bytes->size(), clock.wall_ns(), keeping};
+  admit(table.attach(at, kind, range.begin, begin_hash, end_hash, fresh), std::move(bytes), keeping);
+  return true;
+}
+
+// ---- background work, on the writer ----
+
+// At the start everything is looked at, portion by portion; what else the writer has to do comes between.
+void Cache::Parts::expire_all() {
+  if (expiry.next_portion() && !write_back.closing()) writer.post([this] { expire_all(); });
+}
+
+void Cache::Parts::share(store::Look look) {
+  distrust.look();
+  const bool more_room = peer->look(look);
+  expiry.expire_foreign();
+  disk_room->fit();
+  write_back.go_on(more_room);
+}
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,71 @@
+#pragma once
+
+// The parts of a cache. Only cache.cc and cache_parts.cc look in here: the parts know each other one way, each those
+// that are made before it.
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "cache/cache.h"
+#include "cache/disk_tier.h"
+#include "cache/evictor.h"
+#include "cache/expiry.h"
+#include "cache/further_copies.h"
+#include "cache/graves.h"
+#include "cache/loader.h"
+#include "cache/peer.h"
+#include "cache/ram_tier.h"
+#include "cache/room.h"
+#include "cache/segment_table.h"
+#include "cache/state_chains.h"
+#include "cache/write_back.h"
+
+namespace kvkeep::cache {
+
+struct Cache::Parts {
+  Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store, os::Clock& given_clock, os::Executor& given_writer,
+        os::Executor& given_reader, std::vector<FurtherTier> given_further);
+
+  bool accepts() const { return !distrust && (disk != nullptr || options.ram_budget > ByteCount{}); }
+  // A segment that was just added to the table gets its bytes and is offered to the disk.
+  void admit(SegmentId added, TierPort::Bytes bytes, Keeping keeping) REQUIRES(kCacheLock);
+  bool attach(index::Cursor at, TokenRange range, format::PartKind kind, const PrefixHash& begin_hash,
+              const PrefixHash& end_hash, TierPort::Bytes bytes, Keeping keeping) EXCLUDES(kCacheLock);
+  void touch(SegmentId segment) REQUIRES(kCacheLock) {
+    if (disk != nullptr) disk->post_touch(segment);
+  }
+  void expire_all();
+  void share(store::Look look);
+  void finish();
+
+  const CacheOptions options;
+  os::Clock& clock;
+  os::Executor& writer;
+  os::Executor& reader;
+  store::BufferPool pool;
+  std::atomic<bool> ticking = false;
+  mutable CacheMutex mutex;
+  SegmentTable table;
+  RamTier ram;
+  Distrust distrust;
+  const std::unique_ptr<DiskTier> disk;  // null: there is none, as of all that has to do with it
+  const std::vector<FurtherTier> further;
+  const std::vector<LowerTier> lower;
+  Graves graves;
+  Evictor ram_evictor;
+  RamRoom ram_room;
+  const std::unique_ptr<Evictor> disk_evictor;
+  const std::unique_ptr<DiskRoom> disk_room;
+  FurtherCopies copies;
+  StateChains chains;
+  Fetcher fetcher;
+  WriteBack write_back;
+  const std::unique_ptr<Peer> peer;
+  Loader loader;
+  Expiry expiry;
+  std::uint64_t stored GUARDED_BY(kCacheLock) = 0;
+  std::uint64_t refused GUARDED_BY(kCacheLock) = 0;
+};
+
+}  // namespace kvkeep::cache

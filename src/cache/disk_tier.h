@@ -1,0 +1,76 @@
+#pragma once
+
+// The disk tier: the port on a DiskStore, and what goes on beside puts and gets: times of files, which carry recency
+// over a restart, and the saved index, which makes the next start short.
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "cache/segment_table.h"
+#include "cache/tier.h"
+#include "os/clock.h"
+#include "store/disk_store.h"
+
+namespace kvkeep::cache {
+
+class DiskTier final : public TierPort {
+ public:
+  // The index is saved after so many files were written or used, see CacheOptions::save_index_after.
+  DiskTier(std::unique_ptr<store::DiskStore> store, CacheMutex& mutex, SegmentTable& table, os::Clock& clock,
+           os::Executor& writer, std::size_t save_index_after);
+
+  store::DiskStore& store() { return *store_; }
+  const store::DiskStore& store() const { return *store_; }
+
+  std::string_view name() const override { return "disk"; }
+  Promise promise() const override { return Promise::kDurable; }
+  bool others_drop() const override { return store_->shared(); }
+  ByteCount used() const override { return store_->used(); }
+  ByteCount budget() const override { return store_->budget(); }
+  Status put(const TierItem& item, const Bytes& bytes) override;
+  Result<Bytes> get(const TierItem& item) override;
+  Status drop(const TierItem& item) override { return store_->remove(item.header.name); }
+
+  // The file of a segment was used now, or is kept; the writer says so to the file.
+  void post_touch(SegmentId segment) REQUIRES(kCacheLock);
+  // A file was written or used since the index was saved. Saves it when enough of it is old: each header in it is
+  // copied once for so many new ones.
+  void note_unsaved() EXCLUDES(kCacheLock);
+
+ private:
+  const std::unique_ptr<store::DiskStore> store_;
+  CacheMutex& mutex_;
+  SegmentTable& table_;
+  os::Clock& clock_;
+  os::Executor& writer_;
+  const std::size_t save_index_after_;
+  std::size_t unsaved_ GUARDED_BY(kCacheLock);
+};
+
+// Stored state was found to be wrong (docs/audit.md): nothing of it is used any more, and nothing is stored. A note
+// on disk says so to other servers of the directory and to later starts.
+class Distrust {
+ public:
+  // Null: there is no disk. `writer` leaves the note.
+  Distrust(store::DiskStore* store, os::Executor& writer) : store_(store), writer_(writer) {}
+
+  explicit operator bool() const { return found_; }
+  // Thread safe.
+  void find(const std::string& why);
+  // On the writer, now and then: leaves the note if that failed before (a disk may be full or read-only for a while),
+  // and looks for one of another server, which may be gone by now.
+  void look();
+
+ private:
+  void note();
+  void heed();
+
+  store::DiskStore* const store_;
+  os::Executor& writer_;
+  std::atomic<bool> found_ = false;
+  std::string unnoted_;  // the writer's alone, as is what follows
+  bool said_unnoted_ = false;
+};
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,215 @@
+#include "cache/evictor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cache/mutations.h"
+
+namespace kvkeep::cache {
+
+namespace {
+
+// Segments that are kept until a time leave last only as far as others have as much of a tier.
+constexpr std::uint64_t kKeptShare = 2;
+// Victims at once: requests want the lock as well.
+constexpr std::size_t kVictimsAtOnce = 128;
+
+// A mistake that tests make.
+bool lost_in_ram(const Entry& entry) { return mutations().drop_before_written && entry.queued() && entry.pins == 0; }
+
+}  // namespace
+
+Evictor::Evictor(CacheMutex& mutex, SegmentTable& table, Graves& graves, TierPort& port, TierId tier,
+                 std::vector<LowerTier> lower, const policy::Score& score, os::Clock& clock)
+    : mutex_(mutex),
+      table_(table),
+      graves_(graves),
+      port_(port),
+      tier_(tier),
+      lower_(std::move(lower)),
+      clock_(clock),
+      order_(score, {table.shape().needs_points(), table.shape().window_tokens}) {
+  CacheLock lock(mutex_);
+  table_.watch(*this);
+}
+
+// ---- the order ----
+
+policy::EvictCandidate Evictor::candidate(SegmentId segment) const {
+  const Entry& known = table_.entry(segment);
+  const index::SegmentInfo& info = table_.info(segment);
+  policy::EvictCandidate candidate;
+  candidate.segment = segment;
+  candidate.parent = candidate.above = info.parent;
+  candidate.tokens = static_cast<std::uint32_t>(info.range.size());
+  candidate.begin = info.range.begin;
+  candidate.last_used_ns = known.last_used_ns;
+  candidate.hits = known.hits;
+  candidate.kept_until_ns = known.kept_until_ns;
+  candidate.base = known.base;
+  candidate.outlook = known.outlook;
+  candidate.bytes = table_.size_in(tier_, segment);
+  candidate.absent = known.in(tier_) != CopyState::kHere;
+  candidate.copy = !durable() && (elsewhere(known, Promise::kNone) || lost_in_ram(known));
+  if (candidate.copy) {
+    candidate.parent = candidate.base = kRootSegment;
+    candidate.kept_until_ns = 0;
+  }
+  const bool overlooked = mutations().points_outlive_rows && known.is_leaf();
+  if (durable() && (mutations().evict_parent_first || overlooked)) candidate.parent = candidate.base = kRootSegment;
+  if (known.is_leaf()) describe_leaf(segment, candidate);
+  return candidate;
+}
+
+void Evictor::describe_leaf(SegmentId leaf, policy::EvictCandidate& candidate) const {
+  const StateShape& shape = table_.shape();
+  const format::PartKind kind = table_.info(leaf).kind;
+  if (!shape.needs_points() || kind != point_kind(shape)) {
+    candidate.tokens = 0;  // nothing is restored from it
+  } else {
+    const bool window = kind == format::PartKind::kWindowRows;
+    candidate.kind = window ? policy::CandidateKind::kWindow : policy::CandidateKind::kPoint;
+  }
+}
+
+// Where candidates need each other a tier's order knows what others have.
+void Evictor::changed(SegmentId segment) {
+  const Entry& known = table_.entry(segment);
+  const bool here = known.live && known.in(tier_) == CopyState::kHere;
+  if (here || (known.live && table_.shape().needs_points())) {
+    order_.put(candidate(segment));
+  } else {
+    order_.erase(segment);
+  }
+}
+
+// ---- who may leave ----
+
+// Another tier that promises as much has it.
+bool Evictor::elsewhere(const Entry& entry, Promise least) const {
+  if (tier_ != kRamTier && entry.in_ram() && least <= Promise::kProcess) return true;
+  return std::ranges::any_of(lower_, [&](const LowerTier& tier) {
+    return tier.id != tier_ && entry.in(tier.id) == CopyState::kHere && tier.port->promise() >= least;
+  });
+}
+
+bool Evictor::stays(SegmentId segment) const {
+  const Entry& known = table_.entry(segment);
+  if (durable()) {
+    if (mutations().evict_in_use) return false;
+    // It, or anything below it, in whatever tier, is in use or waits for the writer.
+    return table_.any_in_subtree(segment, [](const Entry& entry) { return entry.needs_its_path(); }) ||
+           completes_unwritten_window(segment);
+  }
+  if (elsewhere(known, Promise::kProcess)) return false;
+  if (!lost_in_ram(known) && known.needs_its_path()) return true;
+  if (elsewhere(known, Promise::kNone)) return false;
+  // Chosen one at a time: what hangs below it has not left before it.
+  return table_.shape().needs_points() && !table_.nothing_below(segment);
+}
+
+// Room for the last window of several that count together is not made by the first one.
+bool Evictor::completes_unwritten_window(SegmentId leaf) const {
+  const index::SegmentInfo& own = table_.info(leaf);
+  if (own.kind != format::PartKind::kWindowRows) return false;
+  const Position reach = own.range.end + table_.shape().window_tokens;
+  const auto needs_it = [&](SegmentId other) REQUIRES(kCacheLock) {
+    const Entry& known = table_.entry(other);
+    const TokenRange range = table_.info(other).range;
+    const bool unwritten = known.needs_its_path() && !known.on_disk();
+    return unwritten && table_.info(other).kind == own.kind && range.end < reach && range.end > own.range.begin;
+  };
+  std::vector<SegmentId> pending{own.parent};
+  while (!pending.empty()) {
+    const SegmentId within = pending.back();
+    pending.pop_back();
+    if (std::ranges::any_of(table_.index().attached(within), needs_it)) return true;
+    for (const SegmentId child : table_.index().children(within)) {
+      const index::SegmentInfo& info = table_.info(child);
+      if (info.kind == format::PartKind::kRows && info.range.begin < reach) pending.push_back(child);
+    }
+  }
+  return false;
+}
+
+bool Evictor::may_leave(SegmentId segment) const {
+  const Entry& known = table_.entry(segment);
+  if (!known.live || known.in(tier_) != CopyState::kHere || stays(segment)) return false;
+  if (!durable()) return elsewhere(known, Promise::kNone) || table_.nothing_below(segment);
+  if (mutations().evict_parent_first) return true;
+  return std::ranges::none_of(table_.below(segment), [&](SegmentId below) REQUIRES(kCacheLock) {
+    const Entry& other = table_.entry(below);
+    const bool overlooked = mutations().points_outlive_rows && other.is_leaf();
+    return other.in(tier_) == CopyState::kHere && !overlooked;
+  });
+}
+
+// ---- leaving ----
+
+// Some of those that must leave to free `needed` bytes, or all. None: nothing may.
+std::vector<SegmentId> Evictor::victims(ByteCount needed, bool points_only) {
+  const policy::EvictOrder::Request request{needed, kVictimsAtOnce, clock_.wall_ns(),
+                                            ByteCount{port_.budget().value() / kKeptShare}, points_only};
+  CacheLock lock(mutex_);
+  std::optional<std::uint64_t>& nothing_left = nothing_left_[points_only ? 1 : 0];
+  if (nothing_left == table_.changes()) return {};
+  const auto chosen = order_.choose(request, [this](SegmentId segment) REQUIRES(kCacheLock) { return stays(segment); });
+  nothing_left = chosen.empty() ? std::optional(table_.changes()) : std::nullopt;
+  return chosen;
+}
+
+Evictor::Freed Evictor::make_room(const Need& need) {
+  Freed freed;
+  std::size_t in_vain = 0;  // used since they were chosen
+  for (bool goes_on = true; goes_on && freed.bytes < need.bytes && in_vain < kVictimsAtOnce;) {
+    const std::vector<SegmentId> chosen = victims(need.bytes - freed.bytes, need.points_only);
+    goes_on = !chosen.empty();
+    for (const SegmentId victim : chosen) {
+      const Result<ByteCount> left = evict(victim);
+      goes_on = left.ok();
+      if (!goes_on) break;  // a tier that refuses one will refuse others
+      freed.bytes += *left;
+      ++(*left > ByteCount{} ? freed.count : in_vain);
+    }
+    if (freed.bytes >= need.least && freed.count >= kVictimsAtOnce) break;
+  }
+  note_left(freed.bytes, need.limit);
+  return freed;
+}
+
+void Evictor::note_left(ByteCount freed, ByteCount limit) {
+  CacheLock lock(mutex_);
+  const auto half_life_ns = turnover_.note_left(freed, limit, clock_.wall_ns());
+  if (half_life_ns) order_.set_half_life(*half_life_ns);
+}
+
+Result<ByteCount> Evictor::evict(SegmentId segment) {
+  TierItem item;
+  ByteCount size;
+  std::uint64_t serial = 0;
+  {
+    CacheLock lock(mutex_);
+    if (!may_leave(segment)) return ByteCount{};
+    item = table_.named_item(segment);
+    size = table_.size_in(tier_, segment);
+    serial = table_.entry(segment).serial;
+    table_.set_copy(segment, tier_, CopyState::kLeaving);
+  }
+  const Status dropped = port_.drop(item);
+  CacheLock lock(mutex_);
+  if (dropped) ++evicted_;
+  const Entry& left = table_.entry(segment);
+  if (left.live && left.serial == serial) {
+    if (left.in(tier_) == CopyState::kLeaving)
+      table_.set_copy(segment, tier_, dropped ? CopyState::kAbsent : CopyState::kHere);
+    // Gone from every tier: what continues it is out of reach too.
+    if (dropped && !left.in_ram() && !left.below_ram()) {
+      graves_.bury(segment);
+      graves_.sweep();
+    }
+  }
+  if (!dropped) return dropped.error();
+  return size;
+}
+
+}  // namespace kvkeep::cache

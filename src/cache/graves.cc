@@ -1,0 +1,101 @@
+#include "cache/graves.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kvkeep::cache {
+
+void Graves::release(std::span<const SegmentId> held) {
+  CacheLock lock(mutex_);
+  for (const SegmentId segment : held) table_.unpin(segment);
+  if (!dead_.empty()) sweep();
+}
+
+// ---- dying ----
+
+// At most kMaxBuiltStates deep.
+void Graves::bury(SegmentId segment) {
+  if (table_.entry(segment).dead) return;
+  table_.kill(segment);
+  dead_.push_back(segment);
+  for (const SegmentId built : table_.built_on(segment)) bury(built);
+}
+
+void Graves::report_damaged(SegmentId segment) {
+  CacheLock lock(mutex_);
+  ++damaged_;
+  if (!table_.entry(segment).dead) log_damaged(segment);
+  bury(segment);
+  sweep();
+}
+
+// A quiet loss would puzzle whoever sees long conversations prefilled again.
+void Graves::log_damaged(SegmentId segment) const {
+  const TokenRange range = table_.info(segment).range;
+  const std::string file = format::file_name(table_.name_of(segment));
+  if (table_.entry(segment).is_leaf()) {
+    return spdlog::warn("kv cache: the state at token {} of a prompt is damaged (file {}); it is forgotten",
+                        range.end.value(), file);
+  }
+  std::vector<SegmentId> lost = table_.subtree(segment);
+  std::ranges::sort(lost);
+  const auto twice = std::ranges::unique(lost);
+  lost.erase(twice.begin(), twice.end());
+  ByteCount bytes;
+  for (const SegmentId each : lost) bytes += ByteCount{each == segment ? 0 : table_.entry(each).part.size_bytes};
+  spdlog::warn(
+      "kv cache: the rows of tokens {} to {} of a prompt are damaged (file {}); {} segments and points ({} MiB) that "
+      "continue it are forgotten with it",
+      range.begin.value(), range.end.value(), file, lost.size() - 1, bytes.value() >> 20);
+}
+
+void Graves::forget_copy(SegmentId segment, TierId tier) {
+  table_.set_copy(segment, tier, CopyState::kAbsent);
+  const Entry& left = table_.entry(segment);
+  if (left.in_ram() || left.below_ram()) return;
+  bury(segment);
+  sweep();
+}
+
+// ---- going ----
+
+void Graves::sweep() {
+  std::vector<SegmentId> waiting;
+  for (const SegmentId root : std::exchange(dead_, {})) {
+    if (!table_.index().contains(root)) continue;  // went with a dead ancestor
+    if (table_.any_in_subtree(root, [](const Entry& entry) { return entry.in_use(); })) {
+      waiting.push_back(root);
+    } else {
+      erase_subtree(root);
+    }
+  }
+  dead_ = std::move(waiting);
+}
+
+void Graves::erase_subtree(SegmentId root) {
+  const std::vector<SegmentId> all = table_.subtree(root);
+  for (auto last = all.rbegin(); last != all.rend(); ++last) {
+    if (table_.index().contains(*last)) erase(*last);  // a state may be named several times
+  }
+}
+
+void Graves::erase(SegmentId segment) {
+  for (const LowerTier& tier : lower_) {
+    if (table_.entry(segment).in(tier.id) != CopyState::kHere) continue;
+    tier.writer->post([port = tier.port, item = table_.named_item(segment)] { (void)port->drop(item).ok(); });
+  }
+  ram_.let_go(segment);
+  table_.erase(segment);
+}
+
+std::optional<Position> Graves::dead_from(SegmentId segment) const {
+  if (dead_.empty() || segment == kRootSegment) return std::nullopt;
+  for (const SegmentId on_path : table_.index().path(segment)) {
+    if (table_.entry(on_path).dead) return table_.info(on_path).range.begin;
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,156 @@
+#include "cache/loader.h"
+
+#include <utility>
+
+namespace kvkeep::cache {
+
+// ---- one segment ----
+
+Fetcher::Fetch Fetcher::begin(SegmentId segment) const {
+  CacheLock lock(mutex_);
+  return {.chain = chains_.chain_to(segment)};
+}
+
+Result<Fetcher::Bytes> Fetcher::fetch(SegmentId segment) {
+  Fetch fetch = begin(segment);
+  LoadResult unused;
+  return advance(fetch, nullptr, unused);
+}
+
+Result<Fetcher::Bytes> Fetcher::advance(Fetch& fetch, const os::Executor* here, LoadResult& result) {
+  for (; fetch.next < fetch.chain.size(); ++fetch.next) {
+    StateChains::Link& link = fetch.chain[fetch.next];
+    if (link.state != nullptr) continue;  // RAM has it, or another request brought it in the meantime
+    if (link.stored == nullptr) {
+      const LowerTier* tier = tier_of(link.item.segment);
+      if (tier == nullptr) return not_found("it left every tier meanwhile");
+      if (here != nullptr && tier->reader != here) {
+        fetch.reader = tier->reader;
+        return Bytes{};
+      }
+      TRY(read(fetch, *tier, result));
+    }
+    const Status decoded = StateChains::decode(fetch.next > 0 ? &fetch.chain[fetch.next - 1] : nullptr, link);
+    if (!decoded) {
+      graves_.report_damaged(link.item.segment);
+      return decoded.error();
+    }
+  }
+  const StateChains::Link& last = fetch.chain.back();
+  if (last.item.header.parts.front().built()) chains_.hold_state(last.item.segment, last.state);
+  return last.state;
+}
+
+const LowerTier* Fetcher::tier_of(SegmentId segment) const {
+  CacheLock lock(mutex_);
+  for (const LowerTier& tier : lower_) {
+    if (table_.entry(segment).in(tier.id) == CopyState::kHere) return &tier;
+  }
+  return nullptr;
+}
+
+// The bytes stay in RAM for the next one who wants them.
+Status Fetcher::read(Fetch& fetch, const LowerTier& tier, LoadResult& result) {
+  StateChains::Link& link = fetch.chain[fetch.next];
+  const std::int64_t begin_ns = clock_.monotonic_ns();
+  Result<Bytes> bytes = tier.port->get(link.item);
+  if (!bytes) {
+    note_failure(fetch, tier, bytes.error());
+    return bytes.error();
+  }
+  link.stored = std::move(*bytes);
+  result.bytes_read += ByteCount{link.stored->size()};
+  result.read_ms += os::elapsed_ms(begin_ns, clock_.monotonic_ns());
+  admit(link.item.segment, link.stored);
+  return {};
+}
+
+// A device may refuse once and read the next time; one that goes on is no place for this segment.
+void Fetcher::note_failure(Fetch& fetch, const LowerTier& tier, const Error& error) {
+  constexpr std::uint8_t kRefusalsToGiveUp = 3;
+  const SegmentId segment = fetch.chain[fetch.next].item.segment;
+  fetch.gone = error.kind == ErrorKind::kNotFound && tier.port->others_drop();
+  if (fetch.gone) return;
+  {
+    CacheLock lock(mutex_);
+    if (error.kind == ErrorKind::kIo && table_.note_read_refused(segment) < kRefusalsToGiveUp) return;
+    if (tier.port->promise() == Promise::kNone) return graves_.forget_copy(segment, tier.id);
+  }
+  graves_.report_damaged(segment);
+}
+
+void Fetcher::admit(SegmentId segment, const Bytes& bytes) {
+  {
+    CacheLock lock(mutex_);
+    const bool there = table_.entry(segment).in(kRamTier) != CopyState::kAbsent;
+    if (table_.entry(segment).dead || there || ByteCount{bytes->size()} > ram_.budget()) return;
+    ram_.hold(segment, bytes);
+  }
+  room_.trim();
+}
+
+// ---- a lease ----
+
+struct Loader::Job {
+  // A step or a point of the lease.
+  struct Target {
+    SegmentId segment;
+    std::size_t at = 0;
+    bool is_point = false;
+  };
+  std::shared_ptr<Lease> lease;
+  std::function<void(LoadResult)> done;
+  std::shared_ptr<bool> alive;
+  std::vector<Target> targets;  // what is restored last comes first: rows are worth nothing without it
+  std::size_t next = 0;
+  std::optional<Fetcher::Fetch> fetch;  // of the next one
+  LoadResult result;
+
+  void fill(std::shared_ptr<const store::Payload> payload) {
+    const Target& target = targets[next];
+    target.is_point ? lease->fill_point(target.at, std::move(payload))
+                    : lease->fill_step(target.at, std::move(payload));
+  }
+};
+
+void Loader::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
+                  std::optional<Position> point) {
+  if (lease->loaded(range) && (!point || lease->point_loaded(*point))) return done({});
+  const auto job = std::make_shared<Job>(std::move(lease), std::move(done), alive_);
+  const auto covers = point ? job->lease->cover(*point) : std::vector<Lease::Cover>{};
+  if (!covers) job->result.status = not_found("no state is stored there");
+  for (std::size_t i = 0; covers && i < covers->size(); ++i) {
+    const LeasedPoint& leaf = job->lease->points()[(*covers)[i].point];
+    if (leaf.payload == nullptr) job->targets.push_back({leaf.id, (*covers)[i].point, true});
+  }
+  const std::vector<LeasedStep>& steps = job->lease->steps();
+  for (std::size_t i = 0; covers && i < steps.size(); ++i) {
+    const LeasedStep& step = steps[i];
+    if (step.payload != nullptr || step.range.end <= range.begin || step.range.begin >= range.end) continue;
+    job->targets.push_back({step.segment, i, false});
+  }
+  reader_.post([this, job] { run(job, reader_); });
+}
+
+void Loader::run(const std::shared_ptr<Job>& job, os::Executor& here) {
+  for (; job->next < job->targets.size(); ++job->next) {
+    if (!job->fetch) job->fetch = fetcher_.begin(job->targets[job->next].segment);
+    const Result<Fetcher::Bytes> bytes = fetcher_.advance(*job->fetch, &here, job->result);
+    if (!bytes) {
+      job->result.status = bytes.error();
+      if (job->fetch->gone) gone_(job->fetch->chain[job->fetch->next].item.header.name);
+      break;
+    }
+    if (*bytes == nullptr) {
+      os::Executor& next = *job->fetch->reader;
+      return next.post([this, job, &next] { run(job, next); });
+    }
+    job->fill(*bytes);
+    job->fetch.reset();
+  }
+  // The lease must be released by its owner's thread order, not kept alive by this task.
+  job->lease.reset();
+  job->done(std::move(job->result));
+}
+
+}  // namespace kvkeep::cache

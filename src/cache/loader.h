@@ -1,0 +1,88 @@
+#pragma once
+
+// Loading: what lies in a lower tier alone comes into RAM on the reader of that tier, beside the engine thread.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cache/graves.h"
+#include "cache/lease.h"
+#include "cache/room.h"
+#include "cache/state_chains.h"
+
+namespace kvkeep::cache {
+
+// Fetches the bytes of one segment or leaf, from the fastest tier that has them; a state that is built on others with
+// all of these. What a tier turns out not to have is forgotten there.
+class Fetcher {
+ public:
+  using Bytes = TierPort::Bytes;
+  Fetcher(CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room, Graves& graves, StateChains& chains,
+          std::vector<LowerTier> lower, os::Clock& clock)
+      : mutex_(mutex),
+        table_(table),
+        ram_(ram),
+        room_(room),
+        graves_(graves),
+        chains_(chains),
+        lower_(std::move(lower)),
+        clock_(clock) {}
+
+  // One fetch under way.
+  struct Fetch {
+    std::vector<StateChains::Link> chain;
+    std::size_t next = 0;            // of the chain
+    os::Executor* reader = nullptr;  // where to go on
+    bool gone = false;               // it failed because others dropped chain[next]
+  };
+  // Precondition: the segment is held.
+  Fetch begin(SegmentId segment) const EXCLUDES(kCacheLock);
+  // Reads and decodes what is lacking. Returns null if the next tier to read is read on fetch.reader and that is not
+  // `here`: go on there. With null for `here` everything is read here.
+  Result<Bytes> advance(Fetch& fetch, const os::Executor* here, LoadResult& result) EXCLUDES(kCacheLock);
+  // All of it, here.
+  Result<Bytes> fetch(SegmentId segment) EXCLUDES(kCacheLock);
+
+ private:
+  const LowerTier* tier_of(SegmentId segment) const EXCLUDES(kCacheLock);
+  Status read(Fetch& fetch, const LowerTier& tier, LoadResult& result);
+  void note_failure(Fetch& fetch, const LowerTier& tier, const Error& error);
+  void admit(SegmentId segment, const Bytes& bytes) EXCLUDES(kCacheLock);
+
+  CacheMutex& mutex_;
+  SegmentTable& table_;
+  RamTier& ram_;
+  RamRoom& room_;
+  Graves& graves_;
+  StateChains& chains_;
+  const std::vector<LowerTier> lower_;
+  os::Clock& clock_;
+};
+
+// Fills leases.
+class Loader {
+ public:
+  using Gone = std::function<void(const format::SegmentName&)>;
+  // Begins on `reader`. `gone` is told what others dropped.
+  Loader(Fetcher& fetcher, os::Executor& reader, Gone gone)
+      : fetcher_(fetcher), reader_(reader), gone_(std::move(gone)) {}
+
+  // See Cache::load.
+  void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
+            std::optional<Position> point);
+  // Some load has not told yet what became of it.
+  bool busy() const { return alive_.use_count() > 1; }
+
+ private:
+  struct Job;
+  void run(const std::shared_ptr<Job>& job, os::Executor& here);
+
+  Fetcher& fetcher_;
+  os::Executor& reader_;
+  const Gone gone_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,187 @@
+#include "cache/paths.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace kvkeep::cache {
+
+// ---- leases ----
+
+std::vector<LeasedStep> steps_of(const SegmentTable& table, const RamTier& ram, TokenSpan prompt,
+                                 const Tenant& tenant) {
+  static const std::shared_ptr<const store::Payload> kNoBytes = store::PayloadBuffer::allocate(0).freeze();
+  std::vector<LeasedStep> steps;
+  for (const index::Step& step : table.index().match(prompt, tenant)) {
+    const Entry& known = table.entry(step.segment);
+    if (!known.available()) break;
+    const auto payload = known.part.size_bytes == 0 ? kNoBytes : ram.find(step.segment);
+    const Tier tier = payload != nullptr ? Tier::kRam : Tier::kDisk;
+    const TokenRange stored{known.stored_begin, table.info(step.segment).range.end};
+    steps.push_back({step.segment, step.range, stored, tier, ByteCount{known.part.size_bytes}, payload});
+  }
+  return steps;
+}
+
+std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram, const StateChains& chains,
+                                   const std::vector<LeasedStep>& steps) {
+  std::vector<LeasedPoint> points;
+  if (!table.shape().needs_points()) return points;
+  const format::PartKind kind = point_kind(table.shape());
+  for (const LeasedStep& step : steps) {
+    for (const SegmentId leaf : table.index().attached(step.segment)) {
+      const Entry& known = table.entry(leaf);
+      const TokenRange stored = table.info(leaf).range;
+      if (known.part.kind != kind || !known.available()) continue;
+      // Window rows are shared up to where the prompt leaves the segment, a state as a whole or not at all.
+      const bool shared =
+          kind == format::PartKind::kWindowRows ? stored.begin < step.range.end : stored.end <= step.range.end;
+      if (!shared) continue;
+      const TokenRange range{stored.begin, std::min(stored.end, step.range.end)};
+      const Tier tier = chains.in_ram(leaf) ? Tier::kRam : Tier::kDisk;
+      const bool built = known.base != kRootSegment;
+      const ByteCount bytes{built ? known.part.state_bytes : known.part.size_bytes};
+      points.push_back({leaf, kind, range, stored, tier, bytes, built ? ram.decoded(leaf) : ram.find(leaf)});
+    }
+  }
+  return points;
+}
+
+// ---- where a prompt leaves what is known ----
+
+namespace {
+
+void append(std::vector<TokenId>& to, TokenSpan tokens, std::size_t limit) {
+  const TokenSpan wanted = tokens.first(std::min(tokens.size(), limit - to.size()));
+  to.insert(to.end(), wanted.begin(), wanted.end());
+}
+
+// Of the segments that begin where the cursor's ends.
+std::optional<SegmentId> used_last_below(const SegmentTable& table, index::Cursor at) REQUIRES(kCacheLock) {
+  const bool root = at.segment == kRootSegment;
+  const Position end = root ? Position{} : table.info(at.segment).range.end;
+  std::optional<SegmentId> newest;
+  for (const SegmentId child : table.index().children(at.segment)) {
+    const index::SegmentInfo& info = table.info(child);
+    if (info.kind != format::PartKind::kRows || info.range.begin != end) continue;
+    if (root && table.index().tenant(child) != at.tenant) continue;
+    if (!newest || table.entry(child).last_used_ns > table.entry(*newest).last_used_ns) newest = child;
+  }
+  return newest;
+}
+
+}  // namespace
+
+Parting parting_of(const SegmentTable& table, TokenSpan prompt, std::size_t count, const Tenant& tenant) {
+  index::Cursor cursor = table.index().advance({kRootSegment, {}, tenant}, prompt);
+  Parting found{.at = cursor.at, .next = {}};
+  if (cursor.segment != kRootSegment) {
+    const TokenSpan tokens = table.index().tokens(cursor.segment);
+    append(found.next, tokens.subspan(cursor.at - table.info(cursor.segment).range.begin), count);
+  }
+  while (found.next.size() < count) {
+    const std::optional<SegmentId> next = used_last_below(table, cursor);
+    if (!next) break;
+    append(found.next, table.index().tokens(*next), count);
+    cursor.segment = *next;
+  }
+  return found;
+}
+
+// ---- anything that is stored ----
+
+std::optional<StoredPath> random_path(const SegmentTable& table, const RamTier& ram, std::uint64_t random) {
+  std::vector<SegmentId> to_read;
+  std::vector<SegmentId> in_ram;
+  for (SegmentId segment{1}; segment < table.end(); segment = SegmentId{segment.value() + 1}) {
+    if (!table.entry(segment).available()) continue;
+    const bool read = ram.find(segment) == nullptr && ram.decoded(segment) == nullptr;
+    (read ? to_read : in_ram).push_back(segment);
+  }
+  const std::vector<SegmentId>& among = to_read.empty() ? in_ram : to_read;
+  if (among.empty()) return std::nullopt;
+  const SegmentId chosen = among[random % among.size()];
+  const index::SegmentInfo& info = table.info(chosen);
+  const bool is_leaf = table.entry(chosen).is_leaf();
+  const Position begin = is_leaf ? table.info(info.parent).range.begin : info.range.begin;
+  const index::Cursor end{is_leaf ? info.parent : chosen, info.range.end};
+  return StoredPath{table.index().path_tokens(end), table.index().tenant(chosen), begin};
+}
+
+// ---- leaves ----
+
+namespace {
+
+// Of [from, at.at) what lies in at.segment and has no window rows, descending.
+void add_gaps(const SegmentTable& table, index::Cursor at, Position from, std::vector<TokenRange>& gaps)
+    REQUIRES(kCacheLock) {
+  const Position begin = std::max(from, table.info(at.segment).range.begin);
+  Position open = at.at;  // what lies before it is still to be looked at
+  const std::vector<SegmentId> leaves = table.index().attached(at.segment);
+  for (auto leaf = leaves.rbegin(); leaf != leaves.rend() && open > begin; ++leaf) {
+    const index::SegmentInfo& info = table.info(*leaf);
+    const bool counts = info.kind == format::PartKind::kWindowRows && table.entry(*leaf).available();
+    if (!counts || info.range.begin >= open) continue;
+    if (info.range.end <= begin) break;
+    if (info.range.end < open) gaps.push_back({info.range.end, open});
+    open = info.range.begin;
+  }
+  if (open > begin) gaps.push_back({begin, open});
+}
+
+// Returns true if the segment has window rows of the token at `at`.
+bool window_over(const SegmentTable& table, SegmentId segment, Position at) REQUIRES(kCacheLock) {
+  return std::ranges::any_of(table.index().attached(segment), [&](SegmentId leaf) REQUIRES(kCacheLock) {
+    const index::SegmentInfo& info = table.info(leaf);
+    const bool is_over = info.kind == format::PartKind::kWindowRows && info.range.begin <= at && at < info.range.end;
+    return is_over && !table.entry(leaf).dead;
+  });
+}
+
+}  // namespace
+
+// From the path's end upwards, so that each segment counts up to where the path leaves it.
+std::vector<TokenRange> window_gaps(const SegmentTable& table, index::Cursor end, Position from) {
+  std::vector<TokenRange> gaps;
+  for (index::Cursor at = end; at.at > from;) {
+    add_gaps(table, at, from, gaps);
+    const index::SegmentInfo& above = table.info(at.segment);
+    at = {above.parent, above.range.begin};
+  }
+  std::ranges::reverse(gaps);
+  return gaps;
+}
+
+index::Cursor cursor_of(const SegmentTable& table, index::Cursor end, TokenRange range) {
+  index::Cursor at = end;
+  while (table.info(at.segment).range.begin >= range.end) {
+    const index::SegmentInfo& above = table.info(at.segment);
+    at = {above.parent, above.range.begin};
+  }
+  KVKEEP_ASSERT(table.info(at.segment).range.begin <= range.begin, "window rows within one segment");
+  return {at.segment, range.end};
+}
+
+bool others_need(const SegmentTable& table, SegmentId leaf) {
+  const index::SegmentInfo& own = table.info(leaf);
+  const auto lives = [&](SegmentId id) REQUIRES(kCacheLock) { return !table.entry(id).dead; };
+  if (own.kind != format::PartKind::kWindowRows) return std::ranges::any_of(table.built_on(leaf), lives);
+  if (window_over(table, own.parent, own.range.end)) return true;
+  const auto goes_on = [&](SegmentId child) REQUIRES(kCacheLock) {
+    const index::SegmentInfo& branch = table.info(child);
+    const Position from = branch.range.begin;
+    return branch.kind == format::PartKind::kRows && from > own.range.begin && from <= own.range.end &&
+           window_over(table, child, from);
+  };
+  return std::ranges::any_of(table.index().children(own.parent), goes_on);
+}
+
+policy::Outlook outlook_of(TokenRange range, std::optional<Position> awaited, Position end) {
+  using policy::Outlook;
+  if (!awaited) return Outlook::kOpen;
+  const bool window_there = range.begin < *awaited && *awaited <= range.end;
+  if (range.end == *awaited || window_there) return Outlook::kAwaited;
+  return range.end > *awaited && range.end < end ? Outlook::kPassed : Outlook::kOpen;
+}
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,41 @@
+#pragma once
+
+// Questions about paths of the table, which change nothing: what of a prompt can be leased, where it leaves what is
+// known, where window rows are missing, whether a leaf is needed by others. With the cache's lock.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cache/cache_options.h"
+#include "cache/lease.h"
+#include "cache/segment_table.h"
+#include "cache/state_chains.h"
+
+namespace kvkeep::cache {
+
+// The longest path of a prompt whose rows can be had.
+std::vector<LeasedStep> steps_of(const SegmentTable& table, const RamTier& ram, TokenSpan prompt, const Tenant& tenant)
+    REQUIRES(kCacheLock);
+// The leaves of such a path that can be had, by ascending end of what the prompt shares of them.
+std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram, const StateChains& chains,
+                                   const std::vector<LeasedStep>& steps) REQUIRES(kCacheLock);
+
+// See Cache::parting and random_path.
+Parting parting_of(const SegmentTable& table, TokenSpan prompt, std::size_t count, const Tenant& tenant)
+    REQUIRES(kCacheLock);
+std::optional<StoredPath> random_path(const SegmentTable& table, const RamTier& ram, std::uint64_t random)
+    REQUIRES(kCacheLock);
+
+// Runs of [from, end.at) on the path to `end` that have no window rows, ascending, each within one segment.
+std::vector<TokenRange> window_gaps(const SegmentTable& table, index::Cursor end, Position from) REQUIRES(kCacheLock);
+// Where a run ends that lies within one segment of the path to `end`.
+index::Cursor cursor_of(const SegmentTable& table, index::Cursor end, TokenRange range) REQUIRES(kCacheLock);
+
+// Returns true if others restore less without this leaf, on whatever branch: states that are built on it, or windows
+// that go on where its rows end.
+bool others_need(const SegmentTable& table, SegmentId leaf) REQUIRES(kCacheLock);
+// Of a point, or of window rows, on a path that goes on to `end` and where `awaited` is.
+policy::Outlook outlook_of(TokenRange range, std::optional<Position> awaited, Position end);
+
+}  // namespace kvkeep::cache

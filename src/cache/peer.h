@@ -1,0 +1,58 @@
+#pragma once
+
+// Other servers on the same directory, as the cache sees them: what they stored is known here as well, what they
+// removed is forgotten, what they used was used, and the one that keeps the budget makes room for all. What a former
+// process of this server left on disk is adopted in the same way.
+
+#include <vector>
+
+#include "cache/room.h"
+#include "cache/state_chains.h"
+#include "cache/write_back.h"
+
+namespace kvkeep::cache {
+
+class Peer {
+ public:
+  Peer(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Graves& graves, StateChains& chains, DiskRoom& disk,
+       WriteBack& write_back, os::Clock& clock, os::Executor& writer)
+      : mutex_(mutex),
+        table_(table),
+        ram_(ram),
+        graves_(graves),
+        chains_(chains),
+        disk_(disk),
+        write_back_(write_back),
+        clock_(clock),
+        writer_(writer) {}
+
+  // Indexes what lies on disk already.
+  void recover() EXCLUDES(kCacheLock);
+  // On the writer, about once a second. True: what the keeper of the budget granted no room for may be written now.
+  bool look(store::Look look) EXCLUDES(kCacheLock);
+  // Others removed these files. What is on disk below them hangs below nothing now: a conversation may have gone on
+  // before this server heard of it. If RAM has what is missing, it is written again.
+  void forget_gone(const std::vector<format::SegmentName>& gone) EXCLUDES(kCacheLock);
+
+ private:
+  void adopt(std::vector<store::StoredSegment> found, bool looked) EXCLUDES(kCacheLock);
+  bool place(const store::StoredSegment& found, const index::Placement& placement) REQUIRES(kCacheLock);
+  bool leave_over(store::StoredSegment found, bool orphan, bool fresh) REQUIRES(kCacheLock);
+  bool note_written(const format::SegmentHeader& header) REQUIRES(kCacheLock);
+  void note_used(const std::vector<store::UsedSegment>& used) EXCLUDES(kCacheLock);
+  void forget_file(SegmentId segment) REQUIRES(kCacheLock);
+  bool has_orphans() const EXCLUDES(kCacheLock);
+
+  CacheMutex& mutex_;
+  SegmentTable& table_;
+  RamTier& ram_;
+  Graves& graves_;
+  StateChains& chains_;
+  DiskRoom& disk_;
+  WriteBack& write_back_;
+  os::Clock& clock_;
+  os::Executor& writer_;
+  std::vector<store::StoredSegment> orphans_ GUARDED_BY(kCacheLock);  // others' files, seen in one look
+};
+
+}  // namespace kvkeep::cache

@@ -1,0 +1,92 @@
+#pragma once
+
+// Write-behind: segments and leaves go to disk once, on the writer, what they hang below first. Nothing here is waited
+// for by a request. What cannot be written now stays in RAM with the reason (Backlog), and is offered again when that
+// is over, when something continues it, or when somebody comes back to it.
+
+#include <atomic>
+#include <vector>
+
+#include "cache/backlog.h"
+#include "cache/cache_options.h"
+#include "cache/further_copies.h"
+#include "cache/graves.h"
+#include "cache/loader.h"
+#include "cache/room.h"
+#include "cache/state_chains.h"
+#include "cache/write_allowance.h"
+
+namespace kvkeep::cache {
+
+class WriteBack {
+ public:
+  // `disk` is null if there is no disk tier.
+  WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room,
+            Graves& graves, StateChains& chains, Fetcher& fetcher, FurtherCopies& further, DiskRoom* disk,
+            const Distrust& distrust, os::Clock& clock, os::Executor& writer);
+
+  // ---- what is to be written ----
+  // A segment that is new in RAM enters the writer's queue, or waits until that is shorter.
+  void offer(SegmentId segment) REQUIRES(kCacheLock);
+  // A point that was to stay in RAM until somebody wants it: now somebody does.
+  void keep_on_disk(SegmentId leaf) REQUIRES(kCacheLock);
+  // Somebody came back to it: what waits for lack of writes that are left today is worth more now.
+  void note_use(SegmentId segment) REQUIRES(kCacheLock);
+  // Other hands removed what is on disk above others: it is written again.
+  void write_again(SegmentId segment) REQUIRES(kCacheLock);
+  // Rows in a staging buffer, which others wait for, move to memory of their exact size; on the writer.
+  void post_settle(SegmentId segment);
+
+  // ---- what waits ----
+  // About once a second, on the writer. `more_room`: what the keeper of the budget granted no room for may be written.
+  void go_on(bool more_room) EXCLUDES(kCacheLock);
+  // Returns when all that was offered is written or waits for something else than the queue. Not from the writer.
+  void drain() EXCLUDES(kCacheLock);
+  // From now on no task begets others.
+  void close() { closing_ = true; }
+  bool closing() const { return closing_; }
+
+  void count(CacheStats& stats) const REQUIRES(kCacheLock);
+
+ private:
+  void enter(SegmentId segment) REQUIRES(kCacheLock);
+  void offer_waiting(Waits waits, std::size_t most, bool half) REQUIRES(kCacheLock);
+  void take(const Backlog::Item& item) EXCLUDES(kCacheLock);
+  void build(SegmentId leaf) EXCLUDES(kCacheLock);
+  void write(SegmentId segment) EXCLUDES(kCacheLock);
+  Waits write_path(SegmentId segment) EXCLUDES(kCacheLock);
+  bool write_leaf(SegmentId leaf) EXCLUDES(kCacheLock);
+  bool write_one(SegmentId segment) EXCLUDES(kCacheLock);
+  std::vector<SegmentId> unwritten_path(SegmentId segment) const REQUIRES(kCacheLock);
+  std::vector<SegmentId> unwritten_leaves(SegmentId segment) REQUIRES(kCacheLock);
+  bool takes_along(SegmentId leaf) const REQUIRES(kCacheLock);
+  bool leaves_no_hole(SegmentId segment) const REQUIRES(kCacheLock);
+  void put_off(SegmentId segment) REQUIRES(kCacheLock);
+  void note_disk_room() REQUIRES(kCacheLock);
+  void note_refusal(const Error& error) REQUIRES(kCacheLock);
+  void settle(SegmentId segment) EXCLUDES(kCacheLock);
+
+  const CacheOptions& options_;
+  CacheMutex& mutex_;
+  SegmentTable& table_;
+  RamTier& ram_;
+  RamRoom& room_;
+  Graves& graves_;
+  StateChains& chains_;
+  Fetcher& fetcher_;
+  FurtherCopies& further_;
+  DiskRoom* const disk_;
+  const Distrust& distrust_;
+  os::Executor& writer_;
+  std::atomic<bool> closing_ = false;
+  WriteAllowance allowance_;
+  Backlog backlog_ GUARDED_BY(kCacheLock);
+  bool disk_stopped_ GUARDED_BY(kCacheLock) = false;  // as it was told in the log
+  bool said_stopped_ GUARDED_BY(kCacheLock) = false;
+  std::uint64_t held_back_ GUARDED_BY(kCacheLock) = 0;  // did not enter the queue at once
+  std::uint64_t times_put_off_ GUARDED_BY(kCacheLock) = 0;
+  std::uint64_t refused_ GUARDED_BY(kCacheLock) = 0;  // by the disk
+  std::uint64_t disk_stops_ GUARDED_BY(kCacheLock) = 0;
+};
+
+}  // namespace kvkeep::cache
