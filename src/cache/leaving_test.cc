@@ -1,0 +1,240 @@
+// What leaves, without a cache: the RAM tier, graves, evictors, room and expiry.
+
+#include <algorithm>
+
+#include "cache/expiry.h"
+#include "cache/parts_fixture.h"
+#include "cache/room.h"
+
+namespace kvkeep::cache {
+namespace {
+
+constexpr StateShape kPoints{.cacheable = true, .points = true};
+
+// ---- RAM ----
+
+TEST(RamTier, IsAPortAsOthersAre) {
+  Table world;
+  const SegmentId segment = world.add(kRootSegment, 1);
+  TierItem item;
+  {
+    CacheLock lock(world.mutex);
+    item = world.table.item(segment);
+  }
+  EXPECT_EQ(world.ram.used(), ByteCount{kBytes});
+  const auto bytes = world.ram.get(item);
+  ASSERT_TRUE(bytes.ok());
+  ASSERT_TRUE(world.ram.drop(item).ok());
+  EXPECT_FALSE(world.entry(segment).in_ram());
+  EXPECT_EQ(world.ram.used(), ByteCount{0});
+  EXPECT_EQ(world.ram.get(item).error().kind, ErrorKind::kNotFound);
+  ASSERT_TRUE(world.ram.put(item, *bytes).ok());
+  EXPECT_TRUE(world.entry(segment).in_ram());
+  EXPECT_EQ(world.ram.used(), ByteCount{kBytes});
+}
+
+TEST(RamTier, ChargesRowsOfNoBytesForTheirIds) {
+  Table world;
+  world.add(kRootSegment, 1, 0);
+  EXPECT_EQ(world.ram.used(), ByteCount{16 * sizeof(TokenId)});
+}
+
+TEST(RamTier, DropsTheLongestUnusedOfDecodedStatesFirst) {
+  Table world(kPoints);
+  const SegmentId rows = world.add(kRootSegment, 1);
+  const SegmentId old = world.add_leaf(rows, format::PartKind::kPoint);
+  const SegmentId fresh = world.add_leaf(world.add(rows, 2), format::PartKind::kPoint);
+  CacheLock lock(world.mutex);
+  const ByteCount before = world.ram.used();
+  world.table.use(old, 1);
+  world.table.use(fresh, 2);
+  world.ram.hold_decoded(old, some_bytes(500));
+  world.ram.hold_decoded(fresh, some_bytes(500));
+  EXPECT_EQ(world.ram.used(), before + ByteCount{1000});
+  world.ram.drop_decoded(before + ByteCount{500});
+  EXPECT_EQ(world.ram.decoded(old), nullptr);
+  EXPECT_NE(world.ram.decoded(fresh), nullptr);
+  world.ram.let_go(fresh);  // with its state
+  EXPECT_EQ(world.ram.decoded_bytes(), ByteCount{0});
+}
+
+// ---- graves ----
+
+TEST(Graves, WaitUntilNobodyHoldsAnyOfIt) {
+  Table world;
+  const SegmentId above = world.add(kRootSegment, 1);
+  const SegmentId below = world.add(above, 2);
+  world.put_below(above);
+  {
+    CacheLock lock(world.mutex);
+    world.table.pin(below);
+  }
+  world.graves.report_damaged(above);
+  EXPECT_TRUE(world.there(above));
+  EXPECT_FALSE(world.entry(above).available());
+  {
+    CacheLock lock(world.mutex);
+    EXPECT_EQ(world.graves.dead_from(below), Position{});
+    EXPECT_EQ(world.graves.damaged(), 1U);
+  }
+  world.graves.release({&below, 1});
+  EXPECT_FALSE(world.there(above));
+  EXPECT_FALSE(world.there(below));
+  world.writer.run_all();
+  EXPECT_TRUE(world.lower.held.empty()) << "what is dead leaves every tier";
+}
+
+TEST(Graves, TakeWhatIsBuiltOnADeadState) {
+  Table world({.cacheable = true, .points = true, .whole_points = true});
+  const SegmentId rows = world.add(kRootSegment, 1, 0);
+  const SegmentId base = world.add_leaf(rows, format::PartKind::kWhole);
+  const SegmentId built = world.add_leaf(world.add(rows, 2, 0), format::PartKind::kWhole);
+  {
+    CacheLock lock(world.mutex);
+    world.table.set_built(built, base, world.table.entry(built).part);
+  }
+  world.graves.report_damaged(base);
+  EXPECT_FALSE(world.there(base));
+  EXPECT_FALSE(world.there(built));
+  EXPECT_TRUE(world.there(rows));
+}
+
+TEST(Graves, ForgetACopyAndOnlyWithTheLastOneTheSegment) {
+  Table world;
+  const SegmentId segment = world.add(kRootSegment, 1);
+  world.put_below(segment);
+  {
+    CacheLock lock(world.mutex);
+    world.graves.forget_copy(segment, kDiskTier);
+  }
+  EXPECT_TRUE(world.entry(segment).available());
+  world.put_below(segment);
+  world.drop_from_ram(segment);
+  {
+    CacheLock lock(world.mutex);
+    world.graves.forget_copy(segment, kDiskTier);
+  }
+  EXPECT_FALSE(world.there(segment));
+}
+
+// ---- evictors ----
+
+struct Evicted : Table {
+  explicit Evicted(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable)
+      : Table(shape, promise) {}
+  Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), policy::kByRecency, clock};
+  Evictor of_lower{mutex, table, graves, lower, kDiskTier, tiers(), policy::kByRecency, clock};
+};
+
+TEST(Evictor, LeavesADurableTierFromTheEndsOfPaths) {
+  Evicted world;
+  const SegmentId above = world.add(kRootSegment, 1);
+  const SegmentId below = world.add(above, 2);
+  world.put_below(above);
+  world.put_below(below);
+  const auto early = world.of_lower.evict(above);
+  ASSERT_TRUE(early.ok());
+  EXPECT_EQ(*early, ByteCount{0}) << "something hangs below it there";
+  EXPECT_EQ(world.of_lower.make_room({.bytes = ByteCount{SIZE_MAX}}).count, 2U);
+  EXPECT_EQ(world.lower.dropped, (std::vector{below, above}));
+  EXPECT_TRUE(world.entry(above).available()) << "RAM still has it";
+}
+
+TEST(Evictor, ForgetsWhatLeavesTheLastTier) {
+  Evicted world;
+  const SegmentId above = world.add(kRootSegment, 1);
+  const SegmentId below = world.add(above, 2);
+  world.put_below(above);
+  EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{SIZE_MAX}}).bytes, ByteCount{2 * kBytes});
+  EXPECT_FALSE(world.there(below)) << "RAM alone had it";
+  EXPECT_TRUE(world.entry(above).available());
+}
+
+TEST(Evictor, KeepsWhatIsInUseOrWaitsForTheDisk) {
+  Evicted world;
+  const SegmentId above = world.add(kRootSegment, 1);
+  const SegmentId held = world.add(above, 2);
+  const SegmentId queued = world.add(kRootSegment, 3);
+  world.put_below(above);
+  {
+    CacheLock lock(world.mutex);
+    world.table.pin(held);
+    world.table.set_copy(queued, kDiskTier, CopyState::kQueued);
+  }
+  EXPECT_EQ(world.of_lower.make_room({.bytes = ByteCount{SIZE_MAX}}).count, 0U) << "what is held continues it";
+  EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{SIZE_MAX}}).count, 1U) << "only what the disk has";
+  EXPECT_TRUE(world.entry(held).in_ram());
+  EXPECT_TRUE(world.entry(queued).in_ram());
+}
+
+TEST(Evictor, CountsNoCopyOfATierThatPromisesNothingForWhatIsHeld) {
+  Evicted world({.cacheable = true}, Promise::kNone);
+  const SegmentId held = world.add(kRootSegment, 1);
+  world.put_below(held);
+  {
+    CacheLock lock(world.mutex);
+    world.table.pin(held);
+  }
+  EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{1}}).count, 0U);
+  world.graves.release({&held, 1});
+  EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{1}}).count, 1U);
+  EXPECT_TRUE(world.there(held)) << "a copy is left";
+}
+
+TEST(Evictor, StopsAtATierThatRefuses) {
+  Evicted world;
+  const SegmentId segment = world.add(kRootSegment, 1);
+  world.put_below(segment);
+  world.lower.refuses = true;
+  EXPECT_EQ(world.of_lower.make_room({.bytes = ByteCount{1}}).count, 0U);
+  EXPECT_TRUE(world.entry(segment).on_disk());
+}
+
+// ---- room ----
+
+TEST(RamRoom, MakesRoomWithinTheBudget) {
+  Table world({.cacheable = true}, Promise::kDurable, ByteCount{10 * kBytes});
+  Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), policy::kByRecency,
+                  world.clock);
+  RamRoom room({}, world.mutex, world.ram, evictor, false);
+  for (TokenId first = 1; first <= 10; ++first) world.add(kRootSegment, first);
+  EXPECT_TRUE(room.make(3 * kBytes));
+  EXPECT_LE(world.ram.used(), ByteCount{7 * kBytes});
+  EXPECT_FALSE(room.make(11 * kBytes)) << "more than all of it";
+}
+
+TEST(RamRoom, GivesAWriteQueueWhatTheDiskNeeds) {
+  Table world({.cacheable = true}, Promise::kDurable, ByteCount{0});
+  Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), policy::kByRecency,
+                  world.clock);
+  RamRoom room({}, world.mutex, world.ram, evictor, true);
+  CacheLock lock(world.mutex);
+  room.note_point(mebibytes(3));
+  EXPECT_EQ(room.write_queue_limit(), kMinimumWriteQueue + mebibytes(6));
+  EXPECT_TRUE(room.has(1 << 20));
+}
+
+// ---- expiry ----
+
+TEST(Expiry, TakesTheEndsOfPathsWhoseTimeIsOver) {
+  constexpr std::int64_t kLife = 1'000'000'000;
+  Table world;
+  const SegmentId above = world.add(kRootSegment, 1);
+  const SegmentId below = world.add(above, 2);
+  const SegmentId other = world.add(kRootSegment, 3);
+  Expiry expiry(world.mutex, world.table, world.graves, nullptr, nullptr, world.clock, kLife);
+  world.clock.advance_ms(2000);
+  {
+    CacheLock lock(world.mutex);
+    world.table.use(other, world.clock.wall_ns());
+  }
+  EXPECT_FALSE(expiry.next_portion()) << "that was all";
+  EXPECT_FALSE(world.there(below));
+  EXPECT_FALSE(world.there(above));
+  EXPECT_TRUE(world.there(other));
+  CacheLock lock(world.mutex);
+  EXPECT_EQ(expiry.expired(), 2U);
+}
+
+}  // namespace
+}  // namespace kvkeep::cache
