@@ -19,10 +19,10 @@ namespace {
 
 const std::vector<ModelClass> kClasses{kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel};
 
-sim::FaultLoopResult run_loop(const ModelClass& model, const sim::FaultLoopOptions& options) {
+sim::FaultLoopResult run_loop(const ModelClass& model, const sim::FaultLoopOptions& options, bool shaky = false) {
   const Quiet quiet;
   return sim::run_fault_loop(options, [&](sim::SimFileSystem& files, const FaultCase& fault) {
-    return std::make_unique<CacheScenario>(model, files, fault);
+    return std::make_unique<CacheScenario>(model, files, fault, shaky);
   });
 }
 
@@ -39,6 +39,14 @@ TEST_P(CacheUnderFaults, ForgetsButNeverLiesAndRecovers) {
 
 INSTANTIATE_TEST_SUITE_P(Classes, CacheUnderFaults, testing::ValuesIn(kClasses),
                          [](const auto& model) { return std::string(model.param.name); });
+
+// With a third tier that loses and refuses: the laws are the same.
+TEST_P(CacheUnderFaults, AndAThirdTierThatLosesKeepTheLaws) {
+  const auto result = run_loop(GetParam(), {.second_faults = false, .one_in = 24}, true);
+  EXPECT_GT(result.cases, 50U);
+  EXPECT_EQ(result.broken_cases, 0U);
+  for (const std::string& example : result.examples) ADD_FAILURE() << example;
+}
 
 // What is told of a slow disk is what it took: by this whoever asks decides whether loading is worth its time.
 TEST(CacheOnASlowDisk, LoadsTellWhatTheyTook) {

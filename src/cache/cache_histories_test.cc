@@ -54,9 +54,11 @@ TEST_P(CacheHistories, GiveOnlyRightBytes) {
   for (int round = 0; round < 30; ++round) {
     World world(ByteCount{random() % 3 == 0 ? 0U : 4000U}, ByteCount{(10 + random() % 60) * 8192}, random());
     world.model = GetParam();
+    if (round % 2 == 1) world.shaky = std::make_unique<ShakyTier>(random());
     ASSERT_TRUE(world.open());
     Conversations conversations(random);
     for (int step = 0; step < 120; ++step) {
+      if (random() % 3 == 0) world.far_writer.run_one();
       const Tokens tokens = conversations.next();
       switch (random() % 8) {
         case 0: world.writer.run_all(); break;

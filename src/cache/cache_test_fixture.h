@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cache/capture.h"
+#include "cache/shaky_tier_fixture.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 #include "testing/sim/sim_file_system.h"
@@ -156,7 +157,7 @@ class World {
                                                  .time_to_live_ns = time_to_live_ns,
                                                  .disk_points_share = disk_points_share,
                                                  .shape = model.shape},
-                                    std::move(*disk), clock, writer, reader);
+                                    std::move(*disk), clock, writer, reader, further_tiers());
     if (before_settling) before_settling();
     cache->settle();
     writer.run_all();
@@ -175,6 +176,8 @@ class World {
   void die() {
     writer.forget_all();
     reader.forget_all();
+    far_writer.forget_all();
+    far_reader.forget_all();
     shut_down();
   }
   // The process dies, what it wrote stays, and another one begins.
@@ -311,13 +314,23 @@ class World {
   sim::SimClock clock;
   sim::SimExecutor writer;
   sim::SimExecutor reader;
+  std::unique_ptr<ShakyTier> shaky;  // null: there is no third tier
+  sim::SimExecutor far_writer;       // of the third tier
+  sim::SimExecutor far_reader;
   std::function<void()> before_settling;  // of each start
   // For a load to be answered.
-  std::function<void()> wait_for_reader = [this] { reader.run_all(); };
+  std::function<void()> wait_for_reader = [this] {
+    while (reader.run_one() || far_reader.run_one()) {}
+  };
   store::DiskStore* store = nullptr;
   std::unique_ptr<Cache> cache;
 
  private:
+  std::vector<FurtherTier> further_tiers() {
+    std::vector<FurtherTier> tiers;
+    if (shaky != nullptr) tiers.push_back({std::make_unique<SameTier>(*shaky), far_writer, far_reader});
+    return tiers;
+  }
   static void expect_bytes(const RowPiece& piece, std::size_t bytes_each, const std::vector<std::byte>& want) {
     const ByteSpan got =
         piece.bytes.subspan((piece.wanted.begin - piece.stored.begin) * bytes_each, piece.wanted.size() * bytes_each);

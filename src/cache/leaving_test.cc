@@ -14,14 +14,14 @@ constexpr StateShape kPoints{.cacheable = true, .points = true};
 // ---- RAM ----
 
 TEST(RamTier, IsAPortAsOthersAre) {
-  Table world;
+  PartsTable world;
   const SegmentId segment = world.add(kRootSegment, 1);
   TierItem item;
   {
     CacheLock lock(world.mutex);
     item = world.table.item(segment);
   }
-  EXPECT_EQ(world.ram.used(), ByteCount{kBytes});
+  EXPECT_EQ(world.ram.used(), ByteCount{kPayloadBytes});
   const auto bytes = world.ram.get(item);
   ASSERT_TRUE(bytes.ok());
   ASSERT_TRUE(world.ram.drop(item).ok());
@@ -30,17 +30,17 @@ TEST(RamTier, IsAPortAsOthersAre) {
   EXPECT_EQ(world.ram.get(item).error().kind, ErrorKind::kNotFound);
   ASSERT_TRUE(world.ram.put(item, *bytes).ok());
   EXPECT_TRUE(world.entry(segment).in_ram());
-  EXPECT_EQ(world.ram.used(), ByteCount{kBytes});
+  EXPECT_EQ(world.ram.used(), ByteCount{kPayloadBytes});
 }
 
 TEST(RamTier, ChargesRowsOfNoBytesForTheirIds) {
-  Table world;
+  PartsTable world;
   world.add(kRootSegment, 1, 0);
   EXPECT_EQ(world.ram.used(), ByteCount{16 * sizeof(TokenId)});
 }
 
 TEST(RamTier, DropsTheLongestUnusedOfDecodedStatesFirst) {
-  Table world(kPoints);
+  PartsTable world(kPoints);
   const SegmentId rows = world.add(kRootSegment, 1);
   const SegmentId old = world.add_leaf(rows, format::PartKind::kPoint);
   const SegmentId fresh = world.add_leaf(world.add(rows, 2), format::PartKind::kPoint);
@@ -61,7 +61,7 @@ TEST(RamTier, DropsTheLongestUnusedOfDecodedStatesFirst) {
 // ---- graves ----
 
 TEST(Graves, WaitUntilNobodyHoldsAnyOfIt) {
-  Table world;
+  PartsTable world;
   const SegmentId above = world.add(kRootSegment, 1);
   const SegmentId below = world.add(above, 2);
   world.put_below(above);
@@ -85,7 +85,7 @@ TEST(Graves, WaitUntilNobodyHoldsAnyOfIt) {
 }
 
 TEST(Graves, TakeWhatIsBuiltOnADeadState) {
-  Table world({.cacheable = true, .points = true, .whole_points = true});
+  PartsTable world({.cacheable = true, .points = true, .whole_points = true});
   const SegmentId rows = world.add(kRootSegment, 1, 0);
   const SegmentId base = world.add_leaf(rows, format::PartKind::kWhole);
   const SegmentId built = world.add_leaf(world.add(rows, 2, 0), format::PartKind::kWhole);
@@ -100,7 +100,7 @@ TEST(Graves, TakeWhatIsBuiltOnADeadState) {
 }
 
 TEST(Graves, ForgetACopyAndOnlyWithTheLastOneTheSegment) {
-  Table world;
+  PartsTable world;
   const SegmentId segment = world.add(kRootSegment, 1);
   world.put_below(segment);
   {
@@ -119,9 +119,9 @@ TEST(Graves, ForgetACopyAndOnlyWithTheLastOneTheSegment) {
 
 // ---- evictors ----
 
-struct Evicted : Table {
+struct Evicted : PartsTable {
   explicit Evicted(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable)
-      : Table(shape, promise) {}
+      : PartsTable(shape, promise) {}
   Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), policy::kByRecency, clock};
   Evictor of_lower{mutex, table, graves, lower, kDiskTier, tiers(), policy::kByRecency, clock};
 };
@@ -145,7 +145,7 @@ TEST(Evictor, ForgetsWhatLeavesTheLastTier) {
   const SegmentId above = world.add(kRootSegment, 1);
   const SegmentId below = world.add(above, 2);
   world.put_below(above);
-  EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{SIZE_MAX}}).bytes, ByteCount{2 * kBytes});
+  EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{SIZE_MAX}}).bytes, ByteCount{2 * kPayloadBytes});
   EXPECT_FALSE(world.there(below)) << "RAM alone had it";
   EXPECT_TRUE(world.entry(above).available());
 }
@@ -193,18 +193,18 @@ TEST(Evictor, StopsAtATierThatRefuses) {
 // ---- room ----
 
 TEST(RamRoom, MakesRoomWithinTheBudget) {
-  Table world({.cacheable = true}, Promise::kDurable, ByteCount{10 * kBytes});
+  PartsTable world({.cacheable = true}, Promise::kDurable, ByteCount{10 * kPayloadBytes});
   Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), policy::kByRecency,
                   world.clock);
   RamRoom room({}, world.mutex, world.ram, evictor, false);
   for (TokenId first = 1; first <= 10; ++first) world.add(kRootSegment, first);
-  EXPECT_TRUE(room.make(3 * kBytes));
-  EXPECT_LE(world.ram.used(), ByteCount{7 * kBytes});
-  EXPECT_FALSE(room.make(11 * kBytes)) << "more than all of it";
+  EXPECT_TRUE(room.make(3 * kPayloadBytes));
+  EXPECT_LE(world.ram.used(), ByteCount{7 * kPayloadBytes});
+  EXPECT_FALSE(room.make(11 * kPayloadBytes)) << "more than all of it";
 }
 
 TEST(RamRoom, GivesAWriteQueueWhatTheDiskNeeds) {
-  Table world({.cacheable = true}, Promise::kDurable, ByteCount{0});
+  PartsTable world({.cacheable = true}, Promise::kDurable, ByteCount{0});
   Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), policy::kByRecency,
                   world.clock);
   RamRoom room({}, world.mutex, world.ram, evictor, true);
@@ -218,7 +218,7 @@ TEST(RamRoom, GivesAWriteQueueWhatTheDiskNeeds) {
 
 TEST(Expiry, TakesTheEndsOfPathsWhoseTimeIsOver) {
   constexpr std::int64_t kLife = 1'000'000'000;
-  Table world;
+  PartsTable world;
   const SegmentId above = world.add(kRootSegment, 1);
   const SegmentId below = world.add(above, 2);
   const SegmentId other = world.add(kRootSegment, 3);

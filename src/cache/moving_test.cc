@@ -11,25 +11,25 @@
 namespace kvkeep::cache {
 namespace {
 
-constexpr StateShape kWholeStates{.cacheable = true, .points = true, .whole_points = true};
+constexpr StateShape kStatesGrow{.cacheable = true, .points = true, .whole_points = true};
 
 // ---- the backlog ----
 
 TEST(Backlog, CountsWhatTheWriterWasGiven) {
-  Table world;
+  PartsTable world;
   const SegmentId segment = world.add(kRootSegment, 1);
   Backlog backlog(world.table, 4);
   CacheLock lock(world.mutex);
   const Backlog::Item item = backlog.enter(segment);
   EXPECT_TRUE(world.table.entry(segment).queued());
-  EXPECT_EQ(backlog.queued_bytes(), ByteCount{kBytes});
+  EXPECT_EQ(backlog.queued_bytes(), ByteCount{kPayloadBytes});
   EXPECT_TRUE(backlog.leave(item));
   EXPECT_EQ(backlog.queued(), 0U);
   EXPECT_FALSE(backlog.leave({segment, item.serial + 1, ByteCount{}})) << "another one has its number";
 }
 
 TEST(Backlog, OffersTheOldestThatWaitsForAReason) {
-  Table world;
+  PartsTable world;
   const SegmentId first = world.add(kRootSegment, 1);
   const SegmentId second = world.add(kRootSegment, 2);
   const SegmentId third = world.add(kRootSegment, 3);
@@ -47,7 +47,7 @@ TEST(Backlog, OffersTheOldestThatWaitsForAReason) {
 }
 
 TEST(Backlog, RemembersAsManyAsItMay) {
-  Table world;
+  PartsTable world;
   Backlog backlog(world.table, 2);
   std::vector<SegmentId> segments;
   for (TokenId first = 1; first <= 3; ++first) segments.push_back(world.add(kRootSegment, first));
@@ -59,7 +59,7 @@ TEST(Backlog, RemembersAsManyAsItMay) {
 }
 
 TEST(WriteAllowance, WithoutALimitSparesAll) {
-  Table world;
+  PartsTable world;
   WriteAllowance allowance(world.mutex, world.table, nullptr, world.clock);
   const SegmentId segment = world.add(kRootSegment, 1);
   EXPECT_FALSE(allowance.limited());
@@ -69,9 +69,9 @@ TEST(WriteAllowance, WithoutALimitSparesAll) {
 
 // ---- chains of states, and fetching ----
 
-struct Fetched : Table {
+struct Fetched : PartsTable {
   explicit Fetched(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable)
-      : Table(shape, promise) {}
+      : PartsTable(shape, promise) {}
   Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), policy::kByRecency, clock};
   RamRoom room{{}, mutex, ram, of_ram, false};
   StateChains chains{mutex, table, ram, room, graves, false};
@@ -79,7 +79,7 @@ struct Fetched : Table {
 };
 
 TEST(StateChains, StoreAStateAsDifferencesAndGiveItBack) {
-  Fetched world(kWholeStates);
+  Fetched world(kStatesGrow);
   store::BufferPool pool;
   const SegmentId rows = world.add(kRootSegment, 1, 0);
   const SegmentId base = world.add_leaf(rows, format::PartKind::kWhole, 50'000);
@@ -146,9 +146,9 @@ TEST(Loader, GoesToTheReaderOfTheTierThatHasIt) {
     CacheLock lock(world.mutex);
     world.table.pin(segment);
   }
-  auto lease =
-      std::make_shared<Lease>(world.graves, world.table.shape(), segment,
-                              std::vector<LeasedStep>{{segment, all, all, Tier::kDisk, ByteCount{kBytes}, nullptr}});
+  auto lease = std::make_shared<Lease>(
+      world.graves, world.table.shape(), segment,
+      std::vector<LeasedStep>{{segment, all, all, Tier::kDisk, ByteCount{kPayloadBytes}, nullptr}});
   loader.load(lease, all, [&](LoadResult told) { result = std::move(told); }, std::nullopt);
   first_reader.run_all();
   EXPECT_FALSE(result.has_value()) << "another reader reads that tier";
@@ -156,7 +156,7 @@ TEST(Loader, GoesToTheReaderOfTheTierThatHasIt) {
   world.reader.run_all();
   ASSERT_TRUE(result.has_value());
   EXPECT_TRUE(result->status.ok());
-  EXPECT_EQ(result->bytes_read, ByteCount{kBytes});
+  EXPECT_EQ(result->bytes_read, ByteCount{kPayloadBytes});
   EXPECT_TRUE(lease->loaded(all));
   EXPECT_FALSE(loader.busy());
   EXPECT_TRUE(gone.empty());
@@ -164,8 +164,8 @@ TEST(Loader, GoesToTheReaderOfTheTierThatHasIt) {
 
 // ---- further copies ----
 
-struct Copied : Table {
-  Copied() : Table({.cacheable = true}, Promise::kNone) {}
+struct Copied : PartsTable {
+  Copied() : PartsTable({.cacheable = true}, Promise::kNone) {}
   std::vector<LowerTier> far() { return {{kFirstFurtherTier, &lower, &writer, &reader}}; }
   FurtherCopies copies{mutex, table, ram, graves, far(), policy::kByRecency, clock};
 };

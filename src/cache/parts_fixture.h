@@ -56,21 +56,21 @@ class MapTier final : public TierPort {
   const ByteCount budget_;
 };
 
-constexpr std::size_t kBytes = 100;  // of each segment
+constexpr std::size_t kPayloadBytes = 100;  // of each segment
 
-inline TierPort::Bytes some_bytes(std::size_t size = kBytes) {
+inline TierPort::Bytes some_bytes(std::size_t size = kPayloadBytes) {
   store::PayloadBuffer buffer = store::PayloadBuffer::allocate(size);
   for (std::size_t i = 0; i < size; ++i) buffer.span()[i] = static_cast<std::byte>(i * 7 % 251);
   return std::move(buffer).freeze();
 }
 
-struct Table {
-  explicit Table(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable,
-                 ByteCount ram_budget = mebibytes(1))
+struct PartsTable {
+  explicit PartsTable(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable,
+                      ByteCount ram_budget = mebibytes(1))
       : table({}, shape), ram(mutex, table, ram_budget), lower(promise) {}
 
   // A segment of 16 tokens below `parent`, told from others by its first id; RAM has it.
-  SegmentId add(SegmentId parent, TokenId first, std::size_t size_bytes = kBytes) {
+  SegmentId add(SegmentId parent, TokenId first, std::size_t size_bytes = kPayloadBytes) {
     CacheLock lock(mutex);
     const Position begin = parent == kRootSegment ? Position{} : table.info(parent).range.end;
     std::vector<TokenId> tokens(16, 1);
@@ -81,7 +81,7 @@ struct Table {
     return added;
   }
   // What rows cannot give, at the end of a segment; RAM has it.
-  SegmentId add_leaf(SegmentId within, format::PartKind kind, std::size_t size_bytes = kBytes) {
+  SegmentId add_leaf(SegmentId within, format::PartKind kind, std::size_t size_bytes = kPayloadBytes) {
     CacheLock lock(mutex);
     const Position end = table.info(within).range.end;
     const PrefixHash at = table.info(within).end_hash;

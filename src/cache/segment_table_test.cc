@@ -10,7 +10,7 @@ namespace {
 constexpr StateShape kWholeStates{.cacheable = true, .points = true, .whole_points = true};
 
 TEST(SegmentTable, CountsWhatPointsTakeInEachTier) {
-  Table world({.cacheable = true, .points = true});
+  PartsTable world({.cacheable = true, .points = true});
   const SegmentId rows = world.add(kRootSegment, 1);
   const SegmentId point = world.add_leaf(rows, format::PartKind::kPoint, 300);
   CacheLock lock(world.mutex);
@@ -29,7 +29,7 @@ TEST(SegmentTable, CountsWhatPointsTakeInEachTier) {
 }
 
 TEST(SegmentTable, TellsLivesOfOneNumberApart) {
-  Table world;
+  PartsTable world;
   const SegmentId first = world.add(kRootSegment, 1);
   const std::uint64_t serial = world.entry(first).serial;
   {
@@ -48,7 +48,7 @@ TEST(SegmentTable, TellsItsWatchersOfEachChange) {
     void changed(SegmentId segment) override { told.push_back(segment); }
     std::vector<SegmentId> told;
   } watcher;
-  Table world;
+  PartsTable world;
   {
     CacheLock lock(world.mutex);
     world.table.watch(watcher);
@@ -65,7 +65,7 @@ TEST(SegmentTable, TellsItsWatchersOfEachChange) {
 }
 
 TEST(SegmentTable, NamesWhatHangsBelowAndWhatIsBuiltOnIt) {
-  Table world(kWholeStates);
+  PartsTable world(kWholeStates);
   const SegmentId rows = world.add(kRootSegment, 1, 0);
   const SegmentId more = world.add(rows, 2, 0);
   const SegmentId base = world.add_leaf(rows, format::PartKind::kWhole);
@@ -84,7 +84,7 @@ TEST(SegmentTable, NamesWhatHangsBelowAndWhatIsBuiltOnIt) {
 }
 
 TEST(SegmentTable, ForgetsAHoleWhenItIsFilled) {
-  Table world;
+  PartsTable world;
   const SegmentId segment = world.add(kRootSegment, 1);
   CacheLock lock(world.mutex);
   world.table.set_hole(segment);
@@ -94,7 +94,7 @@ TEST(SegmentTable, ForgetsAHoleWhenItIsFilled) {
 }
 
 TEST(SegmentTable, KnowsUntilWhenNoLeafIsUnwritten) {
-  Table world({.cacheable = true, .points = true});
+  PartsTable world({.cacheable = true, .points = true});
   const SegmentId rows = world.add(kRootSegment, 1);
   const SegmentId point = world.add_leaf(rows, format::PartKind::kPoint);
   CacheLock lock(world.mutex);
@@ -106,7 +106,7 @@ TEST(SegmentTable, KnowsUntilWhenNoLeafIsUnwritten) {
 }
 
 TEST(SegmentTable, FindsASegmentByItsName) {
-  Table world;
+  PartsTable world;
   const SegmentId first = world.add(kRootSegment, 1);
   const SegmentId second = world.add(first, 2);
   CacheLock lock(world.mutex);

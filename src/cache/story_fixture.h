@@ -58,10 +58,14 @@ struct StoryKind {
   const char* name = "Ample";
   bool tight = false;   // both budgets are small: things leave
   bool faults = false;  // the disk fails, files are damaged
+  bool shaky = false;   // below the disk is a tier that loses, delays and refuses
 };
 inline constexpr StoryKind kAmple{};
 inline constexpr StoryKind kTight{"Tight", true, false};
 inline constexpr StoryKind kFaulty{"Faulty", true, true};
+inline constexpr StoryKind kAmpleShaky{"AmpleShaky", false, false, true};
+inline constexpr StoryKind kTightShaky{"TightShaky", true, false, true};
+inline constexpr StoryKind kFaultyShaky{"FaultyShaky", true, true, true};
 
 class Story {
  public:
@@ -70,12 +74,15 @@ class Story {
         files_(seed),
         world_(files_, ByteCount{kind.tight || seed % 2 == 0 ? 2500U : 100'000U},
                kind.tight ? ByteCount{30 * 8192} : mebibytes(64)),
-        background_({&world_.writer, &world_.reader}, seed),
+        background_({&world_.writer, &world_.reader, &world_.far_writer, &world_.far_reader}, seed),
         must_(model.shape),
         durable_(model.shape),
         may_(model.shape) {
     world_.model = model;
-    world_.wait_for_reader = [this] { background_.run_until_idle(world_.reader); };
+    if (kind.shaky) world_.shaky = std::make_unique<ShakyTier>(seed, ByteCount{30'000});
+    world_.wait_for_reader = [this] {
+      while (world_.reader.waiting() + world_.far_reader.waiting() > 0) background_.run_one();
+    };
     reopen();
   }
   ~Story() { held_.clear(); }
@@ -102,7 +109,8 @@ class Story {
     if (held_.empty()) return;
     const auto [prompt, lease] = std::move(held_.front());
     held_.erase(held_.begin());
-    if (!world_.loads(lease, prompt) && !disturbed_) complain("what was held left");
+    // What only the third tier had may be gone.
+    if (!world_.loads(lease, prompt) && !disturbed_ && !kind_.shaky) complain("what was held left");
   }
   void work(std::size_t tasks) { background_.run(tasks); }
   void flush() {
@@ -164,6 +172,8 @@ class Story {
     end(true);
     if (world_.check(fresh) != fresh.size()) complain("a new conversation is lost");
   }
+
+  ShakyTier* shaky() { return world_.shaky.get(); }
 
   const std::vector<std::string>& complaints() const { return complaints_; }
   void complain(std::string what) { complaints_.push_back(std::move(what)); }
