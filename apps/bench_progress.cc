@@ -7,7 +7,7 @@
 
 #include "bench/report_summary.h"
 #include "bench/report_text.h"
-#include "os/machine_info.h"
+#include "os/process.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -15,10 +15,10 @@
 #include "inspect/print/print.h"
 #include "inspect/removal.h"
 #include "os/clock.h"
-#include "os/machine_info.h"
-#include "os/pause.h"
+#include "os/machine.h"
+#include "os/paths.h"
 #include "os/process.h"
-#include "os/resolve_links.h"
+#include "os/threads.h"
 #include "store/layout.h"
 
 namespace kvkeep::cli {

@@ -19,11 +19,10 @@
 #include "inspect/verify.h"
 #include "inspect/view.h"
 #include "os/clock.h"
-#include "os/machine_info.h"
-#include "os/pause.h"
-#include "os/permissions.h"
-#include "os/processors.h"
-#include "os/resolve_links.h"
+#include "os/machine.h"
+#include "os/paths.h"
+#include "os/process.h"
+#include "os/threads.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "cache_setup.h"
-#include "os/permissions.h"
-#include "os/resolve_links.h"
+#include "os/paths.h"
 #include "store/layout.h"
 #include "store/servers.h"
 

@@ -7,12 +7,10 @@
 #include <utility>
 
 #include "inspect/cache_directory.h"
-#include "os/memory_info.h"
+#include "os/machine.h"
 #include "os/paths.h"
-#include "os/permissions.h"
-#include "os/resolve_links.h"
-#include "store/distrust.h"
 #include "store/layout.h"
+#include "store/distrust.h"
 
 namespace kvkeep::cli {
 

@@ -15,7 +15,7 @@
 #include "inspect/model_note.h"
 #include "os/clock.h"
 #include "os/file_system.h"
-#include "os/ticker.h"
+#include "os/threads.h"
 
 namespace kvkeep::cli {
 

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "os/machine_info.h"
-#include "os/memory.h"
-#include "os/open_files.h"
+#include "os/machine.h"
+#include "os/process.h"
 
 namespace kvkeep::cli {
 namespace {

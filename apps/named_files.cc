@@ -10,8 +10,7 @@
 
 #include "chat/chat_template.h"
 #include "os/file_system.h"
-#include "os/permissions.h"
-#include "os/resolve_links.h"
+#include "os/paths.h"
 #include "read_text_file.h"
 #include "server/http/api_keys.h"
 

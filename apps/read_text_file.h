@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "os/file_system.h"
-#include "os/resolve_links.h"
+#include "os/paths.h"
 
 namespace kvkeep::cli {
 

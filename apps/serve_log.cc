@@ -11,7 +11,7 @@
 
 #include "http_setup.h"
 #include "os/file_system.h"
-#include "os/own_addresses.h"
+#include "os/network.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "bench/report.h"
 #include "os/file_system.h"
+#include "os/paths.h"
 #include "os/process.h"
-#include "os/resolve_links.h"
 
 namespace kvkeep::cli {
 namespace {

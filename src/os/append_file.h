@@ -2,12 +2,11 @@
 
 // A file that grows by whole lines while others rotate it: a log that people and programs read.
 
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "os/descriptor.h"
 
 namespace kvkeep::os {
 
@@ -17,20 +16,16 @@ class AppendFile {
   // Makes the file with mode 0600; one that exists keeps its mode, and is appended to. Also a terminal, a pipe or
   // /dev/null. kInvalid: a directory, or a pipe that nobody reads.
   static Result<AppendFile> open(const std::string& path);
-  AppendFile(AppendFile&& other) noexcept;
-  AppendFile& operator=(AppendFile&& other) noexcept;
-  ~AppendFile();
 
   // Appends all bytes or, of a regular file, none. If the file was renamed or removed meanwhile, a new one of the same
   // name is made first; after an error, the next call tries that too.
   Status append(std::string_view text);
 
  private:
-  AppendFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  AppendFile(Descriptor descriptor, std::string path) : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
   bool moved_away() const;
-  void close();
 
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::string path_;
 };
 

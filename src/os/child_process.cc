@@ -1,58 +1,36 @@
-// A child is made by fork and exec, because posix_spawn cannot set the signal that the kernel sends a child when its
-// parent dies. Everything that allocates happens before the fork: between fork and exec only async-signal-safe calls
-// are allowed in a process with threads.
+// A child that runs next to this program is made by fork and exec, because posix_spawn cannot set the signal that the
+// kernel sends a child when its parent dies. Everything that allocates happens before the fork: between fork and exec
+// only async-signal-safe calls are allowed in a process with threads.
 
 #include "os/child_process.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <functional>
 #include <set>
-#include <thread>
 
 #include "base/mutex.h"
+#include "os/descriptor.h"
 #include "os/environment.h"
 #include "os/executor.h"
-#include "os/find_program.h"
+#include "os/threads.h"
 
 namespace kvkeep::os {
 namespace {
 
 constexpr char kThisProgram[] = "/proc/self/exe";
-
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { close(); }
-  int get() const { return value_; }
-  void close() {
-    if (value_ >= 0) ::close(std::exchange(value_, -1));
-  }
-
- private:
-  int value_;
-};
-
-Result<std::string> program_of(const ChildProcessOptions& options) {
-  if (options.program.empty()) return std::string(kThisProgram);
-  return find_program(options.program);
-}
 
 // The arguments of execve, in memory of their own.
 class TextList {
@@ -69,6 +47,83 @@ class TextList {
   std::vector<std::string> texts_;
   std::vector<char*> pointers_;
 };
+
+// ---- run_child ----
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+int left_ms(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
+}
+
+// The child's file table: no input, output to our pipe, errors to ours or nowhere.
+class SpawnActions {
+ public:
+  SpawnActions(int output, bool hide_errors) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions_, output, 1);
+    if (hide_errors) ::posix_spawn_file_actions_addopen(&actions_, 2, "/dev/null", O_WRONLY, 0);
+  }
+  SpawnActions(const SpawnActions&) = delete;
+  SpawnActions& operator=(const SpawnActions&) = delete;
+  ~SpawnActions() { ::posix_spawn_file_actions_destroy(&actions_); }
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+Result<pid_t> spawn(const ChildOptions& options, int output) {
+  const std::string program = options.program.empty() ? kThisProgram : options.program;
+  std::vector<std::string> texts{program};
+  texts.insert(texts.end(), options.arguments.begin(), options.arguments.end());
+  TextList arguments(std::move(texts));
+  const SpawnActions actions(output, options.hide_errors);
+  pid_t child = 0;
+  const int error = ::posix_spawn(&child, program.c_str(), actions.get(), nullptr, arguments.get(), environ);
+  if (error != 0) return io_error("start " + program + ": " + std::strerror(error));
+  return child;
+}
+
+// Reads until the child closes its output. False: the time ran out.
+bool collect_output(int pipe, Deadline deadline, std::size_t limit, std::string& output) {
+  std::array<char, 4096> chunk;
+  while (true) {
+    pollfd waiting{.fd = pipe, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&waiting, 1, left_ms(deadline));
+    if (ready == 0) return false;
+    if (ready < 0 && errno == EINTR) continue;
+    const ssize_t count = uninterrupted([&] { return ::read(pipe, chunk.data(), chunk.size()); });
+    if (count <= 0) return true;
+    output.append(chunk.data(), std::min(static_cast<std::size_t>(count), limit - output.size()));
+  }
+}
+
+// A child may close its output and go on, so waiting for its end has the same deadline.
+bool wait_for_exit(pid_t child, Deadline deadline, int& status) {
+  return wait_until(left_ms(deadline), [&] { return ::waitpid(child, &status, WNOHANG) == child; });
+}
+
+// Collects the child.
+ChildResult finish(pid_t child, bool timed_out, int status, std::string output) {
+  if (timed_out) {
+    ::kill(child, SIGKILL);
+    uninterrupted([&] { return ::waitpid(child, &status, 0); });
+  }
+  ChildResult result{.timed_out = timed_out, .output = std::move(output)};
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
+  return result;
+}
+
+// ---- start_child ----
+
+Result<std::string> program_of(const ChildProcessOptions& options) {
+  if (options.program.empty()) return std::string(kThisProgram);
+  return find_program(options.program);
+}
 
 std::vector<std::string> arguments_of(const ChildProcessOptions& options, const std::string& program) {
   std::vector<std::string> arguments{options.program.empty() ? program : options.program};
@@ -148,10 +203,9 @@ Result<pid_t> launch(const std::string& program, const ChildProcessOptions& opti
   if (child == 0) become_program(plan);
   report_write.close();
   int error = 0;
-  ssize_t count = 0;
-  while ((count = ::read(report_read.get(), &error, sizeof error)) < 0 && errno == EINTR) {}
+  const ssize_t count = uninterrupted([&] { return ::read(report_read.get(), &error, sizeof error); });
   if (count != sizeof error) return child;
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+  uninterrupted([&] { return ::waitpid(child, nullptr, 0); });
   return io_error("start " + program + ": " + std::strerror(error));
 }
 
@@ -185,39 +239,6 @@ std::optional<ChildEnd> look_for_end(pid_t id, int flags) {
   return end;
 }
 
-// Asks now, and again until it is so or the time is over.
-bool poll_until(int limit_ms, const std::function<bool()>& is_so) {
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + std::chrono::milliseconds(limit_ms);
-  auto pause = std::chrono::milliseconds(1);
-  while (true) {
-    if (is_so()) return true;
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, std::chrono::milliseconds(10));
-  }
-}
-
-bool port_answers(int port) {
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  // A socket that is given the very port it connects to would answer itself: from another address it cannot.
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
-  if (::bind(probe.get(), plain, sizeof address) != 0) return true;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::connect(probe.get(), plain, sizeof address) == 0) return true;
-  if (errno != EINPROGRESS) return errno != ECONNREFUSED;
-  constexpr int kSettledMs = 100;  // a listener whose queue is full says nothing
-  pollfd wait{.fd = probe.get(), .events = POLLOUT, .revents = 0};
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (::poll(&wait, 1, kSettledMs) > 0) ::getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error != ECONNREFUSED;
-}
-
 class RealChildProcess final : public ChildProcess {
  public:
   explicit RealChildProcess(pid_t id) : id_(id) {}
@@ -225,7 +246,7 @@ class RealChildProcess final : public ChildProcess {
     kill();
     look_for_end(id_, 0);
     const MutexLock lock(groups().mutex);
-    while (::waitpid(id_, nullptr, 0) < 0 && errno == EINTR) {}
+    uninterrupted([&] { return ::waitpid(id_, nullptr, 0); });
     groups().ids.erase(id_);
   }
 
@@ -238,7 +259,7 @@ class RealChildProcess final : public ChildProcess {
   }
 
   Result<ChildEnd> wait(int limit_ms) override {
-    if (poll_until(limit_ms, [this] { return ended().has_value(); })) return *ended();
+    if (wait_until(limit_ms, [this] { return ended().has_value(); })) return *ended();
     return aborted("process " + std::to_string(id_) + " still runs");
   }
 
@@ -262,6 +283,22 @@ class RealChildProcess final : public ChildProcess {
 
 }  // namespace
 
+Result<ChildResult> run_child(const ChildOptions& options) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return io_error(std::string("pipe: ") + std::strerror(errno));
+  const Descriptor output_end(ends[0]);
+  Descriptor input(ends[1]);
+  const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(options.timeout_ms);
+  const Result<pid_t> child = spawn(options, input.get());
+  input.close();
+  if (!child) return child.error();
+  std::string output;
+  int status = 0;
+  const bool in_time = collect_output(output_end.get(), deadline, options.max_output_bytes, output) &&
+                       wait_for_exit(*child, deadline, status);
+  return finish(*child, !in_time, status, std::move(output));
+}
+
 bool ended_as_asked(const ChildEnd& end) { return end.signal == SIGTERM || (end.signal == 0 && end.exit_code == 0); }
 
 Result<std::unique_ptr<ChildProcess>> start_child(const ChildProcessOptions& options) {
@@ -279,23 +316,6 @@ void kill_all_children() {
   groups().closed = true;
   for (const pid_t id : groups().ids) ::kill(-id, SIGKILL);
   for (const pid_t id : groups().ids) look_for_end(id, 0);
-}
-
-Result<int> free_port() {
-  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  if (probe.get() < 0 || ::bind(probe.get(), plain, size) != 0 || ::getsockname(probe.get(), plain, &size) != 0) {
-    return io_error(std::string("no free port: ") + std::strerror(errno));
-  }
-  return ntohs(address.sin_port);
-}
-
-bool wait_until_port_is_free(int port, int limit_ms) {
-  return poll_until(limit_ms, [port] { return !port_answers(port); });
 }
 
 }  // namespace kvkeep::os

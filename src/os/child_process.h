@@ -1,7 +1,10 @@
 #pragma once
 
-// A program that runs beside this one and is talked to otherwise (a server under measurement).
+// Children of this process. A child is a fresh program (exec), never a bare fork: libraries with threads and devices do
+// not survive a fork. One is run to its end (run_child), or runs next to this program and is talked to otherwise
+// (start_child: a server under measurement).
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +14,25 @@
 #include "base/result.h"
 
 namespace kvkeep::os {
+
+struct ChildOptions {
+  std::string program = {};                 // empty: this process's own binary
+  std::vector<std::string> arguments = {};  // without the program's name
+  int timeout_ms = 60'000;                  // then the child is killed
+  std::size_t max_output_bytes = 1 << 20;   // of its standard output; the rest is read and dropped
+  bool hide_errors = false;                 // its standard error goes nowhere instead of to ours
+};
+
+struct ChildResult {
+  int exit_code = 0;       // meaningful if signal == 0
+  int signal = 0;          // the signal that ended it, 0 if it exited
+  bool timed_out = false;  // killed by us
+  std::string output;
+  bool succeeded() const { return exit_code == 0 && signal == 0 && !timed_out; }
+};
+
+// Runs the child to its end. kIo: it could not be started. A child that fails is not an error here. Thread safe.
+Result<ChildResult> run_child(const ChildOptions& options);
 
 struct ChildProcessOptions {
   std::string program;                 // looked up in PATH if it has no slash; empty: this program
@@ -53,11 +75,5 @@ Result<std::unique_ptr<ChildProcess>> start_child(const ChildProcessOptions& opt
 // For a program that is about to leave without unwinding: kills all groups of children, returns when the children have
 // ended. None can be started any more (kAborted).
 void kill_all_children();
-
-// A free port of the loopback address, as of now.
-Result<int> free_port();
-
-// Returns true as soon as nobody listens at this port of the loopback address, false after `limit_ms`.
-bool wait_until_port_is_free(int port, int limit_ms);
 
 }  // namespace kvkeep::os

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <thread>
 
+#include "os/network.h"
 #include "os/temporary_directory.h"
 
 namespace kvkeep::os {

@@ -17,10 +17,11 @@
 #include <string>
 #include <thread>
 
+#include "os/child_process.h"
 #include "os/clock.h"
 #include "os/executor.h"
 #include "os/file_system.h"
-#include "os/memory_info.h"
+#include "os/machine.h"
 #include "os/paths.h"
 #include "os/process.h"
 

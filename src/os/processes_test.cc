@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
+#include "os/child_process.h"
 #include "os/process.h"
+#include "os/temporary_directory.h"
 
 namespace kvkeep::os {
 namespace {
@@ -59,6 +62,23 @@ TEST(Processes, WaitsAreCountedOverAllThreads) {
   }).join();
   EXPECT_GE(meanwhile, *before + kWaits);
   EXPECT_FALSE(voluntary_switches(0).ok());
+}
+
+TEST(ProcessIoTest, CountsWhatAProcessWrites) {
+  const TemporaryDirectory directory = TemporaryDirectory::make("kvkeep-io-").value();
+  const auto before = bytes_written_by(process_id());
+  ASSERT_TRUE(before.ok()) << before.error().message;
+  constexpr std::size_t kBytes = 1'000'000;
+  std::ofstream(directory.path() + "/file") << std::string(kBytes, 'x');
+  const std::uint64_t written = bytes_written_by(process_id()).value() - *before;
+  EXPECT_GE(written, kBytes);
+  EXPECT_LT(written, 2 * kBytes);
+}
+
+TEST(ProcessIoTest, NoProcessIsNoFigure) {
+  const auto written = bytes_written_by(-1);
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().kind, ErrorKind::kUnsupported);
 }
 
 }  // namespace

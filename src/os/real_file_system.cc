@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/descriptor.h"
 #include "os/file_system.h"
 
 namespace kvkeep::os {
@@ -24,48 +25,6 @@ namespace {
 
 constexpr int kAlways = O_CLOEXEC | O_NOFOLLOW;
 constexpr std::int64_t kSecondNs = 1'000'000'000;
-
-// Named by what the caller does next, not by errno.
-Error system_error(const char* call, const std::string& path) {
-  const int code = errno;
-  std::string message = std::string(call) + " " + path + ": " + std::strerror(code);
-  switch (code) {
-    case ENOENT: return not_found(std::move(message));
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG: return no_space(std::move(message));
-    case EEXIST:
-    case ELOOP:
-    case ENOTDIR:
-    case EISDIR: return invalid(std::move(message));
-    default: return io_error(std::move(message));
-  }
-}
-
-// Retries a call that a signal interrupted.
-template <typename Call>
-auto uninterrupted(Call call) {
-  auto result = call();
-  while (result == -1 && errno == EINTR) result = call();
-  return result;
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);  // never retried: on Linux the number is free even after EINTR
-  }
-  int get() const { return number_; }
-  bool valid() const { return number_ >= 0; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 Descriptor open_descriptor(const std::string& path, int flags, mode_t mode = 0) {
   return Descriptor(uninterrupted([&] { return ::openat(AT_FDCWD, path.c_str(), flags | kAlways, mode); }));

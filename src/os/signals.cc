@@ -87,16 +87,16 @@ SignalWatch::~SignalWatch() {
 }
 
 void SignalWatch::watch() {
-  using Clock = std::chrono::steady_clock;
+  using Steady = std::chrono::steady_clock;
   int number = -1;
   while (!done_ && number < 0) number = sigtimedwait(&watched_, nullptr, &kPause);
   if (number < 0) return;
   exit_status_ = 128 + number;
-  const Clock::time_point came = Clock::now();
+  const Steady::time_point came = Steady::now();
   while (!done_) {
     on_signal_();
     const bool again = sigtimedwait(&watched_, nullptr, &kPause) > 0;
-    const auto waited = Clock::now() - came;
+    const auto waited = Steady::now() - came;
     if (!done_ && (waited >= patience_ || (again && waited >= kOneWish))) leave_nothing_behind(exit_status_);
   }
 }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "bench/run/server_api.h"
-#include "os/find_program.h"
+#include "os/environment.h"
 #include "server/http/http_client.h"
 
 namespace kvkeep::bench {

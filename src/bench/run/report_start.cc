@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "os/clock.h"
-#include "os/machine_info.h"
+#include "os/machine.h"
 
 namespace kvkeep::bench {
 namespace {

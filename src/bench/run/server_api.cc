@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "os/clock.h"
-#include "os/thread_time.h"
+#include "os/threads.h"
 
 namespace kvkeep::bench {
 namespace {

@@ -12,6 +12,7 @@
 #include "os/clock.h"
 #include "os/environment.h"
 #include "os/file_system.h"
+#include "os/network.h"
 #include "server/http/http_client.h"
 
 namespace kvkeep::bench {

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "bench/run/interrupt.h"
 #include "os/child_process.h"
+#include "os/network.h"
 
 namespace kvkeep::bench {
 

@@ -17,7 +17,7 @@
 #include "engine/llama/model_shape.h"
 #include "engine/llama/offload.h"
 #include "engine/llama/state_parts.h"
-#include "os/memory_info.h"
+#include "os/machine.h"
 
 namespace kvkeep::engine::llama {
 namespace {

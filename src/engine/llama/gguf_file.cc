@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/llama/library.h"
-#include "os/resolve_links.h"
+#include "os/paths.h"
 
 namespace kvkeep::engine::llama {
 

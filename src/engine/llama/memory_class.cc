@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "engine/llama/clone_trial.h"
-#include "os/process.h"
+#include "os/child_process.h"
 
 namespace kvkeep::engine::llama {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "engine/llama/clone_trial.h"
 #include "engine/llama/gguf_file.h"
-#include "os/process.h"
+#include "os/child_process.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {

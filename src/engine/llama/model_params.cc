@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "os/processors.h"
+#include "os/machine.h"
 
 namespace kvkeep::engine::llama {
 namespace {

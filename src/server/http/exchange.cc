@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "os/memory.h"
+#include "os/process.h"
 #include "server/http/connection.h"
 #include "server/http/http_error.h"
 #include "server/http/http_log.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "os/thread_pool.h"
+#include "os/threads.h"
 #include "server/http/budget.h"
 #include "server/http/gatekeeper.h"
 #include "server/http/http_server.h"

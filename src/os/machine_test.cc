@@ -1,4 +1,4 @@
-#include "os/machine_info.h"
+#include "os/machine.h"
 
 #include <gtest/gtest.h>
 

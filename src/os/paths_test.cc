@@ -1,4 +1,4 @@
-#include "os/permissions.h"
+#include "os/paths.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

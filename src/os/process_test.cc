@@ -1,14 +1,15 @@
-#include "os/memory.h"
+#include "os/process.h"
 
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <fstream>
 #include <memory>
 #include <vector>
 
 #include "os/executor.h"
-#include "os/memory_info.h"
+#include "os/machine.h"
 
 namespace kvkeep::os {
 namespace {
@@ -39,6 +40,19 @@ TEST(Memory, WhatAnotherThreadFreedGoesBackToTheSystem) {
   const std::size_t before = resident_bytes();
   return_freed_memory();
   EXPECT_TRUE(!ours || resident_bytes() + kPieces * kPieceBytes / 2 < before) << before << " " << resident_bytes();
+}
+
+TEST(OpenFiles, TheSoftLimitBecomesTheHardOne) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low{64, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  const std::size_t raised = raise_open_files_limit();
+  rlimit after{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  EXPECT_EQ(raised, before.rlim_max);
 }
 
 }  // namespace

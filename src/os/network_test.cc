@@ -1,4 +1,4 @@
-#include "os/own_addresses.h"
+#include "os/network.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

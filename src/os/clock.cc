@@ -1,7 +1,7 @@
+#include "os/clock.h"
+
 #include <chrono>
 #include <ctime>
-
-#include "os/clock.h"
 
 namespace kvkeep::os {
 namespace {

@@ -1,0 +1,87 @@
+#include "os/network.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "os/descriptor.h"
+#include "os/threads.h"
+
+namespace kvkeep::os {
+namespace {
+
+// "": not one that other machines use.
+std::string reachable(const ifaddrs& entry, int family) {
+  const bool is_up = (entry.ifa_flags & IFF_UP) != 0 && (entry.ifa_flags & IFF_LOOPBACK) == 0;
+  if (!is_up || entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != family) return {};
+  const void* address = &reinterpret_cast<const sockaddr_in*>(entry.ifa_addr)->sin_addr;
+  if (family == AF_INET6) {
+    const in6_addr& wide = reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr;
+    if (IN6_IS_ADDR_LINKLOCAL(&wide)) return {};
+    address = &wide;
+  }
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  return ::inet_ntop(family, address, text.data(), text.size()) == nullptr ? "" : text.data();
+}
+
+bool port_answers(int port) {
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  // A socket that is given the very port it connects to would answer itself: from another address it cannot.
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  if (::bind(probe.get(), plain, sizeof address) != 0) return true;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  if (::connect(probe.get(), plain, sizeof address) == 0) return true;
+  if (errno != EINPROGRESS) return errno != ECONNREFUSED;
+  constexpr int kSettledMs = 100;  // a listener whose queue is full says nothing
+  pollfd wait{.fd = probe.get(), .events = POLLOUT, .revents = 0};
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::poll(&wait, 1, kSettledMs) > 0) ::getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error != ECONNREFUSED;
+}
+
+}  // namespace
+
+std::vector<std::string> own_addresses() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
+  std::vector<std::string> found;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* entry = all.get(); entry != nullptr; entry = entry->ifa_next) {
+      if (std::string address = reachable(*entry, family); !address.empty()) found.push_back(std::move(address));
+    }
+  }
+  return found;
+}
+
+Result<int> free_port() {
+  const Descriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  if (probe.get() < 0 || ::bind(probe.get(), plain, size) != 0 || ::getsockname(probe.get(), plain, &size) != 0) {
+    return io_error(std::string("no free port: ") + std::strerror(errno));
+  }
+  return ntohs(address.sin_port);
+}
+
+bool wait_until_port_is_free(int port, int limit_ms) {
+  return wait_until(limit_ms, [port] { return !port_answers(port); });
+}
+
+}  // namespace kvkeep::os

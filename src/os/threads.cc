@@ -1,0 +1,174 @@
+#include "os/threads.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/mutex.h"
+#include "os/executor.h"
+
+namespace kvkeep::os {
+namespace {
+
+// Tasks that wait for threads. Thread safe.
+class TaskQueue {
+ public:
+  // Returns false after stop(): the task runs all the same if a thread of the queue posted it.
+  bool push(std::function<void()> task) {
+    const MutexLock lock(mutex_);
+    tasks_.push_back(std::move(task));
+    ++posted_;
+    came_.notify_one();
+    return !stopping_;
+  }
+
+  // Runs tasks until stop() was called and nothing is left.
+  void work(const std::string& name) {
+    ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+    while (auto task = next()) {
+      task();
+      task = nullptr;  // what it captured goes before drain() returns
+      const MutexLock lock(mutex_);
+      ++finished_;
+      done_.notify_all();
+    }
+  }
+
+  void stop() {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    came_.notify_all();
+  }
+
+  // Returns when as many tasks have run as were posted before the call.
+  void drain() {
+    const MutexLock lock(mutex_);
+    const std::uint64_t target = posted_;
+    while (finished_ < target) done_.wait(mutex_);
+  }
+
+ private:
+  // Empty when the queue stops and nothing is left.
+  std::function<void()> next() {
+    const MutexLock lock(mutex_);
+    while (tasks_.empty() && !stopping_) came_.wait(mutex_);
+    if (tasks_.empty()) return nullptr;
+    auto task = std::move(tasks_.front());
+    tasks_.pop_front();
+    return task;
+  }
+
+  Mutex mutex_;
+  CondVar came_;
+  CondVar done_;
+  std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);
+  std::uint64_t posted_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t finished_ GUARDED_BY(mutex_) = 0;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+};
+
+class ThreadExecutor final : public Executor {
+ public:
+  explicit ThreadExecutor(const char* name) : thread_([this, name = std::string(name)] { queue_.work(name); }) {}
+  ~ThreadExecutor() override {
+    queue_.stop();
+    thread_.join();
+  }
+
+  void post(std::function<void()> task) override {
+    const bool open = queue_.push(std::move(task));
+    KVKEEP_ASSERT(open, "no task may be posted while the executor is destroyed");
+  }
+
+  void drain() override {
+    KVKEEP_ASSERT(std::this_thread::get_id() != thread_.get_id(), "a task cannot wait for its own executor");
+    queue_.drain();
+  }
+
+ private:
+  TaskQueue queue_;
+  std::thread thread_;  // last: it uses the queue
+};
+
+class Pool final : public ThreadPool {
+ public:
+  Pool(std::size_t threads, const char* name) {
+    KVKEEP_ASSERT(threads > 0, "a pool without threads runs nothing");
+    for (std::size_t i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, name = std::string(name)] { queue_.work(name); });
+    }
+  }
+  ~Pool() override {
+    queue_.stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void post(std::function<void()> task) override { queue_.push(std::move(task)); }
+
+ private:
+  TaskQueue queue_;
+  std::vector<std::thread> threads_;
+};
+
+class ThreadTicker final : public Ticker {
+ public:
+  ThreadTicker(std::chrono::milliseconds period, std::function<void()> task)
+      : thread_([period, call = std::move(task)](const std::stop_token& stop) {
+          std::mutex mutex;
+          std::condition_variable_any waiting;
+          std::unique_lock lock(mutex);
+          // What a wait returns that a stop meets is not asked: libstdc++ may say that time is over.
+          while (!stop.stop_requested()) {
+            waiting.wait_for(lock, stop, period, [&] { return stop.stop_requested(); });
+            if (!stop.stop_requested()) call();
+          }
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_thread_executor(const char* name) { return std::make_unique<ThreadExecutor>(name); }
+
+std::unique_ptr<ThreadPool> make_thread_pool(std::size_t threads, const char* name) {
+  return std::make_unique<Pool>(threads, name);
+}
+
+std::unique_ptr<Ticker> make_ticker(std::chrono::milliseconds period, std::function<void()> task) {
+  return std::make_unique<ThreadTicker>(period, std::move(task));
+}
+
+std::int64_t thread_cpu_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+void pause(std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }
+
+bool wait_until(int limit_ms, const std::function<bool()>& is_so) {
+  using Steady = std::chrono::steady_clock;
+  const auto deadline = Steady::now() + std::chrono::milliseconds(limit_ms);
+  auto wait = std::chrono::milliseconds(1);
+  while (true) {
+    if (is_so()) return true;
+    if (Steady::now() >= deadline) return false;
+    std::this_thread::sleep_for(wait);
+    wait = std::min(2 * wait, std::chrono::milliseconds(10));
+  }
+}
+
+}  // namespace kvkeep::os
