@@ -8,7 +8,7 @@
 
 #include "format/segment_file.h"
 #include "os/file_system.h"
-#include "store/disk_store.h"
+#include "store/disk_types.h"
 #include "store/layout.h"
 
 namespace kvkeep::store {

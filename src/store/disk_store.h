@@ -14,90 +14,32 @@
 // Files that only a former process wrote are served, but their durability is unknown (it may have died before its
 // sync, or its sync may have failed): put() of such a name writes it again instead of answering ok.
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/mutex.h"
 #include "base/result.h"
-#include "format/segment_file.h"
 #include "os/clock.h"
 #include "os/file_system.h"
-#include "store/write_budget.h"
+#include "store/disk_types.h"
 
 namespace kvkeep::store {
 
-// At most this many files of one directory are served, unless DiskOptions say otherwise; the rest counts as foreign
-// bytes.
-inline constexpr std::size_t kMaxServedFiles = 200'000;
-
-struct DiskOptions {
-  std::string directory;  // the cache's root; files lie in <directory>/<fingerprint hex>/
-  FingerprintHash fingerprint;
-  ByteCount budget;        // physical bytes of the whole root, quarantine included
-  ByteCount reserve = {};  // free space of the file system that is left to others; 0: all of it may be used
-  // Bytes that may be written in a day, by all servers of the directory, counted and not enforced: see writes(). 0: no
-  // limit.
-  ByteCount written_per_day = {};
-  // Files that are served. Where more lie there, those of the prefixes that were used longest ago are not.
-  std::size_t most_files = kMaxServedFiles;
-  bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
-};
-
-// A segment found on disk: at open, or later, stored by another server.
-struct StoredSegment {
-  format::SegmentHeader header;
-  ByteCount physical_bytes;
-  std::int64_t modified_ns = 0;
-};
-
-struct PartBytes {
-  format::PartKind kind = format::PartKind::kRows;
-  ByteSpan bytes;
-};
-
-struct DiskCounters {
-  std::uint64_t puts = 0;
-  std::uint64_t put_failures = 0;
-  std::uint64_t gets = 0;
-  std::uint64_t get_failures = 0;           // reads that the device refused
-  std::uint64_t sync_failures = 0;          // of files and directories; the file written then is given up
-  std::uint64_t damaged = 0;                // files set aside
-  std::uint64_t foreign = 0;                // names in the root that are not ours: left alone, outside the budget
-  std::uint64_t temporaries = 0;            // unfinished files of a former process, removed at open
-  std::uint64_t headers_read = 0;           // at open; the others came from the saved index
-  std::uint64_t payload_bytes_written = 0;  // by failed puts too
-  std::uint64_t removed = 0;
-  std::uint64_t remove_failures = 0;
-  std::uint64_t reopened = 0;  // times that the directory was gone, or another, and was opened anew
-};
-
-// A served file with another time than before: another server used it, or keeps it until then (see touch()).
-struct UsedSegment {
-  format::SegmentName name;
-  std::int64_t modified_ns = 0;
-};
-
-// How eagerly tick() looks through the files.
-enum class Look {
-  kWhenDue,  // if another server told of a change, and not all the time
-  kNow,
-};
-
-// Whether files that nobody here serves may leave although they are pinned, or kept until a time to come.
-enum class Kept { kSpare, kTake };
-
-// What tick() found.
-struct DiskTick {
-  bool looked = false;                    // through the files; else nothing of them is told
-  std::vector<StoredSegment> found;       // stored by others; ascending begin
-  std::vector<format::SegmentName> gone;  // removed by others
-  std::vector<UsedSegment> used;          // by others
-  ByteCount shortage;                     // of room for what members may write: make it and call grant()
-  bool more_room = false;                 // puts that were refused may work now
-};
+// The parts of a store: each has a header and a test of its own.
+struct Place;
+struct Draft;
+class DiskCounting;
+class FreeSpace;
+class Inventory;
+class Publisher;
+class ServedFiles;
+class Sharing;
+class SpaceLedger;
+class Syncs;
+class WriteBudget;
 
 // Thread safe: calls may come from the I/O executor and from others; puts and removes are serialised inside, gets run
 // beside them.
@@ -162,7 +104,7 @@ class DiskStore {
   // Until then put() says kNoSpace without touching the disk, which is asked about once a second.
   bool stopped() const;
   // What of the day's bytes may still be written. Nothing: where there is no limit. Waits for a put() at work.
-  std::optional<WriteBudget::Allowance> writes();
+  std::optional<WriteAllowance> writes();
 
   ByteCount used() const;  // physical bytes counted against the budget
   ByteCount budget() const;
@@ -180,9 +122,30 @@ class DiskStore {
   DiskCounters counters() const;
 
  private:
-  class Impl;
-  explicit DiskStore(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  DiskStore(DiskOptions options, os::FileSystem& files, os::Clock& clock);
+
+  Status enter() REQUIRES(write_mutex_);
+  Status reopen() REQUIRES(write_mutex_);
+  Status write(const Draft& draft) REQUIRES(write_mutex_);
+  Status reserve(ByteCount bytes) REQUIRES(write_mutex_);
+  Status write_index(ByteSpan bytes) REQUIRES(write_mutex_);
+  Status give_up(const Error& error, const std::string& file_name, std::uint64_t generation) EXCLUDES(write_mutex_);
+
+  const DiskOptions options_;
+  const std::unique_ptr<const Place> place_;
+  const std::unique_ptr<SpaceLedger> ledger_;
+  const std::unique_ptr<DiskCounting> counting_;
+  const std::unique_ptr<ServedFiles> served_;
+  // Held while files are written, renamed or removed. The parts that are thread safe need it no more than their own.
+  mutable Mutex write_mutex_;
+  const std::unique_ptr<Syncs> syncs_ GUARDED_BY(write_mutex_);
+  const std::unique_ptr<FreeSpace> free_space_ GUARDED_BY(write_mutex_);
+  const std::unique_ptr<WriteBudget> write_budget_ GUARDED_BY(write_mutex_);
+  const std::unique_ptr<Inventory> inventory_ GUARDED_BY(write_mutex_);
+  const std::unique_ptr<Publisher> publisher_ GUARDED_BY(write_mutex_);
+  const std::unique_ptr<Sharing> sharing_ GUARDED_BY(write_mutex_);
+  bool opened_ GUARDED_BY(write_mutex_) = false;                    // all that is there is counted
+  std::vector<format::SegmentName> gone_ GUARDED_BY(write_mutex_);  // for the next tick
 };
 
 }  // namespace kvkeep::store

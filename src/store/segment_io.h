@@ -9,7 +9,7 @@
 
 #include "format/segment_file.h"
 #include "os/file_system.h"
-#include "store/disk_store.h"
+#include "store/disk_types.h"
 
 namespace kvkeep::store {
 

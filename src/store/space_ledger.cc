@@ -120,4 +120,20 @@ ByteCount SpaceLedger::drawn() const {
   return drawn_;
 }
 
+Status Syncs::counted(Status status) {
+  if (!status) counting_.add(&DiskCounters::sync_failures);
+  return status;
+}
+
+Status Syncs::directory(const std::string& path) {
+  TRY(counted(files_.sync_directory(path)));
+  ledger_.directory_synced(path);
+  return {};
+}
+
+Status Syncs::removals() {
+  for (const std::string& directory : ledger_.unsynced()) TRY(this->directory(directory));
+  return {};
+}
+
 }  // namespace kvkeep::store

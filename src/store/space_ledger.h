@@ -16,6 +16,8 @@
 
 #include "base/mutex.h"
 #include "base/types.h"
+#include "os/file_system.h"
+#include "store/place.h"
 
 namespace kvkeep::store {
 
@@ -76,6 +78,25 @@ class SpaceLedger {
   ByteCount leased_ GUARDED_BY(mutex_);
   std::optional<ByteCount> lease_left_ GUARDED_BY(mutex_);  // none: the budget decides
   ByteCount drawn_ GUARDED_BY(mutex_);
+};
+
+// Syncs files and directories, counts failures, and tells the ledger which room may be given out again. Thread safe.
+class Syncs {
+ public:
+  Syncs(os::FileSystem& files, SpaceLedger& ledger, DiskCounting& counting)
+      : files_(files), ledger_(ledger), counting_(counting) {}
+
+  Status file(os::File& file) { return counted(file.sync()); }
+  Status directory(const std::string& path);
+  // Every directory in which something was removed.
+  Status removals();
+
+ private:
+  Status counted(Status status);
+
+  os::FileSystem& files_;
+  SpaceLedger& ledger_;
+  DiskCounting& counting_;
 };
 
 }  // namespace kvkeep::store

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "testing/sim/sim_file_system.h"
+
 namespace kvkeep::store {
 namespace {
 
@@ -57,6 +59,22 @@ TEST(SpaceLedger, ARecountThatIsBegunAgainForgetsTheOneBefore) {
   ledger.end_recount();
   EXPECT_EQ(ledger.used(), ByteCount{30});
   EXPECT_TRUE(ledger.reserve(ByteCount{70}));
+}
+
+TEST(Syncs, ASyncedDirectoryGivesItsRoomAgain) {
+  sim::SimFileSystem files(1);
+  ASSERT_TRUE(files.make_directories("/a").ok());
+  SpaceLedger ledger(kBudget);
+  DiskCounting counting;
+  Syncs syncs(files, ledger, counting);
+  ASSERT_TRUE(ledger.reserve(kBudget));
+  ledger.release("/a", ByteCount{60});
+  files.set_plan({sim::FaultKind::kFailOnce, 1, sim::kSyncs});
+  EXPECT_FALSE(syncs.removals().ok());
+  EXPECT_FALSE(ledger.reserve(ByteCount{1}));
+  EXPECT_EQ(counting.counters().sync_failures, 1U);
+  EXPECT_TRUE(syncs.removals().ok());
+  EXPECT_TRUE(ledger.reserve(ByteCount{60}));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "os/file_system.h"
-#include "store/disk_store.h"
+#include "store/disk_types.h"
 #include "store/removal_order.h"
 #include "store/space_ledger.h"
 

@@ -72,7 +72,7 @@ bool WriteBudget::load() {
   return true;
 }
 
-WriteBudget::Allowance WriteBudget::allowance() {
+WriteAllowance WriteBudget::allowance() {
   refill();
   return {ByteCount{static_cast<std::uint64_t>(std::max(0.0, left_))}, ByteCount{static_cast<std::uint64_t>(most())},
           disbelieved_};

@@ -13,19 +13,13 @@
 #include "base/types.h"
 #include "os/clock.h"
 #include "os/file_system.h"
+#include "store/disk_types.h"
 
 namespace kvkeep::store {
 
 // Not thread safe.
 class WriteBudget {
  public:
-  // What may be written now, of what may gather.
-  struct Allowance {
-    ByteCount left;
-    ByteCount most;
-    bool disbelieved = false;  // the file held something else than what is written there: it counted as nothing left
-  };
-
   // `per_day` 0: no limit, nothing is counted, and the file is left alone.
   WriteBudget(std::string path, ByteCount per_day, os::FileSystem& files, os::Clock& clock)
       : path_(std::move(path)), per_day_(per_day), files_(files), clock_(clock) {}
@@ -35,7 +29,7 @@ class WriteBudget {
   void open();
   // Whether it is this process that writes it.
   void set_saves(bool saves) { saves_ = saves; }
-  Allowance allowance();
+  WriteAllowance allowance();
   void wrote(ByteCount bytes);
   // At the end: else the next process begins with a little less than is left.
   void close();

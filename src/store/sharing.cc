@@ -1,0 +1,242 @@
+#include "store/sharing.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "store/mutations.h"
+
+namespace kvkeep::store {
+namespace {
+
+// Of the time, looking through directories takes at most one part in so many, but others do not wait longer than that.
+constexpr std::int64_t kLookShare = 20;
+constexpr std::int64_t kLongestLookPauseNs = 10'000'000'000;
+constexpr std::int64_t kLongestWithoutLookNs = 60'000'000'000;
+// A note (sampled turns, pins, which model it was) is written in less time.
+constexpr std::int64_t kLongestNoteNs = 60'000'000'000;
+
+}  // namespace
+
+void OthersWriting::hear(const HeardTotals& heard) {
+  for (const auto& [id, used] : heard) {
+    // A total only grows; a listing may miss the name that tells it, for its owner renames it.
+    std::uint64_t& counted = counted_.try_emplace(id, heard_before_ ? 0 : used).first->second;
+    if (used <= counted) continue;
+    const ByteCount grown{used - std::exchange(counted, used)};
+    if (grown > most_ && !mutations().believe_totals) continue;
+    budget_.wrote(grown);
+  }
+  heard_before_ = true;
+  while (counted_.size() > kMostServers) counted_.erase(counted_.begin());  // the oldest
+}
+
+void LookPace::looked_since(std::int64_t begin_ns) {
+  const std::int64_t end_ns = clock_.monotonic_ns();
+  latest_ns_ = end_ns + kLongestWithoutLookNs;
+  next_ns_ = end_ns + std::min(kLongestLookPauseNs, kLookShare * (end_ns - begin_ns));
+}
+
+Sharing::Sharing(const Place& place, const FingerprintHash& fingerprint, SpaceLedger& ledger, Syncs& syncs,
+                 Inventory& inventory, WriteBudget& writes)
+    : place_(place),
+      fingerprint_(fingerprint.hex()),
+      inventory_(inventory),
+      writes_(writes),
+      servers_(place.layout.servers, place.files, place.clock),
+      leases_(servers_, ledger, syncs),
+      account_(servers_, ledger, syncs),
+      others_writing_(writes, std::max(ledger.budget(), kLargestLease)),
+      pace_(place.clock) {}
+
+// ---- Coming and going ----
+
+Status Sharing::enter() {
+  auto lock = place_.files.lock(place_.layout.lock);
+  if (lock) {
+    lock_ = std::move(*lock);
+  } else if (lock.error().kind != ErrorKind::kBusy) {
+    return lock.error();
+  } else if (!mutations().two_keepers) {
+    return enter_as_member();
+  }
+  return enter_as_keeper();
+}
+
+// What members may still write is heard before what is there is counted: whatever they have written by then is found.
+Status Sharing::enter_as_keeper() {
+  become_keeper();
+  TRY_ASSIGN(Living living, hear_living());
+  TRY(inventory_.open_root(busy_files()));
+  if (!living.nobody()) accept(std::move(living));
+  if (leases_.none()) servers_.tidy();  // what those left who used it together
+  look_at_notes();
+  return {};
+}
+
+Status Sharing::enter_as_member() {
+  (void)account_.join();  // else at a tick; until then nothing is written
+  TRY(inventory_.open_own());
+  look_at_notes();
+  return {};
+}
+
+void Sharing::become_keeper() {
+  keeper_ = true;
+  writes_.set_saves(true);
+}
+
+void Sharing::leave() {
+  keeper_ = has_members_ = false;
+  writes_.set_saves(false);
+  lock_.reset();
+  servers_.leave_directory();
+  leases_.forget_all();
+  heard_.clear();
+  pace_.look_at_once();
+}
+
+void Sharing::tick(Look look, DiskTick& tick) {
+  if (!keeper_ && take_over(tick)) tick.more_room = true;
+  if (keeper_) {
+    keep(tick);
+  } else {
+    take_part(look, tick);
+  }
+  look_at_notes();
+}
+
+// While nobody else is there the keeper needs no lock for them.
+void Sharing::look_at_notes() { notes_ = !shared() || servers_.take_notes(fingerprint_); }
+
+void Sharing::note_removal() {
+  if (keeper_) account_.note_removal();
+}
+
+void Sharing::tell_early() {
+  if (!keeper_) account_.tell();
+}
+
+// ---- Who lives ----
+
+HeardTotals Sharing::Living::totals() const {
+  HeardTotals totals;
+  for (const auto& [id, member] : members) totals.emplace(id, member.used);
+  return totals;
+}
+
+Result<Sharing::Living> Sharing::hear_living() {
+  TRY_ASSIGN(ListedServers listed, servers_.list());
+  Living living;
+  for (auto& [id, server] : listed) {
+    if (id == servers_.id()) continue;
+    std::unique_ptr<os::FileLock> claim = server.locks ? servers_.claim(id) : nullptr;
+    const bool lives = (server.locks || mutations().lockless_lives) && claim == nullptr;
+    if (claim != nullptr) living.claims.push_back(std::move(claim));
+    (lives ? living.members : living.dead).emplace(id, std::move(server));
+  }
+  living_.clear();
+  for (const auto& [id, member] : living.members) living_.insert(id);
+  return living;
+}
+
+// The temporary file of a living server. Those of notes tell no owner: while others live any of them may be writing a
+// young one; an old one was left by a process that died, a former keeper for example.
+bool Sharing::is_busy(const os::FileInfo& temporary) const {
+  if (!is_temporary_name(temporary.name) || mutations().sweep_living) return false;
+  const std::string owner = owner_of_temporary(temporary.name);
+  if (!owner.empty()) return living_.contains(owner);
+  const std::size_t stem = temporary.name.size() - kTemporarySuffix.size();
+  const std::int64_t age_ns = std::abs(place_.clock.wall_ns() - temporary.modified_ns);
+  return !living_.empty() && age_ns < kLongestNoteNs && is_note_name(std::string_view(temporary.name).substr(0, stem));
+}
+
+// Their files were looked at since they were heard. Of the dead all that they wrote is among what was found.
+void Sharing::accept(Living living) {
+  leases_.accept(std::move(living.members));
+  has_members_ = !leases_.none();
+  for (const auto& [id, server] : living.dead) servers_.sweep(server);
+}
+
+// ---- The keeper ----
+
+void Sharing::keep(DiskTick& tick) {
+  auto living = hear_living();
+  if (!living) return;
+  others_writing_.hear(living->totals());
+  if (living->nobody() && leases_.none() && heard_.empty()) return;  // alone
+  leases_.hear_wishes(living->members);
+  if (!look_for_members(*living, tick)) return;
+  tick.shortage = leases_.top_up();
+  // So that others look: at what a former keeper wrote, and what left, too.
+  if (has_members_ && !account_.all_is_told()) account_.tell();
+}
+
+// Looks through the files if members told of something. Returns false if that failed.
+bool Sharing::look_for_members(Living& living, DiskTick& tick) {
+  HeardTotals heard = living.totals();
+  const bool due = !leases_.none() && pace_.is_overdue();
+  const bool news = heard != heard_ || !living.dead.empty() || leases_.uncertain() || due;
+  if (!news || !pace_.may_look()) return true;
+  const std::int64_t begin_ns = place_.clock.monotonic_ns();
+  const auto found = mutations().grant_before_scan ? Survey{} : inventory_.survey();
+  // What the dead removed must stay away before their room is given to others.
+  const bool settles = !living.dead.empty() && !mutations().release_dead_early;
+  if (!found || (settles && !inventory_.settle_former_removals(found->root))) return false;
+  if (!mutations().grant_before_scan) inventory_.merge(*found, busy_files(), tick);
+  account_.note_removals(tick.gone.size());
+  accept(std::move(living));
+  heard_ = std::move(heard);
+  pace_.looked_since(begin_ns);
+  return true;
+}
+
+// ---- A member ----
+
+// The death of the keeper leaves the lock to the first who asks. Nothing changes before everything could be read.
+bool Sharing::take_over(DiskTick& tick) {
+  auto lock = place_.files.lock(place_.layout.lock);
+  if (!lock) return false;
+  // A server that took itself to be alone in the directory may have removed ours, when it was empty.
+  if (!place_.files.make_directories(place_.layout.own)) return false;
+  auto living = hear_living();
+  if (!living) return false;
+  const auto found = inventory_.look_to_keep();
+  if (!found) return false;
+  lock_ = std::move(*lock);
+  become_keeper();
+  inventory_.recount(*found);
+  inventory_.merge(*found, busy_files(), tick);
+  accept(std::move(*living));
+  servers_.resign();
+  return true;
+}
+
+void Sharing::take_part(Look look, DiskTick& tick) {
+  auto listed = servers_.list();
+  if (!listed) return;
+  const auto own = listed->find(servers_.id());
+  if (!servers_.joined() || own == listed->end() || !own->second.locks) {
+    servers_.leave();
+    (void)account_.join();
+    return;
+  }
+  account_.take_lease(*listed);
+  tick.more_room |= account_.take_more_room();
+  account_.tell_news();
+  HeardTotals heard;
+  for (const auto& [id, server] : *listed) {
+    if (id != servers_.id()) heard.emplace(id, server.used);
+  }
+  others_writing_.hear(heard);
+  if (look == Look::kWhenDue && (heard == heard_ || !pace_.may_look())) return;
+  const std::int64_t begin_ns = place_.clock.monotonic_ns();
+  const auto found = place_.files.list(place_.layout.own);
+  if (!found) return;
+  inventory_.look_at_own(*found, busy_files(), tick);
+  heard_ = std::move(heard);
+  pace_.looked_since(begin_ns);
+}
+
+}  // namespace kvkeep::store
