@@ -10,7 +10,7 @@
 #include "os/machine.h"
 #include "os/paths.h"
 #include "store/layout.h"
-#include "store/distrust.h"
+#include "store/notes.h"
 
 namespace kvkeep::cli {
 

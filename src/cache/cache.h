@@ -137,7 +137,7 @@ class Cache {
   // segment or leaf lies on disk alone, or else of those in RAM. nullopt: nothing is stored. Cost: O(what is stored).
   std::optional<StoredPath> random_path(std::uint64_t random) const;
   // Stored state was found to be wrong: from now on nothing of it is found, and nothing is stored any more, in this
-  // process; the note that is left on disk says so to others (store/distrust.h).
+  // process; the note that is left on disk says so to others (store/notes.h).
   void distrust(const std::string& why);
   bool distrusted() const;
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "cache/cache_test_fixture.h"
-#include "store/distrust.h"
+#include "store/notes.h"
 
 namespace kvkeep::cache {
 namespace {

@@ -27,8 +27,6 @@ struct Lengths {
 
 Error bad_header(const char* what) { return damaged(std::string("segment header: ") + what); }
 
-bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
-
 void write_tokens(Writer& writer, TokenSpan tokens) {
   if constexpr (std::endian::native == std::endian::little) {
     writer.raw(std::as_bytes(tokens));
@@ -189,6 +187,8 @@ std::string_view file_suffix(PartKind kind) {
   KVKEEP_ASSERT(false, "a kind of part");
   return {};
 }
+
+bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
 bool is_file_name(std::string_view text) {
   constexpr std::size_t kDigits = 2 * kNameHashBytes;

@@ -95,6 +95,8 @@ std::string_view file_suffix(PartKind kind);
 inline constexpr PartKind kPartKinds[] = {PartKind::kRows, PartKind::kWindowRows, PartKind::kPoint, PartKind::kWhole};
 // Whether file_name() could have made it.
 bool is_file_name(std::string_view text);
+// Whether all of it is lower-case hexadecimal digits.
+bool is_hex(std::string_view text);
 
 // Bytes before the payload, which begins at a multiple of kPayloadAlignment; parts follow each other without gaps.
 inline constexpr std::size_t kFixedHeaderBytes = 256;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "inspect/pins.h"
-#include "store/distrust.h"
+#include "store/notes.h"
 #include "store/servers.h"
 
 namespace kvkeep::inspect {

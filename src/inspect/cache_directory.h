@@ -25,7 +25,7 @@ struct ModelDirectory {
   store::DirectoryScan files;
   std::optional<ModelNote> note;  // read_model() reads these three
   std::vector<PrefixHash> pins;
-  std::optional<std::string> distrust;  // what an audit found: servers use nothing of it (store/distrust.h)
+  std::optional<std::string> distrust;  // what an audit found: servers use nothing of it (store/notes.h)
 };
 
 struct CacheDirectory {

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "store/layout.h"
+#include "store/notes.h"
 
 namespace kvkeep::inspect {
 namespace {
@@ -55,7 +56,7 @@ Status write_model_note(os::FileSystem& files, const std::string& directory, Mod
   }
   const std::string text = encode_model_note(note);
   if (text.size() > kMaxNoteBytes) return invalid("a note of the model that is too large");
-  return replace_small_file(files, directory + "/" + std::string(store::kModelNoteName), text);
+  return store::replace_small_file(files, directory + "/" + std::string(store::kModelNoteName), text);
 }
 
 Result<std::string> read_small_file(os::FileSystem& files, const std::string& path, std::size_t most) {
@@ -66,16 +67,6 @@ Result<std::string> read_small_file(os::FileSystem& files, const std::string& pa
   TRY_ASSIGN(const std::size_t count, file->read_at(0, std::as_writable_bytes(std::span(text))));
   text.resize(count);
   return text;
-}
-
-Status replace_small_file(os::FileSystem& files, const std::string& path, std::string_view text) {
-  const std::string temporary = path + std::string(store::kTemporarySuffix);
-  (void)files.remove(temporary);  // of a process that is gone
-  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.create(temporary));
-  Status written = file->append(std::as_bytes(std::span(text)));
-  if (written) written = files.rename(temporary, path);
-  if (!written) (void)files.remove(temporary);
-  return written;
 }
 
 }  // namespace kvkeep::inspect

@@ -36,6 +36,5 @@ Status write_model_note(os::FileSystem& files, const std::string& directory, Mod
 
 // A small file of a directory of the cache: all of it, if it is not larger than `most`. kNotFound, kDamaged: too large.
 Result<std::string> read_small_file(os::FileSystem& files, const std::string& path, std::size_t most);
-Status replace_small_file(os::FileSystem& files, const std::string& path, std::string_view text);
 
 }  // namespace kvkeep::inspect

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "inspect/model_note.h"
+#include "store/notes.h"
 
 namespace kvkeep::inspect {
 namespace {
@@ -22,7 +23,7 @@ Result<std::vector<PrefixHash>> read_pins(os::FileSystem& files, const std::stri
 Status write_pins(os::FileSystem& files, const std::string& directory, const std::vector<PrefixHash>& pins) {
   if (pins.size() > kMostPins)
     return no_space("at most " + std::to_string(kMostPins) + " prefixes of a model are pinned");
-  return replace_small_file(files, path_of(directory), encode_pins(pins));
+  return store::replace_small_file(files, path_of(directory), encode_pins(pins));
 }
 
 std::vector<std::size_t> pinned_runs(const Forest& forest, std::size_t model) {

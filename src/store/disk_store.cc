@@ -6,7 +6,7 @@
 #include "store/free_space.h"
 #include "store/inventory.h"
 #include "store/mutations.h"
-#include "store/distrust.h"
+#include "store/notes.h"
 #include "store/publisher.h"
 #include "store/segment_io.h"
 #include "store/served_files.h"

@@ -91,7 +91,7 @@ class DiskStore {
   // The file stays, unserved, until room is needed: nobody can use what it holds now.
   void disown(const format::SegmentName& name);
 
-  // Leaves a note that what is stored is wrong, and why (distrust.h). It does not change what this store does.
+  // Leaves a note that what is stored is wrong, and why (notes.h). It does not change what this store does.
   Status distrust(std::string_view why);
   // What such a note says; nullopt: there is none. kIo: the device does not say.
   Result<std::optional<std::string>> distrusted() const;

@@ -1,16 +1,8 @@
 #include "store/layout.h"
 
-#include <algorithm>
-
 #include "format/segment_file.h"
 
 namespace kvkeep::store {
-namespace {
-
-bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
-
-}  // namespace
-
 Layout make_layout(std::string root, const FingerprintHash& fingerprint) {
   while (root.size() > 1 && root.back() == '/') root.pop_back();
   const std::string own = root + "/" + fingerprint.hex();
@@ -32,7 +24,9 @@ bool is_note_name(std::string_view name) {
   return name == kTurnsName || name == kModelNoteName || name == kPinsName || name == kDistrustName;
 }
 
-bool is_fingerprint_name(std::string_view name) { return name.size() == 2 * sizeof(FingerprintHash) && is_hex(name); }
+bool is_fingerprint_name(std::string_view name) {
+  return name.size() == 2 * sizeof(FingerprintHash) && format::is_hex(name);
+}
 
 std::string directory_of(const std::string& path) {
   const std::size_t slash = path.find_last_of('/');

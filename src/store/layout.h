@@ -11,7 +11,7 @@
 //       index                        the saved index
 //       turns                        how assistant turns were sampled (record_log.h); not the store's
 //       model.json                   which model it was; pins: what is pinned. Not the store's, both are small
-//       distrusted                   what is stored is wrong, and why (distrust.h)
+//       distrusted                   what is stored is wrong, and why (notes.h)
 //       <anything>.tmp               unfinished
 
 #include <string>

@@ -10,7 +10,7 @@ namespace {
 // Bytes are summed right after they were read, while they are in the processor's cache.
 constexpr std::size_t kReadChunkBytes = 256 << 10;
 
-ChecksumStream sum_of(const format::SegmentHeader& header, format::PartKind kind) {
+ChecksumStream part_sum(const format::SegmentHeader& header, format::PartKind kind) {
   if (mutations().checksum_without_name) return {};
   if (mutations().checksum_without_fingerprint) return format::part_checksum_stream({}, header.name, kind);
   return format::part_checksum_stream(header.fingerprint, header.name, kind);
@@ -98,7 +98,7 @@ Result<format::SegmentHeader> complete_header(const format::SegmentHeader& heade
       entry.base = told->part.base;
       entry.state_bytes = told->part.state_bytes;
     }
-    ChecksumStream sum = sum_of(header, part.kind);
+    ChecksumStream sum = part_sum(header, part.kind);
     sum.append(part.bytes);
     entry.sum = sum.finish();
     complete.parts.push_back(entry);
@@ -142,7 +142,7 @@ Result<CheckedSegment> check_segment_file(os::File& file, ByteCount size) {
   std::vector<std::byte> buffer(kReadChunkBytes);
   for (const format::Part& part : checked.header.parts) {
     const format::PartPlace place = *format::find_part(checked.header, part.kind);
-    TRY_ASSIGN(const Checksum sum, sum_in_file(file, place, sum_of(checked.header, part.kind), buffer));
+    TRY_ASSIGN(const Checksum sum, sum_in_file(file, place, part_sum(checked.header, part.kind), buffer));
     if (sum != part.sum) return damaged("payload checksum");
     if (!part.built()) continue;
     PrefixHash base;
@@ -161,7 +161,7 @@ Status read_part(os::FileSystem& files, const std::string& path, const format::S
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
   TRY_ASSIGN(const format::SegmentHeader found, read_header_of(*file));
   TRY(compare_headers(found, expected));
-  ChecksumStream sum = sum_of(expected, kind);
+  ChecksumStream sum = part_sum(expected, kind);
   TRY(read_payload(*file, place->offset, out, sum));
   if (sum.finish() == format::find_part(found, kind)->part.sum || mutations().ignore_checksum) return {};
   return damaged("payload checksum");

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "format/segment_file.h"
 #include "store/layout.h"
 
 namespace kvkeep::store {
@@ -23,11 +24,9 @@ std::string hex(std::uint64_t value) {
   return digits;
 }
 
-bool is_hex(std::string_view text, std::size_t digits) {
-  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool is_id(std::string_view text) { return text.size() == kDigits && format::is_hex(text); }
 
-std::string sum_of(std::string_view text) {
+std::string name_sum(std::string_view text) {
   return hex(checksum(ByteSpan(reinterpret_cast<const std::byte*>(text.data()), text.size())).low)
       .substr(0, kSumDigits);
 }
@@ -43,7 +42,7 @@ std::string make_name(const std::string& id, std::initializer_list<std::uint64_t
   std::string name = id;
   name += '.';
   for (const std::uint64_t each : numbers) name.append(hex(each)).append("-");
-  return name.append(sum_of(name)).append(suffix);
+  return name.append(name_sum(name)).append(suffix);
 }
 
 // The numbers between id and sum; none: the name is not whole.
@@ -51,11 +50,11 @@ std::optional<std::vector<std::uint64_t>> parse_numbers(std::string_view name, s
                                                         std::string_view suffix) {
   const std::size_t sum_at = kDigits + 1 + count * (kDigits + 1);
   if (name.size() != sum_at + kSumDigits + suffix.size() || !name.ends_with(suffix)) return std::nullopt;
-  if (name.substr(sum_at, kSumDigits) != sum_of(name.substr(0, sum_at))) return std::nullopt;
+  if (name.substr(sum_at, kSumDigits) != name_sum(name.substr(0, sum_at))) return std::nullopt;
   std::vector<std::uint64_t> numbers;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string_view digits = name.substr(kDigits + 1 + i * (kDigits + 1), kDigits);
-    if (!is_hex(digits, kDigits)) return std::nullopt;
+    if (!format::is_hex(digits)) return std::nullopt;
     numbers.push_back(number(digits));
   }
   return numbers;
@@ -68,11 +67,11 @@ constexpr std::string_view kNotesSuffix = ".notes";
 
 bool is_own_name(std::string_view name) {
   const std::string_view id = name.substr(0, name.find('.'));
-  return is_hex(id, kDigits) || (is_fingerprint_name(id) && name.ends_with(kNotesSuffix));
+  return is_id(id) || (is_fingerprint_name(id) && name.ends_with(kNotesSuffix));
 }
 
 // A listing beside a rename may have a file under both its names: totals only grow, so the larger one is right.
-void note(ListedServer& server, const std::string& name) {
+void note_name(ListedServer& server, const std::string& name) {
   if (name.substr(kDigits) == kLockSuffix) server.locks = true;
   if (const auto used = parse_numbers(name, 2, kUsedSuffix); used && used->front() >= server.used) {
     server.used = used->front();
@@ -92,9 +91,9 @@ Result<ListedServers> list_servers(os::FileSystem& files, const std::string& dir
   if (!listed) return servers;
   for (const os::FileInfo& info : *listed) {
     const std::string id = info.name.substr(0, kDigits);
-    if (!info.is_regular || !is_hex(id, kDigits) || info.name.size() <= kDigits || info.name[kDigits] != '.') continue;
+    if (!info.is_regular || !is_id(id) || info.name.size() <= kDigits || info.name[kDigits] != '.') continue;
     if (servers.size() >= kMostServers && id != own && !servers.contains(id)) continue;
-    note(servers[id], info.name);
+    note_name(servers[id], info.name);
   }
   return servers;
 }
@@ -219,7 +218,7 @@ bool Servers::take_notes(const std::string& fingerprint) {
 
 std::string owner_of_temporary(const std::string& name) {
   const std::string id = name.substr(0, kDigits);
-  return is_hex(id, kDigits) && name.size() > kDigits && name[kDigits] == '-' ? id : std::string();
+  return is_id(id) && name.size() > kDigits && name[kDigits] == '-' ? id : std::string();
 }
 
 }  // namespace kvkeep::store

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "format/pin_list.h"
 #include "store/layout.h"
+#include "store/notes.h"
 #include "store/segment_io.h"
 
 namespace kvkeep::store {
@@ -22,11 +22,8 @@ constexpr std::uint32_t kMostRefused = 4;
 
 // What cannot be read pins nothing.
 std::vector<PrefixHash> read_pins(os::FileSystem& files, const std::string& directory) {
-  const auto file = files.open(directory + "/" + std::string(kPinsName));
-  if (!file) return {};
-  std::string text(format::kMostPinBytes, '\0');
-  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
-  return count ? format::decode_pins(std::string_view(text).substr(0, *count)) : std::vector<PrefixHash>();
+  const auto text = read_start(files, directory + "/" + std::string(kPinsName), format::kMostPinBytes);
+  return text ? format::decode_pins(*text) : std::vector<PrefixHash>();
 }
 
 // A file that vanished by other hands is gone as well.

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/checksum.h"
-#include "store/layout.h"
+#include "store/notes.h"
 
 namespace kvkeep::store {
 
@@ -21,30 +21,30 @@ constexpr double kAheadShare = 16;
 constexpr std::int64_t kMostDebt = std::int64_t{1} << 50;
 
 // As in the file.
-struct Note {
+struct WritesNote {
   std::array<char, 8> magic{'k', 'v', 'k', 'w', 'r', 'i', 't', '1'};
   std::int64_t left = 0;   // bytes, below 0: a debt
   std::int64_t ahead = 0;  // so many of them may have been written since
   std::int64_t as_of_ns = 0;
   std::uint64_t sum = 0;
 };
-static_assert(sizeof(Note) == 40);
+static_assert(sizeof(WritesNote) == 40);
 
-std::uint64_t sum_of(const Note& note) {
-  return checksum(ByteSpan(reinterpret_cast<const std::byte*>(&note), offsetof(Note, sum))).low;
+std::uint64_t note_sum(const WritesNote& note) {
+  return checksum(ByteSpan(reinterpret_cast<const std::byte*>(&note), offsetof(WritesNote, sum))).low;
 }
 
 // kNotFound: there is none.
-Result<Note> read_note(os::FileSystem& files, const std::string& path) {
+Result<WritesNote> read_writes(os::FileSystem& files, const std::string& path) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
   TRY_ASSIGN(const ByteCount size, file->size());
-  Note note;
+  WritesNote note;
   if (size.value() != sizeof note) return damaged("not of its size");
   std::array<std::byte, sizeof note> bytes;
   TRY_ASSIGN(const std::size_t count, file->read_at(0, bytes));
   if (count != bytes.size()) return damaged("shorter than it was");
   std::memcpy(&note, bytes.data(), sizeof note);
-  const bool whole = note.magic == Note{}.magic && note.sum == sum_of(note);
+  const bool whole = note.magic == WritesNote{}.magic && note.sum == note_sum(note);
   if (!whole || note.left < -kMostDebt || note.ahead < 0 || note.as_of_ns < 0) return damaged("not what was written");
   return note;
 }
@@ -63,7 +63,7 @@ bool WriteBudget::load() {
   const std::int64_t now_ns = clock_.wall_ns();
   as_of_ns_ = now_ns;
   left_ = most();
-  const Result<Note> note = read_note(files_, path_);
+  const Result<WritesNote> note = read_writes(files_, path_);
   if (!note) return note.error().kind == ErrorKind::kNotFound;
   left_ = std::min(static_cast<double>(note->left), most());
   as_of_ns_ = std::min(note->as_of_ns, now_ns);
@@ -103,14 +103,10 @@ void WriteBudget::close() {
 void WriteBudget::save(double ahead) {
   if (!saves_) return;
   ahead_ = ahead;
-  Note note{.left = static_cast<std::int64_t>(left_), .ahead = static_cast<std::int64_t>(ahead), .as_of_ns = as_of_ns_};
-  note.sum = sum_of(note);
-  const std::string temporary = path_ + std::string(kTemporarySuffix);
-  (void)files_.remove(temporary).ok();  // a former process's
-  const auto file = files_.create(temporary);
-  if (!file) return;
-  const bool whole = (*file)->append(ByteSpan(reinterpret_cast<const std::byte*>(&note), sizeof note)).ok();
-  if (!whole || !files_.rename(temporary, path_)) (void)files_.remove(temporary).ok();
+  WritesNote note{
+      .left = static_cast<std::int64_t>(left_), .ahead = static_cast<std::int64_t>(ahead), .as_of_ns = as_of_ns_};
+  note.sum = note_sum(note);
+  (void)replace_small_file(files_, path_, {reinterpret_cast<const char*>(&note), sizeof note}).ok();
 }
 
 }  // namespace kvkeep::store

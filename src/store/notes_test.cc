@@ -1,4 +1,4 @@
-#include "store/distrust.h"
+#include "store/notes.h"
 
 #include <gtest/gtest.h>
 

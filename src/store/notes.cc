@@ -1,4 +1,4 @@
-#include "store/distrust.h"
+#include "store/notes.h"
 
 #include <algorithm>
 #include <memory>
@@ -8,13 +8,12 @@
 #include "store/layout.h"
 
 namespace kvkeep::store {
-
 namespace {
 
-std::string path_in(const std::string& directory) { return directory + "/" + std::string(kDistrustName); }
+std::string distrust_path(const std::string& directory) { return directory + "/" + std::string(kDistrustName); }
 
-Result<std::string> read_note(os::File& file) {
-  std::string text(kMostDistrustBytes, '\0');
+Result<std::string> read_start(os::File& file, std::size_t most) {
+  std::string text(most, '\0');
   TRY_ASSIGN(const std::size_t count, file.read_at(0, std::as_writable_bytes(std::span(text))));
   text.resize(count);
   return text;
@@ -24,19 +23,28 @@ std::string unreadable(const Error& error) { return "a note that cannot be read:
 
 }  // namespace
 
-Status write_distrust(os::FileSystem& files, const std::string& directory, std::string_view why) {
-  const std::string temporary = path_in(directory) + std::string(kTemporarySuffix);
+Result<std::string> read_start(os::FileSystem& files, const std::string& path, std::size_t most) {
+  TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
+  return read_start(*file, most);
+}
+
+Status replace_small_file(os::FileSystem& files, const std::string& path, std::string_view text, Syncing syncing) {
+  const std::string temporary = path + std::string(kTemporarySuffix);
   (void)files.remove(temporary);  // of a process that is gone
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.create(temporary));
-  const std::string text = std::string(why.substr(0, kMostDistrustBytes - 1)) + "\n";
   Status written = file->append(std::as_bytes(std::span(text)));
-  if (written) written = file->sync();
-  if (written) written = files.rename(temporary, path_in(directory));
+  if (written && syncing == Syncing::kDurable) written = file->sync();
+  if (written) written = files.rename(temporary, path);
   if (!written) {
     (void)files.remove(temporary);
     return written;
   }
-  return files.sync_directory(directory);
+  return syncing == Syncing::kDurable ? files.sync_directory(directory_of(path)) : written;
+}
+
+Status write_distrust(os::FileSystem& files, const std::string& directory, std::string_view why) {
+  return replace_small_file(files, distrust_path(directory), std::string(why.substr(0, kMostDistrustBytes - 1)) + "\n",
+                            Syncing::kDurable);
 }
 
 std::optional<std::string> read_distrust(os::FileSystem& files, const std::string& directory) {
@@ -45,10 +53,10 @@ std::optional<std::string> read_distrust(os::FileSystem& files, const std::strin
 }
 
 Result<std::optional<std::string>> find_distrust(os::FileSystem& files, const std::string& directory) {
-  const auto file = files.open(path_in(directory));
+  const auto file = files.open(distrust_path(directory));
   if (!file && file.error().kind == ErrorKind::kNotFound) return std::optional<std::string>();
   if (!file && file.error().kind == ErrorKind::kIo) return file.error();
-  auto text = file ? read_note(**file) : Result<std::string>(file.error());
+  auto text = file ? read_start(**file, kMostDistrustBytes) : Result<std::string>(file.error());
   if (!text) return std::optional(unreadable(text.error()));
   text->resize(std::min(text->find('\n'), text->size()));
   std::ranges::replace_if(*text, [](unsigned char letter) { return letter < 0x20 || letter > 0x7e; }, '?');

@@ -1,7 +1,8 @@
 #pragma once
 
-// The note in a model's directory that says: sums are right there, and what they cover is wrong. Nothing of that
-// directory may be used until somebody removes the note, or all of it.
+// Small files beside segments: how any of them is read and replaced, and the note in a model's directory that says:
+// sums are right there, and what they cover is wrong. Nothing of that directory may be used until somebody removes the
+// note, or all of it.
 
 #include <optional>
 #include <string>
@@ -11,6 +12,14 @@
 #include "os/file_system.h"
 
 namespace kvkeep::store {
+
+// The first `most` bytes of a file.
+Result<std::string> read_start(os::FileSystem& files, const std::string& path, std::size_t most);
+
+enum class Syncing { kNone, kDurable };
+// Puts `text` in the place of what lies at `path`, as a whole, through a temporary file next to it.
+Status replace_small_file(os::FileSystem& files, const std::string& path, std::string_view text,
+                          Syncing syncing = Syncing::kNone);
 
 inline constexpr std::size_t kMostDistrustBytes = 1024;
 
