@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
+
+#include "base/unicode.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -13,29 +14,10 @@ constexpr std::size_t kMaxQuotedBytes = 40;
 
 bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
-// Length of the character at the start of `text`, by its first byte; 0: no character begins like this.
-std::size_t character_bytes(char first) {
-  const auto byte = static_cast<unsigned char>(first);
-  if (byte < 0x80) return 1;
-  if (byte >= 0xc2 && byte <= 0xdf) return 2;
-  if (byte >= 0xe0 && byte <= 0xef) return 3;
-  return byte >= 0xf0 && byte <= 0xf4 ? 4 : 0;
-}
-
-// The code point of one character of that length. Precondition: its continuation bytes are such.
-std::uint32_t code_point(std::string_view character) {
-  constexpr std::uint32_t kFirstByteBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-  std::uint32_t point = static_cast<unsigned char>(character[0]) & kFirstByteBits[character.size()];
-  for (const char byte : character.substr(1)) point = point << 6 | (static_cast<unsigned char>(byte) & 0x3f);
-  return point;
-}
-
-// Neither a control character nor one that UTF-8 may not spell, or not with so many bytes.
-bool is_printable_point(std::uint32_t point, std::size_t bytes) {
-  constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (point == '\t') return true;
-  if (point < 0x20 || (point >= 0x7f && point < 0xa0)) return false;
-  return point >= kLeast[bytes] && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
+// Neither a control character nor a byte that belongs to no character.
+bool is_plain(char32_t code) {
+  if (code == '\t') return true;
+  return code >= 0x20 && (code < 0x7f || code >= 0xa0) && !is_stray_byte(code);
 }
 
 }  // namespace
@@ -72,12 +54,9 @@ std::string_view trimmed(std::string_view line) {
 
 bool is_printable(std::string_view line) {
   while (!line.empty()) {
-    const std::size_t bytes = character_bytes(line[0]);
-    if (bytes == 0 || bytes > line.size()) return false;
-    const std::string_view character = line.substr(0, bytes);
-    if (!std::ranges::all_of(character.substr(1), continues_character)) return false;
-    if (!is_printable_point(code_point(character), bytes)) return false;
-    line.remove_prefix(bytes);
+    const Character character = character_at(line, 0);
+    if (!is_plain(character.code)) return false;
+    line.remove_prefix(character.bytes);
   }
   return true;
 }

@@ -12,7 +12,7 @@ import sys
 import oracle
 from random_templates import Generator
 
-PLAIN_LETTERS = string.ascii_letters + string.digits + ' \n\t.,\'"\\<>|éÄß€😀'
+PLAIN_LETTERS = string.ascii_letters + string.digits + ' \n\t.,\'"\\<>|éÄß€😀' + 'ΑΣσςİıŉǅﬁᾳᾈЖ中\u0301'
 # Where the engines differ on purpose: addresses in print, 64-bit integers, and what this one refuses or lets through.
 ADDRESSES = re.compile(r'(<|%3C)(built-in( |%20))?(generator|function|method|bound|Macro|LoopContext|Cycler|itertools|list_reverse|'
                        r'jinja2|dict_|reversed|str_iterator|range_iterator|tuple_iterator|list_iterator)|( |%20)object( |%20)at( |%20)0x|'

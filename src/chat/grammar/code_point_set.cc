@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstdio>
 #include <string_view>
+
+#include "base/unicode.h"
 
 namespace kvkeep::chat::grammar {
 namespace {
@@ -99,34 +100,9 @@ std::string to_gbnf(const CodePointSet& set) {
 }
 
 char32_t read_code_point(std::string_view text, std::size_t& at) {
-  const auto byte = [&](std::size_t place) { return static_cast<std::uint8_t>(text[place]); };
-  const std::uint8_t head = byte(at++);
-  if (head < 0x80) return head;
-  const std::size_t more = head >= 0xF0 ? 3 : head >= 0xE0 ? 2 : 1;
-  if (head < 0xC0 || head > 0xF7 || at + more > text.size()) return 0xFFFD;
-  char32_t value = head & (0x3FU >> more);
-  for (std::size_t i = 0; i < more; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0xFFFD;
-    value = value << 6 | (byte(at + i) & 0x3F);
-  }
-  at += more;
-  return value;
-}
-
-void append_utf8(std::string& text, char32_t code_point) {
-  const auto put = [&](char32_t byte) { text += static_cast<char>(static_cast<std::uint8_t>(byte)); };
-  if (code_point < 0x80) return put(code_point);
-  if (code_point < 0x800) {
-    put(0xC0 | code_point >> 6);
-  } else if (code_point < 0x10000) {
-    put(0xE0 | code_point >> 12);
-    put(0x80 | (code_point >> 6 & 0x3F));
-  } else {
-    put(0xF0 | code_point >> 18);
-    put(0x80 | (code_point >> 12 & 0x3F));
-    put(0x80 | (code_point >> 6 & 0x3F));
-  }
-  put(0x80 | (code_point & 0x3F));
+  const Character character = character_at(text, at);
+  at += character.bytes;
+  return is_stray_byte(character.code) ? 0xFFFD : character.code;
 }
 
 }  // namespace kvkeep::chat::grammar

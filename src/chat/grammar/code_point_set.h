@@ -41,6 +41,5 @@ std::string to_gbnf(const CodePointSet& set);
 
 // Reads the code point at `at` and moves on; 0xFFFD for bytes that are no UTF-8. Precondition: at < text.size().
 char32_t read_code_point(std::string_view text, std::size_t& at);
-void append_utf8(std::string& text, char32_t code_point);
 
 }  // namespace kvkeep::chat::grammar

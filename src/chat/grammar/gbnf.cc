@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/unicode.h"
 #include "chat/grammar/gbnf_growth.h"
 #include "chat/grammar/gbnf_walk.h"
 
@@ -181,7 +182,7 @@ class Reader {
     ++at_;
     while (now() != '"') {
       TRY_ASSIGN(const char32_t one, read_character());
-      append_utf8(grammar_.literals, one);
+      append_character(grammar_.literals, one);
       TRY(count_symbols(1));
       CodePointSet characters;
       characters.add(one);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/unicode.h"
 #include "chat/grammar/gbnf.h"
 
 namespace kvkeep::chat::grammar {
@@ -137,7 +138,7 @@ class GbnfPlayer {
       if (one.kind == Symbol::Kind::kRule) {
         write_rule(one.rule, random, bytes, depth + 1, text);
       } else {
-        append_utf8(text, pick(one.characters, random));
+        append_character(text, pick(one.characters, random));
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "base/unicode.h"
 #include "chat/grammar/gbnf_player_fixture.h"
 
 namespace kvkeep::chat::grammar {
@@ -89,7 +90,7 @@ TEST(Pattern, CharactersAreWrittenAsJsonWritesThem) {
   ASSERT_TRUE(any);
   for (char32_t one = 0; one < 0x3000; ++one) {
     std::string text;
-    append_utf8(text, one);
+    append_character(text, one);
     EXPECT_TRUE(any->matches(written(text))) << static_cast<std::uint32_t>(one);
   }
   EXPECT_FALSE(any->matches("\n") || any->matches("\"") || any->matches("\\u0041") || any->matches("\\/"));

@@ -145,7 +145,7 @@ Value filter_wordcount(Interpreter& in, const Value& self, const Arguments& argu
   bool inside = false;
   for (std::size_t at = 0; at < text.size();) {
     const Character character = character_at(text.view(), at);
-    const bool word = is_alpha(character.code) || is_digit(character.code) || character.code == '_';
+    const bool word = is_alpha(character.code) || is_numeric(character.code) || character.code == '_';
     if (word && !inside) ++count;
     inside = word;
     at += character.bytes;

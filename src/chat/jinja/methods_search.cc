@@ -195,8 +195,7 @@ Value method_all(Interpreter& in, const Value& self, const Arguments& arguments)
   return Value::boolean(!text.empty());
 }
 
-bool is_alphanumeric(char32_t code) { return is_alpha(code) || is_digit(code); }
-bool is_decimal(char32_t code) { return (code >= '0' && code <= '9') || (code >= 0x660 && code <= 0x669); }
+bool is_alphanumeric(char32_t code) { return is_alpha(code) || is_numeric(code); }
 
 template <bool kUpper>
 Value method_is_case(Interpreter& in, const Value& self, const Arguments& arguments) {
@@ -211,7 +210,7 @@ Value method_istitle(Interpreter& in, const Value& self, const Arguments& argume
   bool inside = false;
   for (std::size_t at = 0; at < text.size();) {
     const Character character = character_at(text, at);
-    const bool upper = is_upper(character.code);
+    const bool upper = is_upper(character.code) || is_title(character.code);
     const bool lower = is_lower(character.code);
     if ((upper && inside) || (lower && !inside)) return Value::boolean(false);
     inside = upper || lower;
@@ -242,7 +241,7 @@ constexpr NamedBuiltin kSearchMethods[] = {{"startswith", method_ends<true>},
                                            {"isspace", method_all<is_space>},
                                            {"isalpha", method_all<is_alpha>},
                                            {"isdigit", method_all<is_digit>},
-                                           {"isnumeric", method_all<is_digit>},
+                                           {"isnumeric", method_all<is_numeric>},
                                            {"isdecimal", method_all<is_decimal>},
                                            {"isalnum", method_all<is_alphanumeric>},
                                            {"isprintable", method_all<is_printable>},

@@ -105,7 +105,7 @@ Value method_expandtabs(Interpreter& in, const Value& self, const Arguments& arg
 
 constexpr NamedBuiltin kTextMethods[] = {{"upper", method_case<Case::kUpper>},
                                          {"lower", method_case<Case::kLower>},
-                                         {"casefold", method_case<Case::kLower>},
+                                         {"casefold", method_case<Case::kFolded>},
                                          {"capitalize", method_case<Case::kCapitalized>},
                                          {"title", method_case<Case::kTitleMethod>},
                                          {"swapcase", method_case<Case::kSwapped>},

@@ -10,11 +10,10 @@
 // levels, and then fails with an error that names the limit. Limits that grow with the input are given as a constant
 // and a factor.
 //
-// Where this differs from Python: integers have 64 bits (beyond: an error); upper and lower know Latin, Greek and
-// Cyrillic; `escape` gives plain text; printing functions and generators gives no addresses; {% include %}, {% import
-// %},
-// {% extends %} and {% block %} are refused, and so are the filters random, pprint, urlize, xmlattr, striptags and
-// filesizeformat. {% do %} is accepted.
+// Where this differs from Python: integers have 64 bits (beyond: an error); some rare characters count as no
+// letters of a case or no digits (base/unicode.h); `escape` gives plain text; printing functions and generators gives
+// no addresses; {% include %}, {% import %}, {% extends %} and {% block %} are refused, and so are the filters random,
+// pprint, urlize, xmlattr, striptags and filesizeformat. {% do %} is accepted.
 
 #include <cstddef>
 #include <cstdint>

@@ -74,8 +74,8 @@ bool all_cased(Interpreter& in, const Text& text, bool upper) {
   bool any = false;
   for (std::size_t at = 0; at < text.size();) {
     const Character character = character_at(text.view(), at);
-    if (upper ? is_lower(character.code) : is_upper(character.code)) return false;
-    any |= is_upper(character.code) || is_lower(character.code);
+    if (is_title(character.code) || (upper ? is_lower(character.code) : is_upper(character.code))) return false;
+    any |= is_cased(character.code);
     at += character.bytes;
   }
   return any;

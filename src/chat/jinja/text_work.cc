@@ -7,36 +7,79 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-bool is_cased(char32_t code) { return is_upper(code) || is_lower(code); }
-
-// What begins a word for the filter `title`.
+// Characters between words for the filter `title`.
 bool separates_words(char32_t code) {
   return is_space(code) || (code < 0x80 && std::string_view("-({[<").contains(static_cast<char>(code)));
 }
 
 class CaseMapper {
  public:
-  explicit CaseMapper(Case to) : to_(to) {}
+  CaseMapper(std::string_view text, Case to) : text_(text), to_(to) {}
 
-  void append(std::string& result, char32_t code) {
-    const bool begins = begins_;
-    if (to_ == Case::kTitle) {
-      begins_ = separates_words(code);
-    } else {
-      begins_ = to_ == Case::kTitleMethod && !is_cased(code);
-    }
-    const bool upper = to_ == Case::kUpper || (to_ == Case::kSwapped && is_lower(code)) ||
-                       (begins && to_ != Case::kLower && to_ != Case::kSwapped);
-    if (code == 0xDF && upper) {
-      result += to_ == Case::kUpper || to_ == Case::kSwapped || to_ == Case::kTitle ? "SS" : "Ss";
-    } else {
-      append_character(result, upper ? to_upper(code) : to_lower(code));
+  // Appends what becomes of the character at `at`. Characters come in their order, each once.
+  void append(std::string& result, std::size_t at, Character character) {
+    const char32_t code = character.code;
+    switch (to_) {
+      case Case::kUpper: return append_upper(result, code);
+      case Case::kFolded: return append_folded(result, code);
+      case Case::kLower: return append_lower_of(result, at, character);
+      case Case::kSwapped: return append_swapped(result, at, character);
+      case Case::kCapitalized: return at == 0 ? append_title(result, code) : append_lower_of(result, at, character);
+      case Case::kTitleMethod:
+        after_cased_ ? append_lower_of(result, at, character) : append_title(result, code);
+        after_cased_ = is_cased(code);
+        return;
+      case Case::kTitle: return append_word(result, at, character);
     }
   }
 
  private:
+  // As jinja2's filter does it: the rest of a word is lowered as a text without its first letter.
+  void append_word(std::string& result, std::size_t at, Character character) {
+    if (separates_words(character.code)) {
+      word_begins_ = true;
+      return append_character(result, character.code);
+    }
+    if (!word_begins_) return append_lower_of(result, at, character);
+    append_upper(result, character.code);
+    word_begins_ = false;
+    lowered_begin_ = at + character.bytes;
+  }
+
+  void append_swapped(std::string& result, std::size_t at, Character character) {
+    if (is_upper(character.code)) return append_lower_of(result, at, character);
+    is_lower(character.code) ? append_upper(result, character.code) : append_character(result, character.code);
+  }
+
+  void append_lower_of(std::string& result, std::size_t at, Character character) {
+    constexpr char32_t kCapitalSigma = 0x3A3;
+    constexpr char32_t kFinalSigma = 0x3C2;
+    const bool is_final =
+        character.code == kCapitalSigma && follows_letter(at) && !precedes_letter(at + character.bytes);
+    is_final ? append_character(result, kFinalSigma) : append_lower(result, character.code);
+  }
+  bool follows_letter(std::size_t at) const {
+    while (at > lowered_begin_) {
+      const Character before = character_before(text_, at);
+      if (!is_case_ignorable(before.code)) return is_cased(before.code);
+      at -= before.bytes;
+    }
+    return false;
+  }
+  bool precedes_letter(std::size_t at) const {
+    while (at < text_.size()) {
+      const Character next = character_at(text_, at);
+      if (!is_case_ignorable(next.code)) return is_cased(next.code);
+      at += next.bytes;
+    }
+    return false;
+  }
+
+  const std::string_view text_;
   const Case to_;
-  bool begins_ = true;
+  bool word_begins_ = true;
+  bool after_cased_ = false;
+  std::size_t lowered_begin_ = 0;  // a sigma does not look further back for its word
 };
 
 bool ends_line(char32_t code) {
@@ -48,14 +91,17 @@ bool ends_line(char32_t code) {
 
 Text mapped(Interpreter& in, const Text& text, Case to) {
   in.charge_bytes(text.size() * 4);
-  CaseMapper mapper(to);
+  const std::string_view view = text.view();
+  CaseMapper mapper(view, to);
   TextBuilder builder(in.arena(), text.size());
+  std::size_t at = 0;
   text.for_each_run([&](std::string_view run, Origin origin) {
+    const std::size_t end = at + run.size();
     std::string result;
     result.reserve(run.size());
-    for (std::size_t at = 0; at < run.size();) {
-      const Character character = character_at(run, at);
-      mapper.append(result, character.code);
+    while (at < end) {
+      const Character character = character_at(view.substr(0, end), at);
+      mapper.append(result, at, character);
       at += character.bytes;
     }
     builder.append(result, origin);

@@ -6,7 +6,7 @@
 
 namespace kvkeep::chat::jinja {
 
-enum class Case { kUpper, kLower, kCapitalized, kTitle, kTitleMethod, kSwapped };
+enum class Case { kUpper, kLower, kCapitalized, kTitle, kTitleMethod, kSwapped, kFolded };
 
 Text mapped(Interpreter& in, const Text& text, Case to);
 // `characters`: null or none for white space.

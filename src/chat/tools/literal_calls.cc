@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "chat/grammar/code_point_set.h"
+#include "base/unicode.h"
 #include "chat/tools/json_text.h"
 
 namespace kvkeep::chat::tools {
@@ -198,7 +198,7 @@ class PythonReader final : public LiteralReader {
     }
     if (code >= 0xD800 && code < 0xDC00 && text_.substr(at + 1, 2) == "\\u") return append_pair(at, code, text);
     if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
-    grammar::append_utf8(text, code);
+    append_character(text, code);
     return true;
   }
 
@@ -209,7 +209,7 @@ class PythonReader final : public LiteralReader {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), second, 16);
     if (error != std::errc() || end != digits.data() + 4 || second < 0xDC00 || second > 0xDFFF) return false;
     at += 6;
-    grammar::append_utf8(text, 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00));
+    append_character(text, 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00));
     return true;
   }
 };

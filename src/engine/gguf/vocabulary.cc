@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/assert.h"
+#include "base/unicode.h"
 #include "engine/gguf/bpe_trainer.h"
 #include "engine/gguf/chat_template.h"
 #include "engine/gguf/sample_text.h"
@@ -26,15 +27,6 @@ constexpr std::array<std::string_view, 12> kControlMarkers = {
 constexpr std::array<std::string_view, 6> kUserDefinedMarkers = {"<tool_call>",      "</tool_call>", "<tool_response>",
                                                                  "</tool_response>", "<think>",      "</think>"};
 
-void append_utf8(std::string& out, unsigned code_point) {
-  if (code_point < 0x80) {
-    out.push_back(static_cast<char>(code_point));
-  } else {
-    out.push_back(static_cast<char>(0xC0 | code_point >> 6));
-    out.push_back(static_cast<char>(0x80 | (code_point & 0x3F)));
-  }
-}
-
 // GPT-2's map: printable Latin-1 bytes stand for themselves, the others for U+0100 and up in order.
 std::array<unsigned, 256> printable_bytes() {
   std::array<unsigned, 256> map{};
@@ -49,7 +41,7 @@ std::array<unsigned, 256> printable_bytes() {
 std::string spelling_of(std::string_view bytes) {
   static const std::array<unsigned, 256> kMap = printable_bytes();
   std::string out;
-  for (const char c : bytes) append_utf8(out, kMap[static_cast<unsigned char>(c)]);
+  for (const char c : bytes) append_character(out, kMap[static_cast<unsigned char>(c)]);
   return out;
 }
 
