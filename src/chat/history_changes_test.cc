@@ -110,7 +110,7 @@ std::string dated(const std::string& format) {
          "') + '<|im_end|>\n' }}{%- endif %}" + chatml(kSystemFirst, kKept);
 }
 
-struct Family {
+struct LearntFamily {
   std::string name;
   std::string source;
   HistoryChanges expected;
@@ -121,10 +121,10 @@ struct Family {
 constexpr Change kUnknown = Change::kUnknown;
 constexpr Change kNothing = Change::kNothing;
 constexpr Change kReply = Change::kReply;
-constexpr Change kLoop = Change::kLoop;
+constexpr Change kToolLoop = Change::kLoop;
 constexpr Change kEarlier = Change::kEarlier;
 
-std::vector<Family> families() {
+std::vector<LearntFamily> learnt_families() {
   const std::string never = "earlier turns never change";
   const std::string since =
       "thinking stays until the next user message, and is dropped then from all since the one before";
@@ -142,12 +142,12 @@ std::vector<Family> families() {
        ""},
       {"drops thinking before the last user message",
        kLastTask + chatml(kSystemFirst, kKeptSinceLastTask),
-       {kReply, kNothing, kLoop, Order::kSystemFirst, Clock::kNone},
+       {kReply, kNothing, kToolLoop, Order::kSystemFirst, Clock::kNone},
        since + "; tools come behind the system message",
        result},
       {"the same, and opens thinking for the new answer",
        kLastTask + chatml(kToolsFirst, kKeptSinceLastTask, kThinkingOpening),
-       {kReply, kNothing, kLoop, Order::kToolsFirst, Clock::kNone},
+       {kReply, kNothing, kToolLoop, Order::kToolsFirst, Clock::kNone},
        since + "; tools come before the system message",
        result},
       {"drops thinking from all answers",
@@ -199,8 +199,8 @@ std::vector<Family> families() {
   };
 }
 
-struct Chat {
-  explicit Chat(const std::string& source) : vocabulary(special()), markers(vocabulary, source) {
+struct LearntChat {
+  explicit LearntChat(const std::string& source) : vocabulary(special()), markers(vocabulary, source) {
     auto made = make_chat_template(source, {.bos = "<s>", .eos = "</s>"});
     if (!made) throw std::runtime_error(made.error().message);
     engine = std::move(made).value();
@@ -223,21 +223,21 @@ struct Chat {
   std::unique_ptr<ChatTemplate> engine;
 };
 
-std::string text(Change change) {
+std::string told(Change change) {
   constexpr const char* kNames[] = {"unknown", "nothing", "reply", "loop", "earlier"};
   return kNames[static_cast<int>(change)];
 }
 
-std::string text(const HistoryChanges& changes) {
-  return text(changes.next_message) + " " + text(changes.tool_result) + " " + text(changes.after_tools) + " order " +
+std::string told(const HistoryChanges& changes) {
+  return told(changes.next_message) + " " + told(changes.tool_result) + " " + told(changes.after_tools) + " order " +
          std::to_string(static_cast<int>(changes.order)) + " clock " + std::to_string(static_cast<int>(changes.clock));
 }
 
 TEST(HistoryChanges, AreLearntFromEachFamilyOfTemplates) {
-  for (const Family& family : families()) {
+  for (const LearntFamily& family : learnt_families()) {
     SCOPED_TRACE(family.name);
-    const Chat chat(family.source);
-    EXPECT_EQ(text(chat.learn()), text(family.expected));
+    const LearntChat chat(family.source);
+    EXPECT_EQ(told(chat.learn()), told(family.expected));
     EXPECT_EQ(describe(chat.learn()), "chat template: " + family.words);
     std::string opening;
     const TurnOpenings openings = learn_turn_openings(*chat.engine, chat.markers, chat.vocabulary);
@@ -261,7 +261,7 @@ TEST(HistoryChanges, ThinkingInTheContentStaysWhereItIsNoMarker) {
 }
 
 TEST(HistoryChanges, WhatTheServerTellsTheTemplateIsToldHereToo) {
-  const Chat chat(
+  const LearntChat chat(
       "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content and keep %}<think>"
       "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
       "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
@@ -279,7 +279,7 @@ TEST(HistoryChanges, WhatTheServerTellsTheTemplateIsToldHereToo) {
 }
 
 TEST(HistoryChanges, OnlyWhatIsKnownToStayNeedsNoPlaceToReturnTo) {
-  for (const Change change : {kUnknown, kNothing, kReply, kLoop, kEarlier}) {
+  for (const Change change : {kUnknown, kNothing, kReply, kToolLoop, kEarlier}) {
     HistoryChanges changes;
     changes.after_tools = change;
     EXPECT_EQ(changes.loop_may_change(), change != kNothing && change != kReply);
@@ -303,10 +303,10 @@ ordered_json loops(const std::string& content) {
 }
 
 TEST(HistoryChanges, ToolResultsAreToldFromUserTurns) {
-  for (const Family& family : families()) {
+  for (const LearntFamily& family : learnt_families()) {
     SCOPED_TRACE(family.name);
     if (family.tool_result.empty() || family.source == kFewMessages) continue;
-    const Chat chat(family.source);
+    const LearntChat chat(family.source);
     const TurnOpenings openings = learn_turn_openings(*chat.engine, chat.markers, chat.vocabulary);
     for (const std::string content : {"Do it.", "\n\n<tool_response>\n{}", "7", " {}"}) {
       RenderInput input;

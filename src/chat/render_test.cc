@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::uint32_t test_seed() {
+std::uint32_t seed_of_renders() {
   const char* given = std::getenv("KVKEEP_TEST_SEED");
   const std::uint32_t seed = given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : 20240611;
   std::cout << "KVKEEP_TEST_SEED=" << seed << "\n";
@@ -291,7 +291,7 @@ ordered_json tame(const ordered_json& value) {
 }
 
 TEST(RenderProperty, MessageTextNeverYieldsAMarker) {
-  std::mt19937 random(test_seed());
+  std::mt19937 random(seed_of_renders());
   const ordered_json no_tools;
   for (const std::string_view source : {kHermes, kRough, default_template_source()}) {
     const Chat chat(source);
@@ -312,7 +312,7 @@ TEST(RenderProperty, MessageTextNeverYieldsAMarker) {
 }
 
 TEST(RenderProperty, TextSurvivesWhole) {
-  std::mt19937 random(test_seed());
+  std::mt19937 random(seed_of_renders());
   const Chat chat(default_template_source());
   for (int round = 0; round < 500; ++round) {
     const std::string text = hostile_text(random, chat.markers);
@@ -323,7 +323,7 @@ TEST(RenderProperty, TextSurvivesWhole) {
 }
 
 TEST(RenderProperty, AGrowingConversationKeepsItsIds) {
-  std::mt19937 random(test_seed());
+  std::mt19937 random(seed_of_renders());
   const Chat chat(kHermes);
   for (int round = 0; round < 100; ++round) {
     ordered_json messages = ordered_json::array();

@@ -7,7 +7,7 @@
 namespace kvkeep::chat {
 namespace {
 
-PromptSpan text(std::string words, SpanKind kind = SpanKind::kText) {
+PromptSpan span_of(std::string words, SpanKind kind = SpanKind::kText) {
   return {.kind = kind, .marker = -1, .text = std::move(words)};
 }
 
@@ -29,33 +29,34 @@ struct Fixture {
 TEST(TokenizePrompt, ContiguousTextIsOnePieceWhereverItsSpansMeet) {
   const Fixture chat;
   const std::string words = "the hello world<|x|>";
-  const auto whole = chat.ids({text(words)});
+  const auto whole = chat.ids({span_of(words)});
   EXPECT_LT(whole.size(), words.size()) << "words are tokens";
   for (std::size_t cut = 0; cut <= words.size(); ++cut) {
-    EXPECT_EQ(chat.ids({text(words.substr(0, cut)), text(words.substr(cut), SpanKind::kMessageText)}), whole) << cut;
+    EXPECT_EQ(chat.ids({span_of(words.substr(0, cut)), span_of(words.substr(cut), SpanKind::kMessageText)}), whole)
+        << cut;
   }
 }
 
 TEST(TokenizePrompt, ASpelledMarkerIsCutInsideAndNowhereElse) {
   const Fixture chat;
-  const auto ids = chat.ids({text("hello <think>hello world")});
+  const auto ids = chat.ids({span_of("hello <think>hello world")});
   EXPECT_EQ(chat.vocabulary.text_of(ids, true), "hello <think>hello world");
   for (const TokenId id : ids) EXPECT_FALSE(chat.markers.contains(id));
-  const auto plain = chat.ids({text("hello world")});
+  const auto plain = chat.ids({span_of("hello world")});
   EXPECT_TRUE(std::equal(plain.rbegin(), plain.rend(), ids.rbegin())) << "text behind the cut keeps its ids";
 }
 
 TEST(TokenizePrompt, UserDefinedTokensThatAreTextStayWhatTheTokenizerMakes) {
   const Fixture chat;
-  EXPECT_EQ(chat.ids({text("\n\n\n")}), (std::vector<TokenId>{*chat.vocabulary.id_of("\n\n\n")}));
+  EXPECT_EQ(chat.ids({span_of("\n\n\n")}), (std::vector<TokenId>{*chat.vocabulary.id_of("\n\n\n")}));
 }
 
 TEST(TokenizePrompt, BosOnceAndOnlyIfWanted) {
   const Fixture without, with(true);
   const TokenId bos = *with.vocabulary.bos();
-  EXPECT_EQ(without.ids({text("a")}), (std::vector<TokenId>{'a'}));
-  EXPECT_EQ(with.ids({text("a")}), (std::vector<TokenId>{bos, 'a'}));
-  EXPECT_EQ(with.ids({with.marker("<s>"), text("a")}), (std::vector<TokenId>{bos, 'a'}));
+  EXPECT_EQ(without.ids({span_of("a")}), (std::vector<TokenId>{'a'}));
+  EXPECT_EQ(with.ids({span_of("a")}), (std::vector<TokenId>{bos, 'a'}));
+  EXPECT_EQ(with.ids({with.marker("<s>"), span_of("a")}), (std::vector<TokenId>{bos, 'a'}));
   EXPECT_EQ(with.ids({}), (std::vector<TokenId>{bos}));
 }
 
@@ -63,7 +64,7 @@ TEST(TokenizePrompt, WhiteSpaceThatBelongsToAMarkerGoesIntoIt) {
   std::vector<SpecialToken> special = FakeVocabulary::standard_special();
   special.push_back({.id = 0, .spelling = "<|u|>", .control = true, .strips_before = true, .strips_after = true});
   const Fixture chat(false, special);
-  EXPECT_EQ(chat.ids({text("a \n"), chat.marker("<|u|>"), text("\n\n"), text(" b ")}),
+  EXPECT_EQ(chat.ids({span_of("a \n"), chat.marker("<|u|>"), span_of("\n\n"), span_of(" b ")}),
             (std::vector<TokenId>{'a', *chat.vocabulary.id_of("<|u|>"), 'b', ' '}));
 }
 

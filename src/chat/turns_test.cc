@@ -16,7 +16,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // One family of templates: its source, its markers, and what must be learnt.
-struct Family {
+struct TurnFamily {
   std::string name;
   std::string source;
   std::vector<std::string> markers;
@@ -27,7 +27,7 @@ struct Family {
 const std::string kLoop = "{%- for message in messages %}";
 const std::string kEnd = "{%- endfor %}";
 
-std::vector<Family> families() {
+std::vector<TurnFamily> turn_families() {
   return {
       {"chatml", std::string(kHermes), {"<|im_start|>", "<|im_end|>"}, "<|im_start|>user", "<|im_start|>assistant"},
       {"chatml with a system prompt of its own",
@@ -82,13 +82,13 @@ std::vector<Family> families() {
   };
 }
 
-struct Chat {
-  explicit Chat(const Family& family) : vocabulary(special(family)), markers(vocabulary, family.source) {
+struct TurnChat {
+  explicit TurnChat(const TurnFamily& family) : vocabulary(special(family)), markers(vocabulary, family.source) {
     auto made = make_chat_template(family.source, {.bos = "<s>", .eos = "</s>"});
     if (!made) throw std::runtime_error(made.error().message);
     engine = std::move(made).value();
   }
-  static std::vector<SpecialToken> special(const Family& family) {
+  static std::vector<SpecialToken> special(const TurnFamily& family) {
     std::vector<SpecialToken> tokens;
     for (const char* always : {"<s>", "</s>"}) tokens.push_back({.id = 0, .spelling = always, .control = true});
     for (const std::string& marker : family.markers) tokens.push_back({.id = 0, .spelling = marker, .control = true});
@@ -111,9 +111,9 @@ struct Chat {
 };
 
 TEST(Turns, OpeningsAreLearntFromEachFamilyOfTemplates) {
-  for (const Family& family : families()) {
+  for (const TurnFamily& family : turn_families()) {
     SCOPED_TRACE(family.name);
-    const Chat chat(family);
+    const TurnChat chat(family);
     const TurnOpenings openings = learn_turn_openings(*chat.engine, chat.markers, chat.vocabulary);
     EXPECT_EQ(chat.text(openings.user), family.user);
     EXPECT_EQ(chat.text(openings.assistant), family.assistant);
@@ -121,10 +121,10 @@ TEST(Turns, OpeningsAreLearntFromEachFamilyOfTemplates) {
 }
 
 TEST(Turns, AreFoundWhateverTheMessagesSay) {
-  for (const Family& family : families()) {
+  for (const TurnFamily& family : turn_families()) {
     SCOPED_TRACE(family.name);
     if (family.user.empty()) continue;
-    const Chat chat(family);
+    const TurnChat chat(family);
     const TurnOpenings openings = learn_turn_openings(*chat.engine, chat.markers, chat.vocabulary);
     const std::vector<TokenId> prompt = chat.prompt({{{"role", "system"}, {"content", "Be " + family.user + " kind."}},
                                                      {{"role", "user"}, {"content", "\n\nWhat is " + family.assistant}},
@@ -142,10 +142,10 @@ TEST(Turns, AreFoundWhateverTheMessagesSay) {
 
 // The reason for stable_end: the next version of the prompt begins with everything before it.
 TEST(Turns, TheNextPromptSharesEverythingBeforeTheStableEnd) {
-  for (const Family& family : families()) {
+  for (const TurnFamily& family : turn_families()) {
     SCOPED_TRACE(family.name);
     if (family.user.empty()) continue;
-    const Chat chat(family);
+    const TurnChat chat(family);
     const TurnOpenings openings = learn_turn_openings(*chat.engine, chat.markers, chat.vocabulary);
     ordered_json messages = {{{"role", "user"}, {"content", "One?"}}};
     for (int turn = 0; turn < 3; ++turn) {

@@ -12,8 +12,6 @@ namespace {
 
 using format::PartKind;
 
-const std::string kArchive = "/box/archive";
-
 // Two models; conversation 2 leaves conversation 1 after two segments, conversation 3 is alone.
 class Archives : public testing::Test {
  protected:

@@ -8,7 +8,6 @@
 namespace kvkeep::inspect {
 namespace {
 
-const std::string kArchive = "/box/archive";
 constexpr ByteCount kBudget = mebibytes(1);
 
 // A server that keeps the budget of an empty directory, and an archive of two segments.

@@ -16,6 +16,7 @@
 namespace kvkeep::inspect {
 
 inline const std::string kRoot = "/cache";
+inline const std::string kArchive = "/box/archive";
 inline const FingerprintHash kModel = sim::sample_fingerprint(1);
 inline const FingerprintHash kOtherModel = sim::sample_fingerprint(2);
 

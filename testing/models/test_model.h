@@ -9,6 +9,9 @@
 
 namespace kvkeep::engine::llama {
 
+inline constexpr SeqId kFirst{0};
+inline constexpr SeqId kSecond{1};
+
 // The file of a tiny random llama model; made once per process.
 const std::string& tiny_model_path();
 // "small": about 25 MB.

@@ -23,8 +23,6 @@ ToolSet two_tools() {
     {"type":"function","function":{"name":"pwd"}}])"));
 }
 
-constexpr ThinkingTags kThink = {"<think>", "</think>"};
-
 class Grammars : public testing::TestWithParam<FormatKind> {
  protected:
   ReplyFormat format() const { return bind_format(GetParam(), kThink, markers_); }

@@ -20,7 +20,6 @@ struct Golden {
   bool needs_markers = false;
 };
 
-constexpr ThinkingTags kThink = {"<think>", "</think>"};
 constexpr ThinkingTags kNoThinking = {};
 
 const std::vector<Golden>& goldens() {
@@ -234,7 +233,7 @@ const std::vector<Golden>& goldens() {
   return all;
 }
 
-ToolSet tools() {
+ToolSet known_tools() {
   return ToolSet(ordered_json::parse(R"([{"function":{"name":"f"}},{"function":{"name":"g"}},
     {"type":"function","function":{"name":"edit","parameters":{
     "type":"object","$defs":{"deep":{"anyOf":[{"type":"string"},{"type":"null"}]}},"properties":{
@@ -250,7 +249,7 @@ class Goldens : public testing::TestWithParam<Golden> {
     const FakeVocabulary vocabulary(has_markers ? tag_tokens() : std::vector<SpecialToken>{});
     const MarkerSet markers(vocabulary, "");
     const ReplyFormat format = bind_format(golden.kind, golden.thinking, markers);
-    const ToolSet known = tools();
+    const ToolSet known = known_tools();
     const auto bytes = pieces_of(golden.text, markers);
     const auto line = [&](const std::vector<Piece>& pieces) {
       const auto deltas = deltas_of(format, pieces, known, with_calls());

@@ -15,7 +15,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr ThinkingTags kThink = {"<think>", "</think>"};
 constexpr std::array kKinds = {FormatKind::kHermes,   FormatKind::kQwenCoder, FormatKind::kMistral,
                                FormatKind::kDeepSeek, FormatKind::kGlm,       FormatKind::kKimi};
 
@@ -24,7 +23,7 @@ const NaiveReader::Kinds& kinds() {
   return all;
 }
 
-ToolSet tools() {
+ToolSet tools_of_kinds() {
   const auto type = [](const char* name) { return ordered_json{{"type", name}}; };
   ordered_json list = ordered_json::array();
   for (const std::string& name : kinds().tools) {
@@ -171,7 +170,7 @@ class Author {
 };
 
 // What a parser made of it, as the naive reader tells it: a call that was broken off is told by its text.
-std::string told(const std::vector<ReplyDelta>& deltas) {
+std::string told_by_parser(const std::vector<ReplyDelta>& deltas) {
   ToldReply reply;
   std::string name, arguments;
   for (const ReplyDelta& delta : deltas) {
@@ -192,7 +191,7 @@ struct Story {
 // One random reply, read by both. `spoil` makes a parser that reads wrongly.
 template <typename Spoil>
 Story story(FormatKind kind, const Tags& tags, std::mt19937_64& random, Spoil spoil) {
-  static const ToolSet kTools = tools();
+  static const ToolSet kTools = tools_of_kinds();
   Author author(kind, tags, random);
   std::vector<Piece> reply = author.reply();
   Story result;
@@ -205,7 +204,7 @@ Story story(FormatKind kind, const Tags& tags, std::mt19937_64& random, Spoil sp
   spoil(options, reply);
   const auto deltas = deltas_of(format, reply, kTools, options);
   EXPECT_EQ(broken_rule(deltas), "") << result.text;
-  result.parser = told(deltas);
+  result.parser = told_by_parser(deltas);
   return result;
 }
 
@@ -222,7 +221,8 @@ std::size_t rounds() {
 TEST(NaiveReplies, ASeparatorInLettersBeginsNoArguments) {
   const ReplyFormat format = bind_format(FormatKind::kMistral, kThink, tags(true).markers);
   const std::vector<Piece> reply = {{"[TOOL_CALLS]", true}, {"f[ARGS]{\"s\": \"x\"}"}};
-  EXPECT_EQ(in_one_line(deltas_of(format, reply, tools(), with_calls())), "T([TOOL_CALLS]f[ARGS]{\"s\": \"x\"})");
+  EXPECT_EQ(in_one_line(deltas_of(format, reply, tools_of_kinds(), with_calls())),
+            "T([TOOL_CALLS]f[ARGS]{\"s\": \"x\"})");
 }
 
 TEST(NaiveReplies, BothReadTheSame) {

@@ -8,8 +8,6 @@
 namespace kvkeep::chat::tools {
 namespace {
 
-constexpr ThinkingTags kThink = {"<think>", "</think>"};
-
 class Reading : public testing::Test {
  protected:
   std::vector<ReplyDelta> deltas(FormatKind kind, const std::vector<Piece>& pieces, const ReplyOptions& options) {

@@ -13,6 +13,8 @@
 
 namespace kvkeep::chat::tools {
 
+inline constexpr ThinkingTags kThink = {"<think>", "</think>"};
+
 // Every tag of every format as a token of its own, as the models' vocabularies have them.
 inline std::vector<SpecialToken> tag_tokens() {
   std::vector<SpecialToken> tokens;

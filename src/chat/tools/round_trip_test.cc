@@ -84,7 +84,7 @@ const std::vector<Answer>& answers() {
   return all;
 }
 
-ordered_json tools() {
+ordered_json tools_of_turns() {
   const auto tool = [](const char* name, ordered_json properties) {
     return ordered_json{{"type", "function"},
                         {"function",
@@ -207,7 +207,7 @@ class Chat {
     }
     ReplyOptions options = with_calls();
     options.thinking_open = thinking_is_open(format_, opening);
-    const auto deltas = deltas_of(format_, turn, ToolSet(tools()), options);
+    const auto deltas = deltas_of(format_, turn, ToolSet(tools_of_turns()), options);
     EXPECT_EQ(broken_rule(deltas), "");
     return told(deltas);
   }
@@ -216,8 +216,9 @@ class Chat {
   static std::string end_token(const Family& family) { return family.end.empty() ? "</s>" : family.end; }
 
   RenderedPrompt render(ordered_json messages, bool opening) const {
-    auto prompt = render_prompt(*template_, markers_,
-                                {.messages = std::move(messages), .tools = tools(), .add_generation_prompt = opening});
+    auto prompt =
+        render_prompt(*template_, markers_,
+                      {.messages = std::move(messages), .tools = tools_of_turns(), .add_generation_prompt = opening});
     if (!prompt) throw std::runtime_error(std::string(family_.file) + ": " + prompt.error().message);
     return std::move(prompt).value();
   }

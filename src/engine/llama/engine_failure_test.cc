@@ -9,9 +9,6 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-constexpr SeqId kFirst{0};
-constexpr SeqId kSecond{1};
-
 class EngineFailureTest : public ::testing::Test {
  protected:
   std::unique_ptr<LlamaEngine> engine_ = load_or_die(tiny_options());

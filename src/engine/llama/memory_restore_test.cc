@@ -8,8 +8,6 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-constexpr SeqId kFirst{0};
-constexpr SeqId kSecond{1};
 constexpr std::size_t kSingle = 140;  // tokens decoded one by one: past the window and several ubatches
 constexpr std::size_t kText = 400 + kSingle;
 constexpr std::size_t kMiddle = 4 * kSlice;

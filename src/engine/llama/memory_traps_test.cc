@@ -12,10 +12,8 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-constexpr SeqId kFirst{0};
-constexpr SeqId kSecond{1};
-constexpr std::size_t kEnd = 8 * kSlice;
-constexpr std::size_t kMiddle = 4 * kSlice;
+constexpr std::size_t kTextEnd = 8 * kSlice;
+constexpr std::size_t kTextMiddle = 4 * kSlice;
 constexpr std::uint32_t kManyTokens = 1000;  // more than the windowed layers of these contexts have cells
 
 constexpr ClassModel kWindowedModel{"gemma3", kTestWindow, MemoryClass::kWindowed};
@@ -29,7 +27,7 @@ DecodeStatus decode_one(LlamaEngine& engine, SeqId seq) {
   return engine.decode(std::span(&next, 1));
 }
 
-std::vector<TokenId> text() { return make_prompt(kEnd, 1); }
+std::vector<TokenId> text() { return make_prompt(kTextEnd, 1); }
 
 // --- a range copy ends the process on some architectures
 
@@ -51,8 +49,8 @@ TEST(MemoryTrapDeathTest, ARangeCopyEndsTheProcess) {
 TEST(MemoryTrapTest, AnOpaqueModelIsForkedAtItsEndAlone) {
   const auto engine = load_or_die(class_options(kOpaqueModel));
   const RecordedRun run(*engine, kFirst, text());
-  ASSERT_TRUE(engine->memory().fork(kFirst, kSecond, Position{kMiddle}).ok());
-  EXPECT_EQ(engine->memory().length(kSecond), Position{kMiddle});
+  ASSERT_TRUE(engine->memory().fork(kFirst, kSecond, Position{kTextMiddle}).ok());
+  EXPECT_EQ(engine->memory().length(kSecond), Position{kTextMiddle});
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kFailed);
   ASSERT_TRUE(run.restore_stand(kSecond).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
@@ -173,7 +171,7 @@ TEST(MemoryTrapTest, AnIdleSequenceStandsWhileOthersAreDecoded) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
   ASSERT_EQ(prefill(*engine, kSecond, make_prompt(1200, 2), kSlice), DecodeStatus::kOk);
-  EXPECT_LE(engine->memory().stands_from(kFirst), Position{kEnd});
+  EXPECT_LE(engine->memory().stands_from(kFirst), Position{kTextEnd});
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
 }
 
@@ -185,9 +183,9 @@ TEST_P(RecurrentTest, NoStepBackStands) {
   const auto engine = load_or_die(class_options(GetParam()));
   EXPECT_EQ(llama_n_rs_seq(&engine->context()), 0U) << "libllama's rollback can leave a wrong state";
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
-  EXPECT_EQ(engine->memory().stands_from(kFirst), Position{kEnd});
-  ASSERT_TRUE(engine->memory().truncate(kFirst, Position{kEnd - 1}));
-  EXPECT_EQ(engine->memory().length(kFirst), Position{kEnd - 1});
+  EXPECT_EQ(engine->memory().stands_from(kFirst), Position{kTextEnd});
+  ASSERT_TRUE(engine->memory().truncate(kFirst, Position{kTextEnd - 1}));
+  EXPECT_EQ(engine->memory().length(kFirst), Position{kTextEnd - 1});
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kFailed);
 }
 
@@ -195,12 +193,12 @@ TEST_P(RecurrentTest, APointOfAnotherPositionIsRefused) {
   const auto engine = load_or_die(class_options(GetParam()));
   const RecordedRun run(*engine, kFirst, text());
   const auto before = save_point(*engine, kFirst);
-  ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
-  for (const std::size_t other : {kMiddle - kSlice, kMiddle + kSlice}) {
+  ASSERT_TRUE(run.restore_rows(kSecond, kTextMiddle).ok());
+  for (const std::size_t other : {kTextMiddle - kSlice, kTextMiddle + kSlice}) {
     engine->memory().clear(kSecond);
-    ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
+    ASSERT_TRUE(run.restore_rows(kSecond, kTextMiddle).ok());
     cache::RowPiece wrong = run.point(other);
-    wrong.stored = wrong.wanted = token_range(kMiddle, kMiddle);
+    wrong.stored = wrong.wanted = token_range(kTextMiddle, kTextMiddle);
     EXPECT_EQ(engine->memory().restore_point(kSecond, std::span(&wrong, 1)).error().kind, ErrorKind::kDamaged);
     EXPECT_EQ(engine->memory().length(kSecond), Position{0});
   }
@@ -212,26 +210,26 @@ TEST_P(RecurrentTest, ADamagedPointEmptiesTheSequenceAndNoOther) {
   const auto engine = load_or_die(class_options(GetParam()));
   const RecordedRun run(*engine, kFirst, text());
   const auto before = save_point(*engine, kFirst);
-  const auto point = run.point(kMiddle);
+  const auto point = run.point(kTextMiddle);
   std::vector<std::byte> other_magic(point.bytes.begin(), point.bytes.end());
   other_magic[0] ^= std::byte{1};
   for (const ByteSpan bytes :
        {point.bytes.first(point.bytes.size() / 2), point.bytes.first(4), ByteSpan(other_magic)}) {
-    ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
+    ASSERT_TRUE(run.restore_rows(kSecond, kTextMiddle).ok());
     const cache::RowPiece damaged{point.stored, point.wanted, bytes};
     EXPECT_EQ(engine->memory().restore_point(kSecond, std::span(&damaged, 1)).error().kind, ErrorKind::kDamaged);
     EXPECT_EQ(engine->memory().length(kSecond), Position{0});
   }
   EXPECT_EQ(save_point(*engine, kFirst), before);
-  ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
+  ASSERT_TRUE(run.restore(kSecond, kTextMiddle).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
 }
 
 TEST_P(RecurrentTest, RowsAfterAPointTakeItAway) {
   const auto engine = load_or_die(class_options(GetParam()));
   const RecordedRun run(*engine, kFirst, text());
-  ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
-  ASSERT_TRUE(run.restore_rows(kSecond, kEnd).ok());
+  ASSERT_TRUE(run.restore(kSecond, kTextMiddle).ok());
+  ASSERT_TRUE(run.restore_rows(kSecond, kTextEnd).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kFailed);
   ASSERT_TRUE(run.restore_stand(kSecond).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
@@ -242,7 +240,7 @@ TEST_P(RecurrentTest, AForkThatIsDecodedLeavesItsSourceAlone) {
   const auto engine = load_or_die(class_options(GetParam()));
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
   const auto before = save_point(*engine, kFirst);
-  ASSERT_TRUE(engine->memory().fork(kFirst, kSecond, Position{kEnd}).ok());
+  ASSERT_TRUE(engine->memory().fork(kFirst, kSecond, Position{kTextEnd}).ok());
   ASSERT_EQ(prefill(*engine, kSecond, make_prompt(100, 3), kSlice), DecodeStatus::kOk);
   EXPECT_EQ(save_point(*engine, kFirst), before);
 }
@@ -256,12 +254,12 @@ TEST(MemoryTrapTest, DamagedWindowRowsAreRefusedAndTheSequenceIsEmpty) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   const RecordedRun run(*engine, kFirst, text());
   const std::uint32_t window = engine->memory().shape().window_tokens;
-  auto pieces = run.windows(token_range(kMiddle - window, kMiddle));
-  ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());
+  auto pieces = run.windows(token_range(kTextMiddle - window, kTextMiddle));
+  ASSERT_TRUE(run.restore_rows(kSecond, kTextMiddle).ok());
   pieces.back().bytes = pieces.back().bytes.first(pieces.back().bytes.size() - 1);
   EXPECT_EQ(engine->memory().restore_point(kSecond, pieces).error().kind, ErrorKind::kDamaged);
   EXPECT_EQ(engine->memory().length(kSecond), Position{0});
-  ASSERT_TRUE(run.restore(kSecond, kMiddle).ok());
+  ASSERT_TRUE(run.restore(kSecond, kTextMiddle).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
 }
 

@@ -12,8 +12,6 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-constexpr SeqId kFirst{0};
-constexpr SeqId kSecond{1};
 constexpr SeqId kThird{2};
 constexpr std::size_t kPrompt = 300;
 

@@ -12,18 +12,16 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-constexpr SeqId kFirst{0};
-constexpr SeqId kSecond{1};
-constexpr std::size_t kEnd = 4 * kSlice;
+constexpr std::size_t kSaved = 4 * kSlice;
 
-using Case = std::tuple<ClassModel, KvType, bool>;
+using StateCase = std::tuple<ClassModel, KvType, bool>;
 
-std::string case_name(const ::testing::TestParamInfo<Case>& parameter) {
+std::string case_name(const ::testing::TestParamInfo<StateCase>& parameter) {
   const auto& [model, type, flash] = parameter.param;
   return class_model_name({model, 0}) + "_" + std::string(to_string(type)) + (flash ? "" : "_transposed");
 }
 
-class StateBytesTest : public ::testing::TestWithParam<Case> {
+class StateBytesTest : public ::testing::TestWithParam<StateCase> {
  protected:
   static ModelOptions options() {
     const auto& [model, type, flash] = GetParam();
@@ -46,14 +44,14 @@ class StateBytesTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(StateBytesTest, ComeBackElsewhere) {
   const auto engine = load_or_die(options());
-  const RecordedRun run(*engine, kFirst, make_prompt(kEnd, 1));
-  ASSERT_TRUE(run.restore(kSecond, kEnd).ok());
-  for (const cache::RowPiece& piece : run.rows(token_range(0, kEnd))) {
+  const RecordedRun run(*engine, kFirst, make_prompt(kSaved, 1));
+  ASSERT_TRUE(run.restore(kSecond, kSaved).ok());
+  for (const cache::RowPiece& piece : run.rows(token_range(0, kSaved))) {
     if (piece.bytes.empty()) continue;  // the class has no rows
     EXPECT_EQ(sorted(save(*engine, kSecond, piece.stored), piece.stored), sorted(piece.bytes, piece.stored));
   }
   const cache::StateShape shape = engine->memory().shape();
-  for (const cache::RowPiece& piece : run.windows(token_range(kEnd - shape.window_tokens, kEnd))) {
+  for (const cache::RowPiece& piece : run.windows(token_range(kSaved - shape.window_tokens, kSaved))) {
     const auto again = save_window(*engine, kSecond, piece.wanted);
     const auto before = save_window(*engine, kFirst, piece.wanted);
     EXPECT_EQ(sorted(again, piece.wanted), sorted(before, piece.wanted));
@@ -63,10 +61,10 @@ TEST_P(StateBytesTest, ComeBackElsewhere) {
   const auto from_second = save_point(*engine, kSecond);
   engine->memory().clear(kFirst);
   engine->memory().clear(kSecond);
-  ASSERT_TRUE(run.restore_rows(kFirst, kEnd).ok());
-  const cache::RowPiece moved{token_range(kEnd, kEnd), token_range(kEnd, kEnd), from_second};
+  ASSERT_TRUE(run.restore_rows(kFirst, kSaved).ok());
+  const cache::RowPiece moved{token_range(kSaved, kSaved), token_range(kSaved, kSaved), from_second};
   ASSERT_TRUE(engine->memory().restore_point(kFirst, std::span(&moved, 1)).ok());
-  const ByteSpan saved = run.point(kEnd).bytes;
+  const ByteSpan saved = run.point(kSaved).bytes;
   EXPECT_EQ(save_point(*engine, kFirst), std::vector<std::byte>(saved.begin(), saved.end()));
 }
 
@@ -74,7 +72,7 @@ TEST_P(StateBytesTest, HaveTheSizesThatAreTold) {
   const auto engine = load_or_die(options());
   const Description& description = engine->description();
   const std::uint64_t unused_point_bytes = engine->memory().point_bytes(kSecond);
-  ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kEnd, 1), kSlice), DecodeStatus::kOk);
+  ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kSaved, 1), kSlice), DecodeStatus::kOk);
   if (description.row_bytes_per_token > 0) {
     const std::uint64_t grown = engine->memory().rows_bytes(100) - engine->memory().rows_bytes(50);
     EXPECT_EQ(grown, 50 * description.row_bytes_per_token);
@@ -90,17 +88,17 @@ TEST_P(StateBytesTest, HaveTheSizesThatAreTold) {
   }
 }
 
-constexpr ClassModel kModels[] = {{"gemma3", kTestWindow, MemoryClass::kWindowed},
-                                  {"qwen35", 0, MemoryClass::kHybrid},
-                                  {"jamba", 0, MemoryClass::kHybrid},
-                                  {"mamba", 0, MemoryClass::kRecurrent},
-                                  {"deepseek4", kTestWindow, MemoryClass::kOpaque}};
+constexpr ClassModel kStateModels[] = {{"gemma3", kTestWindow, MemoryClass::kWindowed},
+                                       {"qwen35", 0, MemoryClass::kHybrid},
+                                       {"jamba", 0, MemoryClass::kHybrid},
+                                       {"mamba", 0, MemoryClass::kRecurrent},
+                                       {"deepseek4", kTestWindow, MemoryClass::kOpaque}};
 INSTANTIATE_TEST_SUITE_P(FlashAttention, StateBytesTest,
-                         ::testing::Combine(::testing::ValuesIn(kModels),
+                         ::testing::Combine(::testing::ValuesIn(kStateModels),
                                             ::testing::Values(KvType::kF16, KvType::kQ8_0), ::testing::Values(true)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Transposed, StateBytesTest,
-                         ::testing::Combine(::testing::ValuesIn(kModels), ::testing::Values(KvType::kF16),
+                         ::testing::Combine(::testing::ValuesIn(kStateModels), ::testing::Values(KvType::kF16),
                                             ::testing::Values(false)),
                          case_name);
 
@@ -123,10 +121,10 @@ TEST(UntriedModelTest, IsOpaqueAndGoesOnAfterARestore) {
   EXPECT_EQ(engine->memory().shape(), (cache::StateShape{.cacheable = true, .points = true, .whole_points = true}));
   EXPECT_EQ(engine->memory().cells_total(), 2048U);
   const auto prompt = make_prompt(300, 1);
-  const RecordedRun run(*engine, kFirst, TokenSpan(prompt).first(kEnd));
+  const RecordedRun run(*engine, kFirst, TokenSpan(prompt).first(kSaved));
   const auto expected = go_on(*engine, kFirst, prompt, 20);
   engine->memory().clear(kFirst);
-  ASSERT_TRUE(run.restore(kSecond, kEnd).ok());
+  ASSERT_TRUE(run.restore(kSecond, kSaved).ok());
   EXPECT_EQ(largest_difference(expected, go_on(*engine, kSecond, prompt, 20)), 0);
 }
 
