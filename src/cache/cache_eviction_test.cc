@@ -6,8 +6,6 @@
 namespace kvkeep::cache {
 namespace {
 
-constexpr std::int64_t kHourMs = 3'600'000;
-
 TEST(CacheEviction, DiskBudgetHoldsAndLeasedPathsStay) {
   const ByteCount budget{40 * 8192};
   World world(ByteCount{0}, budget);

@@ -8,7 +8,6 @@
 namespace kvkeep::cache {
 namespace {
 
-constexpr std::int64_t kHourMs = 3'600'000;
 constexpr std::int64_t kHourNs = kHourMs * 1'000'000;
 
 class CacheExpiry : public testing::TestWithParam<ModelClass> {

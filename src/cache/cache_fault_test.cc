@@ -17,8 +17,6 @@ const Mutations& mutations() { return active_mutations(); }
 
 namespace {
 
-const std::vector<ModelClass> kClasses{kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel};
-
 sim::FaultLoopResult run_loop(const ModelClass& model, const sim::FaultLoopOptions& options, bool shaky = false) {
   const Quiet quiet;
   return sim::run_fault_loop(options, [&](sim::SimFileSystem& files, const FaultCase& fault) {

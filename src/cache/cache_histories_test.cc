@@ -12,7 +12,7 @@
 namespace kvkeep::cache {
 namespace {
 
-std::uint32_t seed_of_this_run() {
+std::uint32_t history_seed() {
   const char* given = std::getenv("KVKEEP_TEST_SEED");
   const auto seed = given != nullptr ? static_cast<std::uint32_t>(std::atoi(given)) : 20261120U;
   std::printf("seed %u (KVKEEP_TEST_SEED)\n", seed);
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, CacheHistories,
                          [](const auto& model) { return std::string(model.param.name); });
 
 TEST_P(CacheHistories, GiveOnlyRightBytes) {
-  std::mt19937 random(seed_of_this_run());
+  std::mt19937 random(history_seed());
   for (int round = 0; round < 30; ++round) {
     World world(ByteCount{random() % 3 == 0 ? 0U : 4000U}, ByteCount{(10 + random() % 60) * 8192}, random());
     world.model = GetParam();
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, CacheBesideATwin, testing::ValuesIn(kPointMode
                          [](const auto& model) { return std::string(model.param.name); });
 
 TEST_P(CacheBesideATwin, ReachesExactlyWhatItSays) {
-  EXPECT_EQ(compare(GetParam(), Mutant::kNone, seed_of_this_run(), 20), "");
+  EXPECT_EQ(compare(GetParam(), Mutant::kNone, history_seed(), 20), "");
 }
 
 TEST(CacheHistoriesMutants, AreCaught) {

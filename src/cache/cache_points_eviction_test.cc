@@ -5,8 +5,6 @@
 namespace kvkeep::cache {
 namespace {
 
-constexpr std::int64_t kHourMs = 3'600'000;
-
 // On disk alone, or in RAM alone.
 using Case = std::tuple<ModelClass, bool>;
 

@@ -204,8 +204,6 @@ std::string tell(const ModelClass& model, const StoryKind& kind, int count, std:
 using Told = std::tuple<ModelClass, StoryKind>;
 class CacheStories : public testing::TestWithParam<Told> {};
 
-const std::vector<ModelClass> kClasses{kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel};
-
 INSTANTIATE_TEST_SUITE_P(All, CacheStories,
                          testing::Combine(testing::ValuesIn(kClasses),
                                           testing::Values(kAmple, kTight, kFaulty, kAmpleShaky, kTightShaky,

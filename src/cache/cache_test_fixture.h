@@ -20,6 +20,8 @@ namespace kvkeep::cache {
 
 using sim::FaultKind;
 
+inline constexpr std::int64_t kHourMs = 3'600'000;
+
 constexpr std::size_t kRowBytes = 64;
 constexpr std::size_t kWindowRowBytes = 40;
 constexpr std::size_t kWindowTokens = 24;
@@ -37,6 +39,7 @@ inline const ModelClass kHybridModel{"Hybrid", {.cacheable = true, .points = tru
 inline const ModelClass kRecurrentModel{"Recurrent", {.cacheable = true, .points = true}, 0};
 inline const ModelClass kOpaqueModel{"Opaque", {.cacheable = true, .points = true, .whole_points = true}, 0};
 inline const std::vector<ModelClass> kPointModels{kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel};
+inline const std::vector<ModelClass> kClasses{kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel};
 inline void PrintTo(const ModelClass& model, std::ostream* out) { *out << model.name; }
 
 // Bytes of [begin, end) of a prefix, so many per token, a function of all tokens up to it and of a salt.

@@ -13,7 +13,6 @@
 namespace kvkeep::cache {
 namespace {
 
-constexpr std::int64_t kHourMs = 3'600'000;
 constexpr std::uint64_t kFile = 8192;  // of 16 tokens, on disk
 
 class CacheWear : public testing::Test {

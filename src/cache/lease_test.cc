@@ -69,7 +69,7 @@ void expect_in_order(const std::vector<policy::Restorable>& runs) {
   }
 }
 
-std::uint32_t seed_of_this_run() {
+std::uint32_t lease_seed() {
   const char* given = std::getenv("KVKEEP_TEST_SEED");
   const auto seed = given != nullptr ? static_cast<std::uint32_t>(std::atoi(given)) : 20261121U;
   std::printf("seed %u (KVKEEP_TEST_SEED)\n", seed);
@@ -77,7 +77,7 @@ std::uint32_t seed_of_this_run() {
 }
 
 TEST(LeasePoints, EachPositionWithAPointCostsItsPoint) {
-  std::mt19937 random(seed_of_this_run());
+  std::mt19937 random(lease_seed());
   for (int round = 0; round < 300; ++round) {
     std::map<std::size_t, Cost> kept;
     std::vector<LeasedPoint> points;
@@ -120,7 +120,7 @@ std::optional<Cost> naive_window(const std::vector<LeasedPoint>& points, std::si
 }
 
 TEST(LeaseWindows, EachPositionCostsTheLeavesOfItsWindow) {
-  std::mt19937 random(seed_of_this_run());
+  std::mt19937 random(lease_seed());
   for (int round = 0; round < 300; ++round) {
     std::vector<LeasedPoint> points;
     for (std::size_t begin = random() % 20, end = 0; begin < kLength;
@@ -141,7 +141,7 @@ TEST(LeaseWindows, EachPositionCostsTheLeavesOfItsWindow) {
 
 // As a former process may have left them: which of two is taken does not matter, that the window is covered does.
 TEST(LeaseWindows, LeavesThatOverlapCoverAWindowOnce) {
-  std::mt19937 random(seed_of_this_run());
+  std::mt19937 random(lease_seed());
   for (int round = 0; round < 300; ++round) {
     std::vector<LeasedPoint> points;
     for (auto count = 1 + random() % 12; count > 0; --count) {

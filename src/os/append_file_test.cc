@@ -15,7 +15,7 @@
 namespace kvkeep::os {
 namespace {
 
-std::string text_of(const std::string& path) {
+std::string lines_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -35,7 +35,7 @@ class AppendFileTest : public testing::Test {
 TEST_F(AppendFileTest, IsPrivateAndGoesOnWhereItEnded) {
   ASSERT_TRUE(AppendFile::open(path()).value().append("one\n"));
   ASSERT_TRUE(AppendFile::open(path()).value().append("two\n"));
-  EXPECT_EQ(text_of(path()), "one\ntwo\n");
+  EXPECT_EQ(lines_of(path()), "one\ntwo\n");
   EXPECT_EQ(mode_of(path()), 0600U);
 }
 
@@ -43,7 +43,7 @@ TEST_F(AppendFileTest, AFileThatExistsKeepsItsMode) {
   std::ofstream(path()) << "zero\n";
   ASSERT_EQ(::chmod(path().c_str(), 0640), 0);
   ASSERT_TRUE(AppendFile::open(path()).value().append("one\n"));
-  EXPECT_EQ(text_of(path()), "zero\none\n");
+  EXPECT_EQ(lines_of(path()), "zero\none\n");
   EXPECT_EQ(mode_of(path()), 0640U);
 }
 
@@ -54,8 +54,8 @@ TEST_F(AppendFileTest, IsMadeAnewWhenItWasRotatedOrRemoved) {
   ASSERT_TRUE(file.append("two\n"));
   std::filesystem::remove(path());
   ASSERT_TRUE(file.append("three\n"));
-  EXPECT_EQ(text_of(path("old")), "one\n");
-  EXPECT_EQ(text_of(path()), "three\n");
+  EXPECT_EQ(lines_of(path("old")), "one\n");
+  EXPECT_EQ(lines_of(path()), "three\n");
 }
 
 TEST_F(AppendFileTest, RefusesWhatCannotBeAppendedTo) {
@@ -84,7 +84,7 @@ TEST_F(AppendFileTest, ALineThatDoesNotFitIsNotThereAndTheNextOneIs) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kNoSpace);
   ASSERT_TRUE(file.append("two\n"));
-  EXPECT_EQ(text_of(path()), "one\ntwo\n");
+  EXPECT_EQ(lines_of(path()), "one\ntwo\n");
 }
 
 TEST_F(AppendFileTest, ADirectoryThatVanishedIsAnErrorUntilItIsBack) {
@@ -94,7 +94,7 @@ TEST_F(AppendFileTest, ADirectoryThatVanishedIsAnErrorUntilItIsBack) {
   EXPECT_FALSE(file.append("one\n").ok());
   std::filesystem::create_directory(path("sub"));
   EXPECT_TRUE(file.append("two\n").ok());
-  EXPECT_EQ(text_of(path("sub/lines")), "two\n");
+  EXPECT_EQ(lines_of(path("sub/lines")), "two\n");
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TEST(SignalWatchTest, IgnoredSignalsStayIgnored) {
 }
 
 // Whoever adopts a process may be slow to collect it: a zombie is dead too.
-bool is_gone(int id) {
+bool has_ended(int id) {
   const auto state = [id] {
     std::ifstream file("/proc/" + std::to_string(id) + "/stat");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -123,8 +123,8 @@ void expect_nothing_left(const std::string& directory) {
   int grandchild = 0;
   std::istringstream(line) >> child >> grandchild;
   ASSERT_GT(grandchild, 0);
-  EXPECT_TRUE(is_gone(child));
-  EXPECT_TRUE(is_gone(grandchild));
+  EXPECT_TRUE(has_ended(child));
+  EXPECT_TRUE(has_ended(grandchild));
   expect_only_output(directory);
 }
 

@@ -16,7 +16,7 @@ namespace {
 using sim::sample_segment;
 using sim::SampleSegment;
 
-const FingerprintHash kModel = sim::sample_fingerprint(1);
+const FingerprintHash kLaterModel = sim::sample_fingerprint(1);
 constexpr std::uint32_t kFiles = 12;  // more than the quarantine would hold
 
 class LaterVersions : public testing::Test {
@@ -24,7 +24,7 @@ class LaterVersions : public testing::Test {
   void SetUp() override {
     open();
     for (std::uint32_t i = 0; i < kFiles; ++i) {
-      later_.push_back(sample_segment(kModel, 20 + i, 0, 3'000));
+      later_.push_back(sample_segment(kLaterModel, 20 + i, 0, 3'000));
       ASSERT_TRUE(put(later_.back()));
     }
     ASSERT_TRUE(put(own_));
@@ -34,7 +34,7 @@ class LaterVersions : public testing::Test {
   }
   void open() {
     auto opened =
-        DiskStore::open({.directory = "/cache", .fingerprint = kModel, .budget = mebibytes(1)}, files_, clock_);
+        DiskStore::open({.directory = "/cache", .fingerprint = kLaterModel, .budget = mebibytes(1)}, files_, clock_);
     ASSERT_TRUE(opened.ok());
     store_ = std::move(*opened);
   }
@@ -53,13 +53,13 @@ class LaterVersions : public testing::Test {
   }
   bool there(const SampleSegment& segment) const { return files_.contents(path_of(segment)).has_value(); }
   static std::string path_of(const SampleSegment& segment) {
-    return make_layout("/cache", kModel).own + "/" + format::file_name(segment.header.name);
+    return make_layout("/cache", kLaterModel).own + "/" + format::file_name(segment.header.name);
   }
 
   sim::SimFileSystem files_{1};
   sim::SimClock clock_;
   std::unique_ptr<DiskStore> store_;
-  const SampleSegment own_ = sample_segment(kModel, 1, 0, 3'000);
+  const SampleSegment own_ = sample_segment(kLaterModel, 1, 0, 3'000);
   std::vector<SampleSegment> later_;  // the oldest first
 };
 
@@ -96,7 +96,7 @@ TEST_F(LaterVersions, AreNoDamageWhenTheyComeUnderARunningStore) {
 }
 
 TEST_F(LaterVersions, AnIndexIsCountedAndNotBelieved) {
-  const std::string index = make_layout("/cache", kModel).index;
+  const std::string index = make_layout("/cache", kLaterModel).index;
   const std::size_t size = files_.contents(index)->size();
   set_version(index, size - sizeof(Checksum));
   open();

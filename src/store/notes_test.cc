@@ -13,13 +13,13 @@
 namespace kvkeep::store {
 namespace {
 
-const FingerprintHash kModel = sim::sample_fingerprint(3);
+const FingerprintHash kDistrustedModel = sim::sample_fingerprint(3);
 
 class Distrust : public testing::Test {
  protected:
   std::unique_ptr<DiskStore> open() {
-    auto store =
-        DiskStore::open({.directory = "/cache", .fingerprint = kModel, .budget = mebibytes(1)}, files_, clock_);
+    auto store = DiskStore::open({.directory = "/cache", .fingerprint = kDistrustedModel, .budget = mebibytes(1)},
+                                 files_, clock_);
     EXPECT_TRUE(store.ok());
     return std::move(*store);
   }
@@ -27,7 +27,7 @@ class Distrust : public testing::Test {
 
   sim::SimFileSystem files_{1};
   sim::SimClock clock_;
-  const std::string own_ = "/cache/" + kModel.hex();
+  const std::string own_ = "/cache/" + kDistrustedModel.hex();
 };
 
 TEST_F(Distrust, IsNotedDurablyAndReadBack) {

@@ -29,14 +29,14 @@ TEST(SharedFaults, TheLawsHoldForTwoServers) {
   std::printf("%llu fault scenarios\n", static_cast<unsigned long long>(cases));
 }
 
-struct Mutant {
+struct SharedMutant {
   const char* name;
   Mutations mutations;
   std::size_t first_setting = 0;  // shows it soonest
 };
-void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
+void PrintTo(const SharedMutant& mutant, std::ostream* out) { *out << mutant.name; }
 
-class SharedMutants : public testing::TestWithParam<Mutant> {
+class SharedMutants : public testing::TestWithParam<SharedMutant> {
  protected:
   void SetUp() override { active_mutations = GetParam().mutations; }
   void TearDown() override { active_mutations = {}; }
@@ -53,22 +53,22 @@ TEST_P(SharedMutants, IsCaught) {
   ADD_FAILURE() << "no law was broken";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SharedMutants,
-                         testing::Values(Mutant{"room_given_before_the_scan", {.grant_before_scan = true}},
-                                         Mutant{"used_said_before_it_is_written", {.publish_before_write = true}, 1},
-                                         Mutant{"used_never_said", {.never_publish = true}},
-                                         Mutant{"leases_of_the_dead_kept", {.keep_dead_leases = true}},
-                                         Mutant{"temporaries_of_the_living_swept", {.sweep_living = true}},
-                                         Mutant{"two_keepers", {.two_keepers = true}},
-                                         Mutant{"leases_of_a_former_keeper_unknown", {.count_leases_late = true}},
-                                         Mutant{
-                                             "room_of_the_dead_before_their_removals", {.release_dead_early = true}, 2},
-                                         Mutant{"used_said_before_removals", {.publish_before_settle = true}, 2},
-                                         Mutant{"the_smaller_grant_counts", {.smaller_grant = true}, 1},
-                                         Mutant{"leftovers_counted_twice", {.count_leftovers_twice = true}, 5},
-                                         Mutant{"ids_without_a_lock_live", {.lockless_lives = true}},
-                                         Mutant{"forged_totals_believed", {.believe_totals = true}, 2}),
-                         [](const testing::TestParamInfo<Mutant>& mutant) { return std::string(mutant.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, SharedMutants,
+    testing::Values(SharedMutant{"room_given_before_the_scan", {.grant_before_scan = true}},
+                    SharedMutant{"used_said_before_it_is_written", {.publish_before_write = true}, 1},
+                    SharedMutant{"used_never_said", {.never_publish = true}},
+                    SharedMutant{"leases_of_the_dead_kept", {.keep_dead_leases = true}},
+                    SharedMutant{"temporaries_of_the_living_swept", {.sweep_living = true}},
+                    SharedMutant{"two_keepers", {.two_keepers = true}},
+                    SharedMutant{"leases_of_a_former_keeper_unknown", {.count_leases_late = true}},
+                    SharedMutant{"room_of_the_dead_before_their_removals", {.release_dead_early = true}, 2},
+                    SharedMutant{"used_said_before_removals", {.publish_before_settle = true}, 2},
+                    SharedMutant{"the_smaller_grant_counts", {.smaller_grant = true}, 1},
+                    SharedMutant{"leftovers_counted_twice", {.count_leftovers_twice = true}, 5},
+                    SharedMutant{"ids_without_a_lock_live", {.lockless_lives = true}},
+                    SharedMutant{"forged_totals_believed", {.believe_totals = true}, 2}),
+    [](const testing::TestParamInfo<SharedMutant>& mutant) { return std::string(mutant.param.name); });
 
 }  // namespace
 }  // namespace kvkeep::store

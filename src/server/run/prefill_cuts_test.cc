@@ -33,7 +33,7 @@ class Letters final : public Vocabulary {
   const std::vector<SpecialToken> none_;
 };
 
-const index::TokenTexts& texts() {
+const index::TokenTexts& texts_of_words() {
   static const index::TokenTexts made(Letters(), [](TokenId id) { return id == kMarker; });
   return made;
 }
@@ -43,7 +43,7 @@ Tokens tokens(const std::string& text) { return {text.begin(), text.end()}; }
 TokenRange all(const Tokens& prompt) { return {Position{}, Position{} + prompt.size()}; }
 
 TEST(Partings, ALineOnWhichPromptsPartedIsFoundInAnotherConversation) {
-  Partings partings(&texts());
+  Partings partings(&texts_of_words());
   const Tokens first = tokens("Hello\nOpen files: a.py\nDo it");
   EXPECT_TRUE(partings.find(kClient, first, all(first), {}).lines.empty());
   partings.learn(kClient, first, Position{19});
@@ -54,7 +54,7 @@ TEST(Partings, ALineOnWhichPromptsPartedIsFoundInAnotherConversation) {
 
 TEST(Partings, WhereALineBeginsTheOneBeforeIsLearnt) {
   for (const char* line_end : {"\n", "\x01"}) {
-    Partings partings(&texts());
+    Partings partings(&texts_of_words());
     const std::string head = std::string("Files of today:") + line_end;
     partings.learn(kClient, tokens(head + "a"), Position{} + head.size());
     const Tokens next = tokens("Files of today:\nz\n");
@@ -124,7 +124,7 @@ std::string filler(std::size_t count, char letter) {
   return text;
 }
 
-Reply ask(World& world, const std::string& text, const policy::PromptMarkers& markers = {}) {
+Reply ask_text(World& world, const std::string& text, const policy::PromptMarkers& markers = {}) {
   Job job;
   job.id = "test";
   job.kind = "chat";
@@ -142,40 +142,40 @@ Reply ask(World& world, const std::string& text, const policy::PromptMarkers& ma
   return reply;
 }
 
-WorldOptions options() {
+WorldOptions options_with_partings() {
   WorldOptions options;
   options.fake.memory_class = MemoryClass::kHybrid;
   options.fake.cells = 16384;
   options.fake.sequences = 4;
   options.fake.first_sampled_token = 200;
-  options.scheduler.parting_texts = &texts();
+  options.scheduler.parting_texts = &texts_of_words();
   return options;
 }
 
 TEST(PartingsOnTheScheduler, ASessionAfterACommitPaysFromTheChangedLineOn) {
-  World world(options());
+  World world(options_with_partings());
   world.start();
   const std::string head = filler(600, 'a') + "\nRecent commits:\n";
-  ask(world, head + "ec29d22 First\n" + filler(100, 'b'));
+  ask_text(world, head + "ec29d22 First\n" + filler(100, 'b'));
   const std::string changed = "d74744f Second\n" + filler(100, 'b');
-  EXPECT_LE(ask(world, head + changed).stats.prefilled_tokens, changed.size() + 32);
+  EXPECT_LE(ask_text(world, head + changed).stats.prefilled_tokens, changed.size() + 32);
 }
 
 TEST(PartingsOnTheScheduler, WhatPartedOnceIsCutInTheNextConversation) {
-  World world(options());
+  World world(options_with_partings());
   world.start();
   const auto session = [](char who, char file) {
     return filler(600, who) + "\nOpen files: " + std::string(60, file) + filler(200, 'z');
   };
-  ask(world, session('a', 'p'));
-  EXPECT_GT(ask(world, session('a', 'q')).stats.prefilled_tokens, 600U) << "nobody knew";
-  ask(world, session('b', 'p'));
-  EXPECT_LE(ask(world, session('b', 'q')).stats.prefilled_tokens, 260U + 32U);
+  ask_text(world, session('a', 'p'));
+  EXPECT_GT(ask_text(world, session('a', 'q')).stats.prefilled_tokens, 600U) << "nobody knew";
+  ask_text(world, session('b', 'p'));
+  EXPECT_LE(ask_text(world, session('b', 'q')).stats.prefilled_tokens, 260U + 32U);
 }
 
 TEST(PartingsOnTheScheduler, AToolsResultThatChangedIsReadFromNearTheChangeOn) {
   for (const bool fine : {true, false}) {
-    WorldOptions with = options();
+    WorldOptions with = options_with_partings();
     with.scheduler.fine_points = fine;
     World world(with);
     world.start();
@@ -183,9 +183,9 @@ TEST(PartingsOnTheScheduler, AToolsResultThatChangedIsReadFromNearTheChangeOn) {
     policy::PromptMarkers markers;
     markers.user_turns = {Position{100}};
     markers.assistant_turns = {Position{300}};
-    ask(world, head + filler(400, 'c'), markers);
+    ask_text(world, head + filler(400, 'c'), markers);
     const std::size_t prefilled =
-        ask(world, head + filler(250, 'c') + filler(150, 'd'), markers).stats.prefilled_tokens;
+        ask_text(world, head + filler(250, 'c') + filler(150, 'd'), markers).stats.prefilled_tokens;
     EXPECT_EQ(prefilled <= 150 + 400 / 8, fine) << prefilled;
   }
 }

@@ -14,7 +14,7 @@ using Tokens = std::vector<TokenId>;
 
 constexpr TokenId kUser = 1;       // opens a user turn
 constexpr TokenId kAssistant = 2;  // opens an assistant turn
-constexpr std::size_t kReply = 24;
+constexpr std::size_t kTalkTokens = 24;
 
 class Classes : public testing::TestWithParam<MemoryClass> {
  protected:
@@ -38,7 +38,7 @@ class Classes : public testing::TestWithParam<MemoryClass> {
 };
 
 // A conversation as a template would render it: markers where turns begin.
-struct Conversation {
+struct ClassTalk {
   Tokens tokens;
   policy::PromptMarkers markers;
 
@@ -57,7 +57,7 @@ struct Conversation {
   }
   // With the opening for the next answer.
   Job job() const {
-    Conversation asked = *this;
+    ClassTalk asked = *this;
     asked.markers.generation_prompt = Position{} + asked.tokens.size();
     asked.tokens.push_back(kAssistant);
     Job job;
@@ -66,15 +66,15 @@ struct Conversation {
     job.prompt = asked.tokens;
     job.markers = asked.markers;
     job.sampling = World::greedy();
-    job.max_tokens = kReply;
+    job.max_tokens = kTalkTokens;
     return job;
   }
 };
 
 // The reply, which must be that of an undisturbed engine.
-Reply ask(World& world, const Conversation& conversation) {
+Reply ask(World& world, const ClassTalk& conversation) {
   Job job = conversation.job();
-  const Tokens expected = world.expected(job.prompt, kReply);
+  const Tokens expected = world.expected(job.prompt, kTalkTokens);
   auto sink = std::make_shared<CollectingSink>();
   auto future = sink->future();
   EXPECT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
@@ -90,7 +90,7 @@ std::size_t decoded(const Reply& reply) { return reply.stats.prompt_tokens + rep
 TEST_P(Classes, AGrowingConversationPrefillsOnlyWhatIsNew) {
   World world(options());
   world.start();
-  Conversation talk;
+  ClassTalk talk;
   talk.tokens = text(200);
   std::size_t known = 0;
   for (int turn = 0; turn < 6; ++turn) {
@@ -105,7 +105,7 @@ TEST_P(Classes, AGrowingConversationPrefillsOnlyWhatIsNew) {
 TEST_P(Classes, AnIdenticalResendPrefillsTheLastTokenAlone) {
   World world(options());
   world.start();
-  Conversation talk;
+  ClassTalk talk;
   talk.tokens = text(150);
   talk.user(text(40));
   const Reply first = ask(world, talk);
@@ -119,7 +119,7 @@ TEST_P(Classes, SessionsThatShareASystemPromptShareItsState) {
   world.start();
   const Tokens system = text(300);
   for (int session = 0; session < 12; ++session) {
-    Conversation talk;
+    ClassTalk talk;
     talk.tokens = system;
     talk.user(text(20));
     const Reply reply = ask(world, talk);
@@ -132,19 +132,19 @@ TEST_P(Classes, SessionsThatShareASystemPromptShareItsState) {
 TEST_P(Classes, GoingBackToAnAbandonedBranchFindsItsState) {
   World world(options());
   world.start();
-  Conversation trunk;
+  ClassTalk trunk;
   trunk.tokens = text(120);
   trunk.user(text(30));
   trunk.assistant(ask(world, trunk).tokens);
-  Conversation left = trunk;
-  Conversation right = trunk;
+  ClassTalk left = trunk;
+  ClassTalk right = trunk;
   left.user(text(35));
   right.user(text(45));
   std::size_t left_known = decoded(ask(world, left));
   std::size_t right_known = decoded(ask(world, right));
   for (int round = 0; round < 4; ++round) {
     // What was sampled is not echoed: each branch goes on from its prompt.
-    Conversation& branch = round % 2 == 0 ? left : right;
+    ClassTalk& branch = round % 2 == 0 ? left : right;
     std::size_t& known = round % 2 == 0 ? left_known : right_known;
     const std::size_t prompt = branch.tokens.size();
     branch.assistant(text(10));
@@ -157,7 +157,7 @@ TEST_P(Classes, GoingBackToAnAbandonedBranchFindsItsState) {
 
 TEST_P(Classes, ARestartFindsOnDiskWhatWasComputed) {
   const sim::TemporaryDirectory directory;
-  Conversation talk;
+  ClassTalk talk;
   talk.tokens = text(200);
   std::size_t known = 0;
   for (int turn = 0; turn < 4; ++turn) {
@@ -183,9 +183,9 @@ TEST_P(Classes, ABranchAfterARestartTellsWhereItsRowsAndItsPointCameFrom) {
   const sim::TemporaryDirectory directory;
   WorldOptions with_disk = options();
   with_disk.disk_directory = directory.path();
-  Conversation talk;
+  ClassTalk talk;
   talk.tokens = text(200);
-  Conversation early;
+  ClassTalk early;
   {
     World world(with_disk);
     world.start();
@@ -220,7 +220,7 @@ TEST_P(ClassesWithPoints, ALimitOfPointsHoldsOnEachPath) {
   limited.scheduler.cuts.most_points = 3;
   World world(limited);
   world.start();
-  Conversation talk;
+  ClassTalk talk;
   talk.tokens = text(100);
   for (int turn = 0; turn < 16; ++turn) {
     talk.user(text(60));
@@ -238,15 +238,15 @@ TEST_P(ClassesWithPoints, WhatHasNoPointAtItsEndStaysInMemory) {
   without.scheduler.cuts.most_points = 0;
   World world(without);
   world.start();
-  std::vector<Conversation> talks(3);
+  std::vector<ClassTalk> talks(3);
   std::size_t known = 0;
-  for (Conversation& talk : talks) {
+  for (ClassTalk& talk : talks) {
     talk.tokens = text(400);
     const Reply reply = ask(world, talk);
     known = decoded(reply);
     talk.assistant(reply.tokens);
   }
-  for (Conversation& talk : talks) {
+  for (ClassTalk& talk : talks) {
     talk.user(text(10));
     EXPECT_EQ(ask(world, talk).stats.memory_tokens, known);
   }
@@ -257,7 +257,7 @@ TEST_P(ClassesWithPoints, WhatOthersHoldInMemoryAloneIsKnownToo) {
   without.ram = ByteCount{0};
   World world(without);
   world.start();
-  Conversation talk;
+  ClassTalk talk;
   talk.tokens = text(200);
   ask(world, talk);
   talk.tokens.resize(150);
@@ -313,15 +313,15 @@ TEST_P(Classes, ManySessionsInAMemoryTooSmallForThemGiveTheRightText) {
   small.scheduler.parallel = 3;
   World world(small);
   world.start();
-  std::vector<Conversation> talks(5);
+  std::vector<ClassTalk> talks(5);
   const Tokens system = text(100);
-  for (Conversation& talk : talks) talk.tokens = system;
+  for (ClassTalk& talk : talks) talk.tokens = system;
   for (int round = 0; round < 5; ++round) {
     std::vector<std::pair<Tokens, std::future<Reply>>> replies;
-    for (Conversation& talk : talks) {
+    for (ClassTalk& talk : talks) {
       talk.user(text(5 + random_() % 30));
       Job job = talk.job();
-      Tokens expected = world.expected(job.prompt, kReply);
+      Tokens expected = world.expected(job.prompt, kTalkTokens);
       auto sink = std::make_shared<CollectingSink>();
       replies.emplace_back(std::move(expected), sink->future());
       ASSERT_TRUE(world.scheduler.submit(std::move(job), sink).ok());
@@ -338,11 +338,11 @@ TEST_P(Classes, ManySessionsInAMemoryTooSmallForThemGiveTheRightText) {
 TEST_P(Classes, APointThatTheModelRefusesIsPrefilledInstead) {
   World world(options());
   world.start();
-  Conversation talk;
+  ClassTalk talk;
   talk.tokens = text(200);
   talk.user(text(30));
   ask(world, talk);
-  Conversation other;
+  ClassTalk other;
   other.tokens = text(220);
   other.user(text(30));
   ask(world, other);
@@ -350,7 +350,7 @@ TEST_P(Classes, APointThatTheModelRefusesIsPrefilledInstead) {
   faults.fail_point = 1;
   faults.fail_restore = 1;
   world.engine.set_faults(faults);
-  Conversation branch;
+  ClassTalk branch;
   branch.tokens = talk.tokens;
   branch.tokens.resize(150);
   branch.user(text(30));

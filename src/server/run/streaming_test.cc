@@ -13,7 +13,7 @@ using engine::MemoryClass;
 using Tokens = std::vector<TokenId>;
 
 constexpr std::size_t kStride = 32;
-constexpr std::size_t kReply = 400;
+constexpr std::size_t kStreamedTokens = 400;
 
 WorldOptions options(MemoryClass memory_class = MemoryClass::kHybrid) {
   WorldOptions options;
@@ -35,9 +35,9 @@ class Streaming : public testing::Test {
 
 // What is prefilled by a client that left a reply having seen all but `unseen` tokens of it, and asks anew.
 std::size_t prefilled_after_leaving(World& world, const Tokens& prompt, std::size_t unseen, const Tokens& more) {
-  const Reply left = world.submit(prompt, kReply + 50, true, kReply).get();
+  const Reply left = world.submit(prompt, kStreamedTokens + 50, true, kStreamedTokens).get();
   EXPECT_EQ(left.finish, Finish::kGone);
-  EXPECT_GE(left.tokens.size(), kReply);
+  EXPECT_GE(left.tokens.size(), kStreamedTokens);
   Tokens seen = left.tokens;
   seen.resize(seen.size() - unseen);
   const Tokens next = prompt + seen + more;
@@ -61,14 +61,14 @@ TEST_F(Streaming, WithoutMemoryForAPointItIsAsBefore) {
   small.ram = ByteCount{1 << 10};
   World world(small);
   world.start();
-  EXPECT_GT(prefilled_after_leaving(world, text(100), 7, text(20)), kReply - 7);
+  EXPECT_GT(prefilled_after_leaving(world, text(100), 7, text(20)), kStreamedTokens - 7);
 }
 
 TEST_F(Streaming, OfAWholeReplyNoneStays) {
   World world(options());
   world.start();
   const Tokens prompt = text(100);
-  EXPECT_EQ(world.ask(prompt, kReply).finish, Finish::kLength);
+  EXPECT_EQ(world.ask(prompt, kStreamedTokens).finish, Finish::kLength);
   world.stop();
   EXPECT_EQ(world.cache.stats().points, 2U) << "before the last token of the prompt, and where the reply ends";
 }
@@ -76,7 +76,7 @@ TEST_F(Streaming, OfAWholeReplyNoneStays) {
 TEST_F(Streaming, TwoStayForAClientThatLeft) {
   World world(options());
   world.start();
-  world.submit(text(100), kReply + 50, true, kReply).get();
+  world.submit(text(100), kStreamedTokens + 50, true, kStreamedTokens).get();
   world.stop();
   EXPECT_LE(world.cache.stats().points, 4U);
 }
@@ -90,7 +90,7 @@ TEST_F(Streaming, NoneIsWritten) {
   {
     World world(disk);
     world.start();
-    world.submit(text(100), kReply + 50, true, kReply).get();
+    world.submit(text(100), kStreamedTokens + 50, true, kStreamedTokens).get();
     world.stop();
     world.cache.flush();
     left = world.cache.stats().points_disk;
@@ -100,7 +100,7 @@ TEST_F(Streaming, NoneIsWritten) {
   {
     World world(disk);
     world.start();
-    world.ask(text(100), kReply);
+    world.ask(text(100), kStreamedTokens);
     world.stop();
     world.cache.flush();
     whole = world.cache.stats().points_disk;
@@ -119,7 +119,7 @@ TEST_F(Streaming, APointIsWrittenOnceSomebodyUsedIt) {
   {
     World world(disk);
     world.start();
-    const Reply left = world.submit(prompt, kReply + 50, true, kReply).get();
+    const Reply left = world.submit(prompt, kStreamedTokens + 50, true, kStreamedTokens).get();
     next = prompt + left.tokens;
     next.resize(next.size() - 7);
     world.ask(next + more, 0);

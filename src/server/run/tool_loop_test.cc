@@ -15,7 +15,7 @@ constexpr TokenId kUserMarker = 1;
 constexpr TokenId kAssistantMarker = 2;
 constexpr TokenId kToolMarker = 3;
 constexpr TokenId kFirstTextToken = 10;
-constexpr std::size_t kReply = 24;
+constexpr std::size_t kLoopTokens = 24;
 constexpr std::size_t kThinking = 16;  // of each reply
 
 // A conversation of an agent, rendered with all thinking since the last user message.
@@ -37,7 +37,7 @@ struct AgentTalk {
     AgentTalk asked = *this;
     asked.markers.message_ends.push_back(Position{} + tokens.size());
     asked.markers.generation_prompt = Position{} + tokens.size();
-    return {asked.tokens + Tokens{kAssistantMarker}, asked.markers, kReply};
+    return {asked.tokens + Tokens{kAssistantMarker}, asked.markers, kLoopTokens};
   }
 
  private:
