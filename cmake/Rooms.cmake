@@ -31,8 +31,7 @@ function(kvkeep_unity target)
 endfunction()
 
 # Rooms whose test files are still compiled one by one: helpers of several files have the same name.
-set(KVKEEP_TESTS_APART chat chat_tools engine_llama inspect inspect_print server_trace server_routes os store cache
-                       server_run server_http bench bench_run long_text builtin_templates)
+set(KVKEEP_TESTS_APART bench bench_run)
 
 # kvkeep_room(<name> DIR <dir under src> [FOLDERS <folder in DIR>...] [DEPS <room or library>...]): the room's library
 # from every .cc in DIR and its FOLDERS that is not a test or benchmark, one test program from its *_test.cc, one
