@@ -144,7 +144,7 @@ void check(fuzz::Input input) {
 }  // namespace
 }  // namespace kvkeep::inspect
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(archive)(const std::uint8_t* data, std::size_t size) {
   kvkeep::inspect::check(kvkeep::fuzz::Input(data, size));
   return 0;
 }

@@ -191,7 +191,7 @@ void check(fuzz::Input input) {
 }  // namespace
 }  // namespace kvkeep::cache
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(cache_directory)(const std::uint8_t* data, std::size_t size) {
   GTEST_FLAG_SET(throw_on_failure, true);  // the fixture's checks end the process
   kvkeep::cache::check(kvkeep::fuzz::Input(data, size));
   return 0;

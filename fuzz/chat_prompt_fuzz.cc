@@ -82,7 +82,7 @@ void check(const Model& one, const RenderInput& input) {
 }  // namespace
 }  // namespace kvkeep::chat
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(chat_prompt)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   fuzz::Input input(data, size);
   const auto number = input.number<std::uint8_t>();

@@ -3,7 +3,7 @@
 #include "request_checks.h"
 #include "server/api/openai/chat.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(chat_request)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   const auto parse = [](std::string_view body) {
     return server::api::parse_chat(std::string(body), fuzz::request_defaults());

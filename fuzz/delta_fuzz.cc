@@ -47,7 +47,7 @@ void check_built_state(fuzz::Input input) {
 }  // namespace
 }  // namespace kvkeep
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(delta)(const std::uint8_t* data, std::size_t size) {
   const kvkeep::fuzz::Input input(data, size);
   kvkeep::check_decode(input);
   kvkeep::check_round_trip(input);

@@ -65,7 +65,7 @@ void check(const std::string& text) {
 }  // namespace
 }  // namespace kvkeep::cli
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(flag_values)(const std::uint8_t* data, std::size_t size) {
   kvkeep::cli::check(std::string(kvkeep::fuzz::text_of(kvkeep::fuzz::bytes_of(data, size))));
   return 0;
 }

@@ -1,12 +1,13 @@
 #pragma once
 
-// What fuzz targets share. A target is one function, LLVMFuzzerTestOneInput(): libFuzzer calls it with inputs of its
-// own making (make fuzz), and replay_main.cc with the files of the target's corpus (the everyday tests). It asserts
-// what must hold for every input with KVKEEP_ASSERT and returns 0.
+// What fuzz targets share. A target is one function, written as KVKEEP_FUZZ_TARGET(name)(data, size): libFuzzer calls
+// it with inputs of its own making (make fuzz), and replay_main.cc with the files of the target's corpus (the everyday
+// tests). It asserts what must hold for every input with KVKEEP_ASSERT and returns 0.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +17,28 @@
 #include "base/types.h"
 #include "format/bytes.h"
 
+// A program of libFuzzer has one target, of the name that it looks for. A replay has several, which are compiled
+// together and so need names of their own.
+#ifdef KVKEEP_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#define KVKEEP_FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput
+#else
+#define KVKEEP_FUZZ_TARGET(name)                                                                       \
+  static int name##_target(const std::uint8_t* data, std::size_t size);                                \
+  [[maybe_unused]] static const bool name##_is_known = kvkeep::fuzz::add_target(#name, name##_target); \
+  static int name##_target
+#endif
 
 namespace kvkeep::fuzz {
+
+using Target = int (*)(const std::uint8_t* data, std::size_t size);
+
+// The targets of a replay, by name.
+inline std::map<std::string_view, Target>& targets() {
+  static std::map<std::string_view, Target> all;
+  return all;
+}
+inline bool add_target(std::string_view name, Target target) { return targets().emplace(name, target).second; }
 
 inline ByteSpan bytes_of(const std::uint8_t* data, std::size_t size) { return std::as_bytes(std::span(data, size)); }
 inline std::string_view text_of(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }

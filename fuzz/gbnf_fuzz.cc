@@ -23,7 +23,7 @@ bool is_playable(const Gbnf& grammar) {
 }  // namespace
 }  // namespace kvkeep::chat::grammar
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(gbnf)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep::chat::grammar;
   const std::string text(kvkeep::fuzz::text_of(kvkeep::fuzz::bytes_of(data, size)));
   const auto grammar = read_gbnf(text, {.growth_steps = 20'000});

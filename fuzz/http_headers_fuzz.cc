@@ -44,7 +44,7 @@ void check_keys(std::string_view authorization, std::string_view x_api_key, std:
 }  // namespace
 }  // namespace kvkeep::server
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(http_headers)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   fuzz::Input input(data, size);
   const std::string bound(input.line());

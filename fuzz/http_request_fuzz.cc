@@ -62,7 +62,7 @@ void check_request(const Outcome& request) {
 }  // namespace
 }  // namespace kvkeep::server
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(http_request)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   using State = server::RequestParser::State;
   fuzz::Input input(data, size);

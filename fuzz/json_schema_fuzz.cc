@@ -3,7 +3,7 @@
 #include "chat/grammar/schema.h"
 #include "grammar_checks.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(json_schema)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   const auto schema = nlohmann::ordered_json::parse(fuzz::text_of(fuzz::bytes_of(data, size)), nullptr, false);
   if (schema.is_discarded()) return 0;

@@ -36,7 +36,7 @@ void check(const std::string& folder, ByteSpan bytes) {
 }  // namespace
 }  // namespace kvkeep::gguf
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(model_file)(const std::uint8_t* data, std::size_t size) {
   static const kvkeep::sim::TemporaryDirectory folder;
   ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   kvkeep::gguf::check(folder.path(), kvkeep::fuzz::bytes_of(data, size));

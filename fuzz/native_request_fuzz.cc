@@ -48,7 +48,7 @@ void check_lookup(std::string_view body) {
 }  // namespace
 }  // namespace kvkeep
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(native_request)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   static const chat::FakeVocabulary vocabulary;
   static const chat::MarkerSet markers(vocabulary, chat::default_template_source());

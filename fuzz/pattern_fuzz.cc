@@ -31,7 +31,7 @@ void check(std::string_view pattern, std::string_view text, std::size_t seed) {
 }  // namespace
 }  // namespace kvkeep::chat::grammar
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(pattern)(const std::uint8_t* data, std::size_t size) {
   kvkeep::fuzz::Input input(data, size);
   const std::string_view pattern = input.line();
   kvkeep::chat::grammar::check(pattern, kvkeep::fuzz::text_of(input.rest()), size);

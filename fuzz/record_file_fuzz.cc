@@ -11,7 +11,7 @@ constexpr std::uint32_t kKind = format::kSampledTurnRecords;
 constexpr std::size_t kRecordHeadBytes = 20;
 
 // The head, and the sum of each record.
-void fix(MutableByteSpan bytes) {
+void fix_records(MutableByteSpan bytes) {
   const std::vector<std::byte> head = format::encode_record_file_head(kKind);
   if (bytes.size() < head.size()) return;
   std::ranges::copy(head, bytes.begin());
@@ -33,7 +33,7 @@ void check_turn(ByteSpan payload) {
   KVKEEP_ASSERT(std::ranges::equal(format::encode_sampled_turn(*turn), payload), "a turn has one spelling");
 }
 
-void check(ByteSpan bytes) {
+void check_records(ByteSpan bytes) {
   const format::RecordFile file = format::decode_record_file(bytes, kKind);
   std::vector<std::byte> again = format::encode_record_file_head(kKind);
   for (const ByteSpan payload : file.payloads) {
@@ -51,11 +51,11 @@ void check(ByteSpan bytes) {
 }  // namespace
 }  // namespace kvkeep
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(record_file)(const std::uint8_t* data, std::size_t size) {
   std::vector<std::byte> bytes = kvkeep::fuzz::copy_of(kvkeep::fuzz::bytes_of(data, size));
   kvkeep::check_turn(bytes);
-  kvkeep::check(bytes);
-  kvkeep::fix(bytes);
-  kvkeep::check(bytes);
+  kvkeep::check_records(bytes);
+  kvkeep::fix_records(bytes);
+  kvkeep::check_records(bytes);
   return 0;
 }

@@ -36,7 +36,7 @@ std::string fed(Stream& stream, std::string_view text, Cut cut) {
 }  // namespace
 }  // namespace kvkeep::chat
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(reply_text)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   fuzz::Input input(data, size);
   const std::vector<std::string> stops = {std::string(input.line()), std::string(input.line())};

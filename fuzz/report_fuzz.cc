@@ -5,7 +5,7 @@
 #include "chat/utf8_stream.h"
 #include "fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(report)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   const auto report = bench::read_json(fuzz::text_of(fuzz::bytes_of(data, size)));
   if (!report) {

@@ -3,7 +3,7 @@
 #include "request_checks.h"
 #include "server/api/responses/request.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(responses_request)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   const std::string_view body = fuzz::text_of(fuzz::bytes_of(data, size));
   const auto parse = [](std::string_view text) {

@@ -11,7 +11,7 @@ constexpr std::size_t kEntryBytes = 20;
 constexpr std::size_t kSumBytes = 16;
 
 // Sums of the headers and of all.
-void fix(MutableByteSpan bytes) {
+void fix_index(MutableByteSpan bytes) {
   if (bytes.size() < kHeadBytes + kSumBytes) return;
   const MutableByteSpan body = bytes.first(bytes.size() - kSumBytes);
   for (std::size_t at = kHeadBytes; body.size() >= at + kEntryBytes;) {
@@ -28,7 +28,7 @@ void fix(MutableByteSpan bytes) {
   fuzz::put_sum(bytes, body.size(), body);
 }
 
-void check(ByteSpan bytes) {
+void check_index(ByteSpan bytes) {
   const auto entries = format::decode_index(bytes);
   if (!entries) {
     const ErrorKind kind = entries.error().kind;
@@ -53,10 +53,10 @@ void check(ByteSpan bytes) {
 }  // namespace
 }  // namespace kvkeep
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(saved_index)(const std::uint8_t* data, std::size_t size) {
   std::vector<std::byte> bytes = kvkeep::fuzz::copy_of(kvkeep::fuzz::bytes_of(data, size));
-  kvkeep::check(bytes);
-  kvkeep::fix(bytes);
-  kvkeep::check(bytes);
+  kvkeep::check_index(bytes);
+  kvkeep::fix_index(bytes);
+  kvkeep::check_index(bytes);
   return 0;
 }

@@ -53,7 +53,7 @@ void check_parts(ByteSpan bytes, std::size_t flipped) {
 }  // namespace
 }  // namespace kvkeep
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(segment_file)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   std::vector<std::byte> bytes = fuzz::copy_of(fuzz::bytes_of(data, size));
   check_header(bytes);

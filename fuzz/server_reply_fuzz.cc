@@ -29,7 +29,7 @@ std::string facts_of(Dialect dialect, int status, std::string_view body, Cut cut
 }  // namespace
 }  // namespace kvkeep::bench
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(server_reply)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   fuzz::Input input(data, size);
   const auto dialect = static_cast<bench::Dialect>(input.number<std::uint8_t>() % 5);

@@ -25,7 +25,7 @@ void check_request(const RecordedRequest& request) {
 }  // namespace
 }  // namespace kvkeep::bench
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(session)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   const auto session = bench::parse_session("f.jsonl", fuzz::text_of(fuzz::bytes_of(data, size)));
   if (!session) {

@@ -50,7 +50,7 @@ void check_refusal(const Error& error) {
 }  // namespace
 }  // namespace kvkeep::chat::jinja
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(template)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep::chat::jinja;
   const auto parsed = Template::parse(kvkeep::fuzz::text_of(kvkeep::fuzz::bytes_of(data, size)));
   if (!parsed) {

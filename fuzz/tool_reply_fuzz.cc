@@ -72,7 +72,7 @@ void check(fuzz::Input input) {
 }  // namespace
 }  // namespace kvkeep::chat::tools
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(tool_reply)(const std::uint8_t* data, std::size_t size) {
   kvkeep::chat::tools::check(kvkeep::fuzz::Input(data, size));
   return 0;
 }

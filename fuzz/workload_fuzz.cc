@@ -3,7 +3,7 @@
 #include "bench/workload.h"
 #include "fuzz.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+KVKEEP_FUZZ_TARGET(workload)(const std::uint8_t* data, std::size_t size) {
   using namespace kvkeep;
   const std::string_view text = fuzz::text_of(fuzz::bytes_of(data, size));
   const auto workload = bench::parse_workload("w", text);
