@@ -16,7 +16,7 @@ bool is_digit_of(char byte, int base) {
   const char lower = static_cast<char>(byte | 0x20);
   return base == 16 && lower >= 'a' && lower <= 'f';
 }
-bool is_decimal(char byte) { return is_digit_of(byte, 10); }
+bool is_decimal_digit(char byte) { return is_digit_of(byte, 10); }
 bool starts_name(char byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_' ||
          static_cast<std::uint8_t>(byte) >= 0x80;
@@ -172,7 +172,7 @@ class Lexer {
       const std::size_t space = strip_space(source_.substr(at_), true, false).begin;
       if (space > 0) {
         advance(space);
-      } else if (is_decimal(source_[at_])) {
+      } else if (is_decimal_digit(source_[at_])) {
         read_number();
       } else if (starts_name(source_[at_])) {
         read_name();
@@ -186,7 +186,7 @@ class Lexer {
 
   void read_name() {
     std::size_t end = at_;
-    while (end < source_.size() && (starts_name(source_[end]) || is_decimal(source_[end]))) ++end;
+    while (end < source_.size() && (starts_name(source_[end]) || is_decimal_digit(source_[end]))) ++end;
     add(TokenKind::kName, std::string(source_.substr(at_, end - at_)));
     advance(end - at_);
   }
@@ -252,7 +252,7 @@ class Lexer {
     if (at_ > 0 && source_[at_ - 1] == '.') return false;
     std::size_t end = at_;
     std::string digits = read_digits(end, 10);
-    const auto digit_at = [&](std::size_t at) { return at < source_.size() && is_decimal(source_[at]); };
+    const auto digit_at = [&](std::size_t at) { return at < source_.size() && is_decimal_digit(source_[at]); };
     const bool fraction = end < source_.size() && source_[end] == '.' && digit_at(end + 1);
     if (fraction) {
       ++end;
