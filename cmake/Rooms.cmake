@@ -31,7 +31,7 @@ function(kvkeep_unity target)
 endfunction()
 
 # Rooms whose test files are still compiled one by one: helpers of several files have the same name.
-set(KVKEEP_TESTS_APART bench bench_run)
+set(KVKEEP_TESTS_APART bench bench_run store)
 
 # kvkeep_room(<name> DIR <dir under src> [FOLDERS <folder in DIR>...] [DEPS <room or library>...]): the room's library
 # from every .cc in DIR and its FOLDERS that is not a test or benchmark, one test program from its *_test.cc, one

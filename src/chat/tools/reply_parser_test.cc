@@ -103,16 +103,16 @@ TEST_F(Reading, WithoutParallelCallsTheReplyEndsWithTheFirst) {
   ReplyOptions options = with_calls();
   options.parallel = false;
   ReplyParser parser(format, tools_, options);
-  const std::string json = "{\"name\":\"f\"}";
+  const std::string call = "{\"name\":\"f\"}";
   EXPECT_TRUE(parser.feed("<tool_call>", true).empty());
-  EXPECT_TRUE(parser.feed(json, false).empty());  // no arguments yet: there may be some after the name
+  EXPECT_TRUE(parser.feed(call, false).empty());  // no arguments yet: there may be some after the name
   EXPECT_FALSE(parser.ended());
   EXPECT_EQ(in_one_line(parser.feed("</tool_call>", true)), "C(f {})");
   EXPECT_TRUE(parser.ended());
   EXPECT_TRUE(parser.feed("more", false).empty());
   EXPECT_TRUE(parser.finish().empty());
   EXPECT_EQ(parser.call_count(), 1U);
-  EXPECT_EQ(line(FormatKind::kHermes, sampled("<tool_call>[" + json + "," + json + "]</tool_call>"), options),
+  EXPECT_EQ(line(FormatKind::kHermes, sampled("<tool_call>[" + call + "," + call + "]</tool_call>"), options),
             "C(f {})");
 }
 
@@ -179,7 +179,7 @@ TEST(Formats, AreFoundByTheirTags) {
   EXPECT_EQ(of(""), FormatKind::kNone);
   EXPECT_EQ(detect_format("<tool_call>"), FormatKind::kNone);
   for (const std::string& name : format_names()) EXPECT_EQ(to_string(*format_named(name)), name);
-  EXPECT_FALSE(format_named("json"));
+  EXPECT_FALSE(format_named("call"));
   EXPECT_EQ(detect_thinking("x.split('</think>')").open, "<think>");
   EXPECT_EQ(detect_thinking("[THINK]").close, "[/THINK]");
   EXPECT_EQ(detect_thinking("").open, "");

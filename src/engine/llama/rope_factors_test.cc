@@ -28,10 +28,10 @@ class RopeFactorsTest : public ::testing::Test {
     change(options);
     const auto engine = load_or_die(options);
     EXPECT_EQ(engine->description().context_tokens, n_ctx);
-    constexpr SeqId kSeq{0};
-    EXPECT_EQ(prefill(*engine, kSeq, make_prompt(20, 1)), DecodeStatus::kOk);
+    constexpr SeqId kOnly{0};
+    EXPECT_EQ(prefill(*engine, kOnly, make_prompt(20, 1)), DecodeStatus::kOk);
     return {engine->description().fingerprint, engine->description().fingerprint_text,
-            save(*engine, kSeq, token_range(0, 20))};
+            save(*engine, kOnly, token_range(0, 20))};
   }
 
   const std::string path_ = ::testing::TempDir() + "longrope.gguf";
