@@ -162,7 +162,11 @@ TEST(Evictor, KeepsWhatIsInUseOrWaitsForTheDisk) {
     world.table.set_copy(queued, kDiskTier, CopyState::kQueued);
   }
   EXPECT_EQ(world.of_lower.make_room({.bytes = ByteCount{SIZE_MAX}}).count, 0U) << "what is held continues it";
+  EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{SIZE_MAX}}).count, 0U) << "a path leaves RAM from its end";
+  const SegmentId written = world.add(kRootSegment, 4);
+  world.put_below(written);
   EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{SIZE_MAX}}).count, 1U) << "only what the disk has";
+  EXPECT_FALSE(world.entry(written).in_ram());
   EXPECT_TRUE(world.entry(held).in_ram());
   EXPECT_TRUE(world.entry(queued).in_ram());
 }
