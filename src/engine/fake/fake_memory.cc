@@ -199,6 +199,7 @@ Status FakeMemory::set_point(SeqId seq, ByteSpan bytes) {
 // ---- sequences ----
 
 Status FakeMemory::fork(SeqId from, SeqId to, Position end) {
+  if (faults_.fires(&FakeFaults::fail_fork)) return no_space("fork failed on demand");
   ++counters_.forks;
   ledger_.fork(from, to, end);
   state_of(to) = state_of(from).cut(end.value());

@@ -42,6 +42,7 @@ struct FakeFaults {
   std::uint32_t no_cells_decode = 0;  // kNoCells although there are cells
   std::uint32_t fail_save = 0;        // kIo
   std::uint32_t fail_restore = 0;     // kDamaged
+  std::uint32_t fail_fork = 0;        // kNoSpace
   std::uint32_t fail_point = 0;       // restore_point: kDamaged
 };
 

@@ -95,9 +95,9 @@ EffectiveTokens PromptLookup::match_text(const Job& job) const {
   return effective;
 }
 
-FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& terms, bool from_cache) const {
+FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers) const {
   FoundPath found;
-  if (from_cache && cached(job)) found.lease = cache_.lease(tokens, job.tenant);
+  if (tiers.cache && cached(job)) found.lease = cache_.lease(tokens, job.tenant);
   policy::PlanView& view = found.view;
   view.prompt_tokens = tokens.size();
   view.cells_total = memory_.cells_total();
@@ -109,7 +109,7 @@ FoundPath PromptLookup::find(const Job& job, TokenSpan tokens, const PlanTerms& 
   view.idle_cells = std::max(kIdleCells, tokens.size() / kIdleShare);
   view.needs_points = memory_.shape().needs_points();
   view.sequence_free = sequences_.free().has_value();
-  view.residents = sequences_.residents(tokens, cached(job) ? &job.tenant : nullptr);
+  view.residents = sequences_.residents(tokens, tiers.memory && cached(job) ? &job.tenant : nullptr);
   if (found.lease != nullptr) {
     for (const cache::LeasedStep& step : found.lease->steps()) {
       view.cached.push_back({step.range, step.payload == nullptr, step.bytes});
@@ -182,7 +182,7 @@ Inspection PromptLookup::inspect(InspectedPrompt prompt, const PlanTerms& terms)
   job.cache_prompt = prompt.cache_prompt;
   job.tenant = prompt.tenant;
   const EffectiveTokens effective = match_text(job);
-  const FoundPath found = find(job, effective.tokens, terms, true);
+  const FoundPath found = find(job, effective.tokens, terms);
   const policy::Plan plan = policy::make_plan(found.view);
   const policy::Reach reach = policy::choose_reach(found.view);  // a plan to wait does not tell
   JobStats stats;

@@ -49,6 +49,12 @@ struct PlanTerms {
   std::uint32_t cells_promised = 0;  // free cells that requests will take whose rows are being read
 };
 
+// Where to look.
+struct LookupTiers {
+  bool memory = true;  // the model's own
+  bool cache = true;
+};
+
 struct FoundPath {
   std::shared_ptr<cache::Lease> lease;  // null: nothing may come from the cache
   policy::PlanView view;
@@ -65,8 +71,7 @@ class PromptLookup {
   bool cached(const Job& job) const { return job.cache_prompt && memory_.shape().cacheable; }
   // Matched as text, where that is on and the job may use what is cached.
   EffectiveTokens match_text(const Job& job) const;
-  // `from_cache` false: of the model's memory alone.
-  FoundPath find(const Job& job, TokenSpan tokens, const PlanTerms& terms, bool from_cache) const;
+  FoundPath find(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers = {}) const;
   // From the known run of tokens that shares most with the prompt; of two, from the model's memory.
   std::optional<Difference> difference(const Job& job, TokenSpan tokens) const;
   Explanation explain(const Job& job, const FoundPath& found, policy::Plan::Start start,

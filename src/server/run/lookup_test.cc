@@ -24,14 +24,14 @@ TEST_F(PromptLookupTest, FindsWhatMemoryAndCacheHave) {
   const auto tokens = counting(60);
   const SeqId seq = run(sequences, tokens);
   const Job job = job_of(tokens);
-  const FoundPath in_memory = lookup.find(job, tokens, {.cells_promised = 40}, true);
+  const FoundPath in_memory = lookup.find(job, tokens, {.cells_promised = 40});
   ASSERT_EQ(in_memory.view.residents.size(), 1U);
   EXPECT_EQ(in_memory.view.residents[0].common, Position{60});
   EXPECT_EQ(in_memory.lease->end(), Position{60});
   EXPECT_EQ(in_memory.known.end, Position{60});
   EXPECT_EQ(in_memory.view.cells_free, 1000U - 60 - 40);
   sequences.leave(seq);
-  const FoundPath memory_alone = lookup.find(job, tokens, {}, false);
+  const FoundPath memory_alone = lookup.find(job, tokens, {}, {.memory = true, .cache = false});
   EXPECT_EQ(memory_alone.lease, nullptr);
   EXPECT_EQ(memory_alone.known.end, Position{});
 }

@@ -39,9 +39,10 @@ struct Request {
   std::int64_t started_ns = 0;  // when its first plan was carried out
   std::int64_t load_started_ns = 0;
   std::int64_t first_token_ns = 0;
-  int failures = 0;        // decode calls that failed under it
-  bool reported = false;   // the first on_prefill was sent
-  bool must_wait = false;  // its plan found no room, and nothing changed since
+  bool fork_refused = false;  // the model's memory refused to share a prefix with it: no second try
+  int failures = 0;           // decode calls that failed under it
+  bool reported = false;      // the first on_prefill was sent
+  bool must_wait = false;     // its plan found no room, and nothing changed since
   bool told_to_wait = false;
   std::size_t told_tokens = 0;          // of the prompt, by the last on_prefill
   std::unique_ptr<RequestTrace> trace;  // null: not wanted

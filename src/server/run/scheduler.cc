@@ -162,7 +162,8 @@ bool Scheduler::start(Request& request) {
     return true;
   }
   const TokenSpan tokens = request.effective.tokens;
-  FoundPath found = lookup_.find(request.job, tokens, terms(), !request.restore.gave_up());
+  FoundPath found = lookup_.find(request.job, tokens, terms(),
+                                 {.memory = !request.fork_refused, .cache = !request.restore.gave_up()});
   const policy::Plan plan = policy::make_plan(found.view);
   request.known = found.known;
   if (!request.reported) request.difference = lookup_.difference(request.job, tokens);
@@ -206,7 +207,11 @@ void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_
     request.stats.queue_ms = os::elapsed_ms(request.submitted_ns, request.started_ns);
   }
   request.seq = sequences_.place(plan);
-  if (!request.seq) return start_again(request);
+  if (!request.seq) {
+    const bool shares = plan.start == policy::Plan::Start::kFork;
+    request.fork_refused |= shares && sequences_[plan.source].state == Sequence::State::kBusy;
+    return start_again(request);
+  }
   sequences_.occupy(*request.seq,
                     {.id = request.job.id,
                      .tenant = request.job.tenant,

@@ -61,6 +61,23 @@ TEST(SchedulerCells, RequestsThatOutgrowTheMemoryAreSetAsideAndAllSucceed) {
   EXPECT_LE(stats.prefilled_tokens, 3 * 40 + stats.set_aside) << "who is resumed prefills the last sampled token only";
 }
 
+// As window cells may run out, of which each fork needs its own.
+TEST(SchedulerCells, AForkThatIsRefusedTakesNothingFromTheRequestItWasToShareWith) {
+  World world({.cells = 2000, .sequences = 6}, mebibytes(64), {.parallel = 2});
+  world.engine.set_faults({.fail_fork = 1});
+  std::mt19937 random(44);
+  const auto prompt = random_tokens(random, 200);
+  const auto longer = prompt + random_tokens(random, 20);
+  auto first = world.submit(prompt, 100);
+  auto second = world.submit(longer, 100);
+  world.start();
+  EXPECT_EQ(first.get().tokens, world.expected(prompt, 100));
+  const Reply reply = second.get();
+  EXPECT_EQ(reply.tokens, world.expected(longer, 100));
+  EXPECT_EQ(reply.stats.ram_tokens, 200U) << "what was captured of it comes from the cache";
+  EXPECT_EQ(world.engine.counters().forks, 0U);
+}
+
 TEST(SchedulerCells, TheIdleSequenceUsedLastStaysLongest) {
   World world({.cells = 1000, .sequences = 4});
   world.start();

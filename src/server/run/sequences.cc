@@ -91,7 +91,7 @@ std::optional<SeqId> Sequences::place(const policy::Plan& plan) {
   if (plan.start == policy::Plan::Start::kFork) {
     if (const Status forked = memory_.fork(plan.source, *seq, plan.from_memory); !forked) {
       spdlog::warn("the model's memory refused to share a prefix: {}", forked.error().message);
-      leave(plan.source);
+      if (at(plan.source).state == Sequence::State::kIdle) leave(plan.source);
       clear(*seq);
       return std::nullopt;
     }

@@ -81,7 +81,8 @@ class Sequences {
   // ---- a request's way ----
 
   // A sequence that holds [0, plan.from_memory) as the plan says; whether it stands there is the plan's business. Those
-  // that must leave for it do. nullopt: the model's memory refused, and the source is lost.
+  // that must leave for it do. nullopt: the model's memory refused, and the source is lost, unless a request runs on
+  // it.
   std::optional<SeqId> place(const policy::Plan& plan);
   // `tokens` are what it holds now.
   void occupy(SeqId seq, Occupant occupant, TokenSpan tokens);
