@@ -3,7 +3,7 @@
 #include <iterator>
 #include <utility>
 
-#include "bench/command_words.h"
+#include "command_words.h"
 #include "flag_values.h"
 
 namespace kvkeep::cli {
@@ -86,7 +86,7 @@ std::vector<Flag> server_flags(BenchCommandOptions& options) {
        .default_text = "none",
        .effect = "Play this server in turn with kvkeep: 'llama-server'. The model, context and one thread are added "
                  "where it does not name them.",
-       .assign = parsed_into(options.peer_command, [](const std::string& text) { return bench::command_words(text); })},
+       .assign = parsed_into(options.peer_command, [](const std::string& text) { return command_words(text); })},
       {.spelling = "--peer-url URL",
        .effect =
            "Play a running server in turn with kvkeep. What it computes is taken from its replies; it is not killed.",

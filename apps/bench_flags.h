@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/gguf/make_model.h"
 #include "flag_set.h"
+#include "model_maker/make_model.h"
 #include "report_files.h"
 
 namespace kvkeep::cli {

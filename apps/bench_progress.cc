@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "bench/report_summary.h"
-#include "bench/report_text.h"
+#include "bench/report/summary.h"
 #include "os/process.h"
+#include "text/printable.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -58,7 +58,7 @@ void BenchProgress::print_line(const bench::RunFigures& run) {
   const auto ratio = run.ratio();
   const std::string line =
       fmt::format("{}{} {}: {}{}\n", is_terminal_ ? kClearLine : "", run.workload, server_and_variant(run),
-                  ratio ? bench::fixed(*ratio, 3) : "-", run.problems.empty() ? "" : " (problems)");
+                  ratio ? text::fixed(*ratio, 3) : "-", run.problems.empty() ? "" : " (problems)");
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
 }

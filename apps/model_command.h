@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/gguf/make_model.h"
+#include "model_maker/make_model.h"
 #include "os/environment.h"
 
 namespace kvkeep::cli {

@@ -9,14 +9,13 @@
 #include <optional>
 #include <utility>
 
-#include "bench/command_words.h"
-#include "bench/replay_table.h"
-#include "bench/report.h"
-#include "bench/report_summary.h"
+#include "bench/report/report.h"
+#include "bench/report/summary.h"
 #include "bench/run/program_version.h"
 #include "bench/run/replayer.h"
-#include "bench/run/report_start.h"
 #include "bench/run/server_process.h"
+#include "bench/run/surroundings.h"
+#include "command_words.h"
 #include "engine/llama/library.h"
 #include "os/file_system.h"
 #include "os/paths.h"
@@ -100,7 +99,7 @@ struct StartedServer {
 };
 
 Result<StartedServer> start_server(const std::string& command, bench::Interrupt& interrupt) {
-  TRY_ASSIGN(std::vector<std::string> words, bench::command_words(command));
+  TRY_ASSIGN(std::vector<std::string> words, command_words(command));
   const std::string name = words.front().substr(words.front().rfind('/') + 1);
   if (name.empty()) return invalid("--server '" + command + "' names no program");
   bench::ServerCommand server{.name = name, .program = words.front(), .arguments = {words.begin() + 1, words.end()}};
@@ -113,7 +112,7 @@ Result<StartedServer> start_server(const std::string& command, bench::Interrupt&
 bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::ServerProcess* process) {
   bench::ReplayOptions replay;
   replay.server_name = process == nullptr ? options.url : process->name();
-  bench::ReplayTarget& target = replay.run.target;
+  bench::ServerTarget& target = replay.run.target;
   target.base_url = process == nullptr ? options.url : process->base_url();
   target.api_key = options.api_key;
   target.adapt = {.model = options.model, .reply_tokens = options.reply_tokens, .stream = true};
@@ -171,7 +170,7 @@ bench::ServerInfo server_info(const ReplayCommandOptions& options, const bench::
     return info;
   }
   info.flags = options.server_command + bench::note_on_environment();
-  const auto words = bench::command_words(options.server_command);
+  const auto words = command_words(options.server_command);
   if (words && info.version.empty()) info.version = bench::version_of_program(words->front(), interrupt);
   return info;
 }

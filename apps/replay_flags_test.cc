@@ -16,22 +16,14 @@ std::string refusal_of(const std::vector<std::string>& arguments) {
 }
 
 TEST(ReplayFlags, ReachTheirOptions) {
-  const ReplayCommandOptions options = parse_replay({"--server",  "llama-server -m x",
-                                                     "--fast",    "--echo",
-                                                     "generated", "--model",
-                                                     "m",         "--api-key",
-                                                     "k",         "--reply-tokens",
-                                                     "9",         "--in-flight",
-                                                     "3",         "--timeout",
-                                                     "5",         "--json",
-                                                     "a",         "--csv",
-                                                     "b",         "--html",
-                                                     "c",         "--markdown",
-                                                     "d",         "one.jsonl",
-                                                     "-"},
-                                                    {})
-                                           .value()
-                                           .options;
+  const ReplayCommandOptions options =
+      parse_replay({"--server", "llama-server -m x", "--fast", "--echo",         "generated", "--model",
+                    "m",        "--api-key",         "k",      "--reply-tokens", "9",         "--in-flight",
+                    "3",        "--timeout",         "5",      "--json",         "a",         "--html",
+                    "b",        "one.jsonl",         "-"},
+                   {})
+          .value()
+          .options;
   EXPECT_EQ(options.server_command, "llama-server -m x");
   EXPECT_TRUE(options.fast);
   EXPECT_TRUE(options.echo_generated);
@@ -40,7 +32,7 @@ TEST(ReplayFlags, ReachTheirOptions) {
   EXPECT_EQ(options.reply_tokens, 9U);
   EXPECT_EQ(options.in_flight_max, 3U);
   EXPECT_EQ(options.timeout_s, 5U);
-  EXPECT_EQ(options.reports.json + options.reports.csv + options.reports.html + options.reports.markdown, "abcd");
+  EXPECT_EQ(options.reports.json + options.reports.html, "ab");
   EXPECT_EQ(options.files, (std::vector<std::string>{"one.jsonl", "-"}));
 }
 

@@ -10,11 +10,9 @@ std::vector<Flag> report_flags(ReportFiles& files) {
        .spelling = "--json FILE",
        .effect = "Write everything that was found, for programs.",
        .assign = text_into(files.json)},
-      {.spelling = "--csv FILE", .effect = "Write one line per request.", .assign = text_into(files.csv)},
       {.spelling = "--html FILE",
-       .effect = "Write one page with plots that needs nothing else.",
+       .effect = "Write one page that draws the same, and needs nothing else.",
        .assign = text_into(files.html)},
-      {.spelling = "--markdown FILE", .effect = "Write the tables as Markdown.", .assign = text_into(files.markdown)},
   };
 }
 

@@ -12,12 +12,10 @@ namespace kvkeep::cli {
 // Paths; empty: not wanted.
 struct ReportFiles {
   std::string json;
-  std::string csv;
   std::string html;
-  std::string markdown;
 };
 
-// --json, --csv, --html and --markdown, bound to `files`, which must outlive them.
+// --json and --html, bound to `files`, which must outlive them.
 std::vector<Flag> report_flags(ReportFiles& files);
 
 }  // namespace kvkeep::cli

@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "bench/report.h"
+#include "bench/report/report.h"
 #include "os/file_system.h"
 #include "os/paths.h"
 #include "os/process.h"
@@ -52,7 +52,7 @@ Status check_output(const std::string& target) {
 }  // namespace
 
 std::vector<NamedOutput> outputs_of(const ReportFiles& files) {
-  return {{"--json", files.json}, {"--csv", files.csv}, {"--html", files.html}, {"--markdown", files.markdown}};
+  return {{"--json", files.json}, {"--html", files.html}};
 }
 
 Status check_outputs(const std::vector<NamedOutput>& outputs) {
@@ -78,9 +78,7 @@ Status write_reports(const bench::Report& report, const ReportFiles& files) {
     if (first) first = written;
   };
   write(files.json, bench::to_json);
-  write(files.csv, bench::to_csv);
   write(files.html, bench::to_html);
-  write(files.markdown, bench::to_markdown);
   return first;
 }
 

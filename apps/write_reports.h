@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "bench/figures.h"
+#include "bench/report/figures.h"
 #include "report_files.h"
 
 namespace kvkeep::cli {

@@ -3,13 +3,13 @@
 
     bench/write_report.py DIRECTORY > docs/benchmarks.md
 
-DIRECTORY holds llama.md and, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --markdown,
---json), text.json (check_text.py), compiler.txt, and Google Benchmark's output of rooms (store.json, cache.json,
+DIRECTORY holds, for one architecture of each class of memory, ARCHITECTURE.json (kvkeep bench --json), text.json (check_text.py), compiler.txt, and Google Benchmark's output of rooms (store.json, cache.json,
 inspect.json) and of prompt_bench (prompt.json).
 """
 
 import json
 import pathlib
+import re
 import sys
 
 INTRODUCTION = """# Benchmarks
@@ -94,6 +94,96 @@ def table(header, rows):
                       *(f"| {' | '.join(row)} |" for row in rows)])
 
 
+def plain(text):
+    """Names and flags in a table or list: what Markdown would take for more than itself is escaped."""
+    return re.sub(r"([\\`*\[\]|~$]|<(?=[\w/!?]))", r"\\\1", text)
+
+
+def measured(value):
+    """About four digits, for figures of any size."""
+    size = abs(value)
+    return f"{value:.3g}" if 0 < size < 0.01 else f"{value:.{3 if size < 10 else 2 if size < 100 else 1 if size < 1000 else 0}f}"
+
+
+def name_of(run):
+    return plain(f"{run['server']} ({run['variant']})" if run["variant"] else run["server"])
+
+
+def failures_of(run):
+    return sum(1 for request in run["requests"] if request["error"] or not 200 <= request["status"] <= 299)
+
+
+def setting(report, compiler):
+    machine = report["machine"]
+    yield f"- Started: {report['started']}"
+    yield f"- Machine: {machine['logical_cpus']} x {machine['processor']}, {machine['memory_bytes'] / 2**30:.0f} GiB of memory, " \
+          f"{machine['system']}"
+    if report.get("other_work"):
+        yield f"- Meanwhile: {plain(report['other_work'])}"
+    yield f"- kvkeep: {report['kvkeep_version']}"
+    yield f"- libllama: {report['libllama_version']}"
+    yield f"- Model: {report['model']}"
+    for server in report["servers"]:
+        yield f"- Server {plain(server['name'])}: {plain(server['version'])}, flags: {plain(server['flags'])}"
+    yield f"- Compiler: {compiler}"
+
+
+def by_workload(report):
+    """Runs of one workload together, in the order played."""
+    groups = {}
+    for run in report["runs"]:
+        groups.setdefault(run["title"], []).append(run)
+    return groups
+
+
+def ratios(report):
+    servers = list(dict.fromkeys(name_of(run) for run in report["runs"]))
+    rows = []
+    for title, runs in by_workload(report).items():
+        cells = {name_of(run): ratio_of(run) + (f" ({failures_of(run)} failed)" if failures_of(run) else "") for run in runs}
+        rows.append([plain(title), *(cells.get(server, "") for server in servers)])
+    return table(["workload", *servers], rows)
+
+
+def token_cells(run):
+    def cached_from(tier):
+        return sum(request["cached_tokens"] for request in run["requests"]
+                   if request["cache_source"].split("-")[0] == tier)
+
+    totals, ttft, cpu_s = run["totals"], run["totals"]["ttft_ms"], run["server_cpu_seconds"]
+    answered = failures_of(run) < len(run["requests"])
+    counts = [totals["prompt_tokens"], totals["ideal_tokens"], totals["prefilled_tokens"],
+              sum(request["cached_tokens"] for request in run["requests"]), *map(cached_from, ("memory", "ram", "disk"))]
+    counted_by = "reply, in all the engine" if run["sum_was_counted"] else run["counted_by"]
+    return [str(len(run["requests"])), *(str(count) if answered else "-" for count in counts),
+            f"{ttft['median']:.1f} ({ttft['low_quartile']:.1f}-{ttft['high_quartile']:.1f})" if ttft else "-",
+            "-" if cpu_s is None else measured(cpu_s), counted_by]
+
+
+def tokens(report):
+    rows = [[plain(title), name_of(run), *token_cells(run)] for title, runs in by_workload(report).items() for run in runs]
+    return table(["workload", "server", "requests", "in prompts", "never computed", "prefilled", "cached", "from memory",
+                  "from RAM", "from disk", "wall TTFT", "CPU", "counted by"], rows)
+
+
+def parts(report):
+    rows = []
+    for part in report["parts"]:
+        unit = "" if part["unit"] == "ratio" else f" {plain(part['unit'])}"
+        verdict = " (**missed**)" if part["holds"] is False else " (not measurable here)" if part.get("unmeasurable") else ""
+        rows.append([plain(part["name"]), measured(part["median"]) + unit,
+                     f"{measured(part['low_quartile'])} to {measured(part['high_quartile'])}", str(part["samples"]),
+                     part["goal"] + verdict])
+    return table(["", "median", "quartiles", "samples", "goal"], rows)
+
+
+def problems(report):
+    """Those of runs and of the whole; ratios and goals are bold in their tables."""
+    found = [f"- {plain(run['workload'])} on {name_of(run)}: {plain(problem)}" for run in report["runs"] for problem in run["problems"]]
+    found += [f"- {plain(problem)}" for problem in report["problems"]]
+    return "\n## Problems\n\n" + "\n".join(found) + "\n" if found else ""
+
+
 def ratio_of(run):
     ratio = run["totals"]["ratio"]
     if ratio is None:
@@ -145,9 +235,6 @@ def load(directory, name):
 
 def main():
     directory = pathlib.Path(sys.argv[1])
-    lines = (directory / "llama.md").read_text().splitlines()[1:]  # without its title
-    last_fact = max(i for i, line in enumerate(lines) if line.startswith("- Server "))
-    lines.insert(last_fact + 1, f"- Compiler: {(directory / 'compiler.txt').read_text().strip()}")
     text = load(directory, "text.json")
     cache = Figures(load(directory, "cache.json"))
     store = Figures(load(directory, "store.json"))
@@ -155,9 +242,26 @@ def main():
             *verify_rows(Figures(load(directory, "inspect.json")))]
     reports = {name: load(directory, f"{name}.json") for name in MODELS}
     side_by_side, own = parts_by_class(reports)
+    llama, compiler = reports["llama"], (directory / "compiler.txt").read_text().strip()
     print(f"""{INTRODUCTION}
-{chr(10).join(lines).strip()}
+{chr(10).join(setting(llama, compiler))}
 
+## Prefilled tokens / tokens never computed before
+
+1.00 is perfect. A ratio above its bound is bold.
+
+{ratios(llama)}
+
+The same in tokens. "From" says which tier the server had the cached ones from, where it says so; TTFT is the
+median (and quartiles) in milliseconds of wall time; CPU is the user and system time of the server's process in
+seconds; "counted by" is the engine, or the server's own replies.
+
+{tokens(llama)}
+
+## Parts
+
+{parts(llama)}
+{problems(llama)}
 ## Each class of memory
 
 {", ".join(f"{name}: {kind}" for name, kind in MODELS.items())}. Prefilled tokens / tokens never computed before; above its bound: bold.

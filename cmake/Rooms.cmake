@@ -31,15 +31,15 @@ function(kvkeep_unity target)
 endfunction()
 
 # Rooms whose test files are still compiled one by one: helpers of several files have the same name.
-set(KVKEEP_TESTS_APART bench bench_run store)
+set(KVKEEP_TESTS_APART store)
 
-# kvkeep_room(<name> DIR <dir under src> [FOLDERS <folder in DIR>...] [DEPS <room or library>...]): the room's library
+# kvkeep_room(<name> DIR <dir below this one> [FOLDERS <folder in DIR>...] [DEPS <room or library>...]): the room's library
 # from every .cc in DIR and its FOLDERS that is not a test or benchmark, one test program from its *_test.cc, one
 # benchmark program from its *_bench.cc.
 # TEST_SHARDS: see kvkeep_test.
 function(kvkeep_room name)
   cmake_parse_arguments(ROOM "" "DIR;TEST_SHARDS" "FOLDERS;DEPS;TEST_DEPS" ${ARGN})
-  set(dir ${CMAKE_SOURCE_DIR}/src/${ROOM_DIR})
+  set(dir ${CMAKE_CURRENT_SOURCE_DIR}/${ROOM_DIR})
   set(places ${dir}/*.cc)
   foreach(folder ${ROOM_FOLDERS})
     list(APPEND places ${dir}/${folder}/*.cc)
@@ -55,13 +55,15 @@ function(kvkeep_room name)
   set_source_files_properties(${dir}/mutations.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(sources)
     add_library(room_${name} STATIC ${sources})
-    if(NOT ROOM_DIR MATCHES "^bench")
-      kvkeep_unity(room_${name})
-    endif()
+    kvkeep_unity(room_${name})
     target_link_libraries(room_${name} PUBLIC kvkeep_flags ${ROOM_DEPS})
   else()
     add_library(room_${name} INTERFACE)
     target_link_libraries(room_${name} INTERFACE kvkeep_flags ${ROOM_DEPS})
+  endif()
+  # Includes of rooms beside src/ begin with the folder they lie in.
+  if(sources AND NOT CMAKE_CURRENT_SOURCE_DIR STREQUAL ${CMAKE_SOURCE_DIR}/src)
+    target_include_directories(room_${name} PUBLIC ${CMAKE_SOURCE_DIR})
   endif()
   if(KVKEEP_BUILD_TESTS AND tests)
     kvkeep_test(${name}_test SOURCES ${tests} DEPS room_${name} ${ROOM_TEST_DEPS} SHARDS ${ROOM_TEST_SHARDS})

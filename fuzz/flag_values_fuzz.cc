@@ -1,7 +1,7 @@
 // Values of flags, and command lines in one word: refused in one line, or what they say.
 
-#include "bench/command_words.h"
 #include "chat/stabilize.h"
+#include "command_words.h"
 #include "engine/gguf/model_identity.h"
 #include "flag_values.h"
 #include "fuzz.h"
@@ -56,7 +56,7 @@ void check(const std::string& text) {
   check_refusal(parse_layer_range(text));
   check_refusal(parse_kv_type(text));
   check_refusal(chat::parse_stabilizers(text));
-  check_refusal(bench::command_words(text));
+  check_refusal(cli::command_words(text));
   const auto paths = gguf::split_paths(text);
   check_refusal(paths);
   KVKEEP_ASSERT(!paths || (!paths->empty() && paths->front() == text && paths->size() <= 99'999), "the first is named");

@@ -1,8 +1,8 @@
 // Replies of servers, as the replayer reads them: whatever comes, and however it is cut, gives the same facts. The
 // first byte is the dialect, the second the status, the third cuts the rest.
 
-#include "bench/dialect.h"
-#include "bench/json_fields.h"
+#include "bench/sessions/dialect.h"
+#include "bench/sessions/json_fields.h"
 #include "fuzz.h"
 
 namespace kvkeep::bench {

@@ -1,9 +1,9 @@
 // Recorded sessions (JSONL, traces, HTTP archives): refused with the place, or requests in order that can be sent.
 
-#include "bench/dialect.h"
-#include "bench/json_fields.h"
-#include "bench/recording.h"
-#include "bench/session.h"
+#include "bench/sessions/dialect.h"
+#include "bench/sessions/json_fields.h"
+#include "bench/sessions/recording.h"
+#include "bench/sessions/session.h"
 #include "fuzz.h"
 
 namespace kvkeep::bench {

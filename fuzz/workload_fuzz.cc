@@ -1,6 +1,6 @@
 // Workloads: refused with the line, or within all limits.
 
-#include "bench/workload.h"
+#include "bench/workloads/workload.h"
 #include "fuzz.h"
 
 KVKEEP_FUZZ_TARGET(workload)(const std::uint8_t* data, std::size_t size) {

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/assert.h"
-#include "engine/gguf/make_model.h"
 #include "engine/llama/gguf_file.h"
+#include "model_maker/make_model.h"
 #include "os/process.h"
 
 namespace kvkeep::engine::llama {

@@ -52,20 +52,20 @@ class FilesTest(BenchCase):
         nowhere = self.directory / "nowhere" / "report"
         pipe = self.directory / "pipe"
         os.mkfifo(pipe)
-        for flag in ("--json", "--csv", "--html", "--markdown", "--keep"):
+        for flag in ("--json", "--html", "--keep"):
             for path, expected in ((nowhere, "its folder does not exist"), (self.directory, "not a regular file"),
                                    (pipe, "not a regular file"), ("/proc/report", "/proc/report: ")):
                 with self.subTest(flag=flag, path=path):
                     self.expect_refusal([flag, path, self.workload], f"{flag} {path}: ")
                     self.expect_refusal([flag, path, self.workload], expected)
-        self.expect_refusal(["--json", self.json, "--csv", self.directory / "." / "report.json", self.workload],
-                            "--json and --csv name the same file")
+        self.expect_refusal(["--json", self.json, "--html", self.directory / "." / "report.json", self.workload],
+                            "--json and --html name the same file")
 
     def test_a_report_replaces_what_a_link_leads_to(self):
         old = self.directory / "old.json"
         old.write_text("old")
         self.json.symlink_to(old)
-        self.expect_refusal(["--json", self.json, "--csv", old, self.workload], "--json and --csv name the same file")
+        self.expect_refusal(["--json", self.json, "--html", old, self.workload], "--json and --html name the same file")
         self.assertEqual(old.read_text(), "old", "a check changes nothing")
         self.assertEqual(self.bench("--json", self.json, self.workload).returncode, 0)
         self.assertTrue(self.json.is_symlink())
@@ -73,7 +73,7 @@ class FilesTest(BenchCase):
         self.assertEqual(list(self.directory.glob("*.tmp")), [])
 
     def test_all_forms_of_the_report_are_written(self):
-        paths = {form: self.directory / f"report.{form}" for form in ("json", "csv", "html", "markdown")}
+        paths = {form: self.directory / f"report.{form}" for form in ("json", "html")}
         done = self.bench(*(word for form, path in paths.items() for word in (f"--{form}", path)), self.workload)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for path in paths.values():

@@ -16,7 +16,7 @@ import measures
 import rules
 import source_text
 
-CODE_FOLDERS = ('src', 'apps', 'testing', 'tests', 'fuzz', 'bench', 'include')
+CODE_FOLDERS = ('src', 'apps', 'bench', 'model_maker', 'testing', 'tests', 'fuzz', 'include')
 OWN_FOLDER = os.path.join('tests', 'house')  # names what it bans
 
 
@@ -32,13 +32,18 @@ class Source:
         self.room = self._room()
 
     def _room(self):
-        if not self.path.startswith('src/'):
+        if self.path.startswith('src/'):
+            name = self.path[len('src/'):]
+            return measures.room_of_header(name) or name.split('/')[0]
+        if not self.path.startswith(rules.BESIDE_THE_SERVER):
             return None
-        name = self.path[len('src/'):]
-        return measures.room_of_header(name) or name.split('/')[0]
+        folder = os.path.dirname(self.path)
+        # A benchmark that lies beside the rooms of bench/ times several rooms of the server.
+        is_in_no_room = self.is_test and '/' not in folder and folder not in rules.MAY_INCLUDE
+        return None if is_in_no_room else folder
 
     def in_product(self):
-        return self.path.startswith(('src/', 'apps/', 'include/')) and not self.is_test
+        return self.path.startswith(('src/', 'apps/', 'include/', *rules.BESIDE_THE_SERVER)) and not self.is_test
 
 
 def sources(root, folders=CODE_FOLDERS):
@@ -51,7 +56,7 @@ def sources(root, folders=CODE_FOLDERS):
 
 
 def upward_includes(all_sources):
-    """Goal 0. Test files may also look at testing/ and, above the cache, at the fake engine."""
+    """Goal 0. Test files may also look at testing/, at the model maker and, above the cache, at the fake engine."""
     found = []
     for source in all_sources:
         if source.room is None:
@@ -60,6 +65,8 @@ def upward_includes(all_sources):
             found.append(f'{source.path}: the room {source.room} is not in tests/house/rules.py')
             continue
         allowed = rules.MAY_INCLUDE[source.room] | {source.room}
+        if source.is_test:
+            allowed = allowed | rules.FOR_ALL_TESTS
         if source.is_test and 'engine' in allowed:
             allowed = allowed | {'engine/fake'}
         for line, name, quoted in source_text.includes(source.text):
@@ -75,7 +82,7 @@ def misplaced(all_sources):
     """System calls, clocks, threads, locks and libraries outside their rooms; tests are free."""
     found = []
     for source in all_sources:
-        if not source.in_product():
+        if not source.in_product() or source.path.startswith(rules.IN_OTHER_PROCESSES):
             continue
         for line, name, _ in source_text.includes(source.text):
             for what, pattern, homes in rules.HEADER_HOMES:
@@ -106,7 +113,7 @@ def banned_words(all_sources):
 
 def room_readmes(root, all_sources):
     found = []
-    for folder in sorted({f'src/{source.room}' for source in all_sources if source.room is not None}):
+    for folder in sorted({rules.folder_of(source.room) for source in all_sources if source.room is not None}):
         readme = os.path.join(root, folder, 'README.md')
         if not os.path.exists(readme):
             found.append(f'{folder}: no README.md (purpose, what it must never know, header to open first)')
@@ -119,20 +126,24 @@ def room_readmes(root, all_sources):
 
 
 def build_rooms(root):
-    """The link dependencies in src/CMakeLists.txt must not allow what the include rules forbid."""
-    path = os.path.join(root, 'src', 'CMakeLists.txt')
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding='utf-8') as file:
-        text = re.sub(r'#[^\n]*', '', file.read())
-    calls = re.findall(r'kvkeep_room\(\s*(\w+)\s+DIR\s+([^\s)]+)\s*([^)]*)\)', text)
-    rooms = {f'room_{name}': folder for name, folder, _ in calls}
+    """The link dependencies in the rooms' CMakeLists.txt must not allow what the include rules forbid."""
+    calls = []
+    for place in ('src/', *rules.BESIDE_THE_SERVER):
+        path = os.path.join(root, place, 'CMakeLists.txt')
+        if not os.path.exists(path):
+            continue
+        with open(path, encoding='utf-8') as file:
+            text = re.sub(r'#[^\n]*', '', file.read())
+        for name, folder, arguments in re.findall(r'kvkeep_room\(\s*(\w+)\s+DIR\s+([^\s)]+)\s*([^)]*)\)', text):
+            room = folder if place == 'src/' else os.path.normpath(place + folder)
+            calls.append((f'{place}CMakeLists.txt', name, room, arguments))
+    rooms = {f'room_{name}': room for _, name, room, _ in calls}
     found = []
-    for _, folder, arguments in calls:
+    for file_name, _, room, arguments in calls:
         dependencies = arguments.split('TEST_DEPS')[0]
         for dependency in re.findall(r'\broom_\w+', dependencies):
-            if rooms.get(dependency) not in rules.MAY_INCLUDE.get(folder, set()):
-                found.append(f'src/CMakeLists.txt: {folder} must not link {dependency}')
+            if rooms.get(dependency) not in rules.MAY_INCLUDE.get(room, set()):
+                found.append(f'{file_name}: {room} must not link {dependency}')
     return found
 
 

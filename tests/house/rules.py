@@ -2,11 +2,13 @@
 
 import re
 
-# Room -> rooms whose headers it may include besides its own. A room is a folder under src/. No room has a grant that it
-# does not use: the next one says by adding it that it looks further than before.
+# Room -> rooms whose headers it may include besides its own. A room is a folder under src/, or one of those
+# beside the server, whose names are their whole paths. No room has a grant that it does not use: the next one says by
+# adding it that it looks further than before.
 MAY_INCLUDE = {
     'base': set(),
     'os': {'base'},
+    'text': {'base'},
     'format': {'base'},
     'index': {'base', 'format'},
     'policy': {'base'},
@@ -28,18 +30,34 @@ MAY_INCLUDE = {
     'server/routes': {'base', 'chat', 'chat/replay', 'chat/tools', 'engine', 'format', 'os', 'policy', 'server/api',
                       'server/http', 'server/run', 'server/trace', 'store'},
     'inspect': {'base', 'format', 'index', 'os', 'policy', 'store'},
-    'inspect/print': {'base', 'bench', 'inspect'},
-    'bench': {'base'},
-    'bench/run': {'base', 'bench', 'format', 'os', 'server/http'},
-    'bench/parts': {'base', 'bench', 'cache', 'engine/llama', 'format', 'index', 'os'},
+    'inspect/print': {'base', 'inspect', 'text'},
+    'model_maker': {'base'},
+    'bench/count_shim': set(),
+    'bench/report': {'base', 'text'},
+    'bench/sessions': {'base'},
+    'bench/workloads': {'base', 'text'},
+    'bench/run': {'base', 'bench/report', 'bench/sessions', 'bench/workloads', 'format', 'os', 'server/http'},
+    'bench/parts': {'base', 'bench/report', 'cache', 'engine/llama', 'format', 'index', 'os'},
 }
-PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'bench', 'inspect/print')  # no clock, file, thread, lock or log
+# Places of rooms besides src/.
+BESIDE_THE_SERVER = ('bench/', 'model_maker/')
+
+
+def folder_of(room):
+    return room if f'{room}/'.startswith(BESIDE_THE_SERVER) else f'src/{room}'
+
+
+# Test files anywhere may make models.
+FOR_ALL_TESTS = {'model_maker'}
+# Preloaded into processes of others, so that nothing of ours is there to call the system for it.
+IN_OTHER_PROCESSES = ('bench/count_shim/',)
+PURE_ROOMS = ('format', 'index', 'policy', 'chat', 'chat/grammar', 'chat/jinja', 'chat/replay', 'chat/tools', 'server/api', 'text', 'inspect/print', 'bench/report', 'bench/sessions', 'bench/workloads')  # no clock, file, thread, lock or log
 TEST_FILE = re.compile(r'_(test|bench|fixture)\.(cc|h)$|/test_seed\.h$')
 
 # (name, pattern over an included header, folders where it is welcome): libraries have one room each.
 HEADER_HOMES = [
     ('llama.h', re.compile(r'^llama(-cpp)?\.h$'), ('src/engine/llama/',)),
-    ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/',)),
+    ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/', 'model_maker/')),
     ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
     ('utf8proc', re.compile(r'^utf8proc\.h$'), ('src/base/unicode.cc',)),

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/gguf/make_model.h"
+#include "model_maker/make_model.h"
 
 namespace kvkeep::gguf {
 namespace {

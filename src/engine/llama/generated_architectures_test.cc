@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <set>
 
-#include "engine/gguf/architecture.h"
-#include "engine/gguf/vocabulary.h"
 #include "engine/llama/library.h"
+#include "model_maker/architecture.h"
+#include "model_maker/vocabulary.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {

@@ -6,9 +6,9 @@
 #include <array>
 #include <set>
 
-#include "engine/gguf/bpe_trainer.h"
-#include "engine/gguf/sample_text.h"
-#include "engine/gguf/vocabulary.h"
+#include "model_maker/bpe_trainer.h"
+#include "model_maker/sample_text.h"
+#include "model_maker/vocabulary.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {

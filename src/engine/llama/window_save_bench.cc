@@ -7,8 +7,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "engine/gguf/make_model.h"
 #include "engine/llama/state_bytes.h"
+#include "model_maker/make_model.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "bench/report_text.h"
 #include "inspect/print/print.h"
 #include "inspect/print/text_parts.h"
+#include "text/printable.h"
 
 namespace kvkeep::inspect {
 namespace {
@@ -21,7 +21,7 @@ std::string harmless(std::string_view text) {
   std::string out;
   while (true) {
     const std::size_t end = text.find_first_of("\n\t");
-    out += bench::printable(text.substr(0, end), SIZE_MAX);
+    out += text::printable(text.substr(0, end), SIZE_MAX);
     if (end == std::string_view::npos) return out;
     out += text[end];
     text.remove_prefix(end + 1);
@@ -36,8 +36,8 @@ std::string show_text(const PrefixView& view, std::int64_t now_ns, bool with_ids
   append_line(out, "tenant", view.run.tenant);
   append_line(out, "path", fmt::format("{}", fmt::join(view.path, " > ")));
   append_line(out, "tokens",
-              fmt::format("{}, of which {} from {} on are its own", bench::grouped(view.run.range.end.value()),
-                          bench::grouped(view.run.range.size()), view.run.range.begin.value()));
+              fmt::format("{}, of which {} from {} on are its own", text::grouped(view.run.range.end.value()),
+                          text::grouped(view.run.range.size()), view.run.range.begin.value()));
   append_line(out, "size",
               fmt::format("{} in {}", size_text(view.run.bytes()), counted(view.run.files(), "file", "files")));
   append_line(out, "last used", age_text(view.run.used_ns, now_ns));

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "bench/report_text.h"
-#include "bench/text_table.h"
 #include "inspect/print/print.h"
 #include "inspect/print/text_parts.h"
+#include "text/printable.h"
+#include "text/text_table.h"
 
 namespace kvkeep::inspect {
 namespace {
 
-using Align = bench::TextTable::Align;
+using Align = text::TextTable::Align;
 
 constexpr std::size_t kLostFilesTold = 20;  // of what hangs below nothing, usually by one damaged file
 constexpr std::size_t kLongestWords = 60;
@@ -26,7 +26,7 @@ class Remarks {
  public:
   void add(std::uint64_t count, const std::string& what) {
     if (count == 0) return;
-    text_ += fmt::format("{}{} {}", text_.empty() ? "" : ", ", bench::grouped(count), what);
+    text_ += fmt::format("{}{} {}", text_.empty() ? "" : ", ", text::grouped(count), what);
   }
   const std::string& text() const { return text_; }
 
@@ -37,16 +37,16 @@ class Remarks {
 // After the name where one is listed next to others; nothing of what everybody has.
 std::string settings_behind(const ModelView& model) {
   if (!model.note || model.note->settings.empty() || model.note->settings == "default") return {};
-  return ", " + bench::printable(model.note->settings, kLongestSettings);
+  return ", " + text::printable(model.note->settings, kLongestSettings);
 }
 
 // What a note says is not trusted.
 std::string model_title(const ModelView& model) {
   const std::string fingerprint = model.fingerprint.substr(0, kShownDigits);
   if (!model.note || model.note->name.empty()) return fmt::format("model {}", fingerprint);
-  const std::string name = bench::printable(model.note->name, kLongestWords);
+  const std::string name = text::printable(model.note->name, kLongestWords);
   if (model.note->description.empty()) return fmt::format("{} {}", fingerprint, name);
-  return fmt::format("{} {} ({})", fingerprint, name, bench::printable(model.note->description, kLongestWords));
+  return fmt::format("{} {} ({})", fingerprint, name, text::printable(model.note->description, kLongestWords));
 }
 
 std::string servers_text(std::size_t servers) {
@@ -80,7 +80,7 @@ std::string versions_text(const ModelView& model) {
 std::string model_text(const ModelView& model, const CacheView& view) {
   std::string out = fmt::format("{}\n", model_title(model));
   append_line(out, "tokens",
-              fmt::format("{} in {}", bench::grouped(model.tokens), counted(model.prefixes, "prefix", "prefixes")));
+              fmt::format("{} in {}", text::grouped(model.tokens), counted(model.prefixes, "prefix", "prefixes")));
   Remarks files;
   files.add(model.rows.files, "of rows");
   files.add(model.windows.files, "of window rows");
@@ -92,15 +92,15 @@ std::string model_text(const ModelView& model, const CacheView& view) {
   append_line(out, "last used", use_text(model, view.now_ns));
   if (model.pins > 0) append_line(out, "pinned", counted(model.pins, "prefix", "prefixes"));
   if (model.note) {
-    append_line(out, "settings", bench::printable(model.note->settings, kLongestPath));
-    append_line(out, "made by", bench::printable(model.note->computed_by, kLongestPath));
-    append_line(out, "file", bench::printable(model.note->path, kLongestPath));
+    append_line(out, "settings", text::printable(model.note->settings, kLongestPath));
+    append_line(out, "made by", text::printable(model.note->computed_by, kLongestPath));
+    append_line(out, "file", text::printable(model.note->path, kLongestPath));
   }
-  if (model.tenants > 0) append_line(out, "tenants", bench::grouped(model.tenants));
+  if (model.tenants > 0) append_line(out, "tenants", text::grouped(model.tenants));
   append_line(out, "format", versions_text(model));
   append_line(out, "trouble", troubles_of(model));
   if (model.distrust) {
-    append_line(out, "distrusted", bench::printable(*model.distrust, kLongestPath));
+    append_line(out, "distrusted", text::printable(*model.distrust, kLongestPath));
   }
   return out;
 }
@@ -115,26 +115,26 @@ std::string points_text(const RunView& run) {
 std::vector<std::string> cells_of(const RunView& run, std::int64_t now_ns, bool with_tenants) {
   const bool kept = run.kept_until_ns.has_value();
   std::vector<std::string> cells{fmt::format("{:{}}{}", "", 2 * run.depth, run.id),
-                                 bench::grouped(run.range.end.value()),
-                                 run.depth == 0 ? "" : fmt::format("+{}", bench::grouped(run.range.size())),
+                                 text::grouped(run.range.end.value()),
+                                 run.depth == 0 ? "" : fmt::format("+{}", text::grouped(run.range.size())),
                                  size_text(run.bytes()),
                                  run.pinned ? "pinned"
                                  : kept     ? "kept"
                                             : age_text(run.used_ns, now_ns),
                                  points_text(run)};
   if (with_tenants) cells.push_back(run.tenant);
-  cells.push_back(bench::printable(run.words, kLongestWords));
+  cells.push_back(text::printable(run.words, kLongestWords));
   return cells;
 }
 
 // Whose a line is stands there only if there are tenants.
-bench::TextTable table_of(const ModelView& model, std::int64_t now_ns) {
+text::TextTable table_of(const ModelView& model, std::int64_t now_ns) {
   const bool with_tenants = model.tenants > 0;
-  std::vector<bench::TextTable::Column> columns{
+  std::vector<text::TextTable::Column> columns{
       {"ID", Align::kLeft}, {"TOKENS"}, {"NEW"}, {"SIZE"}, {"USED", Align::kLeft}, {"POINTS", Align::kLeft}};
   if (with_tenants) columns.push_back({"TENANT", Align::kLeft});
   columns.push_back({"BEGINS WITH", Align::kLeft});
-  bench::TextTable table(std::move(columns));
+  text::TextTable table(std::move(columns));
   for (const RunView& run : model.runs) table.add_row(cells_of(run, now_ns, with_tenants));
   return table;
 }
@@ -150,7 +150,7 @@ std::string reason_text(Why why, std::uint64_t files) {
   switch (why) {
     case Why::kAdvisory: return counted(files, "note about files that go", "notes about files that go");
     case Why::kEmpty: return counted(files, "empty directory", "empty directories");
-    default: return fmt::format("{} {}", bench::grouped(files), to_string(why));
+    default: return fmt::format("{} {}", text::grouped(files), to_string(why));
   }
 }
 
@@ -160,7 +160,7 @@ std::string left_text(const LeftFiles& left) {
   std::string parts;
   const auto add = [&](const FileCount& count, std::string_view what, std::string_view command) {
     if (count.files == 0) return;
-    parts += fmt::format("{}{} {} ({})", parts.empty() ? "" : ", ", bench::grouped(count.files), what, command);
+    parts += fmt::format("{}{} {} ({})", parts.empty() ? "" : ", ", text::grouped(count.files), what, command);
   };
   add(left.useless, "of no use", "kvkeep cache gc");
   add(left.quarantine, "in quarantine", "kvkeep cache gc --all");
@@ -200,7 +200,7 @@ std::string list_text(const CacheView& view, std::size_t columns) {
   for (const ModelView& model : view.models) {
     out += fmt::format("{}{}{}: {}, {}\n", out.empty() ? "" : "\n", model_title(model), settings_behind(model),
                        counted(model.prefixes, "prefix", "prefixes"), size_text(model.all.bytes));
-    const bench::TextTable table = table_of(model, view.now_ns);
+    const text::TextTable table = table_of(model, view.now_ns);
     if (!table.empty()) out += table.text(columns);
     if (model.hidden > 0) out += fmt::format("... and {}\n", counted(model.hidden, "more", "more"));
   }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/report_text.h"
+#include "text/printable.h"
 
 namespace kvkeep::inspect {
 
@@ -15,7 +15,7 @@ std::string size_text(ByteCount bytes) {
 }
 
 std::string counted(std::uint64_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", bench::grouped(count), count == 1 ? one : many);
+  return fmt::format("{} {}", text::grouped(count), count == 1 ? one : many);
 }
 
 void append_line(std::string& out, const char* name, const std::string& value) {

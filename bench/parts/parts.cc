@@ -1,0 +1,149 @@
+#include "bench/parts/parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "bench/parts/meters.h"
+#include "engine/llama/llama_engine.h"
+
+namespace kvkeep::bench {
+namespace {
+
+using engine::llama::LlamaEngine;
+
+constexpr std::array<std::size_t, 4> kSegmentTokens = {64, 256, 512, 2048};
+// Of the rate of the bare call.
+constexpr Goal kRestoreGoal{Goal::Kind::kAtLeast, 0.7};
+
+// Rows of all tokens, cut into segments.
+struct Segments {
+  std::size_t tokens_each = 0;
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<cache::RowPiece> pieces;
+};
+
+Result<Segments> cut(LlamaEngine& engine, std::size_t tokens, std::size_t tokens_each) {
+  Segments out{tokens_each, {}, {}};
+  for (std::size_t begin = 0; begin < tokens; begin += tokens_each) {
+    const TokenRange range = token_range(begin, std::min(begin + tokens_each, tokens));
+    out.bytes.emplace_back(engine.memory().rows_bytes(range.size()));
+    TRY_ASSIGN(const std::size_t written, engine.memory().save_rows(kSource, range, out.bytes.back()));
+    out.bytes.back().resize(written);
+    out.pieces.push_back({range, range, {}});
+  }
+  for (std::size_t i = 0; i < out.bytes.size(); ++i) out.pieces[i].bytes = out.bytes[i];
+  return out;
+}
+
+// Models whose rows are all. Restoring is compared with libllama's bare call, which takes just such rows.
+class RowsMeter {
+ public:
+  RowsMeter(LlamaEngine& engine, std::size_t tokens, os::Clock& clock)
+      : engine_(engine), tokens_(tokens), clock_(clock) {}
+
+  Status prepare(const std::function<bool()>& may_go_on) {
+    TRY(prefill(engine_, tokens_, may_go_on));
+    TRY_ASSIGN(whole_, cut(engine_, tokens_, tokens_));
+    for (const std::size_t size : kSegmentTokens) {
+      if (size > tokens_) continue;
+      TRY_ASSIGN(Segments segments, cut(engine_, tokens_, size));
+      cuts_.push_back({std::move(segments), {}, {}});
+    }
+    TRY(measure_once());  // touches memory for the first time
+    for (Cut& cut : cuts_) {
+      cut.restore_ratios.clear();
+      cut.capture_ms.clear();
+    }
+    return {};
+  }
+
+  // Each begins with an empty sequence: to empty one takes a tenth of the time that to restore it does.
+  Status measure_once() {
+    TRY_ASSIGN(const double bare_ms,
+               timed_ms(clock_, [&] { return set_rows_bare(engine_, kTarget, whole_.bytes.front()); }));
+    for (Cut& cut : cuts_) {
+      engine_.memory().clear(kTarget);
+      TRY_ASSIGN(const double restore_ms,
+                 timed_ms(clock_, [&] { return engine_.memory().restore_rows(kTarget, cut.segments.pieces); }));
+      cut.restore_ratios.push_back(bare_ms / restore_ms);
+      std::vector<std::byte>& buffer = cut.segments.bytes.front();
+      TRY_ASSIGN(const double capture_ms, timed_ms(clock_, [&]() -> Status {
+                   TRY_ASSIGN([[maybe_unused]] const std::size_t written,
+                              engine_.memory().save_rows(kSource, cut.segments.pieces.front().stored, buffer));
+                   return {};
+                 }));
+      cut.capture_ms.push_back(capture_ms);
+    }
+    engine_.memory().clear(kTarget);
+    return {};
+  }
+
+  std::vector<PartFigures> figures() const {
+    std::vector<PartFigures> out;
+    for (const Cut& cut : cuts_) out.push_back(restore_figures(cut));
+    for (const Cut& cut : cuts_) {
+      out.push_back(capture_figures(fmt::format("{} tokens", cut.segments.tokens_each),
+                                    cut.segments.bytes.front().size(), cut.capture_ms));
+    }
+    return out;
+  }
+
+ private:
+  struct Cut {
+    Segments segments;
+    std::vector<double> restore_ratios;
+    std::vector<double> capture_ms;
+  };
+
+  PartFigures restore_figures(const Cut& cut) const {
+    return summarize(
+        fmt::format("restoring {} tokens ({} bytes each) in segments of {}, rate / bare state_seq_set_data", tokens_,
+                    whole_.bytes.front().size() / tokens_, cut.segments.tokens_each),
+        "ratio", cut.restore_ratios, kRestoreGoal);
+  }
+
+  LlamaEngine& engine_;
+  std::size_t tokens_;
+  os::Clock& clock_;
+  Segments whole_;
+  std::vector<Cut> cuts_;
+};
+
+// All that a meter measures on one engine, repetition by repetition.
+template <typename Meter>
+Result<std::vector<PartFigures>> measure(Meter meter, std::size_t repetitions,
+                                         const std::function<bool(std::size_t done, std::size_t of)>& progress) {
+  const std::size_t steps = repetitions + 2;
+  TRY(meter.prepare([&] { return progress(0, steps); }));
+  if (!progress(1, steps)) return aborted("interrupted");
+  for (std::size_t i = 0; i < repetitions; ++i) {
+    TRY(meter.measure_once());
+    if (!progress(i + 2, steps)) return aborted("interrupted");
+  }
+  return meter.figures();
+}
+
+}  // namespace
+
+Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::Clock& clock,
+                                               const std::function<bool(std::size_t done, std::size_t of)>& progress) {
+  engine::llama::ModelOptions model = options.model;
+  model.n_ctx = static_cast<std::uint32_t>(options.tokens * 3);  // the source, what is restored, and room to spare
+  model.parallel = 2;  // not idle ones: an engine may have fewer of them where their state is large
+  model.idle_sequences = 0;
+  TRY_ASSIGN(const std::unique_ptr<LlamaEngine> engine, LlamaEngine::load(model));
+  const cache::StateShape shape = engine->memory().shape();
+  if (!shape.cacheable) {
+    return unsupported("nothing of this model can be kept: " + engine->description().memory_class_reason);
+  }
+  auto figures = shape.needs_points()
+                     ? measure(StateMeter(*engine, options.tokens, clock), options.repetitions, progress)
+                     : measure(RowsMeter(*engine, options.tokens, clock), options.repetitions, progress);
+  TRY_ASSIGN(std::vector<PartFigures> out, std::move(figures));
+  std::ranges::move(measure_index(options.repetitions, clock), std::back_inserter(out));
+  return out;
+}
+
+}  // namespace kvkeep::bench

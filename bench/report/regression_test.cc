@@ -1,0 +1,110 @@
+#include "bench/report/regression.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/report/report.h"
+
+namespace kvkeep::bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+RunFigures run_of(std::string workload, std::string variant, std::uint64_t prefilled) {
+  RunFigures run;
+  run.workload = std::move(workload);
+  run.server = "kvkeep";
+  run.variant = std::move(variant);
+  RequestFigures request;
+  request.prompt_tokens = 3'000;
+  request.prefilled_tokens = prefilled;
+  request.ideal_tokens = 1'000;
+  run.requests.push_back(request);
+  return run;
+}
+
+Report report_of(std::vector<RunFigures> runs) {
+  Report report;
+  report.runs = std::move(runs);
+  return report;
+}
+
+TEST(RegressionTest, SameCountsAreFine) {
+  const Report kept = report_of({run_of("a", "", 1'000), run_of("b", "", 1'010)});
+  EXPECT_THAT(regressions(kept, kept), IsEmpty());
+}
+
+TEST(RegressionTest, RatioMayBeBetterOrALittleWorse) {
+  const Report kept = report_of({run_of("a", "", 1'010)});
+  EXPECT_THAT(regressions(report_of({run_of("a", "", 1'000)}), kept), IsEmpty());
+  EXPECT_THAT(regressions(report_of({run_of("a", "", 1'014)}), kept), IsEmpty());
+  EXPECT_THAT(regressions(report_of({run_of("a", "", 1'016)}), kept),
+              ElementsAre("a, kvkeep: ratio 1.0160, kept 1.0100"));
+}
+
+TEST(RegressionTest, EveryCountMustBeTheSame) {
+  const Report kept = report_of({run_of("a", "", 1'000)});
+  Report now = kept;
+  now.runs[0].requests[0].prompt_tokens = 3'001;
+  EXPECT_THAT(regressions(now, kept), ElementsAre("a, kvkeep: prompt tokens 3001, kept 3000"));
+  now = kept;
+  now.runs[0].requests[0].ideal_tokens = 1'001;
+  EXPECT_THAT(regressions(now, kept), ElementsAre("a, kvkeep: ideal tokens 1001, kept 1000"));
+  now = kept;
+  now.runs[0].requests.emplace_back();
+  EXPECT_THAT(regressions(now, kept), ElementsAre("a, kvkeep: requests 2, kept 1"));
+  now = kept;
+  now.runs[0].counted_by = CountedBy::kReply;
+  EXPECT_THAT(regressions(now, kept), ElementsAre(HasSubstr("by the reply")));
+}
+
+TEST(RegressionTest, ARunThatFailedIsTold) {
+  const Report kept = report_of({run_of("a", "", 1'000)});
+  Report now = kept;
+  now.runs[0].requests.clear();
+  EXPECT_THAT(regressions(now, kept),
+              ElementsAre("a, kvkeep: requests 0, kept 1", "a, kvkeep: prompt tokens 0, kept 3000",
+                          "a, kvkeep: ideal tokens 0, kept 1000"));
+}
+
+TEST(RegressionTest, RunsMustBeTheSame) {
+  const Report kept = report_of({run_of("a", "", 1'000), run_of("a", "no RAM", 1'000), run_of("b", "", 1'000)});
+  const Report now = report_of({run_of("a", "", 1'000), run_of("c", "", 1'000)});
+  EXPECT_THAT(regressions(now, kept),
+              ElementsAre("c, kvkeep: nothing was kept to compare with", "a, kvkeep (no RAM): kept, but not played"));
+}
+
+TEST(RegressionTest, AWorkloadThatIsGoneIsToldWhereAllWereToBePlayed) {
+  const Report kept = report_of({run_of("a", "", 1'000), run_of("b", "", 1'000)});
+  const Report now = report_of({run_of("a", "", 1'000)});
+  EXPECT_THAT(regressions(now, kept, Scope::kAll), ElementsAre("b, kvkeep: kept, but not played"));
+  EXPECT_THAT(regressions(now, kept, Scope::kChosen), IsEmpty());
+  EXPECT_THAT(regressions(kept, kept, Scope::kAll), IsEmpty());
+}
+
+TEST(RegressionTest, WhatIsKeptHasNoTimesAndSurvivesJson) {
+  Report report = report_of({run_of("a", "", 1'000)});
+  report.started = "2026-01-01T00:00:00Z";
+  report.machine.processor = "a processor";
+  report.runs[0].requests[0].ttft_ms = 12;
+  report.runs[0].requests[0].total_ms = 34;
+  report.runs[0].server_cpu_s = 5;
+  report.runs[0].requests[0].cache_source = "ram-token";
+  report.parts.push_back(summarize("decode", "us", {1'628}));
+  const Report kept = counts_only(report);
+  EXPECT_EQ(kept.started, "");
+  EXPECT_EQ(kept.machine.processor, "");
+  EXPECT_THAT(kept.parts, IsEmpty());
+  EXPECT_EQ(kept.runs[0].requests[0].cache_source, "");
+  EXPECT_EQ(kept.runs[0].requests[0].ttft_ms, 0);
+  EXPECT_EQ(kept.runs[0].requests[0].total_ms, 0);
+  EXPECT_EQ(kept.runs[0].server_cpu_s, std::nullopt);
+  const auto read = read_json(to_json(kept));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_THAT(regressions(report, *read), IsEmpty());
+}
+
+}  // namespace
+}  // namespace kvkeep::bench

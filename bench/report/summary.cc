@@ -1,0 +1,113 @@
+#include "bench/report/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "text/printable.h"
+
+namespace kvkeep::bench {
+namespace {
+
+// Enough to understand an error; the JSON form has it whole.
+constexpr std::size_t kMostProblemCharacters = 600;
+
+std::optional<Quartiles> ttft_of(const RunFigures& run) {
+  std::vector<double> times;
+  for (const RequestFigures& request : run.requests) {
+    if (!failed(request) && std::isfinite(request.ttft_ms)) times.push_back(request.ttft_ms);
+  }
+  if (times.empty()) return std::nullopt;
+  return quartiles_of(std::move(times));
+}
+
+std::string place(const RunFigures& run) { return named(run.workload) + " on " + server_and_variant(run) + ": "; }
+
+void add_run_problems(const RunFigures& run, std::vector<std::string>& problems) {
+  for (const std::string& problem : run.problems) {
+    problems.push_back(place(run) + text::printable(problem, kMostProblemCharacters));
+  }
+  const RunSummary summary = summary_of(run);
+  if (summary.above_bound) {
+    problems.push_back(fmt::format("{}ratio {} is above its bound {}", place(run), text::fixed(*summary.ratio, 3),
+                                   text::measured(*run.bound)));
+  }
+}
+
+}  // namespace
+
+RunSummary summary_of(const RunFigures& run) {
+  RunSummary summary;
+  summary.prompt_tokens = run.prompt_tokens();
+  summary.prefilled_tokens = run.prefilled_tokens();
+  summary.ideal_tokens = run.ideal_tokens();
+  summary.ttft_ms = ttft_of(run);
+  for (const RequestFigures& request : run.requests) {
+    summary.cached_tokens += request.cached_tokens;
+    summary.failed += failed(request) ? 1 : 0;
+  }
+  summary.answered = summary.failed < run.requests.size();
+  summary.ratio = run.ratio();
+  summary.above_bound = run.bound && summary.ratio && *summary.ratio > *run.bound;
+  return summary;
+}
+
+bool failed(const RequestFigures& request) {
+  return !request.error.empty() || request.status < 200 || request.status > 299;
+}
+
+std::optional<std::uint64_t> known(const RequestFigures& request, std::uint64_t count) {
+  if (count == 0 && failed(request)) return std::nullopt;
+  return count;
+}
+
+std::string named(const std::string& text) { return text::printable(text, kMostNameCharacters); }
+
+std::string server_and_variant(const RunFigures& run) {
+  const std::string server = named(run.server);
+  return run.variant.empty() ? server : server + " (" + named(run.variant) + ")";
+}
+
+std::string title_of(const RunFigures& run) { return named(run.title.empty() ? run.workload : run.title); }
+
+std::vector<const RunFigures*> by_workload(const Report& report) {
+  std::map<std::string_view, std::size_t> known;
+  std::vector<std::vector<const RunFigures*>> groups;
+  for (const RunFigures& run : report.runs) {
+    const auto [group, is_new] = known.try_emplace(run.workload, groups.size());
+    if (is_new) groups.emplace_back();
+    groups[group->second].push_back(&run);
+  }
+  std::vector<const RunFigures*> runs;
+  for (const auto& group : groups) runs.insert(runs.end(), group.begin(), group.end());
+  return runs;
+}
+
+std::vector<std::string> problems_of(const Report& report) {
+  std::vector<std::string> problems;
+  for (const RunFigures& run : report.runs) add_run_problems(run, problems);
+  for (const PartFigures& part : report.parts) {
+    if (part.holds != false) continue;
+    problems.push_back(fmt::format("{}: {} {} misses its goal {}", named(part.name), text::measured(part.median),
+                                   named(part.unit), named(part.goal)));
+  }
+  for (const std::string& problem : report.problems)
+    problems.push_back(text::printable(problem, kMostProblemCharacters));
+  return problems;
+}
+
+std::vector<std::string> unmeasurable_parts(const Report& report) {
+  std::vector<std::string> lines;
+  for (const PartFigures& part : report.parts) {
+    if (part.unmeasurable.empty()) continue;
+    lines.push_back(fmt::format("{}: {} {} ({} to {}), goal {}: {}", named(part.name), text::measured(part.median),
+                                named(part.unit), text::measured(part.low_quartile), text::measured(part.high_quartile),
+                                named(part.goal), named(part.unmeasurable)));
+  }
+  return lines;
+}
+
+}  // namespace kvkeep::bench

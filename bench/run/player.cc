@@ -1,0 +1,280 @@
+#include "bench/run/player.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "base/assert.h"
+#include "bench/run/server_client.h"
+#include "bench/sessions/json_fields.h"
+#include "bench/sessions/prefixes.h"
+
+namespace kvkeep::bench {
+namespace {
+
+constexpr int kDeathMs = 1'000;  // a server that broke a connection may be dying
+constexpr int kSettleMs = 200;   // what is written behind the last reply is work for it, too
+
+struct Conversation {
+  Json messages = Json::array();
+  std::uint32_t turns = 0;
+};
+
+std::string transcript(const Conversation& origin, std::uint32_t turns) {
+  std::string text;
+  for (std::size_t i = origin.messages.size() - 2 * std::size_t{turns}; i < origin.messages.size(); ++i) {
+    const Json& quoted = origin.messages[i];
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "\n\n", quoted["role"].get_ref<const std::string&>(),
+                        quoted["content"].get_ref<const std::string&>());
+  }
+  return text;
+}
+
+class Player {
+ public:
+  Player(const Workload& workload, const PlayedServer& server, const PlayOptions& options, ServerClient& client)
+      : workload_(workload), server_(server), options_(options), client_(client) {
+    RunFigures& figures = played_.figures;
+    figures.workload = workload.name;
+    figures.title = workload.title;
+    figures.server = server.name;
+    figures.counted_by = server.process == nullptr ? CountedBy::kReply : CountedBy::kEngine;
+  }
+
+  // Errors are what ended the run; step_label() then says where.
+  Status play() {
+    for (std::size_t i = 0; i < workload_.steps.size(); ++i) {
+      step_number_ = i;
+      TRY(std::visit([this](const auto& step) { return take(step); }, workload_.steps[i]));
+    }
+    check_totals();
+    return {};
+  }
+  const std::string& step_label() const { return label_; }
+  Played& played() { return played_; }
+
+ private:
+  Status take(const DefineSystem& step) {
+    label_ = "system " + step.name;
+    TRY_ASSIGN(systems_[step.name], client_.text(label_, step.tokens));
+    return {};
+  }
+  Status take(const OpenConversation& step) {
+    open(step.name, step.system);
+    return {};
+  }
+  Status take(const Branch& step) {
+    const Json& origin = conversations_.at(step.origin).messages;
+    Conversation branch{.turns = step.turns};
+    for (std::size_t i = 0; i < 1 + 2 * std::size_t{step.turns}; ++i) branch.messages.push_back(origin[i]);
+    conversations_[step.name] = std::move(branch);
+    return {};
+  }
+  Status take(const Turn& step) {
+    Conversation& conversation = conversations_.at(step.conversation);
+    label_ = fmt::format("turn {} {}", step.conversation, conversation.turns + 1);
+    TRY_ASSIGN(const std::string words, client_.text(fmt::format("{} {}", step_number_, label_), step.tokens));
+    conversation.messages.push_back(chat_message("user", words));
+    TRY_ASSIGN(const std::string reply, ask(conversation.messages));
+    conversation.messages.push_back(chat_message("assistant", reply));
+    ++conversation.turns;
+    return {};
+  }
+  Status take(const Quote& step) {
+    label_ = "quote " + step.name;
+    Conversation& conversation = open(step.name, step.system);
+    conversation.messages.push_back(chat_message("user", transcript(conversations_.at(step.origin), step.turns)));
+    TRY(ask(conversation.messages));
+    return {};
+  }
+  Status take(const KillServer& step) {
+    if (server_.process == nullptr) return {};  // not ours to kill
+    label_ = fmt::format("kill {}", played_.figures.kills + 1);
+    server_.process->wait(static_cast<int>(1e3 * options_.kill_wait_s.value_or(step.wait_seconds)));
+    if (const std::string death = server_.process->death(); !death.empty()) return io_error("the server " + death);
+    ++played_.figures.kills;
+    return server_.process->restart_after_kill();
+  }
+
+  Conversation& open(const std::string& name, const std::string& system) {
+    Conversation& opened = conversations_[name];
+    opened.messages = Json::array({chat_message("system", systems_.at(system))});
+    return opened;
+  }
+
+  // Asks, counts and checks; the reply's text.
+  Result<std::string> ask(const Json& messages) {
+    RequestFigures request;
+    request.label = label_;
+    TRY_ASSIGN(const std::vector<TokenId> prompt, client_.chat_ids(messages));
+    const std::uint64_t decoded_before = decoded_ids();
+    const Exchange exchange = client_.chat(messages, workload_.reply_tokens);
+    if (!exchange.answered()) return give_up(request, exchange);
+    const std::uint64_t decoded = decoded_ids() - decoded_before;
+    decoded_in_requests_ += decoded;
+    const ReplyFacts& facts = exchange.facts;
+    TRY_ASSIGN(const std::vector<TokenId> sampled, client_.tokenize(facts.text));
+
+    describe(request, exchange);
+    if (exchange.total_ms() > 0) played_.own_costs.push_back(exchange.own_cpu_ms / exchange.total_ms());
+    request.prompt_tokens = prompt.size();
+    request.ideal_tokens = prefixes_.never_decoded(prompt);
+    request.reply_tokens = facts.reply_tokens.value_or(sampled.size());
+    count(request, decoded);
+    check_claims(request, facts, sampled.size());
+    remember(prompt, sampled);
+    played_.figures.requests.push_back(std::move(request));
+    options_.on_request(played_.figures.requests.size());
+    return facts.text;
+  }
+
+  // A request that was not answered is in the figures, too, and ends the run.
+  Error give_up(RequestFigures& request, const Exchange& exchange) {
+    request.status = exchange.broken.empty() ? exchange.status : 0;
+    request.error = exchange.failure();
+    played_.figures.requests.push_back(request);
+    return io_error(request.error);
+  }
+
+  static void describe(RequestFigures& request, const Exchange& exchange) {
+    request.status = exchange.status;
+    request.cached_tokens = exchange.facts.cached_tokens.value_or(0);
+    request.claimed_prefill = exchange.facts.prefilled_tokens;
+    request.cache_source = exchange.facts.cache_source;
+    request.ttft_ms = exchange.ttft_ms;
+    request.total_ms = exchange.total_ms();
+    const double decode_ms = request.total_ms - request.ttft_ms;
+    const std::uint64_t tokens = exchange.facts.reply_tokens.value_or(0);
+    if (tokens > 1 && decode_ms > 0)
+      request.decode_tokens_per_second = 1e3 * static_cast<double>(tokens - 1) / decode_ms;
+  }
+
+  void count(RequestFigures& request, std::uint64_t decoded) {
+    CountedBy& counted_by = played_.figures.counted_by;
+    const std::uint64_t fed_back = request.reply_tokens == 0 ? 0 : request.reply_tokens - 1;
+    if (counted_by == CountedBy::kEngine && !server_.process->is_counted()) {
+      counted_by = CountedBy::kReply;
+      if (options_.must_be_counted) {
+        problem(
+            "the engine was not seen, so that nothing was counted: can libraries be preloaded from the temporary "
+            "directory (no space or colon in its path, not mounted with noexec)?");
+      }
+    }
+    if (counted_by == CountedBy::kReply) {
+      // Silence flatters nobody.
+      request.prefilled_tokens = request.claimed_prefill.value_or(request.prompt_tokens);
+      if (!request.claimed_prefill) {
+        problem("the reply does not say how many tokens were prefilled: the whole prompt counts");
+      }
+      return;
+    }
+    if (decoded < fed_back) {
+      problem(fmt::format("the reply has {} tokens, the engine saw {} ids", request.reply_tokens, decoded));
+    }
+    request.prefilled_tokens = decoded < fed_back ? 0 : decoded - fed_back;
+  }
+
+  // A reply must say what the engine saw; one that says nothing is not wrong.
+  void check_claims(const RequestFigures& request, const ReplyFacts& facts, std::size_t sampled) {
+    const auto check = [this](const char* what, std::optional<std::uint64_t> claimed, const char* who,
+                              std::uint64_t counted) {
+      if (claimed && *claimed != counted) {
+        problem(fmt::format("the reply says {} {}, {} {}", what, *claimed, who, counted));
+      }
+    };
+    constexpr char kPrompt[] = "the prompt has";
+    check("prompt_tokens", facts.prompt_tokens, kPrompt, request.prompt_tokens);
+    if (facts.cached_tokens && facts.prefilled_tokens) {
+      check("cached and prefilled tokens", *facts.cached_tokens + *facts.prefilled_tokens, kPrompt,
+            request.prompt_tokens);
+    }
+    check("prefilled tokens", facts.prefilled_tokens, "the engine saw", request.prefilled_tokens);
+    if (options_.text_is_exact) check("completion_tokens", facts.reply_tokens, "its text has", sampled);
+  }
+
+  // What no single request shows: work done between them, and state from before the first.
+  void check_totals() {
+    RunFigures& figures = played_.figures;
+    if (figures.counted_by == CountedBy::kEngine && decoded_ids() > decoded_in_requests_) {
+      figures.problems.push_back(fmt::format("{} ids were decoded outside of requests and are not in the ratio",
+                                             decoded_ids() - decoded_in_requests_));
+    }
+    if (figures.prefilled_tokens() < figures.ideal_tokens()) {
+      figures.problems.push_back(
+          fmt::format("{} of {} new tokens were not computed{}", figures.ideal_tokens() - figures.prefilled_tokens(),
+                      figures.ideal_tokens(),
+                      figures.counted_by == CountedBy::kEngine ? ": the server knew them from before this run"
+                                                               : ", say its replies: it knew them from before this run,"
+                                                                 " or they are wrong"));
+    }
+  }
+
+  void remember(std::vector<TokenId> prompt, const std::vector<TokenId>& sampled) {
+    if (!sampled.empty()) prompt.insert(prompt.end(), sampled.begin(), sampled.end() - 1);
+    played_.decoded_prefixes += prefixes_.add(prompt);
+  }
+
+  void problem(const std::string& what) {
+    played_.figures.problems.push_back(
+        fmt::format("request {} ({}): {}", played_.figures.requests.size() + 1, label_, what));
+  }
+
+  std::uint64_t decoded_ids() const { return server_.process == nullptr ? 0 : server_.process->decoded_ids(); }
+
+  const Workload& workload_;
+  const PlayedServer& server_;
+  const PlayOptions& options_;
+  ServerClient& client_;
+  std::size_t step_number_ = 0;
+  std::string label_;
+  std::map<std::string, std::string> systems_;
+  std::map<std::string, Conversation> conversations_;
+  DecodedPrefixes prefixes_;
+  std::uint64_t decoded_in_requests_ = 0;
+  Played played_;
+};
+
+// Why a run ended early, in one line that says where: at a request, or at a step before it.
+std::string last_problem(const PlayedServer& server, const std::string& where, const Error& error) {
+  std::string what = error.message;
+  if (server.process != nullptr) {
+    server.process->wait(kDeathMs);
+    if (const std::string death = server.process->death(); !death.empty()) {
+      what = fmt::format("the server {}; its log ends: {}", death, server.process->log_tail());
+    }
+  }
+  return fmt::format("{}: {}; the rest was not played", where, what);
+}
+
+// A wrapper script computes nothing itself.
+std::optional<double> cpu_seconds_of(const PlayedServer& server) {
+  if (server.process == nullptr || server.process->ended()) return std::nullopt;
+  server.process->wait(kSettleMs);
+  const auto seconds = server.process->served_cpu_seconds();
+  return seconds && *seconds > 0 ? std::optional(*seconds) : std::nullopt;
+}
+
+}  // namespace
+
+Result<Played> play(const Workload& workload, const PlayedServer& server, const PlayOptions& options,
+                    Interrupt& interrupt) {
+  const std::string& url = server.process == nullptr ? server.base_url : server.process->base_url();
+  TRY_ASSIGN(const auto client, ServerClient::make({.base_url = url, .keeps_connection = true}, interrupt));
+  Player player(workload, server, options, *client);
+  const Status status = player.play();
+  TRY(interrupt.check());
+  if (!status) {
+    RunFigures& figures = player.played().figures;
+    const bool was_sent = !figures.requests.empty() && !figures.requests.back().error.empty();
+    const std::string where =
+        was_sent ? fmt::format("request {} ({})", figures.requests.size(), player.step_label())
+                 : fmt::format("{}, before request {}", player.step_label(), figures.requests.size() + 1);
+    figures.problems.push_back(last_problem(server, where, status.error()));
+  }
+  player.played().figures.server_cpu_s = cpu_seconds_of(server);
+  return std::move(player.played());
+}
+
+}  // namespace kvkeep::bench

@@ -1,0 +1,56 @@
+#include "bench/run/surroundings.h"
+
+#include <gtest/gtest.h>
+
+#include "os/process.h"
+
+namespace kvkeep::bench {
+namespace {
+
+os::ProcessTime process(int id, int parent, const char* name, double cpu_s, double children_cpu_s = 0) {
+  return {
+      .id = id, .parent = parent, .started_ticks = 7, .name = name, .cpu_s = cpu_s, .children_cpu_s = children_cpu_s};
+}
+
+TEST(OtherWork, OwnServersAreNotOthers) {
+  const os::ProcessorTimes before{10, 90, 0, {process(5, 1, "kvkeep", 1), process(2, 1, "make", 4)}};
+  // Two processors for 50 s: 20 s of our own (one server runs, one has ended), 30 s of a compiler, 50 s idle.
+  const os::ProcessorTimes after{
+      60,
+      140,
+      0,
+      {process(9, 6, "worker", 6), process(6, 5, "server", 3), process(5, 1, "kvkeep", 2, 10),
+       process(2, 1, "make", 4.2), process(3, 2, "cc1plus", 29)}};
+  EXPECT_EQ(other_work(before, after, 5), "Other programs took 30 % of the processors (cc1plus 29.0 s).");
+}
+
+TEST(OtherWork, AnIdIsUsedAgain) {
+  os::ProcessTime old = process(3, 1, "old", 50);
+  os::ProcessTime young = process(3, 1, "young", 2);
+  young.started_ticks = 8;
+  const os::ProcessorTimes before{0, 0, 0, {old}};
+  const os::ProcessorTimes after{2, 2, 0, {young}};
+  EXPECT_EQ(other_work(before, after, 5), "Other programs took 50 % of the processors (young 2.0 s).");
+}
+
+TEST(OtherWork, TheThreeThatTookMostAreNamedAndTheHostToo) {
+  const os::ProcessorTimes before{};
+  const os::ProcessorTimes after{
+      60, 20, 20, {process(1, 0, "a", 5), process(2, 0, "b", 20), process(3, 0, "c", 10), process(4, 0, "b", 5)}};
+  EXPECT_EQ(
+      other_work(before, after, 9),
+      "Other programs took 60 % of the processors (b 25.0 s, c 10.0 s, a 5.0 s), the virtual machine's host 20 %.");
+  EXPECT_EQ(other_work(before, {100, 0, 0, {process(9, 0, "own", 100)}}, 9),
+            "Other programs took 0 % of the processors.");
+  EXPECT_EQ(other_work(before, before, 9), "");
+}
+
+TEST(OtherWork, IsToldOfThisMachine) {
+  const OtherWork work;
+  const double end_s = os::cpu_seconds() + 0.05;  // some ticks of the system's clock
+  while (os::cpu_seconds() < end_s) {}
+  EXPECT_TRUE(work.text().starts_with("Other programs took ")) << work.text();
+}
+
+}  // namespace
+}  // namespace kvkeep::bench

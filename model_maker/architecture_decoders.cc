@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <array>
+
+#include "base/assert.h"
+#include "model_maker/architecture.h"
+#include "model_maker/recurrent_blocks.h"
+
+// Decoders whose layers are a block that looks back (attention or a recurrent one) and a feed-forward block. The table
+// says what distinguishes them; the rest is the same for all.
+
+namespace kvkeep::gguf {
+namespace {
+
+enum class Block { kAttention, kMamba, kJambaMamba, kMamba2, kDeltaNet, kShortConvolution };
+
+struct Style {
+  std::string_view name;
+  // What a layer looks back with; every `attention_every`th layer (the last of each group) has attention. 1: all have.
+  // 0: none. falcon-h1 has both in each layer.
+  Block recurrent = Block::kAttention;
+  std::int64_t attention_every = 1;
+  std::array<std::int64_t, 3> layers;  // by ModelSize
+  bool feed_forward = true;
+  bool head_norms = false;        // queries and keys are normalised, so that the norms' weights are the gain of scores
+  bool gated_attention = false;   // the query matrix also makes a gate for the result
+  bool norms_after = false;       // blocks' results are normalised, so that those norms' weights are the gain of blocks
+  bool scaled_embedding = false;  // libllama multiplies embeddings by sqrt(width)
+  bool layered_heads = false;     // head_count_kv is given per layer; 0 says that a layer is recurrent
+  std::int64_t global_every = 0;  // of windowed models: every how many layers one sees everything
+  std::string_view second_norm = "ffn_norm.weight";
+  std::string_view output_norm = "output_norm";
+};
+
+constexpr auto kStyles = std::to_array<Style>({
+    {.name = "llama", .layers = {3, 6, 16}},
+    {.name = "gemma3",
+     .layers = {6, 6, 18},
+     .head_norms = true,
+     .norms_after = true,
+     .scaled_embedding = true,
+     .global_every = 3},
+    {.name = "qwen35",
+     .recurrent = Block::kDeltaNet,
+     .attention_every = 4,
+     .layers = {4, 4, 16},
+     .head_norms = true,
+     .gated_attention = true,
+     .second_norm = "post_attention_norm.weight"},
+    {.name = "falcon-h1", .recurrent = Block::kMamba2, .layers = {3, 4, 12}, .second_norm = "ffn_norm"},
+    {.name = "jamba",
+     .recurrent = Block::kJambaMamba,
+     .attention_every = 4,
+     .layers = {4, 4, 12},
+     .layered_heads = true},
+    {.name = "lfm2",
+     .recurrent = Block::kShortConvolution,
+     .attention_every = 2,
+     .layers = {6, 6, 16},
+     .head_norms = true,
+     .layered_heads = true,
+     .output_norm = "token_embd_norm"},
+    {.name = "mamba", .recurrent = Block::kMamba, .attention_every = 0, .layers = {4, 12, 24}, .feed_forward = false},
+    {.name = "mamba2", .recurrent = Block::kMamba2, .attention_every = 0, .layers = {4, 12, 24}, .feed_forward = false},
+});
+
+constexpr float kBlockGain = 0.6F;  // where norms come after blocks; 1 lets rounding decide too often
+
+const Style& style_of(std::string_view name) {
+  const auto* const found = std::ranges::find(kStyles, name, &Style::name);
+  KVKEEP_ASSERT(found != kStyles.end(), "every architecture planned here has a style");
+  return *found;
+}
+
+bool has_attention(const Style& style, std::int64_t layer) {
+  return style.attention_every != 0 && (layer + 1) % style.attention_every == 0;
+}
+
+void add_recurrent_keys(PlanBuilder& plan, const Style& style) {
+  switch (style.recurrent) {
+    case Block::kAttention: return;
+    case Block::kMamba:
+    case Block::kJambaMamba: return add_mamba_keys(plan);
+    case Block::kMamba2: return add_mamba2_keys(plan);
+    case Block::kDeltaNet: return add_delta_net_keys(plan);
+    case Block::kShortConvolution: return add_short_convolution_keys(plan);
+  }
+}
+
+void add_recurrent(PlanBuilder& plan, const Style& style) {
+  switch (style.recurrent) {
+    case Block::kAttention: return;
+    case Block::kMamba: return add_mamba(plan, false);
+    case Block::kJambaMamba: return add_mamba(plan, true);
+    case Block::kMamba2: return add_mamba2(plan);
+    case Block::kDeltaNet: return add_delta_net(plan);
+    case Block::kShortConvolution: return add_short_convolution(plan);
+  }
+}
+
+void add_attention(PlanBuilder& plan, const Style& style) {
+  const Shape& shape = plan.shape();
+  const std::int64_t query = shape.heads * kHeadSize;
+  const std::int64_t kv = shape.kv_heads * kHeadSize;
+  const float score = style.head_norms ? 1 : shape.gains.score;
+  plan.matrix("attn_q", shape.width, style.gated_attention ? 2 * query : query, score);
+  plan.matrix("attn_k", shape.width, kv, score);
+  plan.matrix("attn_v", shape.width, kv, 1);
+  plan.matrix("attn_output", query, shape.width, shape.gains.attention);
+  if (!style.head_norms) return;
+  plan.norm("attn_q_norm", kHeadSize, shape.gains.score);
+  plan.norm("attn_k_norm", kHeadSize, shape.gains.score);
+}
+
+void add_feed_forward(PlanBuilder& plan) {
+  const Shape& shape = plan.shape();
+  plan.matrix("ffn_gate", shape.width, shape.hidden, shape.gains.gate_and_up);
+  plan.matrix("ffn_up", shape.width, shape.hidden, shape.gains.gate_and_up);
+  plan.matrix("ffn_down", shape.hidden, shape.width, shape.gains.down);
+}
+
+void add_layer(PlanBuilder& plan, const Style& style, std::int64_t layer) {
+  const Shape& shape = plan.shape();
+  const bool attends = has_attention(style, layer);
+  plan.begin_layer(layer);
+  plan.norm("attn_norm", shape.width);
+  if (attends) add_attention(plan, style);
+  if (!attends || style.attention_every == 1) add_recurrent(plan, style);
+  if (style.norms_after) plan.norm("post_attention_norm", shape.width, kBlockGain);
+  if (!style.feed_forward) return;
+  plan.values(style.second_norm, {shape.width}, Constant{1});
+  add_feed_forward(plan);
+  if (style.norms_after) plan.norm("post_ffw_norm", shape.width, kBlockGain);
+}
+
+MetadataValue kv_heads_of(const Style& style, std::int64_t layers, const Shape& shape) {
+  const auto kv_heads = static_cast<std::uint32_t>(shape.kv_heads);
+  if (!style.layered_heads) return kv_heads;
+  std::vector<std::uint32_t> by_layer;
+  for (std::int64_t layer = 0; layer < layers; ++layer) by_layer.push_back(has_attention(style, layer) ? kv_heads : 0);
+  return by_layer;
+}
+
+void add_attention_keys(PlanBuilder& plan, const Style& style, std::uint32_t window) {
+  if (style.gated_attention) {
+    plan.number("full_attention_interval", style.attention_every);
+    plan.key("rope.dimension_sections", std::vector<std::uint32_t>{11, 11, 10, 0});  // half a head in all
+  }
+  if (window != 0) plan.number("attention.sliding_window", window);
+  if (style.global_every != 0) plan.number("attention.sliding_window_pattern", style.global_every);
+}
+
+}  // namespace
+
+ModelPlan plan_decoder(const PlanRequest& request) {
+  const Style& style = style_of(request.architecture);
+  const std::int64_t layers = style.layers[static_cast<std::size_t>(request.size)];
+  PlanBuilder plan(request.architecture, shape_of(request.size));
+  plan.common_keys(layers, kv_heads_of(style, layers, plan.shape()), request.vocabulary_size);
+  add_attention_keys(plan, style, request.window);
+  add_recurrent_keys(plan, style);
+  plan.token_embedding(request.vocabulary_size, style.scaled_embedding ? gain(1, plan.shape().width).deviation : 1);
+  for (std::int64_t layer = 0; layer < layers; ++layer) add_layer(plan, style, layer);
+  plan.end_layers();
+  plan.output(request.vocabulary_size, style.output_norm);
+  return plan.take();
+}
+
+}  // namespace kvkeep::gguf

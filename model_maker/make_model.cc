@@ -1,0 +1,184 @@
+#include "model_maker/make_model.h"
+
+#include <ggml.h>
+#include <gguf.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/assert.h"
+#include "model_maker/architecture.h"
+#include "model_maker/random.h"
+#include "model_maker/vocabulary.h"
+
+namespace kvkeep::gguf {
+namespace {
+
+using File = std::unique_ptr<gguf_context, decltype(&gguf_free)>;
+using Tensors = std::unique_ptr<ggml_context, decltype(&ggml_free)>;
+
+std::string_view size_name(ModelSize size) {
+  switch (size) {
+    case ModelSize::kTiny: return "tiny";
+    case ModelSize::kSmall: return "small";
+    case ModelSize::kReal: return "real";
+  }
+  return "";
+}
+
+const Architecture* find_architecture(std::string_view name) {
+  for (const Architecture& architecture : architectures()) {
+    if (architecture.name == name) return &architecture;
+  }
+  return nullptr;
+}
+
+template <typename Predicate>
+std::string names_of(Predicate wanted) {
+  std::string names;
+  for (const Architecture& architecture : architectures()) {
+    if (wanted(architecture)) names += (names.empty() ? "" : ", ") + std::string(architecture.name);
+  }
+  return names;
+}
+
+// 0: no windowed layers.
+Result<std::uint32_t> window_of(const Architecture& architecture, std::uint32_t asked_for) {
+  if (asked_for != 0 && architecture.window == Window::kNone) {
+    return invalid("an " + std::string(architecture.name) + " model has no window: only " +
+                   windowed_architecture_names() + " can have one");
+  }
+  return asked_for == 0 && architecture.window == Window::kAlways ? kDefaultWindow : asked_for;
+}
+
+struct SetValue {
+  gguf_context* file;
+  const char* key;
+  void operator()(std::uint32_t value) const { gguf_set_val_u32(file, key, value); }
+  void operator()(float value) const { gguf_set_val_f32(file, key, value); }
+  void operator()(bool value) const { gguf_set_val_bool(file, key, value); }
+  void operator()(const std::string& value) const { gguf_set_val_str(file, key, value.c_str()); }
+  void operator()(const std::vector<std::uint32_t>& values) const {
+    gguf_set_arr_data(file, key, GGUF_TYPE_UINT32, values.data(), values.size());
+  }
+};
+
+void write_metadata(const MakeModelOptions& options, const ModelPlan& plan, gguf_context* file) {
+  const std::string size(size_name(options.size));
+  const std::string name = "kvkeep random " + options.architecture + " " + size + " seed " +
+                           std::to_string(options.seed) + (options.free_output ? " free output" : "");
+  gguf_set_val_str(file, "general.architecture", options.architecture.c_str());
+  gguf_set_val_str(file, "general.type", "model");
+  gguf_set_val_str(file, "general.name", name.c_str());
+  gguf_set_val_str(file, "general.size_label", size.c_str());
+  gguf_set_val_u32(file, "general.quantization_version", GGML_QNT_VERSION);
+  for (const auto& [key, value] : plan.metadata) std::visit(SetValue{file, key.c_str()}, value);
+}
+
+// Fills one row of a tensor at a time; rows are independent of how they are stored.
+class RowSource {
+ public:
+  RowSource(const TensorPlan& plan, const MakeModelOptions& options, const Vocabulary& vocabulary)
+      : plan_(plan), random_(options.seed, plan.name), vocabulary_(options.free_output ? nullptr : &vocabulary) {}
+
+  void fill(std::int64_t row_index, std::span<float> row) {
+    if (const auto* constant = std::get_if<Constant>(&plan_.fill)) {
+      std::fill(row.begin(), row.end(), constant->value);
+    } else if (const auto* spread = std::get_if<Spread>(&plan_.fill)) {
+      random_.fill(row, spread->deviation);
+    } else if (const auto* between = std::get_if<Between>(&plan_.fill)) {
+      random_.fill_between(row, between->lowest, between->highest);
+    } else {
+      random_.fill(row, std::get<OutputRows>(plan_.fill).deviation);
+      const bool silent = vocabulary_ && !vocabulary_->whole_word[static_cast<std::size_t>(row_index)];
+      if (silent) std::fill(row.begin(), row.end(), 0.0F);
+    }
+  }
+
+ private:
+  const TensorPlan& plan_;
+  Random random_;
+  const Vocabulary* vocabulary_;  // null: every output row is random
+};
+
+void fill_tensor(ggml_tensor* tensor, RowSource source) {
+  std::vector<float> row(static_cast<std::size_t>(tensor->ne[0]));
+  auto* out = static_cast<std::byte*>(tensor->data);
+  const std::size_t row_bytes = ggml_row_size(tensor->type, tensor->ne[0]);
+  for (std::int64_t i = 0; i < ggml_nrows(tensor); ++i, out += row_bytes) {
+    source.fill(i, row);
+    const std::size_t written = ggml_quantize_chunk(tensor->type, row.data(), out, 0, 1, tensor->ne[0], nullptr);
+    KVKEEP_ASSERT(written == row_bytes, "a tensor row of the size its type says");
+  }
+}
+
+Tensors make_tensors(const ModelPlan& plan) {
+  std::size_t bytes = 0;
+  for (const TensorPlan& tensor : plan.tensors) {
+    std::size_t rows = 1;
+    for (std::size_t i = 1; i < tensor.shape.size(); ++i) rows *= static_cast<std::size_t>(tensor.shape[i]);
+    bytes += ggml_row_size(tensor.type, tensor.shape[0]) * rows + ggml_tensor_overhead() + GGML_MEM_ALIGN;
+  }
+  return {ggml_init({.mem_size = bytes, .mem_buffer = nullptr, .no_alloc = false}), ggml_free};
+}
+
+}  // namespace
+
+Result<ModelSize> parse_model_size(std::string_view name) {
+  for (const ModelSize size : {ModelSize::kTiny, ModelSize::kSmall, ModelSize::kReal}) {
+    if (size_name(size) == name) return size;
+  }
+  return invalid("unknown model size '" + std::string(name) + "': one of tiny, small, real");
+}
+
+std::string architecture_names() {
+  return names_of([](const Architecture&) { return true; });
+}
+
+std::string windowed_architecture_names() {
+  return names_of([](const Architecture& architecture) { return architecture.window != Window::kNone; });
+}
+
+std::string architectures_by_memory_class() {
+  std::string list;
+  std::string_view last;
+  for (const Architecture& architecture : architectures()) {
+    if (architecture.memory_class == last) {
+      list += ", ";
+    } else {
+      list += (list.empty() ? "" : "; ") + std::string(architecture.memory_class) + ": ";
+    }
+    list += architecture.name;
+    last = architecture.memory_class;
+  }
+  return list;
+}
+
+Status make_model(const MakeModelOptions& options, const std::string& path) {
+  const Architecture* architecture = find_architecture(options.architecture);
+  if (!architecture) {
+    return invalid("unknown architecture '" + options.architecture + "': one of " + architecture_names());
+  }
+  TRY_ASSIGN(const std::uint32_t window, window_of(*architecture, options.window));
+  const Vocabulary& vocabulary = shared_vocabulary();
+  const ModelPlan plan =
+      architecture->plan({architecture->name, options.size, window, static_cast<std::int64_t>(vocabulary.size())});
+  const File file(gguf_init_empty(), gguf_free);
+  write_metadata(options, plan, file.get());
+  write_vocabulary(vocabulary, file.get());
+  const Tensors tensors = make_tensors(plan);
+  if (!tensors) return no_space("not enough memory to make a model");
+  for (const TensorPlan& tensor_plan : plan.tensors) {
+    ggml_tensor* tensor = ggml_new_tensor(tensors.get(), tensor_plan.type, static_cast<int>(tensor_plan.shape.size()),
+                                          tensor_plan.shape.data());
+    ggml_set_name(tensor, tensor_plan.name.c_str());
+    fill_tensor(tensor, RowSource(tensor_plan, options, vocabulary));
+    gguf_add_tensor(file.get(), tensor);
+  }
+  if (!gguf_write_to_file(file.get(), path.c_str(), false)) return io_error("cannot write " + path);
+  return {};
+}
+
+}  // namespace kvkeep::gguf

@@ -1,0 +1,135 @@
+#include "model_maker/vocabulary.h"
+
+#include <gguf.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <span>
+
+#include "base/assert.h"
+#include "base/unicode.h"
+#include "model_maker/bpe_trainer.h"
+#include "model_maker/chat_template.h"
+#include "model_maker/sample_text.h"
+
+namespace kvkeep::gguf {
+namespace {
+
+constexpr std::size_t kMergeCount = 3600;
+constexpr std::int32_t kNormal = 1;
+constexpr std::int32_t kControl = 3;
+constexpr std::int32_t kUserDefined = 4;
+
+constexpr std::array<std::string_view, 12> kControlMarkers = {
+    "<|bos|>",        "<|endoftext|>",  "<|im_start|>",   "<|im_end|>",  "<|User|>",      "<|Assistant|>",
+    "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"};
+constexpr std::array<std::string_view, 6> kUserDefinedMarkers = {"<tool_call>",      "</tool_call>", "<tool_response>",
+                                                                 "</tool_response>", "<think>",      "</think>"};
+
+// GPT-2's map: printable Latin-1 bytes stand for themselves, the others for U+0100 and up in order.
+std::array<unsigned, 256> printable_bytes() {
+  std::array<unsigned, 256> map{};
+  unsigned next = 0x100;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
+    map[byte] = printable ? byte : next++;
+  }
+  return map;
+}
+
+std::string spelling_of(std::string_view bytes) {
+  static const std::array<unsigned, 256> kMap = printable_bytes();
+  std::string out;
+  for (const char c : bytes) append_character(out, kMap[static_cast<unsigned char>(c)]);
+  return out;
+}
+
+bool is_blank_and_word(std::string_view bytes) {
+  return bytes.size() >= 3 && bytes[0] == ' ' &&
+         std::all_of(bytes.begin() + 1, bytes.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
+// Words of the sample texts that are one token, and stay one when encoded alone.
+std::vector<bool> find_whole_words(const BytePairs& pairs, std::span<const std::string_view> texts) {
+  std::set<std::string_view> seen;
+  for (const std::string_view text : texts) {
+    for (const std::string_view pretoken : split_pretokens(text)) seen.insert(pretoken);
+  }
+  const BytePairEncoder encoder(pairs);
+  std::vector<bool> whole;
+  for (const std::string& token : pairs.tokens) {
+    whole.push_back(is_blank_and_word(token) && seen.contains(token) && encoder.encode(token).size() == 1);
+  }
+  return whole;
+}
+
+void set_strings(gguf_context* file, const char* key, const std::vector<std::string>& values) {
+  std::vector<const char*> pointers;
+  for (const std::string& value : values) pointers.push_back(value.c_str());
+  gguf_set_arr_str(file, key, pointers.data(), pointers.size());
+}
+
+void set_token(gguf_context* file, const Vocabulary& vocabulary, const char* role, std::string_view marker) {
+  const std::string key = "tokenizer.ggml." + std::string(role) + "_token_id";
+  gguf_set_val_u32(file, key.c_str(), static_cast<std::uint32_t>(vocabulary.marker(marker)));
+}
+
+}  // namespace
+
+TokenId Vocabulary::marker(std::string_view spelling) const {
+  const auto place = std::find(spellings.begin(), spellings.end(), spelling);
+  KVKEEP_ASSERT(place != spellings.end(), "a known marker");
+  return static_cast<TokenId>(place - spellings.begin());
+}
+
+namespace {
+
+Vocabulary build_vocabulary() {
+  const std::array<std::string_view, 4> texts = {sample_prose(), sample_code(), sample_data(), sample_words()};
+  const BytePairs pairs = train_byte_pairs(texts, kMergeCount);
+  Vocabulary vocabulary;
+  for (const std::string& token : pairs.tokens) vocabulary.spellings.push_back(spelling_of(token));
+  for (const auto& [left, right] : pairs.merges) {
+    vocabulary.merges.push_back(vocabulary.spellings[left] + " " + vocabulary.spellings[right]);
+  }
+  vocabulary.whole_word = find_whole_words(pairs, texts);
+  vocabulary.types.assign(vocabulary.size(), kNormal);
+  const auto add_markers = [&](std::span<const std::string_view> markers, std::int32_t type) {
+    vocabulary.spellings.insert(vocabulary.spellings.end(), markers.begin(), markers.end());
+    vocabulary.types.resize(vocabulary.size(), type);
+  };
+  add_markers(kControlMarkers, kControl);
+  add_markers(kUserDefinedMarkers, kUserDefined);
+  vocabulary.whole_word.resize(vocabulary.size(), false);
+  return vocabulary;
+}
+
+}  // namespace
+
+const Vocabulary& shared_vocabulary() {
+  static const Vocabulary kVocabulary = build_vocabulary();
+  return kVocabulary;
+}
+
+void write_vocabulary(const Vocabulary& vocabulary, gguf_context* file) {
+  gguf_set_val_str(file, "tokenizer.ggml.model", "gpt2");
+  gguf_set_val_str(file, "tokenizer.ggml.pre", "qwen2");
+  set_strings(file, "tokenizer.ggml.tokens", vocabulary.spellings);
+  gguf_set_arr_data(file, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, vocabulary.types.data(), vocabulary.size());
+  set_strings(file, "tokenizer.ggml.merges", vocabulary.merges);
+  set_token(file, vocabulary, "bos", "<|bos|>");
+  set_token(file, vocabulary, "eos", "<|im_end|>");
+  set_token(file, vocabulary, "eot", "<|im_end|>");
+  set_token(file, vocabulary, "padding", "<|endoftext|>");
+  set_token(file, vocabulary, "fim_pre", "<|fim_prefix|>");
+  set_token(file, vocabulary, "fim_suf", "<|fim_suffix|>");
+  set_token(file, vocabulary, "fim_mid", "<|fim_middle|>");
+  set_token(file, vocabulary, "fim_pad", "<|fim_pad|>");
+  set_token(file, vocabulary, "fim_rep", "<|repo_name|>");
+  set_token(file, vocabulary, "fim_sep", "<|file_sep|>");
+  gguf_set_val_bool(file, "tokenizer.ggml.add_bos_token", false);
+  gguf_set_val_str(file, "tokenizer.chat_template", std::string(chat_template()).c_str());
+}
+
+}  // namespace kvkeep::gguf

@@ -1,0 +1,35 @@
+#pragma once
+
+// Strings and numbers as people read them.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace kvkeep::text {
+
+// Printable UTF-8 of one line: bytes that are not UTF-8, control characters and marks that turn the direction of text
+// become U+FFFD, tabs and line ends a space. More than `most` characters: cut, the last one kept is an ellipsis.
+// Precondition: most >= 1. Costs no more than `most` characters, however long the text is.
+std::string printable(std::string_view text, std::size_t most);
+
+// Columns that printable text takes on a terminal: two for wide East Asian characters and emoji, none for marks that
+// combine.
+std::size_t columns_of(std::string_view printable_text);
+
+// Printable text cut to at most that many columns, with an ellipsis. Precondition: columns >= 1.
+std::string cut_to_columns(std::string_view printable_text, std::size_t columns);
+
+// "12.346"; "n/a" if it is not finite, with an exponent if it is very large: never longer than 20 characters.
+std::string fixed(double value, int digits);
+
+// About four digits, for figures of any size: 0.082, 7.905, 98.35, 1291.
+std::string measured(double value);
+
+// 24,860
+std::string grouped(std::uint64_t value);
+
+// "24 GiB"
+std::string memory_size(std::uint64_t bytes);
+
+}  // namespace kvkeep::text
