@@ -215,11 +215,14 @@ INSTANTIATE_TEST_SUITE_P(All, CacheStories,
 TEST_P(CacheStories, AgreeWithTheNaiveMap) {
   const auto& [model, kind] = GetParam();
   FarWork far;
-  EXPECT_EQ(tell(model, kind, kind.shaky ? stories() / 3 : stories(), seed_of_this_run(), true, &far), "");
+  EXPECT_EQ(tell(model, kind, stories(), seed_of_this_run(), true, &far), "");
   if (!kind.shaky) return;
   std::printf("the third tier took %zu and gave back %zu\n", far.puts, far.gets);
   EXPECT_GT(far.puts, 0U);
-  // Few stories read from it: NoticeThatItLies proves that some do.
+  // Of points alone the rows have no bytes, and the points may all be in RAM.
+  if (kind.tight && model.row_bytes > 0) {
+    EXPECT_GT(far.gets, 0U) << "nothing was ever read from it";
+  }
 }
 
 // ---- mistakes ----

@@ -72,14 +72,14 @@ class Story {
   Story(const ModelClass& model, const StoryKind& kind, std::uint64_t seed)
       : kind_(kind),
         files_(seed),
-        world_(files_, ByteCount{kind.tight || seed % 2 == 0 ? 2500U : 100'000U},
-               kind.tight ? ByteCount{30 * 8192} : mebibytes(64)),
+        world_(files_, ByteCount{kind.tight || seed % 2 == 0 ? 2500U : 100'000U}, disk_budget_of(kind)),
         background_({&world_.writer, &world_.reader, &world_.far_writer, &world_.far_reader}, seed),
         must_(model.shape),
         durable_(model.shape),
         may_(model.shape) {
     world_.model = model;
-    if (kind.shaky) world_.shaky = std::make_unique<ShakyTier>(seed, ByteCount{30'000});
+    // Either it is full itself, or it has what had to leave the disk.
+    if (kind.shaky) world_.shaky = std::make_unique<ShakyTier>(seed, kind.tight ? mebibytes(64) : ByteCount{30'000});
     world_.wait_for_reader = [this] {
       while (world_.reader.waiting() + world_.far_reader.waiting() > 0) background_.run_one();
     };
@@ -126,7 +126,7 @@ class Story {
   }
   void change_budget(std::size_t share) {
     if (!kind_.tight) return;
-    world_.disk_budget = ByteCount{(16 + share % 40) * 8192};
+    world_.disk_budget = ByteCount{(kind_.shaky ? 10 + share % 6 : 16 + share % 40) * 8192};
     end_process(false);
     reopen();
     if (!disturbed_ && world_.store->used() > world_.disk_budget) complain("the smaller budget does not hold");
@@ -180,6 +180,11 @@ class Story {
 
  private:
   static constexpr std::size_t kMostHeld = 3;
+  // Above a third tier more must leave the disk, so that it is read from.
+  static ByteCount disk_budget_of(const StoryKind& kind) {
+    if (!kind.tight) return mebibytes(64);
+    return ByteCount{(kind.shaky ? 12U : 30U) * 8192U};
+  }
 
   // Whether the map can say exactly what is known.
   bool sure() const { return !kind_.tight && !disturbed_; }
