@@ -84,7 +84,7 @@ struct Prepared {
 };
 
 // What is no model is told by the server that cannot load it.
-Status check_model(const std::string& path) {
+Status check_model_exists(const std::string& path) {
   if (path.empty()) return {};
   const auto file = os::real_file_system().open(path);
   if (!file && file.error().kind == ErrorKind::kNotFound) return not_found("--model " + path + ": no such file");
@@ -96,7 +96,7 @@ Status check_files_and_peer(const BenchCommandOptions& options, const bench::Ben
   std::vector<NamedOutput> outputs = outputs_of(options.reports);
   outputs.push_back({"--keep", options.keep});
   TRY(check_outputs(outputs));
-  TRY(check_model(options.model));
+  TRY(check_model_exists(options.model));
   return bench::check_peer(bench, interrupt);
 }
 

@@ -9,8 +9,8 @@
 namespace kvkeep::cli {
 namespace {
 
-constexpr char kCommand[] = "kvkeep bench [flags] [WORKLOAD...]";
-constexpr char kDescription[] =
+constexpr char kBenchCommand[] = "kvkeep bench [flags] [WORKLOAD...]";
+constexpr char kBenchDescription[] =
     "Plays workloads against kvkeep, and against another server in turn, and says what was computed over what had to "
     "be: prefilled tokens / tokens never computed before, counted at the engine. WORKLOAD is a name of --list or a "
     "file "
@@ -51,7 +51,7 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
   };
 }
 
-std::vector<Flag> server_flags(BenchCommandOptions& options) {
+std::vector<Flag> bench_server_flags(BenchCommandOptions& options) {
   return {
       {.group = "Servers",
        .spelling = "-m, --model FILE",
@@ -110,11 +110,11 @@ std::vector<Flag> keep_flags(BenchCommandOptions& options) {
 
 FlagSet bench_flags(BenchCommandOptions& options) {
   std::vector<Flag> flags;
-  for (std::vector<Flag>& more :
-       std::vector{run_flags(options), server_flags(options), report_flags(options.reports), keep_flags(options)}) {
+  for (std::vector<Flag>& more : std::vector{run_flags(options), bench_server_flags(options),
+                                             report_flags(options.reports), keep_flags(options)}) {
     flags.insert(flags.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
-  return FlagSet(kCommand, kDescription, std::move(flags));
+  return FlagSet(kBenchCommand, kBenchDescription, std::move(flags));
 }
 
 }  // namespace

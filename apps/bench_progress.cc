@@ -12,12 +12,12 @@
 namespace kvkeep::cli {
 namespace {
 
-constexpr std::size_t kBarColumns = 20;
+constexpr std::size_t kProgressColumns = 20;
 constexpr char kClearLine[] = "\r\033[K";
 
 std::string bar(std::size_t done, std::size_t total) {
-  const std::size_t filled = total == 0 ? 0 : std::min(kBarColumns, kBarColumns * done / total);
-  return fmt::format("[{}{}]", std::string(filled, '#'), std::string(kBarColumns - filled, '-'));
+  const std::size_t filled = total == 0 ? 0 : std::min(kProgressColumns, kProgressColumns * done / total);
+  return fmt::format("[{}{}]", std::string(filled, '#'), std::string(kProgressColumns - filled, '-'));
 }
 
 }  // namespace

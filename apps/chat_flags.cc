@@ -1,4 +1,4 @@
-// What prompts and replies are made of, and how tokens are sampled.
+// Flags of `serve` about prompts, replies and sampling.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

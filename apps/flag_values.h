@@ -133,7 +133,7 @@ inline Assign mebibytes_into(std::optional<ByteCount>& target, std::uint64_t low
   });
 }
 
-// What `parse` returns is added to the list: the flag may be repeated.
+// Adds the items that `parse` returns to the list, so that the flag may be repeated.
 template <typename Item, typename Parse>
 Assign appended_to(std::vector<Item>& target, Parse parse) {
   const auto set = [&target, parse](const std::string& text) -> Status {
@@ -171,7 +171,7 @@ Assign value_into(Target& target, std::type_identity_t<Target> value) {
   return {set, "off"};
 }
 
-// Of a flag that asks for what is always so: it is accepted, and there is nothing to set.
+// Accepts a flag that asks for behaviour which cannot be turned off: there is nothing to set.
 inline Assign always_so() {
   return {[](const std::string&) -> Status { return {}; }, "on"};
 }

@@ -1,4 +1,4 @@
-// What is loaded, and how it computes.
+// Flags of `serve` about the model: files to load, context, threads and devices.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

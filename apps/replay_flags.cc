@@ -7,13 +7,13 @@
 namespace kvkeep::cli {
 namespace {
 
-constexpr char kCommand[] = "kvkeep replay [flags] FILE...";
-constexpr char kDescription[] =
+constexpr char kReplayCommand[] = "kvkeep replay [flags] FILE...";
+constexpr char kReplayDescription[] =
     "Plays recorded sessions against a server and says, per request and in total, what was cached, what was computed "
     "and what a perfect cache would have had to compute. FILE is JSONL (docs/bench.md), kvkeep's own trace or a HAR "
     "file; - is standard input: xz -dc FILE.xz | kvkeep replay --url URL -";
 
-std::vector<Flag> server_flags(ReplayCommandOptions& options) {
+std::vector<Flag> replay_server_flags(ReplayCommandOptions& options) {
   return {
       {.group = "Server",
        .spelling = "--url URL",
@@ -59,11 +59,11 @@ std::vector<Flag> playing_flags(ReplayCommandOptions& options) {
 }
 
 FlagSet replay_flags(ReplayCommandOptions& options) {
-  std::vector<Flag> flags = server_flags(options);
+  std::vector<Flag> flags = replay_server_flags(options);
   for (std::vector<Flag>& more : std::vector{playing_flags(options), report_flags(options.reports)}) {
     for (Flag& flag : more) flags.push_back(std::move(flag));
   }
-  return FlagSet(kCommand, kDescription, std::move(flags));
+  return FlagSet(kReplayCommand, kReplayDescription, std::move(flags));
 }
 
 }  // namespace

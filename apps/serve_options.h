@@ -45,7 +45,7 @@ enum class Replay {
   kOff,        // as the template writes them, when they come
 };
 
-// What the model is called, how what it writes is read, and what its template is told.
+// The model's names, the variables of its chat template, and how its replies are parsed.
 struct ChatOptions {
   std::vector<std::string> model_names;                // the API shows; empty: the file's name
   bool strict_model_names = false;                     // requests that name another model are refused

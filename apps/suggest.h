@@ -1,6 +1,7 @@
 #pragma once
 
-// What to type instead: the nearest known word to a mistyped one, and a refused command line as it would work. Pure.
+// Suggestions after a slip: the known word nearest to a mistyped one, and a refused command line as it would work.
+// Pure.
 
 #include <string>
 #include <string_view>

@@ -33,7 +33,7 @@ PartFigures capture_figures(const std::string& what, std::size_t bytes, std::vec
 // Rates in GB/s of `bytes` in each of `ms`.
 std::vector<double> rates_of(std::size_t bytes, std::vector<double> ms);
 
-// What it takes to capture and restore a sequence that needs a point, or a window of rows.
+// Measures capture and restore of a sequence that needs a point, or a window of rows.
 class StateMeter {
  public:
   // The engine has two sequences and cells for both; it outlives this, and so does the clock.
