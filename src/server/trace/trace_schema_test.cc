@@ -101,7 +101,7 @@ TEST(TraceSchema, DocsNameExactlyTheFieldsWritten) {
   std::set<std::string> written;
   add_names(trace_json(full_trace(), NumberedVocabulary()), "", written);
   EXPECT_GT(written.size(), 60U);
-  EXPECT_EQ(written, documented("## Who asked", "## Audits"));
+  EXPECT_EQ(written, documented("## The sender", "## Audits"));
 }
 
 TEST(TraceSchema, DocsNameExactlyTheFieldsAndOutcomesOfAnAudit) {
@@ -111,7 +111,7 @@ TEST(TraceSchema, DocsNameExactlyTheFieldsAndOutcomesOfAnAudit) {
   EXPECT_EQ(names_of(json), first_cells("trace.md", "| audit | meaning |\n"));
   EXPECT_EQ(json["difference"], 0.25);
   EXPECT_EQ(json["noise"], nullptr);
-  EXPECT_EQ(names_in<AuditOutcome>(), first_cells("trace.md", "| outcome | what it means |\n"));
+  EXPECT_EQ(names_in<AuditOutcome>(), first_cells("trace.md", "| outcome | meaning |\n"));
 }
 
 TEST(TraceSchema, DocsNameExactlyTheFieldsOfALookup) {
