@@ -53,7 +53,7 @@ test: all ## the everyday tests (SUITES='everyday|slow': with the slow ones, as 
 test-slow: all ## the slow tests: kill loops, flags that take many starts, workloads of each class of memory (minutes)
 	@$(CTEST) --test-dir build -L slow
 
-test-long: all ## what neither runs: thousands of random histories, clang-tidy, every workload in every variant (most of an hour)
+test-long: all ## what neither runs: thousands of random histories, every mutant, clang-tidy, every workload in every variant (most of an hour)
 	@$(CTEST) --test-dir build -L long
 
 # $(call test_in,preset): configures, builds and runs the everyday tests of another preset in build/<preset>.

@@ -55,8 +55,6 @@ function(kvkeep_room name)
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   set(benches ${all})
   list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
-  # By itself, so that the linker leaves it out where a test program defines mutations().
-  set_source_files_properties(${dir}/mutations.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(sources)
     add_library(room_${name} STATIC ${sources})
     kvkeep_unity(room_${name})

@@ -1,19 +1,11 @@
 // The whole cache while its disk fails at every operation in turn, and again in the process after it: it may forget,
-// never lie, and works again when the faults stop. Then the same with one mistake built in, which must show.
+// never lie, and works again when the faults stop.
 
 #include <cstdio>
 
 #include "cache/cache_scenario_fixture.h"
 
 namespace kvkeep::cache {
-
-Mutations& active_mutations() {
-  static Mutations active;
-  return active;
-}
-
-// Takes the place of mutations.cc in this program.
-const Mutations& mutations() { return active_mutations(); }
 
 namespace {
 
@@ -68,40 +60,6 @@ TEST(CacheOnASlowDisk, LoadsTellWhatTheyTook) {
   EXPECT_NEAR(result.read_ms, kFiles * 3.0 + static_cast<double>(read_bytes) * 0.002, 0.1);
   EXPECT_GT(result.read_ms, 18.0);
 }
-
-struct NamedMistake {
-  const char* name;
-  Mutations mutations;
-};
-
-void PrintTo(const NamedMistake& mistake, std::ostream* out) { *out << mistake.name; }
-
-class CacheMutants : public testing::TestWithParam<NamedMistake> {
- protected:
-  void SetUp() override { active_mutations() = GetParam().mutations; }
-  void TearDown() override { active_mutations() = {}; }
-};
-
-TEST_P(CacheMutants, AreCaught) {
-  for (const std::uint64_t one_in : {16U, 2U}) {
-    for (const ModelClass& model : kClasses) {
-      const auto result = run_loop(model, {.second_faults = false, .one_in = one_in, .stop_at_first = true});
-      if (result.broken_cases == 0) continue;
-      std::printf("%s: %s\n", model.name, result.examples.front().c_str());
-      return;
-    }
-  }
-  ADD_FAILURE() << "no law was broken";
-}
-
-INSTANTIATE_TEST_SUITE_P(All, CacheMutants,
-                         testing::Values(NamedMistake{"evict_parent_first", {.evict_parent_first = true}},
-                                         NamedMistake{"points_outlive_rows", {.points_outlive_rows = true}},
-                                         NamedMistake{"evict_in_use", {.evict_in_use = true}},
-                                         NamedMistake{"write_child_first", {.write_child_first = true}},
-                                         NamedMistake{"name_by_begin", {.name_by_begin = true}},
-                                         NamedMistake{"drop_before_written", {.drop_before_written = true}}),
-                         [](const auto& mistake) { return std::string(mistake.param.name); });
 
 }  // namespace
 }  // namespace kvkeep::cache

@@ -1,7 +1,7 @@
 #pragma once
 
-// A process with a cache under faults, and the laws that it must keep (docs/fault-model.md). It also finds out what the
-// fixture's comparisons report, so that a mistake built in shows as a broken law and not as a failure of the test.
+// A process with a cache under faults, and the laws that it must keep (docs/fault-model.md). Failures of the fixture's
+// comparisons are collected as broken laws, so that each is reported with the fault that shows it.
 
 #include <gtest/gtest-spi.h>
 #include <spdlog/spdlog.h>
@@ -11,15 +11,11 @@
 #include <utility>
 
 #include "cache/cache_test_fixture.h"
-#include "cache/mutations.h"
 #include "testing/sim/fault_loop.h"
 
 namespace kvkeep::cache {
 
 using sim::FaultCase;
-
-// What mutations() gives in this program.
-Mutations& active_mutations();
 
 // What is logged of thousands of disks that fail is most of the time they take.
 class Quiet {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cache/mutations.h"
-
 namespace kvkeep::cache {
 
 namespace {
@@ -13,9 +11,6 @@ namespace {
 constexpr std::uint64_t kKeptShare = 2;
 // Victims at once: requests want the lock as well.
 constexpr std::size_t kVictimsAtOnce = 128;
-
-// A mistake that tests make.
-bool lost_in_ram(const Entry& entry) { return mutations().drop_before_written && entry.queued() && entry.pins == 0; }
 
 }  // namespace
 
@@ -50,13 +45,11 @@ policy::EvictCandidate Evictor::candidate(SegmentId segment) const {
   candidate.outlook = known.outlook;
   candidate.bytes = table_.size_in(tier_, segment);
   candidate.absent = known.in(tier_) != CopyState::kHere;
-  candidate.copy = !durable() && (elsewhere(known, Promise::kNone) || lost_in_ram(known));
+  candidate.copy = !durable() && elsewhere(known, Promise::kNone);
   if (candidate.copy) {
     candidate.parent = candidate.base = kRootSegment;
     candidate.kept_until_ns = 0;
   }
-  const bool overlooked = mutations().points_outlive_rows && known.is_leaf();
-  if (durable() && (mutations().evict_parent_first || overlooked)) candidate.parent = candidate.base = kRootSegment;
   if (known.is_leaf()) describe_leaf(segment, candidate);
   return candidate;
 }
@@ -96,13 +89,12 @@ bool Evictor::elsewhere(const Entry& entry, Promise least) const {
 bool Evictor::stays(SegmentId segment) const {
   const Entry& known = table_.entry(segment);
   if (durable()) {
-    if (mutations().evict_in_use) return false;
     // It, or anything below it, in whatever tier, is in use or waits for the writer.
     return table_.any_in_subtree(segment, [](const Entry& entry) { return entry.needs_its_path(); }) ||
            completes_unwritten_window(segment);
   }
   if (elsewhere(known, Promise::kProcess)) return false;
-  if (!lost_in_ram(known) && known.needs_its_path()) return true;
+  if (known.needs_its_path()) return true;
   if (elsewhere(known, Promise::kNone)) return false;
   // Chosen one at a time: what hangs below it has not left before it.
   return table_.shape().needs_points() && !table_.nothing_below(segment);
@@ -136,11 +128,8 @@ bool Evictor::may_leave(SegmentId segment) const {
   const Entry& known = table_.entry(segment);
   if (!known.live || known.in(tier_) != CopyState::kHere || stays(segment)) return false;
   if (!durable()) return elsewhere(known, Promise::kNone) || table_.nothing_below(segment);
-  if (mutations().evict_parent_first) return true;
   return std::ranges::none_of(table_.below(segment), [&](SegmentId below) REQUIRES(kCacheLock) {
-    const Entry& other = table_.entry(below);
-    const bool overlooked = mutations().points_outlive_rows && other.is_leaf();
-    return other.in(tier_) == CopyState::kHere && !overlooked;
+    return table_.entry(below).in(tier_) == CopyState::kHere;
   });
 }
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "cache/mutations.h"
-
 namespace kvkeep::cache {
 
 namespace {
@@ -106,7 +104,7 @@ ByteCount DiskRoom::evict_foreign(ByteCount needed, store::Kept kept) {
 
 void DiskRoom::fit() {
   (void)make_points_room({});
-  if (!disk_.store().keeper() || mutations().keep_old_budget) return;
+  if (!disk_.store().keeper()) return;
   // Others of this model stored as many: the next start would leave some out.
   if (disk_.store().has_most_files()) evict(slack());
   ByteCount over = over_budget();

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "cache/mutations.h"
 #include "os/file_system.h"
 
 namespace kvkeep::cache {
@@ -13,7 +12,7 @@ bool Entry::below_ram() const {
   return std::any_of(copies.begin() + 1, copies.end(), [](CopyState state) { return state == CopyState::kHere; });
 }
 
-bool Entry::available() const { return live && (!dead || mutations().offer_dead) && (in_ram() || below_ram()); }
+bool Entry::available() const { return live && !dead && (in_ram() || below_ram()); }
 
 bool Entry::in_use() const {
   const CopyState disk = in(kDiskTier);
@@ -49,8 +48,7 @@ std::optional<SegmentId> SegmentTable::named(const format::SegmentName& name) co
 format::SegmentName SegmentTable::name_of(SegmentId segment) const {
   const Entry& known = entry(segment);
   const index::SegmentInfo& info = index_.info(segment);
-  const PrefixHash& end_hash = mutations().name_by_begin ? known.stored_begin_hash : info.end_hash;
-  return {known.stored_begin, info.range.end, known.stored_begin_hash, end_hash, info.kind};
+  return {known.stored_begin, info.range.end, known.stored_begin_hash, info.end_hash, info.kind};
 }
 
 TierItem SegmentTable::item(SegmentId segment) const {

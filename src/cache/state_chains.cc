@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "cache/mutations.h"
 #include "format/delta.h"
 
 namespace kvkeep::cache {
@@ -85,7 +84,7 @@ SegmentId StateChains::base_for(SegmentId leaf) const {
     for (auto earlier = leaves.rbegin(); earlier != leaves.rend(); ++earlier) {
       const Entry& known = table_.entry(*earlier);
       if (known.part.kind != format::PartKind::kWhole || table_.info(*earlier).range.end >= before) continue;
-      const bool stays = has_disk_ && !mutations().build_on_absent ? known.on_disk() : known.in_ram();
+      const bool stays = has_disk_ ? known.on_disk() : known.in_ram();
       if (!known.available() || !stays) continue;
       return carries_more(*earlier) ? *earlier : kRootSegment;
     }

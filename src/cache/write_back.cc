@@ -7,8 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "cache/mutations.h"
-
 namespace kvkeep::cache {
 
 namespace {
@@ -176,7 +174,6 @@ Waits WriteBack::write_path(SegmentId segment) {
     }
   }
   if (!allowance_.spares(segment, path)) return Waits::kAllowance;
-  if (mutations().write_child_first) std::ranges::reverse(path);
   for (const SegmentId next : path) {
     if (!allowance_.left()) return Waits::kAllowance;
     if (write_one(next)) continue;
@@ -267,7 +264,7 @@ bool WriteBack::write_one(SegmentId segment) {
     const Entry& known = table_.entry(segment);
     bytes = ram_.find(segment);
     if (!known.live || known.dead || bytes == nullptr) return false;
-    if (!leaves_no_hole(segment) && !mutations().write_child_first) return false;
+    if (!leaves_no_hole(segment)) return false;
     if (known.unwritten()) waits = known.waits;
     table_.set_copy(segment, kDiskTier, CopyState::kComing);
     item = table_.item(segment);

@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "format/saved_index.h"
-#include "store/mutations.h"
 #include "store/removal_order.h"
 #include "store/segment_io.h"
 
@@ -103,14 +102,6 @@ void leave_out(DirectoryScan& scan, std::size_t most_files) {
   scan.segments = std::move(served);
 }
 
-// The mistake that the fault loop must catch: what the index lists is there, and nothing else is.
-void believe_index(DirectoryScan& scan, LoadedIndex& index) {
-  for (auto& [name, entry] : index.entries) {
-    os::FileInfo info{.name = name, .size = ByteCount{entry.size_bytes}, .modified_ns = entry.modified_ns};
-    scan.segments.push_back({std::move(info), std::move(entry.header), {}});
-  }
-}
-
 }  // namespace
 
 Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, const FingerprintHash& fingerprint,
@@ -123,10 +114,6 @@ Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, cons
     auto loaded = load_index(files, layout, scan.index->size);
     scan.index_damaged = !loaded && loaded.error().kind == ErrorKind::kDamaged;
     if (loaded) index = std::move(*loaded);
-  }
-  if (mutations().trust_saved_index && !index.entries.empty()) {
-    believe_index(scan, index);
-    return scan;
   }
   scan.segments.reserve(segments.size());
   for (os::FileInfo& info : segments) {

@@ -5,7 +5,6 @@
 #include "format/saved_index.h"
 #include "store/free_space.h"
 #include "store/inventory.h"
-#include "store/mutations.h"
 #include "store/notes.h"
 #include "store/publisher.h"
 #include "store/segment_io.h"
@@ -61,7 +60,7 @@ Status DiskStore::reopen() {
   sharing_->leave();
   ledger_->begin_recount();
   const ServedFiles::Table before = inventory_->forget_all();
-  const Status entered = mutations().reopen_uncounted ? Status{} : enter();
+  const Status entered = enter();
   if (entered) {
     ledger_->end_recount();
     counting_->add(&DiskCounters::reopened);
@@ -95,7 +94,7 @@ Status DiskStore::put(const format::SegmentHeader& header, const std::vector<Par
   if (served_->has_durable(header.name)) return {};
   inventory_->retry_leftovers();
   TRY_ASSIGN(const format::SegmentHeader complete, complete_header(header, parts));
-  const Draft draft{.file_name = file_name_of(header.name),
+  const Draft draft{.file_name = format::file_name(header.name),
                     .file = {.name = header.name,
                              .header = format::encode_header(complete),
                              .size_bytes = format::file_bytes(complete),
@@ -111,7 +110,7 @@ Status DiskStore::put(const format::SegmentHeader& header, const std::vector<Par
 Status DiskStore::write(const Draft& draft) {
   const ByteCount physical = draft.file.physical();
   if (!free_space_->admits(physical)) return no_space("the file system has too little free space");
-  if (!mutations().count_after_write) TRY(reserve(physical));
+  TRY(reserve(physical));
   const bool over = inventory_->knows(draft.file_name) || sharing_->shared();
   const Status written =
       over ? publisher_->publish_over(draft, sharing_->id()) : publisher_->publish(draft, sharing_->id());
@@ -123,10 +122,7 @@ Status DiskStore::write(const Draft& draft) {
 
 // Room comes from the budget, then from unlinks that only need to become durable, then from the quarantine.
 Status DiskStore::reserve(ByteCount bytes) {
-  if (ledger_->reserve(bytes)) {
-    if (mutations().publish_before_write) sharing_->tell_early();
-    return {};
-  }
+  if (ledger_->reserve(bytes)) return {};
   if (bytes > ledger_->budget()) return no_space("the segment is larger than the disk budget (see --kv-disk-space-mb)");
   if (!sharing_->keeper()) return sharing_->draw(bytes);
   TRY(syncs_->removals());
@@ -159,7 +155,7 @@ Status DiskStore::write_index(ByteSpan bytes) {
 }
 
 Status DiskStore::remove(const format::SegmentName& name) {
-  const std::string file_name = file_name_of(name);
+  const std::string file_name = format::file_name(name);
   const MutexLock lock(write_mutex_);
   const auto generation = served_->generation_of(file_name);
   if (!generation) return {};
@@ -191,14 +187,14 @@ ByteCount DiskStore::expire_foreign(std::int64_t time_ns) {
 }
 
 void DiskStore::touch(const format::SegmentName& name, std::int64_t time_ns) {
-  const std::string file_name = file_name_of(name);
+  const std::string file_name = format::file_name(name);
   const auto generation = served_->generation_of(file_name);
   if (!generation || !place_->files.set_modified(place_->path_of(file_name), time_ns)) return;
   served_->set_modified(file_name, *generation, time_ns);
 }
 
 void DiskStore::disown(const format::SegmentName& name) {
-  const std::string file_name = file_name_of(name);
+  const std::string file_name = format::file_name(name);
   const MutexLock lock(write_mutex_);
   if (const auto generation = served_->generation_of(file_name)) inventory_->disown(file_name, *generation);
 }
@@ -213,7 +209,7 @@ std::optional<WriteAllowance> DiskStore::writes() {
 Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out) {
   const auto place = format::find_part(expected, kind);
   if (!place || place->part.size_bytes != out.size()) return invalid("the buffer is not of the part's size");
-  const std::string file_name = file_name_of(expected.name);
+  const std::string file_name = format::file_name(expected.name);
   const auto generation = served_->generation_of(file_name);
   if (!generation) return not_found("no such segment");
   counting_->add(&DiskCounters::gets);
@@ -245,7 +241,7 @@ Status DiskStore::give_up(const Error& error, const std::string& file_name, std:
   if (sharing_->shared() && inventory_->adopt_anew(file_name, generation)) {
     return not_found("another server wrote it anew");
   }
-  if (!mutations().keep_damaged) inventory_->set_aside(file_name, generation);
+  inventory_->set_aside(file_name, generation);
   return damaged(error.message);
 }
 

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "store/mutations.h"
 #include "store/segment_io.h"
 
 namespace kvkeep::store {
@@ -168,18 +167,13 @@ void Inventory::look_at_own(const std::vector<os::FileInfo>& listed, const IsBus
   (void)merge_own(listed, is_busy, tick);
 }
 
-// A file that could not be unlinked was counted when that failed, in any directory.
-bool Inventory::is_counted_leftover(const std::string& path) const {
-  return unserved_.is_leftover(path) && !mutations().count_leftovers_twice;
-}
-
 // Returns the unfinished files of dead processes.
 std::vector<os::FileInfo> Inventory::merge_foreign(const std::string& directory,
                                                    const std::vector<os::FileInfo>& listed, const IsBusy& is_busy) {
   std::vector<os::FileInfo> counted;
   std::vector<os::FileInfo> unfinished;
   for (const os::FileInfo& info : listed) {
-    if (!info.is_regular || is_counted_leftover(directory + "/" + info.name)) continue;
+    if (!info.is_regular || unserved_.is_leftover(directory + "/" + info.name)) continue;
     if (is_temporary_name(info.name) && !is_busy(info)) {
       unfinished.push_back(info);
     } else if (is_temporary_name(info.name) || is_segment_name(info.name) || info.name == kIndexName) {
@@ -200,7 +194,7 @@ std::vector<os::FileInfo> Inventory::merge_own(const std::vector<os::FileInfo>& 
   std::vector<os::FileInfo> unfinished;
   ByteCount index_bytes;
   for (const os::FileInfo& info : listed) {
-    if (!info.is_regular || is_counted_leftover(path_of(info.name))) continue;
+    if (!info.is_regular || unserved_.is_leftover(path_of(info.name))) continue;
     if (is_segment_name(info.name)) {
       if (served_.generation_of(info.name)) continue;
       if (!unserved_.knows(path_of(info.name))) merge_segment(info, found);

@@ -83,7 +83,6 @@ class Inventory {
 
  private:
   std::string path_of(const std::string& file_name) const { return place_.path_of(file_name); }
-  bool is_counted_leftover(const std::string& path) const;
   Status count_foreign(const std::string& directory, const IsBusy& is_busy);
   void sweep(const std::string& directory, const os::FileInfo& temporary);
   void set_all_aside(const DirectoryScan& scan, const IsBusy& is_busy);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/mutations.h"
-
 namespace kvkeep::store {
 namespace {
 
@@ -38,14 +36,12 @@ void Leases::accept(ListedServers living) {
   for (auto& [id, member] : living) {
     const auto before = members_.find(id);
     if (before == members_.end()) continue;
-    const auto [least, most] = std::minmax(member.granted, before->second.granted);
-    member.granted = mutations().smaller_grant ? least : most;
+    member.granted = std::max(member.granted, before->second.granted);
   }
-  if (mutations().keep_dead_leases) living.insert(members_.begin(), members_.end());
-  const bool first = std::exchange(members_, std::move(living)).empty();
+  members_ = std::move(living);
   std::uint64_t leased = 0;
   for (const auto& [id, member] : members_) leased = std::min(kMostTotal, leased + outstanding(member));
-  ledger_.set_leased(ByteCount{mutations().count_leases_late && first ? 0 : leased});
+  ledger_.set_leased(ByteCount{leased});
   uncertain_ = false;
 }
 
@@ -106,7 +102,6 @@ Status OwnAccount::draw(ByteCount bytes) {
     take_lease(*listed);
     if (ledger_.reserve(bytes)) {
       wanted_ = 0;
-      if (mutations().publish_before_write) tell();
       return {};
     }
     tell();
@@ -115,7 +110,7 @@ Status OwnAccount::draw(ByteCount bytes) {
 }
 
 void OwnAccount::tell() {
-  if (mutations().never_publish || (!mutations().publish_before_settle && !syncs_.removals())) return;
+  if (!syncs_.removals()) return;
   const std::uint64_t used = used_to_tell();
   if (!servers_.publish(used, wanted_)) return;
   told_used_ = used;

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "store/mutations.h"
 #include "store/segment_io.h"
 
 namespace kvkeep::store {
@@ -51,10 +50,8 @@ Result<std::unique_ptr<os::File>> Publisher::write_temporary(const std::string& 
 
 Result<std::unique_ptr<os::File>> Publisher::write_draft(const Draft& draft, const std::string& temporary) {
   const ByteCount physical = draft.file.physical();
-  const bool late = mutations().count_after_write;
-  auto file = write_temporary(temporary, draft.file.header, draft.parts, late ? ByteCount{0} : physical);
+  auto file = write_temporary(temporary, draft.file.header, draft.parts, physical);
   if (!file) return file;
-  if (late) ledger_.add_existing(physical);
   // So that the saved index knows the time; if it fails, the header is read again.
   (void)place_.files.set_modified(temporary, draft.file.modified_ns).ok();
   return file;
@@ -64,14 +61,13 @@ Status Publisher::publish(const Draft& draft, const std::string& owner) {
   const std::string temporary = temporary_path(owner);
   const std::string path = place_.path_of(draft.file_name);
   TRY_ASSIGN(const std::unique_ptr<os::File> file, write_draft(draft, temporary));
-  const bool synced_first = mutations().sync_directory_first && syncs_.directory(place_.layout.own);
   if (const Status renamed = place_.files.rename(temporary, path); !renamed) {
     inventory_.discard(temporary, draft.file.physical());
     return renamed;
   }
   ledger_.note_unsynced(place_.layout.own);
   Status durable = syncs_.file(*file);
-  if (durable && !synced_first) durable = syncs_.directory(place_.layout.own);
+  if (durable) durable = syncs_.directory(place_.layout.own);
   if (durable) {
     served_.serve(draft.file_name, draft.file);
   } else {
@@ -84,9 +80,8 @@ Status Publisher::publish(const Draft& draft, const std::string& owner) {
 Status Publisher::publish_over(const Draft& draft, const std::string& owner) {
   const std::string temporary = temporary_path(owner);
   const std::string path = place_.path_of(draft.file_name);
-  if (mutations().remove_before_write && place_.files.remove(path)) inventory_.replaced(draft.file_name);
   TRY_ASSIGN(const std::unique_ptr<os::File> file, write_draft(draft, temporary));
-  Status ready = mutations().rename_over_before_sync ? Status{} : syncs_.file(*file);
+  Status ready = syncs_.file(*file);
   if (ready) ready = place_.files.rename(temporary, path);
   if (!ready) {
     inventory_.discard(temporary, draft.file.physical());

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "store/mutations.h"
-
 namespace kvkeep::store {
 namespace {
 
@@ -11,15 +9,13 @@ namespace {
 constexpr std::size_t kReadChunkBytes = 256 << 10;
 
 ChecksumStream part_sum(const format::SegmentHeader& header, format::PartKind kind) {
-  if (mutations().checksum_without_name) return {};
-  if (mutations().checksum_without_fingerprint) return format::part_checksum_stream({}, header.name, kind);
   return format::part_checksum_stream(header.fingerprint, header.name, kind);
 }
 
 // Fewer bytes than asked for mean a file shorter than its header says.
 Status read_exactly(os::File& file, std::uint64_t offset, MutableByteSpan out) {
   TRY_ASSIGN(const std::size_t count, file.read_at(offset, out));
-  if (count != out.size() && !mutations().short_reads_whole) return damaged("segment file is cut short");
+  if (count != out.size()) return damaged("segment file is cut short");
   return {};
 }
 
@@ -39,7 +35,7 @@ Status compare_headers(const format::SegmentHeader& found, const format::Segment
   if (found.fingerprint != expected.fingerprint) return damaged("segment of another fingerprint");
   if (found.name != expected.name) return damaged("segment of another name");
   if (found.tenant != expected.tenant) return damaged("segment of another tenant");
-  if (found.tokens != expected.tokens && !mutations().ignore_tokens) return damaged("segment of other tokens");
+  if (found.tokens != expected.tokens) return damaged("segment of other tokens");
   if (!std::ranges::equal(found.parts, expected.parts, same_shape)) return damaged("segment of other parts");
   return {};
 }
@@ -58,7 +54,7 @@ Status read_payload(os::File& file, std::uint64_t offset, MutableByteSpan out, C
 Status compare_with_file(const format::SegmentHeader& header, const std::string& name, ByteCount size,
                          const FingerprintHash& fingerprint) {
   if (header.fingerprint != fingerprint) return damaged("segment of another fingerprint");
-  if (file_name_of(header.name) != name) return damaged("segment under another name");
+  if (format::file_name(header.name) != name) return damaged("segment under another name");
   if (format::file_bytes(header) != size.value()) return damaged("segment file of the wrong size");
   return {};
 }
@@ -78,13 +74,6 @@ Result<Checksum> sum_in_file(os::File& file, const format::PartPlace& place, Che
 }
 
 }  // namespace
-
-std::string file_name_of(const format::SegmentName& name) {
-  if (!mutations().names_without_kind) return format::file_name(name);
-  format::SegmentName rows = name;
-  rows.kind = format::PartKind::kRows;
-  return format::file_name(rows);
-}
 
 Result<format::SegmentHeader> complete_header(const format::SegmentHeader& header,
                                               const std::vector<PartBytes>& parts) {
@@ -163,7 +152,7 @@ Status read_part(os::FileSystem& files, const std::string& path, const format::S
   TRY(compare_headers(found, expected));
   ChecksumStream sum = part_sum(expected, kind);
   TRY(read_payload(*file, place->offset, out, sum));
-  if (sum.finish() == format::find_part(found, kind)->part.sum || mutations().ignore_checksum) return {};
+  if (sum.finish() == format::find_part(found, kind)->part.sum) return {};
   return damaged("payload checksum");
 }
 

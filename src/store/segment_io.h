@@ -13,8 +13,6 @@
 
 namespace kvkeep::store {
 
-std::string file_name_of(const format::SegmentName& name);
-
 // The header that a file of these parts gets: sizes and sums computed. kInvalid as for DiskStore::put.
 Result<format::SegmentHeader> complete_header(const format::SegmentHeader& header, const std::vector<PartBytes>& parts);
 

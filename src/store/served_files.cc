@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "format/saved_index.h"
-#include "store/mutations.h"
-#include "store/segment_io.h"
 
 namespace kvkeep::store {
 
@@ -34,9 +32,9 @@ std::optional<std::uint64_t> ServedFiles::generation_of(const std::string& file_
 
 bool ServedFiles::has_durable(const format::SegmentName& name) const {
   const MutexLock lock(mutex_);
-  const auto found = files_.find(file_name_of(name));
+  const auto found = files_.find(format::file_name(name));
   if (found == files_.end() || found->second.name != name) return false;
-  return !found->second.suspect && (found->second.durable || mutations().trust_recovered_durability);
+  return !found->second.suspect && found->second.durable;
 }
 
 void ServedFiles::serve(const std::string& file_name, ServedFile file) {
@@ -130,7 +128,8 @@ std::vector<format::SegmentName> ServedFiles::missing_from(const Table& before) 
   for (const auto& [name, file] : before) {
     if (!files_.contains(name)) missing.push_back(file.name);
   }
-  std::erase_if(found_, [&](const StoredSegment& found) { return before.contains(file_name_of(found.header.name)); });
+  std::erase_if(found_,
+                [&](const StoredSegment& found) { return before.contains(format::file_name(found.header.name)); });
   return missing;
 }
 

@@ -5,8 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "store/mutations.h"
-
 namespace kvkeep::store {
 namespace {
 
@@ -25,7 +23,7 @@ void OthersWriting::hear(const HeardTotals& heard) {
     std::uint64_t& counted = counted_.try_emplace(id, heard_before_ ? 0 : used).first->second;
     if (used <= counted) continue;
     const ByteCount grown{used - std::exchange(counted, used)};
-    if (grown > most_ && !mutations().believe_totals) continue;
+    if (grown > most_) continue;
     budget_.wrote(grown);
   }
   heard_before_ = true;
@@ -54,13 +52,8 @@ Sharing::Sharing(const Place& place, const FingerprintHash& fingerprint, SpaceLe
 
 Status Sharing::enter() {
   auto lock = place_.files.lock(place_.layout.lock);
-  if (lock) {
-    lock_ = std::move(*lock);
-  } else if (lock.error().kind != ErrorKind::kBusy) {
-    return lock.error();
-  } else if (!mutations().two_keepers) {
-    return enter_as_member();
-  }
+  if (!lock) return lock.error().kind == ErrorKind::kBusy ? enter_as_member() : Status(lock.error());
+  lock_ = std::move(*lock);
   return enter_as_keeper();
 }
 
@@ -114,10 +107,6 @@ void Sharing::note_removal() {
   if (keeper_) account_.note_removal();
 }
 
-void Sharing::tell_early() {
-  if (!keeper_) account_.tell();
-}
-
 // ---- Who lives ----
 
 HeardTotals Sharing::Living::totals() const {
@@ -132,7 +121,7 @@ Result<Sharing::Living> Sharing::hear_living() {
   for (auto& [id, server] : listed) {
     if (id == servers_.id()) continue;
     std::unique_ptr<os::FileLock> claim = server.locks ? servers_.claim(id) : nullptr;
-    const bool lives = (server.locks || mutations().lockless_lives) && claim == nullptr;
+    const bool lives = server.locks && claim == nullptr;
     if (claim != nullptr) living.claims.push_back(std::move(claim));
     (lives ? living.members : living.dead).emplace(id, std::move(server));
   }
@@ -144,7 +133,7 @@ Result<Sharing::Living> Sharing::hear_living() {
 // The temporary file of a living server. Those of notes tell no owner: while others live any of them may be writing a
 // young one; an old one was left by a process that died, a former keeper for example.
 bool Sharing::is_busy(const os::FileInfo& temporary) const {
-  if (!is_temporary_name(temporary.name) || mutations().sweep_living) return false;
+  if (!is_temporary_name(temporary.name)) return false;
   const std::string owner = owner_of_temporary(temporary.name);
   if (!owner.empty()) return living_.contains(owner);
   const std::size_t stem = temporary.name.size() - kTemporarySuffix.size();
@@ -180,11 +169,10 @@ bool Sharing::look_for_members(Living& living, DiskTick& tick) {
   const bool news = heard != heard_ || !living.dead.empty() || leases_.uncertain() || due;
   if (!news || !pace_.may_look()) return true;
   const std::int64_t begin_ns = place_.clock.monotonic_ns();
-  const auto found = mutations().grant_before_scan ? Survey{} : inventory_.survey();
+  const auto found = inventory_.survey();
   // What the dead removed must stay away before their room is given to others.
-  const bool settles = !living.dead.empty() && !mutations().release_dead_early;
-  if (!found || (settles && !inventory_.settle_former_removals(found->root))) return false;
-  if (!mutations().grant_before_scan) inventory_.merge(*found, busy_files(), tick);
+  if (!found || (!living.dead.empty() && !inventory_.settle_former_removals(found->root))) return false;
+  inventory_.merge(*found, busy_files(), tick);
   account_.note_removals(tick.gone.size());
   accept(std::move(living));
   heard_ = std::move(heard);

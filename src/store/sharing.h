@@ -86,8 +86,6 @@ class Sharing {
   Status draw(ByteCount bytes) { return account_.draw(bytes); }
   // The keeper removed a file.
   void note_removal();
-  // For a mistake that tests build in: tells of bytes that are not written yet.
-  void tell_early();
 
  private:
   struct Living {

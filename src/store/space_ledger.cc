@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "store/mutations.h"
 
 namespace kvkeep::store {
 
@@ -54,7 +53,6 @@ void SpaceLedger::release(const std::string& directory, ByteCount bytes) {
   const MutexLock lock(mutex_);
   KVKEEP_ASSERT(bytes <= used_, "only what was counted can be given back");
   used_ -= bytes;
-  if (mutations().release_before_sync) return;
   pending_ += bytes;
   unsynced_.insert(directory);
 }

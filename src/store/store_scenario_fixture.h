@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.h"
 #include "store/disk_store.h"
 #include "store/layout.h"
-#include "store/mutations.h"
+#include "store/segment_io.h"
 #include "testing/sim/fault_loop.h"
 #include "testing/sim/sample_segments.h"
 #include "testing/sim/sim_clock.h"
@@ -242,14 +243,15 @@ inline void StoreScenario::plant_other_tokens() {
   replace_file(kOtherTokens, std::move(bytes));
 }
 
-// Another model's bytes behind this one's header, with the sum that the other one's store wrote.
+// Another model's bytes after this one's header, with the sum that the other one's store writes.
 inline void StoreScenario::plant_other_model() {
   SampleSegment other = segments()[kOtherModel];
   for (std::byte& byte : other.payload) byte ^= std::byte{0x55};
-  format::Part& part = other.header.parts.front();
-  const FingerprintHash summed =
-      mutations().checksum_without_fingerprint ? FingerprintHash{} : sim::sample_fingerprint(2);
-  part.sum = format::part_checksum(summed, other.header.name, part.kind, other.payload);
+  format::SegmentHeader theirs = other.header;
+  theirs.fingerprint = sim::sample_fingerprint(2);
+  const auto summed = complete_header(theirs, {{theirs.name.kind, other.payload}});
+  KVKEEP_ASSERT(summed.ok(), "the header of a sample is consistent");
+  other.header.parts = summed->parts;
   std::vector<std::byte> bytes = format::encode_header(other.header);
   bytes.insert(bytes.end(), other.payload.begin(), other.payload.end());
   replace_file(kOtherModel, std::move(bytes));

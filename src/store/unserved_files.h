@@ -47,6 +47,7 @@ class UnservedFiles {
   // After the ledger began anew: counts leftovers again, forgets the rest.
   void recount();
 
+  // A file that could not be unlinked, in any directory: it was counted when that failed.
   bool is_leftover(const std::string& path) const { return leftovers_.contains(path); }
   bool knows(const std::string& path) const { return leftovers_.contains(path) || removable_.contains(path); }
   // A file was renamed over `path`: what lay there is gone.
