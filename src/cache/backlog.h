@@ -1,11 +1,11 @@
 #pragma once
 
-// The queue of what is not on disk yet: what the writer was given, and what waits to be given, in order. What each one
-// waits for is told by its entry (Waits), so there is one place to put off, one to offer again, and nothing waits
-// twice.
+// The queue of segments that are not on disk yet: those in the writer's queue, and those that wait for a place in it,
+// in order. Each entry names what it waits for (Waits), so there is one way to postpone it and one to offer it again,
+// and no segment waits twice.
 //
-// The newest wait, so nothing that is on disk or in the queue hangs below them. They lie in RAM alone, where they serve
-// and may be forgotten like all else.
+// The newest segments wait, so nothing on disk or in the queue hangs below them. They lie only in RAM, where they serve
+// requests and may be forgotten like all others.
 
 #include <array>
 #include <deque>
@@ -17,7 +17,7 @@ namespace kvkeep::cache {
 
 class Backlog {
  public:
-  // For each reason so many are remembered: the oldest is then left to what continues it.
+  // Remembers at most `most_waiting` segments per reason; the oldest beyond that is written with what continues it.
   Backlog(SegmentTable& table, std::size_t most_waiting) : table_(table), most_waiting_(most_waiting) {}
 
   struct Item {
@@ -26,23 +26,23 @@ class Backlog {
     ByteCount bytes;
   };
 
-  // ---- given to the writer ----
+  // ---- in the writer's queue ----
   Item enter(SegmentId segment) REQUIRES(kCacheLock);
-  // Its turn came. False: what has its number now is another one, whose own turn comes.
+  // The item's turn came. Returns false if its number names another segment now, which has an item of its own.
   bool leave(const Item& item) REQUIRES(kCacheLock);
   ByteCount queued_bytes() const REQUIRES(kCacheLock) { return queued_bytes_; }
   std::uint64_t queued() const REQUIRES(kCacheLock) { return queued_; }
 
   // ---- waiting ----
-  // It is unwritten, and waits for this alone from now on.
+  // The segment is unwritten, and waits only for this reason from now on.
   void wait(SegmentId segment, Waits waits) REQUIRES(kCacheLock);
-  // The oldest that RAM still has and that waits for this; it is not remembered any more. nullopt: none does.
+  // Removes and returns the oldest segment that RAM still has and that waits for this reason; nullopt if there is none.
   std::optional<SegmentId> next(Waits waits) REQUIRES(kCacheLock);
   std::size_t remembered(Waits waits) const REQUIRES(kCacheLock) { return order(waits).size(); }
   std::size_t remembered() const REQUIRES(kCacheLock);
 
  private:
-  using Order = std::deque<Item>;  // oldest first; some may not wait for it any more
+  using Order = std::deque<Item>;  // oldest first; some may have stopped waiting for this reason
   Order& order(Waits waits) REQUIRES(kCacheLock) { return orders_[static_cast<std::size_t>(waits)]; }
   const Order& order(Waits waits) const REQUIRES(kCacheLock) { return orders_[static_cast<std::size_t>(waits)]; }
   bool still(const Item& item, Waits waits) const REQUIRES(kCacheLock);
@@ -51,7 +51,7 @@ class Backlog {
   const std::size_t most_waiting_;
   std::uint64_t queued_ GUARDED_BY(kCacheLock) = 0;
   ByteCount queued_bytes_ GUARDED_BY(kCacheLock);
-  std::array<Order, 5> orders_ GUARDED_BY(kCacheLock);  // by Waits; of what waits for a continuation there is none
+  std::array<Order, 5> orders_ GUARDED_BY(kCacheLock);  // by Waits; kContinuation's stays empty
 };
 
 }  // namespace kvkeep::cache

@@ -19,7 +19,7 @@ Cache::Cache(CacheOptions options, std::unique_ptr<store::DiskStore> disk, os::C
 
 Cache::~Cache() { parts_->finish(); }
 
-// Not part of opening: what is pinned can only be kept once it is indexed, and must be before anything may leave.
+// Not part of opening: a pinned prefix can be kept only once it is indexed, and must be kept before anything may leave.
 void Cache::settle() {
   if (parts_->disk == nullptr) return;
   parts_->writer.post([this] {
@@ -42,8 +42,8 @@ void Cache::tick() {
 void Cache::flush() {
   Parts& parts = *parts_;
   parts.write_back.drain();
-  // A server that does not keep the budget learns at last which files the keeper removed. Of those RAM's copies are
-  // written again: else the end of a conversation that went on meanwhile would lie below a hole.
+  // A member learns once more which files the keeper removed, and writes those again that RAM has: else the end of a
+  // conversation that went on meanwhile would lie below a hole.
   if (parts.disk != nullptr && !parts.disk->store().keeper()) {
     parts.writer.post([&parts] { parts.share(store::Look::kNow); });
     parts.write_back.drain();
@@ -90,7 +90,7 @@ void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
   CacheLock lock(parts.mutex);
   const std::int64_t now_ns = parts.clock.wall_ns();
   for (const LeasedStep& step : lease.steps()) parts.table.use(step.segment, now_ns);
-  // The leaf's file time carries recency over a restart; ancestors are at least as recent by structure.
+  // The time of the last segment's file carries recency over a restart; its ancestors are at least as recent.
   parts.touch(lease.steps().back().segment);
   parts.write_back.note_use(lease.steps().back().segment);
   if (!leaves) return;
@@ -155,7 +155,7 @@ void Cache::note_sampled(const Track& track, Position from, std::span<const Toke
   }
 }
 
-// Points are large: of those on the path, the last one is kept, and the one that the next message returns to.
+// Points are large: only the last one on the path is kept, and the one to which the next message returns.
 void Cache::keep(const Track& track, std::int64_t keep_ns) {
   Parts& parts = *parts_;
   SegmentTable& table = parts.table;
@@ -163,7 +163,7 @@ void Cache::keep(const Track& track, std::int64_t keep_ns) {
   CacheLock lock(parts.mutex);
   const std::int64_t until_ns = parts.clock.wall_ns() + std::clamp<std::int64_t>(keep_ns, 0, policy::kLongestKeepNs);
   std::optional<Position> last;
-  bool told = false;  // by the time of a file: those above it cannot leave before it
+  bool told = false;  // by the time of a file: files above it cannot leave before it
   for (SegmentId above = track.cursor().segment; above != kRootSegment; above = table.info(above).parent) {
     table.keep_until(above, until_ns);
     if (!told && table.entry(above).on_disk()) {
@@ -192,7 +192,7 @@ void Cache::await_point(const Track& track, std::optional<Position> at) {
       const TokenRange range = table.info(leaf).range;
       if (table.info(leaf).kind != point_kind(shape) || range.end > track.position()) continue;
       const policy::Outlook outlook = outlook_of(range, at, track.position());
-      // A window's other leaves count as awaited by the stop that they are part of.
+      // The other leaves of a window count as awaited by the position to which they belong.
       const bool is_part = at && range.begin < *at && range.end + shape.window_tokens > *at;
       const bool used = is_part || outlook == policy::Outlook::kAwaited;
       table.set_outlook(leaf, outlook, used ? std::optional(parts_->clock.wall_ns()) : std::nullopt);
@@ -222,7 +222,7 @@ bool Cache::make_room_for_point(std::size_t size_bytes) {
   {
     CacheLock lock(parts.mutex);
     parts.ram_room.note_point(ByteCount{size_bytes});
-    // Larger than was known beforehand: the buffer that this point takes will serve the next ones, too.
+    // Larger than was known beforehand: the buffer that this point takes will also serve the next ones.
     const ByteCount largest = parts.ram_room.largest_point();
     if (largest > parts.options.point_bytes) parts.pool.set_idle_limit(staging_limit(parts.ram.budget(), largest));
   }
@@ -303,7 +303,7 @@ bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuf
     if (within.range != range) tokens = table.index().path_tokens(at);
     key = prefix_key(parts_->options.fingerprint, table.index().tenant(at.segment));
   }
-  // Hashing a long prefix takes a moment that others should not wait for. The track holds the place.
+  // Hashing a long prefix takes a moment, so it is done without the lock. The track holds the place.
   if (!tokens.empty()) {
     PrefixHasher hasher(key);
     hasher.append(TokenSpan(tokens).first(range.begin.value()));

@@ -1,4 +1,4 @@
-// What the audit asks of the cache: any of the paths that are stored, and an end to all of them.
+// What the audit needs from the cache: any of the stored paths, and an end to the use of all of them.
 
 #include <set>
 

@@ -1,4 +1,4 @@
-// What a lookup costs on a long path with points.
+// The cost of a lookup on a long path with points.
 
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
-// Whole states stored as differences from an earlier one: what they save, and that no link of a chain is ever missing
-// below another, whatever leaves, is damaged or lost.
+// Whole states stored as differences from an earlier one: how much they save, and that a chain never misses a link,
+// whatever leaves, is damaged or lost.
 
 #include <map>
 

@@ -1,4 +1,4 @@
-// What the cache does about segments that are damaged or that the device refuses to read.
+// Segments that are damaged or that the device refuses to read.
 
 #include "cache/cache_test_fixture.h"
 

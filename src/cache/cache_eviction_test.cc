@@ -1,4 +1,4 @@
-// What leaves RAM and disk when a budget is full, what may not, and that room is always made.
+// Full budgets: what leaves RAM and disk, what may not leave, and that room is always made.
 
 #include "cache/cache_test_fixture.h"
 #include "testing/sim/sample_segments.h"
@@ -128,7 +128,7 @@ TEST(CacheEviction, LeaseOfALeafInRamHoldsItsAncestorsOnDisk) {
   EXPECT_EQ(world.check(whole), 96U);
 }
 
-// Fills what is left of the disk with conversations that are worth more than what is there.
+// Fills the rest of the disk with conversations that are worth more than those there.
 void fill_disk(World& world) {
   world.clock.advance_ms(24 * kHourMs);
   for (TokenId i = 10; world.store->used() + ByteCount{6 * 8192} <= world.store->budget(); ++i) {
@@ -185,7 +185,7 @@ TEST(CacheEviction, WhatWaitsForTheWriterKeepsItsAncestors) {
     world.grow(conversation(5000, 128));
     whole = whole + conversation(70, 16);
     EXPECT_EQ(world.grow(whole), whole.size());
-    world.writer.run_all();  // room for what came before it is made while it waits, held by nobody
+    world.writer.run_all();  // while it waits unheld, room is made for earlier ones
     EXPECT_GT(world.cache->stats().disk_evicted, 0U);
     EXPECT_EQ(world.cache->stats().disk_refused, refused);
     ASSERT_TRUE(world.restart());
@@ -254,7 +254,7 @@ bool leaves_first(World& world, const Tokens& a, const Tokens& b) {
   return false;
 }
 
-// Two conversations, alike but for their use, in RAM alone or on disk alone.
+// Two conversations, alike but for their use, only in RAM or only on disk.
 class CacheEvictionByUse : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {

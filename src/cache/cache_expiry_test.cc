@@ -1,4 +1,4 @@
-// A time to live: what nobody used for so long is nowhere any more.
+// A time to live: state that was unused for that long is gone from every tier.
 
 #include <span>
 

@@ -38,7 +38,7 @@ TEST_P(CacheUnderFaults, AndAThirdTierThatLosesKeepTheLaws) {
   for (const std::string& example : result.examples) ADD_FAILURE() << example;
 }
 
-// What is told of a slow disk is what it took: by this whoever asks decides whether loading is worth its time.
+// A load reports the time that a slow disk took: callers decide by it whether loading is worthwhile.
 TEST(CacheOnASlowDisk, LoadsTellWhatTheyTook) {
   World world(ByteCount{0});
   ASSERT_TRUE(world.open());

@@ -87,7 +87,7 @@ TEST_P(CacheHistories, GiveOnlyRightBytes) {
 
 // ---- the twin ----
 
-// What a mutant of the twin or of what is captured gets wrong: the comparison must see each of them.
+// A mutant of the twin or of the captures goes wrong here: the comparison must see each of them.
 enum class Mutant {
   kNone,
   kShortWindow,      // takes a position to be restorable one token before its window is whole
@@ -155,7 +155,7 @@ std::string compare(const ModelClass& model, Mutant mutant, std::uint32_t seed, 
     for (int step = 0; step < 60; ++step) {
       if (random() % 6 == 0) {
         world.writer.run_all();
-        // What is too short for a file is not there any more: keep something that takes all of it along.
+        // Prefixes too short for a file are gone: keep something that writes them too.
         if (random() % 2 == 0 && !world.restart()) return "the cache does not open again";
       }
       Tokens tokens = conversations.next();

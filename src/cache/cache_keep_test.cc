@@ -1,4 +1,4 @@
-// What somebody asked to keep for a time, in a tier that everything else passes through.
+// Prompts that a request asked to keep for a time, in a tier through which everything else passes.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace kvkeep::cache {
 namespace {
 
-// Stores others until they would have pushed everything out twice; returns what is left of `tokens`.
+// Stores others until they would have evicted everything twice; returns the tokens left of `tokens`.
 std::size_t left_after_others(World& world, const Tokens& tokens) {
   for (TokenId i = 2; i < 40; ++i) {
     world.grow(conversation(i * 100, 64));
@@ -60,7 +60,7 @@ TEST(CacheKeep, WhatIsKeptLeavesRoomForOthers) {
     world.writer.run_all();
   }
   const Tokens other = conversation(1, 64);
-  for (TokenId i = 0; i < 20; ++i) {  // in use, it is worth more than what was kept beyond the half
+  for (TokenId i = 0; i < 20; ++i) {  // in use, it is worth more than prompts kept beyond the half
     world.grow(other);
     world.cache->note_use(*world.cache->lease(other));
     world.writer.run_all();
@@ -70,7 +70,7 @@ TEST(CacheKeep, WhatIsKeptLeavesRoomForOthers) {
   EXPECT_EQ(world.check(other), 64U);
 }
 
-// The one used longest ago is asked for when the next start knows it, or not.
+// Looks up the least recently used one once the next start knows it, or not.
 std::size_t left_after_a_start_with_less(bool kept_first) {
   World world(ByteCount{0}, ByteCount{200 * 8192});
   EXPECT_TRUE(world.open());

@@ -1,4 +1,4 @@
-// Points that stay in RAM until somebody uses them: never written before, written like others after.
+// Points that stay in RAM until a request uses them: never written before, written like others after.
 
 #include "cache/cache_test_fixture.h"
 
@@ -15,7 +15,7 @@ class CacheKeeping : public testing::TestWithParam<ModelClass> {
     OneSequence memory(tokens, GetParam());
     return capture_point(*one_.cache, memory, SeqId{0}, tokens, one_.cache->track(tokens), keeping).complete;
   }
-  // A path with a point in RAM alone at 50 and one at 100 that is written.
+  // A path with a point only in RAM at 50 and one at 100 that is written.
   Tokens conversation_with_both() {
     Tokens tokens = conversation(10, 100);
     EXPECT_EQ(one_.grow(head(tokens, 50)), 50U);

@@ -2,13 +2,13 @@
 
 // The one lock of a cache, as a capability that is passed around.
 //
-// A cache is made of several classes, and what they own changes together: so there is one mutex for all of them, which
-// the cache makes and each class that has work of its own is given. clang's analysis cannot know that two references
-// name the same mutex. So what is annotated is a role, `kCacheLock`, and the only way to take a CacheMutex, a
-// CacheLock, takes on that role: GUARDED_BY(kCacheLock) and REQUIRES(kCacheLock) are checked across all classes.
+// A cache is made of several classes, and their members change together: so there is one mutex for all of them. The
+// cache makes it and gives it to each class that takes the lock itself. clang's analysis cannot know that two
+// references name the same mutex. So the annotations name a role, `kCacheLock`, which a CacheLock, the only way to take
+// a CacheMutex, takes on: GUARDED_BY(kCacheLock) and REQUIRES(kCacheLock) are checked across all classes.
 //
-// Order: a store's own locks come after this one where they are held for a moment (used(), stopped()), and before it
-// where a call may wait for a disk (put(), get(), remove(), writes()): nothing that may wait is called with it.
+// Order: a store's own locks come after this one if they are held for a moment (used(), stopped()), and before it if a
+// call may wait for a disk (put(), get(), remove(), writes()): no call that may wait is made with this lock.
 
 #include "base/mutex.h"
 

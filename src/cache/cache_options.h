@@ -1,6 +1,6 @@
 #pragma once
 
-// What a cache is told when it is made, and what it tells: of itself, and as results.
+// Options of a cache, its statistics, and results of its calls.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,68 +18,66 @@ namespace kvkeep::cache {
 
 struct CacheOptions {
   FingerprintHash fingerprint;
-  // Payload bytes held in RAM, the write queue included. Beyond it: idle staging buffers (see staging_limit) and what
-  // requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue and two of the
-  // largest points even if the budget is smaller (all must pass through RAM to get to disk, one while the other is
-  // written); without one, 0 stores nothing.
+  // Payload bytes held in RAM, the write queue included. Not included: idle staging buffers (see staging_limit) and
+  // segments that requests are loading from disk at this moment. With a disk tier the queue may use kMinimumWriteQueue
+  // and two of the largest points even if the budget is smaller (all must pass through RAM to get to disk, one while
+  // the other is written); without one, 0 stores nothing.
   ByteCount ram_budget;
-  // The largest point of the model, or its window, as far as known beforehand. 0: has none, or they grow.
+  // The largest point of the model, or its window, as far as known beforehand. 0: it has none, or they grow.
   ByteCount point_bytes = {};
-  // Prefixes shorter than this are not worth a file. They are written when something longer continues them.
+  // Shorter prefixes are not worth a file. They are written when a longer one continues them.
   std::size_t min_disk_tokens = 32;
-  // The disk's index is saved after so many segments were written or used, or after an eighth of all if that is more
-  // (saving costs as much as there is): what a start after a kill has to read one by one.
+  // The disk's index is saved after this many segments were written or used, or after an eighth of all if that is more
+  // (saving costs as much as there are). After a kill the next start reads that many one by one.
   std::size_t save_index_after = 256;
-  // Most bytes in the writer's queue; what comes beyond it waits outside, see Cache. 0: half of what RAM may hold, so
-  // that the rest goes on serving while a slow disk catches up, but as much as the queue may use of a small budget.
+  // Most bytes in the writer's queue; further segments wait outside, see Cache. 0: half of the RAM budget, so that the
+  // rest goes on serving while a slow disk catches up, but as much as the queue may use of a small budget.
   ByteCount write_queue = {};
-  // Of what waits in RAM to be written when there is room, in each of the cases there are, so many are remembered; the
-  // rest is written with what continues it.
+  // Most segments that are remembered per reason for waiting in RAM; the rest is written with what continues it.
   std::size_t most_waiting = 1 << 16;
-  // What nobody used for so long leaves all tiers; 0: only for lack of room.
+  // State that no request used for this long leaves all tiers; 0: only for lack of room.
   std::int64_t time_to_live_ns = 0;
   // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of
-  // more prefixes, of which fewer can be gone on with.
+  // more prefixes, but fewer of them can be continued.
   std::uint32_t disk_points_share = 100;
-  // What decides who leaves first.
+  // Decides who leaves first.
   const policy::Score* score = &policy::kByValue;
-  // What the model's sequences need beside rows.
+  // The state that the model's sequences need besides rows.
   StateShape shape = {.cacheable = true};
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);
-// States built one on another: loading reads and decodes all of them. More save little.
+// Most states built on each other: loading reads and decodes all of them. More save little.
 inline constexpr std::size_t kMaxBuiltStates = 8;
 
-// Where a point goes. One that is there in case somebody returns to its place, which few do, stays in RAM alone until
-// somebody did: the disk is not worn for what is thinned out, or leaves with nobody having used it.
+// Where a point goes. A point that few requests return to stays only in RAM until one did: points that are thinned out,
+// or leave without a use, cost the disk no writes.
 enum class Keeping : std::uint8_t { kOnDisk, kInRamUntilUsed };
 
-// What hangs in segments for models whose sequences need more than rows. Precondition: shape.needs_points().
+// The kind of leaf for models whose sequences need more than rows. Precondition: shape.needs_points().
 constexpr format::PartKind point_kind(const StateShape& shape) {
   if (shape.window_tokens > 0) return format::PartKind::kWindowRows;
   return shape.whole_points ? format::PartKind::kWhole : format::PartKind::kPoint;
 }
 
-// Most bytes of staging buffers that may lie idle beside a RAM budget: one for a point (buffers are up to an eighth
-// larger than asked for), and an eighth of the budget, 16 to 256 MiB. A capture that is larger than what lies there
-// copies into fresh memory, several times slower: the price of a small budget, but one that hundreds of MiB at once are
-// too much for.
+// Most bytes of idle staging buffers next to a RAM budget: one for a point (buffers are up to an eighth larger than
+// asked for), and an eighth of the budget, 16 to 256 MiB. A larger capture copies into fresh memory, several times
+// slower: a small budget cannot afford hundreds of MiB at once.
 constexpr ByteCount staging_limit(ByteCount ram_budget, ByteCount point_bytes = {}) {
   return std::clamp(ByteCount{ram_budget.value() / 8}, mebibytes(16), mebibytes(256)) + point_bytes +
          ByteCount{point_bytes.value() / 8};
 }
 
-// What a load did.
+// The outcome of a load.
 struct LoadResult {
   Status status;         // of the first step that failed; those before it have their payload
   ByteCount bytes_read;  // from disk
   double read_ms = 0;
 };
 
-// Where a prompt leaves what is known, and what follows there on the known path that was used last.
+// Where a prompt leaves the known text, and what follows there on the known path that was used last.
 struct Parting {
   Position at;
-  std::vector<TokenId> next;  // empty: nothing does
+  std::vector<TokenId> next;  // empty: nothing follows
 };
 
 // See Cache::random_path.
@@ -94,7 +92,7 @@ struct CacheStats {
   std::uint64_t tokens = 0;  // tokens with rows, prefixes shared counted once
   std::uint64_t points = 0;  // points, whole states and windows
   std::uint64_t built = 0;   // whole states that were stored as differences from another
-  ByteCount built_saved;     // bytes that were not stored so
+  ByteCount built_saved;     // bytes that the differences saved
   ByteCount points_ram;      // their share of ram_used and disk_used
   ByteCount points_disk;
   ByteCount ram_used;
@@ -102,7 +100,7 @@ struct CacheStats {
   ByteCount disk_used;
   ByteCount disk_budget;
   ByteCount index_memory;
-  ByteCount staging_idle;  // buffers that wait for rows, beside ram_used
+  ByteCount staging_idle;  // buffers that wait for rows, not in ram_used
   // Segments and points:
   std::uint64_t stored = 0;        // accepted by store(), store_point() and store_window()
   std::uint64_t refused = 0;       // not accepted: no room
@@ -110,13 +108,13 @@ struct CacheStats {
   std::uint64_t damaged = 0;       // found damaged when loaded
   std::uint64_t ram_evicted = 0;
   std::uint64_t disk_evicted = 0;
-  std::uint64_t expired = 0;         // left because nobody used them for the time to live
+  std::uint64_t expired = 0;         // left at the end of the time to live
   std::uint64_t waiting_writes = 0;  // in the write queue
   std::uint64_t held_back = 0;       // did not enter it at once, because the writer lags
-  std::uint64_t remembered = 0;      // are waiting so, by CacheOptions::most_waiting
+  std::uint64_t remembered = 0;      // of those still waiting, see CacheOptions::most_waiting
   std::uint64_t disk_stops = 0;      // times that the file system had too little free space
-  std::uint64_t put_off = 0;         // times that one waited in RAM for writes that are left today
-  bool disk_stopped = false;         // it has now
+  std::uint64_t put_off = 0;         // times that one waited in RAM for the next day's writes
+  bool disk_stopped = false;         // the file system has too little free space now
   std::uint64_t fresh_buffers = 0;   // times that staging() found no buffer ready
 };
 

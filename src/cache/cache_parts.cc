@@ -57,7 +57,7 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
       loader(fetcher, reader, [this](const format::SegmentName& gone) { peer->forget_gone({gone}); }),
       expiry(mutex, table, graves, disk.get(), disk_evictor.get(), clock, options.time_to_live_ns) {}
 
-// A load may go from reader to reader, and what any of them finds damaged is dropped on a writer.
+// A load may go from reader to reader, and a writer drops segments that any of them finds damaged.
 void Cache::Parts::finish() {
   write_back.close();
   const auto drain = [this] {
@@ -96,7 +96,7 @@ bool Cache::Parts::attach(index::Cursor at, TokenRange range, format::PartKind k
 
 // ---- background work, on the writer ----
 
-// At the start everything is looked at, portion by portion; what else the writer has to do comes between.
+// At the start every segment is looked at, portion by portion; the writer's other tasks come between.
 void Cache::Parts::expire_all() {
   if (expiry.next_portion() && !write_back.closing()) writer.post([this] { expire_all(); });
 }

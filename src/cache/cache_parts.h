@@ -1,7 +1,7 @@
 #pragma once
 
-// The parts of a cache. Only cache.cc and cache_parts.cc look in here: the parts know each other one way, each those
-// that are made before it.
+// The parts of a cache. Only cache.cc and cache_parts.cc include this: each part knows only those that are made before
+// it.
 
 #include <atomic>
 #include <memory>
@@ -28,7 +28,7 @@ struct Cache::Parts {
         os::Executor& given_reader, std::vector<FurtherTier> given_further);
 
   bool accepts() const { return !distrust && (disk != nullptr || options.ram_budget > ByteCount{}); }
-  // A segment that was just added to the table gets its bytes and is offered to the disk.
+  // Gives a segment that was just added to the table its bytes, and offers it to the disk.
   void admit(SegmentId added, TierPort::Bytes bytes, Keeping keeping) REQUIRES(kCacheLock);
   bool attach(index::Cursor at, TokenRange range, format::PartKind kind, const PrefixHash& begin_hash,
               const PrefixHash& end_hash, TierPort::Bytes bytes, Keeping keeping) EXCLUDES(kCacheLock);
@@ -49,7 +49,7 @@ struct Cache::Parts {
   SegmentTable table;
   RamTier ram;
   Distrust distrust;
-  const std::unique_ptr<DiskTier> disk;  // null: there is none, as of all that has to do with it
+  const std::unique_ptr<DiskTier> disk;  // null without a disk tier, as all that needs one
   const std::vector<FurtherTier> further;
   const std::vector<LowerTier> lower;
   Graves graves;

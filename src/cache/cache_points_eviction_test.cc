@@ -1,18 +1,18 @@
-// What of points, windows and the rows below them leaves when a budget is full, and what use changes about it.
+// Full budgets with points and windows: which of them, and of the rows below them, leave, and how uses change that.
 
 #include "cache/cache_test_fixture.h"
 
 namespace kvkeep::cache {
 namespace {
 
-// On disk alone, or in RAM alone.
+// Only on disk, or only in RAM.
 using Case = std::tuple<ModelClass, bool>;
 
 class CachePointsEviction : public testing::TestWithParam<Case> {
  protected:
   const ModelClass& model() const { return std::get<0>(GetParam()); }
   bool on_disk() const { return std::get<1>(GetParam()); }
-  // A world with room for so many conversations of 64 tokens in one piece and what they need beside it.
+  // A world with room for so many conversations of 64 tokens in one piece, points included.
   std::unique_ptr<World> world_for(std::size_t conversations) const {
     const std::size_t rows = 64 * model().row_bytes;
     const std::size_t state = model().shape.window_tokens > 0
@@ -127,7 +127,7 @@ TEST_P(CachePointsEviction, OnlyThePointThatWasRestoredCountsAsUsed) {
   }
 }
 
-// A tool loop went on behind the point that the next user message returns to.
+// A tool loop went on after the point to which the next user message returns.
 TEST_P(CachePointsEviction, ThePointThatIsAwaitedOutlastsThoseThatTheLoopPassed) {
   const auto world = world_for(10);
   const Tokens tokens = conversation(100, 160);
@@ -192,7 +192,7 @@ TEST(CachePointsRecency, TheDeepestPositionIsTakenIfNoneIsTold) {
   EXPECT_EQ(touched, 1U);
 }
 
-// What is in RAM alone gives no room on disk, however little it is worth.
+// Segments only in RAM give no room on disk, however little they are worth.
 TEST(CachePointsEvictionOnDisk, RoomIsMadeBesideWorthlessRowsThatWereNeverWritten) {
   World world(mebibytes(1), ByteCount{12 * 12288});
   world.model = kHybridModel;
@@ -213,8 +213,7 @@ TEST(CachePointsEvictionOnDisk, RoomIsMadeBesideWorthlessRowsThatWereNeverWritte
   EXPECT_EQ(world.cache->stats().disk_refused, refused);
 }
 
-// The old one's file is removed before the new one is written, whoever had the new one's number and waits to be
-// written.
+// The old one's file is removed before the new one is written, whichever segment had the new one's number and waits.
 TEST(ForgottenPoints, AreOnDiskWhenTheyAreCapturedAgain) {
   World world;
   world.model = kHybridModel;

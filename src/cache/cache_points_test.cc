@@ -121,7 +121,7 @@ TEST_P(CachePoints, AreNotCountedInRamOnceTheyLeftIt) {
   EXPECT_EQ(one->cache->stats().ram_used, ByteCount{0});
 }
 
-// And what is built on it, if states are.
+// And states that are built on it.
 TEST_P(CachePoints, DamageCostsThePointAndNothingElse) {
   const auto one = world(ByteCount{0});
   ASSERT_TRUE(one->open());
@@ -243,7 +243,7 @@ TEST_P(CachePoints, WhatTheTiersCannotHoldIsRefusedAndCounted) {
       << "where the rows were refused, nobody asks for more";
 }
 
-// Without asking for room first, or where it would hang in something that is dead.
+// Without a request for room first, or where its segment is dead.
 TEST_P(CachePoints, WhatIsHandedOverAllTheSameIsRefused) {
   const auto one = world(ByteCount{32 * kRowBytes + 600});
   one->open_without_disk();

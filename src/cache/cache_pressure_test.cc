@@ -1,4 +1,4 @@
-// A disk that is full or too slow: the newest waits in RAM, requests go on, and what was written has no hole.
+// A disk that is full or too slow: the newest segments wait in RAM, requests go on, and written paths have no hole.
 
 #include "cache/cache_test_fixture.h"
 

@@ -1,4 +1,4 @@
-// What a new process makes of the files that a former one left.
+// A new process, and the files that a former one left.
 
 #include <map>
 #include <set>
@@ -134,7 +134,7 @@ TEST(CacheRecovery, WhatHasLostItsBeginningGivesItsRoomBack) {
   EXPECT_EQ(world.check(tokens), 64U);
 }
 
-// No file of ours has two parts yet: it could not be read as what it was asked for.
+// No file of kvkeep's has two parts yet, so none could be read as the expected one.
 TEST(CacheRecovery, WhatCannotBeReadGivesItsRoomBack) {
   World world;
   {

@@ -17,7 +17,7 @@ namespace kvkeep::cache {
 
 using sim::FaultCase;
 
-// What is logged of thousands of disks that fail is most of the time they take.
+// Logging thousands of failing disks would take most of the time.
 class Quiet {
  public:
   Quiet() : before_(spdlog::get_level()) { spdlog::set_level(spdlog::level::off); }
@@ -29,7 +29,7 @@ class Quiet {
   const spdlog::level::level_enum before_;
 };
 
-// What expectations within `step` said when they failed; nothing of it reaches the test.
+// Messages of expectations that failed within `step`; none of them reaches the test.
 template <typename Step>
 std::vector<std::string> complaints_of(Step step) {
   testing::TestPartResultArray failures;
@@ -46,7 +46,7 @@ std::vector<std::string> complaints_of(Step step) {
 inline constexpr ByteCount kScenarioBudget{24 * 8192};
 inline constexpr ByteCount kScenarioRam{1200};  // most must be read from disk
 
-// Store, continue, branch, push out while somebody holds a path, hit, restart, continue.
+// Store, continue, branch, evict while a path is held, hit, restart, continue.
 class CacheScenario final : public sim::FaultScenario {
  public:
   CacheScenario(const ModelClass& model, sim::SimFileSystem& files, const FaultCase& fault, bool shaky = false)
@@ -127,7 +127,7 @@ class CacheScenario final : public sim::FaultScenario {
     continue_and_store();
   }
 
-  // What somebody holds stays, whoever comes.
+  // Held paths stay, whatever comes.
   void check_held() {
     const bool whole = world_.loads(held_, a_) || world_.shaky != nullptr;
     if (!whole && !disturbed()) broken("law 5: what was held left");
@@ -152,7 +152,7 @@ class CacheScenario final : public sim::FaultScenario {
   void check_recovered() {
     const std::size_t before = world_.segment_files().size();
     if (!world_.open()) return broken("law 2: cannot be opened");
-    // After kills alone what is on disk hangs together: nothing is there without what it hangs below.
+    // After kills without other faults every file on disk has its parent.
     const bool only_died = fault_.only_kills() && dies(fault_.first) && (!fault_.second || dies(*fault_.second));
     if (only_died && world_.segment_files().size() != before) broken("law 3: a hole in what was written");
     look(a_ + conversation(70, 32));

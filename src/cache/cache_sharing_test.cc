@@ -38,7 +38,7 @@ class TwoServers {
     server.writer.run_all();
     return kept;
   }
-  // Who does something, and the other one.
+  // The server that acts, and the other one.
   std::pair<World*, World*> roles(bool keeper_acts) {
     return keeper_acts ? std::pair(&first, &second) : std::pair(&second, &first);
   }
@@ -100,7 +100,7 @@ TEST_P(CachesOnOneDirectory, WhatOneComputedIsAHitInTheOther) {
   }
 }
 
-// What an audit of the one found concerns the other, in either role; whoever removes all of it, nothing comes back.
+// An audit of one server concerns the other, in either role; once everything is removed, nothing comes back.
 TEST_P(CachesOnOneDirectory, WhatOneDistrustsTheOtherDoesNotUseEither) {
   for (const bool keeper_finds : {true, false}) {
     TwoServers servers(mebibytes(4), GetParam());
@@ -119,8 +119,8 @@ TEST_P(CachesOnOneDirectory, WhatOneDistrustsTheOtherDoesNotUseEither) {
   }
 }
 
-// The one goes on with what other hands, or the keeper, just removed: what it has in RAM is written again, and nothing
-// is left below a hole.
+// A server continues files that other hands, or the keeper, just removed: it writes those again that RAM has, and
+// nothing is left below a hole.
 TEST_P(CachesOnOneDirectory, WhatWentOnBeforeALossWasHeardOfIsWholeAgain) {
   TwoServers servers(mebibytes(4), GetParam());
   servers.tick();
@@ -176,7 +176,7 @@ TEST(CacheSharing, WhatWasFoundWrongIsHeededThoughItsFinderIsGone) {
   }
 }
 
-// Whether there is a note cannot be told for a while: that is no note.
+// For a while the device does not say whether there is a note: that counts as no note.
 TEST(CacheSharing, ADiskThatRefusesToBeReadIsNotDistrustedWhenItHeals) {
   TwoServers servers;
   servers.tick();
@@ -189,7 +189,7 @@ TEST(CacheSharing, ADiskThatRefusesToBeReadIsNotDistrustedWhenItHeals) {
   EXPECT_FALSE(servers.first.segment_files().empty());
 }
 
-// What it continues may only be late; what is never there is given up, not asked for for ever.
+// A file without a parent may only be early; if the parent never comes, the file is abandoned, not looked for for ever.
 TEST(CacheSharing, WhatContinuesNothingIsGivenUpAfterAnotherLook) {
   World source;
   ASSERT_TRUE(source.open());
@@ -271,7 +271,7 @@ TEST(CacheSharing, WhatTheKeeperRemovedIsForgottenQuietly) {
   EXPECT_EQ(servers.second.check(other), 64U);
 }
 
-// Removed and brought back by somebody who came and went, while it is in RAM: the file stands for what is there.
+// Removed and brought back by a server that came and went, while it is in RAM: the file stands for the same rows.
 TEST(CacheSharing, WhatIsInRamAndComesBackOnDiskStays) {
   TwoServers servers;
   servers.second.cache.reset();
@@ -319,7 +319,7 @@ TEST(CacheSharing, WhatTheOtherUsesStaysLonger) {
   EXPECT_EQ(servers.second.check(used), 64U);
 }
 
-// A listing beside writes may lack what was there before it. The next one has it, whenever that is.
+// A listing during writes may lack files that were there before. The next one has them, whenever it comes.
 TEST(CacheSharing, WhatHangsBelowNothingWaitsForTheNextLook) {
   TwoServers servers;
   servers.tick();
@@ -328,7 +328,7 @@ TEST(CacheSharing, WhatHangsBelowNothingWaitsForTheNextLook) {
   ASSERT_TRUE(servers.keep(servers.first, begin));
   const std::vector<std::string> parents = servers.first.segment_files();
   ASSERT_TRUE(servers.keep(servers.first, whole));
-  servers.tick_one(servers.first);  // tells that it wrote something
+  servers.tick_one(servers.first);  // reports that it wrote something
   for (const std::string& path : parents) ASSERT_TRUE(servers.first.files.rename(path, path + "x").ok());
   servers.tick_one(servers.second);
   for (const std::string& path : parents) ASSERT_TRUE(servers.first.files.rename(path + "x", path).ok());

@@ -1,5 +1,5 @@
-// Random stories over the whole cache beside a naive map: conversations, background work in any order, held paths,
-// pressure, ends of the process, faults. A story that fails is made as short as it goes and printed.
+// Random stories over the whole cache, compared with a naive map: conversations, background work in any order, held
+// paths, pressure, ends of the process, faults. A story that fails is made as short as possible and printed.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -159,18 +159,18 @@ constexpr int kMostSteps = 200;
 
 bool is_long_run() { return std::getenv("KVKEEP_STORIES") != nullptr; }
 int stories() { return is_long_run() ? std::atoi(std::getenv("KVKEEP_STORIES")) : 150; }
-// The everyday run tells the same stories each time.
+// The everyday run plays the same stories each time.
 std::uint64_t seed_of_this_run() {
   return is_long_run() || std::getenv("KVKEEP_TEST_SEED") != nullptr ? test_seed() : 20261121;
 }
 
-// What the third tier did in all stories that were told.
+// The third tier's work in all stories.
 struct FarWork {
   std::size_t puts = 0;
   std::size_t gets = 0;
 };
 
-// What was wrong, with the story that shows it; empty: nothing.
+// The failure, with its story; empty: none.
 std::string tell(const ModelClass& model, const StoryKind& kind, int count, std::uint64_t seed, bool shrink,
                  FarWork* far = nullptr, bool lies = false) {
   const Quiet quiet;
@@ -219,7 +219,7 @@ TEST_P(CacheStories, AgreeWithTheNaiveMap) {
   if (!kind.shaky) return;
   std::printf("the third tier took %zu and gave back %zu\n", far.puts, far.gets);
   EXPECT_GT(far.puts, 0U);
-  // Of points alone the rows have no bytes, and the points may all be in RAM.
+  // With only points the rows have no bytes, and the points may all be in RAM.
   if (kind.tight && model.row_bytes > 0) {
     EXPECT_GT(far.gets, 0U) << "nothing was ever read from it";
   }

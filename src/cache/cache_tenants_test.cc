@@ -18,7 +18,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, CacheTenants,
                          testing::Values(kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel),
                          [](const auto& model) { return std::string(model.param.name); });
 
-// All tenants in one cache, and beside it a cache for each.
+// All tenants in one cache, and a cache for each to compare.
 struct Worlds {
   explicit Worlds(const ModelClass& model) {
     for (World* world : all()) {
@@ -105,7 +105,7 @@ std::set<std::string> hashes_in_names(const World& world) {
   return found;
 }
 
-// By their names alone nobody could tell that two tenants sent the same prompt.
+// Names do not show that two tenants sent the same prompt.
 TEST_P(CacheTenants, HaveNoHashInCommon) {
   World world;
   world.model = GetParam();
@@ -130,7 +130,7 @@ TEST(CacheTenantsBudget, IsOneForAll) {
   world.writer.run_all();
   const auto held = world.cache->lease(first, kTenants[1]);
   ASSERT_EQ(held->end().value(), 32U);
-  // Whoever names salts without end pushes out what is not held, as whoever sends new prompts without end would.
+  // New salts without end evict what is not held, as new prompts without end would.
   std::uint64_t most = 0;
   for (int i = 0; i < 400; ++i) {
     world.tenant = tenant_of({}, "flood " + std::to_string(i));
@@ -146,7 +146,7 @@ TEST(CacheTenantsBudget, IsOneForAll) {
   EXPECT_EQ(world.check(first), 32U) << "what is held stays";
 }
 
-// A file with a tenant's tokens and names, but told to be everybody's or another's: not believed.
+// A file with a tenant's tokens and names whose header names another tenant, or none: not believed.
 TEST(CacheTenantsFiles, TellWhoseTheyAre) {
   World world;
   ASSERT_TRUE(world.open());

@@ -1,5 +1,5 @@
-// The cache over a simulated disk: what comes back is what was stored for exactly that prefix, whatever was evicted,
-// damaged, interrupted or lost; and it works again when the faults stop.
+// The cache over a simulated disk: it returns exactly what was stored for a prefix, whatever was evicted, damaged,
+// interrupted or lost; and it works again when the faults stop.
 
 #include "cache/cache_test_fixture.h"
 

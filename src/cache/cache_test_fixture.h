@@ -27,7 +27,7 @@ constexpr std::size_t kWindowRowBytes = 40;
 constexpr std::size_t kWindowTokens = 24;
 using Tokens = std::vector<TokenId>;
 
-// A class of models: what its sequences need beside rows, and how large the rows are.
+// A class of models: the state of its sequences besides rows, and the size of the rows.
 struct ModelClass {
   const char* name = "Rows";
   StateShape shape = {.cacheable = true};
@@ -75,7 +75,7 @@ inline std::vector<std::byte> point_of(const Tokens& tokens, Position at, bool w
   return state;
 }
 
-// A model's memory with one sequence that holds `tokens`; counts what is copied out.
+// A model's memory with one sequence that holds `tokens`; counts copies.
 class OneSequence final : public ModelMemory {
  public:
   explicit OneSequence(Tokens tokens, ModelClass model = kRowsModel) : tokens_(std::move(tokens)), model_(model) {}
@@ -134,12 +134,12 @@ class World {
  public:
   explicit World(ByteCount ram = mebibytes(1), ByteCount disk = mebibytes(64), std::uint64_t seed = 1)
       : disk_budget(disk), own_files_(std::in_place, seed), files(*own_files_), ram_(ram) {}
-  // On a disk that somebody else breaks.
+  // On a disk that the test breaks.
   World(sim::SimFileSystem& disk_files, ByteCount ram, ByteCount disk)
       : disk_budget(disk), files(disk_files), ram_(ram) {}
   ~World() { shut_down(); }
 
-  // False: the disk store refused to open.
+  // Returns false if the disk store refused to open.
   bool open() {
     auto disk = store::DiskStore::open({.directory = "/cache",
                                         .fingerprint = {},
@@ -183,7 +183,7 @@ class World {
     far_reader.forget_all();
     shut_down();
   }
-  // The process dies, what it wrote stays, and another one begins.
+  // The process dies, its files stay, and another one begins.
   bool restart() {
     die();
     files.kill();
@@ -209,13 +209,13 @@ class World {
     return track.position().value();
   }
 
-  // Captures what a sequence that holds `tokens` needs beside its rows to stand again; false: refused.
+  // Captures the state besides rows of a sequence that holds `tokens`; returns false if refused.
   bool stand(const Tokens& tokens) {
     OneSequence memory(tokens, model);
     const Track track = cache->track(tokens, tenant);
     return capture_point(*cache, memory, SeqId{0}, tokens, track).complete;
   }
-  // Rows and what is needed beside them.
+  // Rows and the state besides them.
   bool keep(const Tokens& tokens, std::size_t piece = 16) {
     return grow(tokens, piece) == tokens.size() && stand(tokens);
   }
@@ -249,7 +249,7 @@ class World {
   }
 
   // Every position where the cache says that it can put a sequence which holds the beginning of `prompt`, ascending.
-  // Loads what it needs there and compares every byte; what cannot be loaded is not there.
+  // Loads the state for each and compares every byte; a position whose state cannot be loaded does not count.
   std::vector<std::size_t> stands(const Tokens& prompt) {
     std::vector<std::size_t> found;
     std::size_t failures = 0;
@@ -271,7 +271,7 @@ class World {
         ADD_FAILURE() << "loading never succeeded nor gave up";
         return found;
       } else {
-        lease.reset();  // what is damaged leaves when nobody holds it
+        lease.reset();  // damaged segments leave once they are not held
         lease = cache->lease(prompt, tenant);
       }
     }
@@ -282,7 +282,7 @@ class World {
                                [at](const policy::Restorable& run) { return run.first <= at && at <= run.last; });
   }
 
-  // Of all segment files, as long as they are.
+  // The lengths of all segment files.
   std::size_t store_bytes() const {
     std::size_t total = 0;
     for (const std::string& path : segment_files()) total += files.contents(path)->size();

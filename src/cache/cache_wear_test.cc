@@ -1,4 +1,4 @@
-// A day's writing: it is never more than was granted, what is worth most gets it, and what waits serves from RAM.
+// A day's writing: never more than was granted; the most valuable segments get it, and others serve from RAM.
 
 #include <algorithm>
 #include <deque>
@@ -120,7 +120,7 @@ TEST_F(CacheWear, WhatIsAskedToBeKeptGoesFirst) {
   EXPECT_EQ(files(), before + 4);
 }
 
-// What comes after the file that took the last of it waits.
+// Segments after the file that used the allowance up wait.
 TEST_F(CacheWear, APathIsWrittenAsFarAsMayBe) {
   open(400);
   const auto store_to_keep = [&](const Tokens& tokens) {
@@ -139,8 +139,8 @@ TEST_F(CacheWear, APathIsWrittenAsFarAsMayBe) {
   EXPECT_EQ(world.check(a), 64U) << "the rest serves from RAM";
 }
 
-// Random days: whatever comes, and however often it is killed, no 24 hours see more than a day's and one file. Counted
-// is all that grows below the fingerprint's directory: files that were given up and saved indexes as well.
+// Random days: whatever comes, and however often it is killed, no 24 hours see more than a day's bytes and one file.
+// All that grows below the fingerprint's directory counts: abandoned files and saved indexes as well.
 TEST_F(CacheWear, NeverMoreThanADaysInADay) {
   std::mt19937 random(static_cast<std::mt19937::result_type>(test_seed()));
   const auto below = [&](std::uint32_t limit) { return random() % limit; };
@@ -159,7 +159,7 @@ TEST_F(CacheWear, NeverMoreThanADaysInADay) {
     }
     there = now;
   });
-  // Closing writes as well, when what is counted here is gone with this function.
+  // Closing writes as well, after this function's counts are gone.
   const std::shared_ptr<void> no_longer(nullptr, [this](void*) { world.files.set_observer(nullptr); });
   world.disk_budget = ByteCount{kFile * 100};
   open(kFilesADay);
@@ -179,13 +179,13 @@ TEST_F(CacheWear, NeverMoreThanADaysInADay) {
     }
     ASSERT_LE(in_a_day, (kFilesADay + 1) * kFile) << minutes;
     if (below(100) != 0) continue;
-    world.files.set_plan({sim::FaultKind::kFailForever, 1});  // killed: it does not say what is left
+    world.files.set_plan({sim::FaultKind::kFailForever, 1});  // killed: it does not report what is left
     world.die();
     world.files.heal();
     world.files.kill();
     ASSERT_TRUE(world.open());
   }
-  // More is asked for all the time. What a killed process did not say is lost.
+  // There are always more offers. Bytes that a killed process did not report are lost.
   EXPECT_GT(static_cast<double>(total), came_back * 15 / 16) << "it is used";
 }
 

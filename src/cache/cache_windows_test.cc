@@ -84,8 +84,8 @@ TEST(CacheWindows, AWindowIsForgottenUnlessAnotherGoesOnWhereItEnds) {
   EXPECT_EQ(world.stands(at_end), std::vector<std::size_t>{});
 }
 
-// Rows that were lost and came back cut otherwise: what was left of their windows ends where a segment does that is
-// listed after it.
+// Rows that were lost and came back with other cuts: the rest of their windows ends where a segment does that is listed
+// after it.
 TEST(CacheWindows, AWindowThatReachesOverTheBeginningOfASegmentIsNoneOfIt) {
   const Tokens tokens = conversation(10, 48);
   World before;

@@ -13,12 +13,12 @@ namespace {
 constexpr std::uint64_t kMaxSegmentBytes = 64ull << 20;
 // One is written while the next is filled.
 constexpr std::size_t kPreparedBuffers = 2;
-// A segment ends here at the latest. Every chat begins with its template's tokens: later conversations leave the first
-// one there, and what they leave in the middle stays whole for as long as they do. So a conversation's own rows may not
-// lie in one segment with such a head, nor those of a later one with a longer head: hence at fixed positions, whatever
-// is known already. Bare role markers are some tokens, those with a date or a default system prompt 25 to 70: a head of
-// up to 32 keeps at most 31 tokens of others, one of up to 256 at most 223. Each end costs a conversation one file
-// more.
+// A segment ends here at the latest. Every chat begins with the opening of its template, and later conversations leave
+// the first one there; a segment that they leave in its middle stays whole as long as they do. So a conversation's own
+// rows should not lie in one segment with such an opening, nor those of a later conversation with a longer opening:
+// therefore at fixed positions, whatever is known already. Bare role markers are a few tokens, openings with a date or
+// a default system prompt 25 to 70: an opening of up to 32 keeps at most 31 tokens of others, one of up to 256 at most
+// 223. Each end costs a conversation one more file.
 constexpr std::uint32_t kHeadEnds[] = {32, 256};
 
 std::size_t tokens_to_head_end(Position begin) {
@@ -39,7 +39,7 @@ PointResult capture_state(Cache& cache, ModelMemory& memory, SeqId seq, const Tr
   return {ByteCount{*saved}, true};
 }
 
-// All of the window or none of it, where room is the question: a part alone restores nothing.
+// Captures all of the window or, for lack of room, none of it: a part by itself restores nothing.
 PointResult capture_window(Cache& cache, ModelMemory& memory, SeqId seq, const Track& track) {
   const Position end = track.position();
   const Position begin{end.value() - std::min(end.value(), memory.shape().window_tokens)};
@@ -66,7 +66,7 @@ std::size_t segment_tokens_limit(const ModelMemory& memory) {
 }
 
 void prepare_staging(Cache& cache, const ModelMemory& memory) {
-  // What is captured first: they fill before the first of them is written.
+  // These buffers fill before the first of them is written.
   for (std::uint32_t begin = 0; const std::uint32_t end : kHeadEnds) {
     cache.prepare_staging(1, memory.rows_bytes(end - std::exchange(begin, end)));
   }
@@ -93,7 +93,7 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
     const std::size_t size_bytes = memory.rows_bytes(count);
     if (!cache.make_room(size_bytes)) return {result.tokens, false};
     store::StagingBuffer rows = cache.staging(size_bytes);
-    // Models that have points alone have no rows to save: the segment holds the token ids below a point.
+    // Models that have only points have no rows to save: the segment holds the token ids above a point.
     const Result<std::size_t> saved = size_bytes == 0 ? Result<std::size_t>{std::size_t{0}}
                                                       : memory.save_rows(seq, {begin, begin + count}, rows.span());
     if (!saved || !cache.store(track, tokens.subspan(begin.value(), count), std::move(rows), *saved, origin)) {
@@ -110,7 +110,7 @@ PointResult capture_point(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpa
   if (!shape.cacheable || !cache.accepts()) return {ByteCount{}, false};
   if (!shape.needs_points() || tokens.empty()) return {};
   KVKEEP_ASSERT(memory.length(seq).value() == tokens.size(), "a point is the state where the sequence ends");
-  if (track.position().value() != tokens.size()) return {ByteCount{}, false};  // what it would hang in was refused
+  if (track.position().value() != tokens.size()) return {ByteCount{}, false};  // its segment was refused
   if (shape.window_tokens > 0) return capture_window(cache, memory, seq, track);
   return capture_state(cache, memory, seq, track, keeping);
 }

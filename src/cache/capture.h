@@ -2,9 +2,9 @@
 
 // Capture: copies new rows of a live sequence from the model's memory into the cache.
 //
-// Runs on the engine thread and pays one copy of the new rows only: what the index already knows of the prefix is
-// skipped, so nothing is stored twice. What the cache refuses stays behind the track and is tried again next time.
-// Where chats may leave each other, after what their template begins with, segments end early.
+// Runs on the engine thread and pays one copy of only the new rows: rows that the index already knows are skipped, so
+// nothing is stored twice. Rows that the cache refuses stay open at the track and are tried again next time. Segments
+// end early where chats are likely to part: after the opening that their template gives them.
 
 #include <span>
 
@@ -19,15 +19,15 @@ struct CaptureResult {
   bool complete = true;    // false: something was refused or could not be saved
 };
 
-// `tokens` are all ids the sequence holds; rows up to tokens.size() are captured as far as the cache takes them. Which
-// of the ids this server sampled is told by `sampled` (ascending, apart; ranges may go on beyond the tokens): no
-// segment holds both kinds.
+// `tokens` are all ids the sequence holds; rows up to tokens.size() are captured as far as the cache takes them.
+// `sampled` names the ids that this server sampled (ascending, apart; ranges may go on beyond the tokens): no segment
+// holds both kinds.
 CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan tokens, Track& track,
                       std::span<const TokenRange> sampled = {});
 
-// Captures what rows cannot give, so that a sequence can be put to stand at length(seq) again: a point, or the window
-// rows of the last window that are not stored yet. Does nothing for models whose rows are all. `tokens` and `track` as
-// for capture(), which comes first; where that was refused, nothing is captured. Precondition: the sequence stands.
+// Captures the state that rows cannot give, so that a sequence can be restored at length(seq) again: a point, or the
+// rows of the last window that are not stored yet. Does nothing for models that need only rows. `tokens` and `track` as
+// for capture(), which comes first; if that was refused, nothing is captured. Precondition: the sequence stands.
 struct PointResult {
   ByteCount bytes;       // captured now
   bool complete = true;  // false: refused

@@ -69,7 +69,7 @@ class SharedHead : public testing::TestWithParam<std::size_t> {
   }
 };
 
-// Role markers alone, and with a date and a default system prompt.
+// Only role markers, and with a date and a default system prompt.
 INSTANTIATE_TEST_SUITE_P(Lengths, SharedHead, testing::Values(std::size_t{1}, std::size_t{20}, std::size_t{70}));
 
 TEST_P(SharedHead, AFullRamForgetsTheFirstConversationBehindIt) {
@@ -91,7 +91,7 @@ TEST_P(SharedHead, AFullRamForgetsAFormerConversationThatLeftAnotherInIt) {
   use_two(world);
 }
 
-// ---- what is needed beside rows ----
+// ---- points and windows ----
 
 class CapturePoint : public testing::TestWithParam<ModelClass> {
  protected:
@@ -99,7 +99,7 @@ class CapturePoint : public testing::TestWithParam<ModelClass> {
     world.model = GetParam();
     ASSERT_TRUE(world.open());
   }
-  // Captures rows and what is needed beside them of a sequence that holds `tokens`.
+  // Captures rows and points or windows of a sequence that holds `tokens`.
   PointResult capture_all(OneSequence& memory, const Tokens& tokens) {
     Track track = world.cache->track(Tokens{});
     EXPECT_TRUE(capture(*world.cache, memory, SeqId{0}, tokens, track).complete);

@@ -1,5 +1,5 @@
 // A large directory: opening it until prompts can be matched (store, headers or saved index, prefix index), saving its
-// index, and what a server does about once a second, alone or beside others. Made once for a run below
+// index, and a server's work about once a second, by itself or next to others. Made once for a run below
 // $KVKEEP_BENCH_DIR or the system's temporary directory, a block for each file (400 MB), and removed at the end.
 
 #include <benchmark/benchmark.h>
@@ -24,7 +24,7 @@ constexpr std::size_t kRowsBytes = 256;  // rows are not read here
 
 const FingerprintHash kModel = sim::sample_fingerprint(1);
 
-// Time that a benchmark can leap over: servers look at what others did for a small share of the time alone.
+// A clock that a benchmark can advance: servers look at the others' work only for a small share of the time.
 class LeapingClock final : public os::Clock {
  public:
   std::int64_t monotonic_ns() override { return os::real_clock().monotonic_ns() + leapt_ns_; }
@@ -50,7 +50,7 @@ struct Segment {
   std::vector<std::byte> rows;
 };
 
-// Of a conversation's segment: turns end anywhere, and prefill goes in steps. On average about 512.
+// Tokens of a conversation's segment: turns end anywhere, and prefill goes in steps. On average about 512.
 std::uint32_t token_count(std::uint32_t conversation, std::uint32_t number) {
   static constexpr std::uint32_t kHead[] = {32, 224};
   if (number < 2) return kHead[number];
@@ -76,7 +76,7 @@ Segment next_segment(std::uint32_t conversation, std::uint32_t count, PrefixHash
   return next;
 }
 
-// Written plainly, without syncs: only what is done with it afterwards is measured.
+// Written plainly, without syncs: only later work with the files is measured.
 bool write_segment(const std::string& directory, const Segment& segment) {
   const std::string name = format::file_name(segment.header.name);
   auto file = os::real_file_system().create(directory + "/" + kModel.hex() + "/" + name);
@@ -84,7 +84,7 @@ bool write_segment(const std::string& directory, const Segment& segment) {
 }
 
 bool fill(const std::string& directory, std::int64_t files) {
-  if (open_store(directory, false) == nullptr) return false;  // makes what is below the directory
+  if (open_store(directory, false) == nullptr) return false;  // makes the directories
   PrefixHasher within(kModel);                                // a segment of the conversation before
   for (std::uint32_t i = 0; i < files / kSegmentsEach; ++i) {
     PrefixHasher hasher = i % 10 == 9 ? within : PrefixHasher(kModel);
@@ -143,7 +143,7 @@ BENCHMARK(BM_OpenDirectory)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 
-// What the writer pays to save the index, after one more change; reads wait for a part of it.
+// The writer's cost of saving the index, after one more change; reads wait for a part of it.
 void BM_SaveIndex(benchmark::State& state) {
   const auto store = open_store(directory_of(state.range(0)), true);
   const format::SegmentName touched = store->take_recovered().front().header.name;

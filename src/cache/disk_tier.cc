@@ -76,7 +76,7 @@ void Distrust::note() {
   const Status noted = store_->distrust(unnoted_);
   if (noted) return unnoted_.clear();
   if (!std::exchange(said_unnoted_, true))
-    spdlog::error("kv disk: could not note that what is stored is wrong, later starts would use it: {}",
+    spdlog::error("kv disk: could not note that stored state is wrong, later starts would use it; trying again: {}",
                   noted.error().message);
 }
 
@@ -86,8 +86,8 @@ void Distrust::heed() {
   if (!why || !*why) return;
   found_ = true;
   spdlog::error(
-      "kv disk: another server found that what is stored for this model is WRONG ({}): nothing of it is used any more, "
-      "and nothing is stored. See docs/audit.md",
+      "kv disk: another server found that what is stored for this model is WRONG ({}): this server stops using it, and "
+      "stores nothing. See docs/audit.md",
       **why);
 }
 

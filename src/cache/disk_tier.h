@@ -1,7 +1,7 @@
 #pragma once
 
-// The disk tier: the port on a DiskStore, and what goes on beside puts and gets: times of files, which carry recency
-// over a restart, and the saved index, which makes the next start short.
+// The disk tier: the port on a DiskStore. Next to puts and gets it keeps the times of files, which carry recency over a
+// restart, and the saved index, which makes the next start short.
 
 #include <atomic>
 #include <memory>
@@ -16,7 +16,7 @@ namespace kvkeep::cache {
 
 class DiskTier final : public TierPort {
  public:
-  // The index is saved after so many files were written or used, see CacheOptions::save_index_after.
+  // `save_index_after`: see CacheOptions.
   DiskTier(std::unique_ptr<store::DiskStore> store, CacheMutex& mutex, SegmentTable& table, os::Clock& clock,
            os::Executor& writer, std::size_t save_index_after);
 
@@ -32,10 +32,10 @@ class DiskTier final : public TierPort {
   Result<Bytes> get(const TierItem& item) override;
   Status drop(const TierItem& item) override { return store_->remove(item.header.name); }
 
-  // The file of a segment was used now, or is kept; the writer says so to the file.
+  // The segment was used now, or is kept; the writer sets the time of its file.
   void post_touch(SegmentId segment) REQUIRES(kCacheLock);
-  // A file was written or used since the index was saved. Saves it when enough of it is old: each header in it is
-  // copied once for so many new ones.
+  // A file was written or used since the index was saved. Saves the index when enough of it is old: each header in it
+  // is copied once per as many new ones.
   void note_unsaved() EXCLUDES(kCacheLock);
 
  private:
@@ -48,18 +48,18 @@ class DiskTier final : public TierPort {
   std::size_t unsaved_ GUARDED_BY(kCacheLock);
 };
 
-// Stored state was found to be wrong (docs/audit.md): nothing of it is used any more, and nothing is stored. A note
-// on disk says so to other servers of the directory and to later starts.
+// An audit found stored state wrong (docs/audit.md): nothing of it is used any more, and nothing is stored. A note on
+// disk tells other servers of the directory and later starts.
 class Distrust {
  public:
-  // Null: there is no disk. `writer` leaves the note.
+  // `store` is null if there is no disk. `writer` leaves the note.
   Distrust(store::DiskStore* store, os::Executor& writer) : store_(store), writer_(writer) {}
 
   explicit operator bool() const { return found_; }
   // Thread safe.
   void find(const std::string& why);
   // On the writer, now and then: leaves the note if that failed before (a disk may be full or read-only for a while),
-  // and looks for one of another server, which may be gone by now.
+  // and looks for a note of another server, which may be gone by now.
   void look();
 
  private:
@@ -69,7 +69,7 @@ class Distrust {
   store::DiskStore* const store_;
   os::Executor& writer_;
   std::atomic<bool> found_ = false;
-  std::string unnoted_;  // the writer's alone, as is what follows
+  std::string unnoted_;  // used only on the writer, as is the next member
   bool said_unnoted_ = false;
 };
 

@@ -7,7 +7,7 @@ namespace kvkeep::cache {
 
 namespace {
 
-// Segments that are kept until a time leave last only as far as others have as much of a tier.
+// Kept segments leave last, as far as they fill at most this share of a tier.
 constexpr std::uint64_t kKeptShare = 2;
 // Victims at once: requests want the lock as well.
 constexpr std::size_t kVictimsAtOnce = 128;
@@ -65,7 +65,7 @@ void Evictor::describe_leaf(SegmentId leaf, policy::EvictCandidate& candidate) c
   }
 }
 
-// Where candidates need each other a tier's order knows what others have.
+// If candidates need each other, a tier's order must also know the segments of other tiers.
 void Evictor::changed(SegmentId segment) {
   const Entry& known = table_.entry(segment);
   const bool here = known.live && known.in(tier_) == CopyState::kHere;
@@ -78,7 +78,7 @@ void Evictor::changed(SegmentId segment) {
 
 // ---- who may leave ----
 
-// Another tier that promises as much has it.
+// Returns true if another tier that promises as much has it.
 bool Evictor::elsewhere(const Entry& entry, Promise least) const {
   if (tier_ != kRamTier && entry.in_ram() && least <= Promise::kProcess) return true;
   return std::ranges::any_of(lower_, [&](const LowerTier& tier) {
@@ -96,11 +96,11 @@ bool Evictor::stays(SegmentId segment) const {
   if (elsewhere(known, Promise::kProcess)) return false;
   if (known.needs_its_path()) return true;
   if (elsewhere(known, Promise::kNone)) return false;
-  // Chosen one at a time: what hangs below it has not left before it.
+  // Victims are chosen one at a time, so everything below it must have left before.
   return table_.shape().needs_points() && !table_.nothing_below(segment);
 }
 
-// Room for the last window of several that count together is not made by the first one.
+// The first of several leaves that count together as a window must not leave to make room for the last.
 bool Evictor::completes_unwritten_window(SegmentId leaf) const {
   const index::SegmentInfo& own = table_.info(leaf);
   if (own.kind != format::PartKind::kWindowRows) return false;
@@ -135,7 +135,7 @@ bool Evictor::may_leave(SegmentId segment) const {
 
 // ---- leaving ----
 
-// Some of those that must leave to free `needed` bytes, or all. None: nothing may.
+// Some of those that must leave to free `needed` bytes, or all; empty if nothing may leave.
 std::vector<SegmentId> Evictor::victims(ByteCount needed, bool points_only) {
   const policy::EvictOrder::Request request{needed, kVictimsAtOnce, clock_.wall_ns(),
                                             ByteCount{port_.budget().value() / kKeptShare}, points_only};
@@ -149,7 +149,7 @@ std::vector<SegmentId> Evictor::victims(ByteCount needed, bool points_only) {
 
 Evictor::Freed Evictor::make_room(const Need& need) {
   Freed freed;
-  std::size_t in_vain = 0;  // used since they were chosen
+  std::size_t in_vain = 0;  // victims that were used since they were chosen
   for (bool goes_on = true; goes_on && freed.bytes < need.bytes && in_vain < kVictimsAtOnce;) {
     const std::vector<SegmentId> chosen = victims(need.bytes - freed.bytes, need.points_only);
     goes_on = !chosen.empty();
@@ -191,7 +191,7 @@ Result<ByteCount> Evictor::evict(SegmentId segment) {
   if (left.live && left.serial == serial) {
     if (left.in(tier_) == CopyState::kLeaving)
       table_.set_copy(segment, tier_, dropped ? CopyState::kAbsent : CopyState::kHere);
-    // Gone from every tier: what continues it is out of reach too.
+    // Gone from every tier: its continuations cannot be reached either.
     if (dropped && !left.in_ram() && !left.below_ram()) {
       graves_.bury(segment);
       graves_.sweep();

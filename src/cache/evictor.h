@@ -1,10 +1,10 @@
 #pragma once
 
 // Chooses what leaves a tier that has no room: one evictor for each tier. It keeps the order of leaving as the table
-// changes, says what may not leave, and has the tier drop what policy chose.
+// changes, knows what may not leave, and makes the tier drop what policy chose.
 //
-// A durable tier is left from the ends of paths, for the next process must find no hole. From another one whatever has
-// a copy elsewhere leaves in any order; of what has none the ends of paths leave, and are forgotten with that.
+// Segments leave a durable tier from the ends of paths, for the next process must find no hole. They leave another tier
+// in any order if a copy is elsewhere; those without a copy leave from the ends of paths, and are forgotten.
 
 #include <array>
 #include <optional>
@@ -21,24 +21,23 @@ namespace kvkeep::cache {
 
 class Evictor final : public TableWatcher {
  public:
-  // Of one tier; `lower` are all below RAM. Made before anything is in the table, which tells it of changes from then
-  // on.
+  // `lower` are all tiers below RAM. Make it before anything is in the table, which reports changes to it from then on.
   Evictor(CacheMutex& mutex, SegmentTable& table, Graves& graves, TierPort& port, TierId tier,
           std::vector<LowerTier> lower, const policy::Score& score, os::Clock& clock);
 
   struct Need {
-    ByteCount bytes;           // about so much is to leave
-    ByteCount least = bytes;   // so much will do once many have left: requests want the lock as well
+    ByteCount bytes;           // about this much is to leave
+    ByteCount least = bytes;   // this much is enough once many have left: requests want the lock as well
     ByteCount limit = {};      // of the tier, by which its turnover is measured
-    bool points_only = false;  // rows stay: it is points and windows that take too much
+    bool points_only = false;  // rows stay: points and windows take too much
   };
-  // Of nothing: no segment may leave.
+  // Both are 0 if no segment may leave.
   struct Freed {
     ByteCount bytes;
     std::size_t count = 0;
   };
   Freed make_room(const Need& need) EXCLUDES(kCacheLock);
-  // This one leaves the tier. What that freed: nothing if it may not leave (any more).
+  // Makes this one leave the tier. Returns the freed bytes: 0 if it may not leave (any more).
   Result<ByteCount> evict(SegmentId segment) EXCLUDES(kCacheLock);
 
   void changed(SegmentId segment) override REQUIRES(kCacheLock);
@@ -65,7 +64,7 @@ class Evictor final : public TableWatcher {
   os::Clock& clock_;
   policy::EvictOrder order_ GUARDED_BY(kCacheLock);
   policy::Turnover turnover_ GUARDED_BY(kCacheLock);
-  // The table's changes when nothing could leave: of all, and of points. Until the next one nothing can.
+  // The table's changes when nothing could leave: of all, and of points. Until the next change nothing can.
   std::array<std::optional<std::uint64_t>, 2> nothing_left_ GUARDED_BY(kCacheLock);
   std::uint64_t evicted_ GUARDED_BY(kCacheLock) = 0;
 };

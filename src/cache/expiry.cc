@@ -10,10 +10,10 @@ namespace kvkeep::cache {
 
 namespace {
 
-// Of one portion: looked at, and gone.
+// Limits of one portion: segments looked at, and segments forgotten.
 constexpr std::size_t kLookedAtOnce = 4096;
 constexpr std::size_t kExpiredAtOnce = 256;
-// Of files of other models.
+// How often files of other models are looked at.
 constexpr std::int64_t kLooksInALife = 16;
 constexpr std::int64_t kLongestPauseNs = 3600LL * 1'000'000'000;
 
@@ -28,7 +28,7 @@ void Expiry::expire_foreign() {
   const ByteCount freed = disk_->store().expire_foreign(now_ns - time_to_live_ns_);
   if (freed == ByteCount{}) return;
   spdlog::info(
-      "kv cache: {:.1f} MiB of other models or settings left the disk: unused for longer than "
+      "kv cache: removed {:.1f} MiB of other models or settings from disk: unused for longer than "
       "--kv-cache-ttl-hours",
       static_cast<double>(freed.value()) / (1 << 20));
 }

@@ -1,8 +1,7 @@
 #pragma once
 
-// A time to live (CacheOptions::time_to_live_ns): what nobody used for so long leaves all tiers, the ends of paths
-// first, in small portions on the writer. Where several servers use a directory, the one that keeps its budget removes
-// files.
+// A time to live (CacheOptions::time_to_live_ns): state that no request used for that long leaves all tiers, the ends
+// of paths first, in small portions on the writer. If several servers use a directory, the keeper removes files.
 
 #include <optional>
 
@@ -14,7 +13,7 @@ namespace kvkeep::cache {
 
 class Expiry {
  public:
-  // The disk and its evictor may be null: there is no disk tier. 0: everything lives on.
+  // The disk and its evictor are null if there is no disk tier. `time_to_live_ns` 0: nothing expires.
   Expiry(CacheMutex& mutex, SegmentTable& table, Graves& graves, DiskTier* disk, Evictor* disk_evictor,
          os::Clock& clock, std::int64_t time_to_live_ns)
       : mutex_(mutex),
@@ -26,7 +25,7 @@ class Expiry {
         time_to_live_ns_(time_to_live_ns) {}
 
   bool wanted() const { return time_to_live_ns_ > 0; }
-  // Looks at some segments, and lets go of those whose time is over. False: that was the last portion of a round.
+  // Looks at some segments, and forgets those whose time is over. Returns false after the last portion of a round.
   bool next_portion() EXCLUDES(kCacheLock);
   // Files of other models: no server's index knows them, so the directory's keeper looks at their times now and then.
   void expire_foreign();
@@ -43,8 +42,8 @@ class Expiry {
   Evictor* const disk_evictor_;
   os::Clock& clock_;
   const std::int64_t time_to_live_ns_;
-  std::optional<std::int64_t> foreign_looked_ns_;  // the writer's alone
-  SegmentId looked_at_ GUARDED_BY(kCacheLock);     // last; the root: a round begins
+  std::optional<std::int64_t> foreign_looked_ns_;  // used only on the writer
+  SegmentId looked_at_ GUARDED_BY(kCacheLock);     // the last one; the root: a round begins
   std::uint64_t expired_ GUARDED_BY(kCacheLock) = 0;
 };
 

@@ -20,7 +20,7 @@ FurtherCopies::FurtherCopies(CacheMutex& mutex, SegmentTable& table, RamTier& ra
   }
 }
 
-// Staging buffers are not kept waiting for a slow tier: it gets a copy.
+// A slow tier gets a copy, so that staging buffers do not wait for it.
 void FurtherCopies::offer(SegmentId segment) {
   if (further_.empty()) return;
   TierPort::Bytes bytes;
@@ -44,7 +44,7 @@ void FurtherCopies::offer(SegmentId segment) {
   }
 }
 
-// Nothing holds the segment meanwhile: a slow tier keeps nothing in RAM.
+// The segment is not held meanwhile: a slow tier keeps nothing in RAM.
 void FurtherCopies::put(std::size_t which, SegmentId segment, std::uint64_t serial, const TierPort::Bytes& bytes) {
   const LowerTier& tier = further_[which].tier;
   TierItem item;

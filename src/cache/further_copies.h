@@ -1,8 +1,7 @@
 #pragma once
 
-// Copies in tiers below RAM and disk: whatever is new is offered to each of them, on its own writer, and may be
-// refused. Nobody waits for that, and nothing hangs on it: a copy there is one more place to read from when it is
-// needed.
+// Copies in tiers below RAM and disk: each new segment is offered to each of them, on its own writer, and may be
+// refused. No request waits for that or depends on it: a copy there is one more place to read from.
 
 #include <memory>
 #include <vector>
@@ -19,9 +18,9 @@ class FurtherCopies {
   FurtherCopies(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Graves& graves,
                 const std::vector<LowerTier>& lower, const policy::Score& score, os::Clock& clock);
 
-  // RAM's bytes go to each tier that has none and is not too far behind: kMostWaiting bytes in its queue.
+  // RAM's bytes go to each tier that has no copy and whose queue holds at most kMostWaiting bytes.
   void offer(SegmentId segment) EXCLUDES(kCacheLock);
-  // Returns when everything that was offered is there or refused.
+  // Returns when everything offered is there or refused.
   void drain();
 
  private:

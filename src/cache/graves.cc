@@ -31,12 +31,12 @@ void Graves::report_damaged(SegmentId segment) {
   sweep();
 }
 
-// A quiet loss would puzzle whoever sees long conversations prefilled again.
+// Users who see long conversations prefilled again need to know why.
 void Graves::log_damaged(SegmentId segment) const {
   const TokenRange range = table_.info(segment).range;
   const std::string file = format::file_name(table_.name_of(segment));
   if (table_.entry(segment).is_leaf()) {
-    return spdlog::warn("kv cache: the state at token {} of a prompt is damaged (file {}); it is forgotten",
+    return spdlog::warn("kv cache: dropped the damaged state at token {} of a prompt (file {}); it is computed anew",
                         range.end.value(), file);
   }
   std::vector<SegmentId> lost = table_.subtree(segment);
@@ -46,8 +46,8 @@ void Graves::log_damaged(SegmentId segment) const {
   ByteCount bytes;
   for (const SegmentId each : lost) bytes += ByteCount{each == segment ? 0 : table_.entry(each).part.size_bytes};
   spdlog::warn(
-      "kv cache: the rows of tokens {} to {} of a prompt are damaged (file {}); {} segments and points ({} MiB) that "
-      "continue it are forgotten with it",
+      "kv cache: the rows of tokens {} to {} of a prompt are damaged (file {}): dropped with {} segments and points "
+      "({} MiB) that continue them; the next request computes them anew",
       range.begin.value(), range.end.value(), file, lost.size() - 1, bytes.value() >> 20);
 }
 
@@ -77,7 +77,7 @@ void Graves::sweep() {
 void Graves::erase_subtree(SegmentId root) {
   const std::vector<SegmentId> all = table_.subtree(root);
   for (auto last = all.rbegin(); last != all.rend(); ++last) {
-    if (table_.index().contains(*last)) erase(*last);  // a state may be named several times
+    if (table_.index().contains(*last)) erase(*last);  // a state may come several times
   }
 }
 

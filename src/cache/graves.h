@@ -1,8 +1,8 @@
 #pragma once
 
-// Segments that cannot be had any more: damaged ones and leaves, with all that hangs below them or is built on them.
-// Dead at once, they leave the table and every tier as soon as nobody holds any of it. So it is also here that leases
-// and tracks give back what they held.
+// Segments that are lost: damaged ones and leaves, with everything below them or built on them. Dead at once, they
+// leave the table and every tier as soon as no lease or track holds any of it. Therefore leases and tracks give back
+// here what they held.
 
 #include <optional>
 #include <span>
@@ -23,16 +23,16 @@ class Graves final : public Releaser {
 
   void release(std::span<const SegmentId> held) override EXCLUDES(kCacheLock);
 
-  // Never offered again from now on, nor what is built on it; gone with the next sweep that finds nobody holds it.
+  // The segment, and what is built on it, is never offered again; the next sweep that finds it unheld removes it.
   void bury(SegmentId segment) REQUIRES(kCacheLock);
   void sweep() REQUIRES(kCacheLock);
-  // Counts and tells what is lost with it, and buries it.
+  // Counts and logs the loss, and buries the segment.
   void report_damaged(SegmentId segment) EXCLUDES(kCacheLock);
-  // A tier that promised nothing, or another of several, does not have it any more.
+  // A tier that promised nothing, or one of several copies, does not have it any more.
   void forget_copy(SegmentId segment, TierId tier) REQUIRES(kCacheLock);
-  // Takes it out of every tier and the table. Precondition: nobody holds it, nothing hangs below it.
+  // Takes it out of every tier and the table. Precondition: it is not held, and nothing hangs below it.
   void erase(SegmentId segment) REQUIRES(kCacheLock);
-  // Where the first dead segment on the path to `segment` begins.
+  // Where the first dead segment on the path to `segment` begins; nullopt if none is dead.
   std::optional<Position> dead_from(SegmentId segment) const REQUIRES(kCacheLock);
   std::uint64_t damaged() const REQUIRES(kCacheLock) { return damaged_; }
 
@@ -44,7 +44,7 @@ class Graves final : public Releaser {
   SegmentTable& table_;
   RamTier& ram_;
   const std::vector<LowerTier> lower_;
-  std::vector<SegmentId> dead_ GUARDED_BY(kCacheLock);  // roots of subtrees to drop when nobody holds them
+  std::vector<SegmentId> dead_ GUARDED_BY(kCacheLock);  // roots of subtrees to drop once they are not held
   std::uint64_t damaged_ GUARDED_BY(kCacheLock) = 0;
 };
 

@@ -73,7 +73,7 @@ std::vector<RowPiece> Lease::pieces(TokenRange range) const {
   return pieces;
 }
 
-// ---- what is restored last ----
+// ---- points and windows ----
 
 std::optional<std::vector<Lease::Cover>> Lease::cover(Position at) const {
   if (at == Position{} || at > end()) return std::nullopt;
@@ -85,7 +85,7 @@ std::optional<std::vector<Lease::Cover>> Lease::cover(Position at) const {
   return std::vector<Cover>{{static_cast<std::size_t>(here - points_.begin()), here->range}};
 }
 
-// Leaves of a path rarely overlap (only where a former process left them so): the first that goes on will do.
+// Leaves of a path rarely overlap (only if a former process left them so), so the first that continues is good enough.
 std::optional<std::vector<Lease::Cover>> Lease::cover_window(TokenRange window) const {
   std::vector<Cover> covers;
   auto next =
@@ -102,7 +102,7 @@ std::optional<std::vector<Lease::Cover>> Lease::cover_window(TokenRange window) 
   return covers;
 }
 
-// Ascending, the last one end(): what must be restored last is the same at all positions after one and up to the next.
+// The positions after which the state to restore last differs, ascending; the last one is end().
 std::vector<Position> Lease::places_of_change() const {
   const std::uint32_t window = shape_.window_tokens;
   std::vector<Position> places{end()};

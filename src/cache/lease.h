@@ -1,6 +1,7 @@
 #pragma once
 
-// What requests hold of the cache: a Lease on a path that can be restored, a Track where a live sequence stands.
+// The holds that requests have on the cache: a Lease on a path that can be restored, a Track where a live sequence
+// stands.
 
 #include <memory>
 #include <optional>
@@ -34,7 +35,7 @@ struct LeasedStep {
 struct LeasedPoint {
   SegmentId id;
   format::PartKind kind = format::PartKind::kPoint;
-  TokenRange range;   // what the prompt shares of it
+  TokenRange range;   // the part of it that the prompt shares
   TokenRange stored;  // positions whose window rows its payload holds: they may go on beyond `range`
   Tier tier = Tier::kRam;
   ByteCount bytes;
@@ -45,7 +46,7 @@ struct LeasedPoint {
 class Releaser {
  public:
   virtual ~Releaser() = default;
-  // Each was held once more than it is now; roots are passed over.
+  // Each was held once more than it is now; roots are skipped.
   virtual void release(std::span<const SegmentId> held) = 0;
 };
 
@@ -61,37 +62,36 @@ class Lease {
   Lease& operator=(const Lease&) = delete;
 
   const std::vector<LeasedStep>& steps() const { return steps_; }
-  // Ascending by range.end. Each is held against eviction. Only of the kind that the model restores.
+  // Ascending by range.end, each held against eviction, only of the kind that the model restores.
   const std::vector<LeasedPoint>& points() const { return points_; }
-  // Where a sequence can be put to stand again with this lease, ascending: everything up to end() if rows are all that
-  // is needed, else where points are, or where the window rows of the last window are. `bytes` are those of the leaves
-  // that must be read, on_disk if any of them is there only. Cost: O(leaves).
+  // Where a sequence can be restored with this lease, ascending: everything up to end() if the model needs only rows,
+  // else where points are, or where the window rows of the last window are. `bytes` counts the leaves that must be
+  // read, on_disk says whether any of them is only there. Cost: O(leaves).
   std::vector<policy::Restorable> restorable() const;
   // The end of the rows.
   Position end() const { return steps_.empty() ? Position{} : steps_.back().range.end; }
-  // True if every step that covers [from, to) has its payload.
+  // Returns true if every step that covers [from, to) has its payload.
   bool loaded(TokenRange range) const;
-  // The longest position to which everything from `from` on has its payload.
+  // The last position up to which everything from `from` on has its payload.
   Position loaded_until(Position from) const;
-  // Up to where to load next, from `from` on: at least one step, then as many as have `most` bytes that are not loaded,
-  // but not beyond `limit`.
+  // The end of the next portion to load from `from` on: a step and more, up to `most` bytes to load and up to `limit`.
   Position load_end(Position from, Position limit, ByteCount most) const;
-  // Lets go of the payloads of steps that end at or before `end`: they have been restored.
+  // Drops the payloads of steps that end at or before `end`: they have been restored.
   void release_until(Position end);
   // Rows for `range`, valid while the lease lives. Precondition: loaded(range).
   std::vector<RowPiece> pieces(TokenRange range) const;
-  // The same for what must be restored last at `at`: the point there, or the last window; nothing if rows are all.
-  // False: not loaded, or not restorable.
+  // Returns true if the state that must be restored last at `at` is loaded: the point there, or the last window;
+  // nothing if the model needs only rows. Returns false also if `at` is not restorable.
   bool point_loaded(Position at) const;
   // Precondition: point_loaded(at).
   std::vector<RowPiece> point_pieces(Position at) const;
 
-  // A leaf by its place in points(), and what of it is restored.
+  // A leaf by its place in points(), and the part of it to restore.
   struct Cover {
     std::size_t point = 0;
     TokenRange wanted;
   };
-  // What must be restored last at `at`, ascending; nullopt: a sequence cannot be put there.
+  // The leaves that must be restored last at `at`, ascending; nullopt if a sequence cannot be put there.
   std::optional<std::vector<Cover>> cover(Position at) const;
 
   // For the cache, while it loads.
@@ -113,7 +113,7 @@ class Lease {
 // holds its place against eviction. Belongs to one thread.
 class Track {
  public:
-  // At the root, which nobody needs to hold.
+  // At the root, which needs no hold.
   Track(Releaser& releaser, index::Cursor root, const PrefixHasher& hasher);
   Track(Track&& other) noexcept;
   Track& operator=(Track&& other) noexcept;
@@ -123,7 +123,7 @@ class Track {
   const index::Cursor& cursor() const { return cursor_; }
   const PrefixHasher& hasher() const { return hasher_; }
 
-  // For the cache: it holds the new place already. Returns the segment of the former one, which is still held.
+  // For the cache, which holds the new place already. Returns the segment of the former place, which is still held.
   SegmentId move_to(index::Cursor cursor, const PrefixHasher& hasher);
 
  private:

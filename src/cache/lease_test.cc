@@ -1,5 +1,5 @@
-// A lease on its own, beside a naive twin: where it can put a sequence, from which leaves, and what of them must be
-// read.
+// A lease by itself, compared with a naive twin: where it can put a sequence, from which leaves, and which of them must
+// be read.
 
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +43,7 @@ LeasedPoint leaf(std::size_t begin, std::size_t end, std::uint64_t size_bytes, b
           on_disk ? nullptr : Path::no_bytes()};
 }
 
-// What a lease says of one position; nothing: a sequence cannot be put there.
+// A lease's answer for one position; nullopt: a sequence cannot be put there.
 struct Cost {
   bool on_disk = false;
   std::uint64_t size_bytes = 0;

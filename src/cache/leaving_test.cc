@@ -1,4 +1,4 @@
-// What leaves, without a cache: the RAM tier, graves, evictors, room and expiry.
+// Leaving, without a cache: the RAM tier, graves, evictors, room and expiry.
 
 #include <algorithm>
 

@@ -49,7 +49,7 @@ const LowerTier* Fetcher::tier_of(SegmentId segment) const {
   return nullptr;
 }
 
-// The bytes stay in RAM for the next one who wants them.
+// The bytes stay in RAM for the next request.
 Status Fetcher::read(Fetch& fetch, const LowerTier& tier, LoadResult& result) {
   StateChains::Link& link = fetch.chain[fetch.next];
   const std::int64_t begin_ns = clock_.monotonic_ns();
@@ -65,7 +65,7 @@ Status Fetcher::read(Fetch& fetch, const LowerTier& tier, LoadResult& result) {
   return {};
 }
 
-// A device may refuse once and read the next time; one that goes on is no place for this segment.
+// A device may refuse once and read the next time; after kRefusalsToGiveUp refusals the segment is lost there.
 void Fetcher::note_failure(Fetch& fetch, const LowerTier& tier, const Error& error) {
   constexpr std::uint8_t kRefusalsToGiveUp = 3;
   const SegmentId segment = fetch.chain[fetch.next].item.segment;
@@ -101,9 +101,9 @@ struct Loader::Job {
   std::shared_ptr<Lease> lease;
   std::function<void(LoadResult)> done;
   std::shared_ptr<bool> alive;
-  std::vector<Target> targets;  // what is restored last comes first: rows are worth nothing without it
+  std::vector<Target> targets;  // points first: rows are worth nothing without them
   std::size_t next = 0;
-  std::optional<Fetcher::Fetch> fetch;  // of the next one
+  std::optional<Fetcher::Fetch> fetch;  // of targets[next]
   LoadResult result;
 
   void fill(std::shared_ptr<const store::Payload> payload) {

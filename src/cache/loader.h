@@ -1,6 +1,6 @@
 #pragma once
 
-// Loading: what lies in a lower tier alone comes into RAM on the reader of that tier, beside the engine thread.
+// Loading: segments that lie only in a lower tier come into RAM on that tier's reader, next to the engine thread.
 
 #include <functional>
 #include <memory>
@@ -14,8 +14,8 @@
 
 namespace kvkeep::cache {
 
-// Fetches the bytes of one segment or leaf, from the fastest tier that has them; a state that is built on others with
-// all of these. What a tier turns out not to have is forgotten there.
+// Fetches the bytes of one segment or leaf from the fastest tier that has them, for a state that is built on others
+// with all of these. Forgets a copy that a tier turns out not to have.
 class Fetcher {
  public:
   using Bytes = TierPort::Bytes;
@@ -39,10 +39,10 @@ class Fetcher {
   };
   // Precondition: the segment is held.
   Fetch begin(SegmentId segment) const EXCLUDES(kCacheLock);
-  // Reads and decodes what is lacking. Returns null if the next tier to read is read on fetch.reader and that is not
-  // `here`: go on there. With null for `here` everything is read here.
+  // Reads and decodes what the fetch lacks. Returns null if the next tier to read belongs to fetch.reader and that is
+  // not `here`: call it again there. With null for `here` reads everything here.
   Result<Bytes> advance(Fetch& fetch, const os::Executor* here, LoadResult& result) EXCLUDES(kCacheLock);
-  // All of it, here.
+  // Reads everything here.
   Result<Bytes> fetch(SegmentId segment) EXCLUDES(kCacheLock);
 
  private:
@@ -65,14 +65,14 @@ class Fetcher {
 class Loader {
  public:
   using Gone = std::function<void(const format::SegmentName&)>;
-  // Begins on `reader`. `gone` is told what others dropped.
+  // Begins on `reader`. Calls `gone` for files that others dropped.
   Loader(Fetcher& fetcher, os::Executor& reader, Gone gone)
       : fetcher_(fetcher), reader_(reader), gone_(std::move(gone)) {}
 
   // See Cache::load.
   void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
             std::optional<Position> point);
-  // Some load has not told yet what became of it.
+  // Returns true while some load has not reported its result.
   bool busy() const { return alive_.use_count() > 1; }
 
  private:

@@ -5,14 +5,14 @@
 // All calls come from the one engine thread. Sequences are numbered 0 .. sequence_count() - 1; each holds the rows of
 // one prefix [0, length). Rows of a shared prefix lie in shared cells and are counted once.
 //
-// A sequence *stands* if its state is complete, so that it may be decoded on. With rows alone (full attention) it
-// always does. Else something must be put back last:
+// A sequence *stands* if its state is complete, so that it can be decoded further. With only rows (full attention) it
+// always does. Otherwise one of these must be restored last:
 // - a *point*: state at one position that rows cannot give (recurrent state; the whole state of opaque models, which
 //   have rows of no bytes), saved while a sequence stands there;
 // - a *window*: rows of layers that look back only window_tokens, kept apart from the others because they are most of
 //   the bytes and only the last window of them is needed.
-// After a fork or truncation to a position where the memory alone cannot stand, and after restore_rows, restore_point
-// must come before the next decode.
+// After a fork or truncation to a position where the memory by itself does not stand, and after restore_rows,
+// restore_point must come before the next decode.
 
 #include <cstdint>
 #include <span>
@@ -22,13 +22,13 @@
 
 namespace kvkeep::cache {
 
-// What must be saved of a sequence so that it can be restored.
+// The state of a sequence that must be saved so that it can be restored.
 struct StateShape {
   bool cacheable = false;           // false: nothing; sequences only grow and are cleared
-  std::uint32_t window_tokens = 0;  // > 0: window rows beside the rows
-  bool points = false;              // a point wherever a sequence is to stand again
+  std::uint32_t window_tokens = 0;  // > 0: window rows next to the rows
+  bool points = false;              // a point wherever a sequence is to be restored
   bool whole_points = false;        // points hold the whole state and grow with the position (opaque models)
-  // A restored sequence needs more than its rows.
+  // Returns true if a restored sequence needs more than its rows.
   constexpr bool needs_points() const { return window_tokens > 0 || points; }
   bool operator==(const StateShape&) const = default;
 };
@@ -54,8 +54,8 @@ class ModelMemory {
   virtual Position length(SeqId seq) const = 0;
 
   virtual StateShape shape() const = 0;
-  // The least position to which fork() and truncate() can go so that the result stands; every later one up to the
-  // length will do. 0: any. length(seq): none but its end.
+  // The first position to which fork() and truncate() can go so that the result stands; every later one up to the
+  // length will do. 0: any. length(seq): only its end.
   virtual Position stands_from(SeqId seq) const = 0;
 
   // Bytes that save_rows needs for `tokens` rows (an upper bound within 1 %). 0: the model has no rows to save.
@@ -85,8 +85,8 @@ class ModelMemory {
 
   // Makes `to` (empty) share the first `end` positions of `from`. It stands if end >= stands_from(from).
   virtual Status fork(SeqId from, SeqId to, Position end) = 0;
-  // Keeps [0, end) of the sequence; it stands if end >= stands_from(seq). False: the memory cannot (the sequence is
-  // empty then).
+  // Keeps [0, end) of the sequence; it stands if end >= stands_from(seq). Returns false if the memory cannot do that
+  // (the sequence is empty then).
   virtual bool truncate(SeqId seq, Position end) = 0;
   virtual void clear(SeqId seq) = 0;
 };

@@ -1,4 +1,4 @@
-// What moves between tiers, without a cache: the backlog, chains of states, fetching and further copies.
+// Moving between tiers, without a cache: the backlog, chains of states, fetching and further copies.
 
 #include <algorithm>
 
@@ -38,7 +38,7 @@ TEST(Backlog, OffersTheOldestThatWaitsForAReason) {
   backlog.wait(first, Waits::kQueue);
   backlog.wait(second, Waits::kQueue);
   backlog.wait(third, Waits::kRoom);
-  backlog.wait(first, Waits::kAllowance);  // for that alone from now on
+  backlog.wait(first, Waits::kAllowance);  // only for that from now on
   EXPECT_EQ(backlog.next(Waits::kQueue), second);
   EXPECT_EQ(backlog.next(Waits::kQueue), std::nullopt);
   EXPECT_EQ(backlog.next(Waits::kAllowance), first);
@@ -86,7 +86,7 @@ TEST(StateChains, StoreAStateAsDifferencesAndGiveItBack) {
   const SegmentId leaf = world.add_leaf(world.add(rows, 2, 0), format::PartKind::kWhole, 60'000);
   const TierPort::Bytes state = some_bytes(60'000);
   {
-    CacheLock lock(world.mutex);  // what is new lies in a staging buffer
+    CacheLock lock(world.mutex);  // new bytes lie in a staging buffer
     store::StagingBuffer staged = pool.acquire(state->size());
     std::ranges::copy(state->bytes(), staged.span().begin());
     world.ram.replace(leaf, std::move(staged).freeze(state->size()));

@@ -18,7 +18,7 @@
 
 namespace kvkeep::cache {
 
-// Keeps what it is given, by name.
+// Keeps the bytes that it gets, by name.
 class MapTier final : public TierPort {
  public:
   explicit MapTier(Promise promise, ByteCount budget = mebibytes(1)) : promise_(promise), budget_(budget) {}
@@ -69,7 +69,7 @@ struct PartsTable {
                       ByteCount ram_budget = mebibytes(1))
       : table({}, shape), ram(mutex, table, ram_budget), lower(promise) {}
 
-  // A segment of 16 tokens below `parent`, told from others by its first id; RAM has it.
+  // A segment of 16 tokens below `parent`, with a first id of its own; RAM has it.
   SegmentId add(SegmentId parent, TokenId first, std::size_t size_bytes = kPayloadBytes) {
     CacheLock lock(mutex);
     const Position begin = parent == kRootSegment ? Position{} : table.info(parent).range.end;
@@ -80,7 +80,7 @@ struct PartsTable {
     ram.hold(added, some_bytes(size_bytes));
     return added;
   }
-  // What rows cannot give, at the end of a segment; RAM has it.
+  // A leaf at the end of a segment; RAM has it.
   SegmentId add_leaf(SegmentId within, format::PartKind kind, std::size_t size_bytes = kPayloadBytes) {
     CacheLock lock(mutex);
     const Position end = table.info(within).range.end;

@@ -33,7 +33,7 @@ std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram
       const Entry& known = table.entry(leaf);
       const TokenRange stored = table.info(leaf).range;
       if (known.part.kind != kind || !known.available()) continue;
-      // Window rows are shared up to where the prompt leaves the segment, a state as a whole or not at all.
+      // The prompt shares window rows up to where it leaves the segment, a state as a whole or not at all.
       const bool shared =
           kind == format::PartKind::kWindowRows ? stored.begin < step.range.end : stored.end <= step.range.end;
       if (!shared) continue;
@@ -47,7 +47,7 @@ std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram
   return points;
 }
 
-// ---- where a prompt leaves what is known ----
+// ---- where a prompt leaves the known text ----
 
 namespace {
 
@@ -56,7 +56,7 @@ void append(std::vector<TokenId>& to, TokenSpan tokens, std::size_t limit) {
   to.insert(to.end(), wanted.begin(), wanted.end());
 }
 
-// Of the segments that begin where the cursor's ends.
+// Among the segments that begin where the cursor's ends.
 std::optional<SegmentId> used_last_below(const SegmentTable& table, index::Cursor at) REQUIRES(kCacheLock) {
   const bool root = at.segment == kRootSegment;
   const Position end = root ? Position{} : table.info(at.segment).range.end;
@@ -112,11 +112,11 @@ std::optional<StoredPath> random_path(const SegmentTable& table, const RamTier& 
 
 namespace {
 
-// Of [from, at.at) what lies in at.segment and has no window rows, descending.
+// The parts of [from, at.at) that lie in at.segment and have no window rows, descending.
 void add_gaps(const SegmentTable& table, index::Cursor at, Position from, std::vector<TokenRange>& gaps)
     REQUIRES(kCacheLock) {
   const Position begin = std::max(from, table.info(at.segment).range.begin);
-  Position open = at.at;  // what lies before it is still to be looked at
+  Position open = at.at;  // tokens before it are still to be looked at
   const std::vector<SegmentId> leaves = table.index().attached(at.segment);
   for (auto leaf = leaves.rbegin(); leaf != leaves.rend() && open > begin; ++leaf) {
     const index::SegmentInfo& info = table.info(*leaf);
@@ -140,7 +140,7 @@ bool window_over(const SegmentTable& table, SegmentId segment, Position at) REQU
 
 }  // namespace
 
-// From the path's end upwards, so that each segment counts up to where the path leaves it.
+// Goes from the path's end upwards, so that each segment counts up to where the path leaves it.
 std::vector<TokenRange> window_gaps(const SegmentTable& table, index::Cursor end, Position from) {
   std::vector<TokenRange> gaps;
   for (index::Cursor at = end; at.at > from;) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Questions about paths of the table, which change nothing: what of a prompt can be leased, where it leaves what is
-// known, where window rows are missing, whether a leaf is needed by others. With the cache's lock.
+// Queries about paths of the table, which change nothing: the part of a prompt that can be leased, the place where it
+// leaves the known text, the runs without window rows, whether other leaves need one. Call them with the cache's lock.
 
 #include <cstdint>
 #include <optional>
@@ -14,10 +14,10 @@
 
 namespace kvkeep::cache {
 
-// The longest path of a prompt whose rows can be had.
+// The longest path of a prompt whose rows some tier has.
 std::vector<LeasedStep> steps_of(const SegmentTable& table, const RamTier& ram, TokenSpan prompt, const Tenant& tenant)
     REQUIRES(kCacheLock);
-// The leaves of such a path that can be had, by ascending end of what the prompt shares of them.
+// The available leaves of such a path, by ascending end of the part that the prompt shares.
 std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram, const StateChains& chains,
                                    const std::vector<LeasedStep>& steps) REQUIRES(kCacheLock);
 
@@ -29,13 +29,13 @@ std::optional<StoredPath> random_path(const SegmentTable& table, const RamTier& 
 
 // Runs of [from, end.at) on the path to `end` that have no window rows, ascending, each within one segment.
 std::vector<TokenRange> window_gaps(const SegmentTable& table, index::Cursor end, Position from) REQUIRES(kCacheLock);
-// Where a run ends that lies within one segment of the path to `end`.
+// The end of a run that lies within one segment of the path to `end`.
 index::Cursor cursor_of(const SegmentTable& table, index::Cursor end, TokenRange range) REQUIRES(kCacheLock);
 
-// Returns true if others restore less without this leaf, on whatever branch: states that are built on it, or windows
-// that go on where its rows end.
+// Returns true if others, on whatever branch, can restore less without this leaf: states that are built on it, or
+// windows that go on where its rows end.
 bool others_need(const SegmentTable& table, SegmentId leaf) REQUIRES(kCacheLock);
-// Of a point, or of window rows, on a path that goes on to `end` and where `awaited` is.
+// The outlook of a point, or of window rows, on a path that goes on to `end` and whose awaited point is at `awaited`.
 policy::Outlook outlook_of(TokenRange range, std::optional<Position> awaited, Position end);
 
 }  // namespace kvkeep::cache

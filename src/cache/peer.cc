@@ -30,10 +30,10 @@ bool Peer::has_orphans() const {
   return !orphans_.empty();
 }
 
-// ---- what others stored ----
+// ---- segments that others stored ----
 
-// A segment without a parent waits for the next look: a listing during writes may show it and not its parent, which was
-// there before it and which the next listing shows.
+// A segment without a parent waits for the next look: a listing during writes may show it and miss its parent, which
+// was written before it and which the next listing shows.
 void Peer::adopt(std::vector<store::StoredSegment> found, bool looked) {
   CacheLock lock(mutex_);
   const std::size_t fresh = found.size();
@@ -51,7 +51,7 @@ void Peer::adopt(std::vector<store::StoredSegment> found, bool looked) {
                      segment.header.tenant});
   }
   const std::vector<index::Placement> placements = table_.rebuild(named);
-  // All that found a place live before what found none is compared with them: it may end where a later one does.
+  // Placed segments live before the others are compared with them: a segment without a place may equal a later one.
   std::vector<std::size_t> left_over;
   std::size_t removed = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -68,7 +68,7 @@ void Peer::adopt(std::vector<store::StoredSegment> found, bool looked) {
   graves_.sweep();
 }
 
-// False: it cannot be restored, or is known already.
+// Returns false if it cannot be restored, or is known already.
 bool Peer::place(const store::StoredSegment& found, const index::Placement& placement) {
   const format::SegmentHeader& header = found.header;
   const bool placed = placement.outcome == index::Placement::Outcome::kPlaced;
@@ -85,7 +85,7 @@ bool Peer::place(const store::StoredSegment& found, const index::Placement& plac
   return true;
 }
 
-// Of what found no place. True: its file is removed.
+// For a segment without a place. Returns true if its file is removed.
 bool Peer::leave_over(store::StoredSegment found, bool orphan, bool fresh) {
   const bool shared = disk_.tier().store().shared();
   if (shared && orphan && fresh) {
@@ -93,7 +93,8 @@ bool Peer::leave_over(store::StoredSegment found, bool orphan, bool fresh) {
     return false;
   }
   if (note_written(found.header)) return false;
-  // Alone: what hangs below nothing (its parent or its base was lost) cannot be restored, so its bytes come back.
+  // A segment without its parent or base cannot be restored: a server by itself removes the file, which frees its
+  // bytes.
   writer_.post([this, shared, name = found.header.name] {
     store::DiskStore& store = disk_.tier().store();
     shared ? store.disown(name) : (void)store.remove(name).ok();
@@ -101,7 +102,7 @@ bool Peer::leave_over(store::StoredSegment found, bool orphan, bool fresh) {
   return !shared;
 }
 
-// The very segment that is in RAM here and waits for room: it need not be written any more.
+// Returns true if it is a segment that RAM has here and that waits for room: it need not be written any more.
 bool Peer::note_written(const format::SegmentHeader& header) {
   const auto same = table_.named(header.name);
   if (!same || header.parts.size() != 1) return false;
@@ -113,9 +114,9 @@ bool Peer::note_written(const format::SegmentHeader& header) {
   return true;
 }
 
-// ---- what others used ----
+// ---- uses by others ----
 
-// A use changes the time of the deepest file; what leads there was used with it.
+// A use changes only the time of the deepest file; its ancestors were used with it.
 void Peer::note_used(const std::vector<store::UsedSegment>& used) {
   CacheLock lock(mutex_);
   const std::int64_t now_ns = clock_.wall_ns();
@@ -132,7 +133,7 @@ void Peer::note_used(const std::vector<store::UsedSegment>& used) {
   }
 }
 
-// ---- what others removed ----
+// ---- removals by others ----
 
 void Peer::forget_gone(const std::vector<format::SegmentName>& gone) {
   std::vector<SegmentId> forgotten;
@@ -151,10 +152,10 @@ void Peer::forget_gone(const std::vector<format::SegmentName>& gone) {
   graves_.sweep();
 }
 
-// RAM or a further tier may still have it. Otherwise it is gone from every tier, and what continues it is out of reach.
-// A file that has its name by now is not ours to remove.
+// RAM or a further tier may still have it. Otherwise it is gone from every tier, and its continuations cannot be
+// reached. A file that has its name by now belongs to another server and stays.
 void Peer::forget_file(SegmentId segment) {
-  // Rows of no bytes are in RAM as long as their ids are known.
+  // Rows of no bytes are in RAM as long as the index has their ids.
   if (table_.entry(segment).part.size_bytes == 0 && ram_.find(segment) == nullptr)
     ram_.hold(segment, store::PayloadBuffer::allocate(0).freeze());
   if (table_.entry(segment).in_ram()) return table_.set_unwritten(segment, Waits::kContinuation);

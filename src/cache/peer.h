@@ -1,8 +1,8 @@
 #pragma once
 
-// Other servers on the same directory, as the cache sees them: what they stored is known here as well, what they
-// removed is forgotten, what they used was used, and the one that keeps the budget makes room for all. What a former
-// process of this server left on disk is adopted in the same way.
+// Other servers on the same directory, as the cache sees them: segments that they store become known here, segments
+// that they remove are forgotten, their uses count as uses, and the keeper makes room for all. Files that a former
+// process of this server left on disk are adopted in the same way.
 
 #include <vector>
 
@@ -26,12 +26,12 @@ class Peer {
         clock_(clock),
         writer_(writer) {}
 
-  // Indexes what lies on disk already.
+  // Indexes the files that the disk recovered.
   void recover() EXCLUDES(kCacheLock);
-  // On the writer, about once a second. True: what the keeper of the budget granted no room for may be written now.
+  // On the writer, about once a second. Returns true if segments that the keeper granted no room for may be written.
   bool look(store::Look look) EXCLUDES(kCacheLock);
-  // Others removed these files. What is on disk below them hangs below nothing now: a conversation may have gone on
-  // before this server heard of it. If RAM has what is missing, it is written again.
+  // Others removed these files. Files below them are orphans now: a conversation may have gone on before this server
+  // noticed. If RAM has the missing segments, they are written again.
   void forget_gone(const std::vector<format::SegmentName>& gone) EXCLUDES(kCacheLock);
 
  private:

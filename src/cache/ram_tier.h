@@ -1,7 +1,7 @@
 #pragma once
 
-// The RAM tier: payloads by the number of their segment. Of whole states that are stored as differences it also keeps
-// what came out of decoding them, as long as nobody else wants the room.
+// The RAM tier: payloads by the number of their segment. It also keeps the decoded form of whole states that are stored
+// as differences, as long as nothing else wants the room.
 
 #include <atomic>
 #include <unordered_map>
@@ -25,22 +25,22 @@ class RamTier final : public TierPort {
   Result<Bytes> get(const TierItem& item) override EXCLUDES(kCacheLock);
   Status drop(const TierItem& item) override EXCLUDES(kCacheLock);
 
-  // ---- the same under the lock: nothing here waits ----
+  // ---- the same under the lock: none of these waits ----
   // Null if RAM does not have it.
   Bytes find(SegmentId segment) const REQUIRES(kCacheLock);
-  // Precondition: RAM does not have it. Rows of no bytes cost their token ids, or else nothing would ever ask a cache
-  // without a disk to forget them.
+  // Precondition: RAM does not have it. Rows of no bytes cost their token ids, or else a cache without a disk would
+  // never forget them.
   void hold(SegmentId segment, Bytes bytes) REQUIRES(kCacheLock);
-  // Puts equal bytes in the place of those that are there.
+  // Replaces the bytes by equal ones.
   void replace(SegmentId segment, Bytes equal) REQUIRES(kCacheLock);
-  // The decoded state goes with it. What is not there is let go already.
+  // Drops the bytes, if RAM has them, and the decoded state.
   void let_go(SegmentId segment) REQUIRES(kCacheLock);
 
   // ---- decoded states ----
   Bytes decoded(SegmentId leaf) const REQUIRES(kCacheLock);
-  // Precondition: RAM has what it was decoded from.
+  // Precondition: RAM has the bytes that it was decoded from.
   void hold_decoded(SegmentId leaf, Bytes state) REQUIRES(kCacheLock);
-  // The longest unused first, until no more than `limit` is used or none is left.
+  // Drops the longest unused first, until at most `limit` is used or none is left.
   void drop_decoded(ByteCount limit) REQUIRES(kCacheLock);
   ByteCount decoded_bytes() const REQUIRES(kCacheLock) { return decoded_bytes_; }
 

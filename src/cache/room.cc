@@ -10,7 +10,7 @@ namespace {
 
 // RAM is trimmed below its budget by this share, so that not every new segment pays for a decision.
 constexpr std::uint64_t kTrimShare = 16;
-// Points leave until they are below their share of the disk by this share, so that not every new one pays.
+// When points exceed their share of the disk, they leave until they are this part below it, so not every new one pays.
 constexpr std::uint64_t kPointsSlackShare = 64;
 // Extra room made on disk, so that eviction runs once for many segments.
 constexpr std::uint64_t kDiskSlackShare = 64;
@@ -54,8 +54,8 @@ bool RamRoom::spare(ByteCount size) {
   return ram_.used() + size <= ram_.budget();
 }
 
-// Drops payloads until `room` is free, and some beyond it for what comes next, up to a share of `limit`; or nothing may
-// leave. Memory only, and rarely: each time makes room for many segments.
+// Evicts payloads until `room` is free, and a share of `limit` more for later segments, as far as any may leave. Memory
+// only, and rarely: each time makes room for many segments.
 void RamRoom::make_within(ByteCount limit, ByteCount room) {
   const ByteCount kept_free{std::min(limit.value(), std::max(room.value(), limit.value() / kTrimShare))};
   const ByteCount target = limit - kept_free;
@@ -75,7 +75,7 @@ void RamRoom::make_within(ByteCount limit, ByteCount room) {
 
 ByteCount DiskRoom::slack() const { return ByteCount{disk_.budget().value() / kDiskSlackShare}; }
 
-// Asked once: what a reader finds damaged leaves at any moment.
+// Asks for used() once: a reader may drop damaged segments at any moment.
 ByteCount DiskRoom::over_budget() const {
   const ByteCount used = disk_.used();
   return used > disk_.budget() ? used - disk_.budget() : ByteCount{};
@@ -92,7 +92,7 @@ bool DiskRoom::evict(ByteCount needed, bool points_only) {
   return freed.count > 0;
 }
 
-// Frees about `needed` bytes of what lies in the directory and is not of this cache.
+// Frees about `needed` bytes of the directory's files that are not this cache's.
 ByteCount DiskRoom::evict_foreign(ByteCount needed, store::Kept kept) {
   const ByteCount freed = disk_.store().remove_foreign(needed, kept);
   if (freed > ByteCount{}) {
@@ -105,7 +105,7 @@ ByteCount DiskRoom::evict_foreign(ByteCount needed, store::Kept kept) {
 void DiskRoom::fit() {
   (void)make_points_room({});
   if (!disk_.store().keeper()) return;
-  // Others of this model stored as many: the next start would leave some out.
+  // Other servers of this model stored so many files that the next start would leave some out.
   if (disk_.store().has_most_files()) evict(slack());
   ByteCount over = over_budget();
   if (over == ByteCount{} || evict_foreign(over, store::Kept::kSpare) >= over) return;
@@ -115,8 +115,8 @@ void DiskRoom::fit() {
   if (over > ByteCount{}) evict_foreign(over, store::Kept::kTake);
 }
 
-// State of other models and settings goes first while it holds more than half: who changes between two models keeps
-// something of each. What is pinned or kept of it leaves last as well, as far as it is not more than half.
+// State of other models and settings leaves first while it holds more than half, so that a user who changes between two
+// models keeps something of each. Its pinned and kept prefixes leave last as well, as far as they are at most half.
 bool DiskRoom::make(ByteCount needed) {
   const auto foreign_prevails = [this] { return disk_.store().foreign_bytes().value() > disk_.budget().value() / 2; };
   if (!foreign_prevails()) return evict(needed) || evict_foreign(needed, store::Kept::kTake) > ByteCount{};
@@ -125,8 +125,8 @@ bool DiskRoom::make(ByteCount needed) {
   return freed >= needed || evict(needed - freed);
 }
 
-// Points, whole states and windows have a share of the disk: beyond it they leave, whatever rows are worth. False: with
-// such a file they would have more.
+// Points, whole states and windows have a share of the disk: above it they leave, whatever rows are worth. Returns
+// false if they would exceed it with such a file.
 bool DiskRoom::make_points_room(ByteCount file) {
   if (points_share_ >= 100) return true;
   const ByteCount room{disk_.budget().value() / 100 * points_share_};
@@ -143,12 +143,12 @@ bool DiskRoom::make_points_room(ByteCount file) {
 Status DiskRoom::put(const TierItem& item, const TierPort::Bytes& bytes) {
   store::DiskStore& store = disk_.store();
   const ByteCount file = os::physical_size(ByteCount{format::file_bytes(item.header)});
-  // Nothing that leaves would make it fit.
+  // It would not fit even if everything left.
   if (file > disk_.budget()) return no_space("a state is larger than the disk budget (see --kv-disk-space-mb)");
-  // Nothing leaves for what a full file system would not take.
+  // A full file system would not take the file, so no point leaves for it.
   if (item.header.name.kind != format::PartKind::kRows && !store.stopped() && !make_points_room(file))
     return no_space("points and windows have their share of the disk (see --kv-disk-points-share)");
-  // The next start would leave some out.
+  // The next start would leave some files out.
   if (store.has_most_files() && store.keeper() && !evict(slack()))
     return no_space("the directory has as many files of this model as a server knows of, and none may leave");
   Status written = disk_.put(item, bytes);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Room in a tier before something comes: how much it may hold, and what leaves for it.
+// Room in a tier for new segments: how much the tier may hold, and what leaves for them.
 
 #include "cache/cache_options.h"
 #include "cache/disk_tier.h"
@@ -21,11 +21,11 @@ class RamRoom {
   ByteCount largest_point() const REQUIRES(kCacheLock) { return largest_point_; }
   ByteCount write_queue_limit() const REQUIRES(kCacheLock);
   bool has(std::size_t size_bytes) const REQUIRES(kCacheLock) { return ram_.used() + ByteCount{size_bytes} <= limit(); }
-  // Lets go of what is least worth, if need be. False: there is no room all the same.
+  // Evicts the least valuable segments, if need be. Returns false if there still is no room.
   bool make(std::size_t size_bytes) EXCLUDES(kCacheLock);
-  // Back to the budget, after what may pass it.
+  // Goes back to the budget, after a queue that may exceed it.
   void trim() EXCLUDES(kCacheLock);
-  // True if that many more bytes fit into the budget, decoded states aside.
+  // Returns true if that many more bytes fit into the budget, without decoded states.
   bool spare(ByteCount size) REQUIRES(kCacheLock);
 
  private:
@@ -35,13 +35,13 @@ class RamRoom {
   CacheMutex& mutex_;
   RamTier& ram_;
   Evictor& evictor_;
-  const ByteCount write_queue_;  // as it was asked for; 0: by what RAM may hold
+  const ByteCount write_queue_;  // CacheOptions::write_queue; 0: by the RAM budget
   const bool has_disk_;
   ByteCount largest_point_ GUARDED_BY(kCacheLock);
 };
 
-// Room on disk, of which points may take a share, and other models and settings take some: files of the same directory
-// that are not of this cache. Used from the writer alone.
+// Room on disk, of which points may take a share. Files of other models and settings in the same directory, which are
+// not this cache's, take some too. Used only from the writer.
 class DiskRoom {
  public:
   DiskRoom(const CacheOptions& options, CacheMutex& mutex, SegmentTable& table, DiskTier& disk, Evictor& evictor)
@@ -52,11 +52,11 @@ class DiskRoom {
         points_share_(options.shape.needs_points() ? std::min(options.disk_points_share, 100U) : 100U) {}
 
   DiskTier& tier() { return disk_; }
-  // Puts a segment on disk; what is worth less leaves for it.
+  // Puts a segment on disk; less valuable ones leave for it.
   Status put(const TierItem& item, const TierPort::Bytes& bytes);
-  // Frees about `needed` bytes of the directory. False: nothing could leave.
+  // Frees about `needed` bytes of the directory. Returns false if nothing could leave.
   bool make(ByteCount needed);
-  // A budget made smaller holds from the start, not only when something is stored.
+  // Makes a smaller budget hold from the start, not only when something is stored.
   void fit();
 
  private:

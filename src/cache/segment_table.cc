@@ -34,7 +34,7 @@ Entry& SegmentTable::change(SegmentId segment) {
   return entries_[segment.value()];
 }
 
-// Of what lives: while files are adopted the index knows some that do not yet.
+// Only live segments: while files are adopted the index knows some that are not live yet.
 std::optional<SegmentId> SegmentTable::named(const format::SegmentName& name) const {
   for (const SegmentId segment : index_.ending_with(name.end_hash)) {
     const Entry& held = entry(segment);
@@ -90,7 +90,7 @@ ByteCount SegmentTable::size_in(TierId tier, SegmentId segment) const {
 
 ByteCount SegmentTable::memory() const { return index_.memory() + ByteCount{entries_.capacity() * sizeof(Entry)}; }
 
-// ---- what hangs below what ----
+// ---- parents, children and bases ----
 
 std::vector<SegmentId> SegmentTable::built_on(SegmentId base) const {
   const auto found = built_on_.find(base);
@@ -196,7 +196,7 @@ void SegmentTable::erase(SegmentId segment) {
 
 void SegmentTable::kill(SegmentId segment) { change(segment).dead = true; }
 
-// ---- who holds and uses it ----
+// ---- holds and uses ----
 
 void SegmentTable::pin(SegmentId segment) {
   if (segment != kRootSegment) ++change(segment).pins;
@@ -239,7 +239,7 @@ void SegmentTable::set_outlook(SegmentId leaf, policy::Outlook outlook, std::opt
 
 std::uint8_t SegmentTable::note_read_refused(SegmentId segment) { return ++change(segment).refusals; }
 
-// ---- where it is ----
+// ---- copies ----
 
 void SegmentTable::note_changed(SegmentId segment) {
   ++changes_;
@@ -281,7 +281,7 @@ void SegmentTable::set_hole(SegmentId segment, bool hole) {
 
 void SegmentTable::set_keeping(SegmentId leaf, Keeping keeping) {
   change(leaf).keeping = keeping;
-  if (keeping == Keeping::kOnDisk) ++leaves_unwritten_;  // it counts as one from now on
+  if (keeping == Keeping::kOnDisk) ++leaves_unwritten_;  // the leaf is unwritten from now on
 }
 
 void SegmentTable::set_base(SegmentId leaf, SegmentId base) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// A third tier as bad as the port allows: it promises nothing, loses what it took without a word, refuses at random,
-// and its work is done whenever the story says so. Across processes it keeps what it has.
+// A third tier as bad as the port allows: it promises nothing, silently loses segments, refuses at random, and does its
+// work whenever the story says so. It keeps its segments over processes.
 
 #include <map>
 #include <random>
@@ -76,7 +76,7 @@ class ShakyTier final : public TierPort {
   std::map<std::string, Held> held_;
 };
 
-// The same tier for another process: what it has outlives a cache.
+// The same tier for another process: its segments outlive a cache.
 class SameTier final : public TierPort {
  public:
   explicit SameTier(TierPort& tier) : tier_(tier) {}

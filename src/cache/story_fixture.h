@@ -1,7 +1,7 @@
 #pragma once
 
-// The cache as a random story meets it: what happens to it step by step, beside a naive map of what must and what may
-// be known, which complains as soon as the two differ.
+// The cache in a random story, step by step, next to a naive map of what must and what may be known, which complains as
+// soon as the two differ.
 
 #include <algorithm>
 #include <functional>
@@ -42,7 +42,7 @@ class NaiveMap {
   }
 
  private:
-  // Of the token before `end`: sequences have them of their last tokens.
+  // For the token before `end`: sequences have window rows of their last tokens.
   bool has_window_row(const Tokens& prompt, std::size_t end) const {
     return std::ranges::any_of(kept_, [&](const Tokens& tokens) {
       return shared_length(tokens, prompt) >= end && end + shape_.window_tokens > tokens.size();
@@ -53,7 +53,7 @@ class NaiveMap {
   std::set<Tokens> kept_;
 };
 
-// What a story may meet.
+// The events that a story may have.
 struct StoryKind {
   const char* name = "Ample";
   bool tight = false;   // both budgets are small: things leave
@@ -104,12 +104,12 @@ class Story {
     if (held_.size() == kMostHeld) release();
     held_.emplace_back(prompt, world_.cache->lease(prompt));
   }
-  // What was held can be had, whatever came meanwhile.
+  // A held path can be read, whatever came meanwhile.
   void release() {
     if (held_.empty()) return;
     const auto [prompt, lease] = std::move(held_.front());
     held_.erase(held_.begin());
-    // What only the third tier had may be gone.
+    // Segments that only the third tier had may be gone.
     if (!world_.loads(lease, prompt) && !disturbed_ && !kind_.shaky) complain("what was held left");
   }
   void work(std::size_t tasks) { background_.run(tasks); }
@@ -162,7 +162,7 @@ class Story {
       complain("more on disk than the budget");
     if (world_.store->used() < ByteCount{files_.physical_bytes()}) complain("more on disk than is counted");
   }
-  // At the end of each story: when faults have stopped, what is new is kept, over a power cut.
+  // At the end of each story: when faults have stopped, new segments are kept, over a power cut.
   void finish() {
     files_.heal();
     end(true);
@@ -186,7 +186,7 @@ class Story {
     return ByteCount{(kind.shaky ? 12U : 30U) * 8192U};
   }
 
-  // Whether the map can say exactly what is known.
+  // Whether the map knows exactly what the cache must know.
   bool sure() const { return !kind_.tight && !disturbed_; }
   void end_process(bool power_cut) {
     held_.clear();
@@ -221,7 +221,7 @@ class Story {
   sim::SeededExecutor background_;
   NaiveMap must_;     // what must be known, where sure() says so
   NaiveMap durable_;  // of that: what survives the end of the process
-  NaiveMap may_;      // what was ever offered
+  NaiveMap may_;      // everything that was ever offered
   bool disturbed_ = false;
   std::vector<std::pair<Tokens, std::shared_ptr<Lease>>> held_;
   std::vector<std::string> complaints_;

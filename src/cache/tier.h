@@ -1,11 +1,10 @@
 #pragma once
 
-// A tier as the cache sees it: a port. RAM and disk are two of them; where they are listed (Cache's constructor,
-// FurtherTier) another one is added as one class and one line: asynchronous, fallible, on another machine.
+// A tier as the cache sees it: a port. RAM and disk implement it. A further tier, asynchronous, fallible, on another
+// machine, is one class and one line where tiers are listed (Cache's constructor, FurtherTier).
 //
-// A tier keeps bytes under names and knows nothing of prefixes, of who uses what, or of why it is asked. Which segments
-// have a copy where is the cache's to know (segment_table.h), and what leaves a tier is chosen by an Evictor of its
-// own.
+// A tier keeps bytes under names and knows nothing of prefixes, of their users, or of the reason for a call. The cache
+// knows which segments have a copy where (segment_table.h), and an Evictor for each tier chooses what leaves it.
 
 #include <cstdint>
 #include <memory>
@@ -29,15 +28,15 @@ inline constexpr TierId kDiskTier{1};
 inline constexpr TierId kFirstFurtherTier{2};
 inline constexpr std::size_t kMostTiers = 4;
 
-// How long a tier has what it took, unless it is asked to drop it.
+// How long a tier keeps what it took, unless it is asked to drop it.
 enum class Promise : std::uint8_t {
-  kNone,     // it may be gone at any moment, without a word
+  kNone,     // it may be gone at any moment, without an error
   kProcess,  // it is there until the process ends
-  kDurable,  // it is there in the next process, where a path is found from its beginning: what continues it leaves
+  kDurable,  // it is there in the next process, which finds a path from its beginning: so what continues it leaves
              // first
 };
 
-// A segment or leaf as a tier is asked for it. Its number is one of this process. To be dropped, its name is enough.
+// A segment or leaf, as a tier is asked for it. Its number is valid in this process. drop() needs only its name.
 struct TierItem {
   SegmentId segment;
   format::SegmentHeader header;
@@ -51,22 +50,22 @@ class TierPort {
 
   virtual std::string_view name() const = 0;
   virtual Promise promise() const = 0;
-  // True if others drop things there as well: what is not found then is no damage.
+  // Returns true if other servers drop things there as well: a missing copy is no damage then.
   virtual bool others_drop() const { return false; }
-  // Neither waits. More than the budget may be used: after a start with a smaller one, or (RAM) while a disk is behind.
+  // Neither waits. used() may exceed the budget: after a start with a smaller one, or (RAM) while a disk lags.
   virtual ByteCount used() const = 0;
   virtual ByteCount budget() const = 0;
 
-  // These may wait, and are never called with the cache's lock. A refusal is an error of kNoSpace or kIo; what was
-  // refused is not there.
+  // These may wait, and are never called with the cache's lock. A refusal is an error of kNoSpace or kIo; refused bytes
+  // are not there.
   virtual Status put(const TierItem& item, const Bytes& bytes) = 0;
-  // Exactly what was put, or: kNotFound: it is not there (any more); kDamaged: nor will it be; kIo: this time.
+  // Exactly the bytes that were put, or kNotFound: not there (any more); kDamaged: lost for good; kIo: try again.
   virtual Result<Bytes> get(const TierItem& item) = 0;
   // Succeeds if it is not there.
   virtual Status drop(const TierItem& item) = 0;
 };
 
-// A tier below RAM, and where its work is done: puts and drops on `writer`, in their order, gets on `reader`.
+// A tier below RAM, and the executors of its work: puts and drops on `writer`, in order, gets on `reader`.
 struct LowerTier {
   TierId id;
   TierPort* port;
@@ -74,7 +73,7 @@ struct LowerTier {
   os::Executor* reader;
 };
 
-// One below RAM and disk that a cache is given. The executors must outlive the cache.
+// A tier below RAM and disk, as a cache is given it. The executors must outlive the cache.
 struct FurtherTier {
   std::unique_ptr<TierPort> port;
   os::Executor& writer;

@@ -12,9 +12,9 @@ WriteAllowance::WriteAllowance(CacheMutex& mutex, SegmentTable& table, store::Di
   limited_ = writes.has_value();
   if (!writes || !writes->disbelieved) return;
   spdlog::warn(
-      "kv disk: the file 'writes' in the cache directory cannot be read or is damaged, so that nothing counts as "
-      "left of what may be written today (--kv-disk-write-mb-per-day): storing on disk goes on little by little, "
-      "as the day passes; to begin with a full allowance, stop the servers and delete that file");
+      "kv disk: the file 'writes' in the cache directory cannot be read or is damaged, so nothing counts as left of "
+      "today's writes (--kv-disk-write-mb-per-day): storing on disk goes on little by little as the day passes; for a "
+      "full allowance, stop the servers and delete that file");
 }
 
 // Precondition: `path` is not empty.
@@ -37,7 +37,7 @@ policy::WriteOffer WriteAllowance::offer(SegmentId segment, const std::vector<Se
   return offer;
 }
 
-// The last place before the leaf's end where one of its kind on its path ends that is on disk; 0: none.
+// The end of the last leaf of the same kind on the path, before this one's end, that is on disk; 0 if there is none.
 Position WriteAllowance::stop_before(SegmentId leaf) const {
   const index::SegmentInfo& own = table_.info(leaf);
   for (SegmentId within = own.parent; within != kRootSegment; within = table_.info(within).parent) {
@@ -57,7 +57,7 @@ bool WriteAllowance::spares(SegmentId segment, const std::vector<SegmentId>& pat
   const auto allowance = store_->writes();
   if (!allowance) return true;
   CacheLock lock(mutex_);
-  // Forgotten meanwhile: not written, in its turn.
+  // A path that was forgotten meanwhile is not written when its turn comes.
   for (const SegmentId unwritten : path) {
     if (!table_.entry(unwritten).live) return true;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// A day's writing, which the store counts: where it is limited, what of the queue goes to disk and what waits in RAM.
+// A day's writing, which the store counts: with a limit, decides what goes to disk and what waits in RAM.
 
 #include <vector>
 
@@ -11,20 +11,20 @@
 
 namespace kvkeep::cache {
 
-// Used from the writer alone; the store may have to be waited for.
+// Used only from the writer; a call may wait for the store.
 class WriteAllowance {
  public:
-  // Null: there is no disk, and no limit.
+  // `store` is null if there is no disk; then there is no limit.
   WriteAllowance(CacheMutex& mutex, SegmentTable& table, store::DiskStore* store, os::Clock& clock);
 
-  // There is such a limit at all.
+  // Returns true if there is such a limit at all.
   bool limited() const { return limited_; }
-  // Returns true if the path to a segment is worth a share of what may be written today. `path` is what is not on disk
-  // of it, from the root.
+  // Returns true if the path to a segment is worth a share of today's writes. `path` is its part that is not on disk,
+  // from the root.
   bool spares(SegmentId segment, const std::vector<SegmentId>& path) EXCLUDES(kCacheLock);
-  // Something is left. A path is written file by file: what comes after the one that took the last of it waits.
+  // Returns true if something is left. A path is written file by file: files after the one that used it up wait.
   bool left() const;
-  // There is enough for all.
+  // Returns true if there is enough for all.
   bool plenty() const;
 
  private:
@@ -36,7 +36,7 @@ class WriteAllowance {
   store::DiskStore* const store_;
   os::Clock& clock_;
   bool limited_ = false;
-  double usual_worth_ = 0;  // of what was offered to the disk, see policy/admit.h
+  double usual_worth_ = 0;  // of the segments offered to the disk, see policy/admit.h
 };
 
 }  // namespace kvkeep::cache

@@ -11,7 +11,7 @@ namespace kvkeep::cache {
 
 namespace {
 
-// Of what waited for the day's allowance: offered again at once.
+// Segments that waited for the day's allowance and are offered again at once.
 constexpr std::size_t kOfferedAtOnce = 64;
 
 }  // namespace
@@ -34,9 +34,9 @@ WriteBack::WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTabl
       allowance_(mutex, table, disk != nullptr ? &disk->tier().store() : nullptr, clock),
       backlog_(table, options.most_waiting) {}
 
-// ---- what is to be written ----
+// ---- offers ----
 
-// Without a disk too: states are built and payloads settled on the writer.
+// Also without a disk: the writer builds states and settles payloads.
 void WriteBack::enter(SegmentId segment) {
   const Backlog::Item item = backlog_.enter(segment);
   if (disk_ == nullptr) table_.set_copy(segment, kDiskTier, CopyState::kAbsent);
@@ -48,7 +48,7 @@ void WriteBack::offer(SegmentId segment) {
   if (disk_ == nullptr || backlog_.queued_bytes() + size <= room_.write_queue_limit()) return enter(segment);
   backlog_.wait(segment, Waits::kQueue);
   if (std::has_single_bit(++held_back_))  // the first, and then ever fewer
-    spdlog::info("kv cache: the disk is behind: {} segments so far waited in memory alone", held_back_);
+    spdlog::info("kv cache: the disk lags: {} segments so far waited in RAM, where a kill would lose them", held_back_);
 }
 
 void WriteBack::keep_on_disk(SegmentId leaf) {
@@ -70,9 +70,9 @@ void WriteBack::write_again(SegmentId segment) {
   enter(segment);
 }
 
-// ---- what waits ----
+// ---- waiting segments ----
 
-// `half`: as far as the queue is less than half as long as it may be.
+// With `half`, stops when the queue is half as long as it may be.
 void WriteBack::offer_waiting(Waits waits, std::size_t most, bool half) {
   const std::uint64_t enough_bytes = room_.write_queue_limit().value() / 2;
   for (std::size_t offered = 0; offered < most && !closing_; ++offered) {
@@ -87,13 +87,13 @@ void WriteBack::go_on(bool more_room) {
   const bool plenty = allowance_.limited() && allowance_.plenty();
   CacheLock lock(mutex_);
   if (more_room) offer_waiting(Waits::kRoom, SIZE_MAX, false);
-  // While nothing new is stored, what waits is the only way to learn that a full disk has room again.
+  // While nothing new is stored, only a waiting segment can find out that a full disk has room again.
   if (disk_stopped_ && backlog_.queued_bytes() == ByteCount{}) offer_waiting(Waits::kQueue, 1, false);
   if (plenty) offer_waiting(Waits::kAllowance, kOfferedAtOnce, true);
 }
 
 void WriteBack::drain() {
-  // Segments that are held back enter the queue as that gets shorter.
+  // Segments that are held back enter the queue as it gets shorter.
   const auto held_back = [this] {
     CacheLock lock(mutex_);
     return backlog_.remembered(Waits::kQueue);
@@ -108,8 +108,8 @@ void WriteBack::put_off(SegmentId segment) {
   backlog_.wait(segment, Waits::kAllowance);
   if (std::has_single_bit(++times_put_off_))  // the first, and then ever fewer
     spdlog::info(
-        "kv disk: little is left of what may be written today (--kv-disk-write-mb-per-day): {} times so far something "
-        "waited in memory alone",
+        "kv disk: today's writes (--kv-disk-write-mb-per-day) are nearly used up: {} times so far a segment waited in "
+        "RAM until more may be written",
         times_put_off_);
 }
 
@@ -153,7 +153,7 @@ void WriteBack::write(SegmentId segment) {
   room_.trim();
 }
 
-// Whole states are stored as differences where that saves something.
+// Stores a whole state as differences if that saves something.
 void WriteBack::build(SegmentId leaf) {
   const auto build = chains_.begin_build(leaf);
   if (!build) return;
@@ -161,7 +161,7 @@ void WriteBack::build(SegmentId leaf) {
   chains_.finish_build(*build, base ? *base : nullptr);
 }
 
-// Writes what is not on disk of the path to a segment, and leaves that wait for it there. Returns what the segment
+// Writes the part of the path to a segment that is not on disk, and leaves that wait there. Returns what the segment
 // waits for if it is not on disk after that.
 Waits WriteBack::write_path(SegmentId segment) {
   std::vector<SegmentId> path;
@@ -185,7 +185,7 @@ Waits WriteBack::write_path(SegmentId segment) {
   for (const SegmentId leaf : leaves) {
     if (!write_leaf(leaf)) continue;
   }
-  // A segment too short for a file is not tried again: what continues it takes it along.
+  // A segment too short for a file is not tried again: it is written with what continues it.
   return Waits::kContinuation;
 }
 
@@ -197,7 +197,7 @@ bool WriteBack::write_leaf(SegmentId leaf) {
   return false;
 }
 
-// From the root to `segment` what is not on disk, if all of it can be written.
+// The segments from the root to `segment` that are not on disk; empty if any of them cannot be written.
 std::vector<SegmentId> WriteBack::unwritten_path(SegmentId segment) const {
   const index::SegmentInfo& info = table_.info(segment);
   // The beginning of a window that is worth a file is needed with it.
@@ -206,8 +206,8 @@ std::vector<SegmentId> WriteBack::unwritten_path(SegmentId segment) const {
   std::vector<SegmentId> unwritten;
   for (SegmentId on_path = segment; on_path != kRootSegment; on_path = table_.info(on_path).parent) {
     const Entry& known = table_.entry(on_path);
-    // The parent of a file is on disk as well, unless other hands removed it. A path may be as long as there are
-    // segments, so that is not looked at for each of them.
+    // The parent of a file is on disk as well, unless other hands removed it. A path may have as many segments as there
+    // are, so the loop looks at all of it only if there is a hole.
     if (known.on_disk() && table_.holes() == 0) break;
     if (known.on_disk()) continue;
     if (known.dead || !known.in_ram()) return {};
@@ -217,13 +217,13 @@ std::vector<SegmentId> WriteBack::unwritten_path(SegmentId segment) const {
   return unwritten;
 }
 
-// Leaves on the path to `segment` that were too short for a file or could not be written: what continues them takes
-// them along. A short point would not be worth it, a window may be the beginning of the next one.
+// Leaves on the path to `segment` that were too short for a file or could not be written, if its file takes them along:
+// a short point is not worth it, a window may be the beginning of the next one.
 std::vector<SegmentId> WriteBack::unwritten_leaves(SegmentId segment) {
   if (!options_.shape.needs_points() || table_.info(segment).range.end.value() < options_.min_disk_tokens) return {};
   const SegmentId deepest = table_.entry(segment).is_leaf() ? table_.info(segment).parent : segment;
   std::vector<SegmentId> path;
-  // Not farther than to where none was left when it was looked at, if none was left anywhere since.
+  // Goes no further than to where an earlier look found none, if no leaf was left anywhere since.
   for (SegmentId next = deepest; next != kRootSegment && !table_.leaves_are_written(next);
        next = table_.info(next).parent) {
     path.push_back(next);
@@ -239,7 +239,7 @@ std::vector<SegmentId> WriteBack::unwritten_leaves(SegmentId segment) {
   return unwritten;
 }
 
-// Returns true if what continues a leaf's path takes the leaf along to the disk.
+// Returns true if a leaf is written with what continues its path.
 bool WriteBack::takes_along(SegmentId leaf) const {
   const Entry& known = table_.entry(leaf);
   if (known.keeping != Keeping::kOnDisk) return false;
@@ -282,7 +282,7 @@ bool WriteBack::write_one(SegmentId segment) {
   return written.ok();
 }
 
-// Said when storing stops and when it goes on; where that alternates, of the first times and then of ever fewer.
+// Logs when storing stops and when it goes on; if that alternates, the first times and then fewer and fewer.
 void WriteBack::note_disk_room() {
   const bool stopped = disk_->tier().store().stopped();
   if (std::exchange(disk_stopped_, stopped) == stopped) return;
@@ -291,12 +291,12 @@ void WriteBack::note_disk_room() {
   if (!stopped || !std::has_single_bit(++disk_stops_)) return;
   said_stopped_ = true;
   spdlog::warn(
-      "kv disk: the file system is full, or has less free space than --kv-disk-reserve-mb leaves to others: "
-      "nothing is stored on disk until it has more; serving goes on with what is in memory ({} so far)",
+      "kv disk: the file system is full, or has less free space than --kv-disk-reserve-mb: nothing is stored on disk "
+      "until it has more, requests are served from memory (stopped {} so far)",
       disk_stops_ == 1 ? "once" : std::to_string(disk_stops_) + " times");
 }
 
-// The first refusal and then ever fewer.
+// Logs the first refusal and then fewer and fewer.
 void WriteBack::note_refusal(const Error& error) {
   ++refused_;
   if (disk_stopped_ || !std::has_single_bit(refused_)) return;
@@ -310,7 +310,7 @@ void WriteBack::post_settle(SegmentId segment) {
   writer_.post([this, segment] { settle(segment); });
 }
 
-// A payload larger than all of the budget would only be copied to leave.
+// Does not copy a payload that is larger than the whole budget, which would only leave.
 void WriteBack::settle(SegmentId segment) {
   TierPort::Bytes bytes;
   {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Write-behind: segments and leaves go to disk once, on the writer, what they hang below first. Nothing here is waited
-// for by a request. What cannot be written now stays in RAM with the reason (Backlog), and is offered again when that
-// is over, when something continues it, or when somebody comes back to it.
+// Write-behind: segments and leaves go to disk once, on the writer, after their parents. No request waits for it.
+// Segments that cannot be written now stay in RAM with the reason (Backlog), and are offered again when the reason is
+// gone, when something continues them, or when a request uses them.
 
 #include <atomic>
 #include <vector>
@@ -25,24 +25,24 @@ class WriteBack {
             Graves& graves, StateChains& chains, Fetcher& fetcher, FurtherCopies& further, DiskRoom* disk,
             const Distrust& distrust, os::Clock& clock, os::Executor& writer);
 
-  // ---- what is to be written ----
+  // ---- offers ----
   // A segment that is new in RAM enters the writer's queue, or waits until that is shorter.
   void offer(SegmentId segment) REQUIRES(kCacheLock);
-  // A point that was to stay in RAM until somebody wants it: now somebody does.
+  // A point that was to stay in RAM until a request uses it is wanted now.
   void keep_on_disk(SegmentId leaf) REQUIRES(kCacheLock);
-  // Somebody came back to it: what waits for lack of writes that are left today is worth more now.
+  // A request used it: if it waits because today's writes are used up, it is worth more now.
   void note_use(SegmentId segment) REQUIRES(kCacheLock);
-  // Other hands removed what is on disk above others: it is written again.
+  // Other hands removed its file below which others lie: it is written again.
   void write_again(SegmentId segment) REQUIRES(kCacheLock);
   // Rows in a staging buffer, which others wait for, move to memory of their exact size; on the writer.
   void post_settle(SegmentId segment);
 
-  // ---- what waits ----
-  // About once a second, on the writer. `more_room`: what the keeper of the budget granted no room for may be written.
+  // ---- waiting segments ----
+  // About once a second, on the writer. `more_room`: segments for which the keeper granted no room may be written.
   void go_on(bool more_room) EXCLUDES(kCacheLock);
-  // Returns when all that was offered is written or waits for something else than the queue. Not from the writer.
+  // Returns when everything offered is written or waits for something else than the queue. Not from the writer.
   void drain() EXCLUDES(kCacheLock);
-  // From now on no task begets others.
+  // From now on no task posts another.
   void close() { closing_ = true; }
   bool closing() const { return closing_; }
 
@@ -81,7 +81,7 @@ class WriteBack {
   std::atomic<bool> closing_ = false;
   WriteAllowance allowance_;
   Backlog backlog_ GUARDED_BY(kCacheLock);
-  bool disk_stopped_ GUARDED_BY(kCacheLock) = false;  // as it was told in the log
+  bool disk_stopped_ GUARDED_BY(kCacheLock) = false;  // as the log said last
   bool said_stopped_ GUARDED_BY(kCacheLock) = false;
   std::uint64_t held_back_ GUARDED_BY(kCacheLock) = 0;  // did not enter the queue at once
   std::uint64_t times_put_off_ GUARDED_BY(kCacheLock) = 0;
