@@ -10,7 +10,7 @@
 namespace kvkeep::store {
 namespace {
 
-// Entries by name, and the bytes that they lie in.
+// Entries by name, and the bytes in which they lie.
 struct LoadedIndex {
   std::unique_ptr<std::byte[]> bytes;
   std::unordered_map<std::string, format::IndexEntry> entries;
@@ -31,7 +31,7 @@ Result<LoadedIndex> load_index(os::FileSystem& files, const Layout& layout, Byte
   return index;
 }
 
-// The entry, if it is about exactly this file.
+// The entry, if it describes exactly this file.
 format::IndexEntry* find_match(LoadedIndex& index, const os::FileInfo& info, const FingerprintHash& fingerprint) {
   const auto found = index.entries.find(info.name);
   if (found == index.entries.end()) return nullptr;
@@ -58,7 +58,7 @@ void add_segment(DirectoryScan& scan, os::FileSystem& files, const Layout& layou
   }
 }
 
-// Sorts names; segments wait until the index is known.
+// Sorts names; segments wait until the index was read.
 std::vector<os::FileInfo> sort_names(DirectoryScan& scan, std::vector<os::FileInfo> listed) {
   std::vector<os::FileInfo> segments;
   for (os::FileInfo& info : listed) {
@@ -77,11 +77,11 @@ std::vector<os::FileInfo> sort_names(DirectoryScan& scan, std::vector<os::FileIn
   return segments;
 }
 
-// Headers that are looked at, for each that may be served.
+// Headers that are read for each file that may be served.
 constexpr std::size_t kLookedShare = 2;
 
-// Where more lie there than are served: what would leave first is left out, the ends of what was used longest ago, so
-// that nothing is served without what it continues.
+// If there are more files than may be served, leaves out those that would leave first, the ends of the prefixes used
+// longest ago, so that nothing is served without what it continues.
 void leave_out(DirectoryScan& scan, std::size_t most_files) {
   if (scan.segments.size() <= most_files) return;
   std::vector<UnservedFile> places;
@@ -129,7 +129,7 @@ Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, cons
 
 namespace {
 
-// What a file system has at its root: a cache may have one for itself.
+// A name that file systems have at their root: a cache may have a file system for itself.
 constexpr std::string_view kRecoveredName = "lost+found";
 
 // Whole, or as a process that died left it.

@@ -1,6 +1,6 @@
 #pragma once
 
-// What lies in a cache directory, sorted by what is to be done with it. Reading only: the store acts.
+// Reads a cache directory and sorts its files by what the store must do with them. Reading only: the store acts.
 
 #include <optional>
 #include <string>
@@ -16,13 +16,13 @@ namespace kvkeep::store {
 struct FoundSegment {
   os::FileInfo info;
   format::SegmentHeader header;
-  std::vector<std::byte> encoded;  // the same, as the saved index has it; empty: it was read from the file
+  std::vector<std::byte> encoded;  // the header as the saved index has it; empty: it was read from the file
 };
 
 struct DirectoryScan {
   std::vector<FoundSegment> segments;
   std::vector<os::FileInfo> damaged;     // named as segments, but not whole ones of this fingerprint
-  std::vector<os::FileInfo> unreadable;  // the device refused, of a later version, or beyond the limit of files served
+  std::vector<os::FileInfo> unreadable;  // the device refused, a later version, or beyond the limit of served files
   std::vector<os::FileInfo> temporaries;
   std::optional<os::FileInfo> index;
   bool index_damaged = false;
@@ -30,9 +30,9 @@ struct DirectoryScan {
   std::size_t foreign_names = 0;
 };
 
-// The directory of our own fingerprint. A file whose size and time match its entry in the saved index is not opened. Of
-// more than `most_files` segments the ends of the prefixes that were used longest ago are left out, as if they were
-// unreadable; at most twice as many are looked at.
+// Scans the directory of our own fingerprint. A file whose size and time match its entry in the saved index is not
+// opened. If there are more than `most_files` segments, the ends of the prefixes that were used longest ago are left
+// out, as if they were unreadable; at most twice as many headers are read.
 Result<DirectoryScan> scan_own(os::FileSystem& files, const Layout& layout, const FingerprintHash& fingerprint,
                                bool use_saved_index, std::size_t most_files = kMaxServedFiles);
 

@@ -52,8 +52,8 @@ Status DiskStore::enter() {
   return {};
 }
 
-// As a process that died and was started again would, except that what it served is remembered. Nothing is written
-// before all that is there now is counted.
+// Does what a process would do that died and was started again, except that it remembers what it served. Nothing is
+// written before every file is counted.
 Status DiskStore::reopen() {
   TRY(place_->files.make_directories(place_->layout.own));
   opened_ = false;
@@ -69,7 +69,7 @@ Status DiskStore::reopen() {
   return entered;
 }
 
-// ---- What it holds, and which part it has in the directory ----
+// ---- What it holds, and its part in the directory ----
 
 std::vector<StoredSegment> DiskStore::take_recovered() { return served_->take_found(); }
 bool DiskStore::has_most_files() const { return served_->size() >= options_.most_files; }
@@ -78,7 +78,7 @@ ByteCount DiskStore::used() const { return ledger_->used(); }
 ByteCount DiskStore::budget() const { return ledger_->budget(); }
 std::string DiskStore::turns_path() const { return place_->path_of(std::string(kTurnsName)); }
 
-// Atomics: these five never wait for a disk.
+// These read atomics, and never wait for a disk.
 bool DiskStore::shared() const NO_THREAD_SAFETY_ANALYSIS { return sharing_->shared(); }
 bool DiskStore::keeper() const NO_THREAD_SAFETY_ANALYSIS { return sharing_->keeper(); }
 bool DiskStore::keeps_notes() const NO_THREAD_SAFETY_ANALYSIS { return sharing_->keeps_notes(); }
@@ -144,7 +144,7 @@ void DiskStore::save_index() {
 
 Status DiskStore::write_index(ByteSpan bytes) {
   const ByteCount physical = os::physical_size(ByteCount{bytes.size()});
-  // The budget is for segments, and so is what may be written in a day.
+  // The index uses only room that segments leave, of the budget and of the day's bytes.
   const bool has_room = (!write_budget_->limited() || write_budget_->allowance().left >= physical) &&
                         bytes.size() <= format::kMaxIndexBytes && free_space_->admits(physical) &&
                         ledger_->reserve(physical);
@@ -227,7 +227,7 @@ Status DiskStore::get(const format::SegmentHeader& expected, format::PartKind ki
   }
 }
 
-// Takes a file out of service that holds something else than was asked for. Returns what the reader is told.
+// Takes a file out of service whose content is not the expected one. Returns the reader's error.
 Status DiskStore::give_up(const Error& error, const std::string& file_name, std::uint64_t generation) {
   const MutexLock lock(write_mutex_);
   if (error.kind == ErrorKind::kNotFound) {
@@ -245,7 +245,7 @@ Status DiskStore::give_up(const Error& error, const std::string& file_name, std:
   return damaged(error.message);
 }
 
-// ---- Beside other servers ----
+// ---- Several servers ----
 
 DiskTick DiskStore::tick(Look look) {
   DiskTick tick;

@@ -1,4 +1,4 @@
-// The disk tier beside the same bytes without it: what durability, names and checks cost. The directory is
+// The disk tier compared with the same bytes without it: the cost of durability, names and checks. The directory is
 // $KVKEEP_BENCH_DIR or the system's temporary one; on a memory file system syncs cost nothing.
 
 #include <benchmark/benchmark.h>

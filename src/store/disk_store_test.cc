@@ -1,4 +1,4 @@
-// The disk tier on the machine's own file system: what it does when nothing fails but the files' contents.
+// The disk tier on the machine's own file system, where only the files' contents fail.
 
 #include "store/disk_store.h"
 
@@ -302,7 +302,7 @@ TEST_F(DiskStoreTest, LinksAreNotFollowed) {
     const auto store = open();
     EXPECT_EQ(store->take_recovered().size(), 0u);
     EXPECT_EQ(get_error(*store, first_), ErrorKind::kNotFound);
-    ASSERT_TRUE(put(*store, first_).ok());  // replaces the link, not what it points to
+    ASSERT_TRUE(put(*store, first_).ok());  // replaces the link, not its target
     EXPECT_EQ(get(*store, first_), first_.payload);
   }
   EXPECT_FALSE(fs::is_symlink(path_of(first_)));

@@ -1,6 +1,6 @@
 #pragma once
 
-// The words of the disk tier: its options, what is put into it, what it found and what it counted.
+// The types of the disk tier: its options, what is put into it, and what it reports.
 
 #include <cstdint>
 #include <string>
@@ -19,11 +19,10 @@ struct DiskOptions {
   std::string directory;  // the cache's root; files lie in <directory>/<fingerprint hex>/
   FingerprintHash fingerprint;
   ByteCount budget;        // physical bytes of the whole root, quarantine included
-  ByteCount reserve = {};  // free space of the file system that is left to others; 0: all of it may be used
-  // Bytes that may be written in a day, by all servers of the directory, counted and not enforced: see writes(). 0: no
-  // limit.
+  ByteCount reserve = {};  // free space of the file system that the cache leaves to others; 0: it may use all
+  // Bytes that all servers of the directory may write in a day, counted and not enforced: see writes(). 0: no limit.
   ByteCount written_per_day = {};
-  // Files that are served. Where more lie there, those of the prefixes that were used longest ago are not.
+  // Most files that are served. If there are more, those of the prefixes that were used longest ago are not served.
   std::size_t most_files = kMaxServedFiles;
   bool use_saved_index = true;  // a saved index makes opening faster; it never decides what a file holds
 };
@@ -45,18 +44,18 @@ struct DiskCounters {
   std::uint64_t put_failures = 0;
   std::uint64_t gets = 0;
   std::uint64_t get_failures = 0;           // reads that the device refused
-  std::uint64_t sync_failures = 0;          // of files and directories; the file written then is given up
-  std::uint64_t damaged = 0;                // files set aside
-  std::uint64_t foreign = 0;                // names in the root that are not ours: left alone, outside the budget
+  std::uint64_t sync_failures = 0;          // of files and directories; the file in question is abandoned
+  std::uint64_t damaged = 0;                // files moved to the quarantine
+  std::uint64_t foreign = 0;                // names in the root that the store did not give: outside the budget
   std::uint64_t temporaries = 0;            // unfinished files of a former process, removed at open
   std::uint64_t headers_read = 0;           // at open; the others came from the saved index
-  std::uint64_t payload_bytes_written = 0;  // by failed puts too
+  std::uint64_t payload_bytes_written = 0;  // by failed puts, too
   std::uint64_t removed = 0;
   std::uint64_t remove_failures = 0;
-  std::uint64_t reopened = 0;  // times that the directory was gone, or another, and was opened anew
+  std::uint64_t reopened = 0;  // times that the directory was removed or replaced, and opened anew
 };
 
-// A served file with another time than before: another server used it, or keeps it until then (see touch()).
+// A served file with another time than before: another server used it, or keeps it until that time (see touch()).
 struct UsedSegment {
   format::SegmentName name;
   std::int64_t modified_ns = 0;
@@ -64,27 +63,27 @@ struct UsedSegment {
 
 // How eagerly tick() looks through the files.
 enum class Look {
-  kWhenDue,  // if another server told of a change, and not all the time
+  kWhenDue,  // if another server reported a change, and only for a share of the time
   kNow,
 };
 
-// Whether files that nobody here serves may leave although they are pinned, or kept until a time to come.
+// Whether unserved files may leave although they are pinned, or kept until a time to come.
 enum class Kept { kSpare, kTake };
 
-// What of a day's bytes may be written now, of what may gather (write_budget.h).
+// How much of a day's bytes may be written now, and how much may gather (write_budget.h).
 struct WriteAllowance {
   ByteCount left;
   ByteCount most;
-  bool disbelieved = false;  // the file held something else than what is written there: it counted as nothing left
+  bool disbelieved = false;  // the file was damaged and counted as nothing left
 };
 
-// What tick() found.
+// The findings of tick().
 struct DiskTick {
-  bool looked = false;                    // through the files; else nothing of them is told
+  bool looked = false;                    // through the files; else the next three say nothing about them
   std::vector<StoredSegment> found;       // stored by others; ascending begin
   std::vector<format::SegmentName> gone;  // removed by others
   std::vector<UsedSegment> used;          // by others
-  ByteCount shortage;                     // of room for what members may write: make it and call grant()
+  ByteCount shortage;                     // room that members lack: make it and call grant()
   bool more_room = false;                 // puts that were refused may work now
 };
 

@@ -9,9 +9,9 @@ namespace {
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int64_t kLongestBackOffNs = 16 * kSecondNs;
 constexpr ByteCount kAskAfter = mebibytes(64);
-// Once stopped, so much more than the floor must be free: storing does not go off and on at its edge.
+// Once stopped, this part more than the floor must be free: storing does not stop and go on at its edge.
 constexpr std::uint64_t kMarginShare = 8;
-// After so long without a refusal storing goes on, whatever was refused before.
+// After this long without a refusal storing goes on, whatever was refused before.
 constexpr std::int64_t kQuietNs = 60 * kSecondNs;
 
 }  // namespace
@@ -53,7 +53,7 @@ void FreeSpace::stop(ByteCount refused, std::int64_t now_ns) {
   refused_ns_ = now_ns;
 }
 
-// Where a quota or the inodes are used up the system says that much is free: tried ever more rarely.
+// If a quota or the inodes are used up, the system still reports free space: files are tried more and more rarely.
 void FreeSpace::found_full(ByteCount bytes) {
   pause_ns_ = std::clamp(2 * pause_ns_, kSecondNs, kLongestBackOffNs);
   const std::int64_t now_ns = clock_.monotonic_ns();

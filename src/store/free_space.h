@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether the file system has room for files: a floor of free space that is left to others, and a disk that said it is
-// full. Storing stops then and goes on by itself; nothing is asked or tried more often than about once a second.
+// Decides whether the file system has room for files: a floor of free space is left to others, and a disk may say that
+// it is full. Then storing stops, and goes on by itself; the system is asked or tried at most about once a second.
 //
 // Not the budget (space_ledger.h), which bounds what the cache itself takes.
 
@@ -22,14 +22,14 @@ class FreeSpace {
   FreeSpace(std::string directory, ByteCount reserve, os::FileSystem& files, os::Clock& clock)
       : directory_(std::move(directory)), reserve_(reserve), files_(files), clock_(clock) {}
 
-  // False: a file of so many bytes would leave too little, or the disk was full a moment ago. Where the system does not
-  // say how much is free, files are tried.
+  // Returns false if a file of so many bytes would leave too little, or the disk was full a moment ago. If the system
+  // does not say how much is free, files are tried.
   bool admits(ByteCount bytes);
-  // How trying it ended.
+  // The outcome of an admitted file.
   void wrote(ByteCount bytes);
   void found_full(ByteCount bytes);
-  // From the first file that was not admitted, or that the disk had no room for, until as much as the largest of these
-  // was written, or a minute passed without another: a disk that has room for small files alone is full.
+  // Returns true from the first file that was not admitted, or that the disk had no room for, until as much as the
+  // largest of these was written, or a minute passed without another: a disk with room for only small files is full.
   bool stopped() const { return stopped_; }
 
  private:

@@ -106,7 +106,7 @@ TEST_F(FullDiskTest, ADiskThatSaysItIsFullIsTriedEverMoreRarely) {
   EXPECT_TRUE(put(next++).ok()) << "full anew: tried again soon";
 }
 
-// The directory was replaced, and for a while not all of what is there now can be listed.
+// The directory was replaced, and for a while not all of its files can be listed.
 TEST_F(FullDiskTest, WhatCannotBeCountedAtOnceIsNotCountedTwice) {
   const std::string name = format::file_name(sim::sample_segment(sim::sample_fingerprint(2), 1, 0, 1).header.name);
   for (std::uint64_t list = 1; list < 10; ++list) {

@@ -74,7 +74,7 @@ Status Inventory::settle_former_removals(const RootScan& root) const {
   return {};
 }
 
-// Another model's files are counted and removable, and its temporaries are swept, because the lock is the whole root's.
+// Counts another model's files, which are removable, and sweeps its temporaries, because the lock is the whole root's.
 Status Inventory::count_foreign(const std::string& directory, const IsBusy& is_busy) {
   const auto listed = place_.files.list(directory);
   if (!listed) return listed.error().kind == ErrorKind::kIo ? Status(listed.error()) : Status{};
@@ -220,7 +220,7 @@ void Inventory::compare_with(const std::vector<os::FileInfo>& listed, DiskTick& 
   std::ranges::move(changes.used, std::back_inserter(tick.used));
 }
 
-// Another server of this fingerprint may have saved it, and one of another may have removed it for its room: 0 bytes.
+// Another server of this fingerprint may have saved the index, and one of another may have removed it: 0 bytes.
 void Inventory::merge_index(ByteCount bytes) {
   if (bytes == index_bytes_) return;
   ledger_.add_existing(bytes);
@@ -235,7 +235,7 @@ void Inventory::merge_segment(const os::FileInfo& info, std::vector<FoundSegment
   if (header && served_.size() + found.size() < options_.most_files) {
     found.push_back({info, std::move(*header), {}});
   } else if (!header && header.error().kind == ErrorKind::kNotFound) {
-    ledger_.release(place_.layout.own, bytes);  // it may still come back
+    ledger_.release(place_.layout.own, bytes);  // a power cut may bring it back
   } else if (!header && header.error().kind == ErrorKind::kDamaged && covers_root_) {
     counting_.add(&DiskCounters::damaged);
     quarantine_.take(path_of(info.name), bytes);

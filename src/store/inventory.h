@@ -3,7 +3,7 @@
 // Every file of the cache's root, counted once: it is served, unserved (unserved_files.h), in quarantine, or the saved
 // index. The keeper's inventory covers the whole root; a member's covers its own directory and moves no file.
 //
-// The total is at least what is there at every moment: a file is counted before it is written and until it is gone.
+// The total is never less than the files: a file is counted before it is written and until it is gone.
 
 #include <functional>
 #include <optional>
@@ -20,14 +20,14 @@
 
 namespace kvkeep::store {
 
-// What lay in the root when somebody looked.
+// The files of the root at one moment.
 struct Survey {
   RootScan root;
   std::vector<os::FileInfo> own;
   std::vector<std::pair<std::string, std::vector<os::FileInfo>>> foreign;  // by directory
 };
 
-// Not thread safe, except foreign_bytes(): whoever writes, renames or removes files holds the store's write lock.
+// Not thread safe, except foreign_bytes(): callers that write, rename or remove files hold the store's write lock.
 class Inventory {
  public:
   // Returns true for the temporary file of a living server.
@@ -36,11 +36,11 @@ class Inventory {
             DiskCounting& counting);
 
   // ---- Opening ----
-  // The keeper's: counts every file, sweeps unfinished ones, sets damaged ones aside, serves the rest.
+  // For the keeper: counts every file, sweeps unfinished ones, quarantines damaged ones, serves the rest.
   Status open_root(const IsBusy& is_busy);
-  // A member's.
+  // For a member.
   Status open_own();
-  // Before the directory is opened anew: returns what was served.
+  // Before the directory is opened anew: returns the files that were served.
   ServedFiles::Table forget_all();
   // For a member that is about to become the keeper; nothing changes before recount().
   Result<Survey> look_to_keep();
@@ -50,12 +50,12 @@ class Inventory {
   Result<Survey> survey() const;
   void merge(const Survey& found, const IsBusy& is_busy, DiskTick& tick);
   void look_at_own(const std::vector<os::FileInfo>& listed, const IsBusy& is_busy, DiskTick& tick);
-  // Makes removals by processes that died durable: what they unlinked could come back after a power cut, beside what
+  // Makes removals by dead processes durable: after a power cut an unlinked file could come back next to the file that
   // takes its room.
   Status settle_former_removals(const RootScan& root) const;
 
   // ---- Files that are being written ----
-  // Whether a file of that name is there, served or not.
+  // Returns true if a file of that name is there, served or not.
   bool knows(const std::string& file_name) const;
   // Unlinks a counted file that is not served, now or later.
   void discard(const std::string& path, ByteCount bytes) { unserved_.discard(path, bytes); }
@@ -64,15 +64,15 @@ class Inventory {
   void replaced(const std::string& file_name);
   void index_replaced(ByteCount bytes);
 
-  // ---- Files that leave service, if they still are of that generation ----
+  // ---- Files that leave service, unless they have another generation by now ----
   void forget(const std::string& file_name, std::uint64_t generation);
   // It stays, unserved, until room is needed.
   void disown(const std::string& file_name, std::uint64_t generation);
   // The keeper moves a damaged file to the quarantine.
   void set_aside(const std::string& file_name, std::uint64_t generation);
   // Another server may have written the name anew with other parts (a whole state that is built on an earlier one, or
-  // no more): that is no damage, and is told of as any file that came. Returns false if what lies there is what was
-  // known, or nothing whole.
+  // no longer is): that is no damage, and is reported like any new file. Returns false if the file is the known one, or
+  // damaged.
   bool adopt_anew(const std::string& file_name, std::uint64_t generation);
 
   // ---- Room ----

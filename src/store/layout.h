@@ -3,15 +3,15 @@
 // Names inside a cache directory:
 //   <root>/lock                      held by the keeper, the one server that evicts
 //   <root>/servers/                  the others (servers.h)
-//   <root>/writes                    how much may still be written today, where that is limited (write_budget.h)
+//   <root>/writes                    how much may still be written today, if there is a limit (write_budget.h)
 //   <root>/quarantine/               damaged files, a few
 //   <root>/<fingerprint hex>/        one per model and settings
 //       <hash>-<hash>.kvs            segments
 //       <hash>-<hash>.<kind>.kvs     window rows, points, whole states
 //       index                        the saved index
 //       turns                        how assistant turns were sampled (record_log.h); not the store's
-//       model.json                   which model it was; pins: what is pinned. Not the store's, both are small
-//       distrusted                   what is stored is wrong, and why (notes.h)
+//       model.json                   the model, for people; pins: pinned prefixes. Not the store's, both are small
+//       distrusted                   the stored state is wrong, and why (notes.h)
 //       <anything>.tmp               unfinished
 
 #include <string>
@@ -46,7 +46,7 @@ Layout make_layout(std::string root, const FingerprintHash& fingerprint);
 
 bool is_segment_name(std::string_view name);
 bool is_temporary_name(std::string_view name);
-// Advice beside segments, which is not the store's.
+// Advice next to segments, which is not the store's.
 bool is_note_name(std::string_view name);
 bool is_fingerprint_name(std::string_view name);
 

@@ -6,10 +6,10 @@
 namespace kvkeep::store {
 namespace {
 
-// What each member may write before the keeper looks again: a share of the budget, and of that all of them together.
+// How much each member may write before the keeper looks again, and all of them together: shares of the budget.
 constexpr std::uint64_t kLeaseShare = 8;
 constexpr std::uint64_t kAllLeasesShare = 4;
-// Totals beyond that are no numbers of ours.
+// No server has a larger total.
 constexpr std::uint64_t kMostTotal = 1ULL << 62;
 
 std::uint64_t outstanding(const ListedServer& member) {
@@ -31,7 +31,7 @@ void Leases::hear_wishes(const ListedServers& living) {
   }
 }
 
-// What a member was granted counts as far as anybody knows: a listing beside a rename may miss the name that tells it.
+// The larger of the known and the listed grant counts: a listing during a rename may miss the name that has the number.
 void Leases::accept(ListedServers living) {
   for (auto& [id, member] : living) {
     const auto before = members_.find(id);
@@ -65,7 +65,7 @@ ByteCount Leases::top_up() {
     const ByteCount given = set_apart(lacking);
     shortage += lacking - given;
     if (given == ByteCount{}) continue;
-    // It may have taken effect all the same: until that was looked at, the bytes stay leased.
+    // A failed grant may have taken effect all the same: until that was looked at, the bytes stay leased.
     uncertain_ = !servers_.grant(id, member.granted, member.granted + given.value());
     if (uncertain_) break;
     member.granted += given.value();
@@ -86,8 +86,8 @@ void OwnAccount::take_lease(const ListedServers& listed) {
   const auto own = listed.find(servers_.id());
   if (own == listed.end() || own->second.granted <= granted_) return;
   const std::uint64_t more = own->second.granted - granted_;
-  // Ignore an implausible grant: the keeper did not write this file name. The keeper gives by its own budget, which may
-  // be a larger one.
+  // Ignore an implausible grant: the keeper did not write this file name. The keeper grants by its own budget, which
+  // may be a larger one.
   if (more > std::max(ledger_.budget(), kLargestLease).value()) return;
   granted_ = own->second.granted;
   ledger_.add_to_lease(ByteCount{more});

@@ -1,7 +1,8 @@
 #pragma once
 
-// What each of several servers on one directory may write, and what it says that it wrote (docs/format.md, "Several
-// servers"). The numbers lie in names of files (servers.h); these two classes do the accounting of either side.
+// How much each of several servers on one directory may write, and how much it reports as written (docs/format.md,
+// "Several servers"). The numbers lie in names of files (servers.h); these two classes do the accounting of either
+// side.
 
 #include <cstdint>
 #include <string>
@@ -12,12 +13,12 @@
 
 namespace kvkeep::store {
 
-// The largest that a member is granted before the keeper looks again. Whoever claims more did not read it from a
-// server.
+// The largest lease that a member is granted before the keeper looks again. No server grants more, so a larger claim is
+// forged.
 inline constexpr ByteCount kLargestLease = mebibytes(1024);
 
-// The keeper's side: members, and what each of them may still write, which is counted as if it were there already. What
-// is known of them was heard before their files were last looked at, so that more is counted than there is at most.
+// The keeper's side: the members, and how much each may still write, which is counted as if it were written. Their
+// totals were read before their files were last looked at, so the count is at least what is there.
 //
 // Not thread safe.
 class Leases {
@@ -25,14 +26,14 @@ class Leases {
   Leases(Servers& servers, SpaceLedger& ledger, Syncs& syncs) : servers_(servers), ledger_(ledger), syncs_(syncs) {}
 
   bool none() const { return members_.empty(); }
-  // Whether a grant took effect is not known: it must be looked at.
+  // Returns true if a grant may or may not have taken effect: look at it.
   bool uncertain() const { return uncertain_; }
   void forget_all();
-  // What they were refused since, which may be known before their files were looked at.
+  // Takes their refused bytes, which may be known before their files were looked at.
   void hear_wishes(const ListedServers& living);
-  // Their files were looked at since `living` was heard: what they said that they used is among what was found.
+  // Their files were looked at since `living` was listed: the bytes that they reported are among the files found.
   void accept(ListedServers living);
-  // Grants as much as there is room for. Returns what is lacking.
+  // Grants as much as there is room for. Returns the bytes that are lacking.
   ByteCount top_up();
 
  private:
@@ -45,29 +46,29 @@ class Leases {
   bool uncertain_ = false;
 };
 
-// Each server's own side: what it tells the others that it used, and, of a member, its lease.
+// Each server's own side: the bytes that it reports to the others as used and, for a member, its lease.
 //
 // Not thread safe.
 class OwnAccount {
  public:
   OwnAccount(Servers& servers, SpaceLedger& ledger, Syncs& syncs) : servers_(servers), ledger_(ledger), syncs_(syncs) {}
 
-  // Becomes a member, without a lease at first. Returns false if that is impossible now: nothing is written until it is
-  // tried again.
+  // Becomes a member, without a lease at first. Returns false if that is impossible now: it writes nothing before a
+  // later try succeeds.
   bool join();
-  // Takes what the keeper granted since.
+  // Takes what the keeper has granted.
   void take_lease(const ListedServers& listed);
-  // Reserves from the lease; what does not fit is asked for. kNoSpace: it was not granted yet.
+  // Reserves from the lease, and asks for bytes that do not fit. kNoSpace: they were not granted yet.
   Status draw(ByteCount bytes);
   // Returns true once after the lease grew by as much as draw() last refused.
   bool take_more_room() { return std::exchange(more_room_, false); }
 
-  // A file left. That is told as a byte used, for nothing else makes the others look.
+  // A file left. It is reported as a used byte, for nothing else makes the others look.
   void note_removal() { ++removals_; }
   void note_removals(std::size_t count) { removals_ += count; }
-  // The others know of all that this server used and removed.
+  // Returns true if the others know of all that this server used and removed.
   bool all_is_told() const { return servers_.published() && used_to_tell() == told_used_; }
-  // Nothing is unfinished when it is called; what was removed is made durable first.
+  // Makes removals durable, then reports. Precondition: no write is unfinished.
   void tell();
   void tell_news();
 
@@ -80,7 +81,7 @@ class OwnAccount {
   std::uint64_t drawn_before_ = 0;  // reserved before it joined
   std::uint64_t removals_ = 0;
   std::uint64_t granted_ = 0;  // in total
-  std::uint64_t wanted_ = 0;   // what was refused
+  std::uint64_t wanted_ = 0;   // refused bytes
   std::uint64_t told_used_ = 0;
   std::uint64_t told_wanted_ = 0;
   bool more_room_ = false;

@@ -30,7 +30,7 @@ Result<std::string> read_start(os::FileSystem& files, const std::string& path, s
 
 Status replace_small_file(os::FileSystem& files, const std::string& path, std::string_view text, Syncing syncing) {
   const std::string temporary = path + std::string(kTemporarySuffix);
-  (void)files.remove(temporary);  // of a process that is gone
+  (void)files.remove(temporary);  // left by a dead process
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.create(temporary));
   Status written = file->append(std::as_bytes(std::span(text)));
   if (written && syncing == Syncing::kDurable) written = file->sync();

@@ -1,8 +1,8 @@
 #pragma once
 
-// Small files beside segments: how any of them is read and replaced, and the note in a model's directory that says:
-// sums are right there, and what they cover is wrong. Nothing of that directory may be used until somebody removes the
-// note, or all of it.
+// Small files next to segments: how any of them is read and replaced, and the note in a model's directory that says
+// that checksums are right there, but the bytes are wrong. Servers use nothing of that directory until somebody removes
+// the note, or the whole directory.
 
 #include <optional>
 #include <string>
@@ -17,18 +17,18 @@ namespace kvkeep::store {
 Result<std::string> read_start(os::FileSystem& files, const std::string& path, std::size_t most);
 
 enum class Syncing { kNone, kDurable };
-// Puts `text` in the place of what lies at `path`, as a whole, through a temporary file next to it.
+// Replaces the file at `path` by `text`, as a whole, through a temporary file next to it.
 Status replace_small_file(os::FileSystem& files, const std::string& path, std::string_view text,
                           Syncing syncing = Syncing::kNone);
 
 inline constexpr std::size_t kMostDistrustBytes = 1024;
 
-// Leaves the note in `directory`, which must be there, durably. `why` is one line, cut where it is too long.
+// Leaves the note in `directory`, which must be there, durably. `why` is one line, cut if it is too long.
 Status write_distrust(os::FileSystem& files, const std::string& directory, std::string_view why);
 
-// What the note says, of characters that can be printed; nullopt: there is none. A note that cannot be read is one.
+// The text of the note, in printable characters; nullopt: there is none. A note that cannot be read counts as a note.
 std::optional<std::string> read_distrust(os::FileSystem& files, const std::string& directory);
-// The same, but kIo where the device does not say whether there is one: for who asks again.
+// The same, but kIo if the device does not say whether there is a note: for callers that ask again.
 Result<std::optional<std::string>> find_distrust(os::FileSystem& files, const std::string& directory);
 
 }  // namespace kvkeep::store

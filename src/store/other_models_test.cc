@@ -1,12 +1,11 @@
-// Files that nobody here serves: those of other models, and what is more than is served. Who leaves first, and what
-// stays.
+// Files that no server here serves: other models', and those above the limit. Which leave first, and which stay.
 
 #include "store/shared_store_fixture.h"
 
 namespace kvkeep::store {
 namespace {
 
-// Of a conversation only its last file has the time of its use.
+// Only the last file of a conversation has the time of its use.
 TEST_F(SharedStoreTest, OfOtherModelsTheOldestConversationLeavesFirstFromItsEnd) {
   const SampleSegment old = sample_segment(kModel, 2, 0, 5'000);
   {

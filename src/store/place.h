@@ -1,6 +1,6 @@
 #pragma once
 
-// What the parts of one store share: where its files lie, and its counters.
+// Shared by the parts of one store: where its files lie, and its counters.
 
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ struct Place {
   std::string path_of(const std::string& file_name) const { return layout.own + "/" + file_name; }
 };
 
-// What all parts of one store count together. Thread safe.
+// The counters of all parts of one store. Thread safe.
 class DiskCounting {
  public:
   void add(std::uint64_t DiskCounters::* which, std::uint64_t count = 1) {

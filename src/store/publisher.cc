@@ -19,7 +19,7 @@ Publisher::Publisher(const Place& place, SpaceLedger& ledger, Syncs& syncs, Serv
       writes_(writes),
       counting_(counting) {}
 
-// A former process's leftovers never have a name of ours: the time differs.
+// A former process's leftovers never have the same name: the time differs.
 std::string Publisher::temporary_path(const std::string& owner) {
   char suffix[64];
   std::snprintf(suffix, sizeof suffix, "-%016" PRIx64 "-%" PRIu64, static_cast<std::uint64_t>(place_.clock.wall_ns()),
@@ -36,12 +36,12 @@ Result<std::unique_ptr<os::File>> Publisher::write_temporary(const std::string& 
   }
   std::uint64_t payload_bytes = 0;
   for (const PartBytes& part : parts) payload_bytes += part.bytes.size();
-  // Counted before: a process that is killed while it writes must not have written more than the file of the day tells.
+  // Counted before it is written: a process that is killed meanwhile must not have written more than the file says.
   writes_.wrote(os::physical_size(ByteCount{header.size() + payload_bytes}));
   const Status written = write_segment(**file, header, parts);
   counting_.add(&DiskCounters::payload_bytes_written, payload_bytes);
   if (written) return file;
-  ByteCount reached = reserved;  // what is there may be less than what was to come
+  ByteCount reached = reserved;  // a failed write may have reached less
   if (const auto size = (*file)->size()) reached = std::min(reserved, os::physical_size(*size));
   ledger_.cancel(reserved - reached);
   inventory_.discard(path, reached);
@@ -52,7 +52,7 @@ Result<std::unique_ptr<os::File>> Publisher::write_draft(const Draft& draft, con
   const ByteCount physical = draft.file.physical();
   auto file = write_temporary(temporary, draft.file.header, draft.parts, physical);
   if (!file) return file;
-  // So that the saved index knows the time; if it fails, the header is read again.
+  // The saved index needs the time; if that fails, the header is read again.
   (void)place_.files.set_modified(temporary, draft.file.modified_ns).ok();
   return file;
 }
@@ -71,7 +71,7 @@ Status Publisher::publish(const Draft& draft, const std::string& owner) {
   if (durable) {
     served_.serve(draft.file_name, draft.file);
   } else {
-    // Final for this file: a later sync could report success for bytes that are lost.
+    // A failed sync is final for this file: a later one could report success for bytes that are lost.
     inventory_.discard(path, draft.file.physical());
   }
   return durable;

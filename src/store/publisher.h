@@ -25,8 +25,8 @@ struct Draft {
 
 // Not thread safe: its calls are made under the store's write lock.
 //
-// The bytes of every file were reserved in the ledger by the caller; after a failure nothing of the file remains
-// counted unless its unlink failed too. kNotFound: the directory is gone.
+// The caller has reserved the bytes of every file in the ledger; after a failure nothing of the file remains counted
+// unless its unlink failed too. kNotFound: the directory is gone.
 class Publisher {
  public:
   Publisher(const Place& place, SpaceLedger& ledger, Syncs& syncs, ServedFiles& served, Inventory& inventory,
@@ -34,11 +34,10 @@ class Publisher {
 
   // `owner` is the id of this server: the names of temporary files begin with it, so that no other server sweeps them.
   //
-  // Under a name that nothing has: renamed before the syncs, so that the death of the process loses nothing from then
-  // on.
+  // For a new name: renamed before the syncs, so that from then on the death of the process loses nothing.
   Status publish(const Draft& draft, const std::string& owner);
   // Over a file that may be durable, or that another server may put there at any time: synced before the rename. After
-  // a failure one of both files is there.
+  // a failure one of the two files is there.
   Status publish_over(const Draft& draft, const std::string& owner);
   // The saved index: advice, not synced.
   Status replace_index(ByteSpan bytes, const std::string& owner);

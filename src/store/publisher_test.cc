@@ -24,7 +24,7 @@ struct Faulty {
   StoreParts parts{files, clock};
 };
 
-// Nothing fails any more where operation `at` is none.
+// No fault fires any more if there is no operation `at`.
 bool fails_at(Faulty& disk, sim::FaultKind kind, std::uint64_t at, bool over) {
   disk.files.set_plan({kind, at});
   const Status status = disk.parts.publish(kSegment, over);

@@ -28,7 +28,7 @@ Status Quarantine::open() {
   usable_ = files_.make_directories(directory_).ok();
   auto listed = files_.list(directory_);
   if (!listed) {
-    usable_ = false;  // not there, or a link: nothing of ours to count
+    usable_ = false;  // missing, or a link: no file of the store's to count
     if (listed.error().kind == ErrorKind::kIo) return listed.error();
     return {};
   }
@@ -45,7 +45,7 @@ Status Quarantine::open() {
 }
 
 void Quarantine::take(const std::string& path, ByteCount bytes) {
-  // The time keeps names apart over the life of the directory, the count within one nanosecond.
+  // The time keeps names apart over the life of the directory, the number within one nanosecond.
   const std::string target = directory_ + "/" + path.substr(path.find_last_of('/') + 1) + "." +
                              std::to_string(clock_.wall_ns()) + "." + std::to_string(++taken_);
   if (!usable_ || !files_.rename(path, target)) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Damaged files are moved aside, so that somebody can look at them, and so that they are never served or found again.
-// A few are kept; the oldest leave first. They count against the budget.
+// Damaged files are moved here, so that somebody can look at them, and so that they are never served or found again. A
+// few are kept; the oldest leave first. They count against the budget.
 
 #include <deque>
 #include <string>
@@ -18,13 +18,13 @@ class Quarantine {
   Quarantine(std::string directory, ByteCount budget, os::FileSystem& files, os::Clock& clock, SpaceLedger& ledger,
              UnservedFiles& unserved);
 
-  // Makes the directory and counts what lies there. Where that is impossible, damaged files are unlinked instead of
-  // moved. kIo: what lies there cannot be counted. May be called again.
+  // Makes the directory and counts its files. If that is impossible, damaged files are unlinked instead of moved. kIo:
+  // its files cannot be counted. May be called again.
   Status open();
   ByteCount held_bytes() const { return held_bytes_; }
-  // Takes a counted file out of service: moved here, else unlinked, else left behind as a leftover of `unserved`.
+  // Takes a counted file out of service: moves it here, else unlinks it, else leaves it as a leftover of `unserved`.
   void take(const std::string& path, ByteCount bytes);
-  // Gives all of it up, oldest first, until `needed` bytes are freed.
+  // Removes its files, oldest first, until `needed` bytes are freed.
   ByteCount give_up(ByteCount needed);
 
  private:

@@ -68,7 +68,7 @@ struct PoolState {
     keep(std::move(block));
   }
 
-  // An idle block that is a little too small for what is wanted now: a larger one will come back in its place.
+  // Drops an idle block that is a little too small now: a larger one will come back in its place.
   void drop_outgrown(std::size_t capacity) REQUIRES(mutex) {
     const auto largest = std::ranges::max_element(idle, {}, &Block::capacity);
     if (largest == idle.end() || largest->capacity < capacity / 2) return;
@@ -148,7 +148,7 @@ BufferPool::BufferPool(BufferPoolOptions options) : state_(std::make_shared<deta
 
 BufferPool::~BufferPool() = default;
 
-// Segments of models without rows are many and stay: each would hold a granule until it is compacted.
+// Models without rows have many segments that stay: each would hold a granule until it is compacted.
 StagingBuffer BufferPool::acquire(std::size_t min_bytes) {
   if (min_bytes == 0) return {{}, nullptr};
   return {state_->lend(rounded(min_bytes)), state_};

@@ -1,9 +1,8 @@
 #pragma once
 
-// The RAM tier's buffers. Rows are copied out of the model by its one thread, so that copy must be fast: into memory
-// that was touched before it runs at 5 to 14 GB/s, into fresh memory (a page fault each 4 KiB) at 0.4 GB/s. Hence a
-// pool of staging buffers that are touched ahead and used again. What stays longer moves into a block of its exact
-// size.
+// The RAM tier's buffers. The model's one thread copies rows out, so that copy must be fast: into memory that was
+// touched before it runs at 5 to 14 GB/s, into fresh memory (a page fault each 4 KiB) at 0.4 GB/s. Therefore a pool of
+// staging buffers is touched ahead and reused. Bytes that stay longer move into a block of their exact size.
 
 #include <cstddef>
 #include <memory>
@@ -17,14 +16,15 @@ namespace kvkeep::store {
 
 namespace detail {
 struct PoolState;
-// Memory without a value: nothing is written to it before its first use.
+// Uninitialised memory: nothing is written to it before its first use.
 struct Block {
   std::unique_ptr<std::byte[]> bytes;
   std::size_t capacity = 0;
 };
 }  // namespace detail
 
-// Immutable bytes, shared. Thread safe as any const object. A staged one lies in a staging buffer that others wait for.
+// Immutable bytes, shared. Thread safe like any const object. A staged one lies in a staging buffer that others wait
+// for.
 class Payload {
  public:
   Payload(const Payload&) = delete;
@@ -42,11 +42,11 @@ class Payload {
 
   detail::Block block_;
   std::size_t size_;
-  std::shared_ptr<detail::PoolState> pool_;  // where the block goes back to; null: it is freed
+  std::shared_ptr<detail::PoolState> pool_;  // takes the block back; null: the block is freed
 };
 
-// A writable buffer of a pool. Destroyed, or when the payload made of it dies, it goes back. Move-only, not thread
-// safe.
+// A writable buffer of a pool. It goes back when it is destroyed, or when the payload made of it dies. Move-only, not
+// thread safe.
 class StagingBuffer {
  public:
   StagingBuffer(StagingBuffer&&) noexcept = default;
@@ -67,7 +67,7 @@ class StagingBuffer {
   std::shared_ptr<detail::PoolState> pool_;
 };
 
-// A writable block of an exact size, outside any pool (what comes from disk). Move-only, not thread safe.
+// A writable block of an exact size, outside any pool (for bytes from disk). Move-only, not thread safe.
 class PayloadBuffer {
  public:
   static PayloadBuffer allocate(std::size_t size);
@@ -79,7 +79,7 @@ class PayloadBuffer {
   detail::Block block_;
 };
 
-// A copy in a block of exactly its size; gives the staging buffer free once the original is dropped.
+// A copy in a block of exactly its size; the staging buffer is free again once the original is dropped.
 std::shared_ptr<const Payload> compact(const Payload& payload);
 
 struct BufferPoolOptions {
@@ -93,8 +93,8 @@ class BufferPool {
   explicit BufferPool(BufferPoolOptions options = {});
   ~BufferPool();
 
-  // A buffer of at least `min_bytes`: the smallest idle one that fits, else fresh memory, in place of the largest idle
-  // one if that has half as much. Of no bytes: no memory, and what is frozen of it is not staged.
+  // A buffer of at least `min_bytes`: the smallest idle one that fits, else fresh memory, which replaces the largest
+  // idle one if that has half as much. For 0 bytes: no memory, and a payload that is not staged.
   StagingBuffer acquire(std::size_t min_bytes);
   // Makes up to `count` idle buffers of at least `min_bytes` (none for 0), as many as may lie idle, touched, on
   // `background` (or here and now if null).

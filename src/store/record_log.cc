@@ -24,7 +24,7 @@ Result<ReadRecords> read_records(os::FileSystem& files, const std::string& path,
 Result<RecordLog> RecordLog::rewrite(os::FileSystem& files, const std::string& path, std::uint32_t kind,
                                      const std::vector<std::vector<std::byte>>& payloads) {
   const std::string temporary = path + std::string(kTemporarySuffix);
-  (void)files.remove(temporary);  // of a run that did not end well
+  (void)files.remove(temporary);  // left by a run that died
   TRY_ASSIGN(std::unique_ptr<os::File> file, files.create(temporary));
   std::vector<std::byte> bytes = format::encode_record_file_head(kind);
   for (const auto& payload : payloads) {

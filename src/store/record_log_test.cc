@@ -21,7 +21,7 @@ constexpr ByteCount kEverything = mebibytes(64);
 constexpr int kOld = 3;       // records that lie there before
 constexpr int kAppended = 6;  // records that follow
 
-// Of different lengths, the empty one among them.
+// Of different lengths, one of them empty.
 Payload record(int number) { return Payload(static_cast<std::size_t>(number) * 37, static_cast<std::byte>(number)); }
 
 std::vector<Payload> records(int from, int until) {
@@ -169,7 +169,7 @@ TEST_F(RecordLogTest, AFaultAtAnyOperationLosesNoMoreThanWasNotPromised) {
         const bool is_new = is_head_of(known.payloads, most);
         EXPECT_TRUE(is_new || is_head_of(known.payloads, records(0, kOld))) << "records nobody wrote, at " << at;
         if (power_cut) continue;
-        // What was promised survives the process, and a file that could not be written leaves the old one.
+        // Promised records survive the process, and a failed write leaves the old file.
         if (life.rewritten) {
           EXPECT_TRUE(is_new) << at;
           EXPECT_GE(known.payloads.size(), written(life.appended).size()) << at;

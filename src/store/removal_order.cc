@@ -13,7 +13,7 @@ using format::PartKind;
 using format::SegmentName;
 using Indices = std::vector<std::size_t>;
 
-// Where a file hangs below rows.
+// The position at which a file hangs below rows.
 PrefixHash hook_hash(const SegmentName& name) { return name.kind == PartKind::kRows ? name.begin_hash : name.end_hash; }
 Position hook(const SegmentName& name) { return name.kind == PartKind::kRows ? name.begin : name.end; }
 
@@ -50,7 +50,7 @@ class RemovalOrder {
   }
 
  private:
-  // Files that branch off somewhere in the middle of others, by where, and what waits until they have left.
+  // Files that branch off in the middle of others at one position, and the files that wait until they have left.
   struct Branches {
     std::size_t count = 0;
     Indices waiting;
@@ -89,13 +89,13 @@ class RemovalOrder {
     }
     if (name.kind == PartKind::kWindowRows) link_all(file, directory.windows_by_end, name.begin_hash, name.begin);
     if (name.kind != PartKind::kWhole || place.base >= name.end) return;
-    // By position alone: the hash of a base lies with its payload.
+    // Only by position: the hash of a base lies with its payload.
     const auto bases = directory.whole_by_end.find(place.base);
     if (bases == directory.whole_by_end.end()) return;
     for (const std::size_t base : bases->second) link_to(file, base);
   }
 
-  // Begin and end grow along every link and rows need rows alone: whatever headers claim, there is no circle.
+  // Begin and end grow along every link, and rows need only rows: whatever headers claim, there is no circle.
   bool link_all(std::size_t file, const std::unordered_map<PrefixHash, Indices>& by_end, const PrefixHash& hash,
                 Position at) {
     const auto found = by_end.find(hash);

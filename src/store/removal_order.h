@@ -1,11 +1,11 @@
 #pragma once
 
-// In which order files that nobody here serves may leave: the oldest first, but nothing before what continues it. Pure.
+// The order in which unserved files may leave: the oldest first, but nothing before what continues it. Pure.
 //
-// What a file continues is told by hashes where one file ends where the other begins. A file that branches off in the
-// middle of another tells the position alone (its hash could be computed from all ids before it only), so that every
-// file of its directory that spans this position waits for it. Nothing leaves before what hangs below it; but what only
-// looks as if something could hang below it stays longer than its age says, and younger ends leave instead.
+// A file continues another if their hashes agree where one ends and the other begins. A file that branches off in the
+// middle of another gives only the position (its hash could be computed only from all ids before it), so every file of
+// its directory that spans this position waits for it. So nothing leaves before what hangs below it; but a file below
+// which something only seems to hang stays longer than its age says, and younger ends leave instead.
 
 #include <cstdint>
 #include <optional>
@@ -16,10 +16,10 @@
 
 namespace kvkeep::store {
 
-// What a header tells of a file's place.
+// A file's place, as its header gives it.
 struct FilePlace {
   format::SegmentName name;
-  Position base;  // of a whole state that is built on another: where that one ends; 0: on none
+  Position base;  // of a whole state that is built on another: the end of that one; 0: on none
 };
 FilePlace place_of(const format::SegmentHeader& header);
 

@@ -24,7 +24,7 @@ PrefixHash hash_of(const std::vector<TokenId>& ids, std::size_t count) {
   return hasher.current();
 }
 
-// Conversations that go on with the beginnings of others, stored run by run, with what hangs below rows.
+// Conversations that continue the beginnings of others, stored run by run, with leaves below rows.
 class Conversations {
  public:
   explicit Conversations(std::mt19937& random, bool branch_inside) : random_(random), branch_inside_(branch_inside) {
@@ -96,7 +96,7 @@ bool begins_with(const std::vector<TokenId>& ids, const std::vector<TokenId>& al
          std::equal(ids.begin(), ids.begin() + static_cast<long>(count), all.begin());
 }
 
-// By the ids themselves: whether `upper` is what `file` hangs below.
+// By the ids themselves: whether `file` hangs below `upper`.
 bool continues(const Sample& file, const Sample& upper) {
   const format::SegmentName& own = file.file.place->name;
   const format::SegmentName& above = upper.file.place->name;
@@ -146,7 +146,7 @@ TEST(RemovalOrder, NothingLeavesBeforeWhatContinuesIt) {
   EXPECT_GT(inside, 1'000U) << "some branch in the middle of others";
 }
 
-// Where all hang at ends, exactly the oldest of those that nothing continues.
+// If all hang at ends, exactly the oldest of those that nothing continues.
 TEST(RemovalOrder, TheOldestOfThoseThatNothingContinuesLeaves) {
   std::mt19937 random(static_cast<std::mt19937::result_type>(test_seed()));
   for (int i = 0; i < 2'000; ++i) {
@@ -188,7 +188,7 @@ TEST(RemovalOrder, WhatCannotBeReadKeepsNothing) {
   EXPECT_EQ(removal_order(files), (std::vector<std::size_t>{1, 0}));
 }
 
-// Whoever forges headers may claim anything: all leave all the same.
+// Forged headers may claim anything: all files leave nevertheless.
 TEST(RemovalOrder, WhateverHeadersClaimAllLeave) {
   std::mt19937 random(static_cast<std::mt19937::result_type>(test_seed()));
   const auto below = [&](std::uint32_t limit) { return static_cast<std::uint32_t>(random() % limit); };

@@ -12,7 +12,7 @@ ChecksumStream part_sum(const format::SegmentHeader& header, format::PartKind ki
   return format::part_checksum_stream(header.fingerprint, header.name, kind);
 }
 
-// Fewer bytes than asked for mean a file shorter than its header says.
+// If fewer bytes come than asked for, the file is shorter than its header says.
 Status read_exactly(os::File& file, std::uint64_t offset, MutableByteSpan out) {
   TRY_ASSIGN(const std::size_t count, file.read_at(offset, out));
   if (count != out.size()) return damaged("segment file is cut short");

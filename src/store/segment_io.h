@@ -24,7 +24,7 @@ Status write_segment(os::File& file, ByteSpan header, const std::vector<PartByte
 Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory, const os::FileInfo& info,
                                           const FingerprintHash& fingerprint);
 
-// What the header of a file claims, whatever its name, size and fingerprint. kDamaged: it is none.
+// The header of a file, whatever its name, size and fingerprint. kDamaged: there is none.
 Result<format::SegmentHeader> read_any_header(os::FileSystem& files, const std::string& path);
 
 // A file that was read whole.
@@ -39,7 +39,7 @@ struct CheckedSegment {
 Result<CheckedSegment> check_segment(os::FileSystem& files, const std::string& directory, const std::string& name,
                                      const FingerprintHash& fingerprint);
 
-// The same of an opened file, or of a part of one, of `size` bytes, whatever its name and fingerprint.
+// The same for an opened file, or for a part of one, of `size` bytes, whatever its name and fingerprint.
 Result<CheckedSegment> check_segment_file(os::File& file, ByteCount size);
 
 // As DiskStore::get, without side effects.

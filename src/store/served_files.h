@@ -1,6 +1,6 @@
 #pragma once
 
-// The table of the files that are served: what each header says, and whether this process saw the file become durable.
+// The table of the served files: the header of each, and whether this process saw the file become durable.
 //
 // Its lock is never held while the file system is called, so that lookups do not wait for a disk. A generation tells a
 // file from a later one of the same name: a reader that held no lock changes only the entry that it read by.
@@ -48,25 +48,25 @@ class ServedFiles {
 
   // Serves a file that this process wrote, in place of one of that name.
   void serve(const std::string& file_name, ServedFile file);
-  // Serves files that lie on disk; take_found() tells of them.
+  // Serves files that lie on disk; take_found() reports them.
   void adopt(std::vector<FoundSegment> found);
   // Returns nullopt if another file has the name by now; only removes the entry.
   std::optional<ServedFile> take(const std::string& file_name, std::uint64_t generation);
   void suspect(const std::string& file_name, std::uint64_t generation);
   void set_modified(const std::string& file_name, std::uint64_t generation, std::int64_t time_ns);
-  // Follows a listing of the directory: forgets what is gone and takes over times.
+  // Follows a listing of the directory: forgets missing files and takes over times.
   Changes compare_with(const std::vector<os::FileInfo>& listed);
 
-  // What was adopted since the last call, by ascending begin.
+  // The segments adopted since the last call, by ascending begin.
   std::vector<StoredSegment> take_found();
   // Empties the table, as before the directory is opened anew.
   Table forget_all();
-  // Names of `before` that are not served now. What was served before is not told of by take_found().
+  // Names of `before` that are not served now. take_found() does not report files that were served before.
   std::vector<format::SegmentName> missing_from(const Table& before);
 
-  // The bytes of a saved index; nullopt: the last one still says the same.
+  // The bytes of a saved index; nullopt: the last one is still right.
   std::optional<std::vector<std::byte>> changed_index();
-  // Whether the index on disk says what the table says.
+  // Whether the index on disk equals the table.
   void set_index_current(bool current);
 
  private:

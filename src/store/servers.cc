@@ -45,7 +45,7 @@ std::string make_name(const std::string& id, std::initializer_list<std::uint64_t
   return name.append(name_sum(name)).append(suffix);
 }
 
-// The numbers between id and sum; none: the name is not whole.
+// The numbers between id and sum; nullopt: the name is not whole.
 std::optional<std::vector<std::uint64_t>> parse_numbers(std::string_view name, std::size_t count,
                                                         std::string_view suffix) {
   const std::size_t sum_at = kDigits + 1 + count * (kDigits + 1);
@@ -70,7 +70,7 @@ bool is_own_name(std::string_view name) {
   return is_id(id) || (is_fingerprint_name(id) && name.ends_with(kNotesSuffix));
 }
 
-// A listing beside a rename may have a file under both its names: totals only grow, so the larger one is right.
+// A listing during a rename may have a file under both its names: totals only grow, so the larger one is right.
 void note_name(ListedServer& server, const std::string& name) {
   if (name.substr(kDigits) == kLockSuffix) server.locks = true;
   if (const auto used = parse_numbers(name, 2, kUsedSuffix); used && used->front() >= server.used) {
@@ -112,7 +112,7 @@ Servers::Servers(std::string directory, os::FileSystem& files, os::Clock& clock)
       clock_(clock),
       id_(hex(static_cast<std::uint64_t>(clock.wall_ns()))) {}
 
-// A keeper may take our lock file for a dead server's before we hold it, and remove it: then the listing lacks it.
+// A keeper may take the new lock file for a dead server's before it is held, and remove it: then the listing lacks it.
 Status Servers::join() {
   TRY(files_.make_directories(directory_));
   id_ = hex(static_cast<std::uint64_t>(clock_.wall_ns()));
@@ -152,7 +152,7 @@ Status Servers::replace(const std::string& before, const std::string& after) {
   return {};
 }
 
-// A name without a lock is a dead server's: what it did last is looked at.
+// A name without a lock is a dead server's: the keeper looks at what it did last.
 Status Servers::tell_change() {
   TRY(files_.make_directories(directory_));
   id_ = hex(static_cast<std::uint64_t>(clock_.wall_ns()));
@@ -176,7 +176,7 @@ std::unique_ptr<os::FileLock> Servers::claim(const std::string& id) const {
   return lock ? std::move(*lock) : nullptr;
 }
 
-// The lock last: a sweep that was broken off is taken up again.
+// The lock goes last, so that an interrupted sweep is taken up again.
 void Servers::sweep(const ListedServer& server) {
   const auto is_lock = [](const std::string& name) { return name.ends_with(kLockSuffix); };
   for (const bool locks : {false, true}) {
@@ -186,7 +186,7 @@ void Servers::sweep(const ListedServer& server) {
   }
 }
 
-// Whoever comes meanwhile finds its lock removed, and joins again.
+// A server that comes meanwhile finds its lock removed, and joins again.
 void Servers::tidy() {
   notes_.reset();
   const auto listed = files_.list(directory_);
@@ -198,9 +198,9 @@ void Servers::tidy() {
     if (!info.is_regular || !is_own_name(info.name)) continue;
     names.push_back(info.name);
     if (!locked) continue;
-    if (claims.size() == kMostServers) return;  // not of our making
+    if (claims.size() == kMostServers) return;  // not made by servers
     auto claim = files_.lock(path_of(info.name));
-    if (!claim) return;  // somebody lives
+    if (!claim) return;  // a member lives
     claims.push_back(std::move(*claim));
   }
   for (const std::string& name : names) (void)files_.remove(path_of(name)).ok();
@@ -211,7 +211,7 @@ void Servers::tidy() {
 bool Servers::take_notes(const std::string& fingerprint) {
   if (notes_ != nullptr) return true;
   auto lock = files_.lock(path_of(fingerprint + std::string(kNotesSuffix)));
-  // Somebody who tidied may have removed it before it was locked.
+  // A server that tidied may have removed the file before it was locked.
   if (lock && (*lock)->in_place()) notes_ = std::move(*lock);
   return notes_ != nullptr;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The servers that share one cache directory, and what each may write: files in <root>/servers/, all of them empty.
+// The servers that share one cache directory, and how much each may write: files in <root>/servers/, all of them empty.
 //
 //   <id>.lock                        held by a member for its life: it lives as long as this cannot be locked
 //   <id>.<used>-<wanted>-<sum>.used  renamed by its owner: bytes it ever reserved (of what is finished and
@@ -8,10 +8,10 @@
 //   <id>.<granted>-<sum>.grant       renamed by the keeper: bytes that member may ever reserve
 //   <fingerprint>.notes              held by the one server that writes a fingerprint's saved index and sampled turns
 //
-// Numbers are 16 hex digits, so that one listing tells everything, one rename changes a number as a whole, and there
+// Numbers are 16 hex digits, so that one listing reads everything, one rename changes a number as a whole, and there
 // are no contents that could be torn. Both totals only grow: granted - used is what the owner may still write, and it
-// is safe to act on an old value of either. A sum of 8 digits over the rest tells names that were not made here. At
-// most three files for each server: too little to count against the budget. An id is the time when its owner opened.
+// is safe to act on an old value of either. A sum of 8 digits over the rest exposes names that no server made. Each
+// server has at most three files: too little to count against the budget. An id is the time when its owner opened.
 
 #include <cstdint>
 #include <map>
@@ -25,7 +25,7 @@
 
 namespace kvkeep::store {
 
-// What a listing tells of one id.
+// What a listing shows of one id.
 struct ListedServer {
   bool locks = false;  // has a lock file: a member, living or dead
   std::uint64_t used = 0;
@@ -35,10 +35,10 @@ struct ListedServer {
 };
 using ListedServers = std::map<std::string, ListedServer>;  // by id
 
-// Ids that are looked at; the rest of what somebody puts there is left alone.
+// Most ids that are looked at; further names are ignored.
 inline constexpr std::size_t kMostServers = 256;
 
-// A directory that is not there, or that is none, has no servers. `own`: an id that is looked at in any case. kIo: the
+// A missing directory, or a file in its place, has no servers. `own`: an id that is looked at in any case. kIo: the
 // device refused.
 Result<ListedServers> list_servers(os::FileSystem& files, const std::string& directory, const std::string& own = {});
 // Members that live. Errors: as list_servers().
@@ -55,33 +55,34 @@ class Servers {
 
   // Becomes a member, under a new id. kBusy: try again.
   Status join();
-  // Is none any more, but the keeper: who counts members does not count it twice.
+  // Becomes the keeper and is no member any more: a server that counts members does not count it twice.
   void resign();
-  // Forgets that it was one: its files were removed by other hands.
+  // Is no member any more, because other hands removed its files.
   void leave();
-  // The directory was removed or replaced: the notes are in other hands as well.
+  // The directory was removed or replaced: the notes belong to others as well.
   void leave_directory();
   bool joined() const { return life_ != nullptr; }
-  // False: the lock file of this member was removed or replaced.
+  // Returns false if the lock file of this member was removed or replaced.
   bool in_place() const { return life_ == nullptr || life_->in_place(); }
 
-  // For who is none and changed files beside them: all look at the files again. The keeper removes what tells it.
+  // For a process that is no member and changed files: makes all servers look at the files again. The keeper removes
+  // the name that it leaves.
   Status tell_change();
   Status publish(std::uint64_t used, std::uint64_t wanted);
   bool published() const { return !published_.empty(); }
   // Raises what a member may ever reserve.
   Status grant(const std::string& id, std::uint64_t before, std::uint64_t granted);
 
-  // The lock of a listed member that is dead: hold it until it was swept, lest another takes its id. Null: it lives, or
+  // The lock of a listed dead member: hold it until its files are swept, lest another takes its id. Null: it lives, or
   // cannot be asked.
   std::unique_ptr<os::FileLock> claim(const std::string& id) const;
-  // Removes the files of a dead one, or of none.
+  // Removes the files of a dead member, or of no member.
   void sweep(const ListedServer& server);
 
-  // For the keeper, where nobody else is: removes what members left, and the directory.
+  // For a keeper by itself: removes the names that members left, and the directory.
   void tidy();
 
-  // True: this process writes the notes of a fingerprint, as long as it lives.
+  // Returns true if this process writes the notes of a fingerprint, as long as it lives.
   bool take_notes(const std::string& fingerprint);
 
  private:

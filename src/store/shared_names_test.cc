@@ -1,4 +1,4 @@
-// What may lie in servers/: names of the dead, of nobody, and forged ones.
+// Names that may lie in servers/: of dead servers, of none, and forged ones.
 
 #include "store/shared_store_fixture.h"
 
@@ -25,7 +25,7 @@ TEST_F(SharedStoreTest, NamesOfNobodyChangeNothing) {
   EXPECT_FALSE(fs::exists(servers() + "/ffffffffffffffff.lock"));
 }
 
-// Whoever went last, and however: the next that starts alone leaves nothing of it.
+// However the last server went: the next that starts by itself removes all of its names.
 TEST_F(SharedStoreTest, TheNextAloneTakesWhatMembersLeft) {
   for (const bool keeper_first : {true, false}) {
     auto keeper = open();

@@ -22,7 +22,7 @@
 
 namespace kvkeep::store {
 
-// One server's view of what it did.
+// One server's view of its own work.
 struct Server {
   os::FileSystem* files = nullptr;
   FingerprintHash model;
@@ -97,7 +97,7 @@ class SharedScenario final : public sim::FaultScenario {
   std::unique_ptr<sim::SimBystander> bystander_;
   sim::SimClock clock_;
   std::array<Server, 2> servers_;
-  bool writes_lost_ = false;  // a fault met the file that tells what may still be written
+  bool writes_lost_ = false;  // a fault met the file of the day's writing
   bool evicted_ = false;      // the keeper took something away: promises are off
 };
 
@@ -127,7 +127,7 @@ inline Status SharedScenario::put(Server& server, std::uint32_t conversation, in
   return status;
 }
 
-// As the cache of the keeper does: what is oldest leaves.
+// As the keeper's cache does: the oldest leave.
 inline void SharedScenario::make_room(Server& keeper, ByteCount needed) {
   if (!keeper.store || !keeper.store->keeper()) return;
   evicted_ = true;
@@ -186,8 +186,8 @@ inline void SharedScenario::other_does_something() {
   }
 }
 
-// `kvkeep cache rm` and forgers leave names in servers/; a listing beside a rename may miss a name; and who is killed
-// leaves what it wrote half.
+// `kvkeep cache rm` and forgers leave names in servers/; a listing during a rename may miss a name; and a killed server
+// leaves half-written files.
 inline void SharedScenario::other_hands_do_something() {
   Servers hands(kRoot + "/" + std::string(kServersName), *bystander_, clock_);
   switch (random_() % 4) {
@@ -241,7 +241,7 @@ inline void SharedScenario::run() {
   (void)put(faulty(), 0, 5).ok();
   (void)put(faulty(), 0, 5).ok();
   tick(faulty());
-  // Seen by nobody else, and what may still come back after a power cut when this process is dead.
+  // No other server sees it, and it may still come back after a power cut when this process is dead.
   if (put(faulty(), 0, 7)) remove(faulty(), 0, 7);
   files_.set_interruption(nullptr);
 }
@@ -292,7 +292,7 @@ inline void SharedScenario::recover() {
   check_budget();
   note_spoiled();
   if (!bystander_->dead() && random_() % 2 == 0) {
-    // Alone for a while: it keeps the directory, and counts exactly what is there.
+    // By itself for a while: it keeps the directory, and counts exactly its files.
     for (int round = 0; round < 3; ++round) {
       clock_.advance_ms(1000);
       tick(other());
@@ -314,7 +314,7 @@ inline void SharedScenario::recover() {
   check_both_work("after the first end");
   Server& member = faulty().store->keeper() ? other() : faulty();
   Server& keeper = faulty().store->keeper() ? faulty() : other();
-  // What a member used is told when nothing of it can come back; else the next thing that it writes is too much.
+  // A member reports used bytes when they cannot come back; else its next write is too much.
   tick_both();
   fill_to_the_brim(keeper);
   if (put(member, member.conversation, 7)) remove(member, member.conversation, 7);
@@ -330,7 +330,7 @@ inline void SharedScenario::recover() {
   check_alone(random_() % 2 == 0 ? other() : faulty(), "after the second end");
 }
 
-// Until nothing more fits; nobody makes room.
+// Until nothing more fits; no server makes room.
 inline void SharedScenario::fill_to_the_brim(Server& keeper) {
   if (setting_.budget != kTight) return;
   for (const std::uint32_t conversation : {3U, 4U}) {
@@ -369,7 +369,7 @@ inline std::uint64_t SharedScenario::there() const {
   return bytes;
 }
 
-// Who is left keeps the directory and counts exactly what is there.
+// The server that is left keeps the directory and counts exactly its files.
 inline void SharedScenario::check_alone(Server& survivor, const char* when) {
   if (&survivor == &faulty()) {
     bystander_->die();
@@ -391,7 +391,7 @@ inline void SharedScenario::check_alone(Server& survivor, const char* when) {
   check_writes(survivor);
 }
 
-// A total that nobody could have written is no writing.
+// A total that no server could have written does not count as writing.
 inline void SharedScenario::check_writes(Server& server) {
   const auto writes = server.store->writes();
   if (!writes || writes_lost_) return;
@@ -410,7 +410,7 @@ inline void SharedScenario::check_budget() {
   }
 }
 
-// Of one model whoever stored it: both serve it as soon as they looked.
+// Of one model, whichever server stored it: both serve it as soon as they looked.
 inline void SharedScenario::check_promises(const char* when) {
   for (int round = 0; round < 3; ++round) tick_both();
   if (evicted_) return;

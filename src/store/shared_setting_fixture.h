@@ -1,6 +1,6 @@
 #pragma once
 
-// What two servers on one directory may be, and what they store.
+// The kinds of two servers on one directory, and the segments that they store.
 
 #include <map>
 #include <string>
@@ -27,7 +27,7 @@ struct Setting {
 };
 inline constexpr ByteCount kTight{114'688};
 inline constexpr ByteCount kRoomy{1'228'800};
-// So much that what is left tells whether anything was counted that nobody wrote.
+// So much that the rest shows whether bytes were counted that no server wrote.
 inline constexpr ByteCount kWrittenPerDay = mebibytes(64 << 10);
 
 inline FingerprintHash model_of(const Setting& setting, std::size_t process) {

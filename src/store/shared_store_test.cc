@@ -1,4 +1,4 @@
-// Several servers on one directory: what they tell each other, and who may do what.
+// Several servers on one directory: their reports to each other, and their rights.
 
 #include "store/shared_store_fixture.h"
 
@@ -62,7 +62,7 @@ TEST_F(SharedStoreTest, WhatOneStoresTheOtherServes) {
   EXPECT_EQ(gone.gone.front(), first_.header.name);
 }
 
-// kvkeep cache rm and the like are no servers: beside one that is alone nobody else would tell it, nor its members.
+// kvkeep cache rm is no server: a server by itself, and its members, learn of its changes only from it.
 TEST_F(SharedStoreTest, WhatOtherHandsRemoveAllHearOf) {
   const auto keeper = open();
   ASSERT_TRUE(put(*keeper, first_).ok());
@@ -80,7 +80,7 @@ TEST_F(SharedStoreTest, WhatOtherHandsRemoveAllHearOf) {
   (void)tick(*keeper);
   (void)tick(*member);
   removed_by_hand(second_);
-  EXPECT_EQ(tick(*keeper).gone.size(), 1u);  // and takes away what told it, before the member looked
+  EXPECT_EQ(tick(*keeper).gone.size(), 1u);  // and removes that name, before the member looked
   EXPECT_EQ(tick(*member).gone.size(), 1u);
 }
 
@@ -173,7 +173,7 @@ TEST_F(SharedStoreTest, AMemberLeavesDamagedFilesToTheKeeper) {
   EXPECT_TRUE(has(*keeper, first_));
 }
 
-// Notes are written anew through temporary files that tell no owner.
+// Notes are rewritten through temporary files that name no owner.
 TEST_F(SharedStoreTest, NotesThatAreBeingWrittenAreLeftAlone) {
   const auto keeper = open();
   auto member = open(kOtherModel);

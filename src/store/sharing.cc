@@ -8,18 +8,18 @@
 namespace kvkeep::store {
 namespace {
 
-// Of the time, looking through directories takes at most one part in so many, but others do not wait longer than that.
+// Looking through directories takes at most one part in kLookShare of the time, and waits no longer than the pause.
 constexpr std::int64_t kLookShare = 20;
 constexpr std::int64_t kLongestLookPauseNs = 10'000'000'000;
 constexpr std::int64_t kLongestWithoutLookNs = 60'000'000'000;
-// A note (sampled turns, pins, which model it was) is written in less time.
+// A note (sampled turns, pins, the model's) is written in less time.
 constexpr std::int64_t kLongestNoteNs = 60'000'000'000;
 
 }  // namespace
 
 void OthersWriting::hear(const HeardTotals& heard) {
   for (const auto& [id, used] : heard) {
-    // A total only grows; a listing may miss the name that tells it, for its owner renames it.
+    // A total only grows; a listing may miss the name that has it, while its owner renames it.
     std::uint64_t& counted = counted_.try_emplace(id, heard_before_ ? 0 : used).first->second;
     if (used <= counted) continue;
     const ByteCount grown{used - std::exchange(counted, used)};
@@ -57,19 +57,19 @@ Status Sharing::enter() {
   return enter_as_keeper();
 }
 
-// What members may still write is heard before what is there is counted: whatever they have written by then is found.
+// Reads what members may still write before it counts the files, so that everything they have written by then is found.
 Status Sharing::enter_as_keeper() {
   become_keeper();
   TRY_ASSIGN(Living living, hear_living());
   TRY(inventory_.open_root(busy_files()));
   if (!living.nobody()) accept(std::move(living));
-  if (leases_.none()) servers_.tidy();  // what those left who used it together
+  if (leases_.none()) servers_.tidy();  // names of servers that used it together
   look_at_notes();
   return {};
 }
 
 Status Sharing::enter_as_member() {
-  (void)account_.join();  // else at a tick; until then nothing is written
+  (void)account_.join();  // else at a tick; until then this server writes nothing
   TRY(inventory_.open_own());
   look_at_notes();
   return {};
@@ -100,14 +100,14 @@ void Sharing::tick(Look look, DiskTick& tick) {
   look_at_notes();
 }
 
-// While nobody else is there the keeper needs no lock for them.
+// While the keeper is by itself it needs no lock for the notes.
 void Sharing::look_at_notes() { notes_ = !shared() || servers_.take_notes(fingerprint_); }
 
 void Sharing::note_removal() {
   if (keeper_) account_.note_removal();
 }
 
-// ---- Who lives ----
+// ---- Living servers ----
 
 HeardTotals Sharing::Living::totals() const {
   HeardTotals totals;
@@ -130,8 +130,8 @@ Result<Sharing::Living> Sharing::hear_living() {
   return living;
 }
 
-// The temporary file of a living server. Those of notes tell no owner: while others live any of them may be writing a
-// young one; an old one was left by a process that died, a former keeper for example.
+// Returns true for the temporary file of a living server. Temporaries of notes name no owner: while others live any of
+// them may be writing a young one; an old one was left by a process that died, a former keeper for example.
 bool Sharing::is_busy(const os::FileInfo& temporary) const {
   if (!is_temporary_name(temporary.name)) return false;
   const std::string owner = owner_of_temporary(temporary.name);
@@ -141,7 +141,7 @@ bool Sharing::is_busy(const os::FileInfo& temporary) const {
   return !living_.empty() && age_ns < kLongestNoteNs && is_note_name(std::string_view(temporary.name).substr(0, stem));
 }
 
-// Their files were looked at since they were heard. Of the dead all that they wrote is among what was found.
+// The files were looked at since `living` was listed: everything that the dead wrote is among the files found.
 void Sharing::accept(Living living) {
   leases_.accept(std::move(living.members));
   has_members_ = !leases_.none();
@@ -154,15 +154,15 @@ void Sharing::keep(DiskTick& tick) {
   auto living = hear_living();
   if (!living) return;
   others_writing_.hear(living->totals());
-  if (living->nobody() && leases_.none() && heard_.empty()) return;  // alone
+  if (living->nobody() && leases_.none() && heard_.empty()) return;  // by itself
   leases_.hear_wishes(living->members);
   if (!look_for_members(*living, tick)) return;
   tick.shortage = leases_.top_up();
-  // So that others look: at what a former keeper wrote, and what left, too.
+  // Makes others look: at files that a former keeper wrote, and at removals, too.
   if (has_members_ && !account_.all_is_told()) account_.tell();
 }
 
-// Looks through the files if members told of something. Returns false if that failed.
+// Looks through the files if members reported something. Returns false if that failed.
 bool Sharing::look_for_members(Living& living, DiskTick& tick) {
   HeardTotals heard = living.totals();
   const bool due = !leases_.none() && pace_.is_overdue();
@@ -170,7 +170,7 @@ bool Sharing::look_for_members(Living& living, DiskTick& tick) {
   if (!news || !pace_.may_look()) return true;
   const std::int64_t begin_ns = place_.clock.monotonic_ns();
   const auto found = inventory_.survey();
-  // What the dead removed must stay away before their room is given to others.
+  // Files that the dead removed must not come back after their room is given to others.
   if (!found || (!living.dead.empty() && !inventory_.settle_former_removals(found->root))) return false;
   inventory_.merge(*found, busy_files(), tick);
   account_.note_removals(tick.gone.size());
@@ -182,11 +182,11 @@ bool Sharing::look_for_members(Living& living, DiskTick& tick) {
 
 // ---- A member ----
 
-// The death of the keeper leaves the lock to the first who asks. Nothing changes before everything could be read.
+// After the death of the keeper the first server that asks gets the lock. Nothing changes before everything was read.
 bool Sharing::take_over(DiskTick& tick) {
   auto lock = place_.files.lock(place_.layout.lock);
   if (!lock) return false;
-  // A server that took itself to be alone in the directory may have removed ours, when it was empty.
+  // A server with no other in the directory may have removed ours when it was empty.
   if (!place_.files.make_directories(place_.layout.own)) return false;
   auto living = hear_living();
   if (!living) return false;

@@ -1,11 +1,11 @@
 #pragma once
 
-// The protocol of several servers on one directory: who keeps it, who else lives, and what each does about the others
-// once a second (docs/format.md, "Several servers").
+// The protocol of several servers on one directory: which one is the keeper, which others live, and what each does
+// about the others once a second (docs/format.md, "Several servers").
 //
-// The keeper's count at any moment is at least what is there, because it adds what members may still write
-// (granted - used) to what it found, and because of an order: it hears what members have used, then it looks at their
-// files, and only then counts the one instead of the other. A member says what it used when nothing of it is
+// The keeper's count is never less than the files, because it adds the bytes that members may still write (granted -
+// used) to those it found, and because of an order: it reads the members' used bytes, then looks at their files, and
+// only then counts the files instead of the lease. A member reports bytes as used when none of its writes is
 // unfinished, and nothing that it removed could come back after a power cut.
 
 #include <atomic>
@@ -23,15 +23,15 @@
 
 namespace kvkeep::store {
 
-// Bytes that each of the others ever used, by id, as one listing tells it.
+// Bytes that each of the others ever used, by id, from one listing.
 using HeardTotals = std::map<std::string, std::uint64_t>;
 
-// Counts the writing of other servers in the day's budget, which is the disk's. Not thread safe.
+// Counts the writes of other servers against the day's budget, which is the disk's. Not thread safe.
 class OthersWriting {
  public:
-  // Nobody writes more than `most` between two looks: a total that grows by more was forged.
+  // No server writes more than `most` between two looks: a total that grows by more was forged.
   OthersWriting(WriteBudget& budget, ByteCount most) : budget_(budget), most_(most) {}
-  // What the others had used when they are heard for the first time was counted before this server came.
+  // The totals in the first listing were counted before this server came.
   void hear(const HeardTotals& heard);
 
  private:
@@ -41,13 +41,13 @@ class OthersWriting {
   bool heard_before_ = false;
 };
 
-// How often the files are looked through. Not thread safe.
+// Limits how often the files are looked through. Not thread safe.
 class LookPace {
  public:
   explicit LookPace(os::Clock& clock) : clock_(clock) {}
   // Looking takes at most a twentieth of the time, but waits at most ten seconds.
   bool may_look() const { return clock_.monotonic_ns() >= next_ns_; }
-  // Files that others only read change nothing that servers say: their times are looked at once a minute.
+  // Reads by others do not change what servers report: the times of files are looked at once a minute.
   bool is_overdue() const { return clock_.monotonic_ns() >= latest_ns_; }
   void looked_since(std::int64_t begin_ns);
   void look_at_once() { next_ns_ = 0; }
@@ -64,23 +64,23 @@ class Sharing {
   Sharing(const Place& place, const FingerprintHash& fingerprint, SpaceLedger& ledger, Syncs& syncs,
           Inventory& inventory, WriteBudget& writes);
 
-  // Takes the directory's lock, or becomes a member where another server holds it, and counts what is there.
+  // Takes the directory's lock, or becomes a member if another server holds it, and counts the files.
   Status enter();
-  // Before the directory is entered anew: it was removed or replaced by other hands.
+  // Before the directory is entered anew, because other hands removed or replaced it.
   void leave();
-  // False: other hands removed the directory, or put another in its place.
+  // Returns false if other hands removed the directory, or put another in its place.
   bool in_place() const { return lock_ != nullptr ? lock_->in_place() : servers_.in_place(); }
-  // What the others did and what this server does about it; becomes the keeper where there is none.
+  // Looks at what the others did and reacts; becomes the keeper if there is none.
   void tick(Look look, DiskTick& tick);
 
-  // Another process serves from the directory, or is taken to.
+  // Returns true if another process serves from the directory, or may do so.
   bool shared() const { return !keeper_ || has_members_; }
   bool keeper() const { return keeper_; }
   bool keeps_notes() const { return notes_; }
-  // Under which this server writes; another one after it joined anew.
+  // The id under which this server writes; another one after it joined anew.
   const std::string& id() const { return servers_.id(); }
 
-  // The keeper: allows members to write what there is room for. Returns what is lacking.
+  // The keeper: grants members the room that there is. Returns the bytes that are lacking.
   ByteCount grant() { return keeper_ ? leases_.top_up() : ByteCount{}; }
   // A member: reserves room that the keeper granted. kNoSpace: it was not granted yet.
   Status draw(ByteCount bytes) { return account_.draw(bytes); }

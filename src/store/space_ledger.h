@@ -3,11 +3,11 @@
 // The budget of one cache directory, kept so that it holds on disk at every moment, a power cut included.
 //
 // Bytes are reserved before the first is written. Bytes of an unlinked file leave used() at once, but their room is
-// given out again only after the directory was synced: until then a power cut could bring the old file back beside the
+// given out again only after the directory was synced: until then a power cut could bring the old file back next to the
 // new one.
 //
-// Where several servers use the directory, one of them keeps the budget; it counts what it has allowed the others to
-// write as if it were there already. The others draw on what they were allowed (docs/format.md, "Several servers").
+// If several servers use the directory, one of them keeps the budget; it counts the bytes that it has granted the
+// others as if they were written. The others draw on their grants (docs/format.md, "Several servers").
 
 #include <optional>
 #include <set>
@@ -26,20 +26,20 @@ class SpaceLedger {
  public:
   explicit SpaceLedger(ByteCount budget) : budget_(budget) {}
 
-  // Everything will be counted anew: until end_recount() what was counted so far, what was unlinked and what others may
-  // write included, is counted beside it. Nothing may be reserved meanwhile. Begun once more, without an end: what the
-  // attempt before came upon counts no more.
+  // Everything will be counted anew: until end_recount() the former count, with unlinked bytes and leases of others, is
+  // added to the new one. Nothing may be reserved meanwhile. A second begin without an end drops the files that the
+  // first attempt had counted.
   void begin_recount();
   void end_recount();
-  // A file found at open; the total may pass the budget.
+  // A file found at open; the total may exceed the budget.
   void add_existing(ByteCount bytes);
-  // False: would not fit; nothing is reserved.
+  // Returns false if the bytes would not fit; then nothing is reserved.
   bool reserve(ByteCount bytes);
-  // Reserved bytes that never came to be.
+  // Reserved bytes that were never written.
   void cancel(ByteCount bytes);
   // A file of `directory` was unlinked or replaced.
   void release(const std::string& directory, ByteCount bytes);
-  // A name of `directory` changed without freeing bytes: what is freed elsewhere may depend on it.
+  // A name of `directory` changed without freeing bytes: room that is freed elsewhere may depend on it.
   void note_unsynced(const std::string& directory);
   void directory_synced(const std::string& directory);
 
@@ -49,11 +49,11 @@ class SpaceLedger {
   ByteCount used() const;
 
   // ---- The keeper ----
-  // From now on the budget decides, and what is there is counted anew.
+  // From now on the budget decides, and the files are counted anew.
   void keep_budget();
-  // What others may still write.
+  // The bytes that others may still write.
   void set_leased(ByteCount bytes);
-  // Allows others as much of `bytes` as there is room for; returns how much.
+  // Grants others as much of `bytes` as there is room for; returns how much.
   ByteCount lease(ByteCount bytes);
 
   // ---- A member ----
@@ -62,7 +62,7 @@ class SpaceLedger {
   void add_to_lease(ByteCount bytes);
   ByteCount lease_left() const;
 
-  // All that was ever reserved and not cancelled.
+  // All bytes that were ever reserved and not cancelled.
   ByteCount drawn() const;
   ByteCount budget() const { return budget_; }
 
@@ -76,11 +76,12 @@ class SpaceLedger {
   ByteCount pending_ GUARDED_BY(mutex_);                        // unlinked, not yet durably so
   std::set<std::string> unsynced_ GUARDED_BY(mutex_);
   ByteCount leased_ GUARDED_BY(mutex_);
-  std::optional<ByteCount> lease_left_ GUARDED_BY(mutex_);  // none: the budget decides
+  std::optional<ByteCount> lease_left_ GUARDED_BY(mutex_);  // nullopt: the budget decides
   ByteCount drawn_ GUARDED_BY(mutex_);
 };
 
-// Syncs files and directories, counts failures, and tells the ledger which room may be given out again. Thread safe.
+// Syncs files and directories, counts failures, and reports to the ledger which room may be given out again. Thread
+// safe.
 class Syncs {
  public:
   Syncs(os::FileSystem& files, SpaceLedger& ledger, DiskCounting& counting)

@@ -1,4 +1,4 @@
-// What a budget has room for, and what is told of it.
+// What fits into a budget, and what the ledger reports.
 
 #include "store/space_ledger.h"
 

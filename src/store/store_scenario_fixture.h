@@ -1,6 +1,6 @@
 #pragma once
 
-// A process with a disk store under faults, what it was promised, and the six laws (docs/fault-model.md).
+// A process with a disk store under faults, its promises, and the six laws (docs/fault-model.md).
 
 #include <algorithm>
 #include <functional>
@@ -33,7 +33,7 @@ constexpr ByteCount kBudget{61'440};
 inline const FingerprintHash kModel = sim::sample_fingerprint(1);
 inline const std::string kRoot = "/cache";
 
-// Rows, except 2 (the window rows of segment 1: only the kind tells their names apart) and 4 (a point where segment 3,
+// Rows, except 2 (the window rows of segment 1: only the kind makes their names differ) and 4 (a point where segment 3,
 // of rows without bytes, ends).
 inline const std::vector<SampleSegment>& segments() {
   static const std::vector<SampleSegment> all = [] {
@@ -55,7 +55,7 @@ struct Script {
   std::function<void(StoreScenario&)> run;
 };
 
-// A process with a store, what it was promised, and the laws.
+// A process with a store, its promises, and the laws.
 class StoreScenario final : public sim::FaultScenario {
  public:
   StoreScenario(const Script& script, sim::SimFileSystem& files, const FaultCase& fault)
@@ -120,10 +120,10 @@ class StoreScenario final : public sim::FaultScenario {
   const Layout layout_;
   sim::SimClock clock_;
   std::unique_ptr<DiskStore> store_;
-  std::set<int> promised_;                        // put() said ok, and no remove was asked for
+  std::set<int> promised_;                        // put() said ok, and no remove was called
   std::map<int, std::vector<std::byte>> future_;  // planted, of a later version, as long as nothing spoiled them
   std::set<int> attempted_;                       // bytes that may lie under the name
-  bool planted_ = false;                          // damage of ours: files may be set aside
+  bool planted_ = false;                          // the test damaged files: they may go to the quarantine
   bool removed_ = false;  // the directory was: more is counted than is there until something is put
   bool blind_ = false;    // the process under test met a disk where all fails, and cannot ask for sizes
 };
@@ -154,7 +154,7 @@ inline bool StoreScenario::put(int number) {
   return status.ok();
 }
 
-// As a cache does: when there is no room, the oldest leave, then what is not served.
+// As a cache does: without room, the oldest leave, then unserved files.
 inline bool StoreScenario::put_with_room(int number) {
   for (int victim = 0; victim < kSegments; ++victim) {
     if (put(number)) return true;
@@ -178,7 +178,7 @@ inline void StoreScenario::remove(int number) {
   check_counted();
 }
 
-// Law 1: what comes back is what was put under this name.
+// Law 1: the bytes that come back were put under this name.
 inline bool StoreScenario::served(int number) {
   if (!store_) return false;
   const SampleSegment& segment = segments()[number];
@@ -234,7 +234,7 @@ inline void StoreScenario::plant_spliced(int payload_of) {
   replace_file(kSpliced, std::move(spliced));
 }
 
-// What a collision of names would be: all sums are right, the tokens are not.
+// As in a collision of names: all sums are right, the tokens are not.
 inline void StoreScenario::plant_other_tokens() {
   SampleSegment other = segments()[kOtherTokens];
   ++other.header.tokens.front();
@@ -278,13 +278,13 @@ inline void StoreScenario::make_index_of_future_version() {
   planted_ = true;
 }
 
-// A program that can read them comes back: nothing happens to them as long as nobody needs their room.
+// A program that can read them may come back: they stay as long as their room is not needed.
 inline void StoreScenario::check_left_for_later(int number) {
   if (!store_ || files_.crashed() || !future_.contains(number)) return;
   if (files_.contents(path_of(number)) != future_.at(number)) broken("law 3: a file of a later version is lost");
 }
 
-// What the disk itself spoiled may be lost, nothing else.
+// Only files that the disk itself spoiled may be lost.
 inline void StoreScenario::note_spoiled() {
   for (const std::string& path : files_.take_spoiled()) {
     std::erase_if(promised_, [&](int number) { return path_of(number) == path; });
@@ -302,8 +302,8 @@ inline void StoreScenario::check_budget() {
   if (store_ && !files_.crashed() && there > store_->used().value()) broken("law 4: more on disk than is counted");
 }
 
-// Law 4, between calls: what is counted is what is there. While everything fails, the size of a torn file cannot be
-// asked for, and its whole reservation stays counted.
+// Law 4, between calls: the count equals the files. While everything fails, the size of a torn file cannot be read, and
+// its whole reservation stays counted.
 inline void StoreScenario::check_counted() {
   note_spoiled();
   if (!store_ || files_.crashed()) return;
@@ -315,7 +315,7 @@ inline void StoreScenario::check_counted() {
   }
 }
 
-// What a process could not read when it was opened it does not serve: the next one does.
+// A process does not serve a file that it could not read when it opened: the next one does.
 inline void StoreScenario::check_promises(const char* when, bool next_process) {
   const std::set<int> promised = promised_;
   for (const int number : promised) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the store does while the fault loop breaks its disk.
+// The store's work while the fault loop breaks its disk.
 
 #include <functional>
 #include <vector>
@@ -116,7 +116,7 @@ inline const std::vector<Script>& scripts() {
          world.get(1);
          world.put_with_room(5);
        }},
-      // Files of this version beside files and an index of a later one, as an upgrade and a return leave them.
+      // Files of this version next to files and an index of a later one, as an upgrade and a return leave them.
       {"other versions and models",
        [](StoreScenario& world) {
          open_with_two(world);

@@ -16,17 +16,17 @@ namespace kvkeep::store {
 namespace {
 
 constexpr std::size_t kRetriesPerPut = 8;
-// Others wait for the lock meanwhile.
+// Others wait for the lock while headers are read.
 constexpr std::size_t kHeadersAtOnce = 8192;
 constexpr std::uint32_t kMostRefused = 4;
 
-// What cannot be read pins nothing.
+// A file of pins that cannot be read pins nothing.
 std::vector<PrefixHash> read_pins(os::FileSystem& files, const std::string& directory) {
   const auto text = read_start(files, directory + "/" + std::string(kPinsName), format::kMostPinBytes);
   return text ? format::decode_pins(*text) : std::vector<PrefixHash>();
 }
 
-// A file that vanished by other hands is gone as well.
+// A file that other hands removed counts as unlinked.
 bool unlinked(os::FileSystem& files, const std::string& path) {
   const Status removed = files.remove(path);
   return removed.ok() || removed.error().kind == ErrorKind::kNotFound;
@@ -70,7 +70,7 @@ void UnservedFiles::add(const std::string& path, Removable file) {
   removable_[path] = file;
 }
 
-// Its bytes are the caller's business.
+// The caller counts its bytes.
 UnservedFiles::Removables::iterator UnservedFiles::forget(Removables::iterator file) {
   if (!file->second.busy) foreign_bytes_ -= file->second.bytes.value();
   return removable_.erase(file);
@@ -116,7 +116,7 @@ void UnservedFiles::recount() {
   for (const auto& [path, bytes] : leftovers_) ledger_.add_existing(bytes);
 }
 
-// False: the device refused, perhaps for now; a file that is refused again and again keeps nothing.
+// Returns false if the device refused, perhaps for now; after kMostRefused refusals the file keeps no other.
 bool UnservedFiles::look_at(const std::string& path, Removable& file) {
   if (file.looked_at) return true;
   if (is_segment_name(std::string_view(path).substr(directory_of(path).size() + 1))) {
@@ -127,7 +127,7 @@ bool UnservedFiles::look_at(const std::string& path, Removable& file) {
   return file.looked_at = true;
 }
 
-// Of a directory nothing may leave before all of it was looked at; that much is read at a time.
+// No file of a directory may leave before all of its headers were read; kHeadersAtOnce are read at a time.
 std::vector<UnservedFile> UnservedFiles::candidates() {
   std::set<std::string> unknown;
   std::size_t reads = kHeadersAtOnce;
@@ -146,7 +146,7 @@ std::vector<UnservedFile> UnservedFiles::candidates() {
   return files;
 }
 
-// What is pinned counts as kept for ever, and with it what leads there: that waits until it left.
+// Pinned files count as kept for ever, and with them the files that lead to them, which wait until they left.
 void UnservedFiles::mark_pinned(std::vector<UnservedFile>& files) const {
   std::string directory;
   std::set<PrefixHash> pins;
@@ -180,7 +180,7 @@ bool UnservedFiles::remove(const std::string& path, ByteCount& freed) {
 ByteCount UnservedFiles::remove_oldest(ByteCount needed, std::int64_t now_ns, Kept kept) {
   ByteCount freed;
   for (const UnservedFile& file : in_order()) {
-    // What comes after the first that is kept is kept as well, or leads to what is.
+    // Files after the first kept one are kept as well, or lead to kept ones.
     if (freed >= needed || (kept == Kept::kSpare && file.modified_ns > now_ns)) break;
     (void)remove(file.path, freed);
   }

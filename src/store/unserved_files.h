@@ -1,8 +1,7 @@
 #pragma once
 
 // Files in the root that are counted but not served: leftovers whose unlink failed, which are tried again, files that
-// may be removed on request (other fingerprints', unreadable ones), and those of other servers that are at work on
-// them.
+// may be removed on request (other fingerprints', unreadable ones), and unfinished files of other servers.
 
 #include <atomic>
 #include <cstdint>
@@ -24,24 +23,25 @@ class UnservedFiles {
  public:
   UnservedFiles(os::FileSystem& files, SpaceLedger& ledger) : files_(files), ledger_(ledger) {}
 
-  // They are counted anew.
+  // Everything will be counted anew.
   void clear();
-  // Unlinks a counted file that nobody may see again; if that fails it becomes a leftover. True: it is gone.
+  // Unlinks a counted file that must not be seen again; if that fails it becomes a leftover. Returns true if it is
+  // gone.
   bool discard(const std::string& path, ByteCount bytes);
   // Unlinks some leftovers; called before each put, so that a passed fault costs no room for ever.
   void retry_leftovers();
 
   void add_removable(const std::string& path, ByteCount bytes, std::int64_t modified_ns);
-  // In their order (removal_order.h), those last that are pinned or kept until a time to come, or not at all; until
-  // `needed` bytes are freed or none is left that can be unlinked. Reads the header of each segment once, some
-  // thousands at a time (a directory of more frees nothing before a later call), and the pins of each directory.
+  // In order (removal_order.h), pinned and kept ones last or not at all; until `needed` bytes are freed or none is left
+  // that can be unlinked. Reads the header of each segment once, some thousands at a time (a directory of more frees
+  // nothing before a later call), and the pins of each directory.
   ByteCount remove_oldest(ByteCount needed, std::int64_t now_ns, Kept kept);
-  // Those that were used last before `time_ns` and are not kept, in the same order.
+  // Removes those that were used last before `time_ns` and are not kept, in the same order.
   ByteCount remove_used_before(std::int64_t time_ns, std::int64_t now_ns);
   ByteCount foreign_bytes() const { return ByteCount{foreign_bytes_.load()}; }
 
-  // A listing of `directory`, as far as it concerns files that are not served: counts what came, what grew and what
-  // left by other hands. Those for which `busy` says so are not removable.
+  // Takes a listing of `directory`, as far as it concerns unserved files: counts files that are new, grew, or were
+  // removed by other hands. Those for which `busy` returns true are not removable.
   void update(const std::string& directory, const std::vector<os::FileInfo>& listed,
               const std::function<bool(const os::FileInfo&)>& busy);
   // After the ledger began anew: counts leftovers again, forgets the rest.
@@ -50,7 +50,7 @@ class UnservedFiles {
   // A file that could not be unlinked, in any directory: it was counted when that failed.
   bool is_leftover(const std::string& path) const { return leftovers_.contains(path); }
   bool knows(const std::string& path) const { return leftovers_.contains(path) || removable_.contains(path); }
-  // A file was renamed over `path`: what lay there is gone.
+  // A file was renamed over `path`: the old file is gone.
   void replaced(const std::string& path);
 
  private:

@@ -15,16 +15,16 @@ namespace {
 
 constexpr double kDayNs = 24.0 * 3600 * 1e9;
 constexpr double kGatherShare = 8;  // of a day's bytes
-// The file is ahead by such a share of what may gather: a process that dies has written no more than it says.
+// The file is ahead by this share of what may gather: a process that dies has written no more than the file says.
 constexpr double kAheadShare = 16;
-// A debt is one file's: more is not believed.
+// A debt is that of one file: a larger one is not believed.
 constexpr std::int64_t kMostDebt = std::int64_t{1} << 50;
 
 // As in the file.
 struct WritesNote {
   std::array<char, 8> magic{'k', 'v', 'k', 'w', 'r', 'i', 't', '1'};
   std::int64_t left = 0;   // bytes, below 0: a debt
-  std::int64_t ahead = 0;  // so many of them may have been written since
+  std::int64_t ahead = 0;  // bytes of them that may have been written since
   std::int64_t as_of_ns = 0;
   std::uint64_t sum = 0;
 };
@@ -34,7 +34,7 @@ std::uint64_t note_sum(const WritesNote& note) {
   return checksum(ByteSpan(reinterpret_cast<const std::byte*>(&note), offsetof(WritesNote, sum))).low;
 }
 
-// kNotFound: there is none.
+// kNotFound: there is no file.
 Result<WritesNote> read_writes(os::FileSystem& files, const std::string& path) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
   TRY_ASSIGN(const ByteCount size, file->size());
@@ -58,7 +58,7 @@ void WriteBudget::open() {
   if (disbelieved_) left_ = 0;
 }
 
-// False: there is a file, and it cannot be believed.
+// Returns false if there is a file that cannot be believed.
 bool WriteBudget::load() {
   const std::int64_t now_ns = clock_.wall_ns();
   as_of_ns_ = now_ns;
@@ -78,7 +78,7 @@ WriteAllowance WriteBudget::allowance() {
           disbelieved_};
 }
 
-// A clock that goes back gives nothing.
+// A clock that goes back refills nothing.
 void WriteBudget::refill() {
   const std::int64_t now_ns = clock_.wall_ns();
   const auto passed_ns = static_cast<double>(std::max<std::int64_t>(0, now_ns - as_of_ns_));
@@ -99,7 +99,7 @@ void WriteBudget::close() {
   if (limited()) save(0);
 }
 
-// Nothing is synced and no failure is told: it is advice, and is written again soon.
+// Nothing is synced and no failure is reported: the file is advice, and is written again soon.
 void WriteBudget::save(double ahead) {
   if (!saves_) return;
   ahead_ = ahead;

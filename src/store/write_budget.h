@@ -1,11 +1,11 @@
 #pragma once
 
-// How much may be written to a disk in a day: an allowance that refills with time. Mechanism only: who asks what is
-// left decides what it goes to.
+// How much may be written to a disk in a day: an allowance that refills with time. Mechanism only: the caller decides
+// how to spend it.
 //
-// An eighth of the day's bytes may gather, seven eighths come back in a day: no 24 hours see more than the day's, and
-// one file that began with something left. A small file in the cache's root carries it over a restart. It is advice:
-// one that is missing is a new directory's; one that cannot be believed means that nothing is left.
+// An eighth of the day's bytes may gather, seven eighths come back in a day: no 24 hours see more than the day's bytes,
+// and one file that began with something left. A small file in the cache's root carries the allowance over a restart.
+// It is advice: if it is missing the directory is new; if it cannot be believed nothing is left.
 
 #include <cstdint>
 #include <string>
@@ -27,11 +27,11 @@ class WriteBudget {
   bool limited() const { return per_day_ > ByteCount{}; }
   // Reads the file.
   void open();
-  // Whether it is this process that writes it.
+  // Whether this process writes the file.
   void set_saves(bool saves) { saves_ = saves; }
   WriteAllowance allowance();
   void wrote(ByteCount bytes);
-  // At the end: else the next process begins with a little less than is left.
+  // At the end: without it the next process begins with a little less than is left.
   void close();
 
  private:
@@ -48,7 +48,7 @@ class WriteBudget {
   bool disbelieved_ = false;
   double left_ = 0;  // bytes; below 0: the last file had more than was left
   std::int64_t as_of_ns_ = 0;
-  double ahead_ = 0;  // may still be written before the file says less than was
+  double ahead_ = 0;  // may still be written before the file reports less than was written
 };
 
 }  // namespace kvkeep::store
