@@ -12,7 +12,7 @@ namespace {
 
 using format::PartKind;
 
-// Two models; conversation 2 leaves conversation 1 after two segments, conversation 3 is alone.
+// Two models; conversation 2 leaves conversation 1 after two segments, conversation 3 shares nothing.
 class Archives : public testing::Test {
  protected:
   void SetUp() override {
@@ -84,7 +84,7 @@ TEST_F(Archives, OfAllModels) {
   Target target;
   EXPECT_EQ(target.take(archive())->fingerprints, 2U);
   EXPECT_TRUE(target.clean());
-  // A server finds what it would have written itself.
+  // A server finds the files that it would have written itself.
   auto store = store::DiskStore::open({.directory = "/other", .fingerprint = kModel, .budget = mebibytes(1)},
                                       target.files, directory_.clock());
   ASSERT_TRUE(store);
@@ -177,7 +177,7 @@ TEST_F(Archives, DamageIsNotExported) {
   EXPECT_FALSE(directory_.files().contents(kArchive));
 }
 
-// Every byte, every length: refused, and nothing is left behind.
+// Every byte, every length: refused, and no file stays.
 TEST_F(Archives, NothingOfADamagedArchiveIsImported) {
   ASSERT_TRUE(pack({5, 6}));
   const std::vector<std::byte> whole = archive();

@@ -12,7 +12,7 @@ namespace {
 
 int digit_of(char letter) { return letter <= '9' ? letter - '0' : letter - 'a' + 10; }
 
-// Of no fingerprint: scan_root() then lists all of them.
+// A fingerprint that no directory has: so scan_root() lists all of them.
 store::Layout layout_of_root(const std::string& root) {
   store::Layout layout = store::make_layout(root, {});
   layout.own.clear();
@@ -27,15 +27,15 @@ bool is_cache(const store::RootScan& scan) {
 
 Status check_own(const store::RootScan& scan, const std::string& root) {
   if (is_cache(scan) || scan.foreign_names == 0) return {};
-  return invalid(root + " is no cache directory: other things lie in it, and nothing of a cache");
+  return invalid(root + " is no cache directory: it holds other files and nothing of a cache");
 }
 
-// Only where there is a lock: looking makes no files.
+// Asks only if there is a lock file: looking creates no files.
 std::size_t count_servers(os::FileSystem& files, const store::RootScan& scan, const store::Layout& layout) {
   if (!scan.lock) return 0;
   const auto lock = files.lock(layout.lock);
   const bool kept = !lock && lock.error().kind == ErrorKind::kBusy;
-  // The one that held it may have died, and others live on.
+  // The keeper may have died while members live on.
   const auto members = store::count_living(files, layout.servers);
   return (kept ? 1 : 0) + (members ? *members : 0);
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// A cache directory as it lies there, read from outside: every model's segment files by their headers, and what else
-// was found. Nothing is changed. Next to a running server this is a view of a moment: files may be gone when they are
-// looked at again, and new ones may be there.
+// A cache directory, read from outside: every model's segment files by their headers, and all other names. Nothing is
+// changed. Next to a running server this is a view of a moment: files may be gone when they are looked at again, and
+// new ones may be there.
 
 #include <cstddef>
 #include <optional>
@@ -25,29 +25,29 @@ struct ModelDirectory {
   store::DirectoryScan files;
   std::optional<ModelNote> note;  // read_model() reads these three
   std::vector<PrefixHash> pins;
-  std::optional<std::string> distrust;  // what an audit found: servers use nothing of it (store/notes.h)
+  std::optional<std::string> distrust;  // the text of an audit's note: servers use nothing of it (store/notes.h)
 };
 
 struct CacheDirectory {
   std::string root;
-  std::size_t servers = 0;             // that run on it; who imports counts as one
+  std::size_t servers = 0;             // that run on it; an import counts as one
   std::vector<ModelDirectory> models;  // by fingerprint
   std::vector<os::FileInfo> quarantine;
   std::size_t foreign_names = 0;  // in the root; those of a model are in its scan
 };
 
-// Of its directory's name; nullopt: it is none.
+// The fingerprint in a directory's name; nullopt: there is none.
 std::optional<FingerprintHash> parse_fingerprint(std::string_view name);
 
-// kInvalid: something lies in it, and nothing of a cache: it is not ours to work in. One that is not there, and one
-// with nothing but what a file system has of its own, may become one.
+// kInvalid: the directory holds other files and nothing of a cache, so kvkeep must not work in it. A missing directory,
+// and one with only a file system's own names, may become a cache directory.
 Status check_own(os::FileSystem& files, const std::string& root);
 
 // The directories of all fingerprints below `root`, without their files. kNotFound: there is no such directory.
-// kInvalid: it is none of ours: something is in it, and nothing of a cache.
+// kInvalid: it holds other files and nothing of a cache.
 Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& root);
 
-// The headers of all files of one of them. They come from the saved index where it fits. kNotFound: it is not there.
+// The headers of all files of one of them, from the saved index where it fits. kNotFound: there is no such directory.
 Result<ModelDirectory> read_model(os::FileSystem& files, const std::string& root, const FingerprintHash& fingerprint);
 
 // find_models(), and read_model() of each.

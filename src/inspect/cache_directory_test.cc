@@ -5,7 +5,7 @@
 namespace kvkeep::inspect {
 namespace {
 
-// Whoever works in a directory asks first whether it is one of ours, or may become one.
+// Commands first check that a directory is a cache, or may become one.
 TEST(CacheDirectories, AreNotMadeAmongOtherThings) {
   sim::SimFileSystem files;
   EXPECT_TRUE(check_own(files, kRoot)) << "it is not there yet";

@@ -13,7 +13,7 @@
 namespace kvkeep::inspect {
 namespace {
 
-// What is kept until a time may be so much of what stays: as in a server.
+// The largest share that kept state may have of the files that stay: as in a server.
 constexpr std::uint64_t kKeptShare = 2;
 
 bool is_old(const os::FileInfo& info, const CollectOptions& options) {
@@ -61,7 +61,7 @@ class Eviction {
     view_.kept_room = ByteCount{options.most->value() / kKeptShare};
   }
 
-  // All of them, in the order in which they should leave.
+  // All files, in the order in which they should leave.
   std::vector<Removal> order() const {
     std::vector<Removal> removals;
     for (const SegmentId victim : policy::choose_victims(view_, ByteCount{UINT64_MAX})) {
@@ -146,7 +146,7 @@ class Eviction {
   policy::EvictView view_;
 };
 
-// Each model has its own order; between models, that one gives whose next file was used longest ago.
+// Each model has its own order; of several models the one gives a file whose next file was used longest ago.
 void add_victims(const Forest& forest, ByteCount over, const CollectOptions& options, std::vector<Removal>& removals) {
   struct Queue {
     std::vector<Removal> files;

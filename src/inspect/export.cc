@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kCopyBytes = 1 << 20;
 
-// What a prompt along `run` up to `at` needs of it.
+// Adds the files of `run` that a prompt needs up to `at`.
 void add_part(const Forest& forest, std::size_t model, std::size_t run, Position at, std::set<std::size_t>& chosen) {
   const Run& part = forest.trees[model].runs[run];
   const auto& files = forest.directory.models[model].files.segments;
@@ -49,7 +49,7 @@ bool fits_archive(const std::vector<ChosenFile>& chosen) {
   return chosen.size() <= format::kMaxArchiveFiles && models.size() <= format::kMaxArchiveModels;
 }
 
-// Which models they are. Where a model's file lies is nobody's business elsewhere.
+// The models' notes, without the paths of their files, which would tell others about this machine.
 std::vector<format::ArchiveNote> notes_of(const Forest& forest, const std::vector<ChosenFile>& chosen) {
   std::set<std::size_t> models;
   for (const ChosenFile& file : chosen) models.insert(file.model);
@@ -96,10 +96,10 @@ Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, c
   for (const ChosenFile& file : chosen) {
     const ModelDirectory& model = forest.directory.models[file.model];
     if (model.distrust)
-      return invalid("what is stored for model " + model.fingerprint.hex().substr(0, 12) + " was found to be wrong (" +
-                     *model.distrust + "): see docs/audit.md");
+      return invalid("the stored state of model " + model.fingerprint.hex().substr(0, 12) + " was found to be wrong (" +
+                     *model.distrust + "), so it is not exported: see docs/audit.md");
   }
-  if (!fits_archive(chosen)) return invalid("more than an archive holds: name prefixes, or a --model");
+  if (!fits_archive(chosen)) return invalid("too much for one archive: name prefixes, or a --model");
   const std::vector<format::ArchiveNote> notes = notes_of(forest, chosen);
   TRY_ASSIGN(const std::unique_ptr<os::File> archive, files.create(path));
   ExportReport report;

@@ -7,7 +7,7 @@ namespace kvkeep::inspect {
 Guest::Guest(const std::string& root, os::FileSystem& files, os::Clock& clock)
     : servers_(root + "/" + std::string(store::kServersName), files, clock) {}
 
-// Nothing is ever said to be used: whoever dies has used what is found.
+// Publishes a total of 0: when the guest is gone, servers count the files that they find.
 Status Guest::reserve(ByteCount bytes, const std::function<bool()>& wait) {
   TRY(servers_.publish(0, bytes.value()));
   do {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Somebody who is no server and writes into a directory that servers use: takes part in it as a server does
-// (store/servers.h) for as long as it lives. Meanwhile servers leave its temporary files alone and keep the room that
-// was reserved; when it is gone, they look at what it left, count it and serve it.
+// A process that is no server and writes into a directory that servers use. It takes part as a server does
+// (store/servers.h) for as long as it lives: meanwhile servers leave its temporary files alone and keep the room that
+// it reserved; when it is gone, they look at its files, count and serve them.
 
 #include <functional>
 #include <string>
@@ -22,8 +22,8 @@ class Guest {
   // After join(): its temporary files are named after it.
   std::string own_mark() const { return servers_.id() + "-guest"; }
 
-  // Asks the server that keeps the budget for so many physical bytes; once. `wait` pauses for a moment; false: that was
-  // long enough. kNoSpace: it gave less.
+  // Asks the keeper for so many physical bytes, once. `wait` pauses for a moment and returns false after long enough.
+  // kNoSpace: the keeper granted less.
   Status reserve(ByteCount bytes, const std::function<bool()>& wait);
 
  private:

@@ -87,7 +87,7 @@ class Scan {
     const std::string which = "file " + std::to_string(contents_.entries.size() + 1) + " of the archive: ";
     auto checked = store::check_segment_file(region, ByteCount{bytes});
     if (!checked && checked.error().kind == ErrorKind::kDamaged) {
-      return damaged(which + "it is not what was exported (" + checked.error().message +
+      return damaged(which + "it is not as it was exported (" + checked.error().message +
                      "); nothing was imported: copy the archive again, or export it again");
     }
     if (!checked) return Error{checked.error().kind, which + checked.error().message};
@@ -102,7 +102,7 @@ class Scan {
     store::FoundSegment& file = files.emplace_back();
     file.info.name = format::file_name(checked->header.name);
     file.info.size = ByteCount{bytes};
-    if (!names_.emplace(found->second, file.info.name).second) return invalid(which + "it is there twice");
+    if (!names_.emplace(found->second, file.info.name).second) return invalid(which + "an earlier file has its name");
     if (checked->base_hash) bases_.emplace_back(found->second, *checked->base_hash);
     file.header = std::move(checked->header);
     contents_.entries.push_back({at, bytes, found->second, files.size() - 1});
@@ -119,13 +119,13 @@ class Scan {
       auto decoded = decode_model_note(note.text);
       if (!decoded || !models_.contains(note.fingerprint) || !told.insert(note.fingerprint).second)
         return invalid("the archive has a note of a model that is none of its own");
-      decoded->path.clear();  // others wrote it: nothing is opened because it says so
+      decoded->path.clear();  // others wrote it: no file is opened because a note says so
       contents_.notes.emplace_back(note.fingerprint, std::move(*decoded));
     }
     return {};
   }
 
-  // Who imports a part, or is killed, leaves what hangs together.
+  // An import that is interrupted leaves files that have their parents.
   Status check_order() const {
     std::vector<Position> reached(contents_.models.size());
     for (const Entry& entry : contents_.entries) {
@@ -136,7 +136,7 @@ class Scan {
     return {};
   }
 
-  // What is imported must hang together by itself: a path that others complete may be gone tomorrow.
+  // An archive must be complete by itself: a path that other files complete may be gone tomorrow.
   Status check_paths() const {
     TRY(check_order());
     for (std::size_t model = 0; model < contents_.models.size(); ++model) {
@@ -161,7 +161,7 @@ class Scan {
   std::vector<std::pair<std::size_t, PrefixHash>> bases_;
 };
 
-// With a tenth. Rounded apart, so that a message never says that a thing does not fit into a room of its own size.
+// With one decimal. Rounds files up and room down, so that no message says that 1.0 MiB do not fit into 1.0 MiB.
 std::string mib_text(ByteCount bytes, bool up) {
   constexpr std::uint64_t kMib = 1U << 20;
   const std::uint64_t rest = bytes.value() % kMib * 10 + (up ? kMib - 1 : 0);
@@ -169,7 +169,7 @@ std::string mib_text(ByteCount bytes, bool up) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
 }
 
-// Writes what is not there. Until finish(), and after an error, nothing has its name.
+// Writes the missing files. Before give_names(), and after an error, none of them has its name.
 class Writing {
  public:
   Writing(os::FileSystem& files, os::File& archive, const Contents& contents, const ImportOptions& options)
@@ -199,7 +199,7 @@ class Writing {
     if (options_.reserve && !missing.empty()) TRY(options_.reserve(report.added.bytes));
     for (const Entry& entry : missing) TRY(write(entry));
     const Status named = give_names();
-    // A server may go on from what has its name: it stays, and hangs together, for parents got theirs first.
+    // A server may continue from a file that has its name, so it stays; it is no orphan, for parents got names first.
     if (named || options_.beside_servers) {
       named_.clear();
       made_.clear();
@@ -252,7 +252,7 @@ class Writing {
       TRY(file->append(ByteSpan(buffer).first(count)));
       at += count;
     }
-    // What is to get a name is what was verified, whatever became of the archive meanwhile.
+    // Verifies the written file, whatever became of the archive meanwhile, before it gets its name.
     TRY_ASSIGN(const store::CheckedSegment written, store::check_segment_file(*file, ByteCount{entry.size}));
     if (written.header != file_of(entry).header) return invalid("the archive was changed while it was read");
     return file->sync();
@@ -271,7 +271,7 @@ class Writing {
     return {};
   }
 
-  // For people: its loss costs only names.
+  // Notes are for people: their loss costs only names.
   void add_notes() {
     for (const auto& [model, note] : contents_.notes) {
       const std::string directory = options_.root + "/" + model.hex();

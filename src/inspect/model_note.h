@@ -1,7 +1,7 @@
 #pragma once
 
-// A small file next to a model's segments that says which model it was: advice for people. What it says is bounded and
-// never trusted; its loss costs only names.
+// A small file next to a model's segments that describes the model: advice for people. Its fields are bounded and never
+// trusted; its loss costs only names.
 
 #include <cstdint>
 #include <optional>
@@ -17,8 +17,8 @@ struct ModelNote {
   std::string name = {};          // of the model
   std::string description = {};   // "llama 26M Q8_0"
   std::string path = {};          // of its file, absolute
-  std::string settings = {};      // "-ctk q8_0 -fa off", "default"; empty: not known
-  std::string computed_by = {};   // "CPU, libllama 0.7.0, ggml 0.27.0"; empty: not known
+  std::string settings = {};      // "-ctk q8_0 -fa off", "default"; empty: unknown
+  std::string computed_by = {};   // "CPU, libllama 0.7.0, ggml 0.27.0"; empty: unknown
   std::int64_t first_used_s = 0;  // since the epoch
   bool operator==(const ModelNote&) const = default;
 };
@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxNoteBytes = 12 << 10;
 
 // Longer fields are cut.
 std::string encode_model_note(const ModelNote& note);
-// nullopt: it is none. Never throws.
+// Returns nullopt if it is no note. Never throws.
 std::optional<ModelNote> decode_model_note(std::string_view text);
 
 std::optional<ModelNote> read_model_note(os::FileSystem& files, const std::string& directory);

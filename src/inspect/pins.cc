@@ -50,7 +50,7 @@ Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, con
       const PrefixHash& whole = forest.trees[model].runs[target.run].end_hash;
       if (pin && std::ranges::find(pins, whole) != pins.end()) continue;
       const std::size_t removed = std::erase_if(pins, leads_there);
-      // A pin of an earlier end of the line becomes one of all of it.
+      // A pin of an earlier end of the line is replaced by one of the whole line.
       if (pin) pins.push_back(whole);
       if (pin || removed > 0) ++changed;
     }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Short names of prefixes for people, like git's: the beginning of h(end) in hexadecimal, as long as all of them need
-// to differ. Pure.
+// Short names of prefixes for people, like git's: the beginning of h(end) in hexadecimal, as long as it takes to tell
+// all of them apart. Pure.
 
 #include <cstddef>
 #include <span>
@@ -17,7 +17,7 @@ namespace kvkeep::inspect {
 inline constexpr std::size_t kShortestShownId = 8;
 inline constexpr std::size_t kShortestTypedId = 4;
 
-// Where a name leads.
+// The run that a name stands for.
 struct IdTarget {
   std::size_t model = 0;
   std::size_t run = 0;
@@ -26,13 +26,13 @@ struct IdTarget {
 
 class PrefixIds {
  public:
-  // Every end of a segment of rows is a name of the run it lies in, so that a name still leads there when the run has
-  // grown meanwhile. The same hash twice (it is keyed by the fingerprint) does not happen.
+  // Every end of a segment of rows is a name of the run in which it lies, so that a name stays valid when the run has
+  // grown meanwhile. Two equal hashes (they are keyed by the fingerprint) do not happen.
   void add(const PrefixHash& end_hash, IdTarget target) { entries_.push_back({end_hash.hex(), target}); }
   // Call it once, after the last add().
   void sort();
 
-  // At least kShortestShownId digits; so many that no two names are the same.
+  // At least kShortestShownId digits, as many as make all names different.
   std::size_t shown_length() const { return shown_length_; }
   std::string shown(const PrefixHash& end_hash) const { return end_hash.hex().substr(0, shown_length_); }
 

@@ -62,7 +62,7 @@ class Builder {
     std::size_t parent;
   };
 
-  // In the order of where they begin and what they begin with, so that the tree does not depend on the files' order.
+  // Sorted by where they begin and by their first token, so that the tree does not depend on the files' order.
   std::vector<SegmentId> rows_below(SegmentId segment) const {
     std::vector<SegmentId> found = index_.children(segment);
     std::erase_if(found, [&](SegmentId id) { return index_.info(id).kind != format::PartKind::kRows; });
@@ -110,7 +110,7 @@ class Builder {
   PrefixTree tree_;
 };
 
-// Segments may overlap what is there already: what comes last is where it says it begins.
+// A segment may overlap earlier ones: the last one holds from where it begins.
 void append_rows(std::vector<TokenId>& ids, const format::SegmentHeader& header) {
   ids.resize(header.name.begin.value());
   ids.insert(ids.end(), header.tokens.begin(), header.tokens.end());

@@ -1,9 +1,9 @@
 #pragma once
 
-// How the files of one fingerprint hang together: a tree of straight runs. Pure.
+// The tree of one fingerprint's files: straight runs. Pure.
 //
-// A run is what the prompts below it share: segments that follow each other without a branch, and the points and
-// windows that hang in them. It ends where prompts part, and where nothing goes on.
+// A run is shared by all prompts below it: segments that follow each other without a branch, and the points and windows
+// that hang in them. It ends where prompts part, or where none continues.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,15 +37,15 @@ struct PrefixTree {
   std::vector<Run> runs;  // parents before children
   std::vector<std::size_t> roots;
   std::vector<std::size_t> run_of;  // by place in the list of files; kNone: in no run
-  // Files that hang in no run: what they continue is not there; their tokens have another hash than their name; others
-  // give all they have.
+  // Files that hang in no run: the files that they continue are missing; their tokens have another hash than their
+  // name; other files hold the same.
   std::vector<std::size_t> orphans;
   std::vector<std::size_t> misnamed;
   std::vector<std::size_t> redundant;
 };
 
-// Files in ascending order of this come behind what they continue, hang in and are built on: rows begin within what
-// they continue, and a leaf ends within the rows it hangs in. `file` tells apart what is in no order.
+// In ascending order of this, files come after those that they continue, hang in and are built on: rows begin within
+// them, and a leaf ends within the rows in which it hangs. `file` makes the order total.
 std::tuple<Position, std::size_t> order_of(const format::SegmentHeader& header, std::size_t file);
 
 // Cost: O(all tokens) hashing.

@@ -13,7 +13,7 @@
 namespace kvkeep::inspect {
 namespace {
 
-// Why each file goes that goes with a run.
+// The reason for each file that goes with a run.
 std::vector<Why> whys_of(const PrefixTree& tree) {
   std::vector<Why> whys(tree.run_of.size(), Why::kAsked);
   for (const std::size_t file : tree.redundant) whys[file] = Why::kRedundant;
@@ -39,7 +39,7 @@ void append_model(const ModelDirectory& model, const PrefixTree& tree, const std
   }
 }
 
-// Files of a model that no run shows, and why they would go.
+// Files of a model that no run shows, with the reasons to remove them.
 std::vector<Removal> lost_files(const ModelDirectory& model, const PrefixTree& tree) {
   std::vector<Removal> lost;
   const auto add = [&](const os::FileInfo& info, Why why) {
@@ -51,7 +51,7 @@ std::vector<Removal> lost_files(const ModelDirectory& model, const PrefixTree& t
   return lost;
 }
 
-// The prefixes that a file's name tells (format::file_name()), also where its header does not.
+// The prefixes in a file's name (format::file_name()), also if its header is damaged.
 struct Ends {
   std::string begin;
   std::string end;
@@ -61,8 +61,8 @@ Ends ends_of(const std::string& file) {
   return {file.substr(0, kDigits), file.substr(kDigits + 1, kDigits)};
 }
 
-// Adds to what goes of a model what ends with the same prefix or continues it, and so on, by names alone: what is
-// damaged, what hangs below that, what could not be read. In front, the last found first: children before parents.
+// Adds to a model's removals the damaged, orphaned and unreadable files that by their names end with the same prefix or
+// continue it, and so on. Puts them in front, the last found first: children before parents.
 void add_lost(const ModelDirectory& model, const PrefixTree& tree, std::vector<Removal>& removals) {
   std::vector<Removal> lost = lost_files(model, tree);
   for (const os::FileInfo& info : model.files.unreadable) {
@@ -171,7 +171,7 @@ LeftFiles left_files(const Forest& forest, const std::vector<Removal>& removals,
 Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const ModelDirectory& model) {
   TRY_ASSIGN(auto listed, files.list(model.path));
   std::vector<Removal> removals;
-  // By what is known of their headers; all others hang below nothing or are none.
+  // In the order of their headers; files without a run come last.
   const PrefixTree tree = build_tree(model.fingerprint, model.files.segments);
   std::set<std::size_t> runs;
   for (std::size_t run = 0; run < tree.runs.size(); ++run) runs.insert(run);
@@ -197,7 +197,7 @@ void add_empty_models(os::FileSystem& files, const CacheDirectory& directory, st
       if (removal.directory == model.path) going.insert(removal.file);
     }
     auto listed = files.list(model.path);
-    if (!listed) continue;  // gone
+    if (!listed) continue;  // removed meanwhile
     std::erase_if(*listed, [&](const os::FileInfo& info) { return going.contains(info.name); });
     if (!std::ranges::all_of(*listed, is_advisory)) continue;
     for (const os::FileInfo& info : *listed) {
@@ -227,7 +227,7 @@ RemovalReport remove_all(os::FileSystem* files, const std::vector<Removal>& remo
   }
   if (files == nullptr) return report;
   for (const std::string& directory : changed) {
-    // What comes back after a power cut was asked to go; there is nothing more to be done about it here.
+    // A failure is ignored: after a power cut the file may come back, and the user can remove it again.
     (void)files->sync_directory(directory);
   }
   return report;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Files that are to go, why, and their going: whole files, children before parents.
+// Files to remove, the reason for each, and their removal: whole files, children before parents.
 
 #include <cstdint>
 #include <map>
@@ -13,14 +13,14 @@
 namespace kvkeep::inspect {
 
 enum class Why {
-  kAsked,       // by name, or below what was named
-  kTemporary,   // unfinished, of a process that is gone
-  kOrphan,      // hangs below nothing
+  kAsked,       // by name, or below a named one
+  kTemporary,   // unfinished, of a dead process
+  kOrphan,      // its parent or base is missing
   kDamaged,     // no whole file of its name, by its header
-  kRedundant,   // others hold all it has
-  kQuarantine,  // set aside earlier
-  kBudget,      // worth least of what is there
-  kAdvisory,    // tells of files that go
+  kRedundant,   // others hold the same
+  kQuarantine,  // moved there earlier
+  kBudget,      // of the least value
+  kAdvisory,    // a note about files that are removed
   kEmpty,       // a model's directory with nothing in it: no file
 };
 std::string_view to_string(Why why);
@@ -32,9 +32,9 @@ struct Removal {
   Why why = Why::kAsked;
 };
 
-// What stays of models that something is removed of, and no run shows.
+// Files that stay, of models that lose others, and that no run shows.
 struct LeftFiles {
-  FileCount useless;  // that hang below nothing, are damaged or, with no server to finish them, unfinished
+  FileCount useless;  // orphans, damaged ones or, with no server to finish them, unfinished ones
   FileCount unread;   // the device refused, or a later program wrote them
   FileCount quarantine;
   std::uint64_t files() const { return useless.files + unread.files + quarantine.files; }
@@ -47,22 +47,22 @@ struct RemovalReport {
   FileCount all() const;
 };
 
-// A run and what hangs below it, whichever of `runs` gives it, once; with them what no run shows: redundant and
-// misnamed files in them, and whatever continues these or the runs by its name.
+// The runs and everything below them, each file once, with files that no run shows: redundant and misnamed files in
+// them, and all files that by their names continue these or the runs.
 std::vector<Removal> removals_of(const Forest& forest, const std::vector<IdTarget>& runs);
-// All of a model that is ours by name, the advisory files last.
+// All files of a model that kvkeep made, by their names, the advisory files last.
 Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const ModelDirectory& model);
 
-// `alone`: no server runs on the directory, whose unfinished files they could be. Of the quarantine nobody knows of
-// which model a file was.
+// `alone`: no server runs on the directory whose unfinished files they could be. A file in quarantine may be of any
+// model.
 LeftFiles left_files(const Forest& forest, const std::vector<Removal>& removals, bool alone);
 
-// Of models of which `removals` leave nothing but what tells of files: that, and the directories. Only while no server
-// runs and none can start.
+// Adds the notes and directories of models of which `removals` leave nothing else. Only while no server runs and none
+// can start.
 void add_empty_models(os::FileSystem& files, const CacheDirectory& directory, std::vector<Removal>& removals);
 
-// Removes in the order given; `files` null: only counts. After a failure nothing more leaves that directory, so that
-// nothing loses its parent. A file that is gone already counts as removed by others: not at all.
+// Removes in the order given; `files` null: only counts. After a failure nothing more leaves that directory, so that no
+// file loses its parent. A file that is gone already was removed by others and is not counted.
 RemovalReport remove_all(os::FileSystem* files, const std::vector<Removal>& removals);
 
 }  // namespace kvkeep::inspect

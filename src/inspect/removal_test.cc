@@ -17,8 +17,8 @@ using format::PartKind;
 
 class Removals : public testing::Test {
  protected:
-  // Conversation 1 has four segments and a point; conversation 2 leaves it after two; conversation 3 is alone and has
-  // a point.
+  // Conversation 1 has four segments and a point; conversation 2 leaves it after two; conversation 3 shares nothing and
+  // has a point.
   void SetUp() override {
     for (std::uint32_t i = 0; i < 4; ++i) segments_.push_back(sim::sample_segment(kModel, 1, i, 5000));
     segments_.push_back(branch(2, 2, 2, 1, 5000));
@@ -57,7 +57,7 @@ class Removals : public testing::Test {
     options.now_ns = directory_.clock().wall_ns() + 3600 * std::int64_t{1'000'000'000};
     return collect(directory_.forest(), options);
   }
-  // So that uses are told apart: conversation 3 was used last.
+  // Makes uses differ: conversation 3 was used last.
   void set_times() {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
       const std::int64_t age_s = i == 5 || i == 7 ? 10 : 100'000;
@@ -91,7 +91,7 @@ TEST_F(Removals, NothingChangesInADryRun) {
   EXPECT_TRUE(there(0) && there(6));
 }
 
-// Whatever is interrupted wherever: what is left has no hole.
+// Wherever a removal is interrupted, the rest has no hole.
 TEST_F(Removals, ChildrenGoFirstUnderFaults) {
   for (const sim::FaultKind kind : {sim::FaultKind::kCrash, sim::FaultKind::kFailOnce, sim::FaultKind::kFailForever}) {
     for (std::uint64_t at = 1;; ++at) {

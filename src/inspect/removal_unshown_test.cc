@@ -1,4 +1,4 @@
-// Removal of what no line shows: files of two servers that computed the same prompt, what is damaged, what is lost.
+// Removal of files that no line shows: those of two servers that computed the same prompt, damaged and lost ones.
 
 #include <algorithm>
 #include <map>
@@ -40,8 +40,8 @@ sim::SampleSegment piece(std::uint32_t conversation, std::uint32_t leaves, std::
 
 class UnshownFiles : public testing::Test {
  protected:
-  // Of conversation 1 both servers stored all, cut at other places, with points and windows; conversation 2 leaves it
-  // at token 12, and one of them began anew in the middle of it; conversation 3 is alone.
+  // Both servers stored all of conversation 1, with other cuts, with points and windows; conversation 2 leaves it at
+  // token 12, and one server began anew in the middle of it; conversation 3 shares nothing.
   void two_servers() {
     segments_ = {piece(1, 0, 0, 8),    piece(1, 0, 8, 16),   piece(1, 0, 16, 24), piece(1, 0, 0, 12),
                  piece(1, 0, 12, 20),  piece(1, 0, 20, 24),  piece(1, 0, 4, 16),  piece(2, 12, 8, 16),
@@ -111,8 +111,8 @@ TEST_F(UnshownFiles, OfALineThatPartsOnlyItsOwnGo) {
                         forest.ids.find(segments_[5].header.name.end_hash.hex())->run));
 }
 
-// Wherever it stops: what is left of rows and points hangs together. (Which windows lie within one file's tokens
-// depends on what other files there are.)
+// Wherever it stops, the remaining rows and points have their parents. (Which windows lie within one file's tokens
+// depends on the other files.)
 TEST_F(UnshownFiles, ChildrenGoFirstUnderFaults) {
   two_servers();
   for (const sim::FaultKind kind : {sim::FaultKind::kCrash, sim::FaultKind::kFailOnce, sim::FaultKind::kFailForever}) {
@@ -131,7 +131,7 @@ TEST_F(UnshownFiles, ChildrenGoFirstUnderFaults) {
   }
 }
 
-// The header of the second part is damaged, so that all after it hangs below nothing.
+// The header of the second part is damaged, so everything after it is an orphan.
 TEST_F(UnshownFiles, WhatGoesOnByItsNameGoesToo) {
   const std::vector<sim::SampleSegment> line = {piece(4, 0, 0, 8), piece(4, 0, 8, 16), piece(4, 0, 16, 24),
                                                 piece(4, 0, 24, 24, PartKind::kPoint)};

@@ -1,6 +1,6 @@
 #pragma once
 
-// What `kvkeep cache verify --repair` does: damaged files are set aside, what hangs below nothing is removed.
+// `kvkeep cache verify --repair`: moves damaged files to the quarantine and removes orphans.
 
 #include "inspect/verify.h"
 #include "os/clock.h"
@@ -14,8 +14,8 @@ struct RepairReport {
   std::uint64_t failed = 0;
 };
 
-// Whole files only, children before parents, so that a server next to it sees no hole. What is unreadable stays: a
-// device may recover. `budget`: of the directory, of which quarantine may have a share. Errors: of the quarantine's
+// Changes whole files only, children before parents, so that a server next to it sees no hole. Unreadable files stay: a
+// device may recover. `budget`: of the directory, of which the quarantine may have a share. Errors: of the quarantine's
 // directory.
 Result<RepairReport> repair(os::FileSystem& files, os::Clock& clock, const CacheDirectory& directory, ByteCount budget,
                             const std::vector<Finding>& findings);

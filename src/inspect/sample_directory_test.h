@@ -68,7 +68,7 @@ class SampleDirectory {
 
   void remove(const sim::SampleSegment& segment) { ASSERT_TRUE(files_.remove(path_of(segment))); }
 
-  // What is there, by trees.
+  // The directory's trees.
   Forest forest() { return plant(read_directory(files_, kRoot).value()); }
 
   sim::SimFileSystem& files() { return files_; }

@@ -27,7 +27,7 @@ sim::SampleSegment named(const Tenant& key, const Tenant& tenant, std::uint32_t 
   return sample;
 }
 
-// Of two tenants and of nobody, the same prompt of two segments.
+// The same prompt of two segments, of two tenants and without a tenant.
 class TenantsSeen : public testing::Test {
  protected:
   void SetUp() override {

@@ -14,7 +14,7 @@
 namespace kvkeep::inspect {
 namespace {
 
-// A directory is listed again if something hangs below nothing: often enough for a writer that goes on and on.
+// A directory with orphans is listed again, at most this often: a writer may go on and on.
 constexpr int kLooks = 3;
 
 using Names = std::map<std::string, ByteCount>;
@@ -30,7 +30,7 @@ Result<Names> segment_names(os::FileSystem& files, const std::string& directory)
   return names;
 }
 
-// How far all models are. Thread safe.
+// The progress over all models. Thread safe.
 class Meter {
  public:
   Meter(const VerifyProgress& progress, ByteCount total) : progress_(progress), total_(total) {}
@@ -99,13 +99,13 @@ class ModelCheck {
   std::vector<Read> reads_;
   std::uint64_t vanished_ = 0;
   ByteCount bytes_;
-  // Of join():
+  // Results of join():
   std::vector<Finding> troubled_;
   std::size_t runs_ = 0;
   std::size_t redundant_ = 0;
 };
 
-// What seems damaged is read once more: it may have been replaced between two reads.
+// Reads a damaged file once more: it may have been replaced between two reads.
 Result<store::CheckedSegment> check_twice(os::FileSystem& files, const ModelDirectory& model, const std::string& name) {
   auto checked = store::check_segment(files, model.path, name, model.fingerprint);
   if (checked || checked.error().kind != ErrorKind::kDamaged) return checked;
@@ -131,7 +131,7 @@ void ModelCheck::read_all(const Names& names) {
   vanished_ += std::erase_if(reads_, gone);
 }
 
-// False: nothing changed since the last look.
+// Returns false if nothing changed since the last look.
 bool ModelCheck::look_again(const Names& names) {
   Names fresh = names;
   for (const Read& read : reads_) fresh.erase(read.name);
@@ -142,7 +142,7 @@ bool ModelCheck::look_again(const Names& names) {
   return left > 0 || !fresh.empty();
 }
 
-// Puts whole files together to a tree; what does not fit is trouble, and so is what could not be read.
+// Builds a tree of the whole files, and notes files that have no place in it or could not be read.
 void ModelCheck::join() {
   troubled_.clear();
   std::vector<store::FoundSegment> found;
@@ -170,15 +170,14 @@ void ModelCheck::join() {
     add(Trouble::kMisnamed, file, "its tokens have another hash than its name");
   for (const std::size_t file : tree.orphans) {
     const bool rows = found[file].header.name.kind == format::PartKind::kRows;
-    add(Trouble::kOrphan, file, rows ? "nothing that it continues is there" : "no rows lead to it");
+    add(Trouble::kOrphan, file, rows ? "the file that it continues is missing" : "no rows lead to it");
   }
   find_lost_bases(whole);
   runs_ = tree.runs.size();
   redundant_ = tree.redundant.size();
 }
 
-// A chain of states is as good as its first: by ascending position, so that a base is judged before what is built on
-// it.
+// A state is whole only if its base is: goes by ascending position, so that a base is judged before its successors.
 void ModelCheck::find_lost_bases(const std::vector<std::size_t>& whole) {
   std::vector<std::size_t> states;
   for (const std::size_t i : whole) {
@@ -192,7 +191,7 @@ void ModelCheck::find_lost_bases(const std::vector<std::size_t>& whole) {
       there.insert(state.header.name.end_hash);
       continue;
     }
-    troubled_.push_back(finding(Trouble::kOrphan, reads_[i], "the state that it is built on is not there"));
+    troubled_.push_back(finding(Trouble::kOrphan, reads_[i], "the state that it is built on is missing"));
     troubled_.back().order = state.header.name.end;
   }
 }
@@ -206,7 +205,7 @@ void ModelCheck::tell(VerifyReport& report) {
   std::ranges::sort(troubled_, [](const Finding& a, const Finding& b) {
     return std::tie(b.order, a.file) < std::tie(a.order, b.file);
   });
-  const auto same = std::ranges::unique(troubled_, {}, &Finding::file);  // without rows and without a base
+  const auto same = std::ranges::unique(troubled_, {}, &Finding::file);  // some lack both rows and a base
   troubled_.erase(same.begin(), same.end());
   std::ranges::move(troubled_, std::back_inserter(report.findings));
 }

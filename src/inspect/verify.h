@@ -1,9 +1,9 @@
 #pragma once
 
-// Reads every file of a cache directory and says what is wrong with it.
+// Reads every file of a cache directory and reports what is wrong with it.
 //
-// Next to a running server files come and go: what is gone when it is looked at is no damage, and what seems to hang
-// below nothing is looked at again, because a listing may miss what was written during it.
+// Next to a running server files come and go: a file that is gone when it is read is no damage, and a seeming orphan is
+// looked at again, because a listing may miss files that were written during it.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ namespace kvkeep::inspect {
 enum class Trouble {
   kDamaged,     // the bytes are not a whole segment of this name and fingerprint
   kMisnamed,    // whole, but the tokens do not hash to the name
-  kOrphan,      // whole, but what it continues, hangs in or is built on is not there
+  kOrphan,      // whole, but the file that it continues, hangs in or is built on is missing
   kUnreadable,  // the device refused
 };
 std::string_view to_string(Trouble trouble);
@@ -31,7 +31,7 @@ struct Finding {
   std::string file;       // name
   ByteCount size;
   std::string reason;
-  // Children before parents, if findings are removed in their order.
+  // Findings sorted by it may be removed in order: children before parents.
   Position order = {};
 };
 
@@ -39,7 +39,7 @@ struct VerifyReport {
   std::uint64_t files = 0;
   ByteCount read;
   std::uint64_t prefixes = 0;   // runs whose files all hang together
-  std::uint64_t redundant = 0;  // files that hold only what others have; harmless
+  std::uint64_t redundant = 0;  // files that hold only what others hold; harmless
   std::uint64_t vanished = 0;   // listed, and gone when they were to be read
   std::vector<Finding> findings;
   bool clean() const { return findings.empty(); }
@@ -48,12 +48,11 @@ struct VerifyReport {
 // Called from the executors' threads, one at a time.
 using VerifyProgress = std::function<void(ByteCount done, ByteCount total)>;
 
-// Lets a moment pass in which servers write what is missing, or remove what hangs below nothing. False: no more.
+// Waits for a moment in which servers write missing files, or remove orphans. Returns false after the last time.
 using VerifyWait = std::function<bool()>;
 
-// Files are read by all executors at the same time. Where servers run, pass `wait`: what seems to be an orphan may be
-// the end of a conversation that went on before its server heard that the beginning was removed. Errors: of listing
-// directories.
+// All executors read files at the same time. If servers run, pass `wait`: a seeming orphan may be the end of a
+// conversation that went on before its server heard that the beginning was removed. Errors: of listing directories.
 Result<VerifyReport> verify(os::FileSystem& files, const CacheDirectory& directory,
                             const std::vector<os::Executor*>& executors, const VerifyProgress& progress = {},
                             const VerifyWait& wait = {});

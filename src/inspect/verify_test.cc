@@ -49,7 +49,7 @@ TEST_F(Verify, AWholeDirectoryIsClean) {
   EXPECT_GT(report.read.value(), 12'000U);
 }
 
-// A conversation may have gone on before its server heard that the keeper removed its beginning.
+// A conversation may have gone on before its server noticed that the keeper removed its beginning.
 TEST_F(Verify, BesideServersAnOrphanIsGivenTime) {
   const std::string path = directory_.path_of(segments_[1]);
   const auto bytes = directory_.files().contents(path);
@@ -69,7 +69,7 @@ TEST_F(Verify, BesideServersAnOrphanIsGivenTime) {
 }
 
 TEST_F(Verify, EveryDamagedByteIsFound) {
-  // Of payload, tokens, part table and header; reserved bytes and padding are summed too.
+  // Bytes of payload, tokens, part table and header; reserved bytes and padding are summed too.
   const std::size_t size = directory_.files().contents(directory_.path_of(segments_[3]))->size();
   for (std::size_t at = 1; at <= size; at += at < size - 448 ? 97 : 1) {
     directory_.damage(segments_[3], at);

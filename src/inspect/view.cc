@@ -17,17 +17,17 @@ constexpr std::size_t kTokensOfWords = 40;
 
 ByteCount physical(const store::FoundSegment& file) { return os::physical_size(file.info.size); }
 
-// As traces name them (docs/trace.md); "": nobody in particular.
+// As traces name them (docs/trace.md); "" without a tenant.
 std::string short_name(const Tenant& tenant) { return tenant == kNoTenant ? std::string() : tenant.hex(4); }
 
-// Rows, windows or points: what a model and a run have alike.
+// The count of rows, windows or points, which a model and a run both have.
 template <typename View>
 FileCount& count_of(View& view, format::PartKind kind) {
   if (kind == format::PartKind::kRows) return view.rows;
   return kind == format::PartKind::kWindowRows ? view.windows : view.points;
 }
 
-// A file's time says when it was used or, if it is to come, until when it is kept.
+// A file's time is its last use or, if it lies in the future, the time until which it is kept.
 struct Times {
   std::optional<std::int64_t> oldest_ns;
   std::optional<std::int64_t> newest_ns;
@@ -40,7 +40,7 @@ struct Times {
   }
 };
 
-// The runs of one model as they are listed.
+// The runs of one model, as a listing shows them.
 class Listing {
  public:
   Listing(const Forest& forest, std::size_t model, const ViewOptions& options)
@@ -101,7 +101,7 @@ class Listing {
     return view;
   }
 
-  // What is to be listed first comes to the back.
+  // The run that is to be listed first comes last.
   void push_sorted(std::vector<std::size_t>& waiting, std::vector<std::size_t> runs) const {
     std::ranges::sort(runs, [&](std::size_t a, std::size_t b) { return comes_first(b, a); });
     waiting.insert(waiting.end(), runs.begin(), runs.end());

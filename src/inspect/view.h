@@ -1,6 +1,6 @@
 #pragma once
 
-// A cache directory as it is shown: figures per model, and its prefixes in the order of a listing. Pure.
+// A cache directory as `kvkeep cache` shows it: figures per model, and its prefixes in the order of a listing. Pure.
 
 #include <cstdint>
 #include <functional>
@@ -25,12 +25,12 @@ struct FileCount {
   }
 };
 
-// A run, and what its files are.
+// A run, and its files by kind.
 struct RunView {
   std::string id;                     // as short as can be
-  std::string hash;                   // h(end), all of it
+  std::string hash;                   // all of h(end)
   std::optional<std::string> parent;  // its id
-  std::string tenant;                 // eight digits of whose it is; empty: nobody in particular
+  std::string tenant;                 // eight digits; empty: no tenant
   std::size_t depth = 0;
   TokenRange range;
   FileCount rows;
@@ -38,8 +38,8 @@ struct RunView {
   FileCount points;          // and whole states
   std::int64_t used_ns = 0;  // of the newest file here or below
   std::optional<std::int64_t> kept_until_ns;
-  bool pinned = false;  // or what hangs below it is
-  std::string words;    // the text it begins with; empty: not known
+  bool pinned = false;  // or something below it is
+  std::string words;    // the text with which it begins; empty: unknown
   std::uint64_t files() const { return rows.files + windows.files + points.files; }
   ByteCount bytes() const { return rows.bytes + windows.bytes + points.bytes; }
 };
@@ -49,25 +49,25 @@ struct ModelView {
   std::optional<ModelNote> note;
   std::optional<std::string> distrust;
   std::uint64_t pins = 0;
-  std::uint64_t tenants = 0;  // who have a salt
+  std::uint64_t tenants = 0;  // salts with something stored
   FileCount all;              // everything counted below
   FileCount rows;
   FileCount windows;
   FileCount points;
-  FileCount damaged;  // by their headers alone
+  FileCount damaged;  // by their headers
   FileCount unreadable;
   FileCount temporaries;
   FileCount index;
   std::uint64_t built = 0;                          // whole states that are differences from another
-  std::uint64_t tokens = 0;                         // prefixes shared counted once
-  std::uint64_t lost = 0;                           // files that hang below nothing, or under a wrong name
-  std::uint64_t foreign = 0;                        // names that are not ours
-  std::map<std::uint32_t, std::uint64_t> versions;  // of the format: how many files
+  std::uint64_t tokens = 0;                         // shared prefixes counted once
+  std::uint64_t lost = 0;                           // orphans, and files with a wrong name
+  std::uint64_t foreign = 0;                        // names that kvkeep did not give
+  std::map<std::uint32_t, std::uint64_t> versions;  // of the format: number of files
   std::optional<std::int64_t> oldest_use_ns;
   std::optional<std::int64_t> newest_use_ns;
   std::uint64_t prefixes = 0;  // runs
-  std::vector<RunView> runs;   // depth first; those that were asked for
-  std::uint64_t hidden = 0;    // runs that were not
+  std::vector<RunView> runs;   // depth first; those within ViewOptions
+  std::uint64_t hidden = 0;    // the other runs
 };
 
 struct CacheView {
@@ -85,15 +85,15 @@ enum class Order { kUsed, kSize, kTokens, kPosition };
 
 struct ViewOptions {
   std::int64_t now_ns = 0;
-  std::optional<ByteCount> budget;  // that sizes are told as shares of
-  Order order = Order::kUsed;       // of siblings: what was used last, is largest, or is longest first
+  std::optional<ByteCount> budget;  // sizes are given as shares of it
+  Order order = Order::kUsed;       // of siblings: the last used, largest, or longest first
   std::size_t most_runs = SIZE_MAX;
   std::size_t most_depth = SIZE_MAX;
-  // The text of ids of a model; null or an empty answer: not known.
+  // The text of ids of a model; null or an empty answer: unknown.
   std::function<std::string(const ModelDirectory& model, TokenSpan ids)> words = {};
 };
 
-// A directory with its trees, by which ids are found.
+// A directory with its trees, and the ids of its runs.
 struct Forest {
   CacheDirectory directory;
   std::vector<PrefixTree> trees;  // by model

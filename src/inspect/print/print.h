@@ -26,14 +26,14 @@ std::string stat_json(const CacheView& view);
 std::string list_text(const CacheView& view, std::size_t columns);
 std::string list_json(const CacheView& view);
 
-// `text`: of its ids, as it is to be printed; none: was not asked for.
+// `text`: the text of its ids, made printable; nullopt: not asked for.
 std::string show_text(const PrefixView& view, std::int64_t now_ns, bool with_ids,
                       const std::optional<std::string>& text);
 std::string show_json(const PrefixView& view, bool with_ids, const std::optional<std::string>& text);
 // Lines and tabs stay, everything else that a terminal may take for a command becomes U+FFFD.
 std::string harmless(std::string_view text);
 
-// What was removed or, `dry`, would be.
+// The removed files or, with `dry`, those that would be removed.
 std::string removal_text(const RemovalReport& report, bool dry);
 std::string removal_json(const RemovalReport& report, bool dry);
 

@@ -90,7 +90,7 @@ aaaaaaaaaaaa tiny�[2J (llama 26M)
 )");
 }
 
-// What no flag says is no budget.
+// Without a flag there is no budget.
 TEST(Text, OfStatWithoutABudget) {
   CacheView view = example();
   view.budget.reset();

@@ -12,7 +12,7 @@ namespace {
 
 using Align = text::TextTable::Align;
 
-constexpr std::size_t kLostFilesTold = 20;  // of what hangs below nothing, usually by one damaged file
+constexpr std::size_t kLostFilesTold = 20;  // orphans, which one damaged file usually has many of
 constexpr std::size_t kLongestWords = 60;
 constexpr std::size_t kLongestPath = 500;
 constexpr std::size_t kLongestSettings = 200;
@@ -34,13 +34,13 @@ class Remarks {
   std::string text_;
 };
 
-// After the name where one is listed next to others; nothing of what everybody has.
+// The settings after a name in a listing; empty if they are the default.
 std::string settings_behind(const ModelView& model) {
   if (!model.note || model.note->settings.empty() || model.note->settings == "default") return {};
   return ", " + text::printable(model.note->settings, kLongestSettings);
 }
 
-// What a note says is not trusted.
+// Makes the note's text printable, because it is not trusted.
 std::string model_title(const ModelView& model) {
   const std::string fingerprint = model.fingerprint.substr(0, kShownDigits);
   if (!model.note || model.note->name.empty()) return fmt::format("model {}", fingerprint);
@@ -127,7 +127,7 @@ std::vector<std::string> cells_of(const RunView& run, std::int64_t now_ns, bool 
   return cells;
 }
 
-// Whose a line is stands there only if there are tenants.
+// The column of tenants is there only if there are tenants.
 text::TextTable table_of(const ModelView& model, std::int64_t now_ns) {
   const bool with_tenants = model.tenants > 0;
   std::vector<text::TextTable::Column> columns{
@@ -154,7 +154,7 @@ std::string reason_text(Why why, std::uint64_t files) {
   }
 }
 
-// Each with the command that takes them away.
+// Each count with the command that removes its files.
 std::string left_text(const LeftFiles& left) {
   if (left.files() == 0) return {};
   std::string parts;

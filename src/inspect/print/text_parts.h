@@ -1,6 +1,6 @@
 #pragma once
 
-// Pieces that the texts have alike.
+// Parts that several texts share.
 
 #include <cstdint>
 #include <string>
