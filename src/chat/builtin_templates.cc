@@ -6,7 +6,7 @@
 namespace kvkeep::chat {
 namespace {
 
-// What stands around the messages of one role.
+// The text around the messages of one role.
 struct Around {
   std::string_view open;
   std::string_view close;
@@ -215,7 +215,7 @@ constexpr std::string_view kGemma =
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- "<start_of_turn>model\n" -}}{%- endif -%})";
 
-// What the instruction families differ in.
+// The spellings by which the instruction families differ.
 struct Instruction {
   std::string_view name;
   std::string_view open;   // before a system or user message that begins a turn
@@ -260,7 +260,7 @@ std::string message(const Around& around) {
   return std::string("{{- ").append(expression).append(" + ").append(quoted(around.close)).append(" -}}");
 }
 
-// Whoever is neither system nor assistant (a tool) is a user.
+// Every role but system and assistant (a tool) is a user.
 std::string by_role(const Around& system, const Around& user, const Around& assistant) {
   std::string source = R"({%- if message.role == "system" -%})";
   source.append(message(system)).append(R"({%- elif message.role == "assistant" -%})").append(message(assistant));

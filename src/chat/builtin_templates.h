@@ -2,8 +2,8 @@
 
 // Chat templates by name, as llama-server's --chat-template takes them: for models that carry none, or a wrong one.
 //
-// They know no tools and no thinking, as there; those of llama-server that are no Jinja texts are written as such, so
-// that each byte of a prompt keeps its origin. Immutable, thread safe.
+// They have no tools and no thinking, as in llama-server; those that are no Jinja texts there are written as such here,
+// so that each byte of a prompt keeps its origin. Immutable, thread safe.
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ namespace kvkeep::chat {
 
 // In alphabetical order.
 std::vector<std::string> builtin_template_names();
-// Jinja source; nothing: there is none of that name.
+// Jinja source; nullopt: no template has that name.
 std::optional<std::string> builtin_template(std::string_view name);
 
 }  // namespace kvkeep::chat

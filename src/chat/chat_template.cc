@@ -41,7 +41,7 @@ Result<jinja::Printed> ChatTemplate::print(const RenderInput& input) const {
 }
 
 Result<jinja::Printed> ChatTemplate::print_as_it_is(const RenderInput& input, const ordered_json& messages) const {
-  // As model authors' tools do, what is not given is none, not undefined.
+  // Missing variables are none, not undefined, as in the tools of model authors.
   static const ordered_json none = nullptr;
   const ordered_json generation = input.add_generation_prompt;
   std::vector<std::string> names;
@@ -61,7 +61,7 @@ Result<jinja::Printed> ChatTemplate::print_as_it_is(const RenderInput& input, co
   add("add_generation_prompt", generation, chat_origins());
   add("bos_token", bos_, template_origins());
   add("eos_token", eos_, template_origins());
-  // As llama-server has it; Llama 3.3's template is told nothing else of the date, and takes a day of 2024 without it.
+  // As in llama-server; Llama 3.3's template has no other source for the date, and takes a day of 2024 without it.
   const bool dated = source_.find("date_string") != std::string::npos && !input.template_kwargs.contains("date_string");
   const ordered_json today = dated ? jinja::formatted_time("%d %b %Y", input.local_time_s).value_or("") : "";
   if (dated) add("date_string", today, template_origins());

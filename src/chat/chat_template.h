@@ -2,10 +2,10 @@
 
 // A model's chat template, ready to print conversations.
 //
-// Templates differ in what they know: some read tool calls as JSON objects and some as text, some know no system
-// message, many know no tools. Each is asked once, with short conversations, when it is made. A feature it does not
-// know is told to it in words it does: a system message goes in front of the next user message, tools into the system
-// message, calls and results become JSON in the text of assistant and user messages.
+// Templates differ in what they support: some read tool calls as JSON objects and some as text, some print no system
+// message, many no tools. When a ChatTemplate is made, short conversations find out what its template supports. A
+// feature that it lacks is put in other words: a system message goes in front of the next user message, tools into the
+// system message, calls and results become JSON in the text of assistant and user messages.
 
 #include <cstdint>
 #include <memory>
@@ -23,12 +23,12 @@ struct RenderInput {
   nlohmann::ordered_json tools = nullptr;                             // OpenAI's shape; null or empty: none
   nlohmann::ordered_json template_kwargs = nullptr;                   // more variables for the template; null: none
   bool add_generation_prompt = true;                                  // end with the opening of an assistant turn
-  // How an answer begins that goes on from there (render.h): its text, and what was thought before it. Without text the
-  // thought goes on. Both empty: the answer is a new one.
+  // The beginning of an answer that goes on (render.h): its text, and the thought before it. Without text the thought
+  // goes on. Both empty: the answer is a new one.
   std::string assistant_prefix = {};
   std::string assistant_reasoning = {};
   bool goes_on() const { return !assistant_prefix.empty() || !assistant_reasoning.empty(); }
-  bool tools_first = true;  // where the template knows no tools: they stand before the system message's text
+  bool tools_first = true;  // if the template has no place for tools: they stand before the system message's text
   std::int64_t local_time_s =
       0;  // for strftime_now and date_string: seconds since 1970, shifted to the local time zone
 };
@@ -38,7 +38,7 @@ struct TemplateTokens {
   std::string eos;
 };
 
-// What a template was seen to know.
+// The features that a template was seen to support.
 struct TemplateTraits {
   bool typed_content = false;     // content as a list of parts, and not as text
   bool system_role = true;        // prints a system message
@@ -48,7 +48,7 @@ struct TemplateTraits {
   bool tool_results = true;       // prints messages of the role "tool"
   bool object_arguments = false;  // calls' arguments are to be JSON objects: the template writes them out itself
   bool thinking_field = false;    // reads a message's `thinking`
-  // Of an answer with calls it refuses thinking next to content.
+  // Refuses an answer with calls that has thinking next to content.
   bool refuses_thinking_beside_content = false;
 };
 
@@ -57,9 +57,9 @@ class ChatTemplate {
  public:
   ChatTemplate(std::string source, TemplateTokens tokens, jinja::Template parsed);
 
-  // What the template prints, with the origin of each byte; an answer's beginning is left out. kInvalid if the template
-  // refuses the messages (raise_exception, or what Python would raise an exception for), kUnsupported at a limit, or if
-  // the template needs what its interpreter lacks.
+  // The printed prompt, with the origin of each byte, without the beginning of an answer. kInvalid if the template
+  // refuses the messages (raise_exception, or a case in which Python would raise an exception), kUnsupported at a
+  // limit, or if the interpreter lacks a feature that the template uses.
   Result<jinja::Printed> print(const RenderInput& input) const;
   // Jinja source.
   std::string_view source() const { return source_; }

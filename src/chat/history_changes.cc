@@ -26,14 +26,14 @@ constexpr std::int64_t kNoonS = 1'000'036'800;
 constexpr std::int64_t kLaterThatDayS = 3600 + 60 + 1;  // another hour, minute and second
 constexpr std::int64_t kAnotherDayS = 500 * 86400;      // another year, month, day and day of the week
 
-// What a template makes of a conversation; nothing if it refuses it.
+// The printed conversation; nullopt if the template refuses it.
 using Rendering = std::optional<std::string>;
 
 std::size_t common_head(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-// What is compared: an earlier prompt, its last messages, and the thinking of the reply to it.
+// One side of a comparison: an earlier prompt, its last messages, and the thinking of the reply to it.
 struct Asked {
   Rendering prompt;
   std::string_view user;
@@ -45,7 +45,7 @@ Change change_between(const Asked& asked, const Rendering& later) {
   if (!asked.prompt || !later) return Change::kUnknown;
   const std::size_t user = asked.prompt->rfind(asked.user);
   const std::size_t last = asked.prompt->rfind(asked.last);
-  // A template that leaves out what was asked tells nothing.
+  // A template that leaves the messages out shows nothing.
   if (user == std::string::npos || last == std::string::npos) return Change::kUnknown;
   const std::size_t same = common_head(*asked.prompt, *later);
   if (same < user + asked.user.size()) return Change::kEarlier;
@@ -61,7 +61,7 @@ class Learner {
 
   HistoryChanges learn() {
     HistoryChanges changes = learn_thinking(Thinking::kField);
-    // A template that knows no such field may keep what it does not recognise.
+    // A template that does not read that field may keep thinking in the content.
     if (!thinking_seen_) {
       HistoryChanges in_content = learn_thinking(Thinking::kContent);
       if (thinking_seen_) changes = in_content;
@@ -114,7 +114,7 @@ class Learner {
     return changes;
   }
 
-  // Thinking in the content comes back as text, where the model sampled the marker.
+  // Thinking in the content comes back as text, although the model sampled the marker.
   Change as_sampled(Change change, Thinking form) const {
     if (form == Thinking::kField || change != Change::kNothing) return change;
     const bool marked =
@@ -122,7 +122,7 @@ class Learner {
     return marked ? Change::kReply : change;
   }
 
-  // Renders what two clients send that differ in nothing but the system message, or but the tools.
+  // Renders the prompts of two clients that differ only in the system message, or only in the tools.
   Order learn_order() {
     const auto prompt = [&](std::string_view system, std::string_view tools) {
       return render(
@@ -139,7 +139,7 @@ class Learner {
     return tools_first ? Order::kToolsFirst : Order::kSystemFirst;
   }
 
-  // With tools, if it can be: some templates write the date only next to them.
+  // Renders with tools, if the template allows it: some write the date only next to them.
   Clock learn_clock() {
     for (const ordered_json& tools : {synthetic::tools(kTools), ordered_json()}) {
       const auto at = [&](std::int64_t time_s) {

@@ -1,11 +1,11 @@
 #pragma once
 
-// Where a template writes history otherwise than it was prompted and sampled.
+// Finds out where a template changes history, so that it differs from what was prompted and sampled.
 //
-// The next request of a conversation begins with what the one before was prompted with and sampled, unless the template
-// changes it: many drop the thinking of earlier answers, some of all answers, some move tools to the last user message.
-// So each template is asked once, with synthetic conversations. The learnt traits decide only where state is saved and
-// kept: what is reused is decided by ids, and a template from which nothing can be learnt costs time, never
+// The next request of a conversation begins with the prompt before it and the sampled reply, unless the template
+// changes them: many drop the thinking of earlier answers, some of all answers, some move tools to the last user
+// message. So synthetic conversations are rendered once per template. The learnt traits decide only where state is
+// saved and kept: ids decide what is reused, and a template from which nothing can be learnt costs time, never
 // correctness.
 
 #include <nlohmann/json.hpp>
@@ -20,14 +20,14 @@ namespace kvkeep::chat {
 enum class Change {
   kUnknown,  // the template refuses such a conversation
   kNothing,  // it goes on after the reply as it was sampled
-  kReply,    // the reply is written anew, with the opening for it; what was prompted before stays
-  kLoop,     // everything after the last user message of the earlier prompt is written anew
-  kEarlier,  // that user message or what lies before it changes, too
+  kReply,    // the reply and its opening change; everything before stays
+  kLoop,     // everything after the last user message of the earlier prompt changes
+  kEarlier,  // that user message or something before it changes, too
 };
 
 enum class Order {
   kUnknown,      // the template writes no tools or no system message, or refuses them
-  kToolsFirst,   // whoever shares the tools shares them whatever the system message says
+  kToolsFirst,   // requests with the same tools share them whatever the system message says
   kSystemFirst,  // a system message that changes changes everything after it, the tools included
 };
 
@@ -44,14 +44,14 @@ struct HistoryChanges {
   Order order = Order::kUnknown;
   Clock clock = Clock::kNone;
 
-  // True unless it is known that a new user message leaves the tool loop before it as it was.
+  // Returns false if a new user message is known to leave the tool loop before it unchanged.
   bool loop_may_change() const { return after_tools != Change::kNothing && after_tools != Change::kReply; }
   bool operator==(const HistoryChanges&) const = default;
 };
 
-// Renders about a dozen short conversations, each with the same date. Takes a few milliseconds. `kwargs`: what the
-// server tells the template in every request (RenderInput::template_kwargs); a switch among them may keep earlier
-// thinking. `tools_first`: RenderInput::tools_first of every request.
+// Renders about a dozen short conversations, each with the same date. Takes a few milliseconds. `kwargs`: the variables
+// that the server sets in every request (RenderInput::template_kwargs); a switch among them may keep earlier thinking.
+// `tools_first`: RenderInput::tools_first of every request.
 HistoryChanges learn_history_changes(const ChatTemplate& chat_template, const MarkerSet& markers,
                                      const nlohmann::ordered_json& kwargs = nullptr, bool tools_first = true);
 

@@ -22,7 +22,7 @@ LongText::LongText(const Vocabulary& vocabulary)
       if (piece[i + 1] == ' ') ends_word_[index_of(piece[i])] = false;
     }
   }
-  // A special token may swallow the space after it, or have one put there.
+  // A special token may swallow the space after it, or add one there.
   for (const SpecialToken& token : vocabulary.special_tokens()) {
     ends_word_[index_of(token.spelling.back())] = false;
   }
@@ -31,7 +31,7 @@ LongText::LongText(const Vocabulary& vocabulary)
 Result<std::vector<TokenId>> LongText::tokenize(std::string_view text, TokenizeOptions options, const Stop& stop,
                                                 std::size_t longest_run) const {
   if (text.size() <= kPartBytes) return vocabulary_.tokenize(text, options);
-  std::vector<TokenId> frame;  // BOS and EOS, where the vocabulary wants them
+  std::vector<TokenId> frame;  // BOS and EOS, if the vocabulary adds them
   if (options.add_special) frame = vocabulary_.tokenize("", options);
   const bool opens = !frame.empty() && frame.front() == vocabulary_.bos();
   const auto ids_of = [&](std::string_view part) -> Result<std::vector<TokenId>> {
@@ -55,7 +55,7 @@ Result<std::vector<TokenId>> LongText::in_parts(std::string_view text, const Par
                      " such bytes in a row are tokenized");
     }
     std::string_view part = text.substr(begin, end - begin);
-    // A later part begins with a space, which such a vocabulary puts there by itself.
+    // A later part begins with a space, which such a vocabulary adds by itself.
     if (begin > 0 && adds_space_) part.remove_prefix(1);
     TRY_ASSIGN(const std::vector<TokenId> more, ids_of(part));
     ids.insert(ids.end(), more.begin(), more.end());
@@ -64,7 +64,7 @@ Result<std::vector<TokenId>> LongText::in_parts(std::string_view text, const Par
   return ids;
 }
 
-// The first place to cut from there on, or the end.
+// The first place to cut at or after `from`, or the end.
 std::size_t LongText::next_cut(std::string_view text, std::size_t from) const {
   std::size_t at = std::max<std::size_t>(from, 1);
   while (at < text.size() && !is_cut(text, at)) ++at;

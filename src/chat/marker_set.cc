@@ -81,7 +81,7 @@ bool looks_like_marker(std::string_view spelling) {
 
 bool starts_code_point(char byte) { return (static_cast<std::uint8_t>(byte) & 0xC0) != 0x80; }
 
-// Byte positions inside a spelling where it may be cut, the middle first: both halves then look least like a marker.
+// Positions inside a spelling where it may be cut, the middle first: both halves then look least like a marker.
 std::vector<std::size_t> cut_positions(std::string_view spelling) {
   std::vector<std::size_t> cuts;
   for (std::size_t cut = 1; cut < spelling.size(); ++cut) {
@@ -139,7 +139,7 @@ void MarkerSet::insert(const Marker& marker) {
       at = place->second;
     }
   }
-  if (nodes_[at].marker == nullptr) nodes_[at].marker = &marker;  // of two tokens spelled alike the first counts
+  if (nodes_[at].marker == nullptr) nodes_[at].marker = &marker;  // of two tokens with one spelling the first counts
   first_bytes_[static_cast<std::uint8_t>(marker.spelling.front())] = true;
   longest_bytes_ = std::max(longest_bytes_, marker.spelling.size());
   const std::string_view spelling = marker.spelling;

@@ -1,10 +1,10 @@
 #pragma once
 
-// Which tokens are markers, and where their spellings stand in a text.
+// Decides which tokens are markers, and finds their spellings in a text.
 //
 // A marker is any CONTROL token, and any USER_DEFINED token whose spelling the chat template or a tool, reasoning or
 // fill-in-the-middle format uses. Other USER_DEFINED tokens are text: Gemma keeps runs of newlines and HTML tags there.
-// A spelling that only white space or a letter or two make up is never a marker, although every template contains it.
+// A spelling of only white space or a letter or two is never a marker, although every template contains it.
 //
 // Immutable after construction, thread safe.
 
@@ -22,7 +22,7 @@
 
 namespace kvkeep::chat {
 
-// A marker and how its spelling is kept text when it comes from a message.
+// A marker, and how its spelling stays text when it comes from a message.
 struct Marker {
   TokenId id = 0;
   std::string spelling;
@@ -31,7 +31,7 @@ struct Marker {
   bool strips_after = false;
   // The tokenizer makes the marker from plain text: such text is tokenized in two pieces, cut at split_at.
   bool forms_from_text = false;
-  // Bytes of the spelling in the first piece; 0 where no cut keeps the marker from forming.
+  // Bytes of the spelling in the first piece; 0 if no cut keeps the marker from forming.
   std::size_t split_at = 0;
 };
 
@@ -59,7 +59,7 @@ class MarkerSet {
   std::size_t open_tail(std::string_view text) const;
   // Bytes at the start of text that end a longer spelling: the longest prefix that is a proper suffix of a marker.
   std::size_t open_head(std::string_view text) const;
-  // Text is a proper part of some marker's spelling, anywhere in it.
+  // Returns true if the text is a proper part of some marker's spelling, anywhere in it.
   bool is_fragment(std::string_view text) const;
   bool starts_marker(char first) const { return first_bytes_[static_cast<std::uint8_t>(first)]; }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which strings of a request count as the template's own words.
+// Decides which strings of a request count as the template's own words.
 //
 // Names of the chat format (role, content, parameters ...) and the roles themselves do: templates read them, and some
 // write markers with them ('<|' + role + '|>'). They are checked before they come here, and spell no marker by
@@ -11,7 +11,7 @@
 namespace kvkeep::chat {
 
 jinja::OriginRules chat_origins();
-// Of what the model's own vocabulary says.
+// The rules for strings of the model's own vocabulary.
 jinja::OriginRules template_origins();
 
 }  // namespace kvkeep::chat

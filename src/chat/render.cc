@@ -39,7 +39,7 @@ void parse_arguments(ordered_json& message) {
     if (!arguments.is_string()) continue;
     const std::string text = arguments.get<std::string>();
     ordered_json parsed = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-    // Arguments a model got wrong are echoed by its client; the turn must still render.
+    // Clients send wrong arguments of a model back; the turn must still render.
     if (!parsed.is_object()) parsed = text.empty() ? ordered_json::object() : ordered_json{{"arguments", text}};
     arguments = std::move(parsed);
   }
@@ -68,7 +68,7 @@ void add_thinking(const TemplateTraits& traits, ordered_json& message) {
   message["thinking"] = message["reasoning_content"];
 }
 
-// Markers are looked for within one stretch of the template's words at a time: a message next to it can neither
+// Looks for markers only within one stretch of the template's words at a time: a message next to it can neither
 // complete a marker nor make a longer one of it.
 void append_template_text(const MarkerSet& markers, std::string_view text, RenderedPrompt& prompt) {
   const auto append = [&](std::string_view plain) {
@@ -102,7 +102,7 @@ RenderedPrompt spans_of(const jinja::Printed& printed, const MarkerSet& markers)
   return prompt;
 }
 
-// How an answer that goes on begins.
+// The beginning of an answer that goes on.
 struct Beginning {
   std::string reasoning;
   std::string answer;
@@ -122,11 +122,11 @@ Beginning beginning_of(const ChatTemplate& chat_template, const RenderInput& inp
   return beginning;
 }
 
-// A content that no message has, so that its place in what was printed is known.
+// A content that no message has: it marks the place of the content in the printed prompt.
 constexpr std::string_view kPlaceholder = "kvkeeptheanswergoesonhere";
 
-// What the template prints before the content of a last message by the assistant, or before its thinking. Nothing where
-// it shows no such message.
+// The prompt before the content of a last message by the assistant, or before its thinking; nullopt if the template
+// shows no such message.
 std::optional<RenderedPrompt> open_answer(const ChatTemplate& chat_template, const MarkerSet& markers,
                                           const RenderInput& input, const Beginning& beginning) {
   ordered_json answer = {{"role", "assistant"}, {"content", beginning.thinks ? "" : kPlaceholder}};
@@ -183,7 +183,7 @@ Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const Ma
     }
   }
   TRY_ASSIGN(const jinja::Printed printed, chat_template.print(input));
-  input.messages = nullptr;  // they may be large, and the prompt is another copy
+  input.messages = nullptr;  // they may be large, and the prompt is a second copy
   RenderedPrompt prompt = spans_of(printed, markers);
   if (!input.assistant_prefix.empty()) prompt.spans.push_back(message_text(std::move(input.assistant_prefix)));
   return prompt;

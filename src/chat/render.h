@@ -2,8 +2,8 @@
 
 // From messages to a rendered prompt: the model's chat template, with the client's text kept from writing markers.
 //
-// A marker is where the template's own words spell it, and nowhere else: what comes from a message is text, and so is a
-// spelling that only both together make (chat_template.h knows of each printed byte where it came from).
+// A marker stands only where the template's own words spell it: bytes from a message are text, and so is a spelling
+// that only template and message together make (chat_template.h gives the origin of each printed byte).
 
 #include <nlohmann/json.hpp>
 
@@ -14,19 +14,19 @@
 
 namespace kvkeep::chat {
 
-// The whole way. Errors as ChatTemplate::print.
+// Renders a whole request. Errors as ChatTemplate::print.
 //
 // An answer that goes on (RenderInput::goes_on) stands where the template puts the content of a last message by the
-// assistant, after what the template writes before it there: an empty thought, for instance. A template that shows no
-// such message gets it after the opening of a new answer. Thinking that is only in the text, between <think> and
-// </think>, counts as thinking where the template knows these tags; a thought that is not closed goes on.
+// assistant, after everything the template writes before it there: an empty thought, for instance. If a template shows
+// no such message, the answer stands after the opening of a new one. Thinking that is only in the text, between <think>
+// and </think>, counts as thinking if the template uses these tags; a thought that is not closed goes on.
 Result<RenderedPrompt> render_prompt(const ChatTemplate& chat_template, const MarkerSet& markers, RenderInput input);
 
 // Brings messages into the one form templates expect, whatever form the client chose; the same conversation always gets
-// the same form. Text parts are joined by newlines, absent content becomes "", the developer role becomes system where
-// the template does not know it, arguments are parsed where the template wants objects, reasoning is given under the
-// name `thinking`, too, where the template reads that, and reasoning that a client left in the content moves to
-// reasoning_content where the template would cut it out by itself.
+// the same form. Text parts are joined by newlines, absent content becomes "", the developer role becomes system if the
+// template does not support it, arguments are parsed if the template wants objects, reasoning is given under the name
+// `thinking`, too, if the template reads that, and reasoning that a client left in the content moves to
+// reasoning_content if the template would cut it out by itself.
 nlohmann::ordered_json canonical_messages(const ChatTemplate& chat_template, nlohmann::ordered_json messages);
 
 }  // namespace kvkeep::chat

@@ -2,8 +2,8 @@
 
 // A rendered prompt: markers, and the text between them.
 //
-// The template's markers are ids here, so that nothing downstream has to find them in text again, and text that spells
-// a marker stays text. Concatenating the spans gives what the template printed.
+// The template's markers are ids here, so that no later step has to find them in text again, and text that spells a
+// marker stays text. Concatenating the spans gives the printed prompt.
 
 #include <string>
 #include <vector>

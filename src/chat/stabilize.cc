@@ -50,7 +50,7 @@ bool is_user(const ordered_json& message) {
   return message.is_object() && message.contains("role") && message["role"] == "user";
 }
 
-// Only those right after the first user message: what comes later in a conversation was said at that place.
+// Moves only messages right after the first user message: later ones were said at their place in the conversation.
 void move_late_system(ordered_json& messages) {
   if (!messages.is_array()) return;
   const auto user = std::ranges::find_if(messages, is_user);

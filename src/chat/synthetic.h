@@ -1,7 +1,7 @@
 #pragma once
 
-// Messages for conversations that nobody had, rendered to learn what a template does. In OpenAI's shape; contents are
-// words that no template prints by itself.
+// Messages for invented conversations, rendered to learn what a template does. In OpenAI's shape; contents are words
+// that no template prints by itself.
 
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -18,7 +18,7 @@ nlohmann::ordered_json message(std::string_view role, std::string_view content);
 nlohmann::ordered_json answer(std::string_view thinking, std::string_view content, Thinking form);
 // An answer that is one call of tools()[0].
 nlohmann::ordered_json call(std::string_view thinking, Thinking form);
-// What that call gave.
+// The result of that call.
 nlohmann::ordered_json result(std::string_view content);
 // One tool.
 nlohmann::ordered_json tools(std::string_view description);

@@ -62,7 +62,7 @@ class Asking {
     return contains(probe_(std::move(messages), std::move(tools)), words);
   }
 
-  // A call as the template prints it, after a question; "" if it does not print its argument.
+  // A call after a question, as the template prints it; "" if it does not print the argument.
   std::string printed_call(bool object) const {
     for (const ordered_json& tools : {ordered_json(), synthetic::tools("x")}) {
       std::string text = probe_({message("user", kQuestion), call_with(object)}, tools);
@@ -71,8 +71,8 @@ class Asking {
     return {};
   }
 
-  // Arguments that the template writes as JSON or as tags are objects to it: so the text comes out as models are
-  // trained to write it, and arguments that a client has written anew do not change the prompt. One that writes an
+  // A template that writes arguments as JSON or as tags gets objects: so the prompt has the form in which models are
+  // trained to write them, and arguments that a client has written anew do not change it. A template that writes an
   // object as Python does ({'path': 'x'}) was meant for text.
   void learn_calls(TemplateTraits& traits) const {
     const std::string as_object = printed_call(true);
@@ -145,7 +145,7 @@ void result_into_content(ordered_json& message) {
   message = {{"role", "user"}, {"content", written({{"tool_response", std::move(told)}})}};
 }
 
-// What follows a result from the user's side joins it: such templates often insist that roles alternate.
+// A user message after a result joins it: such templates often insist that roles alternate.
 ordered_json with_results_as_users(ordered_json messages) {
   ordered_json told = ordered_json::array();
   bool behind_result = false;
@@ -172,7 +172,7 @@ void tools_into_system(ordered_json& messages, const ordered_json& tools, bool f
   }
 }
 
-// System messages go in front of the next user message, or become one; `first`: of those from there on.
+// Puts system messages from `first` on in front of the next user message, or makes them user messages.
 ordered_json without_system(ordered_json messages, std::size_t first) {
   ordered_json result = ordered_json::array();
   std::string waiting;
@@ -196,7 +196,7 @@ ordered_json without_system(ordered_json messages, std::size_t first) {
   return result;
 }
 
-// After a message of another role.
+// Returns true if a system message comes after another message.
 bool has_late_system(const ordered_json& messages) {
   return messages.size() > 1 && std::any_of(messages.begin() + 1, messages.end(),
                                             [](const ordered_json& message) { return has_role(message, "system"); });

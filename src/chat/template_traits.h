@@ -1,6 +1,6 @@
 #pragma once
 
-// What a template knows, learnt by asking it; and conversations told in the words it knows (chat_template.h).
+// Learns what a template supports by rendering with it, and adapts conversations to that (chat_template.h).
 
 #include <functional>
 #include <nlohmann/json.hpp>

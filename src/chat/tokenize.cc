@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kWhiteSpace = " \t\r\n\f\v";
 
-// Which spellings in plain text are cut.
+// The spellings in plain text that are cut.
 enum class Cut { kWhereFormed, kEverywhere };
 
 bool has_marker(const MarkerSet& markers, const std::vector<TokenId>& tokens) {
@@ -46,7 +46,7 @@ std::string_view strip_before(std::string_view text) {
 
 std::string_view strip_after(std::string_view text) { return text.substr(0, text.find_last_not_of(kWhiteSpace) + 1); }
 
-// Builds the ids of one prompt; text is held until the marker after it is known.
+// Builds the ids of one prompt; holds text back until it reaches the marker after it.
 class Assembler {
  public:
   Assembler(const MarkerSet& markers, const TokenizePiece& tokenize_piece)

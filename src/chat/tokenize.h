@@ -7,7 +7,7 @@
 // and only there, where the tokenizer would otherwise make the marker of it; which spellings need that is a property of
 // the vocabulary, so the same text always gets the same ids.
 //
-// Thread safe: nothing but the arguments is touched.
+// Thread safe: only the arguments are touched.
 
 #include <functional>
 #include <string_view>
@@ -21,9 +21,9 @@
 
 namespace kvkeep::chat {
 
-// Ids of the text between two markers, as tokenize_plain gives them. Tokenizing is what costs most on the way from
-// messages to ids, and all but the newest of these texts were there in the request before: whoever remembers them
-// passes a function that does.
+// Ids of the text between two markers, as tokenize_plain gives them. Tokenizing costs most on the way from messages to
+// ids, and all but the newest of these texts were in the request before: a caller that remembers them passes a function
+// that looks them up.
 using TokenizePiece = std::function<Result<std::vector<TokenId>>(std::string_view text)>;
 
 // The ids of a prompt; BOS is put first if the vocabulary wants it and the prompt does not start with it.

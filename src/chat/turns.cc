@@ -48,7 +48,7 @@ struct Example {
   Units generation;     // second question ... end
 };
 
-// The units between two contents; the texts around the contents are cut off them.
+// Takes the units up to a content, and drops the text around the content.
 std::optional<Units> take_until(Units& rest, std::string_view content) {
   Units taken;
   for (std::size_t i = 0; i < rest.size(); ++i) {
@@ -102,7 +102,7 @@ Units common_tail(const Units& a, const Units& b) {
   return from(a, a.size() - count);
 }
 
-// Turns end alike and differ in how they open: the opening begins with the last marker before the difference.
+// Turns end alike and open differently: the opening begins with the last marker before the difference.
 Units without_closing(const Units& opening, const Units& other) {
   std::size_t begin = std::min(common_head(opening, other), opening.size());
   while (begin > 0 && (begin == opening.size() || !opening[begin].is_marker())) --begin;
@@ -114,7 +114,7 @@ Units from_first_marker(const Units& units) {
   return {first, units.end()};
 }
 
-// As far as both agree: whole units, and of the text where they part what both begin with.
+// The common head: whole units, and the common beginning of the texts where the openings part.
 Units common_opening(const Units& a, const Units& b) {
   const std::size_t count = common_head(a, b);
   Units common(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(count));
@@ -153,7 +153,7 @@ std::vector<Position> occurrences(TokenSpan prompt, const std::vector<TokenId>& 
   }
 }
 
-// What all results, whatever their text, have in common from where they open like a user turn.
+// The common opening of all results, whatever their text, if they open like a user turn.
 std::vector<TokenId> learn_tool_result(const ChatTemplate& chat_template, const MarkerSet& markers,
                                        const Vocabulary& vocabulary, const std::vector<TokenId>& user) {
   std::vector<TokenId> opening;
@@ -175,8 +175,8 @@ std::vector<TokenId> learn_tool_result(const ChatTemplate& chat_template, const 
   return opening;
 }
 
-// What stands between a result and the answer to it, from its first marker on. Empty where that is how every answer
-// opens, or where no message of the user could be mistaken for it.
+// The units between a result and the answer to it, from the first marker on. Empty if every answer opens like that, or
+// if no user message could be mistaken for it.
 std::vector<TokenId> learn_answer_to_result(const ChatTemplate& chat_template, const MarkerSet& markers,
                                             const Vocabulary& vocabulary, const std::vector<TokenId>& answer) {
   constexpr std::string_view kToolResult = "kvkeepresult";
@@ -212,7 +212,7 @@ TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const Marker
   TurnOpenings openings;
   openings.user = ids_of(user.size() < second.size() ? user : second, markers, vocabulary);
   openings.assistant = ids_of(common_opening(assistant, generation), markers, vocabulary);
-  // What does not find the turns of the example itself is of no use.
+  // An opening that does not find the turns of the example itself is useless.
   const auto ids = tokenize_prompt(vocabulary, markers, *rendered);
   const PromptTurns turns = ids ? find_turns(*ids, openings) : PromptTurns{};
   if (turns.user.size() != 2) openings.user.clear();

@@ -1,11 +1,11 @@
 #pragma once
 
-// Where turns begin in a prompt's ids.
+// Finds where turns begin in a prompt's ids.
 //
 // Every template opens a turn in its own way (`<|im_start|>user`, `<|User|>`, `<start_of_turn>model`), so the openings
 // are learnt once per template from a rendered example. An opening starts with a marker, and text never yields a
-// marker, so a match in a prompt is a turn and nothing that a message says. The learnt traits decide only where state
-// is saved: a template from which nothing can be learnt costs time, never correctness.
+// marker, so a match in a prompt is a turn and never part of a message. The learnt traits decide only where state is
+// saved: a template from which nothing can be learnt costs time, never correctness.
 
 #include <optional>
 #include <vector>
@@ -18,32 +18,32 @@
 namespace kvkeep::chat {
 
 // Ids that open a turn, from its first marker to the end of the role's name; empty: not learnt. White space after the
-// name is left out, because tokenizers join it to what follows.
+// name is left out, because tokenizers join it to the text after it.
 struct TurnOpenings {
   std::vector<TokenId> user;
   std::vector<TokenId> assistant;  // as far as history and the opening for a new answer agree
-  // Of tool results that open like user turns and go on as none does (`<|im_start|>user\n<tool_response>`). Empty: they
-  // open otherwise, or exactly like user turns, and count as such.
+  // Opens tool results that begin like user turns and go on as no user turn does (`<|im_start|>user\n<tool_response>`).
+  // Empty: they open otherwise, or exactly like user turns, and count as such.
   std::vector<TokenId> tool_result = {};
-  // Of an answer after tools' results, where it opens with the results' end (`[/TOOL_RESULTS]`). Empty: as any other.
+  // Opens an answer after tools' results, if it begins with the results' end (`[/TOOL_RESULTS]`). Empty: as any other.
   std::vector<TokenId> answer_to_result = {};
-  // With which history closes an answer; empty: not learnt, or nothing. It need not end generation (`<|end|>`).
+  // Closes an answer in history; empty: not learnt, or nothing. It need not end generation (`<|end|>`).
   std::optional<TokenId> end = {};
   bool operator==(const TurnOpenings&) const = default;
 };
 
-// Renders synthetic conversations. Nothing is learnt from templates that refuse it or write no markers.
+// Renders synthetic conversations. Learns nothing from templates that refuse them or write no markers.
 TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const MarkerSet& markers,
                                  const Vocabulary& vocabulary);
 
-// Of the assistant's turn that opens at the front of `ids`.
+// The size of the opening of the assistant's turn at the front of `ids`.
 std::size_t answer_opening_size(TokenSpan ids, const TurnOpenings& openings);
 
 struct PromptTurns {
   std::vector<Position> user;       // of each opening's marker, ascending
   std::vector<Position> assistant;  // the opening for the new answer, if the prompt ends with one, is the last
-  // Where the prompt rendered without its generation prompt ends: every next version of the prompt begins with all that
-  // lies before, also where somebody else speaks in place of the answer. The end of the prompt if it opens no answer.
+  // The end of the prompt rendered without its generation prompt: every next version of the prompt begins with all that
+  // lies before, also if somebody else speaks in place of the answer. The end of the prompt if it opens no answer.
   Position stable_end;
   std::vector<Position> tool_results = {};  // those that open like user turns; ascending, none of them in `user`
   bool operator==(const PromptTurns&) const = default;

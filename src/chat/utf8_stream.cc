@@ -7,13 +7,13 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// How the bytes at the front of a text stand: `length` bytes are a code point, or not one, or the beginning of one.
+// The front of a text: `length` bytes are a code point, or no code point, or the beginning of one.
 struct Front {
   enum Kind { kCodePoint, kBroken, kUnfinished } kind;
   std::size_t length;
 };
 
-// Unicode table 3-7: what the second byte may be depends on the first (no overlong forms, surrogates, > U+10FFFF).
+// Unicode table 3-7: the first byte decides what the second may be (no overlong forms, surrogates, > U+10FFFF).
 struct Lead {
   std::size_t length;
   std::uint8_t second_low;

@@ -2,10 +2,10 @@
 
 // Turns pieces of bytes into chunks of valid UTF-8.
 //
-// A model may spread a code point over several tokens, or stop in the middle of one. feed() gives back whole code
-// points only and keeps the beginning of an unfinished one; bytes that can never become valid are replaced by U+FFFD,
-// one for each maximal beginning of a code point, as browsers do. However the bytes are cut, the chunks together are
-// the same text.
+// A model may spread a code point over several tokens, or stop in the middle of one. feed() gives back only whole code
+// points and keeps the beginning of an unfinished one; bytes that can never become valid are replaced by U+FFFD, one
+// for each maximal beginning of a code point, as browsers do. However the bytes are cut, the chunks together are the
+// same text.
 //
 // Not thread safe: one object per stream.
 

@@ -21,7 +21,7 @@ std::string hex(char32_t value, int digits) {
   return text;
 }
 
-// Whatever means something between brackets is written by number.
+// Characters with a meaning between brackets are written by number.
 std::string class_member(char32_t one) {
   if (one == '\n') return "\\n";
   if (one == '\r') return "\\r";

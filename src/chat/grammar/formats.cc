@@ -12,7 +12,7 @@ struct Format {
   std::string_view pattern;
 };
 
-// Days that there are: 29 February in leap years only. No year 0, which date libraries do not take.
+// Existing days: 29 February only in leap years. No year 0, which date libraries do not accept.
 #define KVKEEP_YEAR "(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 #define KVKEEP_LEAP_YEAR "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 #define KVKEEP_DATE                                                                                                    \

@@ -13,7 +13,7 @@
 namespace kvkeep::chat::grammar {
 namespace {
 
-// libllama refuses counts from here on.
+// libllama refuses larger counts.
 constexpr std::size_t kMostRepeats = 1'999;
 
 bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
@@ -113,7 +113,7 @@ class Reader {
     }
   }
 
-  // What a repetition repeats: the symbols from `begin` on, and how many rules libllama counts for them.
+  // The repeated symbols, from `begin` on, and the number of rules that libllama counts for them.
   struct Repeated {
     std::size_t begin = 0;
     std::size_t rules = 1;
@@ -137,7 +137,7 @@ class Reader {
     }
   }
 
-  // False: no symbol begins here.
+  // Returns false if no symbol begins here.
   Result<bool> read_symbol(SymbolSequence& sequence, std::size_t nesting) {
     const char byte = now();
     if (byte == '"') {

@@ -29,7 +29,7 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-// A stack, and in how many ways libllama comes to it within a token: it follows each of them.
+// A stack, and the number of ways in which libllama comes to it within a token: it follows each of them.
 struct Way {
   StackId stack = kEmpty;
   double count = 1;
@@ -53,7 +53,7 @@ class Machine {
 
   bool is_exhausted() const { return steps_ == 0; }
   std::size_t steps_left() const { return steps_; }
-  // Something was met that libllama would take too long for: what it was.
+  // A case that would take libllama too long, if one was met.
   bool is_too_much() const { return !too_much_.empty(); }
   const std::string& too_much() const { return too_much_; }
 
@@ -79,7 +79,7 @@ class Machine {
     return ways_of(counts);
   }
 
-  // The letters after which most of these are left, those with the most readers first: ranges' beginnings.
+  // The letters after which most of these remain, those with the most readers first: beginnings of ranges.
   std::vector<Letter> letters(const Ways& ways) {
     std::map<char32_t, std::size_t> readers;
     for_each_range(ways, [&](const CodePointRange& range) {
@@ -149,8 +149,8 @@ class Machine {
 
   void enter(std::size_t rule, StackId below) { todo_.push_back({{rule, 0, 0}, below, true}); }
 
-  // From the places in todo_ to the letters that may come there. A list and no recursion: what may be empty leads on to
-  // what stands after it, as long as a sequence is.
+  // From the places in todo_ to the letters that may come there. A list and no recursion: a part that may be empty
+  // leads on to the part after it, as long as a sequence is.
   std::set<StackId> reach() {
     std::set<StackId> found;
     while (!todo_.empty() && !is_exhausted()) {
@@ -175,12 +175,12 @@ class Machine {
     }
     const Symbol& symbol = symbols[place.at];
     if (symbol.kind != Symbol::Kind::kRule) return void(found.insert(pushed(place, below)));
-    // As in libllama, what ends with a rule leaves nothing to come back to.
+    // As in libllama, the last symbol of a rule leaves nothing to come back to.
     const Place behind = {place.rule, place.alternative, place.at + 1};
     enter(symbol.rule, behind.at == symbols.size() ? below : pushed(behind, below));
   }
 
-  // libllama compares each stack that it finds with all that it found before, place by place.
+  // libllama compares each stack that it finds with all stacks found before, place by place.
   void count_found(double count, std::map<StackId, double>& counts) {
     const std::set<StackId> found = reach();
     double places = 0;
@@ -215,7 +215,7 @@ class Machine {
   std::string too_much_;
 };
 
-// Follows texts until the machine has had too much, or has no steps left.
+// Follows texts until a limit is exceeded, or no steps are left.
 void follow(Machine& machine, const Ways& start) {
   std::vector<Ways> texts = {start};
   for (std::size_t length = 0; length < kLetters; ++length) {

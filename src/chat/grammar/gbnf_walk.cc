@@ -9,8 +9,8 @@ namespace {
 // libllama recurses as deep as rules begin with each other: some 2 MiB of stack.
 constexpr std::size_t kDeepestRules = 10'000;
 
-// Rules that may stand for nothing, found by going over all until nothing changes: only
-// users of a rule that turned out so are looked at again.
+// Rules that may be empty, found by going over all until nothing changes: only users of a rule that turned out empty
+// are looked at again.
 std::vector<bool> find_empty(const Gbnf& grammar) {
   std::vector<std::vector<std::size_t>> users(grammar.rules.size());
   std::vector<bool> empty(grammar.rules.size(), false);
@@ -39,7 +39,7 @@ std::vector<bool> find_empty(const Gbnf& grammar) {
   return empty;
 }
 
-// The rules a rule may begin with, as often as it may.
+// The rules with which a rule may begin, as often as it may.
 std::vector<std::size_t> beginnings(const GbnfRule& rule, const std::vector<bool>& empty) {
   std::vector<std::size_t> found;
   for (const SymbolSequence& sequence : rule.alternatives) {

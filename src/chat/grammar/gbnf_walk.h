@@ -1,6 +1,6 @@
 #pragma once
 
-// How a grammar's rules begin with each other.
+// Checks how a grammar's rules begin with each other.
 
 #include "chat/grammar/gbnf.h"
 

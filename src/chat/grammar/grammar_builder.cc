@@ -77,7 +77,7 @@ std::string GrammarBuilder::exactly(const std::string& item, std::size_t count) 
   return times(block, std::to_string(count / kBlock)) + (rest.empty() ? "" : " " + rest);
 }
 
-// Either a whole block and then at most `count - kBlock` more, or less than a block: at no time more than two ways.
+// Either a whole block and then at most `count - kBlock` more, or less than a block: never more than two ways at once.
 std::string GrammarBuilder::at_most(const std::string& item, std::size_t count) {
   if (count == 0) return "";
   if (count == 1) return item + "?";

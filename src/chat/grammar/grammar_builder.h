@@ -2,9 +2,9 @@
 
 // Writes a GBNF grammar rule by rule.
 //
-// A rule has a name and a body, which is GBNF: literals, classes, names of other rules. Bodies that are equal share one
-// rule. What is added may go over the limits: adding costs nothing then and text() says so, so that a caller need not
-// ask after every rule. Not thread safe.
+// A rule has a name and a body, which is GBNF: literals, classes, names of other rules. Equal bodies share one rule.
+// Additions may exceed the limits: then they cost nothing and text() returns an error, so that a caller need not check
+// after every rule. Not thread safe.
 //
 //   GrammarBuilder grammar;
 //   const auto greeting = grammar.add("greeting", GrammarBuilder::literal("hello ") + " [a-z]+");
@@ -28,19 +28,19 @@ struct GrammarLimits {
   std::size_t bytes = 512U << 10;
 };
 
-// The most that repeat() counts to.
+// The largest count of repeat().
 inline constexpr std::size_t kMaxRepeats = 65'536;
 
 class GrammarBuilder {
  public:
   explicit GrammarBuilder(GrammarLimits limits = {}) : limits_(limits) {}
 
-  // The name of a rule with this body: an older one's, or a new one made from `hint`.
+  // The name of a rule with this body: an existing one's, or a new one made from `hint`.
   std::string add(std::string_view hint, std::string body);
-  // A name to refer to before its body is known; every one is to be defined. Never shared.
+  // A name to refer to before its body is known; define it later. Never shared.
   std::string reserve(std::string_view hint);
   void define(const std::string& name, std::string body);
-  // A reserved name that is the same for the same key; `second`: it is new, the caller defines it.
+  // A reserved name that is the same for the same key; `second`: it is new, and the caller defines it.
   std::pair<std::string, bool> reserve_once(const std::string& key, std::string_view hint);
 
   // An expression: `item` (a rule's name or a class) from `min` to `max` times. libllama writes counts out and refuses
@@ -48,7 +48,7 @@ class GrammarBuilder {
   // limits. Precondition: min <= max.
   std::string repeat(const std::string& item, std::size_t min, std::optional<std::size_t> max);
 
-  // "text", with what needs it escaped. `text` is UTF-8 without NUL.
+  // "text", with escapes where needed. `text` is UTF-8 without NUL.
   static std::string literal(std::string_view text);
 
   // kInvalid: too large.
@@ -67,7 +67,7 @@ class GrammarBuilder {
     std::string body;
   };
   GrammarLimits limits_;
-  std::vector<Rule> rules_;  // in the order in which they came
+  std::vector<Rule> rules_;  // in order of addition
   std::map<std::string, std::size_t, std::less<>> by_name_;
   std::map<std::string, std::string, std::less<>> by_body_;
   std::map<std::string, std::string> by_key_;

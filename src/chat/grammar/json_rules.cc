@@ -8,7 +8,7 @@ std::string JsonRules::key_of(std::string_view kind) const {
   return std::string(kind) + (whitespace_ == Whitespace::kNone ? " compact" : " spaced");
 }
 
-// Enough for what people print: a line end, and twelve levels of two spaces.
+// Enough for printed JSON: a line end, and twelve levels of two spaces.
 std::string JsonRules::ws() { return grammar_.add("ws", R"("" | " " | "\n" [ \t]{0,24})"); }
 
 std::string JsonRules::spaced(const std::string& mark) {
@@ -28,7 +28,7 @@ std::string JsonRules::key(std::string_view key_json) { return GrammarBuilder::l
 
 std::string JsonRules::character() {
   const CodePointSet plain = CodePointSet{{0x20, 0x10FFFF}}.without({{'"', '"'}, {'\\', '\\'}});
-  // A lone surrogate is no text, and parsers refuse it.
+  // A lone surrogate is not text, and parsers refuse it.
   const std::string escape =
       grammar_.add("escape", R"(["\\/bfnrt] | "u" ([0-9A-CEFa-cef] [0-9A-Fa-f]{3} | [Dd] [0-7] [0-9A-Fa-f]{2} | )"
                              R"([Dd] [89ABab] [0-9A-Fa-f]{2} "\\u" [Dd] [C-Fc-f] [0-9A-Fa-f]{2}))");

@@ -1,8 +1,8 @@
 #pragma once
 
-// JSON itself as GBNF: values of any kind, and the pieces that schemas put together.
+// JSON itself as GBNF: values of any kind, and the parts of which schemas are made.
 //
-// White space is limited: a model that has nothing to say must not write spaces until the reply is full.
+// White space is limited: a model that does not know what to write must not fill the reply with spaces.
 
 #include <string>
 
@@ -15,7 +15,7 @@ enum class Whitespace {
   kNone,
 };
 
-// Adds rules to one builder when they are asked for. Every function returns a rule's name.
+// Adds rules to one builder when they are needed. Every function returns a rule's name.
 class JsonRules {
  public:
   JsonRules(GrammarBuilder& grammar, Whitespace whitespace) : grammar_(grammar), whitespace_(whitespace) {}
@@ -30,7 +30,7 @@ class JsonRules {
   std::string boolean();
   std::string null();
 
-  // `open` and `close` and what separates, with white space: "\"{\" ws".
+  // `open`, `close` and separators, with white space: "\"{\" ws".
   std::string open(char bracket);
   std::string close(char bracket);
   std::string comma();

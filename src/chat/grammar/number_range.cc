@@ -14,7 +14,7 @@ namespace kvkeep::chat::grammar {
 namespace {
 
 constexpr std::size_t kMostDigits = 40;
-constexpr std::size_t kUsualDigits = 15;  // a double tells apart what differs in these
+constexpr std::size_t kUsualDigits = 15;  // numbers that differ in these are different doubles
 
 std::string join(const std::vector<std::string>& ways) {
   std::string text;
@@ -87,7 +87,7 @@ std::string minus_one(std::string digits) {
   return digits;
 }
 
-// Whole numbers from `low` to `high`; "": there are none. Without `high`: some digits more than a double tells apart.
+// Whole numbers from `low` to `high`; "" if there are none. Without `high`: a few digits more than a double has.
 std::string magnitudes(GrammarBuilder& grammar, const std::string& low, const std::optional<std::string>& high) {
   if (high && less(*high, low)) return "";
   std::vector<std::string> ways;
@@ -106,7 +106,7 @@ std::string magnitudes(GrammarBuilder& grammar, const std::string& low, const st
 
 // ---- after the point ----
 
-// A bound on digits that are still to come; none where earlier digits decided.
+// A bound on digits that are still to come; nullopt if earlier digits decided.
 using Tight = std::optional<std::string>;
 
 class Fractions {
@@ -114,7 +114,7 @@ class Fractions {
   Fractions(GrammarBuilder& grammar, bool low_exclusive, bool high_exclusive)
       : grammar_(grammar), low_exclusive_(low_exclusive), high_exclusive_(high_exclusive) {}
 
-  // Digits, maybe none, of a value between the bounds; at most `room` of them. "": there are none.
+  // Digits, maybe none, of a value between the bounds; at most `room` of them; "" if there are none.
   std::string digits(Tight low, const Tight& high, std::size_t room) {
     if (low && low->empty() && !low_exclusive_) low.reset();
     if (!low && !high) return room == 0 ? "\"\"" : fmt::format("[0-9]{{0,{}}}", room);
@@ -124,7 +124,7 @@ class Fractions {
     return ways.empty() ? "" : grammar_.add("fraction", join(ways));
   }
 
-  // The same, with its point, where digits are not left out.
+  // The same, with its point, unless digits are left out.
   std::string with_point(const Tight& low, const Tight& high, std::size_t room) {
     std::vector<std::string> ways;
     if (room > 0) {
@@ -169,7 +169,7 @@ class Fractions {
   bool high_exclusive_;
 };
 
-// Numbers that are not negative, from `low` to `high`; "": there are none.
+// Non-negative numbers from `low` to `high`; "" if there are none.
 std::string decimals(GrammarBuilder& grammar, const NumberBound& low, const std::optional<NumberBound>& high,
                      std::size_t room) {
   Fractions fractions(grammar, low.exclusive, high && high->exclusive);
@@ -213,7 +213,7 @@ std::size_t digits_behind_the_point(const NumberRange& range) {
 
 Error no_such_number() { return invalid("no number is within the bounds"); }
 
-// Both parts of the number line; `make(low, high)` writes what is not negative between two bounds.
+// Both parts of the number line; `make(low, high)` writes the non-negative part between two bounds.
 template <typename Make>
 Result<std::string> both_signs(GrammarBuilder& grammar, const NumberRange& range, Make make) {
   if (range.min && range.max && compare(range.min->value, range.max->value) > 0) return no_such_number();

@@ -2,7 +2,7 @@
 
 // Numbers between bounds as GBNF: JSON text in its usual form (no exponent, no leading zeros, no "+").
 //
-// Bounds are decimals, not doubles, so that they hold exactly as they are written. Pure.
+// Bounds are decimals, not doubles, so that they hold exactly as written. Pure.
 
 #include <cstddef>
 #include <optional>
@@ -38,10 +38,10 @@ struct NumberRange {
 
 // Expressions. kInvalid: there is no such number.
 Result<std::string> integer_expression(GrammarBuilder& grammar, const NumberRange& range);
-// `most_digits`: after the point; empty: as many as a double tells apart.
+// `most_digits`: after the point; nullopt: as many as a double distinguishes.
 Result<std::string> number_expression(GrammarBuilder& grammar, const NumberRange& range,
                                       std::optional<std::size_t> most_digits);
-// Multiples of `step`, 2 to kLargestStep, of any sign or, if so asked, none. A rule per remainder.
+// Multiples of `step`, 2 to kLargestStep, of any sign or, on request, none. A rule per remainder.
 inline constexpr std::size_t kLargestStep = 200;
 std::string multiple_expression(GrammarBuilder& grammar, std::size_t step, bool may_be_negative);
 

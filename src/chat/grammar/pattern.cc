@@ -50,7 +50,7 @@ Length length_of(const PatternNode& node) {
   return all;
 }
 
-// One of the outermost alternatives, without its anchors; what is not anchored has "any text" there instead.
+// One of the outermost alternatives, without its anchors; an open side has "any text" there instead.
 using Alternative = std::vector<PatternNode>;
 
 PatternNode any_text() {
@@ -94,7 +94,7 @@ Length length_of(const Alternative& items) {
   return sum;
 }
 
-// Narrows the one repetition whose count decides the length, if there is one.
+// Narrows the only repetition whose count decides the length, if there is one.
 bool fit(Alternative& items, const LengthBounds& bounds) {
   const std::size_t most = bounds.max.value_or(kEndless);
   const Length length = length_of(items);

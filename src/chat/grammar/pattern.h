@@ -27,14 +27,14 @@ struct LengthBounds {
   std::optional<std::size_t> max = {};
 };
 
-// An expression for the text between the quotes. kInvalid: what the pattern asks for cannot be written, or contradicts
-// the length; a length is obeyed where the pattern keeps to it anyway, or repeats one class of characters.
+// An expression for the text between the quotes. kInvalid: the pattern cannot be written, or contradicts the length. A
+// length is obeyed if the pattern keeps to it anyway, or repeats one class of characters.
 Result<std::string> pattern_expression(GrammarBuilder& grammar, std::string_view pattern, const LengthBounds& length);
 
-// Whether a text matches. kInvalid as above, and for what would take too long.
+// Returns true if a text matches. kInvalid as above, and for patterns that would take too long.
 Result<bool> matches_pattern(std::string_view pattern, std::string_view text);
 
-// An expression for one character of a JSON string out of a set. Precondition: not empty.
+// An expression for one character of a JSON string, out of a set. Precondition: not empty.
 std::string json_character(const CodePointSet& set);
 
 }  // namespace kvkeep::chat::grammar

@@ -40,14 +40,14 @@ PatternNode characters_node(CodePointSet characters) {
   return {.kind = PatternNode::Kind::kCharacters, .characters = std::move(characters)};
 }
 
-// What a group holds, if that is one thing.
+// The content of a group, if it is a single node.
 PatternNode& content_of(PatternNode& node) {
   const bool wraps = node.kind == PatternNode::Kind::kSequence || node.kind == PatternNode::Kind::kChoice;
   return wraps && node.children.size() == 1 ? content_of(node.children.front()) : node;
 }
 
-// A repetition of what may be left out is one repetition: (x?){3} is x{0,3}, and (x*)+ is x*. Written one within the
-// other, "x" could be read in as many ways as there are places for it.
+// A repetition of an optional part is one repetition: (x?){3} is x{0,3}, and (x*)+ is x*. Nested, "x" could be read in
+// as many ways as there are places for it.
 PatternNode repeated(PatternNode item, std::size_t min, std::optional<std::size_t> max) {
   PatternNode& inner = content_of(item);
   const bool is_never = max && *max == 0;
@@ -266,7 +266,7 @@ class PatternReader {
     return repeated(std::move(item), min, max);
   }
 
-  // False: a brace that counts nothing, which stands for itself.
+  // Returns false for a brace that is no count, which stands for itself.
   Result<bool> read_counts(std::size_t& min, std::optional<std::size_t>& max) {
     const std::size_t begin = at_++;
     const auto read_number = [&](std::size_t& number) {

@@ -12,12 +12,12 @@ namespace {
 constexpr std::size_t kDeepestSchema = 64;
 constexpr std::size_t kMostSteps = 10'000;  // a subschema takes two
 constexpr std::size_t kMostValues = 5'000;
-constexpr std::size_t kLongestMemo = 20'000;  // bytes of a combined schema that is looked up again
+constexpr std::size_t kLongestMemo = 20'000;  // bytes of a combined schema that is remembered
 
 constexpr std::array kTypes =
     std::to_array<std::string_view>({"object", "array", "string", "number", "integer", "boolean", "null"});
 
-// Keywords that imply a type where there is no 'type'.
+// Keywords that imply a type if there is no 'type'.
 struct Implied {
   std::string_view keyword;
   std::string_view type;
@@ -46,13 +46,13 @@ constexpr std::array kImplied = std::to_array<Implied>({
     {"multipleOf", "number"},
 });
 
-// Keywords that no grammar of ours enforces.
+// Keywords that our grammars cannot enforce.
 constexpr std::array kNever = std::to_array<std::string_view>(
     {"not", "if", "dependentRequired", "dependentSchemas", "dependencies", "contains", "$dynamicRef", "$recursiveRef"});
 
 std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// A schema without allOf and siblings of $ref is written straight; others may come up again, combined anew each time.
+// A schema without allOf and siblings of $ref is written directly; others may come again, combined anew each time.
 bool is_combined(const Json& schema) {
   return schema.contains("allOf") || schema.contains("anyOf") || schema.contains("oneOf") || schema.contains("$ref");
 }
@@ -119,7 +119,7 @@ Result<std::string> SchemaWriter::visit_once(const Json& schema, const std::stri
   if (!body) return std::move(body).error();
   if (body->empty()) {
     by_text_[text] = "";
-    grammar_.define(name, "\"\"");  // nobody refers to it
+    grammar_.define(name, "\"\"");  // no rule refers to it
     return std::string();
   }
   grammar_.define(name, *body);
@@ -174,7 +174,7 @@ Result<std::string> SchemaWriter::write_values(const Json& base, const std::stri
   if (values.size() > kMostValues) {
     return error_at(path, "'enum' has more than " + std::to_string(kMostValues) + " members");
   }
-  std::set<std::string> texts;  // of equal texts one is enough
+  std::set<std::string> texts;  // equal texts are written once
   std::string body;
   for (const Json& value : values) {
     TRY_ASSIGN(const bool valid, is_valid_value(base, value, path));

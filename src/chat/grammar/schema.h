@@ -2,10 +2,10 @@
 
 // JSON schemas as GBNF: add_schema() adds rules that match JSON texts which are valid under a schema, and nothing else.
 //
-// What cannot be written as a grammar is refused by name and place ("parameters.properties.x: 'not' cannot be
+// A rule that cannot be written as a grammar is refused by name and place ("parameters.properties.x: 'not' cannot be
 // enforced"), never left out. docs/constrained.md has the table of keywords. Three things are narrower than a schema's
 // meaning, because a reply is written and not checked: objects have their properties in the order of the schema,
-// objects and tuples that do not say otherwise hold nothing but what is declared, and keywords of one type imply that
+// objects and tuples hold only declared members unless the schema says otherwise, and keywords of one type imply that
 // type.
 //
 // Limits: depth, number of subschemas, and those of the builder; a hostile schema is refused in milliseconds. Pure.
@@ -21,13 +21,13 @@
 namespace kvkeep::chat::grammar {
 
 struct SchemaOptions {
-  std::string path = "schema";  // how errors call the schema
+  std::string path = "schema";  // the schema's name in errors
   Whitespace whitespace = Whitespace::kLimited;
-  // Keywords that cannot be enforced are left out instead of being refused; a schema that is none is an error still.
+  // Leaves out keywords that cannot be enforced instead of refusing them; a malformed schema is still an error.
   bool skip_unsupported = false;
 };
 
-// The name of the rule for texts under `schema`. kInvalid: what is wrong or cannot be enforced, and where.
+// The name of the rule for texts under `schema`. kInvalid: names the wrong or unenforceable part and its place.
 Result<std::string> add_schema(GrammarBuilder& grammar, const nlohmann::ordered_json& schema,
                                const SchemaOptions& options = {});
 

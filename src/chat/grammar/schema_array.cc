@@ -35,7 +35,7 @@ Result<std::string> SchemaWriter::write_array(const Json& base, const std::strin
         prefix.push_back(std::move(item));
       }
     }
-    // As with objects: a tuple that says nothing of further items has none, unless it must.
+    // As with objects: a tuple that does not mention further items has none, unless it must.
     const Json* items = find(base, "items");
     const bool closed = items == nullptr && base.contains("prefixItems") && min <= prefix.size();
     static const Json kAny = true;
@@ -56,7 +56,7 @@ std::string SchemaWriter::array_body(const std::vector<std::string>& prefix, con
   const auto optional = [](const std::string& text) { return "(" + text + ")?"; };
   const auto less = [](std::size_t count, std::size_t by) { return count - std::min(count, by); };
   const bool has_rest = !rest.empty() && max != prefix.size();
-  // What follows item i, from the last on.
+  // The items after item i, from the last on.
   std::string tail;
   if (has_rest && !(prefix.empty() && max == std::size_t{1})) {
     const std::string more = grammar_.add("more-items", comma + " " + rest);

@@ -1,4 +1,4 @@
-// Of a schema: references, allOf, and what anyOf and oneOf leave to be chosen.
+// Flattens a schema: references, allOf, and the choices of anyOf and oneOf.
 
 #include <algorithm>
 #include <charconv>
@@ -81,7 +81,7 @@ bool declares(const Json& schema, const std::string& property) {
   return properties != nullptr && properties->contains(property);
 }
 
-// A writer puts no other keys into such an object.
+// A schema's writer puts no other keys into such an object.
 bool is_closed(const Json& schema) {
   const Json* others = find(schema, "additionalProperties");
   return others == nullptr ? schema.contains("properties") && !schema.contains("patternProperties") : *others == false;
@@ -89,7 +89,7 @@ bool is_closed(const Json& schema) {
 
 bool only_objects(const Json& schema) { return types_or_all(schema) == Json::array({"object"}); }
 
-// Objects of `a` never fit `b`: `b` demands a key they never have, or a value they never have there.
+// Objects of `a` never fit `b`: `b` demands a key that they never have, or a value that they never have there.
 bool objects_never_fit(const Json& a, const Json& b) {
   const Json* demanded = find(b, "required");
   if (demanded == nullptr) return false;
@@ -148,7 +148,7 @@ Result<std::string> SchemaWriter::visit_reference(const Json& schema, const std:
   auto body = visit(*target, path, name);
   open_references_.erase(reference);
   if (!body) return std::move(body).error();
-  // Where nothing is valid, a rule that was already referred to matches no text: there is no such token.
+  // If nothing is valid, a rule that is already referred to matches no text: there is no such token.
   if (body->empty()) by_reference_[reference] = "";
   grammar_.define(name, body->empty() ? "[\\x00]" : *body);
   return by_reference_[reference];
@@ -207,7 +207,7 @@ Status SchemaWriter::add_part(const Json& part, const std::string& path, FlatSch
   return done({});
 }
 
-// Only one alternative may hold. Where that is plain from how they differ, oneOf is anyOf.
+// Only one alternative may hold. If the alternatives clearly exclude each other, oneOf is anyOf.
 Status SchemaWriter::check_exclusive(const FlatSchema& flat, const FlatSchema::Choice& choice,
                                      const std::string& path) {
   std::vector<Json> alternatives;
@@ -220,7 +220,7 @@ Status SchemaWriter::check_exclusive(const FlatSchema& flat, const FlatSchema::C
   for (std::size_t i = 0; i < alternatives.size(); ++i) {
     for (std::size_t j = 0; j < alternatives.size(); ++j) {
       if (i == j || never_both(alternatives[i], alternatives[j])) continue;
-      // Keys that one never has keep the other apart in one direction only.
+      // Keys that one never has exclude the other in one direction only.
       return cannot(path, "'oneOf' cannot be enforced: alternatives " + std::to_string(i) + " and " +
                               std::to_string(j) + " may hold at once; use 'anyOf' if that is right");
     }

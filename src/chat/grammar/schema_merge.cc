@@ -17,7 +17,7 @@ struct Keyword {
   Shape shape;
 };
 
-// Keywords that say what is valid, and what their values must be. All others are annotations.
+// Keywords that restrict what is valid, and the form of their values. All others are annotations.
 constexpr std::array kKeywords = std::to_array<Keyword>({
     {"$ref", Shape::kString},
     {"$dynamicRef", Shape::kAny},
@@ -70,7 +70,7 @@ const Keyword* keyword_of(std::string_view name) {
 
 bool is_schema(const Json& value) { return value.is_object() || value.is_boolean(); }
 
-// What a value should have been; "": it is.
+// The expected form of a value; "" if the value has it.
 std::string_view missing(const Json& value, Shape shape) {
   switch (shape) {
     case Shape::kSchema: return is_schema(value) ? "" : "a schema";
@@ -110,7 +110,7 @@ void make_nullable(Json& schema) {
   }
 }
 
-// Of drafts before 6: a boolean next to the bound.
+// In drafts before 6: a boolean next to the bound.
 void make_exclusive(Json& schema, const char* exclusive, const char* bound) {
   const Json* value = find(schema, exclusive);
   if (value == nullptr || !value->is_boolean()) return;
@@ -121,7 +121,7 @@ void make_exclusive(Json& schema, const char* exclusive, const char* bound) {
   schema.erase(bound);
 }
 
-// Of drafts before 2020: items as an array.
+// In drafts before 2020: items as an array.
 void make_tuple(Json& schema) {
   const Json* items = find(schema, "items");
   if (items == nullptr || !items->is_array()) return;
@@ -159,7 +159,7 @@ void merge_items(const Json& a, const Json& b, Json& merged) {
   if (a.contains("items") || b.contains("items")) merged["items"] = all_of(item_at(a, count), item_at(b, count));
 }
 
-// What a schema says of a property: its own word, or what it says of all others.
+// A schema's rule for a property: its own, or the one for all others.
 const Json& property_of(const Json& schema, const std::string& name) {
   static const Json kAll = true;
   if (const Json* properties = find(schema, "properties")) {
@@ -220,7 +220,7 @@ Result<Json> common_multiple(const Json& a, const Json& b) {
 
 bool is_least(std::string_view keyword) { return keyword.starts_with("min") || keyword == "exclusiveMinimum"; }
 
-// The keyword's value where both schemas have one.
+// The merged value of a keyword that both schemas have.
 Result<Json> merge_keyword(std::string_view keyword, const Json& a, const Json& b) {
   if (a == b) return a;
   if (keyword == "type") return types_in_both(a, b);
@@ -274,7 +274,7 @@ Result<Json> normalise(const Json& schema) {
   make_exclusive(plain, "exclusiveMinimum", "minimum");
   make_exclusive(plain, "exclusiveMaximum", "maximum");
   make_tuple(plain);
-  // Properties that nobody speaks of: what is left is the same for both.
+  // Properties that neither mentions: the merged rule is the same for both.
   if (const Json* others = find(plain, "unevaluatedProperties")) {
     if (!plain.contains("additionalProperties")) plain["additionalProperties"] = *others;
     plain.erase("unevaluatedProperties");
@@ -291,7 +291,7 @@ Result<Json> normalise(const Json& schema) {
 
 namespace {
 
-// Objects are searched from their first key on: names of both take time in proportion to their product.
+// Objects are searched from their first key on: merging takes time in proportion to the product of their names.
 constexpr std::size_t kMostPairs = 1'000'000;
 
 std::size_t properties_of(const Json& schema) {
@@ -299,7 +299,7 @@ std::size_t properties_of(const Json& schema) {
   return properties == nullptr ? 0 : properties->size();
 }
 
-// A pattern may name what the other schema speaks of.
+// A pattern may match properties that the other schema mentions.
 bool patterns_meet(const Json& a, const Json& b) {
   return a.contains("patternProperties") && !b.contains("patternProperties") &&
          (b.contains("properties") || b.contains("additionalProperties"));

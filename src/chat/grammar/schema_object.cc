@@ -1,4 +1,4 @@
-// Objects: declared properties in their order, each there or not, then others.
+// Objects: declared properties in order, each optional or not, then others.
 
 #include <algorithm>
 #include <map>
@@ -82,7 +82,7 @@ Result<std::vector<SchemaWriter::Member>> SchemaWriter::members_of(const Json& b
   std::set<std::string, std::less<>> demanded;
   for (const Json& name : required) demanded.insert(name.get<std::string>());
   for (const auto& [name, schema] : properties.items()) TRY(add(name, schema, demanded.erase(name) > 0));
-  // Demanded, but described as others are.
+  // Required, but described as others are.
   static const Json kAny = true;
   const Json* others = find(base, "additionalProperties");
   for (const Json& name : required) {
@@ -92,8 +92,8 @@ Result<std::vector<SchemaWriter::Member>> SchemaWriter::members_of(const Json& b
   return members;
 }
 
-// What else there may be. Where a schema declares properties and says nothing of others, there are none: who asks for
-// some keys does not want more.
+// The other properties. If a schema declares properties and does not mention others, there are none: a client that asks
+// for some keys wants only these.
 Result<SchemaWriter::Others> SchemaWriter::others_of(const Json& base, const std::vector<Member>& members,
                                                      const std::string& path, const std::string& hint) {
   Others others;
@@ -121,7 +121,7 @@ Result<SchemaWriter::Others> SchemaWriter::others_of(const Json& base, const std
   return others;
 }
 
-// Keys beyond the declared ones may come twice and then count once, so a least number above one cannot be promised.
+// Keys besides the declared ones may come twice and then count once, so a minimum above one cannot be guaranteed.
 Status SchemaWriter::count_others(const Json& base, const std::vector<Member>& members, const std::string& path,
                                   Others& others) {
   const auto required = static_cast<std::size_t>(std::ranges::count_if(members, &Member::required));

@@ -1,4 +1,4 @@
-// Strings and numbers, and whether a value that is spelled out fits what is said next to it.
+// Strings and numbers, and whether a listed value fits the keywords next to it.
 
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ bool has_type(const Json& value, const std::string& type) {
          (value.is_number_float() && std::trunc(value.get<double>()) == value.get<double>());
 }
 
-// Fits into what is counted on below.
+// Small enough for the counts below.
 std::optional<std::int64_t> as_small_integer(const Decimal& value) {
   if (value.whole.size() > 15 || !value.fraction.empty()) return std::nullopt;
   const std::int64_t magnitude = std::stoll(value.whole);
@@ -54,7 +54,7 @@ std::optional<std::size_t> decimal_places(const Decimal& step) {
   return is_power ? std::optional(fraction.size()) : std::nullopt;
 }
 
-// The multiples within bounds that both exist and are not many.
+// The multiples within bounds, if both bounds exist and the multiples are few.
 std::optional<std::string> listed_multiples(std::int64_t step, const NumberRange& range) {
   if (!range.min || !range.max) return std::nullopt;
   const auto low = as_small_integer(range.min->value);
@@ -132,7 +132,7 @@ Result<std::string> SchemaWriter::number_body(const Json& base, bool integer, co
   return body ? *body : std::string();  // no number is within the bounds
 }
 
-// "none": the keyword asks for nothing more, or is skipped.
+// "none": the keyword restricts nothing, or is skipped.
 Result<std::string> SchemaWriter::multiple_body(const Json& base, const NumberRange& range, bool integer,
                                                 const std::string& path) {
   auto step = read_decimal(base["multipleOf"].dump());

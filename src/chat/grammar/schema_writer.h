@@ -33,7 +33,7 @@ class SchemaWriter {
   SchemaWriter(GrammarBuilder& grammar, const Json& root, const SchemaOptions& options)
       : grammar_(grammar), json_(grammar, options.whitespace), root_(root), options_(options) {}
 
-  // The name of the rule for a schema. `hint`: what to call it; `path`: what errors call it. Empty: nothing is valid.
+  // The name of the rule for a schema. `hint`: its name; `path`: its name in errors. Returns "" if nothing is valid.
   Result<std::string> visit(const Json& schema, const std::string& path, const std::string& hint);
 
  private:
@@ -62,9 +62,9 @@ class SchemaWriter {
     std::string value;  // its rule
     bool required = false;
   };
-  // Keys beyond the declared ones.
+  // Keys besides the declared ones.
   struct Others {
-    std::string member;  // rule of "key": value; empty: there are none
+    std::string member;  // rule of "key": value; empty: no such keys
     std::size_t min = 0;
     std::optional<std::size_t> max = {};
   };
@@ -92,7 +92,7 @@ class SchemaWriter {
   Result<bool> is_valid_text(const Json& base, const std::string& text, const std::string& path) const;
   Result<bool> is_valid_value(const Json& base, const Json& value, const std::string& path) const;
 
-  // An error about this place; or, where unsupported keywords are skipped, none.
+  // An error about this place; none if unsupported keywords are skipped.
   Status cannot(const std::string& path, const std::string& what) const;
   static Error error_at(const std::string& path, const std::string& what) { return invalid(path + ": " + what); }
   // Inside a string, object or array a schema may mention itself.
@@ -110,7 +110,7 @@ class SchemaWriter {
   const Json& root_;
   const SchemaOptions& options_;
   std::map<std::string, std::string> by_reference_;  // rules of references
-  std::map<std::string, std::string> by_text_;       // rules of combined schemas, which come up again in recursion
+  std::map<std::string, std::string> by_text_;       // rules of combined schemas, which come again in recursion
   std::set<std::string> open_references_;            // being resolved, with nothing written since
   std::size_t steps_ = 0;
   std::size_t depth_ = 0;
@@ -119,7 +119,7 @@ class SchemaWriter {
 // The pattern of a format that is enforced; "": the format is an annotation.
 std::string_view pattern_of_format(std::string_view format);
 
-// No instance is both what a writer makes of `a` and valid under `b`, as far as can be told.
+// Returns true if no value written for `a` is valid under `b`, as far as can be decided.
 bool never_both(const Json& a, const Json& b);
 
 }  // namespace kvkeep::chat::grammar

@@ -1,4 +1,4 @@
-// Attributes, elements, slices, and what iterating gives.
+// Attributes, elements, slices, and iteration.
 
 #include <algorithm>
 
@@ -93,7 +93,7 @@ Value Interpreter::slice(const Value& object, const Value& start, const Value& s
   const std::int64_t first = open_start ? (stride < 0 ? size - 1 : 0) : placed(slice_bound(start, 0));
   const std::int64_t last = open_stop ? (stride < 0 ? -1 : size) : placed(slice_bound(stop, 0));
   const std::int64_t distance = stride > 0 ? last - first : first - last;
-  // Beyond the size every stride is alike, and -stride cannot overflow.
+  // Strides larger than the size are all alike, and -stride cannot overflow.
   const std::int64_t pace = std::clamp<std::int64_t>(stride, -size - 1, size + 1);
   const std::int64_t count = distance <= 0 ? 0 : (distance + std::abs(pace) - 1) / std::abs(pace);
   if (object.is(Kind::kRange)) {

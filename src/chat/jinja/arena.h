@@ -1,9 +1,9 @@
 #pragma once
 
-// Memory of one render (or of one parsed template's constants): handed out piece by piece, given back all at once.
+// Memory of one render (or of one parsed template's constants): allocated piece by piece, freed all at once.
 //
-// Nothing in it is destroyed, so only trivially destructible things live there. That makes reference counts needless,
-// cycles harmless and leaks impossible. Values that were handed out stay valid and unmoved as long as the arena lives.
+// No destructors run, so only trivially destructible things live there. That makes reference counts needless, cycles
+// harmless and leaks impossible. Allocated values stay valid and unmoved as long as the arena lives.
 //
 // Not thread safe.
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A parsed template: a tree that evaluates itself. Immutable, so that any number of threads may run it.
+// A parsed template: a tree that evaluates itself. Immutable, so any number of threads may run it.
 //
 // Names are numbers (symbols) given out by the parser. The evaluate() of each expression is in
 // evaluate_expressions.cc, the execute() of each statement in execute_statements.cc.
@@ -52,7 +52,7 @@ struct DictLiteral : Expression {
 struct GetAttribute : Expression {
   ExpressionPointer object;
   Value name;
-  Builtin dict_method = nullptr;  // what this name means on dicts before any key does
+  Builtin dict_method = nullptr;  // the method of this name, which a dict has before any key
   Value evaluate(Interpreter& in) const override;
 };
 
@@ -88,12 +88,12 @@ struct Call : Expression {
 struct Applied : Expression {
   ExpressionPointer value;  // null in front of a block: the block's text
   std::string_view name;
-  Builtin builtin = nullptr;  // null: there is none of that name, which matters only if it is evaluated
+  Builtin builtin = nullptr;  // null: no such name, which matters only if it is evaluated
   bool is_test = false;
   CallArguments arguments;
   Value evaluate(Interpreter& in) const override;
   Value apply(Interpreter& in, const Value& to) const;
-  // `given` takes the place of the innermost missing value.
+  // `given` replaces the innermost missing value.
   Value evaluate_on(Interpreter& in, const Value& given) const;
 };
 
@@ -141,7 +141,7 @@ struct Conditional : Expression {
   Value evaluate(Interpreter& in) const override;
 };
 
-// What a statement wants next.
+// The next step after a statement.
 enum class Flow : std::uint8_t { kNext, kBreak, kContinue };
 
 struct Statement {
@@ -180,7 +180,7 @@ struct For : Statement {
   ExpressionPointer items;
   ExpressionPointer filter;  // null without one
   bool recursive = false;
-  bool uses_loop = false;  // the body, or something in it, says `loop`
+  bool uses_loop = false;  // the body, or something in it, mentions `loop`
   Symbol loop_symbol = 0;
   Body body;
   Body otherwise;

@@ -1,10 +1,10 @@
 #pragma once
 
-// Filters, tests, methods and functions that templates find by name, and how those read their arguments.
+// Filters, tests, methods and functions that templates find by name, and the reading of their arguments.
 //
-// To add one: write it in the file its kind lies in, and name it in the table at that file's end. The list is that of
-// Python's jinja2 and of the methods of str, dict, list and tuple; what would be random, depend on the clock or change
-// a value is left out. Methods that change lists and dicts do not exist in the sandbox chat templates are written for.
+// To add one: write it in the file of its kind, and name it in the table at that file's end. The list is that of
+// Python's jinja2 and of the methods of str, dict, list and tuple, without those that are random, depend on the clock
+// or change a value. The sandbox for which chat templates are written has no methods that change lists and dicts.
 
 #include <array>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace kvkeep::chat::jinja {
 
-// Null: there is none.
+// Null if there is none.
 Builtin find_filter(std::string_view name);
 Builtin find_test(std::string_view name);
 Builtin find_function(std::string_view name);
@@ -45,7 +45,7 @@ std::array<const Value*, kCount> place(std::string_view function, const Argument
   return given;
 }
 
-// What an argument must be, or fails. Absent (null) ones have the fallback.
+// The expected kind of an argument, or a failure. Absent (null) ones have the fallback.
 std::int64_t integer_argument(const Value* argument, std::int64_t fallback);
 bool bool_argument(const Value* argument, bool fallback);
 Text text_argument(const Value& argument);

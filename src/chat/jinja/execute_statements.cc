@@ -7,7 +7,7 @@ namespace kvkeep::chat::jinja {
 namespace {
 
 Value macro_value(Interpreter& in, const MacroBody& macro) {
-  // Whatever scope the macro may read later must not be used again for another turn of a loop.
+  // A scope that the macro may read later must not be reused for another turn of a loop.
   for (Scope* scope = in.scope(); scope != nullptr && !scope->captured; scope = scope->parent) scope->captured = true;
   return Value::function(in.arena().make<Function>(macro.name, nullptr, Value(), &macro, in.scope()));
 }

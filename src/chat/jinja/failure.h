@@ -1,7 +1,7 @@
 #pragma once
 
-// How work inside this room stops: an exception that never leaves it. Template::parse and Template::render turn it into
-// an Error. Expressions nest too deeply for a Result at each step to read well, or to be fast.
+// Stops work inside this room: an exception that never leaves it. Template::parse and Template::render turn it into an
+// Error. Expressions nest too deeply for a Result at each step to read well, or to be fast.
 
 #include <string>
 #include <string_view>
@@ -32,12 +32,12 @@ std::string say(const Parts&... parts) {
   return line;
 }
 
-// What Python would raise an exception for: the template or its input is wrong.
+// For cases in which Python would raise an exception: the template or its input is wrong.
 template <typename... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   throw Failure{ErrorKind::kInvalid, say(parts...)};
 }
-// What this engine does not know, or does not allow.
+// For features that this engine lacks or does not allow.
 template <typename... Parts>
 [[noreturn]] void fail_unsupported(const Parts&... parts) {
   throw Failure{ErrorKind::kUnsupported, say(parts...)};

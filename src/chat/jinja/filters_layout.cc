@@ -28,7 +28,7 @@ Value filter_indent(Interpreter& in, const Value& self, const Arguments& argumen
     if (count > kWidestIndent) fail_unsupported("an indent of more than a million spaces");
     indent = in.text(std::string(static_cast<std::size_t>(count), ' ')).as_text();
   }
-  // An ending newline is a line of its own, which a blank one stays without the indent.
+  // An ending newline is a line of its own; blank lines get no indent.
   const Text text = in.text("\n").as_text();
   TextBuilder all(in.arena());
   all.append(text_argument(self));

@@ -14,7 +14,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-// Without white space, and without single underscores between digits; nothing if an underscore stands elsewhere.
+// Removes white space, and single underscores between digits; nullopt if an underscore stands elsewhere.
 std::optional<std::string> number_text(std::string_view text) {
   const Core core = strip_space(text, true, true);
   std::string result;

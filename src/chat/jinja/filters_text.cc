@@ -1,4 +1,4 @@
-// Filters that give a text for a text. Like Python's, they take what is no text as str() writes it.
+// Filters that give a text for a text. Like Python's, they convert other values as str() does.
 
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/formatting.h"
@@ -102,7 +102,7 @@ void append_url(TextBuilder& builder, const Text& text, UrlPart part) {
   });
 }
 
-// What holds pairs is a query; all else, texts too, is a path.
+// A sequence of pairs is a query; everything else, also a text, is a path.
 bool holds_pairs(const Value& value) {
   return value.is_dict() || value.is_sequence() || value.is(Kind::kRange) || value.is(Kind::kView);
 }

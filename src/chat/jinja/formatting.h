@@ -12,7 +12,7 @@ namespace kvkeep::chat::jinja {
 Value percent_format(Interpreter& in, const Text& format, const Value& values);
 Value brace_format(Interpreter& in, const Text& format, const Arguments& arguments);
 
-// What stands in a format: of %-08.3f as of {:>8,.2f}.
+// The fields of a format: of %-08.3f as of {:>8,.2f}.
 struct NumberFormat {
   char fill = ' ';
   char align = '\0';  // < > ^ =; 0: as the type wants

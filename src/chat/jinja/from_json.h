@@ -12,7 +12,7 @@ namespace kvkeep::chat::jinja {
 
 // Throws Failure if it is nested too deeply.
 Value from_json(Interpreter& in, const nlohmann::ordered_json& json, const OriginRules& rules);
-// Of its strings, and a little for everything else; for limits.
+// The bytes of its strings, and a little for everything else; for limits.
 std::size_t size_of(const nlohmann::ordered_json& json);
 
 }  // namespace kvkeep::chat::jinja

@@ -65,7 +65,7 @@ Value function_cycler(Interpreter& in, const Value& /*self*/, const Arguments& a
   return Value::cycler(in.arena().make<Cycler>(in.list(arguments.positional).items(), std::size_t{0}));
 }
 
-// Calling it gives nothing the first time, and the separator each time after: what a called Cycler of one item does.
+// The first call gives "", each later call the separator: as a called Cycler of one item does.
 Value function_joiner(Interpreter& in, const Value& /*self*/, const Arguments& arguments) {
   const auto [separator] = place<1>("joiner", arguments, {"sep"});
   const Value item[] = {separator == nullptr ? in.text(", ") : *separator};

@@ -1,10 +1,10 @@
 #pragma once
 
-// One render: its memory, its scopes, its output, and how far it may still go.
+// One render: its memory, its scopes, its output, and what is left of its limits.
 //
-// Everything here throws Failure: with kInvalid where Python would raise an exception, with kUnsupported at a limit.
-// Time is counted in steps: one for each expression and statement, and more for work on many bytes or items, so that
-// the number of steps bounds the time. Not thread safe; each render has its own.
+// Everything here throws Failure: kInvalid if Python would raise an exception, kUnsupported at a limit. Time is counted
+// in steps: one for each expression and statement, and more for work on many bytes or items, so the number of steps
+// bounds the time. Not thread safe; each render has its own.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,13 +25,13 @@ struct Binding {
   Value value;
 };
 
-// Variables of a template, a loop's turn, a macro's call. Few each: searched through.
+// Variables of a template, a loop's turn, a macro's call: so few that a search is fast.
 struct Scope {
   Scope* parent = nullptr;
   Binding* bindings = nullptr;
   std::uint32_t size = 0;
   std::uint32_t capacity = 0;
-  bool captured = false;  // a macro was written here, and may read it later: it is not used again for the next turn
+  bool captured = false;  // a macro was defined here, and may read it later: the next turn gets a new one
 
   const Value* find(Symbol symbol) const;
   void set(Arena& arena, Symbol symbol, const Value& value);
@@ -55,7 +55,7 @@ class Interpreter {
 
   Text run();
 
-  // What is left of the time. `work`: steps to be taken; bytes_work: bytes to be read or written.
+  // Counts down the steps. `work`: steps to be taken; bytes_work: bytes to be read or written.
   void charge(std::size_t work) {
     if (work > steps_left_) out_of_steps();
     steps_left_ -= work;
@@ -64,7 +64,7 @@ class Interpreter {
 
   Value evaluate(const Expression& expression);
   Flow execute(const Body& body);
-  // What the body prints, instead of printing it.
+  // Returns the output of the body instead of printing it.
   Text capture(const Body& body);
   Text capture_loop(const For& loop, const Value& items, int depth);
 
@@ -78,7 +78,7 @@ class Interpreter {
   Value call(const Value& callee, const Arguments& arguments);
   Value call_macro(const Function& function, const Arguments& arguments);
 
-  // object.name and object[index], as Jinja reads them: methods before keys with the dot, keys before methods else.
+  // object.name and object[index], as Jinja reads them: with the dot methods before keys, else keys before methods.
   Value attribute(const Value& object, const Value& name, Builtin dict_method);
   Value item(const Value& object, const Value& index);
   Value slice(const Value& object, const Value& start, const Value& stop, const Value& step);
@@ -91,9 +91,9 @@ class Interpreter {
   Value generator(std::span<const Value> items, View::Of of = View::Of::kGenerator);
   Value method(std::string_view name, Builtin builtin, const Value& self);
 
-  // What iterating over a value gives; fails if it cannot be iterated over. Uses up a generator.
+  // The items of a value; fails if it cannot be iterated over. Uses up a generator.
   std::span<const Value> items_of(const Value& value);
-  // len(); fails where Python has none.
+  // len(); fails if Python has none.
   std::size_t length_of(const Value& value);
 
   Scope* scope() { return scope_; }
@@ -127,7 +127,7 @@ class Interpreter {
   TextBuilder* out_ = &printed_;
 };
 
-// Counts how deep expressions, statements and macros are nested, for as long as it lives.
+// Counts the nesting of expressions, statements and macros, as long as it lives.
 struct Deeper {
   explicit Deeper(Interpreter& in) : depth(in.depth_) { in.check_depth(++depth); }
   ~Deeper() { --depth; }
@@ -136,7 +136,7 @@ struct Deeper {
   int& depth;
 };
 
-// Sets another scope for as long as it lives.
+// Sets another scope as long as it lives.
 class InScope {
  public:
   InScope(Interpreter& in, Scope* scope) : in_(in), before_(in.scope()) { in.enter(scope); }

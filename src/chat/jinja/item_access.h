@@ -1,6 +1,6 @@
 #pragma once
 
-// What filters over sequences share: attribute paths, sort keys, a stable sort.
+// Shared by filters over sequences: attribute paths, sort keys, a stable sort.
 
 #include <vector>
 
@@ -8,10 +8,10 @@
 
 namespace kvkeep::chat::jinja {
 
-// `path`: "a.b.0" or a number. With `fallback`, what is undefined on the way becomes that.
+// `path`: "a.b.0" or a number. `fallback` replaces an undefined value on the way.
 Value attribute_path(Interpreter& in, const Value& item, const Value& path, const Value* fallback = nullptr);
 
-// What items are compared by.
+// The keys by which items are compared.
 struct SortKey {
   const Value* attribute;  // null or none: the item itself
   bool case_sensitive;

@@ -128,7 +128,7 @@ class Lexer {
     read_end("#}", true, true);
   }
 
-  // {% raw %} ... {% endraw %}, after its `{%`. False: it is another block; nothing is consumed.
+  // {% raw %} ... {% endraw %}, after its `{%`. Returns false for another block, and consumes nothing.
   bool read_raw() {
     const std::size_t begin = at_;
     const int line = line_;
@@ -345,7 +345,7 @@ std::string Lexer::unescaped(std::string_view literal) const {
       append_character(text, simple_escape(letter));
     } else if (letter == 'N') {
       error("escapes by name (\\N{...}) are not supported");
-    } else if (letter != '\n') {  // an escape nobody knows stays as it is; a newline goes
+    } else if (letter != '\n') {  // an unknown escape stays as it is; a newline goes
       text.push_back('\\');
       text.push_back(letter);
     }

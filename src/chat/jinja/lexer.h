@@ -1,8 +1,8 @@
 #pragma once
 
-// From source to tokens, with white space around tags taken away as trim_blocks and lstrip_blocks say: a newline after
-// a block or comment goes, and so do spaces between a line's start and a block or comment; `-` and `+` next to the
-// brackets overrule both.
+// Turns source into tokens, without the white space around tags that trim_blocks and lstrip_blocks remove: a newline
+// after a block or comment, and spaces between a line's start and a block or comment; `-` and `+` next to the brackets
+// overrule both.
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,8 @@
 #pragma once
 
-// What `loop` is inside a for loop. Items are filtered one by one as the loop goes on, because a body may change what
-// the filter looks at; only asking for the length (or what depends on it) filters the rest at once.
+// The value of `loop` inside a for loop. Items are filtered one by one as the loop goes on, because a body may change
+// values that the filter reads; only a request for the length (or for values that depend on it) filters the rest at
+// once.
 
 #include <optional>
 #include <span>
@@ -16,7 +17,7 @@ class LoopState {
   LoopState(const For& node, std::span<const Value> items, Scope* outside, int depth)
       : node_(&node), items_(items), outside_(outside), depth_(depth) {}
 
-  // The next item; false: there is none.
+  // The next item; nullopt if there is none.
   bool advance(Interpreter& in);
   const Value& current() const { return current_; }
   std::optional<Value> attribute(Interpreter& in, std::string_view name);
@@ -36,7 +37,7 @@ class LoopState {
   int depth_;
   std::size_t pulled_ = 0;     // of items_
   std::int64_t index0_ = -1;   // of the current item
-  bool filtered_ = false;      // items_ are what passed the filter
+  bool filtered_ = false;      // items_ have passed the filter
   bool looked_ahead_ = false;  // `after_` is the next item
   std::optional<std::size_t> length_ = std::nullopt;
   Value after_;

@@ -9,7 +9,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-// The part of a text that [start, end) names, in bytes; nothing if start lies after its end.
+// The part of a text that [start, end) names, in bytes; nullopt if start lies after its end.
 struct Window {
   std::size_t begin;
   std::size_t end;
@@ -45,7 +45,7 @@ Value method_ends(Interpreter& in, const Value& self, const Arguments& arguments
   return Value::boolean(std::ranges::any_of(affix->items(), matches));
 }
 
-// In characters; -1: not there.
+// In characters; -1 if it is not found.
 template <bool kLast>
 std::int64_t find_in_text(Interpreter& in, const Value& self, const Arguments& arguments) {
   const auto [wanted, start, end] = place<3>("find", arguments, {"sub", "start", "end"}, 1);
@@ -183,7 +183,7 @@ Value method_splitlines(Interpreter& in, const Value& self, const Arguments& arg
   return in.list(lines_of(in, self.as_text(), bool_argument(keep, false)));
 }
 
-// Of every character, and there is one.
+// Holds for every character, and there is one.
 template <bool (*kTest)(char32_t)>
 Value method_all(Interpreter& in, const Value& self, const Arguments& arguments) {
   place<0>("str method", arguments, {});

@@ -78,7 +78,7 @@ class Parser {
 
   // Statements: parser_statements.cc.
   using Ends = std::initializer_list<std::string_view>;
-  // Up to one of the names in `ends`, which is left as the current token; with none, up to the end of the template.
+  // Up to one of the names in `ends`, which stays the current token; with none, up to the end of the template.
   Body parse_body(Ends ends);
   // After a statement's head: its `%}`, the body, and, if `drop`, the end's name.
   Body parse_block(Ends ends, bool drop = true);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What both halves of the parser use.
+// Shared by both halves of the parser.
 
 #include <algorithm>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace kvkeep::chat::jinja {
 
-// Of brackets and blocks, and of trees that chains of operators make. Templates in use stay below 40.
+// The limit for brackets and blocks, and for trees that chains of operators make. Templates in use stay below 40.
 inline constexpr int kMaxNesting = 150;
 
 struct ParserDepth {

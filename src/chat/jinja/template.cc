@@ -71,7 +71,7 @@ Result<Printed> Template::render(const Input& input) const {
       if (const Builtin function = find_function(name)) in.define(symbol, in.method(name, function, Value()));
     }
     for (const Variable& variable : input.variables) {
-      // What the template never names is not even read.
+      // Skips variables that the template never names.
       const auto symbol = program_->symbol_of.find(variable.name);
       if (symbol != program_->symbol_of.end())
         in.define(symbol->second, from_json(in, *variable.value, variable.rules));

@@ -3,17 +3,17 @@
 // Chat templates, rendered as Python's jinja2 renders them for model authors: trim_blocks, lstrip_blocks, break and
 // continue, {% generation %}, tojson without escapes, raise_exception, strftime_now, and values that cannot be changed.
 //
-// Of each printed byte it is known whether it came from the template or from a string of the input (text.h), whatever
-// filters and slices it went through. That is what keeps a message from writing a model's control tokens.
+// For each printed byte it is known whether it came from the template or from a string of the input (text.h), through
+// all filters and slices. That keeps a message from writing a model's control tokens.
 //
 // Templates come with models, and models from anywhere: a hostile one costs a bounded number of steps, bytes and
-// levels, and then fails with an error that names the limit. Limits that grow with the input are given as a constant
-// and a factor.
+// levels, and then fails with an error that names the limit. A limit that grows with the input is a constant and a
+// factor.
 //
-// Where this differs from Python: integers have 64 bits (beyond: an error); some rare characters count as no
-// letters of a case or no digits (base/unicode.h); `escape` gives plain text; printing functions and generators gives
-// no addresses; {% include %}, {% import %}, {% extends %} and {% block %} are refused, and so are the filters random,
-// pprint, urlize, xmlattr, striptags and filesizeformat. {% do %} is accepted.
+// Differences from Python: larger integers than 64 bits are an error; some rare characters count as no letters of a
+// case or no digits (base/unicode.h); `escape` gives plain text; printed functions and generators have no addresses; {%
+// include %}, {% import %}, {% extends %} and {% block %} are refused, and so are the filters random, pprint, urlize,
+// xmlattr, striptags and filesizeformat. {% do %} is accepted.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace kvkeep::chat::jinja {
 
-// A constant, and how much more for each byte of the input's strings and of the source.
+// A constant, and an amount for each byte of the input's strings and of the source.
 struct Limit {
   std::size_t base;
   std::size_t per_byte;
@@ -42,8 +42,8 @@ struct Limits {
   int depth = 1000;  // of calls, statements and expressions within each other
 };
 
-// Which strings of the input count as the template's own words: those that templates compare and build markers with.
-// All others are messages' text.
+// Decides which strings of the input count as the template's own words: those that templates compare and build markers
+// with. All others are text of messages.
 struct OriginRules {
   Origin (*of_key)(std::string_view key);
   Origin (*of_value)(std::string_view key, std::string_view value);  // key: of the object it lies in, "" in none
@@ -63,7 +63,7 @@ struct Input {
   Limits limits = {};
 };
 
-// A stretch of what was printed, of one origin; neighbours differ.
+// A stretch of the output that has one origin; neighbours differ.
 struct PrintedRun {
   std::size_t size_bytes;
   Origin origin;
@@ -87,10 +87,10 @@ class Template {
   Template& operator=(Template&&) noexcept;
   ~Template();
 
-  // kInvalid if the template refuses the input (raise_exception, or what Python would raise an exception for);
-  // kUnsupported at a limit, or if it needs what this engine lacks. Messages are one line.
+  // kInvalid if the template refuses the input (raise_exception, or a case in which Python would raise an exception);
+  // kUnsupported at a limit, or if this engine lacks a feature that the template uses. Messages are one line.
   Result<Printed> render(const Input& input) const;
-  // Whether the source says this name anywhere as a variable.
+  // Returns true if the source has a variable of this name anywhere.
   bool mentions(std::string_view name) const;
 
  private:

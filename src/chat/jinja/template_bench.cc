@@ -115,7 +115,7 @@ void BM_Parse(benchmark::State& state) {
 }
 BENCHMARK(BM_Parse)->Unit(benchmark::kMillisecond);
 
-// What a template does that gathers its output in a variable.
+// A template that gathers its output in a variable.
 void BM_Accumulate(benchmark::State& state) {
   const auto parsed = Template::parse(
       "{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t + m.content %}{% endfor %}{{ ns.t }}");

@@ -68,7 +68,7 @@ Value test_divisibleby(Interpreter& in, const Value& self, const Arguments& argu
   return Value::boolean(remainder_of(in, self, *number) == 0);
 }
 
-// Whether all letters are of one case, and there is one.
+// Holds if all letters are of one case, and there is one.
 bool all_cased(Interpreter& in, const Text& text, bool upper) {
   in.charge_bytes(text.size() * 4);
   bool any = false;

@@ -51,7 +51,7 @@ void TextBuilder::reserve(std::size_t more) {
   }
   const std::size_t needed = buffer_->used + more;
   if (needed <= buffer_->capacity) return;
-  // Little follows most often, such as a marker after a long message: it shall not move that again.
+  // Mostly only little follows, such as a marker after a long message: that must not move it again.
   const std::size_t capacity = std::max(needed + needed / 8, std::size_t{buffer_->capacity} * 2);
   if (capacity > kLargestTextBytes) fail_unsupported("a text of more than 2 GiB");
   char* bytes = arena_.make_array<char>(capacity);

@@ -1,13 +1,13 @@
 #pragma once
 
-// Strings that know of each byte where it came from.
+// Strings that know the origin of each byte.
 //
-// A Text is a slice of a buffer: slicing, splitting and trimming copy nothing. Concatenation appends in place where the
-// left side ends where its buffer does, so that a text built up in a loop costs what its bytes cost, not their square.
-// A holder of an earlier slice sees no change: bytes after its end are not its own. The bytes of a text stay valid
-// as long as the arena does, also when its buffer grows elsewhere.
+// A Text is a slice of a buffer: slicing, splitting and trimming copy nothing. Concatenation appends in place if the
+// left side ends where its buffer does, so a text built up in a loop costs its bytes, not their square. An earlier
+// slice of the buffer does not change: bytes after its end are not its own. The bytes of a text stay valid as long as
+// the arena does, also when its buffer grows elsewhere.
 //
-// Bytes are UTF-8; what is not is carried along, each such byte as a character of its own.
+// Bytes are UTF-8; each byte that is not is carried along as a character of its own.
 
 #include <cstddef>
 #include <cstdint>
@@ -82,11 +82,11 @@ class Text {
   std::uint32_t size_ = 0;
 };
 
-// Puts a text together. The buffer of what finish() gives may be appended to by a later builder that starts with it.
+// Builds a text. A later builder that starts with the text of finish() may append to its buffer.
 class TextBuilder {
  public:
   explicit TextBuilder(Arena& arena, std::size_t expected_bytes = 0) : arena_(arena), expected_(expected_bytes) {}
-  // Continues `start`, in place where possible.
+  // Continues `start`, in place if possible.
   TextBuilder(Arena& arena, const Text& start, std::size_t more_bytes);
 
   void append(std::string_view bytes, Origin origin);
@@ -106,9 +106,9 @@ class TextBuilder {
   std::uint32_t begin_ = 0;
 };
 
-// A text of its own, which nothing is ever appended to in place: constants are shared between threads.
+// A text with a buffer of its own, to which nothing is appended in place: threads share constants.
 Text make_constant(Arena& arena, std::string_view bytes, Origin origin);
-// The same without a copy of its bytes, which must stay as long as the arena: messages may be megabytes.
+// The same without a copy of its bytes, which must live as long as the arena: messages may be megabytes.
 Text make_view(Arena& arena, std::string_view bytes, Origin origin);
 
 }  // namespace kvkeep::chat::jinja

@@ -16,7 +16,7 @@ class CaseMapper {
  public:
   CaseMapper(std::string_view text, Case to) : text_(text), to_(to) {}
 
-  // Appends what becomes of the character at `at`. Characters come in their order, each once.
+  // Appends the changed character at `at`. Characters come in order, each once.
   void append(std::string& result, std::size_t at, Character character) {
     const char32_t code = character.code;
     switch (to_) {
@@ -174,7 +174,7 @@ Text padded(Interpreter& in, const Text& text, std::int64_t width, const Value* 
   if (count_characters(filling.view()) != 1) fail("The fill character must be exactly one character long");
   const auto missing = static_cast<std::size_t>(width - size);
   in.charge(missing);
-  // As Python does: of an odd number the left side gets one more only if the width is odd.
+  // As in Python: an odd number puts one more on the left only if the width is odd.
   const std::size_t before = align == '<'   ? 0
                              : align == '>' ? missing
                                             : missing / 2 + (missing & static_cast<std::size_t>(width) & 1);

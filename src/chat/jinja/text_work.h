@@ -1,6 +1,6 @@
 #pragma once
 
-// What filters and methods do to texts alike.
+// Work on texts that filters and methods share.
 
 #include "chat/jinja/interpreter.h"
 

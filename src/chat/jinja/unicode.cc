@@ -6,7 +6,7 @@
 namespace kvkeep::chat::jinja {
 namespace {
 
-// Without what `goes(std::string_view character, char32_t code)` says true of, at the ends.
+// Strips characters at the ends for which `goes(std::string_view character, char32_t code)` returns true.
 template <typename Goes>
 Core strip(std::string_view text, bool front, bool back, Goes goes) {
   std::size_t begin = 0;

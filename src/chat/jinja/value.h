@@ -1,10 +1,10 @@
 #pragma once
 
-// What expressions evaluate to.
+// The values of expressions.
 //
-// A Value is 24 bytes and copied freely; what it points to lives in an arena, its template's or its render's. Texts,
-// lists and dicts never change once they are values (the sandbox that templates are written for forbids it, too);
-// namespaces and loops do.
+// A Value is 24 bytes and copied freely; it points into an arena, its template's or its render's. Texts, lists and
+// dicts never change once they are values (the sandbox for which templates are written forbids it, too); namespaces and
+// loops do.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ enum class Kind : std::uint8_t {
   kCycler,
 };
 
-// Why something is undefined: what stood before the name. Written out only if somebody asks.
+// Why something is undefined: the expression before the name. Formatted only on request.
 enum class Absence : std::uint8_t { kVariable, kAttribute, kElement, kMessage };
 
 struct Range {
@@ -57,7 +57,7 @@ struct Range {
 
 class Value {
  public:
-  Value() = default;  // undefined, of no name
+  Value() = default;  // undefined, without a name
   static Value undefined(std::string_view name, Absence absence, Kind of = Kind::kUndefined);
   static Value none() { return Value(Kind::kNone); }
   static Value boolean(bool value);
@@ -109,7 +109,7 @@ class Value {
 
   Kind kind_ = Kind::kUndefined;
   Absence absence_ = Absence::kVariable;
-  Kind owner_ = Kind::kUndefined;  // of an undefined attribute: whose it would be
+  Kind owner_ = Kind::kUndefined;  // for an undefined attribute: its object's kind
   std::uint32_t begin_ = 0;
   std::uint32_t size_ = 0;
   union {
@@ -175,7 +175,7 @@ struct Arguments {
   std::vector<Entry> named;  // keys are texts
 };
 
-// `self`: what a filter or test stands after, or a method belongs to; undefined for functions.
+// `self`: the value before a filter or test, or the object of a method; undefined for functions.
 using Builtin = Value (*)(Interpreter& in, const Value& self, const Arguments& arguments);
 
 struct NamedBuiltin {
@@ -199,10 +199,10 @@ struct Function {
 std::string_view type_name(const Value& value);
 bool is_true(const Value& value);
 
-// As Python's == and <. Both fail where values are nested too deeply; less_than fails on kinds that have no order.
+// As Python's == and <. Both fail if values are nested too deeply; less_than fails on kinds without an order.
 bool equals(const Value& a, const Value& b, int depth = 0);
 bool less_than(const Value& a, const Value& b, std::string_view sign = "<", int depth = 0);
-// Fails on what cannot be a key.
+// Fails on values that cannot be keys.
 std::size_t hash_of(const Value& value, int depth = 0);
 
 }  // namespace kvkeep::chat::jinja

@@ -27,7 +27,7 @@ bool equal_dicts(const Dict& a, const Dict& b, int depth) {
   });
 }
 
-// Exact also where an integer has more digits than a double.
+// Exact also for integers with more digits than a double.
 int compare_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) return a.as_integer() < b.as_integer() ? -1 : a.as_integer() > b.as_integer();
   const double x = a.as_double();
@@ -116,7 +116,7 @@ std::size_t hash_of(const Value& value, int depth) {
 
 const Value* Dict::find(const Value& key) const {
   if (key.is_text()) return find(key.as_view());
-  const std::size_t hash = hash_of(key);  // also fails on what can be no key
+  const std::size_t hash = hash_of(key);  // also fails on values that cannot be keys
   if (slots == nullptr) {
     for (const Entry& entry : all()) {
       if (equals(entry.key, key)) return &entry.value;

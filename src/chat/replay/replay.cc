@@ -17,7 +17,7 @@ class Replayer {
     const PromptTurns turns = find_turns(input_.rendered, input_.openings);
     const std::vector<Position>& openings = turns.assistant;
     std::ranges::merge(turns.user, turns.tool_results, std::back_inserter(others_));
-    // Only where each message opened one turn it is known which is which. The last opening is for the new answer.
+    // Turns and messages correspond only if each message opened one turn. The last opening is for the new answer.
     const bool one_each = openings.size() == input_.messages.size() + 1;
     for (std::size_t i = 0; i + 1 < openings.size(); ++i) {
       if (openings[i] < at_) continue;  // within a turn that was replaced
@@ -43,8 +43,8 @@ class Replayer {
     at_ = until;
   }
 
-  // Of the token that ends what is said from `begin` on, before anybody else speaks; it may be what opens their turn.
-  // Where none ends generation, the last with which the template closes answers. Nothing: there is none.
+  // The token that ends the turn at `begin`, at most the one with which the next speaker's turn opens. If no token ends
+  // generation, the last with which the template closes answers. Returns nullopt if there is none.
   std::optional<std::size_t> end_of_turn(std::size_t begin) const {
     const auto next = std::ranges::upper_bound(others_, Position{} + begin);
     const std::size_t limit = next == others_.end() ? input_.rendered.size() : next->value() + 1;
@@ -98,7 +98,7 @@ class Replayer {
     return !same_meaning(meaning, *longer, {});
   }
 
-  // The meaning of the ids spells a marker that stands among them.
+  // Returns true if the meaning of the ids spells a marker that stands among them.
   bool tells_a_marker(TokenSpan ids, const TurnMeaning& meaning) const {
     std::vector<TokenId> seen;
     return std::ranges::any_of(ids, [&](TokenId id) {
@@ -117,8 +117,8 @@ class Replayer {
   const FindTurns& find_;
   const ReadTurn& read_;
   PrefixHasher hasher_;
-  std::vector<Position> others_;  // where users and tools begin to speak
-  Position at_;                   // of the rendered ids, the next that is not taken
+  std::vector<Position> others_;  // where turns of users and tools begin
+  Position at_;                   // in the rendered ids, the next that is not taken
   Replayed replayed_;
 };
 

@@ -2,25 +2,26 @@
 
 // Exact replay: an assistant's turn that a client sends back is put into the prompt as it was sampled.
 //
-// A model samples ids; the client gets text and JSON, and sends back what it makes of them: arguments written anew, a
-// default added, thinking left out. Rendered and tokenized these give other ids, and all that was computed from there
-// on would be lost. So the ids are remembered under the prompt they were sampled after, and the rule is:
+// A model samples ids; the client gets text and JSON, and sends back its own form of them: arguments written anew, a
+// default added, thinking left out. Rendered and tokenized these give other ids, and everything computed from there on
+// would be lost. So the ids are remembered under the prompt for which they were sampled, and the rule is:
 //
-//   A turn in a rendered prompt is replaced by sampled ids if and only if the ids before it are those that they were
-//   sampled after, and both say the same (turn_meaning.h).
+//   A turn in a rendered prompt is replaced by sampled ids if and only if the ids before it are those for which they
+//   were sampled, and both say the same (turn_meaning.h).
 //
-// What is replaced is what the turn says: up to the first token of the rendering that ends generation, before anybody
-// else speaks. That token stays, whatever ended the reply: another such token, a stop string, or its length. So no turn
-// is ended by what the template would not end it with. Two things are no matter of what is said, and hold besides:
+// The replaced part of a turn ends before the first token of the rendering that ends generation, before the next
+// speaker
+// begins. That token stays, however the reply ended: by another such token, a stop string, or its length. So the
+// template's own end closes every turn. Two rules hold besides:
 //
 // - No marker is placed where the client knows text: a turn whose text, thinking or arguments spell a marker that
 //   stands in it, as sampled or as rendered, stays as rendered. Half a call that the length cut short is such text.
-// - What ended otherwise than the template ends it must leave nothing open, neither a thought nor a call: text that
-//   followed it would be text.
+// - A turn that ended otherwise than the template ends it must leave no thought or call open: text after it is text.
 //
-// The template has the last word: where it writes a turn without its thinking, the turn does not say the same, and
-// stays as rendered. Thinking that only the client left out is told, so that the prompt can be rendered with it. As the
-// prompt decides what is found, which turns' thinking the template would write is to be known before it is told.
+// The template decides: if it writes a turn without its thinking, the turn does not say the same, and stays as
+// rendered.
+// Thinking that only the client left out is reported, so that the prompt can be rendered with it. As the prompt decides
+// which turns are found, the caller must know beforehand which turns' thinking the template would write.
 
 #include <cstddef>
 #include <functional>
@@ -39,17 +40,17 @@
 
 namespace kvkeep::chat {
 
-// Reads ids of an assistant's turn, from after its opening (TurnOpenings::assistant) to before its end: the same for
-// what was sampled and for what was rendered. `behind`: text as if it followed them. Nothing: these are not one turn (a
-// turn ends within them).
+// Reads ids of an assistant's turn, from after its opening (TurnOpenings::assistant) to before its end, sampled or
+// rendered alike. `behind`: text as if it followed them. Returns nullopt if these are not one turn (a turn ends within
+// them).
 using ReadTurn = std::function<std::optional<TurnMeaning>(TokenSpan ids, std::string_view behind)>;
 using EndsGeneration = std::function<bool(TokenId)>;
 using FindTurns = std::function<std::vector<TurnMemory::Turn>(const PrefixHash& before)>;
 
-// What the client sent of an assistant's message, beyond what is rendered.
+// The parts of an assistant's message that the client sent and that are not rendered.
 struct EchoedMessage {
   bool has_reasoning = false;
-  bool would_have_reasoning = false;  // sent with thinking, it would be rendered with it
+  bool would_have_reasoning = false;  // with its thinking, it would be rendered with it
   std::vector<std::string> call_ids = {};
 };
 
@@ -64,9 +65,9 @@ struct ReplayInput {
 
 struct Replayed {
   std::vector<TokenId> ids;
-  std::size_t matched = 0;  // turns that say what was sampled
+  std::size_t matched = 0;  // turns that say the same as sampled
   std::size_t turns = 0;    // of these, those that were rendered otherwise
-  // A turn stays as rendered for nothing but its thinking, which the client left out and nobody said would be rendered.
+  // A turn stays as rendered only for its thinking, which the client left out and which may not be rendered.
   bool lacks_thoughts = false;
   // Thinking that the client left out and that would be rendered: number of the assistant's message, text. If there is
   // any, `ids` are not the prompt: render again with it.
@@ -77,11 +78,11 @@ struct Replayed {
   std::vector<Thought> thoughts = {};
 };
 
-// Cost: O(prompt) for hashing, and reading the turns that are remembered.
+// Cost: O(prompt) for hashing, and reading the remembered turns.
 Replayed replay_turns(const ReplayInput& input, const FindTurns& find, const ReadTurn& read);
 
-// Where the answer to a prompt opens, and the hash of what lies before: the turn is remembered under it. Nothing: the
-// template's openings are not known.
+// The place where the answer to a prompt opens, and the hash of the ids before it, under which the turn is remembered;
+// nullopt if the template's openings are unknown.
 struct OpenTurn {
   PrefixHash before;
   Position begin;

@@ -40,8 +40,8 @@ bool says_nothing(const json& value) {
   return value.is_null() || (value.is_structured() && value.empty());
 }
 
-// The number's value as text: digits without zeros at either end, and an exponent of ten. "": the exponent is beyond
-// anything.
+// The number's value as text: digits without zeros at either end, and an exponent of ten. "": the exponent is too large
+// for any number.
 std::string decimal(std::string_view literal) {
   const bool negative = literal.starts_with('-');
   literal.remove_prefix(negative ? 1 : 0);
@@ -66,7 +66,7 @@ std::string decimal(std::string_view literal) {
   return std::string(negative ? "-" : "").append(digits).append("e").append(std::to_string(exponent));
 }
 
-// Builds JSON in which numbers are binary values, which no text makes.
+// Builds JSON in which numbers are binary values, which no text gives.
 class ArgumentsReader final : public nlohmann::json_sax<json> {
  public:
   json take() { return std::move(root_); }
@@ -89,7 +89,7 @@ class ArgumentsReader final : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t, const std::string&, const json::exception&) override { return false; }
 
  private:
-  // Of what is sent twice under one key, the last counts.
+  // Of values under one key, the last counts.
   json* put(json value) {
     if (open_.empty()) return &(root_ = std::move(value));
     json& parent = *open_.back();

@@ -1,6 +1,6 @@
 #pragma once
 
-// How assistant turns were really sampled: their ids, found by the prompt they were sampled after.
+// How assistant turns were sampled: their ids, found by the prompt for which they were sampled.
 
 #include <cstddef>
 #include <list>
@@ -16,10 +16,10 @@ namespace kvkeep::chat {
 
 // One turn of the assistant.
 struct SampledTurn {
-  // From the marker that opens the turn: what the prompt opened it with, and what was sampled. The token that ended it
-  // is the last, if one did; otherwise it was cut short.
+  // From the marker that opens the turn: the opening in the prompt, and the sampled ids. The last is the token that
+  // ended the turn, if one did; otherwise it was cut short.
   std::vector<TokenId> ids;
-  // The names under which clients were told its calls, in order.
+  // The ids of its calls as clients received them, in order.
   std::vector<std::string> call_ids;
   bool operator==(const SampledTurn&) const = default;
 };
@@ -28,13 +28,13 @@ struct SampledTurn {
 class TurnMemory {
  public:
   using Turn = std::shared_ptr<const SampledTurn>;
-  // Turns sampled after the same prompt that are remembered; of more the oldest leaves.
+  // Most turns remembered for one prompt; the oldest leaves first.
   static constexpr std::size_t kTurnsPerPrompt = 4;
 
   explicit TurnMemory(ByteCount limit) : limit_(limit.value()) {}
 
-  // `before`: the hash of the prompt's ids up to the turn's opening. A turn that is known becomes the newest again.
-  // False: it was known, or is larger than a sixteenth of the limit; there is nothing to be written down.
+  // `before`: the hash of the prompt's ids up to the turn's opening. A known turn becomes the newest again. Returns
+  // false if the turn was known, or is larger than a sixteenth of the limit: then there is nothing to write down.
   bool remember(const PrefixHash& before, SampledTurn turn);
   // Newest first.
   std::vector<Turn> find(const PrefixHash& before);
@@ -43,7 +43,7 @@ class TurnMemory {
     PrefixHash before;
     Turn turn;
   };
-  // All, least recently used first: remembered in this order they give the same memory.
+  // All entries, least recently used first: remembered in this order they give the same memory.
   std::vector<Entry> entries() const;
   std::size_t size() const { return entries_.size(); }
   ByteCount bytes() const { return ByteCount{bytes_}; }

@@ -127,7 +127,7 @@ std::string_view head_of(const CallText& text) {
   return trimmed(text.values.empty() ? text.body : part(text, 0, text.values.front().open));
 }
 
-// After the last value; what there is without one is the head.
+// After the last value; without a value, the head.
 std::string_view tail_of(const CallText& text) {
   return text.values.empty() ? std::string_view() : trimmed(text.body.substr(text.values.back().after));
 }
@@ -137,7 +137,7 @@ std::string_view gap_before(const CallText& text, std::size_t index) {
   return index == 0 ? std::string_view() : trimmed(part(text, text.values[index - 1].after, text.values[index].open));
 }
 
-// What a tag says of its value, and the value: `key>value`.
+// The attributes in a value's tag, and the value: `key>value`.
 struct Attributed {
   std::string_view attributes;
   std::string_view value;
@@ -168,7 +168,7 @@ Calls parse_tagged_call(FormatKind format, const CallText& text, const ToolSet& 
   return one(ParsedCall{.name = *name, .arguments = arguments.take()});
 }
 
-// A bare JSON object may be the model's answer. It is a call of a tool there is, or else holds what a call does alone.
+// A bare JSON object may be the model's answer. It is a call if it names a known tool, or has only keys of a call.
 bool is_bare_call(std::string_view object, const ParsedCall& call, const ToolSet& tools) {
   if (tools.find(call.name) != nullptr) return true;
   const auto members = members_of(object);
@@ -235,7 +235,7 @@ std::optional<std::vector<ParsedCall>> parse_call_body(FormatKind format, const 
     case FormatKind::kDsml:
     case FormatKind::kDsmlV3:
     case FormatKind::kMiniMax: return parse_tagged_call(format, text, tools);
-    case FormatKind::kHarmony:  // its calls are messages: harmony.cc
+    case FormatKind::kHarmony:  // its calls are messages: harmony_reply.cc
     case FormatKind::kNone: return std::nullopt;
   }
   return std::nullopt;
@@ -267,7 +267,7 @@ bool is_whole_without_tag(FormatKind format, std::string_view body) {
     case FormatKind::kLfm2: return true;  // an object or a list that ends has all its members
     case FormatKind::kGemma4: return trimmed(body).ends_with('}');
     case FormatKind::kDeepSeek:
-    case FormatKind::kKimi:  // so has theirs, but it may not have begun
+    case FormatKind::kKimi:  // theirs as well, but it may not have begun
       return trimmed(body).ends_with('}') || trimmed(body).ends_with("```");
     case FormatKind::kQwenCoder: return trimmed(body).ends_with("</function>");
     default: return false;

@@ -1,6 +1,6 @@
 #pragma once
 
-// From what stands between a call's tags to names and arguments.
+// Reads names and arguments from the text between a call's tags.
 
 #include <optional>
 #include <span>
@@ -16,7 +16,7 @@ namespace kvkeep::chat::tools {
 struct ParsedCall {
   std::string name;       // never empty
   std::string arguments;  // a JSON object
-  std::string id = {};    // as the model wrote it, where a format has one
+  std::string id = {};    // as the model wrote it, if the format has one
   bool operator==(const ParsedCall&) const = default;
 };
 
@@ -30,20 +30,20 @@ struct ValueSpan {
 
 struct CallText {
   std::string_view body;                   // between the call's tags
-  std::span<const ValueSpan> values = {};  // in order; found by whoever can tell tags from text that spells them
-  bool is_bare = false;                    // Llama's: no tag stands before it, so that it may be an answer that is JSON
+  std::span<const ValueSpan> values = {};  // in order, found by a caller that can tell tags from text that spells them
+  bool is_bare = false;                    // Llama's: without a tag before it, so it may be an answer that is JSON
 };
 
-// Nothing if this is no call: then it is text. Usually one call; JSON formats may hold several. Cost: linear.
+// Returns nullopt if this is no call, but text. Usually one call; JSON formats may hold several. Cost: linear.
 std::optional<std::vector<ParsedCall>> parse_call_body(FormatKind format, const CallText& text, const ToolSet& tools);
 
-// What begins so can become a call. A cheap look at the beginning, so that prose about a tag is not held back.
+// Returns true if a body that begins so can become a call: a cheap look, so that prose about a tag is not held back.
 bool may_be_call_body(FormatKind format, std::string_view beginning);
 
-// The call is whole, although its closing tag never came: the model ended its turn instead.
+// Returns true if the call is whole, although its closing tag never came because the model ended its turn.
 bool is_whole_without_tag(FormatKind format, std::string_view body);
 
-// A call whose name stands apart from its arguments: a JSON object, or none for none.
+// A call whose name stands apart from its arguments: a JSON object, or none for no arguments.
 std::optional<ParsedCall> named_call(std::string_view name, std::string_view arguments);
 
 // JSON with a name and arguments, or several of them.

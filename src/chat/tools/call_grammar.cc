@@ -36,8 +36,8 @@ std::vector<TokenId> markers_of(const ReplyFormat& format) {
   return ids;
 }
 
-// Text in which no closing tag "</x..." stands: never "</x" as such, which is enough and keeps the grammar small. Nor
-// has it letters that stand for markers.
+// Text without a closing tag "</x...": never "</x" as such, which is enough and keeps the grammar small. Nor does it
+// hold letters that stand for markers.
 std::string text_rule(GrammarBuilder& builder, std::string_view closing_tag) {
   std::size_t end = 3;  // a whole code point
   while (end < closing_tag.size() && (static_cast<unsigned char>(closing_tag[end]) & 0xC0) == 0x80) ++end;
@@ -73,7 +73,7 @@ class Writer {
   }
 
  private:
-  // Markers as the letters that stand for them, or as tokens; what stands between them as text.
+  // Markers as the letters that stand for them, or as tokens; the text between them as text.
   std::string tag_expression(const Tag& tag) const {
     std::string expression;
     std::size_t at = 0;

@@ -1,8 +1,7 @@
 #pragma once
 
-// Grammars for calls: what a reply must look like that has to be a call, or that has to keep to the tools' schemas once
-// it calls. Tags that are markers are written as these tokens, so that what the grammar lets through is what the parser
-// reads as a call.
+// Grammars for a reply that must be a call, or that must keep to the tools' schemas once it calls. Tags that are
+// markers are written as these tokens, so that the parser reads every text that the grammar allows as a call.
 //
 // Pure, thread safe.
 
@@ -17,11 +16,11 @@ namespace kvkeep::chat::tools {
 
 struct CallRules {
   std::string only = {};  // the name of the only tool that may be called; "": any
-  bool parallel = true;   // several calls
-  bool at_once = true;    // the reply is calls, a thought before them aside; false: the grammar begins with a call
+  bool parallel = true;   // several calls are allowed
+  bool at_once = true;    // the reply is calls, except a thought before them; false: the grammar begins with a call
   bool may_think = true;  // at_once: a thought may come first, in the format's tags
-  // The vocabulary has tokens for the letters U+0001 to U+000n alone, so that each may stand for a marker. 0: markers
-  // are asked for by their ids, and those may also pass for text in an argument.
+  // The vocabulary has tokens for only the letters U+0001 to U+000n, so that each may stand for a marker. 0: the
+  // grammar asks for markers by their ids, and those may also pass for text in an argument.
   std::size_t tag_letters = 0;
 };
 
@@ -30,13 +29,13 @@ inline constexpr std::size_t kMostTagLetters = 8;
 
 struct CallTrigger {
   std::string text;
-  bool only_first = false;  // only if nothing but white space stands before it
+  bool only_first = false;  // only if at most white space stands before it
 };
 
 struct CallGrammar {
   std::string text;                   // GBNF
-  std::vector<CallTrigger> triggers;  // not at_once: what begins a call
-  std::vector<TokenId> tags;          // the marker that U+0001 stands for, then U+0002's...; empty: they stand as ids
+  std::vector<CallTrigger> triggers;  // not at_once: texts that begin a call
+  std::vector<TokenId> tags;          // the marker for U+0001, for U+0002...; empty: markers stand as ids
 };
 
 // kInvalid: a schema that cannot be enforced, by name; a tool that is not there; a format without calls.

@@ -9,7 +9,7 @@
 namespace kvkeep::chat::tools {
 namespace {
 
-// What takes longer to come to its point is read at its end.
+// A body that takes longer to begin its arguments is read at its end.
 constexpr std::size_t kLongestPreviewBytes = 1024;
 
 // Arguments that are JSON in the model's own words.
@@ -70,7 +70,7 @@ class JsonPreview final : public JsonArgumentsPreview {
     if (head_.size() > kLongestPreviewBytes) give_up();
   }
 
-  // What would close the call if its arguments began here; nothing: they do not.
+  // The text that would close the call if its arguments began here; nullopt if they do not.
   std::optional<std::string_view> closing() const {
     const std::string_view separator = row_of(format_).separator;
     if (scanner_.depth() == 0) {
@@ -94,8 +94,8 @@ class JsonPreview final : public JsonArgumentsPreview {
     begin(std::move(calls->front()));
   }
 
-  // What stands after the arguments may show that a bare object is none of unknown tools' calls, and in Mistral's
-  // lists, that the call has an id of its own: their template writes it there.
+  // Text after the arguments may show that a bare object is not a call of a known tool, and in Mistral's lists, that
+  // the call has an id of its own: their template writes it there.
   bool may_change_behind(const ParsedCall& call, bool in_object) const {
     if (is_bare_ && tools_.find(call.name) == nullptr) return true;
     return format_ == FormatKind::kMistral && in_object && call.id.empty();
@@ -108,7 +108,7 @@ class JsonPreview final : public JsonArgumentsPreview {
   JsonScanner scanner_;
 };
 
-// Literals of other languages are JSON only once they are read: all is told at the end.
+// Literals of other languages are JSON only once they are read, so everything comes at the end.
 class NoPreview final : public CallPreview {
  public:
   void text(std::string_view /*bytes*/) override {}
@@ -132,7 +132,7 @@ void append_escaped(std::string& json, char byte) {
   }
 }
 
-// Parameters between tags. Those that are strings for certain are passed on as they come.
+// Parameters between tags. Those that are certainly strings are passed on as they come.
 class ValuesPreview final : public CallPreview {
  public:
   ValuesPreview(FormatKind format, const ToolSet& tools) : format_(format), tools_(tools) {}
@@ -194,7 +194,7 @@ class ValuesPreview final : public CallPreview {
     kUndecided,  // the schema says whether it is a string, and the text has not shown it yet
     kJson,       // known at the end
     kString,
-    kOver,  // no more can be told
+    kOver,  // nothing more is passed on
   };
 
   void give_up() { state_ = State::kOver; }
@@ -243,7 +243,7 @@ class ValuesPreview final : public CallPreview {
   State state_ = State::kOutside;
   std::string outside_;  // since the last value
   std::string gap_;      // before the present one
-  std::string inside_;   // of the present one: attributes, or what is not passed on yet
+  std::string inside_;   // of the present one: attributes, or text that is not passed on yet
   ParameterHead parameter_;
   ValueTypes types_;
   bool has_values_ = false;

@@ -2,13 +2,13 @@
 
 // A call while it is written: its name as soon as it is certain, and its arguments as they come.
 //
-// A preview sees a body from its first byte on. It is never wrong about what it tells, as long as the call turns out
-// well formed: name and arguments are those that parse_call_body() finds in the whole body, and until that was asked
-// the last brace of the arguments is kept back. So whoever has a call's arguments whole has a call that is one.
+// A preview sees a body from its first byte on. If the call turns out well formed, its name and arguments are those
+// that parse_call_body() finds in the whole body; the last brace of the arguments is held back until that is checked.
+// So a client that has a call's arguments whole has a whole call.
 //
-// What cannot be told before the end is left to the end: arguments that come before the name or in a string, the second
-// of several calls in one list, values that may be no string, Mistral's lists with ids after the arguments, calls
-// whose arguments are no JSON (literal_calls.h).
+// Some things are known only at the end: arguments that come before the name or in a string, the second of several
+// calls in one list, values that may be no string, Mistral's lists with ids after the arguments, calls whose arguments
+// are no JSON (literal_calls.h).
 //
 // Not thread safe.
 
@@ -29,7 +29,7 @@ class CallPreview {
   CallPreview(const CallPreview&) = delete;
   CallPreview& operator=(const CallPreview&) = delete;
 
-  // What stands outside of values; what stands in one between its tags. However they are cut.
+  // Text outside of values; text inside one, between its tags. It may be cut anywhere.
   virtual void text(std::string_view bytes) = 0;
   virtual void open_value() {}
   virtual void value(std::string_view /*bytes*/) {}
@@ -37,10 +37,10 @@ class CallPreview {
 
   // Name and id, once they are certain and arguments have begun.
   const std::optional<ParsedCall>& call() const { return call_; }
-  // Arguments that are certain and were not taken yet.
+  // Takes the arguments that are certain.
   std::string take();
-  // What of the whole call's arguments was not taken. Nothing: it is another call than the one that was begun, because
-  // its name, its id or its arguments came twice.
+  // Takes the rest of the whole call's arguments. Returns nullopt if it is another call than the one that was begun,
+  // because its name, its id or its arguments came twice.
   std::optional<std::string> rest_of(const ParsedCall& whole) const;
 
  protected:
@@ -55,7 +55,7 @@ class CallPreview {
 
 // `tools` outlives it. `is_bare`: CallText::is_bare. Null for formats without bodies (kNone, kHarmony).
 std::unique_ptr<CallPreview> make_preview(FormatKind format, const ToolSet& tools, bool is_bare);
-// Of a call whose name stands apart from its arguments.
+// For a call whose name stands apart from its arguments.
 std::unique_ptr<CallPreview> make_named_preview(std::string name);
 
 }  // namespace kvkeep::chat::tools

@@ -2,7 +2,7 @@
 
 // Calls whose parameters are bare text between tags: <function=f><parameter=key>value</parameter></function>.
 //
-// One place for those who read a whole call and those who read it while it is written.
+// Used to read whole calls and calls that are still being written.
 
 #include <optional>
 #include <string>
@@ -13,15 +13,15 @@
 
 namespace kvkeep::chat::tools {
 
-// What stands before a call's first value, white space around it dropped.
+// The text before a call's first value, without white space around it.
 struct TaggedHead {
   std::string name;       // not checked
-  std::string_view rest;  // of the head: the first key, where keys have tags of their own
+  std::string_view rest;  // of the head: the first key, if keys have tags of their own
 };
-// `is_all`: there is no value; then the head is the whole body. Nothing: no call begins so.
+// `is_all`: there is no value; then the head is the whole body. Returns nullopt if no call begins so.
 std::optional<TaggedHead> tagged_head(FormatKind format, std::string_view head, bool is_all);
 
-// What stands before a value, and how the value is to be read.
+// The text before a value, and the way to read the value.
 struct ParameterHead {
   enum class Writing {
     kText,      // a string
@@ -34,7 +34,8 @@ struct ParameterHead {
 };
 // A value begins with attributes: `key>value`.
 bool has_attributes(FormatKind format);
-// `gap`: between the value before and this one's tag, white space around it dropped. Nothing: no parameter stands so.
+// `gap`: the text between the last value and this one's tag, without white space around it. Returns nullopt if no
+// parameter stands so.
 std::optional<ParameterHead> parameter_head(FormatKind format, std::string_view gap, std::string_view attributes);
 
 std::string parameter_json(const ParameterHead& head, std::string_view tool, std::string_view value,

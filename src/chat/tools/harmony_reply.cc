@@ -69,7 +69,7 @@ HarmonyReply::Step HarmonyReply::read_header() {
       return Step::kOn;
     }
     if (scanned_ < kLongestHeaderBytes) continue;
-    mode_ = Mode::kText;  // as is all before: the tag it begins with would begin the same header again
+    mode_ = Mode::kText;  // as everything before: the tag that begins it would begin the same header again
     return Step::kOn;
   }
   return Step::kWait;

@@ -4,7 +4,7 @@
 // for calls, its recipient:
 //   <|channel|>analysis<|message|>thought<|end|><|start|>assistant<|channel|>commentary to=functions.f
 //   <|constrain|>json<|message|>{...}<|call|>
-// `analysis` is thinking, everything else without a recipient is text, whatever is sent to somebody is a call.
+// `analysis` is thinking, every other message without a recipient is text, every message to a recipient is a call.
 
 #include <cstddef>
 #include <memory>
@@ -29,7 +29,7 @@ class HarmonyReply : public ReplyReader {
 
   Step read_header();
   Step read_body();
-  // Whether the text can be a header at all: models that were trained otherwise write none.
+  // Returns false if the text cannot be a header: models that were trained otherwise write none.
   Match begins_header() const;
   void open_message(std::size_t header_bytes);
   void pass_on(std::size_t count);
@@ -49,8 +49,8 @@ class HarmonyReply : public ReplyReader {
   std::string header_;                    // kCall: as it was written
   std::string name_;                      // kCall: the tool's
   std::unique_ptr<CallPreview> preview_;  // kCall
-  std::size_t previewed_ = 0;             // what of text_ it has seen
-  bool call_begun_ = false;               // what it tells is passed on already
+  std::size_t previewed_ = 0;             // bytes of text_ that it has seen
+  bool call_begun_ = false;               // its name has been passed on
 };
 
 }  // namespace kvkeep::chat::tools

@@ -1,8 +1,8 @@
 #pragma once
 
-// A JSON object while it is written: checked byte by byte, so that what has come can be passed on before the rest does.
+// A JSON object while it is written: checked byte by byte, so that its beginning can be passed on before its end comes.
 //
-// What the model forgot to escape within strings (line ends, tabs, other control characters) is escaped; all other
+// Line ends, tabs and other control characters within strings, which models forget to escape, are escaped; all other
 // bytes are passed on as they are. Numbers are passed on when they have ended. The result is the same however the
 // object is cut.
 //
@@ -20,17 +20,17 @@ class JsonObjectStream {
   enum class State : std::uint8_t {
     kOpen,    // so far a strict prefix of an object
     kWhole,   // an object
-    kBroken,  // none can come of it
+    kBroken,  // it cannot become an object
   };
 
   // The next byte. After the object only white space may follow, which is dropped.
   State feed(char byte);
-  // Feeds all of them.
+  // Feeds all bytes.
   State feed(std::string_view text);
   State state() const { return state_; }
 
-  // What is certain and was not taken yet. All of it together is JSON from the moment the object is whole, and cannot
-  // be parsed before. Deeper nesting than 100, and numbers that no double holds, break it.
+  // Takes the bytes that are certain. Together they are JSON from the moment the object is whole, and do not parse
+  // before. Nesting deeper than 100, and numbers that no double holds, break it.
   std::string take() { return std::exchange(passed_, {}); }
 
  private:
@@ -69,7 +69,7 @@ class JsonObjectStream {
   std::string open_;    // '{' and '[' that have no end yet
   std::string passed_;  // not taken yet
   std::string number_;
-  std::string_view word_;  // what of it must follow
+  std::string_view word_;  // the rest of it that must follow
   bool is_key_ = false;
   int hex_digits_ = 0;
   std::uint32_t hex_ = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// JSON as a model wrote it, looked at without building values: arguments are passed on in the model's own words, since
+// Reads JSON as a model wrote it, without building values: arguments are passed on in the model's own words, since
 // numbers would lose digits and keys their doubles on the way through a tree.
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace kvkeep::chat::tools {
 
-// Deeper arguments would exhaust the stack of whoever walks them later.
+// Deeper arguments would exhaust the stack of code that walks them later.
 inline constexpr std::size_t kDeepestJson = 100;
 
 inline bool is_white(char byte) { return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n'; }
@@ -30,24 +30,24 @@ class JsonScanner {
   bool escaped_ = false;
 };
 
-// Where the value that begins at `begin` ends; nothing if the text ends before it, or if none begins there. The text in
-// between may still be no valid JSON.
+// The end of the value that begins at `begin`; nullopt if the text ends before it, or if none begins there. The text in
+// between may still be invalid JSON.
 std::optional<std::size_t> value_end(std::string_view text, std::size_t begin);
 
 struct JsonMember {
   std::string key;
   std::string_view value;
 };
-// Of an object that fills the text. Nothing where it is none.
+// The members of an object that fills the text; nullopt if it is no object.
 std::optional<std::vector<JsonMember>> members_of(std::string_view object);
 
-// The text of a JSON string; nothing if it is none.
+// The text of a JSON string; nullopt if it is none.
 std::optional<std::string> string_of(std::string_view literal);
 std::string json_string(std::string_view text);
 
 bool is_json(std::string_view text);
-// The same text if it is a JSON object; one in which line ends and tabs within strings, which models forget to escape,
-// are escaped, if that makes it one.
+// Returns the text if it is a JSON object; escapes line ends and tabs within strings, which models forget to escape, if
+// that makes it an object.
 std::optional<std::string> object_text(std::string_view text);
 
 }  // namespace kvkeep::chat::tools

@@ -17,8 +17,8 @@ bool is_name_byte(char byte) {
          byte == '.' || byte == '-' || static_cast<unsigned char>(byte) >= 0x80;
 }
 
-// What both languages have in common: lists, words and numbers. Every read_... returns JSON, or nothing for what is no
-// such literal.
+// Common to both languages: lists, words and numbers. Every read_... returns JSON, or nullopt if it finds no such
+// literal.
 class LiteralReader {
  public:
   explicit LiteralReader(std::string_view text) : text_(text) {}
@@ -170,7 +170,7 @@ class PythonReader final : public LiteralReader {
     return std::nullopt;
   }
 
-  // The escape whose letter stands at `at`, which is left at its last byte. False: it is none.
+  // Reads the escape whose letter stands at `at`, and leaves `at` at its last byte. Returns false if it is none.
   bool append_escaped(std::size_t& at, std::string& text) const {
     switch (text_[at]) {
       case 'n': text += '\n'; return true;
@@ -202,7 +202,7 @@ class PythonReader final : public LiteralReader {
     return true;
   }
 
-  // The second half of a pair of surrogates, as JSON writes what lies beyond U+FFFF.
+  // The second half of a pair of surrogates, as JSON writes characters above U+FFFF.
   bool append_pair(std::size_t& at, std::uint32_t first, std::string& text) const {
     std::uint32_t second = 0;
     const std::string_view digits = text_.substr(std::min(at + 3, text_.size()), 4);

@@ -5,7 +5,7 @@
 //   LFM2      [f(key="value", n=[1, True, None]), g()]
 //   Gemma 4   call:f{key:<|"|>value<|"|>,n:[1,true,null]}
 //
-// Both models also write JSON where a value stands, or the whole list; that is read, too. Pure; time is linear.
+// Both models also write JSON in place of a value or of the whole list; that is read, too. Pure; time is linear.
 
 #include <cstdint>
 #include <optional>
@@ -17,9 +17,9 @@
 
 namespace kvkeep::chat::tools {
 
-// Nothing if it is no such list of calls.
+// Returns nullopt if it is no such list of calls.
 std::optional<std::vector<ParsedCall>> parse_python_calls(std::string_view body);
-// `strings`: where strings stand between their quotes, which are tags.
+// `strings`: the strings between their quotes, which are tags.
 std::optional<std::vector<ParsedCall>> parse_gemma_call(std::string_view body, std::span<const ValueSpan> strings);
 
 // Follows Python's strings, byte by byte, so that a tag within one can be told from the call's own.

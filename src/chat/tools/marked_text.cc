@@ -18,7 +18,7 @@ bool MarkedText::is_marker(std::size_t begin, std::size_t end) const {
 void MarkedText::drop(std::size_t count) {
   front_ += count;
   while (!markers_.empty() && markers_.front().second <= dropped_ + front_) markers_.pop_front();
-  if (front_ < bytes_.size() - front_) return;  // what stays is moved at most once per byte that goes
+  if (front_ < bytes_.size() - front_) return;  // kept bytes are moved at most once per dropped byte
   bytes_.erase(0, front_);
   dropped_ += front_;
   front_ = 0;

@@ -2,8 +2,8 @@
 
 // Text of which some runs are marker tokens, read from the front; and tags to look for in it.
 //
-// Where the vocabulary has a tag's spelling, or a part of it, as a marker, only that token is the tag: text that spells
-// it stays text, so that a model that repeats a message cannot open a call. Where it has not, text does.
+// If the vocabulary has a tag's spelling, or a part of it, as a marker, only that token is the tag: text that spells it
+// stays text, so that a model that repeats a message cannot open a call. Otherwise text is the tag.
 //
 // Markers arrive whole. Not thread safe.
 
@@ -21,7 +21,7 @@ namespace kvkeep::chat::tools {
 class MarkedText {
  public:
   void append(std::string_view text, bool is_marker);
-  // What was not dropped yet. Positions count from its first byte.
+  // The text that was not dropped yet. Positions count from its first byte.
   std::string_view text() const { return std::string_view(bytes_).substr(front_); }
   std::size_t size() const { return bytes_.size() - front_; }
   bool empty() const { return size() == 0; }
@@ -57,7 +57,7 @@ class Tag {
   const std::string& spelling() const { return spelling_; }
   std::size_t size() const { return spelling_.size(); }
   bool exists() const { return !spelling_.empty(); }
-  // A marker is a part of it, so that nobody can write it but the model itself.
+  // A marker is a part of it, so that only the model itself can write it.
   bool is_unforgeable() const { return !markers_.empty(); }
   // The parts that must be markers.
   const std::vector<TagMarker>& markers() const { return markers_; }

@@ -6,7 +6,7 @@ std::vector<ReplyPiece> PieceStream::feed(std::string_view bytes, bool is_marker
   if (stop_strings_.found()) return {};
   const std::string text = utf8_.feed(bytes);
   written_ += text.size();
-  // What a broken code point before the marker became stands in front of it.
+  // A broken code point before the marker has become U+FFFD, which stands in front of the marker.
   if (is_marker && text.ends_with(bytes)) markers_.emplace_back(written_ - bytes.size(), written_);
   released_ += stop_strings_.feed(text);
   return cut(stop_strings_.found().has_value());

@@ -1,6 +1,6 @@
 #pragma once
 
-// From the bytes of sampled tokens to pieces a ReplyParser takes: whole code points, stop strings cut, markers whole.
+// Turns the bytes of sampled tokens into pieces for a ReplyParser: whole code points, stop strings cut, markers whole.
 //
 // Stop strings are looked for in everything the model writes, thoughts and calls included, as llama-server does. Not
 // thread safe: one object per reply.
@@ -28,7 +28,7 @@ class PieceStream {
  public:
   explicit PieceStream(std::vector<std::string> stop_strings) : stop_strings_(std::move(stop_strings)) {}
 
-  // What is certain now. A marker's spelling is valid UTF-8.
+  // Takes the text that is certain now. A marker's spelling is valid UTF-8.
   std::vector<ReplyPiece> feed(std::string_view bytes, bool is_marker);
   // The end of the reply.
   std::vector<ReplyPiece> finish();

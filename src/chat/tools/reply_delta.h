@@ -1,6 +1,6 @@
 #pragma once
 
-// What a parser makes of a reply, piece by piece.
+// The output of a parser, piece by piece.
 
 #include <cstddef>
 #include <string>
@@ -8,8 +8,8 @@
 namespace kvkeep::chat::tools {
 
 // Calls come one after the other: kCallBegin, kCallArguments..., kCallEnd, with nothing of another kind between. The
-// arguments of one call together are one JSON object if the call is whole, and a strict prefix of one, which no parser
-// takes, if the reply broke it off: nobody can take half a call for a whole one.
+// arguments of one call together are one JSON object if the call is whole, and a strict prefix of one, which does not
+// parse, if the reply cut it off: no client can take half a call for a whole one.
 enum class DeltaKind { kText, kReasoning, kCallBegin, kCallArguments, kCallEnd };
 
 struct ReplyDelta {

@@ -26,7 +26,7 @@ std::string digest(std::string_view seed, std::size_t index, std::size_t letters
   return hasher.finish<Hash256<struct CallIdTag>>().hex().substr(0, letters);
 }
 
-// Templates of some models print ids, in a form of their own; what these models write is such an id.
+// Templates of some models print ids, in a form of their own; those models write such ids.
 bool is_own_form(FormatKind format, std::string_view id) {
   if (id.empty() || id.size() > kLongestIdBytes) return false;
   if (format == FormatKind::kKimi) return true;

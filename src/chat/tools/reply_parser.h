@@ -30,7 +30,7 @@
 
 namespace kvkeep::chat::tools {
 
-// Where thoughts go; the names are llama-server's.
+// The field for thoughts; the names are llama-server's.
 enum class ReasoningFormat {
   kNone,            // they stay in the text, tags and all
   kDeepSeek,        // only reasoning
@@ -52,7 +52,7 @@ class ReplySink {
 
   void text(std::string_view text);
   void reasoning(std::string_view text);
-  // A tag around thoughts: seen only where thoughts stay in the text.
+  // A tag around thoughts: passed on only if thoughts stay in the text.
   void thinking_tag(std::string_view spelling);
   void calls(std::span<ParsedCall> calls);
   // A call as it comes: begin_call, call_arguments..., end_call. `rest`: of the arguments.
@@ -78,7 +78,7 @@ class ReplySink {
   bool ended_ = false;
 };
 
-// One way of reading; see tagged_reply.h and harmony_reply.h.
+// A kind of parser; see tagged_reply.h and harmony_reply.h.
 class ReplyReader {
  public:
   virtual ~ReplyReader() = default;
@@ -91,9 +91,9 @@ class ReplyParser {
   // Both references outlive the parser.
   ReplyParser(const ReplyFormat& format, const ToolSet& tools, ReplyOptions options);
 
-  // A piece of the reply: valid UTF-8. `is_marker`: it is a marker token's spelling.
+  // A piece of the reply: valid UTF-8. `is_marker`: the piece is a marker token's spelling.
   std::vector<ReplyDelta> feed(std::string_view text, bool is_marker);
-  // The reply's end: what was held back. `cut_off`: the model would have gone on.
+  // The reply's end: passes on the text that was held back. `cut_off`: the model would have gone on.
   std::vector<ReplyDelta> finish(bool cut_off = false);
 
   // The reply is over, although the model may not think so (ReplyOptions::parallel). Further input is dropped.

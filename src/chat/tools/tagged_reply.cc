@@ -63,7 +63,7 @@ TaggedReply::Step TaggedReply::step() {
   return Step::kWait;
 }
 
-// A thought stands at the beginning or nowhere: later, its tag is something the model writes about.
+// A thought stands only at the beginning: later, its tag is text that the model writes about.
 TaggedReply::Step TaggedReply::read_begin() {
   const Tag& open = format_.thinking_open;
   const std::size_t first = text_.text().find_first_not_of(" \t\r\n");
@@ -291,7 +291,7 @@ Match TaggedReply::match_opening(std::size_t at) const {
   Match best = Match::kNo;
   for (const Tag* tag : {&format_.section_open, &format_.call_open}) {
     if (!tag->starts_with(first)) continue;
-    // Without its section a call's tag may be anybody's XML; within a thought, anything may be a quotation.
+    // Without its section a call's tag may be any XML; within a thought, anything may be a quotation.
     const bool stands_alone = tag == &format_.section_open || !format_.section_open.exists();
     if (!tag->is_unforgeable() && (in_thought || !stands_alone)) continue;
     best = std::max(best, tag->match(text_, at));

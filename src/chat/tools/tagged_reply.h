@@ -24,7 +24,7 @@ class TaggedReply : public ReplyReader {
 
  private:
   enum class Mode { kBegin, kThinking, kText, kSection, kCall };
-  // kWait: nothing more can be said of the text so far.
+  // kWait: the text so far decides nothing.
   enum class Step { kWait, kOn };
 
   Step step();
@@ -37,9 +37,9 @@ class TaggedReply : public ReplyReader {
   Step scan_to_json_end();
   Step find_json();
 
-  // White space at the front goes; what it stood after was a tag.
+  // Drops white space at the front, which stands after a tag.
   bool drop_space(bool beside_thinking);
-  // Everything before `end` is certain, but white space before it.
+  // Everything before `end` is certain, except white space before it.
   void emit_before(std::size_t end, bool is_thinking);
   Match match_opening(std::size_t at) const;
   void enter_text(bool behind_thinking);
@@ -47,10 +47,10 @@ class TaggedReply : public ReplyReader {
   void begin_body(std::size_t body);
   void pass_value_tag(std::size_t begin, std::size_t after);
   void end_call(std::size_t body_end, std::size_t block_end, bool cut_off = false);
-  // The first `count` bytes are no call, or were cut off within one.
+  // The first `count` bytes are no call, or a call that was cut off.
   void break_call(std::size_t count, bool cut_off);
   void leave_call();
-  // Shows the body up to `end` to the preview, and passes on what it tells.
+  // Shows the body up to `end` to the preview, and passes on its output.
   void preview(std::size_t end);
   // The first `count` bytes, and the white space before them, are no call but text.
   void give_up(std::size_t count);
@@ -71,19 +71,19 @@ class TaggedReply : public ReplyReader {
   bool behind_thinking_ = false;  // kText: that white space stands after a thought
   bool has_text_ = false;         // something visible was written
 
-  // An unfinished call or section; its bytes stay in text_ until it is known what it is.
+  // An unfinished call or section; its bytes stay in text_ until its end is known.
   std::string space_before_;
   std::size_t body_ = 0;  // kCall: where the body begins; kSection: where the next call may
   bool in_section_ = false;
-  bool is_plausible_ = false;   // kCall: the body begins as one
+  bool is_plausible_ = false;   // kCall: the body begins as a call's
   std::size_t json_begin_ = 0;  // kCall, ended by JSON: 0 until it was found
   JsonScanner json_;
   PythonQuotes quotes_;
   bool in_value_ = false;
   std::vector<ValueSpan> values_;  // in offsets from text_'s front
   std::unique_ptr<CallPreview> preview_;
-  std::size_t previewed_ = 0;  // what of text_ it has seen
-  bool call_begun_ = false;    // what it tells is passed on already
+  std::size_t previewed_ = 0;  // bytes of text_ that it has seen
+  bool call_begun_ = false;    // its name has been passed on
 };
 
 }  // namespace kvkeep::chat::tools

@@ -113,7 +113,7 @@ struct Sign {
   std::string_view in_template;
   FormatKind kind;
 };
-// The first that a template holds decides: the later ones are also parts of other formats' templates.
+// The first row that a template contains decides: later ones are also parts of other formats' templates.
 constexpr std::array kSigns = std::to_array<Sign>({
     {"<|channel|>", FormatKind::kHarmony},
     {"｜DSML｜", FormatKind::kDsml},
@@ -184,7 +184,7 @@ FormatKind detect_format(std::string_view template_source) {
 ThinkingTags detect_thinking(std::string_view template_source) {
   for (const ThinkingTags& tags : kThinking) {
     if (contains(template_source, tags.open)) return tags;
-    // Some templates only cut thoughts out of their history.
+    // Some templates mention thoughts only to cut them out of history.
     if (contains(template_source, tags.close)) return tags;
   }
   return {};
@@ -230,7 +230,7 @@ ReplyFormat bind_format(FormatKind kind, ThinkingTags thinking, const MarkerSet&
 
 namespace {
 
-// Within a message of the channel for thoughts, whose header the prompt ends with but for what the answer begins with.
+// Returns true if the header of a thought ends the prompt, an answer's beginning aside.
 bool analysis_is_open(const ReplyFormat& format, const RenderedPrompt& prompt) {
   std::string tail;
   for (auto span = prompt.spans.rbegin(); span != prompt.spans.rend(); ++span) {

@@ -17,7 +17,7 @@
 namespace kvkeep::chat::tools {
 
 enum class FormatKind {
-  kNone,       // what the model writes is text
+  kNone,       // everything that the model writes is text
   kHermes,     // <tool_call>{"name":...,"arguments":{...}}</tool_call>
   kQwenCoder,  // <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
   kLlama,      // {"name":...,"parameters":{...}}
@@ -68,10 +68,10 @@ struct FormatRow {
 
 const FormatRow& row_of(FormatKind kind);
 
-// The format as the template says, by the tags in it.
+// The format whose tags the template has.
 FormatKind detect_format(std::string_view template_source);
 
-// How a template shows thinking: "" and "" where it shows none.
+// How a template shows thinking: "" and "" if it shows none.
 struct ThinkingTags {
   std::string_view open;
   std::string_view close;
@@ -90,7 +90,7 @@ struct ReplyFormat {
   Tag start, channel, message, constrain, end, call, result;
 
   const FormatRow& row() const { return row_of(kind); }
-  // A tag around an answer's text, which stands there; its size where it is one.
+  // A tag around an answer's text, if one stands there; its size.
   Match match_text_tag(const MarkedText& text, std::size_t at, std::size_t& size) const;
   std::vector<const Tag*> tags() const {
     return {&section_open,  &section_close,  &call_open, &call_close, &separator, &value_open, &value_close,
@@ -101,7 +101,7 @@ struct ReplyFormat {
 
 ReplyFormat bind_format(FormatKind kind, ThinkingTags thinking, const MarkerSet& markers);
 
-// The prompt ends within a thought: the template has opened it for the model.
+// Returns true if the prompt ends within a thought that the template has opened for the model.
 bool thinking_is_open(const ReplyFormat& format, const RenderedPrompt& prompt);
 
 }  // namespace kvkeep::chat::tools

@@ -74,7 +74,7 @@ const ordered_json* parameters_of(const ordered_json* function) {
   return function == nullptr ? nullptr : member(*function, "parameters");
 }
 
-// What models trained on Python write.
+// Words that models trained on Python write.
 std::string_view python_word(std::string_view text, const Types& types) {
   if (types.boolean && text == "True") return "true";
   if (types.boolean && text == "False") return "false";
