@@ -77,13 +77,13 @@ Result<bench::Report> read_kept(const std::string& path) {
                fmt::format("--check {}: no report that --keep or --json wrote: {}", path, report.error().message)};
 }
 
-// What the run needs besides flags: read and made before the first server starts.
+// Inputs of a run other than its flags, read and made before the first server starts.
 struct Prepared {
   bench::BenchOptions options;
   std::optional<bench::Report> kept;
 };
 
-// What is no model is told by the server that cannot load it.
+// Checks only that the file exists: a server that cannot load it says so.
 Status check_model_exists(const std::string& path) {
   if (path.empty()) return {};
   const auto file = os::real_file_system().open(path);
@@ -132,7 +132,7 @@ Result<Prepared> prepare(const BenchCommandOptions& options, const std::string& 
   return prepared;
 }
 
-// The tiny model's rows are so small that what every cell costs libllama hides what is measured.
+// The rows of the tiny model are so small that libllama's fixed cost per cell would hide the times to be measured.
 Result<std::string> model_for_parts(const bench::BenchOptions& bench_options, const std::string& architecture) {
   if (!bench_options.model_is_generated) return bench_options.model;
   const std::string path = bench_options.model + ".parts";
@@ -157,7 +157,7 @@ Result<std::vector<bench::PartFigures>> measure_parts(const BenchCommandOptions&
   return bench::measure_parts(parts, os::real_clock(), show);
 }
 
-// What was measured before is not lost where this was not.
+// After an error the report keeps the figures that were measured before, and names the error.
 void add_parts(bench::Report& report, const char* what, Result<std::vector<bench::PartFigures>> figures) {
   if (figures)
     std::ranges::move(*figures, std::back_inserter(report.parts));
@@ -197,7 +197,7 @@ Result<bench::Report> measure(const BenchCommandOptions& options, const bench::B
   return report;
 }
 
-// The exit status: something is wrong, or nothing is but a goal could not be judged here.
+// Exit statuses: something is wrong; nothing is wrong, but a goal could not be judged on this machine.
 constexpr int kWrong = 1;
 constexpr int kUnmeasurable = 3;
 

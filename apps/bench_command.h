@@ -1,15 +1,15 @@
 #pragma once
 
-// `kvkeep bench`: plays workloads, prints and writes what was found.
+// `kvkeep bench`: plays workloads, then prints the results and writes them to files.
 
 #include "base/result.h"
 #include "bench_flags.h"
 
 namespace kvkeep::cli {
 
-// The exit status: 0; 1 if something is wrong with what was found; 128 + the signal that interrupted it, with no
-// process and no temporary directory left. Errors: a workload that cannot be read or understood, a server that cannot
-// be started, a file that cannot be written.
+// Returns the exit status: 0; 1 if a result is wrong; 3 if a goal could not be judged on this machine; 128 + the signal
+// that interrupted the run, after all processes and temporary directories are gone. Errors: a workload that cannot be
+// read or parsed, a server that does not start, a file that cannot be written.
 Result<int> run_bench(const BenchCommandOptions& options);
 
 }  // namespace kvkeep::cli

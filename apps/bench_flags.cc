@@ -11,39 +11,37 @@ namespace {
 
 constexpr char kBenchCommand[] = "kvkeep bench [flags] [WORKLOAD...]";
 constexpr char kBenchDescription[] =
-    "Plays workloads against kvkeep, and against another server in turn, and says what was computed over what had to "
-    "be: prefilled tokens / tokens never computed before, counted at the engine. WORKLOAD is a name of --list or a "
-    "file "
-    "that ends with .txt (docs/bench.md); all that come with kvkeep if none is named. Exit status 1: a ratio is above "
-    "its bound, a goal is missed, or a reply's own figures differ from what was counted; 3: nothing is wrong, but a "
-    "goal "
-    "could not be measured on this machine.";
+    "Plays workloads against kvkeep, and in turn against another server, and reports how much was computed for what "
+    "had to be computed: prefilled tokens / tokens never computed before, counted at the engine. WORKLOAD is a name "
+    "that --list prints or a file that ends with .txt (docs/bench.md); without one, all workloads that come with "
+    "kvkeep are played. Exit status 1: a ratio is above its bound, a goal is missed, or the figures in a reply differ "
+    "from what was counted; 3: nothing is wrong, but a goal could not be measured on this machine.";
 
 std::vector<Flag> run_flags(BenchCommandOptions& options) {
   return {
       {.group = "Run",
        .spelling = "--quick",
-       .effect = "A tiny model and short waits: all workloads in a minute or two. Counts are the same each time.",
+       .effect = "Use a tiny model and short waits: all workloads take a minute or two. Counts are the same each time.",
        .assign = switch_into(options.quick)},
       {.spelling = "--variants",
-       .effect = "Also a context too small for all sessions, no RAM tier, and --restore auto, without a bound.",
+       .effect = "Also use a context too small for all sessions, no RAM tier, and --restore auto; these have no bound.",
        .assign = switch_into(options.variants)},
       {.spelling = "--parts",
-       .effect = "Also the cache's parts, timed inside this process: restoring, capturing, looking up.",
+       .effect = "Also time parts of the cache inside this process: restore, capture, lookup.",
        .assign = switch_into(options.parts)},
       {.spelling = "--parity",
-       .effect = "Also time per token where nothing is cached, beside --peer's, with one thread and with the default "
-                 "ones. Minutes; needs a quiet machine.",
+       .effect = "Also compare the time per token without cached state with --peer's, with one thread and with the "
+                 "default number. Takes minutes and needs a quiet machine.",
        .assign = switch_into(options.parity)},
       {.spelling = "--pairs N",
        .default_text = "15; 3 with --quick",
        .effect = "Pairs of runs for --parity, in each of its two settings.",
        .assign = number_into(options.pairs, std::uint32_t{1}, std::uint32_t{1'000})},
       {.spelling = "--speed",
-       .effect = "Also what the cache saves in time: a long prompt and then 3 % more, 12 turns with and without it.",
+       .effect = "Also measure the time the cache saves: a long prompt, one 3 % longer; 12 turns with and without it.",
        .assign = switch_into(options.speed)},
       {.spelling = "--no-workloads",
-       .effect = "Only --parts, --parity and --speed.",
+       .effect = "Play no workloads: measure only --parts, --parity and --speed.",
        .assign = switch_into(options.no_workloads)},
       {.spelling = "--list",
        .effect = "Print the workloads that come with kvkeep and exit.",
@@ -77,19 +75,18 @@ std::vector<Flag> bench_server_flags(BenchCommandOptions& options) {
        .assign = [&options](const std::string& text) -> Status {
          if (text == "--kv-disk-dir" || text.starts_with("--kv-disk-dir=")) {
            return invalid(
-               "each run begins with an empty directory of its own: what an earlier one left would count as known");
+               "each run begins with an empty directory of its own: state from an earlier run would count as known");
          }
          options.kvkeep_flags.push_back(text);
          return {};
        }},
       {.spelling = "--peer COMMAND",
        .default_text = "none",
-       .effect = "Play this server in turn with kvkeep: 'llama-server'. The model, context and one thread are added "
-                 "where it does not name them.",
+       .effect = "Play this server in turn with kvkeep, such as 'llama-server'. Model, context and one thread are "
+                 "added if COMMAND does not set them.",
        .assign = parsed_into(options.peer_command, [](const std::string& text) { return command_words(text); })},
       {.spelling = "--peer-url URL",
-       .effect =
-           "Play a running server in turn with kvkeep. What it computes is taken from its replies; it is not killed.",
+       .effect = "Play a running server in turn with kvkeep. Its counts are read from its replies; it is not killed.",
        .assign = text_into(options.peer_url)},
   };
 }
@@ -99,11 +96,11 @@ std::vector<Flag> keep_flags(BenchCommandOptions& options) {
       {.group = "Comparison",
        .spelling = "--check FILE",
        .effect =
-           "Compare ratios and counts, never times, with a kept report; exit status 1 and a line for each that is "
-           "worse.",
+           "Compare ratios and counts, never times, with a kept report; if any is worse, print a line for each and "
+           "return exit status 1.",
        .assign = text_into(options.check)},
       {.spelling = "--keep FILE",
-       .effect = "Write what --check compares with: the report without times, machine and versions.",
+       .effect = "Write the report that --check reads: without times, machine and versions.",
        .assign = text_into(options.keep)},
   };
 }
@@ -121,7 +118,7 @@ FlagSet bench_flags(BenchCommandOptions& options) {
 
 gguf::ModelSize BenchCommandOptions::model_size() const {
   if (size.empty()) return quick ? gguf::ModelSize::kTiny : gguf::ModelSize::kSmall;
-  return gguf::parse_model_size(size).value();  // was checked when it was given
+  return gguf::parse_model_size(size).value();  // --size was checked when it was given
 }
 
 Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const os::Environment& environment) {
@@ -144,7 +141,7 @@ Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const
   if (options.no_workloads && !options.workloads.empty()) {
     return invalid("--no-workloads plays none: leave out '" + options.workloads.front() + "'");
   }
-  if (options.pairs > 0 && !options.parity) return invalid("--pairs are of --parity: add it");
+  if (options.pairs > 0 && !options.parity) return invalid("--pairs needs --parity: add it");
   if (options.no_workloads && !options.parts && !options.parity && !options.speed) {
     return invalid("nothing to measure: add --parts, --parity or --speed");
   }

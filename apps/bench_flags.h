@@ -19,13 +19,13 @@ struct BenchCommandOptions {
   std::string model;                      // empty: a generated one
   std::string size;                       // of the generated one; empty: tiny with `quick`, else small
   std::string architecture;               // of the generated model; empty: llama
-  std::vector<std::string> peer_command;  // empty: no peer is started
+  std::vector<std::string> peer_command;  // empty if no peer is started
   std::string peer_url;
   std::vector<std::string> kvkeep_flags;
   bool variants = false;
   bool parts = false;
   bool parity = false;
-  std::uint32_t pairs = 0;  // of runs for `parity`; 0: a few with `quick`, else what makes a median steady
+  std::uint32_t pairs = 0;  // pairs of runs for `parity`; 0: few with `quick`, else enough for a steady median
   bool speed = false;
   bool no_workloads = false;
   ReportFiles reports;
@@ -41,7 +41,7 @@ struct ParsedBench {
   bool wants_help = false;  // print bench_help() and exit; `options` is meaningless then
 };
 
-// `arguments` are those behind "bench". Pure: files named in them are not opened. Errors are one line.
+// `arguments` are those after "bench". Pure: files named in them are not opened. Errors are one line.
 Result<ParsedBench> parse_bench(const std::vector<std::string>& arguments, const os::Environment& environment);
 
 std::string bench_help();

@@ -1,6 +1,6 @@
 #pragma once
 
-// How far a bench is: a bar on a terminal, else a line per workload and server. On standard error.
+// Shows how far a bench is, on standard error: a bar on a terminal, else a line per workload and server.
 
 #include <string>
 
@@ -13,9 +13,9 @@ class BenchProgress {
   explicit BenchProgress(const bench::BenchOptions& options);
   BenchProgress(const BenchProgress&) = delete;
   BenchProgress& operator=(const BenchProgress&) = delete;
-  ~BenchProgress();  // leaves a clean line
+  ~BenchProgress();  // clears the line of the bar
 
-  // They refer to this object.
+  // The callbacks refer to this object.
   bench::BenchProgress callbacks();
   void show(const std::string& what, std::size_t done, std::size_t of);
 

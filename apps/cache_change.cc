@@ -31,7 +31,7 @@ int finish(const CacheCommandOptions& options, const inspect::RemovalReport& rep
   return report.failed == 0 ? 0 : 1;
 }
 
-// Beside servers, unless all is ours.
+// `beside`: servers run on the directory, and are told to look at it again.
 inspect::RemovalReport carry_out(const CacheCommandOptions& options, const std::string& root, bool beside,
                                  const std::vector<Removal>& removals) {
   inspect::RemovalReport report = inspect::remove_all(options.dry ? nullptr : &os::real_file_system(), removals);
@@ -39,17 +39,17 @@ inspect::RemovalReport carry_out(const CacheCommandOptions& options, const std::
   return report;
 }
 
-// Nobody to ask: what was typed holds.
+// Asks only if a person can answer: without a terminal the command itself is the consent.
 bool agreed(const CacheCommandOptions& options, const std::vector<Removal>& removals) {
   if (options.yes || options.dry || !os::input_comes_from_a_terminal()) return true;
   std::fputs(inspect::removal_text(inspect::remove_all(nullptr, removals), true).c_str(), stderr);
-  std::fputs("go on? [y/N] ", stderr);
+  std::fputs("remove these? [y/N] ", stderr);
   char answer[16] = {};
   if (std::fgets(answer, sizeof answer, stdin) == nullptr) return false;
   return answer[0] == 'y' || answer[0] == 'Y';
 }
 
-// Where no server would write it anew: the saved index lists token ids of what goes.
+// A saved index lists token ids of removed segments, and with no server running nothing rewrites it: remove it too.
 void add_indexes(const inspect::Forest& forest, std::vector<Removal>& removals) {
   std::vector<Removal> indexes;
   for (const inspect::ModelDirectory& model : forest.directory.models) {
@@ -72,11 +72,11 @@ Result<std::vector<Removal>> asked_removals(const CacheCommandOptions& options, 
   return inspect::removals_of(forest, targets);
 }
 
-// For a server to hear of it, look through the directory and evict.
+// Gives a server time to notice the import, look through the directory and evict.
 constexpr std::chrono::milliseconds kRoomPause{100};
 constexpr int kMostRoomPauses = 300;
 
-// All that begins a conversation, and so everything.
+// The beginnings of all conversations: together with all below them, everything.
 std::vector<inspect::IdTarget> all_roots(const inspect::Forest& forest) {
   std::vector<inspect::IdTarget> roots;
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
@@ -85,7 +85,7 @@ std::vector<inspect::IdTarget> all_roots(const inspect::Forest& forest) {
   return roots;
 }
 
-// Beside servers, room is theirs to give.
+// The servers on the directory grant the room for the import.
 Status take_part(inspect::Guest& guest, inspect::ImportOptions& import) {
   TRY(guest.join());
   import.own_mark = guest.own_mark();
@@ -104,7 +104,7 @@ Error with_name(const std::string& name, const Error& error) { return {error.kin
 }  // namespace
 
 Result<int> run_cache_collect(const CacheCommandOptions& options, const std::string& root) {
-  TRY_ASSIGN(inspect::Forest forest, read_cache(options, root));  // before a lock is made: it must be a cache
+  TRY_ASSIGN(inspect::Forest forest, read_cache(options, root));  // first: `root` must be a cache
   TRY_ASSIGN(const auto lock, hold_cache(root));
   TRY_ASSIGN(forest, read_cache(options, root));
   inspect::CollectOptions collected;
@@ -122,7 +122,7 @@ Result<int> run_cache_remove(const CacheCommandOptions& options, const std::stri
   TRY_ASSIGN(std::vector<Removal> removals, asked_removals(options, forest));
   if (!agreed(options, removals)) return aborted("nothing was removed");
   TRY_ASSIGN(const auto lock, hold_cache(root));
-  // A server may have gone on below it meanwhile: parents leave after all of their children.
+  // A server may have continued a prefix meanwhile: look again, since parents leave after all of their children.
   TRY_ASSIGN(forest, read_cache(options, root));
   TRY_ASSIGN(removals, asked_removals(options, forest));
   if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
@@ -157,7 +157,7 @@ Result<int> run_cache_import(const CacheCommandOptions& options, const std::stri
   os::FileSystem& files = os::real_file_system();
   const std::string& named = options.words.front();
   TRY_ASSIGN(const std::string path, os::resolve_links(named));
-  TRY_ASSIGN(const inspect::Forest before, read_cache(options, root));  // before a lock is made: it must be a cache
+  TRY_ASSIGN(const inspect::Forest before, read_cache(options, root));  // first: `root` must be a cache
   TRY_ASSIGN(const auto lock, hold_cache(root));
   inspect::ViewOptions counted;
   counted.most_runs = 0;

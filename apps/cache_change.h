@@ -8,12 +8,12 @@
 
 namespace kvkeep::cli {
 
-// 1 if not everything that was to go went.
+// Returns 1 if something that was to be removed is still there.
 Result<int> run_cache_collect(const CacheCommandOptions& options, const std::string& root);
-// Asks first, where somebody can answer.
+// Asks before it removes, if standard input is a terminal.
 Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root);
 
-// pin and unpin.
+// Runs pin and unpin.
 Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string& root);
 
 Result<int> run_cache_export(const CacheCommandOptions& options, const std::string& root);

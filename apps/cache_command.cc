@@ -28,14 +28,14 @@ namespace kvkeep::cli {
 namespace {
 
 constexpr std::size_t kColumns = 120;
-// Reading from page cache and summing takes a processor; from a disk, a few requests at a time keep it busy.
+// Reading from the page cache and summing keeps a processor busy; a disk is kept busy by a few requests at a time.
 constexpr unsigned kMostReaders = 4;
 constexpr std::size_t kBarColumns = 30;
-// A file that seems to be an orphan beside servers is given so long: ten seconds.
+// How long verify waits, while servers run, for a file that seems to be an orphan: ten seconds in all.
 constexpr std::chrono::milliseconds kPause{500};
 constexpr int kMostPauses = 20;
 
-// A bar on a terminal, else nothing.
+// Draws a bar on a terminal, and nothing elsewhere.
 class Bar {
  public:
   Bar() : shown_(os::errors_go_to_a_terminal()) {}
@@ -61,19 +61,19 @@ class Bar {
   std::size_t percent_ = SIZE_MAX;
 };
 
-// Which file the server noted. A note is believed if nobody else could have written it, and if the file is one: a pipe
-// would wait for ever.
+// The model file that the server's note names. The note is believed only if no other user could have written it, and
+// only if it names a regular file: opening a pipe would wait for ever.
 Result<std::string> noted_file(const inspect::ModelDirectory& model) {
   if (!model.note || !model.note->path.starts_with('/')) return not_found("the model's file is not known");
   TRY_ASSIGN(const bool own, os::is_own(model.path + "/" + std::string(store::kModelNoteName)));
   TRY_ASSIGN(const std::uint32_t mode, os::permissions(model.path));
-  if (!own || (mode & os::kOthersMayWrite) != 0) return invalid("others may write what " + model.path + " notes");
+  if (!own || (mode & os::kOthersMayWrite) != 0) return invalid("other users may write the note in " + model.path + "");
   TRY_ASSIGN(std::string file, os::resolve_links(model.note->path));
   TRY_ASSIGN(const auto opened, os::real_file_system().open(file));
   return file;
 }
 
-// What tells the text of a model's ids: the file that was named, or else the one that the server noted.
+// Loads the vocabulary that turns ids into text: from --gguf, or else from the file that the server noted.
 Result<std::unique_ptr<Vocabulary>> vocabulary_of(const CacheCommandOptions& options,
                                                   const inspect::ModelDirectory& model) {
   const Result<std::string> path = options.gguf.empty() ? noted_file(model) : options.gguf;
@@ -102,7 +102,7 @@ Result<int> show_models(const CacheCommandOptions& options, const inspect::Fores
   }
   inspect::ViewOptions shown;
   shown.now_ns = os::real_clock().wall_ns();
-  // A server's own is nowhere on the disk, and a guess would be taken for it.
+  // A running server's budget is not stored on disk, and a guess would be taken for it.
   shown.budget = options.tiers.disk_budget;
   shown.order = options.order;
   shown.most_depth = options.most_depth;
@@ -142,7 +142,7 @@ Result<int> show_prefix(const CacheCommandOptions& options, const std::string& r
                vocabulary_of(options, forest.directory.models[targets.front().model]));
     if (!knows(*vocabulary, view.ids)) return invalid("the model's file has another vocabulary than this prefix");
     text = vocabulary->text_of(view.ids, true);
-    // A prompt may hold commands to a terminal; a file gets it as it is.
+    // A prompt may hold commands to a terminal: make it harmless there. A file gets the text unchanged.
     if (os::output_goes_to_a_terminal()) text = inspect::harmless(*text);
   }
   print(options.json ? inspect::show_json(view, options.with_ids, text)
@@ -163,7 +163,7 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root) 
   const std::int64_t began_ns = clock.monotonic_ns();
   auto bar = std::make_unique<Bar>();
   const auto progress = [&](ByteCount done, ByteCount total) { bar->show(done, total); };
-  // Servers look at what others did once a second, and the one that keeps the budget goes first.
+  // A server looks once a second at what others did, and the server that keeps the budget goes first.
   const auto wait = [&directory, pauses = 0]() mutable {
     if (directory.servers == 0 || ++pauses > kMostPauses) return false;
     os::pause(kPause);
@@ -187,14 +187,14 @@ Result<int> verify(const CacheCommandOptions& options, const std::string& root) 
 }  // namespace
 
 Result<int> run_cache(const CacheCommandOptions& options) {
-  // Only import may begin a cache.
+  // Only import may make a new cache directory.
   bool made = false;
   if (options.action == CacheAction::kImport) {
     TRY_ASSIGN(made, make_cache(options));
   }
   const bool looks = options.action == CacheAction::kStat || options.action == CacheAction::kList;
   const auto found = cache_root(options);
-  // On a machine where nothing was served yet. A directory that was named is another matter: the name may be wrong.
+  // On a machine that served nothing yet, show an empty cache. A named directory must exist: the name may be wrong.
   if (!found && found.error().kind == ErrorKind::kNotFound && looks && options.tiers.disk_directory.empty()) {
     return show_no_cache(options);
   }

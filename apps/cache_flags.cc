@@ -16,42 +16,42 @@ namespace {
 struct CacheCommand {
   const char* name;
   CacheAction action;
-  const char* usage;    // words behind the name and the flags; "": none
-  const char* summary;  // a line of the overview
+  const char* usage;    // shown after the command's name and flags; "": the command takes no arguments
+  const char* summary;  // one line of the overview
   const char* description;
 };
 
 constexpr CacheCommand kCommands[] = {
-    {"stat", CacheAction::kStat, "", "what is stored, per model, and what it takes",
-     "Says what a cache directory holds, per model: tokens, files, sizes, uses and troubles."},
+    {"stat", CacheAction::kStat, "", "what is stored for each model, and the space it takes",
+     "Shows what a cache directory holds for each model: tokens, files, sizes, uses and troubles."},
     {"ls", CacheAction::kList, "", "the stored prefixes, as a tree",
      "Lists the stored prefixes as a tree: a line for each run of tokens without a branch. TOKENS is the length of the "
-     "whole prefix, NEW what the line adds to the one it is indented below. USED is the last use of it or of what "
-     "hangs below it."},
-    {"show", CacheAction::kShow, "ID", "all of one prefix: path, files, sums; its ids or text if asked for",
-     "Shows one prefix: the path that leads to it, its files with sizes and sums. Its token ids and its text, which is "
-     "somebody's prompt, only if they are asked for."},
+     "whole prefix, NEW the number of tokens that the line adds to the one it is indented below. USED is the last use "
+     "of the prefix or of any below it."},
+    {"show", CacheAction::kShow, "ID", "all of one prefix: path, files, checksums; on request its ids or text",
+     "Shows one prefix: the path that leads to it, its files, their sizes and checksums. Token ids and text are "
+     "somebody's prompt, so that they are shown only with --ids and --text."},
     {"verify", CacheAction::kVerify, "", "read and check every file",
-     "Reads every file and checks headers, sums, hashes and how files hang together. Exit status 1 if anything is "
-     "wrong. Beside a running server, files that come and go are no damage."},
-    {"gc", CacheAction::kCollect, "", "remove what nobody can use; down to a size, what is worth least",
-     "Removes what nobody can use: unfinished files of processes that are gone, damaged files, and files that hang "
-     "below nothing. With --to-mb also what is worth least, in the order in which a server would choose."},
-    {"rm", CacheAction::kRemove, "ID...", "remove prefixes and what hangs below them",
+     "Reads every file and checks headers, checksums, hashes and that each file's parent exists. Exit status 1 if "
+     "anything is wrong. Files that a running server adds or removes meanwhile are not reported."},
+    {"gc", CacheAction::kCollect, "", "remove unusable files; with --to-mb also prefixes of least value",
+     "Removes files of no use: unfinished ones of processes that are gone, damaged ones, and ones without a parent. "
+     "With --to-mb also the prefixes of least value, in the order in which a server would evict them."},
+    {"rm", CacheAction::kRemove, "ID...", "remove prefixes and everything below them",
      "Removes prefixes, each with its whole line of kvkeep cache ls and all lines below it; with --model and no id, "
-     "all of a model. A running server prefills those tokens again."},
+     "everything stored for that model. A running server prefills those tokens again."},
     {"pin", CacheAction::kPin, "ID...", "keep prefixes from eviction",
-     "Pins prefixes: they and the paths that lead to them leave last, as far as all that is kept is not more than half "
-     "of the budget. A running server sees it within seconds."},
-    {"unpin", CacheAction::kUnpin, "ID...", "let them go again",
-     "Takes pins away. A server that saw them may keep the prefixes for another day."},
-    {"export", CacheAction::kExport, "FILE [ID...]", "put prefixes into one file, for another directory",
+     "Pins prefixes: they, and the paths that lead to them, are evicted last, as long as all pinned state takes no "
+     "more than half of the budget. A running server notices within seconds."},
+    {"unpin", CacheAction::kUnpin, "ID...", "allow their eviction again",
+     "Unpins prefixes. A server that saw the pins may keep the prefixes for another day."},
+    {"export", CacheAction::kExport, "FILE [ID...]", "write prefixes to one file, for another directory",
      "Writes an archive of prefixes: the lines that the ids name (without ids: all), the paths that lead to them and "
-     "what hangs below them. FILE must not exist. It holds prompts in clear."},
-    {"import", CacheAction::kImport, "FILE", "add what export wrote",
-     "Adds the prefixes of an archive. All of it is checked before anything is written, and after an error nothing of "
-     "it is left. What is there already is skipped. Servers of the same model, settings and version find it within "
-     "seconds."},
+     "everything below them. FILE must not exist. It holds prompts in clear."},
+    {"import", CacheAction::kImport, "FILE", "add the prefixes of an archive",
+     "Adds the prefixes of an archive that export wrote. The whole archive is checked before anything is written, and "
+     "an error leaves nothing of it behind. Prefixes that are stored already are skipped. Servers of the same model, "
+     "settings and version find the new ones within seconds."},
 };
 
 std::vector<Flag> common_flags(CacheCommandOptions& options) {
@@ -64,8 +64,8 @@ std::vector<Flag> common_flags(CacheCommandOptions& options) {
        .assign = text_into(options.tiers.disk_directory)},
       {.spelling = "--kv-disk-space-mb N",
        .default_text = "as kvkeep serve",
-       .effect = "The budget: what sizes are shares of, and what import keeps to. That of a running server is not "
-                 "known here.",
+       .effect = "The budget: sizes are shown as shares of it, and import keeps to it. The budget of a running server "
+                 "is not known here.",
        .assign = mebibytes_into(options.tiers.disk_budget, 1)},
   };
 }
@@ -81,7 +81,7 @@ Flag model_flag(CacheCommandOptions& options) {
   return {.group = "Choice",
           .spelling = "--model FINGERPRINT",
           .default_text = "all",
-          .effect = "Only the model whose fingerprint begins so, as kvkeep cache stat shows it.",
+          .effect = "Only the model whose fingerprint begins with this, as kvkeep cache stat shows it.",
           .assign = text_into(options.fingerprint)};
 }
 
@@ -89,7 +89,7 @@ Flag gguf_flag(CacheCommandOptions& options) {
   return {.group = "Output",
           .spelling = "--gguf FILE",
           .default_text = "as it was served",
-          .effect = "The model's file, whose vocabulary tells text.",
+          .effect = "The model's file: its vocabulary turns ids into text.",
           .assign = text_into(options.gguf)};
 }
 
@@ -100,16 +100,16 @@ std::vector<Flag> list_flags(CacheCommandOptions& options) {
           {.group = "Choice",
            .spelling = "-n, --limit N",
            .default_text = "no limit",
-           .effect = "At most so many lines of a model.",
+           .effect = "Show at most this many lines per model.",
            .assign = number_into(options.most_runs, std::size_t{1})},
           {.group = "Choice",
            .spelling = "--depth N",
            .default_text = "no limit",
-           .effect = "At most so many levels; 1: what begins a conversation.",
+           .effect = "Show at most this many levels; 1: only the beginnings of conversations.",
            .assign = number_into(options.most_depth, std::size_t{1})},
           {.group = "Output",
            .spelling = "--sort used|size|tokens|position",
-           .effect = "What comes first among siblings: used last, largest, longest, or as they lie in the prompt.",
+           .effect = "Order of siblings: last used first, largest first, longest first, or by position in the prompt.",
            .assign = choice_into(options.order, {{"used", Order::kUsed},
                                                  {"size", Order::kSize},
                                                  {"tokens", Order::kTokens},
@@ -119,14 +119,14 @@ std::vector<Flag> list_flags(CacheCommandOptions& options) {
 std::vector<Flag> verify_flags(CacheCommandOptions& options) {
   return {{.group = "Repair",
            .spelling = "--repair",
-           .effect = "Set damaged files aside in quarantine/ and remove what hangs below nothing.",
+           .effect = "Move damaged files to quarantine/ and remove files whose parent is missing.",
            .assign = switch_into(options.repair)}};
 }
 
 Flag dry_flag(CacheCommandOptions& options) {
   return {.group = "Choice",
           .spelling = "--dry-run",
-          .effect = "Only say what would be removed.",
+          .effect = "Only print what would be removed.",
           .assign = switch_into(options.dry)};
 }
 
@@ -147,11 +147,11 @@ std::vector<Flag> collect_flags(CacheCommandOptions& options) {
   return {
       {.group = "Choice",
        .spelling = "--all",
-       .effect = "Remove what was set aside in quarantine/, too.",
+       .effect = "Also remove the damaged files in quarantine/.",
        .assign = switch_into(options.quarantine)},
       {.spelling = "--to-mb N",
        .default_text = "no limit",
-       .effect = "Remove what is worth least until the directory takes at most N MiB.",
+       .effect = "Also remove the prefixes of least value until the directory takes at most N MiB.",
        .assign = mebibytes_into(options.to, 0)},
       dry_flag(options),
   };
@@ -197,8 +197,8 @@ std::string overview() {
   return text + "\nkvkeep cache COMMAND --help names its flags.\n";
 }
 
-// "kvkeep cache --kv-disk-dir DIR stat": flags may stand before the command. Returns where the command stands; all of
-// `arguments`: there is none.
+// Returns where the command stands in "kvkeep cache --kv-disk-dir DIR stat", since flags may stand before it; returns
+// the number of `arguments` if there is no command.
 std::size_t command_at(const std::vector<std::string>& arguments) {
   CacheCommandOptions unused;
   std::vector<KnownFlag> known;
@@ -236,7 +236,7 @@ Status check_words(const CacheCommand& command, const CacheCommandOptions& optio
   }
   const bool whole_model = command.action == CacheAction::kRemove && !options.fingerprint.empty();
   if (usage.empty() || whole_model || !words.empty()) return {};
-  return invalid(fmt::format("nothing is named: kvkeep cache {} [flags] {}", command.name, usage));
+  return invalid(fmt::format("no ID or FILE was given: kvkeep cache {} [flags] {}", command.name, usage));
 }
 
 Status check_together(const CacheCommandOptions& options) {

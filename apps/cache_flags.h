@@ -15,7 +15,7 @@ namespace kvkeep::cli {
 
 enum class CacheAction { kStat, kList, kShow, kVerify, kCollect, kRemove, kExport, kImport, kPin, kUnpin };
 
-// Of all its commands; each has flags for what it knows.
+// Options of all commands; each command has flags for those that it uses.
 struct CacheCommandOptions {
   CacheAction action = CacheAction::kStat;
   std::vector<std::string> words;  // ids; of export and import the file first
@@ -26,7 +26,7 @@ struct CacheCommandOptions {
   std::size_t most_runs = SIZE_MAX;
   std::size_t most_depth = SIZE_MAX;
   bool repair = false;
-  std::string gguf;  // whose vocabulary tells text; empty: none
+  std::string gguf;  // the file whose vocabulary turns ids into text; empty: the one that the server noted
   bool with_text = false;
   bool with_ids = false;
   bool yes = false;  // do not ask
@@ -37,10 +37,10 @@ struct CacheCommandOptions {
 
 struct ParsedCache {
   CacheCommandOptions options;
-  std::string help;  // not empty: print it and exit; `options` is meaningless then
+  std::string help;  // if not empty: print it and exit; `options` is meaningless then
 };
 
-// `arguments` are those behind "cache". Pure. Errors are one line.
+// `arguments` are those after "cache". Pure. Errors are one line.
 Result<ParsedCache> parse_cache(const std::vector<std::string>& arguments, const os::Environment& environment);
 
 }  // namespace kvkeep::cli

@@ -51,12 +51,12 @@ TEST(CacheFlags, TheDirectoryMayComeFromTheEnvironment) {
 }
 
 TEST(CacheFlags, WhatIsRemovedIsNamed) {
-  EXPECT_EQ(cache_error({"rm"}), "nothing is named: kvkeep cache rm [flags] ID...");
-  EXPECT_EQ(cache_error({"show"}), "nothing is named: kvkeep cache show [flags] ID");
+  EXPECT_EQ(cache_error({"rm"}), "no ID or FILE was given: kvkeep cache rm [flags] ID...");
+  EXPECT_EQ(cache_error({"show"}), "no ID or FILE was given: kvkeep cache show [flags] ID");
   EXPECT_EQ(cache_error({"rm", "abcd", "--model", "ab"}), "name ids or a --model to remove, not both");
   EXPECT_TRUE(parsed_cache({"rm", "--model", "ab"}));
   EXPECT_EQ(parsed_cache({"rm", "abcd", "-y", "ef01"})->options.words, (std::vector<std::string>{"abcd", "ef01"}));
-  EXPECT_EQ(cache_error({"export"}), "nothing is named: kvkeep cache export [flags] FILE [ID...]");
+  EXPECT_EQ(cache_error({"export"}), "no ID or FILE was given: kvkeep cache export [flags] FILE [ID...]");
   EXPECT_EQ(parsed_cache({"export", "f", "abcd", "ef01"})->options.words.size(), 3U);
   EXPECT_EQ(cache_error({"import", "f", "g"}), "unexpected argument 'g'");
   EXPECT_EQ(parsed_cache({"gc", "--to-mb", "0"})->options.to, ByteCount{0});

@@ -74,7 +74,7 @@ Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root) {
   auto lock = os::real_file_system().lock(root + "/" + std::string(store::kLockName));
   if (!lock && lock.error().kind == ErrorKind::kBusy) return std::unique_ptr<os::FileLock>();
   if (!lock) return lock;
-  // Others may live on after the server that kept the directory; one of them is about to take its place.
+  // Other servers may still run after the one that kept the budget stopped; one of them is about to take its place.
   TRY_ASSIGN(const std::size_t others,
              store::count_living(os::real_file_system(), root + "/" + std::string(store::kServersName)));
   if (others > 0) return std::unique_ptr<os::FileLock>();

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the commands of `kvkeep cache` have alike: which directory, what is in it, who else is there, printing.
+// Shared by the commands of `kvkeep cache`: finding the directory, reading it, seeing who else uses it, printing.
 
 #include <memory>
 #include <string>
@@ -14,24 +14,24 @@ namespace kvkeep::cli {
 
 void print(const std::string& text);  // to standard output
 
-// --kv-disk-dir or that of kvkeep serve, behind links. kNotFound: nothing is there. kInvalid: another user's.
+// Returns --kv-disk-dir or its default, links resolved. kNotFound if there is none, kInvalid if another user owns it.
 Result<std::string> cache_root(const CacheCommandOptions& options);
-// Makes the directory. False: it is there.
+// Makes the directory. Returns false if it exists already.
 Result<bool> make_cache(const CacheCommandOptions& options);
-// Takes back what make_cache() made, if nobody put anything into it.
+// Removes the directory that make_cache() made, if nothing was put into it.
 void unmake_cache(const std::string& root);
-// Of the directory, as kvkeep serve would have it.
+// Returns the budget that kvkeep serve would give the directory.
 Result<ByteCount> cache_budget(const CacheCommandOptions& options, const std::string& root);
-// All that is there, of the models whose fingerprint begins as asked for. kNotFound: none does.
+// Reads the models whose fingerprint begins with --model. kNotFound if there is none.
 Result<inspect::Forest> read_cache(const CacheCommandOptions& options, const std::string& root);
 Status choose_models(inspect::CacheDirectory& directory, const std::string& fingerprint_begins);
-// Where the words of a command lead. Errors: as PrefixIds::find.
+// Returns the runs that the ids in `words` name. Errors: as PrefixIds::find.
 Result<std::vector<inspect::IdTarget>> find_ids(const inspect::Forest& forest, const std::vector<std::string>& words);
 
-// The directory for oneself while it is changed, if no server has it; one that starts meanwhile waits for a moment.
-// Null: a server runs on it. kIo: it cannot be locked.
+// Locks the directory for a change if no server runs on it; a server that starts meanwhile waits for the lock. Returns
+// null if a server runs on it, kIo if it cannot be locked.
 Result<std::unique_ptr<os::FileLock>> hold_cache(const std::string& root);
-// Something was changed beside servers that run on it: they look at its files within seconds.
+// Tells the servers that run on the directory that it was changed: they look at its files within seconds.
 void tell_servers(const std::string& root);
 
 }  // namespace kvkeep::cli

@@ -17,11 +17,11 @@ namespace kvkeep::cli {
 namespace {
 
 constexpr ByteCount kGibibyte = mebibytes(1024);
-// A note of the model, a list of pins and what may be written today, each while it is written anew.
+// A note of the model, a list of pins and what may be written today: each needs room twice while it is rewritten.
 constexpr ByteCount kRoomForNotes{96 << 10};
 constexpr std::size_t kShownDigits = 12;  // of a fingerprint
 
-// The file of sampled turns while it is written anew: twice what is remembered, once more, and blocks.
+// The file of sampled turns takes twice their memory, and as much again while it is rewritten; both in whole blocks.
 ByteCount room_for_turns(ByteCount budget) { return ByteCount{4 * memory_for_turns(budget).value() + (16U << 10)}; }
 
 // Refuses another user's directory: the model would continue from state that user wrote, and that user could read the
@@ -36,7 +36,7 @@ Status check_trusted(const std::string& directory) {
       directory, owner));
 }
 
-// Makes it. The path behind links: a cache on another disk; below it no link is followed.
+// Makes the directory; returns its path without links: it may lie on another disk, but no link below it is followed.
 Result<std::string> prepare_directory(const std::string& directory, os::FileSystem& files) {
   TRY(files.make_directories(directory));
   TRY_ASSIGN(std::string resolved, os::resolve_links(directory));
@@ -50,7 +50,7 @@ Result<std::string> prepare_directory(const std::string& directory, os::FileSyst
   return resolved;
 }
 
-// The lock of another server is no reason against it.
+// A lock that another server holds is no error: servers may share the directory.
 Status try_directory(const std::string& directory, os::FileSystem& files) {
   TRY_ASSIGN(const std::string resolved, prepare_directory(directory, files));
   const auto lock = files.lock(resolved + "/" + std::string(store::kLockName));
@@ -61,17 +61,17 @@ Status try_directory(const std::string& directory, os::FileSystem& files) {
 void warn_of_other_writers(const std::string& directory) {
   const Result<std::uint32_t> mode = os::permissions(directory);
   if (!mode || (*mode & os::kOthersMayWrite) == 0) return;
-  const bool shared = (*mode & os::kSticky) != 0;  // /tmp must stay as it is
-  spdlog::warn("kv disk: other users may write to {}, and could have the model continue from state of their making: {}",
+  const bool shared = (*mode & os::kSticky) != 0;  // /tmp and its like must keep their mode
+  spdlog::warn("kv disk: other users may write to {} and plant state there that the model would continue from: {}",
                directory, shared ? "name a directory of your own below it" : "run chmod 700 " + directory);
 }
 
 void warn_of_distrust(const TierOptions& options, const std::string& own, const FingerprintHash& fingerprint,
                       const std::string& why) {
   spdlog::warn(
-      "kv disk: an audit found state in {} that is not what the model computes ({}). Nothing of it is used, and "
-      "nothing is stored. Find the cause, then remove it with kvkeep cache rm --model {}{}, or, if you trust it, "
-      "remove the file {} alone. See docs/audit.md",
+      "kv disk: an audit found state in {} that the model does not compute ({}). Nothing of it is used, and nothing is "
+      "stored. Find the cause, then remove the state with kvkeep cache rm --model {}{}, or, if you trust the state, "
+      "remove only the file {}. See docs/audit.md",
       own, why, fingerprint.hex().substr(0, kShownDigits),
       options.disk_directory.empty() ? "" : " --kv-disk-dir " + options.disk_directory, store::kDistrustName);
 }
@@ -82,7 +82,7 @@ Result<DiskTier> open_at(const std::string& directory, const TierOptions& option
   TRY_ASSIGN(disk.directory, prepare_directory(directory, files));
   warn_of_other_writers(disk.directory);
   const std::string own = store::make_layout(disk.directory, fingerprint).own;
-  TRY(files.make_directories(own));  // what cannot be one has no note either
+  TRY(files.make_directories(own));  // fails if `own` exists and is no directory
   if (const auto why = store::read_distrust(files, own)) {
     warn_of_distrust(options, own, fingerprint, *why);
     return DiskTier{.store = nullptr, .budget = {}, .distrusted = true};
@@ -111,17 +111,17 @@ void warn_without_disk(const Error& error) {
                error.message);
 }
 
-// What opening found and did not keep, or is not ours: the user may want to know why the cache is smaller than it was.
+// Reports files that opening did not keep, or did not make: they explain why the cache is smaller than it was.
 void log_found(const store::DiskCounters& found) {
   if (found.damaged > 0) {
     spdlog::warn("kv disk: {} damaged or foreign {} set aside (quarantine/ keeps the last of them)", found.damaged,
                  found.damaged == 1 ? "file" : "files");
   }
   if (found.foreign > 0) {
-    spdlog::warn("kv disk: {} in the directory not of kvkeep's making: left alone, and not counted",
+    spdlog::warn("kv disk: {} in the directory that kvkeep did not make: left there, and not counted",
                  found.foreign == 1 ? "one name is" : fmt::format("{} names are", found.foreign));
   }
-  if (found.temporaries > 0) spdlog::debug("kv disk: removed {} unfinished files of a former run", found.temporaries);
+  if (found.temporaries > 0) spdlog::debug("kv disk: removed {} unfinished files of an earlier run", found.temporaries);
 }
 
 }  // namespace
@@ -174,12 +174,11 @@ Result<DiskTier> open_disk_tier(const TierOptions& options, const FingerprintHas
     if (!tier->store->keeper()) {
       spdlog::info(
           "kv disk: another server keeps the budget of this directory; this server writes only within the lease that "
-          "one "
-          "grants");
+          "it grants");
     }
     log_found(tier->store->counters());
     if (const ByteCount foreign = tier->store->foreign_bytes(); foreign > ByteCount{0}) {
-      spdlog::debug("kv disk: {} MiB of it belong to other models or settings", foreign.value() >> 20);
+      spdlog::debug("kv disk: {} MiB of the used space belong to other models or settings", foreign.value() >> 20);
     }
     return tier;
   }

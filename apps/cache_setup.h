@@ -14,27 +14,27 @@
 
 namespace kvkeep::cli {
 
-// Warns where it is more than there is. --cache-ram, or a quarter of available memory, at most 8 GiB.
+// Returns --cache-ram, or a quarter of available memory, at most 8 GiB. Warns if --cache-ram is more than is available.
 ByteCount ram_budget(const TierOptions& options);
 
-// --kv-disk-dir, or kvkeep in the user's cache home. kUnsupported: there is none.
+// Returns --kv-disk-dir, or kvkeep in the user's cache home; kUnsupported if there is no such home.
 Result<std::string> disk_directory(const TierOptions& options);
-// --kv-disk-space-mb, or a tenth of the free space, 1 to 64 GiB.
+// Returns --kv-disk-space-mb, or a tenth of the free space, 1 to 64 GiB.
 ByteCount disk_budget(const TierOptions& options, ByteCount free_space);
-// --kv-disk-reserve-mb, or a hundredth of the file system, at most 1 GiB.
+// Returns --kv-disk-reserve-mb, or a hundredth of the file system, at most 1 GiB.
 ByteCount disk_reserve(const TierOptions& options, ByteCount total_space);
-// Of sampled turns that are remembered, in bytes. Their file has a place of its own within the budget, four times that.
+// Memory for sampled turns, in bytes. Their file has room within the budget of its own, four times as much.
 ByteCount memory_for_turns(ByteCount budget);
 
-// What open_disk_tier() would say of a directory that was named, before minutes go into loading a model: makes it and
-// tries its lock, which is free again on return. Other servers may use it.
+// Returns the error that open_disk_tier() would return for a named directory, before minutes go into loading a model:
+// makes the directory and tries its lock, which is free again on return. Other servers may use it.
 Status check_disk_directory(const TierOptions& options, os::FileSystem& files);
 
 struct DiskTier {
-  std::unique_ptr<store::DiskStore> store;  // null: no disk tier, and why was logged
+  std::unique_ptr<store::DiskStore> store;  // null: no disk tier; the log says why
   ByteCount budget = {};                    // disk_budget(): the store's own, and the room for sampled turns
-  // An audit found that what is stored there is wrong: nothing of it may be used, nor anything be stored anywhere,
-  // until somebody looked into it. `store` is null.
+  // An audit found stored state that is wrong: nothing of it may be used, and nothing stored anywhere, until somebody
+  // has looked into it. `store` is null.
   bool distrusted = false;
   std::string directory = {};  // empty: no disk tier
 };

@@ -33,7 +33,7 @@ Assign tool_format_into(std::optional<FormatKind>& target) {
 Assign object_into(nlohmann::ordered_json& target) {
   return [&target](const std::string& text) -> Status {
     auto value = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!value.is_object()) return invalid(fmt::format("'{}' is no JSON object", text));
+    if (!value.is_object()) return invalid(fmt::format("'{}' is not a JSON object", text));
     TRY(server::api::check_template_kwargs(value));
     target = std::move(value);
     return {};
@@ -47,7 +47,7 @@ Assign effort_into(std::string& target) {
   };
 }
 
-// 0 tells the template, too, so that it does not even open a thought.
+// With 0 the template is told too, so that the model does not even begin to think.
 Assign thought_budget_into(ServeOptions& options) {
   return [&options](const std::string& text) -> Status {
     std::optional<std::size_t>& budget = options.defaults.sampling.thinking.most_tokens;
@@ -68,15 +68,14 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
       {.group = "Conversations",
        .spelling = "--tool-format NAME",
        .default_text = "auto, from the chat template",
-       .effect = "How the model writes calls: none, hermes, qwen3-coder, llama3, mistral, deepseek, dsml, dsml-v3.2, "
-                 "harmony, "
-                 "glm, kimi, minimax, lfm2, command-r, command-a, gemma4.",
+       .effect = "How the model writes tool calls: none, hermes, qwen3-coder, llama3, mistral, deepseek, dsml, "
+                 "dsml-v3.2, harmony, glm, kimi, minimax, lfm2, command-r, command-a, gemma4.",
        .assign = tool_format_into(chat.tool_format)},
       {.spelling = "--reasoning-format NAME",
        .environment = "LLAMA_ARG_THINK",
        .effect =
-           "Where thoughts go: none (they stay in content), deepseek (reasoning_content), deepseek-legacy (both); auto "
-           "is deepseek.",
+           "Where reasoning goes: none leaves it in content, deepseek puts it into reasoning_content, deepseek-legacy "
+           "into both; auto is deepseek.",
        .assign =
            choice_into(options.defaults.reasoning_format, {{"auto", ReasoningFormat::kDeepSeek},
                                                            {"none", ReasoningFormat::kNone},
@@ -84,8 +83,8 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
                                                            {"deepseek-legacy", ReasoningFormat::kDeepSeekLegacy}})},
       {.spelling = "-rea, --reasoning on|off|auto",
        .environment = "LLAMA_ARG_REASONING",
-       .default_text = "auto, as the template has it",
-       .effect = "Tell the template to let the model think, or not; requests may say otherwise.",
+       .default_text = "auto, the template's own",
+       .effect = "Have the template let the model think, or not; a request may say otherwise.",
        .assign = choice_into(chat.thinks, {{"on", true}, {"off", false}, {"auto", std::nullopt}})},
       {.spelling = "--reasoning-effort LEVEL",
        .environment = "LLAMA_ARG_REASONING_EFFORT",
@@ -95,50 +94,46 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
       {.spelling = "--reasoning-budget N",
        .environment = "LLAMA_ARG_THINK_BUDGET",
        .default_text = "-1",
-       .effect = "End a thought after so many tokens, by its closing tag; 0: --reasoning off, too; -1: no limit. "
-                 "Requests may "
-                 "say otherwise.",
+       .effect = "End reasoning after this many tokens, with its closing tag; 0 also sets --reasoning off; -1: no "
+                 "limit. A request may say otherwise.",
        .assign = thought_budget_into(options)},
       {.spelling = "--reasoning-preserve, --no-reasoning-preserve",
        .environment = "LLAMA_ARG_REASONING_PRESERVE",
-       .effect = "Keep earlier thoughts in the prompt, where the template lets one choose.",
+       .effect = "Keep the reasoning of earlier turns in the prompt, if the template has a switch for that.",
        .assign = switch_into(chat.preserve_reasoning)},
       {.spelling = "--chat-template-kwargs JSON",
        .environment = "LLAMA_ARG_CHAT_TEMPLATE_KWARGS",
        .default_text = "{}",
-       .effect = "More variables for the chat template, as a JSON object; requests may set others.",
+       .effect = "More variables for the chat template, as a JSON object; a request may set others.",
        .assign = object_into(options.defaults.template_kwargs)},
       {.spelling = "--skip-chat-parsing, --no-skip-chat-parsing",
        .environment = "LLAMA_ARG_SKIP_CHAT_PARSING",
-       .effect = "Return everything the model writes as content: calls and thoughts too.",
+       .effect = "Return everything that the model writes as content, tool calls and reasoning included.",
        .assign = switch_into(chat.skip_parsing)},
       {.spelling = "--replay exact|canonical|off",
        .effect =
-           "Earlier turns of the model in a prompt: exact puts the ids there that were sampled, where the client's "
-           "message says the same; canonical lets the template write them anew, and prefills that ahead; off: neither.",
+           "How a prompt shows the model's earlier turns: exact: with the ids that were sampled, if the client's "
+           "message says the same; canonical: as the template writes them, prefilled ahead; off: the same, not ahead.",
        .assign = choice_into(chat.replay,
                              {{"exact", Replay::kExact}, {"canonical", Replay::kCanonical}, {"off", Replay::kOff}})},
       {.spelling = "--prefill-ahead, --no-prefill-ahead",
-       .effect =
-           "Where the template writes a finished turn otherwise (without its thinking), prefill that while the server "
-           "is idle.",
+       .effect = "While the server is idle, prefill finished turns that the template writes differently from what was "
+                 "sampled (such as without their reasoning).",
        .assign = switch_into(chat.prefill_ahead)},
       {.spelling = "--strict-model-names",
-       .effect = "Refuse requests that name a model by another name than --alias says (without it, the file's name).",
+       .effect = "Refuse requests for a model name that is not in --alias (without --alias: the file's name).",
        .assign = switch_into(chat.strict_model_names)},
       {.spelling = "--strict-fields",
-       .effect = "Refuse requests with fields that are not known, instead of naming them in the reply's header "
+       .effect = "Refuse requests with unknown fields, instead of naming the fields in the reply's header "
                  "x-kvkeep-ignored-fields, the log and the trace.",
        .assign = switch_into(options.defaults.strict_fields)},
       {.spelling = "--stabilize RULE,...|none",
        .default_text = "all",
        .effect =
-           "What lets prompts share more; billing-line: a leading x-anthropic-billing-header line of the system "
-           "prompt, "
-           "which changes from conversation to conversation and means nothing, is left out; tools-first: where the "
-           "template knows no tools, they stand before the system prompt. Not part of all: late-system: system "
-           "messages "
-           "right behind the first user message come before it.",
+           "Changes to prompts that let more of them share a beginning. billing-line: leave out a leading "
+           "x-anthropic-billing-header line of the system prompt, which differs between conversations and means "
+           "nothing; tools-first: if the template knows no tools, write them before the system prompt; late-system "
+           "(not part of all): move system messages right after the first user message before it.",
        .assign = parsed_into(options.stabilizers, chat::parse_stabilizers)},
   };
 }
@@ -147,7 +142,7 @@ std::vector<Flag> sampling_flags(ServeOptions& options) {
   engine::SamplingParams& sampling = options.defaults.sampling;
   constexpr float kLargest = 1e6F;
   return {
-      {.group = "Sampling, where a request does not say",
+      {.group = "Sampling, if the request does not set it",
        .spelling = "-s, --seed N",
        .default_text = "-1, another each time",
        .effect = "Seed of the random numbers.",
@@ -159,7 +154,7 @@ std::vector<Flag> sampling_flags(ServeOptions& options) {
        }},
       {.spelling = "--temperature, --temp N",
        .environment = "LLAMA_ARG_TEMPERATURE",
-       .effect = "Temperature; 0 takes the likeliest token.",
+       .effect = "Temperature; 0 always takes the likeliest token.",
        .assign = number_into(sampling.temperature, 0.0F, kLargest)},
       {.spelling = "--top-k N",
        .environment = "LLAMA_ARG_TOP_K",
@@ -175,21 +170,21 @@ std::vector<Flag> sampling_flags(ServeOptions& options) {
        .assign = number_into(sampling.min_p, 0.0F, 1.0F)},
       {.spelling = "--repeat-penalty N",
        .environment = "LLAMA_ARG_REPEAT_PENALTY",
-       .effect = "Makes repeated tokens less likely; 1 is off.",
+       .effect = "Make repeated tokens less likely; 1 is off.",
        .assign = number_into(sampling.repeat_penalty, 0.0F, kLargest)},
       {.spelling = "--repeat-last-n N",
-       .effect = "Tokens the penalties look back; 0 is off, -1 the whole context.",
+       .effect = "How many of the last tokens the penalties count; 0 is off, -1 the whole context.",
        .assign = number_into(sampling.repeat_last_n, -1)},
       {.spelling = "--presence-penalty N",
        .environment = "LLAMA_ARG_PRESENCE_PENALTY",
-       .effect = "Taken off the logit of every token that occurred.",
+       .effect = "Subtracted from the logit of every token that occurred.",
        .assign = number_into(sampling.presence_penalty, -kLargest, kLargest)},
       {.spelling = "--frequency-penalty N",
        .environment = "LLAMA_ARG_FREQUENCY_PENALTY",
-       .effect = "Taken off a token's logit for each time it occurred.",
+       .effect = "Subtracted from a token's logit for each time that it occurred.",
        .assign = number_into(sampling.frequency_penalty, -kLargest, kLargest)},
       {.spelling = "--ignore-eos",
-       .effect = "Go on where the model would end its reply.",
+       .effect = "Continue when the model would end its reply.",
        .assign = switch_into(sampling.ignore_eos)},
   };
 }

@@ -19,10 +19,10 @@ constexpr char kOverview[] =
     "\n"
     "Commands:\n"
     "  serve        serve a model over HTTP\n"
-    "  cache        look into a cache directory: what is stored, whether it is whole\n"
+    "  cache        list, check, change and copy what a cache directory holds\n"
     "  model make   write a random-weight model to try things with\n"
-    "  bench        play workloads against kvkeep and others, and count\n"
-    "  replay       play recorded sessions against a server and count\n"
+    "  bench        play workloads against kvkeep and other servers, and count tokens\n"
+    "  replay       play recorded sessions against a server, and count tokens\n"
     "\n"
     "  --version    print the version and exit\n"
     "  -h, --help   print this help, or after a command that command's help\n"
@@ -40,7 +40,7 @@ std::string words_text(const Arguments& words) {
 
 bool is_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }
 
-// `group`: the command it belongs to, such as "model"; empty: none.
+// `group`: the command that the unknown one belongs to, such as "model"; empty if it belongs to none.
 Error unknown_command(const std::string& group, const std::string& name, const std::vector<std::string>& known) {
   const std::string before = group.empty() ? group : group + " ";
   const std::string near = did_you_mean(name, known);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which command a command line names. Pure.
+// Tells which command a command line names, and parses its flags. Pure.
 
 #include <string>
 #include <variant>
@@ -23,7 +23,7 @@ struct PrintText {
 using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchCommandOptions, ReplayCommandOptions,
                              CacheCommandOptions>;
 
-// `arguments` are those behind the program's name. Errors are one line, for standard error and a non-zero exit.
+// `arguments` are those after the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);
 
 std::string version_text();

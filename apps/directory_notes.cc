@@ -14,7 +14,7 @@ namespace kvkeep::cli {
 namespace {
 
 constexpr auto kBetweenLooks = std::chrono::seconds(2);
-// Long before what the cache was asked for is over.
+// Long before the cache's promise to keep a prefix ends.
 constexpr std::int64_t kRenewNs = policy::kLongestKeepNs / 4;
 
 }  // namespace
@@ -36,17 +36,17 @@ DirectoryNotes::DirectoryNotes(std::string directory, const FingerprintHash& fin
   });
 }
 
-// It goes with the directory, which the store makes again, and with all of a model that somebody removes.
+// The note is lost if somebody removes the model's files or its directory, which the store makes again.
 void DirectoryNotes::look_at_note() {
   if (inspect::read_model_note(files_, directory_) || !inspect::write_model_note(files_, directory_, note_)) return;
   spdlog::warn(
-      "kv disk: other hands removed what was in {}; what is in memory is still served, and what is new is stored",
+      "kv disk: the files in {} were removed by another program; state in memory is still served, new state is stored",
       directory_);
 }
 
 void DirectoryNotes::look_at_pins() {
   Result<std::vector<PrefixHash>> pins = inspect::read_pins(files_, directory_);
-  if (!pins) return warn_once(pins.error());  // those that were seen stay
+  if (!pins) return warn_once(pins.error());  // the pins read before stay
   if (*pins != pins_) {
     pins_ = std::move(*pins);
     find_prefixes();
@@ -56,7 +56,7 @@ void DirectoryNotes::look_at_pins() {
   }
 }
 
-// A pin names a hash; what it stands for is in the files.
+// A pin is a hash; the ids of its prefix are found in the files.
 void DirectoryNotes::find_prefixes() {
   pinned_.clear();
   if (pins_.empty()) return;
@@ -64,10 +64,10 @@ void DirectoryNotes::find_prefixes() {
   directory.root = store::directory_of(directory_);
   auto own = inspect::read_model(files_, directory.root, fingerprint_);
   if (!own) {
-    pins_.clear();  // to be looked at again
+    pins_.clear();  // so that the next look tries again
     return warn_once(own.error());
   }
-  own->pins = pins_;  // and not what was written meanwhile
+  own->pins = pins_;  // not the pins that were written since they were read
   directory.models.push_back(std::move(*own));
   const inspect::Forest forest = inspect::plant(std::move(directory));
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
@@ -89,9 +89,9 @@ void DirectoryNotes::keep() {
   }
 }
 
-// It is tried again with each look; meanwhile the server serves.
+// Warns once; each look tries again, and the server serves meanwhile.
 void DirectoryNotes::warn_once(const Error& error) {
-  if (!std::exchange(warned_, true)) spdlog::warn("kv disk: what is pinned is not known: {}", error.message);
+  if (!std::exchange(warned_, true)) spdlog::warn("kv disk: pins cannot be read: {}", error.message);
 }
 
 }  // namespace kvkeep::cli

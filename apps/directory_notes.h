@@ -1,8 +1,8 @@
 #pragma once
 
-// What people and `kvkeep cache` leave beside a running server's segments, looked at now and then on a thread of its
-// own. The note of the model is written again where other hands removed it. What is pinned is kept: the cache is asked
-// for it as if somebody had wanted it again and again.
+// Follows what people and `kvkeep cache` write next to a running server's segments, on a thread of its own. If the
+// model's note was removed, it is written again. Pinned prefixes are reported to the cache as if they were wanted again
+// and again, so that they are kept.
 
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@ namespace kvkeep::cli {
 
 class DirectoryNotes {
  public:
-  // `directory`: of the fingerprint. The note is written and what is pinned is kept at once. All must outlive it.
+  // `directory` is the fingerprint's. Writes the note and keeps pinned prefixes at once. The arguments must outlive it.
   DirectoryNotes(std::string directory, const FingerprintHash& fingerprint, inspect::ModelNote note,
                  cache::Cache& cache, os::FileSystem& files, os::Clock& clock);
   DirectoryNotes(const DirectoryNotes&) = delete;
@@ -44,12 +44,12 @@ class DirectoryNotes {
   cache::Cache& cache_;
   os::FileSystem& files_;
   os::Clock& clock_;
-  // Of the thread, once it runs:
+  // Used by the constructor, then by the thread only:
   std::vector<PrefixHash> pins_;
   std::vector<Pinned> pinned_;
   std::int64_t kept_ns_ = 0;
   bool warned_ = false;
-  std::unique_ptr<os::Ticker> ticker_;  // last: it ends first
+  std::unique_ptr<os::Ticker> ticker_;  // last, so that its thread ends first
 };
 
 }  // namespace kvkeep::cli

@@ -45,7 +45,7 @@ Match match(std::string_view pattern, std::string_view name, std::string_view va
   return !on || *on == refused_on ? Match::kRefused : Match::kHarmless;
 }
 
-// LLAMA_ARG_NO_MMAP is about --no-mmap; others about the first name there is.
+// Which refused name a variable sets: --no-mmap for LLAMA_ARG_NO_MMAP, the first name for other variables.
 const std::string& name_for(const std::string& variable, const RefusedFlag& flag) {
   std::string name = "--" + variable.substr(std::min(kPrefix.size(), variable.size()));
   std::ranges::transform(name, name.begin(), [](unsigned char letter) {
@@ -71,7 +71,7 @@ FoundRefusal find_refusal(const std::vector<RefusedFlag>& refused, const std::st
   return find_refusal(refused, std::string(kPrefix) + name.substr(kNegatedPrefix.size()), "off");
 }
 
-// Of a short name the long one too: it is the one in the documentation.
+// A short name is shown together with the long one, which the documentation uses.
 std::string spelled(const KnownFlag& flag, const std::string& name) {
   return name == flag.name ? name : name + " (" + flag.name + ")";
 }
@@ -80,7 +80,7 @@ Error needs_value(const KnownFlag& flag, const std::string& name) {
   return invalid(spelled(flag, name) + " needs a value: " + flag.value);
 }
 
-// "--name=value", or a name alone.
+// "--name=value", or a name by itself.
 struct SplitArgument {
   std::string name;
   std::optional<std::string> value;
@@ -91,7 +91,7 @@ SplitArgument split_argument(const std::string& argument) {
   return {argument.substr(0, equals), argument.substr(equals + 1)};
 }
 
-// Of flags that are not ours, nobody here knows whether a value follows. Those that turn something off have none.
+// Whether an unknown flag takes a value cannot be known; a flag that turns something off has none.
 bool may_take_value(std::string_view name) { return !name.starts_with("--no-") && !name.starts_with("-no-"); }
 
 bool looks_like_value(const std::string& argument) {
@@ -105,7 +105,7 @@ std::string called(const std::string& usage) {
   return usage.substr(0, end);
 }
 
-// Takes the arguments behind arguments[i], and moves i onto the last. A value may start with a dash (-n -1).
+// Takes the arguments after arguments[i], and moves i to the last of them. A value may start with a dash (-n -1).
 Result<std::string> following_values(const KnownFlag& flag, const std::string& name,
                                      const std::vector<std::string>& arguments, std::size_t& i) {
   const std::size_t count = flag.value.find(' ') == std::string::npos ? 1 : 2;
@@ -200,7 +200,7 @@ const RefusedFlag* FlagSet::find_refused(const std::string& name) const {
   return found == refused_.end() ? nullptr : &*found;
 }
 
-// Of arguments[at], a flag that is none of ours. Returns how many arguments behind it seem to be its value.
+// arguments[at] is an unknown or refused flag. Returns how many arguments after it seem to be its value.
 std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t at, MendedLine& line) const {
   const auto [name, joined] = split_argument(arguments[at]);
   const RefusedFlag* refused = find_refused(name);
@@ -211,7 +211,7 @@ std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t
                           (meant.empty() ? "; --help lists all flags" : "; did you mean '" + meant + "'?")),
             refused != nullptr || !meant.empty());
   const KnownFlag* ours = find(meant).flag;
-  const bool is_switch = meant.find(' ') != std::string::npos;  // words stand for it
+  const bool is_switch = meant.find(' ') != std::string::npos;  // a switch with its value
   const bool takes_value = ours != nullptr ? !ours->value.empty() : may_take_value(name) && !is_switch;
   const bool value_follows = !joined && takes_value && at + 1 < arguments.size() && looks_like_value(arguments[at + 1]);
   if (!meant.empty()) line.put(meant);
@@ -301,7 +301,7 @@ Status FlagSet::read_environment(const os::Environment& environment, std::vector
     if (flag.value.empty()) {
       const std::optional<bool> on = parse_switch_word(value);
       if (!on) return invalid(flag.environment + ": '" + value + "' is not on or off");
-      // A switch without an off form stays as it is when told "off".
+      // A switch without an off form stays as it is when the variable says "off".
       if (!*on && flag.off_names.empty()) continue;
       value = *on ? "on" : "off";
     }
@@ -310,7 +310,7 @@ Status FlagSet::read_environment(const os::Environment& environment, std::vector
   return {};
 }
 
-// In the order of the table: of two flags that set one option, the same one wins wherever they stand on the line.
+// Assigns in the order of the table: of two flags that set one option, the later row wins wherever the flags stand.
 Status FlagSet::assign(const std::vector<Given>& given) const {
   for (const KnownFlag& flag : flags_) {
     for (const Given& one : given) {

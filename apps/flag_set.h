@@ -18,7 +18,7 @@
 
 namespace kvkeep::cli {
 
-// Where the value of a flag goes; flag_values.h makes them.
+// Sets an option to the value of a flag; flag_values.h has functions that make one.
 struct Assign {
   Assign() = default;
   template <std::invocable<const std::string&> Set>
@@ -27,23 +27,23 @@ struct Assign {
   // Sets the option. A switch gets "on" or "off". An error's message says what was expected, without the flag's name.
   // Called once per occurrence, in order.
   std::function<Status(const std::string& value)> set;
-  std::string default_text;  // what the option holds if nothing sets it; empty: not known here
+  std::string default_text;  // the value of the option if nothing sets it; empty: not known here
 };
 
 // A row of a table of flags.
 struct Flag {
-  std::string group = {};  // heading in --help; empty: that of the row before
+  std::string group = {};  // heading in --help; empty: that of the previous row
   // As --help and docs/flags.md show it: "-c, --ctx-size N"; "--warmup, --no-warmup"; "--range START END", which takes
-  // two arguments. The last name is the one of the documentation. Names from a --no-... on turn a switch off, unless
-  // there is none before.
+  // two arguments. The documentation uses the last name. A name that begins with --no-, and all names after it, turn
+  // the switch off, if a name before them turns it on.
   std::string spelling = {};
   std::string environment = {};   // "LLAMA_ARG_CTX_SIZE"; empty: none
-  std::string default_text = {};  // as the help and docs/flags.md show it; empty: as `assign` knows it
+  std::string default_text = {};  // as --help and docs/flags.md show it; empty: that of `assign`
   std::string effect = {};        // one sentence or two
   Assign assign = {};
 };
 
-// A row with its spelling taken apart.
+// A row with its spelling split into names and value.
 struct KnownFlag : Flag {
   explicit KnownFlag(Flag row);
 
@@ -57,15 +57,15 @@ struct KnownFlag : Flag {
 // "--mmproj-*" stands for every name that begins so, "*-draft" for every one that ends so.
 struct RefusedFlag {
   std::vector<std::string> names;
-  // LLAMA_ARG_... variables that ask for it. "LLAMA_ARG_JINJA=off" only when turned off, "=on" only when turned on;
-  // LLAMA_ARG_NO_JINJA turns off as well.
+  // LLAMA_ARG_... variables that set the same. "LLAMA_ARG_JINJA=off" matches only if it is turned off, "=on" only if it
+  // is turned on; LLAMA_ARG_NO_JINJA turns off as well.
   std::vector<std::string> variables;
   std::string reason;
-  // Without it something else would be served than was asked for, in clear, or under other paths: its variables are
-  // refused as well. Others may be meant for another server on the machine: a warning says that they set nothing.
+  // Ignoring this flag would serve something else than was asked for, in clear, or under other paths: its variables are
+  // refused as well. Variables of other flags may be meant for another server on the machine: a warning is enough.
   bool essential = false;
-  // The words to type in its place: a flag that takes the same value ("--ctx-size"), or, of a switch, a flag with its
-  // value ("--load-mode mlock"). Empty: it is left out.
+  // The words to type instead: a flag that takes the same value ("--ctx-size"), or, for a switch, a flag with its value
+  // ("--load-mode mlock"). Empty if the flag is to be left out.
   std::string instead = {};
 };
 
@@ -74,20 +74,20 @@ class FlagSet {
   // `usage`: "kvkeep cache ls [flags] ID".
   FlagSet(std::string usage, std::string description, std::vector<Flag> flags, std::vector<RefusedFlag> refused = {});
 
-  // Assigns every flag in `arguments` (without program and command name), then every environment variable whose flag
-  // was not given. `positional` receives what belongs to no flag; null: nothing may. Returns true if --help was asked
-  // for: print help() and stop, whatever else was given. All flags that are unknown or refused are told in one error,
-  // with the line that would work if they are understood.
+  // Assigns every flag in `arguments` (those after the program's and the command's name), then every environment
+  // variable whose flag was not given. `positional` receives the arguments that belong to no flag; with null they are
+  // errors. Returns true if --help was given: print help() and stop. One error names all unknown and refused flags, and
+  // adds a line that would work if all of them are understood.
   Result<bool> parse(const std::vector<std::string>& arguments, const os::Environment& environment,
                      std::vector<std::string>* positional = nullptr) const;
 
-  // A line for each LLAMA_ARG_... variable that is set and that parse() passes over: no flag reads it.
+  // Returns a line for each LLAMA_ARG_... variable that is set although no flag reads it.
   std::vector<std::string> ignored_variables(const os::Environment& environment) const;
 
-  // Description, usage, then the flags under their groups in order of first appearance, at most 100 columns.
+  // Description, usage, then the flags under their groups in order of first appearance, at most 100 columns wide.
   std::string help() const;
   const std::vector<KnownFlag>& flags() const& { return flags_; }
-  const std::vector<KnownFlag>& flags() && = delete;  // they would die with the temporary
+  const std::vector<KnownFlag>& flags() && = delete;  // a temporary's flags would be gone
 
  private:
   struct Spelling {
@@ -98,7 +98,7 @@ class FlagSet {
   struct Given {
     const KnownFlag* flag;
     std::string value;
-    std::string source;  // as it was given, "-c", or its variable: errors begin with it
+    std::string source;  // the name as it was given, "-c", or its variable: errors begin with it
   };
 
   Spelling find(std::string_view name) const;

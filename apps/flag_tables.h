@@ -22,8 +22,8 @@ std::vector<Flag> rope_flags(engine::llama::ModelOptions& model);
 std::vector<Flag> chat_flags(ServeOptions& options);
 std::vector<Flag> sampling_flags(ServeOptions& options);
 
-// refused_flags.cc: flags of llama-server and ds4-server that users may pass from habit. Taking one and doing nothing
-// would give other results than asked for, without a word.
+// refused_flags.cc: flags of llama-server and ds4-server that users may pass from habit. Ignoring one silently would
+// give other results than were asked for.
 std::vector<RefusedFlag> refused_serve_flags();
 
 }  // namespace kvkeep::cli

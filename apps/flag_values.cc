@@ -41,7 +41,7 @@ Result<MetadataOverride> parse_metadata_override(const std::string& text) {
     if (value != "true" && value != "false") return invalid("'" + value + "' is neither true nor false");
     return MetadataOverride{key, value == "true"};
   }
-  // libllama keeps overridden strings in 128 bytes, the end mark included.
+  // libllama keeps overridden strings in 128 bytes, the terminating zero included.
   if (type == "str" && value.size() < 128) return MetadataOverride{key, value};
   if (type == "str") return invalid("a string value is at most 127 bytes long");
   return invalid("'" + type + "' is not a type: int, float, bool or str");
@@ -53,7 +53,7 @@ Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest
   const char unit = text.size() < 2 ? '\0' : text.back();
   const int shift = unit == 'k' || unit == 'K' ? 10 : unit == 'm' || unit == 'M' ? 20 : 0;
   const auto count = parse_number<std::uint64_t>(shift == 0 ? text : text.substr(0, text.size() - 1), 0, UINT32_MAX);
-  // The message of the number alone, and the text as it was typed.
+  // The error of parse_number() for the whole text, as it was typed.
   if (!count || *count << shift > highest) return parse_number<std::uint32_t>(text, lowest, highest).error();
   return parse_number<std::uint32_t>(std::to_string(*count << shift), lowest, highest);
 }
@@ -126,7 +126,7 @@ Result<std::optional<std::int32_t>> parse_gpu_layers(const std::string& text) {
   if (text == "auto" || text == "-1") return std::optional<std::int32_t>();
   if (text == "all") return std::optional(engine::llama::ModelOptions::kAllLayers);
   const auto count = parse_number<std::int32_t>(text, 0, kLayersMax);
-  if (!count) return invalid("'" + text + "' is neither auto, all nor a number of layers");
+  if (!count) return invalid("'" + text + "' is not auto, all or a number of layers");
   return std::optional(*count);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The values of flags: from text into options. Errors say what was expected, without the flag's name.
+// Parsers for the values of flags, and setters made of them. Errors say what was expected, without the flag's name.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,7 +24,7 @@
 
 namespace kvkeep::cli {
 
-// A number in [lowest, highest], the whole text.
+// Parses the whole text as a number in [lowest, highest].
 template <typename Number>
 Result<Number> parse_number(const std::string& text, Number lowest, Number highest) {
   Number value{};
@@ -45,11 +45,11 @@ Result<Number> parse_number(const std::string& text, Number lowest, Number highe
 // matter.
 Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest, std::uint32_t highest);
 
-// llama-server's words for a switch: on, enabled, true, 1 and off, disabled, false, 0. Empty: none of them.
+// llama-server's words for a switch: on, enabled, true, 1 and off, disabled, false, 0. Returns nullopt for other words.
 std::optional<bool> parse_switch_word(std::string_view text);
-// A switch word; empty: auto or -1.
+// A switch word, or auto or -1, which return nullopt.
 Result<std::optional<bool>> parse_flash_attention(const std::string& text);
-// "a,b" -> {"a", "b"}. kInvalid: an empty item.
+// "a,b" -> {"a", "b"}. kInvalid if an item is empty.
 Result<std::vector<std::string>> parse_list(const std::string& text);
 // "a:0.5,b:2" -> files with scales. The last colon separates, so that paths may hold colons.
 Result<std::vector<engine::llama::ScaledFile>> parse_scaled_files(const std::string& text);
@@ -57,7 +57,7 @@ Result<std::vector<engine::llama::ScaledFile>> parse_scaled_files(const std::str
 Result<std::vector<engine::llama::MetadataOverride>> parse_metadata_overrides(const std::string& text);
 // "PATTERN=BUFFER,...".
 Result<std::vector<engine::llama::TensorOverride>> parse_tensor_overrides(const std::string& text);
-// "all" or a count; empty: auto or -1.
+// A count; "all" returns the largest one, auto and -1 return nullopt.
 Result<std::optional<std::int32_t>> parse_gpu_layers(const std::string& text);
 // "3,1": shares, at least one positive.
 Result<std::vector<float>> parse_shares(const std::string& text);
@@ -65,9 +65,9 @@ Result<std::vector<float>> parse_shares(const std::string& text);
 Result<std::pair<int, int>> parse_layer_range(const std::string& text);
 Result<engine::llama::KvType> parse_kv_type(const std::string& text);
 
-// Makers of Flag::assign. The default that they tell is what the target holds when they are made.
+// Functions that make a Flag::assign. The default that they show is the target's value when they are called.
 
-// Whatever `parse` makes of the text.
+// Assigns the value that `parse` returns.
 template <typename Target, typename Parse>
 Assign parsed_into(Target& target, Parse parse) {
   return [&target, parse](const std::string& text) -> Status {
@@ -84,7 +84,7 @@ Assign number_into(Number& target, std::type_identity_t<Number> lowest,
   return {parsed_into(target, parse).set, fmt::to_string(target)};
 }
 
-// Numbers below `least` stand for "automatic": the target is then empty.
+// A number below `least` means "automatic": it leaves the target empty.
 template <typename Number>
 Assign number_into(std::optional<Number>& target, std::type_identity_t<Number> lowest,
                    std::type_identity_t<Number> highest, std::type_identity_t<Number> least) {
@@ -95,7 +95,7 @@ Assign number_into(std::optional<Number>& target, std::type_identity_t<Number> l
   };
 }
 
-// So does -1 (llama-server's word for it).
+// -1 (llama-server's word for it) leaves the target empty.
 template <typename Number>
 Assign number_or_automatic(std::optional<Number>& target, std::type_identity_t<Number> lowest,
                            std::type_identity_t<Number> highest, std::type_identity_t<Number> least) {
@@ -112,7 +112,7 @@ Assign number_or_automatic(std::optional<Number>& target, std::type_identity_t<N
   };
 }
 
-// -1 stands for what the target holds already.
+// -1 leaves the target as it is.
 template <typename Number>
 Assign number_or_default(Number& target, std::type_identity_t<Number> lowest, std::type_identity_t<Number> highest) {
   const auto set = [=, &target, held = target](const std::string& text) -> Status {
@@ -152,7 +152,7 @@ inline Assign text_into(std::string& target) {
   return {set, target.empty() ? "none" : target};
 }
 
-// A switch; `when_on` is what "on" means for the target (false for --no-kv-disk).
+// A switch. `when_on` is the target's value when the switch is on (false for --no-kv-disk).
 inline Assign switch_into(bool& target, bool when_on = true) {
   const auto set = [&target, when_on](const std::string& text) -> Status {
     target = (text == "on") == when_on;
@@ -161,7 +161,7 @@ inline Assign switch_into(bool& target, bool when_on = true) {
   return {set, target == when_on ? "on" : "off"};
 }
 
-// A switch that is another word for one value of an option, such as --verbose for --log-verbosity 5.
+// A switch that sets one value of an option, such as --verbose for --log-verbosity 5.
 template <typename Target>
 Assign value_into(Target& target, std::type_identity_t<Target> value) {
   const auto set = [&target, value](const std::string& text) -> Status {
@@ -171,7 +171,7 @@ Assign value_into(Target& target, std::type_identity_t<Target> value) {
   return {set, "off"};
 }
 
-// Accepts a flag that asks for behaviour which cannot be turned off: there is nothing to set.
+// Accepts a flag that asks for behaviour that is never off: there is nothing to set.
 inline Assign always_so() {
   return {[](const std::string&) -> Status { return {}; }, "on"};
 }

@@ -1,4 +1,4 @@
-// docs/flags.md is a table of every flag; this keeps it from going stale.
+// docs/flags.md is a table of every flag; this test keeps it from going stale.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -12,10 +12,10 @@
 namespace kvkeep::cli {
 namespace {
 
-// Files and sockets that the server itself needs beside those of its clients.
+// Files and sockets that the server itself needs, besides those of its clients.
 constexpr std::size_t kOwnFiles = 256;
 
-// As llama-server counts its threads for requests.
+// The number of threads that llama-server would use for requests.
 int http_threads(const ServeOptions& options) {
   if (options.http_threads) return *options.http_threads;
   return static_cast<int>(std::max(options.model.parallel + 2, os::machine_info().logical_cpus - 1));
@@ -27,7 +27,7 @@ void limit_connections(server::HttpOptions& http) {
   if (files >= http.connections_max + kOwnFiles) return;
   http.connections_max = files > 2 * kOwnFiles ? files - kOwnFiles : files / 2;
   spdlog::warn(
-      "at most {} clients may be connected at a time, further ones wait: only {} open files are allowed "
+      "at most {} clients may be connected at a time, and further ones wait: this process may open only {} files "
       "(raise the hard limit, ulimit -Hn)",
       http.connections_max, files);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// The HTTP server of `serve`, as flags and the machine allow it, and where clients find it.
+// Makes the HTTP server of `serve` from its flags and the machine's limits, and tells the URLs that clients can use.
 
 #include <memory>
 #include <string>
@@ -13,13 +13,13 @@
 
 namespace kvkeep::cli {
 
-// Listens. Raises this process's limit of open files, and has memory of large requests given back: before threads
-// start.
+// Listens. Raises this process's limit of open files, and makes the allocator give back the memory of large requests;
+// call it before threads start.
 Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, const NamedFiles& files);
 
-// Under which URLs clients reach a server that listens on `host`, first the one for this machine. "0.0.0.0" and "::"
-// mean every interface and are no addresses to connect to: then `own_addresses` (os/own_addresses.h) of that kind
-// follow, for other machines. Pure.
+// Returns the URLs of a server that listens on `host`, the one for this machine first. "0.0.0.0" and "::" mean every
+// interface and are no addresses to connect to: `own_addresses` (os/own_addresses.h) of their kind follow, for other
+// machines. Pure.
 std::vector<std::string> served_urls(const std::string& host, int port, const std::vector<std::string>& own_addresses);
 
 }  // namespace kvkeep::cli

@@ -1,4 +1,4 @@
-// The program kvkeep: parse, hand over, report.
+// The program kvkeep: parses its command line, runs the command, reports an error.
 
 #include <cstdio>
 #include <string>
@@ -47,7 +47,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
 int main(int count, char** arguments) {
   const std::vector<std::string> given(arguments + 1, arguments + count);
   namespace llama = kvkeep::engine::llama;
-  // Not for users: the trial of a model's memory, which may end the process (memory_class.h).
+  // Not for users: kvkeep starts itself like this to try a model's memory, which may end the process (memory_class.h).
   if (!given.empty() && given.front() == llama::kClassTestCommand) {
     return llama::class_test_main({given.begin() + 1, given.end()});
   }

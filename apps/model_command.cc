@@ -14,7 +14,7 @@ FlagSet make_flags(ParsedModelMake& make) {
   gguf::MakeModelOptions& options = make.options;
   return FlagSet(
       "kvkeep model make [flags] OUT.gguf",
-      "Writes a GGUF model with random weights. It says nothing sensible, but loads and runs like a real one.",
+      "Writes a GGUF model with random weights. The model says nothing sensible, but loads and runs like a real one.",
       {{.group = "Model",
         .spelling = "--arch NAME",
         .effect = "Architecture, by the class of its memory: " + gguf::architectures_by_memory_class() + ".",
@@ -32,19 +32,19 @@ FlagSet make_flags(ParsedModelMake& make) {
         .effect = "The same flags and seed give the same file.",
         .assign = number_into(options.seed, std::uint64_t{0})},
        {.spelling = "--free-output",
-        .effect = "Let the model generate every token, markers and broken UTF-8 included.",
+        .effect = "Let the model sample every token, markers and invalid UTF-8 included.",
         .assign = switch_into(options.free_output)},
-       {.spelling = "--force", .effect = "Replace a file that exists.", .assign = switch_into(make.replace)}});
+       {.spelling = "--force", .effect = "Replace OUT.gguf if it exists.", .assign = switch_into(make.replace)}});
 }
 
-// Without this, a mistyped name would cost a model that took an hour to download.
+// Without this check a mistyped name would overwrite a model that took an hour to download.
 Status make_sure_of(const std::string& path) {
   os::FileSystem& files = os::real_file_system();
   const auto created = files.create(path);
   if (created) return files.remove(path);
   if (created.error().kind != ErrorKind::kInvalid)
     return Error{created.error().kind, "cannot write the model: " + created.error().message};
-  return invalid(path + " exists; remove it, name another, or pass --force");
+  return invalid(path + " exists: remove it, name another file, or pass --force");
 }
 
 }  // namespace

@@ -18,11 +18,11 @@ struct ParsedModelMake {
   bool wants_help = false;
 };
 
-// `arguments` are those behind "model make".
+// `arguments` are those after "model make".
 Result<ParsedModelMake> parse_model_make(const std::vector<std::string>& arguments, const os::Environment& environment);
 std::string model_make_help();
 
-// Writes the file, prints its path, and on standard error what to know of it. kInvalid: it exists and is to stay.
+// Writes the file; prints its path, and advice on standard error. kInvalid if the file exists and is to stay.
 Status run_model_make(const ParsedModelMake& make);
 
 }  // namespace kvkeep::cli

@@ -21,7 +21,7 @@ using engine::llama::RopeScaling;
 using engine::llama::ScaledFile;
 using engine::llama::SplitMode;
 
-constexpr std::uint32_t kParallelMax = 128;  // libllama takes 256 sequences; idle ones and the scratch need theirs
+constexpr std::uint32_t kParallelMax = 128;  // libllama takes 256; idle conversations and scratch need some
 constexpr int kThreadsMax = 1'024;
 
 Assign tokens_into(std::uint32_t& target, std::uint32_t lowest) {
@@ -29,7 +29,7 @@ Assign tokens_into(std::uint32_t& target, std::uint32_t lowest) {
   return {parsed_into(target, parse).set, std::to_string(target)};
 }
 
-// Below `least`: automatic.
+// A value below `least` means automatic.
 Assign tokens_into(std::optional<std::uint32_t>& target, std::uint32_t lowest, std::uint32_t least) {
   return [=, &target](const std::string& text) -> Status {
     TRY_ASSIGN(target, parse_tokens(text, lowest, kTokensMax));
@@ -45,10 +45,10 @@ Assign template_into(std::string& target) {
     const bool is_jinja = text.find("{{") != std::string::npos || text.find("{%") != std::string::npos;
     std::optional<std::string> source = is_jinja ? text : chat::builtin_template(text);
     if (!source) {
-      return invalid(fmt::format("'{}' is no Jinja text and none of the names that --help lists{}", text,
+      return invalid(fmt::format("'{}' is neither Jinja text nor a name that --help lists{}", text,
                                  did_you_mean(text, chat::builtin_template_names())));
     }
-    // Whether it parses does not depend on the model's tokens.
+    // A template that parses without the model's tokens also parses with them.
     if (const auto parsed = chat::make_chat_template(*source, {}); !parsed) return parsed.error();
     target = *std::move(source);
     return {};
@@ -77,13 +77,13 @@ std::vector<Flag> model_flags(ServeOptions& options) {
       {.spelling = "-a, --alias NAME,...",
        .environment = "LLAMA_ARG_ALIAS",
        .default_text = "the file's name",
-       .effect = "Names of the model in the API; the first is the one replies show.",
+       .effect = "Names of the model in the API; replies show the first.",
        .assign = appended_to(chat.model_names, parse_list)},
       {.spelling = "-lm, --load-mode MODE",
        .environment = "LLAMA_ARG_LOAD_MODE",
        .effect =
-           "How weights come into memory: auto, none (plain reads), mmap, mlock (kept from swapping), mmap+mlock, dio "
-           "(direct reads, past the page cache).",
+           "How weights are loaded: auto, none (plain reads), mmap, mlock (never swapped out), mmap+mlock, dio (direct "
+           "reads, past the page cache).",
        .assign = choice_into(model.load_mode, {{"auto", std::nullopt},
                                                {"none", LoadMode::kNone},
                                                {"mmap", LoadMode::kMmap},
@@ -93,23 +93,23 @@ std::vector<Flag> model_flags(ServeOptions& options) {
       {.spelling = "--repack, --no-repack, -nr",
        .environment = "LLAMA_ARG_REPACK",
        .effect =
-           "Rearrange weights for this processor at load: faster, at the price of memory that is not shared with the "
-           "page cache.",
+           "Rearrange weights for this processor at load: computes faster, but the weights no longer share memory with "
+           "the page cache.",
        .assign = switch_into(model.repack)},
       {.spelling = "--no-host",
        .environment = "LLAMA_ARG_NO_HOST",
        .effect = "Do without pinned host buffers, so that other buffer types can be used.",
        .assign = switch_into(model.no_host)},
       {.spelling = "--check-tensors",
-       .effect = "Refuse a model with invalid weights; reads all of them at start.",
+       .effect = "Refuse a model with invalid weights; this reads all of them at start.",
        .assign = switch_into(model.check_tensors)},
       {.spelling = "--override-kv KEY=TYPE:VALUE,...",
-       .effect = "Replace values of the model's metadata; types are int, float, bool and str.",
+       .effect = "Replace values in the model's metadata; types are int, float, bool and str.",
        .assign = appended_to(model.kv_overrides, parse_metadata_overrides)},
       {.spelling = "--model-hash KIND",
        .effect =
-           "How the model is recognised: fast reads metadata, tensor directory and samples of each tensor; full reads "
-           "every byte.",
+           "How a model is recognised: fast reads its metadata, tensor directory and samples of each tensor; full "
+           "reads every byte.",
        .assign = choice_into(model.full_model_hash, {{"fast", false}, {"full", true}})},
       {.spelling = "--chat-template NAME",
        .environment = "LLAMA_ARG_CHAT_TEMPLATE",
@@ -136,17 +136,17 @@ std::vector<Flag> adapter_flags(ModelOptions& model) {
        .effect = "LoRA adapters to apply to every request.",
        .assign = appended_to(model.loras, parse_plain_files)},
       {.spelling = "--lora-scaled FILE:SCALE,...",
-       .effect = "LoRA adapters with a scale of their own.",
+       .effect = "LoRA adapters with a scale each.",
        .assign = appended_to(model.loras, parse_scaled_files)},
       {.spelling = "--control-vector FILE,...",
        .effect = "Control vectors to add.",
        .assign = appended_to(model.control_vectors, parse_plain_files)},
       {.spelling = "--control-vector-scaled FILE:SCALE,...",
-       .effect = "Control vectors with a scale of their own.",
+       .effect = "Control vectors with a scale each.",
        .assign = appended_to(model.control_vectors, parse_scaled_files)},
       {.spelling = "--control-vector-layer-range START END",
        .default_text = "all layers",
-       .effect = "Layers the control vectors apply to, both inclusive.",
+       .effect = "Layers that the control vectors apply to, both inclusive.",
        .assign = [&model](const std::string& text) -> Status {
          TRY_ASSIGN(model.control_vector_layers, parse_layer_range(text));
          return {};
@@ -165,12 +165,12 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .assign = tokens_into(model.n_ctx, 0, 1)},
       {.spelling = "-np, --parallel N",
        .environment = "LLAMA_ARG_N_PARALLEL",
-       .effect = "Requests that decode at the same time; more wait their turn. -1 is the default.",
+       .effect = "Requests that decode at the same time; others wait their turn. -1 is the default.",
        .assign = number_or_default(model.parallel, 1, kParallelMax)},
       {.spelling = "-n, --n-predict, --predict N",
        .environment = "LLAMA_ARG_N_PREDICT",
        .default_text = "-1, until the context is full",
-       .effect = "Most tokens of a reply whose request does not say.",
+       .effect = "Most tokens in a reply, if the request does not say.",
        .assign = number_or_automatic(options.defaults.max_tokens, 0, kTokensMax, 0)},
       {.spelling = "-b, --batch-size N",
        .environment = "LLAMA_ARG_BATCH",
@@ -179,12 +179,12 @@ std::vector<Flag> context_flags(ServeOptions& options) {
       {.spelling = "-ub, --ubatch-size N",
        .environment = "LLAMA_ARG_UBATCH",
        .default_text = "512, or --batch-size if that is less",
-       .effect = "Most tokens computed at once: more is faster and takes memory. At most --batch-size.",
+       .effect = "Most tokens computed at once, at most --batch-size: more is faster and takes more memory.",
        .assign = tokens_into(model.n_ubatch, 1, 1)},
       {.spelling = "-t, --threads N",
        .environment = "LLAMA_ARG_THREADS",
        .default_text = "0, one per physical core",
-       .effect = "Threads that compute while decoding.",
+       .effect = "Threads that compute during decode.",
        .assign = number_or_automatic(model.threads, 0, kThreadsMax, 1)},
       {.spelling = "-tb, --threads-batch N",
        .environment = "LLAMA_ARG_THREADS_BATCH",
@@ -194,7 +194,7 @@ std::vector<Flag> context_flags(ServeOptions& options) {
       {.spelling = "-fa, --flash-attn on|off|auto",
        .environment = "LLAMA_ARG_FLASH_ATTN",
        .default_text = "auto",
-       .effect = "Flash attention. Off makes restoring slower: values then lie in columns.",
+       .effect = "Flash attention. With off, restoring is slower, since values then lie in columns.",
        .assign = parsed_into(model.flash_attention, parse_flash_attention)},
       {.spelling = "-ctk, --cache-type-k TYPE",
        .environment = "LLAMA_ARG_CACHE_TYPE_K",
@@ -202,11 +202,11 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .assign = kv_type_into(model.type_k)},
       {.spelling = "-ctv, --cache-type-v TYPE",
        .environment = "LLAMA_ARG_CACHE_TYPE_V",
-       .effect = "Type of the KV cache's values; quantized ones need flash attention.",
+       .effect = "Type of the KV cache's values; quantized types need flash attention.",
        .assign = kv_type_into(model.type_v)},
       {.spelling = "--swa-full",
        .environment = "LLAMA_ARG_SWA_FULL",
-       .effect = "Keep everything in windowed layers instead of the last window: more memory.",
+       .effect = "Keep all rows of sliding-window layers instead of the last window: takes more memory.",
        .assign = switch_into(model.swa_full)},
       {.spelling = "--warmup, --no-warmup",
        .environment = "LLAMA_ARG_WARMUP",
@@ -227,7 +227,7 @@ std::vector<Flag> offload_flags(ServeOptions& options) {
       {.spelling = "-dev, --device NAME,...",
        .environment = "LLAMA_ARG_DEVICE",
        .default_text = "all",
-       .effect = "Devices to use, by the names --list-devices prints; none for the processor alone.",
+       .effect = "Devices to use, by the names that --list-devices prints; none: only the processor.",
        .assign = parsed_into(model.devices, parse_list)},
       {.spelling = "--list-devices",
        .effect = "Print the devices and exit.",
@@ -238,7 +238,7 @@ std::vector<Flag> offload_flags(ServeOptions& options) {
        .assign = switch_into(model.offload_kv)},
       {.spelling = "-ot, --override-tensor PATTERN=BUFFER,...",
        .environment = "LLAMA_ARG_OVERRIDE_TENSOR",
-       .effect = "Put tensors whose names match into a buffer type, such as exps=CPU.",
+       .effect = "Put tensors whose names match PATTERN into a buffer type, such as exps=CPU.",
        .assign = appended_to(model.tensor_overrides, parse_tensor_overrides)},
       {.spelling = "-cmoe, --cpu-moe",
        .environment = "LLAMA_ARG_CPU_MOE",
@@ -262,7 +262,7 @@ std::vector<Flag> offload_flags(ServeOptions& options) {
        .assign = parsed_into(model.tensor_split, parse_shares)},
       {.spelling = "-mg, --main-gpu INDEX",
        .environment = "LLAMA_ARG_MAIN_GPU",
-       .effect = "The device to use with --split-mode none, or for intermediate results with row.",
+       .effect = "The device to use with --split-mode none, or for intermediate results with --split-mode row.",
        .assign = number_into(model.main_gpu, 0, 1'024)},
   };
 }
@@ -301,7 +301,7 @@ std::vector<Flag> rope_flags(ModelOptions& model) {
       {.spelling = "--yarn-orig-ctx N",
        .environment = "LLAMA_ARG_YARN_ORIG_CTX",
        .default_text = "0, from the model",
-       .effect = "Context the model was trained with.",
+       .effect = "Context that the model was trained with.",
        .assign = number_into(model.yarn_original_context, 0, kTokensMax, 1)},
       {.spelling = "--yarn-ext-factor N",
        .environment = "LLAMA_ARG_YARN_EXT_FACTOR",

@@ -22,7 +22,7 @@ std::string_view field(std::string_view text, std::string_view name) {
 
 std::string_view file_name(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
-// Words as on a command line.
+// The flags as they are typed on a command line.
 class Flags {
  public:
   template <typename... Values>

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a fingerprint stands for beside the model, as text for people: two entries of one model in a cache directory
-// differ by it. Pure.
+// The settings that a fingerprint stands for, as text for people: two entries of one model in a cache directory differ
+// in them. Pure.
 
 #include <string>
 #include <string_view>
@@ -10,11 +10,11 @@
 
 namespace kvkeep::cli {
 
-// The flags that set another fingerprint than none would, as they are typed: "-ctk q8_0 --no-repack"; "default".
-// `fingerprint_text`: as in engine::Description, for what was decided at load. No paths, and no salts.
+// Returns the flags that make the fingerprint another than a plain start's, as they are typed: "-ctk q8_0 --no-repack";
+// without any, "default". `fingerprint_text` (engine::Description) has what was decided at load. No paths, no salts.
 std::string settings_text(const engine::llama::ModelOptions& options, std::string_view fingerprint_text);
 
-// What computed it: "CPU, libllama 0.7.0, ggml 0.27.0".
+// Returns the devices and libraries that computed the state: "CPU, libllama 0.7.0, ggml 0.27.0".
 std::string computed_by_text(std::string_view fingerprint_text);
 
 }  // namespace kvkeep::cli

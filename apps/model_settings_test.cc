@@ -27,7 +27,7 @@ TEST(ModelSettings, AreFlagsAsTheyAreTyped) {
             "--lora a.gguf --lora-scaled b.gguf 0.5 --cache-salt-file");
 }
 
-// Flash attention may be left to the engine, and states of some models can only be read with as many sequences.
+// Flash attention may be left to the engine, and states of some models can only be read with the same --parallel.
 TEST(ModelSettings, TellWhatWasDecidedAtLoad) {
   EXPECT_EQ(settings_text({}, "flash_attention=off\nsequences=4\n"), "-fa off -np 4");
   EXPECT_EQ(settings_text({}, "rope_factors=long\n"), "-c (long RoPE factors)");

@@ -35,7 +35,7 @@ Result<std::string> read_template(const std::string& path) {
   if (path.empty()) return path;
   TRY_ASSIGN(std::string source, read_named(flag, path));
   if (source.empty()) return invalid(fmt::format("{} {}: the file is empty", flag, path));
-  // Made again with the model's tokens once they are known; whether it parses does not depend on them.
+  // The template is made again once the model's tokens are known; whether it parses does not depend on them.
   const auto parsed = chat::make_chat_template(source, {});
   if (!parsed) return Error{parsed.error().kind, fmt::format("{} {}: {}", flag, path, parsed.error().message)};
   return source;
@@ -57,7 +57,7 @@ Result<std::vector<std::string>> read_keys(const std::string& path) {
   if (path.empty()) return std::vector<std::string>{};
   TRY_ASSIGN(const std::string text, read_named("--api-key-file", path));
   std::vector<std::string> keys = server::parse_key_lines(text);
-  // An empty key file must not open the server to everybody.
+  // An empty key file must not let everybody in.
   if (keys.empty()) return invalid(fmt::format("--api-key-file {}: no key in it", path));
   warn_of_open_keys(path);
   return keys;
@@ -67,7 +67,7 @@ Result<std::string> read_salt(const std::string& path) {
   if (path.empty()) return path;
   TRY_ASSIGN(std::string salt, read_named("--cache-salt-file", path));
   while (salt.ends_with('\n') || salt.ends_with('\r')) salt.pop_back();
-  // An empty file must not join what was to be apart.
+  // An empty file must not let servers share state that was to be kept apart.
   if (salt.empty()) return invalid(fmt::format("--cache-salt-file {}: the file is empty", path));
   return salt;
 }
@@ -91,10 +91,9 @@ Status check_adapters(const char* flag, const std::vector<engine::llama::ScaledF
   return {};
 }
 
-// The kind of a file that is no GGUF, told from its first bytes.
+// Names the kind of a file that is not GGUF, by its first bytes.
 std::string_view other_kind(std::string_view begin) {
-  if (begin.starts_with("version https://git-lfs"))
-    return "a pointer of Git LFS and not yet the model: run git lfs pull";
+  if (begin.starts_with("version https://git-lfs")) return "a Git LFS pointer to the model: run git lfs pull";
   if (begin.starts_with("<!DOCTYPE") || begin.starts_with("<html")) return "a web page: the download went wrong";
   const auto is_text = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -104,7 +103,7 @@ std::string_view other_kind(std::string_view begin) {
   return "a file of another kind";
 }
 
-// libllama's error for these does not help a user who typed the wrong name. Faults inside a GGUF file are told at
+// libllama's error for these does not help a user who typed the wrong name. Faults inside a GGUF file are reported at
 // load.
 Status check_model(const std::string& path) {
   constexpr std::size_t kLook = 64;
@@ -130,7 +129,7 @@ Result<NamedFiles> read_named_files(const ServeOptions& options) {
     return invalid("--cache-salt-by-key needs keys: --api-key-file or --api-key");
   }
   if (!options.chat.template_source.empty() && !options.chat.template_file.empty()) {
-    return invalid("--chat-template and --chat-template-file name two templates; leave one out");
+    return invalid("--chat-template and --chat-template-file both name a template; leave one out");
   }
   TRY_ASSIGN(files.chat_template, read_template(options.chat.template_file));
   if (files.chat_template.empty()) files.chat_template = options.chat.template_source;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The files that flags of `serve` name, read and checked before the model is loaded: that may take minutes, and a
-// mistyped path should not cost them.
+// The files that flags of `serve` name, read and checked before the model is loaded: loading may take minutes, which a
+// mistyped path should not cost.
 
 #include <string>
 #include <vector>
@@ -12,12 +12,12 @@
 namespace kvkeep::cli {
 
 struct NamedFiles {
-  std::string chat_template;          // of --chat-template-file or --chat-template, which parses; empty: none was named
+  std::string chat_template;          // parsed, of --chat-template-file or --chat-template; empty: none was named
   std::vector<std::string> api_keys;  // of --api-key-file, at least one; empty: none was named
-  std::string cache_salt;             // of --cache-salt-file, without the end of its last line; empty: none was named
+  std::string cache_salt;             // of --cache-salt-file, without its last newline; empty: none was named
 };
 
-// Errors name the flag. Adapters are only looked at: whether they fit the model is known once it is loaded.
+// Errors name the flag. Adapters are only looked at: whether they fit is known when the model is loaded.
 Result<NamedFiles> read_named_files(const ServeOptions& options);
 
 }  // namespace kvkeep::cli

@@ -6,8 +6,8 @@
 namespace kvkeep::cli {
 namespace {
 
-// Rows: names (the first one stands in messages), environment variables, reason, whether it is essential, what to type
-// in its place.
+// Rows: names (messages show the first), environment variables, reason, whether the flag is essential, what to type
+// instead.
 constexpr bool kEssential = true;
 
 std::vector<RefusedFlag> refused_state() {
@@ -18,13 +18,13 @@ std::vector<RefusedFlag> refused_state() {
        "nothing is dropped from the middle of a conversation; a prompt longer than the context is answered with an "
        "error",
        kEssential},
-      {{"--no-context-shift"}, {}, "it is always so; leave it out"},
-      {{"--keep"}, {}, "it belongs to context shifting, which is not done; leave it out"},
+      {{"--no-context-shift"}, {}, "this is always so; leave it out"},
+      {{"--keep"}, {}, "it is a setting of context shifting, which is not done; leave it out"},
       {{"--cache-reuse"},
        {"LLAMA_ARG_CACHE_REUSE"},
        "shifted state is not what the model computes for the new position"},
       // Slots: kvkeep finds state by content.
-      {{"--slot-save-path"}, {"LLAMA_ARG_SLOT_SAVE_PATH"}, "state is saved by itself; see --kv-disk-dir"},
+      {{"--slot-save-path"}, {"LLAMA_ARG_SLOT_SAVE_PATH"}, "state is saved without being asked; see --kv-disk-dir"},
       {{"--slot-prompt-similarity", "-sps"},
        {},
        "there are no slots; state is found by its longest prefix; leave it out"},
@@ -35,7 +35,7 @@ std::vector<RefusedFlag> refused_state() {
        {"LLAMA_ARG_KV_UNIFIED*"},
        "all running requests share one pool of cells; leave it out"},
       {{"--defrag-thold", "-dt"}, {"LLAMA_ARG_DEFRAG_THOLD"}, "llama-server no longer obeys it either; leave it out"},
-      {{"--cont-batching", "-cb"}, {}, "it is always on; leave it out"},
+      {{"--cont-batching", "-cb"}, {}, "batching is always continuous; leave it out"},
       {{"--no-cont-batching", "-nocb"},
        {"LLAMA_ARG_CONT_BATCHING=off"},
        "requests are always batched; --parallel 1 runs one at a time"},
@@ -55,7 +55,7 @@ std::vector<RefusedFlag> refused_models() {
       {{"--offline"}, {"LLAMA_ARG_OFFLINE=off"}, "nothing is ever downloaded; leave it out"},
       {{"--no-models-autoload"}, {}, "one model is served; leave it out"},
       {{"--models-dir", "--models-*"}, {"LLAMA_ARG_MODELS_*"}, "one model is served; name it with --model"},
-      {{"--tags"}, {"LLAMA_ARG_TAGS"}, "models have names alone; see --alias"},
+      {{"--tags"}, {"LLAMA_ARG_TAGS"}, "models have names only; see --alias"},
       {{"--no-mmproj", "--no-mmproj-*"}, {}, "images and sound are not understood; leave it out"},
       {{"--mmproj", "--mmproj-*", "-mm*", "--image-*", "--video-*", "--mtmd-*", "--media-path"},
        {"LLAMA_ARG_MMPROJ*", "LLAMA_ARG_IMAGE_*", "LLAMA_ARG_VIDEO_*", "LLAMA_ARG_MTMD_*"},
@@ -85,7 +85,7 @@ std::vector<RefusedFlag> refused_text() {
       {{"--no-jinja"}, {"LLAMA_ARG_JINJA=off"}, "templates are always rendered by a Jinja engine", kEssential},
       {{"--reasoning-budget-message"},
        {"LLAMA_ARG_THINK_BUDGET_MESSAGE"},
-       "a thought is ended with its closing tag alone",
+       "reasoning is ended by its closing tag only",
        kEssential},
       {{"--prefill-assistant"}, {}, "the assistant's last message is always continued; leave it out"},
       {{"--no-prefill-assistant"},
@@ -93,7 +93,7 @@ std::vector<RefusedFlag> refused_text() {
        "the assistant's last message is always continued",
        kEssential},
       {{"--special", "-sp"}, {}, "special tokens are always part of a reply's text; leave it out"},
-      {{"--escape", "-e", "--no-escape"}, {}, "no prompt is given on the command line; leave it out"},
+      {{"--escape", "-e", "--no-escape"}, {}, "the command line has no prompt; leave it out"},
       // Sampling that is not offered.
       {{"--samplers", "--sampler-seq", "--sampling-seq"}, {}, "the order of samplers is fixed"},
       {{"--mirostat", "--mirostat-*", "--typical", "--typical-p", "--top-nsigma", "--top-n-sigma", "--xtc-*", "--dry-*",
@@ -105,26 +105,26 @@ std::vector<RefusedFlag> refused_text() {
       {{"--grammar", "--grammar-file", "--json-schema", "-j", "--json-schema-file", "-jf"},
        {},
        "grammars cannot be set for the whole server"},
-      {{"--reverse-prompt", "-r"}, {}, "stop strings belong into the request"},
+      {{"--reverse-prompt", "-r"}, {}, "stop strings belong in the request"},
   };
 }
 
 std::vector<RefusedFlag> refused_machine() {
   return {
-      {{"--mlock"}, {"LLAMA_ARG_MLOCK=on"}, "it is called --load-mode mlock here", !kEssential, "--load-mode mlock"},
-      {{"--mmap"}, {}, "it is called --load-mode mmap here", !kEssential, "--load-mode mmap"},
-      {{"--no-mmap"}, {"LLAMA_ARG_MMAP=off"}, "it is called --load-mode none here", !kEssential, "--load-mode none"},
+      {{"--mlock"}, {"LLAMA_ARG_MLOCK=on"}, "kvkeep calls it --load-mode mlock", !kEssential, "--load-mode mlock"},
+      {{"--mmap"}, {}, "kvkeep calls it --load-mode mmap", !kEssential, "--load-mode mmap"},
+      {{"--no-mmap"}, {"LLAMA_ARG_MMAP=off"}, "kvkeep calls it --load-mode none", !kEssential, "--load-mode none"},
       {{"--direct-io", "-dio"},
        {"LLAMA_ARG_DIO=on"},
-       "it is called --load-mode dio here",
+       "kvkeep calls it --load-mode dio",
        !kEssential,
        "--load-mode dio"},
-      {{"--no-direct-io", "-ndio"}, {}, "the page cache is only passed by with --load-mode dio; leave it out"},
-      {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, "say how to load with --load-mode auto, mmap or none"},
+      {{"--no-direct-io", "-ndio"}, {}, "the page cache is bypassed only with --load-mode dio; leave it out"},
+      {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, "choose how to load with --load-mode auto, mmap or none"},
       {{"--fit", "-fit", "--fit-target", "-fitt", "--fit-ctx", "-fitc"},
        {"LLAMA_ARG_FIT*"},
-       "only --n-gpu-layers auto adapts to the memory there is"},
-      {{"--op-offload"}, {}, "it is always on; leave it out"},
+       "only --n-gpu-layers auto adapts to free memory"},
+      {{"--op-offload"}, {}, "this is always on; leave it out"},
       {{"--no-op-offload"}, {}, "large operations are always computed on the device"},
       {{"--n-cpu-ffn", "-ncffn"}, {"LLAMA_ARG_N_CPU_FFN"}, "place tensors with --override-tensor"},
       {{"--moe-cache-mib"}, {"LLAMA_ARG_MOE_CACHE_MIB"}, "there is no cache of experts on devices"},
@@ -135,7 +135,7 @@ std::vector<RefusedFlag> refused_machine() {
        {},
        "placement of threads is left to the system; start it under taskset"},
       {{"--prio", "--prio-batch"}, {}, "priority is left to the system; start it under nice"},
-      {{"--poll", "--poll-batch"}, {}, "it cannot be chosen how threads wait for work"},
+      {{"--poll", "--poll-batch"}, {}, "how threads wait for work cannot be chosen"},
       {{"--metal", "--cuda", "--cpu"}, {}, "choose devices with --device and --n-gpu-layers"},
   };
 }
@@ -164,7 +164,7 @@ std::vector<RefusedFlag> refused_network() {
        {"LLAMA_ARG_TOOLS*", "LLAMA_ARG_MCP_*", "LLAMA_ARG_AGENT=on"},
        "the server runs no tools; clients do"},
       // The log.
-      {{"--perf", "--no-perf"}, {"LLAMA_ARG_PERF"}, "times stand in every reply; leave it out"},
+      {{"--perf", "--no-perf"}, {"LLAMA_ARG_PERF"}, "every reply has times; leave it out"},
       {{"--log-prefix", "--log-timestamps", "--no-log-jsonl"}, {}, "the log is always so; leave it out"},
       {{"--log-colors", "--no-log-prefix", "--no-log-timestamps", "--log-jsonl"},
        {"LLAMA_ARG_LOG_COLORS", "LLAMA_ARG_LOG_PREFIX=off", "LLAMA_ARG_LOG_TIMESTAMPS=off", "LLAMA_ARG_LOG_JSONL=on"},
@@ -176,15 +176,15 @@ std::vector<RefusedFlag> refused_network() {
 
 std::vector<RefusedFlag> refused_ds4() {
   return {
-      {{"--ctx"}, {}, "it is called -c (--ctx-size) here", !kEssential, "-c"},
-      {{"--tokens"}, {}, "it is called -n (--predict) here", !kEssential, "-n"},
+      {{"--ctx"}, {}, "kvkeep calls it -c (--ctx-size)", !kEssential, "-c"},
+      {{"--tokens"}, {}, "kvkeep calls it -n (--predict)", !kEssential, "-n"},
       {{"--kv-cache-reject-different-quant"}, {}, "state of another model or quantization is never used"},
       {{"--disable-exact-dsml-tool-replay"},
        {},
-       "it is called --replay canonical here",
+       "kvkeep calls it --replay canonical",
        !kEssential,
        "--replay canonical"},
-      {{"--tool-memory-max-ids"}, {}, "sampled turns are kept by their size, a few MiB of them"},
+      {{"--tool-memory-max-ids"}, {}, "sampled turns are kept up to a few MiB, not up to a number"},
   };
 }
 

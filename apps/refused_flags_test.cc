@@ -13,7 +13,7 @@
 namespace kvkeep::cli {
 namespace {
 
-// What `llama-server --help` lists, of the release that libllama is taken from (cmake/Dependencies.cmake).
+// The output of `llama-server --help`, of the release that libllama is taken from (cmake/Dependencies.cmake).
 constexpr const char* kFlags = R"(
 -h --help --usage --version -cl --cache-list --completion-bash -t --threads -tb --threads-batch -C --cpu-mask -Cr
 --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch --prio-batch
@@ -146,7 +146,7 @@ TEST(RefusedFlags, EveryVariableOfLlamaServerIsReadOrRefused) {
   }
 }
 
-// A row with a star in it must not shadow what is obeyed, nor take a slip of the pen for another program's flag.
+// A refused name with a star must match no flag that is obeyed, and no misspelling of one.
 TEST(RefusedFlags, NoObeyedFlagIsNearARefusal) {
   for (std::string name : known_names()) {
     EXPECT_FALSE(serve_error({name}).find("is not supported") != std::string::npos) << name;
@@ -170,7 +170,7 @@ TEST(RefusedFlags, VariablesOfRefusedFlags) {
   EXPECT_EQ(serve_error({}, harmless), "");
 }
 
-// They may be meant for another server on the machine, and answers are the same without.
+// They may be meant for another server on the machine, and replies are the same without them.
 TEST(RefusedFlags, VariablesThatChangeNoAnswerAreWarnedOf) {
   const auto warnings = [](const os::Environment& environment) {
     os::Environment all = environment;
@@ -193,7 +193,7 @@ TEST(RefusedFlags, VariablesThatChangeNoAnswerAreWarnedOf) {
   }
   const auto lines = warnings({{"LLAMA_ARG_NO_MMAP", "1"}});
   ASSERT_EQ(lines.size(), 1U);
-  EXPECT_NE(lines.front().find("--no-mmap is not supported: it is called --load-mode none here"), std::string::npos);
+  EXPECT_NE(lines.front().find("--no-mmap is not supported: kvkeep calls it --load-mode none"), std::string::npos);
   EXPECT_TRUE(warnings({{"LLAMA_ARG_ENDPOINT_SLOTS", "0"}, {"LLAMA_ARG_MMAP", "1"}, {"LLAMA_ARG_MLOCK", "0"}}).empty());
 }
 

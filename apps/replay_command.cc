@@ -55,13 +55,13 @@ Result<std::string> read_recording(const std::string& path) {
   return text;
 }
 
-// Recordings, as long as they were when they were read.
+// The recordings and their sizes when they were read.
 class Recordings {
  public:
   void add(const std::string& path, std::size_t size_bytes) {
     if (path != "-") sizes_bytes_.emplace_back(path, size_bytes);
   }
-  // One line for each that is longer by now: most likely the server that is asked writes its trace there.
+  // Returns a line for each recording that has grown since: most likely the server under test writes its trace there.
   std::vector<std::string> grown() const {
     std::vector<std::string> lines;
     for (const auto& [path, size_bytes] : sizes_bytes_) {
@@ -92,7 +92,7 @@ Result<std::vector<bench::Session>> read_sessions(const std::vector<std::string>
   return sessions;
 }
 
-// A server of --server and the directory it writes to, in the order in which they come and go.
+// A server of --server and the directory that it writes to, destroyed in reverse order.
 struct StartedServer {
   os::TemporaryDirectory directory;
   std::unique_ptr<bench::ServerProcess> process;
@@ -101,7 +101,7 @@ struct StartedServer {
 Result<StartedServer> start_server(const std::string& command, bench::Interrupt& interrupt) {
   TRY_ASSIGN(std::vector<std::string> words, command_words(command));
   const std::string name = words.front().substr(words.front().rfind('/') + 1);
-  if (name.empty()) return invalid("--server '" + command + "' names no program");
+  if (name.empty()) return invalid("--server '" + command + "' does not name a program");
   bench::ServerCommand server{.name = name, .program = words.front(), .arguments = {words.begin() + 1, words.end()}};
   TRY_ASSIGN(os::TemporaryDirectory directory, os::TemporaryDirectory::make("kvkeep-replay-"));
   auto process = std::make_unique<bench::ServerProcess>(std::move(server), directory.path(), interrupt);
@@ -122,7 +122,7 @@ bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::
   replay.run.in_flight_max = options.in_flight_max;
   if (process != nullptr) {
     replay.death = [process] {
-      process->wait(kDeathMs);  // its connections break a moment before it has ended
+      process->wait(kDeathMs);  // its connections break a moment before the process ends
       return process->death();
     };
     replay.decoded_ids = [process] { return process->decoded_ids(); };
@@ -134,7 +134,7 @@ bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::
   return replay;
 }
 
-// One line on a terminal, drawn over itself.
+// One line on a terminal, overwritten as the replay goes on.
 class Progress {
  public:
   Progress() : shown_(os::errors_go_to_a_terminal()) {}
@@ -161,7 +161,7 @@ class Progress {
   std::size_t total_ = 0;
 };
 
-// A server that was running is known by what it says; one that was started, also by what its program says.
+// A running server is described by its own replies; one that was started, also by what its program prints.
 bench::ServerInfo server_info(const ReplayCommandOptions& options, const bench::Replayer& replayer,
                               const std::string& server_name, bench::Interrupt& interrupt) {
   bench::ServerInfo info{.name = server_name, .version = replayer.server_version(), .flags = "was running"};
@@ -204,7 +204,7 @@ Status check_played(const bench::Report& report, std::size_t sessions) {
     requests += run.requests.size();
     answered += static_cast<std::size_t>(std::ranges::count_if(run.requests, std::not_fn(bench::failed)));
   }
-  if (answered == 0) return io_error(fmt::format("nothing could be played: all {} requests failed", requests));
+  if (answered == 0) return io_error(fmt::format("nothing was played: all {} requests failed", requests));
   if (report.runs.size() < sessions) {
     const std::size_t missing = sessions - report.runs.size();
     std::fprintf(stderr, "kvkeep: the last %zu of %zu recordings were not played\n", missing, sessions);
@@ -212,7 +212,7 @@ Status check_played(const bench::Report& report, std::size_t sessions) {
   return {};
 }
 
-// 1 if something is wrong.
+// Returns exit status 1 if something is wrong.
 Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector<bench::Session>& sessions,
                           const Recordings& recordings, bench::Interrupt& interrupt) {
   std::optional<StartedServer> started;

@@ -16,7 +16,7 @@ namespace kvkeep::cli {
 struct ReplayCommandOptions {
   std::vector<std::string> files;  // "-": standard input
   std::string url;                 // of a running server
-  std::string server_command;      // or what starts one; exactly one of the two is given
+  std::string server_command;      // or the command that starts one; exactly one of the two is given
   std::string model;               // empty: as recorded
   std::string api_key;
   bool fast = false;
@@ -32,7 +32,7 @@ struct ParsedReplay {
   bool wants_help = false;  // print replay_help() and exit; `options` is meaningless then
 };
 
-// `arguments` are those behind "replay". Pure: files named in them are not opened. Errors are one line.
+// `arguments` are those after "replay". Pure: files named in them are not opened. Errors are one line.
 Result<ParsedReplay> parse_replay(const std::vector<std::string>& arguments, const os::Environment& environment);
 
 std::string replay_help();

@@ -8,10 +8,10 @@ std::vector<Flag> report_flags(ReportFiles& files) {
   return {
       {.group = "Report",
        .spelling = "--json FILE",
-       .effect = "Write everything that was found, for programs.",
+       .effect = "Write all results as JSON, for programs.",
        .assign = text_into(files.json)},
       {.spelling = "--html FILE",
-       .effect = "Write one page that draws the same, and needs nothing else.",
+       .effect = "Write one self-contained HTML page that draws the results.",
        .assign = text_into(files.html)},
   };
 }

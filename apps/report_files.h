@@ -1,6 +1,6 @@
 #pragma once
 
-// The files that a measuring command writes its report to.
+// The files that bench and replay write their reports to.
 
 #include <string>
 #include <vector>

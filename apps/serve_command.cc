@@ -36,7 +36,7 @@ namespace kvkeep::cli {
 
 namespace {
 
-// A load that takes no longer shows no progress.
+// A model that loads within this time shows no progress.
 constexpr double kQuietLoadMs = 1'000;
 
 // Running handlers get this long to send their last bytes at shutdown.
@@ -57,7 +57,7 @@ Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptio
   return engine::llama::LlamaEngine::load(model_options(options, files), [&](float progress) {
     const int tenth = static_cast<int>(progress * 10);
     const bool slow = os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > kQuietLoadMs;
-    if (slow && tenth > shown && tenth < 10) spdlog::info("loading {} %", tenth * 10);
+    if (slow && tenth > shown && tenth < 10) spdlog::info("loading the model: {} %", tenth * 10);
     shown = std::max(shown, tenth);
     return !signals.pending();
   });
@@ -76,7 +76,7 @@ Result<std::unique_ptr<const chat::ChatTemplate>> make_template(const NamedFiles
   return std::unique_ptr<const chat::ChatTemplate>(std::move(made));
 }
 
-// What the flags say to the template. The names are those that templates use.
+// Template variables that stand for flags, by the names that templates use.
 nlohmann::ordered_json template_kwargs(const ServeOptions& options, std::string_view source) {
   const ChatOptions& chat = options.chat;
   nlohmann::ordered_json kwargs = nlohmann::ordered_json::object();
@@ -130,7 +130,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   return service;
 }
 
-// Null: turns are not remembered. With a disk tier turns are kept beside it: small beside any budget.
+// Returns null if turns are not remembered. With a disk tier they are kept next to it: small against any budget.
 std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, const DiskTier& disk,
                                                 os::Executor& writer) {
   if (options.chat.replay != Replay::kExact) return nullptr;
@@ -147,7 +147,7 @@ index::TokenTexts token_texts(const server::Service& service) {
   return {*service.vocabulary, [&](TokenId id) { return service.markers->contains(id); }};
 }
 
-// An audit begins when nobody asked anything for half a minute, or for a shorter interval between audits.
+// An audit begins after half a minute without a request, or after the interval between audits if that is shorter.
 server::AuditOptions audit_options(const ServeOptions& options) {
   constexpr double kIdleMs = 30'000;
   server::AuditOptions audit;
@@ -158,8 +158,8 @@ server::AuditOptions audit_options(const ServeOptions& options) {
   return audit;
 }
 
-// Texts of prompts for the log, where whole prompts are written down anyway. Quoted: no prompt may write a line of its
-// own, nor commands to a terminal.
+// Shows texts of prompts in the log only with --trace-prompts, which writes down whole prompts anyway. Quoted, so that
+// no prompt can add a line to the log or send commands to a terminal.
 server::ShowTokens shown_tokens(const LogOptions& log, std::shared_ptr<const Vocabulary> vocabulary) {
   if (!log.trace_prompts) return {};
   return [vocabulary = std::move(vocabulary)](TokenSpan tokens) {
@@ -197,7 +197,7 @@ chat::HistoryChanges learn_history(const ServeOptions& options, const server::Se
   return changes;
 }
 
-// The file of --trace, opened before the load of a model: that may take minutes. Null: none is wanted.
+// Opens the file of --trace before the model is loaded, which may take minutes. Returns nullopt without --trace.
 Result<std::optional<os::AppendFile>> open_trace(const LogOptions& log) {
   if (log.trace_file.empty()) return std::optional<os::AppendFile>();
   auto file = os::AppendFile::open(log.trace_file);
@@ -205,7 +205,7 @@ Result<std::optional<os::AppendFile>> open_trace(const LogOptions& log) {
   return std::optional<os::AppendFile>(std::move(*file));
 }
 
-// Writes the trace on a thread of its own, if one is wanted.
+// Writes the trace on a thread of its own, if there is a file for it.
 class Tracing {
  public:
   Tracing(std::optional<os::AppendFile> file, std::shared_ptr<const Vocabulary> vocabulary) {
@@ -220,20 +220,20 @@ class Tracing {
   std::optional<server::TraceFile> file_;
 };
 
-// Runs engine and HTTP threads until a signal; then ends requests, captures, and writes what is not yet on disk.
+// Runs engine and HTTP threads until a signal; then ends requests, captures them and writes unwritten segments to disk.
 void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, server::Scheduler& scheduler,
                         cache::Cache& cache, os::ShutdownSignals& signals) {
   const std::unique_ptr<os::Executor> http_thread = os::make_thread_executor("http");
   engine_thread.post([&] { scheduler.run(); });
   http_thread->post([&] { http.serve(); });
   signals.wait();
-  spdlog::info("shutting down: settling the cache (a second signal leaves at once)");
+  spdlog::info("shutting down: writing the cache to disk (a second signal quits at once)");
   scheduler.stop();
   engine_thread.drain();
-  cache.flush();  // before handlers get their time: whoever stops us may not wait for them
+  cache.flush();  // before handlers get their time, which a service manager may not wait for
   if (!http.stop(kDrainMs)) {
-    // Threads that compute cannot be ended, and everything that follows would wait for them. The cache is on disk.
-    spdlog::warn("requests that are still computing are left behind");
+    // Threads that compute cannot be ended, and everything below would wait for them. The cache is on disk.
+    spdlog::warn("some requests did not stop in time: leaving without their replies");
     spdlog::default_logger()->flush();
     std::_Exit(0);
   }
@@ -241,16 +241,16 @@ void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, s
   spdlog::info("bye");
 }
 
-// libllama writes states of opaque models for contexts with one number of sequences, and no others can read them.
+// libllama writes the states of opaque models for a number of sequences, and contexts with another cannot read them.
 void explain_other_parallel(const engine::Description& model, const store::DiskStore& disk, std::uint32_t parallel) {
   if (model.memory_class != engine::MemoryClass::kOpaque || disk.foreign_bytes() == ByteCount{0}) return;
   spdlog::info(
-      "kv disk: this model's states can only be read with the --parallel they were made with, now {}; "
-      "the space used includes what other values and other models left",
+      "kv disk: this model's states can be read only with the --parallel they were made with, now {}; the used space "
+      "includes states of other values and other models",
       parallel);
 }
 
-// For whoever looks into the directory later.
+// The note tells a later reader of the directory which model it is of.
 inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files, const engine::Description& model) {
   inspect::ModelNote note{.name = model.model_name,
                           .description = model.summary,
@@ -262,7 +262,7 @@ inspect::ModelNote note_of(const ServeOptions& options, const NamedFiles& files,
   return note;
 }
 
-// Of a point that is always as large as the first, or of a whole window.
+// The size of a point, which is the same for all points, or of a whole window.
 ByteCount point_bytes(engine::Engine& engine) {
   const cache::ModelMemory& memory = engine.memory();
   return ByteCount{std::max(memory.window_bytes(memory.shape().window_tokens), engine.description().point_bytes)};
@@ -286,14 +286,14 @@ Status run_serve(const ServeOptions& options) {
   }
   for (const std::string& warning : options.ignored_variables) spdlog::warn("{}", warning);
   os::ShutdownSignals signals;
-  // All that may be wrong comes before the load of a model, which may take minutes.
+  // Check everything that may be wrong before the model is loaded, which may take minutes.
   TRY_ASSIGN(const NamedFiles files, read_named_files(options));
   TRY(check_disk_directory(options.tiers, os::real_file_system()));
   TRY_ASSIGN(std::optional<os::AppendFile> trace_file, open_trace(options.log));
   TRY_ASSIGN(const std::unique_ptr<server::HttpServer> http, listen(options, files));
-  // Everything that computes runs on this one thread, the load's warm-up included. Each thread that computes gets a
-  // pool of workers from OpenMP; with two pools there are more of them than processors, so that workers sleep instead
-  // of spinning at every barrier, some hundred times a token.
+  // Everything that computes runs on this one thread, the warm-up after loading included. OpenMP gives each thread that
+  // computes a pool of workers; two pools have more workers than there are processors, so that workers sleep at every
+  // barrier instead of spinning, some hundred times per token.
   const std::unique_ptr<os::Executor> engine_thread = os::make_thread_executor("engine");
   TRY_ASSIGN(const std::unique_ptr<engine::llama::LlamaEngine> engine,
              os::call_on(*engine_thread, [&] { return load_engine(options, files, signals); }));
@@ -302,7 +302,7 @@ Status run_serve(const ServeOptions& options) {
 
   const bool cacheable = engine->memory().shape().cacheable;
   DiskTier disk;
-  if (cacheable || !options.tiers.disk_directory.empty()) {  // a directory that was named must be usable in any case
+  if (cacheable || !options.tiers.disk_directory.empty()) {  // a named directory must be usable in any case
     TRY_ASSIGN(disk, open_disk_tier(options.tiers, model.fingerprint, os::real_file_system(), os::real_clock()));
   }
   if (!cacheable) disk = {};
@@ -319,7 +319,7 @@ Status run_serve(const ServeOptions& options) {
     notes.emplace(own_directory, model.fingerprint, note_of(options, files, model), cache, os::real_file_system(),
                   os::real_clock());
   }
-  cache.settle();  // what is pinned is kept by now
+  cache.settle();  // pinned prefixes are kept by now
   const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });
   cache::prepare_staging(cache, engine->memory());
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));

@@ -1,6 +1,6 @@
 #pragma once
 
-// `kvkeep serve`: puts the rooms together and runs until SIGINT or SIGTERM.
+// `kvkeep serve`: connects the rooms and runs until SIGINT or SIGTERM.
 
 #include "base/result.h"
 #include "serve_options.h"

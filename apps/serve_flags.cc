@@ -16,10 +16,10 @@ using policy::RestoreMode;
 constexpr std::int64_t kHourNs = 3600LL * 1'000'000'000;
 constexpr std::int64_t kHoursMax = 1'000'000;
 
-// A budget in MiB whose absence means "choose one".
+// A budget in MiB; nullopt lets the program choose one.
 Assign budget_into(std::optional<ByteCount>& target, const char* at_nothing = nullptr) {
   return [=, &target](const std::string& text) -> Status {
-    if (text == "-1") return invalid("there is always a limit: say how many MiB");
+    if (text == "-1") return invalid("there is always a limit: give a number of MiB");
     TRY(mebibytes_into(target, 0).set(text));
     return at_nothing == nullptr || *target > ByteCount{0} ? Status{} : invalid(at_nothing);
   };
@@ -33,14 +33,13 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
        .environment = "LLAMA_ARG_CACHE_RAM",
        .default_text = "a quarter of available memory, at most 8192",
        .effect =
-           "Memory for cached state, what waits to be written included; 0 turns this tier off. With any value 64 MiB "
-           "and two of the model's largest points may wait for the disk.",
+           "Memory for cached state, including state that waits to be written; 0 turns this tier off. With any value, "
+           "64 MiB and two of the model's largest points may wait for the disk.",
        .assign = budget_into(tiers.ram_budget)},
       {.spelling = "--kv-disk-dir DIR",
        .environment = kDiskDirectoryVariable,
        .default_text = "kvkeep under the user's cache home",
-       .effect =
-           "Directory of the cache on disk. Named, it must be usable; the default one is given up with a warning.",
+       .effect = "Directory of the disk cache. If it is unusable, a named one is an error, the default one a warning.",
        .assign = text_into(tiers.disk_directory)},
       {.spelling = "--no-kv-disk",
        .effect = "Keep nothing on disk: a restart forgets everything.",
@@ -48,15 +47,15 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
       {.spelling = "--kv-disk-space-mb MIB",
        .default_text = "a tenth of the free space, 1024 to 65536",
        .effect = "Disk space the cache may take.",
-       .assign = budget_into(tiers.disk_budget, "to keep nothing on disk, say --no-kv-disk")},
+       .assign = budget_into(tiers.disk_budget, "to keep nothing on disk, use --no-kv-disk")},
       {.spelling = "--kv-disk-reserve-mb MIB",
        .default_text = "1024, or 1 % of the file system if that is less",
        .effect = "Stop writing when the file system has less free space than this; 0: use all of it.",
        .assign = mebibytes_into(tiers.disk_reserve, 0)},
       {.spelling = "--kv-disk-write-mb-per-day MIB",
        .effect =
-           "Most that is written to disk in a day: what saves most prefill per byte goes first, the rest waits in "
-           "memory; 0: no limit.",
+           "Most that is written to disk in a day: state that saves most prefill per byte is written first, the rest "
+           "waits in memory; 0: no limit.",
        .assign = {[&tiers](const std::string& text) -> Status {
                     TRY_ASSIGN(const std::uint64_t count, parse_number(text, std::uint64_t{0}, kMibMax));
                     tiers.disk_written_per_day = mebibytes(count);
@@ -65,7 +64,7 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
                   "0"}},
       {.spelling = "--kv-cache-ttl-hours N",
        .effect =
-           "What no request used for so many hours is forgotten, in memory and on disk; 0: only for lack of room.",
+           "Forget state that no request used for N hours, in memory and on disk; 0: evict only for lack of room.",
        .assign = {[&options](const std::string& text) -> Status {
                     TRY_ASSIGN(const std::int64_t hours, parse_number(text, std::int64_t{0}, kHoursMax));
                     options.cache.time_to_live_ns = hours * kHourNs;
@@ -73,56 +72,56 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
                   },
                   "0"}},
       {.spelling = "--kv-cache-min-tokens N",
-       .effect = "Conversations shorter than this are not stored on disk, and get no point.",
+       .effect = "Conversations shorter than this are not stored on disk and get no points.",
        .assign = number_into(options.cache.min_disk_tokens, 0, kTokensMax)},
       {.spelling = "--kv-cache-audit-minutes N",
        .effect =
-           "While idle, compute a stored piece anew so often and stop using what is stored if it is wrong; 0: never.",
+           "While idle, compute a stored piece anew this often; if it is wrong, stop using all stored state; 0: never.",
        .assign = number_into(options.audit_minutes, 0.0, 1e6)},
       {.spelling = "--match token|text",
-       .effect = "text: ids that were sampled here stand for the ids of the same text in a prompt; token: ids alone.",
+       .effect = "text: ids sampled here match the ids of the same text in a prompt; token: only equal ids match.",
        .assign = choice_into(options.match_text, {{"token", false}, {"text", true}})},
       {.spelling = "--restore auto|always",
-       .effect = "auto prefills instead of restoring where loading would take longer; always restores.",
+       .effect = "auto prefills instead of restoring if loading would take longer; always restores.",
        .assign = choice_into(options.restore, {{"auto", RestoreMode::kAuto}, {"always", RestoreMode::kAlways}})},
       {.spelling = "--cache-prompt, --no-cache-prompt",
        .environment = "LLAMA_ARG_CACHE_PROMPT",
-       .effect = "Use the cache for requests that do not say; off: they neither read nor write it.",
+       .effect = "Use the cache for requests that do not say; off: such requests neither read nor write it.",
        .assign = switch_into(options.defaults.cache_prompt)},
       {.spelling = "--cache-salt-file FILE",
-       .effect = "Only servers with the same text in this file share cached state; cache_salt in requests sets apart "
-                 "further.",
+       .effect = "Share cached state only with servers that have the same text in this file; cache_salt in requests "
+                 "separates further.",
        .assign = text_into(options.salt_file)},
       {.spelling = "--cache-salt-by-key",
-       .effect = "Requests share cached state only with those of the same API key.",
+       .effect = "Share cached state only between requests with the same API key.",
        .assign = switch_into(options.salt_by_key)},
   };
 }
 
-// docs/cuts.md explains them all.
+// docs/cuts.md explains these flags.
 std::vector<Flag> point_flags(ServeOptions& options) {
   policy::CutOptions& cuts = options.cuts;
   return {
       {.group = "Points (hybrid, recurrent, opaque and sliding-window models)",
        .spelling = "--kv-cache-anchor-user, --no-kv-cache-anchor-user",
-       .effect = "Capture state where user turns begin; off: the length rule below decides.",
+       .effect = "Capture a point where user turns begin; off: use the length rule below.",
        .assign = switch_into(cuts.anchor_user)},
       {.spelling = "--kv-cache-cold-max-tokens N",
        .default_text = "the context",
        .effect = "Capture the stable beginning only of prompts up to this length; 0: of none.",
        .assign = number_into(cuts.cold_max_tokens, 0, kTokensMax)},
       {.spelling = "--kv-cache-continued-interval-tokens N",
-       .effect = "Capture state each time a prompt or reply grows past a multiple of this; 0: never.",
+       .effect = "Capture a point each time a prompt or reply grows past a multiple of this; 0: never.",
        .assign = number_into(cuts.continued_interval_tokens, 0, kTokensMax)},
       {.spelling = "--kv-cache-boundary-trim-tokens N",
-       .effect = "Length rule: leave off so many tokens of a prompt's end,",
+       .effect = "Length rule for prompts without an anchor: leave off this many tokens at the end,",
        .assign = number_into(cuts.boundary_trim_tokens, 0, kTokensMax)},
       {.spelling = "--kv-cache-boundary-align-tokens N",
        .effect = "then round down to a multiple of this.",
        .assign = number_into(cuts.boundary_align_tokens, 0, kTokensMax)},
       {.spelling = "--kv-disk-points-share PERCENT",
        .effect =
-           "Most of the disk space that points, whole states and windows may take; beyond it they leave before rows.",
+           "Most of the disk space that points, whole states and windows may take; above it they leave before rows.",
        .assign = number_into(options.cache.disk_points_share, 0, 100)},
       {.spelling = "-ctxcp, --swa-checkpoints, --ctx-checkpoints N",
        .environment = "LLAMA_ARG_CTX_CHECKPOINTS",
@@ -131,7 +130,7 @@ std::vector<Flag> point_flags(ServeOptions& options) {
        .assign = number_into(cuts.most_points, 0, kTokensMax)},
       {.spelling = "-cms, --checkpoint-min-step N",
        .environment = "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT",
-       .effect = "Least distance of a point from the one before, anchors and turns aside.",
+       .effect = "Least distance between two points; anchors and turns are exempt.",
        .assign = number_into(cuts.least_step_tokens, 0, kTokensMax)},
   };
 }
@@ -143,15 +142,15 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .spelling = "--host ADDRESS",
        .environment = "LLAMA_ARG_HOST",
        .default_text = "127.0.0.1",
-       .effect = "Address to listen on; 0.0.0.0 or :: for every interface. Ask for a key then.",
+       .effect = "Address to listen on; 0.0.0.0 or :: for every interface. Set an API key then.",
        .assign = text_into(http.host)},
       {.spelling = "--port N",
        .environment = "LLAMA_ARG_PORT",
-       .effect = "Port to listen on; 0 takes a free one and logs it.",
+       .effect = "Port to listen on; 0 takes a free one, which the log names.",
        .assign = number_into(http.port, 0, 65'535)},
       {.spelling = "--api-key KEY,...",
        .environment = "LLAMA_API_KEY",
-       .effect = "Keys, one of which clients must send. Command lines are visible to other users: prefer a file.",
+       .effect = "API keys; clients must send one of them. Other users can see command lines: prefer --api-key-file.",
        .assign = appended_to(http.api_keys, parse_list)},
       {.spelling = "--api-key-file FILE",
        .environment = "LLAMA_ARG_API_KEY_FILE",
@@ -159,7 +158,7 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .assign = text_into(options.api_key_file)},
       {.spelling = "--allowed-hosts NAME,...",
        .default_text = "loopback names and --host",
-       .effect = "Further host names under which clients reach this server, without port.",
+       .effect = "More host names under which clients reach this server, without port.",
        .assign = appended_to(http.allowed_hosts, parse_list)},
       {.spelling = "--allowed-origins ORIGIN,...",
        .effect = "Web pages that may use this server from a browser, such as http://localhost:3000.",
@@ -167,12 +166,12 @@ std::vector<Flag> http_flags(ServeOptions& options) {
       {.spelling = "--threads-http N",
        .environment = "LLAMA_ARG_THREADS_HTTP",
        .default_text = "processors - 1, at least parallel + 2",
-       .effect = "Requests parsed, rendered and tokenized side by side; those that wait or stream need no thread.",
+       .effect = "Threads that parse, render and tokenize requests; requests that wait or stream need none.",
        .assign = number_or_automatic(options.http_threads, 1, 4'096, 1)},
       {.spelling = "-to, --timeout SECONDS",
        .environment = "LLAMA_ARG_TIMEOUT",
        .default_text = "60",
-       .effect = "A client's time to send its whole request, and to take each 64 KiB of a reply.",
+       .effect = "Time for a client to send its whole request, and to take each 64 KiB of a reply.",
        .assign = [&http](const std::string& text) -> Status {
          TRY_ASSIGN(const std::int64_t seconds, parse_number<std::int64_t>(text, 1, 86'400));
          http.limits.body_ms = http.limits.write_ms = seconds * 1'000;
@@ -195,37 +194,37 @@ std::vector<Flag> log_flags(LogOptions& log) {
       {.group = "Log",
        .spelling = "-lv, --verbosity, --log-verbosity N",
        .environment = "LLAMA_ARG_LOG_VERBOSITY",
-       .effect = "0 and 1: errors, 2: warnings too, 3: information, 4 and 5: details.",
+       .effect = "0 and 1: errors; 2: and warnings; 3: and information; 4 and 5: and details.",
        .assign = number_into(log.verbosity, 0, 5)},
       {.spelling = "-v, --log-verbose, --verbose",
        .effect = "The same as --log-verbosity 5.",
        .assign = value_into(log.verbosity, 5)},
       {.spelling = "--log-file FILE",
        .environment = "LLAMA_ARG_LOG_FILE",
-       .effect = "Write the log there too.",
+       .effect = "Also write the log to this file.",
        .assign = text_into(log.file)},
       {.spelling = "--log-disable", .effect = "Write no log.", .assign = switch_into(log.disabled)},
       {.spelling = "--trace FILE",
-       .effect = "Append one line of JSON per request: what was reused, from what it chose, and why no more.",
+       .effect = "Append one line of JSON per request: how much was reused, from which candidates, and why no more.",
        .assign = text_into(log.trace_file)},
       {.spelling = "--trace-prompts",
-       .effect = "Put whole requests and replies into the trace, so that kvkeep replay can play it, and a few tokens "
-                 "into the log where prompts part. Prompts are private.",
+       .effect = "Write whole requests and replies to the trace, so that kvkeep replay can play it, and log a few "
+                 "tokens where prompts part. Prompts are private.",
        .assign = switch_into(log.trace_prompts)},
   };
 }
 
-// What single flags cannot see.
+// Checks flags against each other.
 Status validate(const ServeOptions& options) {
   if (options.list_devices) return {};
   const engine::llama::ModelOptions& model = options.model;
-  if (model.path.empty()) return invalid("no model: name a GGUF file with --model FILE");
+  if (model.path.empty()) return invalid("no model was given: name a GGUF file with --model FILE");
   if (model.n_ubatch && *model.n_ubatch > model.n_batch) {
     return invalid(fmt::format("--ubatch-size {} is larger than --batch-size {}", *model.n_ubatch, model.n_batch));
   }
   if (is_quantized(model.type_v) && model.flash_attention == false) {
     return invalid(
-        fmt::format("--cache-type-v {} needs flash attention; drop --flash-attn off", to_string(model.type_v)));
+        fmt::format("--cache-type-v {} needs flash attention: leave out --flash-attn off", to_string(model.type_v)));
   }
   if (!options.tiers.use_disk && !options.tiers.disk_directory.empty()) {
     return invalid("--no-kv-disk and --kv-disk-dir contradict each other");
@@ -250,7 +249,7 @@ FlagSet serve_flags(ServeOptions& options) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return FlagSet("kvkeep serve --model FILE [flags]",
-                 "Serves a GGUF model over HTTP and never prefills a known prefix twice.", std::move(all),
+                 "Serves a GGUF model over HTTP and never prefills the same prefix twice.", std::move(all),
                  refused_serve_flags());
 }
 
@@ -260,7 +259,7 @@ bool names_model(const std::string& argument) {
   return argument == "-m" || argument == "--model" || argument.starts_with("--model=");
 }
 
-// "kvkeep serve model.gguf". Anything else that belongs to no flag is a slip, such as the value of a switch.
+// Takes the model of "kvkeep serve model.gguf". Any other word is a mistake, such as a value after a switch.
 Status take_model(const std::vector<std::string>& arguments, const std::vector<std::string>& words,
                   std::string& model) {
   if (words.empty()) return {};
@@ -281,7 +280,7 @@ Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const
   ParsedServe parsed;
   const FlagSet known = serve_flags(parsed.options);
   os::Environment read = environment;
-  // A directory for all servers of a user is no reason against one that is to keep nothing.
+  // The variable may be set for all servers of a user, and does not contradict --no-kv-disk for one of them.
   if (std::ranges::find(arguments, "--no-kv-disk") != arguments.end()) read.erase(kDiskDirectoryVariable);
   std::vector<std::string> words;
   TRY_ASSIGN(parsed.wants_help, known.parse(arguments, read, &words));

@@ -1,7 +1,7 @@
 #pragma once
 
-// The command line of `kvkeep serve`. llama-server's names where it has the thing, ds4's for the cache; docs/flags.md
-// lists them with the defaults of all three.
+// The command line of `kvkeep serve`. Flags that llama-server has too have its names, flags of the cache have ds4's;
+// docs/flags.md lists them with the defaults of all three.
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace kvkeep::cli {
 
-// Where the cache lies, for servers and for `kvkeep cache` alike.
+// The directory of the disk cache, for servers and for `kvkeep cache` alike.
 inline constexpr const char* kDiskDirectoryVariable = "LLAMA_ARG_KV_DISK_DIR";
 
 struct ParsedServe {
@@ -20,7 +20,7 @@ struct ParsedServe {
   bool wants_help = false;  // print serve_help() and exit; `options` is meaningless then
 };
 
-// `arguments` are those behind "serve". Pure: files named in them are not opened. Errors are one line.
+// `arguments` are those after "serve". Pure: files named in them are not opened. Errors are one line.
 Result<ParsedServe> parse_serve(const std::vector<std::string>& arguments, const os::Environment& environment);
 
 std::string serve_help();

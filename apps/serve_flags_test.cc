@@ -43,7 +43,7 @@ TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
       << refused({"--cache-dir", "/d"});
   EXPECT_NE(refused({"-ctk", "q8"}).find("did you mean 'q8_0'?"), std::string::npos) << refused({"-ctk", "q8"});
   EXPECT_EQ(refused({"--ctx", "4096"}),
-            "--ctx is not supported: it is called -c (--ctx-size) here. Try: kvkeep serve -m "
+            "--ctx is not supported: kvkeep calls it -c (--ctx-size). Try: kvkeep serve -m "
             "model.gguf -c 4096");
 }
 
@@ -64,8 +64,8 @@ TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
 TEST(ServeFlags, AllRefusedFlagsOfALineAreTold) {
   EXPECT_EQ(
       refused({"--mmproj", "x.gguf", "--mlock", "--no-webui", "-c", "4096", "-hf", "a/b"}),
-      "--mmproj is not supported: images and sound are not understood. --mlock is not supported: it is called "
-      "--load-mode mlock here. --no-webui is not supported: there is no web page; leave it out. -hf is not supported: "
+      "--mmproj is not supported: images and sound are not understood. --mlock is not supported: kvkeep calls "
+      "it --load-mode mlock. --no-webui is not supported: there is no web page; leave it out. -hf is not supported: "
       "models are not downloaded; name a file with --model. Try: kvkeep serve -m model.gguf --load-mode mlock -c "
       "4096 --model=FILE");
 }
@@ -361,7 +361,7 @@ TEST(ServeFlags, WhatWouldChangeResultsIsRefusedByName) {
   }
 }
 
-// ds4-server's cache flags among them, with a reason each; none is taken for a slip of the pen.
+// Among them are ds4-server's cache flags. Each has a reason, and none is suggested to be a misspelling.
 TEST(ServeFlags, FlagsOfTheOtherCacheAreRefusedWithAReason) {
   for (const char* name :
        {"--kv-cache-reject-different-quant", "--tool-memory-max-ids", "--disable-exact-dsml-tool-replay"}) {

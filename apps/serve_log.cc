@@ -27,8 +27,8 @@ spdlog::level::level_enum level_of(int verbosity) {
   }
 }
 
-// The log names paths and requests, so a new one is for its owner alone, as the cache is. A file that is there keeps
-// its mode, and what cannot be made here is told by the sink, which opens it.
+// The log names paths and requests, so a new file is readable by its owner only, as the cache is. An existing file
+// keeps its mode. The sink opens the file, and reports what cannot be done here.
 Status make_private(const std::string& path) {
   const auto created = os::real_file_system().create(path);
   if (created || created.error().kind == ErrorKind::kInvalid) return {};  // new, or there already
@@ -36,13 +36,13 @@ Status make_private(const std::string& path) {
 }
 
 void log_description(const engine::Description& model) {
-  spdlog::info("model {} ({}), context of {} tokens", model.model_name, model.summary, model.context_tokens);
+  spdlog::info("loaded {} ({}) with a context of {} tokens", model.model_name, model.summary, model.context_tokens);
   spdlog::debug("fingerprint {}:\n{}", model.fingerprint.hex(), model.fingerprint_text);
   if (model.memory_class == engine::MemoryClass::kUncached) {
     spdlog::warn("this model is served without a prefix cache: {}", model.memory_class_reason);
     return;
   }
-  spdlog::debug("how its memory was tried: {}", model.memory_class_reason);
+  spdlog::debug("memory class, as found by a trial of the model's memory: {}", model.memory_class_reason);
   std::string state = fmt::format("{} bytes of rows per token", model.row_bytes_per_token);
   if (model.window_bytes_per_token > 0) state += fmt::format(", {} of window rows", model.window_bytes_per_token);
   if (model.point_bytes > 0)
@@ -50,21 +50,21 @@ void log_description(const engine::Description& model) {
   spdlog::info("memory class {}: {}", to_string(model.memory_class), state);
 }
 
-// libllama gives out its cells in lots of 256.
+// libllama allocates cells in multiples of 256.
 void tell_rounded_context(const engine::llama::ModelOptions& asked, const engine::Description& model) {
   if (!asked.n_ctx || *asked.n_ctx == model.context_tokens) return;
   spdlog::info("the context is {} tokens, not the {} of --ctx-size: libllama rounds up", model.context_tokens,
                *asked.n_ctx);
 }
 
-// No warning where the user scaled RoPE: the longer context was asked for.
+// A user who scaled RoPE asked for the longer context: no warning.
 void warn_of_long_context(const engine::llama::ModelOptions& asked, const engine::Description& model) {
   const bool scaled = asked.rope_scaling || asked.rope_frequency_scale || asked.rope_frequency_base;
   if (scaled || model.context_train_tokens == 0 || model.context_tokens <= model.context_train_tokens) return;
   spdlog::warn(
-      "the context of {} tokens is larger than the {} that the model was trained with: replies to longer "
-      "conversations may make no sense",
-      model.context_tokens, model.context_train_tokens);
+      "the context of {} tokens is larger than the {} that the model was trained with: replies in longer conversations "
+      "may make no sense; pass -c {}",
+      model.context_tokens, model.context_train_tokens, model.context_train_tokens);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ Status set_up_log(const LogOptions& options) {
   auto logger = std::make_shared<spdlog::logger>("kvkeep", sinks.begin(), sinks.end());
   logger->set_level(level_of(options.verbosity));
   logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
-  // A log that is lost with the process is no help after a crash.
+  // Details after a crash would be lost in a buffer: flush each line.
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
   return {};
@@ -95,7 +95,7 @@ void log_model(const engine::Description& model, const engine::llama::ModelOptio
   warn_of_long_context(asked, model);
 }
 
-// Where conversations go, and where clients find the server.
+// Logs where conversations are stored, and the URLs for clients.
 void log_ready(const ReadyServer& server) {
   const std::string disk =
       server.disk.directory.empty()
@@ -103,7 +103,7 @@ void log_ready(const ReadyServer& server) {
           : fmt::format("disk budget {} MiB ({} MiB used), stored in clear in {}", server.disk.budget.value() >> 20,
                         server.cache.disk_used.value() >> 20, server.disk.directory);
   if (server.shape.cacheable) {
-    spdlog::info("kv cache: {} tokens known, RAM budget {} MiB, {}", server.cache.tokens,
+    spdlog::info("kv cache: {} tokens stored, RAM budget {} MiB, {}", server.cache.tokens,
                  server.cache.ram_budget.value() >> 20, disk);
   }
   if (server.shape.needs_points())

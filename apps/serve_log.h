@@ -1,7 +1,7 @@
 #pragma once
 
-// The log of `serve`: where it goes, and what a start says at the default level: what was loaded, where conversations
-// go, and what clients are to be told. More is there at debug level.
+// The log of `serve`: where it is written, and the lines that a start writes at the default level: the model, where
+// conversations are stored, and the URLs for clients. The debug level has more.
 
 #include <string>
 
@@ -16,7 +16,7 @@ namespace kvkeep::cli {
 // kInvalid: the log file cannot be written.
 Status set_up_log(const LogOptions& options);
 
-// Of the model, and where the context is another one than was asked for, or than the model was trained with.
+// Logs the model, and warns if its context is not the one asked for, or larger than the one it was trained with.
 void log_model(const engine::Description& model, const engine::llama::ModelOptions& asked);
 
 struct ReadyServer {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything `kvkeep serve` can be told, as plain values: the options of the rooms, and those that belong to no room.
+// All settings of `kvkeep serve`, as plain values: the options of the rooms, and those that belong to no room.
 // parse_serve (serve_flags.h) fills and validates them once; nothing else reads the command line or the environment. An
 // empty optional leaves the choice to the program.
 
@@ -20,7 +20,7 @@
 
 namespace kvkeep::cli {
 
-// The tiers of the cache. cache_setup.h asks the machine about sizes that are empty here.
+// The tiers of the cache. cache_setup.h chooses sizes that are empty here by asking the machine.
 struct TierOptions {
   std::optional<ByteCount> ram_budget;  // empty: a quarter of available memory, at most 8 GiB; 0: no RAM tier
   bool use_disk = true;
@@ -35,27 +35,27 @@ struct LogOptions {
   std::string file;   // also written there; empty: the terminal only
   bool disabled = false;
   std::string trace_file;      // one line per request; empty: none
-  bool trace_prompts = false;  // with everything that users send
+  bool trace_prompts = false;  // includes whole requests and replies
 };
 
-// What becomes of earlier turns in a prompt.
+// How a prompt shows the assistant's earlier turns.
 enum class Replay {
-  kExact,      // as they were sampled, where they say the same
-  kCanonical,  // as the template writes them; that is prefilled ahead
-  kOff,        // as the template writes them, when they come
+  kExact,      // as sampled, if the client's message says the same
+  kCanonical,  // as the template writes them, prefilled ahead
+  kOff,        // as the template writes them, not prefilled ahead
 };
 
 // The model's names, the variables of its chat template, and how its replies are parsed.
 struct ChatOptions {
-  std::vector<std::string> model_names;                // the API shows; empty: the file's name
-  bool strict_model_names = false;                     // requests that name another model are refused
+  std::vector<std::string> model_names;                // shown by the API; empty: the file's name
+  bool strict_model_names = false;                     // requests for another model's name are refused
   std::string template_source;                         // Jinja text; empty: the model's own
-  std::string template_file;                           // likewise
-  std::optional<chat::tools::FormatKind> tool_format;  // empty: as the template says
-  std::optional<bool> thinks;                          // empty: as the template has it
-  std::string reasoning_effort;                        // empty: as the template has it
-  bool preserve_reasoning = true;                      // earlier thoughts stay, where templates know such a switch
-  bool skip_parsing = false;                           // everything is content
+  std::string template_file;                           // file with Jinja text; empty: none
+  std::optional<chat::tools::FormatKind> tool_format;  // empty: detected from the template
+  std::optional<bool> thinks;                          // empty: the template's own
+  std::string reasoning_effort;                        // empty: the template's own
+  bool preserve_reasoning = true;                      // earlier reasoning stays, if the template has a switch for it
+  bool skip_parsing = false;                           // all of a reply is content
   Replay replay = Replay::kExact;
   bool prefill_ahead = true;
 };
@@ -65,20 +65,20 @@ struct ServeOptions {
   bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
   chat::Stabilizers stabilizers;
-  server::api::RequestDefaults defaults;  // its template_kwargs are those of --chat-template-kwargs alone
-  cache::CacheOptions cache;              // what depends on the model and the machine is not set
+  server::api::RequestDefaults defaults;  // its template_kwargs are only those of --chat-template-kwargs
+  cache::CacheOptions cache;              // fields that depend on the model and the machine are not set
   TierOptions tiers;
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
-  bool match_text = true;           // --match text; else ids alone
-  std::string salt_file;            // whose text sets this server's state apart; empty: none
-  bool salt_by_key = false;         // each API key shares with itself alone
-  double audit_minutes = 10;        // between two audits of what is stored; 0: none
+  bool match_text = true;           // --match text; else equal ids only
+  std::string salt_file;            // its text sets this server's state apart; empty: none
+  bool salt_by_key = false;         // only requests with the same API key share state
+  double audit_minutes = 10;        // between two audits of stored state; 0: none
   server::HttpOptions http;         // api_keys holds those of --api-key only; threads are not set
   std::optional<int> http_threads;  // empty: by processors and parallel requests
   std::string api_key_file;         // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;
-  std::vector<std::string> ignored_variables;  // a warning for each LLAMA_ARG_... in the environment that sets nothing
+  std::vector<std::string> ignored_variables;  // a line for each LLAMA_ARG_... variable that sets nothing
 };
 
 }  // namespace kvkeep::cli

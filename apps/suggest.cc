@@ -26,10 +26,10 @@ Words words_of(std::string_view name) {
   return words;
 }
 
-// A third of the letters may be wrong: more, and the suggestion would puzzle.
+// At most a third of the letters may be wrong: with more, a suggestion would puzzle.
 std::size_t most_mistakes(std::string_view word) { return word.size() / 3; }
 
-// Not where one word was meant to be another: --cache-dir is no slip of --cache-ram.
+// --cache-dir is no slip of --cache-ram: each word must be a slip of the other's word in the same place.
 bool may_be_slip(std::string_view typed, std::string_view known) {
   const Words a = words_of(typed);
   const Words b = words_of(known);
@@ -40,7 +40,7 @@ bool may_be_slip(std::string_view typed, std::string_view known) {
   return true;
 }
 
-// The only one for which that holds; empty: none, or several.
+// The only name for which `holds` is true; empty if there is none, or several.
 template <typename Predicate>
 std::string only_one(const std::vector<std::string>& known, Predicate holds) {
   std::string found;
@@ -62,10 +62,10 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
                        [word](const std::string& candidate) { return may_be_slip(word, candidate); });
   if (std::string slip = nearest_within(most_mistakes(letters), word, slips); !slip.empty()) return slip;
   if (letters.size() < 2) return {};
-  // q8 is q8_0.
+  // q8 means q8_0.
   std::string longer = only_one(known, [word](const std::string& candidate) { return candidate.starts_with(word); });
   if (!longer.empty()) return longer;
-  // --cache-dir is --kv-disk-dir: the last word says what a value is.
+  // --cache-dir means --kv-disk-dir: the last word says what the value is.
   const Words typed = words_of(word);
   if (dashes != 2 || typed.size() < 2) return {};
   return only_one(known, [last = typed.back()](const std::string& candidate) {

@@ -13,7 +13,7 @@
 namespace kvkeep::cli {
 namespace {
 
-// What is behind links; the path itself where nothing is yet.
+// Resolves links; returns the path itself if there is nothing yet.
 std::string target_of(const std::string& path) {
   const auto target = os::resolve_links(path);
   return target ? *target : path;
@@ -33,13 +33,13 @@ Status replace_file(const std::string& path, const std::string& text) {
   Status done = write_whole(files, draft, text);
   if (done) done = files.rename(draft, target);
   if (done) return {};
-  static_cast<void>(files.remove(draft));  // it may not even be there
+  static_cast<void>(files.remove(draft));  // the draft may not exist
   return Error{done.error().kind, path + ": " + done.error().message};
 }
 
 Status check_output(const std::string& target) {
   os::FileSystem& files = os::real_file_system();
-  // One that may not be read may still be replaced.
+  // A file that may not be read may still be replaced.
   const auto there = files.open(target);
   if (!there && there.error().kind == ErrorKind::kInvalid) return there.error();
   const std::string draft = draft_of(target);
@@ -56,7 +56,7 @@ std::vector<NamedOutput> outputs_of(const ReportFiles& files) {
 }
 
 Status check_outputs(const std::vector<NamedOutput>& outputs) {
-  std::map<std::string, std::string> flags;  // by what they name
+  std::map<std::string, std::string> flags;  // by the path that they name
   for (const NamedOutput& output : outputs) {
     if (output.path.empty()) continue;
     const std::string target = target_of(output.path);

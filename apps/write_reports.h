@@ -16,12 +16,12 @@ struct NamedOutput {
 
 std::vector<NamedOutput> outputs_of(const ReportFiles& files);
 
-// Whether each file can be written, asked before anything is measured; no file is made or changed. Errors name flag and
-// path: a folder that is not there or may not be written to, something else than a file, one path for two flags.
+// Checks that each file can be written, before anything is measured; makes and changes no file. Errors name flag and
+// path: a folder that does not exist or may not be written to, a path that is no file, one path for two flags.
 Status check_outputs(const std::vector<NamedOutput>& outputs);
 
-// Writes the forms that are wanted, also behind one that cannot be written. A file is either whole or what it was
-// before; a link stays one, and the file behind it is replaced. The first error, naming the path.
+// Writes the wanted files, also after one that cannot be written. A file is either whole or as it was before; a link
+// stays a link, and the file that it names is replaced. Returns the first error, with the path.
 Status write_reports(const bench::Report& report, const ReportFiles& files);
 
 }  // namespace kvkeep::cli

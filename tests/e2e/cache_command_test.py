@@ -467,7 +467,7 @@ class Pinning(FilledDirectory):
         self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")
         time.sleep(5)  # it looks again and again
         self.assertEqual(server.stop(), 0)
-        self.assertEqual(server.log().count("what is pinned is not known"), 1)
+        self.assertEqual(server.log().count("pins cannot be read"), 1)
 
 
 class Refusals(ServerCase):
@@ -517,11 +517,11 @@ class Refusals(ServerCase):
         os.mkdir(os.path.join(mounted, "lost+found"))
         server = self.server("--kv-disk-dir", mounted)
         self.assertEqual(server.stop(), 0)
-        self.assertNotIn("left alone", server.log())
+        self.assertNotIn("left there, and not counted", server.log())
         with open(os.path.join(mounted, "letter"), "w") as file:
             file.write("dear")
         server.start()
-        self.assertIn("one name is in the directory not of kvkeep's making: left alone", server.log())
+        self.assertIn("one name is in the directory that kvkeep did not make: left there", server.log())
         self.assertEqual(parsed("stat", directory=mounted)["foreign_names"], 1)
 
     def test_an_empty_directory_is_an_empty_cache(self):

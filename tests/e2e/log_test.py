@@ -27,9 +27,9 @@ class Log(ServerCase):
         server = self.server("--kv-disk-dir", directory)
         lines = [line.split(" ", 2)[2] for line in server.log().splitlines()]
         url = f"http://127.0.0.1:{server.port}"
-        expected = [f"info loading {re.escape(model())}", r"info model .* \(llama 1M .*\), context of 4096 tokens",
+        expected = [f"info loading {re.escape(model())}", r"info loaded .* \(llama 1M .*\) with a context of 4096 tokens",
                     r"info memory class sliceable: \d+ bytes of rows per token",
-                    r"info kv cache: 0 tokens known, RAM budget 64 MiB, disk budget \d+ MiB \(0 MiB used\), stored in clear in "
+                    r"info kv cache: 0 tokens stored, RAM budget 64 MiB, disk budget \d+ MiB \(0 MiB used\), stored in clear in "
                     + re.escape(directory),
                     rf"info serving \S+: OpenAI base URL {url}/v1, Anthropic base URL {url}"]
         self.assertEqual(len(lines), len(expected), server.log())

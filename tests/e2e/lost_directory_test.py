@@ -40,7 +40,7 @@ class LostDirectory(FilledDirectoryCase):
         self.assertGreater(reused[0], 0, "gone from disk, but not from memory")
         self.assertTrue(wait_until(lambda: [path for path in files_under(directory) if path.endswith("/model.json")],
                                    "its model is told again"))
-        wait_until(lambda: "other hands removed what was in" in server.log(), "a line says so")
+        wait_until(lambda: "were removed by another program" in server.log(), "a line says so")
         self.assertEqual(sum(reused[1:]), 0)
         self.check_stored_again(server, directory, lost=[0])
 

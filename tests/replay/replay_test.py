@@ -221,7 +221,7 @@ class ReplayTest(unittest.TestCase):
         session = self.record(line(0, "refuse"))
         with MockServer() as server:
             result = self.run_replay("--url", server.url, session, status=1)
-        self.assertEqual(result.stderr, "kvkeep: nothing could be played: all 1 requests failed\n")
+        self.assertEqual(result.stderr, "kvkeep: nothing was played: all 1 requests failed\n")
 
     def test_a_server_that_does_not_tokenize(self):
         session = self.record(line(0, "hello " * 100))
