@@ -16,7 +16,7 @@ FORGE = os.environ["KVKEEP_FORGE_SEGMENT"]
 PROMPT_TOKENS = 200
 PROMPTS = 3
 OFTEN = ("--restore", "always", "--kv-cache-audit-minutes", 0.003)
-LOUDLY = "what is stored is WRONG"
+LOUDLY = "the stored state is WRONG"
 
 
 def audits(path):

@@ -59,7 +59,7 @@ class Log(ServerCase):
         self.assertEqual(len(lines), 2, lines)
         length = first["usage"]["prompt_tokens"]
         self.assertRegex(lines[0], rf"^info chat done end=length prompt={length} cached=0 prefilled={length} in \d+\.\d+s "
-                                   r"reply=8 in \d+\.\d+s reason=nothing-cached: nothing of it was known "
+                                   r"reply=8 in \d+\.\d+s reason=nothing-cached: no part of the prompt was known "
                                    rf"id={first['id']}$")
         told = timings(second)
         self.assertGreater(told["cache_n"], length)
@@ -103,20 +103,20 @@ class Log(ServerCase):
         server = self.server()
         for _ in range(2):
             server.chat(prompt("May 3"), max_tokens=4)
-        self.assertRegex(lines_of(server, count=2)[1], "reason=whole-prompt: all of it was known id=")
+        self.assertRegex(lines_of(server, count=2)[1], "reason=whole-prompt: the whole prompt was known id=")
 
     def test_points_are_named(self):
         server = self.server(model_path=model("--arch", "mamba2"))
         server.post("/v1/completions", {"prompt": words(300), "max_tokens": 1})
         server.post("/v1/completions", {"prompt": words(200) + " " + words(80, 7), "max_tokens": 1})
         line = lines_of(server, count=2)[1]
-        self.assertRegex(line, r"parts at token \d+ from a known conversation with \d+ more tokens; before that this model goes "
-                               r"on from points alone \(docs/cuts.md\), (the last of them at \d+|none of them is kept) id=")
+        self.assertRegex(line, r"parts at token \d+ from a known conversation with \d+ more tokens; before that this model can go "
+                               r"on only from points \(docs/cuts.md\), (the last of them at \d+|none of them is kept) id=")
 
     def test_what_is_kept_out_says_so(self):
         server = self.server()
         server.chat(prompt("May 3"), max_tokens=2, cache_prompt=False)
-        self.assertRegex(lines_of(server, count=1)[0], r"reason=cache-off: it was kept out of the cache \(cache_prompt\) id=")
+        self.assertRegex(lines_of(server, count=1)[0], r"reason=cache-off: the request does not use the cache \(cache_prompt\) id=")
 
     def test_details_are_there_for_who_asks(self):
         server = self.server("-lv", 4)

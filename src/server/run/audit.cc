@@ -13,10 +13,10 @@ namespace kvkeep::server {
 
 namespace {
 
-// The second time a piece is computed in so many steps at least: nearly token by token, as replies are.
+// The second time, a piece is computed in at least this many steps: nearly token by token, as replies are.
 constexpr std::size_t kSmallSteps = 256;
 
-// Paths that one audit looks for a piece on.
+// How many paths one audit tries before it finds no piece to look at.
 constexpr int kTries = 8;
 
 }  // namespace
@@ -49,7 +49,7 @@ Audit::Audit(AuditOptions options, engine::Engine& engine, cache::Cache& cache, 
 
 // ---- when ----
 
-// Opaque models compute other states in other steps, far apart though neither is wrong: docs/audit.md.
+// The states of opaque models differ widely with the size of the steps, though none is wrong: docs/audit.md.
 bool Audit::enabled() const {
   return options_.every_ms > 0 && memory_.shape().cacheable && !memory_.shape().whole_points;
 }
@@ -65,7 +65,7 @@ bool Audit::due() const {
   if (work_) return true;
   const std::int64_t now_ns = clock_.monotonic_ns();
   if (os::elapsed_ms(busy_ns_, now_ns) < options_.idle_ms) return false;
-  // A suspicion is followed at the next occasion, but not again and again while there is no room for it.
+  // A suspicion is followed up at the next occasion, but not without a pause while there is no room for it.
   const double pause_ms = suspect_ ? std::min(options_.idle_ms, options_.every_ms) : options_.every_ms;
   return os::elapsed_ms(begun_ns_, now_ns) >= pause_ms;
 }
@@ -85,7 +85,7 @@ AuditReport Audit::end(AuditOutcome outcome) {
   AuditReport report = work_ ? work_->report : AuditReport{};
   if (work_) {
     memory_.clear(work_->seq);
-    // What could not be looked at to the end is suspected still.
+    // A suspected piece that was not compared to the end stays suspected.
     const bool suspected = work_->suspected || work_->answer > Answer::kComputed;
     const bool open = outcome == AuditOutcome::kAbandoned || outcome == AuditOutcome::kNoRoom;
     if (suspected && open) suspect_ = std::move(work_->subject);
@@ -116,8 +116,8 @@ Audit::Ended Audit::begin(std::optional<SeqId> free) {
   return std::nullopt;
 }
 
-// Where points are needed, a path that ends early may have no piece; beside a long conversation that lies idle in the
-// model's memory there may be room for short paths only.
+// With points, a path that ends early may have no piece; next to a long conversation that lies idle in the model's
+// memory there may be room for short paths only.
 bool Audit::find_subject(SeqId seq) {
   for (int i = 0; i < kTries; ++i) {
     std::optional<cache::StoredPath> path = cache_.random_path(random());
@@ -142,11 +142,11 @@ bool Audit::look_at(SeqId seq, Subject subject) {
 Audit::Ended Audit::take_lease() {
   const cache::StoredPath& path = work_->subject.path;
   work_->lease = cache_.lease(path.tokens, path.tenant);
-  if (work_->lease->end() < work_->subject.piece.end) return AuditOutcome::kNothing;  // it left meanwhile
+  if (work_->lease->end() < work_->subject.piece.end) return AuditOutcome::kNothing;  // the path left meanwhile
   return std::nullopt;
 }
 
-// splitmix64.
+// The generator splitmix64.
 std::uint64_t Audit::random() {
   std::uint64_t x = random_ += 0x9e37'79b9'7f4a'7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9ULL;
@@ -165,7 +165,7 @@ Audit::Ended Audit::go_on(std::size_t slice_tokens) {
   return ask();
 }
 
-// Puts the sequence there, as a request would be. A request that comes waits for no more than one unit.
+// Restores the sequence to `goal` as a request would. A request that comes waits for one unit at most.
 Audit::Ended Audit::approach(Position goal) {
   if (!std::exchange(work_->restores, true)) {
     go_back(goal);
@@ -184,7 +184,7 @@ Audit::Ended Audit::approach(Position goal) {
   return std::nullopt;
 }
 
-// Bytes that are refused are given to nobody any more.
+// Reports bytes that the model's memory refused, so that nothing restores them again.
 Audit::Ended Audit::put(const RestoreUnit& unit) {
   const std::vector<cache::RowPiece> pieces = work_->restore.pieces(unit);
   const bool point = unit.kind == RestoreUnit::Kind::kPoint;
@@ -192,7 +192,7 @@ Audit::Ended Audit::put(const RestoreUnit& unit) {
   if (!put) {
     work_->restore.give_up(unit, put.error(), cache_);
     if (put.error().kind == ErrorKind::kNoSpace) return AuditOutcome::kNoRoom;
-    spdlog::warn("kv cache audit: {}", put.error().message);
+    spdlog::warn("kv cache audit: cannot restore stored state: {}", put.error().message);
     return AuditOutcome::kFailed;
   }
   work_->restore.note_done(unit);
@@ -208,7 +208,7 @@ void Audit::go_back(Position goal) {
 void Audit::loaded(const cache::LoadResult& result) {
   loading_ = false;
   if (!work_) return;
-  if (!result.status) spdlog::warn("kv cache audit: {}", result.status.error().message);
+  if (!result.status) spdlog::warn("kv cache audit: cannot read stored state: {}", result.status.error().message);
   work_->load_failed = !result.status;
   if (result.bytes_read > ByteCount{}) work_->report.from_disk = true;
 }
@@ -234,7 +234,7 @@ Audit::Ended Audit::decode(const std::vector<engine::BatchToken>& batch) {
   return status == engine::DecodeStatus::kNoCells ? AuditOutcome::kNoRoom : AuditOutcome::kFailed;
 }
 
-// The token that follows, or any.
+// Decodes the token after the piece, or any token if the path ends there, and keeps the answer.
 Audit::Ended Audit::ask() {
   const auto& [path, piece] = work_->subject;
   const std::size_t at = std::min<std::size_t>(piece.end.value(), path.tokens.size() - 1);
@@ -244,7 +244,7 @@ Audit::Ended Audit::ask() {
   return next_answer();
 }
 
-// ---- what comes of it ----
+// ---- the comparison ----
 
 Audit::Ended Audit::next_answer() {
   work_->stands = work_->restores = false;
@@ -280,19 +280,19 @@ AuditOutcome Audit::verdict() {
   report.difference = found.least_between;
   report.noise = std::max(found.computed, found.restored);
   const std::string what = fmt::format(
-      "tokens {} to {} of a stored prefix of {}: answers after them differ by {:.3f} from the model's, whose own "
-      "differ by {:.3f}",
+      "tokens {} to {} of a stored prefix of {}: the model's answer after the stored state differs by {:.3f} from its "
+      "answer after computing, and repeated answers differ by {:.3f}",
       report.piece.begin.value(), report.piece.end.value(), work_->subject.path.tokens.size(), found.least_between,
       *report.noise);
   if (!policy::is_wrong(found)) {
-    spdlog::warn("kv cache audit: {}: that may be noise", what);
+    spdlog::warn("kv cache audit: {}; that may be noise, so that stored state is still used", what);
     return AuditOutcome::kUnclear;
   }
   cache_.distrust(what);
   spdlog::error(
-      "kv cache audit: what is stored is WRONG: {}. Nothing that is stored for this model is used any more, and "
-      "nothing is stored: prompts are prefilled. Find the cause (memory, driver, another program that writes there); "
-      "then remove what is stored with kvkeep cache rm --model {}{}, and start the server again. See docs/audit.md",
+      "kv cache audit: the stored state is WRONG: {}. Stored state of this model is no longer used, and nothing is "
+      "stored: every prompt is prefilled. Find the cause (memory, driver, a program that writes to the directory); "
+      "then remove the stored state with kvkeep cache rm --model {}{}, and start the server again. See docs/audit.md",
       what, engine_.description().fingerprint.hex().substr(0, 12),
       options_.directory.empty() ? "" : fmt::format(" --kv-disk-dir {}", options_.directory));
   return AuditOutcome::kWrong;

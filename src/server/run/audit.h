@@ -1,19 +1,20 @@
 #pragma once
 
-// The idle audit: now and then, when nobody asks anything, a piece of a stored path is computed anew, and the model's
-// answers after it and after what was stored are compared (policy/audit.h, docs/audit.md).
+// The idle audit: now and then, while no request runs, a piece of a stored path is computed anew, and the model's
+// answer after the stored state is compared with its answer after the computed one (policy/audit.h, docs/audit.md).
 //
-// Sums tell that bytes are those that were written. They do not tell that these were right: a bug, a driver, memory
-// that flips bits or another program's hand can store state that is not the model's, and nobody would notice. The audit
-// does, if it changes what the model says.
+// Checksums tell that bytes are those that were written. They do not tell that the written bytes were right: a bug, a
+// driver, flipped bits or another program can store state that is not the model's, and nothing would notice. The audit
+// does, if that state changes what the model says.
 //
 // One audit: restore up to the piece's end and answer; go back to its beginning, compute the piece and answer again. If
-// both agree within noise, that is all. If not, both are done once more, the second time computing in much smaller
-// steps, which shows how much of the difference is noise. What is wrong then is final: see Cache::distrust.
+// the answers agree within noise, the audit ends. If not, both are done once more, and the second computation takes
+// much smaller steps, which shows how much of the difference is noise. A verdict of wrong is final: see
+// Cache::distrust.
 //
-// It works in units of at most one call of the model, one read, or one restore of what was read; its owner calls
-// step() while nothing else is to do, and abandon() as soon as something is. It uses a sequence and cells that nobody
-// holds, and none if there are none. Not thread safe: engine thread only.
+// A unit of work is at most one call of the model, one read, or one restore of what was read; the owner calls step()
+// while there is nothing else to do, and abandon() as soon as there is. An audit uses a free sequence and free cells;
+// without them it does not run. Not thread safe: engine thread only.
 
 #include <array>
 #include <cstdint>
@@ -38,26 +39,26 @@ class Cache;
 namespace kvkeep::server {
 
 struct AuditOptions {
-  double every_ms = 0;      // least time between the beginnings of two; 0: never
-  double idle_ms = 30'000;  // nobody asked anything for so long
-  std::uint64_t seed = 0;   // what is looked at
+  double every_ms = 0;      // least time between the beginnings of two audits; 0: never
+  double idle_ms = 30'000;  // an audit begins after this long without a request
+  std::uint64_t seed = 0;   // chooses the paths and pieces
   policy::AuditLimits limits = {};
-  std::string_view directory = {};  // named to who is to remove what is stored; empty: the default one
+  std::string_view directory = {};  // shown in the command that removes stored state; empty: the default one
 };
 
 enum class AuditOutcome {
-  kAgreed,     // what is stored is what the model computes
-  kWrong,      // it is not
-  kUnclear,    // apart by more than is usual, but so are two answers after computing
+  kAgreed,     // stored state is what the model computes
+  kWrong,      // stored state is not what the model computes
+  kUnclear,    // the answers differ more than usual, but so do two answers after computing
   kAbandoned,  // a request came
   kNoRoom,     // no free sequence, or too few free cells
-  kNothing,    // nothing stored that could be looked at: nothing at all, or no piece short enough
-  kFailed,     // could not be read or restored (the cache knows), or the model failed
+  kNothing,    // nothing stored, or no piece short enough
+  kFailed,     // stored state could not be read or restored (the cache knows), or the model failed
 };
 inline constexpr std::size_t kAuditOutcomes = 7;
 std::string_view to_string(AuditOutcome outcome);
 
-// How often each was the end of an audit.
+// How often audits ended with each outcome.
 class AuditCounts {
  public:
   std::uint64_t operator[](AuditOutcome outcome) const { return counts_[static_cast<std::size_t>(outcome)]; }
@@ -67,32 +68,32 @@ class AuditCounts {
   std::array<std::uint64_t, kAuditOutcomes> counts_ = {};
 };
 
-// What one audit did.
+// The result of one audit.
 struct AuditReport {
   AuditOutcome outcome = AuditOutcome::kNothing;
   std::int64_t ended_ns = 0;              // wall clock
-  TokenRange piece = {};                  // of the path; empty: it did not come so far
-  bool from_disk = false;                 // some of it was read there
-  std::optional<double> difference = {};  // of a restored and a computed answer: policy::difference
-  std::optional<double> noise = {};       // of two answers of the same kind, if all was done twice
-  double ms = 0;                          // from its beginning to its end
+  TokenRange piece = {};                  // of the path; empty: the audit ended before it chose a piece
+  bool from_disk = false;                 // some of the stored state was read from disk
+  std::optional<double> difference = {};  // policy::difference of a restored and a computed answer
+  std::optional<double> noise = {};       // between two answers of the same kind, if both were repeated
+  double ms = 0;                          // from the beginning of the audit to its end
 };
 
 class Audit {
  public:
-  // `load_bytes` are read at a time. `on_loaded` is called by any thread when a read is done; what it is given must
-  // come to loaded() on the engine thread, in any case and before this ends.
+  // Reads are about `load_bytes` each. `on_loaded` is called by any thread when a read is done; the result must be
+  // given to loaded() on the engine thread, in any case and before this object ends.
   Audit(AuditOptions options, engine::Engine& engine, cache::Cache& cache, os::Clock& clock, ByteCount load_bytes,
         std::function<void(cache::LoadResult)> on_loaded);
 
-  // Somebody asks something now: idle time begins anew, and an audit under way ends. As abandon().
+  // A request came: idle time begins anew, and an audit under way ends as with abandon().
   std::optional<AuditReport> disturb();
-  // Ends the audit under way; its sequence is empty again. The report: there was one.
+  // Ends the audit under way and clears its sequence. Returns a report if there was one.
   std::optional<AuditReport> abandon();
-  // step() has something to do now; false while it waits for a read.
+  // Returns true if step() has something to do now; false while it waits for a read.
   bool due() const;
-  // Begins an audit on `free`, if it is time and there is one, or goes on with it: one unit of work, of at most
-  // `slice_tokens` computed. The report: it ended.
+  // Begins an audit on `free`, if it is time and there is a free sequence, or continues one, by one unit of work that
+  // computes at most `slice_tokens`. Returns a report if the audit ended.
   std::optional<AuditReport> step(std::optional<SeqId> free, std::size_t slice_tokens);
   void loaded(const cache::LoadResult& result);
   bool loading() const { return loading_; }
@@ -101,7 +102,7 @@ class Audit {
   enum class Answer : std::uint8_t { kRestored, kComputed, kRestoredAgain, kComputedAgain };
   static constexpr std::size_t kAnswers = 4;
 
-  // What is looked at.
+  // The piece to look at, and its path.
   struct Subject {
     cache::StoredPath path;
     TokenRange piece;
@@ -113,14 +114,14 @@ class Audit {
     std::shared_ptr<cache::Lease> lease;
     Answer answer = Answer::kRestored;
     bool load_failed = false;
-    bool suspected = false;  // by an audit before, which was abandoned
-    bool stands = false;     // the sequence, where the answer's own part begins: behind the piece or before it
-    Restore restore = {};    // up to there
+    bool suspected = false;  // by an earlier audit, which was abandoned
+    bool stands = false;     // the sequence is where the answer's own part begins: after the piece, or before it
+    Restore restore = {};    // up to that position
     bool restores = false;
     std::array<std::vector<float>, kAnswers> logits = {};
     AuditReport report = {};
   };
-  using Ended = std::optional<AuditOutcome>;  // nullopt: it goes on
+  using Ended = std::optional<AuditOutcome>;  // nullopt: the audit continues
 
   bool enabled() const;
   Ended begin(std::optional<SeqId> free);
@@ -150,11 +151,11 @@ class Audit {
   const std::function<void(cache::LoadResult)> on_loaded_;
 
   std::optional<Work> work_;
-  std::optional<Subject> suspect_;  // of an audit that was abandoned while it was done again
+  std::optional<Subject> suspect_;  // of an audit that was abandoned while it repeated its answers
   bool loading_ = false;            // perhaps for an audit that was abandoned
   std::uint64_t random_ = 0;
-  std::int64_t busy_ns_ = 0;   // when somebody asked something last
-  std::int64_t begun_ns_ = 0;  // the last audit
+  std::int64_t busy_ns_ = 0;   // when the last request came
+  std::int64_t begun_ns_ = 0;  // when the last audit began
 };
 
 }  // namespace kvkeep::server

@@ -1,6 +1,6 @@
 #pragma once
 
-// A directory that a server filled, and an audit over it that is driven by hand.
+// A directory that a server filled, and an audit over it that the test drives by hand.
 
 #include <deque>
 #include <map>
@@ -22,7 +22,7 @@ inline std::vector<std::filesystem::path> files_of(const std::string& directory,
   std::vector<std::filesystem::path> files;
   for (const auto& each : std::filesystem::recursive_directory_iterator(directory)) {
     const std::string name = each.path().filename();
-    // ".kvs" is the end of all of them.
+    // All of them end with ".kvs".
     const bool rows = name.find('.') == name.rfind('.');
     if (name.ends_with(suffix) && (suffix != ".kvs" || rows)) files.push_back(each.path());
   }
@@ -30,7 +30,7 @@ inline std::vector<std::filesystem::path> files_of(const std::string& directory,
   return files;
 }
 
-// Flips one bit of every eight bytes of what it holds, behind what the fake engine writes before it.
+// Flips one bit of every eight bytes of the payload, after the header that the fake engine writes.
 inline void forge(const std::filesystem::path& path) {
   constexpr std::size_t kHeadBytes = 16;
   auto segment = sim::read_segment(path);
@@ -39,7 +39,7 @@ inline void forge(const std::filesystem::path& path) {
   sim::write_segment(path, std::move(*segment));
 }
 
-// Every look takes a millisecond, and a test may let more pass.
+// Each reading takes a millisecond, and a test may let more time pass.
 class AuditClock final : public os::Clock {
  public:
   std::int64_t monotonic_ns() override { return now_ns_ += 1'000'000; }
@@ -50,7 +50,7 @@ class AuditClock final : public os::Clock {
   std::atomic<std::int64_t> now_ns_ = 0;
 };
 
-// A world whose scheduler does not run; the test is the engine thread.
+// A world whose scheduler does not run: the test is the engine thread.
 class AuditBench {
  public:
   explicit AuditBench(const WorldOptions& options, AuditOptions audited = {.every_ms = 1, .idle_ms = 0})
@@ -59,7 +59,7 @@ class AuditBench {
           loaded_.push_back(std::move(done));
         }) {}
 
-  // Gives it the read that it waits for, or one unit of work.
+  // Delivers the read that the audit waits for, or does one unit of work.
   std::optional<AuditReport> step(std::optional<SeqId> free = SeqId{0}, std::size_t slice = 64) {
     if (!audit.loading()) return audit.step(free, slice);
     world.reader->drain();
@@ -68,7 +68,7 @@ class AuditBench {
     loaded_.pop_front();
     return std::nullopt;
   }
-  // Until it looks at a piece for the second time. False: it was content.
+  // Runs until the audit repeats its answers. Returns false if they agreed.
   bool run_until_suspected() {
     int answers = 0;
     world.engine.set_on_decode([&](auto batch) { answers += batch.size() == 1 && batch[0].want_logits ? 1 : 0; });
@@ -82,7 +82,7 @@ class AuditBench {
       if (const auto report = step()) return *report;
     }
   }
-  // How so many audits ended.
+  // Returns how this many audits ended.
   AuditCounts run(std::size_t count) {
     AuditCounts counts;
     for (std::size_t i = 0; i < count && !world.cache.distrusted(); ++i) counts.add(run().outcome);
@@ -114,7 +114,7 @@ class AuditTest : public testing::TestWithParam<MemoryClass> {
     options.disk_directory = directory_.path();
     return options;
   }
-  // Conversations of a few turns with a common beginning, on disk alone: computed once per program and class.
+  // Conversations of a few turns with a common beginning, on disk only: computed once per program and class.
   struct Filled {
     sim::TemporaryDirectory directory;
     std::vector<Tokens> prompts;
@@ -131,7 +131,7 @@ class AuditTest : public testing::TestWithParam<MemoryClass> {
     there.disk_directory = kept.directory.path();
     World world(there);
     world.start();
-    std::mt19937 random(seed() + 1);  // of texts that no test has
+    std::mt19937 random(seed() + 1);  // for texts that no test has
     const auto text = [&](std::size_t count) { return random_text(random, count); };
     const Tokens system = text(150);
     for (int talk = 0; talk < 3; ++talk) {
@@ -156,7 +156,7 @@ class AuditTest : public testing::TestWithParam<MemoryClass> {
     return tokens;
   }
   Tokens text(std::size_t count) { return random_text(random_, count); }
-  // What the class keeps, by the ends of its files' names.
+  // The kinds of state that the class keeps, by the ends of the files' names.
   std::vector<std::string> kinds() const {
     switch (GetParam()) {
       case MemoryClass::kSliceable: return {".kvs"};

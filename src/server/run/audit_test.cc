@@ -1,5 +1,5 @@
-// The audit over the fake engine, whose rows and answers are functions of the tokens: what is right is never accused,
-// what is wrong is found, and nobody is disturbed.
+// The audit over the fake engine, whose rows and answers are functions of the tokens: right state is never accused,
+// wrong state is found, and no request waits for it.
 
 #include <set>
 
@@ -15,7 +15,7 @@ std::string note_of(const World& world, const std::string& directory) {
   return store::read_distrust(os::real_file_system(), own).value_or("");
 }
 
-// ---- what is right ----
+// ---- right state ----
 
 TEST_P(AuditTest, WhatIsRightIsNeverAccused) {
   fill();
@@ -71,7 +71,7 @@ TEST_P(AuditTest, WhatIsInRamAloneIsLookedAtToo) {
   EXPECT_FALSE(report.from_disk);
 }
 
-// ---- what is wrong ----
+// ---- wrong state ----
 
 TEST_P(AuditTest, WrongStateWithRightSumsIsFound) {
   fill();
@@ -101,13 +101,13 @@ TEST_P(AuditTest, OneWrongFileIsFoundInTime) {
   EXPECT_EQ(counts[AuditOutcome::kUnclear] + counts[AuditOutcome::kFailed], 0U);
 }
 
-// A restore that went wrong once, say by a bit that flipped on its way, does not come again.
+// A restore that went wrong once, say by a bit flipped on its way, does not go wrong again.
 TEST_P(AuditTest, WhatIsWrongOnlyOnceIsNotHeldAgainstWhatIsStored) {
   fill();
   AuditBench bench(options());
   std::size_t decodes = 0;
   bench.world.engine.set_on_decode([&](std::span<const engine::BatchToken> batch) {
-    // The answer after the first restore is one of a token beside the path.
+    // The answer after the first restore is one to a token that is not on the path.
     if (++decodes == 1) const_cast<engine::BatchToken&>(batch[0]).token ^= 1;
   });
   const AuditReport report = bench.run();
@@ -115,7 +115,7 @@ TEST_P(AuditTest, WhatIsWrongOnlyOnceIsNotHeldAgainstWhatIsStored) {
   EXPECT_GT(report.noise.value(), 1.0);
 }
 
-// ---- what is found has consequences ----
+// ---- consequences of a wrong verdict ----
 
 TEST_P(AuditTest, AfterwardsNothingStoredIsUsedAndNothingIsStored) {
   fill();
@@ -132,7 +132,7 @@ TEST_P(AuditTest, AfterwardsNothingStoredIsUsedAndNothingIsStored) {
     EXPECT_EQ(reply.tokens, world.expected(prompt, 8));
     EXPECT_EQ(reply.stats.ram_tokens + reply.stats.disk_tokens, 0U);
   }
-  // The model's own memory goes on being shared.
+  // Prefixes in the model's own memory are still shared.
   const Tokens prompt = text(200);
   const Reply first = world.ask(prompt, 8);
   const Reply next = world.ask(prompt + first.tokens + text(10), 8);
@@ -145,7 +145,7 @@ TEST_P(AuditTest, AfterwardsNothingStoredIsUsedAndNothingIsStored) {
   EXPECT_EQ(world.scheduler.stats().audits[AuditOutcome::kWrong], 1U);
 }
 
-// A conversation that was restored from what is wrong, and is in the model's memory since, goes too.
+// A conversation that was restored from wrong state and has been in the model's memory since leaves, too.
 TEST_P(AuditTest, WhatWasRestoredBeforeLeavesTheModelsMemory) {
   fill();
   for (const std::string& kind : kinds()) forge_all(directory_.path(), kind);
@@ -162,9 +162,9 @@ TEST_P(AuditTest, WhatWasRestoredBeforeLeavesTheModelsMemory) {
   EXPECT_EQ(after.stats.cached_tokens, 0U);
 }
 
-// ---- nobody is disturbed ----
+// ---- requests come first ----
 
-// Whenever the request comes, be it between any two calls of the model, the next call is for it.
+// A request may come between any two calls of the model: the next call is for it.
 TEST_P(AuditTest, ARequestGoesBeforeTheNextSlice) {
   fill();
   const Tokens prompt = text(40);
@@ -272,7 +272,8 @@ TEST_P(AuditTest, WhatWasSuspectedIsLookedAtAgainFirst) {
   EXPECT_EQ(again.piece, report->piece);
 }
 
-// Interrupted before it had looked at anything, or without room: still suspected, but not tried without a pause.
+// An audit that was interrupted before it looked at anything, or had no room: still suspected, but not tried without a
+// pause.
 TEST_P(AuditTest, WhatIsSuspectedStaysSoUntilItWasLookedAt) {
   fill();
   forge_all(directory_.path(), kinds().back());
@@ -297,7 +298,7 @@ TEST_P(AuditTest, WhatIsSuspectedStaysSoUntilItWasLookedAt) {
   EXPECT_EQ(found.piece, piece);
 }
 
-// ---- what goes wrong under it ----
+// ---- failures during an audit ----
 
 TEST_P(AuditTest, FaultsOfTheEngineEndItAndAccuseNobody) {
   fill();

@@ -1,7 +1,7 @@
 #pragma once
 
-// The fake engine behind a layer that gets something wrong on purpose: what a broken cache or engine would do, as the
-// model's memory sees it. Checkers of histories must notice.
+// The fake engine wrapped in a layer that gets something wrong on purpose: the effects of a broken cache or engine, as
+// the model's memory sees them. Checkers of histories must notice.
 
 #include <algorithm>
 #include <atomic>
@@ -17,15 +17,15 @@ namespace kvkeep::server {
 enum class Bend {
   kNothing,
   kPointOfAnotherPlace,  // a point comes back as the one that was captured before it
-  kPointNotRestored,     // a restore that ends without its point or window says ok
+  kPointNotRestored,     // a restore that ends without its point or window returns ok
   kPointBeforeRows,      // the last row is put back after the point
   kPointForgotten,       // every third point cannot be saved
-  kRowsGone,             // rows come back as rubbish, as if what was evicted below a point had been overwritten
-  kStandsAnywhere,       // a sequence is believed to stand where it does not: points are captured of it
+  kRowsGone,             // rows come back as rubbish, as if evicted rows below a point had been overwritten
+  kStandsAnywhere,       // a sequence counts as standing where it does not: points of it are captured
   kCountsRestored,       // tokens that were restored count as given to the model
 };
 
-// The fake engine's memory, bent.
+// The fake engine's memory with a mistake.
 class BentMemory final : public cache::ModelMemory {
  public:
   BentMemory(cache::ModelMemory& fake, Bend bend) : fake_(fake), bend_(bend) {}

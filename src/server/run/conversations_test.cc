@@ -1,5 +1,5 @@
-// What agents do with conversations, on models that can be continued only at points: which points there are, under
-// which names, and that what was computed once is found again.
+// Conversations as agents make them, on models that can go on only from points: which points exist, under which names,
+// and that state that was computed once is found again.
 
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
@@ -30,14 +30,14 @@ class Conversations : public testing::TestWithParam<MemoryClass> {
   format::PartKind kind() const {
     return GetParam() == MemoryClass::kOpaque ? format::PartKind::kWhole : format::PartKind::kPoint;
   }
-  // The file of the point behind the first `at` tokens.
+  // The file of the point after the first `at` tokens.
   std::string file_at(const HistoryWorld& world, const Tokens& tokens, std::size_t at) const {
     PrefixHasher hasher(world.engine->description().fingerprint);
     hasher.append(TokenSpan(tokens).first(at));
     const Position end = Position{} + at;
     return format::file_name({end, end, hasher.current(), hasher.current(), kind()});
   }
-  // Of all points on disk.
+  // The names of all points on disk.
   std::set<std::string> point_files(HistoryWorld& world) const {
     world.writer.run_all();
     std::set<std::string> names;
@@ -49,7 +49,7 @@ class Conversations : public testing::TestWithParam<MemoryClass> {
     for (const std::string& name : before) files.erase(name);
     return files;
   }
-  // The reply, which must be right.
+  // Returns the reply, and checks that it is right.
   Reply answer(HistoryWorld& world, const Talk& talk) const {
     const Ask asked = talk.ask(kReply);
     const std::vector<Reply> replies = world.ask({asked});
@@ -76,7 +76,7 @@ TEST_P(Conversations, ASystemPromptHasOneFileWhateverTheUserWrites) {
   std::set<std::string> in_all;
   for (int request = 0; request < 4; ++request) {
     const Talk talk = fresh(system);
-    HistoryWorld alone(options());  // a server that never saw the others
+    HistoryWorld alone(options());  // a server that never saw the other conversations
     answer(alone, talk);
     const std::set<std::string> files = point_files(alone);
     EXPECT_TRUE(files.contains(file_at(alone, talk.ask(1).prompt, system.size())));
@@ -87,7 +87,7 @@ TEST_P(Conversations, ASystemPromptHasOneFileWhateverTheUserWrites) {
   }
   const std::string file = file_at(shared, system, system.size());
   EXPECT_EQ(in_all, std::set<std::string>{file}) << "nothing else is the same in all requests";
-  // What they all open with is one token more: where they parted twice, a point takes the anchor's place.
+  // Their common opening is one token longer: where they parted twice, a point takes the anchor's place.
   const std::string opening = file_at(shared, fresh(system).ask(1).prompt, system.size() + 1);
   EXPECT_TRUE(point_files(shared).contains(file) || point_files(shared).contains(opening));
 }
@@ -96,7 +96,7 @@ TEST_P(Conversations, AfterAnEarlyBlockChangedTheSecondFreshSessionIsFastAgain) 
   HistoryWorld world(options());
   const Tokens stable = text_.next(150);
   for (int version = 0; version < 4; ++version) {
-    const Tokens system = stable + text_.next(100);  // as a date or a list of files that changed
+    const Tokens system = stable + text_.next(100);  // such as a date, or a list of files that changed
     const Reply first = answer(world, fresh(system));
     // The first change finds the place where prompts part, later ones use it.
     EXPECT_EQ(first.stats.cached_tokens, version < 2 ? 0U : stable.size()) << "version " << version;
@@ -132,7 +132,7 @@ TEST_P(Conversations, AHitAtOrPastTheAnchorStoresNoOtherButWhereTheOpeningEnds) 
 TEST_P(Conversations, AChangeInTheMiddleOfAToolLoopCostsWhatFollowsItOnce) {
   HistoryWorld world(options());
   Talk talk = fresh(text_.next(120));
-  std::vector<std::size_t> begins;  // of each tool result
+  std::vector<std::size_t> begins;  // the positions of the tool results
   for (int call = 0; call < 5; ++call) {
     talk.assistant(answer(world, talk).tokens);
     begins.push_back(talk.size());
@@ -164,11 +164,11 @@ TEST_P(Conversations, AnIdenticalResendPrefillsOneTokenAndStoresNothing) {
   }
 }
 
-// A template that drops thinking renders all answers since the last user message anew when the next one comes.
+// A template that drops thinking renders all answers since the last user message anew when the next user message comes.
 TEST_P(Conversations, DroppedThinkingCostsTheToolLoopOnce) {
   HistoryWorld world(options());
   Talk talk = fresh(text_.next(160));
-  std::size_t kept = 0;  // what the template never changes again: up to the generation prompt of the first answer
+  std::size_t kept = 0;  // the template never changes it again: up to the generation prompt of the first answer
   for (int task = 0; task < 3; ++task) {
     const std::size_t first_answer = talk.messages.size();
     kept = talk.size();
@@ -192,7 +192,7 @@ TEST_P(Conversations, DroppedThinkingCostsTheToolLoopOnce) {
   }
 }
 
-// As after a decode call that failed: what was captured before is restored, the rest is prefilled with all its points.
+// As after a decode call that failed: captured state is restored, the rest is prefilled with all its points.
 TEST_P(Conversations, ARequestThatWasInterruptedLeavesAllItsPoints) {
   for (const std::uint32_t call : {1U, 2U, 3U}) {
     HistoryWorld world(options());
@@ -207,7 +207,7 @@ TEST_P(Conversations, ARequestThatWasInterruptedLeavesAllItsPoints) {
   }
 }
 
-// Nor do clients see progress go back.
+// A client must not see progress go back either.
 TEST_P(Conversations, ProgressNeverGoesBack) {
   HistoryWorld::Options nothing_kept = options();
   nothing_kept.disk = false;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Random histories of a server: a story is a list of steps; play() acts it out beside the twin and tells what was wrong
-// first, or nothing.
+// Random histories of a server: a story is a list of steps; play() carries it out next to the twin and returns the
+// first fault, or "".
 
 #include <fmt/format.h>
 #include <rapidcheck.h>
@@ -27,7 +27,7 @@ class Story {
         calm_(!setting.small_ram && !setting.small_disk),
         exact_(!setting.frontiers) {}
 
-  // Empty, or what was wrong.
+  // Returns the first fault, or "".
   std::string play(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       act(step);
@@ -110,7 +110,7 @@ class Story {
     if (!goes_on) asking_ = talks_.size() - 1;
     Talk& talk = talks_[asking_];
     if (goes_on || !talk.messages.back().user) talk.user(text_.next(1 + step.b % 50));
-    // Longer ones grow into cells that nobody had counted.
+    // Longer ones grow into cells that no plan counted.
     const bool grows = setting_.small_cells && step.c % 3 == 0;
     Ask asked = talk.ask(grows ? 380 + step.c % 24 : 1 + step.c % 24);
     asked.cache_prompt = step.does != Does::kUncached;
@@ -131,7 +131,7 @@ class Story {
     if (step.does == Does::kChangeMiddle) talk.change(message, at, text_.next(1 + step.c % 5));
     if (step.does == Does::kDropThinking) talk.drop_thinking(1 + step.c % 6);
     if (step.does == Does::kResend && !talk.messages.back().user) talk.messages.pop_back();
-    // The same text in other ids, which nobody sampled.
+    // The same text in other ids, which the model never sampled.
     if (setting_.text && step.does == Does::kResend && step.c % 4 == 0) {
       for (Message& each : talk.messages) each.text = retokenized(each.text);
     }
@@ -173,21 +173,21 @@ class Story {
     if (asked.size() == 1 && asking_ != SIZE_MAX) answer(asked.front(), replies.front());
     if (mistakes_.erases_later_points) erase_later_points(replies.front());
   }
-  // The conversation goes on with what was answered, if this was one.
+  // If this was a conversation, its next prompt contains the reply.
   void answer(const Ask& asked, const Reply& reply) {
     Talk& talk = talks_[asking_];
     if (talk.messages.back().user && talk.ask(1).prompt == asked.prompt && reply.tokens.size() < 30)
       talk.assistant(setting_.text ? retokenized(reply.tokens) : reply.tokens);
   }
-  // A request with the ids that were evaluated for it.
+  // A request with the ids that the server evaluated for it.
   struct Evaluated {
     Ask as;
-    std::vector<bool> sampled;  // which of the prompt was, by this server
-    bool is_text = false;       // some of what was reused are not the prompt's own ids
+    std::vector<bool> sampled;  // which ids of the prompt this server sampled
+    bool is_text = false;       // some of the reused ids are not the prompt's own
   };
   std::vector<Evaluated> find_evaluated(const std::vector<Ask>& asked, const std::vector<Reply>& replies) {
     std::vector<Evaluated> all;
-    std::vector<Computed> earlier;  // what these requests compute for each other
+    std::vector<Computed> earlier;  // state that these requests compute for each other
     for (std::size_t i = 0; i < asked.size(); ++i) {
       all.push_back(evaluated(asked[i], replies[i], earlier));
       if (asked[i].cache_prompt) earlier.push_back(Twin::computed(all.back().as, replies[i], all.back().sampled));
@@ -215,7 +215,7 @@ class Story {
     return {asked_as(asked, best->all.tokens), best->all.sampled, same < reply.stats.cached_tokens};
   }
 
-  // ---- what must hold ----
+  // ---- laws ----
 
   void check_reply(std::size_t index, const std::vector<Evaluated>& all, const std::vector<Reply>& replies) {
     const Ask& asked = all[index].as;
@@ -223,7 +223,7 @@ class Story {
     if (reply.finish == Finish::kError && !calm_engine_) return;
     if (reply.finish != Finish::kLength) return complain(fmt::format("ended as {}", to_string(reply.finish)));
     Tokens expected = world_.expected(asked);
-    // A memory without cells, which a fault pretends, is the end of a context.
+    // A memory without cells, which a fault pretends, ends the reply like the end of a context.
     if (!calm_engine_) expected.resize(std::min(expected.size(), reply.tokens.size()));
     if (reply.tokens != expected) return complain("the text is not what an undisturbed engine writes");
     const std::size_t reused = reply.stats.cached_tokens;
@@ -246,12 +246,12 @@ class Story {
     if (stats.memory_tokens + stats.ram_tokens + stats.disk_tokens != stats.cached_tokens)
       complain(fmt::format("{} tokens cached, but {} in memory, {} in RAM, {} on disk", stats.cached_tokens,
                            stats.memory_tokens, stats.ram_tokens, stats.disk_tokens));
-    // A request that was interrupted may find more when it goes on than when it began.
+    // A request that was interrupted may find more when it resumes than when it began.
     if (undisturbed && calm_engine_ && stats.cached_tokens + stats.prefilled_tokens != stats.prompt_tokens)
       complain(fmt::format("{} cached + {} prefilled of {}", stats.cached_tokens, stats.prefilled_tokens,
                            stats.prompt_tokens));
   }
-  // Requests that are asked together share what they compute.
+  // Requests that are sent together share the prefixes that they compute.
   std::size_t most_known(std::size_t index, const std::vector<Evaluated>& all,
                          const std::vector<Reply>& replies) const {
     const Tokens& prompt = all[index].as.prompt;
@@ -263,7 +263,7 @@ class Story {
     }
     return most;
   }
-  // Under a limit they may push out each other's points.
+  // Under a limit of points, requests may push out each other's.
   std::size_t least_promised(std::size_t index, const std::vector<Evaluated>& all) const {
     if (setting_.most_points == 0 || all.size() == 1) return twin_.least(all[index].as.prompt);
     Twin left = twin_;
@@ -278,8 +278,8 @@ class Story {
     const std::string wrong = loads_.look(replies[index].stats, undisturbed, most_known(index, all, replies));
     if (!wrong.empty()) complain(wrong);
   }
-  // Where a reply ends, and be it with the prompt, is not its business. Windows that lie side by side are no points,
-  // and whole states that others are built on stay.
+  // Points at the end of a reply, even one that ends with the prompt, are not counted. Windows that lie side by side
+  // are no points, and whole states that others are built on stay.
   void check_limit(const Ask& asked) {
     const cache::StateShape shape = world_.engine->memory().shape();
     if (setting_.most_points == 0 || shape.window_tokens > 0 || shape.whole_points || !asked.cache_prompt) return;
@@ -295,7 +295,7 @@ class Story {
     if (wrong_.empty()) wrong_ = what;
   }
 
-  // ---- what happens to the server ----
+  // ---- events of the server ----
 
   void write(const Step& step) {
     if (step.a % 3 != 0) {
@@ -313,7 +313,7 @@ class Story {
   void kill(const Step& step) {
     world_.die(step.a % 2 == 0);
     lose_unwritten();
-    exact_ = false;  // some of what was not promised may be there
+    exact_ = false;  // some state that was not promised may be there
   }
   void lose_unwritten() {
     if (mistakes_.loses_points_at_restart) {
@@ -355,7 +355,7 @@ class Story {
     twin_.forget_promises();
     calm_ = exact_ = false;
   }
-  // When faults stop, all works again, be it after a restart: what is asked twice is found.
+  // After the last fault everything works again, even after a restart: a prompt that is sent twice is found.
   void settle() {
     if (!wrong_.empty() || setting_.small_ram || setting_.small_disk) return;
     if (setting_.disk) restart();
@@ -392,7 +392,7 @@ class Story {
   std::size_t asking_ = 0;   // the talk of the last request
   bool calm_;                // nothing was lost: promises hold
   bool calm_engine_ = true;  // the engine does not fail
-  bool exact_;               // the twin knows of all points
+  bool exact_;               // the twin knows all points
   std::string wrong_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Restore or prefill in random histories: what a reply may say of loads that would be too slow.
+// Restore or prefill in random histories: what a reply may report about loads that would be too slow.
 
 #include <fmt/format.h>
 
@@ -11,22 +11,22 @@
 
 namespace kvkeep::server {
 
-// How the server decides, and what its clock says of loads beside prefill (a millisecond per token).
+// How the server decides, and how long its clock says loads take, next to prefill at a millisecond per token.
 enum class Loads {
-  kAlways,    // whatever they take
-  kAutoFast,  // by rates, under which no load is slow
-  kAutoSlow,  // by rates, under which every load is
+  kAlways,    // loads are made however long they take
+  kAutoFast,  // by rates at which no load is slow
+  kAutoSlow,  // by rates at which every load is slow
 };
 inline constexpr std::int64_t kPrefillMsPerToken = 1;
 inline constexpr std::int64_t kSlowLoadMsPerByte = 60;
 
-// Promises: nothing is left aside where loads are fast; where they are slow and that was measured, a load is made only
-// as a trial, after four that were not. Models without rows load too little to be measured.
+// Promises: with fast loads, none is left out; with slow loads that were measured, a load is made only as a trial,
+// after four that were not. Models without rows load too little to be measured.
 class LoadWatch {
  public:
   LoadWatch(Loads loads, bool has_rows, bool has_cuts) : loads_(loads), has_rows_(has_rows), has_cuts_(has_cuts) {}
 
-  // Empty, or what is wrong. `undisturbed`: the request was carried out in one go.
+  // Returns a fault, or "". `undisturbed`: the request was carried out without an interruption.
   std::string look(const JobStats& stats, bool undisturbed, std::size_t known_tokens) {
     const bool is_refused = stats.miss == MissReason::kLoadTooSlow;
     if (is_refused && loads_ != Loads::kAutoSlow) return "a load is called too slow where none is";
@@ -37,15 +37,15 @@ class LoadWatch {
       wrong = fmt::format("{} tokens loaded, though loads are slow; {} were refused since the last", loaded, refused_);
     if (loaded > 0) refused_ = 0;
     if (is_refused) ++refused_;
-    // Two calls at most; and at most so many cuts that one slice is long enough.
+    // Two calls at most, and few enough cuts that one slice is long enough.
     next_.load |= has_rows_ && loaded >= kMeasuredLoad;
     next_.prefill |= stats.prefilled_tokens >= (has_cuts_ ? kMeasuredWithCuts : policy::kLeastMeasuredTokens);
     if (!undisturbed) forget();
     return wrong;
   }
-  // Requests that are asked together may be planned before the first of them is carried out.
+  // Requests that are sent together may be planned before the first of them is carried out.
   void end_of_requests() { now_ = next_; }
-  // A new process has measured nothing; and what happened unseen counts for nothing.
+  // A new process has measured nothing, and loads that the test did not see do not count.
   void forget() {
     now_ = next_ = {};
     refused_ = 0;

@@ -1,7 +1,6 @@
 #pragma once
 
-// What a random history is made of: steps, the circumstances in which they are taken, and mistakes that must be
-// noticed.
+// The parts of a random history: steps, the settings under which they are taken, and mistakes that must be noticed.
 
 #include <fmt/format.h>
 
@@ -26,11 +25,11 @@ enum class Does {
   kWrite,
   kRestart,
   kKill,
-  kDamage,  // of files; from here on only in rough histories
+  kDamage,  // of files; this step and the next ones occur only in rough histories
   kFault,   // of the engine
 };
 
-// What a, b and c mean depends on the step; they are taken modulo what there is.
+// The meaning of a, b and c depends on the step; they are taken modulo the number of choices.
 struct Step {
   Does does = Does::kNewTalk;
   std::uint32_t a = 0;
@@ -44,7 +43,7 @@ inline std::ostream& operator<<(std::ostream& out, const Step& step) {
   return out << kNames[static_cast<int>(step.does)] << "(" << step.a << "," << step.b << "," << step.c << ")";
 }
 
-// The circumstances of a story, chosen small so that they shrink.
+// The settings of a story, chosen small so that they shrink.
 struct Setting {
   bool disk = true;
   bool small_cells = false;
@@ -72,11 +71,11 @@ inline std::ostream& operator<<(std::ostream& out, const Setting& setting) {
 struct Mistakes {
   Bend bend = Bend::kNothing;
   bool ignores_cache_prompt = false;
-  bool erases_later_points = false;  // after a restore, what was captured beyond it on other branches
+  bool erases_later_points = false;  // after a restore, erases points captured beyond it on other branches
   bool loses_points_at_restart = false;
-  std::function<void(policy::CutOptions&)> cuts = [](policy::CutOptions&) {};         // other ones than promised
-  std::function<void(HistoryWorld::Options&)> world = [](HistoryWorld::Options&) {};  // another than it is told to be
-  std::function<void(JobStats&)> stats = [](JobStats&) {};                            // replies that say something else
+  std::function<void(policy::CutOptions&)> cuts = [](policy::CutOptions&) {};         // makes other cuts than promised
+  std::function<void(HistoryWorld::Options&)> world = [](HistoryWorld::Options&) {};  // unlike the one told to the twin
+  std::function<void(JobStats&)> stats = [](JobStats&) {};                            // changes what replies report
 };
 
 }  // namespace kvkeep::server

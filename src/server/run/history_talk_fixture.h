@@ -13,7 +13,7 @@ inline constexpr TokenId kUserMarker = 1;
 inline constexpr TokenId kAssistantMarker = 2;
 inline constexpr TokenId kFirstTextToken = 10;
 
-// Texts of which no two are alike. Copyable: histories that branch go on with different text.
+// Makes texts of which no two are alike. Copyable: histories that branch continue with different text.
 class TextSource {
  public:
   Tokens next(std::size_t count) {
@@ -37,7 +37,7 @@ struct Talk {
 
   void user(Tokens text) { messages.push_back({true, std::move(text)}); }
   void assistant(Tokens text) { messages.push_back({false, std::move(text)}); }
-  // With the opening for the next answer. A turn's beginning is the end of the message before it.
+  // The prompt, with the opening for the next answer. A turn's beginning is the end of the message before it.
   Ask ask(std::size_t reply_tokens) const {
     Ask asked;
     asked.reply_tokens = reply_tokens;
@@ -55,7 +55,7 @@ struct Talk {
     for (const Message& message : messages) size += message.text.size() + 1;
     return size;
   }
-  // As after an edit of the client: the first `keep` tokens of a message stay, the rest is new, what follows is gone.
+  // As after a client's edit: the first `keep` tokens of a message stay, its rest is new, later messages are gone.
   void branch(std::size_t message, std::size_t keep, Tokens text) {
     messages.resize(message + 1);
     Message& last = messages.back();
@@ -63,7 +63,7 @@ struct Talk {
     last.text = last.text + text;
     if (!last.user) user({kFirstTextToken});
   }
-  // Some tokens in the middle of a message become others, what follows stays.
+  // Replaces some tokens in the middle of a message; everything after them stays.
   void change(std::size_t message, std::size_t at, const Tokens& text) {
     Tokens& old = messages[message].text;
     for (std::size_t i = 0; i < text.size() && at + i < old.size(); ++i) old[at + i] = text[i];

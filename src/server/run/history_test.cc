@@ -1,4 +1,4 @@
-// Random histories in every memory class, beside a naive twin: the text is always right, reuse is never longer than
+// Random histories in every memory class, next to a naive twin: the text is always right, reuse is never longer than
 // what was computed, and never shorter than policy promises.
 //
 // KVKEEP_TEST_SEED repeats a run; KVKEEP_HISTORIES says how many stories of each class and kind are played.
@@ -17,11 +17,12 @@ namespace {
 
 using engine::MemoryClass;
 
-// Some stories, the same ones each time, like the other tests of this room; whoever asks for more looks for new ones.
+// Without a seed the stories are the same each time, as in the other tests of this room; KVKEEP_HISTORIES asks for new
+// ones.
 [[maybe_unused]] const bool kSeeded =
     (std::getenv("KVKEEP_HISTORIES") != nullptr || setenv("KVKEEP_TEST_SEED", "20261120", 0) == 0) && seed_rapidcheck();
 
-// Of all numbers below, however small the story is.
+// Any number below `end`, whatever the size of the story.
 rc::Gen<std::uint32_t> below(std::uint32_t end) {
   return rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::uint32_t>(0, end));
 }
@@ -137,7 +138,7 @@ struct Mutant {
   const char* name;
   MemoryClass memory_class;
   Mistakes mistakes;
-  std::function<void(Setting&)> choose = [](Setting&) {};  // where it can show
+  std::function<void(Setting&)> choose = [](Setting&) {};  // chooses a setting in which the mistake can show
 };
 void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
 

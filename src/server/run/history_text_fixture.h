@@ -1,7 +1,7 @@
 #pragma once
 
 // Texts of ids for random histories, and a naive twin of text matching: it walks through everything that was ever
-// computed, byte by byte, and lists every prompt that may be evaluated in place of the one that was asked.
+// computed, byte by byte, and lists every prompt that may be evaluated in place of the one that was sent.
 
 #include <cstdio>
 #include <set>
@@ -14,8 +14,8 @@
 
 namespace kvkeep::server {
 
-// Markers, then numbers of one digit, of two and of three: what is sampled says digits, which clients send back in ids
-// of three wherever they fit.
+// Markers, then numbers of one, two and three digits: sampled ids are single digits, which clients send back in ids of
+// three digits wherever they fit.
 inline WordVocabulary digits_vocabulary(int first_number) {
   std::vector<std::string> pieces;
   std::set<TokenId> markers;
@@ -40,15 +40,16 @@ inline const index::TokenTexts& history_texts() {
   static const index::TokenTexts made(history_vocabulary(), [](TokenId id) { return id < kFirstTextToken; });
   return made;
 }
-// A mistake: ids stand for other text than they do.
+// A mistake: ids stand for other text than in the vocabulary.
 inline const index::TokenTexts& texts_of_others() {
   static const index::TokenTexts made(digits_vocabulary(1), [](TokenId id) { return id < kFirstTextToken; });
   return made;
 }
 
-// As a client sends it back. Greedy from the left, as the vocabulary would, without looking through all of it.
+// The ids that a client would send back: greedy from the left, as the vocabulary would, without looking through all of
+// it.
 inline Tokens retokenized(const Tokens& tokens) {
-  constexpr std::size_t kThreeDigits = 1000 - kFirstTextToken - 10 - 100;  // that are in the vocabulary
+  constexpr std::size_t kThreeDigits = 1000 - kFirstTextToken - 10 - 100;  // in the vocabulary
   std::string text = history_vocabulary().text_of(tokens, true);
   Tokens out;
   for (std::size_t at = 0; at < text.size();) {
@@ -61,25 +62,25 @@ inline Tokens retokenized(const Tokens& tokens) {
   return out;
 }
 
-// What was computed, and which of it this server sampled.
+// A computed run of tokens, and which of them this server sampled.
 struct Computed {
   Tokens tokens;
   std::vector<bool> sampled;
 };
 
-// A prompt that may be evaluated in place of one that was asked: known ids for the text of its first `matched` ids,
-// then the rest of it.
+// A prompt that may be evaluated in place of one that was sent: known ids for the text of its first `matched` ids, then
+// the rest of it.
 struct Effective {
   Computed all;
   std::size_t matched = 0;
 };
 
-// One known text beside a prompt. Where ids differ, only ids that were sampled replace others, and no marker.
+// Compares one known text with a prompt. Where ids differ, only sampled ids replace others, and markers never do.
 class TextWalk {
  public:
   TextWalk(const Computed& known, const Tokens& prompt) : known_(known), prompt_(prompt) {}
 
-  // The results differ in how many runs were replaced; each goes as far as ids agree behind its last run.
+  // The results differ in how many runs were replaced; each extends as far as ids agree after its last run.
   std::vector<Effective> all() {
     std::vector<Effective> found;
     do {
@@ -102,7 +103,7 @@ class TextWalk {
     made.all.sampled.resize(made.all.tokens.size(), false);
     return made;
   }
-  // To the next place where a piece ends on both sides. False: there is none.
+  // Goes to the next place where a piece ends on both sides. Returns false if there is none.
   bool replace_run() {
     std::string left;
     std::string right;
@@ -125,7 +126,7 @@ class TextWalk {
   std::size_t at_ = 0;
 };
 
-// The request with the ids that are really evaluated; its markers lie where the same markers lie there.
+// The request with the ids that are evaluated; its markers move to where the same markers are in these.
 inline Ask asked_as(const Ask& asked, const Tokens& effective) {
   Ask other = asked;
   other.prompt = effective;

@@ -1,8 +1,8 @@
 #pragma once
 
 // The naive twin of a server: it keeps every prompt and reply ever decoded with cache_prompt, and where policy promised
-// a point. Reuse is never longer than what a text shares with a prompt, and, while nothing was lost, never shorter than
-// the last promise within that. With text matching, what is reused is of a prompt of the same text that known ids make.
+// a point. Reuse is never longer than what a kept text shares with a prompt, and, while nothing was lost, never shorter
+// than the last promise within that. With text matching, known ids of the same text make the prompt that is reused.
 
 #include <algorithm>
 #include <string>
@@ -16,7 +16,7 @@ inline std::size_t shared_tokens(const Tokens& a, const Tokens& b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-// Whether one of several goes on where another was answered: how much of that it meets depends on how far it had come.
+// Whether one request continues another's reply: how much of the reply it finds depends on how far the other had come.
 inline bool any_meets_a_reply(const std::vector<Ask>& asked, const std::vector<Reply>& replies) {
   for (const Ask& one : asked) {
     for (std::size_t i = 0; i < asked.size(); ++i) {
@@ -29,7 +29,7 @@ inline bool any_meets_a_reply(const std::vector<Ask>& asked, const std::vector<R
 
 class Twin {
  public:
-  // What a model of this shape promises under these cuts.
+  // The promises of a model of this shape under these cuts.
   Twin(cache::StateShape shape, policy::CutOptions cuts) : shape_(shape), cuts_(cuts) {}
 
   std::size_t most(const Tokens& prompt) const { return std::min(shared(decoded_, prompt), prompt.size() - 1); }
@@ -41,15 +41,14 @@ class Twin {
       if (at < prompt.size() && shared_tokens(point.tokens, prompt) == at) least = std::max(least, at);
     }
     if (shape_.window_tokens == 0 || is_limited()) return least;
-    // Slices are no longer than this, and the window at the end of each is kept.
+    // Slices are no longer than this, and the window at the end of each slice is kept.
     const std::size_t slice = std::max<std::size_t>(shape_.window_tokens, 512);
     const std::size_t known = std::min(shared(kept_, prompt), prompt.size() - 1);
     return std::max(least, known > slice ? known - slice : 0);
   }
 
-  // The prompts that may be evaluated in place of this one, for the longest text that is known: of all that was
-  // computed, `more` included, those that match no less than what is kept. Some are longer than the context: they are
-  // not taken.
+  // The prompts that may be evaluated in place of this one for the longest text that is known: of everything computed,
+  // `more` included, those that match no less than what is kept. Those longer than the context are left out.
   std::vector<Effective> effective(const Tokens& prompt, const std::vector<Computed>& more) const {
     std::vector<Effective> all;
     std::size_t promised = 0;
@@ -67,8 +66,9 @@ class Twin {
     return all;
   }
 
-  // What was asked and decoded. `promised`: nothing disturbed it, so what policy cuts is kept. `exact`: the twin knows
-  // all points of the model, so that it can say which lesser cuts are near to one. `sampled`: which of the prompt was.
+  // Keeps a request and its reply. `promised`: nothing disturbed the request, so that all points that policy cuts are
+  // kept. `exact`: the twin knows all points of the model, so that it can say which lesser cuts lie near one.
+  // `sampled`: which ids of the prompt this server sampled.
   void note(const Ask& asked, const Reply& reply, bool promised, bool exact, const std::vector<bool>& sampled) {
     if (!asked.cache_prompt) return;
     Kept all = computed(asked, reply, sampled);
@@ -82,7 +82,7 @@ class Twin {
     decoded_.push_back(std::move(all));
   }
 
-  // A request that failed: what was decoded may have been any prompt of its text.
+  // Keeps a request that failed: any prompt of its text may have been decoded.
   void note_failed(const Ask& asked, const Reply& reply) {
     if (!asked.cache_prompt) return;
     for (Effective& each : effective(asked.prompt, {})) {
@@ -94,7 +94,7 @@ class Twin {
 
   struct Kept : Computed {
     bool written = false;
-    std::vector<bool> surely = {};  // which of what may count as sampled does, whatever was lost
+    std::vector<bool> surely = {};  // which of the ids that may count as sampled do, whatever was lost
   };
   static Kept computed(const Ask& asked, const Reply& reply, const std::vector<bool>& sampled) {
     Kept all{{asked.prompt + reply.tokens, sampled}};
@@ -108,8 +108,8 @@ class Twin {
     for (Kept& text : kept_) text.written = true;
     for (Kept& point : points_) point.written = true;
   }
-  // Of what was promised, what is not written or too short for a file. Ids that were a prompt's, too, may be written as
-  // such.
+  // Forgets promises of state that is not written or too short for a file. Ids that were also a prompt's may be written
+  // as such.
   void forget_unwritten() {
     constexpr std::size_t kLeastOnDisk = 32;
     const auto lost = [](const Kept& kept) { return !kept.written || kept.tokens.size() < kLeastOnDisk; };
@@ -119,29 +119,29 @@ class Twin {
       for (const Kept& other : decoded_) forget_sampled(text, other);
     }
   }
-  // Something may be gone: nothing is promised of what was.
+  // State may be gone: forget the promises for all of it.
   void forget_promises() {
     kept_.clear();
     points_.clear();
   }
-  // All that may leave where a limit holds on this path.
+  // Forgets all points that may leave because of a limit on this path.
   void forget_points_on(const Tokens& path) {
     std::erase_if(points_, [&](const Kept& point) { return shared_tokens(point.tokens, path) == point.tokens.size(); });
   }
-  // Nobody may know of it any more.
+  // The server may have forgotten everything.
   void forget_everything() {
     forget_promises();
     decoded_.clear();
   }
 
  private:
-  // What the other has as a prompt's.
+  // Forgets that ids were sampled, where the other text has them as a prompt's.
   static void forget_sampled(Kept& text, const Kept& other) {
     const std::size_t same = shared_tokens(text.tokens, other.tokens);
     for (std::size_t i = 0; i < same; ++i)
       text.sampled[i] = text.sampled[i] && i < other.surely.size() && other.surely[i];
   }
-  // Ids of the prompt that were sampled earlier, if that is kept, and the reply.
+  // Marks ids of the prompt that were sampled earlier, if their text is kept, and the reply.
   std::vector<bool> surely_sampled(const Kept& all, std::size_t prompt_tokens) const {
     std::vector<bool> surely(all.tokens.size(), true);
     std::fill_n(surely.begin(), std::min(prompt_tokens, surely.size()), false);
@@ -160,9 +160,9 @@ class Twin {
     return most;
   }
 
-  // Under a limit points leave, the turn last and the anchors before it. Which ones, the twin can say where it knows
-  // all. It never does of whole states, for those that others are built on stay, nor of windows, which count as none
-  // where they lie side by side.
+  // Under a limit, points leave: the turn last, the anchors before it. Where the twin knows all points, it can say
+  // which. It never does for whole states, since those that others are built on stay, nor for windows, which do not
+  // count where they lie side by side.
   void promise_points(const Ask& asked, const Reply& reply, const Tokens& all, bool exact) {
     exact = exact && !(is_limited() && (shape_.whole_points || shape_.window_tokens > 0));
     policy::CutView view;
@@ -188,7 +188,7 @@ class Twin {
     }
     if (policy::end_point_wanted(cuts_, Position{} + all.size(), Position{})) add_point(all, all.size());
   }
-  // Anchors whose place a branch a little later may have taken.
+  // Forgets anchors whose place a branch a little later may have taken.
   void forget_replaced_anchors(const policy::CutView& view, const Tokens& path) {
     constexpr std::size_t kOpeningTokens = 32;
     std::vector<Position> anchors;
@@ -221,8 +221,8 @@ class Twin {
 
   const cache::StateShape shape_;
   const policy::CutOptions cuts_;
-  std::vector<Kept> decoded_;  // all there ever was
-  std::vector<Kept> kept_;     // what is promised of it
+  std::vector<Kept> decoded_;  // everything that was ever decoded
+  std::vector<Kept> kept_;     // the promised part of it
   std::vector<Kept> points_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A server without HTTP that can be stopped, killed and started again over a simulated disk, step by step: files are
-// written when the test says so, disks are read at once, time is a count. So a history runs the same way each time.
+// A server without HTTP that a test stops, kills and starts again over a simulated disk, step by step: files are
+// written when the test says so, disks are read at once, time is a count: each run is the same.
 
 #include <chrono>
 #include <future>
@@ -36,7 +36,7 @@ class HistoryWorld {
     bool disk = true;
     ByteCount disk_budget = mebibytes(64);
     policy::RestoreMode restore = policy::RestoreMode::kAlways;
-    // What the clock says that they take.
+    // How long the clock says that they take.
     std::int64_t prefill_ms_per_token = 0;
     std::int64_t load_ms_per_byte = 0;
   };
@@ -50,7 +50,8 @@ class HistoryWorld {
   HistoryWorld(const HistoryWorld&) = delete;
   HistoryWorld& operator=(const HistoryWorld&) = delete;
 
-  // Replies in the order asked; fewer if one does not come. All are submitted before the first has been prefilled.
+  // Returns replies in the order of the requests; fewer if one does not come. All are submitted before the first
+  // prefill.
   std::vector<Reply> ask(const std::vector<Ask>& asked) {
     std::promise<void> all_submitted;
     const std::shared_future<void> gate(all_submitted.get_future());
@@ -74,13 +75,13 @@ class HistoryWorld {
     return replies;
   }
 
-  // The process ends as it should, and starts again.
+  // The process ends in order, and starts again.
   void restart() {
     close();
-    files.kill();  // its lock
+    files.kill();  // gives up the lock
     open();
   }
-  // The process dies, with what it had not written, and starts again.
+  // The process dies, loses unwritten state, and starts again.
   void die(bool power_cut) {
     files.set_plan({sim::FaultKind::kCrash, 1});
     writer.forget_all();

@@ -19,7 +19,7 @@ Status Inbox::submit(std::unique_ptr<Request> request) {
   MutexLock lock(mutex_);
   if (stopping_) return busy("the server is shutting down");
   if (stats_.waiting >= queue_limit_) return busy("too many requests are waiting; try again later");
-  if (request->job.ahead && in_flight_ > 0) return busy("there is other work");
+  if (request->job.ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
   ++stats_.requests;
   ++stats_.waiting;
   ++in_flight_;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What other threads hand to the engine thread: requests, questions about the cache, reads that are done, the wish to
-// stop. And the counters that they look at. Thread safe.
+// Everything that other threads hand to the engine thread: requests, questions about the cache, finished reads, the
+// order to stop; and the counters that those threads read. Thread safe.
 
 #include <atomic>
 #include <chrono>
@@ -26,14 +26,14 @@ struct SchedulerStats {
   std::uint64_t waiting = 0;
   std::uint64_t prefilled_tokens = 0;
   std::uint64_t cached_tokens = 0;
-  std::uint64_t plans = 0;      // lookups and plans made, those that ended in waiting included
-  std::uint64_t set_aside = 0;  // requests interrupted for want of cells and resumed later
+  std::uint64_t plans = 0;      // lookups and plans made, including those that ended in waiting
+  std::uint64_t set_aside = 0;  // requests interrupted for lack of cells and resumed later
   AuditCounts audits;
 };
 
-// A read that is done.
+// A finished read.
 struct LoadedState {
-  Request* request;  // null: the audit
+  Request* request;  // null: the read was for the audit
   cache::LoadResult result;
 };
 
@@ -44,18 +44,18 @@ struct Question {
 
 class Inbox {
  public:
-  // At most so many requests wait.
+  // `queue_limit`: the number of requests that may wait.
   explicit Inbox(std::size_t queue_limit);
   ~Inbox();
 
-  // kBusy: too many wait, or the server stops, or the request is only for later and there are others.
+  // kBusy if too many requests wait, the server stops, or the request is a prefill ahead while there are others.
   Status submit(std::unique_ptr<Request> request);
-  // kBusy: too many ask, or the server stops.
+  // kBusy if too many questions wait, or the server stops.
   Status ask(Question question);
   void deliver(LoadedState loaded);
   void stop();
   bool stopping() const { return stopping_; }
-  // No request is there that has not ended.
+  // Returns true if all requests have ended.
   bool idle() const;
   SchedulerStats stats() const;
   template <typename Update>
@@ -71,11 +71,11 @@ class Inbox {
     std::vector<LoadedState> loaded;
     bool any() const { return !requests.empty() || !loaded.empty(); }
   };
-  // What came since the last call. If nothing did, waits for at most `wait`, unless the server stops.
+  // Returns everything that came since the last call. If nothing came, waits for at most `wait`, or until stop().
   Arrived collect(std::chrono::milliseconds wait, std::size_t running, std::size_t waiting);
   // Waits for at most `wait` until a read is done.
   void await_loaded(std::chrono::milliseconds wait);
-  // At most `most` of those that were asked, oldest first.
+  // Returns at most `most` questions, the oldest first.
   std::vector<Question> take_questions(std::size_t most);
   // A request has ended.
   void note_ended();

@@ -1,4 +1,4 @@
-// The inbox without a scheduler: what is accepted, and in which order it is handed over.
+// The inbox without a scheduler: which requests it accepts, and in which order it hands them over.
 
 #include "server/run/inbox.h"
 

@@ -14,15 +14,15 @@ namespace {
 
 constexpr Position kNoEnd{std::numeric_limits<std::uint32_t>::max()};
 
-// Cells wanted beyond the prompt before a request starts, so that its reply does not at once push others out.
+// A request starts only if this many cells are free beyond its prompt: its reply shall not at once push others out.
 constexpr std::size_t kReplyRoom = 256;
 
-// Cells that idle sequences may keep beside a request: a few short ones, or an eighth of what the request itself holds,
-// so that attention over others' cells stays within a few percent.
+// Cells that idle sequences may keep next to a request: a few short ones, or an eighth of the request's own, so that
+// attention over the cells of others costs a few percent at most.
 constexpr std::size_t kIdleCells = 512;
 constexpr std::size_t kIdleShare = 8;
 
-// A point lies up to so far before where prompts part or end: what is computed again there is not why the rest is.
+// A point may lie this far before where prompts part or end: the tokens after it are not why the rest is prefilled.
 constexpr std::size_t kSmallGap = 16;
 
 policy::PromptMarkers moved(policy::PromptMarkers markers, const index::EffectivePrompt& effective) {
@@ -43,7 +43,7 @@ std::string_view name_of(policy::Plan::Start start) {
   return "fresh";
 }
 
-// Of what is cached, the deepest comes last and tells most.
+// Keeps the deepest of the cached candidates, which come last and say most.
 void leave_out_shallow(Explanation& told) {
   const std::size_t count = told.candidates.size();
   if (count <= Explanation::kMostCandidates) return;
@@ -55,7 +55,7 @@ void leave_out_shallow(Explanation& told) {
   told.candidates.erase(first, first + static_cast<std::ptrdiff_t>(told.candidates_left_out));
 }
 
-// Everything after the prompt will have been sampled.
+// All tokens after the prompt will have been sampled.
 EffectiveTokens effective_tokens(std::vector<TokenId> tokens, std::span<const TokenRange> sampled,
                                  const policy::PromptMarkers& markers) {
   EffectiveTokens effective{.tokens = std::move(tokens), .sampled = {}, .markers = markers};
@@ -77,7 +77,7 @@ PromptLookup::PromptLookup(const LookupOptions& options, const cache::ModelMemor
                            const Sequences& sequences)
     : options_(options), memory_(memory), cache_(cache), sequences_(sequences) {}
 
-// Live sequences are looked at beside the cache, which may be off.
+// Looks at live sequences, too: the cache may be off.
 EffectiveTokens PromptLookup::match_text(const Job& job) const {
   if (options_.texts == nullptr || !cached(job)) return as_sent(job);
   const std::vector<TokenId>& prompt = job.prompt;
@@ -131,7 +131,7 @@ std::optional<Difference> PromptLookup::difference(const Job& job, TokenSpan tok
       shared = common;
     }
   }
-  const cache::Parting parting = cache_.parting(tokens, SIZE_MAX, job.tenant);  // to its end
+  const cache::Parting parting = cache_.parting(tokens, SIZE_MAX, job.tenant);  // up to its end
   const bool in_memory = nearest != nullptr && parting.at.value() <= shared;
   const TokenSpan next = in_memory ? TokenSpan(nearest->tokens).subspan(shared) : TokenSpan(parting.next);
   const Position at = in_memory ? Position{} + shared : parting.at;
@@ -170,7 +170,7 @@ MissReason PromptLookup::miss_reason(const Job& job, std::size_t prompt_tokens, 
   if (reused + 1 >= prompt_tokens) return MissReason::kWholePrompt;
   if (failed) return *failed;
   if (reused > 0 && small_gap && known >= prompt_tokens) return MissReason::kWholePrompt;
-  // Below the least length of a point, all that is shared is how the template opens.
+  // Prompts that share less than the least length of a point share only the opening of the template.
   const bool opening = reused == 0 && known_to.value() < options_.least_point_tokens;
   if (!opening && !small_gap) return MissReason::kNoPoint;
   return reused == 0 ? MissReason::kNothingCached : MissReason::kNewTokens;
@@ -184,7 +184,7 @@ Inspection PromptLookup::inspect(InspectedPrompt prompt, const PlanTerms& terms)
   const EffectiveTokens effective = match_text(job);
   const FoundPath found = find(job, effective.tokens, terms);
   const policy::Plan plan = policy::make_plan(found.view);
-  const policy::Reach reach = policy::choose_reach(found.view);  // a plan to wait does not tell
+  const policy::Reach reach = policy::choose_reach(found.view);  // from the view: a plan that waits has no reach
   JobStats stats;
   stats.prompt_tokens = effective.tokens.size();
   count_reach(reach, found.lease, stats);
@@ -195,7 +195,7 @@ Inspection PromptLookup::inspect(InspectedPrompt prompt, const PlanTerms& terms)
   return {stats, job.prompt.size(), explain(job, found, plan.start, effective, leaves)};
 }
 
-// What a restore will count when it is done.
+// Counts what a restore would count when it is done.
 void PromptLookup::count_reach(const policy::Reach& reach, std::shared_ptr<cache::Lease> lease, JobStats& stats) const {
   stats.cached_tokens = reach.to.value();
   stats.memory_tokens = reach.from_memory.value();

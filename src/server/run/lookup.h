@@ -1,8 +1,8 @@
 #pragma once
 
-// What a prompt can reuse now: the ids that stand for its text in the cache, the path that is leased, what its plan is
-// made of, and why no more is reused. A question about the cache is answered in the same way. Engine thread only;
-// nothing here changes what is cached or held.
+// Looks up what a prompt can reuse now: the ids that stand for its text in the cache, the leased path, the facts that
+// its plan is made of, and the reason why no more is reused. A question about the cache is answered in the same way.
+// Engine thread only; nothing here changes what is cached or held.
 
 #include <memory>
 #include <optional>
@@ -26,60 +26,60 @@ class Cache;
 
 namespace kvkeep::server {
 
-// The ids that are evaluated for a request: its effective prompt, then what was sampled.
+// The ids that are evaluated for a request: its effective prompt, then the sampled ids.
 struct EffectiveTokens {
   std::vector<TokenId> tokens;
-  std::vector<TokenRange> sampled;         // which of them this server sampled, those to come included
+  std::vector<TokenRange> sampled;         // the ids that this server sampled, including those to come
   policy::PromptMarkers markers;           // of the effective prompt
-  std::optional<Position> text_from = {};  // the first id that stands for others of the same text
+  std::optional<Position> text_from = {};  // the first id that replaces others of the same text
 };
 // The prompt as it was sent.
 EffectiveTokens as_sent(const Job& job);
 
 struct LookupOptions {
-  const index::TokenTexts* texts = nullptr;  // null: prompts match as ids alone
+  const index::TokenTexts* texts = nullptr;  // null: prompts match by ids only
   std::size_t context_tokens = 0;
   std::size_t least_point_tokens = 0;  // CutOptions::min_tokens
 };
 
-// What else a plan depends on.
+// The other inputs of a plan.
 struct PlanTerms {
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
   policy::Rates rates = {};
   std::uint32_t cells_promised = 0;  // free cells that requests will take whose rows are being read
 };
 
-// Where to look.
+// The tiers to look in.
 struct LookupTiers {
   bool memory = true;  // the model's own
   bool cache = true;
 };
 
 struct FoundPath {
-  std::shared_ptr<cache::Lease> lease;  // null: nothing may come from the cache
+  std::shared_ptr<cache::Lease> lease;  // null: nothing can come from the cache
   policy::PlanView view;
   policy::KnownPath known;
 };
 
 class PromptLookup {
  public:
-  // All outlive this.
+  // All arguments must outlive this.
   PromptLookup(const LookupOptions& options, const cache::ModelMemory& memory, cache::Cache& cache,
                const Sequences& sequences);
 
-  // Whether the job's state may be kept and shared.
+  // Returns whether the job's state may be kept and shared.
   bool cached(const Job& job) const { return job.cache_prompt && memory_.shape().cacheable; }
-  // Matched as text, where that is on and the job may use what is cached.
+  // Matches the prompt as text, if that is on and the job may use cached state.
   EffectiveTokens match_text(const Job& job) const;
   FoundPath find(const Job& job, TokenSpan tokens, const PlanTerms& terms, const LookupTiers& tiers = {}) const;
-  // From the known run of tokens that shares most with the prompt; of two, from the model's memory.
+  // Compares with the known run of tokens that shares most with the prompt; of equal ones, with the one in memory.
   std::optional<Difference> difference(const Job& job, TokenSpan tokens) const;
   Explanation explain(const Job& job, const FoundPath& found, policy::Plan::Start start,
                       const EffectiveTokens& effective, const std::optional<Difference>& difference) const;
-  // Why no more than `reused` tokens of the effective prompt are reused. `failed`: what went wrong, if something did.
+  // Why no more than `reused` tokens of the effective prompt are reused. `failed`: what prevented it, if anything did.
   MissReason miss_reason(const Job& job, std::size_t prompt_tokens, Position known, std::size_t reused,
                          const std::optional<MissReason>& failed) const;
-  // What the prompt would reuse as a request that starts now.
+  // Returns what the prompt would reuse as a request that starts now.
   Inspection inspect(InspectedPrompt prompt, const PlanTerms& terms) const;
 
  private:

@@ -1,4 +1,4 @@
-// A lookup without a scheduler: what a prompt could reuse, and why no more.
+// A lookup without a scheduler: how much a prompt could reuse, and why no more.
 
 #include "server/run/lookup.h"
 

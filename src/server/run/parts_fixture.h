@@ -1,7 +1,7 @@
 #pragma once
 
-// What the scheduler's parts stand on, without a scheduler: the fake engine, a cache over it, and time that the test
-// lets pass.
+// The things that the scheduler's parts need, without a scheduler: the fake engine, a cache over it, and a clock that
+// the test moves.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@
 
 namespace kvkeep::server {
 
-// Ids that follow each other, from `first`.
+// Consecutive ids from `first` on.
 inline std::vector<TokenId> counting(std::size_t count, TokenId first = 100) {
   std::vector<TokenId> tokens(count);
   std::iota(tokens.begin(), tokens.end(), first);
@@ -38,7 +38,7 @@ class PartsTest : public testing::Test {
     return Sequences(options, engine.memory(), cache, clock,
                      [this](SeqId, const TraceCut& cut) { captured.push_back(cut); });
   }
-  // The engine computes what the sequence lacks of the tokens.
+  // The engine computes the tokens that the sequence lacks.
   void decode(Sequences& sequences, SeqId seq, TokenSpan tokens) {
     std::vector<engine::BatchToken> batch;
     for (std::size_t i = sequences[seq].tokens.size(); i < tokens.size(); ++i) {
@@ -47,7 +47,7 @@ class PartsTest : public testing::Test {
     ASSERT_EQ(engine.decode(batch), engine::DecodeStatus::kOk);
     sequences.append(seq, tokens.subspan(sequences[seq].tokens.size()));
   }
-  // A request that computes all of the tokens and ends.
+  // Runs a request that computes all of the tokens and ends.
   SeqId run(Sequences& sequences, TokenSpan tokens, const Tenant& tenant = kNoTenant, std::int64_t keep_s = 0) {
     const SeqId seq = *sequences.place({});
     sequences.occupy(seq, {.id = "test", .tenant = tenant}, {});

@@ -11,16 +11,16 @@ namespace kvkeep::server {
 
 namespace {
 
-// Fine points of one prompt: at most so many, in a share of --cache-ram. Each interrupts the prefill, so that fewer are
-// taken of a tool's result than of the tools, which are read once.
+// Most fine points of one prompt, within a share of --cache-ram. Each one interrupts the prefill, so that fewer are
+// taken within a tool's result than within the tools, which are read once.
 constexpr std::size_t kMostFine = 32;
 constexpr std::size_t kMostSteps = 8;
 constexpr std::size_t kFineShare = 64;
 
-// A request that recomputes this many tokens for want of a point marks a place where one is wanted.
+// A request that recomputes this many tokens for lack of a point marks a place where one is wanted.
 constexpr std::size_t kLearntGap = 32;
 
-// Lines longer than this are cut at: what they begin with is not looked for.
+// Lines longer than this are cut off here: their beginning is not looked for.
 constexpr std::size_t kLookBackTokens = 256;
 
 }  // namespace
@@ -45,10 +45,10 @@ void Partings::learn(std::uint64_t client, TokenSpan prompt, Position at) {
   const Position from{at.value() - std::min<std::uint32_t>(at.value(), kLookBackTokens)};
   std::vector<policy::TextLine> before = lines(prompt, {from, at});
   if (before.empty()) return;
-  // Whether the last line goes on, or ended and the next one parts at its first token.
+  // The last line may continue at `at`; or it ended, and the next line differs in its first token.
   const std::string_view last = texts_->text(prompt[at.value() - 1]);
   const bool begins = last.empty() || last.ends_with('\n');
-  std::string_view whole;  // of no temporary: a conditional expression would make one
+  std::string_view whole;  // assigned, not chosen by ?:, which would make a temporary string
   if (begins) {
     whole = before.back().text;
   } else if (before.size() > 1) {
@@ -69,7 +69,7 @@ policy::LikelyPartings Partings::find(std::uint64_t client, TokenSpan prompt, To
 
 PrefillCuts CutPlanner::plan(const PrefillStart& start, SeqId seq, const Sequence& held) {
   if (!held.track || !memory_.shape().needs_points()) return {};
-  // A request that goes on after an interruption has the cuts before it that are left.
+  // A request that resumes after an interruption still has the cuts before it that are left.
   if (held.tokens.size() >= start.prompt_tokens) return {};
   policy::CutView view;
   view.options = options_.cuts;
@@ -92,8 +92,8 @@ PrefillCuts CutPlanner::plan(const PrefillStart& start, SeqId seq, const Sequenc
   return PrefillCuts(std::move(plan.cuts));
 }
 
-// What the prompt's text says of where others of its client will part from it. Windows need no such cuts: they lie side
-// by side, and a slice is soon prefilled again.
+// Finds where the prompt's text suggests that other prompts of its client will part from it. Windows need no such cuts:
+// they lie side by side, and a slice is soon prefilled again.
 void CutPlanner::add_likely(policy::CutView& view, const PrefillStart& start, SeqId seq) {
   const cache::StateShape shape = memory_.shape();
   if (!shape.points || start.job.ahead) return;
@@ -109,7 +109,7 @@ void CutPlanner::add_likely(policy::CutView& view, const PrefillStart& start, Se
   const ByteCount point{memory_.point_bytes(seq)};
   view.most_fine = policy::points_that_fit(cache_.stats().ram_budget, kFineShare, point, kMostFine);
   view.fine = std::move(found.tools);
-  // What a client sent since the last answer; in its first prompt, the last message of the user.
+  // The tokens that the client sent since the last answer; in its first prompt, the last message of the user.
   const Position asked = view.markers.user_turns.empty() ? answer : view.markers.user_turns.back();
   const TokenRange since{std::max(view.cached, std::min(answer, asked)), told};
   const auto steps = policy::fine_steps(since, view.options.least_step_tokens, std::min(view.most_fine, kMostSteps));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the prefill of one request pauses so that state can be captured (policy/cut.h), and what of that is learnt from
-// one prompt for the next: where prompts of a client are likely to part (policy/parting.h). Engine thread only.
+// Where the prefill of one request pauses so that state can be captured (policy/cut.h), and what one prompt teaches
+// about the next: where prompts of a client are likely to part (policy/parting.h). Engine thread only.
 
 #include <cstdint>
 #include <optional>
@@ -29,7 +29,7 @@ class PrefillCuts {
   explicit PrefillCuts(std::vector<policy::Cut> cuts) : cuts_(std::move(cuts)) {}
 
   std::optional<Position> next() const;
-  // The cut at `at`, if that is the next one: the one after it is next then.
+  // Returns the cut at `at` if that is the next one, and goes to the one after it.
   std::optional<policy::Cut> take(Position at);
 
  private:
@@ -37,15 +37,15 @@ class PrefillCuts {
   std::size_t next_ = 0;
 };
 
-// The text of ids beside what is known and was learnt of lines on which prompts part.
+// Learns lines on which prompts part, and finds them in the text of later prompts.
 class Partings {
  public:
-  // `texts` may be null: then nothing is found and nothing learnt. Outlives this.
+  // With null `texts` nothing is learnt and nothing found. `texts` must outlive this.
   explicit Partings(const index::TokenTexts* texts) : texts_(texts) {}
 
-  // A prompt of the client left what is known at `at`, and much before it was computed again for want of a point.
+  // A prompt of the client left the known tokens at `at`, and many before `at` were prefilled for lack of a point.
   void learn(std::uint64_t client, TokenSpan prompt, Position at);
-  // Of prompt[range). Cost: O(range).
+  // Finds partings in prompt[range). Cost: O(range).
   policy::LikelyPartings find(std::uint64_t client, TokenSpan prompt, TokenRange range, Position first_answer);
 
  private:
@@ -57,29 +57,29 @@ class Partings {
 
 struct CutPlannerOptions {
   policy::CutOptions cuts = {};
-  // For finding where prompts are likely to part; null: not looked for. Outlives the planner.
+  // for finding where prompts are likely to part; null: not looked for. Outlives the planner.
   const index::TokenTexts* texts = nullptr;
   bool fine_points = false;  // also where they may part, as far as memory has room: see CutView::fine
 };
 
-// A request that begins to prefill.
+// A request that begins its prefill.
 struct PrefillStart {
   const Job& job;
-  TokenSpan tokens;  // the effective prompt, and what was sampled of a reply that was interrupted
+  TokenSpan tokens;  // the effective prompt, and the sampled ids of a reply that was interrupted
   std::size_t prompt_tokens = 0;
   const policy::PromptMarkers& markers;
   const policy::KnownPath& known;
-  bool first = true;  // it was not interrupted
+  bool first = true;  // false if it was interrupted
 };
 
 class CutPlanner {
  public:
-  // All outlive this.
+  // All arguments must outlive this.
   CutPlanner(const CutPlannerOptions& options, const cache::ModelMemory& memory, cache::Cache& cache)
       : options_(options), memory_(memory), cache_(cache), partings_(options.texts) {}
 
-  // Of a request on sequence `seq`, where it ends. Tells the cache which points of the path leave, and which one is
-  // awaited.
+  // Plans the cuts of a request on sequence `seq`. Reports to the cache which points of the path leave, and which one
+  // is awaited.
   PrefillCuts plan(const PrefillStart& start, SeqId seq, const Sequence& held);
 
  private:

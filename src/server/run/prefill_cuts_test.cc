@@ -14,7 +14,7 @@ using Tokens = std::vector<TokenId>;
 constexpr TokenId kMarker = 1;
 constexpr std::uint64_t kClient = 7;
 
-// Each id below 128 is that letter.
+// Each id below 128 is an ASCII letter.
 class Letters final : public Vocabulary {
  public:
   std::size_t size() const override { return 128; }
@@ -84,7 +84,7 @@ TEST(PrefillCuts, AreTakenOneByOne) {
 class CutPlannerTest : public PartsTest {
  protected:
   CutPlannerTest() : PartsTest({.cells = 4000, .sequences = 2, .memory_class = MemoryClass::kHybrid}) {}
-  // Of a prompt of which `held` tokens are restored.
+  // The plan for a prompt of which `held` tokens are restored.
   PrefillCuts plan(const Tokens& prompt, std::size_t held, const policy::KnownPath& known = {}) {
     CutPlanner planner({.cuts = {.min_tokens = 32}, .texts = nullptr}, engine.memory(), cache);
     Sequences sequences = make_sequences();

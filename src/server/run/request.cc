@@ -9,7 +9,7 @@ namespace kvkeep::server {
 
 namespace {
 
-// Penalties look back at most this far; telling the sampler more of a long prompt would cost time for nothing.
+// Penalties look back this far at most; feeding the sampler more of a long prompt would cost time and change nothing.
 std::size_t sampler_window(const engine::SamplingParams& params) {
   if (params.repeat_last_n < 0) return SIZE_MAX;
   return static_cast<std::size_t>(std::max(64, params.repeat_last_n));

@@ -24,37 +24,37 @@ struct Request {
   using Phase = policy::ScheduledRequest::Phase;
 
   Job job;
-  std::shared_ptr<JobSink> sink;  // null: it ended in this round
+  std::shared_ptr<JobSink> sink;  // null: the request ended in this round
   JobStats stats;
   Phase phase = Phase::kWaiting;
   EffectiveTokens effective;
   std::unique_ptr<engine::Sampler> sampler;
-  std::optional<SeqId> seq;  // none while kLoading: its cells were given back, it starts again
+  std::optional<SeqId> seq;  // none while kLoading if its cells were given back: it starts again
   Restore restore;
-  policy::KnownPath known;               // of its prompt, as it was looked up last
-  std::optional<Difference> difference;  // where it leaves the nearest known one, as it was looked up at first
+  policy::KnownPath known;               // of its prompt, by the last lookup
+  std::optional<Difference> difference;  // where it leaves the nearest known prompt, by the first lookup
   PrefillCuts cuts;
   bool load_too_slow = false;  // more is cached, but prefilling was faster
   std::int64_t submitted_ns = 0;
-  std::int64_t started_ns = 0;  // when its first plan was carried out
+  std::int64_t started_ns = 0;  // when its first plan began to be carried out
   std::int64_t load_started_ns = 0;
   std::int64_t first_token_ns = 0;
-  bool fork_refused = false;  // the model's memory refused to share a prefix with it: no second try
-  int failures = 0;           // decode calls that failed under it
+  bool fork_refused = false;  // the model's memory refused to share a prefix with it: do not try again
+  int failures = 0;           // decode calls that failed for it
   bool reported = false;      // the first on_prefill was sent
-  bool must_wait = false;     // its plan found no room, and nothing changed since
+  bool must_wait = false;     // its plan found no room, and nothing has changed since
   bool told_to_wait = false;
-  std::size_t told_tokens = 0;          // of the prompt, by the last on_prefill
-  std::unique_ptr<RequestTrace> trace;  // null: not wanted
+  std::size_t told_tokens = 0;          // tokens of the prompt that the last on_prefill reported
+  std::unique_ptr<RequestTrace> trace;  // null: no trace is wanted
 };
 
 // Precondition: the prompt is not empty.
 std::unique_ptr<Request> make_request(Job job, std::shared_ptr<JobSink> sink);
 
-// The sampler, which has seen what penalties look back at. Does nothing if there is one. Errors as make_sampler.
+// Makes the sampler and shows it the tokens that penalties look back at, unless there is one. Errors as make_sampler.
 Status prepare_sampler(Request& request, engine::Engine& engine);
 
-// For policy/next_call.h. `held`: tokens in the model's memory. `cached`: what it computes is captured.
+// The request as policy/next_call.h sees it. `held`: tokens in the model's memory. `cached`: its state is captured.
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, bool cached);
 
 }  // namespace kvkeep::server

@@ -10,7 +10,7 @@
 namespace kvkeep::server {
 namespace {
 
-// A shorter wait for others says nothing.
+// A shorter wait is not worth a word.
 constexpr double kQueueMs = 10;
 
 // "(memory 8, disk 1822)".
@@ -25,7 +25,7 @@ std::string tiers_text(const JobStats& stats) {
   return text.empty() ? text : text + ")";
 }
 
-// In which part of a conversation a token lies, which tells much and shows nothing of it. Empty: there are no turns.
+// Names the part of a conversation that a token lies in, without showing its text. Returns "" if there are no turns.
 std::string part_of(Position at, const policy::PromptMarkers& markers) {
   const auto begun = [at](const std::vector<Position>& turns) {
     return std::ranges::count_if(turns, [at](Position begin) { return begin <= at; });
@@ -49,16 +49,16 @@ std::string texts(const Difference& difference, const ShowTokens* show) {
                      (*show)(TokenSpan(difference.cached).subspan(before)));
 }
 
-// Of models that cannot go on from any token.
+// For models that cannot go on from any token.
 std::string points_text(std::size_t from) {
   const std::string last = from == 0 ? "none of them is kept" : fmt::format("the last of them at {}", from);
-  return "this model goes on from points alone (docs/cuts.md), " + last;
+  return "this model can go on only from points (docs/cuts.md), " + last;
 }
 
 std::string parting_text(const EndedRequest& ended, const ShowTokens* show) {
   const JobStats& stats = ended.stats;
   if (ended.difference == nullptr || ended.difference->at == Position{}) {
-    if (stats.known_tokens == 0) return "nothing of it was known";
+    if (stats.known_tokens == 0) return "no part of the prompt was known";
     if (stats.known_tokens <= stats.cached_tokens) return fmt::format("new from token {} on", stats.cached_tokens);
     return fmt::format("known up to token {}, but {}", stats.known_tokens, points_text(stats.cached_tokens));
   }
@@ -98,12 +98,12 @@ void log_prompt_done(const Job& job, const JobStats& stats) {
 }
 
 void log_set_aside(const Job& job, const JobStats& stats) {
-  spdlog::debug("{} set aside after {} tokens of its reply: the context (-c) is full; it goes on later id={}", job.kind,
+  spdlog::debug("{} set aside after {} tokens of its reply: the context (-c) is full; it resumes later id={}", job.kind,
                 stats.predicted_tokens, job.id);
 }
 
 void log_resumed(const Job& job, const JobStats& stats, std::size_t reused) {
-  spdlog::debug("{} goes on, {} of {} tokens reused id={}", job.kind, reused,
+  spdlog::debug("{} resumes, {} of {} tokens reused id={}", job.kind, reused,
                 stats.prompt_tokens + stats.predicted_tokens, job.id);
 }
 
@@ -128,9 +128,9 @@ std::string done_text(const EndedRequest& ended, const ShowTokens* show) {
 
 std::string miss_text(const EndedRequest& ended, const ShowTokens* show) {
   switch (ended.stats.miss) {
-    case MissReason::kWholePrompt: return "all of it was known";
-    case MissReason::kCacheOff: return "it was kept out of the cache (cache_prompt)";
-    case MissReason::kNotCacheable: return "this model's state cannot be kept";
+    case MissReason::kWholePrompt: return "the whole prompt was known";
+    case MissReason::kCacheOff: return "the request does not use the cache (cache_prompt)";
+    case MissReason::kNotCacheable: return "this model's state cannot be cached";
     case MissReason::kLoadFailed: return "more was known, but could not be loaded; a warning says why";
     case MissReason::kLoadTooSlow: return "more was known, but prefilling it is faster than loading it (--restore)";
     case MissReason::kNoCells: return "more was known, but the context (-c) has no room for it";

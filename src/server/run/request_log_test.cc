@@ -1,4 +1,4 @@
-// What a request's one line says, to somebody who wants to know why so much was read again.
+// The one line about a request, for a reader who wants to know why so much was prefilled again.
 
 #include "server/run/request_log.h"
 
@@ -31,7 +31,7 @@ struct Case {
   std::string done() const { return done_text(ended(), show ? &show : nullptr); }
 };
 
-// 625 tokens; the date at token 8 is another one than yesterday.
+// A prompt of 625 tokens whose date, at token 8, has changed since yesterday.
 Case changed_date() {
   Case one;
   one.stats.prompt_tokens = 625;
@@ -86,9 +86,9 @@ TEST(RequestLog, WhatGoesOnIsNewAndPartsFromNothing) {
   EXPECT_EQ(one.miss(), "new from token 1830 on");
   one.stats.cached_tokens = one.stats.known_tokens = 0;
   one.stats.miss = MissReason::kNothingCached;
-  EXPECT_EQ(one.miss(), "nothing of it was known");
+  EXPECT_EQ(one.miss(), "no part of the prompt was known");
   one.difference = Difference{.at = Position{}, .begin = Position{}, .prompt = {1}, .cached = {2}};
-  EXPECT_EQ(one.miss(), "nothing of it was known") << "there is always one with which it shares nothing";
+  EXPECT_EQ(one.miss(), "no part of the prompt was known") << "there is always one with which it shares nothing";
 }
 
 TEST(RequestLog, PointsThatLieBeforeAreNamed) {
@@ -97,7 +97,7 @@ TEST(RequestLog, PointsThatLieBeforeAreNamed) {
   one.stats.cached_tokens = 5;
   one.stats.miss = MissReason::kNoPoint;
   EXPECT_TRUE(
-      one.miss().ends_with("; before that this model goes on from points alone (docs/cuts.md), the last of them "
+      one.miss().ends_with("; before that this model can go on only from points (docs/cuts.md), the last of them "
                            "at 5"))
       << one.miss();
   one.stats.cached_tokens = 0;
@@ -105,7 +105,7 @@ TEST(RequestLog, PointsThatLieBeforeAreNamed) {
   one.stats.cached_tokens = 5;
   one.difference.reset();
   EXPECT_EQ(one.miss(),
-            "known up to token 8, but this model goes on from points alone (docs/cuts.md), the last of them at 5");
+            "known up to token 8, but this model can go on only from points (docs/cuts.md), the last of them at 5");
 }
 
 TEST(RequestLog, EveryReasonHasItsWords) {

@@ -11,10 +11,10 @@ namespace {
 
 using Kind = RestoreUnit::Kind;
 
-// Reads that may fail under one request before it is prefilled.
+// After this many failed reads a request is prefilled.
 constexpr int kMostFailedReads = 4;
 
-// Whether it is (a part of) what puts a sequence there.
+// Whether `point` is what puts a sequence at `at`, or a part of it.
 bool puts_at(const cache::LeasedPoint& point, Position at) { return point.range.end >= at && point.range.begin <= at; }
 
 }  // namespace
@@ -38,7 +38,7 @@ RestoreUnit Restore::next(Position from, ByteCount most_read, ByteCount most_put
   return {.kind = Kind::kRead, .range = {from, end}, .point = end == to_ ? point : std::nullopt};
 }
 
-// The end of a segment, about `most` bytes behind `from`.
+// Returns the end of a segment, about `most` bytes after `from`.
 Position Restore::put_end(Position from, Position ready, ByteCount most) const {
   ByteCount bytes;
   Position end = from;
@@ -60,7 +60,7 @@ void Restore::note_done(const RestoreUnit& unit) {
   if (unit.kind == Kind::kRows) lease_->release_until(unit.range.end);
 }
 
-// Tokens are counted where their rows come from, whatever the point's tier; of a window's parts the slowest tells.
+// Counts tokens by the tier of their rows, whatever the point's tier is; of a window's parts the slowest tier counts.
 void Restore::count(const RestoreUnit& unit, bool rowless, JobStats& stats) const {
   if (unit.kind == Kind::kRows) {
     for (const cache::LeasedStep& step : lease_->steps()) {

@@ -1,4 +1,4 @@
-// A restore without a scheduler: its units, in memory and from disk, and what follows when one fails.
+// A restore without a scheduler: its units, in memory and from disk, and its reaction to failures.
 
 #include "server/run/restore.h"
 
@@ -20,7 +20,7 @@ class RestoreTest : public PartsTest {
     run(sequences, tokens_);
     sequences.clear_idle();
   }
-  // Carries out all units. Returns their kinds in words, with what they reach.
+  // Carries out all units. Returns their kinds in words, with the positions that they reach.
   std::string restore_all(Restore& restore, ByteCount most_put = mebibytes(1)) {
     std::string units;
     for (;;) {
@@ -49,7 +49,7 @@ TEST_F(RestoreTest, RowsInMemoryComeAtOnce) {
   EXPECT_EQ(stats_.point, CachePoint::kNone);
 }
 
-// Heads of prompts are segments of their own: [0, 32), [32, 256), then the rest.
+// The head of a prompt has segments of its own: [0, 32), [32, 256), then the rest.
 TEST_F(RestoreTest, OrSegmentBySegment) {
   Restore restore;
   restore.begin(cache.lease(tokens_), Position{280}, false);
@@ -116,7 +116,7 @@ TEST_F(HybridRestoreTest, AfterAFailedReadAnotherPointMayBeTheNextBest) {
   EXPECT_FALSE(restore.gave_up());
 }
 
-// Rows on disk alone: a cache without RAM over a real directory.
+// Rows on disk only: a cache without RAM over a real directory.
 TEST(RestoreFromDisk, ReadsWindowByWindowAndThePointWithTheLastRows) {
   const sim::TemporaryDirectory directory;
   engine::fake::FakeEngine engine({.cells = 1000, .sequences = 2, .memory_class = engine::MemoryClass::kHybrid});

@@ -13,13 +13,13 @@ namespace kvkeep::server {
 
 namespace {
 
-// An audit reads or restores about so much at a time: a request that comes waits for it.
+// An audit reads or restores about this much at a time: a request that comes waits for it.
 constexpr ByteCount kAuditUnit = mebibytes(16);
 
-// Each costs as much as the start of a request (milliseconds for a long prompt), and running requests wait meanwhile.
+// Each answer costs as much as the start of a request (milliseconds for a long prompt), while running requests wait.
 constexpr std::size_t kQuestionsPerRound = 4;
 
-// Clients that leave while nothing is to be done are noticed so soon.
+// While there is nothing to do, a client that left is noticed after this time.
 constexpr std::chrono::milliseconds kLongestWait{100};
 
 }  // namespace
@@ -76,7 +76,7 @@ bool Scheduler::has_work() const {
          });
 }
 
-// A waiting request that does not fit is tried again when something changed, so it is no reason to stay awake.
+// A waiting request that does not fit is tried again when something has changed, so it is no reason to stay awake.
 bool Scheduler::collect() {
   const auto wait = has_work() ? std::chrono::milliseconds(0) : kLongestWait;
   Inbox::Arrived arrived = inbox_.collect(wait, active_.size(), waiting_.size());
@@ -90,7 +90,7 @@ bool Scheduler::collect() {
 
 void Scheduler::answer_questions() {
   std::vector<Question> asked = inbox_.take_questions(kQuestionsPerRound);
-  if (!asked.empty()) note_audit(audit_.abandon());  // what it holds is as good as free
+  if (!asked.empty()) note_audit(audit_.abandon());  // its cells and its sequence are as good as free
   for (Question& question : asked) {
     if (!question.sink->gone()) question.sink->on_answer(lookup_.inspect(std::move(question.prompt), terms()));
   }
@@ -112,7 +112,7 @@ void Scheduler::run() {
   end_all();
 }
 
-// What decisions of who comes next look at, the queue apart, which only admit() asks about.
+// The facts that decide who comes next, except for the queue, which only admit() asks about.
 policy::ScheduleView Scheduler::schedule() const {
   policy::ScheduleView view;
   for (const auto& request : active_) view.admitted.push_back(scheduled(*request));
@@ -136,7 +136,7 @@ std::size_t Scheduler::ahead_slice_tokens() const {
 
 // ---- starting ----
 
-// Looking up and planning again makes sense only when something changed, not after every decoded token.
+// Looking up and planning again makes sense only when something has changed, not after every decoded token.
 void Scheduler::admit() {
   if (!std::exchange(changed_, false)) return;
   for (const auto& request : active_) request->must_wait = false;
@@ -179,8 +179,8 @@ bool Scheduler::start(Request& request) {
   return true;
 }
 
-// Until the client was told what is reused, every start looks again: what was found may have left, and others may have
-// computed more.
+// Until the client knows how much is reused, every start looks again: the state found before may have left, and others
+// may have computed more.
 void Scheduler::match_text(Request& request) {
   if (options_.texts == nullptr || request.reported || request.restore.gave_up()) return;
   EffectiveTokens matched = lookup_.match_text(request.job);
@@ -200,7 +200,7 @@ PlanTerms Scheduler::terms() const {
           .cells_promised = static_cast<std::uint32_t>(promised)};
 }
 
-// Takes the sequence at once, so that its cells are there when the rows arrive.
+// Takes the sequence at once, so that its cells are still there when the rows arrive.
 void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_ptr<cache::Lease> lease) {
   if (request.started_ns == 0) {
     request.started_ns = clock_.monotonic_ns();
@@ -234,20 +234,20 @@ void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_
 
 // ---- restoring ----
 
-// Restores what is there, and reads what is not; then the rest of the prompt is prefilled.
+// Restores state in RAM, and reads state on disk; then the rest of the prompt is prefilled.
 void Scheduler::continue_restore(Request& request) {
   using Kind = RestoreUnit::Kind;
   for (;;) {
     const RestoreUnit unit = request.restore.next(sequences_[*request.seq].end(), options_.load_window);
     if (unit.kind == Kind::kNone) return begin_prefill(request);
     if (unit.kind == Kind::kRead) return begin_read(request, unit);
-    // Replies may have grown into the cells that the plan had counted.
+    // Replies may have grown into the cells that the plan counted on.
     if (!find_cells(request, unit.range.size())) return set_aside(request, false);
     if (!restore(request, unit)) return start_again(request);
   }
 }
 
-// After the model's memory or the disk refused: the sequence is given back, and another plan is made.
+// Gives the sequence back after the model's memory or the disk refused, so that another plan is made.
 void Scheduler::start_again(Request& request) {
   if (request.seq) sequences_.clear(*request.seq);
   request.seq.reset();
@@ -273,18 +273,18 @@ void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   }
   rates_.note_read(result.bytes_read, result.read_ms);
   if (!result.status) {
-    spdlog::warn("kv cache load failed: {}; using what lies before it id={}", result.status.error().message,
+    spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
                  request.job.id);
     request.restore.note_failed_read();
   }
-  // It ends with the others, or starts again because its cells were given back meanwhile.
+  // The request ends with the others, or starts again because its cells were given back meanwhile.
   if (inbox_.stopping() || !request.seq) return request.restore.end();
-  if (is_over(request)) return request.restore.end();  // it ends with the next look at who is gone
+  if (is_over(request)) return request.restore.end();  // drop_gone() will end it
   const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());
   goes_on ? continue_restore(request) : start_again(request);
 }
 
-// Puts a unit into the model's memory. False: refused.
+// Puts a unit into the model's memory. Returns false if the memory refused.
 bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
   const std::vector<cache::RowPiece> pieces = request.restore.pieces(unit);
   const bool point = unit.kind == RestoreUnit::Kind::kPoint;
@@ -322,7 +322,7 @@ void Scheduler::begin_prefill(Request& request) {
                                     .known = request.known,
                                     .first = !request.reported},
                                    *request.seq, held);
-  // Of one that was interrupted, the client was told what the first start reused.
+  // The client of an interrupted request was told what the first start reused.
   if (request.reported) return log_resumed(request.job, request.stats, held.tokens.size());
   report_start(request);
 }
@@ -357,7 +357,7 @@ void Scheduler::decode_step() {
   if (batch.empty()) return;
   Request& oldest = *members.front();
   const engine::DecodeStatus status = decode_with_room(batch, oldest);
-  // Making room may have set the youngest aside; its entry left the batch with it.
+  // Making room may have set the youngest request aside; its entry left the batch with it.
   std::erase_if(members, [](const Request* request) { return request->phase != Phase::kDecode; });
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -402,7 +402,7 @@ void Scheduler::note_prefilled(Request& request, std::size_t count) {
   const bool wants_reply = request.job.max_tokens != 0;
   const TokenId token = complete && wants_reply ? engine_.sample(*request.sampler, count - 1) : 0;
   capture_slice(request);
-  // What is prefilled once more, after a failure or for want of cells, is no progress.
+  // Tokens that are prefilled again, after a failure or for lack of cells, are no progress.
   const std::size_t processed = std::min(held, request.stats.prompt_tokens);
   if (request.stats.predicted_tokens == 0 && processed > request.told_tokens) {
     request.told_tokens = processed;
@@ -414,13 +414,13 @@ void Scheduler::note_prefilled(Request& request, std::size_t count) {
     request.stats.prompt_ms = ms_since(request.started_ns);
     log_prompt_done(request.job, request.stats);
   }
-  changed_ = true;  // whoever waited to share this prompt may start
+  changed_ = true;  // requests that waited to share this prompt may start
   if (!wants_reply) return finish(request, Finish::kLength);
   request.phase = Phase::kDecode;
   sampled(request, token);
 }
 
-// What a slice computed, and the point where it ends at a cut.
+// Captures the rows that a slice computed, and a point if the slice ends at a cut.
 void Scheduler::capture_slice(Request& request) {
   const std::optional<policy::Cut> cut = request.cuts.take(sequences_[*request.seq].end());
   const policy::Cut at = cut.value_or(policy::Cut{});
@@ -430,7 +430,7 @@ void Scheduler::capture_slice(Request& request) {
   sequences_.capture_point(*request.seq, at.reason, keeping);
 }
 
-// Decodes; when cells run short, others give theirs up, unless they are older than `keep`.
+// Decodes; if cells run short, other requests that are not older than `keep` give theirs up.
 engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep) {
   for (;;) {
     const engine::DecodeStatus status = engine_.decode(batch);
@@ -467,7 +467,7 @@ void Scheduler::after_failure(Request& request, engine::DecodeStatus status) {
 
 // ---- cells ----
 
-// Frees some cells. False: only `keep` or older requests are left.
+// Frees some cells. Returns false if only `keep` or older requests are left.
 bool Scheduler::make_room(const Request& keep) {
   const auto found = std::ranges::find_if(active_, [&](const auto& request) { return request.get() == &keep; });
   const auto giver = policy::next_giver(schedule(), static_cast<std::size_t>(found - active_.begin()));
@@ -476,7 +476,7 @@ bool Scheduler::make_room(const Request& keep) {
   return true;
 }
 
-// Makes `count` cells free. False: older requests hold them.
+// Makes `count` cells free. Returns false if older requests hold them.
 bool Scheduler::find_cells(const Request& request, std::size_t count) {
   while (sequences_.cells_free() < count) {
     if (!make_room(request)) return false;
@@ -484,22 +484,22 @@ bool Scheduler::find_cells(const Request& request, std::size_t count) {
   return true;
 }
 
-// A request that finds no cells, although all younger ones gave theirs: it waits for the older ones, if there are any.
+// A request finds no cells, although all younger ones gave theirs up: it waits for the older ones, if there are any.
 void Scheduler::yield_cells(Request& request) {
   const bool others = std::ranges::any_of(
       active_, [&](const auto& other) { return other.get() != &request && scheduled(*other).held > 0; });
   if (others) return set_aside(request, true);
   if (request.phase == Phase::kDecode) return finish(request, Finish::kLength);
-  finish(request, Finish::kError, no_space("the model's memory is too small for this request; raise -c"));
+  finish(request, Finish::kError, no_space("the model's memory has no room for this request; raise -c"));
 }
 
-// The request gives its sequence back and waits at the head of the queue; it goes on from captured state.
+// The request gives its sequence back and waits at the head of the queue; it resumes from captured state.
 void Scheduler::set_aside(Request& request, bool rows_valid) {
   if (rows_valid) log_set_aside(request.job, request.stats);
   sequences_.end_streamed(*request.seq, /*client_left=*/false);
   rows_valid ? sequences_.leave(*request.seq) : sequences_.clear(*request.seq);
   request.seq.reset();
-  if (request.phase != Phase::kLoading) {  // else the reader still fills the lease: note_read() goes on
+  if (request.phase != Phase::kLoading) {  // else the reader still fills the lease, and note_read() ends it
     request.restore.end();
     request.phase = Phase::kWaiting;
   }
@@ -510,7 +510,7 @@ void Scheduler::set_aside(Request& request, bool rows_valid) {
 
 // ---- ending ----
 
-// Nobody waits for it any more; or it is a job for later, and others are there now.
+// The client has left; or the job is a prefill ahead, and there are other requests.
 bool Scheduler::is_over(const Request& request) const {
   return request.sink->gone() || (request.job.ahead && active_.size() + waiting_.size() > 1);
 }
@@ -566,7 +566,7 @@ void Scheduler::end_all() {
     inbox_.await_loaded(kLongestWait);
     collect();
   }
-  collect();  // what came just before the stop
+  collect();  // takes requests that came just before the stop
   for (auto& request : active_) finish(*request, Finish::kError, aborted("the server is shutting down"));
   for (auto& request : waiting_) finish(*request, Finish::kError, aborted("the server is shutting down"));
   active_.clear();
@@ -574,9 +574,9 @@ void Scheduler::end_all() {
   sequences_.keep_idle();
 }
 
-// ---- while nobody asks ----
+// ---- while no request runs ----
 
-// Whatever is under way or waits goes before.
+// Requests that run or wait come first.
 void Scheduler::audit() {
   if (!active_.empty() || !waiting_.empty()) return note_audit(audit_.disturb());
   note_audit(audit_.step(sequences_.free(), ahead_slice_tokens()));
@@ -589,7 +589,7 @@ void Scheduler::note_audit(const std::optional<AuditReport>& report) {
   heed_distrust();
 }
 
-// What is in the model's memory may have come from what is wrong.
+// The model's memory may have state that was restored from wrong state.
 void Scheduler::heed_distrust() {
   if (!cache_.distrusted() || std::exchange(heeded_distrust_, true)) return;
   sequences_.clear_idle();

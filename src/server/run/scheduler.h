@@ -4,13 +4,13 @@
 //
 // One thread runs run() and owns the engine. Each round: decode steps of all running requests in one call, then one
 // bounded slice of the oldest request that still prefills (a mixed batch was measured to be slower than two calls).
-// Who comes next is decided in policy/next_call.h, what a request reuses in policy/plan.h; here it is carried out.
+// policy/next_call.h decides who comes next, policy/plan.h what a request reuses; the scheduler carries it out.
 // A request looks up the cache only when no other prefills, so that requests which arrive together share what the
 // first of them computes. Sequences stay in the model's memory after their reply, captured, until cells or sequence
 // numbers run short; then the least recently used leaves.
 //
-// What stays valid (design, section 7): rows of every decode call that returned kOk, also when the request then dies;
-// after kAborted or kFailed the sequences of that call are dropped and rebuilt from captured state.
+// Rows of every decode call that returned kOk stay valid, even if their request then ends; after kAborted or kFailed
+// the sequences of that call are dropped and rebuilt from captured state.
 
 #include <atomic>
 #include <cstdint>
@@ -41,32 +41,32 @@ class Cache;
 namespace kvkeep::server {
 
 struct SchedulerOptions {
-  std::size_t parallel = 4;             // requests that run at a time; more wait
-  std::size_t queue_limit = 4'096;      // requests that may wait; more are refused (kBusy)
-  std::size_t busy_slice_tokens = 512;  // prefill slice while others decode, so that they are not held up
-  // Whoever comes while a prompt is prefilled ahead waits for one slice of it: as many tokens as were prefilled in this
+  std::size_t parallel = 4;             // requests that run at a time; others wait
+  std::size_t queue_limit = 4'096;      // requests that may wait; others are refused (kBusy)
+  std::size_t busy_slice_tokens = 512;  // prefill slice while others decode, so that they do not wait long
+  // A request that comes during a prefill ahead waits for one slice of it: as many tokens as were prefilled in this
   // time so far.
   double ahead_slice_ms = 100;
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
-  // Slices of windowed models are not cut shorter than this, however small the window: between the windows of two
-  // slices positions are not restorable, but short slices prefill slower.
+  // Slices of windowed models are at least this long, however small the window: no position between the windows of two
+  // slices is restorable, but short slices prefill slower.
   std::size_t least_window_slice_tokens = 512;
-  // Read from disk at a time and restored before more is read: more than a device needs to be busy, and little beside
-  // the path of a long prompt, which would not fit into RAM at once.
+  // How much is read from disk at a time, and restored before more is read: more than a device needs to be busy, and
+  // little compared with the path of a long prompt, which would not fit into RAM at once.
   ByteCount load_window = mebibytes(256);
-  // Conversations that nobody went on with for so long leave the model's memory; 0: when others need the room.
+  // Conversations that no request continued for this long leave the model's memory; 0: only when others need the room.
   std::int64_t idle_to_live_ns = 0;
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
-  policy::CutOptions cuts = {};  // models that need more than rows: where state is captured
-  // For matching prompts as text too; null: as ids alone. Outlives the scheduler.
+  policy::CutOptions cuts = {};  // for models that need more than rows: where state is captured
+  // For matching prompts as text too; null: by ids only. Outlives the scheduler.
   const index::TokenTexts* texts = nullptr;
   // For finding where prompts are likely to part; null: not looked for. Outlives the scheduler.
   const index::TokenTexts* parting_texts = nullptr;
   bool fine_points = false;    // also where they may part, as far as memory has room: see CutView::fine
-  TraceSink* trace = nullptr;  // gets what each request did; null: nobody wants to know
-  // Texts of prompts in the log; null: none, as they are private. Outlives the scheduler.
+  TraceSink* trace = nullptr;  // receives a trace of each request; null: none is made
+  // Shows texts of prompts in the log; null: none is shown, since they are private. Outlives the scheduler.
   const ShowTokens* show_tokens = nullptr;
-  AuditOptions audit = {};  // never, unless it says so
+  AuditOptions audit = {};  // by default no audit runs
 };
 
 class Scheduler {
@@ -76,25 +76,25 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Any thread. kBusy: the queue is full or the server stops, or the job is only for later and there are others.
+  // Any thread. kBusy if the queue is full, the server stops, or the job is a prefill ahead while there are others.
   // Otherwise the sink gets exactly one on_done.
   Status submit(Job job, std::shared_ptr<JobSink> sink);
-  // Any thread. What the prompt (not empty) would reuse now; nothing is touched, not even recency. kBusy: too many ask,
-  // or the server stops. Otherwise the sink gets exactly one on_answer, between two calls of the model.
+  // Any thread. Asks how much the prompt (not empty) would reuse now; changes nothing, not even recency. kBusy if too
+  // many questions wait or the server stops. Otherwise the sink gets exactly one on_answer, between two model calls.
   Status inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink);
-  // The engine thread's body; returns after stop(), when every job has ended and what was computed is captured.
+  // The engine thread's body; returns after stop(), when every job has ended and all computed state is captured.
   void run();
   // Any thread. Running jobs end with an error; a prefill in progress is interrupted.
   void stop();
   // Any thread.
   SchedulerStats stats() const { return inbox_.stats(); }
-  // Any thread. No job is there that has not ended.
+  // Any thread. Returns true if every job has ended.
   bool idle() const { return inbox_.idle(); }
 
  private:
   using Phase = Request::Phase;
 
-  bool collect();  // waits if there is nothing to do; false: stop
+  bool collect();  // waits if there is nothing to do; returns false if the server stops
   bool has_work() const;
   void answer_questions();
   policy::ScheduleView schedule() const;
@@ -102,7 +102,7 @@ class Scheduler {
 
   // Starting.
   void admit();
-  bool start(Request& request);  // false: must wait for cells
+  bool start(Request& request);  // returns false if the request must wait for cells
   void match_text(Request& request);
   PlanTerms terms() const;
   void execute(Request& request, const policy::Plan& plan, std::shared_ptr<cache::Lease> lease);
@@ -136,7 +136,7 @@ class Scheduler {
   void erase_finished();
   void end_all();
 
-  // While nobody asks.
+  // While no request runs.
   void audit();
   void note_audit(const std::optional<AuditReport>& report);
   void heed_distrust();

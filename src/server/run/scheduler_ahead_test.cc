@@ -1,4 +1,4 @@
-// Prompts prefilled ahead of a request that may come: only while nothing else is there to do.
+// Prompts prefilled ahead of a request that may come: only while there is nothing else to do.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace kvkeep::server {
 namespace {
 
-// Tells a test how far the prefill is, on the engine thread.
+// Reports to a test how far the prefill is, on the engine thread.
 class WatchedSink final : public JobSink {
  public:
   explicit WatchedSink(std::function<void(std::size_t)> watch = [](std::size_t) {}) : watch_(std::move(watch)) {}
@@ -53,7 +53,7 @@ TEST(PrefillAhead, NextRequestPrefillsOnlyWhatIsNew) {
 }
 
 TEST(PrefillAhead, IsRefusedWhileOthersAreThere) {
-  World world;  // not started: what is submitted waits
+  World world;  // not started: submitted jobs wait
   std::mt19937 random(2);
   const auto prompt = random_tokens(random, 100);
   auto reply = world.submit(prompt, 2);
@@ -77,7 +77,7 @@ TEST(PrefillAhead, EndsBeforeItStartsWhenSomebodyComes) {
   EXPECT_EQ(dropped.stats.prefilled_tokens, 0U);
 }
 
-// With one place for a running request, so that whoever comes could not run beside it.
+// With one place for a running request, so that a newcomer could not run next to the prefill ahead.
 TEST(PrefillAhead, EndsAfterTheSliceInWhichSomebodyComesAndKeepsIt) {
   SchedulerOptions options{.parallel = 1};
   options.ahead_slice_ms = 0;  // the shortest slices
@@ -116,7 +116,7 @@ TEST(PrefillAhead, OneThatWaitsForTheDiskEndsWithWhatIsBeingRead) {
     world.stop();
     world.cache.flush();
   }
-  // One place for a running request, and loads of one segment each: the second is being read when somebody comes.
+  // One place for a running request, and loads of one segment each: the second is being read when a request comes.
   sim::SimExecutor reader;
   SchedulerOptions options{.parallel = 1};
   options.load_window = ByteCount{4096};

@@ -1,5 +1,5 @@
-// The scheduler when the model's memory is too small for all that runs, loads or stays: who gives cells back, and that
-// it costs nobody an answer nor a second prefill.
+// The scheduler when the model's memory is too small for all requests that run, load or stay: which one gives cells
+// back, and that no client loses a reply and nothing is prefilled twice.
 
 #include "server/run/scheduler_test_fixture.h"
 #include "testing/sim/sim_clock.h"
@@ -61,7 +61,7 @@ TEST(SchedulerCells, RequestsThatOutgrowTheMemoryAreSetAsideAndAllSucceed) {
   EXPECT_LE(stats.prefilled_tokens, 3 * 40 + stats.set_aside) << "who is resumed prefills the last sampled token only";
 }
 
-// As window cells may run out, of which each fork needs its own.
+// As when window cells run out, of which each fork needs its own.
 TEST(SchedulerCells, AForkThatIsRefusedTakesNothingFromTheRequestItWasToShareWith) {
   World world({.cells = 2000, .sequences = 6}, mebibytes(64), {.parallel = 2});
   world.engine.set_faults({.fail_fork = 1});
@@ -101,7 +101,7 @@ TEST(SchedulerCells, WhatLiesIdleLeavesTheMemoryWhenItsTimeIsOver) {
   const auto older = random_tokens(random, 200);
   const auto newer = random_tokens(random, 200);
   (void)world.ask(older, 1);
-  (void)world.ask(newer, 1);  // by now the first one lies idle
+  (void)world.ask(newer, 1);  // by now the first one is idle
   clock.advance_ms(kHourMs);
   EXPECT_EQ(world.ask(older, 1).stats.memory_tokens, 199U);
   (void)world.ask(newer, 1);
@@ -120,10 +120,10 @@ TEST(SchedulerCells, AReplyThatCanTakeCellsFromNobodyEndsLikeAFullContext) {
   EXPECT_EQ(reply.tokens, world.expected(prompt, 4));
 }
 
-// ---- cells for what is loaded from disk ----
+// ---- cells for rows that are being read from disk ----
 
-// 1,000 cells; a stored prompt of 600 tokens is asked again and its rows lie on disk; a talker of 30 tokens writes a
-// long reply meanwhile. Reads run when the engine thread decodes, or when the test waits.
+// 1,000 cells; a stored prompt of 600 tokens, whose rows are on disk, is sent again, while a prompt of 30 tokens gets a
+// long reply. Reads run when the engine thread decodes, or when the test waits.
 class LoadedBesideAReply : public testing::Test {
  protected:
   static constexpr std::size_t kStored = 600;
@@ -146,7 +146,7 @@ class LoadedBesideAReply : public testing::Test {
     options.hand_run_reader = &reader_;
     return options;
   }
-  // Runs `on_decoded` with the number of tokens of the talker's reply, on the engine thread.
+  // Calls `on_decoded` with the number of tokens of the long reply, on the engine thread.
   void when_talking(World& world, std::function<void(std::size_t)> on_decoded) {
     world.engine.set_on_decode([this, on_decoded](std::span<const engine::BatchToken> batch) {
       if (batch.size() == 1) on_decoded(++decoded_);
@@ -194,8 +194,8 @@ TEST_F(LoadedBesideAReply, TwoLoadsDoNotTakeTheSameCells) {
   EXPECT_EQ(world.scheduler.stats().set_aside, 0U) << "nothing was read before there was room for it";
 }
 
-// Beside a talker and what is being read there is no room for a third: it waits, instead of being interrupted when the
-// rows arrive.
+// Next to a long reply and a prompt that is being read, a third request has no room: it waits, instead of being
+// interrupted when the rows arrive.
 TEST_F(LoadedBesideAReply, CellsOfWhatIsBeingReadAreNotPlannedForOthers) {
   WorldOptions options = with_reader(1000);
   options.scheduler.parallel = 3;
@@ -226,7 +226,7 @@ TEST_F(LoadedBesideAReply, AYoungerReplyGivesItsCellsToWhatWasLoaded) {
   auto loaded = world.submit(stored_, 2);
   auto talker = world.submit(talker_, 600);
   world.start();
-  // A fast writer has the talker's rows on disk when it goes on: then they are read, too.
+  // A fast writer has the talker's rows on disk when it resumes: then they are read, too.
   while (!ready(talker)) {
     if (released) reader_.run_all();
   }
@@ -258,9 +258,9 @@ TEST_F(LoadedBesideAReply, IdleSequencesLeaveForWhatWasLoaded) {
   expect_nothing_lost(world, wait(loaded), talked, 450);
 }
 
-// ---- cells of what is half loaded ----
+// ---- cells of a half-loaded prompt ----
 
-// Six segments: what is restored of the stored prompt while the rest is still to be read.
+// Six segments: the restored part of the stored prompt while the rest is still to be read.
 constexpr ByteCount kSixSegments{8000};
 
 TEST_F(LoadedBesideAReply, AnOlderReplyIsNotCutShortByOneThatLoads) {

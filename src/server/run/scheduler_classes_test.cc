@@ -1,5 +1,5 @@
 // Models that need more than rows, from the first prompt to the last: whatever is restored, the text is what an
-// undisturbed engine writes, and what was computed once is not computed again where a point or window is kept.
+// undisturbed engine writes, and computed state is not computed again where a point or window is kept.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class Classes : public testing::TestWithParam<MemoryClass> {
     options.fake.window_slack = 16;
     return options;
   }
-  // A text of `count` tokens that no other has.
+  // Returns a text of `count` tokens that occurs nowhere else.
   Tokens text(std::size_t count) {
     Tokens tokens(count);
     for (TokenId& token : tokens) token = static_cast<TokenId>(10 + random_() % 900);
@@ -55,7 +55,7 @@ struct ClassTalk {
     turns.push_back(Position{} + tokens.size());
     tokens.push_back(marker);
   }
-  // With the opening for the next answer.
+  // The prompt, with the opening for the next answer.
   Job job() const {
     ClassTalk asked = *this;
     asked.markers.generation_prompt = Position{} + asked.tokens.size();
@@ -71,7 +71,7 @@ struct ClassTalk {
   }
 };
 
-// The reply, which must be that of an undisturbed engine.
+// Returns the reply, and checks that an undisturbed engine writes the same.
 Reply ask(World& world, const ClassTalk& conversation) {
   Job job = conversation.job();
   const Tokens expected = world.expected(job.prompt, kTalkTokens);
@@ -143,7 +143,7 @@ TEST_P(Classes, GoingBackToAnAbandonedBranchFindsItsState) {
   std::size_t left_known = decoded(ask(world, left));
   std::size_t right_known = decoded(ask(world, right));
   for (int round = 0; round < 4; ++round) {
-    // What was sampled is not echoed: each branch goes on from its prompt.
+    // The sampled reply is not echoed: each branch continues its prompt.
     ClassTalk& branch = round % 2 == 0 ? left : right;
     std::size_t& known = round % 2 == 0 ? left_known : right_known;
     const std::size_t prompt = branch.tokens.size();
@@ -178,7 +178,7 @@ TEST_P(Classes, ARestartFindsOnDiskWhatWasComputed) {
   }
 }
 
-// The rows are in memory, but what the branch stands on is on disk: tokens and point are told apart.
+// The rows are in memory, but the point at the branch is on disk: tokens and point are reported separately.
 TEST_P(Classes, ABranchAfterARestartTellsWhereItsRowsAndItsPointCameFrom) {
   const sim::TemporaryDirectory directory;
   WorldOptions with_disk = options();
@@ -214,7 +214,7 @@ TEST_P(Classes, ABranchAfterARestartTellsWhereItsRowsAndItsPointCameFrom) {
 
 class ClassesWithPoints : public Classes {};
 
-// As in llama-server, where a limit is asked for.
+// The limit works as in llama-server.
 TEST_P(ClassesWithPoints, ALimitOfPointsHoldsOnEachPath) {
   WorldOptions limited = options();
   limited.scheduler.cuts.most_points = 3;
@@ -225,14 +225,14 @@ TEST_P(ClassesWithPoints, ALimitOfPointsHoldsOnEachPath) {
   for (int turn = 0; turn < 16; ++turn) {
     talk.user(text(60));
     talk.assistant(ask(world, talk).tokens);
-    // Of whole states, those that kept ones are built on stay, however many the limit leaves.
+    // Whole states that kept ones are built on stay, however few the limit allows.
     const std::size_t built_on = GetParam() == MemoryClass::kOpaque ? cache::kMaxBuiltStates : 0;
     EXPECT_LE(world.cache.stats().points, 4U + built_on) << "the limit, and the end of the last reply";
   }
   world.stop();
 }
 
-// Without a point its tail could not be restored.
+// Without a point the end of the conversation could not be restored.
 TEST_P(ClassesWithPoints, WhatHasNoPointAtItsEndStaysInMemory) {
   WorldOptions without = options();
   without.scheduler.cuts.most_points = 0;
@@ -267,7 +267,7 @@ TEST_P(ClassesWithPoints, WhatOthersHoldInMemoryAloneIsKnownToo) {
   EXPECT_EQ(branch.stats.miss, MissReason::kNoPoint);
 }
 
-// Frontiers before a point that was restored are not caught up on behind it.
+// Frontiers before a restored point are not caught up on after it.
 TEST_P(ClassesWithPoints, ARestoredPointIsTheLastOneOfItsSequence) {
   WorldOptions frontiers = options();
   frontiers.fake.cells = 700;
@@ -277,7 +277,7 @@ TEST_P(ClassesWithPoints, ARestoredPointIsTheLastOneOfItsSequence) {
   world.start();
   const Tokens prompt = text(110);
   (void)world.ask(prompt, 1);
-  (void)world.ask(text(600), 1);  // pushes it out of the model's memory
+  (void)world.ask(text(600), 1);  // pushes the first prompt out of the model's memory
   const Reply again = world.ask(prompt, 4);
   EXPECT_EQ(again.tokens, world.expected(prompt, 4));
   EXPECT_EQ(again.stats.cached_tokens, 109U);
@@ -298,14 +298,14 @@ TEST_P(Classes, AnotherEndOfTheSameLengthIsKeptToo) {
   other.back() = other.back() == 10 ? 11 : 10;
   (void)world.ask(prompt, 8);  // of the same length
   (void)world.ask(other, 1);
-  (void)world.ask(text(600), 1);  // pushes them out of the model's memory
+  (void)world.ask(text(600), 1);  // pushes the prompts out of the model's memory
   const Tokens longer = other + text(10);
   const Reply reply = world.ask(longer, 4);
   EXPECT_EQ(reply.tokens, world.expected(longer, 4));
   EXPECT_EQ(reply.stats.cached_tokens, other.size());
 }
 
-// Requests side by side, in a memory that is too small for all of them: state is set aside, restored and shared in
+// Requests run side by side in a memory that is too small for all of them: state is set aside, restored and shared in
 // every order.
 TEST_P(Classes, ManySessionsInAMemoryTooSmallForThemGiveTheRightText) {
   WorldOptions small = options();

@@ -1,4 +1,4 @@
-// The scheduler with a disk tier: loads run beside the engine thread, may fail, and may be under way when it stops.
+// The scheduler with a disk tier: loads run next to the engine thread, may fail, and may be under way when it stops.
 
 #include <filesystem>
 
@@ -18,7 +18,7 @@ std::vector<std::filesystem::path> segment_files(const std::string& directory) {
   return files;
 }
 
-// A prompt of `tokens` tokens with a reply of 10, computed and on disk in `directory`.
+// Returns a prompt of `tokens` tokens; its reply has 10, and both are on disk in `directory`.
 std::vector<TokenId> stored_prompt(const std::string& directory, std::size_t tokens, std::uint32_t number) {
   World world({.fake = {.batch_tokens = 128}, .ram = ByteCount{0}, .disk_directory = directory});
   world.start();
@@ -41,7 +41,7 @@ TEST(SchedulerWithDisk, RestoresAfterARestartAndTellsTheTier) {
   EXPECT_EQ(first.stats.source, CacheSource::kDiskToken);
   EXPECT_EQ(first.stats.disk_tokens, 599U);
   EXPECT_EQ(first.stats.ram_tokens + first.stats.memory_tokens, 0U);
-  // Push it out of the model's memory: now RAM has it.
+  // Push the prompt out of the model's memory, so that only RAM has it.
   std::mt19937 random(21);
   (void)world.ask(random_tokens(random, 3900), 10);
   const Reply again = world.ask(prompt, 10);
@@ -56,7 +56,7 @@ TEST(SchedulerWithDisk, FirstCapturesFindBuffersReadyIfTheyWerePrepared) {
     const sim::TemporaryDirectory directory;
     World world({.disk_directory = directory.path()});
     if (prepared) cache::prepare_staging(world.cache, world.engine.memory());
-    world.cache.flush();  // what was posted has run
+    world.cache.flush();  // waits until the posted write has run
     world.start();
     std::mt19937 random(19);
     (void)world.ask(random_tokens(random, 300), 10);
@@ -71,7 +71,7 @@ TEST(SchedulerWithDisk, ASegmentThatCannotBeLoadedCostsOnlyWhatFollowsIt) {
     const sim::TemporaryDirectory directory;
     const auto prompt = stored_prompt(directory.path(), 600, 22);
     World world({.fake = {.batch_tokens = 128}, .ram = ByteCount{0}, .disk_directory = directory.path()});
-    // Opened first, so that the loss is found by loading.
+    // Opened before the files are lost, so that a load finds the loss.
     const auto files = segment_files(directory.path());
     ASSERT_GE(files.size(), 6U);
     std::filesystem::resize_file(files[lost], std::filesystem::file_size(files[lost]) - 1);
@@ -120,7 +120,7 @@ TEST(SchedulerWithDisk, StopsWhileALoadIsUnderWay) {
   EXPECT_EQ(loading.get().finish, Finish::kError);
 }
 
-// Rows restored when each of the loads was asked for.
+// The number of rows that were restored when each load was requested.
 std::vector<std::uint64_t> restored_before_each_load(World& world, sim::SimExecutor& reader,
                                                      const std::future<Reply>& reply) {
   std::vector<std::uint64_t> restored;
@@ -151,9 +151,9 @@ TEST(SchedulerWithDisk, ALongPathIsRestoredWindowByWindow) {
   EXPECT_EQ(done.stats.disk_tokens, 599U);
 }
 
-// ---- rows that the cache refused once, because the disk was slow ----
+// ---- rows that the cache refused once, since the disk was slow ----
 
-// 75 MiB of rows, of which the write queue takes 64 while nothing is written.
+// 75 MiB of rows, of which the write queue takes 64 MiB while nothing is written.
 class RefusedRows : public testing::Test {
  protected:
   static WorldOptions options(const std::string& directory) {
@@ -210,8 +210,8 @@ TEST_F(RefusedRows, AreKeptWhenTheServerStops) {
   EXPECT_EQ(world.ask(prompt_, 2).stats.prefilled_tokens, 1U);
 }
 
-// The keeper of a shared directory may have evicted the beginning of a conversation a moment before its server is
-// stopped: the rows in the model's memory are all there is then.
+// The keeper of a shared directory may have evicted the beginning of a conversation a moment before another server is
+// stopped: that one's rows are then only in the model's memory.
 TEST(SchedulerWithDisk, AtTheEndIsCapturedAnewWhatOthersRemovedMeanwhile) {
   const sim::TemporaryDirectory directory;
   std::mt19937 random(77);

@@ -1,4 +1,4 @@
-// What the scheduler does between two decode calls of a long prompt or reply: slices and captures.
+// The scheduler between two decode calls of a long prompt or reply: slices and captures.
 
 #include "server/run/scheduler_test_fixture.h"
 
@@ -35,7 +35,7 @@ TEST(SchedulerSlices, ALongReplyIsCapturedBeforeItsEnd) {
   EXPECT_GT(kept, 300U - 64);
 }
 
-// What a prompt that leaves another one in its middle reuses of it.
+// How many tokens a prompt reuses that leaves another prompt in its middle.
 std::size_t reused_of_windowed(std::size_t leaves_at, const SchedulerOptions& scheduler) {
   World world(
       {.batch_tokens = 2048, .memory_class = engine::MemoryClass::kWindowed, .window_tokens = 64, .window_slack = 16},

@@ -20,7 +20,7 @@ TEST(Scheduler, GrowingConversationPrefillsOnlyWhatIsNew) {
     const Reply reply = world.ask(conversation, 20);
     ASSERT_EQ(reply.tokens, world.expected(conversation, 20));
     EXPECT_EQ(reply.finish, Finish::kLength);
-    // The last sampled token of the reply before was never decoded, the 30 of the user are new.
+    // The last sampled token of the previous reply was never decoded, the user's 30 tokens are new.
     EXPECT_EQ(reply.stats.prefilled_tokens, turn == 0 ? 300U : 31U);
     EXPECT_EQ(reply.stats.cached_tokens + reply.stats.prefilled_tokens, conversation.size());
     conversation = conversation + reply.tokens + random_tokens(random, 30);

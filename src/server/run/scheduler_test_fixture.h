@@ -29,8 +29,7 @@ struct Reply {
   std::optional<Error> error;
 };
 
-// Of a request that has started: each reused token is counted in one tier, and the source names one of those that gave
-// some.
+// Checks that a started request counts each reused token in one tier, and names a tier as the source that gave some.
 inline void expect_counts_agree(const JobStats& stats) {
   EXPECT_EQ(stats.memory_tokens + stats.ram_tokens + stats.disk_tokens, stats.cached_tokens);
   switch (stats.source) {
@@ -72,7 +71,7 @@ class CollectingSink final : public JobSink {
   std::promise<Reply> promise_;
 };
 
-// Every look at it takes a step.
+// Each reading advances the clock by one step.
 class SteppingClock final : public os::Clock {
  public:
   std::int64_t monotonic_ns() override { return now_ns_ += step_ns; }
@@ -123,7 +122,7 @@ class World {
   }
   ~World() { stop(); }
 
-  // The fake engine prefills faster than any restore, so only `always` makes counts predictable.
+  // The fake engine prefills faster than any restore: only `always` makes counts predictable.
   static SchedulerOptions always(SchedulerOptions options) {
     options.restore = policy::RestoreMode::kAlways;
     return options;

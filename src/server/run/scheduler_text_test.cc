@@ -16,8 +16,8 @@ using Tokens = std::vector<TokenId>;
 constexpr TokenId kMarkers = 5;
 constexpr std::uint32_t kVocabulary = 300;
 
-// Five markers, then all numbers of one digit and of two, and the first of three: sampled ids give digits, which
-// tokenize to numbers of three digits where these exist.
+// Five markers, then all numbers of one and two digits, and the first of three: sampled ids are digits, which are
+// tokenized to numbers of three digits where these exist.
 const WordVocabulary& vocabulary() {
   static const WordVocabulary made = [] {
     std::vector<std::string> pieces;
@@ -45,7 +45,7 @@ const index::TokenTexts& texts() {
 
 Tokens retokenized(TokenSpan tokens) { return vocabulary().tokenize_text(vocabulary().text_of(tokens, true)); }
 
-// One digit after another in ids of one digit: nobody would tokenize it like that.
+// One digit after another in ids of one digit: no tokenizer would return this.
 Tokens digits(std::mt19937& random, std::size_t count) {
   Tokens tokens(count);
   for (TokenId& token : tokens) token = kMarkers + static_cast<TokenId>(random() % 10);
@@ -66,7 +66,7 @@ struct Conversation {
     prompt = Tokens{0} + digits(random, 60) + Tokens{1};
     reply = world.ask(prompt, static_cast<std::int64_t>(reply_tokens)).tokens;
     next = prompt + retokenized(reply) + Tokens{2} + digits(random, 20);
-    // What was sampled last was never decoded.
+    // The last sampled token was never decoded.
     const Tokens computed = prompt + Tokens(reply.begin(), reply.end() - 1);
     const std::vector<TokenRange> sampled = {{Position{} + prompt.size(), Position{} + computed.size()}};
     match = index::match_text(computed, sampled, next, texts());
@@ -176,7 +176,7 @@ TEST(SchedulerText, RamAndDiskAreToldApart) {
     World world(options);
     world.start();
     talk.emplace(world, 6);
-    (void)world.ask(digits(random, 4040), 10);  // pushes it out of the model's memory
+    (void)world.ask(digits(random, 4040), 10);  // pushes the conversation out of the model's memory
     const Reply again = world.ask(talk->next, 10);
     EXPECT_EQ(again.stats.source, CacheSource::kRamText);
     EXPECT_EQ(again.stats.cached_tokens, talk->match.head.size());
@@ -189,7 +189,7 @@ TEST(SchedulerText, RamAndDiskAreToldApart) {
   const Reply again = world.ask(talk->next, 10);
   EXPECT_EQ(again.stats.source, CacheSource::kDiskText);
   EXPECT_EQ(again.stats.prompt_tokens, talk->effective.size());
-  EXPECT_EQ(again.stats.prefilled_tokens, 1U);  // the run before had computed all of it
+  EXPECT_EQ(again.stats.prefilled_tokens, 1U);  // the previous run had computed all of it
   EXPECT_EQ(again.tokens, world.expected(talk->effective, 10));
 }
 
@@ -221,14 +221,14 @@ TEST(SchedulerText, CacheOffLeavesThePromptAsItIs) {
   EXPECT_EQ(reply.tokens, world.expected(talk.next, 5));
 }
 
-// What goes on where a reply's text ends is sampled too.
+// A reply that continues where another reply's text ends is sampled, too.
 TEST(SchedulerText, AReplyThatIsContinuedIsFoundWhole) {
   World world(with_texts());
   world.start();
   std::mt19937 random(14);
   const Tokens prompt = Tokens{0} + digits(random, 60) + Tokens{1};
   Tokens known = prompt + world.ask(prompt, 40).tokens;
-  known.pop_back();  // was never decoded
+  known.pop_back();  // the last token was never decoded
   const Reply more = world.ask(prompt + retokenized(TokenSpan(known).subspan(prompt.size())), 40);
   ASSERT_EQ(more.stats.prompt_tokens, known.size());
   known = known + more.tokens;
@@ -240,7 +240,7 @@ TEST(SchedulerText, AReplyThatIsContinuedIsFoundWhole) {
   EXPECT_EQ(world.ask(next, 4).stats.cached_tokens, match.head.size());
 }
 
-// The beginning of the reply came in somebody's prompt before it was sampled, in the same ids.
+// The beginning of the reply was part of a prompt, in the same ids, before it was sampled.
 TEST(SchedulerText, WhatWasAPromptsBeforeItWasSampledIsFoundWhole) {
   const auto ends_where_text_does = [](const Conversation& talk) {
     return talk.effective != talk.next && talk.match.head.size() == talk.prompt.size() + talk.reply.size() - 1;
@@ -248,7 +248,7 @@ TEST(SchedulerText, WhatWasAPromptsBeforeItWasSampledIsFoundWhole) {
   for (const auto memory_class : {engine::MemoryClass::kSliceable, engine::MemoryClass::kRecurrent}) {
     WorldOptions options = with_texts();
     options.fake.memory_class = memory_class;
-    options.fake.sequences = 1;  // the next one pushes it out of the model's memory
+    options.fake.sequences = 1;  // the next request pushes it out of the model's memory
     World before(options);
     before.start();
     std::uint32_t seed = 15;
@@ -266,7 +266,7 @@ TEST(SchedulerText, WhatWasAPromptsBeforeItWasSampledIsFoundWhole) {
   }
 }
 
-// It is looked up, finds no free sequence, and is looked up again when the reply that it continues is complete.
+// The request finds no free sequence, and is looked up again when the reply that it continues is complete.
 TEST(SchedulerText, PenaltiesLookAtTheIdsThatWereFoundLast) {
   WorldOptions options = with_texts();
   options.fake.sequences = 1;
@@ -292,7 +292,7 @@ TEST(SchedulerText, PenaltiesLookAtTheIdsThatWereFoundLast) {
   EXPECT_EQ(second.tokens, world.engine.expected_text(talk.effective, 10, sampling));
 }
 
-// A model that goes on only from points: the one at the reply's end is reached through the effective prompt.
+// A model that goes on only from points: the point at the reply's end is reached through the effective prompt.
 TEST(SchedulerText, PointsAreReachedAsText) {
   for (const auto memory_class :
        {engine::MemoryClass::kHybrid, engine::MemoryClass::kRecurrent, engine::MemoryClass::kWindowed}) {
@@ -316,8 +316,8 @@ TEST(SchedulerText, PointsAreReachedAsText) {
   }
 }
 
-// Turns begin elsewhere in the effective prompt: the point before the generation prompt is captured where that begins
-// there, so that another end of the same conversation goes on from it.
+// Turns begin elsewhere in the effective prompt: the point before its generation prompt is captured where that begins
+// in the effective prompt, so that another end of the same conversation goes on from it.
 TEST(SchedulerText, MarkersMoveWithThePrompt) {
   WorldOptions options = with_texts();
   options.fake.memory_class = engine::MemoryClass::kHybrid;

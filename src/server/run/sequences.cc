@@ -13,11 +13,11 @@ namespace kvkeep::server {
 
 namespace {
 
-// Points along a reply are taken where its rows are captured anyway, and lie in RAM alone. A copy of a large hybrid's
-// state (150 MiB) takes some 15 ms, once in capture_every_tokens. A reply holds at most so many of them, fewer where
-// they are more than a share of --cache-ram, and leaves at most two behind.
+// Points along a reply are taken where its rows are captured anyway, and are kept only in RAM. Copying a large hybrid's
+// state (150 MiB) takes some 15 ms, once in capture_every_tokens. A reply has at most this many points, fewer if they
+// would exceed a share of --cache-ram, and keeps at most two of them when it ends.
 constexpr std::size_t kMostStreamed = 4;
-// Of --cache-ram, for each reply: four points of 150 MiB fit into an eighth of 8 GiB.
+// The share of --cache-ram for each reply is one over this: four points of 150 MiB fit into an eighth of 8 GiB.
 constexpr std::size_t kStreamedShare = 8;
 
 }  // namespace
@@ -147,7 +147,7 @@ void Sequences::leave(SeqId seq) {
   clear(seq);
 }
 
-// Its number keeps when it was used last: of two that share as much of a prompt, plans prefer the later one.
+// Keeps the time of last use: of two sequences that share as much of a prompt, plans prefer the later one.
 void Sequences::clear(SeqId seq) {
   memory_.clear(seq);
   const std::int64_t last_used_ns = at(seq).last_used_ns;
@@ -180,16 +180,16 @@ void Sequences::keep_idle() {
 
 void Sequences::keep(SeqId seq) {
   Sequence& held = at(seq);
-  // What another server removed of its path meanwhile is captured anew, for the end would lie below a hole.
+  // If another server removed a part of its path meanwhile, capture it anew: the end would lie below a hole.
   if (cache_.track(held.tokens, held.occupant.tenant).position() < held.track->position()) {
-    held.track.reset();  // what is dead leaves when nobody holds it
+    held.track.reset();  // dead segments leave when no track holds them
     held.track.emplace(cache_.track(held.tokens, held.occupant.tenant));
   }
   while (held.track->position() < held.end()) {
     const Position before = held.track->position();
     cache_.flush();
     capture(seq, policy::CutReason::kShutdown);
-    if (held.track->position() == before) break;  // it will never fit
+    if (held.track->position() == before) break;  // the rest will never fit
   }
   capture_point(seq, policy::CutReason::kShutdown);
 }
@@ -240,12 +240,12 @@ void Sequences::capture_point(SeqId seq, policy::CutReason reason, cache::Keepin
                 .complete = captured.complete});
 }
 
-// The cache can put a sequence where this one stands.
+// Whether the cache can put a sequence where this one stands.
 bool Sequences::point_captured(const Sequence& held) const {
   return !memory_.shape().needs_points() || held.point_at == held.tokens.size();
 }
 
-// The length at which a decoding sequence is captured next: not at once again after a refusal.
+// Returns the length at which a decoding sequence is captured next: after a refusal, not at once again.
 std::size_t Sequences::next_capture(const Sequence& held) const {
   const std::size_t last = std::max<std::size_t>(held.track->position().value(), held.refused_at);
   return last + options_.capture_every_tokens;
@@ -266,7 +266,7 @@ void Sequences::capture_decoded(SeqId seq) {
   }
 }
 
-// Windows lie side by side along a reply. Whole states grow with the conversation: too much to copy at a stride.
+// Windows lie side by side along a reply. Whole states grow with the conversation: copying one per step costs too much.
 bool Sequences::streams_points() const {
   const cache::StateShape shape = memory_.shape();
   return shape.points && !shape.whole_points && options_.cuts.most_points > 0;
@@ -282,7 +282,7 @@ void Sequences::capture_streamed(SeqId seq) {
   const std::int64_t begin_ns = clock_.monotonic_ns();
   const cache::PointResult captured =
       cache::capture_point(cache_, memory_, seq, held.tokens, *held.track, cache::Keeping::kInRamUntilUsed);
-  if (captured.bytes == ByteCount{}) return;  // refused, or it is there
+  if (captured.bytes == ByteCount{}) return;  // refused, or already captured
   cache_.forget_points(held.tokens, held.streamed.add(end, most), held.occupant.tenant);
   on_cut_(seq, {.at = end,
                 .reason = policy::CutReason::kStreamed,

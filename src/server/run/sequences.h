@@ -1,10 +1,10 @@
 #pragma once
 
-// The sequences of the model's memory: whose rows each one holds, which of them lie idle, and what of them is captured.
+// The sequences of the model's memory: whose rows each one holds, which are idle, and what of them is captured.
 //
-// A sequence is free, or a request runs on it, or it lies idle: its request has ended, its rows stay for whoever goes
-// on from them, and it leaves when others need its cells. Whatever leaves was captured before, so that it comes back
-// from the cache. Engine thread only.
+// A sequence is free, or a request runs on it, or it is idle: its request has ended, its rows stay for requests that
+// continue them, and it leaves when others need its cells. A sequence is captured before it leaves, so that it comes
+// back from the cache. Engine thread only.
 
 #include <cstdint>
 #include <functional>
@@ -31,42 +31,42 @@ class Cache;
 
 namespace kvkeep::server {
 
-// Who takes a sequence.
+// The request that takes a sequence.
 struct Occupant {
   std::string id = "-";  // of the request, for the log
   Tenant tenant = kNoTenant;
-  bool cached = true;                    // false: nothing of it is captured or shared
-  std::vector<TokenRange> sampled = {};  // ids that this server sampled: ascending, apart, those to come included
+  bool cached = true;                    // false: no state of it is captured or shared
+  std::vector<TokenRange> sampled = {};  // ids that this server sampled, including those to come: ascending, disjoint
 };
 
 struct Sequence {
   enum class State : std::uint8_t { kFree, kIdle, kBusy } state = State::kFree;
-  std::vector<TokenId> tokens;        // whose rows it holds
-  Occupant occupant;                  // the request that has it, or had it last
+  std::vector<TokenId> tokens;        // the tokens whose rows it holds
+  Occupant occupant;                  // the request that runs on it, or ran on it last
   std::optional<cache::Track> track;  // none: nothing of it is captured (yet)
   std::size_t refused_at = 0;         // length at the last capture that the cache did not take whole
   std::size_t point_at = 0;           // length at the last point that was captured to stay
-  policy::StreamedPoints streamed;    // of the reply that it decodes
+  policy::StreamedPoints streamed;    // along the reply that it decodes
   std::int64_t last_used_ns = 0;
 
   Position end() const { return Position{} + tokens.size(); }
-  // Only a tenant's own requests go on from its rows, and only where they may be shared at all.
+  // Only requests of the same tenant continue its rows, and only if they may be shared at all.
   bool shared_with(const Tenant& tenant) const { return track.has_value() && occupant.tenant == tenant; }
 };
 
 struct SequenceOptions {
   std::size_t capture_every_tokens = 256;  // decoded tokens between captures
-  // Idle sequences that nobody went on with for so long leave; 0: when others need the room.
+  // Idle sequences that no request continued for this long leave; 0: only when others need the room.
   std::int64_t idle_to_live_ns = 0;
   policy::CutOptions cuts = {};
 };
 
 class Sequences {
  public:
-  // Told of all that is captured, with the sequence it is of.
+  // Receives all that is captured, and the sequence that it was captured from.
   using OnCut = std::function<void(SeqId, const TraceCut&)>;
 
-  // All outlive this.
+  // All arguments must outlive this.
   Sequences(const SequenceOptions& options, cache::ModelMemory& memory, cache::Cache& cache, os::Clock& clock,
             OnCut on_cut);
 
@@ -75,50 +75,50 @@ class Sequences {
   std::optional<SeqId> free() const;
   std::vector<policy::IdleSequence> idle() const;
   std::uint32_t cells_free() const { return memory_.cells_total() - memory_.cells_used(); }
-  // For a plan: what each one that is not free holds, and how much of it the prompt shares. `tenant` null: none may.
+  // For a plan: the length of each sequence in use, and how much of it the prompt shares: nothing if `tenant` is null.
   std::vector<policy::Resident> residents(TokenSpan prompt, const Tenant* tenant) const;
 
   // ---- a request's way ----
 
-  // A sequence that holds [0, plan.from_memory) as the plan says; whether it stands there is the plan's business. Those
-  // that must leave for it do. nullopt: the model's memory refused, and the source is lost, unless a request runs on
-  // it.
+  // Returns a sequence that holds [0, plan.from_memory) as the plan says; the plan has made sure that it stands there.
+  // Sequences that must leave for it do. Returns nullopt if the model's memory refused; the source is then lost, unless
+  // a request runs on it.
   std::optional<SeqId> place(const policy::Plan& plan);
-  // `tokens` are what it holds now.
+  // `tokens` are those whose rows it holds now.
   void occupy(SeqId seq, Occupant occupant, TokenSpan tokens);
-  // Restores rows at its end, so that it holds `tokens`. On an error it is empty.
+  // Appends rows, so that the sequence holds `tokens`. After an error it is empty.
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces, TokenSpan tokens);
-  // What rows cannot give, last.
+  // Restores a point or window, after all rows.
   Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces);
-  // What is computed from now on is captured behind what the cache knows of it. Precondition: it stands.
+  // From now on, state computed after the cached part is captured. Precondition: the sequence stands.
   void begin_capture(SeqId seq);
-  // These were decoded at its end.
+  // These tokens were decoded at its end.
   void append(SeqId seq, TokenSpan tokens);
-  // The request on it is done. It lies idle, captured; or it is free, where nothing may be shared. `keep_s`: see
-  // Cache::keep.
+  // The request on the sequence is done. The sequence is captured and becomes idle, or free if nothing may be shared.
+  // `keep_s`: see Cache::keep.
   void release(SeqId seq, policy::CutReason reason, std::int64_t keep_s);
-  // Captured once more, then free. What the cache refused of it, because the disk was slow, may find room by now.
+  // Captures the sequence once more and frees it. Rows that the cache refused, since the disk was slow, may now fit.
   void leave(SeqId seq);
   void clear(SeqId seq);
 
   // ---- idle ones ----
 
-  // A time to live is over. Nothing is captured anew: what the cache has of it may leave now, too.
+  // Clears sequences whose time to live is over. Captures nothing anew: their state in the cache may leave now, too.
   void expire_idle();
   void clear_idle();
-  // At the end: what the cache refused of idle sequences is captured as fast as the disk writes.
+  // At shutdown: captures rows of idle sequences that the cache refused, as fast as the disk writes.
   void keep_idle();
 
   // ---- capture ----
 
   void capture(SeqId seq, policy::CutReason reason);
-  // What rows cannot give, at the end of the sequence. Nothing for models whose rows are all.
+  // Captures a point or window at the end of the sequence. Does nothing for models that need only rows.
   void capture_point(SeqId seq, policy::CutReason reason, cache::Keeping keeping = cache::Keeping::kOnDisk);
-  // Rows of decoded tokens now and then, so that a crash loses few; points at the interval's frontiers, and along a
-  // reply, so that a client that leaves in its middle (Esc) finds one near what it saw.
+  // Captures rows of decoded tokens now and then, so that a crash loses few; points at the interval's frontiers, and
+  // along a reply, so that a client that leaves in the middle (Esc) finds a point near what it saw.
   void capture_decoded(SeqId seq);
-  // The reply is over: of the points along it few stay, or none. Before the end of the sequence is captured: a point
-  // that lies there stays.
+  // The reply is over: few or none of the points along it stay. Call it before the end of the sequence is captured, so
+  // that a point that lies there stays.
   void end_streamed(SeqId seq, bool client_left);
 
  private:

@@ -1,4 +1,4 @@
-// Sequences without a scheduler: who lies idle, who leaves, and what is captured before.
+// Sequences without a scheduler: which are idle, which leave, and that their state is captured before.
 
 #include "server/run/sequences.h"
 
@@ -102,7 +102,7 @@ TEST_F(SequencesTest, ARestoredOneHoldsWhatThePiecesHeld) {
   EXPECT_EQ(engine.memory().length(seq), Position{60});
 }
 
-// Its client left while rows were read: nothing of it is captured yet, though it was to be kept.
+// Its client left while rows were read: no state of it is captured yet, though it was to be kept.
 TEST_F(SequencesTest, OneThatEndsBeforeItBeganToCaptureKeepsNothing) {
   Sequences sequences = make_sequences();
   const SeqId seq = *sequences.place({});

@@ -1,5 +1,5 @@
-// Points along a reply: a client that leaves in its middle comes back to one near what it saw; of a whole reply none
-// stays, and none of them is written.
+// Points along a reply: a client that leaves in the middle comes back to one near what it saw; after a whole reply none
+// stays, and none is written to disk.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class Streaming : public testing::Test {
   std::mt19937 random_{seed()};
 };
 
-// What is prefilled by a client that left a reply having seen all but `unseen` tokens of it, and asks anew.
+// How much is prefilled when a client left a reply, having seen all but `unseen` tokens of it, and sends a new prompt.
 std::size_t prefilled_after_leaving(World& world, const Tokens& prompt, std::size_t unseen, const Tokens& more) {
   const Reply left = world.submit(prompt, kStreamedTokens + 50, true, kStreamedTokens).get();
   EXPECT_EQ(left.finish, Finish::kGone);

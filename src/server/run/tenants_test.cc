@@ -1,4 +1,4 @@
-// Tenants on the scheduler: nothing that one of them left, in whatever tier, is reused for or told to another.
+// Tenants on the scheduler: no state of one of them, in whatever tier, is reused for or shown to another.
 
 #include <array>
 #include <future>
@@ -48,7 +48,7 @@ TEST_P(Tenants, ReuseWhatIsTheirsAlone) {
   }
 }
 
-// In one batch, and beside each other in the model's memory: cells are shared within a tenant alone.
+// In one batch, and side by side in the model's memory: cells are shared only within a tenant.
 TEST_P(Tenants, ThatAskAtTheSameTimeComputeEachTheirOwn) {
   std::mt19937 random(seed());
   const std::vector<TokenId> prompt = random_tokens(random, 100);
@@ -75,7 +75,7 @@ class CollectedAnswer final : public InspectionSink {
   std::promise<Result<Inspection>> promise_;
 };
 
-// A lookup shows what goes on differently elsewhere: of the asker's own.
+// A lookup shows where the prompt parts from known ones, but only from the asker's own.
 TEST_P(Tenants, AreToldNothingOfOthers) {
   std::mt19937 random(seed());
   const std::vector<TokenId> head = random_tokens(random, 60);
@@ -100,7 +100,7 @@ TEST_P(Tenants, AreToldNothingOfOthers) {
   }
 }
 
-// Many that come once: what they leave is bounded by the budget, whatever their number.
+// Many tenants that come once: the budget bounds the state that they leave, whatever their number.
 TEST(TenantsWithoutEnd, AreBoundedByTheBudget) {
   std::mt19937 random(seed());
   const std::vector<TokenId> prompt = random_tokens(random, 64);

@@ -1,5 +1,5 @@
-// Long tool loops of templates that drop thinking, on models that can be continued only at points or windows, where
-// there is not room for all of them: the next user message finds the one behind the last.
+// Long tool loops of templates that drop thinking, on models that can go on only from points or windows, when there is
+// not room for all of them: the next user message finds the one after the last user message.
 
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
@@ -16,13 +16,13 @@ constexpr TokenId kAssistantMarker = 2;
 constexpr TokenId kToolMarker = 3;
 constexpr TokenId kFirstTextToken = 10;
 constexpr std::size_t kLoopTokens = 24;
-constexpr std::size_t kThinking = 16;  // of each reply
+constexpr std::size_t kThinking = 16;  // in each reply
 
 // A conversation of an agent, rendered with all thinking since the last user message.
 struct AgentTalk {
   Tokens tokens;
   policy::PromptMarkers markers;
-  std::size_t kept = 0;  // behind the last user message: what the next one leaves as it was
+  std::size_t kept = 0;  // up to the end of the last user message: the next one leaves it unchanged
   std::vector<Tokens> loop;
 
   void user(const Tokens& text) {
@@ -92,7 +92,7 @@ class ToolLoops : public testing::TestWithParam<MemoryClass> {
     EXPECT_EQ(replies.front().tokens, world.expected(asked));
     return replies.front();
   }
-  // Tasks with many calls each: how many tokens their first prompts find less than they might.
+  // Tasks with many calls each: returns how many tokens less their first prompts find than they could.
   std::size_t missed_after_loops(const HistoryWorld::Options& options, int tasks = 3, int calls = 8) {
     HistoryWorld world(options);
     AgentTalk talk;
@@ -120,7 +120,7 @@ class ToolLoops : public testing::TestWithParam<MemoryClass> {
 };
 
 TEST_P(ToolLoops, TheNextUserMessageFindsWhatItLeavesWhereMemoryIsShort) {
-  // Windows are no larger than the rows, which stay: so a longer loop, in memory for little more than its rows.
+  // Windows are no larger than the rows, which stay: use a longer loop, in memory for little more than its rows.
   const bool windowed = GetParam() == MemoryClass::kWindowed;
   const int tasks = windowed ? 2 : 3;
   const int calls = windowed ? 20 : 8;

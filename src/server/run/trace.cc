@@ -9,7 +9,7 @@ namespace kvkeep::server {
 
 namespace {
 
-// Between two traces; more than what all sequences of a busy server give when they leave.
+// Cuts kept between two traces; more than all sequences of a busy server make when they leave.
 constexpr std::size_t kMostIdleCuts = 256;
 
 std::vector<TokenId> copy(TokenSpan tokens) { return {tokens.begin(), tokens.end()}; }
