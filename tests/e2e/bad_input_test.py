@@ -268,7 +268,7 @@ class Senders(ServerCase):
         for headers in ({"Authorization": "Bearer first"}, {"Authorization": "Bearer second"},
                         {"Authorization": "Bearer from-file"}, {"X-Api-Key": "second"}):
             self.chat(headers)
-        missing, wrong, bare = "No API key was sent", "The API key is wrong", "holds no 'Bearer KEY'"
+        missing, wrong, bare = "No API key was sent", "The API key is wrong", "does not contain 'Bearer KEY'"
         for headers, why in (({}, missing), ({"X-Api-Key": ""}, missing), ({"Authorization": "Bearer third"}, wrong),
                              ({"Authorization": "Bearer firs"}, wrong), ({"Authorization": "Bearer firstx"}, wrong),
                              ({"Authorization": "Bearer # the team's"}, wrong), ({"X-Api-Key": "third"}, wrong),

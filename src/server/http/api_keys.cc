@@ -56,8 +56,8 @@ std::string_view presented_key(std::string_view authorization, std::string_view 
 std::string key_refusal(std::string_view authorization, std::string_view x_api_key) {
   const std::string how = "; send one of this server's keys as 'Authorization: Bearer KEY' or as 'x-api-key: KEY'";
   if (!presented_key(authorization, x_api_key).empty()) return "The API key is wrong" + how;
-  // A key without "Bearer" before it is what people type who know other servers.
-  if (!without_blanks(authorization).empty()) return "The Authorization field holds no 'Bearer KEY'" + how;
+  // Users of other servers often send the key without "Bearer" before it.
+  if (!without_blanks(authorization).empty()) return "The Authorization field does not contain 'Bearer KEY'" + how;
   return "No API key was sent" + how;
 }
 

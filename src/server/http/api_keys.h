@@ -1,7 +1,7 @@
 #pragma once
 
-// The keys that open a server. Keys are kept and compared as BLAKE3 digests: the comparison takes the same time
-// wherever the first difference is and however many keys there are, and leaks no key's length.
+// The API keys of a server. Keys are kept and compared as BLAKE3 digests: the comparison takes the same time wherever
+// the first difference is and however many keys there are, and leaks no key's length.
 
 #include <string>
 #include <string_view>
@@ -17,7 +17,7 @@ class ApiKeys {
   ApiKeys() = default;
   explicit ApiKeys(const std::vector<std::string>& keys);
 
-  // No keys: the server is open, and accepts() is true for everything.
+  // Without keys the server is open, and accepts() is true for everything.
   bool open() const { return digests_.empty(); }
   bool accepts(std::string_view candidate) const;
 
@@ -28,14 +28,15 @@ class ApiKeys {
   std::vector<Digest> digests_;
 };
 
-// The keys in a key file: one per line, surrounding blanks dropped, empty lines and lines starting with '#' skipped.
+// Returns the keys of a key file: one per line, outer blanks dropped, empty lines and lines that start with '#'
+// skipped.
 std::vector<std::string> parse_key_lines(std::string_view text);
 
-// The key a client presents: `Authorization: Bearer KEY` first, else `x-api-key: KEY`; empty if neither.
+// Returns the key that a client sends: `Authorization: Bearer KEY` first, else `x-api-key: KEY`; "" without both.
 std::string_view presented_key(std::string_view authorization, std::string_view x_api_key);
 
-// Why a request with these two fields, which no key opens, is refused: no key was sent, or a wrong one. Both messages
-// say how a key is sent, and none repeats what was sent.
+// Why a request with these two fields is refused: no key was sent, or a wrong one. Both messages say how to send a key,
+// and neither repeats what was sent.
 std::string key_refusal(std::string_view authorization, std::string_view x_api_key);
 
 }  // namespace kvkeep::server

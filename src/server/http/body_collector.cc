@@ -15,7 +15,7 @@ bool BodyCollector::set_encoding(std::string_view encoding) {
   return known;
 }
 
-// Of compressed bodies, too, as they are sent.
+// Counts the bytes of compressed bodies as they are sent.
 bool BodyCollector::announce(std::uint64_t bytes) {
   const std::size_t here = unpacking_ ? 0 : body_->bytes.size();
   if (bytes <= bytes_max_ - here) return true;
@@ -42,14 +42,14 @@ std::size_t BodyCollector::take_plain(std::string_view bytes) {
   return bytes.size();
 }
 
-// Zlib may take all it is given with output still to make, for which nobody would come again. So the last byte is given
-// when what came before is unpacked; it completes a kilobyte or two, and that is one piece.
+// Zlib may take all of its input with output still to make, and no further byte would come to make it. So the last byte
+// is given only when all before it is unpacked; it completes a kilobyte or two, which is one piece.
 std::size_t BodyCollector::unpack(std::string_view bytes) {
   std::array<char, 16'384> piece;
   std::size_t used = 0;
   std::size_t made = 0;
   while (used < bytes.size() && made < kUnpackedAtATime) {
-    // Room first: what is unpacked cannot be put back.
+    // Take the room first: unpacked bytes cannot be put back.
     const std::size_t left = std::min(piece.size(), bytes_max_ - body_->bytes.size() + 1);
     if (!body_->share.take(left)) {
       trouble_ = Trouble::kNoRoom;
@@ -65,7 +65,7 @@ std::size_t BodyCollector::unpack(std::string_view bytes) {
     body_->bytes.append(piece.data(), step.made);
     if (body_->bytes.size() > bytes_max_) trouble_ = Trouble::kTooLarge;
     if (step.damaged) trouble_ = Trouble::kDamaged;
-    if (trouble_ != Trouble::kNone) return std::min(used, bytes.size() - 1);  // fewer than given: stop
+    if (trouble_ != Trouble::kNone) return std::min(used, bytes.size() - 1);  // fewer than were given: stop
   }
   is_paused_ = used < bytes.size();
   return used;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Gathers one request's body, unpacked, within the limit of one body and the budget of all.
+// Gathers one request's body, unpacked, within the limit of one body and the budget of all bodies.
 
 #include <cstdint>
 #include <memory>
@@ -14,38 +14,38 @@
 
 namespace kvkeep::server {
 
-// A body and the room that it holds, given back with it.
+// A body and the room that it holds; both are given back together.
 struct HeldBody {
   explicit HeldBody(Budget& budget) : share(budget) {}
   std::string bytes;
   Budget::Share share;
 };
 
-// Of what a compressed body is unpacked to at a time. 64 KiB may become 64 MiB, and while they do nobody else is
-// served.
+// How much a compressed body is unpacked to at a time: 64 KiB may become 64 MiB, and no other client is served
+// meanwhile.
 inline constexpr std::size_t kUnpackedAtATime = 256 << 10;
 
 class BodyCollector final : public BodySink {
  public:
-  // kNoRoom goes away when others give room back, the other troubles stay.
+  // kNoRoom ends when other requests give room back; the other troubles are final.
   enum class Trouble { kNone, kNoRoom, kTooLarge, kDamaged };
 
   BodyCollector(Budget& budget, std::size_t bytes_max)
       : bytes_max_(bytes_max), body_(std::make_unique<HeldBody>(budget)) {}
 
-  // `encoding`: the field Content-Encoding. False: it is not one that is unpacked here.
+  // `encoding`: the field Content-Encoding. Returns false for an encoding that is not unpacked here.
   bool set_encoding(std::string_view encoding);
-  // The head announced so many: growing step by step would take twice the memory. Pages that no byte reaches cost none.
+  // The head announced so many bytes: growing step by step takes twice the memory. Pages without bytes cost none.
   void expect(std::uint64_t bytes) {
     if (!unpacking_ && bytes <= bytes_max_) body_->bytes.reserve(static_cast<std::size_t>(bytes));
   }
   bool announce(std::uint64_t bytes) override;
-  // Stops after kUnpackedAtATime, or where there is trouble.
+  // Stops after kUnpackedAtATime, or on trouble.
   std::size_t take(std::string_view bytes) override;
   Trouble trouble() const { return trouble_; }
-  // Without trouble the last take() left bytes for a next turn.
+  // Returns true if the last take() left bytes for the next turn without trouble.
   bool is_paused() const { return is_paused_; }
-  // After the last byte. False: what was compressed has no end.
+  // Call after the last byte. Returns false if compressed bytes lack their end.
   bool is_whole() const { return !unpacking_ || unpacking_->at_end(); }
   std::unique_ptr<HeldBody> release() { return std::move(body_); }
 
@@ -56,7 +56,7 @@ class BodyCollector final : public BodySink {
   const std::size_t bytes_max_;
   std::unique_ptr<HeldBody> body_;
   std::optional<Gunzip> unpacking_;
-  bool is_drained_ = true;  // all that was unpacked of the bytes taken is in the body
+  bool is_drained_ = true;  // all that the taken bytes unpack to is in the body
   bool is_paused_ = false;
   Trouble trouble_ = Trouble::kNone;
 };

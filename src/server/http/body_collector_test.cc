@@ -9,7 +9,7 @@ namespace {
 
 using Trouble = BodyCollector::Trouble;
 
-// All bytes, `step` at a time, until there is trouble.
+// Feeds all bytes, `step` at a time, until there is trouble.
 void feed(BodyCollector& body, std::string_view bytes, std::size_t step) {
   while (!bytes.empty() && body.trouble() == Trouble::kNone) {
     bytes.remove_prefix(body.take(bytes.substr(0, step)));

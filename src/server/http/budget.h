@@ -1,10 +1,10 @@
 #pragma once
 
-// How much of something all requests of a server may hold together: bytes of bodies, or places to be answered in.
+// How much of a resource all requests of a server may hold together: bytes of bodies, or places to be answered in.
 //
-// A limit per body alone would let every connection hold one of the greatest size, and while a body is parsed it takes
-// several times its bytes on top. Room for bytes is taken as they arrive, not when a head announces them: a client that
-// announces much and sends nothing must not keep others out. Thread safe.
+// With only a limit per body, every connection could hold one of the greatest size, and while a body is parsed it takes
+// several times its bytes. Room for bytes is taken as they arrive, not when a head announces them: a client that
+// announces many bytes and sends none must not keep others out. Thread safe.
 
 #include <atomic>
 #include <cstddef>
@@ -16,10 +16,10 @@ class Budget {
  public:
   explicit Budget(std::size_t most) : most_(most) {}
 
-  // Whether as much could be taken now; others may be faster.
+  // Whether this amount could be taken now; another thread may take it first.
   bool has_room_for(std::size_t amount) const { return amount <= most_ - held_; }
 
-  // What one request holds; given back at the latest when it is destroyed. Belongs to one thread at a time.
+  // The part that one request holds; given back at the latest when it is destroyed. Belongs to one thread at a time.
   class Share {
    public:
     explicit Share(Budget& budget) : budget_(budget) {}
@@ -27,7 +27,7 @@ class Budget {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
 
-    // False: there is no room; nothing was taken.
+    // Returns false if there is no room; nothing was taken then.
     bool take(std::size_t amount) {
       std::size_t held = budget_.held_;
       do {
@@ -37,7 +37,7 @@ class Budget {
       return true;
     }
     void give_back() { budget_.held_ -= std::exchange(held_, 0); }
-    // Some of it: at most as much as was taken.
+    // Gives back at most as much as was taken.
     void give_back(std::size_t amount) {
       budget_.held_ -= amount;
       held_ -= amount;

@@ -19,12 +19,12 @@ using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
 constexpr std::string_view kProbe = "HTTP/1.1 102 Processing\r\n\r\n";
-constexpr std::int64_t kFirstProbeNs = 100'000'000;  // most replies are there by then
+constexpr std::int64_t kFirstProbeNs = 100'000'000;  // most replies are ready by then
 constexpr std::int64_t kProbeNs = 1'000'000'000;
-// Of requests that come before the one they follow is answered.
+// Limit for requests that arrive before the previous one is answered.
 constexpr std::size_t kPipelinedBytesMax = 64 << 10;
 constexpr std::size_t kLingerBytesMax = 8 << 20;
-constexpr int kReadsPerTurn = 16;  // then other connections have theirs
+constexpr int kReadsPerTurn = 16;  // then it is the turn of other connections
 
 std::int64_t now_ns() { return os::real_clock().monotonic_ns(); }
 bool would_block(const ErrorCode& error) {
@@ -41,7 +41,7 @@ void Connection::guarded(Turn turn) {
   try {
     turn();
   } catch (...) {
-    spdlog::error("http closed the connection of {}: {}", remote_address_, current_exception_text());
+    spdlog::error("http: closed the connection of {} after an error: {}", remote_address_, current_exception_text());
     close();
   }
 }
@@ -84,7 +84,7 @@ void Connection::close() {
   ErrorCode ignored;
   socket_.close(ignored);
   core_.connections.erase(self);
-  // What it read of a body is room for others.
+  // the body's room is free for other requests
   asio::post(core_.io, [&core = core_] {
     resume_waiting(core);
     core.on_change();
@@ -93,13 +93,13 @@ void Connection::close() {
 
 void Connection::enter(Phase phase) {
   phase_ = phase;
-  times_.begun_ns = times_.progress_ns = now_ns();  // until now nothing was read, which is no fault of the client's
+  times_.begun_ns = times_.progress_ns = now_ns();  // nothing was read until now, which is not the client's fault
   arm();
 }
 
 // --- Reading
 
-// Only what there is a place for is read: the system keeps the rest, and its sender waits.
+// Reads only bytes that there is room for: the system keeps the others, and the sender waits.
 bool Connection::may_read() const {
   if (phase_ == Phase::kClosed || phase_ == Phase::kRoom || half_closed_ || is_paused()) return false;
   return phase_ != Phase::kReply || input_.size() < kPipelinedBytesMax;
@@ -113,7 +113,7 @@ void Connection::wait_readable() {
                      }));
 }
 
-// While nothing is read, a reset can be seen all the same.
+// A reset is noticed even while nothing is read.
 void Connection::wait_broken() {
   if (std::exchange(waits_broken_, true)) return;
   socket_.async_wait(tcp::socket::wait_error, later([this](const ErrorCode& error) {
@@ -135,12 +135,12 @@ void Connection::on_readable() {
   go_on_reading();
 }
 
-// Waits for more bytes, or for the turn of those that are here.
+// Waits for more bytes, or for the turn to take bytes that are here.
 void Connection::go_on_reading() {
-  if (phase_ == Phase::kClosed || phase_ == Phase::kRoom) return;  // resume() goes on
+  if (phase_ == Phase::kClosed || phase_ == Phase::kRoom) return;  // resume() continues
   if (is_paused()) return read_later();
   if (may_read()) return wait_readable();
-  if (phase_ != Phase::kReply) return take_end();  // half-closed: no more of this request will come
+  if (phase_ != Phase::kReply) return take_end();  // half-closed: nothing more of this request will come
   probe_ns_ = now_ns() + kFirstProbeNs;
   arm();
   wait_broken();
@@ -151,7 +151,7 @@ void Connection::read_later() {
   asio::post(core_.io, later([this] {
                waits_turn_ = false;
                if (!is_paused()) return;
-               times_.progress_ns = now_ns();  // that it takes so long is no fault of the client's
+               times_.progress_ns = now_ns();  // the delay is not the client's fault
                read_on();
                go_on_reading();
              }));
@@ -178,7 +178,7 @@ void Connection::read_on() {
 std::size_t Connection::parse(std::string_view bytes) {
   std::size_t used = 0;
   if (phase_ == Phase::kFirst || phase_ == Phase::kIdle) {
-    // Some clients send an empty line after a body; it belongs to no request.
+    // Some clients send an empty line after a body; it is not part of any request.
     if (bytes == "\r" && !line_skipped_) return 0;
     if (bytes.starts_with("\r\n") && !std::exchange(line_skipped_, true)) used = 2;
     if (bytes.size() == used) return used;
@@ -213,7 +213,7 @@ bool Connection::resume() {
     if (!has_room) return;
     follow_intake();
     read_on();
-    go_on_reading();  // or it is in the queue again, after the others
+    go_on_reading();  // or it queues again, after the others
   });
   return has_room;
 }
@@ -253,19 +253,19 @@ void Connection::begin_reply(Outbox::End end) {
   enter(Phase::kReply);
 }
 
-// What is still to be read of a request that is answered already is never waited for.
+// Answers without waiting for the unread rest of the request.
 void Connection::answer() {
   close_after_ = intake_->closes() || core_.stopping;
   output_.add(intake_->reply(close_after_));
   begin_reply(Outbox::End::kComplete);
-  // Not from here: the caller may still be parsing, and goes on as if nothing had happened.
+  // Not called directly: the caller may still be parsing and expects this object unchanged.
   asio::post(core_.io, later([this] {
                write();
-               resume_waiting(core_);  // what was read of the body is room for others
+               resume_waiting(core_);  // the room of the unused body is free for others
              }));
 }
 
-// While nothing is read, only what is sent tells whether the client is still there.
+// While nothing is read, only sending shows whether the client is still there.
 void Connection::probe() {
   probe_ns_ = now_ns() + kProbeNs;
   if (reply_end_ != Outbox::End::kNotYet || !output_.empty()) return;
@@ -337,8 +337,8 @@ void Connection::next_request() {
   go_on_reading();
 }
 
-// Closing at once would reset a connection whose client is still sending, and could destroy the reply before it is
-// read.
+// Closing at once would reset a connection whose client is still sending, and could destroy the reply before the client
+// has read it.
 void Connection::linger() {
   ErrorCode error;
   socket_.shutdown(tcp::socket::shutdown_send, error);

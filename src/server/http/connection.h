@@ -1,13 +1,13 @@
 #pragma once
 
 // One accepted connection on the I/O thread: reads requests, has them judged, hands them to handlers, writes replies,
-// ends in time. It waits for its socket without a thread and without a buffer of its own, so that one that is idle or
-// streams costs a few kilobytes.
+// and keeps deadlines. It waits for its socket without a thread and without a buffer of its own, so that a connection
+// that is idle or streams costs a few kilobytes.
 //
 // Replies of handlers come through an Outbox. A client that ends its sending (a half-close) is still answered. It may
-// as well be gone: the system cannot tell until something is sent, so an interim reply, 102 Processing, or the
-// handler's own comment in a stream is sent after 100 ms and then each second; a closed socket answers with a reset.
-// The same is done where a client has sent so much ahead that no more is read: its end would stand behind that.
+// also be gone: the system cannot tell until something is sent, so an interim reply, 102 Processing, or the handler's
+// own comment in a stream is sent after 100 ms and then each second; a closed socket answers with a reset. The same is
+// done when a client has sent so much ahead that reading stops, since its end would come after those bytes.
 
 #include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
@@ -31,20 +31,20 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Connection(ServerCore& core, boost::asio::ip::tcp::socket socket, std::string remote_address);
 
   void start();
-  // The server has many connections: idle ones end now, slow ones sooner.
+  // The server has many connections: an idle one ends now, a slow one sooner.
   void hurry();
-  // The server takes no further request: ends this connection unless one is being answered.
+  // The server takes no more requests: ends this connection unless a request is being answered.
   void stop();
-  // Ends it as it is.
+  // Ends the connection at once.
   void close();
-  // For one in the queue for room. True: it has room now, or is gone.
+  // For a connection that waits for room. Returns true if it has room now, or is gone.
   bool resume();
 
  private:
-  // Runs one turn of this connection. An exception ends the connection: it may have no deadline any more.
+  // Runs one turn of this connection. An exception ends the connection, which might have no deadline any more.
   template <typename Turn>
   void guarded(Turn turn);
-  // The same as a callback, which keeps the connection until it is called.
+  // Returns the turn as a callback, which keeps the connection alive until it is called.
   template <typename Turn>
   auto later(Turn turn);
 
@@ -56,8 +56,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void wait_broken();
   void on_readable();
   void take_bytes(std::string_view bytes);
-  void read_on();     // goes on with bytes that are here already
-  void read_later();  // the same, after others had their turn
+  void read_on();     // continues with bytes that are here already
+  void read_later();  // the same, after other connections had their turn
   void go_on_reading();
   std::size_t parse(std::string_view bytes);
   void follow_intake();
@@ -99,15 +99,15 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool waits_writable_ = false;
   bool half_closed_ = false;
 
-  std::string input_;               // came, but is not taken yet
-  bool line_skipped_ = false;       // the empty line that may stand before a request was there
+  std::string input_;               // received, but not taken yet
+  bool line_skipped_ = false;       // the empty line that may precede a request was there
   std::unique_ptr<Intake> intake_;  // of the request that is being read
   std::size_t lingered_bytes_ = 0;
 
   std::shared_ptr<Outbox> outbox_;  // of the request that is being answered
   Outbox::Silence silence_;
   bool may_probe_ = false;     // the client understands interim replies
-  std::int64_t probe_ns_ = 0;  // when a half-closed client is asked again whether it is there
+  std::int64_t probe_ns_ = 0;  // when a half-closed client is probed next
   OutgoingBytes output_;
   Outbox::End reply_end_ = Outbox::End::kNotYet;
   bool close_after_ = false;

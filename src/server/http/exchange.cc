@@ -15,7 +15,7 @@
 
 namespace kvkeep::server {
 namespace {
-// Of bodies that were parsed: what they were parsed into took many times their size.
+// Freed memory is returned after this many bytes of bodies: what they are parsed into takes many times their size.
 constexpr std::size_t kReturnedBytes = 8 << 20;
 }  // namespace
 
@@ -38,7 +38,7 @@ Exchange::Exchange(ServerCore& core, Start start, std::shared_ptr<Outbox> outbox
 }
 
 Exchange::~Exchange() {
-  // Where not even a 500 can be made, the connection ends.
+  // If even a 500 cannot be made, the connection ends.
   if (!attempt([this] { conclude(/*failed=*/true); })) outbox_->end(Outbox::End::kCut, true);
   boost::asio::post(core_.io, [&core = core_] {
     --core.exchanges;
@@ -55,7 +55,7 @@ void Exchange::start(const Route& route) {
 }
 
 void Exchange::run(const Handler& handler) {
-  // A client that left while its request waited for a worker is not worth the work.
+  // A request whose client left while it waited for a worker is dropped.
   const bool failed = !client_gone() && !attempt([&] { handler(request_, *this); });
   drop_body();
   if (!kept_) conclude(failed);
@@ -66,16 +66,16 @@ bool Exchange::attempt(const std::function<void()>& task) {
     task();
     return true;
   } catch (...) {
-    spdlog::error("http {} {} failed: {}", request_.method, request_.path, current_exception_text());
+    spdlog::error("http: the handler of {} {} failed: {}", request_.method, request_.path, current_exception_text());
     return false;
   }
 }
 
-// A reply may take long, and what it answers is not needed for it.
+// A reply may take long and does not need the body.
 void Exchange::drop_body() {
   if (!body_) return;
   const std::size_t bytes = body_->share.held();
-  std::string().swap(request_.body);  // assigning an empty one would keep the memory
+  std::string().swap(request_.body);  // assigning "" would keep the memory
   body_.reset();
   --core_.bodies_at_work;
   if (core_.parsed_bytes.fetch_add(bytes) + bytes >= kReturnedBytes) {
@@ -97,14 +97,14 @@ void Exchange::conclude(bool failed) {
   state_ = State::kEnded;
 }
 
-// A piece of the reply is missing, so that nothing may follow it.
+// A piece of the reply is missing, so that nothing may come after it.
 void Exchange::give_up() {
   conclude(/*failed=*/true);
   given_up_ = true;
 }
 
 void Exchange::log(int status, std::string_view body) const {
-  // A client that left is no error of the server's; the request's own line tells of it.
+  // A client that left is no error of the server; the log line of its request says so.
   if (!client_gone()) log_exchange(request_.method, request_.path, status, body);
 }
 
@@ -143,7 +143,7 @@ bool Exchange::begin_stream(int status, std::string_view content_type, const Hea
 
 bool Exchange::write(std::string_view piece) {
   if (given_up_) return false;
-  KVKEEP_ASSERT(state_ == State::kStreaming, "write() stands between begin_stream() and end()");
+  KVKEEP_ASSERT(state_ == State::kStreaming, "write() comes between begin_stream() and end()");
   if (piece.empty() || is_head()) return !client_gone();  // an empty chunk would end the stream
   return outbox_->append(chunked_ ? fmt::format("{:x}\r\n{}\r\n", piece.size(), piece) : std::string(piece));
 }
@@ -169,7 +169,7 @@ void Exchange::post(std::function<void()> task) {
 }
 
 void Exchange::post_work(std::function<void()> task) {
-  // The server waits for its exchanges, so that this one's life is the task's.
+  // The server waits for its exchanges: this one lives as long as the task.
   core_.workers->post([self = shared_from_this(), work = std::move(task)] {
     if (!self->attempt(work)) self->give_up();
   });
@@ -180,7 +180,7 @@ void Exchange::on_silence(std::int64_t silence_ms, std::function<void()> task) {
 }
 
 void resume_waiting(ServerCore& core) {
-  // Stops at the first that has no room yet, so that none is passed over for ever.
+  // Stops at the first connection that has no room yet, so that none is passed over for ever.
   for (std::size_t left = core.waiting_for_room.size(); left > 0; --left) {
     const std::weak_ptr<Connection> next = core.waiting_for_room.front();
     const auto connection = next.lock();

@@ -17,24 +17,24 @@
 
 namespace kvkeep::server {
 
-// Lives until its handler has returned and nobody keeps it; its end is the reply's end at the latest. `core` outlives
+// Lives until its handler has returned and no writer is kept; the reply ends then at the latest. `core` must outlive
 // it.
 class Exchange final : public ResponseWriter, public std::enable_shared_from_this<Exchange> {
  public:
   struct Start {
     HttpRequest request;
-    std::unique_ptr<Budget::Share> place;  // among the requests that a server has at a time; null: it needs none
+    std::unique_ptr<Budget::Share> place;  // among the requests that may run at a time; null: needs none
     std::unique_ptr<HeldBody> body;        // null: none
     HeaderList headers;                    // go with the reply
     bool closes = false;                   // the connection takes no other request after this one
     bool can_chunk = false;                // false: a stream ends with the connection
   };
 
-  // I/O thread. `outbox` is the reply's.
+  // On the I/O thread. `outbox` receives the reply.
   Exchange(ServerCore& core, Start start, std::shared_ptr<Outbox> outbox);
   ~Exchange() override;
 
-  // Calls the route's handler: on this thread if it is light, else on a worker's.
+  // Calls the route's handler: on this thread if the route is light, else on a worker thread.
   void start(const Route& route);
 
   void send(int status, std::string_view content_type, std::string body, const HeaderList& headers) override;
@@ -51,9 +51,9 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
  private:
   void run(const Handler& handler);
   enum class State { kNothing, kWhole, kStreaming, kEnded };  // kWhole: send() is under way
-  bool attempt(const std::function<void()>& task);            // false: it threw
+  bool attempt(const std::function<void()>& task);            // returns false if it threw
   void drop_body();
-  // The reply has no maker any more.
+  // The reply has no writer any more.
   void conclude(bool failed);
   void give_up();
   void log(int status, std::string_view body) const;
@@ -73,7 +73,7 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   bool closing_ = false;  // as the reply's head said
   bool chunked_ = false;
   bool kept_ = false;
-  std::atomic<bool> given_up_{false};  // a task threw: what its maker still writes is dropped
+  std::atomic<bool> given_up_{false};  // a task threw: later writes are dropped
 };
 
 // Gives room to connections that wait for it. I/O thread.

@@ -7,7 +7,7 @@
 namespace kvkeep::server {
 namespace {
 
-// Of a path, what may be wrong for a suggestion still to be one.
+// A suggested path may differ in one letter of this many.
 constexpr std::size_t kLettersPerMistake = 3;
 constexpr std::size_t kLongestMistypedPath = 200;
 
@@ -18,7 +18,7 @@ Verdict deny(int status, std::string_view message) {
   return verdict;
 }
 
-// Behind a refusal, ready to be pasted.
+// Appended to a refusal, ready to be pasted.
 std::string to_allow(std::string_view flag, std::string_view what) {
   return "; to allow it, start the server with " + std::string(flag) + " " + std::string(what);
 }
@@ -61,7 +61,7 @@ Verdict Gatekeeper::decide(const HttpRequest& request, std::uint64_t body_bytes)
   if (verdict.route != nullptr) {
     if (Verdict refusal = check_body(request, body_bytes); refusal.status != 0) verdict = std::move(refusal);
   }
-  // The origin passed: let its page read the reply, refusals included.
+  // The origin passed: let its page read the reply, even a refusal.
   if (const std::string_view origin = request.header("origin"); !origin.empty()) {
     verdict.headers.emplace_back("Access-Control-Allow-Origin", origin);
     verdict.headers.emplace_back("Vary", "Origin");
@@ -91,7 +91,7 @@ Verdict Gatekeeper::find_route(const HttpRequest& request) const {
   const auto route = std::ranges::find_if(
       routes_, [&](const Route& entry) { return entry.method == method && entry.path == request.path; });
   const bool found = route != routes_.end();
-  // Some clients ask HEAD / whether a server is there at all, before they send a key.
+  // Some clients send HEAD / before any key, to see whether there is a server.
   if (!found && request.method == "HEAD" && request.path == "/") return {.status = 200};
   const std::string_view authorization = request.header("authorization");
   const std::string_view x_api_key = request.header("x-api-key");
@@ -110,7 +110,7 @@ Verdict Gatekeeper::find_route(const HttpRequest& request) const {
   return verdict;
 }
 
-// Of a mistyped path, one of another version, or with a base URL's part twice.
+// Returns the served path for one that is mistyped, of another version, or has a base URL's part twice.
 std::string Gatekeeper::near_path(std::string_view path) const {
   if (path.size() > kLongestMistypedPath) return {};
   std::vector<std::string> known;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Decides on a request from its head alone, before a byte of the body is read: foreign, unknown, without a key,
-// too large, or to be handed to a route. Pure: no sockets, so every rule is a unit test.
+// Decides on a request by its head, before a byte of the body is read: refuse it as foreign, unknown, without a key or
+// too large, or hand it to a route. Pure: no sockets, so every rule has a unit test.
 
 #include <cstdint>
 #include <string>
@@ -25,13 +25,13 @@ struct Route {
   RouteOptions options;
 };
 
-// Either `route`, or the reply to give instead. `headers` go with the reply in both cases.
+// Either `route`, or the reply to give instead. `headers` are sent with the reply in both cases.
 struct Verdict {
   const Route* route = nullptr;
   int status = 0;
   std::string body = {};  // JSON, or empty
   HeaderList headers = {};
-  std::string reason = {};  // of a refusal: what `body` says
+  std::string reason = {};  // of a refusal, as in `body`
 };
 
 // Immutable while serving; then thread safe.
@@ -42,14 +42,14 @@ class Gatekeeper {
   void add(Route route) { routes_.push_back(std::move(route)); }
   // The first shape that applies is used.
   void shape_errors(ErrorShape shape) { shapes_.push_back(std::move(shape)); }
-  // `request.body` is not looked at; its head announces `body_bytes`, 0 where it states no length.
+  // `request.body` is not read; the head announces `body_bytes`, 0 if it states no length.
   Verdict judge(const HttpRequest& request, std::uint64_t body_bytes = 0) const;
-  // In the shape that the sender of this head expects.
+  // The error in the shape that the sender of this head expects.
   HttpError error(const HttpRequest& request, int status, std::string_view message) const;
 
  private:
   Gatekeeper(OriginGuard guard, const HttpOptions& options);
-  // A verdict without a body.
+  // Decides without making a body.
   Verdict decide(const HttpRequest& request, std::uint64_t body_bytes) const;
   // The checks in their order; each returns a status of 0 for "nothing wrong".
   Verdict check_sender(const HttpRequest& request) const;

@@ -23,7 +23,7 @@ Gunzip::Gunzip() : stream_(std::make_unique<Stream>()) {
 Gunzip::~Gunzip() { ::inflateEnd(&stream_->z); }
 
 Gunzip::Step Gunzip::unpack(std::string_view bytes, std::span<char> out) {
-  if (at_end_) return {.damaged = !bytes.empty()};  // nothing follows the end
+  if (at_end_) return {.damaged = !bytes.empty()};  // no byte may follow the end
   z_stream& z = stream_->z;
   const auto in_bytes = static_cast<unsigned>(std::min<std::size_t>(bytes.size(), INT_MAX));
   const auto out_bytes = static_cast<unsigned>(std::min<std::size_t>(out.size(), INT_MAX));
@@ -33,7 +33,7 @@ Gunzip::Step Gunzip::unpack(std::string_view bytes, std::span<char> out) {
   z.avail_out = out_bytes;
   const int result = ::inflate(&z, Z_NO_FLUSH);
   at_end_ = result == Z_STREAM_END;
-  const bool is_fine = at_end_ || result == Z_OK || result == Z_BUF_ERROR;  // the last: it could do nothing
+  const bool is_fine = at_end_ || result == Z_OK || result == Z_BUF_ERROR;  // Z_BUF_ERROR: nothing to do
   return {in_bytes - z.avail_in, out_bytes - z.avail_out, !is_fine};
 }
 

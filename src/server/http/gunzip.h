@@ -1,6 +1,6 @@
 #pragma once
 
-// Request bodies that come compressed (gzip, or zlib's format, which HTTP calls deflate). Pure.
+// Unpacks request bodies compressed with gzip, or in zlib's format, which HTTP calls deflate. Pure.
 
 #include <cstddef>
 #include <memory>

@@ -8,7 +8,7 @@
 namespace kvkeep::server {
 namespace {
 
-// Of these a second field would change what the first one says, and readers differ in which one counts.
+// A second field of these names would change the meaning of the first, and readers differ in which one counts.
 constexpr std::array<std::string_view, 9> kOnceOnly{"host",   "content-length", "transfer-encoding",
                                                     "expect", "authorization",  "x-api-key",
                                                     "origin", "content-type",   "content-encoding"};
@@ -20,7 +20,7 @@ std::ptrdiff_t count_of(const HttpRequest& head, std::string_view name) {
                                [&](const auto& field) { return equals_ignoring_case(field.first, name); });
 }
 
-// Digits and nothing else: no sign, no blank, no second number.
+// Parses digits only: no sign, no blank, no second number.
 std::optional<std::uint64_t> number_in(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -50,9 +50,9 @@ bool connection_says(const HttpRequest& head, std::string_view option) {
 Refusal read_body_framing(const HttpRequest& head, bool has_length, bool has_encoding, Framing& framing) {
   if (has_length && has_encoding) return refuse(400, "The request states its body's length more than once");
   if (has_encoding) {
-    if (framing.is_http_1_0) return refuse(400, "HTTP/1.0 has no Transfer-Encoding");
+    if (framing.is_http_1_0) return refuse(400, "HTTP/1.0 does not allow Transfer-Encoding");
     if (!equals_ignoring_case(head.header("transfer-encoding"), "chunked")) {
-      return refuse(501, "The only Transfer-Encoding that is read is 'chunked'");
+      return refuse(501, "The only supported Transfer-Encoding is 'chunked'");
     }
     framing.body = Framing::Body::kChunked;
   } else if (has_length) {
@@ -79,8 +79,7 @@ Refusal read_framing(const HttpRequest& head, int minor_version, Framing& framin
   const bool has_encoding = count_of(head, "transfer-encoding") > 0;
   if (Refusal wrong = read_body_framing(head, has_length, has_encoding, framing); wrong.status != 0) return wrong;
   if (const std::string_view expect = head.header("expect"); !expect.empty()) {
-    if (!equals_ignoring_case(expect, "100-continue"))
-      return refuse(417, "The only Expect that is met is 100-continue");
+    if (!equals_ignoring_case(expect, "100-continue")) return refuse(417, "The only supported Expect is 100-continue");
     framing.expects_continue = !framing.is_http_1_0 && framing.body != Framing::Body::kNone;
   }
   return {};

@@ -35,9 +35,9 @@ HeadScanner::Found HeadScanner::end_line(std::size_t end) {
 HeadScanner::Found HeadScanner::check_byte(unsigned char byte, std::size_t at) {
   if (after_return_ || byte == '\n') return refuse(400, "A line of the request's head does not end with CR LF");
   const bool is_control = (byte < ' ' && byte != '\t' && byte != '\r') || byte == 0x7F;
-  if (is_control) return refuse(400, "The request's head holds a control character");
+  if (is_control) return refuse(400, "The request's head contains a control character");
   if (at == line_begin_ && lines_ > 0 && (byte == ' ' || byte == '\t')) {
-    return refuse(400, "A header field goes on in a second line; send it in one");
+    return refuse(400, "A header field continues on a second line; send it on one line");
   }
   if (at - line_begin_ >= kHeadLineBytesMax) {
     if (lines_ == 0) return refuse(414, "The request target is too long");

@@ -1,8 +1,8 @@
 #pragma once
 
-// The rules that a request's head must keep as bytes, before it is parsed: line ends, control characters, sizes. Two
-// programs that read such a head differently (a proxy and this server, say) see different requests in it, so nothing
-// is repaired. Pure.
+// Rules for the bytes of a request's head, checked before it is parsed: line ends, control characters, sizes. Two
+// programs that read such a head differently (a proxy and this server, say) see different requests in it, so nothing is
+// repaired. Pure.
 
 #include <cstddef>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace kvkeep::server {
 
-inline constexpr std::size_t kHeadLineBytesMax = 8'192;  // of the request line and of each field
+inline constexpr std::size_t kHeadLineBytesMax = 8'192;  // for the request line and each field
 inline constexpr std::size_t kHeadBytesMax = 64 << 10;
 inline constexpr std::size_t kHeadFieldsMax = 100;
 
-// Why a request is answered with an error. Status 0: nothing is wrong.
+// Why a request is answered with an error. Status 0 means that nothing is wrong.
 struct Refusal {
   int status = 0;
   std::string reason;
@@ -24,9 +24,9 @@ class HeadScanner {
  public:
   enum class Found { kNothingYet, kEnd, kRefused };
 
-  // `bytes`: all that came from the head's first byte on; those of earlier calls are not looked at again.
+  // `bytes` are all bytes from the head's first one on; those of earlier calls are not read again.
   Found scan(std::string_view bytes);
-  // After kEnd: the head's size, its empty line included.
+  // After kEnd: the head's size, with its empty line.
   std::size_t head_bytes() const { return scanned_; }
   const Refusal& refusal() const { return refusal_; }
 

@@ -33,7 +33,7 @@ std::string_view text_of(BeastText text) { return {text.data(), text.size()}; }
 struct Address {
   std::string host;
   int port = 80;
-  std::string prefix;  // of every path, without a slash at its end
+  std::string prefix;  // added before every path; no slash at its end
 
   std::string host_field() const {
     const bool is_ipv6 = host.find(':') != std::string::npos;
@@ -52,7 +52,7 @@ std::optional<int> parse_port(std::string_view text) {
   return port;
 }
 
-// Bytes that would end a line of the request's head, or a path in it.
+// Whether the text has bytes that would end a line of the request's head, or a path in it.
 bool has_control(std::string_view text) {
   return std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7F; });
 }
@@ -60,7 +60,7 @@ bool has_control(std::string_view text) {
 Result<Address> parse_address(const std::string& url) {
   constexpr std::string_view kScheme = "http://";
   const Error refused = invalid("'" + url + "' is not a URL like http://127.0.0.1:8080");
-  if (url.starts_with("https://")) return invalid("'" + url + "': only http is spoken here");
+  if (url.starts_with("https://")) return invalid("'" + url + "': only http is supported");
   if (!url.starts_with(kScheme) || has_control(url)) return refused;
   const std::string rest = url.substr(kScheme.size());
   const std::size_t slash = std::min(rest.find('/'), rest.size());
@@ -85,11 +85,11 @@ Result<Address> parse_address(const std::string& url) {
   return address;
 }
 
-// The request's head and body. kInvalid: something in it would be read otherwise than it was meant.
+// Returns the request's head and body. kInvalid if the server would read some of it differently.
 Result<std::string> request_bytes(const ClientRequest& request, const Address& address) {
   const std::string path = address.prefix + request.path;
   if (!request.path.starts_with('/') || has_control(path) || path.find(' ') != std::string::npos) {
-    return invalid("'" + request.path + "' is not a path that can be sent");
+    return invalid("'" + request.path + "' cannot be sent as a path");
   }
   std::string bytes = fmt::format("{} {} HTTP/1.1\r\n", request.method, path);
   const auto add = [&](std::string_view name, std::string_view value) {
@@ -107,7 +107,7 @@ Result<std::string> request_bytes(const ClientRequest& request, const Address& a
   }
   if (!request.body.empty()) add_unless_given("Content-Type", "application/json");
   if (!request.body.empty() || request.method == "POST") add("Content-Length", std::to_string(request.body.size()));
-  add_unless_given("Accept-Encoding", "identity");  // compressed bytes would wait for each other
+  add_unless_given("Accept-Encoding", "identity");  // compressed bytes would be held back to be packed together
   return bytes + "\r\n" + request.body;
 }
 
@@ -121,7 +121,7 @@ bool asks_to_close(const HeaderList& headers) {
 class ReplyGrammar final : public http::basic_parser<false> {
  public:
   using OnBytes = std::function<bool(std::string_view bytes)>;
-  // `has_body`: false for the reply to a HEAD, which tells of a body that does not come.
+  // `has_body`: false for the reply to a HEAD, which announces a body that does not come.
   ReplyGrammar(bool has_body, const std::function<void(int status)>& on_status, const OnBytes& on_bytes)
       : on_status_(on_status), on_bytes_(on_bytes) {
     header_limit(kHeadBytesMax);
@@ -146,7 +146,7 @@ class ReplyGrammar final : public http::basic_parser<false> {
     if (!is_header_done()) reply.headers.emplace_back(text_of(name), text_of(value));
     error = {};
   }
-// Newer releases tell trailer fields apart, older ones do not know the function.
+// Newer releases report trailer fields separately, older ones do not have the function.
 #if defined(__clang__)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Winconsistent-missing-override"
@@ -180,11 +180,11 @@ class ReplyGrammar final : public http::basic_parser<false> {
 
 }  // namespace
 
-// A blocking connection with a limit on silence: each operation is begun, and `io` is run until it has ended.
+// A blocking connection with a limit on silence: an operation is begun, and `io` runs until it has ended.
 struct HttpClient::Connection {
   explicit Connection(Address to) : address(std::move(to)), name(fmt::format("{}:{}", address.host, address.port)) {}
 
-  // One request's errors, as far as they are told apart.
+  // How one request ended.
   enum class End { kReply, kNoConnection, kBroken, kSilent, kGivenUp, kStopped };
 
   End send(const std::string& bytes, const ClientRequest& request, ReplyGrammar& grammar);
@@ -195,7 +195,7 @@ struct HttpClient::Connection {
   void close();
   Error failure(End end, const ClientRequest& request) const;
 
-  // Runs until the operation that `begin` starts has called what it is given. None: it has, see `error` and `moved`.
+  // Runs until the operation that `begin` starts has called its handler; then `error` and `moved` are set, and no end.
   template <typename Begin>
   std::optional<End> run(Begin begin) {
     bool ended = false;
@@ -222,10 +222,10 @@ struct HttpClient::Connection {
   const std::string name;  // for messages
   asio::io_context io{1};
   tcp::socket socket{io};
-  std::string input;  // read, but not of a reply yet
+  std::string input;  // received, but not of a reply yet
   std::vector<char> buffer = std::vector<char>(64 << 10);
-  bool was_used = false;  // and is open still, as far as we know
-  bool heard = false;     // a byte of this reply
+  bool was_used = false;  // and still open, as far as is known
+  bool heard = false;     // a byte of this reply came
   std::int64_t heard_ns = 0;
   std::int64_t silence_ns = 0;
   ErrorCode error;
@@ -264,12 +264,12 @@ HttpClient::Connection::End HttpClient::Connection::write(std::string_view bytes
     if (why) return *why;
     if (error) return End::kBroken;
     bytes.remove_prefix(moved);
-    heard_ns = os::real_clock().monotonic_ns();  // it takes what is sent
+    heard_ns = os::real_clock().monotonic_ns();  // the server takes what is sent
   }
   return End::kReply;
 }
 
-// kReply: the grammar has its reply.
+// Returns kReply when the grammar has its reply.
 HttpClient::Connection::End HttpClient::Connection::read(ReplyGrammar& grammar) {
   while (true) {
     if (!input.empty()) {
@@ -289,7 +289,7 @@ HttpClient::Connection::End HttpClient::Connection::read(ReplyGrammar& grammar) 
   }
 }
 
-// Takes what it can of the input.
+// Parses as much of the input as it can.
 HttpClient::Connection::End HttpClient::Connection::parse(ReplyGrammar& grammar) {
   const std::size_t used = grammar.put(asio::const_buffer(input.data(), input.size()), error);
   input.erase(0, used);
@@ -306,7 +306,7 @@ HttpClient::Connection::End HttpClient::Connection::send(const std::string& byte
     if (const End end = connect(); end != End::kReply) return end;
   }
   was_used = true;
-  // A server may refuse and close while it is being sent to: its reply is there all the same.
+  // A server may refuse a request and close while the rest is sent: its reply is there all the same.
   if (const End end = write(bytes); end != End::kReply && end != End::kBroken) return end;
   return read(grammar);
 }
@@ -352,7 +352,7 @@ Result<ClientReply> HttpClient::send(const ClientRequest& request, const std::fu
     const bool may_go_on = end == End::kReply && grammar->keep_alive() && !asks_to_close(request.headers);
     if (!may_go_on) connection.close();
     if (end == End::kReply) return std::move(grammar->reply);
-    // A server may close a connection just when it is used again: then nothing was heard, and nothing was done there.
+    // A server may close a connection just when it is used again: if no byte came back, the server did nothing.
     const bool again = end == End::kBroken && is_reused && !connection.heard && attempt == 1;
     if (!again) return connection.failure(end, request);
   }
@@ -374,7 +374,7 @@ Result<std::pair<ClientReply, std::string>> HttpClient::send(const ClientRequest
 
 void HttpClient::stop() {
   connection_->stopped = true;
-  asio::post(connection_->io, [] {});  // wakes the one who waits
+  asio::post(connection_->io, [] {});  // wakes the waiting thread
 }
 
 }  // namespace kvkeep::server

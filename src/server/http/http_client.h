@@ -1,7 +1,7 @@
 #pragma once
 
-// A client for the programs that measure and replay: one request at a time per object, the reply's body as it arrives.
-// It lives here because the HTTP libraries may not be included anywhere else.
+// A client for the programs that measure and replay: one request at a time per object, with the reply's body as it
+// arrives. It lives here because only this room may include the HTTP libraries.
 
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@ struct ClientRequest {
   std::string path;    // with its query, sent as it is
   HeaderList headers;  // Content-Type: application/json is added if there is a body and no such field
   std::string body;
-  int silence_ms = 600'000;  // longest wait without a byte, connecting included
+  int silence_ms = 600'000;  // longest wait without a byte, including the connect
 };
 
 struct ClientReply {
@@ -27,26 +27,26 @@ struct ClientReply {
   HeaderList headers;
 };
 
-// Not thread safe but for stop(); several objects may be used at once. Keeps its connection open between requests,
-// unless a request says "Connection: close": a server that closes idle ones loses what is sent just then.
-// Redirects are not followed: a server under measurement answers itself.
+// Not thread safe except for stop(); several objects may be used at once. Keeps its connection open between requests,
+// unless a request says "Connection: close": a server that closes idle ones loses a request sent at that moment.
+// Redirects are not followed: a server under measurement must answer itself.
 class HttpClient {
  public:
-  // `base_url`: "http://host:port" with an optional path in front of every request's. kInvalid: not such a URL, or
-  // https.
+  // `base_url`: "http://host:port" with an optional path, which is put before that of every request. kInvalid if it is
+  // no such URL, or https.
   static Result<HttpClient> make(const std::string& base_url);
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;
   ~HttpClient();
 
-  // Sends, and gives the body's bytes to `on_bytes` as they arrive, after `on_status` had the status; on_bytes returns
-  // false to give up (kAborted). kIo: no connection, it broke, or silence; the message says which. kInvalid: a path or
-  // field that cannot be sent. A status of 4xx or 5xx is a reply, not an error.
+  // Sends the request, and gives the body's bytes to `on_bytes` as they arrive, after `on_status` had the status;
+  // on_bytes returns false to stop (kAborted). kIo if there is no connection, it broke, or nothing came; the message
+  // says which. kInvalid if a path or field cannot be sent. A status of 4xx or 5xx is a reply, not an error.
   Result<ClientReply> send(const ClientRequest& request, const std::function<void(int status)>& on_status,
                            const std::function<bool(std::string_view bytes)>& on_bytes);
-  // The same with the whole body, of at most 64 MiB (kNoSpace).
+  // The same, but returns the whole body, of at most 64 MiB (kNoSpace).
   Result<std::pair<ClientReply, std::string>> send(const ClientRequest& request);
-  // From any thread: the request under way and all later ones end with kAborted.
+  // Callable from any thread: the request under way and all later ones end with kAborted.
   void stop();
 
  private:

@@ -73,7 +73,7 @@ TEST_F(HttpClientTest, AddressesThatCannotBeUsedAreRefused) {
   }
 }
 
-// It has the length of a body that does not come.
+// The reply has the length of a body that does not come.
 TEST_F(HttpClientTest, TheReplyToAHeadEndsWithItsHead) {
   HttpClient http = client();
   for (const char* path : {"/query", "/nowhere", "/query"}) {
@@ -151,7 +151,7 @@ TEST_F(HttpClientTest, PiecesArriveWhenTheyAreSent) {
       writer.begin_stream(200, "text/event-stream");
       for (int piece = 1; piece <= 3; ++piece) {
         writer.write("piece " + std::to_string(piece) + "\n");
-        while (seen < piece && !request.stopping()) {}  // the next only once the client has this one
+        while (seen < piece && !request.stopping()) {}  // the next piece only after the client has this one
       }
       writer.end();
     });
@@ -195,7 +195,7 @@ TEST_F(HttpClientTest, BrokenRepliesAreErrors) {
   EXPECT_NE(reply.error().message.find("broke"), std::string::npos) << reply.error().message;
 }
 
-// A server of one reply per connection that does not say so: the next request meets a closing connection.
+// A server of one reply per connection that does not announce it: the next request meets a closing connection.
 class ForgetfulServer {
  public:
   explicit ForgetfulServer(int connections) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -224,7 +224,7 @@ class ForgetfulServer {
     if (::recv(client, buffer, sizeof buffer, 0) > 0) {
       constexpr std::string_view kReply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
       ::send(client, kReply.data(), kReply.size(), MSG_NOSIGNAL);
-      // Takes the next request, too, and hangs up on it.
+      // Takes the next request and closes the connection on it.
       static_cast<void>(::recv(client, buffer, sizeof buffer, 0));
     }
     ::close(client);
@@ -279,7 +279,7 @@ TEST_F(HttpClientTest, StopEndsTheRequestUnderWayAndLaterOnes) {
   EXPECT_EQ(later.error().kind, ErrorKind::kAborted);
 }
 
-// The library's own habit of asking before it sends a long body costs a second with servers that do not answer that.
+// A client that asks before it sends a long body loses a second with servers that do not answer the question.
 TEST_F(HttpClientTest, LongBodiesAreSentWithoutAsking) {
   std::atomic<bool> asked{false};
   TestServer server(HttpOptions{}, [&](HttpServer& routes) {

@@ -1,4 +1,4 @@
-// What somebody at the door may do to a server: hold its threads, its connections, its memory, its attention.
+// Hostile clients that try to hold a server's threads, connections, memory or attention.
 
 #include <atomic>
 #include <nlohmann/json.hpp>
@@ -55,7 +55,7 @@ TEST(HttpDoors, RefusedAndUnfinishedRequestsHoldNothing) {
   EXPECT_LT(os::elapsed_ms(start, os::real_clock().monotonic_ns()), 500);
 }
 
-// The reply comes at once, says once that it is the last one, and the connection ends soon.
+// The reply comes at once and says that it is the last one, and the connection ends soon.
 TEST(HttpDoors, ARefusalEndsTheReading) {
   HttpOptions options;
   options.api_keys = {"k"};
@@ -136,7 +136,7 @@ TEST(HttpDoors, OneEmptyLineMayStandBeforeARequest) {
   EXPECT_EQ(client.ask("\r\n" + get("/health")).status, 400);
 }
 
-// Each is one piece of 64 KiB that becomes as much as a body may be.
+// Each body is one piece of 64 KiB that unpacks to the limit of a body.
 TEST(HttpDoors, HealthAnswersBeforeCompressedBodiesAreUnpacked) {
   HttpOptions options;
   TestServer server(options, add_common_routes);

@@ -1,4 +1,4 @@
-// Replies that are made after their handler has returned, and what becomes of their clients meanwhile.
+// Replies that are made after their handler has returned, and clients that leave meanwhile.
 
 #include <stdexcept>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace kvkeep::server {
 namespace {
 
-// Writers kept by a handler, for tests that answer from outside.
+// Keeps the writers of a handler, for tests that answer from outside.
 class Kept {
  public:
   void add_routes(HttpServer& http) {
@@ -20,7 +20,7 @@ class Kept {
     http.route("GET", "/later", keep);
     http.route("POST", "/later", keep);
   }
-  // The next one that was kept; waits for it.
+  // Returns the next writer that was kept; waits for it.
   std::shared_ptr<ResponseWriter> take() {
     std::shared_ptr<ResponseWriter> taken;
     becomes([&] {
@@ -84,7 +84,7 @@ TEST(HttpLater, AWriterThatIsDroppedWithoutAnEndIsAFailure) {
   EXPECT_FALSE(cut.whole);
 }
 
-// An exception leaves no connection behind that nothing would end.
+// No exception leaves a connection that nothing would end.
 TEST(HttpLater, ATaskThatThrowsEndsTheReply) {
   Kept kept;
   TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });
@@ -168,7 +168,7 @@ TEST(HttpHalfClose, TheWholeReplyComes) {
     EXPECT_TRUE(reply.whole);
     EXPECT_TRUE(client.closed_within(1'000));
   }
-  // One whose reply takes its time is told that it is worked on.
+  // A client whose reply takes long is told that its request is worked on.
   RawClient waiting = server.client();
   waiting.send(post("/later", "{}"));
   waiting.half_close();
@@ -206,7 +206,7 @@ TEST(HttpHalfClose, AClientThatClosesIsNoticed) {
   EXPECT_TRUE(becomes([&] { return writer->client_gone(); }, 2'000));
   EXPECT_LT(os::elapsed_ms(start, os::real_clock().monotonic_ns()), 500);
   writer.reset();
-  // And so is one that had half-closed before.
+  // So is a client that had half-closed before.
   RawClient later = server.client();
   later.send(get("/later"));
   later.half_close();
@@ -217,7 +217,7 @@ TEST(HttpHalfClose, AClientThatClosesIsNoticed) {
   EXPECT_TRUE(becomes([&] { return writer->client_gone(); }, 4'000));
 }
 
-// More than is read ahead stands before the end of what it sends.
+// The end of what it sends comes after more bytes than are read ahead.
 TEST(HttpHalfClose, AClientThatSentFarAheadIsNoticedWhenItCloses) {
   Kept kept;
   TestServer server({}, [&](HttpServer& http) { kept.add_routes(http); });

@@ -1,4 +1,4 @@
-// What a client may send, and how slowly.
+// The sizes and the slowness that a client is allowed.
 
 #include <fmt/format.h>
 
@@ -35,7 +35,7 @@ TEST(HttpLimits, BodyTooLargeInChunks) {
   EXPECT_EQ(json::parse(client.ask(head + chunk + chunk + "0\r\n\r\n").body)["size"], 800);
   client.send(head + chunk + chunk + chunk);
   expect_error(client.read_reply(), 413, "invalid_request_error");
-  // By its announcement alone.
+  // Refused because of its announced size.
   expect_error(server.client().ask(head + "ffffffffffffffff\r\n"), 413, "invalid_request_error");
 }
 
@@ -88,7 +88,7 @@ TEST(HttpLimits, BodiesOfAllConnectionsTogether) {
   EXPECT_EQ(server.client().ask(post("/echo", std::string(1'000, 'x'))).status, 200) << "held by an idle connection";
 }
 
-// A head alone takes no room.
+// A head takes no room for a body.
 TEST(HttpLimits, BodiesThatAreOnlyAnnouncedKeepNobodyOut) {
   HttpOptions options;
   options.body_bytes_max = options.bodies_bytes_max = 1'000;

@@ -4,7 +4,7 @@
 
 namespace kvkeep::server {
 namespace {
-// Locale-free: what <cctype> does depends on the process's locale.
+// Does not depend on the process's locale, as <cctype> does.
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 }  // namespace
 

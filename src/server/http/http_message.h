@@ -1,7 +1,7 @@
 #pragma once
 
-// What a handler sees of HTTP: a request as a value, and a writer for its one reply. No library type appears here, so
-// that the dialects above know nothing of the HTTP library and tests may fake both sides.
+// HTTP as a handler sees it: a request as a value, and a writer for its one reply. No library type appears here, so
+// that the dialects above do not know the HTTP library and tests may fake both sides.
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace kvkeep::server {
 
-// Header fields in the order received or to be sent.
+// Header fields in the order in which they came or will be sent.
 using HeaderList = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
@@ -25,58 +25,58 @@ struct HttpRequest {
   std::string remote_address;  // numeric IP address
   std::string id;              // "req_...", in the reply's fields `request-id` and `x-request-id`
 
-  // True once the client has left or does not read, also while nothing is written to it; not for one that has only said
-  // that it sends no more. Callable from any thread as long as the writer lives.
+  // Returns true once the client has left or does not read, even while nothing is written to it; not for a client that
+  // has only ended its sending. Callable from any thread as long as the writer lives.
   std::function<bool()> client_gone = [] { return false; };
-  // True once the server is shutting down: finish soon, the drain deadline runs. Callable like client_gone.
+  // Returns true once the server is shutting down: finish soon, the drain deadline runs. Callable like client_gone.
   std::function<bool()> stopping = [] { return false; };
 
-  // The first field of that name, compared without case; empty if absent.
+  // Returns the first field of that name, compared without case; "" if absent.
   std::string_view header(std::string_view name) const;
 };
 
 // The reply to one request: either one send(), or begin_stream(), any number of write() and one end(). No call waits:
-// what the client does not read yet queues up, up to ChannelLimits::unsent_bytes_max.
+// bytes that the client does not read yet queue up, up to ChannelLimits::unsent_bytes_max.
 //
-// A handler that answers later keeps its writer and returns. Replies are made by one thread at a time: the handler's
-// until it returns, then tasks of post(). keep(), post(), post_work(), on_silence() and client_gone() are thread safe.
+// A handler that answers later keeps its writer and returns. One thread at a time makes the reply: the handler's until
+// it returns, then tasks of post(). keep(), post(), post_work(), on_silence() and client_gone() are thread safe.
 class ResponseWriter {
  public:
   virtual ~ResponseWriter() = default;
 
-  // A whole reply. `content_type` may be empty only with an empty body.
+  // Sends a whole reply. `content_type` may be empty only with an empty body.
   virtual void send(int status, std::string_view content_type, std::string body, const HeaderList& headers = {}) = 0;
 
-  // Starts a reply of unknown length (server-sent events). False: the client is gone, nothing more will arrive.
+  // Starts a reply of unknown length (server-sent events). Returns false if the client is gone: no more will arrive.
   virtual bool begin_stream(int status, std::string_view content_type, const HeaderList& headers = {}) = 0;
-  // Sends a piece at once. False: the client is gone or does not read; stop working for it.
+  // Sends a piece at once. Returns false if the client is gone or does not read: stop working for it.
   virtual bool write(std::string_view piece) = 0;
-  // Marks the stream complete. A handler that throws before it leaves the reply cut off, which clients can tell.
+  // Marks the stream complete. If a handler throws before that, the reply is cut off, which clients can tell.
   virtual void end() = 0;
 
-  // True after send() or begin_stream(): a status can no longer be chosen.
+  // Returns true after send() or begin_stream(): the status is fixed then.
   virtual bool started() const = 0;
 
-  // For a reply that goes on after the handler: the request is open as long as what is returned here lives. Without an
-  // end by then it is answered 500, or cut off if it has begun.
+  // For a reply that continues after the handler: the request is open as long as the returned writer lives. If no end
+  // was written by then, the reply is a 500, or cut off if it has begun.
   virtual std::shared_ptr<ResponseWriter> keep() = 0;
   virtual bool client_gone() const = 0;
-  // Runs a task of microseconds on the thread that serves all connections, after those posted before. An exception in
-  // a task, or in one of post_work(), ends the reply like one in the handler; what is written after it is dropped.
+  // Runs a task of microseconds on the thread that serves all connections, after those posted before. An exception in a
+  // task, or in one of post_work(), ends the reply like one in the handler; later writes are dropped.
   virtual void post(std::function<void()> task) = 0;
-  // Runs a task that may compute for long, where handlers run.
+  // Runs a task that may compute for long, on a thread that runs handlers.
   virtual void post_work(std::function<void()> task) = 0;
-  // Runs `task` like post() when nothing was sent for `silence_ms`, again and again until the reply has ended. It must
-  // not keep the writer: a reply that nobody makes any more has ended.
+  // Runs `task` like post() each time that nothing was sent for `silence_ms`, until the reply has ended. `task` must
+  // not keep the writer, because a reply without a writer has ended.
   virtual void on_silence(std::int64_t silence_ms, std::function<void()> task) = 0;
 };
 
-// Runs on one of a few threads that all requests share, so it waits for nothing: what takes longer than parsing is
-// answered by a kept writer. Handlers of light routes run on the thread that serves the connections. An exception
-// becomes a 500, or a cut stream where the reply has begun.
+// Runs on one of a few threads that all requests share, so that it must not wait: a reply that takes longer than
+// parsing comes from a kept writer. Handlers of light routes run on the thread that serves the connections. An
+// exception becomes a 500, or cuts the stream off if the reply has begun.
 using Handler = std::function<void(HttpRequest&, ResponseWriter&)>;
 
-// ASCII comparison without case, as header names and host names need it.
+// ASCII comparison without case, for header names and host names.
 bool equals_ignoring_case(std::string_view a, std::string_view b);
 
 }  // namespace kvkeep::server

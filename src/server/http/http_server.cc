@@ -21,7 +21,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::int64_t kLastChanceMs = 500;     // for handlers to see that their connection was shut down
+constexpr std::int64_t kLastChanceMs = 500;     // for handlers to notice that their connection was shut down
 constexpr std::int64_t kHurryNs = 100'000'000;  // between two looks at all connections
 
 class Server final : public HttpServer {
@@ -61,7 +61,7 @@ class Server final : public HttpServer {
 
   Mutex mutex_;
   CondVar over_changed_;
-  bool over_ GUARDED_BY(mutex_) = false;  // nothing is left to do after a stop
+  bool over_ GUARDED_BY(mutex_) = false;  // nothing is left to do after stop()
 };
 
 void Server::serve() {
@@ -86,14 +86,14 @@ void Server::run_io() {
       core_.io.run();
       return;
     } catch (...) {
-      // Connections and replies look after their own turns: this one was the server's.
-      spdlog::error("http goes on after an error: {}", current_exception_text());
+      // Connections and replies handle their own errors: this one was the server's.
+      spdlog::error("http: an error in the server; it continues: {}", current_exception_text());
     }
   }
 }
 
 void Server::take(asio::ip::tcp::socket socket, std::string remote_address) {
-  if (core_.stopping) return;  // accepted at the last moment: nobody would end it
+  if (core_.stopping) return;  // accepted at the last moment: nothing would end it
   const auto connection = std::make_shared<Connection>(core_, std::move(socket), std::move(remote_address));
   core_.connections.insert(connection);
   if (core_.is_crowded()) hurry_others();
@@ -104,13 +104,13 @@ void Server::hurry_others() {
   const std::int64_t now_ns = os::real_clock().monotonic_ns();
   if (now_ns - hurried_ns_ < kHurryNs) return;
   hurried_ns_ = now_ns;
-  const auto all = core_.connections;  // those that end leave the set
+  const auto all = core_.connections;  // connections that end leave the set
   for (const auto& connection : all) connection->hurry();
 }
 
 void Server::begin_stop() {
   listener_->close();
-  const auto all = core_.connections;  // those that end leave the set
+  const auto all = core_.connections;  // connections that end leave the set
   for (const auto& connection : all) connection->stop();
   note_change();
 }
@@ -141,7 +141,7 @@ bool Server::stop(std::int64_t drain_ms) {
   if (wait_until_over(drain_ms)) return true;
   asio::post(core_.io, [this] {
     const auto all = core_.connections;
-    if (!all.empty()) spdlog::warn("http closing {} connections that did not finish in time", all.size());
+    if (!all.empty()) spdlog::warn("http: closing {} connections that did not finish in time", all.size());
     for (const auto& connection : all) connection->close();
   });
   return wait_until_over(kLastChanceMs);

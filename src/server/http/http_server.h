@@ -1,11 +1,11 @@
 #pragma once
 
-// The HTTP side of the server: sockets, limits, keys, Host and Origin, and handing requests to handlers. It knows no
-// dialect, no model and no cache.
+// The HTTP side of the server: sockets, limits, keys, Host and Origin, and the hand-over of requests to handlers. It
+// knows no dialect, no model and no cache.
 //
-// One thread serves all connections (Boost.Asio): an idle one, or one that waits for its reply, costs a few kilobytes.
-// Handlers run on a few worker threads, those of light routes on the connections' own, so that whatever a server is
-// busy with, its health check answers.
+// One thread serves all connections (Boost.Asio): a connection that is idle or waits for its reply costs a few
+// kilobytes. Handlers run on a few worker threads, those of light routes on the connections' own thread, so that the
+// health check answers however busy the server is.
 
 #include <cstdint>
 #include <memory>
@@ -24,57 +24,56 @@ struct HttpOptions {
   std::string host = "127.0.0.1";  // an address or name of this machine; 0.0.0.0 or :: for every interface
   int port = 8080;                 // 0: any free port, see HttpServer::port()
 
-  std::vector<std::string> api_keys;         // empty: no key is asked for
+  std::vector<std::string> api_keys;         // empty: no key is needed
   std::vector<std::string> allowed_hosts;    // see OriginGuard
   std::vector<std::string> allowed_origins;  // see OriginGuard
 
-  int threads = 8;  // that run handlers, above 0: how many requests are parsed, rendered and tokenized side by side
-  // Requests beyond their head, until their reply is made; one more is answered 503. Light ones do not count.
+  int threads = 8;  // threads for handlers, above 0: how many requests are parsed, rendered and tokenized at a time
+  // Requests after their head, until their reply is made; one more is answered 503. Light ones do not count.
   std::size_t requests_max = 4'096;
-  // Open connections; further ones wait until one ends. From three quarters on, idle ones are closed and slow ones
-  // hurried. Each costs a file descriptor.
+  // Open connections; others wait until one ends. From three quarters on, idle ones are closed and slow ones hurried.
+  // Each takes a file descriptor.
   std::size_t connections_max = 8'192;
-  std::size_t body_bytes_max = 64ULL << 20;  // more is answered 413, also when it is sent compressed
-  // Of all requests that are read or parsed, together. A request beyond it waits for those in handlers, unread, for
-  // ChannelLimits::room_ms at most; then, or if no handler holds any, it is answered 503. Never less than
-  // body_bytes_max.
+  std::size_t body_bytes_max = 64ULL << 20;  // a larger one is answered 413, even if it is compressed
+  // For all requests that are read or parsed, together. A request beyond it waits, unread, for those in handlers, for
+  // ChannelLimits::room_ms at most; then, or if no handler has a body, it is answered 503. At least body_bytes_max.
   std::size_t bodies_bytes_max = 256ULL << 20;
   ChannelLimits limits;
 };
 
 struct RouteOptions {
   bool is_public = false;  // needs no API key
-  bool is_light = false;   // answers within microseconds: never waits behind other requests
+  bool is_light = false;   // answers within microseconds: never waits for other requests
 };
 
 // Set up from one thread: listen(), route()..., serve(). stop(), port() and address() are thread safe.
 class HttpServer {
  public:
-  // Binds and listens; connections made from here on wait for serve(). kBusy: the port is in use. kInvalid: the host
-  // is not one of this machine, or an option is malformed. kIo: the system refused otherwise.
+  // Binds and listens; connections made from here on wait for serve(). kBusy if the port is in use, kInvalid if the
+  // host is not one of this machine or an option is malformed, kIo if the system refused otherwise.
   static Result<std::unique_ptr<HttpServer>> listen(HttpOptions options);
   virtual ~HttpServer() = default;
 
-  // `path` is matched exactly. A GET route answers HEAD too. Before serve() only.
+  // `path` is matched exactly. A GET route answers HEAD, too. Call it before serve().
   virtual void route(std::string method, std::string path, Handler handler, RouteOptions options = {}) = 0;
 
-  // How errors look that come up before a handler runs. Before serve() only.
+  // The shape of errors that come up before a handler runs. Call it before serve().
   virtual void shape_errors(ErrorShape shape) = 0;
 
   virtual int port() const = 0;
   // "http://127.0.0.1:8080", for log lines.
   virtual std::string address() const = 0;
 
-  // Accepts and serves until stop(), on the calling thread; returns when the last handler has and no writer is kept any
-  // more, however long that takes. Once only.
+  // Accepts and serves until stop(), on the calling thread; returns when the last handler has returned and no writer is
+  // kept any more, however long that takes. Call it once.
   virtual void serve() = 0;
   // Takes no new connection or request, tells running handlers through HttpRequest::stopping, and waits for them; after
   // `drain_ms` it shuts their connections down, so that client_gone() is true and write() fails, and gives them half a
-  // second to see that. Not from a handler and not from a signal handler.
+  // second to notice. Must not be called from a handler or a signal handler.
   //
-  // False: handlers are still at work, or keep their writers, without a look at client_gone(). serve() and this
-  // object's destructor would wait for them, and a thread cannot be ended from outside: a program that must leave
-  // writes what it has to keep and calls std::_Exit().
+  // Returns false if handlers are still at work, or keep their writers, without a look at client_gone(). serve() and
+  // this object's destructor would wait for them, and a thread cannot be ended from outside: a program that must leave
+  // saves its data and calls std::_Exit().
   virtual bool stop(std::int64_t drain_ms) = 0;
 };
 

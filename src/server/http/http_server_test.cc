@@ -229,7 +229,7 @@ TEST(HttpStreams, SixtyFourStreamsAndHealthStillAnswers) {
   constexpr int kStreams = 64;
   std::atomic<bool> release{false};
   HttpOptions options;
-  options.threads = kStreams;  // these handlers block theirs
+  options.threads = kStreams;  // these handlers block their threads
   options.requests_max = kStreams;
   TestServer server(options, [&](HttpServer& http) {
     add_common_routes(http);

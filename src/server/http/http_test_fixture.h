@@ -1,7 +1,7 @@
 #pragma once
 
-// For this room's tests: a server on a free loopback port, and a client that speaks raw bytes, so that tests can be as
-// rude as real networks are.
+// For this room's tests: a server on a free loopback port, and a client that sends raw bytes, so that tests can
+// misbehave as real networks do.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ struct RawReply {
   int status = 0;      // 0: the connection ended before a whole head came
   std::string head;    // status line and fields
   std::string body;    // chunks joined
-  bool whole = false;  // the body came to its end
+  bool whole = false;  // the body is complete
   bool has(std::string_view text) const { return head.find(text) != std::string::npos; }
 };
 
@@ -51,9 +51,9 @@ class RawClient {
   void close() {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   }
-  // Sends no more, and goes on reading.
+  // Ends the sending, and still reads.
   void half_close() { ::shutdown(socket_, SHUT_WR); }
-  // False: the server has hung up.
+  // Returns false if the server has closed the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -62,14 +62,14 @@ class RawClient {
     }
     return true;
   }
-  // Reads until `text` has come; false at the end of the connection or after `timeout_ms` without a byte.
+  // Reads until `text` has come; returns false at the end of the connection or after `timeout_ms` without a byte.
   bool read_until(std::string_view text, int timeout_ms = 5'000) {
     while (input_.find(text) == std::string::npos) {
       if (!fill(timeout_ms)) return false;
     }
     return true;
   }
-  // The next reply of the connection.
+  // Returns the next reply of the connection.
   RawReply read_reply(int timeout_ms = 5'000) {
     RawReply reply;
     if (!read_until("\r\n\r\n", timeout_ms)) return reply;
@@ -88,7 +88,7 @@ class RawClient {
     send(request);
     return read_reply();
   }
-  // True if the server ends the connection within the time.
+  // Returns true if the server ends the connection within the time.
   bool closed_within(int timeout_ms) {
     const std::int64_t deadline = os::real_clock().monotonic_ns() + timeout_ms * 1'000'000LL;
     while (os::real_clock().monotonic_ns() < deadline) {
@@ -177,13 +177,13 @@ inline std::string post(std::string_view path, std::string_view body, std::strin
          std::string(fields) + "\r\n" + std::string(body);
 }
 
-// Blocks like a handler that waits for the model; returns early if asked to.
+// Blocks like a handler that waits for the model; returns early at shutdown or when the client is gone.
 inline void pause_ms(const HttpRequest& request, std::int64_t ms) {
   const std::int64_t end = os::real_clock().monotonic_ns() + ms * 1'000'000;
   while (os::real_clock().monotonic_ns() < end && !request.client_gone() && !request.stopping()) ::usleep(1'000);
 }
 
-// True if it becomes so within the time.
+// Returns true if the condition becomes true within the time.
 template <typename Condition>
 bool becomes(Condition condition, int timeout_ms = 5'000) {
   const std::int64_t start = os::real_clock().monotonic_ns();

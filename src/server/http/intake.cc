@@ -11,7 +11,7 @@
 namespace kvkeep::server {
 namespace {
 
-constexpr std::string_view kTooMany = "The server has as many requests as it may; try again";
+constexpr std::string_view kTooMany = "The server has no room for more requests now; try again";
 
 }  // namespace
 
@@ -54,7 +54,7 @@ void Intake::judge() {
   }
 }
 
-// Counted from here on, not when a handler gets the request: thousands may be sending their bodies at a time.
+// Counted from here on, not from the handler on: thousands of clients may be sending their bodies at a time.
 bool Intake::admit() {
   place_ = std::make_unique<Budget::Share>(core_.places);
   return place_->take(1);
@@ -68,7 +68,7 @@ void Intake::begin_body() {
 
 bool Intake::grants_leave() { return std::exchange(leave_is_due_, false); }
 
-// Room comes back when handlers return; without any at work nobody will give it.
+// Room comes back when handlers return; if none runs, no room will come.
 void Intake::wait_for_room() {
   if (core_.bodies_at_work == 0) return refuse(503, kNoRoomText);
   state_ = State::kRoom;
@@ -76,7 +76,7 @@ void Intake::wait_for_room() {
 
 bool Intake::find_room() {
   if (body_.trouble() == BodyCollector::Trouble::kNoRoom) {
-    state_ = State::kBody;  // the rest of it is tried again
+    state_ = State::kBody;  // the rest of the body is tried again
     return true;
   }
   if (!core_.budget.has_room_for(static_cast<std::size_t>(parser_.framing().length))) return false;

@@ -1,7 +1,7 @@
 #pragma once
 
-// One request on its way in: parsed, judged by its head, its body gathered. No socket and no clock: bytes come in, and
-// what is to be done comes out.
+// One request on its way in: parsed, judged by its head, its body gathered. Without socket and clock: bytes come in,
+// and the next thing to do comes out.
 
 #include <cstddef>
 #include <memory>
@@ -19,7 +19,7 @@ namespace kvkeep::server {
 // On the I/O thread. `core` outlives it.
 class Intake {
  public:
-  // kRoom: the body waits until others give room back, see find_room(). kReady: a handler may have it, see release().
+  // kRoom: the body waits until others give room back, see find_room(). kReady: the request is complete, see release().
   // kAnswered: the reply is known already, see verdict().
   enum class State { kHead, kBody, kRoom, kReady, kAnswered };
 
@@ -27,22 +27,22 @@ class Intake {
 
   State state() const { return state_; }
   // In kHead: all bytes from the request's first one on; in kBody: those that follow. Returns how many were taken; the
-  // rest comes again with more, or in a next turn (is_paused), or belongs to the next request.
+  // rest comes again with more, or in the next turn (is_paused), or belongs to the next request.
   std::size_t feed(std::string_view bytes);
-  // In kBody: bytes that are here can be taken, but others shall have their turn before.
+  // In kBody: bytes that are here can be taken, but other connections shall have their turn first.
   bool is_paused() const { return state_ == State::kBody && body_.is_paused(); }
-  // In kRoom. False: there is still none. Else the state is kBody.
+  // In kRoom. Returns false if there is still no room; else the state is kBody.
   bool find_room();
-  // From any state but kAnswered: the reply is this error, shaped as its sender expects.
+  // From any state but kAnswered: answers with this error, in the shape that its sender expects.
   void refuse(int status, std::string_view message);
 
-  // What to answer, or what goes with the handler's reply.
+  // The reply, or the fields to send with the handler's reply.
   const Verdict& verdict() const { return verdict_; }
-  // In kAnswered: that reply as bytes, logged as sent. `closes`: the connection ends with it.
+  // In kAnswered: returns the reply as bytes, logged as sent. `closes`: the connection ends with it.
   std::string reply(bool closes);
-  // Once: the client waits for leave to send its body, and has it.
+  // Returns true once: the client waits for permission to send its body, and has it.
   bool grants_leave();
-  // Bytes of this request may still be on their way: the next request cannot be told from them.
+  // Returns true if bytes of this request may still be on their way: the next request cannot be told from them.
   bool has_unread_input() const;
   bool closes() const { return parser_.framing().closes || has_unread_input(); }
   bool is_http_1_0() const { return parser_.framing().is_http_1_0; }
@@ -50,19 +50,19 @@ class Intake {
 
  private:
   void judge();
-  bool admit();  // false: there are as many requests as there may be
+  bool admit();  // returns false if the server has as many requests as it may
   void begin_body();
   void wait_for_room();
   void refuse_body();
   std::size_t feed_body(std::string_view bytes);
-  // GET has none that means anything: what is announced all the same is not read.
+  // The body of a GET means nothing: an announced one is not read.
   bool reads_body() const { return verdict_.route != nullptr && verdict_.route->method != "GET"; }
 
   ServerCore& core_;
   const std::string remote_address_;
   State state_ = State::kHead;
   RequestParser parser_;
-  std::unique_ptr<Budget::Share> place_;  // null: a light request, or none that was admitted
+  std::unique_ptr<Budget::Share> place_;  // null: a light request, or none was admitted
   BodyCollector body_;
   Verdict verdict_;
   bool leave_is_due_ = false;

@@ -81,7 +81,7 @@ TEST_F(IntakeTest, RequestsAreBoundedButForLightOnes) {
   EXPECT_EQ(light.state(), State::kReady);
 }
 
-// Those whose bodies are on their way are requests, too; whatever becomes of one, its place is free again.
+// Requests whose bodies are on their way count, too; however one of them ends, its place is free again.
 TEST_F(IntakeTest, RequestsCountFromTheirHeadOn) {
   Exchange::Start released;
   {
@@ -119,7 +119,7 @@ TEST_F(IntakeTest, ABodyWaitsForRoomWhereSomebodyWillGiveIt) {
   EXPECT_EQ(intake_.state(), State::kReady);
 }
 
-// Room that is there when a head comes may be gone when its bytes do.
+// There may be room when a head comes, and none when its bytes do.
 TEST_F(IntakeTest, ABodyGoesOnWhereRoomRanOut) {
   core_.bodies_at_work = 1;
   intake_.feed(post(60));
@@ -136,7 +136,7 @@ TEST_F(IntakeTest, ABodyGoesOnWhereRoomRanOut) {
 }
 
 // Zlib may take the last byte of its input with output still to make. A body that ends there would wait for bytes that
-// are here already. Which lengths do that is zlib's affair, so that many are tried.
+// are here already. It depends on zlib which lengths do that, so that many are tried.
 TEST_F(IntakeTest, ACompressedBodyWhoseEndFindsNoRoomWaitsForIt) {
   HttpOptions given;
   given.body_bytes_max = given.bodies_bytes_max = 1 << 20;
@@ -161,7 +161,7 @@ TEST_F(IntakeTest, ACompressedBodyWhoseEndFindsNoRoomWaitsForIt) {
   }
 }
 
-// 64 KiB that become megabytes are no work for one turn of the thread that serves everybody.
+// 64 KiB that unpack to megabytes are too much for one turn of the thread that serves all connections.
 TEST_F(IntakeTest, ACompressedBodyIsUnpackedInTurns) {
   HttpOptions given;
   given.body_bytes_max = given.bodies_bytes_max = 16 << 20;

@@ -68,10 +68,10 @@ void Listener::accept() {
   acceptor_.async_accept([this](const ErrorCode& error, tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
     if (error) {
-      // One that was reset before it was taken says nothing of those that follow; a full table does.
+      // A connection that was reset before it was taken does not affect later ones; a full table does.
       const bool lasts = error != asio::error::connection_aborted;
       if (lasts && !std::exchange(told_, true)) {
-        spdlog::warn("http cannot accept more connections: {}; raise the limit of open files (ulimit -n)",
+        spdlog::warn("http: cannot accept more connections: {}; raise the limit of open files (ulimit -n)",
                      error.message());
       }
       return accept_later();
@@ -81,14 +81,14 @@ void Listener::accept() {
   });
 }
 
-// No connection must be the last one, whatever fails for it.
+// Keeps accepting, whatever fails for one connection.
 void Listener::hand_over(tcp::socket socket) {
   try {
     ErrorCode gone;
     const tcp::endpoint remote = socket.remote_endpoint(gone);
     if (!gone) take_(std::move(socket), remote.address().to_string());
   } catch (...) {
-    spdlog::error("http dropped a new connection: {}", current_exception_text());
+    spdlog::error("http: dropped a new connection after an error: {}", current_exception_text());
   }
 }
 

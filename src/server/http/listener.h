@@ -13,17 +13,17 @@
 
 namespace kvkeep::server {
 
-// Bound from any thread; all else on the thread that runs `io`, which outlives it.
+// Bound from any thread; all other calls on the thread that runs `io`, which outlives it.
 class Listener {
  public:
   using Take = std::function<void(boost::asio::ip::tcp::socket socket, std::string remote_address)>;
 
-  // Connections made from here on wait for start(). `port` 0: any free one. Errors as of HttpServer::listen.
+  // Connections made from here on wait for start(). `port` 0 takes a free one. Errors as of HttpServer::listen.
   static Result<std::unique_ptr<Listener>> bind(boost::asio::io_context& io, const std::string& host, int port);
 
   int port() const { return port_; }
-  // Accepts one connection after the other, as long as `may_accept`. Without descriptors left, or when it may not, it
-  // looks again a little later; clients wait in the system's queue meanwhile.
+  // Accepts one connection after the other while `may_accept` returns true. Without free descriptors, or while it
+  // returns false, it looks again a little later; clients wait in the system's queue meanwhile.
   void start(std::function<bool()> may_accept, Take take);
   void close();
 

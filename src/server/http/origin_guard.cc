@@ -31,7 +31,7 @@ bool is_ipv4_literal(std::string_view name) {
   }
 }
 
-// Only a literal address can hold a colon here: ports were cut off before.
+// Only a literal address can contain a colon here: ports were cut off before.
 bool is_literal_address(std::string_view name) {
   return name.find(':') != std::string_view::npos || is_ipv4_literal(name);
 }
@@ -71,7 +71,7 @@ Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<
   for (const std::string& host : allowed_hosts) {
     const std::string_view name = host_name(host);
     if (name.empty() || host.find('*') != std::string::npos) {
-      return invalid("'" + host + "' is not a host name: list the names clients use, without wildcards");
+      return invalid("'" + host + "' is not a host name: list the names that clients use, without wildcards");
     }
     guard.allowed_hosts_.emplace_back(name);
   }

@@ -1,8 +1,8 @@
 #pragma once
 
 // Keeps other people's web pages out. A page on any site may make its visitor's browser send requests to 127.0.0.1:
-// directly (then the browser adds an Origin that is not ours), or after pointing its own name at 127.0.0.1, "DNS
-// rebinding" (then Host is that name). So both are checked, and nothing is ever shared with every origin.
+// directly (then the browser adds an Origin that is not the server's), or after pointing its own name at 127.0.0.1,
+// "DNS rebinding" (then Host is that name). So both fields are checked, and no reply is ever shared with every origin.
 
 #include <string>
 #include <string_view>
@@ -15,9 +15,9 @@ namespace kvkeep::server {
 // Immutable once built; then thread safe.
 class OriginGuard {
  public:
-  // `bound_host` is what the server listens on. `allowed_hosts`: further names for Host, without port.
-  // `allowed_origins`: origins as browsers send them, "https://chat.example:8443". kInvalid: a wildcard or a malformed
-  // entry; a wildcard would let any page read the conversations.
+  // The server listens on `bound_host`. `allowed_hosts`: more names for Host, without port. `allowed_origins`: origins
+  // as browsers send them, "https://chat.example:8443". kInvalid at a wildcard or a malformed entry; a wildcard would
+  // let any page read the conversations.
   static Result<OriginGuard> make(std::string bound_host, const std::vector<std::string>& allowed_hosts,
                                   std::vector<std::string> allowed_origins);
 
@@ -25,8 +25,8 @@ class OriginGuard {
   // allowed ones pass; a server bound to every interface also takes any literal address, which cannot be rebound.
   bool host_allowed(std::string_view host) const;
 
-  // `origin` is the Origin field and `host` the Host field of the same request. An absent origin passes: it is no
-  // browser page. Otherwise it must be the server's own ("http://" + host) or an allowed one.
+  // `origin` is the Origin field and `host` the Host field of the same request. An absent origin passes, since it does
+  // not come from a browser page. Otherwise it must be the server's own ("http://" + host) or an allowed one.
   bool origin_allowed(std::string_view origin, std::string_view host) const;
 
  private:
@@ -36,7 +36,7 @@ class OriginGuard {
   std::vector<std::string> allowed_origins_;
 };
 
-// "name:port" -> "name", "[::1]:port" -> "::1". Empty if malformed.
+// "name:port" -> "name", "[::1]:port" -> "::1". Returns "" if malformed.
 std::string_view host_name(std::string_view host);
 
 // 127.0.0.0/8, ::1, "localhost" and names under it.

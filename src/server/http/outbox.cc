@@ -42,7 +42,7 @@ void Outbox::set_silence(Silence silence) {
   wake_once();
 }
 
-// Outside the lock: the writer may take at once.
+// Called outside the lock, since the writer may take at once.
 void Outbox::wake_once() {
   {
     const MutexLock lock(mutex_);
@@ -59,7 +59,7 @@ Outbox::Taken Outbox::take() {
 
 void Outbox::sent(std::size_t bytes) {
   const MutexLock lock(mutex_);
-  unsent_bytes_ -= std::min(bytes, unsent_bytes_);  // the writer's own bytes are among them
+  unsent_bytes_ -= std::min(bytes, unsent_bytes_);  // includes bytes of the writer's own
 }
 
 Outbox::Silence Outbox::take_silence() {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What one reply still has to send, between the threads that make it and the one that writes it to the socket. Makers
-// never wait: bytes queue up here, up to a bound; a client that lets more pile up is given up.
+// The unsent part of one reply, between the threads that make it and the one that writes it to the socket. Makers never
+// wait: bytes queue up here, up to a bound; a client that lets more pile up is dropped.
 
 #include <atomic>
 #include <cstddef>
@@ -23,29 +23,29 @@ class Outbox {
     End end = End::kNotYet;
     bool close_after = false;
   };
-  // What to do when nothing was written for so long.
+  // A task to run when nothing was written for this long.
   struct Silence {
     std::int64_t ms = 0;
     std::function<void()> task;
   };
 
-  // `wake` is called from any thread when there is something to take, once until it is taken.
+  // `wake` is called from any thread when there are bytes to take, once until they are taken.
   Outbox(std::size_t unsent_bytes_max, std::function<void()> wake)
       : unsent_bytes_max_(unsent_bytes_max), wake_(std::move(wake)) {}
 
-  // Makers. False: the client is gone. One piece always fits, so that a whole reply has no bound but its own.
+  // For makers. Returns false if the client is gone. One piece always fits: a whole reply has no other bound.
   bool append(std::string&& bytes);
   void end(End how, bool close_after);
   void set_silence(Silence silence);
   bool gone() const { return gone_.load(std::memory_order_acquire); }
-  // Some of the reply was appended.
+  // Returns true if some of the reply was appended.
   bool started() const { return started_.load(std::memory_order_acquire); }
 
-  // The writer.
+  // For the writer.
   Taken take();
   void sent(std::size_t bytes);
   void leave() { gone_.store(true, std::memory_order_release); }
-  // The one that was set last, once; its `task` is empty if there is no new one.
+  // Returns the silence that was set last, once; its `task` is empty if there is no new one.
   Silence take_silence();
 
  private:
@@ -57,7 +57,7 @@ class Outbox {
   std::atomic<bool> started_{false};
   Mutex mutex_;
   std::string bytes_ GUARDED_BY(mutex_);
-  std::size_t unsent_bytes_ GUARDED_BY(mutex_) = 0;  // here, and taken but not sent
+  std::size_t unsent_bytes_ GUARDED_BY(mutex_) = 0;  // queued here, or taken but not sent
   End end_ GUARDED_BY(mutex_) = End::kNotYet;
   bool close_after_ GUARDED_BY(mutex_) = false;
   bool awake_ GUARDED_BY(mutex_) = false;

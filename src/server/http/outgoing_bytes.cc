@@ -5,8 +5,8 @@
 namespace kvkeep::server {
 namespace {
 
-constexpr std::size_t kPieceBytes = 64 << 10;  // that the client must take in time
-constexpr std::size_t kKeptBytes = 4'096;      // of a buffer that is empty: a thousand connections have one each
+constexpr std::size_t kPieceBytes = 64 << 10;  // the client must take this much in time
+constexpr std::size_t kKeptBytes = 4'096;      // kept for an empty buffer: a thousand connections have one each
 
 }  // namespace
 
@@ -14,7 +14,7 @@ void OutgoingBytes::add(std::string&& bytes) {
   if (bytes_.empty()) {
     bytes_ = std::move(bytes);
   } else {
-    // A client that always takes a little would else have all of a long reply kept for it.
+    // Otherwise all of a long reply would be kept for a client that takes a little at a time.
     if (written_ > bytes_.size() / 2) bytes_.erase(0, std::exchange(written_, 0));
     bytes_ += bytes;
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The bytes that a connection has yet to write, and how long its client has not taken any. Pure: the socket and the
-// time are passed in.
+// The bytes that a connection has yet to write, and how long its client has taken none. Pure: the socket and the time
+// are passed in.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,26 +15,26 @@ namespace kvkeep::server {
 class OutgoingBytes {
  public:
   enum class Sent { kAll, kBlocked, kBroken };
-  // How many of the bytes the socket took; 0: it takes none now; none: it is broken.
+  // Returns how many bytes the socket took; 0: it takes none now; nullopt: it is broken.
   using Send = std::function<std::optional<std::size_t>(std::string_view bytes)>;
 
   bool empty() const { return bytes_.empty(); }
   void add(std::string&& bytes);
-  // Sends what it can. `taken` is told of each piece.
+  // Sends as much as the socket takes. `taken` is called for each piece.
   Sent send(const Send& send, const std::function<void(std::size_t bytes)>& taken, std::int64_t now_ns);
 
-  // The last time a byte was sent, or mark() was called.
+  // When a byte was last sent, or mark() was called.
   std::int64_t sent_ns() const { return sent_ns_; }
   void mark(std::int64_t now_ns) { sent_ns_ = now_ns; }
-  // Set while the client takes too little: since then it owes us 64 KiB.
+  // Set while the client takes too little: from then on it has to take 64 KiB.
   std::optional<std::int64_t> stalled_ns() const { return stalled_ns_; }
 
  private:
   std::string bytes_;
-  std::size_t written_ = 0;  // of them
+  std::size_t written_ = 0;  // of `bytes_`
   std::int64_t sent_ns_ = 0;
   std::optional<std::int64_t> stalled_ns_;
-  std::size_t stalled_bytes_ = 0;  // taken since
+  std::size_t stalled_bytes_ = 0;  // since `stalled_ns_`
 };
 
 }  // namespace kvkeep::server

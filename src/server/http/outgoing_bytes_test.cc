@@ -9,7 +9,7 @@ namespace {
 
 using Sent = OutgoingBytes::Sent;
 
-// A socket that takes so many bytes until it blocks.
+// A socket that takes this many bytes until it blocks.
 struct Socket {
   std::size_t room = 0;
   bool broken = false;

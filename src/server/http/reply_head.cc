@@ -8,7 +8,7 @@
 namespace kvkeep::server {
 namespace {
 
-constexpr int kOverloaded = 529;  // what Anthropic's API says for 503
+constexpr int kOverloaded = 529;  // Anthropic's API uses this number for 503
 
 void append_fields(std::string& out, const HeaderList& fields) {
   for (const auto& [name, value] : fields) out.append(name).append(": ").append(value).append("\r\n");

@@ -15,16 +15,16 @@ namespace kvkeep::server {
 struct ReplyHead {
   int status = 200;
   std::string_view content_type = {};          // empty: no such field
-  std::optional<std::size_t> body_bytes = {};  // none: as long as chunks come, or until the connection ends
+  std::optional<std::size_t> body_bytes = {};  // none: the end of the chunks or of the connection ends the body
   bool closes = false;                         // the connection ends after this reply
   bool is_chunked = false;
   std::int64_t idle_s = 0;  // how long an open connection may wait for the next request
 };
 
-// `common` and `own` in this order. A reply of 503 or 529 says when to come again, unless `own` does.
+// Fields come in the order `common`, `own`. A reply of 503 or 529 says when to try again, unless `own` does.
 std::string reply_head(const ReplyHead& head, const HeaderList& common, const HeaderList& own);
 
-// "OK"; a word of no meaning for numbers that have none.
+// "OK"; a generic phrase for unknown numbers.
 std::string_view reason_of(int status);
 
 }  // namespace kvkeep::server

@@ -16,9 +16,9 @@ namespace http = boost::beast::http;
 using BeastError = boost::beast::error_code;
 using BeastText = boost::beast::string_view;
 
-// Extensions mean nothing here; more of them than this is somebody's game.
+// Extensions have no meaning here; more bytes of them than this are an attack.
 constexpr std::size_t kExtensionBytesMax = 4'096;
-// A chunk's size line, or all trailer fields, that are not complete by then.
+// Limit for a chunk's size line, and for all trailer fields.
 constexpr std::size_t kChunkHeadBytesMax = 8'192;
 
 constexpr std::string_view kBadHead = "The request is not valid HTTP, or one of its header fields is malformed";
@@ -28,12 +28,12 @@ std::string_view view(BeastText text) { return {text.data(), text.size()}; }
 
 }  // namespace
 
-// The library's parser, with what it found.
+// The library's parser, with its results.
 class RequestParser::Grammar final : public http::basic_parser<true> {
  public:
   Grammar() {
     header_limit(static_cast<std::uint32_t>(2 * kHeadBytesMax));  // the scanner has judged its size
-    body_limit(boost::none);                                      // the sink judges
+    body_limit(boost::none);                                      // the sink decides
   }
 
   HttpRequest head;
@@ -60,7 +60,7 @@ class RequestParser::Grammar final : public http::basic_parser<true> {
     error = {};
     head.headers.emplace_back(view(name), view(value));
   }
-// Newer releases tell trailer fields apart, older ones do not know the function.
+// Newer releases report trailer fields separately, older ones do not have the function.
 #if defined(__clang__)
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Winconsistent-missing-override"
@@ -91,7 +91,7 @@ class RequestParser::Grammar final : public http::basic_parser<true> {
   }
   void on_finish_impl(BeastError& error) override { error = {}; }
 
-  // Trailer fields come after the head was judged, so they must not add to it.
+  // Trailer fields come after the head was judged, so that they must not add to it.
   void count_trailer(BeastText name, BeastText value, BeastError& error) {
     error = {};
     trailer_bytes_ += name.size() + value.size();
@@ -131,7 +131,7 @@ std::size_t RequestParser::parse_head(std::string_view bytes) {
     return refuse({400, std::string(kBadHead)}, bytes.size());
   }
   if (grammar_->version != 10 && grammar_->version != 11) {
-    return refuse({400, "HTTP/1.1 and HTTP/1.0 are spoken here"}, bytes.size());
+    return refuse({400, "Only HTTP/1.1 and HTTP/1.0 are supported"}, bytes.size());
   }
   if (Refusal wrong = read_framing(grammar_->head, grammar_->version - 10, framing_); wrong.status != 0) {
     return refuse(std::move(wrong), bytes.size());
@@ -141,7 +141,7 @@ std::size_t RequestParser::parse_head(std::string_view bytes) {
 }
 
 std::size_t RequestParser::feed_body(std::string_view bytes, BodySink& sink) {
-  KVKEEP_ASSERT(state_ == State::kBody, "the body follows the head");
+  KVKEEP_ASSERT(state_ == State::kBody, "the body comes after the head");
   if (bytes.empty()) return 0;
   grammar_->sink = &sink;
   grammar_->eager(true);

@@ -1,7 +1,7 @@
 #pragma once
 
-// One request from bytes: first its head, then its body. Boost.Beast's parser reads the grammar; what it repairs or
-// tolerates is refused before it (head_scanner.h) or after it (head_rules.h). Pure: no socket, no clock.
+// Parses one request from bytes: first its head, then its body. Boost.Beast's parser reads the grammar; input that it
+// would repair or tolerate is refused before (head_scanner.h) or afterwards (head_rules.h). Pure: no socket, no clock.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace kvkeep::server {
 class BodySink {
  public:
   virtual ~BodySink() = default;
-  // A chunk of so many bytes follows. False: it is more than may come.
+  // A chunk of this many bytes follows. Returns false if it is more than the limit.
   virtual bool announce(std::uint64_t /*bytes*/) { return true; }
-  // How many were taken. Fewer than given: no more can be taken for now.
+  // Returns how many bytes were taken. Fewer than given: no more can be taken for now.
   virtual std::size_t take(std::string_view bytes) = 0;
 };
 
@@ -34,13 +34,13 @@ class RequestParser {
 
   State state() const { return state_; }
 
-  // In state kHead: `bytes` are all that came from the request's first one on. Returns how many the head took: 0 until
-  // it is complete. The state is then kBody, kDone (there is none) or kRefused.
+  // In state kHead: `bytes` are all from the request's first one on. Returns how many the head took: 0 until it is
+  // complete. The state is then kBody, kDone (there is none) or kRefused.
   std::size_t feed_head(std::string_view bytes);
   // In state kBody: bytes that follow those taken so far. Returns how many were taken; the rest comes again, with more.
   std::size_t feed_body(std::string_view bytes, BodySink& sink);
 
-  // Set once the state is not kHead. What is known of a refused head is there, too: enough to shape the reply.
+  // Set once the state is not kHead. A refused head has the parts that are known: enough to shape the reply.
   HttpRequest& head();
   const Framing& framing() const { return framing_; }
   // In state kRefused.

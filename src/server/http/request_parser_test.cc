@@ -1,5 +1,5 @@
-// Every kind of request whose framing is malformed, ambiguous or unusual, and what the parser makes of it. Each is fed
-// at once and byte by byte: where bytes are cut must not matter.
+// Every kind of request whose framing is malformed, ambiguous or unusual, and the parser's result. Each is fed at once
+// and byte by byte: it must not matter where the bytes are cut.
 
 #include "server/http/request_parser.h"
 
@@ -21,7 +21,7 @@ class Text final : public BodySink {
   std::string text;
 };
 
-// "400", or "POST /x [body] +rest": what the request is, and what follows it.
+// "400", or "POST /x [body] +rest": the request, and the bytes after it.
 std::string outcome(const RequestParser& parser, HttpRequest& head, const std::string& body, std::string_view rest) {
   switch (parser.state()) {
     case RequestParser::State::kRefused: return std::to_string(parser.refusal().status);
@@ -38,7 +38,7 @@ std::string outcome(const RequestParser& parser, HttpRequest& head, const std::s
   return said;
 }
 
-// `step`: bytes that arrive at a time.
+// `step`: how many bytes arrive at a time.
 std::string read(std::string_view bytes, std::size_t step) {
   RequestParser parser;
   Text body;
@@ -244,7 +244,7 @@ TEST(RequestParser, Expectations) {
   expect("something else", post("Content-Length: 1\r\nExpect: 200-ok\r\n", "a"), "417");
 }
 
-// A key is what stands in the field, byte for byte.
+// A key is the field's value, byte for byte.
 TEST(RequestParser, ValuesAreNotDecoded) {
   RequestParser parser;
   parser.feed_head("GET / HTTP/1.1\r\nAuthorization: Bearer sekret%41 \r\nX: %0d%0aY: z\r\n\r\n");
@@ -253,7 +253,7 @@ TEST(RequestParser, ValuesAreNotDecoded) {
   EXPECT_EQ(parser.head().headers.size(), 2U);
 }
 
-// A sink that is full for now gets the same bytes again.
+// A sink that had no room gets the same bytes again.
 TEST(RequestParser, ABodyGoesOnWhereItsSinkStopped) {
   class Narrow final : public BodySink {
    public:

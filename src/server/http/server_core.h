@@ -1,7 +1,7 @@
 #pragma once
 
-// State that all connections of one server share. "I/O thread" in this room is the one that runs `io`, which
-// ARCHITECTURE.md calls the HTTP thread.
+// State that all connections of one server share. In this room "I/O thread" is the one that runs `io`; ARCHITECTURE.md
+// calls it the HTTP thread.
 
 #include <algorithm>
 #include <atomic>
@@ -31,7 +31,7 @@ struct ServerCore {
         places(options.requests_max),
         scratch(64 << 10) {}
 
-  // More connections than this press the others: idle ones are closed, slow ones hurried.
+  // With more connections than this, idle ones are closed and slow ones hurried.
   bool is_crowded() const { return connections.size() > options.connections_max / 4 * 3; }
   bool is_empty() const { return connections.empty() && exchanges == 0; }
 
@@ -40,18 +40,18 @@ struct ServerCore {
   boost::asio::io_context io{1};
   std::unique_ptr<os::ThreadPool> workers;  // while the server serves
   Budget budget;                            // of bytes of bodies
-  Budget places;                            // of requests that are not light, from their head until they are answered
+  Budget places;                            // for requests that are not light, from their head until they are answered
   std::atomic<bool> stopping{false};
-  std::atomic<std::size_t> bodies_at_work{0};  // in handlers, which give their room back
-  std::atomic<std::size_t> parsed_bytes{0};    // of bodies, since freed memory was returned
+  std::atomic<std::size_t> bodies_at_work{0};  // in handlers, which will give their room back
+  std::atomic<std::size_t> parsed_bytes{0};    // bytes of bodies since freed memory was returned
 
-  // The I/O thread's own.
+  // Used by the I/O thread only.
   std::unordered_set<std::shared_ptr<Connection>> connections;
-  std::deque<std::weak_ptr<Connection>> waiting_for_room;  // for their bodies, in the order in which they came
-  std::size_t exchanges = 0;                               // requests in handlers, or whose writer is kept
+  std::deque<std::weak_ptr<Connection>> waiting_for_room;  // waiting for room for their bodies, in order of arrival
+  std::size_t exchanges = 0;                               // requests in handlers, or with a kept writer
   std::uint64_t requests = 0;
-  std::vector<char> scratch;          // every connection reads into this one
-  std::function<void()> on_change{};  // a connection or an exchange has ended
+  std::vector<char> scratch;          // the buffer that every connection reads into
+  std::function<void()> on_change{};  // called when a connection or an exchange has ended
 };
 
 }  // namespace kvkeep::server
