@@ -120,7 +120,7 @@ class Constrained(ServerCase):
         refused("json_schema: 'if' cannot be enforced", json_schema={"if": {}})
         refused("'grammar': line 1: there is no rule 'x'", grammar="root ::= x")
         refused("'grammar': rule 'root' begins with itself", grammar="root ::= root [a]")
-        refused("cannot both be asked for", grammar="root ::= [a]", json_schema={})
+        refused("cannot both be set", grammar="root ::= [a]", json_schema={})
         # Left out, where the client does not insist.
         reply = self.one.post(CHAT, {**self.chat, "response_format": response_format(
             {"type": "array", "items": {"type": "boolean"}, "maxItems": 2, "uniqueItems": True}, strict=False)})

@@ -58,7 +58,7 @@ class Model(FlagCase):
                 self.assertEqual((reply.status, reply.headers["x-kvkeep-ignored-fields"]), (200, list(sent)[-1]))
         server = self.server("--strict-fields")
         error = self.assert_refused(400, server.post, COMPLETION, body)
-        self.assertIn("'max_token' is no field of this request (did you mean 'max_tokens'?)", error["message"])
+        self.assertIn("'max_token' is not a field of this request (did you mean 'max_tokens'?)", error["message"])
         server.post(COMPLETION, {"prompt": "hi", "max_tokens": 1, "service_tier": "auto"})
 
     @covers("--strict-model-names")

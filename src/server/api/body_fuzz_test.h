@@ -1,6 +1,6 @@
 #pragma once
 
-// Bodies for fuzz tests of the dialects: JSON made of their words, and valid bodies with one value replaced.
+// Bodies for fuzz tests of the dialects: JSON made of the dialects' words, and valid bodies with one value replaced.
 
 #include <cstdint>
 #include <iterator>
@@ -42,7 +42,7 @@ inline Json random_body_value(std::mt19937_64& random, Words words, int depth) {
   }
 }
 
-// Replaces one value, at whatever depth.
+// Replaces one value, at any depth.
 inline void mutate_body(std::mt19937_64& random, Words words, Json& value) {
   if (value.is_structured() && !value.empty() && random() % 4 != 0) {
     auto place = value.begin();

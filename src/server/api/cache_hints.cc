@@ -47,7 +47,7 @@ Result<std::int64_t> options_s(const Json& body) {
 
 }  // namespace
 
-// A client that means to be apart must not be taken for one that does not: what is no salt is refused.
+// A client that asks to be set apart must be: a value that is no salt is refused.
 Result<std::string> read_cache_salt(const Json& body) {
   constexpr std::size_t kMostBytes = 256;
   const Json* salt = field(body, "cache_salt");

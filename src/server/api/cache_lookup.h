@@ -1,6 +1,6 @@
 #pragma once
 
-// POST /cache/lookup: body -> the prompt that is asked about. The reply is in server/trace/trace_json.h.
+// POST /cache/lookup: body -> the prompt to look up. The reply is in server/trace/trace_json.h.
 
 #include <string>
 #include <string_view>
@@ -12,13 +12,13 @@ namespace kvkeep::server::api {
 
 struct LookupRequest {
   PromptSource prompt;
-  bool cache_prompt = true;     // false: of a request that would not use the cache
-  std::string cache_salt = {};  // as of a request
+  bool cache_prompt = true;     // false: as for a request that would not use the cache
+  std::string cache_salt = {};  // as in a request
   std::vector<std::string> unknown_fields = {};
 };
 
-// Exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens}; perhaps
-// {cache_prompt} and {cache_salt} as in both. All errors are kInvalid (400).
+// The body has exactly one of {messages, ...} as in /v1/chat/completions, {prompt} as in /v1/completions, and {tokens};
+// and optionally {cache_prompt} and {cache_salt} as in both. All errors are kInvalid (400).
 Result<LookupRequest> parse_lookup(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMaxStops = 256;
 
-// The value with which a field asks for nothing.
+// The kind of value with which a field asks for nothing.
 enum class Neutral { kFalsy, kOne, kNotPositive, kTextOnly };
 
 struct Refusal {
@@ -73,7 +73,7 @@ bool is_falsy(const Json& value) {
   return value.empty();
 }
 
-// modalities ["text"].
+// Returns true for modalities ["text"].
 bool is_text_only(const Json& value) {
   if (!value.is_array()) return false;
   return std::ranges::all_of(value, [](const Json& element) { return element == "text"; });
@@ -96,8 +96,7 @@ Status read_int32(const Json& body, std::string_view name, std::int32_t& target,
   return {};
 }
 
-// -1 asks for a new one each time, also if it is written as an unsigned number; longer seeds are cut, as llama-server
-// does.
+// -1 asks for a new seed each time, also if written as an unsigned number; longer seeds are cut, as in llama-server.
 Status read_seed(const Json& body, std::optional<std::uint32_t>& seed) {
   constexpr std::uint32_t kAny = UINT32_MAX;
   std::int64_t value = seed.value_or(kAny);
@@ -110,7 +109,7 @@ Status read_seed(const Json& body, std::optional<std::uint32_t>& seed) {
 
 using Biases = std::map<TokenId, float>;
 
-// A token named again adds to its bias, as the sampler would.
+// A token that is named again adds to its bias, as in the sampler.
 Status read_bias_entry(const Json& token, const Json& bias, std::size_t vocabulary_size, Biases& biases) {
   if (!token.is_number_integer()) return wrong_type("logit_bias", "keyed by token ids", token);
   const Json id_list = Json::array({token});
@@ -150,7 +149,7 @@ Status read_bias_entries(const Json& entries, std::size_t vocabulary_size, Biase
 Status read_logit_bias(const Json& body, std::size_t vocabulary_size, engine::SamplingParams& sampling) {
   const Json* value = field(body, "logit_bias");
   if (value == nullptr) return {};
-  // Each costs time for every sampled token.
+  // Each entry costs time for every sampled token.
   if (vocabulary_size > 0 && value->is_structured() && value->size() > vocabulary_size) {
     return invalid(fmt::format("'logit_bias' may hold at most {} entries, one per token", vocabulary_size));
   }
@@ -195,7 +194,7 @@ Status read_stop(const Json& body, std::vector<std::string>& stop) {
   return {};
 }
 
-// A field that is only told on: of the wrong type it is no reason to refuse a request.
+// For fields that are only passed on: a value of the wrong type is no reason to refuse a request.
 std::string hint(const Json& body, std::string_view name) {
   constexpr std::size_t kMostBytes = 512;
   const Json* value = field(body, name);
@@ -238,7 +237,7 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   TRY(read_sampling(body, defaults.vocabulary_size, request.sampling));
   TRY(read_stop(body, request.stop));
   TRY_ASSIGN(request.output, read_output_format(body));
-  // The last one present wins: n_predict is llama-server's own name. -1 is no wish, as in llama-server.
+  // The last field present wins: n_predict is llama-server's own name. -1 means unset, as in llama-server.
   std::int64_t max_tokens = -1;
   for (const std::string_view name : {"max_completion_tokens", "max_tokens", "n_predict"}) {
     TRY(read_integer(body, name, max_tokens, -1, kInt32Max));

@@ -14,16 +14,16 @@ namespace kvkeep::server::api {
 // Reads everything but the prompt into `request`, which already holds the defaults. Unknown fields are tolerated.
 Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request);
 
-// kInvalid if the body asks for something this server does not do: a client that asked for it would take the reply for
-// something it is not. A field at its neutral value (n: 1, n_keep: 0, logprobs: false) asks for nothing.
+// kInvalid if the body asks for something that this server does not do: the client would take the reply for something
+// it is not. A field at its neutral value (n: 1, n_keep: 0, logprobs: false) asks for nothing.
 Status refuse_unsupported(const Json& body);
-// The fields of which that may happen; docs/requests.md lists them.
+// Returns the fields that may be refused so; docs/requests.md lists them.
 std::vector<std::string_view> refused_fields();
 
-// How many tokens a thought may have; -1 leaves it to the server.
+// Reads how many tokens a thought may have; -1 leaves the number to the server.
 Status read_thinking_budget(const Json& holder, std::string_view name, engine::SamplingParams& sampling);
 
-// Ids in an array; kInvalid for anything else in it, and for ids outside the vocabulary.
+// Reads ids in an array; kInvalid for any other value in it, and for ids outside the vocabulary.
 Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view name, std::size_t vocabulary_size);
 
 }  // namespace kvkeep::server::api

@@ -71,7 +71,7 @@ Status read_integer(const Json& object, std::string_view name, std::int64_t& tar
   if (number < static_cast<double>(low) || number > static_cast<double>(high)) {
     return invalid(fmt::format("'{}' must be between {} and {}, not {}", name, low, high, value->dump()));
   }
-  // Through double only where it was written with a point: 2^53 + 1 stays itself.
+  // Converts through double only if it was written with a point: 2^53 + 1 keeps its value.
   target = value->is_number_float() ? static_cast<std::int64_t>(number) : value->get<std::int64_t>();
   return {};
 }

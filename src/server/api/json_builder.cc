@@ -22,7 +22,7 @@ bool JsonBuilder::key(std::string& name) {
   if (members.size() >= kMaxKeysPerObject) return fail("an object in the request body has too many keys");
   key_comparisons_ += members.size();
   if (key_comparisons_ > kMaxKeyComparisons) return fail("the objects in the request body have too many keys");
-  member_ = &members[std::move(name)];  // of keys that occur twice, the last value counts
+  member_ = &members[std::move(name)];  // if a key occurs twice, its last value counts
   return true;
 }
 
@@ -38,7 +38,7 @@ bool JsonBuilder::add(std::size_t weight, Json value) {
 
 bool JsonBuilder::weigh(std::size_t weight) {
   weight_ += weight;
-  return weight_ <= kMaxWeight || fail("the request body holds too many values");
+  return weight_ <= kMaxWeight || fail("the request body has too many values");
 }
 
 bool JsonBuilder::open(Json container) {

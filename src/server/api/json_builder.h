@@ -1,10 +1,10 @@
 #pragma once
 
-// Builds a JSON value from the parser's events and stops at the first one that goes over a limit, so that a body costs
-// time and memory in proportion to its length, whatever it holds.
+// Builds a JSON value from the parser's events and stops at the first one that exceeds a limit, so that a body costs
+// time and memory in proportion to its length, whatever it contains.
 //
-// The library's own way to look at a value while it is parsed (a callback) walks the whole surrounding array after each
-// object in it: a megabyte of empty objects takes more than a minute. Hence a builder of our own, with no callback.
+// The library's way to look at a value while it is parsed (a callback) walks the whole surrounding array after each
+// object in it: a megabyte of empty objects takes more than a minute. Hence this builder, without a callback.
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
@@ -15,18 +15,18 @@ namespace kvkeep::server::api {
 
 using Json = nlohmann::ordered_json;
 
-// Deeper bodies would exhaust the stack of whatever walks them; longer objects take quadratic time to read.
+// Deeper bodies would exhaust the stack of the code that walks them; longer objects take quadratic time to read.
 inline constexpr int kMaxDepth = 100;
 inline constexpr std::size_t kMaxKeysPerObject = 10'000;
-// Each key is compared with those before it in its object. Room for two objects of the greatest size.
+// Each key is compared with those before it in its object. The limit is enough for two objects of the greatest size.
 inline constexpr std::size_t kMaxKeyComparisons = 100'000'000;
-// By the memory they take: a number, boolean or null weighs one; a string, a key, an array or an object weighs
-// kHeavy. Four million token ids, or a chat of 200,000 messages. A value of weight one takes 16 bytes.
+// Values count by the memory they take: a number, boolean or null weighs one (16 bytes); a string, a key, an array or
+// an object weighs kHeavy. The limit is four million token ids, or a chat of 200,000 messages.
 inline constexpr std::size_t kMaxWeight = 4'000'000;
 inline constexpr std::size_t kHeavy = 4;
 
-// One text, from Json::sax_parse(); the names of the events are the library's. An event that returns false ends the
-// parsing; then error() says why. Not thread safe.
+// Parses one text, by Json::sax_parse(); the names of the events are the library's. An event that returns false ends
+// the parsing; then error() says why. Not thread safe.
 class JsonBuilder {
  public:
   bool null() { return add(1, nullptr); }
@@ -35,7 +35,7 @@ class JsonBuilder {
   bool number_unsigned(Json::number_unsigned_t value) { return add(1, value); }
   bool number_float(Json::number_float_t value, const std::string& /*text*/) { return add(1, value); }
   bool string(std::string& value) { return add(kHeavy, std::move(value)); }
-  bool binary(Json::binary_t& /*value*/) { return fail("binary values are no JSON"); }
+  bool binary(Json::binary_t& /*value*/) { return fail("binary values are not JSON"); }
   bool start_object(std::size_t /*size*/) { return open(Json::object()); }
   bool start_array(std::size_t /*size*/) { return open(Json::array()); }
   bool end_object() { return close(); }
@@ -43,9 +43,9 @@ class JsonBuilder {
   bool key(std::string& name);
   bool parse_error(std::size_t position, const std::string& token, const Json::exception& failure);
 
-  // One line. Empty as long as nothing is wrong.
+  // One line; empty as long as nothing is wrong.
   const std::string& error() const { return error_; }
-  // What was built. Precondition: the parsing went through.
+  // Returns the value that was built. Precondition: the parsing succeeded.
   Json take() { return std::move(root_); }
 
  private:
@@ -58,7 +58,7 @@ class JsonBuilder {
 
   Json root_;
   std::vector<Json*> open_;  // containers that have not ended, outermost first; only the last one grows
-  Json* member_ = nullptr;   // where the value of the last key goes
+  Json* member_ = nullptr;   // receives the value of the last key
   std::size_t weight_ = 0;
   std::size_t key_comparisons_ = 0;
   std::string error_;

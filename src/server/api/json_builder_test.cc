@@ -33,7 +33,7 @@ std::string object_of(std::size_t keys) {
   return text + "}";
 }
 
-// What the library makes of the same text, without limits, is the naive twin.
+// The library, which builds from the same text without limits, is the naive twin.
 TEST(JsonBuilder, BuildsWhatTheLibraryBuilds) {
   for (const char* text :
        {"{}", R"({"a":1,"b":[],"c":{},"d":null,"e":true,"f":-5,"g":1.5e3,"h":"\u00e4\n","i":18446744073709551615})",
@@ -59,8 +59,8 @@ TEST(JsonBuilder, ErrorsAreTheLibrarysOwn) {
   }
 }
 
-// The time for these must grow with their length alone: they are a minute's work for a parser that looks at the whole
-// array after each object.
+// The time for these must depend only on their length: a parser that walks the whole array after each object takes a
+// minute.
 TEST(JsonBuilder, ManySmallContainersAreReadInOneSitting) {
   constexpr std::size_t kCount = 900'000;
   for (const char* piece : {"{}", "[]", "\"\""}) {
@@ -75,12 +75,12 @@ TEST(JsonBuilder, ValuesAreLimitedByTheirWeight) {
   constexpr std::size_t kRest = kMaxWeight - 3 * kHeavy - 1;
   EXPECT_EQ(complaint(body_of("1", kRest)), "");
   for (const char* light : {"1", "null"}) {
-    EXPECT_EQ(complaint(body_of(light, kRest + 1)), "the request body holds too many values") << light;
+    EXPECT_EQ(complaint(body_of(light, kRest + 1)), "the request body has too many values") << light;
   }
   for (const char* heavy : {"{}", "[]", "\"\""}) {
-    EXPECT_EQ(complaint(body_of(heavy, kRest / kHeavy + 1)), "the request body holds too many values") << heavy;
+    EXPECT_EQ(complaint(body_of(heavy, kRest / kHeavy + 1)), "the request body has too many values") << heavy;
   }
-  EXPECT_EQ(complaint(body_of("{\"\":0}", kRest / (2 * kHeavy + 1) + 1)), "the request body holds too many values");
+  EXPECT_EQ(complaint(body_of("{\"\":0}", kRest / (2 * kHeavy + 1) + 1)), "the request body has too many values");
 }
 
 TEST(JsonBuilder, KeysAreLimitedInOneObjectAndInAll) {

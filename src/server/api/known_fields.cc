@@ -16,7 +16,7 @@ namespace {
 
 using Names = std::span<const std::string_view>;
 
-// Read by read_generation_fields(), in every dialect that generates.
+// Fields that read_generation_fields() reads, in every dialect that generates.
 constexpr std::string_view kGenerating[] = {"model",
                                             "max_completion_tokens",
                                             "max_tokens",
@@ -87,7 +87,7 @@ constexpr std::string_view kMessages[] = {
 constexpr std::string_view kTokenize[] = {"content", "add_special", "parse_special", "with_pieces"};
 constexpr std::string_view kTokens[] = {"tokens"};
 
-// Changes nothing: parameters of samplers that are refused when they are on, and what names a slot.
+// Fields that change nothing: parameters of samplers that are refused when they are on, and names of slots.
 constexpr std::string_view kIgnoredByAll[] = {"id_slot",
                                               "slot_id",
                                               "mirostat_tau",
@@ -110,13 +110,13 @@ constexpr std::string_view kIgnoredByNative[] = {"model"};
 // Objects below the top level.
 struct Shape;
 struct Member {
-  std::string_view name;  // its value is such an object, or an array of them
+  std::string_view name;  // the value of this field is such an object, or an array of them
   const Shape* shape;
 };
 struct Shape {
   Names names;
   std::span<const Member> members = {};
-  Names types = {};  // other ones than these are not read, so not looked at; empty: all are
+  Names types = {};  // objects of other types are not read, so not checked; empty: all are
 };
 
 constexpr std::string_view kMarkNames[] = {"type", "ttl", "scope"};
@@ -129,14 +129,14 @@ constexpr Member kChatToolMembers[] = {{"function", &kChatFunction}};
 constexpr Shape kChatTool{kChatToolNames, kChatToolMembers};
 constexpr std::string_view kCalledNames[] = {"name", "arguments", "parsed_arguments"};
 constexpr Shape kCalled{kCalledNames};
-// `incomplete` is our own; `index` stays where a client puts a stream's deltas together.
+// `incomplete` is kvkeep's own; `index` remains where a client joins a stream's deltas.
 constexpr std::string_view kChatCallNames[] = {"id", "type", "function", "custom", "index", "incomplete"};
 constexpr Member kChatCallMembers[] = {{"function", &kCalled}};
 constexpr Shape kChatCall{kChatCallNames, kChatCallMembers};
 constexpr std::string_view kChatPartNames[] = {"type", "text", "prompt_cache_breakpoint", "cache_control"};
 constexpr std::string_view kTextType[] = {"text"};
 constexpr Shape kChatPart{kChatPartNames, {}, kTextType};
-// What requests have and what replies have, which come back; then names of templates and of other servers.
+// Fields of requests and of replies, which come back; then names of templates and of other servers.
 constexpr std::string_view kChatMessageNames[] = {
     "role",        "content",   "name",      "tool_calls", "tool_call_id",      "reasoning_content", "function_call",
     "refusal",     "audio",     "parsed",    "reasoning",  "reasoning_details", "thinking",          "tool_plan",
@@ -240,7 +240,7 @@ bool is_known(Dialect dialect, std::string_view name) {
   return std::ranges::find(refused, name) != refused.end();
 }
 
-// Names go into a header and into the log, and a client may call a field anything.
+// Names go into a header and the log, and a client may call a field anything.
 std::string printable(std::string_view name) {
   std::string safe(name.substr(0, kMostFieldNameBytes));
   std::ranges::replace_if(safe, [](char c) { return c <= ' ' || c > '~' || c == ','; }, '?');
@@ -252,7 +252,7 @@ bool is_read(const Shape& shape, const Json& object) {
   return type == nullptr || std::ranges::any_of(shape.types, [&](std::string_view known) { return *type == known; });
 }
 
-// Where an object stands, from the innermost outward; it becomes a text only where something is wrong.
+// The path of an object, from the innermost part outward; it becomes a text only if something is wrong.
 struct Place {
   static constexpr std::size_t kNoIndex = SIZE_MAX;
   const Place* outer = nullptr;
@@ -266,7 +266,7 @@ struct Place {
   }
 };
 
-// Looks through one body.
+// Checks one body.
 class FieldCheck {
  public:
   FieldCheck(Dialect dialect, bool strict) : dialect_(dialect), strict_(strict) {}
@@ -303,11 +303,11 @@ class FieldCheck {
 
   Status note(const Place& place, const Shape* shape, const std::string& name) {
     if (unknown_.size() == kMostUnknownFields) return {};
-    // A client that sends it in each of a thousand messages sends one field.
+    // A client that sends the field in each of a thousand messages made one mistake.
     if (std::ranges::find(noted_, std::pair{shape, name}) != noted_.end()) return {};
     const std::string path = place.path() + printable(name);
     if (strict_) {
-      return invalid(fmt::format("'{}' is no field of this request{}; --strict-fields refuses it", path,
+      return invalid(fmt::format("'{}' is not a field of this request{}; --strict-fields refuses it", path,
                                  meant_field(dialect_, path)));
     }
     noted_.emplace_back(shape, name);
@@ -340,7 +340,7 @@ std::string meant_field(Dialect dialect, std::string_view name) {
   for (auto dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.')) {
     const std::string_view outer = name.substr(0, std::min(dot, name.find('[')));
     const auto member = std::ranges::find(members, outer, &Member::name);
-    if (member == members.end()) break;  // the dot is a part of the name
+    if (member == members.end()) break;  // the dot is part of the name
     shape = member->shape;
     members = shape->members;
     name.remove_prefix(dot + 1);

@@ -25,7 +25,7 @@ std::vector<std::string> unknown_in(const std::string& body, Dialect dialect) {
   return unknown_fields(parse_body(body).value(), dialect, /*strict=*/false).value();
 }
 
-// The same misspelt field in each dialect, in the words of its parser.
+// The same misspelt field in each dialect, reported by its parser.
 template <typename Parse>
 void expect_told(const Parse& parse, const std::string& begin) {
   const auto told =
@@ -36,7 +36,7 @@ void expect_told(const Parse& parse, const std::string& begin) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
   EXPECT_THAT(refused.error().message,
-              HasSubstr("'temprature' is no field of this request (did you mean 'temperature'?)"));
+              HasSubstr("'temprature' is not a field of this request (did you mean 'temperature'?)"));
   EXPECT_TRUE(
       parse(begin + R"(,"nothing":null,"seed":1})", RequestDefaults{.sampling = {}, .strict_fields = true}).ok());
 }
@@ -98,7 +98,7 @@ TEST(UnknownFields, WhatClientsSendOnPurposeIsKnown) {
   EXPECT_THAT(unknown_in(R"({"context":"x"})", Dialect::kTokenize), ElementsAre("context"));
 }
 
-// A header field and a line of the log hold them.
+// A header field and a log line contain the names.
 TEST(UnknownFields, NamesAreFewShortAndPrintable) {
   std::string body = R"({"a\r\nSet-Cookie: x":1,"b,c":1)";
   for (int i = 0; i < 30; ++i) body += fmt::format(",\"{}{}\":1", std::string(100, 'x'), i);
@@ -131,7 +131,7 @@ TEST(UnknownFields, BelowTheTopLevelAreNamedByTheirPlace) {
               ElementsAre("input[0].contents", "input[1].callid", "input[2].content[0].test", "tools[0].tools[0].nme"));
 }
 
-// In a thousand messages it is one mistake.
+// The same mistake in a thousand messages is one mistake.
 TEST(UnknownFields, AreNamedOnceForAllMessages) {
   std::string body = R"({"messages":[)";
   for (int i = 0; i < 1'000; ++i) body += R"({"role":"user","content":"a","contnet":1},)";
@@ -144,10 +144,10 @@ TEST(UnknownFields, BelowTheTopLevelAreRefusedWhereItIsStrict) {
   const auto refused = parse_chat(R"({"messages":[{"role":"user","content":"hi","contnet":1}]})", strict);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message,
-              HasSubstr("'messages[0].contnet' is no field of this request (did you mean 'content'?)"));
+              HasSubstr("'messages[0].contnet' is not a field of this request (did you mean 'content'?)"));
 }
 
-// What vendors' libraries define and what agents send; kinds that are refused or left out are not looked at.
+// Fields that vendors' libraries define and agents send; kinds that are refused or left out are not checked.
 TEST(UnknownFields, DocumentedOnesAreKnownBelowTheTopLevel) {
   EXPECT_THAT(unknown_in(R"({"messages":[{"role":"developer","content":[{"type":"text","text":"a"}],"name":"n"},
                      {"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}}]},

@@ -1,7 +1,7 @@
 #pragma once
 
-// What stands in a tool's result for what the model cannot read. A user's own picture is refused, for the answer would
-// be about nothing; but a tool's result is in the conversation for good, and a client could not go on with it.
+// The text in a tool's result that replaces a part that the model cannot read. A user's own picture is refused, since
+// the answer would not be about it; but a tool's result stays in the conversation, which a client could not continue.
 
 #include <fmt/format.h>
 

@@ -9,23 +9,23 @@
 namespace kvkeep::server::api {
 
 struct ModelCard {
-  std::string id;              // the name the model is served under
+  std::string id;              // the name under which the model is served
   std::int64_t created_s = 0;  // seconds since 1970
   std::size_t vocabulary_size = 0;
-  std::size_t context_tokens = 0;  // a request may use these
+  std::size_t context_tokens = 0;  // a request may use this many
   std::size_t trained_context_tokens = 0;
   std::size_t embedding_size = 0;
   std::uint64_t parameters = 0;
   std::uint64_t size_bytes = 0;  // of the weights
 };
 
-// The model under each of its names, the card's own first.
+// Lists the model under each of its names, the card's own first.
 std::string models_reply(const ModelCard& model, const std::vector<std::string>& more_names = {});
-// The one model alone.
+// Describes the model without the list around it.
 std::string model_reply(const ModelCard& model);
 std::string health_reply();
 
-// 2024-06-11T10:00:00Z
+// Returns a time such as 2024-06-11T10:00:00Z.
 std::string rfc3339(std::int64_t seconds);
 
 }  // namespace kvkeep::server::api

@@ -30,7 +30,7 @@ Result<OutputFormat> read_response_format(const Json& value) {
   if (type == "text") return OutputFormat(AnyText{});
   if (type == "json_object") {
     if (field(value, "schema") == nullptr) return OutputFormat(AnyJsonObject{});
-    return read_schema(value, "response_format");  // llama-server's way
+    return read_schema(value, "response_format");  // as llama-server reads it
   }
   if (type != "json_schema") {
     return invalid(fmt::format("'response_format.type' must be text, json_object or json_schema, not '{}'", type));
@@ -44,7 +44,7 @@ Result<OutputFormat> read_response_format(const Json& value) {
   return read_schema(*holder, "response_format.json_schema");
 }
 
-// A client's own grammar: read here first, so that the words of an error are ours and nothing takes long.
+// Parses a client's own grammar first, so that errors are in kvkeep's words and parsing takes no long time.
 Result<engine::GrammarParams> client_grammar(const GrammarOutput& output, const chat::MarkerSet& markers,
                                              const Vocabulary& vocabulary) {
   const auto read = grammar::read_gbnf(output.text);
@@ -77,7 +77,7 @@ Result<OutputFormat> read_output_format(const Json& body) {
   const auto take = [&](std::string_view name, Result<OutputFormat> read) -> Status {
     if (!read) return std::move(read).error();
     if (std::holds_alternative<AnyText>(*read)) return {};
-    if (!from.empty()) return invalid(fmt::format("'{}' and '{}' cannot both be asked for", from, name));
+    if (!from.empty()) return invalid(fmt::format("'{}' and '{}' cannot both be set", from, name));
     from = name;
     format = std::move(*read);
     return {};

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a reply must look like, as requests say it: OpenAI's response_format, llama-server's json_schema and grammar.
+// The form that a request demands of its reply: OpenAI's response_format, llama-server's json_schema and grammar.
 
 #include <string>
 #include <variant>
@@ -18,23 +18,23 @@ struct AnyJsonObject {};
 struct JsonSchemaOutput {
   Json schema;
   std::string path;      // of the schema in the request, for errors
-  bool lenient = false;  // what cannot be enforced is left out ("strict": false)
+  bool lenient = false;  // rules that cannot be enforced are left out ("strict": false)
 };
 struct GrammarOutput {
   std::string text;  // GBNF
 };
 using OutputFormat = std::variant<AnyText, AnyJsonObject, JsonSchemaOutput, GrammarOutput>;
 
-// kInvalid: a field of the wrong type, or two of them at once.
+// kInvalid if a field has the wrong type, or two of them are set.
 Result<OutputFormat> read_output_format(const Json& body);
 
-// The grammar for the sampler; empty for AnyText. Markers are forbidden, but for those that a grammar of the client's
-// own spells; the ends of a reply never are. kInvalid: what the schema or grammar asks for that cannot be had.
+// Returns the grammar for the sampler; empty for AnyText. Markers are forbidden, except those that a client's own
+// grammar spells; the ends of a reply never are. kInvalid if the schema or grammar has a rule that cannot be enforced.
 Result<engine::GrammarParams> output_grammar(const OutputFormat& format, const chat::MarkerSet& markers,
                                              const Vocabulary& vocabulary);
 
-// The markers that may not be sampled under a grammar with these literals. For tool formats, too: their tags are
-// markers.
+// Returns the markers that may not be sampled under a grammar with these literals. Also used for tool formats, whose
+// tags are markers.
 std::vector<TokenId> forbidden_markers(const chat::MarkerSet& markers, const Vocabulary& vocabulary,
                                        std::string_view literals);
 

@@ -51,7 +51,7 @@ TEST(OutputFormat, WrongOnesAreRefused) {
   EXPECT_THAT(format_error(R"({"json_schema":[]})"), HasSubstr("'json_schema' must be an object"));
   EXPECT_THAT(format_error(R"({"grammar":{}})"), HasSubstr("'grammar' must be a string"));
   EXPECT_EQ(format_error(R"({"grammar":"root ::= [a]","json_schema":{}})"),
-            "'json_schema' and 'grammar' cannot both be asked for");
+            "'json_schema' and 'grammar' cannot both be set");
 }
 
 TEST(OutputFormat, BothDialectsReadIt) {

@@ -61,7 +61,7 @@ std::string ReplyWriter::stream_error(const ErrorReply& reply) const { return ap
 
 Json timings_json(const Timings& timings) {
   const auto prompt_n = static_cast<double>(timings.prompt_n);
-  // predicted_ms starts with the first token, so one token fewer took part in it.
+  // predicted_ms begins with the first token, so that it counts one token less.
   const double steps = timings.predicted_n > 1 ? static_cast<double>(timings.predicted_n - 1) : 0.0;
   Json json = {
       {"cache_n", timings.cache_n},

@@ -1,11 +1,11 @@
 #pragma once
 
-// What goes back to the client, whatever the dialect.
+// The reply to a client, in whatever dialect.
 //
 // A ReplyWriter turns the events of one request into bytes. For a stream:
 //   first(), progress()..., delta()..., finish()      each returns the SSE bytes to send, maybe none
-// and stream_error() in the place of finish() if generation fails; comments that keep the connection alive may go out
-// at any time, before first() too. For one body: whole(). Content types: kSseContentType, kJsonContentType. An error
+// and stream_error() in place of finish() if generation fails; comments that keep the connection alive may be sent at
+// any time, also before first(). For one body: whole(). Content types: kSseContentType, kJsonContentType. An error
 // before anything was sent is error() or context_exceeded(). Text passed in is valid UTF-8 (chat::Utf8Stream), with
 // stop strings already cut (chat::StopStrings).
 //
@@ -33,14 +33,14 @@ inline constexpr std::string_view kJsonContentType = "application/json; charset=
 struct ReplyHeader {
   std::string id;                  // "chatcmpl-..."
   std::int64_t created_s = 0;      // seconds since 1970
-  std::string model;               // the name the model is served under
+  std::string model;               // the name under which the model is served
   std::string system_fingerprint;  // "b<build>-kvkeep..."
 };
 
 // llama-server's timings, and where the cached tokens came from.
 struct Timings {
   std::size_t cache_n = 0;   // tokens of the prompt that were not prefilled
-  std::size_t prompt_n = 0;  // tokens that were
+  std::size_t prompt_n = 0;  // tokens of the prompt that were prefilled
   double prompt_ms = 0;      // until the first token was sampled
   std::size_t predicted_n = 0;
   double predicted_ms = 0;            // from the first sampled token to the last
@@ -48,33 +48,33 @@ struct Timings {
   std::size_t memory_tokens = 0;      // cache_n by tier
   std::size_t ram_tokens = 0;
   std::size_t disk_tokens = 0;
-  std::string cache_point = "none";  // tier of the point that was restored beside the rows
+  std::string cache_point = "none";  // tier of the point that was restored next to the rows
   std::string cache_miss_reason;     // why cache_n is not larger; "" leaves the field out
 };
 
 struct PrefillProgress {
   std::size_t total = 0;      // tokens of the prompt
-  std::size_t cached = 0;     // of these from the cache
-  std::size_t processed = 0;  // done so far, cached ones included
+  std::size_t cached = 0;     // of these, tokens from the cache
+  std::size_t processed = 0;  // done so far, including cached ones
   double time_ms = 0;
 };
 
-// What is known of the prompt when its prefill begins.
+// The facts about the prompt that are known when its prefill begins.
 struct ReplyStart {
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;  // of these from the cache
+  std::size_t cached_tokens = 0;  // of these, tokens from the cache
 };
 
-// What the model wrote, piece by piece; the order is the parser's.
+// The model's output, piece by piece; the order is the parser's.
 using DeltaKind = chat::tools::DeltaKind;
 
 struct Delta {
   DeltaKind kind = DeltaKind::kText;
-  std::string_view text = {};            // kText, kReasoning, kCallArguments; may be empty where `tokens` are not
-  std::size_t call_index = 0;            // of the reply's calls, from 0; the three call kinds
-  std::string_view call_id = {};         // kCallBegin
-  std::string_view call_name = {};       // kCallBegin
-  bool call_is_whole = true;             // kCallEnd; false: its arguments lack their end
+  std::string_view text = {};            // for kText, kReasoning, kCallArguments; may be empty if `tokens` are not
+  std::size_t call_index = 0;            // number among the reply's calls, from 0; for the three call kinds
+  std::string_view call_id = {};         // for kCallBegin
+  std::string_view call_name = {};       // for kCallBegin
+  bool call_is_whole = true;             // for kCallEnd; false: the end of its arguments is missing
   std::span<const TokenId> tokens = {};  // sent if the request asked for return_tokens
   const Timings* timings = nullptr;      // sent if the request asked for timings_per_token
 };
@@ -88,23 +88,23 @@ struct ReplyPart {
   std::string text = {};  // of a call: its arguments, a JSON text
   std::string call_id = {};
   std::string call_name = {};
-  bool is_whole = true;  // of a call: its arguments are not cut off
+  bool is_whole = true;  // of a call: its arguments are complete
   bool operator==(const ReplyPart&) const = default;
 };
 
-// Adds a delta to what came before it: whole() gets what a stream's deltas add up to.
+// Adds a delta to those before it: whole() gets the sum of a stream's deltas.
 void append_delta(std::vector<ReplyPart>& content, const Delta& delta);
-// The text of all parts of one kind, one after the other.
+// Joins the texts of all parts of one kind.
 std::string joined_text(std::span<const ReplyPart> content, PartKind kind);
 
 struct GenerationResult {
   FinishReason finish = FinishReason::kStop;
   std::string stop_string = {};         // the one that ended the reply; "": none did
-  std::vector<ReplyPart> content = {};  // whole() only; in the order in which it was written
-  std::vector<TokenId> tokens = {};     // whole() only, with return_tokens
+  std::vector<ReplyPart> content = {};  // for whole() only; in the order in which the model wrote it
+  std::vector<TokenId> tokens = {};     // for whole() only, with return_tokens
   std::size_t prompt_tokens = 0;
-  std::size_t reasoning_tokens = 0;  // of those that were generated
-  Timings timings = {};              // usage takes cached and completion tokens from here
+  std::size_t reasoning_tokens = 0;  // among the generated tokens
+  Timings timings = {};              // usage takes cached and completion tokens from these
 };
 
 // One object per request.
@@ -114,12 +114,12 @@ class ReplyWriter {
   virtual std::string first(const ReplyStart& start) = 0;
   virtual std::string progress(const PrefillProgress& progress) = 0;
   virtual std::string delta(const Delta& delta) = 0;
-  // The last chunks, "[DONE]" included. result.content is not looked at.
+  // Returns the last chunks, with "[DONE]". Does not read result.content.
   virtual std::string finish(const GenerationResult& result) = 0;
-  // The JSON body of a reply that is not streamed.
+  // Returns the JSON body of a reply that is not streamed.
   virtual std::string whole(const GenerationResult& result) = 0;
 
-  // For a stream in which nothing happens: a comment, or an event after what opens the stream; then first() is empty.
+  // For a silent stream: a comment, or an event after those that open the stream; then first() is empty.
   virtual std::string keep_alive();
 
   // Errors in the dialect's own shape; the defaults are OpenAI's (errors.h).
@@ -131,7 +131,7 @@ class ReplyWriter {
 // Building blocks for the dialects.
 std::string sse(const Json& data);  // "data: {...}\n\n"
 std::string_view sse_done();        // "data: [DONE]\n\n"
-std::string_view sse_keep_alive();  // a comment: keeps proxies and clients from giving up during a long prefill
+std::string_view sse_keep_alive();  // a comment: proxies and clients would close a connection that is silent for long
 std::string_view to_string(FinishReason finish);
 Json timings_json(const Timings& timings);
 Json usage_json(const GenerationResult& result);

@@ -1,11 +1,11 @@
 #pragma once
 
-// The internal request: what every dialect's body becomes.
+// The internal request: every dialect's body becomes one.
 //
-// Wiring, on the HTTP thread: parse_chat / parse_completion (openai_chat.h, openai_completions.h) gives a
+// Wiring, on the HTTP thread: parse_chat / parse_completion (openai/chat.h, openai/completions.h) returns a
 // GenerationRequest or an Error for error_reply (errors.h). Then
 //   - a chat::RenderInput goes through chat::render_prompt and chat::tokenize_prompt (set local_time_s before),
-//   - a std::string is tokenized as it stands, with BOS as the vocabulary wants and spellings as markers,
+//   - a std::string is tokenized as it is, with BOS as the vocabulary wants and spellings as markers,
 //   - token ids are the prompt.
 // The ids, `sampling` and `max_tokens` go to the scheduler; its events go to a ReplyWriter (reply.h).
 
@@ -25,8 +25,8 @@ namespace kvkeep::server::api {
 
 // Whether and how the model may call the tools of the prompt.
 enum class ToolChoice {
-  kAuto,      // as it likes
-  kNone,      // what it writes is text; the tools stay in the prompt, as leaving them out would change its prefix
+  kAuto,      // the model chooses
+  kNone,      // all its output is text; the tools stay in the prompt, since leaving them out would change its prefix
   kRequired,  // at least one call
   kNamed,     // one call, of the tool `name`
 };
@@ -34,7 +34,7 @@ enum class ToolChoice {
 struct ToolUse {
   ToolChoice choice = ToolChoice::kAuto;
   std::string name = {};  // kNamed
-  // The tools that may be called; empty: all of them. The others stay in the prompt.
+  // The tools that may be called; empty: all of them. All tools stay in the prompt.
   std::vector<std::string> allowed = {};
   bool parallel = true;  // false: the reply ends with its first call
 };
@@ -46,25 +46,25 @@ struct GenerationRequest {
   engine::SamplingParams sampling;
   std::vector<std::string> stop;
   std::optional<std::int64_t> max_tokens = {};  // empty: until the context is full; 0: prefill only
-  std::string model;                            // as named by the client; "" if it named none
+  std::string model;                            // as the client named it; "" if it did not
   bool stream = false;
   bool include_usage = false;      // stream: a chunk with usage at the end
   bool return_progress = false;    // stream: prompt_progress chunks while prefilling
   bool timings_per_token = false;  // stream: timings in every chunk
-  bool return_tokens = false;      // the generated ids next to the text
+  bool return_tokens = false;      // the sampled ids next to the text
   bool cache_prompt = true;        // false: neither reads nor writes the cache
-  std::string cache_salt = {};     // whom it shares cached state with (cache_hints.h); never logged
+  std::string cache_salt = {};     // who shares its cached state (cache_hints.h); never logged
   std::int64_t keep_s = 0;         // how long the client asks to keep prompt and reply (cache_hints.h)
-  OutputFormat output = {};        // what the reply must look like
-  ToolUse tools = {};              // matters only where the prompt has tools
+  OutputFormat output = {};        // the form that the reply must have
+  ToolUse tools = {};              // matters only if the prompt has tools
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
-  // Who asks, for the trace; "" if not sent. They change nothing.
+  // The sender, for the trace; "" if not sent. It changes nothing.
   std::string user = {};
   std::string prompt_cache_key = {};
-  std::vector<std::string> unknown_fields = {};  // of the body (known_fields.h); they changed nothing
+  std::vector<std::string> unknown_fields = {};  // fields of the body (known_fields.h) that changed nothing
 };
 
-// What a request gets where it says nothing, and the limits of the model it goes to.
+// Values for fields that a request does not set, and the limits of the model that it goes to.
 struct RequestDefaults {
   engine::SamplingParams sampling;
   std::optional<std::int64_t> max_tokens = {};

@@ -1,4 +1,4 @@
-// docs/requests.md says what the code does with each field.
+// docs/requests.md describes what the code does with each field.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ Names matches(const std::string& text, const std::string& pattern) {
   return names;
 }
 
-// What stands in backquotes in the first cells below a heading.
+// The words in backquotes in the first cells of the table after a heading.
 Names documented(const std::string& heading) {
   const std::string text = text_of(KVKEEP_DOCS "/requests.md");
   const std::size_t begin = text.find("## " + heading + "\n");
@@ -46,7 +46,7 @@ Names documented(const std::string& heading) {
   return names;
 }
 
-// The fields that a source file reads out of a body.
+// The fields that a source file reads from a body.
 Names read_by(const std::string& file) {
   const std::string text = text_of(KVKEEP_SOURCES "/server/api/" + file);
   Names names = matches(text, R"re((?:read_\w+|field|hint)\((?:body|json), "(\w+)")re");
@@ -86,7 +86,7 @@ TEST(RequestsDoc, NamesExactlyWhatIsIgnoredOnPurpose) {
   }
 }
 
-// What the code reads and what it knows: a field in one of them alone would be obeyed and reported as unknown.
+// A field that is read but not known would be obeyed and reported as unknown.
 TEST(RequestsDoc, EveryFieldThatIsReadIsKnown) {
   const Names generating =
       joined(joined(read_by("generation_fields.cc"), read_by("output_format.cc")), read_by("cache_hints.cc"));

@@ -21,7 +21,7 @@ Status read_template_switches(const Json& body, Json& kwargs) {
   return {};
 }
 
-// To a template "false" is true.
+// To a template, the string "false" is true.
 Status check_template_kwargs(const Json& kwargs) {
   bool unused = false;
   if (const Status read = read_bool(kwargs, "enable_thinking", unused); !read) {

@@ -1,21 +1,21 @@
 #pragma once
 
-// Fields by which a request of any chat dialect speaks to the template, next to the dialect's own words for it.
+// Fields of any chat dialect that set variables of the template, next to the dialect's own fields.
 
 #include "base/result.h"
 #include "server/api/json_body.h"
 
 namespace kvkeep::server::api {
 
-// Templates have different names for the same switch; one that knows none of them passes over them.
+// Templates have different names for the same switch; a template ignores the names that it does not know.
 void set_thinking(Json& kwargs, bool thinks);
 
-// `enable_thinking` and `chat_template_kwargs`. What the body says takes the place of what `kwargs` has, the more
-// special the later; of kwargs that name `enable_thinking` the switch's other name follows. Precondition:
+// Reads `enable_thinking` and `chat_template_kwargs`. Fields of the body replace variables in `kwargs`, the more
+// specific field last; if chat_template_kwargs has `enable_thinking`, the switch's other name follows it. Precondition:
 // kwargs.is_object().
 Status read_template_switches(const Json& body, Json& kwargs);
 
-// kInvalid: a variable whose type every template takes for granted has another one.
+// kInvalid if a variable has another type than every template takes for granted.
 Status check_template_kwargs(const Json& kwargs);
 
 }  // namespace kvkeep::server::api

@@ -1,4 +1,4 @@
-// The dialects of chats say the same to the template.
+// All chat dialects set the same variables of the template.
 
 #include "server/api/template_switches.h"
 

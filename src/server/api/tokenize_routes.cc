@@ -24,7 +24,7 @@ std::string valid_text(std::string_view bytes) {
   return text + stream.finish();
 }
 
-// Without the BOS that a template prints and the vocabulary puts before every prompt: it would be there twice.
+// Leaves out the BOS that a template prints if the vocabulary puts one before every prompt: it would be there twice.
 std::string text_without_bos(const chat::RenderedPrompt& prompt, const Vocabulary& vocabulary) {
   std::string text = prompt.text();
   const std::optional<TokenId> bos = vocabulary.bos();

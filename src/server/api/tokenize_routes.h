@@ -23,16 +23,16 @@ struct NativeReply {
 };
 
 // {content, add_special = false, parse_special = true, with_pieces = false} -> {tokens: [ids] or [{id, piece}]}.
-// A piece that is no valid UTF-8 is an array of its bytes. `gone` is asked while a long text is tokenized, and ends
-// that with kAborted; kInvalid for text that cannot be tokenized in parts (chat/long_text.h).
+// A piece that is not valid UTF-8 is an array of its bytes. `gone` is polled while a long text is tokenized, and ends
+// that with kAborted; kInvalid if a text cannot be tokenized in parts (chat/long_text.h).
 Result<NativeReply> tokenize_reply(std::string body, const Vocabulary& vocabulary, const chat::LongText& tokenizer,
                                    const std::function<bool()>& gone, bool strict_fields = false);
 
 // {tokens} -> {content}; invalid UTF-8 is replaced.
 Result<NativeReply> detokenize_reply(std::string body, const Vocabulary& vocabulary, bool strict_fields = false);
 
-// {messages, tools, ...} as in /v1/chat/completions -> {prompt}, as a chat renders it: without what the stabilisers
-// leave out. Where the vocabulary puts BOS before every prompt, it is left out, too: /v1/completions and /tokenize with
+// {messages, tools, ...} as in /v1/chat/completions -> {prompt}, as a chat renders it, with the changes of the
+// stabilisers. If the vocabulary puts a BOS before every prompt, the text has none: /v1/completions and /tokenize with
 // add_special add it again. `local_time_s`: see chat::RenderInput.
 Result<NativeReply> apply_template_reply(std::string body, const Vocabulary& vocabulary,
                                          const chat::ChatTemplate& chat_template, const chat::MarkerSet& markers,

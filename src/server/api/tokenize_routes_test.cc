@@ -58,7 +58,7 @@ TEST(ApplyTemplate, RendersAsAChatWouldBe) {
   EXPECT_EQ(reply(R"({"messages":[]})").error().message, "'messages' must not be empty");
 }
 
-// What /apply-template gives is a prompt of /v1/completions, which puts BOS before it.
+// The result of /apply-template is a prompt for /v1/completions, which puts a BOS before it.
 TEST(ApplyTemplate, LeavesOutABosThatTheVocabularyAdds) {
   constexpr std::string_view kSource = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}";
   const std::string kBody = R"({"messages":[{"role":"user","content":"<s>Hi"}]})";

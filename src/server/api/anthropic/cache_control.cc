@@ -25,7 +25,7 @@ Result<CacheLifetime> lifetime_of(const Json& mark, const std::string& path) {
 
 class Marks {
  public:
-  // Of anything that may carry one: a tool, a block, the body.
+  // Checks the mark of a tool, a block or the body, if it has one.
   Status look_at(const Json& carrier, const std::string& path) {
     const Json* mark = carrier.is_object() ? field(carrier, "cache_control") : nullptr;
     if (mark == nullptr) return {};

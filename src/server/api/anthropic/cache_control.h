@@ -1,20 +1,20 @@
 #pragma once
 
-// The marks by which clients say where their prompt is worth keeping. This server keeps every prompt anyway, so they
-// change neither the prompt nor what is kept; but their rules are the API's, and a client that breaks one learns it
-// here rather than there.
+// The marks by which clients say which part of their prompt is worth keeping. This server keeps every prompt anyway, so
+// marks change neither the prompt nor the kept state. Their rules are the API's, so that a client that breaks one
+// learns it here, too.
 
 #include "base/result.h"
 #include "server/api/json_body.h"
 
 namespace kvkeep::server::api {
 
-// What the last mark of a request asks for; kNone: there is no mark.
+// The lifetime that the last mark of a request asks for; kNone if there is no mark.
 enum class CacheLifetime { kNone, kFiveMinutes, kOneHour };
 
-// Looks at tools, system and messages, in this order, and at the top level last. At most four marks, none on reasoning
-// or empty text, and none of an hour after one of five minutes. kInvalid otherwise. Values of other shapes than the
-// API's are passed over: whoever reads them says so.
+// Reads tools, system and messages, in this order, and the top level last. kInvalid if there are more than four marks,
+// one on reasoning or empty text, or one of an hour after one of five minutes. Values of other shapes than the API's
+// are ignored here: the readers of their fields report them.
 Result<CacheLifetime> read_cache_control(const Json& body);
 
 }  // namespace kvkeep::server::api

@@ -41,7 +41,7 @@ ErrorReply anthropic_error_reply(const Error& error, std::string_view request_id
 }
 
 ErrorReply prompt_too_long_reply(std::size_t prompt_tokens, std::size_t context_tokens, std::string_view request_id) {
-  // One token of the context is for the reply. Clients read the two numbers, people the rest.
+  // One token of the context is for the reply. Programs read the two numbers, people the rest.
   const std::size_t most = context_tokens == 0 ? 0 : context_tokens - 1;
   return anthropic_error(
       400,

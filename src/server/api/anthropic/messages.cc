@@ -15,7 +15,7 @@ namespace {
 
 enum class Role { kSystem, kUser, kAssistant };
 
-// One message, taken apart.
+// The parts of one message.
 struct MessageTurn {
   std::vector<std::string> texts;  // none empty
   std::vector<std::string> thoughts;
@@ -67,7 +67,7 @@ Status read_result_part(const Json& part, const std::string& path, std::vector<s
     add_text(texts, part, "text");
     return {};
   }
-  if (type == "tool_reference") {  // all tools are in the prompt already
+  if (type == "tool_reference") {  // the prompt has all tools already
     TRY(require_string(part, "tool_name", path));
     add_text(texts, part, "tool_name");
     return {};
@@ -96,7 +96,7 @@ Result<Json> read_result(const Json& block, const std::string& path) {
     }
   }
   std::string text = joined(texts);
-  // Templates have no word for it, and a model that takes a failure for a result goes wrong.
+  // Templates have no field for it, and a model that takes a failure for a result goes wrong.
   if (is_error && !first_line_tells_of_error(text)) text.insert(0, text.empty() ? "Error" : "Error: ");
   return Json{{"role", "tool"}, {"tool_call_id", block["tool_use_id"]}, {"content", std::move(text)}};
 }
@@ -128,7 +128,7 @@ Status read_block(const Json& block, Role role, const std::string& path, Message
   }
   if (type == "thinking" || type == "redacted_thinking") {
     TRY(check_side(type, role, Role::kAssistant, path));
-    if (type == "redacted_thinking") return {};  // nobody here can read it
+    if (type == "redacted_thinking") return {};  // nothing here can read it
     TRY(require_string(block, "thinking", path));
     add_text(turn.thoughts, block, "thinking");
     return {};
@@ -163,11 +163,11 @@ Result<MessageTurn> read_turn(const Json* content, Role role, const std::string&
   return turn;
 }
 
-// Puts turns one after the other; those of one role in a row are held back until they are whole.
+// Appends turns to the messages; consecutive turns of one role are held back until they are complete.
 class MessageList {
  public:
   void add(Role role, MessageTurn turn) {
-    // A system message stays one of its own; results stand before the text of their message.
+    // A system message is never joined with another; results come before the text of their message.
     if (held_ && (role != role_ || role == Role::kSystem || !turn.results.empty())) flush();
     role_ = role;
     for (Json& result : turn.results) messages_.push_back(std::move(result));

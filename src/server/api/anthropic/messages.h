@@ -16,11 +16,11 @@
 
 namespace kvkeep::server::api {
 
-// kInvalid for what is malformed, and for blocks this server cannot read (images, documents, what Anthropic's own tools
-// return): a reply that had not seen them would mislead. Not empty.
+// kInvalid for malformed input, and for blocks that this server cannot read (images, documents, results of Anthropic's
+// own tools): a reply made without them would mislead. The result is not empty.
 Result<Json> read_conversation(const Json& body);
 
-// A last message by the assistant without calls is what the reply goes on from: moves it to input.assistant_prefix.
+// The reply continues a last message by the assistant without calls: moves that message to input.assistant_prefix.
 void take_prefill(chat::RenderInput& input);
 
 }  // namespace kvkeep::server::api

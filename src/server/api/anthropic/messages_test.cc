@@ -23,7 +23,7 @@ std::string error_of(const std::string& fields) {
   return read.error().message;
 }
 std::string error_of_messages(const std::string& list) { return error_of(R"("messages":[)" + list + "]"); }
-// Of one block in a message by this role.
+// The error for one block in a message by this role.
 std::string error_of_block(const std::string& role, const std::string& block) {
   return error_of_messages(R"({"role":")" + role + R"(","content":[)" + block + "]}");
 }
@@ -130,7 +130,7 @@ TEST(Conversation, WhatCannotBeReadIsRefusedByName) {
       "'messages.0.content.0.content.0' is of type 'what', which this server cannot read: send text");
 }
 
-// It would be in every later request of the conversation too.
+// The picture would be in every later request of the conversation, too.
 TEST(Conversation, AToolsPictureDoesNotEndTheConversation) {
   EXPECT_EQ(messages(R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[
     {"type":"text","text":"a.png"},{"type":"image","source":{}}]}]})")[0]["content"],

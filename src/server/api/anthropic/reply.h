@@ -6,10 +6,10 @@
 // content_block_stop, then message_delta and message_stop; each with its `event:` line and its `type`. Clients drop a
 // call whose block was not stopped, and repeat the whole request if the first event is missing.
 //
-// Three counts that do not overlap make up the prompt: cache_read_input_tokens were reused; of the rest, what is there
-// for later requests is cache_creation_input_tokens where the request marked anything with cache_control, and
-// input_tokens is what remains, at least the one token that is always computed for its logits. Without a mark all that
-// was computed is input_tokens. `timings` is llama-server's, in message_delta or the whole message.
+// Three counts that do not overlap add up to the prompt: cache_read_input_tokens were reused; if the request marked
+// anything with cache_control, cache_creation_input_tokens are those that were computed and are kept for later
+// requests; input_tokens is the rest, at least the one token that is always computed for its logits. Without a mark,
+// input_tokens has all computed tokens. `timings` is llama-server's, in message_delta or the whole message.
 
 #include <string>
 #include <string_view>
@@ -20,8 +20,8 @@
 
 namespace kvkeep::server::api {
 
-// Goes with reasoning that is returned, as clients expect one and send it back. It names the text and is never checked:
-// reasoning of other servers, and reasoning that was shortened, is read like any text.
+// Goes with returned reasoning, because clients expect a signature and send it back. It is a hash of the text and is
+// never checked: reasoning of other servers, and shortened reasoning, is read like any text.
 std::string thinking_signature(std::string_view thinking);
 
 class AnthropicReplyWriter final : public ReplyWriter {
@@ -29,7 +29,7 @@ class AnthropicReplyWriter final : public ReplyWriter {
   AnthropicReplyWriter(ReplyHeader header, std::string request_id, const GenerationRequest& request,
                        CacheLifetime cache);
   std::string first(const ReplyStart& start) override;
-  // A ping that carries prompt_progress.
+  // A ping with prompt_progress.
   std::string progress(const PrefillProgress& progress) override;
   std::string delta(const Delta& delta) override;
   std::string finish(const GenerationResult& result) override;
@@ -44,7 +44,7 @@ class AnthropicReplyWriter final : public ReplyWriter {
 
   Json message(Json content, Json stop_reason, Json stop_sequence, Json counts) const;
   Json usage(std::size_t prompt_tokens, std::size_t cached_tokens, std::size_t output_tokens) const;
-  // content_block_start of a block that is not open yet, after the end of the one that is.
+  // Ends the open block, if there is one, and begins a block with content_block_start.
   std::string open(Open kind, Json block);
   std::string close();
   std::string block_delta(Json content, const Timings* timings) const;

@@ -36,7 +36,7 @@ Status read_thinking(const Json& body, Json& kwargs) {
   return {};
 }
 
-// Templates know three words; the API has two above "high".
+// Templates know three levels; the API has two more above "high".
 Status read_output_effort(const Json& config, Json& kwargs) {
   const Json* effort = field(config, "effort");
   if (effort == nullptr) return {};
@@ -50,7 +50,7 @@ Status read_output_effort(const Json& config, Json& kwargs) {
   return {};
 }
 
-// What the body says takes the place of what the server says; what it says to the template by name comes last.
+// Fields of the body replace the server's; chat_template_kwargs, which names variables of the template, comes last.
 Result<Json> anthropic_template_kwargs(const Json& body, const Json& servers) {
   Json kwargs = servers.is_object() ? servers : Json::object();
   TRY(read_thinking(body, kwargs));
@@ -106,8 +106,8 @@ Status read_output_config(const Json& body, OutputFormat& output) {
   return {};
 }
 
-// Claude Code puts a JSON text there, whose session_id is what tells its conversations apart. Only a hint: of the wrong
-// type it is no reason to refuse a request.
+// Claude Code puts a JSON text there; its session_id tells conversations apart. It is only a hint: a value of the wrong
+// type is no reason to refuse the request.
 std::string session_of(const Json& body) {
   const Json* metadata = field(body, "metadata");
   const Json* user = metadata != nullptr && metadata->is_object() ? field(*metadata, "user_id") : nullptr;
@@ -140,7 +140,7 @@ Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& 
   TRY(read_output_config(json, generation.output));
   TRY(read_stop_sequences(json, generation.stop));
   if (std::string session = session_of(json); !session.empty()) generation.user = std::move(session);
-  // Here thoughts have a place of their own or stay in the text; both at once would be sent back twice.
+  // This API returns thoughts in blocks of their own or within the text; both would be sent back twice.
   const bool apart = defaults.reasoning_format != chat::tools::ReasoningFormat::kNone;
   generation.reasoning_format = apart ? chat::tools::ReasoningFormat::kDeepSeek : defaults.reasoning_format;
   if (request.cache == CacheLifetime::kOneHour) generation.keep_s = std::max(generation.keep_s, kOneHourS);

@@ -1,12 +1,12 @@
 #pragma once
 
-// POST /v1/messages and /v1/messages/count_tokens: body -> GenerationRequest. Replies are in anthropic_reply.h, errors
-// in anthropic_errors.h, the conversation in anthropic_messages.h, tools in anthropic_tools.h. docs/anthropic.md says
-// what is obeyed, refused and ignored.
+// POST /v1/messages and /v1/messages/count_tokens: body -> GenerationRequest. In this folder replies are in reply.h,
+// errors in errors.h, the conversation in messages.h, tools in tools.h. docs/anthropic.md says what is obeyed, refused
+// and ignored.
 //
-// Two bodies that mean the same give the same prompt: cache_control, the order of keys, and a string in the place of
-// one text block leave no trace in it. What templates print as it is, the input of calls and the schemas of tools,
-// keeps its order of keys.
+// Two bodies that mean the same give the same prompt: cache_control, the order of keys, and a string in place of one
+// text block do not change it. Values that templates print as they are, the input of calls and the schemas of tools,
+// keep their order of keys.
 
 #include <string>
 #include <string_view>
@@ -32,7 +32,7 @@ struct CountRequest {
   std::string cache_salt;
   std::vector<std::string> unknown_fields;
 };
-// The same body, of which max_tokens and all that does not shape the prompt may be missing.
+// Parses the same body; max_tokens and all fields that do not shape the prompt may be missing.
 Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

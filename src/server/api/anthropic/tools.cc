@@ -64,8 +64,7 @@ Result<Json> read_custom_tools(const Json& body) {
     if (type.starts_with(kToolSearch)) continue;
     if (type != "custom") {
       return invalid(fmt::format(
-          "'{}': tools of type '{}' are not available here: describe a tool of your own with an input_schema", path,
-          type));
+          "'{}': tools of type '{}' are not available here: describe your own tool with an input_schema", path, type));
     }
     TRY_ASSIGN(Json read, read_custom_tool(tool, path));
     known.push_back(std::move(read));

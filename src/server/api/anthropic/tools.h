@@ -1,6 +1,6 @@
 #pragma once
 
-// `tools` and `tool_choice` of the Messages API -> OpenAI's shape.
+// Turns `tools` and `tool_choice` of the Messages API into OpenAI's shape.
 
 #include "base/result.h"
 #include "server/api/json_body.h"
@@ -8,13 +8,13 @@
 
 namespace kvkeep::server::api {
 
-// name, description and input_schema of each tool, keys of the schema in the order sent; null: none. All other keys
-// (cache_control, defer_loading, input_examples...) leave no trace. Refused are tools without a schema: those that
-// Anthropic's servers run (web_search_...), and those that its models were trained on (bash_..., text_editor_...). A
-// tool that searches for tools is left out: all of them are in the prompt.
+// Returns name, description and input_schema of each tool, keys of the schema in the order sent; null if there is none.
+// All other keys (cache_control, defer_loading, input_examples...) are dropped. Tools without a schema are refused:
+// those that Anthropic's servers run (web_search_...), and those that its models were trained on (bash_...,
+// text_editor_...). A tool that searches for tools is left out, since all tools are in the prompt.
 Result<Json> read_custom_tools(const Json& body);
 
-// `tools`: what read_custom_tools() gave.
+// `tools` is the result of read_custom_tools().
 Result<ToolUse> read_tool_use(const Json& body, const Json& tools);
 
 }  // namespace kvkeep::server::api

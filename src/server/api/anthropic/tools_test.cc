@@ -41,7 +41,7 @@ TEST(CustomTools, ThoseOfAnthropicAreRefusedByName) {
                            "computer_20250124", "mcp_toolset", "what"}) {
     EXPECT_EQ(tools_error(std::string(R"([{"type":")") + type + R"(","name":"x"}])"),
               std::string("'tools.0': tools of type '") + type +
-                  "' are not available here: describe a tool of your own with an input_schema");
+                  "' are not available here: describe your own tool with an input_schema");
   }
 }
 
@@ -109,7 +109,7 @@ constexpr const char* kMark = R"("cache_control":{"type":"ephemeral"})";
 constexpr const char* kLongMark = R"("cache_control":{"type":"ephemeral","ttl":"1h"})";
 
 std::string text_block(const std::string& mark) { return R"({"type":"text","text":"x",)" + mark + "}"; }
-// One block at each place that may carry a mark.
+// A body with one block at each place that may have a mark.
 std::string body_of(const std::string& tool, const std::string& system, const std::string& block,
                     const std::string& top = "") {
   return R"({"tools":[{"name":"f","input_schema":{})" + (tool.empty() ? "" : "," + tool) + R"(}],"system":[)" + system +

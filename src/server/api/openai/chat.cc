@@ -31,7 +31,7 @@ Status check_part(const Json& part, const std::string& path) {
   return {};
 }
 
-// What a tool found may be anything.
+// A tool's result may contain anything.
 void leave_out_unreadable(Json& message) {
   if (message["role"] != "tool" || !message.contains("content") || !message["content"].is_array()) return;
   for (Json& part : message["content"]) {
@@ -80,7 +80,7 @@ Status complete_tool_call(Json& call, const std::string& path) {
 Status complete_tool_calls(Json& message, const std::string& path) {
   const Json* calls = field(message, "tool_calls");
   if (calls == nullptr || calls->empty()) {
-    message.erase("tool_calls");  // null and [] mean none; templates look whether the key is there
+    message.erase("tool_calls");  // null and [] mean none; templates only check whether the key is there
     return {};
   }
   if (!calls->is_array()) return wrong_type(path + ".tool_calls", "an array", *calls);
@@ -110,7 +110,7 @@ Status check_message(Json& message, const std::string& path) {
   return check_content(message, path);
 }
 
-// Takes them out of the body.
+// Moves the messages out of the body.
 Result<Json> read_messages(Json& body) {
   const Json* messages = field(body, "messages");
   if (messages == nullptr) return invalid("'messages' is required");
@@ -121,7 +121,7 @@ Result<Json> read_messages(Json& body) {
   return taken;
 }
 
-// Takes them out of the body.
+// Moves the tools out of the body.
 Result<Json> read_tools(Json& body) {
   const Json* tools = field(body, "tools");
   if (tools == nullptr) return Json();
@@ -172,7 +172,7 @@ Result<ToolUse> read_tool_use(const Json& body) {
   return use;
 }
 
-// A call can only be forced where there is something to call.
+// A call can be forced only if there is a tool to call.
 Status check_tool_use(const ToolUse& use, const Json& tools) {
   if (use.choice != ToolChoice::kRequired && use.choice != ToolChoice::kNamed) return {};
   if (!tools.is_array() || tools.empty()) return invalid("'tool_choice' asks for a call, but there are no 'tools'");
@@ -207,7 +207,7 @@ Status take_assistant_prefix(chat::RenderInput& input) {
   return {};
 }
 
-// What the body says takes the place of what the server says.
+// Fields of the body replace the server's.
 Status read_template_kwargs(const Json& body, Json& kwargs) {
   std::string effort;
   TRY(read_string(body, "reasoning_effort", effort));

@@ -1,6 +1,6 @@
 #pragma once
 
-// POST /v1/chat/completions: body -> GenerationRequest. Replies are in openai_chat_reply.h.
+// POST /v1/chat/completions: body -> GenerationRequest. Replies are in chat_reply.h.
 //
 // Validation is strict where a client could be misled (types, roles, parts that are not text) and lenient where it
 // could not (unknown fields).
@@ -16,9 +16,9 @@ namespace kvkeep::server::api {
 // All errors are kInvalid (400).
 Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& defaults);
 
-// The part that /apply-template shares: messages, tools, tool_choice, chat_template_kwargs, add_generation_prompt.
-// Takes messages and tools out of the body. `kwargs` are the server's own variables for the template, which the body's
-// replace. A last message by the assistant becomes RenderInput::assistant_prefix: the answer goes on from it.
+// Reads the part that /apply-template shares: messages, tools, tool_choice, chat_template_kwargs,
+// add_generation_prompt. Moves messages and tools out of the body, whose template variables replace the server's
+// `kwargs`. A last message by the assistant becomes RenderInput::assistant_prefix, which the answer continues.
 Result<chat::RenderInput> read_chat_prompt(Json& body, const Json& kwargs = nullptr);
 
 }  // namespace kvkeep::server::api

@@ -3,8 +3,8 @@
 // Replies of /v1/chat/completions, field for field as llama-server writes them.
 //
 // Stream: a chunk with the role, a chunk per piece of content, reasoning_content or tool_calls, a chunk with
-// finish_reason, a chunk with usage if asked for, [DONE]. Clients loop for ever without a finish_reason, so finish()
-// always sends one; they fail over a call without index or without an id in its first chunk.
+// finish_reason, a chunk with usage if it was asked for, [DONE]. Clients loop for ever without a finish_reason, so that
+// finish() always sends one; they fail on a call without index, or without an id in its first chunk.
 
 #include "server/api/reply.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// POST /v1/completions: body -> GenerationRequest. Replies are in openai_completions_reply.h.
+// POST /v1/completions: body -> GenerationRequest. Replies are in completions_reply.h.
 //
 // The prompt is a string (markers in it are parsed, as in llama-server), an array of token ids, or an array that holds
 // exactly one of these. Several prompts in one request are refused.
@@ -16,7 +16,7 @@ namespace kvkeep::server::api {
 // All errors are kInvalid (400).
 Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults);
 
-// The field 'prompt' alone.
+// Reads only the field 'prompt'.
 Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size);
 
 }  // namespace kvkeep::server::api

@@ -1,7 +1,7 @@
 #pragma once
 
-// Replies of /v1/completions, field for field as llama-server writes them. The last chunk always carries usage. Deltas
-// and parts are text alone: nobody looks for calls or thinking in completions.
+// Replies of /v1/completions, field for field as llama-server writes them. The last chunk always has usage. Deltas and
+// parts are text only: completions are not searched for calls or thinking.
 
 #include "server/api/reply.h"
 

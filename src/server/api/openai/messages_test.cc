@@ -1,4 +1,4 @@
-// What becomes of messages before a template sees them.
+// How messages change before a template sees them.
 
 #include <gtest/gtest.h>
 

@@ -21,7 +21,7 @@ RequestDefaults defaults() {
   return values;
 }
 
-// A chat body with one user message and some more fields.
+// Returns a chat body with one user message and more fields.
 std::string with(const std::string& more) {
   return R"({"messages":[{"role":"user","content":"hi"}])" + (more.empty() ? "" : "," + more) + "}";
 }
@@ -44,7 +44,7 @@ TEST(ParseChat, DefaultsWhereTheBodySaysNothing) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->sampling.temperature, 0.5F);
   EXPECT_EQ(request->max_tokens, 77);
-  // A default is no limit.
+  // A default does not limit requests.
   EXPECT_EQ(parse_chat(with(R"("max_tokens":78)"), values)->max_tokens, 78);
   EXPECT_EQ(parse_chat(with(R"("max_tokens":-1)"), values)->max_tokens, 77);
   EXPECT_EQ(parse_chat(with(R"("max_tokens":76)"), values)->max_tokens, 76);
@@ -96,7 +96,7 @@ TEST(ParseChat, FormsOfStopSeedBiasAndLimit) {
   EXPECT_EQ(bias[0].second, -std::numeric_limits<float>::infinity());
 }
 
-// As many entries as there are tokens, and one more.
+// As many entries as there are tokens are accepted, one more is not.
 TEST(ParseChat, BiasesAreAtMostOnePerTokenAndAddUp) {
   std::string pairs;
   std::string object;
@@ -318,7 +318,7 @@ TEST(ParseCompletion, WhatIsWrongIsSaidExactly) {
   }
 }
 
-// Any JSON at all, with the names that parsers look at.
+// Any JSON, with the names that parsers look for.
 Json random_json(std::mt19937& random, int depth) {
   static const std::vector<std::string> field_names = {"messages",
                                                        "role",
@@ -371,7 +371,7 @@ Json random_json(std::mt19937& random, int depth) {
   }
 }
 
-// Replaces, drops or adds somewhere in a valid body.
+// Replaces, drops or adds a value somewhere in a valid body.
 void mutate(std::mt19937& random, Json& value) {
   if (value.is_structured() && !value.empty() && random() % 4 != 0) {
     auto place = value.begin();

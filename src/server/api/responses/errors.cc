@@ -54,8 +54,8 @@ ErrorReply input_too_long_reply(std::size_t prompt_tokens, bool is_counted, std:
 
 ErrorReply response_not_found() {
   return reply(404, {{"message",
-                      "No such response: responses are not stored here (their 'store' is false). Keep what "
-                      "was returned, and send it again within 'input'"},
+                      "No such response: responses are not stored here (their 'store' is false). Keep the response, "
+                      "and send it again within 'input'"},
                      {"type", "invalid_request_error"},
                      {"param", nullptr},
                      {"code", "not_found"}});

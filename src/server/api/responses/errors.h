@@ -13,20 +13,20 @@
 
 namespace kvkeep::server::api {
 
-// For a status of HTTP. `param` is the field that the message begins with in quotes, if it does.
+// Makes the error for a status of HTTP. `param` is the field that the message begins with in quotes, if any.
 ErrorReply responses_error(int status, std::string_view message);
 
-// kInvalid and kUnsupported 400, kNotFound 404, kBusy, kNoSpace and kAborted 503, else 500.
+// Status by kind: kInvalid and kUnsupported 400, kNotFound 404, kBusy, kNoSpace and kAborted 503, else 500.
 ErrorReply responses_error_reply(const Error& error);
 
-// 400 with the code that clients look for before they shorten a conversation, and both numbers. `is_counted`: the
-// tokens are no lower bound.
+// A 400 with the code that clients look for before they shorten a conversation, and both numbers. `is_counted`: the
+// number of tokens is exact, not a lower bound.
 ErrorReply input_too_long_reply(std::size_t prompt_tokens, bool is_counted, std::size_t context_tokens);
 
-// What is asked about under /v1/responses/: nothing is stored, so that no id is known.
+// The answer to requests under /v1/responses/: nothing is stored, so that no id is known.
 ErrorReply response_not_found();
 
-// The `error` of a body that one of these functions made.
+// Returns the `error` of a body that one of these functions made.
 Json error_of(const ErrorReply& reply);
 
 }  // namespace kvkeep::server::api

@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::string_view kSeal = "kvkeep:";
 
-// What OpenAI's servers ran and answered from; the answer is in the messages.
+// Items of tools that OpenAI's servers ran; the answers that used them are in the messages.
 constexpr auto kSilent = std::to_array<std::string_view>({"web_search_call", "file_search_call",
                                                           "code_interpreter_call", "image_generation_call",
                                                           "mcp_list_tools", "tool_search_call", "tool_search_output"});
 
-// Text parts, and the field their text is in.
+// Types of text parts, and the field that has their text.
 constexpr auto kTextParts = std::to_array<std::pair<std::string_view, std::string_view>>({{"input_text", "text"},
                                                                                           {"output_text", "text"},
                                                                                           {"text", "text"},
@@ -55,7 +55,7 @@ Result<std::string> part_text(const Json& part, const std::string& path) {
   return string_in(part, known->second, path);
 }
 
-// A string or parts; parts are lines of one text.
+// Reads a string or parts; the parts are lines of one text.
 Result<std::string> text_of(const Json* content, const std::string& path) {
   if (content == nullptr) return invalid(fmt::format("'{}' is required", path));
   if (content->is_string()) return content->get<std::string>();
@@ -68,8 +68,8 @@ Result<std::string> text_of(const Json* content, const std::string& path) {
   return all;
 }
 
-// What came from here is in encrypted_content, whatever became of the rest. Reasoning of other servers is what they
-// tell of it.
+// Thoughts of this server are in encrypted_content, even if the rest was changed. Thoughts of other servers are the
+// text that they show of them.
 Result<std::string> thoughts_of(const Json& item, const std::string& path) {
   std::string sealed;
   TRY(read_string(item, "encrypted_content", sealed));
@@ -83,7 +83,7 @@ Result<std::string> thoughts_of(const Json& item, const std::string& path) {
   return std::string();
 }
 
-// What a tool returned, which may be anything: see left_out.h.
+// Reads a tool's result, which may be anything: see left_out.h.
 Result<std::string> output_of(const Json& item, const std::string& path) {
   const Json* output = field(item, "output");
   if (output == nullptr || !output->is_array()) return text_of(output, path + ".output");
@@ -113,7 +113,7 @@ Result<Json> read_call(const Json& item, bool is_custom, const std::string& path
               {"function", {{"name", flat_name(space, name)}, {"arguments", text.empty() ? "{}" : text}}}};
 }
 
-// One message by the assistant, while it grows.
+// One message by the assistant while its items are read.
 struct Turn {
   std::string thoughts;
   std::string text;
@@ -122,7 +122,7 @@ struct Turn {
 
 class Conversation {
  public:
-  // A system or user message: after one of the same role it continues that.
+  // Adds a system or user message; after a message of the same role it continues that one.
   void say(std::string_view role, std::string_view text) {
     finish_turn();
     if (!messages_.empty() && messages_.back()["role"] == role) {

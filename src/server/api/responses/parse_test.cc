@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// `fields` follow an input.
+// `fields` come after an input.
 ResponsesRequest parsed(const std::string& fields, const RequestDefaults& defaults = {}) {
   auto request = parse_responses(R"({"input":"hi")" + fields + "}", defaults);
   EXPECT_TRUE(request.ok()) << fields << ": " << (request ? "" : request.error().message);

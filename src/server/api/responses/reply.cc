@@ -32,12 +32,12 @@ Json usage_of(const GenerationResult& result) {
           {"total_tokens", result.prompt_tokens + output_tokens}};
 }
 
-// Arguments that parse are those of a whole call.
+// The arguments of a complete call can be parsed.
 bool is_broken_call(const ReplyPart& part) {
   return part.kind == PartKind::kCall && !part.text.empty() && !Json::accept(part.text);
 }
 
-// Of the item that was being written when the reply ended.
+// The status of the item that was being written when the reply ended.
 std::string_view last_status(const GenerationResult& result) {
   return result.finish == FinishReason::kLength ? "incomplete" : "completed";
 }
@@ -47,7 +47,7 @@ std::string failed(std::size_t sequence, const ErrorReply& reply, Json response)
   const Json message = error.value("message", Json(""));
   Json code = error.value("code", Json());
   const Json fields = {{"code", code}, {"message", message}, {"param", error.value("param", Json())}, {"error", error}};
-  // Here the API has no null.
+  // This API allows no null here.
   if (!code.is_string()) code = reply.status >= 500 ? "server_error" : "invalid_prompt";
   response["error"] = {{"code", code}, {"message", message}};
   return numbered(sequence, "error", fields)
@@ -202,7 +202,7 @@ std::string ResponsesReplyWriter::close_parts() {
     return item_event("response.function_call_arguments.done",
                       {{"name", tool == nullptr ? part.call_name : tool->name}, {"arguments", part.text}});
   }
-  // Its text can be told only when all of the arguments are there.
+  // The text of a custom call is known only when its arguments are complete.
   const std::string input = custom_input(part.text);
   std::string bytes = item_event("response.custom_tool_call_input.delta", {{"delta", input}});
   return bytes.append(item_event("response.custom_tool_call_input.done", {{"input", input}}));

@@ -3,12 +3,12 @@
 // Replies of /v1/responses.
 //
 // Stream: response.created, response.in_progress, then for each item of the output response.output_item.added, its
-// parts, response.output_item.done; at the end response.completed, or response.incomplete where the length ended it,
-// with the whole response. Each event has its `event:` line, its `type` and a sequence_number. What fails in between
-// is told twice, as `error` and as response.failed, because clients look for one or the other.
+// parts, response.output_item.done; at the end response.completed, or response.incomplete if the reply was cut by its
+// length, with the whole response. Each event has its `event:` line, its `type` and a sequence_number. A failure in
+// between is reported twice, as `error` and as response.failed, because clients look for one or the other.
 //
 // Thoughts are reasoning items. Their text is in `summary`, the one place that all clients show, and again in
-// encrypted_content, as those that keep nothing on a server drop reasoning without it.
+// encrypted_content, since clients that store nothing on a server drop reasoning without it.
 
 #include <cstddef>
 #include <optional>
@@ -25,16 +25,16 @@ class ResponsesReplyWriter final : public ReplyWriter {
   // `echo`: ResponsesRequest::echo.
   ResponsesReplyWriter(ReplyHeader header, const GenerationRequest& request, ClientTools tools, Json echo);
   std::string first(const ReplyStart& start) override;
-  // response.in_progress that carries prompt_progress.
+  // A response.in_progress with prompt_progress.
   std::string progress(const PrefillProgress& progress) override;
   std::string delta(const Delta& delta) override;
   std::string finish(const GenerationResult& result) override;
   std::string whole(const GenerationResult& result) override;
 
-  // An event, not a comment: clients that wait for events only take a long prefill for a dead connection.
+  // An event, not a comment: clients that wait for events take the silence of a long prefill for a dead connection.
   std::string keep_alive() override;
   ErrorReply error(const Error& error) const override;
-  // In a stream: a stream of its own, as the API answers; not all clients understand the status.
+  // In a stream the error is a stream of its own, as in the API: not all clients understand the status.
   ErrorReply context_exceeded(std::size_t prompt_tokens, bool is_counted, std::size_t context_tokens) const override;
   std::string stream_error(const ErrorReply& reply) const override;
 
@@ -50,7 +50,7 @@ class ResponsesReplyWriter final : public ReplyWriter {
   Item make_item(ReplyPart part, std::size_t index) const;
   const ClientTool* client_tool(std::string_view name) const;
 
-  // After what opens the stream, if nothing has yet: numbers are given in the order in which events are made.
+  // Sends the opening events first, if none were sent: numbers are given in the order in which events are made.
   std::string event(std::string_view type, Json fields);
   std::string item_event(std::string_view type, Json fields);  // with item_id and output_index
   std::string open_item(ReplyPart part);
@@ -66,7 +66,7 @@ class ResponsesReplyWriter final : public ReplyWriter {
   const Json echo_;
   bool opened_ = false;
   std::size_t sequence_ = 0;  // of the next event
-  std::optional<Item> item_;  // that is open
+  std::optional<Item> item_;  // the open one
   Json output_ = Json::array();
 };
 

@@ -25,13 +25,13 @@ ResponsesReplyWriter fresh(bool streams = true, bool timings_per_token = false) 
   return {{.id = "resp_1", .created_s = 5, .model = "m", .system_fingerprint = "b1"}, request, kTools, kEcho};
 }
 
-// What opens the stream was sent.
+// A writer that has sent the opening events.
 ResponsesReplyWriter response_writer(bool timings_per_token = false) {
   ResponsesReplyWriter out = fresh(true, timings_per_token);
   out.first({});
   return out;
 }
-constexpr std::size_t kOpening = 2;  // events
+constexpr std::size_t kOpening = 2;  // number of opening events
 
 GenerationResult response_result(FinishReason finish = FinishReason::kStop) {
   GenerationResult values;
@@ -44,7 +44,7 @@ GenerationResult response_result(FinishReason finish = FinishReason::kStop) {
   return values;
 }
 
-// The events of a stream, each checked to have its line, its type and the next number.
+// The events of a stream; checks that each has its line, its type and the next number.
 std::vector<Json> events(const std::string& bytes, std::size_t number = kOpening) {
   std::vector<Json> all;
   for (std::size_t at = 0; at < bytes.size();) {

@@ -47,7 +47,7 @@ Status check_truncation(const Json& body) {
   return invalid("'truncation' must be 'auto' or 'disabled'");
 }
 
-// Templates know three words; the API has more on both sides.
+// Templates know three levels; the API has more at both ends.
 Status read_effort(const Json& body, Json& kwargs) {
   const Json* reasoning = field(body, "reasoning");
   if (reasoning == nullptr) return {};
@@ -68,7 +68,7 @@ Status read_effort(const Json& body, Json& kwargs) {
   return {};
 }
 
-// What the body says takes the place of what the server says; what it says to the template by name comes last.
+// Fields of the body replace the server's; chat_template_kwargs, which names variables of the template, comes last.
 Result<Json> read_template_kwargs(const Json& body, const Json& servers) {
   Json kwargs = servers.is_object() ? servers : Json::object();
   TRY(read_effort(body, kwargs));
@@ -113,7 +113,7 @@ Status read_text(const Json& body, OutputFormat& output) {
   return {};
 }
 
-// A float's shortest spelling: 0.8, not 0.800000011920929.
+// The shortest spelling of a float: 0.8, not 0.800000011920929.
 Json shortest(float value) { return Json::parse(fmt::format("{}", value), nullptr, /*allow_exceptions=*/false); }
 
 Json field_or(const Json& body, const char* name, Json otherwise) {
@@ -164,7 +164,7 @@ Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults
   TRY(read_integer(json, "max_output_tokens", max_tokens, 0, kMaxOutputTokens));
   if (max_tokens >= 0) generation.max_tokens = max_tokens;
   TRY(read_text(json, generation.output));
-  // Here thoughts have a place of their own or stay in the text; both at once would be sent back twice.
+  // This API returns thoughts in items of their own or within the text; both would be sent back twice.
   const bool apart = defaults.reasoning_format != chat::tools::ReasoningFormat::kNone;
   generation.reasoning_format = apart ? chat::tools::ReasoningFormat::kDeepSeek : defaults.reasoning_format;
   generation.prompt = std::move(input);

@@ -1,8 +1,8 @@
 #pragma once
 
-// POST /v1/responses and /v1/responses/input_tokens: body -> GenerationRequest. Replies are in responses_reply.h,
-// errors in responses_errors.h, the conversation in responses_items.h, tools in responses_tools.h. docs/responses.md
-// says what is obeyed, refused and ignored.
+// POST /v1/responses and /v1/responses/input_tokens: body -> GenerationRequest. In this folder replies are in reply.h,
+// errors in errors.h, the conversation in items.h, tools in tools.h. docs/responses.md says what is obeyed, refused and
+// ignored.
 //
 // Nothing is stored: every request brings its whole conversation, as clients do with "store": false.
 
@@ -18,7 +18,7 @@ namespace kvkeep::server::api {
 struct ResponsesRequest {
   GenerationRequest generation;
   ClientTools tools;
-  Json echo;  // what a response repeats of its request, with the defaults filled in
+  Json echo;  // the part of the request that a response repeats, with defaults filled in
 };
 
 // All errors are kInvalid (400). llama-server's fields (seed, min_p, cache_prompt, chat_template_kwargs...) are read as
@@ -31,7 +31,7 @@ struct InputTokensRequest {
   std::string cache_salt;
   std::vector<std::string> unknown_fields;
 };
-// The same body, of which only what shapes the prompt is looked at.
+// Parses the same body; reads only the fields that shape the prompt.
 Result<InputTokensRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

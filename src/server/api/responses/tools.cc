@@ -38,7 +38,7 @@ Result<Json> read_function(const Json& tool, const std::string& path) {
   return function;
 }
 
-// What the text must look like is told to the model; it is not enforced.
+// The prompt tells the model how the text must look; it is not enforced.
 Result<std::string> grammar_note(const Json& tool, const std::string& path) {
   const Json* format = field(tool, "format");
   if (format == nullptr) return std::string();
@@ -97,7 +97,7 @@ class ToolReader {
   ResponseTools result_;
 };
 
-// The flat name of a tool that a choice names.
+// Returns the flat name of the tool that a choice names.
 Result<std::string> named_tool(const Json& choice, const Json& tools, const std::string& path) {
   TRY_ASSIGN(const std::string name, required_string(choice, "name", path));
   std::string space;
@@ -122,7 +122,7 @@ Status read_allowed(const Json& choice, const Json& tools, ToolUse& use) {
     const Json& one = (*allowed)[i];
     const std::string path = fmt::format("tool_choice.tools[{}]", i);
     if (!one.is_object()) return wrong_type(path, "an object", one);
-    if (!is_named(one.value("type", Json()))) continue;  // left out of the prompt, too
+    if (!is_named(one.value("type", Json()))) continue;  // the prompt does not have it either
     TRY_ASSIGN(std::string name, named_tool(one, tools, path));
     use.allowed.push_back(std::move(name));
   }
