@@ -10,7 +10,7 @@ namespace {
 
 using chat::tools::ReplyDelta;
 
-// Silence after which a stream sends a comment: proxies and clients take longer silence for death.
+// Silence after which a stream sends a comment: proxies and clients take a longer silence for a dead connection.
 constexpr std::int64_t kKeepAliveMs = 5'000;
 
 api::Timings timings_of(const JobStats& stats) {
@@ -55,7 +55,7 @@ Answer::Answer(const Service& service, AnswerForm form, std::shared_ptr<Response
       next_(std::move(next)) {}
 
 std::shared_ptr<JobSink> Answer::open(std::vector<std::string> stop_strings, std::optional<Reading> reading) {
-  // The scheduler's sink keeps this alive: whoever calls the queue's functions holds it.
+  // The scheduler's sink keeps this alive, and with it the callbacks that the queue calls.
   queue_.emplace(service_.vocabulary, std::move(stop_strings), std::move(reading),
                  EventQueue::Reader{
                      .wake = [this] { writer_->post([self = shared_from_this()] { self->drain(); }); },
@@ -87,7 +87,7 @@ void Answer::write(std::string_view bytes) {
   if (!bytes.empty() && begin()) writer_->write(bytes);
 }
 
-// `bytes` are the reply's own, so its opening goes before them.
+// `bytes` are of the reply, so that its opening is sent before them.
 void Answer::send(const std::string& bytes) {
   if (bytes.empty()) return;
   if (!std::exchange(opened_, true)) write(reply_->first(start_));
@@ -122,13 +122,13 @@ void Answer::send_deltas(const TokenEvent& event) {
   if (event.deltas.empty()) return send(reply_->delta({.tokens = tokens, .timings = shown}));
   for (const ReplyDelta& delta : event.deltas) {
     api::Delta one = view_of(delta);
-    one.tokens = std::exchange(tokens, {});  // a token goes with the first of what it released
+    one.tokens = std::exchange(tokens, {});  // a token goes with the first of the deltas that it released
     one.timings = shown;
     send(reply_->delta(one));
   }
 }
 
-// A token that releases nothing, such as a tag, belongs to what comes next.
+// A token that releases nothing, such as a tag, belongs to the delta after it.
 void Answer::count_reasoning(const std::vector<ReplyDelta>& deltas, std::size_t tokens) {
   unplaced_tokens_ += tokens;
   if (deltas.empty()) return;
@@ -164,12 +164,12 @@ api::GenerationResult Answer::result_of(const DoneEvent& done) {
   return result;
 }
 
-// The turn is remembered before its client has the end of it: the next request may be there a moment later.
+// Remembers the turn before the client gets its end: the next request may come a moment later.
 void Answer::finish_stream(const DoneEvent& done, const api::GenerationResult& result) {
   for (const ReplyDelta& delta : done.deltas) send(reply_->delta(view_of(delta)));
   remember(done);
   send(reply_->finish(result));
-  if (!writer_->started()) return;  // nobody was there from the beginning
+  if (!writer_->started()) return;  // the client was gone from the beginning
   writer_->end();
   look_ahead(done);
 }
@@ -184,7 +184,8 @@ void Answer::finish_whole(const DoneEvent& done, api::GenerationResult result) {
   look_ahead(done);
 }
 
-// A reply that its client did not get does not come back; one that leaves at that very moment is not noticed.
+// A reply that its client did not get does not come back: it is not remembered. Leaving at this very moment goes
+// unnoticed.
 void Answer::remember(const DoneEvent& done) {
   if (writer_->client_gone()) return;
   for (const ReplyDelta& delta : done.deltas) next_.add(delta);

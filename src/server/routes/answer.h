@@ -1,11 +1,11 @@
 #pragma once
 
-// The reply to one generating request, made of the events of its job: as a stream or as one body.
+// The reply to one generating request, made from the events of its job: as a stream or as one body.
 //
 // No thread waits for a job. The engine thread pushes events and posts, the HTTP server's thread formats and writes,
-// and what a client does not read yet queues up there. The end of a long reply is made by a worker: what is remembered
-// of it, and a whole body, take time that grows with its length. The scheduler's sink owns the answer, and the answer
-// its HTTP writer: when the job has ended, all of them go.
+// and bytes that a client does not read yet queue up there. A worker makes the end of a long reply, because remembering
+// it, and writing a whole body, take time that grows with its length. The scheduler's sink owns the answer, and the
+// answer its HTTP writer: when the job has ended, all of them are destroyed.
 
 #include <cstddef>
 #include <memory>
@@ -23,36 +23,36 @@
 
 namespace kvkeep::server {
 
-// A reply of more tokens is ended by a worker thread. Shorter ones do not wait for other requests' prompts, which may
-// keep all workers busy.
+// A worker thread makes the end of a reply of more tokens than this. Shorter ones do not wait for other requests'
+// prompts, which may keep all workers busy.
 inline constexpr std::size_t kLongReplyTokens = 1'024;
 
-// What a request wants to see of its reply.
+// The optional parts of a reply that a request asks for.
 struct AnswerForm {
   bool stream = false;
   bool progress = false;           // of the prefill
-  bool tokens = false;             // their ids
+  bool tokens = false;             // the ids of the tokens
   bool timings_per_token = false;  // in each chunk
-  HeaderList told = {};            // of fields that were ignored
+  HeaderList told = {};            // header that names ignored fields
 };
 
-// Made on a handler's thread; once its sink gets events it belongs to the HTTP server's thread, and with the last one
+// Made on a handler's thread; once its sink gets events it belongs to the HTTP server's thread, and with the last event
 // perhaps to a worker.
 class Answer final : public std::enable_shared_from_this<Answer> {
  public:
   Answer(const Service& service, AnswerForm form, std::shared_ptr<ResponseWriter> writer,
          std::unique_ptr<api::ReplyWriter> reply, NextRequest next);
 
-  // What the job is to be submitted with; it keeps this alive. Once. If the scheduler refuses the job, nothing was
-  // answered.
+  // Returns the sink with which the job is to be submitted; it keeps this alive. Call it once. If the scheduler refuses
+  // the job, nothing was sent.
   std::shared_ptr<JobSink> open(std::vector<std::string> stop_strings, std::optional<Reading> reading);
-  // In the dialect's shape.
+  // Returns the error in the dialect's shape.
   api::ErrorReply error(const Error& error) const { return reply_->error(error); }
 
  private:
   void drain();
   void keep_alive();
-  bool begin();  // false: nobody is there any more
+  bool begin();  // returns false if the client is gone
   void write(std::string_view bytes);
   void send(const std::string& bytes);
   void handle(const PrefillEvent& event);
@@ -74,10 +74,10 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   const std::shared_ptr<ResponseWriter> writer_;
   const std::unique_ptr<api::ReplyWriter> reply_;
   std::optional<EventQueue> queue_;
-  std::vector<Event> events_;  // taken
+  std::vector<Event> events_;  // taken from the queue
   NextRequest next_;
   bool opened_ = false;  // reply_->first() was sent
-  bool done_ = false;    // a silence that ran out just before may still ask for a comment
+  bool done_ = false;    // a silence that ended just before may still ask for a comment
   api::ReplyStart start_;
   std::vector<api::ReplyPart> content_;
   std::vector<TokenId> tokens_;

@@ -1,4 +1,4 @@
-// Which thread makes what of a reply: the one HTTP thread does nothing that grows with the reply's length.
+// Which thread makes which part of a reply: the HTTP thread does nothing that grows with the reply's length.
 
 #include "server/routes/answer.h"
 
@@ -14,7 +14,7 @@
 namespace kvkeep::server {
 namespace {
 
-// Keeps what is posted until the test runs it.
+// Keeps posted tasks until the test runs them.
 class FakeWriter final : public ResponseWriter, public std::enable_shared_from_this<FakeWriter> {
  public:
   using Tasks = std::deque<std::function<void()>>;
@@ -56,7 +56,7 @@ class AnswerTest : public testing::TestWithParam<bool> {
  protected:
   AnswerTest() { service_.vocabulary = std::make_shared<chat::FakeVocabulary>(); }
 
-  // A reply of so many tokens, as far as the HTTP thread makes it.
+  // A reply of this many tokens, up to the part that the HTTP thread makes.
   std::shared_ptr<FakeWriter> answer(std::size_t tokens) {
     const auto writer = std::make_shared<FakeWriter>();
     const auto answer =

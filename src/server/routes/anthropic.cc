@@ -35,7 +35,7 @@ Result<std::size_t> count_messages(const Service& service, HttpRequest& http, He
   return count_prompt(service, http, request.model, std::move(request.prompt), tenant);
 }
 
-// Renders and tokenizes; neither the model nor the cache is asked.
+// Renders and tokenizes, without the model or the cache.
 void count_tokens(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   HeaderList told;
   const Result<std::size_t> tokens = count_messages(service, http, told);

@@ -7,7 +7,7 @@
 
 namespace kvkeep::server {
 
-// Errors to these paths, and to any request that names an anthropic-version, get the API's shape, whoever finds them.
+// Errors for these paths, and for any request with an anthropic-version, have the API's shape, wherever they arise.
 void add_anthropic_routes(HttpServer& server, const Service& service);
 
 }  // namespace kvkeep::server

@@ -1,4 +1,4 @@
-// That the forms in which clients send one conversation again give one prompt, to the last id.
+// Every form in which clients send a conversation again gives the same prompt, to the last id.
 
 #include <gtest/gtest.h>
 

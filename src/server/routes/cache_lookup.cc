@@ -37,7 +37,7 @@ class LookupAnswer final : public InspectionSink, public std::enable_shared_from
 
   const Service& service_;
   const std::shared_ptr<ResponseWriter> writer_;
-  const HeaderList told_;  // of fields that were ignored
+  const HeaderList told_;  // header that names ignored fields
   std::optional<Result<Inspection>> answer_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// POST /cache/lookup: what would a prompt reuse if it came now? docs/trace.md describes it.
+// POST /cache/lookup: how much would a prompt reuse if it came now? docs/trace.md describes it.
 
 #include "server/http/http_message.h"
 #include "server/routes/routes.h"

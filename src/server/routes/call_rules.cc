@@ -10,7 +10,7 @@
 namespace kvkeep::server {
 namespace {
 
-// Tokens that are the letters U+0001, U+0002... alone, as far as the vocabulary has them.
+// Tokens that are exactly the letters U+0001, U+0002..., as far as the vocabulary has them.
 std::vector<TokenId> tag_letters(const Vocabulary& vocabulary) {
   std::vector<TokenId> letters;
   while (letters.size() < chat::tools::kMostTagLetters) {
@@ -36,7 +36,7 @@ Status constrain_calls(const Service& service, const Reading& reading, const api
                             (!use.allowed.empty() || std::ranges::any_of(reading.tools.json(), is_strict));
   if (!is_forced && !keeps_schema) return {};
   if (!grammar.text.empty()) {
-    return is_forced ? Status(invalid("a reply cannot have to be a call and keep to another format")) : Status();
+    return is_forced ? Status(invalid("a reply cannot be both a forced call and of another format")) : Status();
   }
   const std::vector<TokenId> letters = tag_letters(*service.vocabulary);
   TRY_ASSIGN(chat::tools::CallGrammar made, chat::tools::make_call_grammar(service.reply_format, reading.tools,
@@ -50,7 +50,7 @@ Status constrain_calls(const Service& service, const Reading& reading, const api
   for (chat::tools::CallTrigger& trigger : made.triggers) {
     grammar.triggers.push_back({std::move(trigger.text), trigger.only_first});
   }
-  // Tags that the grammar asks for are tokens in it. All other markers could only pass for text in an argument.
+  // The tags of the grammar are tokens in it. All other markers could only be text in an argument.
   grammar.forbidden = api::forbidden_markers(*service.markers, *service.vocabulary, grammar.text);
   for (std::size_t i = 0; i < made.tags.size(); ++i) {
     grammar.tags.push_back({made.tags[i], letters[i]});

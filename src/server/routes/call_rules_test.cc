@@ -80,7 +80,7 @@ TEST_F(CallRules, OtherMarkersThanItsTagsAreForbidden) {
   EXPECT_FALSE(forbidden("</think>"));
 }
 
-// So that they cannot pass for letters of an argument.
+// They cannot be taken for letters of an argument.
 TEST_F(CallRules, ItsTagsStandForLettersThatNoTextHas) {
   const auto made = rules(reading({{"name", "f"}}), {.choice = api::ToolChoice::kRequired});
   ASSERT_TRUE(made);
@@ -94,7 +94,7 @@ TEST_F(CallRules, ItsTagsStandForLettersThatNoTextHas) {
 TEST_F(CallRules, ACallAndAnotherFormatCannotBothBe) {
   const engine::GrammarParams other{.text = "root ::= \"x\""};
   EXPECT_FALSE(rules(reading({{"name", "f"}}), {.choice = api::ToolChoice::kRequired}, other));
-  // Beside another format a strict tool may be called as the model likes.
+  // Next to another format the model may call a strict tool as it likes.
   EXPECT_EQ(rules(reading({{"name", "f"}, {"strict", true}}), {}, other)->text, other.text);
 }
 

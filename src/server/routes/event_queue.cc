@@ -53,7 +53,7 @@ bool EventQueue::on_token(TokenId token, const JobStats& stats) {
     push(TokenEvent{token, {}, stats});
     return false;
   }
-  // Markers the model writes are part of its answer, so they are shown where they are no tags of calls or thoughts.
+  // Markers that the model writes are part of its answer: those that are no tags of calls or thoughts are shown.
   push(TokenEvent{token, read(pieces_.feed(vocabulary_->piece(token, true), is_marker(token))), stats});
   return !pieces_.found_stop() && !(parser_ && parser_->ended());
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-// From the engine thread to the thread that answers requests.
+// Carries events from the engine thread to the thread that answers requests.
 //
-// The engine thread pushes and never waits; the other one takes, formats and writes, however slowly the client reads.
-// Bounded by what one request can produce: its context. Thread safe.
+// The engine thread pushes and never waits; the other thread takes, formats and writes, however slowly the client
+// reads. The queue is bounded by the size of one request, its context. Thread safe.
 
 #include <functional>
 #include <memory>
@@ -26,7 +26,7 @@ struct PrefillEvent {
   std::size_t processed = 0;
   double elapsed_ms = 0;
 };
-// One sampled token and what it released, which may be nothing: whole code points, stop strings cut.
+// One sampled token and the text that it released, perhaps none: whole code points, stop strings cut.
 struct TokenEvent {
   TokenId token = 0;
   std::vector<chat::tools::ReplyDelta> deltas;
@@ -34,16 +34,16 @@ struct TokenEvent {
 };
 struct DoneEvent {
   Finish finish = Finish::kStop;
-  std::vector<chat::tools::ReplyDelta> deltas;  // what was held back
-  std::size_t call_count = 0;                   // of the whole reply: calls that were begun
-  std::size_t whole_calls = 0;                  // and those of them that are complete
-  std::string stop_string;                      // the one that ended the reply, if one did
+  std::vector<chat::tools::ReplyDelta> deltas;  // text held back until the end
+  std::size_t call_count = 0;                   // calls that were begun in the whole reply
+  std::size_t whole_calls = 0;                  // those of them that are complete
+  std::string stop_string;                      // the stop string that ended the reply; "": none did
   JobStats stats;
   std::optional<Error> error;
 };
 using Event = std::variant<PrefillEvent, TokenEvent, DoneEvent>;
 
-// How a reply is to be read: see chat::tools::ReplyParser. `format` and `markers` live as long as the server.
+// How to read a reply: see chat::tools::ReplyParser. `format` and `markers` live as long as the server.
 struct Reading {
   const chat::tools::ReplyFormat* format = nullptr;
   const chat::MarkerSet* markers = nullptr;
@@ -57,14 +57,14 @@ class EventQueue final : public JobSink {
  public:
   struct Reader {
     std::function<void()> wake;  // there are events; called from the engine thread, once until they are taken
-    std::function<bool()> gone;  // nobody reads any more; called from the engine thread
+    std::function<bool()> gone;  // returns true if nobody reads any more; called from the engine thread
   };
 
-  // Without a reading everything is text.
+  // Without a reading all output is text.
   EventQueue(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> stop_strings,
              std::optional<Reading> reading, Reader reader);
 
-  // The reader's thread: all events since the last call replace those in `events`.
+  // For the reader's thread: replaces the contents of `events` with all events since the last call.
   void take(std::vector<Event>& events);
 
   // Engine thread.

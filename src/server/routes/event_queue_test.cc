@@ -25,7 +25,7 @@ class Events : public testing::Test {
     return {.wake = [this] { ++wakes_; }, .gone = [this] { return gone_; }};
   }
 
-  // Samples the text, its markers as tokens, then ends. How many tokens it took is in sampled_.
+  // Samples the text, its markers as tokens, then ends. sampled_ counts the tokens that the queue took.
   std::string play(EventQueue& queue, std::string_view text, Finish finish = Finish::kStop) {
     sampled_ = 0;
     for (const TokenId token : vocabulary_->tokenize(text, {.parse_special = true})) {

@@ -16,10 +16,10 @@ using nlohmann::ordered_json;
 
 // Longer turns are not read.
 constexpr std::size_t kMostTurnTokens = 1 << 18;
-// Stands for a thought, to see whether the template would write it.
+// A thought to render, to see whether the template would write it.
 constexpr const char* kSomeThought = "kvkeepsomethought";
 
-// What is read of a turn, so far.
+// Collects the meaning of a turn.
 class ReplayReading {
  public:
   void add(const chat::tools::ReplyDelta& delta) {
@@ -28,7 +28,7 @@ class ReplayReading {
       case DeltaKind::kText: append(meaning_.text, meaning_.text_breaks, delta.text, goes_on); break;
       case DeltaKind::kReasoning: append(meaning_.reasoning, meaning_.reasoning_breaks, delta.text, goes_on); break;
       case DeltaKind::kCallBegin:
-        meaning_.calls.push_back({delta.call_name, chat::read_arguments("")});  // until it ends, it equals nothing
+        meaning_.calls.push_back({delta.call_name, chat::read_arguments("")});  // until the call ends, it equals none
         arguments_.clear();
         break;
       case DeltaKind::kCallArguments: arguments_ += delta.text; break;
@@ -58,7 +58,7 @@ std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::t
     for (const auto& delta : deltas) reading.add(delta);
   };
   for (const TokenId id : ids) {
-    if (service.vocabulary->is_end_of_generation(id)) return std::nullopt;  // the end of one turn, and more
+    if (service.vocabulary->is_end_of_generation(id)) return std::nullopt;  // more than one turn
     const bool is_marker = service.markers->contains(id);
     const std::string piece = service.vocabulary->piece(id, true);
     if (is_marker) add(parser.feed(utf8.finish(), false));
@@ -69,7 +69,7 @@ std::optional<chat::TurnMeaning> read_turn(const Service& service, const chat::t
   return reading.take();
 }
 
-// Clients that were told thoughts as text send them back as text.
+// Clients that got thoughts as text send them back as text.
 bool has_thoughts(const ordered_json& content, const std::string& close) {
   if (close.empty()) return false;
   if (content.is_string()) return content.get_ref<const std::string&>().find(close) != std::string::npos;
@@ -98,7 +98,7 @@ std::vector<chat::EchoedMessage> echoed_messages(const ordered_json& messages, c
   return echoed;
 }
 
-// The messages with thinking in those of the assistant that it is told for.
+// Puts each thought into the assistant's message that it belongs to.
 chat::RenderInput with_thoughts(chat::RenderInput input, const std::vector<chat::Replayed::Thought>& thoughts) {
   std::size_t number = 0;
   auto thought = thoughts.begin();
@@ -113,8 +113,8 @@ chat::RenderInput with_thoughts(chat::RenderInput input, const std::vector<chat:
   return input;
 }
 
-// A prompt on its way from what was rendered to what was sampled. The messages may be rendered two times more, whatever
-// their number: to see where the template would write thinking, and with the thoughts that belong there.
+// Turns a prompt as it was rendered into one as it was sampled. Renders the messages at most twice more, however many
+// there are: to see where the template would write thinking, and with the thoughts that belong there.
 class Replaying {
  public:
   Replaying(const Service& service, const chat::RenderInput& input, const Render& render, const Tenant& tenant)
@@ -129,7 +129,7 @@ class Replaying {
     chat::Replayed replayed = replay(rendered.ids);
     if (replayed.lacks_thoughts && learn_where_thoughts_are_written()) {
       const std::vector<chat::Replayed::Thought> thoughts = replay(rendered.ids).thoughts;
-      // With its thinking it may be too long for the context.
+      // With its thoughts the prompt may be too long for the context.
       if (auto again = thoughts.empty() ? std::nullopt : render(thoughts)) {
         for (chat::EchoedMessage& message : messages_) message.would_have_reasoning = false;
         chat::Replayed with = replay(again->ids);
@@ -155,12 +155,12 @@ class Replaying {
   }
 
   std::optional<Prompt> render(const std::vector<chat::Replayed::Thought>& thoughts) const {
-    Result<Prompt> again = render_(with_thoughts(input_, thoughts));  // the template may refuse it
+    Result<Prompt> again = render_(with_thoughts(input_, thoughts));  // the template may refuse the messages
     if (!again || again->ids.empty() || again->ids.size() >= service_.context_tokens) return std::nullopt;
     return *std::move(again);
   }
 
-  // Of messages that were sent without. False: nowhere.
+  // Tries messages that were sent without thoughts. Returns false if the template writes thoughts in none of them.
   bool learn_where_thoughts_are_written() {
     std::vector<chat::Replayed::Thought> some;
     for (std::size_t i = 0; i < messages_.size(); ++i) {
@@ -179,7 +179,7 @@ class Replaying {
     return any;
   }
 
-  // `ids`: from a turn's opening on, and what stands behind it.
+  // `ids`: a turn from its opening on, and everything after it.
   bool thinks(TokenSpan ids) const {
     const auto ends = [&](TokenId id) { return service_.vocabulary->is_end_of_generation(id); };
     ids = ids.subspan(chat::answer_opening_size(ids, service_.turn_openings));
@@ -213,7 +213,7 @@ TurnRecorder::TurnRecorder(const Service& service, TokenSpan prompt, const Tenan
   if (!open) return;
   const TokenSpan opening = prompt.subspan(open->begin.value());
   const auto ends = [&](TokenId id) { return service_.vocabulary->is_end_of_generation(id); };
-  if (std::ranges::any_of(opening, ends)) return;  // an earlier answer's: the prompt opens none for this one
+  if (std::ranges::any_of(opening, ends)) return;  // an earlier answer's opening: the prompt opens none for this answer
   before_ = open->before;
   turn_.ids.assign(opening.begin(), opening.end());
   prompt_tokens_ = opening.size();
@@ -233,17 +233,17 @@ void TurnRecorder::finish(const std::string& stop_string) {
   before_.reset();
 }
 
-// The client was told what stands before the stop string. Where that ends within a token, the token's first part is
-// text like any other.
+// The client got the text before the stop string. If that text ends within a token, the token's first part is tokenized
+// as text.
 bool TurnRecorder::cut_before(const std::string& stop_string) {
   std::string text;
-  std::vector<std::size_t> ends;  // of the sampled tokens
+  std::vector<std::size_t> ends;  // of the sampled tokens' texts
   for (const TokenId id : TokenSpan(turn_.ids).subspan(prompt_tokens_)) {
     text += service_.vocabulary->piece(id, true);
     ends.push_back(text.size());
   }
   const std::size_t stop = text.find(stop_string);
-  if (stop == std::string::npos) return false;  // it was found in text that is not what was sampled: broken UTF-8
+  if (stop == std::string::npos) return false;  // found in text that differs from the sampled text: broken UTF-8
   const auto whole = static_cast<std::size_t>(std::ranges::upper_bound(ends, stop) - ends.begin());
   const std::size_t kept = whole == 0 ? 0 : ends[whole - 1];
   turn_.ids.resize(prompt_tokens_ + whole);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Exact replay on the way from messages to a prompt, and from a reply to what is remembered of it (chat/replay).
+// Exact replay between messages and a prompt, and between a reply and the memory of sampled turns (chat/replay).
 
 #include <functional>
 #include <optional>
@@ -15,23 +15,23 @@
 
 namespace kvkeep::server {
 
-// False: nothing is remembered, or no answer is asked for.
+// Returns false if turns are not remembered, or no answer is asked for.
 bool may_replay(const Service& service, const chat::RenderInput& input);
 
-// `rendered`: of `input`, not empty. `render` gives the same for a changed input. Only turns of the tenant count.
+// `rendered` is the prompt of `input`, not empty; `render` makes one of a changed input. Only the tenant's turns count.
 using Render = std::function<Result<Prompt>(chat::RenderInput input)>;
 Prompt replay_sampled(const Service& service, const chat::RenderInput& input, Prompt rendered, const Render& render,
                       const Tenant& tenant = kNoTenant);
 
-// A turn from the prompt on to what was sampled. One per request; not thread safe.
+// Records a turn from the prompt to its last sampled token. One per request; not thread safe.
 class TurnRecorder {
  public:
-  // Of a chat that asks for an answer. Records nothing if the service keeps no turns or the template's openings are not
-  // known.
+  // For a chat that asks for an answer. Records nothing if the service keeps no turns or the template's openings are
+  // unknown.
   TurnRecorder(const Service& service, TokenSpan prompt, const Tenant& tenant = kNoTenant);
   void add_token(TokenId token);
   void add_call(std::string id);
-  // The client got the reply. `stop_string`: what ended it and was not told; "": something else did.
+  // The client got the reply. `stop_string`: the one that ended it, which the client did not get; "" if none did.
   void finish(const std::string& stop_string);
 
  private:
@@ -40,7 +40,7 @@ class TurnRecorder {
   const Service& service_;
   std::optional<PrefixHash> before_;
   chat::SampledTurn turn_;
-  std::size_t prompt_tokens_ = 0;  // of the turn, before what was sampled
+  std::size_t prompt_tokens_ = 0;  // tokens of the turn before the sampled ones
 };
 
 }  // namespace kvkeep::server

@@ -1,4 +1,4 @@
-// From a reply to the next prompt: the turn stands there as it was sampled, in whatever form the client sends it back.
+// From a reply to the next prompt, which has the turn as it was sampled, in whatever form the client sends it back.
 
 #include "server/routes/exact_replay.h"
 
@@ -31,7 +31,7 @@ constexpr std::string_view kKeepsThinking = R"({%- for message in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%})";
 
-// The same, but of earlier turns thinking is left out.
+// The same, but leaves out the thinking of earlier turns.
 std::string drops_thinking() {
   std::string source(kKeepsThinking);
   const std::string condition = "if message.reasoning_content";
@@ -54,7 +54,7 @@ class ExactReplayTest : public ::testing::Test {
     return read_prompt(service_, source).value().ids;
   }
 
-  // How often the messages are rendered for one prompt.
+  // Returns how often the messages are rendered for one prompt.
   std::size_t renders_of(const ordered_json& messages) {
     std::size_t renders = 0;
     const Render render = [&](chat::RenderInput changed) {
@@ -71,7 +71,7 @@ class ExactReplayTest : public ::testing::Test {
     return renders;
   }
 
-  // Byte by byte, as no tokenizer would choose; markers as themselves.
+  // One token per byte, unlike any tokenizer; markers as themselves.
   std::vector<TokenId> sampled_ids(const std::string& text) const {
     std::vector<TokenId> ids;
     for (std::size_t at = 0; at < text.size();) {
@@ -88,7 +88,7 @@ class ExactReplayTest : public ::testing::Test {
     return ids;
   }
 
-  // A reply to the messages; gives the ids that the next prompt is to begin with: `told` of it, and the template's end.
+  // A reply to the messages; returns the ids that the next prompt should begin with: `told` of it, and the end.
   std::vector<TokenId> replied(const ordered_json& messages, const std::string& told, const std::string& end = kEnd,
                                const std::vector<std::string>& call_ids = {}, const std::string& stop = "") {
     std::vector<TokenId> ids = prompt_of(messages);
@@ -100,14 +100,14 @@ class ExactReplayTest : public ::testing::Test {
     return ids;
   }
 
-  // What comes back in `echo` and is followed by a question stands there as it was sampled.
+  // Whether a turn that comes back as `echo`, before a question, is in the prompt as it was sampled.
   bool stands(const std::vector<TokenId>& head, ordered_json messages, const ordered_json& echo) const {
     messages.push_back(echo);
     messages.push_back(user("next"));
     const auto prompt = prompt_of(messages);
     return common_prefix(prompt, head) == head.size();
   }
-  // The prompt is what it is without replay.
+  // Whether the prompt is the same as without replay.
   bool is_untouched(ordered_json messages, const ordered_json& echo) {
     messages.push_back(echo);
     messages.push_back(user("next"));
@@ -152,7 +152,7 @@ TEST_F(ExactReplayTest, CallsComeBackAsTheModelSpelledThem) {
   EXPECT_FALSE(stands(head, asked_, call("call_7", R"({"file": "y"})")));
 }
 
-// As clients send them back that keep the parts of a turn apart: the calls behind the texts, which a line end joins.
+// Some clients send the parts of a turn apart: the calls after the texts, which a line end joins.
 TEST_F(ExactReplayTest, TextOnBothSidesOfACallComesBack) {
   const std::string call_text = R"(<tool_call>{"name":"edit",  "arguments":{ }}</tool_call>)";
   const auto head = replied(asked_, " one" + call_text + " two " + call_text + "three", kEnd, {"a", "b"});
@@ -193,7 +193,7 @@ TEST_F(ExactReplayTest, ATemplateThatDropsThinkingHasTheLastWord) {
   EXPECT_TRUE(is_untouched(asked_, assistant("so")));
 }
 
-// As many models are told: thinking stays until the user speaks again.
+// Many models expect that thinking stays until the user speaks again.
 TEST_F(ExactReplayTest, ThoughtsAreGivenBackBehindThoughtsThatTheTemplateLeavesOut) {
   std::string source(kKeepsThinking);
   const std::string condition = "if message.reasoning_content";
@@ -280,7 +280,7 @@ TEST_F(ExactReplayTest, WhatStandsBeforeAStopStringComesBack) {
   }
   const auto thought = replied(asked_, "<think>hm</think>", "x", {}, "x");
   EXPECT_TRUE(stands(thought, asked_, with_reasoning(assistant(""), "hm"))) << "the marker before it is one";
-  // In the middle of a token: what was told of it is there as text.
+  // In the middle of a token: its first part is there as text.
   service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files_, executor_);
   std::vector<TokenId> head = prompt_of(asked_);
   TurnRecorder recorder(service_, head);
@@ -297,7 +297,7 @@ TEST_F(ExactReplayTest, AStopStringThatIsNotInWhatWasSampledLeavesNothing) {
   EXPECT_EQ(service_.turns->size(), 0U);
 }
 
-// The end of a code point, and a stop string: what was told of it is no text by itself.
+// The end of a code point, and a stop string: the token's part that the client got is no text by itself.
 class TornVocabulary final : public chat::FakeVocabulary {
  public:
   std::string piece(TokenId id, bool with_special) const override {

@@ -45,7 +45,7 @@ nlohmann::ordered_json callable(const nlohmann::ordered_json& tools, const std::
   return some;
 }
 
-// How the reply to a chat is read. Completions are text.
+// How to read the reply to a chat. Completions are text.
 std::optional<Reading> reading_of(const Service& service, const Generation& generation) {
   const auto* chat = std::get_if<chat::RenderInput>(&generation.request.prompt);
   if (chat == nullptr) return std::nullopt;
@@ -104,7 +104,7 @@ void generate(const Service& service, Generation generation) {
     limit_thinking(service, prompt->thinking_open, job.sampling.thinking);
     const Status possible = constrain_calls(service, *reading, request.tools, job.sampling.grammar);
     if (!possible) return send_error(writer, reply.error(possible.error()));
-    // A format holds for what a client sees as the answer.
+    // A format applies to the part that a client sees as the answer.
     const bool after = prompt->thinking_open && !job.sampling.grammar.text.empty();
     if (after) job.sampling.grammar.after = service.reply_format.thinking_close.spelling();
   } else {
@@ -131,7 +131,7 @@ Status check_model(const Service& service, const std::string& name) {
     if (!service.aliases.empty()) tell_of_other_name(service, name);
     return {};
   }
-  return not_found(fmt::format("model '{}' is not served here; GET /v1/models lists what is", name));
+  return not_found(fmt::format("model '{}' is not served here; GET /v1/models lists the served names", name));
 }
 
 Result<std::size_t> count_prompt(const Service& service, const HttpRequest& http, const std::string& model,

@@ -1,6 +1,6 @@
 #pragma once
 
-// One generating request from parsed body to last byte.
+// One generating request, from its parsed body to the last byte of the reply.
 
 #include <memory>
 #include <string>
@@ -22,24 +22,24 @@ struct Generation {
   std::unique_ptr<api::ReplyWriter> reply;
 };
 
-// Renders, tokenizes and submits. An Answer (answer.h) then makes the reply as the request asked, stream or one body;
-// what is wrong with the request is answered before this returns.
+// Renders, tokenizes and submits. An Answer (answer.h) then makes the reply that the request asked for, a stream or one
+// body; errors of the request are answered before this returns.
 void generate(const Service& service, Generation generation);
 
-// For its one reader, who gives its memory back. It stays only where the trace shows it.
+// Moves the body out for its one reader, who frees its memory. A copy stays only if the trace shows it.
 std::string take_body(const Service& service, HttpRequest& http);
 
-// kNotFound for a model that is not served here under --strict-model-names. Without it any name is: the log names
-// once each name that is none of those the operator gave.
+// kNotFound if the model is not served here and --strict-model-names is set. Without the flag any name is served, and
+// the log names once each name that the operator did not give.
 Status check_model(const Service& service, const std::string& name);
 
-// Tokens of the prompt that a request would have; neither the model nor the cache is asked. Errors are those of
-// check_model() and of rendering, and kAborted if the client of `http` leaves.
+// Counts the tokens of a request's prompt, without the model or the cache. Errors are those of check_model() and of
+// rendering, and kAborted if the client of `http` leaves.
 Result<std::size_t> count_prompt(const Service& service, const HttpRequest& http, const std::string& model,
                                  chat::RenderInput prompt, const Tenant& tenant);
 
 void send_error(ResponseWriter& writer, const api::ErrorReply& error);
-// With a fresh id that begins with `prefix`.
+// Makes a header with a fresh id that begins with `prefix`.
 api::ReplyHeader reply_header(const Service& service, const std::string& prefix);
 
 }  // namespace kvkeep::server

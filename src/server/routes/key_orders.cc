@@ -4,7 +4,7 @@ namespace kvkeep::server {
 
 void KeyOrders::settle(nlohmann::ordered_json& value, const Tenant& tenant) {
   using Sorted = nlohmann::json;
-  // Broken UTF-8 has the same text as its replacement, but is another value.
+  // Broken UTF-8 has the same text as its replacement, but is another value: keep it as it is.
   std::string sorted;
   try {
     sorted = Sorted(value).dump();

@@ -1,10 +1,10 @@
 #pragma once
 
-// The order of keys in the definitions of tools. Clients that build them anew may print the same definition in another
-// order; templates print it as it comes, and the prompt would part there, before everything else.
+// The order of keys in the definitions of tools. Clients that build them anew may send the same definition in another
+// order; templates print the keys in the order sent, and the prompt would part there, before everything else.
 //
 // A definition is printed in the order in which an equal one of the same tenant came first. No order is chosen here:
-// what a model is shown is what some client wrote.
+// the model always sees an order that a client wrote.
 
 #include <nlohmann/json.hpp>
 
@@ -15,11 +15,11 @@ namespace kvkeep::server {
 // Thread safe.
 class KeyOrders {
  public:
-  // `limit`: bytes of the definitions that are remembered.
+  // `limit`: bytes of remembered definitions.
   explicit KeyOrders(ByteCount limit) : first_(limit) {}
 
-  // Puts the keys of `value`, at every depth, into the order in which an equal value came first; the first one stays as
-  // it is and is remembered. Elements of arrays stay where they are. Cost: O(value).
+  // Puts the keys of `value`, at every depth, into the order in which an equal value came first; the first one is
+  // remembered unchanged. Elements of arrays keep their places. Cost: O(value).
   void settle(nlohmann::ordered_json& value, const Tenant& tenant = kNoTenant);
 
  private:

@@ -70,7 +70,7 @@ Json shuffled(const Json& value, std::mt19937& random) {
   return copy;
 }
 
-// Whatever the order, the text is the first one's, and it says what was sent.
+// In whatever order the value is sent, the text is that of the first one, and has the same value.
 TEST(KeyOrders, RandomValuesInRandomOrders) {
   std::mt19937 random(test_seed());
   KeyOrders orders(mebibytes(4));

@@ -11,10 +11,10 @@ namespace {
 
 using chat::tools::DeltaKind;
 
-// Stands for what the user will say; it is cut off again.
+// Stands for the user's next message; it is cut off again.
 constexpr const char* kNextQuestion = "kvkeepnextquestion";
 
-// Fewer tokens than this, beyond what is known and the opening of the question, are not worth a job.
+// With fewer new tokens than this, beyond the opening of the question, no job is worth it.
 constexpr std::size_t kLeastAhead = 8;
 
 class NobodyListens final : public JobSink {
@@ -25,18 +25,18 @@ class NobodyListens final : public JobSink {
   bool gone() const override { return false; }
 };
 
-// Messages are several times as large as their tokens: where so many requests wait, no more are kept for a time when
-// nobody does.
+// Messages are several times as large as their tokens: while so many requests wait, no more are kept for the next idle
+// time.
 constexpr std::size_t kMostHistories = 16;
 
-// Where nothing was learnt, the next prompt is compared with what was sampled after each reply.
+// If nothing was learnt, the next prompt is compared with the sampled tokens after each reply.
 bool may_change(chat::Change change) { return change != chat::Change::kNothing; }
 
 }  // namespace
 
 bool NextRequest::wants_history(const Service& service, const api::GenerationRequest& request) {
   const auto* chat = std::get_if<chat::RenderInput>(&request.prompt);
-  // What was sampled is not what its text tokenizes to: where turns are not remembered, each is written otherwise.
+  // The ids of a text differ from the sampled ones: without remembered turns, each turn is written otherwise.
   const bool changes = service.turns == nullptr || may_change(service.history_changes.next_message) ||
                        may_change(service.history_changes.after_tools);
   return service.prefill_ahead && request.cache_prompt && chat != nullptr && chat->add_generation_prompt &&
@@ -80,7 +80,7 @@ void NextRequest::prefill_ahead() {
   const std::vector<Position> questions = chat::find_turns(prompt->ids, service_.turn_openings).user;
   if (questions.empty()) return;
   prompt->ids.resize(questions.back().value() + service_.turn_openings.user.size());
-  // As it was sampled, there is nothing to do but for the opening of the question.
+  // If the template writes the turn as it was sampled, only the opening of the question is new.
   const std::size_t common = common_prefix(prompt->ids, known_);
   if (prompt->ids.size() - common <= service_.turn_openings.user.size() + kLeastAhead) return;
   Job job;

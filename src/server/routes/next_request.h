@@ -1,10 +1,10 @@
 #pragma once
 
-// What a reply leaves for the request that follows it.
+// The work that a reply leaves for the request that comes after it.
 //
-// The turn is remembered as it was sampled (exact_replay.h). And where the template will write it otherwise in the
-// history of a next user message, most often without its thinking, that form is prefilled now, while nothing else is
-// there to do: the next request then pays only for what is new. Whoever comes meanwhile waits for one short slice.
+// The turn is remembered as it was sampled (exact_replay.h). If the template will write it otherwise before a next user
+// message, most often without its thinking, that form is prefilled now, while there is nothing else to do: the next
+// request then pays only for its new tokens. A request that comes meanwhile waits for one short slice.
 
 #include <optional>
 #include <string>
@@ -20,20 +20,20 @@ namespace kvkeep::server {
 // One per request; used by one thread at a time.
 class NextRequest {
  public:
-  // Whether the messages of this request may be written otherwise next time, so that they are kept until then; false
-  // where nothing is prefilled ahead.
+  // Returns whether the template may write the messages of this request otherwise next time, so that they are kept
+  // until then; false if nothing is prefilled ahead.
   static bool wants_history(const Service& service, const api::GenerationRequest& request);
 
-  // `remembered`: false for requests that leave nothing behind.
+  // `remembered`: false for requests whose turn is not kept.
   NextRequest(const Service& service, std::string id, std::optional<chat::RenderInput> history, TokenSpan prompt,
               bool remembered, const Tenant& tenant);
   void add_token(TokenId token);
   void add(const chat::tools::ReplyDelta& delta);
-  // The client gets the reply, which a stop string may have ended.
+  // The client got the reply, which a stop string may have ended.
   void remember(const std::string& stop_string);
-  // After remember(). After whole calls their results come next, and templates keep a turn as it is until then.
+  // Call after remember(). After complete calls their results come next, and until then templates keep a turn as it is.
   bool may_prefill_ahead(bool calls) const { return history_ && !calls; }
-  // Renders and tokenizes, unless others ask for something by now.
+  // Renders and tokenizes, unless another request has come.
   void prefill_ahead();
 
  private:

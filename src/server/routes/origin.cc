@@ -10,7 +10,7 @@ namespace kvkeep::server {
 namespace {
 
 constexpr std::size_t kMostHeaders = 32;
-constexpr std::size_t kMostBytes = 512;  // of a header or a model's name
+constexpr std::size_t kMostBytes = 512;  // kept of a header or a model's name
 
 constexpr std::array<std::string_view, 5> kTold = {"session-id", "thread-id", "anthropic-version", "anthropic-beta",
                                                    "openai-beta"};

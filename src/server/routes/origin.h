@@ -1,6 +1,6 @@
 #pragma once
 
-// What the trace is told of a request's sender.
+// The facts about a request's sender that the trace gets.
 
 #include <memory>
 
@@ -10,7 +10,7 @@
 
 namespace kvkeep::server {
 
-// `with_prompt`: the body too. Of the headers only those that name a session or an API version, so that no key gets
+// With `with_prompt` also the body. Only headers that name a session or an API version are kept, so that no key gets
 // into a file.
 std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const api::GenerationRequest& request,
                                                bool with_prompt);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Remembers the ids of texts between markers, so that a conversation which comes back longer is not tokenized again.
+// Remembers the ids of texts between markers, so that a conversation that comes back longer is not tokenized again.
 // Tokenizing takes some 150 ms per megabyte, looking a text up about one.
 
 #include <vector>

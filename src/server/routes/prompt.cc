@@ -18,7 +18,7 @@ std::size_t least_tokens(const Service& service, std::size_t text_bytes) {
   return longest ? text_bytes / *longest : 0;
 }
 
-// Of a text that is not tokenized, as it cannot fit.
+// The result for a text that is not tokenized, because it cannot fit.
 std::optional<Prompt> too_long(const Service& service, std::size_t text_bytes, std::size_t tokens_min) {
   if (tokens_min < service.context_tokens || text_bytes <= kAlwaysCountedBytes) return std::nullopt;
   return Prompt{.ids = {}, .tokens_min = tokens_min, .is_counted = false};
@@ -29,10 +29,10 @@ Prompt of_ids(std::vector<TokenId> ids) {
   return {.ids = std::move(ids), .tokens_min = count};
 }
 
-// A text that cannot be cut is tokenized all the same: somebody wants to know its tokens.
+// A text that cannot be cut is tokenized all the same: its tokens are what was asked for.
 constexpr std::size_t kAnyRun = SIZE_MAX;
 
-// Of one request.
+// The settings of one request.
 struct Asking {
   const Tenant& tenant;
   const std::function<bool()>& gone;
@@ -44,13 +44,13 @@ Result<Prompt> of_text(const Service& service, const std::string& text, const As
   if (asking.counting == Counting::kWhereItFits) {
     if (auto refused = too_long(service, text.size(), least_tokens(service, text.size()))) return *std::move(refused);
   }
-  // As it stands: BOS as the vocabulary wants, spellings become markers.
+  // BOS as the vocabulary wants, and spellings become markers.
   const TokenizeOptions raw{.add_special = true, .parse_special = true};
   TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->tokenize(text, raw, asking.gone, kAnyRun));
   return of_ids(std::move(ids));
 }
 
-// Looking up a shorter one costs as much as tokenizing it.
+// Looking up a shorter text costs as much as tokenizing it.
 constexpr std::size_t kLeastRemembered = 64;
 
 Result<std::vector<TokenId>> tokenize_piece(const Service& service, std::string_view text, const Asking& asking) {

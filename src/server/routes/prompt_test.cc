@@ -11,7 +11,7 @@
 namespace kvkeep::server {
 namespace {
 
-// Counts the bytes it is given to tokenize.
+// Counts the bytes that it has to tokenize.
 class CountingVocabulary : public chat::FakeVocabulary {
  public:
   std::vector<TokenId> tokenize(std::string_view text, TokenizeOptions options) const override {
@@ -74,7 +74,7 @@ TEST_F(PromptTest, ALongTextThatMightFitIsTokenized) {
 }
 
 TEST_F(PromptTest, ATextThatMightFitIsTokenized) {
-  std::string text;  // of longest tokens alone
+  std::string text;  // made of the longest tokens only
   for (std::size_t i = 0; i + 1 < kContext; ++i) text += "<|im_start|>";
   ASSERT_EQ(longest_, std::string("<|im_start|>").size());
   const Prompt fits = read(text);
@@ -97,7 +97,7 @@ TEST_F(PromptTest, MessagesThatCannotFitAreNotTokenized) {
   EXPECT_GT(fits.ids.size(), 3U);
 }
 
-// The tokenizer cannot be interrupted, so that long texts are given to it in parts.
+// The tokenizer cannot be interrupted, so that it gets long texts in parts.
 TEST_F(PromptTest, ALongTextIsGivenUpWhenItsClientLeaves) {
   std::string text;
   while (text.size() < 40 * chat::kPartBytes) text += " some words";

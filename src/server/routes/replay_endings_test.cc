@@ -1,5 +1,5 @@
-// Turns that come back where templates open or end them in ways of their own: gpt-oss closes answers in history with a
-// token that ends no generation, and with Mistral's template an answer to a tool's result opens with the result's end.
+// Turns of templates that open or end them in unusual ways: gpt-oss closes answers in history with a token that ends no
+// generation, and with Mistral's template an answer to a tool's result opens with the result's end.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class ReplayEndings : public ::testing::Test {
     return read_prompt(service_, source).value().ids;
   }
   std::string prompt(const ordered_json& messages) { return vocabulary_->text_of(prompt_ids(messages), true); }
-  // The model's reply, byte by byte but for markers.
+  // The model's reply, one token per byte except for markers.
   void sample(const ordered_json& messages, std::string_view reply) {
     TurnRecorder recorder(service_, prompt_ids(messages));
     while (!reply.empty()) {

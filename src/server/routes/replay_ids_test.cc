@@ -1,4 +1,4 @@
-// Ids of calls on their way from what was sampled to a client and back into the prompt.
+// Ids of calls, from the sampled reply to a client and back into the prompt.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class ReplayedIds : public ::testing::Test {
     api::PromptSource source = std::move(input);
     return read_prompt(service_, source).value().ids;
   }
-  // The id of the call that a client gets of a reply, token by token; the turn is remembered.
+  // Returns the id that a client gets for the call of a reply, token by token; the turn is remembered.
   std::string sampled(const std::vector<TokenId>& prompt, const std::vector<TokenId>& reply) {
     const chat::tools::ToolSet tools;
     chat::tools::ReplyParser parser(service_.reply_format, tools, {.calls = true, .id_seed = "reply"});
@@ -79,7 +79,7 @@ TEST_F(ReplayedIds, AResultNamesTheIdThatItsCallWasSampledWith) {
   ordered_json messages = ordered_json::array({{{"role", "user"}, {"content", "hello"}}});
   const std::vector<TokenId> asked = prompt_of(messages);
   std::vector<TokenId> reply = {*vocabulary_->id_of("[TOOL_CALLS]")};
-  // Not quite as the template writes it.
+  // A little unlike the template's text.
   for (const char byte : std::string(R"( [{"name":"f","arguments":{"a":1},"id":"abcDEF123"}])")) reply.push_back(byte);
   reply.push_back(*vocabulary_->id_of("</s>"));
   const std::string id = sampled(asked, reply);

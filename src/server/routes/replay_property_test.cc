@@ -1,5 +1,5 @@
 // Exact replay with real templates and the real reader: random conversations, whose turns are sampled in odd ways, end
-// in every way, and come back in a client's words or edited. Beside it a naive rule, which knows what was sampled.
+// in every way, and come back in a client's words or edited. A naive rule, which knows the sampled tokens, judges them.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class Talk {
     EXPECT_FALSE(service_.turn_openings.assistant.empty());
   }
 
-  // A question, a turn sampled for it, and the next question; checks the prompt of that.
+  // Adds a question, a turn sampled for it, and the next question, and checks that one's prompt.
   void turn() {
     messages_.push_back({{"role", "user"}, {"content", words() + "?"}});
     const std::vector<TokenId> asked = prompt_of(messages_, true);
@@ -68,7 +68,7 @@ class Talk {
     const std::size_t begin = text.find_first_not_of(" \n");
     return text.substr(begin, text.find_last_not_of(" \n") + 1 - begin);
   }
-  // Now as the tokenizer has it, now byte by byte.
+  // Sometimes as the tokenizer has it, sometimes one token per byte.
   std::vector<TokenId> spelled(const std::string& text) {
     if (pick(2) == 0) return vocabulary_->tokenize(text, {});
     std::vector<TokenId> ids;
@@ -95,8 +95,8 @@ class Talk {
     }
     recorder.finish(end == End::kStop ? "STOP" : "");
   }
-  // The naive rule: what says the same stands behind what it was asked with, as it was sampled, and ends as the
-  // template ends it; and beside turns of the assistant the prompt is what it is without replay.
+  // The naive rule: a turn that says the same is in the prompt as it was sampled, after the prompt that it answered,
+  // with the template's end; outside turns of the assistant the prompt is the same as without replay.
   void check(const std::vector<TokenId>& asked, const std::vector<TokenId>& said, bool stands,
              const std::vector<TokenId>& prompt, const std::vector<TokenId>& plain) {
     std::vector<TokenId> head = asked;
@@ -107,7 +107,7 @@ class Talk {
     const TokenId marker = *vocabulary_->id_of("<tool_call>");
     EXPECT_EQ(std::ranges::count(prompt, marker), 0) << "a marker where the client knows text";
   }
-  // The ids without what stands between an assistant's opening and the end behind it.
+  // The ids without those between an assistant's opening and the end after it.
   std::vector<TokenId> outside(const std::vector<TokenId>& ids) const {
     std::vector<TokenId> rest;
     const std::vector<TokenId>& opening = service_.turn_openings.assistant;

@@ -1,6 +1,6 @@
 #pragma once
 
-// A service that renders with one template and remembers turns: what tests of exact replay need of it.
+// A service that renders with one template and remembers turns, for tests of exact replay.
 
 #include <memory>
 #include <string>

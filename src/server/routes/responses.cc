@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kResponses = "/v1/responses";
 constexpr std::string_view kShort = "/responses";
 
-// What follows the path of the API's own; nothing for other paths.
+// Whether `head` asks for a path below one of the API's own.
 bool is_below(const HttpRequest& head, std::string_view path) {
   return head.path == path || (head.path.starts_with(path) && head.path[path.size()] == '/');
 }
@@ -40,7 +40,7 @@ Result<std::size_t> count_input(const Service& service, HttpRequest& http, Heade
   return count_prompt(service, http, request.model, std::move(request.prompt), tenant);
 }
 
-// Renders and tokenizes; neither the model nor the cache is asked.
+// Renders and tokenizes, without the model or the cache.
 void input_tokens(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   HeaderList told;
   const Result<std::size_t> tokens = count_input(service, http, told);

@@ -65,7 +65,7 @@ void detokenize(const Service& service, HttpRequest& http, ResponseWriter& write
               api::detokenize_reply(take_body(service, http), *service.vocabulary, service.defaults.strict_fields));
 }
 
-// What the model is served as; replies show the first.
+// The names under which the model is served; replies show the first.
 std::vector<std::string> names_of(const Service& service) {
   std::vector<std::string> names{service.card.id};
   for (const std::string& alias : service.aliases) {

@@ -3,7 +3,7 @@
 // The server's routes: where HTTP, dialects, templates and the scheduler meet.
 //
 // A handler runs on one of the HTTP server's workers: it parses, renders and tokenizes, hands token ids to the
-// scheduler and returns. An Answer (answer.h) makes the reply of what comes back. Nothing here waits.
+// scheduler and returns. An Answer (answer.h) makes the reply from the job's events. Nothing here waits.
 
 #include <cstdint>
 #include <memory>
@@ -31,12 +31,12 @@
 
 namespace kvkeep::server {
 
-// Of texts that prompts were made of: some 50 MB of conversations.
+// Memory for tokenized texts of prompts: enough for some 50 MB of conversations.
 inline constexpr ByteCount kPieceMemoBytes = mebibytes(64);
 inline constexpr ByteCount kKeyOrdersBytes = mebibytes(8);
 
-// What every handler needs. Immutable while the server runs, but for what takes care of itself; shared by all
-// threads.
+// The objects that every handler needs. Immutable while the server runs, except for members that are thread safe
+// themselves; shared by all threads.
 struct Service {
   std::shared_ptr<const Vocabulary> vocabulary;
   std::unique_ptr<const chat::ChatTemplate> chat_template;
@@ -47,23 +47,23 @@ struct Service {
   std::unique_ptr<PieceMemo> piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
   std::unique_ptr<KeyOrders> key_orders = std::make_unique<KeyOrders>(kKeyOrdersBytes);
   chat::Stabilizers stabilizers;
-  std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as their client sends them
-  FingerprintHash fingerprint;        // the cache's: tenants and the hashes of turns are under it
+  std::unique_ptr<TurnKeeper> turns;  // null: turns that come back are rendered as the client sends them
+  FingerprintHash fingerprint;        // of the cache: the hashes of tenants and turns are keyed with it
   bool tenant_by_key = false;         // --cache-salt-by-key: each API key is a tenant of its own
   chat::HistoryChanges history_changes;
   bool prefill_ahead = false;  // --prefill-ahead, unless --replay off
   Scheduler* scheduler = nullptr;
   os::Clock* clock = nullptr;
 
-  std::string model_name;            // the name replies and /v1/models show
-  std::vector<std::string> aliases;  // names the operator gave
-  bool strict_model_names = false;   // a model of any other name is not found; else it is served all the same
-  std::unique_ptr<SaidOnce> unknown_fields = std::make_unique<SaidOnce>(256);  // that clients sent
+  std::string model_name;            // the name that replies and /v1/models show
+  std::vector<std::string> aliases;  // more names from the operator
+  bool strict_model_names = false;   // a request for any other name is refused, not served
+  std::unique_ptr<SaidOnce> unknown_fields = std::make_unique<SaidOnce>(256);  // sent by clients
   std::unique_ptr<SaidOnce> other_models = std::make_unique<SaidOnce>(64);     // names that clients asked for
   std::string system_fingerprint;
   std::size_t context_tokens = 0;
   api::RequestDefaults defaults;
-  // --trace: requests carry who asks; --trace-prompts: and what. Lookups then show what others sent, too.
+  // With --trace requests carry their sender, with --trace-prompts also their body; lookups then show others' texts.
   bool traced = false;
   bool trace_prompts = false;
   api::ModelCard card;

@@ -1,9 +1,9 @@
 #pragma once
 
-// What the log was told already, so that a client that repeats itself costs one line and not one per request.
+// Remembers which lines the log has, so that a client that repeats itself costs one line and not one per request.
 //
-// Clients choose the words, so there is a bound: the first `most` different ones are said, the last of them with the
-// remark that no more follow. A client that makes up names fills neither memory nor the log.
+// Clients choose the words, so that there is a bound: the first `most` different ones are logged, the last of them with
+// the remark that no more follow. A client that makes up names fills neither memory nor the log.
 
 #include <cstddef>
 #include <set>
@@ -19,7 +19,7 @@ class SaidOnce {
  public:
   enum class Say {
     kNow,
-    kNowAndNoMore,  // the last one there is room for: say so, too
+    kNowAndNoMore,  // the last one that there is room for: log that, too
     kNot,           // said before, or there is no room
   };
 
@@ -31,7 +31,7 @@ class SaidOnce {
     return said_.size() == most_ ? Say::kNowAndNoMore : Say::kNow;
   }
 
-  // Longer words count as their beginning.
+  // Only the beginning of longer words counts.
   static constexpr std::size_t kMostBytes = 256;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// Whose request it is (base/tenant.h).
+// The tenant and the client of a request (base/tenant.h).
 
 #include <cstdint>
 #include <string_view>
@@ -10,11 +10,11 @@
 
 namespace kvkeep::server {
 
-// Of the request's `cache_salt` ("": it named none) and, with Service::tenant_by_key, of the key that it came with.
+// The tenant of the request's `cache_salt` ("": none) and, with Service::tenant_by_key, of the key that it came with.
 Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_view cache_salt);
 
-// Which program asks, by the name before the version in its User-Agent, and for which tenant: the prompts of one are
-// alike. Numbers are only compared.
+// The client: the program, by the name before the version in its User-Agent, and the tenant. Prompts of one client are
+// alike. The numbers are only compared.
 std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant);
 
 }  // namespace kvkeep::server

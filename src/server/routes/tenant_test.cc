@@ -1,4 +1,4 @@
-// What the HTTP side remembers over requests, it remembers for each tenant alone.
+// All that the HTTP side remembers across requests is kept per tenant.
 
 #include "server/routes/tenant.h"
 
@@ -63,13 +63,13 @@ class TenantsTurns : public ::testing::Test {
   Service service_;
 };
 
-// The ids that were sampled tell what the model said, though the text be the same.
+// Sampled ids would reveal what the model said, though the text is the same.
 TEST_F(TenantsTurns, AreReplayedToTheirOwnAlone) {
   const Tenant owner = tenant_of(service_.fingerprint, "one");
   const Tenant other = tenant_of(service_.fingerprint, "other");
   ordered_json messages = ordered_json::array({{{"role", "user"}, {"content", "hello"}}});
   TurnRecorder recorder(service_, prompt_of(messages, owner), owner);
-  // As other whitespace than the client echoes: what was sampled is put in its place.
+  // The sampled turn has other whitespace than the client's echo, and replaces it.
   for (const char byte : std::string("well \n")) recorder.add_token(byte);
   recorder.add_token(*vocabulary_->id_of("<|im_end|>"));
   recorder.finish("");

@@ -1,8 +1,8 @@
 #pragma once
 
-// Remembers what was made of texts. Entries are found by their text, whole: there is no hash to trust. The least
-// recently used leave when the limit is reached. Each tenant has entries of its own, as finding one takes less time.
-// Thread safe; what is found stays valid for whoever holds it.
+// Remembers values computed from texts. Entries are found by their whole text: there is no hash to trust. The least
+// recently used leave when the limit is reached. Each tenant has entries of its own, because a hit takes less time and
+// could be noticed. Thread safe; a value stays valid as long as a caller holds it.
 
 #include <list>
 #include <memory>
@@ -23,7 +23,7 @@ class TextMemo {
   // `limit`: bytes of texts and values together.
   explicit TextMemo(ByteCount limit) : limit_(limit.value()) {}
 
-  // Null: not remembered.
+  // Returns null if the text is not remembered.
   std::shared_ptr<const Value> find(std::string_view text, const Tenant& tenant = kNoTenant) {
     const Key key(text, tenant);
     MutexLock lock(mutex_);
@@ -33,7 +33,7 @@ class TextMemo {
     return found->second->value;
   }
 
-  // `value_bytes`: what the value takes. An entry that takes more than an eighth of the limit is not remembered.
+  // `value_bytes` is the size of the value. An entry of more than an eighth of the limit is not remembered.
   void remember(std::string_view text, Value value, std::size_t value_bytes, const Tenant& tenant = kNoTenant) {
     const Key key(text, tenant);
     Entry entry{std::string(key.bytes()), std::make_shared<const Value>(std::move(value)),
@@ -57,10 +57,10 @@ class TextMemo {
   }
 
  private:
-  static constexpr std::size_t kOverheadBytes = 200;  // of an entry in list and map
+  static constexpr std::size_t kOverheadBytes = 200;  // of an entry, in list and map
   static constexpr std::size_t kLargestShare = 8;
 
-  // A text as it is, or a tenant's behind a byte that no text begins with, as all are UTF-8.
+  // A text without a tenant as it is; a tenant's text after a byte that begins no text, since all texts are UTF-8.
   class Key {
    public:
     Key(std::string_view text, const Tenant& tenant) : bytes_(text) {
@@ -78,14 +78,14 @@ class TextMemo {
   };
 
   struct Entry {
-    std::string text;  // with its tenant
+    std::string text;  // includes the tenant
     std::shared_ptr<const Value> value;
     std::size_t bytes;
   };
 
   const std::size_t limit_;
   mutable Mutex mutex_;
-  std::list<Entry> entries_ GUARDED_BY(mutex_);  // used last in front
+  std::list<Entry> entries_ GUARDED_BY(mutex_);  // used last first
   // Keys are views of the entries' texts.
   std::unordered_map<std::string_view, typename std::list<Entry>::iterator> by_text_ GUARDED_BY(mutex_);
   std::size_t bytes_ GUARDED_BY(mutex_) = 0;

@@ -12,7 +12,7 @@ void limit_thinking(const Service& service, bool thinking_open, engine::Thinking
   thinking.is_open = thinking_open;
   thinking.open = service.reply_format.thinking_open.spelling();
   thinking.close = close.spelling();
-  // Markers as tokens, what stands between them as text.
+  // Markers as tokens, the text between them as text.
   std::size_t at = 0;
   const auto append = [&](std::string_view text) {
     const std::vector<TokenId> ids = service.vocabulary->tokenize_continuation(text);

@@ -1,6 +1,6 @@
 #pragma once
 
-// How long a thought may be, in the model's own tags.
+// The limit on a thought, in the model's own tags.
 
 #include "chat/tools/tool_format.h"
 #include "engine/sampling.h"
@@ -8,8 +8,8 @@
 
 namespace kvkeep::server {
 
-// Completes a limit that a request or the server has set. Takes it away where the model has no tags that could end a
-// thought: templates without thinking, and gpt-oss, whose thoughts are messages.
+// Completes a limit that a request or the server has set. Removes it if the model has no tags that could end a thought:
+// templates without thinking, and gpt-oss, whose thoughts are messages.
 void limit_thinking(const Service& service, bool thinking_open, engine::ThinkingParams& thinking);
 
 }  // namespace kvkeep::server

@@ -10,7 +10,7 @@ namespace kvkeep::server {
 namespace {
 
 constexpr std::size_t kMostWaiting = 256;
-// A disk that refused is tried again after so many turns.
+// After an error on disk, this many turns pass until the next try.
 constexpr std::size_t kTurnsBetweenTries = 16;
 
 std::vector<std::byte> record_of(const PrefixHash& before, const chat::SampledTurn& turn) {
@@ -31,10 +31,10 @@ TurnKeeper::~TurnKeeper() {
 }
 
 void TurnKeeper::load() {
-  // Twice the limit, and the record that made it so.
+  // The file may be twice the limit, plus the record that made it so.
   const ByteCount most = options_.memory + options_.memory + options_.memory;
   const auto records = store::read_records(files_, options_.path, format::kSampledTurnRecords, most);
-  if (!records) return spdlog::warn("sampled turns: {}; starting with none", records.error().message);
+  if (!records) return spdlog::warn("sampled turns cannot be read: {}; starting with none", records.error().message);
   bool damaged = records->damaged;
   MutexLock lock(mutex_);
   for (const auto& payload : records->payloads) {
@@ -42,7 +42,7 @@ void TurnKeeper::load() {
     damaged |= !turn;
     if (turn) memory_.remember(turn->before, {std::move(turn->ids), std::move(turn->call_ids)});
   }
-  if (damaged) spdlog::warn("sampled turns: {} is damaged; {} turns of it are known", options_.path, memory_.size());
+  if (damaged) spdlog::warn("sampled turns: {} is damaged; {} of its turns are known", options_.path, memory_.size());
 }
 
 std::vector<chat::TurnMemory::Turn> TurnKeeper::find(const PrefixHash& before) {
@@ -75,7 +75,7 @@ void TurnKeeper::write(const std::vector<std::byte>& record) {
     return;
   }
   if (log_ && !may_write()) log_.reset();
-  // What is written anew holds the turn already.
+  // rewrite() writes all turns in memory, this one included.
   if (!log_ || log_->size() > options_.memory + options_.memory) return rewrite();
   if (const Status appended = log_->append(record); !appended) {
     log_.reset();
@@ -89,7 +89,7 @@ void TurnKeeper::rewrite() {
     until_next_try_ = kTurnsBetweenTries;
     return;
   }
-  if (std::exchange(waits_for_file_, false)) load();  // what the other one wrote is not lost
+  if (std::exchange(waits_for_file_, false)) load();  // keeps the turns that the other server wrote
   std::vector<std::vector<std::byte>> records;
   {
     MutexLock lock(mutex_);
@@ -103,7 +103,7 @@ void TurnKeeper::rewrite() {
 void TurnKeeper::note_unwritten(const Error& error) {
   until_next_try_ = kTurnsBetweenTries;
   MutexLock lock(mutex_);
-  if (unwritten_++ == 0) spdlog::warn("sampled turns: {}; a restart will not know the newest", error.message);
+  if (unwritten_++ == 0) spdlog::warn("sampled turns: {}; a restart loses the newest", error.message);
 }
 
 std::size_t TurnKeeper::size() const {

@@ -1,9 +1,9 @@
 #pragma once
 
-// The sampled turns of one model (chat/replay), shared by all requests and kept beside the cache across restarts.
+// The sampled turns of one model (chat/replay), shared by all requests and kept next to the cache across restarts.
 //
-// A turn is written behind the request's back; what waits is bounded, and a disk that fails costs no more than what a
-// restart will not know. Thread safe.
+// A turn is written after its request was answered; the number of waiting turns is bounded, and a disk that fails costs
+// only turns that a restart will not know. Thread safe.
 
 #include <functional>
 #include <optional>
@@ -19,28 +19,28 @@
 namespace kvkeep::server {
 
 struct TurnKeeperOptions {
-  ByteCount memory;       // of turns in memory; a file is written anew when it is twice as large
-  std::string path = {};  // of the file; "" keeps none
-  // False: another server writes the file at this time. Null: nobody else does. Outlives the keeper.
+  ByteCount memory;       // of turns in memory; the file is rewritten when it is twice as large
+  std::string path = {};  // of the file; "": turns are not written
+  // Returns false while another server writes the file. Null: no other server does. Must outlive the keeper.
   std::function<bool()> may_write = {};
 };
 
 class TurnKeeper {
  public:
-  // Reads the file: what is damaged or missing is forgotten. `files` and `executor` must outlive it; none is needed
-  // without a path.
+  // Reads the file; damaged or missing turns are forgotten. `files` and `executor` must outlive the keeper; neither is
+  // used without a path.
   TurnKeeper(TurnKeeperOptions options, os::FileSystem& files, os::Executor& executor);
-  // Waits for what is to be written.
+  // Waits until all turns are written.
   ~TurnKeeper();
   TurnKeeper(const TurnKeeper&) = delete;
   TurnKeeper& operator=(const TurnKeeper&) = delete;
 
   std::vector<chat::TurnMemory::Turn> find(const PrefixHash& before);
   void remember(const PrefixHash& before, chat::SampledTurn turn);
-  // Turns known, and bytes that they take.
+  // Known turns, and the bytes that they take.
   std::size_t size() const;
   ByteCount bytes() const;
-  // Turns that could not be written, for want of a working disk or because too many waited.
+  // Returns how many turns could not be written, because the disk failed or too many waited.
   std::uint64_t unwritten() const;
 
  private:
@@ -53,8 +53,8 @@ class TurnKeeper {
   const TurnKeeperOptions options_;
   os::FileSystem& files_;
   os::Executor& executor_;
-  std::optional<store::RecordLog> log_;  // executor only; none: to be written anew
-  std::size_t until_next_try_ = 0;       // executor only; turns, after an error
+  std::optional<store::RecordLog> log_;  // executor only; none: the file is to be rewritten
+  std::size_t until_next_try_ = 0;       // executor only; turns to wait after an error
   bool waits_for_file_ = false;          // executor only; another server wrote it
 
   mutable Mutex mutex_;

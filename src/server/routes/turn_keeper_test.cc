@@ -100,7 +100,7 @@ TEST_F(TurnKeeperTest, WhateverLiesThereIsNoReasonToFail) {
   }
 }
 
-// Each operation of a short life fails in turn, once or from then on; the process goes on, and the next one starts.
+// Each operation of a short life fails in turn, once or from then on; the process continues, and the next one starts.
 TEST_F(TurnKeeperTest, AFailingDiskCostsNoMoreThanWhatARestartKnows) {
   const std::uint64_t operations = [&] {
     sim::SimFileSystem files;

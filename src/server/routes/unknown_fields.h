@@ -1,6 +1,6 @@
 #pragma once
 
-// Tells of fields that a request has and no dialect knows: in a header of the reply, and once per client in the log.
+// Reports fields of a request that no dialect knows: in a header of the reply, and once per client in the log.
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace kvkeep::server {
 
-// The header that names them; none where there are none. `unknown`: of api::unknown_fields(). A client is its address
-// and its User-Agent; each of its fields is logged once, while service.unknown_fields has room.
+// Returns the header that names the fields, or no header if there are none. `unknown`: of api::unknown_fields(). A
+// client is its address and its User-Agent; each of its fields is logged once, while service.unknown_fields has room.
 HeaderList tell_of_unknown_fields(const Service& service, const HttpRequest& http, api::Dialect dialect,
                                   const std::vector<std::string>& unknown);
 

@@ -1,4 +1,4 @@
-// Questions about the cache: they say what a request then does, and leave nothing behind.
+// Questions about the cache: the answer is what a request then does, and leaves no trace.
 
 #include <array>
 #include <future>
@@ -31,7 +31,7 @@ constexpr std::array kPrediction = {"prompt_tokens", "cached_tokens", "disk_cach
 
 class Lookup : public Trace, public testing::WithParamInterface<MemoryClass> {};
 
-// Whatever happened before, a lookup says what the request then does, and two lookups say the same.
+// Whatever happened before, a lookup predicts what the request then does, and two lookups say the same.
 TEST_P(Lookup, SaysWhatTheRequestThenDoes) {
   const sim::TemporaryDirectory directory;
   std::mt19937 random(seed());
@@ -46,7 +46,7 @@ TEST_P(Lookup, SaysWhatTheRequestThenDoes) {
       Tokens prompt = texts[random() % texts.size()];
       prompt.resize(1 + random() % prompt.size());
       if (random() % 3 > 0) prompt = prompt + random_tokens(random, 1 + random() % 40);
-      if (process == 0) world.cache.flush();  // little RAM: what was just written leaves it at any moment
+      if (process == 0) world.cache.flush();  // little RAM: rows that were just written may leave it at any moment
       const Json before = look_up(world, prompt);
       const Json twice = look_up(world, prompt);
       EXPECT_EQ(before["cached_tokens"], twice["cached_tokens"]);

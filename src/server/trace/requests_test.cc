@@ -1,4 +1,4 @@
-// What the trace says of each kind of request.
+// The trace of each kind of request.
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ TEST_F(Trace, ColdPrompt) {
   EXPECT_EQ(trace["restored_bytes"], 0);
   EXPECT_EQ(trace["finish"], "length");
   EXPECT_EQ(trace["error"], nullptr);
-  // The prompt's rows after its slice, the reply's (the last sampled token is never decoded) at its end.
+  // Rows of the prompt after its slice, rows of the reply at its end (the last sampled token is never decoded).
   ASSERT_EQ(trace["cuts"].size(), 2U) << trace;
   EXPECT_EQ(trace["cuts"][0]["at"], 100);
   EXPECT_EQ(trace["cuts"][0]["tokens"], 100);
@@ -83,7 +83,7 @@ TEST_F(Trace, TheNearestKnownPromptMayBeInTheCacheAlone) {
   Tokens changed = first;
   changed[3] = changed[3] == 1 ? 2 : 1;
   ask(world, first);
-  ask(world, numbers(350, 6));  // pushes it out of the model's memory
+  ask(world, numbers(350, 6));  // pushes the prompt out of the model's memory
   const Json trace = ask(world, changed);
   EXPECT_EQ(trace["first_difference"]["at"], 3);
   EXPECT_EQ(trace["first_difference"]["begin"], 0);

@@ -10,7 +10,7 @@ namespace kvkeep::server {
 
 namespace {
 
-// What it holds, roughly: the parts that may be large.
+// The approximate size of a trace: that of the parts that may be large.
 std::size_t size_of(const RequestTrace& trace) {
   std::size_t bytes = sizeof(RequestTrace) + trace.reply.size() * sizeof(TokenId) +
                       trace.cuts.size() * sizeof(TraceCut) +
@@ -29,7 +29,7 @@ TraceFile::~TraceFile() {
   executor_.drain();
   const MutexLock lock(mutex_);
   if (dropped_ + failed_ == 0) return;
-  spdlog::warn("trace: {} requests are missing, {} because too many waited to be written, {} by errors",
+  spdlog::warn("trace: {} requests are missing: {} because too many waited to be written, {} because of errors",
                dropped_ + failed_, dropped_, failed_);
 }
 
@@ -50,12 +50,12 @@ void TraceFile::on_audit(const AuditReport& report) {
   });
 }
 
-// Whoever waits alone is never too large.
+// A trace that waits by itself is never too large.
 bool TraceFile::has_room(std::size_t bytes) {
   const MutexLock lock(mutex_);
   const bool full = waiting_ >= limits_.requests || (waiting_ > 0 && waiting_bytes_ + bytes > limits_.bytes);
   if (full) {
-    if (dropped_++ == 0) spdlog::warn("trace: requests come faster than they are written; some will be missing");
+    if (dropped_++ == 0) spdlog::warn("trace: requests come faster than they are written; lines will be missing");
     return false;
   }
   ++waiting_;
@@ -74,7 +74,7 @@ void TraceFile::write(const api::Json& line) { note_written(file_.append(api::to
 void TraceFile::note_written(const Status& status) {
   if (status) return;
   const MutexLock lock(mutex_);
-  if (failed_++ == 0) spdlog::warn("trace: {}; requests are served without", status.error().message);
+  if (failed_++ == 0) spdlog::warn("trace: {}; serving without it", status.error().message);
 }
 
 std::uint64_t TraceFile::dropped() const {

@@ -2,9 +2,9 @@
 
 // The file of --trace: one line of JSON per request and per audit, written by a thread of its own.
 //
-// The engine thread only hands over plain data; rendering and writing happen on the executor. What waits is bounded, by
-// requests and by bytes: beyond it requests are not traced, which is counted and logged once. A file that cannot be
-// written is logged once and tried again with each line; requests never notice.
+// The engine thread only hands over plain data; rendering and writing happen on the executor. The number and bytes of
+// waiting requests are bounded: requests beyond the bound are not traced, which is counted and logged once. A file that
+// cannot be written is logged once and tried again with each line; requests never notice.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,14 +29,14 @@ class TraceFile final : public TraceSink {
  public:
   TraceFile(os::AppendFile file, std::shared_ptr<const Vocabulary> vocabulary, os::Executor& executor,
             TraceLimits limits = {});
-  // Waits for what was handed over, and says how many lines are missing.
+  // Waits until all lines are written, and logs how many are missing.
   ~TraceFile() override;
 
   void on_request(RequestTrace trace) override;
   void on_audit(const AuditReport& report) override;
 
-  std::uint64_t dropped() const;  // too many waited
-  std::uint64_t failed() const;   // could not be written
+  std::uint64_t dropped() const;  // requests for which there was no room
+  std::uint64_t failed() const;   // requests whose line could not be written
 
  private:
   bool has_room(std::size_t bytes) EXCLUDES(mutex_);

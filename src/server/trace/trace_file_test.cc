@@ -70,7 +70,7 @@ TEST_F(TraceLines, BeyondTheLimitOnBytesToo) {
   large->body = std::string(20'000, 'x');
   RequestTrace one = named("large");
   one.origin = large;
-  file.on_request(one);  // alone it is never too large
+  file.on_request(one);  // by itself it is never too large
   file.on_request(named("b"));
   EXPECT_EQ(file.dropped(), 1U);
   executor_.run_all();

@@ -13,7 +13,7 @@ using api::Json;
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-// Microseconds are all that a clock is good for; more digits make lines longer.
+// Clocks are exact to microseconds; more digits only make lines longer.
 double rounded_ms(double ms) { return std::round(ms * 1e3) / 1e3; }
 
 std::string_view name_of(format::PartKind kind) {
@@ -84,7 +84,7 @@ Json rates_json(const policy::Rates& rates) {
           {"disk_read_bytes_per_s", std::round(rates.disk_read_bytes_per_s)}};
 }
 
-// Why the prompt began where it began: the same in a trace and in a lookup.
+// Why prefill began where it began: the same in a trace and in a lookup.
 void explain(Json& json, const Explanation& explanation) {
   json["start"] = explanation.start.empty() ? Json(nullptr) : Json(explanation.start);
   json["text_from"] = explanation.text_from ? Json(explanation.text_from->value()) : Json(nullptr);
@@ -157,7 +157,7 @@ void add_work(Json& json, const RequestTrace& trace) {
   json["error"] = text_or_null(trace.error);
 }
 
-// The text the client got.
+// The text that the client got.
 std::string reply_text(const RequestTrace& trace, const Vocabulary& vocabulary) {
   chat::Utf8Stream utf8;
   chat::StopStrings stops(trace.origin->stop);
@@ -174,7 +174,7 @@ void add_private(Json& json, const RequestTrace& trace, const Vocabulary& vocabu
   if (trace.origin == nullptr || !trace.origin->with_prompt) return;
   const std::string& sent = trace.origin->body;
   Json body = Json::parse(sent, nullptr, false);
-  // A salt is a secret; whoever replays the trace needs only to tell one from another.
+  // A salt is a secret; a replay only needs to tell one from another.
   if (body.is_object() && body.contains("cache_salt")) body["cache_salt"] = short_name(trace.tenant);
   json["body"] = body.is_discarded() ? Json(sent) : std::move(body);
   std::string text = reply_text(trace, vocabulary);

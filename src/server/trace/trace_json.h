@@ -11,11 +11,11 @@ namespace kvkeep::server {
 
 inline constexpr int kTraceVersion = 1;
 
-// One line of the trace.
+// Returns one line of the trace.
 api::Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary);
 api::Json trace_json(const AuditReport& report);
 
-// The answer of /cache/lookup. `private_text`: the known side of first_difference too, which may be another client's.
+// Returns the answer of /cache/lookup. `private_text`: also first_difference's known side, perhaps another client's.
 api::Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool private_text);
 
 }  // namespace kvkeep::server

@@ -1,4 +1,4 @@
-// docs/trace.md and what is written name the same fields; each reason stands where the docs explain it.
+// docs/trace.md and written traces name the same fields; the docs explain each reason in the right place.
 
 #include <regex>
 #include <set>
@@ -9,7 +9,7 @@
 namespace kvkeep::server {
 namespace {
 
-// One with something in every field.
+// A trace with a value in every field.
 RequestTrace full_trace() {
   auto origin = std::make_shared<RequestOrigin>();
   origin->method = "POST";
@@ -30,7 +30,7 @@ RequestTrace full_trace() {
   return trace;
 }
 
-// "a", "a.b", "list[].c"; contents of `open` are the client's.
+// "a", "a.b", "list[].c"; the contents of `open` are the client's.
 void add_names(const Json& json, const std::string& prefix, std::set<std::string>& names) {
   static const std::set<std::string> open = {"headers", "body", "reply"};
   for (const auto& [name, value] : json.items()) {
@@ -65,7 +65,7 @@ std::set<std::string> documented(const std::string& from, const std::string& to)
   return names;
 }
 
-// What stands in backquotes in the first cells of the table below a head.
+// The words in backquotes in the first cells of the table with this head.
 std::set<std::string> first_cells(const std::string& page, const std::string& head) {
   const std::string text = text_of(KVKEEP_DOCS "/" + page);
   const std::size_t begin = text.find(head);
@@ -80,7 +80,7 @@ std::set<std::string> first_cells(const std::string& page, const std::string& he
   return names;
 }
 
-// All names of an enumeration. Values beyond its last have the name of one within, or are "unknown".
+// All names of an enumeration. Values after its last one have the name of an earlier one, or are "unknown".
 template <typename Enum>
 std::set<std::string> names_in() {
   std::set<std::string> names;

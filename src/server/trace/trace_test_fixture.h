@@ -1,6 +1,6 @@
 #pragma once
 
-// The scheduler over the fake engine with a trace that is kept, and a vocabulary whose texts tell their tokens.
+// The scheduler over the fake engine with a trace that the test keeps, and a vocabulary whose texts name their tokens.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class KeptTraces final : public TraceSink {
     came_.notify_one();
   }
   void on_audit(const AuditReport&) override {}
-  // The next one that was not asked for yet; it comes a little later than the client's reply.
+  // Returns the next trace that was not returned yet; it comes a little later than the client's reply.
   Json next() {
     const MutexLock lock(mutex_);
     while (traces_.size() == taken_) came_.wait(mutex_);
