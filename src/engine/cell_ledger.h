@@ -1,10 +1,10 @@
 #pragma once
 
-// The accounting of cells of a unified KV memory: which sequence holds how many, and which cells forks share.
+// Counts the cells of a unified KV memory: how many each sequence holds, and which of them forks share.
 //
-// Only counts, no rows: the engine asks before it decodes whether the cells suffice, because libllama says so only
-// after the fact. A cell carries a reference count; it is free when no sequence refers to it. Cell numbers are the
-// ledger's own (libllama chooses other places), stable while the cell is in use. Not thread safe.
+// Only counts, no rows: the engine asks before it decodes whether the cells suffice, because libllama reports a
+// shortage only afterwards. A cell has a reference count; it is free when no sequence refers to it. Cell numbers are
+// the ledger's own (libllama chooses other places), stable while the cell is in use. Not thread safe.
 
 #include <cstdint>
 #include <span>
@@ -25,12 +25,12 @@ class CellLedger {
   std::uint32_t available() const { return static_cast<std::uint32_t>(free_.size()); }
 
   Position length(SeqId seq) const { return Position{static_cast<std::uint32_t>(cells(seq).size())}; }
-  // Cells that clear(seq) would free. O(length).
+  // Returns how many cells clear(seq) would free. O(length).
   std::uint32_t owned(SeqId seq) const;
-  // The cell of each position of the sequence. Valid until the sequence changes.
+  // Returns the cell of each position of the sequence. Valid until the sequence changes.
   std::span<const std::uint32_t> cells(SeqId seq) const;
 
-  // Takes `count` new cells at the sequence's end. False: too few are free, and nothing changed.
+  // Takes `count` new cells at the sequence's end. Returns false, and changes nothing, if too few are free.
   bool append(SeqId seq, std::size_t count);
   // `to` shares the first `end` cells of `from`. Preconditions: `to` is empty, end <= length(from). Copies 4 bytes per
   // position.

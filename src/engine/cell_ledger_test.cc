@@ -55,7 +55,7 @@ struct Step {
   std::size_t count;  // append: cells; fork, truncate: the end
 };
 
-// False: the step is against a precondition in this state.
+// Returns false if the step violates a precondition in this state.
 bool apply(const Step& step, CellLedger& ledger, Twin& twin) {
   const SeqId seq{step.seq};
   const Position end{static_cast<std::uint32_t>(step.count)};
@@ -76,7 +76,7 @@ bool apply(const Step& step, CellLedger& ledger, Twin& twin) {
   return false;
 }
 
-// Empty: they agree. Cells correspond one to one, so sharing is the same too.
+// Returns "" if both agree. Cells correspond one to one, so that sharing agrees, too.
 std::string difference(const CellLedger& ledger, Twin& twin) {
   if (ledger.used() != twin.in_use().size()) return "used";
   if (ledger.available() + ledger.used() != ledger.total()) return "available";
@@ -157,7 +157,7 @@ TEST(CellLedger, ARefusedAppendChangesNothing) {
   EXPECT_EQ(ledger.available(), 1U);
 }
 
-// The comparison itself: a ledger that forgot a share must differ from the twin.
+// Checks the comparison: a ledger that forgot a share must differ from the twin.
 TEST(CellLedger, TheComparisonCatchesLostSharing) {
   CellLedger ledger(8, 2);
   Twin twin{8, {}, 0};

@@ -21,12 +21,12 @@
 
 namespace kvkeep::engine {
 
-// How a model's memory can be saved. Found at load by state bytes; what follows from it is cache::StateShape.
+// How a model's memory can be saved. Found at load from state bytes; cache::StateShape has its consequences.
 enum class MemoryClass {
   kSliceable,  // full attention: any position is restorable from rows
-  kWindowed,   // the same, where the last window of the sliding-window layers' rows is stored
+  kWindowed,   // the same, if the last window of the sliding-window layers' rows is stored
   kHybrid,     // rows, plus a point
-  kRecurrent,  // points alone
+  kRecurrent,  // points only
   kOpaque,     // the whole state, at a point
   kUncached,   // served correctly, but its state cannot be saved
 };
@@ -37,7 +37,7 @@ struct Description {
   std::string model_path;
   std::string summary;  // e.g. "llama 26M Q8_0"
   MemoryClass memory_class = MemoryClass::kUncached;
-  std::string memory_class_reason;   // one line: how it was decided
+  std::string memory_class_reason;   // one line: why this class was chosen
   std::uint32_t context_tokens = 0;  // cells of the unified memory = longest prompt + reply
   std::uint32_t context_train_tokens = 0;
   std::uint32_t batch_tokens = 0;  // most tokens per decode call
@@ -56,24 +56,24 @@ struct Description {
 struct BatchToken {
   SeqId seq;
   TokenId token = 0;
-  Position at;  // == memory length of seq plus the seq's earlier tokens of this batch
+  Position at;  // the memory length of seq plus the seq's earlier tokens in this batch
   bool want_logits = false;
 };
 
 enum class DecodeStatus {
   kOk,       // rows of every token are in memory
-  kNoCells,  // nothing changed: free cells and call again (llama_decode = 1)
-  kAborted,  // cancel() or shutdown: sequences of the batch are unreliable, clear them (llama_decode = 2)
-  kFailed,   // as kAborted, by an error (llama_decode < 0)
+  kNoCells,  // nothing changed: free cells and call again (llama_decode returned 1)
+  kAborted,  // cancel() or shutdown: sequences of the batch are unreliable, clear them (llama_decode returned 2)
+  kFailed,   // as kAborted, because of an error (llama_decode returned less than 0)
 };
 
 // Sampling state of one request. Used on the engine thread.
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  // Tells penalties and the like about a token of the prompt.
+  // Shows a token of the prompt to the penalties and the like.
   virtual void accept(TokenId token) = 0;
-  // Why nothing can be sampled any more: the grammar leads nowhere. The token sampled last is none then.
+  // Returns why no token can be sampled any more: the grammar has no continuation. The last sampled token is invalid.
   virtual const std::optional<Error>& failure() const {
     static const std::optional<Error> kNone;
     return kNone;
@@ -84,24 +84,24 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual const Description& description() const = 0;
-  // Where decode() leaves what it computes. Lives as long as the engine, on its thread.
+  // The memory that decode() writes to. Lives as long as the engine, on its thread.
   virtual cache::ModelMemory& memory() = 0;
 
   // Precondition: batch not empty and at most batch_tokens long.
   virtual DecodeStatus decode(std::span<const BatchToken> batch) = 0;
-  // Samples from the logits of batch entry `index` of the last decode (which wanted them), and accepts the token.
+  // Samples from the logits of batch entry `index` of the last decode (which wanted logits), and accepts the token.
   virtual TokenId sample(Sampler& sampler, std::size_t index) = 0;
-  // What the model says of each token of the vocabulary after batch entry `index` of the last decode (which wanted it).
+  // Returns the logit of each token of the vocabulary after batch entry `index` of the last decode (which wanted them).
   // Valid until the next decode.
   virtual std::span<const float> logits(std::size_t index) const = 0;
-  // kInvalid: a parameter or the grammar is wrong; kUnsupported: this engine has no grammars.
+  // kInvalid if a parameter or the grammar is wrong, kUnsupported if this engine has no grammars.
   virtual Result<std::unique_ptr<Sampler>> make_sampler(const SamplingParams& params) = 0;
 
   // Makes a running decode return kAborted soon, and later ones at once, until reset_cancel(). Any thread.
   virtual void cancel() = 0;
   virtual void reset_cancel() = 0;
 
-  // Tokens given to the model in calls that succeeded, since start. Any thread.
+  // Counts the tokens of successful decode calls since start. Any thread.
   virtual std::uint64_t tokens_decoded() const = 0;
 };
 

@@ -6,7 +6,7 @@
 namespace kvkeep::engine {
 namespace {
 
-// Broken text is not waited for.
+// Does not wait longer for broken text.
 constexpr std::size_t kMostTokensOfACodePoint = 4;
 
 bool ends_within_code_point(std::string_view text) {
@@ -49,7 +49,7 @@ void ThinkingLimit::accept(std::string_view piece) {
   }
 }
 
-// A thought stands at the beginning of a reply, or nowhere.
+// A thought is at the beginning of a reply, or nowhere.
 void ThinkingLimit::look_for_beginning(std::string_view piece) {
   text_ += piece;
   text_.erase(0, text_.find_first_not_of(" \t\r\n"));

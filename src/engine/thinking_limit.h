@@ -1,9 +1,9 @@
 #pragma once
 
-// Ends a thought that is as long as it may be: after so many tokens its closing tag is put in the model's mouth, and
-// the model goes on behind it. What llama-server calls the reasoning budget.
+// Ends a thought that has reached its limit: its closing tag is inserted, and the model continues after it.
+// llama-server calls this the reasoning budget.
 //
-// Tokens between the tags count. A code point that takes several tokens is not cut in two. Engine thread only.
+// Counts the tokens between the tags. A code point that takes several tokens is not cut in two. Engine thread only.
 
 #include <cstddef>
 #include <optional>
@@ -19,11 +19,11 @@ class ThinkingLimit {
  public:
   explicit ThinkingLimit(ThinkingParams params);
 
-  // The token that comes next, whatever the model would choose.
+  // Returns the token that comes next, whatever the model would choose.
   std::optional<TokenId> forced() const;
-  // A token of the reply, sampled or forced, and its bytes.
+  // Takes the bytes of a token of the reply, sampled or forced.
   void accept(std::string_view piece);
-  // Neither a limit nor a thought is there any more: accept() has nothing to see.
+  // Returns true if there is no limit or no thought any more: accept() need not be called.
   bool is_done() const { return state_ == State::kDone; }
 
  private:
@@ -35,8 +35,8 @@ class ThinkingLimit {
 
   const ThinkingParams params_;
   State state_ = State::kDone;
-  std::string text_;            // kBefore: all of the reply; kThinking: its end, where the closing tag may stand
-  std::size_t tokens_ = 0;      // kThinking: of the thought
+  std::string text_;            // kBefore: all of the reply; kThinking: its end, where the closing tag may be
+  std::size_t tokens_ = 0;      // kThinking: tokens of the thought
   std::size_t closing_at_ = 0;  // kClosing: the next of close_tokens
 };
 

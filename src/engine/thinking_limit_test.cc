@@ -11,7 +11,7 @@ ThinkingParams limit(std::size_t tokens, bool is_open = true) {
   return {.most_tokens = tokens, .is_open = is_open, .open = "<think>", .close = "</think>", .close_tokens = {7, 8}};
 }
 
-// How many of the pieces are the model's own before it is told to close; all of them if it never is.
+// How many of the pieces are the model's own before the thought is closed; all of them if it never is.
 std::size_t own(ThinkingLimit& thinking, const std::vector<std::string>& pieces) {
   std::size_t count = 0;
   for (const std::string& piece : pieces) {

@@ -82,7 +82,7 @@ class StartupErrors(unittest.TestCase):
             data = file.read()
         spelling = data[first_token(data):first_token(data) + 2]  # of a byte: two bytes of UTF-8
         path = changed(lambda data: first_token(data) + 10, spelling)
-        self.refused(["-m", path], path, "its tokens 0 and 1 have one spelling")
+        self.refused(["-m", path], path, "its tokens 0 and 1 are spelt alike")
         self.refused(["-m", model(), "--override-kv", "llama.block_count=int:0"], model(), "damaged")
 
     def test_model_is_empty(self):

@@ -1,4 +1,4 @@
-// The fake engine's promise for models whose rows are not all: each right way to put a sequence somewhere gives the
+// The fake engine's promise for models that need more than rows: each right way to put a sequence somewhere gives the
 // expected text, and every wrong way another.
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ Text generate_from(FakeEngine& engine, SeqId seq, TokenSpan prompt) {
   return text;
 }
 
-// Everything that can be saved of a sequence that was prefilled token by token.
+// All state that can be saved of a sequence that was prefilled token by token.
 struct Saved {
   Bytes rows;                 // [0, kLength)
   std::vector<Bytes> points;  // by position; 0 is empty
@@ -93,7 +93,7 @@ void restore_point(FakeEngine& engine, SeqId seq, const Bytes& bytes) {
   ASSERT_TRUE(engine.memory().restore_point(seq, std::span(&piece, 1)).ok());
 }
 
-// Window rows for `at`, in two pieces, the second longer than wanted.
+// Restores window rows for `at`, in two pieces, the second longer than wanted.
 void restore_window(FakeEngine& engine, SeqId seq, FakeEngine& source, std::size_t at) {
   const std::size_t begin = at > kWindow ? at - kWindow : 0;
   const std::size_t middle = (begin + at) / 2;
@@ -202,7 +202,7 @@ TEST(FakeClasses, WindowRowsSlideOff) {
   EXPECT_EQ(gone.error().kind, ErrorKind::kNotFound);
 }
 
-// Where the memory says that it stands it does, and where not, text is wrong until the point is there.
+// A sequence stands where the memory says so; elsewhere its text is wrong until the point is restored.
 TEST(FakeClasses, ForksAndTruncationsStandWhereTheySayTheyDo) {
   const Text prompt = prompt_of(kLength + 3);
   for (const MemoryClass memory_class : kAll) {

@@ -93,8 +93,8 @@ void FakeEngine::append_tokens(std::span<const BatchToken> batch) {
   }
 }
 
-// As after a libllama call that failed between micro-batches: some rows are there, and none of the batch's sequences
-// can be relied upon, whatever their length says.
+// Leaves what a libllama call that failed between micro-batches leaves: some rows are there, and no sequence of the
+// batch can be relied upon, whatever its length says.
 void FakeEngine::leave_rubbish(std::span<const BatchToken> batch) {
   for (const BatchToken& entry : batch) memory_.spoil(entry.seq);
   append_tokens(batch.first(std::min<std::size_t>((batch.size() + 1) / 2, memory_.cells_available())));
@@ -133,8 +133,7 @@ std::span<const float> FakeEngine::logits(std::size_t index) const {
 }
 
 Result<std::unique_ptr<Sampler>> FakeEngine::make_sampler(const SamplingParams& params) {
-  if (!params.grammar.text.empty())
-    return unsupported("tokens of the fake engine are no text that a grammar could match");
+  if (!params.grammar.text.empty()) return unsupported("the fake engine's tokens have no text for a grammar to match");
   if (params.thinking.most_tokens) return unsupported("the fake engine does not think");
   return std::unique_ptr<Sampler>(std::make_unique<FakeSampler>(params));
 }

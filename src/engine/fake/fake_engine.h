@@ -3,18 +3,18 @@
 // An engine without a model, whose mistakes are visible.
 //
 // Like a transformer's, a row is a function of the whole prefix: row i = f(rows 0..i-1 as they lie in memory, token i).
-// The next token is a function of all rows in memory, of what the memory class keeps beside them (fake_state.h) and of
-// the sampler. So a reply is right exactly if every byte of every row is right: a row restored from another prefix, at
-// another position, damaged or left out changes the text, and so does a point or window that is wrong, stale or
-// missing. Like libllama, restores check the shape of what they are given and nothing else, a sequence that does not
-// stand is decoded without complaint, and decode leaves rubbish behind when it fails. expected_text() says what an
-// undisturbed engine writes; tests compare with it.
+// The next token is a function of all rows in memory, of the other state that the memory class keeps (fake_state.h) and
+// of the sampler. So a reply is right exactly if every byte of every row is right: a row restored from another prefix,
+// at another position, damaged or left out changes the text, and so does a point or window that is wrong, stale or
+// missing. Like libllama, restores check only the shape of their bytes, a sequence that does not stand is decoded
+// without complaint, and a failed decode leaves rubbish. expected_text() is what an undisturbed engine writes; tests
+// compare with it.
 //
-// Logits are a function of the same as the next token, apart from the noise that is asked for: a real engine's depend
-// in their last bits on batches and cells. Sampling does not look at them.
+// Logits are a function of the same state as the next token, plus noise on request: a real engine's depend in their
+// last bits on batches and cells. Sampling does not use them.
 //
-// Of the sampling parameters temperature (on or off), seed, penalties (on or off) and ignore_eos matter; the same seed
-// always gives the same text, also 0xFFFFFFFF.
+// Of the sampling parameters temperature (on or off), seed, penalties (on or off) and ignore_eos matter; the same seed,
+// 0xFFFFFFFF included, always gives the same text.
 
 #include <atomic>
 #include <cstdint>
@@ -43,15 +43,15 @@ class FakeEngine final : public Engine {
   void reset_cancel() override { cancelled_ = false; }
   std::uint64_t tokens_decoded() const override { return tokens_decoded_; }
 
-  // For tests. All but on_decode's own business happens on the engine thread.
-  // From any thread.
+  // For tests. Call them on the engine thread, except as noted.
+  // Callable from any thread.
   void set_faults(const FakeFaults& faults) { faults_.set(faults); }
   FakeCounters counters() const;
-  // Called at the start of each decode, before cancel() is looked at: a test may block or cancel there.
+  // Called at the start of each decode, before it checks for cancel(): a test may block or cancel there.
   void set_on_decode(std::function<void(std::span<const BatchToken>)> hook) { on_decode_ = std::move(hook); }
 
-  // The ids an undisturbed engine with these options samples after the prompt: at most `count`, the end of text
-  // included where it comes. Const and independent of this engine's memory. Precondition: prompt not empty.
+  // Returns the ids that an undisturbed engine with these options samples after the prompt: at most `count`, with the
+  // end of text if it comes. Const and independent of this engine's memory. Precondition: prompt not empty.
   std::vector<TokenId> expected_text(TokenSpan prompt, std::size_t count, const SamplingParams& params) const;
 
  private:
@@ -66,8 +66,8 @@ class FakeEngine final : public Engine {
   const Description description_;
   std::uint64_t decode_calls_ = 0;
   std::function<void(std::span<const BatchToken>)> on_decode_;
-  std::vector<std::optional<std::uint64_t>> logits_;  // of the last decode, per batch entry that wanted them
-  mutable std::vector<float> spread_logits_;          // of those that were asked for last
+  std::vector<std::optional<std::uint64_t>> logits_;  // of the last decode, for each batch entry that wanted them
+  mutable std::vector<float> spread_logits_;          // the logits that were returned last
   std::atomic<bool> cancelled_{false};
   std::atomic<std::uint64_t> tokens_decoded_{0};
 };

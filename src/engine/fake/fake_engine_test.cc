@@ -30,7 +30,7 @@ std::vector<BatchToken> batch_of(SeqId seq, TokenSpan tokens, Position at) {
   return batch;
 }
 
-// Decodes what of the prompt is not in memory yet, then samples and decodes `kReply` tokens.
+// Decodes the tokens of the prompt that are not in memory, then samples and decodes `kReply` tokens.
 Text generate(FakeEngine& engine, SeqId seq, TokenSpan prompt, const SamplingParams& params = greedy()) {
   auto sampler = engine.make_sampler(params);
   for (const TokenId token : prompt) (*sampler)->accept(token);
@@ -52,7 +52,7 @@ std::vector<std::byte> save(FakeEngine& engine, SeqId seq, TokenRange rows) {
   return bytes;
 }
 
-// An engine that has prefilled the first `length` tokens of the prompt in sequence 0.
+// Prefills the first `length` tokens of the prompt in sequence 0.
 void fill(FakeEngine& engine, TokenSpan prompt, std::size_t length) {
   ASSERT_EQ(engine.decode(batch_of(kFirst, prompt.first(length), Position{0})), DecodeStatus::kOk);
 }
@@ -116,7 +116,7 @@ TEST(FakeEngine, AForkAndATruncationContinueRight) {
   EXPECT_EQ(generate(engine, kFirst, prompt), engine.expected_text(prompt, kReply, greedy()));
 }
 
-// Every cut of the prompt into two saved pieces, every overlap of what is wanted of them.
+// Every cut of the prompt into two saved pieces, and every overlap between the pieces.
 TEST(FakeEngine, RestoredPiecesContinueRight) {
   FakeEngine engine;
   const Text prompt = counting(14);
@@ -138,7 +138,7 @@ TEST(FakeEngine, RestoredPiecesContinueRight) {
   }
 }
 
-// The mutants: each is accepted, as libllama would, and each changes the text.
+// The mutants: the engine accepts each, as libllama would, and each changes the text.
 class WrongRows : public ::testing::Test {
  protected:
   void SetUp() override { fill(engine_, prompt_, 19); }

@@ -13,8 +13,8 @@ constexpr std::uint32_t kMagic = 0x5741464BU;  // "KFAW": this engine's rows
 constexpr std::uint32_t kWindowMagic = kMagic + 1;
 constexpr std::uint32_t kPointMagic = kMagic + 2;
 
-// What is written before saved rows, window rows (of 8 bytes each) and points (where count is of bytes). It records
-// positions, as libllama does per cell.
+// The header of saved rows, of window rows (of 8 bytes each) and of points (where count is of bytes). It has positions,
+// as libllama does per cell.
 struct SavedHeader {
   std::uint32_t magic;
   std::uint32_t row_bytes;

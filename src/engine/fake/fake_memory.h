@@ -1,9 +1,9 @@
 #pragma once
 
 // The fake engine's memory: rows per cell, and the state of each sequence (fake_state.h). A row is a function of the
-// whole prefix, so that a byte that is wrong, or of another prefix, is seen in what is sampled.
+// whole prefix, so that a byte that is wrong, or of another prefix, changes the sampled tokens.
 //
-// Like libllama's, restores check the shape of what they are given and nothing else.
+// Like libllama's, restores check only the shape of their bytes.
 
 #include <cstdint>
 #include <optional>
@@ -25,21 +25,21 @@ struct FakeOptions {
   std::uint32_t row_bytes = 32;  // at least 8
   MemoryClass memory_class = MemoryClass::kSliceable;
   std::uint32_t window_tokens = 16;                   // windowed
-  std::uint32_t window_slack = 8;                     // window rows that stay behind the window
-  std::uint32_t state_bytes = 48;                     // hybrid, recurrent: a point without its header
-  bool truncatable = true;                            // false: truncate() empties the sequence and says so
+  std::uint32_t window_slack = 8;                     // window rows before the window that have not slid off yet
+  std::uint32_t state_bytes = 48;                     // for hybrid, recurrent: a point without its header
+  bool truncatable = true;                            // false: truncate() empties the sequence and returns false
   std::uint64_t model_seed = 1;                       // another seed is another model: other rows, text and fingerprint
   std::optional<TokenId> end_of_text = std::nullopt;  // never sampled unless end_of_text_one_in says so
-  std::uint32_t end_of_text_one_in = 0;               // one sampled token in so many is the end of text; 0: none
+  std::uint32_t end_of_text_one_in = 0;               // one of so many sampled tokens is the end of text; 0: none
   TokenId first_sampled_token = 0;                    // smaller ids (markers) are never sampled
-  float logit_noise = 0;  // each decode's logits differ by about this share from what they would be: see logits()
+  float logit_noise = 0;  // each decode's logits are changed at random by about this share: see logits()
 };
 
-// What goes wrong and when: the n-th call of its kind from now, 1 being the next; 0: never. Each fires once.
+// Which call fails: the n-th of its kind from now on, 1 being the next; 0: none. Each fault fires once.
 struct FakeFaults {
   std::uint32_t fail_decode = 0;      // kFailed
   std::uint32_t abort_decode = 0;     // kAborted
-  std::uint32_t no_cells_decode = 0;  // kNoCells although there are cells
+  std::uint32_t no_cells_decode = 0;  // kNoCells although cells are free
   std::uint32_t fail_save = 0;        // kIo
   std::uint32_t fail_restore = 0;     // kDamaged
   std::uint32_t fail_fork = 0;        // kNoSpace
@@ -56,14 +56,14 @@ struct FakeCounters {
   std::uint64_t forks = 0;
 };
 
-// Counts down to each fault that was asked for. Any thread.
+// Counts down to each requested fault. Any thread.
 class FaultCountdown {
  public:
   void set(const FakeFaults& faults) {
     const MutexLock lock(mutex_);
     faults_ = faults;
   }
-  // True on the call that the fault names.
+  // Returns true on the call at which the fault is due.
   bool fires(std::uint32_t FakeFaults::* fault) {
     const MutexLock lock(mutex_);
     std::uint32_t& countdown = faults_.*fault;
@@ -77,7 +77,7 @@ class FaultCountdown {
 
 class FakeMemory final : public cache::ModelMemory {
  public:
-  // `faults` outlives the memory.
+  // `faults` must outlive the memory.
   FakeMemory(const FakeOptions& options, FaultCountdown& faults);
 
   std::uint32_t sequence_count() const override { return ledger_.sequence_count(); }
@@ -101,17 +101,17 @@ class FakeMemory final : public cache::ModelMemory {
 
   // For the engine's decode.
   std::uint32_t cells_available() const { return ledger_.available(); }
-  // Computes the token's row at the sequence's end. Returns what is sampled from there. Precondition: a cell is free.
+  // Computes the token's row at the sequence's end. Returns the value to sample from. Precondition: a cell is free.
   std::uint64_t append(SeqId seq, TokenId token);
-  // A decode failed: whatever the sequence holds from now on is wrong, until it is cleared.
+  // A decode failed: the sequence's state is wrong until it is cleared.
   void spoil(SeqId seq) { state_of(seq).spoil(); }
   const StateOptions& state_options() const { return state_options_; }
-  const FakeCounters& counters() const { return counters_; }  // but for decode_calls
+  const FakeCounters& counters() const { return counters_; }  // except for decode_calls
 
  private:
   SequenceState& state_of(SeqId seq) { return sequences_.at(static_cast<std::size_t>(seq.value())); }
   const SequenceState& state_of(SeqId seq) const { return sequences_.at(static_cast<std::size_t>(seq.value())); }
-  MutableByteSpan row_of(std::uint32_t cell);  // empty where the model has no rows
+  MutableByteSpan row_of(std::uint32_t cell);  // empty if the model has no rows
   Status append_piece(SeqId seq, const cache::RowPiece& piece);
   Status set_windows(SeqId seq, std::span<const cache::RowPiece> pieces);
   Status set_point(SeqId seq, ByteSpan bytes);

@@ -10,8 +10,8 @@ inline bool penalises(const SamplingParams& params) {
   return params.repeat_penalty != 1.0F || params.frequency_penalty != 0.0F || params.presence_penalty != 0.0F;
 }
 
-// Greedy text depends on the rows alone; a temperature brings in the seed and the count of samples, a penalty all
-// tokens accepted so far, the prompt's included.
+// Greedy text depends only on the rows; with a temperature also on the seed and the count of samples, with a penalty on
+// all tokens accepted so far, the prompt's included.
 class FakeSampler final : public Sampler {
  public:
   explicit FakeSampler(const SamplingParams& params) : params_(params) {}

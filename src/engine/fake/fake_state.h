@@ -2,10 +2,10 @@
 
 // The state of one sequence of the fake model, and how a token changes it.
 //
-// Rows add up to a sum, as attention over all rows does. Beside it, by memory class: window rows, of which the last
+// Rows add up to a sum, as in attention over all rows. By memory class there is also: window rows, of which the last
 // window adds up to another sum; a recurrent state, overwritten by each token; or (opaque) a trail of one word per
-// token. The next token, and everything that the next token leaves behind, is a function of all of them. What is not
-// there (a window row that slid off, a state that was never set) counts as rubbish: nothing fails, the text is wrong.
+// token. The next token, and all state that it leaves, is a function of all of them. Missing state (a window row that
+// slid off, a state that was never set) counts as rubbish: nothing fails, the text is wrong.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace kvkeep::engine::fake {
 
-// splitmix64's finaliser over a running value: order matters, every bit of both counts.
+// splitmix64's finaliser over a running value: order matters, and every bit of both values counts.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b);
 
 struct StateOptions {
@@ -26,7 +26,7 @@ struct StateOptions {
   std::uint64_t model_seed = 1;
   std::uint32_t row_bytes = 32;
   std::uint32_t window_tokens = 16;
-  std::uint32_t window_slack = 8;  // window rows behind the window that have not slid off yet
+  std::uint32_t window_slack = 8;  // window rows before the window that have not slid off yet
   std::uint32_t state_bytes = 48;
 
   bool has_rows() const;
@@ -40,19 +40,19 @@ class SequenceState {
   explicit SequenceState(const StateOptions& options);
 
   std::size_t length() const { return sums_.size(); }
-  // Everything there is, in one word: what is sampled depends on it alone.
+  // All state in one word, on which sampling depends.
   std::uint64_t value() const;
 
-  // Computes the row of the next token; add() it then.
+  // Computes the row of the next token, which decode() then adds.
   void compute_row(TokenId token, MutableByteSpan row) const;
-  // A decoded token, whose row is what compute_row gave.
+  // Adds a decoded token, with the row that compute_row made.
   void decode(TokenId token, ByteSpan row);
-  // A restored row, or none where the model has none; `claimed` is the position that its bytes name.
+  // Adds a restored row, empty if the model has none; `claimed` is the position that its bytes name.
   void add_row(std::uint32_t claimed, ByteSpan row);
 
-  // The least position to which this can be cut and stands.
+  // The least position at which a cut leaves this standing.
   std::size_t stands_from() const;
-  // The state that a fork or truncation at `end` has.
+  // The state of a fork or truncation at `end`.
   SequenceState cut(std::size_t end) const;
 
   // Window rows [begin, end), 8 bytes each; empty if one is missing.
@@ -73,13 +73,13 @@ class SequenceState {
   std::uint64_t point_sum() const;
 
   StateOptions options_;
-  std::vector<std::uint64_t> sums_;              // per position: what the rows up to it add up to
+  std::vector<std::uint64_t> sums_;              // per position: the sum of the rows up to it
   std::map<std::size_t, std::uint64_t> window_;  // by position
   std::vector<std::byte> state_;                 // recurrent
   std::vector<std::uint64_t> trail_;             // opaque
   std::uint64_t trail_sum_ = 0;
   bool lost_ = false;     // the state or trail is not that of length()
-  bool spoiled_ = false;  // a decode failed, and nobody cleared it since
+  bool spoiled_ = false;  // a decode failed, and the sequence was not cleared since
 };
 
 }  // namespace kvkeep::engine::fake

@@ -30,7 +30,7 @@ Status append_range(os::File& file, const std::string& path, std::uint64_t begin
   return {};
 }
 
-// ggml explains a file that is no GGUF at length on stderr; a look at the first bytes keeps that to one line of ours.
+// ggml writes a long explanation about a file that is not GGUF to stderr; this check replaces it by one line.
 Status check_magic(os::File& file, const std::string& path) {
   std::array<std::byte, 4> magic{};
   TRY_ASSIGN(const std::size_t count, file.read_at(0, magic));
@@ -61,12 +61,12 @@ Status check_length(const gguf_context* header, std::uint64_t file_size, const s
     const Extent extent = tensor_extent(header, i);
     needed = std::max(needed, extent.begin + extent.size);
   }
-  // The padding after the last tensor may be absent; the header's is always there when a tensor is.
+  // The padding after the last tensor may be absent; the header's padding is always there if there is a tensor.
   if (gguf_get_n_tensors(header) == 0 || file_size >= needed) return {};
   return damaged(path + " is truncated: " + std::to_string(file_size) + " of " + std::to_string(needed) + " bytes");
 }
 
-// The beginning, the middle and the end; the whole tensor where these would overlap.
+// The beginning, the middle and the end; the whole tensor if these would overlap.
 std::vector<Extent> samples_of(Extent tensor) {
   if (tensor.size <= 3 * kSampleBytes) return {tensor};
   const std::uint64_t middle = tensor.begin + (tensor.size - kSampleBytes) / 2;
@@ -85,7 +85,7 @@ Status append_part(const OpenFile& open, const std::string& path, IdentityDepth 
     hasher.append_field(size.value());
     return append_range(*file, path, 0, size.value(), buffer, hasher);
   }
-  // Metadata and directory are hashed as they lie in the file: no key can be forgotten.
+  // Metadata and directory are hashed as they are in the file: no key can be forgotten.
   const std::uint64_t head_bytes = std::min<std::uint64_t>(gguf_get_data_offset(header.get()), size.value());
   hasher.append_field(head_bytes);
   TRY(append_range(*file, path, 0, head_bytes, buffer, hasher));
@@ -102,7 +102,7 @@ std::string padded(std::uint32_t number) {
   return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
 }
 
-// "00001" as 1; 0 for anything but five digits.
+// Returns 1 for "00001"; 0 for anything but five digits.
 std::uint32_t five_digits(std::string_view text) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

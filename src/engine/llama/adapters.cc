@@ -39,12 +39,12 @@ Result<std::vector<std::string>> apply_loras(const ModelOptions& options, llama_
     names.push_back(fmt::format("lora {} scale={}", hash, lora.scale));
   }
   if (!adapters.empty() && llama_set_adapters_lora(&context, adapters.data(), adapters.size(), scales.data()) != 0) {
-    return invalid("libllama does not take these LoRA adapters together");
+    return invalid("libllama does not accept these LoRA adapters together");
   }
   return names;
 }
 
-// The layer N of "direction.N"; 0: another tensor.
+// Returns N for the tensor "direction.N", 0 for other tensors.
 std::int32_t direction_layer(std::string_view name) {
   constexpr std::string_view kPrefix = "direction.";
   std::int32_t layer = 0;
@@ -95,7 +95,7 @@ Result<std::vector<std::string>> apply_control_vectors(const ModelOptions& optio
     names.push_back(fmt::format("control_vector {} strength={} layers={}..{}", hash, option.scale, first, last));
   }
   if (llama_set_adapter_cvec(&context, sum.data(), sum.size(), embedding_size, first, last) != 0) {
-    return invalid("libllama does not take these control vectors");
+    return invalid("libllama does not accept these control vectors");
   }
   return names;
 }

@@ -12,7 +12,7 @@
 namespace kvkeep::engine::llama {
 
 // Puts all adapters that `options` name on the context; the model owns them from then on. Returns one line per adapter
-// that names its contents and strength. Errors: kNotFound, kInvalid (not an adapter of this model).
+// with a hash of its contents and its strength. Errors: kNotFound, kInvalid (not an adapter of this model).
 Result<std::vector<std::string>> apply_adapters(const ModelOptions& options, llama_model& model,
                                                 llama_context& context);
 

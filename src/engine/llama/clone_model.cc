@@ -12,15 +12,15 @@ constexpr std::uint32_t kHeads = 2;
 constexpr std::uint32_t kNarrowEmbedding = 64;
 constexpr std::uint32_t kFeedForward = 64;
 constexpr std::uint32_t kExperts = 4;
-constexpr std::uint32_t kWindow = 32;  // trials go past it
+constexpr std::uint32_t kWindow = 32;  // trials compute more tokens than this
 
-// Sets a number wherever the model has it: as it is stored, one value or one per layer. Zeros stay (layers without
-// attention or feed-forward parts are what makes some architectures).
+// Sets a number if the model has it: stored as one value or one per layer, as before. Zeros stay, because layers
+// without attention or feed-forward parts define some architectures.
 class Shrinker {
  public:
   Shrinker(gguf_context& file, std::string architecture) : file_(file), prefix_(std::move(architecture) + ".") {}
 
-  // The largest, where there is one per layer.
+  // Returns the largest value if there is one per layer.
   std::uint64_t get(const char* name, std::uint64_t otherwise) const {
     const std::string key = prefix_ + name;
     const std::int64_t id = gguf_find_key(&file_, key.c_str());
@@ -56,7 +56,7 @@ class Shrinker {
 
 void shrink_heads(Shrinker& shrinker, CloneShape shape) {
   const std::uint64_t heads = shrinker.get("attention.head_count", 0);
-  if (heads == 0) {  // no attention: matched is as it was
+  if (heads == 0) {  // no attention: same as without matching
     if (shape == CloneShape::kNarrow) shrinker.put("embedding_length", kNarrowEmbedding);
     return;
   }
@@ -83,8 +83,7 @@ void shrink_feed_forward(Shrinker& shrinker) {
   shrinker.at_most("expert_group_used_count", 1);
 }
 
-// Recurrent layers: heads keep their size. Mamba's have none and are twice as wide as the embeddings, which libllama
-// insists on.
+// Recurrent layers: heads keep their size. Mamba has no heads and must be twice as wide as its embeddings.
 void shrink_recurrent(Shrinker& shrinker, CloneShape shape) {
   const std::uint64_t inner = shrinker.get("ssm.inner_size", 0);
   const std::uint64_t heads = shrinker.get("ssm.time_step_rank", 0);
@@ -98,7 +97,7 @@ void shrink_recurrent(Shrinker& shrinker, CloneShape shape) {
   }
 }
 
-// The metadata alone: the tensor directory would fix types and shapes.
+// Copies only the metadata: the tensor directory would fix types and shapes.
 GgufHandle clone_metadata(const gguf_context& original, CloneShape shape) {
   GgufHandle clone(gguf_init_empty());
   gguf_set_kv(clone.get(), &original);
@@ -117,7 +116,7 @@ GgufHandle clone_metadata(const gguf_context& original, CloneShape shape) {
   return clone;
 }
 
-// Small values of both signs; vectors (norms, biases) near 1; tables of numbers (of experts) are 0. Deterministic.
+// Fills in small values of both signs; vectors (norms, biases) are near 1, tables of numbers (of experts) 0.
 void fill_tensor(ggml_tensor* tensor, void* data) {
   auto& state = *static_cast<std::uint64_t*>(data);
   if (tensor->type == GGML_TYPE_I32) return ggml_backend_tensor_memset(tensor, 0, 0, ggml_nbytes(tensor));
@@ -135,7 +134,7 @@ void fill_tensor(ggml_tensor* tensor, void* data) {
 
 std::string_view to_string(CloneShape shape) { return shape == CloneShape::kNarrow ? "narrow" : "matched"; }
 
-// Models that name their head size do not derive it from their embeddings.
+// The head size of a model that names it does not depend on its embeddings.
 std::array<CloneShape, 2> clone_shapes(const std::string& path) {
   const auto file = open_gguf(path);
   const bool named =

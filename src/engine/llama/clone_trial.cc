@@ -28,7 +28,7 @@ Result<KvType> kv_type_named(std::string_view name) {
   return found->second;
 }
 
-// The safe way first: some architectures end the process where sequences are copied.
+// Tries whole states first: some architectures end the process when sequences are copied.
 Status try_whole(llama_model& clone, const ModelOptions& options, const TrialReport& report) {
   ClassFinding tried{.memory_class = MemoryClass::kOpaque};
   TRY(run_class_trial(clone, options, tried));
@@ -50,7 +50,7 @@ struct SavedRun {
   Bytes bytes;
 };
 
-// The conversation as it was saved while it was computed.
+// The conversation's state, saved while it was computed.
 struct Saved {
   std::vector<SavedRun> rows;
   std::vector<SavedRun> windows;
@@ -60,12 +60,12 @@ struct Saved {
 // Cells of windowed layers, beyond what windows and a ubatch need: libllama rounds up.
 constexpr std::uint32_t kSpareWindowCells = 256;
 
-// Positions of the script; none is a multiple of the ubatch.
+// Positions of the trial; none is a multiple of the ubatch.
 struct Script {
   std::uint32_t window;
-  std::uint32_t middle;  // restored as well as the end, in the middle of what is saved in one piece
+  std::uint32_t middle;  // restored like the end, but lies in the middle of a piece that was saved at once
   std::uint32_t end;
-  std::uint32_t beyond;  // tokens computed on: window cells of everybody are reused, over several ubatches
+  std::uint32_t beyond;  // tokens computed after a restore: all window cells are reused, over several ubatches
   std::uint32_t cells() const { return 3 * (end + beyond) + 128; }
 };
 
@@ -120,7 +120,7 @@ Status compute(TrialContext& source, TokenRange run, Saved& saved) {
   return {};
 }
 
-// A source whose cells do not lie in one run.
+// The source's cells do not lie in one run.
 Result<Saved> compute_and_save(TrialContext& source, const Script& script) {
   Saved saved;
   TRY(compute(source, position_range(0, 41), saved));
@@ -170,7 +170,7 @@ Status restore(TrialContext& target, SeqId seq, std::uint32_t end, const Saved& 
   return restore_stand(target, seq, saved, script);
 }
 
-// The rows [0, end) of `seq` are the saved ones.
+// Checks that the rows [0, end) of `seq` are the saved ones.
 Status check_rows(TrialContext& target, SeqId seq, std::uint32_t end, const Saved& saved) {
   for (const SavedRun& run : saved.rows) {
     if (run.range.end.value() > end) continue;
@@ -180,7 +180,7 @@ Status check_rows(TrialContext& target, SeqId seq, std::uint32_t end, const Save
   return {};
 }
 
-// What a sequence stands on is what was saved there. `mirror` brings points into a form that can be compared.
+// Checks that the point of a sequence is the saved one. `mirror` brings points into a form that can be compared.
 Status check_stand(TrialContext& target, SeqId seq, TrialContext& mirror, const Saved& saved, const Script& script) {
   const cache::StateShape shape = target.memory().shape();
   const Position at = target.memory().length(seq);
@@ -201,8 +201,8 @@ Status check_stand(TrialContext& target, SeqId seq, TrialContext& mirror, const 
   return {};
 }
 
-// Window rows within a point come in the order of their cells, which is another one after cells were `reused`; libllama
-// also hands out a row more than is needed while it is still there. So such points are compared before that only.
+// Window rows within a point come in the order of their cells, which is another order once cells were `reused`;
+// libllama also returns a row more than needed while it is still there. So such points are compared only before that.
 Status check(TrialContext& target, SeqId seq, TrialContext& mirror, const Saved& saved, const Script& script,
              bool reused = false) {
   TRY(check_rows(target, seq, target.memory().length(seq).value(), saved));
@@ -210,7 +210,7 @@ Status check(TrialContext& target, SeqId seq, TrialContext& mirror, const Saved&
   return check_stand(target, seq, mirror, saved, script);
 }
 
-// Decodes on; what was there keeps its bytes.
+// Decodes more tokens; state that was there keeps its bytes.
 Status go_on(TrialContext& target, SeqId seq, std::int32_t text, const Saved& saved, const Script& script) {
   const std::uint32_t at = target.memory().length(seq).value();
   TRY(target.prefill(seq, position_range(at, at + script.beyond), text));
@@ -227,7 +227,7 @@ Status try_restores(TrialContext& target, TrialContext& mirror, const Saved& sav
   return {};
 }
 
-// A fork of the end and one of the middle, source and fork going different ways.
+// Forks at the end and in the middle; source and fork then decode different tokens.
 Status try_forks(TrialContext& target, TrialContext& mirror, const Saved& saved, const Script& script) {
   SequenceMemory& memory = target.memory();
   TRY(restore(target, kFirst, script.end, saved, script));
@@ -257,7 +257,7 @@ Status try_cuts(TrialContext& target, TrialContext& mirror, const Saved& saved, 
   return go_on(target, kSecond, kText, saved, script);
 }
 
-// Where the memory says that it stands by itself: cut there, it has the rows that were saved.
+// Where the memory says that a sequence stands without help, a cut sequence has the saved rows.
 Status try_standing(TrialContext& source, TrialContext& mirror, const Saved& saved, const Script& script) {
   SequenceMemory& memory = source.memory();
   const Position least = std::max(memory.stands_from(kFirst), Position{script.middle});

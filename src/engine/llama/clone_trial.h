@@ -2,8 +2,8 @@
 
 // The trial behind memory_class.h: builds a tiny clone of a model and finds out what its memory can do.
 //
-// A conversation is computed and saved on the way, restored in another context at two positions, forked, cut and
-// computed on past window and ubatch. What comes back must be the saved bytes, and what is not touched must keep its
+// A conversation is computed and saved on the way, restored in another context at two positions, forked, cut, and
+// computed further, past window and ubatch. Restored state must have the saved bytes, and untouched state must keep its
 // bytes. Logits would not do: they hide what a window forgot, and differ in the last bits where nothing is wrong.
 
 #include <functional>
@@ -20,23 +20,23 @@
 namespace kvkeep::engine::llama {
 
 enum class TrialKind {
-  kParts,  // rows, windows, points: as the state's bytes look
-  kWhole,  // the whole state alone
+  kParts,  // rows, windows, points: as the state's bytes suggest
+  kWhole,  // only the whole state
 };
 
-// What the trial needs to know, as command line arguments for a child process.
+// The inputs of a trial, as command line arguments for a child process.
 std::vector<std::string> trial_arguments(const ModelOptions& options, CloneShape shape, TrialKind kind);
 
-// Told line by line, as soon as something is proven: libllama may end the process at the next step.
+// Receives each line as soon as something is proven: libllama may end the process at the next step.
 using TrialReport = std::function<void(std::string_view line)>;
 
-// Builds the clone and tries it. kUnsupported: no clone, or its memory cannot do what is tried; kInvalid: not the
-// arguments of trial_arguments.
+// Builds the clone and tries it. kUnsupported if there is no clone, or its memory cannot do what is tried; kInvalid if
+// the arguments are not those of trial_arguments.
 Status run_clone_trial(const std::vector<std::string>& arguments, const TrialReport& report);
 
-// What the reported lines say.
+// The meaning of the reported lines.
 struct TrialOutcome {
-  bool cloned = false;  // the clone exists: what failed afterwards is its memory's doing
+  bool cloned = false;  // the clone exists: a later failure is its memory's
   ClassFinding finding;
 };
 TrialOutcome read_trial_report(std::string_view lines);
@@ -45,7 +45,7 @@ TrialOutcome read_trial_report(std::string_view lines);
 // contexts; sizes are set here. kUnsupported: the memory cannot do it. libllama may also end the process.
 Result<ClassFinding> run_class_trial(llama_model& clone, ModelOptions options, std::optional<ClassFinding> finding);
 
-// True if sequences do not take each other's cells: two hold more together than the context has.
+// Returns true if sequences have cells of their own: two together hold more than the context has.
 Result<bool> try_cells_per_sequence(llama_model& clone, ModelOptions options);
 
 }  // namespace kvkeep::engine::llama

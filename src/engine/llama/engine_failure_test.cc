@@ -1,4 +1,4 @@
-// What goes wrong at run time, and that nothing else is hurt by it.
+// Failures at run time: each damages nothing else.
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_F(EngineFailureTest, TooFewCellsForARestore) {
   EXPECT_EQ(save(*engine_, kFirst, token_range(0, 900)), rows);
 }
 
-// Rows that are stored but not wanted must not cost the cells that are missing.
+// Rows that are stored but not wanted must not need cells.
 TEST_F(EngineFailureTest, OnlyWantedRowsNeedCells) {
   ASSERT_EQ(prefill(*engine_, kFirst, make_prompt(900, 1)), DecodeStatus::kOk);
   const auto rows = save(*engine_, kFirst, token_range(0, 900));
@@ -82,7 +82,7 @@ TEST_F(EngineFailureTest, CancelledBeforeADecodeNothingIsDecoded) {
   EXPECT_EQ(engine_->tokens_decoded(), 300U);
 }
 
-// Somewhere in the middle of a long decode; tried until it hits.
+// Cancels somewhere in the middle of a long decode; repeats until it hits.
 TEST_F(EngineFailureTest, CancelledInADecodeTheSequenceIsUsableAfterClear) {
   ModelOptions options = tiny_options();
   options.n_ctx = 2048;

@@ -1,4 +1,4 @@
-// LlamaEngine::load: from options to a context that has proven what its memory can do.
+// LlamaEngine::load: from options to a context whose memory class is proven.
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -24,7 +24,7 @@ namespace {
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-// libllama's reason, named by what the caller does next.
+// Turns libllama's reason into an error of the kind that tells the caller what to do.
 Error load_error(const std::string& path, const std::string& reason) {
   const std::string message = fmt::format("cannot load {}: {}", path, reason.empty() ? "unknown reason" : reason);
   if (contains(reason, "No such file")) return not_found(fmt::format("cannot load {}: no such file", path));
@@ -57,14 +57,14 @@ Result<ModelHandle> load_model(const std::string& path, ModelParams& params, con
   return model;
 }
 
-// Resolves what depends on the machine: the context's length and the layers on devices.
+// Chooses the values that depend on the machine: the context's length and the layers on devices.
 Result<ModelOptions> resolve(ModelOptions options, const ModelShape& shape, ModelParams& params) {
   const bool kv_on_devices = !params.offload_devices().empty() && options.offload_kv && options.gpu_layers != 0;
   const auto available = os::available_memory();
   const std::uint64_t host_bytes = kv_on_devices || !available ? 0 : available->value();
   TRY_ASSIGN(const std::uint32_t context, choose_context(options, shape, host_bytes));
   if (!options.n_ctx && context < shape.context_train_tokens) {
-    spdlog::info("context of {} tokens: more than half of the free memory would go to one of {}", context,
+    spdlog::info("context of {} tokens: one of {} would take more than half of the free memory; -c sets it", context,
                  shape.context_train_tokens);
   }
   options.n_ctx = context;
@@ -83,8 +83,8 @@ Result<ContextHandle> make_context(const ModelOptions& options, llama_model& mod
   return contains(reason, "allocate") ? no_space(message) : invalid(message);
 }
 
-// The tokens that the state's parts are learnt with. A batch of the usual size makes libllama allocate what prompts
-// will need.
+// The tokens from which the state's parts are learnt. A batch of the usual size makes libllama allocate the memory that
+// prompts will need.
 std::vector<llama_token> first_tokens(const llama_context& context, const llama_model& model, bool warmup) {
   const llama_vocab* vocabulary = llama_model_get_vocab(&model);
   std::vector<llama_token> tokens{std::max(llama_vocab_bos(vocabulary), 0), std::max(llama_vocab_eos(vocabulary), 0)};
@@ -92,7 +92,7 @@ std::vector<llama_token> first_tokens(const llama_context& context, const llama_
   return tokens;
 }
 
-// Conversations that the context is made for. What a sequence costs is learnt in a context that costs little itself.
+// How many conversations the context is made for. The cost of a sequence is learnt in a small context.
 Result<std::uint32_t> count_conversations(const ModelOptions& options, llama_model& model, MemoryClass memory_class) {
   const std::uint32_t running = std::max(options.parallel, 1U);
   if (memory_class == MemoryClass::kSliceable) return running + options.idle_sequences;
@@ -108,14 +108,14 @@ Result<std::uint32_t> count_conversations(const ModelOptions& options, llama_mod
   return running + idle;
 }
 
-// The parts of the state in the model's own context, and what they mean for the verdict on its clone.
+// Learns the parts of the state in the model's own context, and corrects the verdict on its clone if they differ.
 Result<StateParts> learn_parts(const ModelOptions& options, llama_context& context, ClassVerdict& verdict) {
   const llama_model& model = *llama_get_model(&context);
   TRY_ASSIGN(StateParts parts, learn_state_parts(context, first_tokens(context, model, options.warmup)));
   const MemoryClass proven = verdict.finding.memory_class;
   if (needs_scratch(proven) || proven == MemoryClass::kRecurrent) {
     if (parts.looks_like == proven) return parts;
-    verdict = {.finding = {}, .reason = "the model's state has other parts than its clone's"};
+    verdict = {.finding = {}, .reason = "the parts of the model's state differ from its clone's"};
   } else if (proven == MemoryClass::kOpaque && !verdict.tried) {
     const Status tried = try_whole_state(context, first_tokens(context, model, false));
     if (!tried) verdict = {.finding = {}, .reason = verdict.reason + "; " + tried.error().message};
@@ -183,7 +183,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   start_library();
   const AbortNet net(given.path);
   TRY_ASSIGN(ModelParams params, ModelParams::make(given));
-  TRY(make_context_params(given, 1));  // a wrong option is known before gigabytes are read
+  TRY(make_context_params(given, 1));  // a wrong option is found before gigabytes are read
   TRY_ASSIGN(const ModelShape shape, read_model_shape(given.path));
   TRY_ASSIGN(const ModelOptions options, resolve(given, shape, params));
   Parts parts;

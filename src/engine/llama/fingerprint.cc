@@ -25,7 +25,7 @@ std::string group_name(const Groups& groups, std::string_view version) {
   return std::string(version);
 }
 
-// One line per field must stay one line, whatever a tenant's salt contains.
+// One line per field must stay one line, whatever characters a salt has.
 std::string escaped(std::string_view value) {
   std::string out;
   for (const char c : value) {
@@ -51,7 +51,7 @@ std::vector<std::string> texts_of(const std::vector<MetadataOverride>& kv_overri
   return texts;
 }
 
-// The words for "as the model has it" are those of the first fingerprints: "", 0 and -1.
+// "", 0 and -1 stand for "the model's own", as in the first fingerprints.
 std::string rope_text(const ModelOptions& options) {
   return fmt::format("scaling={} base={} scale={}", options.rope_scaling ? to_string(*options.rope_scaling) : "",
                      options.rope_frequency_base.value_or(0.0F), options.rope_frequency_scale.value_or(0.0F));
@@ -64,14 +64,14 @@ std::string yarn_text(const ModelOptions& options) {
                      options.yarn_original_context.value_or(0));
 }
 
-// The state of an empty sequence names types and sizes of all that is in it, but for the rows of a window.
+// The state of an empty sequence has the types and sizes of all its parts except the rows of a window.
 std::string digest_of(ByteSpan empty_state) {
   ByteHasher hasher;
   hasher.append(empty_state);
   return hasher.finish<FingerprintHash>().hex();
 }
 
-// The text is told in logs and lies beside the cache.
+// The text is logged and stored next to the cache.
 std::string salt_digest(const std::string& salt) {
   if (salt.empty()) return {};
   return digest_of(std::as_bytes(std::span(salt)));
@@ -105,7 +105,7 @@ FingerprintFields fingerprint_fields(const ModelOptions& options, const Fingerpr
       {"llama", compatible_llama_version(llama_version())},
       {"memory", "unified"},
       {"model", parts.model.hex()},
-      // Kernels for rearranged weights add up in another order; with 4-bit weights most rows come out different.
+      // Kernels for rearranged weights add up in another order; with 4-bit weights most rows differ.
       {"repack", options.repack ? "on" : "off"},
       {"rope", rope_text(options)},
       {"salt", salt_digest(options.salt)},

@@ -21,7 +21,7 @@ TEST(FingerprintTest, IsTheSameForTheSameLoad) {
   EXPECT_EQ(hash_with([](ModelOptions&) {}), hash_with([](ModelOptions&) {}));
 }
 
-// The context's size among them: this model has one set of RoPE factors. See rope_factors_test.cc.
+// One of them is the context's size: this model has one set of RoPE factors. See rope_factors_test.cc.
 TEST(FingerprintTest, DoesNotDependOnWhatDoesNotChangeValues) {
   const auto plain = hash_with([](ModelOptions&) {});
   EXPECT_EQ(hash_with([](ModelOptions& o) {
@@ -68,7 +68,7 @@ TEST(FingerprintTest, DependsOnWhatChangesValues) {
   }
 }
 
-// What their states depend on beside rows.
+// Other settings that their states depend on.
 TEST(FingerprintTest, NamesTheStatesOfOtherMemoryClasses) {
   const auto hash_of = [](const char* architecture, std::uint32_t window, std::uint32_t parallel) {
     return hash_with([&](ModelOptions& o) {

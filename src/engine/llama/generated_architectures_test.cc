@@ -1,5 +1,5 @@
-// What tests of memory classes rely on: generated models of every architecture load and run past their windows, their
-// text depends on the whole context, and a wrong state of their memory shows in the next logits.
+// Assumptions of the tests of memory classes: generated models of every architecture load and run past their windows,
+// their text depends on the whole context, and a wrong state of their memory changes the next logits.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TokenId likeliest(const Logits& logits) {
   return static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin());
 }
 
-// A tiny model of one architecture in a context of its own: the library's bare calls, nothing of the engine.
+// A tiny model of one architecture in a context of its own: bare calls of the library, without the engine.
 class BareModel {
  public:
   explicit BareModel(const gguf::MakeModelOptions& options) {
@@ -57,7 +57,7 @@ class BareModel {
     params.swa_full = false;
     params.n_threads = params.n_threads_batch = 1;
     params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
-    // With these, logits do not depend on where in the memory rows lie.
+    // With these, logits do not depend on where rows lie in the memory.
     params.type_k = params.type_v = GGML_TYPE_Q8_0;
     context_.reset(llama_init_from_model(model_.get(), params));
   }
@@ -66,7 +66,7 @@ class BareModel {
   bool loaded() const { return context_ != nullptr; }
   const llama_model& model() const { return *model_; }
 
-  // Empties the memory and decodes `tokens`; the last one's logits.
+  // Empties the memory and decodes `tokens`; returns the last one's logits.
   Logits start(const std::vector<TokenId>& tokens) {
     llama_memory_clear(llama_get_memory(context_.get()), true);
     return append(tokens);
@@ -81,7 +81,7 @@ class BareModel {
   }
 
   std::size_t state_bytes(bool partial) { return llama_state_seq_get_size_ext(context_.get(), 0, flags(partial)); }
-  // What is not rows of full attention.
+  // Returns the state other than rows of full attention.
   std::vector<std::uint8_t> save_partial() {
     std::vector<std::uint8_t> state(state_bytes(true));
     EXPECT_EQ(llama_state_seq_get_data_ext(context_.get(), state.data(), state.size(), 0, flags(true)), state.size());
@@ -192,7 +192,7 @@ std::vector<gguf::Architecture> with_states() {
 }
 INSTANTIATE_TEST_SUITE_P(All, GeneratedStateTest, ::testing::ValuesIn(with_states()), architecture_name);
 
-// A window is optional for some: then their attention has it, on top of the recurrent state.
+// A window is optional for some models: their attention then has one, in addition to the recurrent state.
 TEST(GeneratedWindowTest, AHybridModelCanHaveOne) {
   BareModel without({.architecture = "lfm2"});
   BareModel with({.architecture = "lfm2", .window = kWindow});

@@ -1,5 +1,5 @@
-// What the other tests of this program rely on: text of generated models depends on the whole context, never ends
-// early, and tokenizes to itself.
+// Assumptions of this program's other tests: text of generated models depends on the whole context, never ends early,
+// and is tokenized to its own tokens.
 
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ TEST(GeneratedModelTextTest, MarkersAreOneTokenEach) {
   }
 }
 
-// Tests of engine/gguf measure with the trainer's own encoder; it must cut as the library does.
+// Tests of engine/gguf measure with the trainer's own encoder, which must cut text as the library does.
 TEST(GeneratedModelTextTest, TheTrainersEncoderAgreesWithTheLibrary) {
   const auto engine = load_or_die(tiny_options());
   const std::array<std::string_view, 4> texts = {gguf::sample_prose(), gguf::sample_code(), gguf::sample_data(),

@@ -1,6 +1,6 @@
 #pragma once
 
-// Reading GGUF files: their metadata, and their bytes for names.
+// Reads GGUF files: their metadata, and their bytes for hashing.
 
 #include <gguf.h>
 
@@ -19,14 +19,14 @@ struct GgufDeleter {
 };
 using GgufHandle = std::unique_ptr<gguf_context, GgufDeleter>;
 
-// Metadata and tensor directory, no weights. Errors: kNotFound, kDamaged (not a GGUF file), one line each.
+// Reads metadata and tensor directory, no weights. Errors: kNotFound, kDamaged (not a GGUF file), one line each.
 Result<GgufHandle> open_gguf(const std::string& path);
 
-// An unsigned number of any width; of an array, its element `index`. Nothing: no such key, or not a number.
+// Returns an unsigned number of any width, or element `index` of an array; nullopt if there is no such number.
 std::optional<std::uint64_t> gguf_number(const gguf_context& file, const std::string& key, std::size_t index = 0);
 // Opens a file that may be reached through links.
 Result<std::unique_ptr<os::File>> open_linked(const std::string& path);
-// Empty: no such key, or not a string.
+// Returns "" if there is no such key, or it is no string.
 std::string gguf_text(const gguf_context& file, const std::string& key);
 
 }  // namespace kvkeep::engine::llama

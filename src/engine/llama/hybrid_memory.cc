@@ -16,7 +16,7 @@ HybridMemory::HybridMemory(llama_context& context, std::uint32_t conversations, 
       has_window_(parts.window_tokens > 0),
       stands_(conversations, true) {}
 
-// Rows stay, recurrent state goes.
+// Keeps the rows and drops the recurrent state.
 Status HybridMemory::drop_point(llama_seq_id seq) {
   return set_state(context(), seq, StatePart::kPartial, empty_partial_);
 }
@@ -45,7 +45,7 @@ Status HybridMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pi
 Status HybridMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) {
   KVKEEP_ASSERT(pieces.size() == 1 && pieces.front().wanted.end == length(seq), "one point, where the sequence ends");
   Status set = set_state(context(), seq.value(), StatePart::kPartial, pieces.front().bytes);
-  // A point of another position or of another kind: libllama takes what it can read.
+  // The point is of another position or kind: libllama takes what it can read.
   const auto end = to_pos(length(seq)) - 1;
   const bool at_end =
       llama_memory_seq_pos_min(memory(), seq.value()) == end && llama_memory_seq_pos_max(memory(), seq.value()) == end;
@@ -77,7 +77,7 @@ bool HybridMemory::truncate(SeqId seq, Position end) {
   if (end == length(seq)) return true;
   if (end > Position{0}) {
     stands_[index(seq)] = false;
-    // Without recurrent state there is nothing that refuses to be cut.
+    // Without recurrent state the sequence can be cut.
     if (!drop_point(seq.value())) {
       clear(seq);
       return false;

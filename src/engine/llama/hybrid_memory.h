@@ -1,14 +1,14 @@
 #pragma once
 
-// Attention rows beside recurrent state (and, in some models, windowed layers): rows, plus a point.
+// Attention rows with recurrent state (and, in some models, windowed layers): rows, plus a point.
 //
-// A point is the PARTIAL_ONLY state. Recurrent state exists at a sequence's end alone: libllama refuses to cut it,
-// copies it whole with any range of rows, and would let a sequence be decoded with the state of another position. So
-// wherever rows go without it, it is dropped at once by setting an empty partial state, which leaves the rows alone.
+// A point is the PARTIAL_ONLY state. Recurrent state exists only at a sequence's end: libllama refuses to cut it,
+// copies it whole with any range of rows, and would decode a sequence with the state of another position. So wherever
+// rows are copied without it, it is dropped at once by setting an empty partial state, which leaves only the rows.
 //
-// Forks share recurrent state until one of them is decoded; windowed layers' cells must not stay shared, because
-// libllama does not reuse shared cells, and decodes fail once the window has moved past them. libllama's own rollback
-// (n_rs_seq) is not used: it answers true with a wrong state where it reaches back past the last ubatch.
+// Forks share recurrent state until one of them is decoded. Cells of windowed layers must not stay shared: libllama
+// does not reuse shared cells, and decodes fail once the window has moved past them. libllama's own rollback (n_rs_seq)
+// is not used: it returns true with a wrong state if it reaches back past the last ubatch.
 
 #include <vector>
 
@@ -40,10 +40,10 @@ class HybridMemory final : public RowMemory {
   Status finish_fork(SeqId to, bool stands);
 
   std::vector<std::byte> empty_partial_;
-  std::uint64_t least_point_bytes_;  // known before a sequence has a state; those with a window grow
+  std::uint64_t least_point_bytes_;  // known before a sequence has a state; points with a window grow
   bool has_window_;
   std::vector<bool> stands_;
-  std::vector<std::byte> buffer_;  // reused: states that are copied on
+  std::vector<std::byte> buffer_;  // reused for states that are copied
 };
 
 }  // namespace kvkeep::engine::llama

@@ -18,7 +18,7 @@ struct LogLine {
   std::string text;
 };
 
-// The last lines of libllama's log that warn or complain.
+// The last lines of libllama's log that are warnings or errors.
 class LogRing {
  public:
   void write(ggml_log_level level, const char* text) EXCLUDES(mutex_) {
@@ -35,7 +35,7 @@ class LogRing {
     return lines_ended_;
   }
 
-  // The first error since then, or else the last warning: what follows a first error is mostly its echo.
+  // Returns the first error since then, or else the last warning: lines after the first error mostly repeat it.
   std::string reason_since(std::uint64_t mark) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     std::string warning;
@@ -76,7 +76,7 @@ LogRing& log_ring() {
 
 void on_log(ggml_log_level level, const char* text, void*) { log_ring().write(level, text); }
 
-// "llama_model_load: error loading model: reason" -> "reason"; names of functions and files mean nothing to users.
+// "llama_model_load: error loading model: reason" -> "reason"; users do not need names of functions and files.
 std::string_view without_origin(std::string_view line) {
   for (const std::string_view phrase : {"error loading model: ", "error loading model hyperparameters: "}) {
     if (const auto at = line.rfind(phrase); at != line.npos) line.remove_prefix(at + phrase.size());
@@ -89,7 +89,7 @@ std::string_view without_origin(std::string_view line) {
 
 constexpr int kErrorExitCode = 1;
 
-// libllama's callback takes no argument of ours. Never freed, as threads may still read it while the process ends.
+// libllama's callback takes no user data. Never freed, because threads may still read it while the process ends.
 std::string& loading_path() {
   static auto* path = new std::string;
   return *path;

@@ -1,9 +1,9 @@
 #pragma once
 
-// libllama as a library of this process: its backends are loaded once, its log is caught.
+// libllama as a library of this process: loads its backends once and catches its log.
 //
-// libllama explains failures only in its log. The last lines are kept, so that an error message can carry the reason;
-// every line goes on to spdlog at debug level, its own debug lines at trace level. All functions are thread safe.
+// libllama explains failures only in its log. The last lines are kept, so that an error message can have the reason;
+// every line goes to spdlog at debug level, libllama's own debug lines at trace level. All functions are thread safe.
 
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -30,25 +30,25 @@ using ModelHandle = std::shared_ptr<llama_model>;
 using ContextHandle = std::unique_ptr<llama_context, ContextDeleter>;
 using SamplerHandle = std::unique_ptr<llama_sampler, SamplerDeleter>;
 
-// Loads ggml's backends and catches the log. Call before anything else of libllama; later calls do nothing.
+// Loads ggml's backends and catches the log. Call it before any other call of libllama; later calls do nothing.
 void start_library();
 
-// Errors and warnings that libllama logged after `mark = log_mark()`, most telling first line only, without the name
-// of the function that wrote it. Empty: none.
+// Returns the error or warning that libllama logged after `mark = log_mark()` and that says most, its first line only,
+// without the name of the function that wrote it; "" if there was none.
 std::uint64_t log_mark();
 std::string log_reason_since(std::uint64_t mark);
 
-// What --list-devices prints: a line per device that weights can be put on, with its memory.
+// Returns the text of --list-devices: a line per device that weights can be put on, with its memory.
 std::string list_devices();
 
-// libllama's and then ggml's: "0.7.0, ggml 0.27.0".
+// Returns libllama's version and then ggml's: "0.7.0, ggml 0.27.0".
 std::string library_versions();
 
-// libllama ends the process, with a stack on standard error, where a file holds what it takes for impossible: a model
-// without layers, a vocabulary with one token twice. The user who named the file needs a one-line error, not a stack.
-// While one of these lives, an assertion of libllama that fails ends the process like an error of the program: a line
-// "kvkeep: cannot load PATH: ..." on standard error, and exit status 1. Nothing is unwound. They may nest; what fails
-// on another thread meanwhile is told in the same words.
+// libllama ends the process, with a stack on standard error, if a file has something that it takes for impossible: a
+// model without layers, a vocabulary with the same token twice. The user who named the file needs a one-line error, not
+// a stack. While an AbortNet lives, a failed assertion of libllama ends the process like an error of the program: a
+// line "kvkeep: cannot load PATH: ..." on standard error, and exit status 1. Nothing is unwound. AbortNets may nest; a
+// failure on another thread meanwhile is reported in the same words.
 class AbortNet {
  public:
   explicit AbortNet(const std::string& path);

@@ -36,7 +36,7 @@ void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
   }
 }
 
-// libllama would decode on with the state of another position, or with none.
+// libllama would decode with the state of another position, or with none.
 bool LlamaEngine::all_stand(std::span<const BatchToken> batch) const {
   return std::ranges::all_of(batch, [this](const BatchToken& entry) { return memory_->stands(entry.seq); });
 }
@@ -46,7 +46,7 @@ DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
   if (cancelled_) return DecodeStatus::kAborted;
   if (batch.size() > memory_->cells_available()) return DecodeStatus::kNoCells;
   if (!all_stand(batch)) {
-    spdlog::error("decode refused: the state of a sequence's end was not restored");
+    spdlog::error("decode refused: the state at a sequence's end was not restored");
     return DecodeStatus::kFailed;
   }
   fill_batch(batch);
@@ -74,7 +74,7 @@ void LlamaEngine::note_decoded(std::span<const BatchToken> batch) {
   tokens_decoded_ += batch.size();
 }
 
-// Ubatches that were done before the stop left state: libllama and our books must agree on what is there.
+// Ubatches that were done before the stop left state: libllama's memory and the ledger must agree on it.
 void LlamaEngine::drop_undecoded(std::span<const BatchToken> batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const bool first = i == 0 || batch[i].seq != batch[i - 1].seq;

@@ -2,8 +2,8 @@
 
 // The engine on libllama: one model, one context with unified KV memory, many sequences.
 //
-// Sequences 0 .. sequence_count() - 1 hold conversations; where rows pass through a scratch it is one more.
-// Engine thread only, but for what engine.h names. One decode at a time, as libllama demands.
+// Sequences 0 .. sequence_count() - 1 hold conversations; if rows pass through a scratch sequence, there is one more.
+// Engine thread only, except for what engine.h names. One decode at a time, as libllama demands.
 
 #include <atomic>
 #include <functional>
@@ -18,19 +18,19 @@
 
 namespace kvkeep::engine::llama {
 
-// Called with 0 .. 1 while the model loads; false stops the load.
+// Called with 0 .. 1 while the model loads; returning false stops the load.
 using LoadProgress = std::function<bool(float)>;
 
 class LlamaEngine final : public Engine {
  public:
   // Loads the model and finds out what it can do; takes as long as reading the file. Errors are one line that says what
   // to change: kNotFound (no such file), kDamaged (truncated, not GGUF), kUnsupported (unknown architecture, not a text
-  // generator), kInvalid (an option), kNoSpace (memory), kAborted (`progress` said so).
+  // generator), kInvalid (an option), kNoSpace (memory), kAborted (`progress` returned false).
   static Result<std::unique_ptr<LlamaEngine>> load(const ModelOptions& options, const LoadProgress& progress = {});
 
   // Shared with HTTP threads; outlives the engine if they still hold it.
   std::shared_ptr<const Vocabulary> vocabulary() const { return vocabulary_; }
-  // The library's own objects, for benchmarks that compare with bare calls.
+  // Returns the library's own context, for benchmarks that compare with bare calls.
   llama_context& context() { return *context_; }
 
   const Description& description() const override { return description_; }
@@ -75,8 +75,8 @@ class LlamaEngine final : public Engine {
   std::vector<std::int8_t> batch_logits_;
 };
 
-// llama_state_seq_set_data of rows as save_rows gives them. The engine's own books do not know of them: clear the
-// sequence before anything else is done with it. kIo: libllama refused.
+// Calls llama_state_seq_set_data with rows from save_rows. The engine's ledger does not count them: clear the sequence
+// before anything else is done with it. kIo if libllama refused.
 Status set_rows_bare(LlamaEngine& engine, SeqId seq, ByteSpan rows);
 
 }  // namespace kvkeep::engine::llama

@@ -12,7 +12,7 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-// Of ambiguous grammars libllama follows ever more ways, and all requests wait for it.
+// For ambiguous grammars libllama follows ever more paths, while all other requests wait.
 constexpr std::int64_t kLongestSamplingNs = 5'000'000'000;
 
 Status check(const SamplingParams& params, std::int32_t vocabulary_size) {
@@ -55,7 +55,7 @@ bool penalises(const SamplingParams& params) {
          (params.repeat_penalty != 1.0F || params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F);
 }
 
-// libllama allocates as much as it is told to look back, and clears it for every request: never more than there can be.
+// libllama allocates the whole length to look back, and clears it for every request: keep it within the context.
 std::int32_t look_back(const SamplingParams& params, std::uint32_t context_tokens) {
   constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
   const auto context = static_cast<std::int32_t>(std::min(context_tokens, kMost));
@@ -102,7 +102,7 @@ void LlamaSampler::fill_candidates(const float* logits) {
   }
 }
 
-// The chain sorts and shortens the candidates: they are filled anew for the next time.
+// The chain sorts and shortens the candidates, so that they are filled anew for the next token.
 TokenId LlamaSampler::run_chain() {
   llama_token_data_array array{.data = candidates_.data(), .size = candidates_.size(), .selected = -1, .sorted = false};
   llama_sampler_apply(chain_.get(), &array);
@@ -120,7 +120,7 @@ std::optional<TokenId> LlamaSampler::choose(const float* logits) {
   fill_candidates(logits);
   if (!grammar_->mask(candidates_)) return std::nullopt;
   const TokenId second = run_chain();
-  return grammar_->allows(second) ? std::optional(second) : std::nullopt;  // a bias may have left none
+  return grammar_->allows(second) ? std::optional(second) : std::nullopt;  // a bias may have left no token
 }
 
 TokenId LlamaSampler::sample(llama_context& context, std::int32_t index) {
@@ -147,13 +147,13 @@ TokenId LlamaSampler::sample_by_grammar(llama_context& context, std::int32_t ind
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   const std::optional<TokenId> token = choose(logits);
   if (!token) {
-    failure_ = invalid("no token that may be sampled goes on as the grammar demands");
+    failure_ = invalid("no token that may be sampled continues the reply as the grammar demands");
     return 0;
   }
   llama_sampler_accept(chain_.get(), *token);
   if (const Status accepted = grammar_->accept(*token); !accepted) failure_ = accepted.error();
   if (os::real_clock().monotonic_ns() - begin_ns > kLongestSamplingNs) {
-    failure_ = invalid("the grammar can go on in too many ways at once");
+    failure_ = invalid("the grammar has too many possible continuations at once");
   }
   return *token;
 }

@@ -3,11 +3,11 @@
 // A request's sampler on libllama's chain, in llama-server's order: bias, penalties, top-k, top-p, min-p, temperature,
 // then a draw. With temperature <= 0 the likeliest token wins and only bias and penalties matter.
 //
-// With a grammar a token is sampled as if there were none, and checked; if it does not fit, all tokens that do not are
-// left out and it is sampled again. Mostly the model knows what fits, and checking one token costs next to nothing,
-// checking a vocabulary of 150,000 milliseconds.
+// With a grammar a token is sampled as if there were none, and checked; if the grammar does not allow it, all tokens
+// that it does not allow are removed and another is sampled. The model mostly chooses an allowed token, and checking
+// one token costs next to nothing, checking a vocabulary of 150,000 takes milliseconds.
 //
-// Where a thought is as long as it may be, its closing tag is put in instead of what the model would choose.
+// When a thought has reached its limit, its closing tag replaces the model's choice.
 
 #include <memory>
 #include <optional>
@@ -23,8 +23,8 @@ namespace kvkeep::engine::llama {
 
 class LlamaSampler : public Sampler {
  public:
-  // kInvalid: a parameter is out of range, or the grammar cannot be read. `context_tokens`: what repeat_last_n = -1
-  // means, and the most it can be.
+  // kInvalid if a parameter is out of range, or the grammar cannot be read. `context_tokens` is the value that
+  // repeat_last_n = -1 stands for, and the largest one.
   static Result<std::unique_ptr<LlamaSampler>> make(const llama_vocab& vocabulary, const SamplingParams& params,
                                                     std::uint32_t context_tokens);
   void accept(TokenId token) override { llama_sampler_accept(chain_.get(), token); }

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<TokenId> tokenize_with(const llama_vocab* vocab, std::string_view text, TokenizeOptions options) {
   KVKEEP_ASSERT(text.size() <= std::numeric_limits<std::int32_t>::max(), "texts are shorter than 2 GiB");
-  std::vector<TokenId> tokens(text.size() / 3 + 16);  // mostly enough; else the call says how many
+  std::vector<TokenId> tokens(text.size() / 3 + 16);  // mostly enough; if not, the call returns how many
   const auto run = [&] {
     return llama_tokenize(vocab, text.data(), static_cast<std::int32_t>(text.size()), tokens.data(),
                           static_cast<std::int32_t>(tokens.size()), options.add_special, options.parse_special);
@@ -58,8 +58,8 @@ std::vector<SpecialToken> find_special_tokens(const llama_vocab* vocab) {
   return found;
 }
 
-// UGM joins white space and unknown text, WPM drops what it does not know; the others keep every byte, but for white
-// space beside a token that strips it.
+// UGM joins white space and unknown text, WPM drops characters that it does not know; the others keep every byte,
+// except for white space next to a token that strips it.
 std::optional<std::size_t> find_longest_piece(const llama_vocab* vocab) {
   const auto type = llama_vocab_type(vocab);
   if (type == LLAMA_VOCAB_TYPE_UGM || type == LLAMA_VOCAB_TYPE_WPM) return std::nullopt;
@@ -82,7 +82,7 @@ Result<ModelHandle> load_vocabulary(const std::string& path, const llama_model_k
   return model;
 }
 
-// Only these tokenizers know the rule.
+// Only these tokenizers have the rule.
 bool may_add_space(const llama_vocab* vocab) {
   const auto type = llama_vocab_type(vocab);
   return type == LLAMA_VOCAB_TYPE_SPM || type == LLAMA_VOCAB_TYPE_UGM;

@@ -14,10 +14,10 @@ namespace kvkeep::engine::llama {
 
 class LlamaVocabulary : public Vocabulary {
  public:
-  // `path`: the model's file. Vocabularies that put a space before a text are read a second time without that rule, for
-  // texts that go on behind others. Errors: of reading the file.
+  // `path` is the model's file. A vocabulary that puts a space before a text is read a second time without that rule,
+  // for texts that continue others. Errors are those of reading the file.
   static Result<std::unique_ptr<LlamaVocabulary>> make(ModelHandle model, const std::string& path);
-  // The vocabulary of a file alone, for tools that need no weights.
+  // The vocabulary of a file without the model, for tools that need no weights.
   static Result<std::unique_ptr<LlamaVocabulary>> load(const std::string& path);
 
   std::size_t size() const override { return static_cast<std::size_t>(llama_vocab_n_tokens(vocab_)); }
@@ -35,7 +35,7 @@ class LlamaVocabulary : public Vocabulary {
   LlamaVocabulary(ModelHandle model, ModelHandle without_space);
 
   ModelHandle model_;
-  ModelHandle model_without_space_;  // null: the vocabulary puts no space anyway
+  ModelHandle model_without_space_;  // null: the vocabulary puts no space before texts
   const llama_vocab* vocab_;
   std::vector<SpecialToken> special_tokens_;
   std::optional<std::size_t> longest_piece_bytes_;

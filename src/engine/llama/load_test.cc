@@ -1,4 +1,4 @@
-// Loading: what goes wrong is one clear line, and every option has an effect that can be seen.
+// Loading: each failure gives one clear line, and every option has a visible effect.
 
 #include <gguf.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::string read_file(const std::string& path) {
   return bytes.str();
 }
 
-// A file that goes away with the test.
+// A file that is deleted with the test.
 class TemporaryFile {
  public:
   TemporaryFile(const char* name, std::string_view contents) : path_(TempDir() + name) {
@@ -86,7 +86,7 @@ TEST(LoadErrorTest, UnknownArchitecture) {
                "unknown model architecture: 'nolla'");
 }
 
-// Where the value of a key begins that is a whole number or an array: behind the key and its type.
+// The position of the value of a key (a whole number or an array): after the key and its type.
 std::size_t value_of(const std::string& bytes, const std::string& key) {
   const std::size_t at = bytes.find(key);
   EXPECT_NE(at, std::string::npos) << key;
@@ -110,10 +110,10 @@ TEST(LoadErrorTest, WhatLibllamaWouldEndTheProcessFor) {
   bytes[where('b')] = bytes[where('a')];
   const TemporaryFile twice("twice.gguf", bytes);
   expect_error(error_with([&](ModelOptions& o) { o.path = twice.path(); }), ErrorKind::kDamaged,
-               "its tokens 97 and 98 have one spelling");
+               "its tokens 97 and 98 are spelt alike");
 }
 
-// What is not looked for all the same ends with one line.
+// A fault that the checks before loading do not find also ends with one line.
 TEST(LoadErrorDeathTest, LibllamasAssertionsAreAnErrorOfTheFile) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   ModelOptions options = tiny_options();
@@ -186,7 +186,7 @@ TEST(LoadTest, KvTypesDecideTheSizeOfRows) {
             load_or_die(tiny_options(KvType::kF16))->description().row_bytes_per_token);
 }
 
-// Logits of one prompt under changed options.
+// Returns the logits of one prompt under changed options.
 std::vector<float> logits_with(const std::function<void(ModelOptions&)>& change) {
   ModelOptions options = tiny_options();
   change(options);

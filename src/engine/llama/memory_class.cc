@@ -14,7 +14,7 @@ namespace {
 constexpr int kTrialTimeoutMs = 60'000;
 constexpr int kAbortedExitCode = 3;
 
-// What no trial helps: there is no conversation that grows.
+// Why no trial can help: such a model has no conversation that grows.
 std::string certain_obstacle(const llama_model& model) {
   if (llama_model_is_diffusion(&model)) return "diffusion model";
   if (llama_model_has_encoder(&model)) return "model with an encoder";
@@ -23,7 +23,7 @@ std::string certain_obstacle(const llama_model& model) {
 
 struct Trial {
   TrialOutcome outcome;
-  std::string failure;  // empty: it came to its end
+  std::string failure;  // empty: the trial ended in order
 };
 
 std::string_view last_line(std::string_view text) {
@@ -80,7 +80,7 @@ ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& opt
 }
 
 int class_test_main(const std::vector<std::string>& arguments) {
-  // Without this libllama would start a debugger to print where it gave up.
+  // Otherwise libllama would start a debugger to print the stack.
   ggml_set_abort_callback([](const char* message) {
     fmt::print("{}\n", message);
     std::fflush(stdout);

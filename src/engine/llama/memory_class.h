@@ -1,12 +1,12 @@
 #pragma once
 
-// Finds out how a model's memory can be saved and put back: its memory class.
+// Finds the memory class of a model: how its memory can be saved and restored.
 //
-// The answer is proven, not looked up: a tiny clone of the architecture (the model's own metadata with its dimensions
-// shrunk, random weights) computes a conversation past window and ubatches, and its state must come back byte for byte
-// in every way that the class needs. Some architectures end the process when a range of a sequence is copied, so the
-// trial runs in a child process. What cannot be taken apart is *opaque*: whole states are tried instead. A model that
-// fails that, too, is served without a cache.
+// The answer is proven, not looked up: a tiny clone of the architecture (the model's own metadata with smaller
+// dimensions, random weights) computes a conversation past window and ubatches, and its state must come back byte for
+// byte in every way that the class needs. Some architectures end the process when a range of a sequence is copied, so
+// that the trial runs in a child process. A model whose state cannot be taken apart is *opaque*: whole states are tried
+// instead. A model that fails that, too, is served without a cache.
 
 #include <string>
 #include <vector>
@@ -22,17 +22,17 @@ namespace kvkeep::engine::llama {
 struct ClassVerdict {
   ClassFinding finding;
   std::string reason;  // one line
-  // False: there is no clone, so nothing was tried, and whole states must prove themselves in the model's own context.
+  // False if there is no clone, so that nothing was tried: whole states must be tried in the model's own context.
   bool tried = true;
 };
 
-// The hidden command that the program must answer by calling class_test_main with the arguments behind it.
+// The hidden command that the program must answer by calling class_test_main with the arguments after it.
 inline constexpr const char* kClassTestCommand = "internal-class-test";
 
-// Decides for a loaded model: by one trial where it passes, up to four where not.
+// Decides for a loaded model: by one trial if it passes, else by up to four.
 ClassVerdict find_memory_class(const llama_model& model, const ModelOptions& options);
 
-// The child's side: prints what it proves, line by line; returns the exit code, 0 if it came to the end.
+// The child's side: prints each proven line, and returns the exit code, 0 if the trial ended in order.
 int class_test_main(const std::vector<std::string>& arguments);
 
 }  // namespace kvkeep::engine::llama

@@ -1,7 +1,7 @@
-// Which architectures the class test lets through. Metadata alone is enough: the trial makes its own weights.
+// Which architectures pass the class test. Metadata is enough: the trial makes its own weights.
 //
-// This program answers the hidden command of class tests itself, so that trials run in a child process as they do in
-// the server: some of them end it.
+// This program itself answers the hidden command of class tests, so that trials run in a child process as in the
+// server: some of them end it.
 
 #include "engine/llama/memory_class.h"
 
@@ -39,7 +39,7 @@ Metadata with(Metadata base, const Metadata& more) {
   return base;
 }
 
-// A GGUF file of metadata alone.
+// A GGUF file with metadata only.
 class MetadataFile {
  public:
   MetadataFile(const std::string& architecture, const Metadata& metadata)
@@ -65,7 +65,7 @@ class MetadataFile {
   std::string path_;
 };
 
-// Exit code and output of the trial in a child of this program.
+// Returns exit code and output of the trial in a child of this program.
 os::ChildResult try_in_child(const std::string& path, KvType kv_type, CloneShape shape, TrialKind kind) {
   ModelOptions options;
   options.path = path;
@@ -84,7 +84,7 @@ struct Case {
   Metadata metadata;
   CloneShape shape;
   KvType kv_type;
-  const char* found;  // the class reported, or part of the line that says what went wrong
+  const char* found;  // the reported class, or part of the line that names the failure
   TrialKind kind = TrialKind::kParts;
 };
 void PrintTo(const Case& tried, std::ostream* out) { *out << tried.architecture; }
@@ -105,7 +105,7 @@ Metadata recurrent() {
 }
 
 std::vector<Case> cases() {
-  const Metadata window{{"attention.sliding_window", 64U}, {"block_count", 6U}};  // one layer of six sees everything
+  const Metadata window{{"attention.sliding_window", 64U}, {"block_count", 6U}};  // one layer of six has full attention
   const Metadata all_windowed{{"attention.sliding_window", 64U}};
   const Metadata mrope{{"rope.dimension_sections", std::vector<std::uint32_t>{16, 8, 8, 0}}};
   constexpr auto kNarrow = CloneShape::kNarrow;
@@ -146,7 +146,7 @@ TEST_P(CloneTrialTest, FindsOutWhatTheMemoryCanDo) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, CloneTrialTest, ::testing::ValuesIn(cases()));
 
-// The verdict of a whole load, its trial in a child.
+// The verdict of a whole load, with its trial in a child.
 ClassVerdict verdict_on(const std::string& path, const std::string& program) {
   start_library();
   const ModelHandle model(llama_model_load_from_file(path.c_str(), llama_model_default_params()), ModelDeleter{});
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Generated{"mamba", 0, MemoryClass::kRecurrent}, Generated{"mamba2", 0, MemoryClass::kRecurrent},
                       Generated{"deepseek4", 0, MemoryClass::kOpaque}));
 
-// Without a clone nothing was tried; the loader tries whole states in the model's own context.
+// Without a clone nothing was tried; the loader then tries whole states in the model's own context.
 TEST(MemoryClassTest, AChildThatFailsLeavesWholeStates) {
   const ClassVerdict exits = verdict_on(tiny_model_path(), "/bin/false");
   EXPECT_EQ(exits.finding.memory_class, MemoryClass::kOpaque);

@@ -1,4 +1,4 @@
-// State of every memory class out of a real model's memory and back: after a restore, a fork or a cut the model goes on
+// State of every memory class from a real model's memory and back: after a restore, a fork or a cut the model goes on
 // as if it had never been disturbed, past windows and ubatches.
 
 #include <gtest/gtest.h>
@@ -12,11 +12,11 @@ constexpr std::size_t kSingle = 140;  // tokens decoded one by one: past the win
 constexpr std::size_t kText = 400 + kSingle;
 constexpr std::size_t kMiddle = 4 * kSlice;
 constexpr std::size_t kLate = 8 * kSlice;
-// Results move by this much when other sequences come into the memory, with nothing saved or restored (measured: up to
-// 0.009 of these models' logits). A wrong state moves them by more: see AWrongStateShows.
+// Results move by this much when other sequences come into the memory, although nothing is saved or restored (measured:
+// up to 0.009 of these models' logits). A wrong state moves them by more: see AWrongStateShows.
 constexpr double kNoise = 0.02;
 
-// A model and what it answers undisturbed, once per program: a load tries the class in a child process.
+// A model and its undisturbed answers, once per program: a load tries the class in a child process.
 struct LoadedModel {
   std::unique_ptr<LlamaEngine> engine;
   std::map<std::vector<TokenId>, std::vector<Logits>> undisturbed;
@@ -37,7 +37,7 @@ class MemoryRestoreTest : public ::testing::TestWithParam<ClassModel> {
     for (std::uint32_t i = 0; i < engine_->memory().sequence_count(); ++i)
       engine_->memory().clear(SeqId{static_cast<std::int32_t>(i)});
   }
-  // From an empty memory, which it leaves empty.
+  // Begins with an empty memory, and leaves it empty.
   const std::vector<Logits>& undisturbed(const std::vector<TokenId>& text) {
     std::vector<Logits>& logits = loaded(GetParam()).undisturbed[text];
     if (logits.empty()) logits = go_on(*engine_, kFirst, text, kSingle);
@@ -77,7 +77,7 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreAtAnyCut) {
     clear_all();
     ASSERT_TRUE(run.restore(kSecond, end).ok());
     EXPECT_EQ(engine_->memory().length(kSecond), Position{static_cast<std::uint32_t>(end)});
-    // What else is in an opaque state, and in what order, is not known.
+    // The other parts of an opaque state, and their order, are not known.
     EXPECT_LE(moved(kSecond, text_, expected), engine_->memory().shape().whole_points ? kNoise : 0)
         << "restored to " << end;
   }
@@ -160,7 +160,7 @@ TEST_P(MemoryRestoreTest, ABranchIsLeftAndReturnedTo) {
   }
 }
 
-// Cut where the memory says that it stands by itself, without any help.
+// Cuts where the memory says that it stands without help.
 TEST_P(MemoryRestoreTest, WhereItStandsItGoesOn) {
   const auto& expected = undisturbed(text_);
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kLate), kSlice), DecodeStatus::kOk);
@@ -169,7 +169,7 @@ TEST_P(MemoryRestoreTest, WhereItStandsItGoesOn) {
   EXPECT_LE(moved(kFirst, text_, expected), kNoise);
 }
 
-// libllama would decode with a wrong state or none, and answer with other text.
+// libllama would decode with a wrong state or none, and return other text.
 TEST_P(MemoryRestoreTest, WithoutItsStateASequenceIsNotDecoded) {
   const RecordedRun run(*engine_, kFirst, TokenSpan(text_).first(kLate));
   ASSERT_TRUE(run.restore_rows(kSecond, kMiddle).ok());

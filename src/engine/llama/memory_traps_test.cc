@@ -1,4 +1,4 @@
-// What libllama does silently where state is not rows of full attention, and that the engine does not let it pass.
+// Cases in which libllama silently goes wrong if state is more than rows of full attention; the engine prevents each.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kTextEnd = 8 * kSlice;
 constexpr std::size_t kTextMiddle = 4 * kSlice;
-constexpr std::uint32_t kManyTokens = 1000;  // more than the windowed layers of these contexts have cells
+constexpr std::uint32_t kManyTokens = 1000;  // more than the cells of windowed layers in these contexts
 
 constexpr ClassModel kWindowedModel{"gemma3", kTestWindow, MemoryClass::kWindowed};
 constexpr ClassModel kHybridModel{"qwen35", 0, MemoryClass::kHybrid};
@@ -56,7 +56,7 @@ TEST(MemoryTrapTest, AnOpaqueModelIsForkedAtItsEndAlone) {
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
 }
 
-// Why --parallel is part of their fingerprint.
+// This is why --parallel is part of their fingerprint.
 TEST(MemoryTrapTest, AnOpaqueStateIsOfContextsWithAsManySequences) {
   const ModelOptions options = class_options(kOpaqueModel);
   const auto engine = load_or_die(options);
@@ -77,7 +77,7 @@ TEST(MemoryTrapTest, AnOpaqueStateIsOfContextsWithAsManySequences) {
 
 // --- window cells that forks share run out
 
-// How many tokens a fork can be decoded on, up to `most`.
+// Returns for how many tokens, up to `most`, a fork can be decoded.
 std::size_t decodable(LlamaEngine& engine, std::size_t most) {
   for (std::size_t done = 0; done < most; ++done) {
     if (decode_one(engine, kSecond) != DecodeStatus::kOk || decode_one(engine, kFirst) != DecodeStatus::kOk)
@@ -116,7 +116,7 @@ TEST(MemoryTrapTest, SharedWindowCellsRunOut) {
 
 class DroppedWindowTest : public ::testing::TestWithParam<ClassModel> {};
 
-// Neither rows nor anybody else's window go with it, and no cell is taken, which others might stand on.
+// Rows and the windows of other sequences stay, and no cell is taken, which others might stand on.
 TEST_P(DroppedWindowTest, GoesAlone) {
   const auto engine = load_or_die(class_options(GetParam()));
   llama_context& context = engine->context();
@@ -127,7 +127,7 @@ TEST_P(DroppedWindowTest, GoesAlone) {
   const std::size_t rows = state_size(context, 0, StatePart::kWhole) - state_size(context, 0, StatePart::kPartial);
   const auto empty = get_state(context, 1, StatePart::kPartial);
   llama_memory_seq_cp(memory, 0, 1, -1, -1);
-  ASSERT_TRUE(set_state(context, 1, StatePart::kPartial, *empty).ok());  // recurrent state goes so, a window does not
+  ASSERT_TRUE(set_state(context, 1, StatePart::kPartial, *empty).ok());  // drops recurrent state, but no window
   ASSERT_GT(state_size(context, 1, StatePart::kPartial), empty->size());
   drop_window(context, 1);
   EXPECT_EQ(state_size(context, 1, StatePart::kPartial), empty->size());
@@ -141,7 +141,7 @@ TEST_P(DroppedWindowTest, GoesAlone) {
 INSTANTIATE_TEST_SUITE_P(Models, DroppedWindowTest, ::testing::Values(kWindowedModel, kWindowedHybrid),
                          class_model_name);
 
-// --- a cut that is granted although the window there is gone
+// --- a cut that libllama grants although the window there is gone
 
 TEST(MemoryTrapTest, ACutBeforeTheWindowIsGrantedAndDoesNotStand) {
   const auto engine = load_or_die(class_options(kWindowedModel));
@@ -166,7 +166,7 @@ TEST(MemoryTrapTest, WindowRowsThatHaveSlidOffAreNotFound) {
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
 }
 
-// Others may take cells that lie before a window, but never those within it.
+// Other sequences may take cells that lie before a window, but never those within it.
 TEST(MemoryTrapTest, AnIdleSequenceStandsWhileOthersAreDecoded) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
@@ -205,7 +205,7 @@ TEST_P(RecurrentTest, APointOfAnotherPositionIsRefused) {
   EXPECT_EQ(save_point(*engine, kFirst), before);
 }
 
-// After a 0 from libllama the sequence is damaged, in another way in each kind of memory.
+// After a 0 from libllama the sequence is damaged, differently in each kind of memory.
 TEST_P(RecurrentTest, ADamagedPointEmptiesTheSequenceAndNoOther) {
   const auto engine = load_or_die(class_options(GetParam()));
   const RecordedRun run(*engine, kFirst, text());

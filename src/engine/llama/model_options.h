@@ -1,8 +1,8 @@
 #pragma once
 
-// Everything that decides how a model is loaded. Plain values: the program's flags fill them, tests set them by hand.
-// An empty optional leaves the choice to the model, to libllama or to the machine, as its comment says; it is made
-// where the value is first needed.
+// All options of loading a model. Plain values: the program's flags fill them, tests set them by hand. An empty
+// optional leaves the choice to the model, to libllama or to the machine, as its comment says; the choice is made where
+// the value is first needed.
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@
 
 namespace kvkeep::engine::llama {
 
-// The numbers of these are ggml's and libllama's; model_params.cc checks that.
+// The numbers of these values are those of ggml and libllama; model_params.cc checks that.
 enum class KvType {
   kF32 = 0,
   kF16 = 1,
@@ -77,7 +77,7 @@ inline std::string to_string(const MetadataOverride& changed) {
   return text("str", std::get<std::string>(changed.value));
 }
 
-// A LoRA adapter, or a control vector (tensors direction.1 .. direction.N): a GGUF file, and how strongly it applies.
+// A LoRA adapter, or a control vector (tensors direction.1 .. direction.N): a GGUF file, and its scale.
 struct ScaledFile {
   std::string path;
   float scale = 1.0F;
@@ -90,41 +90,41 @@ struct TensorOverride {
 
 struct ModelOptions {
   // --- the model
-  std::string path;                                          // of a split model: its first file
+  std::string path;                                          // of a split model its first file
   std::vector<MetadataOverride> kv_overrides;                // in the order given
   std::vector<ScaledFile> loras;                             // applied to every request
   std::vector<ScaledFile> control_vectors;                   // added to the layers' outputs
   std::optional<std::pair<int, int>> control_vector_layers;  // both included; 0 and empty: the first, the last
 
   // --- the memory
-  // Cells of the memory: the longest prompt with its reply, shared by all sequences. Empty: as long as the model was
+  // Cells of the memory: the longest prompt with its reply, shared by all sequences. Empty: as many as the model was
   // trained for, as far as memory allows.
   std::optional<std::uint32_t> n_ctx;
   // Requests decoded at the same time.
   std::uint32_t parallel = 4;
-  // Sequences that keep finished conversations in the model's memory. Cheap: they cost cells only while in use.
+  // Sequences that keep finished conversations in the model's memory. They cost cells only while in use.
   std::uint32_t idle_sequences = 8;
   KvType type_k = KvType::kF16;
   KvType type_v = KvType::kF16;
-  std::optional<bool> flash_attention;  // empty: where model and device can
+  std::optional<bool> flash_attention;  // empty: if model and device support it
   bool offload_kv = true;               // keep the KV memory on the device that computes the layer
-  bool swa_full = false;                // windowed models: keep more than the window
+  bool swa_full = false;                // windowed models: keep all rows, not only the window
 
   // --- computation
   std::uint32_t n_batch = 2048;  // most tokens per decode call
-  // Most tokens per computation: more is faster to prefill and takes more memory. Empty: 512, or n_batch if that is
-  // less, so that n_batch alone can be lowered.
+  // Most tokens per computation: with more, prefill is faster and takes more memory. Empty: 512, or n_batch if that is
+  // less, so that n_batch can be lowered by itself.
   std::optional<std::uint32_t> n_ubatch;
   std::optional<int> threads;        // for one token at a time; empty: one per core
   std::optional<int> threads_batch;  // for prompts; empty: as threads
   bool operation_offload = true;     // compute large batches of host-resident layers on a device
-  bool warmup = true;                // run a first batch at load, so that the first request does not pay for it
+  bool warmup = true;                // run a first batch at load, so that the first request does not wait for it
 
-  // --- where the weights go. Of this the fingerprint holds the names of the devices alone: how layers, tensors and
-  // the KV memory are spread over them changes the order of sums, that is how they are rounded, and nothing else.
+  // --- the places of weights. The fingerprint has only the names of the devices: how layers, tensors and the KV memory
+  // are spread over them changes only the order of sums, and so their rounding.
   static constexpr std::int32_t kAllLayers = INT32_MAX;  // more than any model has
   std::optional<std::int32_t> gpu_layers;                // empty: as many as fit into the free memory of the devices
-  // By name, as --list-devices prints them; empty: all; "none" alone: no device.
+  // By name, as --list-devices prints them; empty: all; only "none": no device.
   std::vector<std::string> devices;
   std::vector<TensorOverride> tensor_overrides;
   bool cpu_moe = false;              // all experts in host memory
@@ -148,12 +148,12 @@ struct ModelOptions {
   std::optional<std::uint32_t> yarn_original_context;
 
   // --- the cache
-  // State of different salts is never shared. For a server's whole life; for one of several tenants: base/tenant.h.
+  // State of different salts is never shared. This is one server's salt; base/tenant.h has those of its tenants.
   std::string salt;
   // Name the model by all its bytes instead of samples of each tensor: slower to start, for files that are patched.
   bool full_model_hash = false;
-  // The program to run class tests in (its hidden command kClassTestCommand). Empty: they run in this process, which an
-  // architecture that cannot copy ranges takes along; for tests.
+  // The program to run class tests in (its hidden command kClassTestCommand). Empty, for tests: they run in this
+  // process, which ends with them if the architecture cannot copy ranges.
   std::string class_test_program;
 
   std::uint32_t ubatch() const { return std::min(n_ubatch.value_or(512), n_batch); }

@@ -85,7 +85,7 @@ Status set_kv_types(const ModelOptions& options, llama_context_params& params) {
   return {};
 }
 
-// What libllama takes from the model is 0 here, or negative where 0 is a value.
+// 0, or a negative number if 0 is a value, makes libllama take the model's own.
 void set_positions(const ModelOptions& options, llama_context_params& params) {
   params.rope_scaling_type = options.rope_scaling ? static_cast<llama_rope_scaling_type>(*options.rope_scaling)
                                                   : LLAMA_ROPE_SCALING_TYPE_UNSPECIFIED;
@@ -113,7 +113,7 @@ Status ModelParams::add_devices(const ModelOptions& options) {
     if (ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU) devices_.push_back(device);
   }
   if (!options.devices.empty())
-    devices_.push_back(nullptr);  // "none" or "CPU" alone: an empty list, so nothing is offloaded
+    devices_.push_back(nullptr);  // only "none" or "CPU": an empty list, so that nothing is offloaded
   if (options.tensor_split.size() > llama_max_devices()) {
     return invalid(fmt::format("the tensor split names {} devices; at most {} are possible",
                                options.tensor_split.size(), llama_max_devices()));
@@ -204,7 +204,7 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
         fmt::format("{} sequences are too many; libllama takes {}", sequences, llama_max_parallel_sequences()));
   }
   if (options.ubatch() == 0) return invalid("batch sizes must not be 0");
-  // libllama reserves an output per sequence within one batch and aborts the process where they do not fit.
+  // libllama reserves an output per sequence within one batch, and aborts the process if they do not fit.
   if (options.n_batch < sequences) {
     return invalid(
         fmt::format("a batch of {} tokens is too small for {} sequences (running requests, idle "
@@ -215,7 +215,7 @@ Result<llama_context_params> make_context_params(const ModelOptions& options, st
   params.n_seq_max = sequences;
   params.n_batch = options.n_batch;
   params.n_ubatch = options.ubatch();
-  params.n_rs_seq = 0;       // rollback of recurrent state answers true with a wrong state past the last ubatch
+  params.n_rs_seq = 0;       // a rollback of recurrent state past the last ubatch returns true with a wrong state
   params.kv_unified = true;  // forks and range copies need one pool of cells
   params.offload_kqv = options.offload_kv;
   params.op_offload = options.operation_offload;

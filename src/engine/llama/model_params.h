@@ -1,7 +1,7 @@
 #pragma once
 
-// ModelOptions -> libllama's parameter structs. What the structs point to lives in these owners, so keep them until the
-// model and the context are made. Nothing here touches a file. Errors are kInvalid and name the option.
+// Turns ModelOptions into libllama's parameter structs. The structs point into these owners: keep them until the model
+// and the context are made. Nothing here touches a file. Errors are kInvalid and name the option.
 
 #include <vector>
 
@@ -11,7 +11,7 @@
 
 namespace kvkeep::engine::llama {
 
-// Below it not even a chat template with a short question fits.
+// In a smaller context not even a chat template with a short question fits.
 inline constexpr std::uint32_t kLeastContext = 64;
 
 class ModelParams {
@@ -39,7 +39,7 @@ class ModelParams {
   std::vector<float> tensor_split_;
 };
 
-// `sequences`: n_seq_max, the scratch sequence included. The abort callback is the caller's to set.
+// `sequences` is n_seq_max, including the scratch sequence. The caller sets the abort callback.
 Result<llama_context_params> make_context_params(const ModelOptions& options, std::uint32_t sequences);
 
 constexpr ggml_type to_ggml(KvType type) { return static_cast<ggml_type>(type); }

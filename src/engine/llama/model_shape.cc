@@ -28,7 +28,7 @@ void read_kv_elements(const gguf_context& file, std::uint64_t layers, ModelShape
   }
 }
 
-// libllama would end the process where two ids have one spelling. It gives empty ones a spelling of its own.
+// libllama ends the process if two ids have the same spelling. It gives empty ones a spelling of its own.
 Status check_tokens(const gguf_context& file, const std::string& path) {
   const std::int64_t key = gguf_find_key(&file, "tokenizer.ggml.tokens");
   const bool has_tokens =
@@ -42,7 +42,7 @@ Status check_tokens(const gguf_context& file, const std::string& path) {
     const auto [known, is_new] = ids.emplace(spelling, id);
     if (is_new) continue;
     return damaged(
-        fmt::format("cannot load {}: it is damaged: its tokens {} and {} have one spelling", path, known->second, id));
+        fmt::format("cannot load {}: it is damaged: its tokens {} and {} are spelt alike", path, known->second, id));
   }
   return {};
 }
@@ -62,7 +62,7 @@ void add_weights(const gguf_context& file, ModelShape& shape) {
     if (name.starts_with("rope_factors_")) shape.has_rope_factors = true;
     const auto layer = layer_of(name);
     if (layer && *layer < shape.layer_bytes.size()) shape.layer_bytes[*layer] += bytes;
-    // Token embeddings are looked up on the host, and counted again where they are the output matrix, too.
+    // Token embeddings are looked up on the host; they count again if they are also the output matrix.
     if (!layer) shape.output_bytes += bytes;
   }
 }
@@ -75,14 +75,14 @@ std::string split_path(const std::string& first, std::uint16_t index, std::uint1
   return path.data();
 }
 
-// Of several values libllama takes the first; of other types than whole numbers it ignores them.
+// libllama takes the first of several values, and ignores values that are not whole numbers.
 std::optional<std::uint32_t> overridden(std::span<const MetadataOverride> kv_overrides, const std::string& key) {
   const auto found = std::ranges::find(kv_overrides, key, &MetadataOverride::key);
   if (found == kv_overrides.end() || !std::holds_alternative<std::int64_t>(found->value)) return std::nullopt;
   return static_cast<std::uint32_t>(std::get<std::int64_t>(found->value));
 }
 
-// As libllama reads it: the model's own key, else the length it was trained for.
+// Read as libllama does: the model's own key, else the length that it was trained for.
 std::uint32_t original_context_tokens(const ModelShape& shape, std::span<const MetadataOverride> kv_overrides) {
   const std::string original = shape.architecture + ".rope.scaling.original_context_length";
   if (const auto tokens = overridden(kv_overrides, original)) return *tokens;

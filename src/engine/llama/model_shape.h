@@ -1,6 +1,6 @@
 #pragma once
 
-// Sizes of a model, read from its metadata without loading it: what decides how much of it fits where.
+// Sizes of a model, read from its metadata without loading it: they decide how much of it fits where.
 
 #include <ggml.h>
 
@@ -21,7 +21,7 @@ struct ModelShape {
   std::optional<std::uint32_t> context_original_tokens;  // before the context was stretched; empty: as trained
   bool has_rope_factors = false;                         // long and short ones: see rope_factors_in_use()
   std::vector<std::uint64_t> layer_bytes;                // weights of each layer
-  std::uint64_t output_bytes = 0;                        // weights behind the last layer
+  std::uint64_t output_bytes = 0;                        // weights after the last layer
   std::vector<std::uint64_t> k_elements;                 // per layer: values of one token's K row; 0: no attention
   std::vector<std::uint64_t> v_elements;                 // 0 also where V is derived from K (MLA)
 
@@ -30,14 +30,14 @@ struct ModelShape {
   std::uint64_t kv_bytes(std::uint64_t tokens, ggml_type type_k, ggml_type type_v) const;
 };
 
-// Reads the file (of a split model: all its files). Errors: kNotFound, kDamaged (not a GGUF file, or
-// one for which libllama would end the process: no layers, two tokens of one spelling).
+// Reads the file (of a split model: all its files). Errors: kNotFound, kDamaged (not a GGUF file, or one for which
+// libllama would end the process: no layers, two tokens of one spelling).
 Result<ModelShape> read_model_shape(const std::string& path);
 
 // Models with two sets of RoPE factors ("longrope"): libllama takes the long ones for all positions as soon as the
-// context is longer than the original one of training, so that the size of the context changes every K row.
-// "long" or "short": the factors of a context whose sequences have room for `sequence_tokens` (llama_n_ctx_seq).
-// Empty: the model has no such factors. `kv_overrides`: as in ModelOptions; they may move the original context.
+// context is longer than the original one of training, so that the size of the context changes every K row. Returns
+// "long" or "short", for a context whose sequences have room for `sequence_tokens` (llama_n_ctx_seq), or "" if the
+// model has no such factors. `kv_overrides` (see ModelOptions) may change the original context.
 std::string rope_factors_in_use(const ModelShape& shape, std::span<const MetadataOverride> kv_overrides,
                                 std::uint32_t sequence_tokens);
 

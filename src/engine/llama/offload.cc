@@ -38,7 +38,7 @@ std::int32_t layers_that_fit(std::span<const std::uint64_t> layer_bytes, std::ui
     if (layer_bytes[i] > room) break;
     room -= layer_bytes[i];
   }
-  return count == 1 ? 0 : count;  // the output alone is not worth the way to the device and back
+  return count == 1 ? 0 : count;  // to offload only the output is not worth the transfers
 }
 
 std::int32_t choose_gpu_layers(const ModelOptions& options, const ModelShape& shape, const ModelParams& params,

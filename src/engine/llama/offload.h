@@ -1,6 +1,6 @@
 #pragma once
 
-// What goes where: layers on devices, cells in memory. Decisions are pure functions over sizes; the caller measures.
+// Places layers on devices and cells in memory. Decisions are pure functions over sizes; the caller measures.
 
 #include <cstdint>
 #include <span>
@@ -16,24 +16,24 @@ namespace kvkeep::engine::llama {
 
 // Memory of a device that is left to computation and other programs.
 inline constexpr std::uint64_t kDeviceReserveBytes = std::uint64_t{1} << 30;
-// A context chosen by us is not shorter than this, if the model was trained for as much.
+// A context that kvkeep chooses is at least this long, if the model was trained for as much.
 inline constexpr std::uint32_t kLeastChosenContext = 4096;
 
-// How many layers to offload, as libllama counts: the output first, then layers from the last to the first.
-// `layer_bytes`: what each layer takes on a device, KV memory included.
+// Returns how many layers to offload, counted as in libllama: the output first, then layers from the last to the first.
+// `layer_bytes`: the memory of each layer on a device, including KV memory.
 std::int32_t layers_that_fit(std::span<const std::uint64_t> layer_bytes, std::uint64_t output_bytes,
                              std::span<const std::uint64_t> free_bytes);
 
-// Resolves ModelOptions::gpu_layers for these devices. 0 without devices.
+// Resolves ModelOptions::gpu_layers for these devices. Returns 0 without devices.
 std::int32_t choose_gpu_layers(const ModelOptions& options, const ModelShape& shape, const ModelParams& params,
                                std::uint32_t context_tokens);
 
-// Resolves ModelOptions::n_ctx: the given one, or as many tokens as the model was trained for and half of
-// `host_bytes` of free memory holds. kNoSpace: the given one does not fit. `host_bytes` 0: not known, or the KV memory
-// lies on devices.
+// Resolves ModelOptions::n_ctx: the given number, or as many tokens as the model was trained for and half of
+// `host_bytes` of free memory holds. kNoSpace if the given number does not fit. `host_bytes` is 0 if unknown, or if the
+// KV memory lies on devices.
 Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelShape& shape, std::uint64_t host_bytes);
 
-// Names of the devices that compute, for the fingerprint.
+// Returns the names of the devices that compute, for the fingerprint.
 std::string device_names(const ModelParams& params, std::int32_t gpu_layers);
 
 }  // namespace kvkeep::engine::llama

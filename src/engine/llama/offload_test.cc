@@ -15,7 +15,7 @@ TEST(LayersThatFitTest, CountsFromTheOutputBackwards) {
   };
   EXPECT_EQ(fit(0), 0);
   EXPECT_EQ(fit(1), 0);  // all of it is the reserve
-  EXPECT_EQ(fit(2), 0);  // the output alone
+  EXPECT_EQ(fit(2), 0);  // only the output
   EXPECT_EQ(fit(3), 2);  // and one layer
   EXPECT_EQ(fit(11), 10);
   EXPECT_EQ(fit(12), 11);  // all layers and the output

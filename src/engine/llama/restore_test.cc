@@ -1,4 +1,4 @@
-// Rows out of a real model's memory and back: bytes, logits and text must be those of a run that was never disturbed.
+// Rows from a real model's memory and back: bytes, logits and text must be those of an undisturbed run.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ ModelOptions options_of(const MemoryKind& kind) {
   return options;
 }
 
-// A run of rows saved from a sequence, with how much of it is to come back.
+// A run of rows saved from a sequence, and how much of it is to be restored.
 struct SavedPiece {
   TokenRange stored;
   TokenRange wanted;
@@ -50,7 +50,7 @@ std::vector<cache::RowPiece> as_pieces(const std::vector<SavedPiece>& saved) {
   return pieces;
 }
 
-// Pieces that end at `cuts`; the last cut is the end.
+// Saves pieces that end at `cuts`; the last cut is the end.
 std::vector<SavedPiece> save_pieces(LlamaEngine& engine, SeqId seq, std::initializer_list<std::size_t> cuts) {
   std::vector<SavedPiece> saved;
   std::size_t begin = 0;
@@ -152,7 +152,7 @@ TEST_P(RestoreTest, TruncateKeepsTheHead) {
   EXPECT_EQ(prefill(*engine_, kFirst, TokenSpan(prompt_).subspan(123)), DecodeStatus::kOk);
 }
 
-// Cells of others between and before: rows land anywhere.
+// Cells of other sequences lie between and before: rows land anywhere.
 TEST_P(RestoreTest, StateBytesComeBackIntoAFragmentedMemory) {
   for (std::size_t i = 0; i < 6; ++i) {
     ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(prompt_).subspan(i * 50, 50)), DecodeStatus::kOk);
@@ -165,7 +165,7 @@ TEST_P(RestoreTest, StateBytesComeBackIntoAFragmentedMemory) {
   EXPECT_EQ(save(*engine_, kThird, token_range(0, kPrompt)), whole);
 }
 
-// Joins and pieces that need none, in turn; each starts where another kind ended.
+// Joins, and pieces that need none, in turn; each starts where the other kind ended.
 TEST_P(RestoreTest, StateBytesComeBackInManyCalls) {
   ASSERT_EQ(prefill(*engine_, kFirst, prompt_), DecodeStatus::kOk);
   const auto whole = save(*engine_, kFirst, token_range(0, kPrompt));
@@ -191,7 +191,7 @@ TEST_P(RestoreTest, StateBytesComeBackInManyCalls) {
 INSTANTIATE_TEST_SUITE_P(Kinds, RestoreTest, ::testing::ValuesIn(kKinds),
                          [](const auto& instance) { return instance.param.name; });
 
-// What the mutants below must not do: text after a restore is the text of a run without it.
+// Text after a restore is the text of an undisturbed run, unless one of the mutants below changes the rows.
 class RestoredTextTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kWords = 24;
@@ -245,8 +245,8 @@ TEST_F(RestoredTextTest, RowsOfAnotherPrefixChangeIt) {
   }
 }
 
-// Mutant: a segment left out. Its positions can only be left out by moving what follows down, and rows say where they
-// belong, so the restore refuses them.
+// Mutant: a segment left out. Its positions can only be left out by moving later rows down, and rows contain their
+// positions, so that the restore refuses them.
 TEST_F(RestoredTextTest, ALeftOutSegmentIsRefused) {
   static_cast<void>(text_of_undisturbed_run());
   auto pieces = save_pieces(*engine_, kFirst, {64, 128, 192});
@@ -256,8 +256,7 @@ TEST_F(RestoredTextTest, ALeftOutSegmentIsRefused) {
   EXPECT_EQ(engine_->memory().length(kSecond), Position{0});
 }
 
-// Under f16 sums depend on where rows lie: the result is the same within the noise, and so is the choice where it is
-// clear.
+// With f16, sums depend on where rows lie: results are equal within the noise, and so is the choice where it is clear.
 TEST(RestoredLogitsTest, F16LogitsInAnotherPlacementDifferOnlyByNoise) {
   const auto engine = load_or_die(tiny_options());
   const auto prompt = make_prompt(kPrompt, 1);

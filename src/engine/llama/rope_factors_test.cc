@@ -1,4 +1,4 @@
-// libllama says nowhere which factors it took, so the rows themselves are asked.
+// libllama does not report which factors it took, so that the tests compare rows.
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST_F(RopeFactorsTest, AContextAboveTheOriginalOneIsAnotherFingerprint) {
   EXPECT_EQ(above.rows, far_above.rows);
 }
 
-// --yarn-orig-ctx is for YaRN alone; metadata overrides do move the length.
+// --yarn-orig-ctx applies only to YaRN; metadata overrides do change the length.
 TEST_F(RopeFactorsTest, TheOriginalLengthIsTheOneThatLibllamaCompares) {
   make_longrope_model(path_, 1024);
   const State plain_short = state_with(1024);

@@ -16,11 +16,11 @@ constexpr std::size_t kShapeBytes = 4 * 4;       // v_trans, layers, rotations
 constexpr std::size_t kRowHeadBytes = 4 + 8;     // type, row bytes
 constexpr std::size_t kColumnHeadBytes = 3 * 4;  // type, element bytes, channels
 constexpr std::uint32_t kMropeBytes = 12;
-// Bounds that no model reaches: they keep sums of damaged sizes from overflowing.
+// Bounds that no model reaches: they prevent overflows in sums of damaged sizes.
 constexpr std::uint32_t kMostLayers = 4096;
 constexpr std::uint64_t kMostRowBytes = std::uint64_t{1} << 32;
 
-// Reads numbers one after another; once a read went past the end every further one gives 0 and failed() holds.
+// Reads numbers one after another; after a read past the end all others return 0 and failed() is true.
 class Reader {
  public:
   explicit Reader(ByteSpan bytes, std::size_t at = 0) : bytes_(bytes), at_(at) {}
@@ -71,7 +71,7 @@ std::uint32_t channels_of(const TensorRows& tensor) {
   return static_cast<std::uint32_t>(tensor.row_bytes / tensor.element_bytes);
 }
 
-// Reads the head of one tensor and skips its rows. Nothing: the numbers make no sense.
+// Reads the head of one tensor and skips its rows. Returns nullopt if the numbers make no sense.
 std::optional<TensorRows> read_tensor(Reader& reader, bool transposed, std::uint64_t cells) {
   TensorRows tensor;
   tensor.type = reader.read<std::int32_t>();
@@ -99,7 +99,7 @@ bool read_tensors(Reader& reader, std::uint32_t layers, bool transposed, std::ui
   return true;
 }
 
-// Positions and ownership of the cells: each belongs to one sequence, and no position is negative.
+// Checks the cells: each belongs to one sequence, and no position is negative.
 bool read_cells(Reader& reader, std::uint32_t count, std::uint32_t extra_bytes) {
   for (std::uint32_t i = 0; i < count && !reader.failed(); ++i) {
     if (reader.read<std::int32_t>() < 0 || reader.read<std::uint32_t>() != 1) return false;
@@ -135,7 +135,7 @@ std::size_t tensor_head_bytes(bool transposed) { return transposed ? kColumnHead
 
 std::uint32_t cell_count(ByteSpan rows) { return Reader(rows, 3 * sizeof(std::uint32_t)).read<std::uint32_t>(); }
 
-// Every head in `rows` says what the layout says. The total size is already known to be right.
+// Checks that every head in `rows` matches the layout. The caller has checked the total size.
 bool heads_match(const RowLayout& layout, ByteSpan rows, std::uint32_t cells) {
   Reader reader(rows, kHeadBytes + cells * cell_bytes(layout));
   RowLayout found;
@@ -151,7 +151,7 @@ bool heads_match(const RowLayout& layout, ByteSpan rows, std::uint32_t cells) {
   return reader.at_end() && found == layout;
 }
 
-// A run of neighbouring cells of one piece that are all wanted.
+// A run of neighbouring cells of one piece, all of them wanted.
 struct CellRun {
   const std::byte* rows;      // the piece's bytes
   std::uint32_t piece_cells;  // cells in the piece

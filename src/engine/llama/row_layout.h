@@ -1,7 +1,7 @@
 #pragma once
 
-// The bytes in which libllama hands out the KV rows of one sequence (llama_state_seq_get_data), for memories made of
-// one plain KV cache in unified layout: what they contain, whether they are whole, and how several runs become one.
+// The bytes in which libllama returns the KV rows of one sequence (llama_state_seq_get_data), for memories made of one
+// plain KV cache in unified layout: how to read and verify them, and how to join several runs.
 //
 //   envelope   u32 magic, i32 sequence (ignored when read back)
 //   cells      u32 streams (= 1), u32 count, then per cell: i32 position, u32 1, [12 bytes for M-RoPE], i32 sequence
@@ -10,7 +10,7 @@
 //   V          the same (flash attention on), or transposed (off): i32 type, u32 element bytes, u32 channels, and per
 //              channel one element per cell. Absent where the model keeps no V (MLA).
 //
-// libllama accepts damaged and shifted bytes silently, so nothing goes back to it that verify() has not seen. Pure
+// libllama accepts damaged and shifted bytes silently, so that it gets none that verify_rows() has not checked. Pure
 // functions over bytes; thread safe.
 
 #include <cstdint>
@@ -34,17 +34,17 @@ struct TensorRows {
   bool operator==(const TensorRows&) const = default;
 };
 
-// What is the same in every run of rows of one model under one set of options. Learnt from a real run, once.
+// The part that is the same in every run of rows of one model with the same options. Learnt once, from a real run.
 struct RowLayout {
   std::uint32_t cell_extra_bytes = 0;  // 0, or 12 (M-RoPE)
   bool v_transposed = false;           // flash attention is off
   std::uint32_t k_rotation = 0;
   std::uint32_t v_rotation = 0;
-  std::vector<TensorRows> k;  // empty: all layers are windowed, so that rows are nothing but cells
-  std::vector<TensorRows> v;  // empty: no V, or as many as k
+  std::vector<TensorRows> k;  // empty: all layers are windowed, so that rows are only cells
+  std::vector<TensorRows> v;  // empty: no V; else as many as k
   bool operator==(const RowLayout&) const = default;
 
-  // Bytes of the rows of one token, its cell included.
+  // Bytes of one token's rows, including its cell.
   std::uint64_t bytes_per_token() const;
   // Bytes that do not depend on the number of tokens.
   std::uint64_t fixed_bytes() const;
@@ -54,17 +54,17 @@ struct RowLayout {
   std::string canonical_text() const;
 };
 
-// Reads the layout out of the rows of a non-empty sequence. kUnsupported: the bytes are not those of one plain KV
-// cache (a window, recurrent state, several caches or streams).
+// Reads the layout from the rows of a non-empty sequence. kUnsupported if the bytes are not those of one plain KV cache
+// (a window, recurrent state, several caches or streams).
 Result<RowLayout> learn_layout(ByteSpan rows);
 
-// kDamaged unless `rows` are whole, of this layout, and hold each position of `range` exactly once.
+// Returns kDamaged unless `rows` are whole, of this layout, and have each position of `range` exactly once.
 Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range);
 
 // The positions of the cells, in the order of their rows. Precondition: verify_rows succeeded.
 std::vector<std::uint32_t> cell_positions(const RowLayout& layout, ByteSpan rows);
 
-// Joins the wanted rows of `pieces` into one run, as llama_state_seq_get_data would give them if they lay in this
+// Joins the wanted rows of `pieces` into one run, as llama_state_seq_get_data would return them if they lay in this
 // order. Sequence ids become `sequence`. Returns the bytes used. Preconditions: every piece is verified, out.size() >=
 // layout.bytes_of(sum of wanted).
 std::size_t join_rows(const RowLayout& layout, std::span<const cache::RowPiece> pieces, std::int32_t sequence,

@@ -10,7 +10,7 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-// Rows written out the slow and obvious way. Every byte of a tensor is a function of tensor, position and place.
+// Rows written in the slow and obvious way. Every byte of a tensor is a function of tensor, position and place.
 struct HandMade {
   RowLayout layout;
   std::vector<std::byte> bytes;
@@ -143,7 +143,7 @@ TEST_P(RowLayoutTest, OtherPositionsAreRefused) {
   EXPECT_FALSE(verify_rows(layout(), make_rows(layout(), twice, 0), range(5, 9)).ok());
 }
 
-// Which bytes are structure: those that stay when all contents change. Flipping any of them must be noticed.
+// Bytes of structure are those that stay when all contents change. A flip of any of them must be noticed.
 TEST_P(RowLayoutTest, EveryFlippedByteOfStructureIsRefused) {
   auto rows = make_rows(layout(), range(0, 3), 0);
   const std::size_t cell = 12 + layout().cell_extra_bytes;
@@ -212,11 +212,11 @@ TEST(LearnLayoutTest, RefusesWhatIsNotOnePlainCache) {
   const RowLayout layout = layouts().front().layout;
   const auto rows = make_rows(layout, range(0, 3), 0);
   EXPECT_FALSE(learn_layout({}).ok());
-  const RowLayout without_v{.k = layout.k, .v = {}};  // rows that end behind K are those of such a model
+  const RowLayout without_v{.k = layout.k, .v = {}};  // rows that end after K are those of such a model
   for (std::size_t size = 0; size < rows.size(); ++size) {
     EXPECT_EQ(learn_layout(ByteSpan(rows).first(size)).ok(), size == without_v.bytes_of(3)) << size;
   }
-  auto with_more = rows;  // a window's or recurrent part behind the rows
+  auto with_more = rows;  // a window's or recurrent part after the rows
   with_more.insert(with_more.end(), rows.begin() + 8, rows.end());
   EXPECT_FALSE(learn_layout(with_more).ok());
   auto streams = rows;

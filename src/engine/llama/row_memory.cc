@@ -86,8 +86,8 @@ Status RowMemory::check_pieces(SeqId seq, std::span<const cache::RowPiece> piece
   return {};
 }
 
-// Rows that are stored but not wanted need cells for a moment, too. Where more follows the rows in a state, they must
-// be copied to where it can be put behind them.
+// Rows that are stored but not wanted also need cells for a moment. If a state has more parts after the rows, they must
+// be copied to a buffer with room for those.
 bool RowMemory::worth_setting_directly(const cache::RowPiece& piece) const {
   return empty_rest_.empty() && piece.bytes.size() >= calls_.direct_bytes_per_cell * ledger_.total() &&
          piece.stored.size() <= ledger_.available() && piece.wanted.size() * 2 >= piece.stored.size();
@@ -98,7 +98,7 @@ std::vector<RowMemory::Step> RowMemory::plan_steps(Pieces pieces) const {
   for (std::size_t first = 0; first < pieces.size();) {
     std::size_t last = first;
     std::uint64_t bytes = 0;
-    // Nothing is set while the first is joined: it is short.
+    // A short first join, since no set runs meanwhile.
     const std::uint64_t limit = steps.empty() ? calls_.most_joined_bytes / 4 : calls_.most_joined_bytes;
     for (; last < pieces.size() && !worth_setting_directly(pieces[last]); ++last) {
       bytes += layout_.bytes_of(pieces[last].wanted.size());
@@ -124,7 +124,7 @@ void RowMemory::join_step(Step& step, std::size_t number) {
   step.state = ByteSpan(joined).first(bytes);
 }
 
-// The scratch is emptied once: libllama does it itself before each set.
+// The scratch is emptied only once: libllama empties it before each set.
 Status RowMemory::restore_steps(SeqId seq, std::span<Step> steps) {
   const Status done = set_steps(seq, steps);
   empty_scratch();

@@ -1,12 +1,12 @@
 #pragma once
 
-// Sequences, and rows in and out of the KV memory of one libllama context: all there is to sliceable models, and the
-// base of those that need more than rows.
+// Sequences and their rows in the KV memory of one libllama context: all that sliceable models need, and the base for
+// models that need more than rows.
 //
-// Rows leave through a scratch sequence: a range is copied to it (libllama shares the cells, nothing moves), read out,
-// and the scratch is emptied. They return the same way: libllama empties a sequence before it sets one, so rows are set
-// into the scratch, and the conversation then shares their cells; only the first rows of an empty one go there
-// straight. Small pieces are joined before they are set; a thread of this object joins the next ones meanwhile.
+// Rows leave through a scratch sequence: a range is copied to it (libllama shares the cells, nothing moves) and read,
+// and the scratch is emptied. They return the same way: libllama empties a sequence before it sets one, so that rows
+// are set into the scratch, and the conversation then shares their cells; only the first rows of an empty one are set
+// directly. Small pieces are joined before they are set; a thread of this object joins the next ones meanwhile.
 
 #include <array>
 #include <cstdint>
@@ -23,20 +23,20 @@
 
 namespace kvkeep::engine::llama {
 
-// How restores are cut into calls of libllama; the figures were measured from 16 to 128 and 4 to 16 MiB with
+// How restores are divided into calls of libllama; the figures were chosen by measuring 16 to 128 and 4 to 16 MiB with
 // `kvkeep bench --parts`.
 struct RestoreCalls {
   // Every set, copy and removal walks all cells of the memory, about 1.5 ns each in sum; a join costs another thread
-  // one more copy of the bytes. So a piece is set from where it lies if it has more than this many bytes per cell.
+  // one more copy of the bytes. So a piece is set without a join if it has more than this many bytes per cell.
   std::uint64_t direct_bytes_per_cell = 128;
-  // One join is at most this long: it stays in the outer caches between the two copies, and the first is soon done.
+  // One join is at most this long: it stays in the outer caches between the two copies, and the first is done soon.
   std::uint64_t most_joined_bytes = std::uint64_t{4} << 20;
 };
 
 class RowMemory : public SequenceMemory {
  public:
-  // Sequences 0 .. conversations - 1 hold conversations; sequence `conversations` is the scratch. The context outlives
-  // this object, and its memory is empty.
+  // Sequences 0 .. conversations - 1 hold conversations; sequence `conversations` is the scratch. The context must
+  // outlive this object, and its memory must be empty.
   RowMemory(llama_context& context, std::uint32_t conversations, RowLayout layout, RestoreCalls calls = {});
 
   std::uint32_t sequence_count() const override { return ledger_.sequence_count(); }
@@ -57,12 +57,12 @@ class RowMemory : public SequenceMemory {
   void drop_undecoded(SeqId seq) override { truncate(seq, length(seq)); }
 
  protected:
-  // For models whose whole state holds more behind the rows: `empty_rest`, as it is when there is nothing of it.
+  // For models whose whole state has more parts after the rows: `empty_rest` is their bytes when they are empty.
   RowMemory(llama_context& context, std::uint32_t conversations, RowLayout layout, ByteSpan empty_rest,
             RestoreCalls calls = {});
-  // Reads the rows of the scratch, which holds `range`, and what `empty_rest` stands for. Returns the rows' bytes.
+  // Reads the rows of the scratch, which holds `range`, and the parts after them. Returns the rows' bytes.
   virtual Result<std::size_t> read_scratch(TokenRange range, MutableByteSpan out);
-  // For derived classes that pass other state through the scratch.
+  // For derived classes that copy other state through the scratch.
   void copy_to_scratch(SeqId seq, TokenRange range);
   void empty_scratch();
 
@@ -73,7 +73,7 @@ class RowMemory : public SequenceMemory {
 
  private:
   using Pieces = std::span<const cache::RowPiece>;
-  // Neighbouring pieces that libllama takes in one call, and that call's argument.
+  // Neighbouring pieces that libllama takes in one call, and the argument of that call.
   struct Step {
     Pieces pieces;
     ByteSpan state;

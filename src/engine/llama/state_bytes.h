@@ -1,6 +1,6 @@
 #pragma once
 
-// libllama's calls that copy the state of one sequence out and in, with our types and errors. Engine thread only.
+// libllama's calls that copy the state of one sequence out and in, with kvkeep's types and errors. Engine thread only.
 
 #include <cstddef>
 #include <vector>
@@ -13,7 +13,7 @@ namespace kvkeep::engine::llama {
 
 enum class StatePart {
   kWhole,
-  kPartial,  // only what rows cannot give: the windowed layers' rows, recurrent state
+  kPartial,  // only state that rows cannot give: the windowed layers' rows, recurrent state
 };
 
 // The state's envelope: a magic number and the sequence, which is ignored when read back.
@@ -21,16 +21,16 @@ inline constexpr std::size_t kEnvelopeBytes = 8;
 
 inline llama_pos to_pos(Position position) { return static_cast<llama_pos>(position.value()); }
 
-// Bytes that get_state needs now. Counts without copying.
+// Returns how many bytes get_state needs now. Counts without copying.
 std::size_t state_size(llama_context& context, llama_seq_id seq, StatePart part);
-// Copies into `out`; returns the bytes used. kIo: libllama gave none, `out` is too small.
+// Copies into `out`; returns the bytes used. kIo if libllama returned none, or `out` is too small.
 Result<std::size_t> get_state(llama_context& context, llama_seq_id seq, StatePart part, MutableByteSpan out);
 Result<std::vector<std::byte>> get_state(llama_context& context, llama_seq_id seq, StatePart part);
 // Replaces that part of the sequence. libllama notices only gross damage. After an error the whole sequence is empty,
-// because it is damaged before libllama refuses. kNoSpace: no free cells; kIo: refused.
+// because libllama damages it before it refuses. kNoSpace if no cells are free, kIo if it refused.
 Status set_state(llama_context& context, llama_seq_id seq, StatePart part, ByteSpan bytes);
 
-// `error` with what libllama logged since `mark`.
+// Returns `error` with the reason that libllama logged since `mark`.
 Error with_reason(Error error, std::uint64_t mark);
 
 }  // namespace kvkeep::engine::llama

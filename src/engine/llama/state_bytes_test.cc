@@ -1,5 +1,5 @@
-// State bytes of every memory class under the KV types and layouts that servers run with: what is restored elsewhere is
-// saved again byte for byte.
+// State bytes of every memory class with the KV types and layouts that servers use: state that is restored elsewhere
+// and saved again has the same bytes.
 
 #include "engine/llama/state_bytes.h"
 
@@ -57,7 +57,7 @@ TEST_P(StateBytesTest, ComeBackElsewhere) {
     EXPECT_EQ(sorted(again, piece.wanted), sorted(before, piece.wanted));
   }
   if (!shape.points) return;
-  // The sequence's number is in a point, so it is compared where it was saved.
+  // A point contains the sequence's number, so that it is compared in the sequence that it was saved from.
   const auto from_second = save_point(*engine, kSecond);
   engine->memory().clear(kFirst);
   engine->memory().clear(kSecond);
@@ -112,7 +112,7 @@ TEST(SequenceCostsTest, IdleSequencesFitTheirMemory) {
   EXPECT_EQ(affordable_idle_sequences(0, 1), 0U);
 }
 
-// Where no clone can be made and nothing was tried: whole states prove themselves in the model's own context.
+// A model without a clone, of which nothing was tried: whole states are tried in the model's own context.
 TEST(UntriedModelTest, IsOpaqueAndGoesOnAfterARestore) {
   ModelOptions options = class_options({"llama", 0, MemoryClass::kOpaque});
   options.class_test_program = "/bin/false";

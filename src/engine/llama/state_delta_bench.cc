@@ -1,5 +1,5 @@
-// Whole states of a real opaque model as a conversation grows: how fast they are told as differences from the one
-// before and come out again, and how much of them is not written again.
+// Whole states of a real opaque model as a conversation grows: how fast the difference from the previous state is
+// computed and applied, and how much of a state it saves.
 
 #include <benchmark/benchmark.h>
 
@@ -23,7 +23,7 @@ LlamaEngine& engine() {
     ModelOptions options = tiny_options();
     options.path = tiny_model_path("deepseek4");
     options.n_ctx = 8192;
-    options.class_test_program = "/proc/self/exe";  // trying the class ends the process that does
+    options.class_test_program = "/proc/self/exe";  // trying the class may end the process that does it
     return load_or_die(options);
   }();
   return *loaded;

@@ -1,5 +1,5 @@
-// A real opaque model's state as a conversation grows: of what a comparison of 64-byte windows finds repeated, nearly
-// nothing is written again.
+// A real opaque model's state as a conversation grows: nearly nothing is written again of the parts that a comparison
+// of 64-byte windows finds repeated.
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-// The rows' part of a whole state; empty if the rest does not lie behind them.
+// Returns the rows' part of a whole state; empty if the rest does not come after them.
 ByteSpan rows_of(ByteSpan whole, ByteSpan partial) {
   const std::size_t rest_bytes = partial.size() - kEnvelopeBytes;
   if (whole.size() < kEnvelopeBytes + rest_bytes) return {};
@@ -28,7 +28,7 @@ void add_rest(ByteSpan partial, StateParts& parts) {
     parts.window = std::move(window).value();
     return;
   }
-  // A window that nothing is kept of apart cannot be understood from here.
+  // A window without a part of its own in the state cannot be understood from the bytes.
   if (partial.size() == kEnvelopeBytes) return;
   parts.looks_like = MemoryClass::kHybrid;
   parts.bytes_per_sequence = parts.point_bytes = partial.size();
@@ -49,7 +49,7 @@ void look_at(ByteSpan whole, ByteSpan partial, StateParts& parts) {
 
 }  // namespace
 
-// A token sees itself and n_swa - 1 before it. libllama hands out one more row, but reuses its cell when it likes.
+// A token sees itself and n_swa - 1 before it. libllama keeps one more row, but may reuse its cell at any time.
 std::uint32_t window_tokens_of(const llama_model& model) {
   const std::int32_t seen = llama_model_n_swa(&model);
   return seen <= 0 ? 0 : static_cast<std::uint32_t>(std::max(seen - 1, 1));

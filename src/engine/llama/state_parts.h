@@ -1,10 +1,10 @@
 #pragma once
 
-// What the state of one sequence consists of: learnt from its bytes, once per context.
+// The parts of one sequence's state: learnt from its bytes, once per context.
 //
-// Whole state = envelope ++ rows ++ rest, where the rest is what the PARTIAL_ONLY state holds behind its envelope: the
-// rows of windowed layers, recurrent state, both or nothing. Where that equation does not hold, or the rows are not
-// those of one plain KV cache, only the whole state is known to be of use.
+// Whole state = envelope ++ rows ++ rest, where rest is the PARTIAL_ONLY state without its envelope: the rows of
+// windowed layers, recurrent state, both or nothing. If that equation does not hold, or the rows are not those of one
+// plain KV cache, only the whole state can be used.
 
 #include <cstdint>
 #include <optional>
@@ -18,49 +18,49 @@
 namespace kvkeep::engine::llama {
 
 struct StateParts {
-  // What the bytes look like. That they can also be cut and put back must be tried: clone_trial.h.
+  // As the bytes suggest. Whether state can also be cut and put back must be tried: clone_trial.h.
   MemoryClass looks_like = MemoryClass::kOpaque;
   std::optional<RowLayout> rows;           // sliceable, windowed, hybrid
   std::optional<RowLayout> window;         // windowed
-  std::uint32_t window_tokens = 0;         // that the next token sees in windowed layers, also within hybrids' points
+  std::uint32_t window_tokens = 0;         // that the next token sees in windowed layers, also in hybrids' points
   std::vector<std::byte> empty_partial{};  // PARTIAL_ONLY state of an empty sequence
   std::vector<std::byte> empty_whole{};    // whole state of an empty sequence
-  // What the memory costs for each sequence, whether in use or not: its recurrent state, its window.
+  // Memory that each sequence costs, in use or not: its recurrent state, its window.
   std::uint64_t bytes_per_sequence = 0;
-  std::uint64_t point_bytes = 0;  // hybrid, recurrent: of a point
+  std::uint64_t point_bytes = 0;  // for hybrid, recurrent
 
-  // Behind the rows of a state without a window and recurrent state.
+  // The bytes after the rows in a state without a window and recurrent state.
   ByteSpan empty_rest() const;
 };
 
-// What the trials found out, and what cannot be seen from the state's bytes.
+// The results of the trials, and facts that the state's bytes do not show.
 struct ClassFinding {
   MemoryClass memory_class = MemoryClass::kUncached;
-  // Opaque: a whole sequence can be copied inside the memory; else a fork goes through its bytes.
+  // For opaque: a whole sequence can be copied inside the memory; if not, a fork copies its bytes.
   bool copies_whole = false;
-  // Opaque: each sequence has as many cells as the context has tokens, instead of all having them together.
+  // For opaque: each sequence has as many cells as the context has tokens; if not, all share that many.
   bool cells_per_sequence = false;
 };
 
-// Earlier tokens that windowed layers look back at. 0: there are no such layers.
+// Returns how many earlier tokens windowed layers see; 0 if there are no such layers.
 std::uint32_t window_tokens_of(const llama_model& model);
 
-// Rows pass through a sequence of their own.
+// Returns whether rows pass through a scratch sequence.
 bool needs_scratch(MemoryClass memory_class);
 
-// Decodes `tokens` into sequence 0, looks at its state, and empties the memory. Precondition: the memory is empty.
-// kUnsupported: the tokens cannot be decoded.
+// Decodes `tokens` into sequence 0, reads its state, and empties the memory. Precondition: the memory is empty.
+// kUnsupported if the tokens cannot be decoded.
 Result<StateParts> learn_state_parts(llama_context& context, std::vector<llama_token> tokens);
 
 // Memory for the state of idle conversations. One more of them saves a restore from RAM, which runs at several GB/s:
-// more memory than this is better used for something else.
+// memory beyond this has better uses.
 inline constexpr std::uint64_t kIdleStateBytes = std::uint64_t{256} << 20;
 
-// As many of `wanted` as kIdleStateBytes hold.
+// Returns how many of `wanted` sequences kIdleStateBytes are enough for.
 std::uint32_t affordable_idle_sequences(std::uint32_t wanted, std::uint64_t bytes_per_sequence);
 
-// For models that no clone could be made of: computes `tokens`, takes the whole state and puts it back. kUnsupported:
-// other bytes come back. The memory is empty before and after.
+// For models without a clone: computes `tokens`, reads the whole state and puts it back. kUnsupported if other bytes
+// come back. The memory is empty before and after.
 Status try_whole_state(llama_context& context, std::vector<llama_token> tokens);
 
 }  // namespace kvkeep::engine::llama

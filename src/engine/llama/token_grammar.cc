@@ -18,7 +18,7 @@ SamplerHandle make_grammar(const llama_vocab& vocabulary, const std::string& tex
   return SamplerHandle(llama_sampler_init_grammar(&vocabulary, text.c_str(), "root"));
 }
 
-// Throws what libllama throws.
+// Throws libllama's exceptions.
 bool accept_quietly(llama_sampler& grammar, TokenId token) {
   try {
     llama_sampler_accept(&grammar, token);
@@ -76,7 +76,7 @@ void TokenGrammar::mask_forbidden(std::vector<llama_token_data>& candidates) con
 
 bool TokenGrammar::mask(std::vector<llama_token_data>& candidates) const {
   mask_forbidden(candidates);
-  std::vector<float> logits;  // of the tags: as text they may be allowed where they are not, and the other way round
+  std::vector<float> logits;  // of the tags: where a tag may be text, it may not be a tag, and the other way round
   for (const TagLetter& tag : params_.tags) logits.push_back(candidates[static_cast<std::size_t>(tag.tag)].logit);
   apply(*grammar_, candidates.data(), candidates.size());
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -88,11 +88,11 @@ bool TokenGrammar::mask(std::vector<llama_token_data>& candidates) const {
 }
 
 Status TokenGrammar::accept(TokenId token) {
-  if (llama_vocab_is_eog(vocabulary_, token)) return {};  // nothing follows
+  if (llama_vocab_is_eog(vocabulary_, token)) return {};  // the end: no token comes after it
   if (grammar_ == nullptr) return done_looking_ ? Status() : look_for_beginning(token);
   if (accept_quietly(*grammar_, as_grammar_reads(token))) return {};
   grammar_.reset();
-  return invalid("the reply left its grammar");
+  return invalid("the reply broke its grammar");
 }
 
 std::string token_piece(const llama_vocab& vocabulary, TokenId token) {
@@ -146,20 +146,20 @@ std::optional<std::size_t> TokenGrammar::find_beginning() {
   return first;
 }
 
-// Drops what can be no part of a beginning any more.
+// Drops text that can no longer be part of a beginning.
 void TokenGrammar::forget() {
   std::size_t longest = behind_after_ ? 0 : params_.after.size();
   for (const GrammarTrigger& trigger : params_.triggers) longest = std::max(longest, trigger.text.size());
   std::size_t first_text = text_.find_first_not_of(kSpaces, searched_from_);
   if (first_text == std::string::npos) first_text = text_.size();
   if (behind_after_) {
-    // A trigger that must come first cannot come any more once other text stands there, as long as it is.
+    // A trigger that must come first is impossible once other text of its length is there.
     if (text_.size() - first_text >= longest) {
       std::erase_if(params_.triggers, [](const GrammarTrigger& trigger) { return trigger.only_first; });
       done_looking_ = params_.triggers.empty();
     }
     const bool waits_for_first = std::ranges::any_of(params_.triggers, &GrammarTrigger::only_first);
-    if (waits_for_first && first_text < text_.size()) return;  // short: it waits for a few bytes more
+    if (waits_for_first && first_text < text_.size()) return;  // short: wait for a few more bytes
   }
   while (!tokens_.empty() && text_.size() - tokens_.front().bytes >= longest) {
     text_.erase(0, tokens_.front().bytes);
@@ -168,8 +168,8 @@ void TokenGrammar::forget() {
   }
 }
 
-// The grammar sees what was written from byte `at` on. A token may have begun before it: libllama's own lazy sampler
-// knows how to take a part of one, told by a pattern that skips as many bytes.
+// Gives the grammar the text from byte `at` on. A token may have begun before it: a pattern that skips as many bytes
+// makes libllama's own lazy sampler take the rest of that token.
 void TokenGrammar::begin(std::size_t at) {
   done_looking_ = true;
   std::size_t from = 0;
@@ -187,8 +187,8 @@ void TokenGrammar::begin(std::size_t at) {
         llama_sampler_init_grammar_lazy_patterns(vocabulary_, params_.text.c_str(), "root", &patterns, 1, nullptr, 0));
   }
   KVKEEP_ASSERT(grammar_ != nullptr, "the grammar was readable before");
-  // The trigger's last token may hold more than the trigger, and that may be no beginning of the grammar: then what is
-  // written is not what was waited for, and goes on as text.
+  // The trigger's last token may contain more text than the trigger, with which the grammar cannot begin: then the
+  // trigger does not count, and the reply continues as text.
   for (const Written& written : tokens_) {
     if (accept_quietly(*grammar_, as_grammar_reads(written.token))) continue;
     grammar_.reset();

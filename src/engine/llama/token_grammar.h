@@ -1,13 +1,13 @@
 #pragma once
 
-// A grammar over the tokens of one reply, on libllama's grammar sampler, and when it begins to hold.
+// A grammar over the tokens of one reply, on libllama's grammar sampler, and when the grammar begins to apply.
 //
-// libllama's sampler may also wait for a trigger itself, but matches its patterns against all that was written, with a
-// regular expression engine that recurses for every character: a long reply would exhaust the stack. So what was
-// written is looked through here, piece by piece, and libllama's sampler is made when the trigger is there.
+// libllama's sampler can also wait for a trigger, but matches its patterns against the whole reply, with a regular
+// expression engine that recurses for every character: a long reply would exhaust the stack. So this class searches the
+// reply piece by piece, and makes libllama's sampler when the trigger is there.
 //
-// libllama throws where a token violates the grammar, aborts the process where a reply ends too early, and asserts
-// after either. Nothing of that can happen here: a token is accepted only when it was allowed before.
+// libllama throws if a token violates the grammar, aborts the process if a reply ends too early, and asserts after
+// either. None of that can happen here: a token is accepted only if it was allowed before.
 //
 // Engine thread only.
 
@@ -22,23 +22,23 @@
 
 namespace kvkeep::engine::llama {
 
-// The bytes of a token; of markers their spelling.
+// Returns the bytes of a token; for markers their spelling.
 std::string token_piece(const llama_vocab& vocabulary, TokenId token);
 
 class TokenGrammar {
  public:
-  // kInvalid: libllama cannot read the grammar, or a forbidden token is none.
+  // kInvalid if libllama cannot read the grammar, or a forbidden token is not in the vocabulary.
   static Result<TokenGrammar> make(const llama_vocab& vocabulary, const GrammarParams& params);
 
-  // The grammar holds: tokens must be allowed.
+  // Returns true while the grammar applies: tokens must be allowed.
   bool holds() const { return grammar_ != nullptr; }
   // Precondition: holds().
   bool allows(TokenId token) const;
-  // Sets the logits of all other tokens to -infinity. False: none is left. Precondition: holds(); candidates lie by id.
+  // Sets other tokens' logits to -infinity. Returns false if none is left. Precondition: holds(); candidates lie by id.
   bool mask(std::vector<llama_token_data>& candidates) const;
-  // Only the forbidden ones.
+  // Does the same for the forbidden tokens only.
   void mask_forbidden(std::vector<llama_token_data>& candidates) const;
-  // A token that was sampled. kInvalid: the grammar is at its end of wits; nothing may be sampled any more.
+  // Takes a token that was sampled. kInvalid if the grammar has no continuation; no more tokens may be sampled then.
   Status accept(TokenId token);
 
  private:
@@ -59,12 +59,12 @@ class TokenGrammar {
 
   const llama_vocab* vocabulary_;
   GrammarParams params_;
-  SamplerHandle grammar_;          // null: not yet
-  bool done_looking_ = false;      // what follows is not constrained, or already is
-  bool behind_after_ = false;      // params_.after was written, or is empty
+  SamplerHandle grammar_;          // null until the grammar applies
+  bool done_looking_ = false;      // the rest is not constrained, or already is
+  bool behind_after_ = false;      // params_.after was in the reply, or is empty
   std::deque<Written> tokens_;     // those whose bytes are in text_
-  std::string text_;               // the end of what was written: as much as a beginning may need
-  std::size_t searched_from_ = 0;  // in text_: triggers may stand from here on
+  std::string text_;               // the end of the reply: as much as a beginning may need
+  std::size_t searched_from_ = 0;  // in text_: triggers may begin from here on
 };
 
 }  // namespace kvkeep::engine::llama

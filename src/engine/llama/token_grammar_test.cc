@@ -41,7 +41,7 @@ class TokenGrammarTest : public ::testing::Test {
     if (!made) throw std::runtime_error(made.error().message);
     return std::move(made).value();
   }
-  // Samples from the same logits until the reply ends, fails or is long. Whether it ended: `ended`.
+  // Samples from the same logits until the reply ends, fails or is long. `ended` receives whether it ended.
   static std::string write(Sampler& sampler, std::size_t most = 200, bool* ended = nullptr) {
     std::string text;
     if (ended != nullptr) *ended = false;
@@ -59,7 +59,7 @@ class TokenGrammarTest : public ::testing::Test {
   static TokenId id_of(std::string_view spelling) {
     return engine_->vocabulary()->tokenize(spelling, {.add_special = false, .parse_special = true}).at(0);
   }
-  // Makes the sampler write a text first: its tokens are far likelier than all others, one sampler per token.
+  // Makes the sampler write a text first: its token is far likelier than all others, with one sampler per token.
   static SamplingParams forced(TokenId token, GrammarParams grammar) {
     SamplingParams sampling = params(std::move(grammar));
     sampling.temperature = 0;
@@ -70,8 +70,8 @@ class TokenGrammarTest : public ::testing::Test {
 };
 std::unique_ptr<LlamaEngine> TokenGrammarTest::engine_;
 
-// As letters of a string the tag would be read as the call's end. The likeliest token of all goes on only where it is
-// asked for.
+// As letters of a string the tag would be read as the call's end. The likeliest token of all comes only where the
+// grammar has it.
 TEST_F(TokenGrammarTest, ATagIsSampledWhereItIsAskedForAndNowhereElse) {
   const TokenId tag = id_of("</tool_call>");
   const TokenId quote = engine_->vocabulary()->tokenize_continuation("\"").at(0);
@@ -86,7 +86,7 @@ TEST_F(TokenGrammarTest, ATagIsSampledWhereItIsAskedForAndNowhereElse) {
   EXPECT_EQ(written({.text = by_id}), "\"</tool_call></tool_call></tool_call></tool_call>") << "libllama's own way";
   const std::string by_letter = R"gbnf(root ::= "\"" [^"\x01]* "\"" "\x01")gbnf";
   EXPECT_EQ(written({.text = by_letter, .tags = {{tag, letter}}}), "\"\"</tool_call>");
-  // Behind a trigger that is the tag itself.
+  // After a trigger that is the tag itself.
   EXPECT_EQ(written({.text = R"gbnf(root ::= "\x01" "\"" [^"\x01]* "\"" "\x01")gbnf",
                      .triggers = {{.text = "</tool_call>"}},
                      .tags = {{tag, letter}}}),
@@ -101,7 +101,7 @@ TEST_F(TokenGrammarTest, RandomWeightsKeepToIt) {
     const std::string text = write(*made, 200, &ended);
     ASSERT_TRUE(ended) << "a reply ends where the grammar may: " << text;
     const auto list = nlohmann::json::parse(text, nullptr, false);
-    EXPECT_TRUE(list.is_array() || text.find('0') != std::string::npos) << text;  // "01" is digits, but no JSON
+    EXPECT_TRUE(list.is_array() || text.find('0') != std::string::npos) << text;  // "01" is digits, but not JSON
     EXPECT_LE(std::ranges::count(text, ','), 4);
   }
 }
@@ -139,7 +139,7 @@ TEST_F(TokenGrammarTest, MarkersPassForTextUnlessForbidden) {
 }
 
 TEST_F(TokenGrammarTest, WhatLeadsNowhereIsAnErrorOfTheRequest) {
-  // Every token that could go on is forbidden, or kept away by a bias.
+  // Every possible continuation is forbidden, or excluded by a bias.
   GrammarParams grammar{.text = "root ::= \"(\""};
   SamplingParams biased = params(grammar);
   for (TokenId token = 0; token < static_cast<TokenId>(engine_->vocabulary()->size()); ++token) {
@@ -165,7 +165,7 @@ TEST_F(TokenGrammarTest, WrongGrammarsAreRefused) {
   EXPECT_FALSE(engine_->make_sampler(params({.text = "root ::= [a]", .forbidden = {-1}})).ok());
 }
 
-// When a lazy grammar begins, token by token.
+// Begins a lazy grammar, token by token.
 class LazyGrammar : public TokenGrammarTest {
  protected:
   // Feeds texts, each tokenized by itself; markers are tokens.
@@ -209,7 +209,7 @@ TEST_F(LazyGrammar, WhatStandsBehindTheTriggerCounts) {
 }
 
 TEST_F(LazyGrammar, ATriggerInsideATokenIsFound) {
-  // Of a token that holds more than the trigger before it.
+  // The token has more text than the trigger, before it.
   const GrammarParams params{.text = R"(root ::= "e" "!")", .triggers = {{"e", false}}};
   const auto the = engine_->vocabulary()->tokenize_text("the");
   ASSERT_EQ(the.size(), 1U) << "the word is one token of this vocabulary";
@@ -247,7 +247,7 @@ TEST_F(LazyGrammar, BehindAnotherText) {
   EXPECT_FALSE(allows(grammar, "a"));
 }
 
-// However long the reply was: what is kept of it is as long as a trigger.
+// However long the reply was: the kept text is as long as a trigger.
 TEST_F(LazyGrammar, LongRepliesCostNothing) {
   const std::vector<std::string> much(20'000, "a few words <tool_ ");
   std::vector<std::string> texts = much;

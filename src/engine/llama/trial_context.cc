@@ -8,7 +8,7 @@
 namespace kvkeep::engine::llama {
 namespace {
 
-// Cells lie in any order; one row at a time, they come in that of their positions.
+// Cells lie in any order; read one row at a time, they come in the order of their positions.
 Bytes sorted(const RowLayout& layout, ByteSpan rows, TokenRange range) {
   std::vector<cache::RowPiece> pieces;
   for (Position at = range.begin; at < range.end; at = at + 1) pieces.push_back({range, {at, at + 1}, rows});
@@ -32,7 +32,7 @@ Result<TrialContext> TrialContext::make(llama_model& model, const ModelOptions& 
   return made;
 }
 
-// Steps of at most a window, so that its rows can be saved before they slide off.
+// Computes at most a window per step, so that its rows can be saved before they slide off.
 Status TrialContext::prefill(SeqId seq, TokenRange tokens, std::int32_t text) {
   for (Position at = tokens.begin; at < tokens.end;) {
     const Position end = std::min(at + kBatch, tokens.end);

@@ -1,7 +1,7 @@
 #pragma once
 
-// One context of a tiny clone with its memory, as trials use it: tokens that differ between positions and sequences,
-// and state as it can be compared.
+// One context of a tiny clone with its memory, for trials: tokens that differ between positions and sequences, and
+// state in a form that can be compared.
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +24,7 @@ class TrialContext {
   static constexpr std::uint32_t kUbatch = 32;  // prefills go over several of these
   static constexpr std::uint32_t kConversations = 2;
 
-  // `finding`: empty: what the state's bytes look like.
+  // Without a `finding`: by what the state's bytes look like.
   static Result<TrialContext> make(llama_model& model, const ModelOptions& options,
                                    std::optional<ClassFinding> finding);
 
@@ -35,11 +35,11 @@ class TrialContext {
   // Computes the positions `tokens` of the conversation numbered `text` in a sequence that stands at tokens.begin.
   Status prefill(SeqId seq, TokenRange tokens, std::int32_t text);
 
-  // Rows of a range in ascending order of positions; empty where the model has none.
+  // Returns the rows of a range in ascending order of positions; empty if the model has none.
   Result<Bytes> rows(SeqId seq, TokenRange range);
   Result<Bytes> window(SeqId seq, TokenRange range);
   Result<Bytes> point(SeqId seq);
-  // A point as it would have been saved from sequence 0. Empties all sequences.
+  // Returns a point in the form in which sequence 0 would save it. Empties all sequences.
   Result<Bytes> as_of_first(ByteSpan point);
 
  private:

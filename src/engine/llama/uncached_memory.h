@@ -1,6 +1,6 @@
 #pragma once
 
-// Sequences of a model whose state cannot be saved: they grow and are cleared, and that is all.
+// Sequences of a model whose state cannot be saved: they only grow and are cleared.
 
 #include "engine/cell_ledger.h"
 #include "engine/llama/sequence_memory.h"

@@ -106,7 +106,7 @@ class LlamaSamplerTest : public ::testing::Test {
   }
   static void TearDownTestSuite() { engine_.reset(); }
 
-  // Samples from the one prompt's logits, again and again.
+  // Samples from the logits of the one prompt, again and again.
   static std::vector<TokenId> draw(const SamplingParams& params, std::size_t count = 20) {
     auto sampler = engine_->make_sampler(params);
     EXPECT_TRUE(sampler.ok());
@@ -193,7 +193,7 @@ TEST_F(LlamaSamplerTest, PenaltiesTurnAwayFromRepetition) {
   EXPECT_EQ(draw(params), std::vector<TokenId>(20, likeliest()));
 }
 
-// What is further back than the context is long is forgotten, however far the request looks back.
+// Tokens further back than the context is long do not count, however far the request looks back.
 TEST_F(LlamaSamplerTest, LookingBackEndsWithTheContext) {
   SamplingParams params = wide(1);
   params.temperature = 0.0F;
@@ -206,7 +206,7 @@ TEST_F(LlamaSamplerTest, LookingBackEndsWithTheContext) {
     ASSERT_TRUE(sampler.ok());
     (*sampler)->accept(likeliest());
     for (std::uint32_t i = 0; i + 1 < context; ++i) (*sampler)->accept(other);
-    EXPECT_NE(engine_->sample(**sampler, 49), likeliest()) << last_n;  // still seen; what is sampled pushes it out
+    EXPECT_NE(engine_->sample(**sampler, 49), likeliest()) << last_n;  // still counted; sampled tokens push it out
     EXPECT_EQ(engine_->sample(**sampler, 49), likeliest()) << last_n;
   }
 }

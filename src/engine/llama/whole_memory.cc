@@ -47,7 +47,7 @@ std::uint32_t WholeMemory::cells_used() const {
 
 void WholeMemory::note_appended(SeqId seq, std::size_t tokens) { at(seq).length = at(seq).length + tokens; }
 
-// State of an earlier or later position must not stay behind a number: it could be decoded on.
+// State of an earlier or later position must be removed: it could be decoded.
 void WholeMemory::put_number(SeqId seq, Position length) {
   at(seq) = {.length = length, .stands = length == Position{0}};
   llama_memory_seq_rm(memory_, seq.value(), -1, -1);
@@ -86,7 +86,7 @@ Result<std::size_t> WholeMemory::save_point(SeqId seq, MutableByteSpan out) {
 Status WholeMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) {
   KVKEEP_ASSERT(pieces.size() == 1 && pieces.front().wanted.end == length(seq), "one point, where the sequence ends");
   Status set = set_state(context_, seq.value(), StatePart::kWhole, pieces.front().bytes);
-  // A state of another position: libllama takes what it can read.
+  // The state is of another position: libllama takes what it can read.
   if (set && llama_memory_seq_pos_max(memory_, seq.value()) != to_pos(length(seq)) - 1) {
     set = damaged("a state of another position");
   }

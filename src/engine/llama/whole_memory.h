@@ -1,15 +1,15 @@
 #pragma once
 
-// Sequences whose state can only be had as a whole: recurrent models, whose state does not grow, and opaque ones,
-// whose state nobody here can cut.
+// Sequences whose state can only be saved as a whole: of recurrent models, whose state does not grow, and of opaque
+// ones, whose state cannot be cut here.
 //
-// There are no rows, so restore_rows takes pieces of no bytes, and a length is only a number until restore_point has
-// put the state of that position in place. fork and truncate to anywhere but a sequence's end leave such a number.
+// There are no rows, so that restore_rows takes pieces without bytes, and a length is only a number until restore_point
+// has restored the state of that position. fork and truncate leave such a number, except at a sequence's end.
 //
-// Cells are counted so that plans fit what libllama does: where each sequence has its own (recurrent models have no
-// cells at all), there are as many as all sequences together can hold, and nobody has to leave for anybody. Where all
-// sequences of an opaque model take from one pool, that pool is counted, a fork as if it shared nothing: whether its
-// cells are shared is not known, so a plan may then make more room than it needs, but not less.
+// Cells are counted so that plans match libllama: if each sequence has its own (recurrent models have no cells at all),
+// the count is that of all sequences together, and no sequence has to leave for another. If all sequences of an opaque
+// model share one pool, the cells of that pool are counted, and a fork as if it shared nothing: whether its cells are
+// shared is unknown, so that a plan may make more room than needed, but not less.
 
 #include <vector>
 
@@ -45,7 +45,7 @@ class WholeMemory final : public SequenceMemory {
  private:
   struct Sequence {
     Position length;
-    bool stands = true;  // libllama has the state of `length`; else it has none
+    bool stands = true;  // libllama has the state of `length`; if false, it has none
   };
   const Sequence& at(SeqId seq) const;
   Sequence& at(SeqId seq);
@@ -58,7 +58,7 @@ class WholeMemory final : public SequenceMemory {
   std::uint64_t least_point_bytes_;  // of a recurrent state: known before a sequence has one
   std::vector<Sequence> sequences_;
   std::uint32_t cells_total_;
-  std::vector<std::byte> buffer_;  // reused: a state on its way from one sequence to another
+  std::vector<std::byte> buffer_;  // reused: the state that is copied between two sequences
 };
 
 }  // namespace kvkeep::engine::llama

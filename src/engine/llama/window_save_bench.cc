@@ -1,5 +1,5 @@
-// What the engine's thread pays to save the rows of a windowed model's last slice, where the window lies: read alone,
-// or with the window's rows behind them and then picked out, which is two copies of them and one of the window.
+// The engine's thread's cost of saving the rows of a windowed model's last slice, where the window lies: read without
+// the window; or read with it and picked out, which copies the rows twice and the window once.
 
 #include <benchmark/benchmark.h>
 
@@ -27,7 +27,7 @@ LlamaEngine& engine() {
     options.path = path;
     options.n_ctx = 3 * kTokens;
     options.n_ubatch = options.n_batch = 256;
-    options.class_test_program = "/proc/self/exe";  // trying the class ends the process that does
+    options.class_test_program = "/proc/self/exe";  // trying the class may end the process that does it
     std::unique_ptr<LlamaEngine> made = load_or_die(options);
     (void)prefill(*made, kSeq, make_prompt(kTokens, 1), 256);
     std::filesystem::remove(path);

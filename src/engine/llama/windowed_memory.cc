@@ -16,7 +16,7 @@ WindowedMemory::WindowedMemory(llama_context& context, std::uint32_t conversatio
       window_layout_(*parts.window),
       window_tokens_(parts.window_tokens) {}
 
-// libllama answers for such memories with the positions of the windowed layers.
+// For such memories libllama returns the positions of the windowed layers.
 bool WindowedMemory::stands(SeqId seq) const {
   if (length(seq) == Position{0}) return true;
   const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
@@ -42,7 +42,7 @@ Result<std::size_t> WindowedMemory::save_window(SeqId seq, TokenRange range, Mut
   const std::uint64_t bytes = window_bytes(range.size());
   KVKEEP_ASSERT(out.size() >= bytes, "the buffer takes the window");
   copy_to_scratch(seq, range);
-  // Rows that have slid off are missing: fewer bytes.
+  // Without rows that have slid off, there are fewer bytes.
   Result<std::size_t> written = not_found("the window has moved past these rows");
   if (state_size(context(), scratch(), StatePart::kPartial) == bytes) {
     written = get_state(context(), scratch(), StatePart::kPartial, out);
@@ -91,7 +91,7 @@ Status WindowedMemory::fork(SeqId from, SeqId to, Position end) {
 
 namespace {
 
-// The window in `buffer`, which grows and never shrinks: a first copy into fresh pages is ten times slower.
+// Reads the window into `buffer`, which grows and never shrinks: a first copy into fresh pages is ten times slower.
 Result<ByteSpan> read_into(llama_context& context, llama_seq_id seq, std::vector<std::byte>& buffer) {
   const std::size_t size = state_size(context, seq, StatePart::kPartial);
   if (buffer.size() < size) buffer.resize(size);

@@ -1,11 +1,11 @@
 #pragma once
 
-// Rows of all layers in two parts: those of layers that see everything, and those of layers that see a window.
+// Rows of all layers in two parts: those of layers with full attention, and those of layers with a window.
 //
-// libllama reuses a window's cells as a sequence grows, so its rows are there from some position on (a run without
-// holes). It cuts a sequence anywhere and says yes also where the window needed there is gone; where it really stands
-// is read from its positions. A window is put back as a PARTIAL_ONLY state that replaces what is there. Forks get
-// window cells of their own at once: see own_window_cells().
+// libllama reuses a window's cells as a sequence grows, so that its rows exist from some position on (a run without
+// holes). It cuts a sequence anywhere and returns true even if the window needed there is gone; the positions of its
+// cells tell where it really stands. A window is restored as a PARTIAL_ONLY state, which replaces the window that is
+// there. Forks get window cells of their own at once: see own_window_cells().
 
 #include <vector>
 
@@ -37,20 +37,20 @@ class WindowedMemory final : public RowMemory {
 
   RowLayout window_layout_;
   std::uint32_t window_tokens_;
-  std::vector<std::byte> buffer_;  // reused: states that are copied on
+  std::vector<std::byte> buffer_;  // reused for states that are copied
 };
 
-// ---- what windowed layers ask of libllama's calls, in hybrid models as well ----
+// ---- how windowed layers must be handled in libllama's calls, also in hybrid models ----
 
 // Gives a fork window cells of its own, by reading its window and setting it again. libllama does not reuse shared
-// cells: left alone, the window fills with them, and llama_decode finds no cells although the ledger has plenty.
-// `buffer` is room to reuse. After an error the sequence is empty.
+// cells: otherwise the window fills with them, and llama_decode finds no cells although the ledger has plenty. `buffer`
+// is room to reuse. After an error the sequence is empty.
 Status own_window_cells(llama_context& context, llama_seq_id seq, std::vector<std::byte>& buffer);
 
 // Takes the windowed layers' cells from a sequence and leaves its rows, so that these can be read without a copy of the
 // window, which mostly is the larger part. No call of libllama does that, but it empties a window before it reads the
-// cells of the one to be set, and a cell of no sequence is refused. No cell is taken for it from anybody (a window of
-// one row would be accepted, into a cell that may be another sequence's). Whether it worked shows in the state's size.
+// cells of the one to be set, and refuses a cell of no sequence. No other sequence loses a cell (a window of one row
+// would be accepted, into a cell that may be another sequence's). The state's size shows whether it worked.
 void drop_window(llama_context& context, llama_seq_id seq);
 
 }  // namespace kvkeep::engine::llama
