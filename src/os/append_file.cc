@@ -10,7 +10,7 @@
 namespace kvkeep::os {
 
 Result<AppendFile> AppendFile::open(const std::string& path) {
-  // A pipe that nobody reads would block here for ever; afterwards writes may wait.
+  // Opening a pipe without a reader would block here for ever; later writes may wait.
   Descriptor descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600));
   if (descriptor.valid() && ::fcntl(descriptor.get(), F_SETFL, O_APPEND) == 0) {
     return AppendFile(std::move(descriptor), path);
@@ -38,7 +38,7 @@ Status AppendFile::append(std::string_view text) {
     const ssize_t count = uninterrupted([&] { return ::write(descriptor_.get(), text.data(), text.size()); });
     if (count < 0) {
       const Error error = system_error("write", path_);
-      // Half a line would spoil the next one too. If this fails as well, nothing more can be done.
+      // Half a line would also spoil the next one. If this fails as well, nothing more can be done.
       if (regular && ::ftruncate(descriptor_.get(), before.st_size) != 0) descriptor_.close();
       return error;
     }

@@ -1,6 +1,6 @@
 #pragma once
 
-// A file that grows by whole lines while others rotate it: a log that people and programs read.
+// A file that grows by whole lines while other programs rotate it: a log for people and programs.
 
 #include <string>
 #include <string_view>
@@ -13,12 +13,12 @@ namespace kvkeep::os {
 // Not thread safe.
 class AppendFile {
  public:
-  // Makes the file with mode 0600; one that exists keeps its mode, and is appended to. Also a terminal, a pipe or
-  // /dev/null. kInvalid: a directory, or a pipe that nobody reads.
+  // Makes the file with mode 0600; an existing file keeps its mode and is appended to. Also opens a terminal, a pipe or
+  // /dev/null. kInvalid for a directory, or a pipe without a reader.
   static Result<AppendFile> open(const std::string& path);
 
-  // Appends all bytes or, of a regular file, none. If the file was renamed or removed meanwhile, a new one of the same
-  // name is made first; after an error, the next call tries that too.
+  // Appends all bytes; on an error a regular file gets none. If the file was renamed or removed meanwhile, a new one of
+  // the same name is made first; after an error the next call tries that, too.
   Status append(std::string_view text);
 
  private:

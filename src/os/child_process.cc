@@ -1,6 +1,6 @@
 // A child that runs next to this program is made by fork and exec, because posix_spawn cannot set the signal that the
-// kernel sends a child when its parent dies. Everything that allocates happens before the fork: between fork and exec
-// only async-signal-safe calls are allowed in a process with threads.
+// kernel sends to a child when its parent dies. All allocation happens before the fork: between fork and exec, a
+// process with threads may make only async-signal-safe calls.
 
 #include "os/child_process.h"
 
@@ -57,7 +57,7 @@ int left_ms(Deadline deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
 
-// The child's file table: no input, output to our pipe, errors to ours or nowhere.
+// The child's file table: no input, output to this process's pipe, errors to this process's or nowhere.
 class SpawnActions {
  public:
   SpawnActions(int output, bool hide_errors) {
@@ -87,7 +87,7 @@ Result<pid_t> spawn(const ChildOptions& options, int output) {
   return child;
 }
 
-// Reads until the child closes its output. False: the time ran out.
+// Reads until the child closes its output. Returns false if the time ran out.
 bool collect_output(int pipe, Deadline deadline, std::size_t limit, std::string& output) {
   std::array<char, 4096> chunk;
   while (true) {
@@ -101,12 +101,12 @@ bool collect_output(int pipe, Deadline deadline, std::size_t limit, std::string&
   }
 }
 
-// A child may close its output and go on, so waiting for its end has the same deadline.
+// A child may close its output and run on, so that waiting for its end has the same deadline.
 bool wait_for_exit(pid_t child, Deadline deadline, int& status) {
   return wait_until(left_ms(deadline), [&] { return ::waitpid(child, &status, WNOHANG) == child; });
 }
 
-// Collects the child.
+// Makes the result of a child that has ended.
 ChildResult finish(pid_t child, bool timed_out, int status, std::string output) {
   if (timed_out) {
     ::kill(child, SIGKILL);
@@ -140,7 +140,7 @@ std::vector<std::string> environment_of(const ChildProcessOptions& options) {
   return lines;
 }
 
-// All that the child needs between fork and exec.
+// The data that the child needs between fork and exec.
 struct Launch {
   const char* program;
   char* const* arguments;
@@ -159,7 +159,7 @@ void restore_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Async-signal-safe calls only.
+// Makes only async-signal-safe calls.
 [[noreturn]] void become_program(const Launch& launch) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the line above.
@@ -179,7 +179,7 @@ void restore_signals() {
 }
 
 // The kernel takes the death of the *thread* that forked for the parent's death. This thread lives until the process
-// exits, so callers may start children from threads that end.
+// exits, so that threads that end may start children.
 Executor& starter_thread() {
   static const std::unique_ptr<Executor> thread = make_thread_executor("children");
   return *thread;
@@ -209,7 +209,7 @@ Result<pid_t> launch(const std::string& program, const ChildProcessOptions& opti
   return io_error("start " + program + ": " + std::strerror(error));
 }
 
-// The groups of all children that were not collected yet, so that a program that leaves at once can end them.
+// The groups of all children that were not collected yet: a program that leaves at once can end them.
 struct Groups {
   Mutex mutex;
   std::set<pid_t> ids GUARDED_BY(mutex);
@@ -229,7 +229,7 @@ Result<pid_t> launch_in_group(const std::string& program, const ChildProcessOpti
   return child;
 }
 
-// Leaves the child uncollected: until then nobody else is given its id, neither as a process nor as a group.
+// Leaves the child uncollected: until it is collected, no other process or group gets its id.
 std::optional<ChildEnd> look_for_end(pid_t id, int flags) {
   siginfo_t info{};
   while (::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOWAIT | flags) < 0 && errno == EINTR) {}

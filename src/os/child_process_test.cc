@@ -23,7 +23,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Whoever adopts a process may be slow to collect it: a zombie is dead too.
+// The process that adopts a child may be slow to collect it: a zombie counts as dead.
 bool is_gone(int id) {
   const std::string state = text_of("/proc/" + std::to_string(id) + "/stat");
   return state.empty() || state.find(") Z") != std::string::npos || state.find(") X") != std::string::npos;
@@ -49,7 +49,7 @@ class ChildProcessTest : public testing::Test {
   ChildProcessOptions shell(const std::string& script) const {
     return {.program = "sh", .arguments = {"-c", script}, .environment = {}, .output_path = output_path()};
   }
-  // Ends with the test; a failure is a failure of the test.
+  // The child ends with the test; a failed start fails the test.
   std::unique_ptr<ChildProcess> start(const ChildProcessOptions& options) {
     auto child = start_child(options);
     EXPECT_TRUE(child.ok()) << (child.ok() ? "" : child.error().message);
@@ -239,7 +239,7 @@ TEST_F(ChildProcessTest, FreePortsCanBeBound) {
   EXPECT_LT(*port, 65'536);
 }
 
-// This very test program, told by its environment to start a child and be killed.
+// This test program itself, which its environment tells to start a child and be killed.
 TEST_F(ChildProcessTest, KilledParentTakesItsChildrenAlong) {
   if (std::getenv("KVKEEP_TEST_PARENT") != nullptr) {
     const auto child = start_child({.program = "sleep", .arguments = {"60"}, .environment = {}, .output_path = ""});

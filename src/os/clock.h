@@ -1,6 +1,6 @@
 #pragma once
 
-// Time, passed in everywhere else.
+// Time; all code outside this room gets a clock passed in.
 
 #include <cstdint>
 
@@ -16,10 +16,10 @@ class Clock {
   virtual std::int64_t wall_ns() = 0;
 };
 
-// The real one; the process has one.
+// The machine's clock; the process has one.
 Clock& real_clock();
 
-// Seconds since the epoch shifted to the local time zone, for templates that print a date.
+// Returns seconds since the epoch shifted to the local time zone, for templates that print a date.
 std::int64_t local_time_s(std::int64_t wall_ns);
 
 inline double elapsed_ms(std::int64_t from_ns, std::int64_t to_ns) {

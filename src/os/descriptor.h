@@ -1,6 +1,6 @@
 #pragma once
 
-// What the files of this room share around system calls. Other rooms do not include it.
+// Helpers around system calls for the files of this room. Other rooms do not include it.
 
 #include <cerrno>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace kvkeep::os {
 
-// Owns a file descriptor; below 0: none.
+// Owns a file descriptor; a negative number means none.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -37,7 +37,7 @@ auto uninterrupted(Call call) {
   return result;
 }
 
-// The error of a call that just set errno, named by what the caller does next.
+// The error of a call that just set errno, of the kind that tells the caller what to do.
 Error system_error(const char* call, const std::string& path);
 
 }  // namespace kvkeep::os

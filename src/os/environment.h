@@ -1,7 +1,7 @@
 #pragma once
 
-// The process's environment variables and what they lead to. Variables are read once at start and passed on as a value,
-// so that parsing them is a pure function.
+// The process's environment variables and the programs that they lead to. Variables are read once at start and passed
+// on as a value, so that parsing them is a pure function.
 
 #include <map>
 #include <string>
@@ -13,11 +13,11 @@ namespace kvkeep::os {
 // Name to value.
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// A copy of the environment as it is now. Call it before threads that change the environment could run.
+// Returns a copy of the environment as it is now. Call it before threads that change the environment could run.
 Environment read_environment();
 
-// The file that a shell would run for this name: looked up in PATH if it has no slash. kNotFound: there is none, or it
-// may not be executed.
+// Returns the file that a shell would run for this name: looked up in PATH if it has no slash. kNotFound if there is
+// none, or it may not be executed.
 Result<std::string> find_program(const std::string& name);
 
 }  // namespace kvkeep::os

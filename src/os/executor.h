@@ -15,15 +15,15 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual void post(std::function<void()> task) = 0;
-  // Returns when everything posted before the call has run. Never call it from a task of this executor.
+  // Returns when all tasks posted before the call have run. Never call it from a task of this executor.
   virtual void drain() = 0;
 };
 
-// One thread; its destructor runs what was posted, then joins. `name` shows in debuggers (at most 15 characters).
+// Makes one thread; its destructor runs posted tasks, then joins. `name` shows in debuggers (at most 15 characters).
 std::unique_ptr<Executor> make_thread_executor(const char* name);
 
-// Runs `task` on the executor, waits for it, and returns or throws what it does. Never call it from a task of this
-// executor.
+// Runs `task` on the executor, waits for it, and returns its result or throws its exception. Never call it from a task
+// of this executor.
 template <typename Task>
 std::invoke_result_t<Task> call_on(Executor& executor, Task task) {
   // std::function copies its target, which a packaged_task forbids.

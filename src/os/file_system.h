@@ -1,6 +1,6 @@
 #pragma once
 
-// Files behind one thin interface, so that the store the server links is the store the fault simulation breaks
+// Files behind one thin interface, so that the store in the server is the one that the fault simulation breaks
 // (testing/sim). Nothing above this room makes a file syscall.
 //
 // Semantics are POSIX's: bytes written are *seen* by later reads at once, *durable* (survive a power cut) only after
@@ -25,24 +25,24 @@ struct FileInfo {
   bool is_directory = false;     // a true directory, not a link to one
 };
 
-// Of a whole file system.
+// The space of a whole file system.
 struct Space {
-  ByteCount free;  // an unprivileged process may still write so much
+  ByteCount free;  // how much an unprivileged process may still write
   ByteCount total;
 };
 
-// Names a listing returns at most: opening a directory that somebody filled stays bounded in time and memory.
+// The most names that a listing returns: opening a directory that somebody filled stays bounded in time and memory.
 inline constexpr std::size_t kMaxListedNames = 1'000'000;
 
 // An open file. Not thread safe; the destructor closes.
 class File {
  public:
   virtual ~File() = default;
-  // Reads up to out.size() bytes at offset; fewer only at the end of the file.
+  // Reads up to out.size() bytes at `offset`; fewer only at the end of the file.
   virtual Result<std::size_t> read_at(std::uint64_t offset, MutableByteSpan out) = 0;
   // Appends all bytes or fails; after a failure the file's end is undefined.
   virtual Status append(ByteSpan bytes) = 0;
-  // fdatasync. A failure is final for this file: its bytes must be taken as lost, also if a later sync succeeds.
+  // Calls fdatasync. A failure is final for this file: its bytes must be taken as lost, even if a later sync succeeds.
   virtual Status sync() = 0;
   virtual Result<ByteCount> size() = 0;
 };
@@ -51,7 +51,7 @@ class File {
 class FileLock {
  public:
   virtual ~FileLock() = default;
-  // False: the file was removed, or another one has its name, so that another process may hold a lock of that name.
+  // Returns false if the file was removed or another one has its name: another process may hold that one's lock.
   virtual bool in_place() = 0;
 };
 
@@ -59,31 +59,31 @@ class FileLock {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  // Creates a file with mode 0600 for appending and reading; fails with kInvalid if the name exists (O_EXCL).
+  // Creates a file with mode 0600 for appending and reading; kInvalid if the name exists (O_EXCL).
   virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
-  // Opens a regular file for reading; links are not followed (O_NOFOLLOW): kInvalid for anything but a regular file.
+  // Opens a regular file for reading. kInvalid for anything else, links included, which are not followed (O_NOFOLLOW).
   virtual Result<std::unique_ptr<File>> open(const std::string& path) = 0;
   // Replaces `to` if it exists. Atomic for every reader. Open handles of `from` stay valid.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;  // a file, or a directory with nothing in it
-  // Makes directories with mode 0700, parents included, and makes their names durable. An existing one is fine.
+  // Makes directories with mode 0700, parents included, and makes their names durable. Existing ones are fine.
   virtual Status make_directories(const std::string& path) = 0;
-  // In no order, without "." and "..", at most kMaxListedNames. kInvalid: the directory is itself a link.
+  // Lists names in no order, without "." and "..", at most kMaxListedNames. kInvalid if the directory is itself a link.
   virtual Result<std::vector<FileInfo>> list(const std::string& directory) = 0;
-  // Makes names created, renamed or removed in it durable.
+  // Makes created, renamed and removed names in the directory durable.
   virtual Status sync_directory(const std::string& directory) = 0;
-  // Sets the modification time to `modified_ns` (recency of use lives there).
+  // Sets the modification time, which stores when a file was last used.
   virtual Status set_modified(const std::string& path, std::int64_t modified_ns) = 0;
-  // kBusy if another process (or another FileLock of this one) holds it. Makes the file; nobody may remove it.
+  // kBusy if another process (or another FileLock of this one) holds the lock. Makes the file, which must stay there.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
-  // Of the file system of `path`, which need not exist yet.
+  // Returns the space of the file system of `path`, which need not exist yet.
   virtual Result<Space> space(const std::string& path) = 0;
 };
 
-// The real one; the process has one.
+// The machine's file system; the process has one.
 FileSystem& real_file_system();
 
-// Physical bytes a file of `size` is counted with: whole 4 KiB blocks plus one for the inode.
+// Physical bytes that count for a file of `size`: whole 4 KiB blocks plus one for the inode.
 ByteCount physical_size(ByteCount size);
 
 }  // namespace kvkeep::os

@@ -13,7 +13,7 @@
 namespace kvkeep::os {
 namespace {
 
-// What follows `separator` in the first line that begins with `key`; empty if there is none.
+// Returns the text after `separator` in the first line that begins with `key`; "" if there is none.
 std::string value_in(const std::string& path, std::string_view key, char separator) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -63,12 +63,12 @@ unsigned core_count() {
 Result<ByteCount> parse_available_memory(std::string_view meminfo) {
   constexpr std::string_view kField = "MemAvailable:";
   std::size_t at = meminfo.find(kField);
-  if (at == std::string_view::npos) return unsupported("the system does not tell its available memory");
+  if (at == std::string_view::npos) return unsupported("the system does not report its available memory");
   at = meminfo.find_first_not_of(' ', at + kField.size());
   if (at == std::string_view::npos) return unsupported("available memory has no number");
   std::uint64_t kibibytes = 0;
   const auto [end, error] = std::from_chars(meminfo.data() + at, meminfo.data() + meminfo.size(), kibibytes);
-  if (error != std::errc{} || kibibytes > (~0ull >> 10)) return unsupported("available memory is no sensible number");
+  if (error != std::errc{} || kibibytes > (~0ull >> 10)) return unsupported("available memory is not a valid number");
   return ByteCount{kibibytes << 10};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The machine that this process runs on: processors, memory, and what they are called in reports.
+// The machine that this process runs on: processors, memory, and their names in reports.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace kvkeep::os {
 
 struct MachineInfo {
-  std::string processor;           // "AMD EPYC 7B13"; empty: not told
+  std::string processor;           // "AMD EPYC 7B13"; empty: unknown
   std::uint32_t logical_cpus = 0;  // that this process may run on
   ByteCount memory;                // physical
   std::string system;              // "Debian GNU/Linux 12 (bookworm)"
@@ -21,13 +21,13 @@ struct MachineInfo {
 
 MachineInfo machine_info();
 
-// Physical cores this process may run on, at least 1. Two hyper-threads of a core count once: matrix products gain
-// nothing from the second.
+// Returns the physical cores that this process may run on, at least 1. Two hyper-threads of a core count once: matrix
+// products gain nothing from the second.
 unsigned core_count();
 
-// Physical memory that can be used without swapping (MemAvailable of /proc/meminfo). kUnsupported: not told.
+// Returns the memory that can be used without swapping (MemAvailable of /proc/meminfo). kUnsupported if unknown.
 Result<ByteCount> available_memory();
-// The same from the text of a meminfo file.
+// Returns the same from the text of a meminfo file.
 Result<ByteCount> parse_available_memory(std::string_view meminfo);
 
 std::size_t page_size();

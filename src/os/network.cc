@@ -18,7 +18,7 @@
 namespace kvkeep::os {
 namespace {
 
-// "": not one that other machines use.
+// Returns "" for an address that other machines do not use.
 std::string reachable(const ifaddrs& entry, int family) {
   const bool is_up = (entry.ifa_flags & IFF_UP) != 0 && (entry.ifa_flags & IFF_LOOPBACK) == 0;
   if (!is_up || entry.ifa_addr == nullptr || entry.ifa_addr->sa_family != family) return {};
@@ -37,14 +37,14 @@ bool port_answers(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  // A socket that is given the very port it connects to would answer itself: from another address it cannot.
+  // A socket that connects to its own port would answer itself: from another address it cannot.
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
   if (::bind(probe.get(), plain, sizeof address) != 0) return true;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::connect(probe.get(), plain, sizeof address) == 0) return true;
   if (errno != EINPROGRESS) return errno != ECONNREFUSED;
-  constexpr int kSettledMs = 100;  // a listener whose queue is full says nothing
+  constexpr int kSettledMs = 100;  // a listener whose queue is full does not answer
   pollfd wait{.fd = probe.get(), .events = POLLOUT, .revents = 0};
   int error = 0;
   socklen_t size = sizeof error;

@@ -1,4 +1,4 @@
-// The room that touches the system: files, locks, memory, children, background work.
+// The room that calls the system: files, locks, memory, children, background work.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ TEST_F(FileSystemTest, ListingTellsKindsSizesAndTimes) {
   EXPECT_EQ(kind_of(files_.list(path("nowhere"))), ErrorKind::kNotFound);
 }
 
-// So many that several threads ask about them.
+// Enough files for several threads to read their facts.
 TEST_F(FileSystemTest, ListingManyTellsEachOnce) {
   constexpr std::size_t kMany = 20'000;
   for (std::size_t i = 0; i < kMany; ++i) std::ofstream(path(std::to_string(i)));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What users name: where things lie behind links, where their cache is, and who may change them.
+// Paths that users name: where links lead, where the user's cache home is, and who may change a path.
 
 #include <cstdint>
 #include <string>
@@ -9,30 +9,30 @@
 
 namespace kvkeep::os {
 
-// The user's cache home: $XDG_CACHE_HOME if absolute, else $HOME/.cache. kUnsupported: neither is set; name a
-// directory instead.
+// Returns the user's cache home: $XDG_CACHE_HOME if absolute, else $HOME/.cache. kUnsupported if neither is set: the
+// user must name a directory.
 Result<std::string> user_cache_home();
 
-// The absolute path behind all links: what a user names may be a link (download caches are made of them), while
-// FileSystem::open follows none. kNotFound: nothing is there.
+// Returns the absolute path with all links resolved: users may name links (download caches are made of them), while
+// FileSystem::open follows none. kNotFound if nothing is there.
 Result<std::string> resolve_links(const std::string& path);
 
-// Who may do what with a file or directory: the low twelve bits of its mode, such as 0700. Links are followed.
+// Returns who may do what with a file or directory: the low twelve bits of its mode, such as 0700. Follows links.
 Result<std::uint32_t> permissions(const std::string& path);
 
-// The number of the user who owns it. Links are followed.
+// Returns the number of the user who owns it. Follows links.
 Result<std::uint32_t> owner(const std::string& path);
 
-// Whether this process's user owns it. For root, too, who may read and write what is anybody's: another user could have
-// put there what root then believes, and would lose what root's files take the place of. Links are followed.
+// Returns whether this process's user owns it. Root, too, must own it: root may read and write all files, but would
+// believe what another user put there, and could replace that user's files. Follows links.
 Result<bool> is_own(const std::string& path);
 
-// As is_own(), or root's, who may do everything anyway: a place to write to.
+// As is_own(), or owned by root, who may do everything anyway: a place to write to.
 Result<bool> is_trusted(const std::string& path);
 bool is_trusted_owner(std::uint32_t owner, std::uint32_t self);
 
 inline constexpr std::uint32_t kOthersMayRead = 0044;   // the group or everybody
 inline constexpr std::uint32_t kOthersMayWrite = 0022;  // likewise
-inline constexpr std::uint32_t kSticky = 01000;         // as /tmp: a place that is shared on purpose
+inline constexpr std::uint32_t kSticky = 01000;         // as for /tmp: a place that is shared on purpose
 
 }  // namespace kvkeep::os

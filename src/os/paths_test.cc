@@ -28,7 +28,7 @@ TEST(Permissions, WhatIsAnotherUsersIsNotRootsOwn) {
   const TemporaryDirectory directory = TemporaryDirectory::make("kvkeep-permissions-").value();
   EXPECT_TRUE(is_trusted(directory.path()).value());
   constexpr std::uint32_t kNobody = 65534;
-  if (::geteuid() != 0) return;  // nobody else may give files away
+  if (::geteuid() != 0) return;  // no other user may give files away
   ASSERT_EQ(::chown(directory.path().c_str(), kNobody, kNobody), 0);
   EXPECT_EQ(owner(directory.path()).value(), kNobody);
   EXPECT_FALSE(is_own(directory.path()).value());

@@ -44,7 +44,7 @@ void return_freed_memory() {
 
 void keep_memory_returnable() {
 #ifdef __GLIBC__
-  // Setting either ends the learning. Pieces of this size are mapped on their own and unmapped when freed.
+  // Setting either ends the C library's learning. Pieces of this size are mapped by themselves and unmapped when freed.
   // Segments of rows are smaller: those come and go all the time, and new pages cost more than old ones.
   constexpr int kMappedBytes = 4 << 20;
   constexpr int kKeptBytes = 8 << 20;  // free memory at the end of a heap

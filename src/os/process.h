@@ -1,6 +1,6 @@
 #pragma once
 
-// This process: what it cost, its limits, its memory, and where its standard streams lead.
+// This process: its cost, its limits, its memory, and where its standard streams lead.
 
 #include <cstddef>
 
@@ -9,17 +9,17 @@
 namespace kvkeep::os {
 
 int process_id();
-// The most physical memory this process ever had.
+// The most physical memory that this process ever had.
 ByteCount peak_memory();
 // User and system time of this process, all threads.
 double cpu_seconds();
 
-// Lets this process open as many files and sockets as the system allows it (the soft limit becomes the hard one), and
+// Lets this process open as many files and sockets as the system allows (the soft limit becomes the hard one), and
 // returns that number. Children inherit it.
 std::size_t raise_open_files_limit();
 
-// Gives the system back what was freed. The C library keeps freed memory for the thread that used it: after a great
-// piece of work on one of many threads, that memory serves none of the others. Takes milliseconds. Thread safe.
+// Gives freed memory back to the system. The C library keeps freed memory for the thread that used it: after large work
+// on one of many threads, that memory serves none of the others. Takes milliseconds. Thread safe.
 void return_freed_memory();
 
 // Makes the C library give large pieces of memory back as soon as they are freed. Else it learns from the first one
@@ -27,7 +27,7 @@ void return_freed_memory();
 // were. To be called at start, before threads allocate.
 void keep_memory_returnable();
 
-// Whether somebody watches standard error, reads standard output, can answer on standard input.
+// Returns whether a person watches standard error, reads standard output, can answer on standard input.
 bool errors_go_to_a_terminal();
 bool output_goes_to_a_terminal();
 bool input_comes_from_a_terminal();

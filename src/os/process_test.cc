@@ -31,10 +31,10 @@ TEST(Memory, WhatAnotherThreadFreedGoesBackToTheSystem) {
     for (std::size_t i = 0; i < kPieces; ++i) pieces.push_back(std::make_unique<char[]>(kPieceBytes));
   });
   other->drain();
-  // Sanitizers bring an allocator of their own, which counts nothing here and keeps what was freed on purpose.
+  // Sanitizers have an allocator of their own, which is not counted here and keeps freed memory on purpose.
   const bool ours = mallinfo2().uordblks != 0;
   other->post([&] {
-    for (std::size_t i = 0; i + 1 < kPieces; ++i) pieces[i].reset();  // the last one keeps the rest from shrinking
+    for (std::size_t i = 0; i + 1 < kPieces; ++i) pieces[i].reset();  // the last one prevents the heap from shrinking
   });
   other->drain();
   const std::size_t before = resident_bytes();

@@ -27,7 +27,7 @@ std::optional<int> process_of(const std::filesystem::path& directory) {
   return id;
 }
 
-// "1234 (a name) S 1 ...": the name may hold anything, so the fields are counted from the last parenthesis on.
+// "1234 (a name) S 1 ...": the name may contain anything, so that fields are counted from the last parenthesis on.
 std::optional<ProcessTime> parse_process(int id, const std::string& text) {
   const auto open = text.find('(');
   const auto close = text.rfind(')');
@@ -64,7 +64,7 @@ bool read_totals(ProcessorTimes& times) {
 
 Result<ProcessorTimes> processor_times() {
   ProcessorTimes times;
-  if (!read_totals(times)) return unsupported("the system does not say what its processors did");
+  if (!read_totals(times)) return unsupported("the system does not report the time of its processors");
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
     const auto id = process_of(entry->path());
@@ -90,7 +90,7 @@ Result<std::uint64_t> voluntary_switches(int process_id) {
       found = true;
     }
   }
-  if (!found) return unsupported("the system does not count the switches of process " + std::to_string(process_id));
+  if (!found) return unsupported("the system does not report the switches of process " + std::to_string(process_id));
   return total;
 }
 
@@ -101,7 +101,7 @@ Result<std::uint64_t> bytes_written_by(int process_id) {
   while (file >> name >> value) {
     if (name == "wchar:") return value;
   }
-  return unsupported("the system does not say what process " + std::to_string(process_id) + " wrote");
+  return unsupported("the system does not report what process " + std::to_string(process_id) + " wrote");
 }
 
 }  // namespace kvkeep::os

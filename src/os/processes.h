@@ -1,6 +1,6 @@
 #pragma once
 
-// What the kernel says of the processors and of every process (proc(5)), for benchmarks. Thread safe.
+// The kernel's figures on the processors and every process (proc(5)), for benchmarks. Thread safe.
 
 #include <cstdint>
 #include <string>
@@ -19,24 +19,24 @@ struct ProcessTime {
   double children_cpu_s = 0;        // of children that ended and were waited for
 };
 
-// Since the system's start, in seconds of one processor.
+// Times since the system's start, in seconds of one processor.
 struct ProcessorTimes {
   double busy_s = 0;
   double idle_s = 0;
-  double stolen_s = 0;  // of a virtual machine: while its host ran something else
+  double stolen_s = 0;  // in a virtual machine, while its host ran something else
   std::vector<ProcessTime> processes;
 };
 
-// kUnsupported: the system does not tell.
+// kUnsupported if the system does not report them.
 Result<ProcessorTimes> processor_times();
 
-// How often the threads of a process gave up their processor to wait, since each began. kUnsupported: the system does
-// not tell, or there is no such process.
+// Returns how often the threads of a process gave up their processor to wait, since each began. kUnsupported if the
+// system does not report it, or there is no such process.
 Result<std::uint64_t> voluntary_switches(int process_id);
 
-// Bytes that a process gave to write() and its kin so far, wherever they went: the kernel's count, not the program's
-// own. What it sends over sockets (send()) is not in it. kUnsupported: the system does not say (no /proc, another
-// user's process, or none of this number).
+// Returns the bytes that a process gave to write() and its kin so far, wherever they went: the kernel's count, not the
+// program's own. Bytes sent over sockets (send()) are not counted. kUnsupported if the system does not report them (no
+// /proc, another user's process, or no such process).
 Result<std::uint64_t> bytes_written_by(int process_id);
 
 }  // namespace kvkeep::os

@@ -81,7 +81,7 @@ class RealFileLock final : public FileLock {
     struct stat held{};
     struct stat named{};
     if (::fstat(descriptor_.get(), &held) != 0) return true;
-    // What cannot be asked now is no sign that it is gone.
+    // Any other error does not show that the file is gone.
     if (::lstat(path_.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
     return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
   }
@@ -98,7 +98,7 @@ std::string parent_of(const std::string& path) {
 }
 
 Status sync_directory_at(const std::string& directory) {
-  // A directory may be reached through a link the user chose (a cache home on another disk), so no O_NOFOLLOW here.
+  // A user may name a directory through a link (a cache home on another disk), so that there is no O_NOFOLLOW here.
   const Descriptor descriptor(
       uninterrupted([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (!descriptor.valid()) return system_error("open", directory);
@@ -145,7 +145,7 @@ Result<std::vector<ListedName>> read_names(DIR* stream, const std::string& direc
   return found;
 }
 
-// What is there of these names: one that vanished since readdir is no error.
+// Returns the facts of the names that exist: one that vanished since readdir is no error.
 std::vector<FileInfo> describe_all(int directory, std::span<const ListedName> names) {
   std::vector<FileInfo> found;
   found.reserve(names.size());
@@ -157,8 +157,8 @@ std::vector<FileInfo> describe_all(int directory, std::span<const ListedName> na
   return found;
 }
 
-// In the order in which they lie on the disk: in that of their names each costs a seek, or a block of other inodes.
-// Many are asked about by several threads, for a disk that is cold answers several at once in half the time.
+// Reads the facts in the order of the inodes on disk: in the order of names each would cost a seek, or a block of other
+// inodes. For many names several threads ask, because a cold disk answers several requests at once in half the time.
 Result<std::vector<FileInfo>> read_directory(DIR* stream, const std::string& directory) {
   constexpr std::size_t kNamesEach = 8192;
   constexpr std::size_t kMostThreads = 4;
@@ -196,7 +196,7 @@ class RealFileSystem final : public FileSystem {
   }
 
   Result<std::unique_ptr<File>> open(const std::string& path) override {
-    Descriptor descriptor = open_descriptor(path, O_RDONLY | O_NONBLOCK);  // a pipe of that name must not block us
+    Descriptor descriptor = open_descriptor(path, O_RDONLY | O_NONBLOCK);  // opening a pipe of that name must not block
     if (!descriptor.valid()) return system_error("open", path);
     struct stat info{};
     if (::fstat(descriptor.get(), &info) != 0) return system_error("stat", path);

@@ -26,7 +26,7 @@ void leave_at_once(int /*signal*/) { _exit(130); }
 
 constexpr timespec kNoTime{.tv_sec = 0, .tv_nsec = 0};
 constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 100'000'000};
-// timeout(1) and terminals may send a signal twice; who wants it twice waits longer.
+// timeout(1) and terminals may send a signal twice; two signals count as two only after this time.
 constexpr std::chrono::milliseconds kOneWish{250};
 
 bool is_ignored(int number) {
@@ -68,7 +68,7 @@ SignalWatch::SignalWatch(std::function<void()> on_signal, std::chrono::milliseco
     : on_signal_(std::move(on_signal)), patience_(patience) {
   sigemptyset(&watched_);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-    // A blocked signal waits even where it was to be ignored.
+    // A blocked signal waits even if it was ignored before.
     if (!is_ignored(number)) sigaddset(&watched_, number);
   }
   pthread_sigmask(SIG_BLOCK, &watched_, &mask_before_);
@@ -79,7 +79,7 @@ SignalWatch::SignalWatch(std::function<void()> on_signal, std::chrono::milliseco
 SignalWatch::~SignalWatch() {
   done_ = true;
   thread_.join();
-  // One more that came while the program unwound was obeyed by that.
+  // A signal that came while the program unwound has been obeyed.
   if (exit_status_ != 0) {
     while (sigtimedwait(&watched_, nullptr, &kNoTime) > 0) {}
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Signals that ask a program to end as something to wait for, instead of a handler that may do nearly nothing.
+// Signals that ask a program to end: the program waits for them, instead of a handler that may do nearly nothing.
 
 #include <atomic>
 #include <chrono>
@@ -15,10 +15,10 @@ namespace kvkeep::os {
 class ShutdownSignals {
  public:
   ShutdownSignals();
-  // True if one arrived and was not waited for yet.
+  // Returns true if one arrived and was not waited for yet.
   bool pending() const;
-  // Returns when one arrives. A second one then ends the process at once (status 130), so that a hanging shutdown can
-  // be left.
+  // Returns when one arrives. A second one then ends the process at once (status 130), so that a user can leave a
+  // hanging shutdown.
   void wait();
 };
 
@@ -27,17 +27,17 @@ class ShutdownSignals {
 // stays ignored.
 class SignalWatch {
  public:
-  // Make it in main's thread before any other thread starts, as ShutdownSignals. Once a signal came, `on_signal` is
-  // called from a thread of the watch's own, again and again every 100 ms until the destructor: what begins while it
-  // runs is found by the next call. After `patience`, or with a second signal, the watch itself kills all children,
-  // removes all temporary directories (temporary_directory.h) and ends the process.
+  // Make it in main's thread before any other thread starts, like ShutdownSignals. Once a signal came, `on_signal` is
+  // called from a thread of the watch's own, every 100 ms until the destructor: each call also finds work that began
+  // after the previous one. After `patience`, or with a second signal, the watch itself kills all children, removes all
+  // temporary directories (temporary_directory.h) and ends the process.
   explicit SignalWatch(std::function<void()> on_signal,
                        std::chrono::milliseconds patience = std::chrono::milliseconds(5'000));
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
-  // After it, signals do what they did before.
+  // Afterwards signals do what they did before.
   ~SignalWatch();
-  // The exit status of a program that this signal ended (130, 143...); 0: none came.
+  // Returns the exit status of a program that this signal ended (130, 143...); 0 if none came.
   int exit_status() const { return exit_status_; }
 
  private:

@@ -18,7 +18,7 @@
 namespace kvkeep::os {
 namespace {
 
-// This very program as a child: signals go to a process of their own.
+// This program itself as a child: the signals go to another process.
 std::unique_ptr<ChildProcess> start_self(const std::string& test, const std::string& directory) {
   ChildProcessOptions options;
   options.arguments = {"--gtest_filter=" + test};
@@ -41,7 +41,7 @@ void say_ready() {
   std::fflush(stdout);
 }
 
-// Waits until the second call of on_signal, holding a temporary directory.
+// Waits until the second call of on_signal, with a temporary directory.
 int run_until_signal() {
   std::atomic<int> calls{0};
   const SignalWatch watch([&] { ++calls; });
@@ -51,7 +51,7 @@ int run_until_signal() {
   return calls < 2 ? 1 : watch.exit_status();
 }
 
-// The directory holds the child's output and nothing else any more; removes both.
+// Checks that the directory has only the child's output left, and removes both.
 void expect_only_output(const std::string& directory) {
   ASSERT_EQ(::unlink((directory + "/output").c_str()), 0);
   EXPECT_EQ(::rmdir(directory.c_str()), 0) << "something was left behind";
@@ -102,7 +102,7 @@ TEST(SignalWatchTest, IgnoredSignalsStayIgnored) {
   while (true) std::this_thread::sleep_for(std::chrono::seconds(60));
 }
 
-// Whoever adopts a process may be slow to collect it: a zombie is dead too.
+// The process that adopts a child may be slow to collect it: a zombie counts as dead.
 bool has_ended(int id) {
   const auto state = [id] {
     std::ifstream file("/proc/" + std::to_string(id) + "/stat");
@@ -133,7 +133,7 @@ TEST(SignalWatchTest, SecondSignalLeavesAtOnceAndNothingBehind) {
   const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
   const auto child = start_self("SignalWatchTest.SecondSignalLeavesAtOnceAndNothingBehind", directory.path());
   ::kill(child->id(), SIGTERM);
-  // Sent until it ends: two that come close together are one.
+  // Sent until it ends: two that come close together count as one.
   for (int tries = 0; tries < 200 && !child->ended(); ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ::kill(child->id(), SIGINT);

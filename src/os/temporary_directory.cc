@@ -14,7 +14,7 @@
 namespace kvkeep::os {
 namespace {
 
-// The paths that exist, so that a program that leaves at once can remove them.
+// The paths that exist: a program that leaves at once can remove them.
 struct Existing {
   Mutex mutex;
   std::set<std::string> paths GUARDED_BY(mutex);
@@ -61,7 +61,7 @@ TemporaryDirectory::~TemporaryDirectory() { remove(); }
 
 void TemporaryDirectory::remove() {
   if (path_.empty()) return;
-  remove_tree(path_);  // a destructor has nobody to tell
+  remove_tree(path_);  // a destructor cannot report an error
   const MutexLock lock(existing().mutex);
   existing().paths.erase(path_);
   path_.clear();
@@ -72,7 +72,7 @@ void remove_all_temporary_directories() {
   const MutexLock lock(existing().mutex);
   existing().closed = true;
   for (int tries = 0; tries < kTries; ++tries) {
-    // It fails where somebody still writes.
+    // Fails while somebody still writes there.
     std::erase_if(existing().paths, remove_tree);
     if (existing().paths.empty()) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

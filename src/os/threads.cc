@@ -33,12 +33,12 @@ class TaskQueue {
     return !stopping_;
   }
 
-  // Runs tasks until stop() was called and nothing is left.
+  // Runs tasks until stop() was called and no task is left.
   void work(const std::string& name) {
     ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
     while (auto task = next()) {
       task();
-      task = nullptr;  // what it captured goes before drain() returns
+      task = nullptr;  // destroys its captures before drain() returns
       const MutexLock lock(mutex_);
       ++finished_;
       done_.notify_all();
@@ -59,7 +59,7 @@ class TaskQueue {
   }
 
  private:
-  // Empty when the queue stops and nothing is left.
+  // Returns an empty function when the queue stops and no task is left.
   std::function<void()> next() {
     const MutexLock lock(mutex_);
     while (tasks_.empty() && !stopping_) came_.wait(mutex_);
@@ -128,7 +128,7 @@ class ThreadTicker final : public Ticker {
           std::mutex mutex;
           std::condition_variable_any waiting;
           std::unique_lock lock(mutex);
-          // What a wait returns that a stop meets is not asked: libstdc++ may say that time is over.
+          // The result of a wait that a stop interrupts is ignored: libstdc++ may report a timeout.
           while (!stop.stop_requested()) {
             waiting.wait_for(lock, stop, period, [&] { return stop.stop_requested(); });
             if (!stop.stop_requested()) call();
