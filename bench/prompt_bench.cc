@@ -1,10 +1,10 @@
-// From messages to token ids, as a chat request goes: stabilisers, template, tokens, and sampled turns put in their
-// places, for a conversation of 100,000 tokens. Compared with llama_tokenize of the same text in the same moment:
+// From messages to token ids, as in a chat request: stabilisers, template, tokens, and sampled turns put in place, for
+// a conversation of 100,000 tokens. Compared with llama_tokenize of the same text at the same time:
 //
 //   new / tokenize       nothing of the conversation is known
 //   extended / tokenize  the request before had all but its last message
 //
-// Counters are ratios of one iteration; their medians over the repetitions are the figures (scripts/bench).
+// Counters are ratios of one iteration; scripts/bench takes the medians over the repetitions as figures.
 
 #include <benchmark/benchmark.h>
 
@@ -29,7 +29,7 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kTokens = 100'000;
 
-// Prose, numbers, paths and code, about as agents read them.
+// Makes prose, numbers, paths and code, about as agents read them.
 std::string text_of(std::size_t bytes, std::mt19937& random) {
   static constexpr const char* kWords[] = {
       "the ",   "function ",  "returns ", "a list ",    "of ",     "entries, ", "return ",     "if (",
@@ -43,7 +43,7 @@ std::string text_of(std::size_t bytes, std::mt19937& random) {
   return text;
 }
 
-// A task, then calls and their results.
+// Adds a task, then calls and their results.
 void add_round(ordered_json& messages, std::mt19937& random) {
   messages.push_back({{"role", "user"}, {"content", text_of(400, random)}});
   for (int call = 0; call < 4; ++call) {
@@ -114,7 +114,7 @@ class Conversation {
   const Service& service() const { return service_; }
 
  private:
-  // As if this server had written all the assistant's turns.
+  // Remembers all of the assistant's turns as if this server had written them.
   void remember_turns() {
     service_.turns =
         std::make_unique<TurnKeeper>(TurnKeeperOptions{.memory = mebibytes(8)}, os::real_file_system(), *executor_);

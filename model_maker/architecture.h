@@ -1,8 +1,8 @@
 #pragma once
 
-// What a generated model of one architecture consists of: metadata keys and a list of tensors, as plain data.
-// make_model.cc turns a plan into a file. A new architecture made of known blocks is a row of the table in
-// architecture_decoders.cc; one with blocks of its own is an architecture_<name>.cc and a line in architecture.cc.
+// A generated model of one architecture as plain data: metadata keys and a list of tensors. make_model.cc turns such a
+// plan into a file. A new architecture made of known blocks is a row of the table in architecture_decoders.cc; one with
+// blocks of its own is an architecture_<name>.cc and a line in architecture.cc.
 
 #include <ggml.h>
 
@@ -18,7 +18,7 @@
 
 namespace kvkeep::gguf {
 
-// Every element the same (norm weights, biases).
+// Every element has the same value (norm weights, biases).
 struct Constant {
   float value;
 };
@@ -59,23 +59,23 @@ struct PlanRequest {
 };
 
 enum class Window {
-  kNone,      // such models have no windowed layers
-  kOptional,  // only if asked for
-  kAlways,    // kDefaultWindow unless asked for another
+  kNone,      // the architecture has no windowed layers
+  kOptional,  // only on request
+  kAlways,    // kDefaultWindow, unless another one is requested
 };
 inline constexpr std::uint32_t kDefaultWindow = 128;
 
 struct Architecture {
   std::string_view name;          // general.architecture
-  std::string_view memory_class;  // of the models made, as help texts name it
+  std::string_view memory_class;  // of the generated models, as help texts name it
   Window window;
   ModelPlan (*plan)(const PlanRequest& request);
 };
 
-// In the order in which help texts list them.
+// In the order of help texts.
 std::span<const Architecture> architectures();
 
-// Decoders of known blocks: everything but the below.
+// Plans decoders of known blocks: all architectures except the next one's.
 ModelPlan plan_decoder(const PlanRequest& request);
 ModelPlan plan_deepseek4(const PlanRequest& request);
 

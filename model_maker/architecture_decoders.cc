@@ -6,7 +6,7 @@
 #include "model_maker/recurrent_blocks.h"
 
 // Decoders whose layers are a block that looks back (attention or a recurrent one) and a feed-forward block. The table
-// says what distinguishes them; the rest is the same for all.
+// has their differences; the rest is the same for all.
 
 namespace kvkeep::gguf {
 namespace {
@@ -15,18 +15,18 @@ enum class Block { kAttention, kMamba, kJambaMamba, kMamba2, kDeltaNet, kShortCo
 
 struct Style {
   std::string_view name;
-  // What a layer looks back with; every `attention_every`th layer (the last of each group) has attention. 1: all have.
-  // 0: none. falcon-h1 has both in each layer.
+  // The block with which a layer looks back; every `attention_every`th layer (the last of each group) has attention. 1:
+  // all have; 0: none has. falcon-h1 has both in each layer.
   Block recurrent = Block::kAttention;
   std::int64_t attention_every = 1;
   std::array<std::int64_t, 3> layers;  // by ModelSize
   bool feed_forward = true;
-  bool head_norms = false;        // queries and keys are normalised, so that the norms' weights are the gain of scores
+  bool head_norms = false;        // queries and keys are normalised: the norms' weights are the gain of scores
   bool gated_attention = false;   // the query matrix also makes a gate for the result
-  bool norms_after = false;       // blocks' results are normalised, so that those norms' weights are the gain of blocks
+  bool norms_after = false;       // results of blocks are normalised: those norms' weights are the gain of blocks
   bool scaled_embedding = false;  // libllama multiplies embeddings by sqrt(width)
   bool layered_heads = false;     // head_count_kv is given per layer; 0 says that a layer is recurrent
-  std::int64_t global_every = 0;  // of windowed models: every how many layers one sees everything
+  std::int64_t global_every = 0;  // in windowed models one layer of this many has full attention
   std::string_view second_norm = "ffn_norm.weight";
   std::string_view output_norm = "output_norm";
 };
@@ -63,7 +63,7 @@ constexpr auto kStyles = std::to_array<Style>({
     {.name = "mamba2", .recurrent = Block::kMamba2, .attention_every = 0, .layers = {4, 12, 24}, .feed_forward = false},
 });
 
-constexpr float kBlockGain = 0.6F;  // where norms come after blocks; 1 lets rounding decide too often
+constexpr float kBlockGain = 0.6F;  // for norms after blocks; with 1, rounding decides too often
 
 const Style& style_of(std::string_view name) {
   const auto* const found = std::ranges::find(kStyles, name, &Style::name);

@@ -9,13 +9,13 @@ namespace {
 constexpr std::int64_t kStreams = 4;                        // libllama accepts no other number
 constexpr std::int64_t kMixes = (2 + kStreams) * kStreams;  // weights in, out and between streams
 constexpr std::int64_t kRopeSize = kHeadSize / 2;           // the other half has no position
-constexpr std::int64_t kOutputGroups = 2;                   // of heads, each with a projection of its own
+constexpr std::int64_t kOutputGroups = 2;                   // of heads; each group has its own projection
 constexpr std::int64_t kOutputRank = 64;                    // per group
 constexpr std::int64_t kExperts = 4;
 constexpr std::int64_t kExpertsUsed = 2;
-// Of an indexer's keys. libllama 0.7.0 divides by 0 if it is the size of a head.
+// Size of an indexer's keys. libllama 0.7.0 divides by 0 if it is the size of a head.
 constexpr std::int64_t kIndexerSize = 128;
-constexpr std::int64_t kPickedKeys = 64;            // of the keys made of 4 tokens each
+constexpr std::int64_t kPickedKeys = 64;            // among the keys made of 4 tokens each
 constexpr std::uint32_t kSquareRootOfSoftplus = 4;  // how experts are scored; libllama accepts no other
 constexpr float kNoClamp = 1e6F;
 
@@ -23,7 +23,7 @@ std::int64_t layers_of(ModelSize size) { return size == ModelSize::kTiny ? 4 : s
 std::int64_t query_rank(const Shape& shape) { return shape.width / 2; }
 std::int64_t expert_size(const Shape& shape) { return shape.hidden / kExperts; }
 
-// Tokens per compressed key: all three kinds of layers in every model.
+// Tokens per compressed key, chosen so that every model has all three kinds of layers.
 std::uint32_t ratio_of(std::int64_t layer) {
   if (layer == 0) return 0;
   return layer % 2 == 1 ? 4 : 128;
@@ -63,18 +63,18 @@ void add_attention(PlanBuilder& plan) {
   const Shape& shape = plan.shape();
   const std::int64_t query = shape.heads * kHeadSize;
   plan.norm("attn_norm", shape.width);
-  plan.norm("attn_sinks", shape.heads, -4);  // a share of attention that goes nowhere; small
+  plan.norm("attn_sinks", shape.heads, -4);  // the share of attention that goes nowhere; small
   plan.matrix("attn_q_a", shape.width, query_rank(shape), 1);
   plan.norm("attn_q_a_norm", query_rank(shape));
   plan.matrix("attn_q_b", query_rank(shape), query, 1);
   plan.matrix("attn_kv", shape.width, kHeadSize, 1);
-  // Keys are values, too, and queries have length 1: this norm's weights are the gain of both.
+  // Keys are also values, and queries have length 1: this norm's weights are the gain of both.
   plan.norm("attn_kv_a_norm", kHeadSize, shape.gains.score * shape.gains.score);
   plan.matrix("attn_output_a", query / kOutputGroups, kOutputGroups * kOutputRank, 1);
   plan.matrix("attn_output_b", kOutputGroups * kOutputRank, shape.width, 1);
 }
 
-// Keys of several tokens: a mean weighted by a gate and by the place among them. Those of 4 tokens overlap.
+// A key of several tokens is a mean, weighted by a gate and by each token's place. Keys of 4 tokens overlap.
 void add_compressor(PlanBuilder& plan, const std::string& name, std::uint32_t ratio, std::int64_t key_size,
                     float norm) {
   const std::int64_t size = (ratio == 4 ? 2 : 1) * key_size;
@@ -94,7 +94,7 @@ void add_compressed_attention(PlanBuilder& plan, std::uint32_t ratio) {
   add_compressor(plan, "indexer_compressor", ratio, kIndexerSize, 1);
 }
 
-// Weights by which a block takes from the residual streams and gives to them.
+// Weights by which a block reads from the residual streams and writes to them.
 void add_streams(PlanBuilder& plan, const std::string& name) {
   const std::int64_t from = kStreams * plan.shape().width;
   plan.values(name + "_fn.weight", {from, kMixes}, gain(1, from));

@@ -29,7 +29,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_line_end(char c) { return c == '\n' || c == '\r'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\v' || c == '\f' || is_line_end(c); }
 
-// One alternative of qwen2's regular expression each: the end of its match at `at`, or `at` for none.
+// Each function is one alternative of qwen2's expression: returns the end of its match at `at`, or `at` for none.
 template <typename Test>
 std::size_t run(std::string_view text, std::size_t at, Test test) {
   while (at < text.size() && test(text[at])) ++at;
@@ -66,7 +66,7 @@ std::size_t match_blanks(std::string_view text, std::size_t at) {
   for (std::size_t last = end; last > at; --last) {
     if (is_line_end(text[last - 1])) return last;  // \s*[\r\n]+ comes first
   }
-  // \s+(?!\S): the last blank stays with what follows it.
+  // \s+(?!\S): the last blank belongs to the text after it.
   return end < text.size() && end - at > 1 ? end - 1 : end;
 }
 
@@ -131,8 +131,8 @@ class Trainer {
   };
   struct PairUse {
     std::int64_t count = 0;
-    bool grown = false;              // stands in grown_
-    std::vector<std::size_t> words;  // may hold words that lost the pair since, and repeats
+    bool grown = false;              // is in grown_
+    std::vector<std::size_t> words;  // may have words that lost the pair since, and repeats
   };
   struct Candidate {
     std::int64_t count;
@@ -159,7 +159,7 @@ class Trainer {
     }
   }
 
-  // One heap entry per pair that may have become more frequent.
+  // Adds one heap entry per pair that may have become more frequent.
   void offer_grown() {
     for (const Pair& pair : grown_) {
       PairUse& use = uses_[pair];
@@ -169,7 +169,7 @@ class Trainer {
     grown_.clear();
   }
 
-  // Counts in the heap may be out of date: one that no longer holds goes back with its true count.
+  // Counts in the heap may be out of date: an entry with a wrong count goes back with the right one.
   std::optional<Pair> pop_best() {
     while (!candidates_.empty()) {
       const Candidate top = candidates_.top();

@@ -18,8 +18,8 @@
 
 namespace kvkeep::gguf {
 
-// Pretokens in order; their concatenation is `text`. Bytes of 0x80 and above count as letters, which is what qwen2's
-// rule does for nearly all of them.
+// Returns the pretokens in order; joined they are `text`. Bytes of 0x80 and above count as letters, which is what
+// qwen2's rule does for nearly all of them.
 std::vector<std::string_view> split_pretokens(std::string_view text);
 
 struct BytePairs {
@@ -27,7 +27,7 @@ struct BytePairs {
   std::vector<std::pair<TokenId, TokenId>> merges;  // by rank; two merges may yield one token ("ab"+"c", "a"+"bc")
 };
 
-// At most `merge_count` merges; fewer if the text has no pair left. Texts of 100 KB take well under a second.
+// Learns at most `merge_count` merges; fewer if the text has no pair left. Texts of 100 KB take well under a second.
 BytePairs train_byte_pairs(std::span<const std::string_view> texts, std::size_t merge_count);
 
 // Encodes with learnt merges, exactly as a GGUF tokenizer applies them. Build once, use often; thread safe after.

@@ -2,7 +2,7 @@
 
 namespace kvkeep::gguf {
 
-// Only constructs that every engine evaluates alike, llama-server's, too.
+// Uses only constructs that every engine evaluates alike, llama-server's included.
 std::string_view chat_template() {
   return R"jinja({%- if tools %}
     {{- '<|im_start|>system\n' }}

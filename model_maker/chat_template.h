@@ -4,8 +4,8 @@
 
 namespace kvkeep::gguf {
 
-// ChatML. Tools are announced in the system turn, calls are <tool_call> blocks, results are <tool_response> blocks in
-// a user turn (consecutive results share one). Message text is never trimmed: what was generated renders unchanged.
+// ChatML. The system turn lists the tools, calls are <tool_call> blocks, results are <tool_response> blocks in a user
+// turn (consecutive results share one). Message text is never trimmed: generated text renders unchanged.
 std::string_view chat_template();
 
 }  // namespace kvkeep::gguf

@@ -44,7 +44,7 @@ std::string names_of(Predicate wanted) {
   return names;
 }
 
-// 0: no windowed layers.
+// Returns 0 if there are no windowed layers.
 Result<std::uint32_t> window_of(const Architecture& architecture, std::uint32_t asked_for) {
   if (asked_for != 0 && architecture.window == Window::kNone) {
     return invalid("an " + std::string(architecture.name) + " model has no window: only " +
@@ -77,7 +77,7 @@ void write_metadata(const MakeModelOptions& options, const ModelPlan& plan, gguf
   for (const auto& [key, value] : plan.metadata) std::visit(SetValue{file, key.c_str()}, value);
 }
 
-// Fills one row of a tensor at a time; rows are independent of how they are stored.
+// Fills one row of a tensor at a time; rows do not depend on the type in which they are stored.
 class RowSource {
  public:
   RowSource(const TensorPlan& plan, const MakeModelOptions& options, const Vocabulary& vocabulary)

@@ -17,32 +17,32 @@ enum class ModelSize {
   kReal,   // 170 to 300 MB: timings that mean something
 };
 
-// "tiny", "small" or "real"; else kInvalid.
+// Reads "tiny", "small" or "real"; kInvalid for other names.
 Result<ModelSize> parse_model_size(std::string_view name);
 
 struct MakeModelOptions {
-  // general.architecture. Known: architecture_names().
+  // general.architecture, one of architecture_names().
   std::string architecture = "llama";
   ModelSize size = ModelSize::kTiny;
-  // Tokens that a windowed layer sees; 0: the architecture's default. kInvalid where there are no such layers.
+  // Tokens that a windowed layer sees; 0: the architecture's default. kInvalid if it has no such layers.
   std::uint32_t window = 0;
   // The same options and seed give the same bytes.
   std::uint64_t seed = 1;
-  // False: only whole words with a blank before them can be generated, so that greedy text never ends early, is valid
-  // UTF-8 and tokenizes to the ids it was sampled as. True: every token can be generated, markers and broken UTF-8
-  // included, and text may tokenize to other ids.
+  // False: only whole words with a blank before them can be sampled, so that greedy text never ends early, is valid
+  // UTF-8 and is tokenized to the ids it was sampled as. True: every token can be sampled, markers and broken UTF-8
+  // included, and text may be tokenized to other ids.
   bool free_output = false;
 };
 
-// "llama, ..." for messages.
+// Returns "llama, ..." for messages.
 std::string architecture_names();
-// "sliceable: llama; windowed: gemma3; ..." for help texts: architectures by the class of their memory.
+// Returns "sliceable: llama; windowed: gemma3; ..." for help texts: architectures by the class of their memory.
 std::string architectures_by_memory_class();
-// "gemma3, ..." for messages: those with windowed layers.
+// Returns "gemma3, ..." for messages: the architectures with windowed layers.
 std::string windowed_architecture_names();
 
-// Writes the model to `path`, replacing what is there. Errors: kInvalid (unknown architecture, a window it cannot
-// have), kIo (cannot write).
+// Writes the model to `path`, and replaces a file there. Errors: kInvalid (unknown architecture, a window that it
+// cannot have), kIo (cannot write).
 Status make_model(const MakeModelOptions& options, const std::string& path);
 
 }  // namespace kvkeep::gguf

@@ -3,7 +3,7 @@
 namespace kvkeep::gguf {
 namespace {
 
-constexpr float kLogitDeviation = 4.0F;  // at temperature 1 the zero rows together have a chance of about 1e-3
+constexpr float kLogitDeviation = 4.0F;  // at temperature 1 the zero rows have a chance of about 1e-3 together
 
 }  // namespace
 

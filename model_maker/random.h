@@ -9,7 +9,7 @@
 
 namespace kvkeep::gguf {
 
-// splitmix64. Not for cryptography. About a nanosecond per value of fill().
+// The generator splitmix64. Not for cryptography. About a nanosecond per value of fill().
 class Random {
  public:
   // Each tensor has its own stream, so that adding a tensor does not change the others.
@@ -19,20 +19,20 @@ class Random {
 
   std::uint64_t next() { return mix(state_ += 0x9E3779B97F4A7C15u); }
 
-  // Uniform values with mean 0 and the given standard deviation, in steps of 1/65536 of their range.
+  // Fills in uniform values with mean 0 and the given standard deviation, in steps of 1/65536 of their range.
   void fill(std::span<float> values, float deviation) {
     constexpr float kSquareRootOf12 = 3.4641016F;
     fill_steps(values, deviation * kSquareRootOf12 / 65536.0F);
   }
 
-  // Uniform values of a range, in steps of 1/65536 of it.
+  // Fills in uniform values of a range, in steps of 1/65536 of it.
   void fill_between(std::span<float> values, float lowest, float highest) {
     fill_steps(values, (highest - lowest) / 65536.0F);
     for (float& value : values) value += (lowest + highest) / 2;
   }
 
  private:
-  // Mean 0.
+  // Fills in values with mean 0.
   void fill_steps(std::span<float> values, float step) {
     std::uint64_t bits = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {

@@ -8,14 +8,14 @@ constexpr std::int64_t kMambaState = 16;  // values per channel
 constexpr std::int64_t kMamba2State = 64;
 constexpr std::int64_t kShortKernel = 3;
 
-// A time step is softplus(bias + projection); a state keeps exp(-step * rate) of itself per token. Here: most of it for
-// hundreds of tokens.
+// A time step is softplus(bias + projection); per token a state keeps exp(-step * rate) of itself. With these values it
+// keeps most for hundreds of tokens.
 constexpr Between kStepBias{-6, -3};
 constexpr Between kRate{-0.1F, -0.002F};
-constexpr float kSkip = 0.25F;  // what of an input goes past the state
+constexpr float kSkip = 0.25F;  // the part of an input that bypasses the state
 
-// Gains of projections into a block. Where what comes out of a state is normalised, inputs are faint: SiLU of a large
-// one is positive in the mean, states would add up these means, and what distinguishes one token would drown in them.
+// Gains of projections into a block. If the output of a state is normalised, inputs are faint: SiLU of a large one is
+// positive in the mean, states would add up these means, and the differences between tokens would be lost in them.
 constexpr float kInput = 2;
 constexpr float kFaintInput = 0.5F;
 constexpr float kOutput = 4;

@@ -1,15 +1,15 @@
 #pragma once
 
-// The recurrent parts of a layer: everything they know of earlier tokens is a state of constant size.
+// The recurrent parts of a layer: all that they know of earlier tokens is a state of constant size.
 //
-// Their decays are set so that states remember for hundreds to thousands of tokens: a wrong state must show in the
-// text, also long after the token that made it wrong.
+// Their decays are set so that states remember for hundreds to thousands of tokens: a wrong state must change the text,
+// even long after the token that made it wrong.
 
 #include "model_maker/plan_builder.h"
 
 namespace kvkeep::gguf {
 
-// Keys "ssm.*" and the tensors of one layer, each. The layer's norm is not among them.
+// Each pair of functions adds keys "ssm.*" and the tensors of one layer, without the layer's norm.
 
 // Mamba: each channel has a state of its own. Tensors "ssm_*".
 void add_mamba_keys(PlanBuilder& plan);

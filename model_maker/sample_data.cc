@@ -1,6 +1,6 @@
 #include "model_maker/sample_text.h"
 
-// Written for this file: what tools print and what clients and servers send to each other.
+// Written for this file: output of tools, and messages between clients and servers.
 
 namespace kvkeep::gguf {
 

@@ -1,6 +1,6 @@
 #include "model_maker/sample_text.h"
 
-// Written for this file. What matters is the mix of words and turns of phrase, not the story.
+// Written for this file. The mix of words and turns of phrase matters, not the story.
 
 namespace kvkeep::gguf {
 

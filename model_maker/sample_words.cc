@@ -1,6 +1,6 @@
 #include "model_maker/sample_text.h"
 
-// Lists, so that the sample texts may stay short: a word that stands here becomes one token or a few.
+// With these lists the sample texts can be short: a word in a list becomes one token or a few.
 
 namespace kvkeep::gguf {
 

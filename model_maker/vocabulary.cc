@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 12> kControlMarkers = {
 constexpr std::array<std::string_view, 6> kUserDefinedMarkers = {"<tool_call>",      "</tool_call>", "<tool_response>",
                                                                  "</tool_response>", "<think>",      "</think>"};
 
-// GPT-2's map: printable Latin-1 bytes stand for themselves, the others for U+0100 and up in order.
+// GPT-2's map: printable Latin-1 bytes stand for themselves, the other bytes for U+0100 and up in order.
 std::array<unsigned, 256> printable_bytes() {
   std::array<unsigned, 256> map{};
   unsigned next = 0x100;
@@ -50,7 +50,7 @@ bool is_blank_and_word(std::string_view bytes) {
          std::all_of(bytes.begin() + 1, bytes.end(), [](char c) { return c >= 'a' && c <= 'z'; });
 }
 
-// Words of the sample texts that are one token, and stay one when encoded alone.
+// Finds words of the sample texts that are one token, and stay one when encoded by themselves.
 std::vector<bool> find_whole_words(const BytePairs& pairs, std::span<const std::string_view> texts) {
   std::set<std::string_view> seen;
   for (const std::string_view text : texts) {

@@ -14,14 +14,14 @@ struct gguf_context;
 namespace kvkeep::gguf {
 
 struct Vocabulary {
-  std::vector<std::string> spellings;  // as GGUF writes them: bytes mapped to printable characters, markers as is
+  std::vector<std::string> spellings;  // as GGUF writes them: bytes mapped to printable characters, markers unchanged
   std::vector<std::int32_t> types;     // 1 normal, 3 CONTROL, 4 USER_DEFINED
   std::vector<std::string> merges;     // "left right", by rank
-  // Tokens that are a blank and a whole lower-case word. Any run of them is valid UTF-8 and tokenizes to itself,
+  // Tokens that are a blank and a whole lower-case word. Any run of them is valid UTF-8 and is tokenized to itself,
   // because the pretokenizer cuts before each blank: greedy text made of them can be sent back and gives the same ids.
   std::vector<bool> whole_word;
   std::size_t size() const { return spellings.size(); }
-  // Precondition: a marker of that spelling exists.
+  // Precondition: there is a marker of that spelling.
   TokenId marker(std::string_view spelling) const;
 };
 
@@ -29,7 +29,7 @@ struct Vocabulary {
 // Thread safe.
 const Vocabulary& shared_vocabulary();
 
-// Tokenizer keys and tokenizer.chat_template (ChatML; tools in the manner of Hermes).
+// Writes the tokenizer's keys and tokenizer.chat_template (ChatML; tools as Hermes has them).
 void write_vocabulary(const Vocabulary& vocabulary, gguf_context* file);
 
 }  // namespace kvkeep::gguf

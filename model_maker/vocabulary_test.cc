@@ -12,7 +12,7 @@
 namespace kvkeep::gguf {
 namespace {
 
-// None of these stands in the sample texts.
+// The sample texts contain none of these.
 constexpr std::string_view kHeldOutProse =
     "The engine thread owns the model, and nobody else may touch it. When a request arrives, its text is rendered by "
     "the "

@@ -1,7 +1,7 @@
 // Counts what a server really computes: preloaded into it (LD_PRELOAD), this shim wraps the calls that give tokens to
-// libllama and adds up those that succeeded. The count is kept in a small shared file, so that it survives kill -9:
+// libllama and adds up those that succeeded. The count is in a small shared file, so that it survives kill -9:
 //   KVKEEP_COUNT_FILE=path   16 bytes: u64 ids decoded, u64 decode calls that returned 0 (little-endian, native)
-// Both ways of libllama are covered: llama_decode, and llama_process over a llama_batch_ext (which llama-server uses).
+// It covers both ways into libllama: llama_decode, and llama_process over a llama_batch_ext (which llama-server uses).
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kSegments = 10'000;
 constexpr std::size_t kPromptTokens = 100'000;
 
-// Tokens of a conversation: each begins with an id of its own.
+// Tokens of a conversation, whose first id is its own.
 std::vector<TokenId> conversation(std::uint32_t number, std::size_t count) {
   std::vector<TokenId> tokens(count);
   std::uint64_t state = number + 1;

@@ -15,14 +15,14 @@ constexpr std::size_t kPieceTokens = 512;
 constexpr std::size_t kMostComparedBytes = std::size_t{64} << 20;
 constexpr Goal kKeptGoal{Goal::Kind::kAtLeast, 0.9};
 
-// A capture of so much is judged by its rate in GB/s, a smaller one by its time in ms.
+// A capture of at least this size is judged by its rate in GB/s, a smaller one by its time in ms.
 constexpr std::size_t kLargeCaptureBytes = 1 << 20;
 constexpr Goal kCaptureRateGoal{Goal::Kind::kAtLeast, 4};
 constexpr Goal kCaptureTimeGoal{Goal::Kind::kAtMost, 0.5};
 
 }  // namespace
 
-// Where a point holds the whole state, most of it was in the one before.
+// For points that hold the whole state: saves the previous point, which most of the state repeats.
 Status StateMeter::save_base(const std::function<bool()>& may_go_on) {
   if (!engine_.memory().shape().whole_points) return {};
   const std::size_t tokens = tokens_ - tokens_ / 8;
@@ -59,7 +59,7 @@ Status StateMeter::prepare(const std::function<bool()>& may_go_on) {
   last_.range = token_range(tokens_ - std::min(window, tokens_), tokens_);
   last_.buffer.resize(window == 0 ? engine_.memory().point_bytes(kSource)
                                   : engine_.memory().window_bytes(last_.range.size()));
-  TRY(measure_once());  // touches memory for the first time
+  TRY(measure_once());  // touches the memory for the first time
   for (auto* times : {&rows_ms_, &last_ms_, &restore_ms_}) times->clear();
   return {};
 }
@@ -106,10 +106,9 @@ std::vector<PartFigures> StateMeter::figures() const {
     const auto delta = format::encode_delta(base, fresh, fresh.size());
     const auto kept = static_cast<double>(fresh.size() - (delta ? delta->size() : fresh.size()));
     const auto repeated = static_cast<double>(std::max<std::size_t>(format::repeated_bytes(base, fresh), 1));
-    out.push_back(
-        summarize(fmt::format("of the bytes that a point at {} tokens repeats of one at {}, not written again", tokens_,
-                              base_.range.end.value()),
-                  "ratio", {kept / repeated}, kKeptGoal));
+    out.push_back(summarize(fmt::format("share of bytes that a point at {} tokens repeats of one at {}, not rewritten",
+                                        tokens_, base_.range.end.value()),
+                            "ratio", {kept / repeated}, kKeptGoal));
   }
   return out;
 }
@@ -120,7 +119,7 @@ TokenRange token_range(std::size_t begin, std::size_t end) {
 
 Status prefill(engine::llama::LlamaEngine& engine, std::size_t tokens, const std::function<bool()>& may_go_on) {
   const std::uint32_t vocabulary = engine.description().vocabulary_size;
-  // Short ones, for whoever waits for the next question whether to go on.
+  // Short batches, so that may_go_on is asked often.
   const std::size_t batch_tokens = std::min<std::size_t>(engine.description().batch_tokens, 256);
   for (std::size_t done = engine.memory().length(kSource).value(); done < tokens;) {
     if (!may_go_on()) return aborted("interrupted");

@@ -1,6 +1,6 @@
 #pragma once
 
-// The meters of a model's memory: common parts, and the meter of models that need more than rows.
+// The meters of a model's memory: shared parts, and the meter of models that need more than rows.
 
 #include <functional>
 #include <string>
@@ -19,30 +19,29 @@ inline constexpr SeqId kTarget{1};
 
 TokenRange token_range(std::size_t begin, std::size_t end);
 
-// Decodes ids, spread over the vocabulary, into kSource up to `tokens` of them; which ones does not matter to what is
-// measured. kAborted: may_go_on, asked between batches, said no.
+// Decodes ids, spread over the vocabulary, into kSource up to `tokens` of them; the measurements do not depend on the
+// ids. kAborted if may_go_on, called between batches, returned false.
 Status prefill(engine::llama::LlamaEngine& engine, std::size_t tokens, const std::function<bool()>& may_go_on);
 
-// Wall time of `work` in ms, or its error.
+// Returns the wall time of `work` in ms, or its error.
 Result<double> timed_ms(os::Clock& clock, const std::function<Status()>& work);
 
-// Captures of `bytes` each that took `ms`: judged by their rate in GB/s; small ones, which have no rate worth naming,
-// by their time in ms.
+// Captures of `bytes` each that took `ms`: judged by their rate in GB/s, small ones by their time in ms.
 PartFigures capture_figures(const std::string& what, std::size_t bytes, std::vector<double> ms);
 
-// Rates in GB/s of `bytes` in each of `ms`.
+// Returns the rates in GB/s of `bytes` in each of `ms`.
 std::vector<double> rates_of(std::size_t bytes, std::vector<double> ms);
 
 // Measures capture and restore of a sequence that needs a point, or a window of rows.
 class StateMeter {
  public:
-  // The engine has two sequences and cells for both; it outlives this, and so does the clock.
+  // The engine must have two sequences and cells for both; it and the clock must outlive this.
   StateMeter(engine::llama::LlamaEngine& engine, std::size_t tokens, os::Clock& clock)
       : engine_(engine), tokens_(tokens), clock_(clock) {}
 
-  // Prefills kSource and captures all of it once. kAborted: may_go_on said no.
+  // Prefills kSource and captures all of it once. kAborted if may_go_on returned false.
   Status prepare(const std::function<bool()>& may_go_on);
-  // Captures rows and the state at the end again, and restores all of it into kTarget.
+  // Captures rows and the state at the end again, and restores both into kTarget.
   Status measure_once();
   std::vector<PartFigures> figures() const;
 
@@ -63,9 +62,9 @@ class StateMeter {
   engine::llama::LlamaEngine& engine_;
   std::size_t tokens_;
   os::Clock& clock_;
-  std::vector<Captured> rows_;           // ascending, without gap; of no bytes where the model has none
+  std::vector<Captured> rows_;           // ascending, without gaps; without bytes if the model has no rows
   Captured last_;                        // the window, or the point
-  Captured base_;                        // of opaque models, a point on the way
+  Captured base_;                        // for opaque models, an earlier point
   std::vector<cache::RowPiece> pieces_;  // of rows_
   std::vector<double> rows_ms_;          // of the first of rows_
   std::vector<double> last_ms_;

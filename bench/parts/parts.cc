@@ -14,10 +14,10 @@ namespace {
 using engine::llama::LlamaEngine;
 
 constexpr std::array<std::size_t, 4> kSegmentTokens = {64, 256, 512, 2048};
-// Of the rate of the bare call.
+// A share of the rate of the bare call.
 constexpr Goal kRestoreGoal{Goal::Kind::kAtLeast, 0.7};
 
-// Rows of all tokens, cut into segments.
+// Rows of all tokens, divided into segments.
 struct Segments {
   std::size_t tokens_each = 0;
   std::vector<std::vector<std::byte>> bytes;
@@ -37,7 +37,7 @@ Result<Segments> cut(LlamaEngine& engine, std::size_t tokens, std::size_t tokens
   return out;
 }
 
-// Models whose rows are all. Restoring is compared with libllama's bare call, which takes just such rows.
+// For models that need only rows. Restoring is compared with libllama's bare call, which takes the same rows.
 class RowsMeter {
  public:
   RowsMeter(LlamaEngine& engine, std::size_t tokens, os::Clock& clock)
@@ -51,7 +51,7 @@ class RowsMeter {
       TRY_ASSIGN(Segments segments, cut(engine_, tokens_, size));
       cuts_.push_back({std::move(segments), {}, {}});
     }
-    TRY(measure_once());  // touches memory for the first time
+    TRY(measure_once());  // touches the memory for the first time
     for (Cut& cut : cuts_) {
       cut.restore_ratios.clear();
       cut.capture_ms.clear();
@@ -59,7 +59,7 @@ class RowsMeter {
     return {};
   }
 
-  // Each begins with an empty sequence: to empty one takes a tenth of the time that to restore it does.
+  // Each restore begins with an empty sequence: emptying one takes a tenth of the time of a restore.
   Status measure_once() {
     TRY_ASSIGN(const double bare_ms,
                timed_ms(clock_, [&] { return set_rows_bare(engine_, kTarget, whole_.bytes.front()); }));
@@ -111,7 +111,7 @@ class RowsMeter {
   std::vector<Cut> cuts_;
 };
 
-// All that a meter measures on one engine, repetition by repetition.
+// Runs all measurements of a meter on one engine, repetition by repetition.
 template <typename Meter>
 Result<std::vector<PartFigures>> measure(Meter meter, std::size_t repetitions,
                                          const std::function<bool(std::size_t done, std::size_t of)>& progress) {
@@ -130,8 +130,8 @@ Result<std::vector<PartFigures>> measure(Meter meter, std::size_t repetitions,
 Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::Clock& clock,
                                                const std::function<bool(std::size_t done, std::size_t of)>& progress) {
   engine::llama::ModelOptions model = options.model;
-  model.n_ctx = static_cast<std::uint32_t>(options.tokens * 3);  // the source, what is restored, and room to spare
-  model.parallel = 2;  // not idle ones: an engine may have fewer of them where their state is large
+  model.n_ctx = static_cast<std::uint32_t>(options.tokens * 3);  // the source, the restored sequence, and room to spare
+  model.parallel = 2;  // not idle ones: an engine may have fewer of them if their state is large
   model.idle_sequences = 0;
   TRY_ASSIGN(const std::unique_ptr<LlamaEngine> engine, LlamaEngine::load(model));
   const cache::StateShape shape = engine->memory().shape();

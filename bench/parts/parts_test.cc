@@ -1,4 +1,4 @@
-// Figures depend on the machine; that they are taken of what they say does not.
+// Figures depend on the machine; which things they measure does not.
 
 #include "bench/parts/parts.h"
 
@@ -61,7 +61,7 @@ TEST(Parts, MeasureWhatEachClassOfMemoryCaptures) {
        {"engine thread blocked to capture a point at 600 tokens (", "restoring 600 tokens: a point at 600 tokens ("}},
       {"deepseek4",
        {"engine thread blocked to capture a point at 600 tokens (", "restoring 600 tokens: a point at 600 tokens (",
-        "of the bytes that a point at 600 tokens repeats of one at 525, not written again"}},
+        "share of bytes that a point at 600 tokens repeats of one at 525, not rewritten"}},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.architecture);

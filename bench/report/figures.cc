@@ -43,7 +43,7 @@ std::string words_of(const Goal& goal) {
   return {};
 }
 
-// Why these quartiles do not tell whether the goal is met; empty if they do.
+// Why these quartiles do not show whether the goal is met; "" if they do.
 std::string doubt_about(const Quartiles& quartiles, const Goal& goal) {
   if (goal.possible_most && quartiles.median > *goal.possible_most) {
     return fmt::format("its median is above {}, the most that is possible", *goal.possible_most);
@@ -56,7 +56,7 @@ std::string doubt_about(const Quartiles& quartiles, const Goal& goal) {
 }  // namespace
 
 Quartiles quartiles_of(std::vector<double> values) {
-  KVKEEP_ASSERT(!values.empty(), "nothing has no quartiles");
+  KVKEEP_ASSERT(!values.empty(), "no values have no quartiles");
   std::ranges::sort(values);
   return {.low = quantile(values, 0.25), .median = quantile(values, 0.5), .high = quantile(values, 0.75)};
 }

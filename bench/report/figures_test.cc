@@ -23,7 +23,7 @@ void expect_quartiles(const std::vector<double>& values, double low, double medi
   EXPECT_DOUBLE_EQ(found.high, high);
 }
 
-// Expected values are those of quantile(x, c(.25, .5, .75), type = 7) in R.
+// The expected values are those of quantile(x, c(.25, .5, .75), type = 7) in R.
 TEST(Quartiles, KnownValues) {
   expect_quartiles({5}, 5, 5, 5);
   expect_quartiles({1, 2}, 1.25, 1.5, 1.75);

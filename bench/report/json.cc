@@ -1,4 +1,4 @@
-// A report as JSON, and back.
+// A report as JSON, and JSON as a report.
 
 #include <fmt/format.h>
 
@@ -18,17 +18,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The keys beside the fields they stand for: one list for writing and for reading, so that both always agree. A key
-// never changes its meaning; a change that old readers would misread needs a new kReportVersion.
+// The keys and the fields that they stand for: one list for writing and reading, so that both always agree. A key never
+// changes its meaning; a change that old readers would misread needs a new kReportVersion.
 
 constexpr const char* kReportFormat = "kvkeep-bench-report";
 constexpr std::uint64_t kReportVersion = 1;
 
-// A figure to read from, or one to fill.
+// Figures to read from, or to fill.
 template <typename Value, typename Figures>
 concept PerhapsConst = std::same_as<std::remove_const_t<Value>, Figures>;
 
-// Keys that later programs added to version 1: a report without them is whole.
+// Keys that later programs added to version 1: a report without them is complete.
 constexpr bool may_be_missing(std::string_view key) {
   return key == "sum_was_counted" || key == "server_cpu_seconds" || key == "unmeasurable" || key == "other_work" ||
          key == "known_before";
@@ -131,7 +131,7 @@ struct Writer {
     return object;
   }
 
-  // For programs that want no sums of their own; the reader computes them again.
+  // For programs that do not compute sums themselves; the reader computes them again.
   static Json totals(const RunFigures& run) {
     const std::optional<Quartiles> ttft_ms = summary_of(run).ttft_ms;
     return {
@@ -148,7 +148,7 @@ struct Writer {
 
 constexpr std::size_t kMostQuotedCharacters = 60;
 
-// Fills figures from JSON, up to the first thing that is wrong; what stands behind it is left alone.
+// Fills figures from JSON, up to the first error; the rest is not read.
 class Reader {
  public:
   const std::string& error() const { return error_; }
@@ -199,7 +199,7 @@ class Reader {
     out = value.get<bool>();
   }
 
-  // A null stands for a number that was not finite.
+  // A null stands for a number that is not finite.
   void read(const Json& value, double& out) {
     if (!value.is_number() && !value.is_null()) return wrong("a number", value);
     out = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
@@ -235,11 +235,11 @@ class Reader {
     fail(fmt::format("must be {}, is {}", expected, text::printable(given, kMostQuotedCharacters)));
   }
 
-  std::string path_;   // of the value being read
-  std::string error_;  // empty: all is well so far
+  std::string path_;   // the path of the value being read
+  std::string error_;  // empty: no error so far
 };
 
-// `byte`: how many were read, the wrong one included.
+// `byte`: the number of bytes read, including the wrong one.
 std::string where_json_ends(std::string_view text, std::size_t byte) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return "the file is empty";
   if (byte > text.size()) return "not JSON: it ends too early";
@@ -247,7 +247,7 @@ std::string where_json_ends(std::string_view text, std::size_t byte) {
   return fmt::format("not JSON from line {} on", std::ranges::count(read, '\n') + 1);
 }
 
-// A report of this version at all?
+// Returns "" if this is a report of this version.
 std::string wrong_format(const Json& json) {
   if (!json.is_object()) return "a report is an object";
   Reader reader;

@@ -18,8 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
-// Field by field and without the list of keys, so that a key left out there is noticed here; a new field breaks the
-// structured binding.
+// Compares field by field and without the list of keys, so that a key missing there is noticed here; a new field breaks
+// the structured binding.
 void expect_equal(const RequestFigures& left, const RequestFigures& right) {
   const auto fields = [](const RequestFigures& figures) {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = figures;
@@ -93,7 +93,7 @@ class RandomReport {
     return random_() % 3 == 0 ? std::nullopt : std::optional(value);
   }
 
-  // Valid UTF-8 with quotes, backslashes and control characters, NUL among them.
+  // Valid UTF-8 with quotes, backslashes and control characters, including NUL.
   std::string text() {
     static const std::vector<std::string> pieces{"a",         "\"",   "\\",   "/",      "\n",     std::string(1, '\0'),
                                                  "\x1f",      "\x7f", "é",    "\u202e", "\u4e2d", "\U0001F600",
@@ -178,7 +178,7 @@ TEST(Json, HostileReportsAreValidJson) {
   EXPECT_EQ(to_json(*read), text) << "a second time nothing changes";
 }
 
-// What the reader says of a report in which one value, named by a JSON pointer, is another one.
+// The reader's error for a report in which one value, named by a JSON pointer, was replaced.
 std::string error_with(const std::string& pointer, const Json& value) {
   Json json = Json::parse(to_json(small_report()));
   json[Json::json_pointer(pointer)] = value;
@@ -213,11 +213,11 @@ std::string path_of(const std::string& inside, const std::string& key) {
   return inside.empty() ? key : inside + "." + key;
 }
 
-// Keys that later programs added to version 1: a report without them is whole.
+// Keys that later programs added to version 1: a report without them is complete.
 const std::set<std::string> kNewer = {"sum_was_counted", "server_cpu_seconds", "unmeasurable", "other_work",
                                       "known_before"};
 
-// Takes every key out of every object, one at a time.
+// Removes every key of every object, one at a time.
 void expect_each_key_missed(Json& json, const std::string& path, const Json& root, int& seen) {
   if (json.is_array() && !json.empty()) return expect_each_key_missed(json[0], path + "[0]", root, seen);
   if (!json.is_object()) return;
@@ -271,7 +271,7 @@ TEST(Json, AnythingButAReportIsRefused) {
   EXPECT_FALSE(read_json(std::string(200'000, '[')).ok());
 }
 
-// Single bytes changed, cut and repeated: an error or a report, never an exception.
+// Single bytes changed, cut and repeated: the result is an error or a report, never an exception.
 TEST(Json, DamagedTextNeverThrows) {
   const std::string text = to_json(small_report());
   std::mt19937_64 random(test_seed());

@@ -1,4 +1,4 @@
-// The page: a fixed text (page.html) that draws the report from the JSON put into it.
+// The page: a fixed text (page.html) that draws the report from the JSON inside it.
 
 #include "bench/report/page_text.h"
 #include "bench/report/report.h"
@@ -11,7 +11,7 @@ std::string to_html(const Report& report) {
   const std::size_t place = page.find(kPlace);
   std::string out(page.substr(0, place));
   for (const char byte : to_json(report)) {
-    // "</script>" in a name would end the element that holds the JSON, whose strings alone have this byte.
+    // "</script>" in a name would end the element with the JSON; only its strings contain this byte.
     if (byte == '<')
       out += "\\u003c";
     else

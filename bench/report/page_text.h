@@ -1,6 +1,6 @@
 #pragma once
 
-// page.html, put into the program when it is built (cmake/BuiltinTexts.cmake).
+// page.html, which the build puts into the program (cmake/BuiltinTexts.cmake).
 
 #include <string_view>
 

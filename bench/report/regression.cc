@@ -28,7 +28,7 @@ void compare_runs(const RunFigures& now, const RunFigures& kept, std::vector<std
   counted("prompt tokens", now.prompt_tokens(), kept.prompt_tokens());
   counted("ideal tokens", now.ideal_tokens(), kept.ideal_tokens());
   const auto is = now.ratio();
-  const auto was = kept.ratio();  // where one has none, the counts above differ
+  const auto was = kept.ratio();  // if one of them has none, the counts above differ
   if (is && was && *is > *was + kRatioTolerance) {
     lines.push_back(fmt::format("{}: ratio {:.4f}, kept {:.4f}", name_of(now), *is, *was));
   }
@@ -61,14 +61,14 @@ Report counts_only(Report report) {
   report.kvkeep_version.clear();
   report.libllama_version.clear();
   report.machine = {};
-  report.parts.clear();  // times, most of them
+  report.parts.clear();  // mostly times
   report.other_work.clear();
   for (ServerInfo& server : report.servers) server.version.clear();
   for (RunFigures& run : report.runs) {
     run.server_cpu_s.reset();
     for (RequestFigures& request : run.requests) {
       request.ttft_ms = request.total_ms = request.decode_tokens_per_second = 0;
-      request.cache_source.clear();  // what is in RAM or only on disk is the writer's pace
+      request.cache_source.clear();  // whether a prefix is still in RAM or only on disk depends on the writer's pace
     }
   }
   return report;

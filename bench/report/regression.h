@@ -1,6 +1,6 @@
 #pragma once
 
-// What got worse since a report that was kept: counts and ratios, never times, which are the machine's.
+// Finds figures that got worse since a kept report: counts and ratios, never times, which depend on the machine.
 
 #include <cstdint>
 #include <string>
@@ -13,19 +13,19 @@ namespace kvkeep::bench {
 // A ratio may be this much higher than the kept one.
 inline constexpr double kRatioTolerance = 0.005;
 
-// Which workloads were to be played.
+// The workloads that should have been played.
 enum class Scope : std::uint8_t {
-  kChosen,  // some: kept ones that were not played say nothing
-  kAll,     // all there are: a kept one that was not played is gone
+  kChosen,  // some: kept ones that were not played are ignored
+  kAll,     // all: a kept one that was not played is missing
 };
 
-// One line for each run (same workload, server and variant) whose ratio is higher by more than kRatioTolerance, whose
-// requests, prompt or ideal tokens differ, or which was counted otherwise; for runs of `now` that were not kept; for
-// kept ones of a workload in `now` that were not played, and of kAll, for kept workloads that were not.
+// Returns one line for each run (same workload, server and variant) whose ratio is higher by more than kRatioTolerance,
+// whose requests, prompt or ideal tokens differ, or that was counted otherwise; for runs of `now` that were not kept;
+// for kept runs of a workload in `now` that were not played, and, with kAll, for kept workloads that were not.
 std::vector<std::string> regressions(const Report& now, const Report& kept, Scope scope = Scope::kChosen);
 
-// The report without what differs from run to run and from machine to machine: times, machine, versions, parts, and
-// which tier cached tokens came from. For keeping.
+// Returns the report, to be kept, without the parts that differ between runs and machines: times, machine, versions,
+// parts, and the tier that cached tokens came from.
 Report counts_only(Report report);
 
 }  // namespace kvkeep::bench

@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests only: reports of several kinds, and the page program of tests/bench_report.
+// For tests: reports of several kinds, and the page program of tests/bench_report.
 
 #include <fmt/format.h>
 
@@ -81,7 +81,7 @@ inline Report small_report() {
   return report;
 }
 
-// One conversation per workload; servers other than kvkeep lose a part of what was computed from time to time.
+// One conversation per workload; servers other than kvkeep sometimes lose computed state.
 inline RunFigures realistic_run(const std::string& workload, const std::string& title, const std::string& server,
                                 std::size_t requests, std::mt19937& random) {
   RunFigures run = run_of(workload, title, server);
@@ -97,7 +97,7 @@ inline RunFigures realistic_run(const std::string& workload, const std::string& 
   return run;
 }
 
-// Like a full run: eight workloads, three columns, thirty requests and less.
+// Like a full run: eight workloads, three columns, up to thirty requests.
 inline Report realistic_report(bool with_problems) {
   std::mt19937 random(7);
   Report report = small_report();
@@ -131,7 +131,7 @@ inline Report realistic_report(bool with_problems) {
   return report;
 }
 
-// A server that never answered measured nothing, which no form may show as a figure.
+// A server that never answered measured nothing, and no form may show figures for it.
 inline Report report_without_an_answer() {
   Report report = empty_report();
   RunFigures run = run_of("growing", "12 growing turns", "llama-server");
@@ -151,7 +151,7 @@ inline std::string hostile_text() {
   return text + "\u202e\u2066\u2028 \u4e2d\u6587 \U0001F600 e\u0301 </style></title></textarea>";
 }
 
-// Every string hostile, every number extreme.
+// Every string is hostile, every number extreme.
 inline Report hostile_report() {
   const std::string text = hostile_text();
   const double nan = std::numeric_limits<double>::quiet_NaN();

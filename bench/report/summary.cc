@@ -12,7 +12,7 @@
 namespace kvkeep::bench {
 namespace {
 
-// Enough to understand an error; the JSON form has it whole.
+// Enough to understand an error; the JSON form has the whole text.
 constexpr std::size_t kMostProblemCharacters = 600;
 
 std::optional<Quartiles> ttft_of(const RunFigures& run) {

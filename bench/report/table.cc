@@ -19,7 +19,7 @@ using enum text::TextTable::Align;
 
 void add_line(std::string& out, const std::string& text) { out += text::wrapped(text, kMostColumns, kIndent); }
 
-// What was run, on what, with which versions and flags.
+// The measured programs, the machine, versions and flags.
 void add_header(std::string& out, const Report& report) {
   add_line(out, fmt::format("{}, {}", named(report.title), named(report.started)));
   add_line(out, fmt::format("kvkeep {}, libllama {}, model {}", named(report.kvkeep_version),
@@ -81,7 +81,7 @@ void add_runs(std::string& out, const Report& report) {
       "process\n" +
       table.text(kMostColumns);
   if (any_above) out += "! above its bound\n";
-  if (any_confirmed) out += "= as the server's replies say, and in all as many as counted at its engine\n";
+  if (any_confirmed) out += "= as the server's replies say; their sum was counted at its engine\n";
   if (any_claimed) out += "* as the server's replies say, not counted\n";
 }
 

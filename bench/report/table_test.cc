@@ -57,7 +57,7 @@ TEST(AllForms, SayWhereTheSumOfClaimsWasCounted) {
   report.runs[1].sum_was_counted = true;
   const std::string table = to_table(report);
   EXPECT_THAT(table, HasSubstr(" 2180= "));
-  EXPECT_THAT(table, HasSubstr("\n= as the server's replies say, and in all as many as counted at its engine\n"));
+  EXPECT_THAT(table, HasSubstr("\n= as the server's replies say; their sum was counted at its engine\n"));
   EXPECT_THAT(table, Not(HasSubstr("not counted")));
   EXPECT_THAT(to_json(report), HasSubstr("\"sum_was_counted\": true"));
 }

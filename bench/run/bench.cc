@@ -36,7 +36,7 @@ class Bench {
     }
     for (const Workload& workload : options_.workloads) {
       TRY(play_all(workload));
-      // What warms up or throttles the machine meets the servers in turn.
+      // Servers take turns, so that warming up or throttling of the machine affects each.
       std::ranges::reverse(contestants_);
     }
     add_own_cost();
@@ -53,14 +53,14 @@ class Bench {
     return {};
   }
 
-  // Who cannot be played loses its own figures and nobody else's.
+  // A server that cannot be played loses only its own figures.
   Result<RunFigures> play_or_tell(const Workload& workload, const Contestant& contestant) {
     RunFigures failed;
     failed.workload = workload.name;
     failed.title = workload.title;
     failed.server = contestant.name;
     failed.variant = contestant.variant;
-    if (contestant.is_bounded) failed.bound = kRatioBound;  // its memory's class was not seen
+    if (contestant.is_bounded) failed.bound = kRatioBound;  // the class of its model's memory is unknown
     const auto show = [&](std::size_t done) { progress_.playing(failed, done, workload.requests()); };
     show(0);
     const std::string who = server_and_variant(failed);
@@ -70,9 +70,9 @@ class Bench {
     }
     Result<RunFigures> figures = play_one(workload, contestant, show);
     TRY(interrupt_.check());
-    // kvkeep's first run comes first: where it does not start, nothing is lost by ending at once.
+    // kvkeep's first run comes first: if it does not start, ending at once loses nothing.
     if (figures || report_.runs.empty()) return figures;
-    given_up_.insert(who);  // its next start may take its whole time limit, too
+    given_up_.insert(who);  // its next start might take the whole time limit, too
     failed.problems = {"could not be played: " + figures.error().message};
     return failed;
   }
@@ -80,7 +80,7 @@ class Bench {
   Result<RunFigures> play_one(const Workload& workload, const Contestant& contestant,
                               const std::function<void(std::size_t)>& show) {
     PlayOptions play_options;
-    play_options.text_is_exact = options_.model_is_generated && contestant.url.empty();  // else whose model is it?
+    play_options.text_is_exact = options_.model_is_generated && contestant.url.empty();  // else the model is unknown
     if (options_.quick) play_options.kill_wait_s = kQuickKillWaitS;
     play_options.must_be_counted = contestant.is_kvkeep;
     play_options.on_request = show;
@@ -98,7 +98,7 @@ class Bench {
     if (!server->flags.ends_with(note)) server->flags += note;
   }
 
-  // Once per report. After a kill, what was being written is written again.
+  // Once per report. After a kill, state that was being written is written again.
   bool measures_writes(const Workload& workload, const Contestant& contestant, const RunFigures& figures) const {
     const bool all_are_written = std::ranges::all_of(
         figures.requests, [](const RequestFigures& request) { return request.prompt_tokens >= kShortestWritten; });
@@ -106,7 +106,7 @@ class Bench {
            all_are_written && !figures.requests.empty();
   }
 
-  // What measuring takes from what is measured. The tiny model's requests are over so soon that no goal would be fair.
+  // The cost of measuring. Requests to the tiny model are over so soon that no goal would be fair.
   void add_own_cost() {
     if (own_costs_.empty()) return;
     const std::optional<Goal> goal = options_.quick ? std::nullopt : std::optional(kOwnCostGoal);

@@ -14,10 +14,10 @@
 namespace kvkeep::bench {
 namespace {
 
-// Counts do not depend on threads; two that wait for each other on a busy machine are slower than one.
+// Counts do not depend on threads; on a busy machine two threads that wait for each other are slower than one.
 const std::vector<std::string> kOneThread = {"-t", "1"};
 
-// A peer may be another kvkeep; tables, files and kept reports must tell them apart.
+// A peer may be another kvkeep; tables, files and kept reports must distinguish them.
 constexpr char kOurName[] = "kvkeep";
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -55,7 +55,7 @@ void add_own_directory(std::vector<std::string>& arguments, const Contestant& pe
   append(arguments, {"--kv-disk-dir", disk_directory(directory)});
 }
 
-// Known by what it says of itself.
+// A running server is described by its own replies.
 ServerInfo info_of_running(const Contestant& contestant, Interrupt& interrupt) {
   ServerInfo info{.name = contestant.name, .version = {}, .flags = "was running"};
   ServerTarget target;
@@ -72,7 +72,7 @@ constexpr int kAnswerMs = 5'000;
 
 Status check_url(const std::string& url, Interrupt& interrupt) {
   TRY_ASSIGN(const auto client, ServerClient::make({.base_url = url}, interrupt));
-  // Any status but "not yet" is an answer: /health is not what is played.
+  // Any status except "not yet" is an answer: /health is not measured.
   TRY_ASSIGN(const int health, client->health(kAnswerMs));
   if (health == 503) return unsupported("it is not ready yet (GET /health: status 503)");
   const auto ids = client->chat_ids({{{"role", "user"}, {"content", "Hello"}}});

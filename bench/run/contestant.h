@@ -1,6 +1,6 @@
 #pragma once
 
-// Who takes part in a bench, and the command line each is started with.
+// The servers that take part in a bench, and the command line of each.
 
 #include <string>
 #include <vector>
@@ -17,12 +17,12 @@ namespace kvkeep::bench {
 struct Contestant {
   std::string name;                // of a ServerInfo
   std::string variant;             // of kvkeep; empty: its usual flags
-  bool is_bounded = false;         // its ratio, by the class of the model's memory
-  std::vector<std::string> flags;  // behind those that every workload decides
+  bool is_bounded = false;         // its ratio has a bound, by the class of the model's memory
+  std::vector<std::string> flags;  // after those that every workload sets
   bool small_context = false;
   bool is_kvkeep = false;
-  std::string program;  // of a peer
-  std::string url;      // of a running server: nothing is started
+  std::string program;  // for a peer
+  std::string url;      // of a running server: none is started
 };
 
 // kvkeep, its variants, then the peer.
@@ -31,8 +31,8 @@ std::vector<Contestant> contestants(const BenchOptions& options);
 // kvkeep's disk tier, below the server's own directory.
 std::string disk_directory(const std::string& directory);
 
-// kvkeep's disk tier lies in disk_directory(directory); also that of a peer that is a kvkeep and names none, which
-// would else know what its last run left.
+// kvkeep's disk tier lies in disk_directory(directory); so does that of a peer that is a kvkeep and names none, which
+// would otherwise have state from its last run.
 ServerCommand command_of(const Contestant& contestant, const Workload& workload, const BenchOptions& options,
                          const std::string& directory);
 
@@ -40,13 +40,13 @@ ServerCommand command_of(const Contestant& contestant, const Workload& workload,
 ServerCommand parity_command_of(const Contestant& contestant, const ParitySetting& setting, const BenchOptions& options,
                                 const std::string& directory);
 
-// Name and flags, temporary paths and the workload's own context left out; variables of the environment that it is
-// started without; `version` is asked of the program, or of the server that runs, unless interrupted.
+// Name and flags, without temporary paths and the workload's own context; variables of the environment that it is
+// started without; the program, or the running server, is asked for its `version`, unless interrupted.
 ServerInfo info_of(const Contestant& contestant, const BenchOptions& options, Interrupt& interrupt);
 
-// A program must exist; a running server must turn a chat into ids. No peer: nothing to check. Takes seconds at most
-// from a server that does not answer. kNotFound: no such program. kInvalid, kIo, kUnsupported: the URL, or whoever
-// answers there. kAborted: interrupted. The message begins with the flag.
+// Checks that a program exists, or that a running server turns a chat into ids; without a peer there is nothing to
+// check. Takes seconds at most for a server that does not answer. kNotFound if there is no such program; kInvalid, kIo,
+// kUnsupported if the URL, or the server there, is wrong; kAborted if interrupted. The message begins with the flag.
 Status check_peer(const BenchOptions& options, Interrupt& interrupt);
 
 }  // namespace kvkeep::bench

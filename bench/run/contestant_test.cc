@@ -62,12 +62,12 @@ TEST(ContestantTest, APeerThatIsAKvkeepHasADirectoryOfItsOwn) {
   }
 }
 
-// Flags as reported, and whether they are part of the command line in that order.
+// Flags as reported; checks that they are part of the command line in that order.
 std::string reported_flags(const BenchOptions& options, const Contestant& contestant) {
   Interrupt interrupt;
   const std::string flags = info_of(contestant, options, interrupt).flags;
   const std::vector<std::string> arguments = command_of(contestant, Workload{}, options, "/run").arguments;
-  std::string own;  // without what each workload decides
+  std::string own;  // without the flags that each workload sets
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const bool is_varied = arguments[i] == "-m" || arguments[i] == "-c" || arguments[i] == "--kv-disk-dir";
     if (!is_varied) own += (own.empty() ? "" : " ") + arguments[i];

@@ -1,7 +1,7 @@
 #pragma once
 
-// The counting shim (bench/count_shim/count_shim.cc), as bytes in this program: an installed kvkeep needs no file
-// beside it.
+// The counting shim (bench/count_shim/count_shim.cc), as bytes in this program: an installed kvkeep needs no file next
+// to it.
 
 #include <string>
 
@@ -11,11 +11,11 @@
 namespace kvkeep::bench {
 
 // A shared library, to be preloaded (LD_PRELOAD) into a server. With KVKEEP_COUNT_FILE in its environment, the first 8
-// bytes of that file are the number of ids that it gave to libllama, native byte order, also after kill -9. A server
-// that links libllama statically is not seen: its count stays 0.
+// bytes of that file are the number of ids that the server gave to libllama, in native byte order, even after kill -9.
+// A server that links libllama statically cannot be counted: its count stays 0.
 ByteSpan count_shim();
 
-// Writes it to `path`, a new file.
+// Writes it to `path`, which must be a new file.
 Status write_count_shim(const std::string& path);
 
 }  // namespace kvkeep::bench

@@ -1,6 +1,6 @@
 #pragma once
 
-// One place that ends whatever a run is waiting for, so that it unwinds: servers are killed, requests are given up.
+// One place that ends whatever a run waits for, so that it unwinds: servers are killed, requests are abandoned.
 
 #include <atomic>
 #include <functional>
@@ -11,12 +11,12 @@
 
 namespace kvkeep::bench {
 
-// Thread safe. raise() may be repeated, and should be until the run has ended: what began meanwhile is ended too.
+// Thread safe. raise() may be repeated, and should be until the run has ended: work that began meanwhile ends, too.
 class Interrupt {
  public:
   using End = std::function<void()>;
 
-  // Holds an `end` that raise() calls, for its lifetime. `end` is thread safe, quick, and never touches this object.
+  // Registers an `end` that raise() calls, for its lifetime. `end` is thread safe, quick, and never touches this.
   class Guard {
    public:
     Guard(Interrupt& interrupt, End end) : interrupt_(interrupt) {
@@ -41,7 +41,7 @@ class Interrupt {
     for (const End& end : ends_) end();
   }
   bool raised() const { return raised_; }
-  // kAborted once raised.
+  // Returns kAborted once raise() was called.
   Status check() const {
     if (raised()) return aborted("interrupted");
     return {};

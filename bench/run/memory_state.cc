@@ -9,11 +9,11 @@ namespace {
 constexpr std::string_view kClassWords = "memory class ";
 constexpr std::string_view kUncachedWords = "served without a prefix cache";
 
-// The whole number right before `words`; 0: there is none.
+// Returns the whole number right before `words`; 0 if there is none.
 std::uint64_t number_before(std::string_view log, std::string_view words) {
   const std::size_t end = log.find(words);
   if (end == std::string_view::npos || end == 0) return 0;
-  const std::size_t begin = log.find_last_not_of("0123456789", end - 1) + 1;  // 0 where all are digits
+  const std::size_t begin = log.find_last_not_of("0123456789", end - 1) + 1;  // 0 if all are digits
   std::uint64_t value = 0;
   const auto read = std::from_chars(log.data() + begin, log.data() + end, value);
   return read.ec == std::errc() ? value : 0;

@@ -13,7 +13,7 @@ constexpr char kHybrid[] =
     "[info] memory class hybrid: rows and a point\n[info] state: 512 bytes of rows per token, 0.3 MiB per point\n";
 constexpr char kRecurrent[] =
     "[info] memory class recurrent: points\n[info] state: 0 bytes of rows per token, 18.5 MiB per point\n";
-// A whole state grows: its size is not told.
+// A whole state grows: its size is not in the log.
 constexpr char kOpaque[] = "[info] memory class opaque: whole states\n[info] state: 0 bytes of rows per token\n";
 constexpr char kUncached[] = "[warning] this model is served without a prefix cache: an encoder\n";
 

@@ -22,17 +22,17 @@ struct Kind {
   const char* name;
   std::size_t prompt_tokens;
   std::uint32_t reply_tokens;
-  // A run that counts its prefill counts all of it over the prompt's tokens; else what comes after the first token over
-  // the tokens left.
+  // A run that measures prefill counts all of its time over the prompt's tokens; another one counts the time after the
+  // first token over the other tokens.
   bool prefill;
 };
 constexpr std::array<Kind, 3> kKinds{{
     {"prefill of 2,000", 2000, 1, true},
     {"decode of 256", 30, 256, false},
-    {"decode of 256 behind 2,000", 2000, 256, false},
+    {"decode of 256 after 2,000", 2000, 256, false},
 }};
 
-// At one moment of a run.
+// Taken at one moment of a run.
 struct Reading {
   double cpu_s = 0;
   std::uint64_t switches = 0;
@@ -44,7 +44,7 @@ Result<Reading> read(const ServerProcess& server) {
   return Reading{cpu_s, switches};
 }
 
-// What a token cost, one entry per run.
+// The cost of a token, one entry per run.
 struct Costs {
   std::vector<double> cpu_us;
   std::vector<double> wall_us;
@@ -89,7 +89,7 @@ class Side {
     }
     costs_[number].cpu_us.push_back((to.cpu_s - from.cpu_s) / tokens * 1e6);
     costs_[number].wall_us.push_back(wall_ms / tokens * 1e3);
-    // Threads that ended meanwhile took their counts with them.
+    // Threads that ended meanwhile are no longer counted.
     costs_[number].switches.push_back(static_cast<double>(to.switches - std::min(to.switches, from.switches)) / tokens);
     return {};
   }
@@ -99,7 +99,7 @@ class Side {
     if (!reply.answered()) return unsupported(name() + ": " + reply.error());
     const bool whole = facts.reply_tokens == kind.reply_tokens && facts.prefilled_tokens.value_or(0) > 0;
     if (whole && facts.cached_tokens.value_or(0) <= kMostCachedTokens) return {};
-    return unsupported(fmt::format("{}: asked for {} tokens behind a new prompt of {}, got {} with {} cached", name(),
+    return unsupported(fmt::format("{}: asked for {} tokens after a new prompt of {}, got {} with {} cached", name(),
                                    kind.reply_tokens, kind.prompt_tokens, facts.reply_tokens.value_or(0),
                                    facts.cached_tokens.value_or(0)));
   }

@@ -15,7 +15,7 @@ namespace kvkeep::bench {
 namespace {
 
 constexpr int kDeathMs = 1'000;  // a server that broke a connection may be dying
-constexpr int kSettleMs = 200;   // what is written behind the last reply is work for it, too
+constexpr int kSettleMs = 200;   // work that a server does after the last reply counts for it, too
 
 struct Conversation {
   Json messages = Json::array();
@@ -43,7 +43,7 @@ class Player {
     figures.counted_by = server.process == nullptr ? CountedBy::kReply : CountedBy::kEngine;
   }
 
-  // Errors are what ended the run; step_label() then says where.
+  // Returns the error that ended the run; step_label() then says where.
   Status play() {
     for (std::size_t i = 0; i < workload_.steps.size(); ++i) {
       step_number_ = i;
@@ -90,7 +90,7 @@ class Player {
     return {};
   }
   Status take(const KillServer& step) {
-    if (server_.process == nullptr) return {};  // not ours to kill
+    if (server_.process == nullptr) return {};  // not started by the bench, so not to be killed
     label_ = fmt::format("kill {}", played_.figures.kills + 1);
     server_.process->wait(static_cast<int>(1e3 * options_.kill_wait_s.value_or(step.wait_seconds)));
     if (const std::string death = server_.process->death(); !death.empty()) return io_error("the server " + death);
@@ -104,7 +104,7 @@ class Player {
     return opened;
   }
 
-  // Asks, counts and checks; the reply's text.
+  // Asks, counts and checks; returns the reply's text.
   Result<std::string> ask(const Json& messages) {
     RequestFigures request;
     request.label = label_;
@@ -130,7 +130,7 @@ class Player {
     return facts.text;
   }
 
-  // A request that was not answered is in the figures, too, and ends the run.
+  // A request without an answer is in the figures, too, and ends the run.
   Error give_up(RequestFigures& request, const Exchange& exchange) {
     request.status = exchange.broken.empty() ? exchange.status : 0;
     request.error = exchange.failure();
@@ -163,7 +163,7 @@ class Player {
       }
     }
     if (counted_by == CountedBy::kReply) {
-      // Silence flatters nobody.
+      // A server must not gain by silence.
       request.prefilled_tokens = request.claimed_prefill.value_or(request.prompt_tokens);
       if (!request.claimed_prefill) {
         problem("the reply does not say how many tokens were prefilled: the whole prompt counts");
@@ -176,7 +176,7 @@ class Player {
     request.prefilled_tokens = decoded < fed_back ? 0 : decoded - fed_back;
   }
 
-  // A reply must say what the engine saw; one that says nothing is not wrong.
+  // A reply must claim what the engine saw; a reply without claims is not wrong.
   void check_claims(const RequestFigures& request, const ReplyFacts& facts, std::size_t sampled) {
     const auto check = [this](const char* what, std::optional<std::uint64_t> claimed, const char* who,
                               std::uint64_t counted) {
@@ -194,7 +194,7 @@ class Player {
     if (options_.text_is_exact) check("completion_tokens", facts.reply_tokens, "its text has", sampled);
   }
 
-  // What no single request shows: work done between them, and state from before the first.
+  // Checks facts that no single request shows: work between requests, and state from before the first.
   void check_totals() {
     RunFigures& figures = played_.figures;
     if (figures.counted_by == CountedBy::kEngine && decoded_ids() > decoded_in_requests_) {
@@ -236,7 +236,7 @@ class Player {
   Played played_;
 };
 
-// Why a run ended early, in one line that says where: at a request, or at a step before it.
+// Returns, in one line, why a run ended early and where: at a request, or at a step before it.
 std::string last_problem(const PlayedServer& server, const std::string& where, const Error& error) {
   std::string what = error.message;
   if (server.process != nullptr) {

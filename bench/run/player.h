@@ -1,10 +1,10 @@
 #pragma once
 
-// Plays a workload against one server over HTTP and counts, at the engine, what the server computed for it.
+// Plays a workload against one server over HTTP and counts, at the engine, the tokens that the server computed for it.
 //
-// Of each request: prefilled = ids decoded meanwhile, without sampled ids that were fed back (the last sampled id never
-// is); ideal = positions of the prompt whose id prefix was never decoded before, by the server's own account of its ids
-// (/apply-template, /tokenize). What the reply says of itself must equal what was counted.
+// For each request: prefilled = ids decoded meanwhile, without sampled ids that were fed back (the last sampled id
+// never is); ideal = positions of the prompt whose id prefix was never decoded before, by the ids that the server
+// itself reports (/apply-template, /tokenize). The claims of the reply must equal the counts.
 
 #include <cstdint>
 #include <functional>
@@ -20,30 +20,30 @@
 
 namespace kvkeep::bench {
 
-// Who is played against: a process of ours, or somebody else's server, whose ids nobody counts and whom nobody kills.
+// The server to play against: a process of this bench, or a running server, which is neither counted nor killed.
 struct PlayedServer {
   std::string name;
-  ServerProcess* process = nullptr;  // started
+  ServerProcess* process = nullptr;  // if the bench started it
   std::string base_url;              // used if there is no process
 };
 
 struct PlayOptions {
-  std::optional<double> kill_wait_s;  // replaces the waits of the file
-  // The text of a reply tokenizes to the ids that were sampled (generated models): their number is checked, too.
+  std::optional<double> kill_wait_s;  // replaces the waits in the file
+  // The text of a reply is tokenized to the sampled ids (generated models): their number is checked, too.
   bool text_is_exact = false;
-  // A server whose calls of libllama are not seen is a problem; else its replies' claims are taken for it.
+  // If true, a server whose calls of libllama are not seen is a problem; if false, the claims of its replies are used.
   bool must_be_counted = false;
   std::function<void(std::size_t requests_done)> on_request = [](std::size_t) {};
 };
 
 struct Played {
   RunFigures figures;                  // without variant and bound
-  std::uint64_t decoded_prefixes = 0;  // different prefixes decoded: rows that a cache has to keep
-  std::vector<double> own_costs;       // per request: CPU time of this thread while it was under way / its time
+  std::uint64_t decoded_prefixes = 0;  // number of different prefixes decoded: rows that a cache has to keep
+  std::vector<double> own_costs;       // per request: CPU time of this thread during the request / the request's time
 };
 
-// kAborted: interrupted. Everything else that goes wrong is a problem in the figures, naming the request; where the
-// rest cannot be played, the run ends there.
+// kAborted if interrupted. Every other failure is a problem in the figures, with its request; if the rest cannot be
+// played, the run ends there.
 Result<Played> play(const Workload& workload, const PlayedServer& server, const PlayOptions& options,
                     Interrupt& interrupt);
 

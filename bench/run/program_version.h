@@ -1,6 +1,6 @@
 #pragma once
 
-// What a program says of itself when it is asked for --version.
+// The version that a program prints for --version.
 
 #include <string>
 #include <string_view>
@@ -9,12 +9,12 @@
 
 namespace kvkeep::bench {
 
-// In what a program of that name printed: what stands behind "version: " (llama-server, behind lines about its
-// devices), or behind the program's own name ("kvkeep 0.1.0"). Empty: neither is there; an interpreter's or a wrapper's
-// version is not that of the server it runs.
+// Returns, from the output of a program of that name, the text after "version: " (llama-server prints it after lines
+// about its devices), or after the program's own name ("kvkeep 0.1.0"). "" if neither is there: an interpreter's or a
+// wrapper's version is not that of the server it runs.
 std::string version_in(std::string_view output, std::string_view program_name);
 
-// Runs `program --version`, at most for some seconds. Empty: it did not say. An empty `program` is this one.
+// Runs `program --version`, for some seconds at most. "" if it printed none. An empty `program` is this one.
 std::string version_of_program(const std::string& program, Interrupt& interrupt);
 
 }  // namespace kvkeep::bench

@@ -9,9 +9,9 @@ namespace {
 
 struct Claims {
   std::uint64_t ids = 0;
-  std::uint64_t fed_back = 0;  // of them
-  bool any_silent = false;     // a reply does not say what it computed
-  bool any_broken = false;     // a request whose cost nobody knows
+  std::uint64_t fed_back = 0;  // of the decoded ids
+  bool any_silent = false;     // a reply has no claim about computed tokens
+  bool any_broken = false;     // the cost of a broken request is unknown
 };
 
 Claims claims_of(const std::vector<Exchange>& exchanges) {

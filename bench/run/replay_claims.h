@@ -1,6 +1,6 @@
 #pragma once
 
-// What replies say was computed for them, against what the engine was given.
+// The tokens that replies claim were computed, compared with those that the engine was given.
 
 #include <cstdint>
 #include <string>
@@ -12,16 +12,16 @@ namespace kvkeep::bench {
 
 struct ClaimsCheck {
   enum class Verdict : std::uint8_t {
-    kHold,     // the sum of the claims is what was counted
-    kUnknown,  // not all is claimed, or not all that was decoded can be
-    kDiffer,   // they contradict what was counted
+    kHold,     // the sum of the claims is the count
+    kUnknown,  // some replies make no claim, or some decoded ids belong to none
+    kDiffer,   // the claims contradict the count
   };
   Verdict verdict = Verdict::kUnknown;
   std::string problem;  // one line; empty: none
 };
 
-// `decoded` is what libllama was given for all the exchanges, which may have overlapped: prompts, and of each reply all
-// ids but the last. A request that broke off may have cost anything, one that was refused (400 to 499) nothing.
+// `decoded` is the number of ids that libllama was given for all exchanges, which may have overlapped: prompts, and all
+// ids but the last of each reply. A request that broke off may have cost anything, a refused one (400 to 499) nothing.
 ClaimsCheck check_claims(const std::vector<Exchange>& exchanges, std::uint64_t decoded);
 
 }  // namespace kvkeep::bench

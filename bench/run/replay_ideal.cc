@@ -10,7 +10,7 @@
 namespace kvkeep::bench {
 namespace {
 
-// Ids given to the engine for a request and its reply: the last one sampled is not. 0: the reply does not say.
+// Ids given to the engine for a request and its reply, without the last sampled one. 0 if the reply does not say.
 std::uint64_t decoded_tokens(const ReplyFacts& facts) {
   if (!facts.prompt_tokens) return 0;
   return *facts.prompt_tokens + std::max<std::uint64_t>(facts.reply_tokens.value_or(0), 1) - 1;
@@ -46,7 +46,7 @@ IdealEstimate ReplayIdeal::take_prompt(const Exchange& exchange) {
   const std::uint64_t prompt_tokens = exchange.facts.prompt_tokens.value_or(0);
   const IdealEstimate text = by_text(exchange, prompt_tokens);
   const std::optional<std::uint64_t> ids = by_ids(exchange, prompt_tokens);
-  // What a template says of tools as such is not in the text; it is new with the first ones.
+  // The template's own text about tools is not in the text; it is new with the first tools.
   const auto tools = exchange.body.find("tools");
   const bool has_tools = tools != exchange.body.end() && !tools->empty();
   const bool first_tools = has_tools && !std::exchange(had_tools_, true);
@@ -80,7 +80,7 @@ void ReplayIdeal::take_reply(const Exchange& exchange) {
   take_reply_ids(exchange, longer, decoded);
 }
 
-// The ids that were sampled are not told; they are those of the text, rendered behind the prompt.
+// Replies do not contain the sampled ids; they are taken to be those of the text, rendered after the prompt.
 void ReplayIdeal::take_reply_ids(const Exchange& exchange, const Json& longer, std::uint64_t decoded) {
   const std::uint64_t prompt_tokens = exchange.facts.prompt_tokens.value_or(0);
   if (!has_ids_ || decoded <= prompt_tokens) return;

@@ -1,13 +1,13 @@
 #pragma once
 
-// The ideals of a replay's requests. Two accounts are kept of what was decoded:
+// The ideals of a replay's requests. There are two counts of what was decoded:
 //
 //   by ids   the server's own /apply-template and /tokenize give the prompt's ids: exact. Chat Completions and
 //            Completions, as long as every prompt so far had as many ids as its reply says
 //   by text  canonical text between the server's counts (ideal.h): an estimate, which knows how far it may be off
 //
-// By ids is what counts, unless it finds more new than the text allows: then the server's prompt changed where the
-// conversation did not, and that counts against the server.
+// The count by ids is used, unless it finds more new tokens than the text allows: then the server's prompt changed
+// where the conversation did not, which counts against the server.
 
 #include <cstdint>
 #include <map>
@@ -23,27 +23,27 @@
 
 namespace kvkeep::bench {
 
-// As if the server had been empty before the first session. One thread.
+// Counts as if the server had been empty before the first session. One thread.
 class ReplayIdeal {
  public:
-  // Of one session, all requests together.
+  // For one session, all its requests together.
   struct Certainty {
-    std::uint64_t off_by = 0;   // tokens that the ideals may be off, either way
-    std::size_t estimated = 0;  // requests whose ideal is no exact count
+    std::uint64_t off_by = 0;   // how many tokens the ideals may be wrong by, in either direction
+    std::size_t estimated = 0;  // requests whose ideal is not an exact count
   };
 
-  // `client` outlives this.
+  // `client` must outlive this.
   explicit ReplayIdeal(ServerClient& client) : client_(client) {}
 
-  // Sets ideal_tokens of the requests that were answered, in the order in which they were decoded: a prompt when it was
-  // sent, a reply when it was whole. One exchange per request of the figures.
+  // Sets ideal_tokens of the requests that were answered, in the order of decoding: a prompt when it was sent, a reply
+  // when it was complete. One exchange per request of the figures.
   Certainty fill(const std::vector<Exchange>& exchanges, RunFigures& figures);
 
-  // Why tokens are estimated; empty: they are not.
+  // Why tokens are estimated; "" if they are not.
   const std::string& no_tokens() const { return no_tokens_; }
 
  private:
-  // Bytes of a token differ more from text to text than tokens do.
+  // Bytes per token differ more between texts than tokens do.
   static constexpr double kRoughDensityDifference = 0.5;
 
   IdealEstimate take_prompt(const Exchange& exchange);
@@ -56,14 +56,14 @@ class ReplayIdeal {
   ServerClient& client_;
   IdealCounter texts_;  // in the server's tokens
   IdealCounter rough_texts_{
-      kRoughDensityDifference};  // in pseudo-tokens: taken from the first time that the server refuses to tokenize
-  std::string no_tokens_;        // why it did; empty: it did not
-  std::map<std::string, std::vector<TokenId>, std::less<>> pieces_;  // conversations repeat theirs with every request
+      kRoughDensityDifference};  // in pseudo-tokens: used after the server first refuses to tokenize
+  std::string no_tokens_;        // why it refused; empty: it did not
+  std::map<std::string, std::vector<TokenId>, std::less<>> pieces_;  // conversations repeat theirs in every request
 
   DecodedPrefixes ids_;
   bool has_ids_ = true;         // of all prompts so far
   bool had_tools_ = false;      // any prompt so far
-  std::uint64_t unplaced_ = 0;  // tokens of replies that the template renders behind another prompt than theirs
+  std::uint64_t unplaced_ = 0;  // tokens of replies that the template renders after another prompt than theirs
 };
 
 }  // namespace kvkeep::bench

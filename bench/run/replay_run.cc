@@ -10,7 +10,7 @@
 namespace kvkeep::bench {
 namespace {
 
-// How often play() looks at the interrupt and shows progress while it waits.
+// While play() waits, it looks at the interrupt and shows progress this often.
 constexpr std::chrono::milliseconds kLook{100};
 
 }  // namespace
@@ -68,7 +68,7 @@ ReplayRun::Worker* ReplayRun::take_worker() {
     return worker;
   }
   auto client = ServerClient::make(options_.target, interrupt_);
-  if (!client) {  // a URL that was good before is good now
+  if (!client) {  // the URL was checked before
     --in_flight_;
     return nullptr;
   }
@@ -95,7 +95,7 @@ void ReplayRun::exchange(Worker& worker, std::size_t place, const Json& body) {
   ++ended_count_;
   --in_flight_;
   idle_.push_back(&worker);
-  changed_.notify_all();  // under the lock: play() may return and destroy this as soon as it is released
+  changed_.notify_all();  // under the lock: after it play() may return and destroy this
 }
 
 void ReplayRun::wait_for_all() {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sends the requests of one session in their order: each when its recorded time has come and everything that had ended
-// before it in the recording has ended here. Requests that overlapped then overlap now.
+// Sends the requests of one session in their order: each when its recorded time has come and every request that had
+// ended before it in the recording has ended here. Requests that overlapped in the recording overlap again.
 
 #include <cstddef>
 #include <functional>
@@ -22,32 +22,32 @@ namespace kvkeep::bench {
 struct ReplayRunOptions {
   ServerTarget target;
   bool fast = false;            // no pauses
-  bool echo_generated = false;  // later requests carry what this server said
+  bool echo_generated = false;  // later requests carry this server's replies
   std::size_t in_flight_max = 32;
-  // Called from play()'s thread, also while nothing changes.
+  // Called on play()'s thread, even while nothing changes.
   std::function<void(std::size_t ended)> on_progress = [](std::size_t) {};
 };
 
-// One session, once. play() from one thread; it makes a thread for each request in flight.
+// Plays one session once. One thread calls play(), which makes a thread for each request in flight.
 class ReplayRun {
  public:
-  // All three outlive it.
+  // All three must outlive this.
   ReplayRun(const Session& session, const ReplayRunOptions& options, Interrupt& interrupt);
   ~ReplayRun();
 
-  // Returns when no request is under way any more: all were sent, the server is gone, or the run was interrupted.
+  // Returns when no request is under way: all were sent, the server is gone, or the run was interrupted.
   void play();
 
-  // All below: after play(). One per request of the session.
+  // Call the functions below after play(). One exchange per request of the session.
   const std::vector<Exchange>& exchanges() const NO_THREAD_SAFETY_ANALYSIS { return exchanges_; }
-  // The label of the request whose reply broke off and after which nobody answered; empty: the server lives.
+  // The label of the request whose reply broke off and after which the server did not answer; "": the server lives.
   const std::string& killed_by() const NO_THREAD_SAFETY_ANALYSIS { return killed_by_; }
   const Echo& echo() const NO_THREAD_SAFETY_ANALYSIS { return echo_; }
 
  private:
   struct Worker {
     std::unique_ptr<ServerClient> client;
-    std::unique_ptr<os::Executor> thread;  // last: it is joined before the client goes
+    std::unique_ptr<os::Executor> thread;  // last, so that it is joined before the client goes
   };
 
   bool is_over() const REQUIRES(mutex_) { return interrupt_.raised() || !killed_by_.empty(); }
@@ -73,7 +73,7 @@ class ReplayRun {
   std::string killed_by_ GUARDED_BY(mutex_);
   Echo echo_ GUARDED_BY(mutex_);
   std::vector<Worker*> idle_ GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Worker>> workers_;  // last: their threads use all of the above
+  std::vector<std::unique_ptr<Worker>> workers_;  // last, because their threads use all members above
 };
 
 }  // namespace kvkeep::bench

@@ -12,8 +12,8 @@
 namespace kvkeep::bench {
 namespace {
 
-// As the server says where it does. Else as seen here, unless the text was held back and came in one piece: then the
-// time between its first and last token says nothing, and no engine is as fast as it seems.
+// The rate that the server reports, if it does. Otherwise the measured one, unless the text came in one piece: the time
+// between its first and last token then means nothing.
 double decode_rate(const Exchange& exchange, double total_ms) {
   constexpr double kMostPerSecond = 10'000;
   const std::uint64_t tokens = exchange.facts.reply_tokens.value_or(0);
@@ -25,7 +25,7 @@ double decode_rate(const Exchange& exchange, double total_ms) {
   return rate > kMostPerSecond ? 0 : rate;
 }
 
-// Where a reply does not say what was computed, all of the prompt is taken to have been.
+// If a reply does not say how much was computed, the whole prompt counts as computed.
 RequestFigures figures_of(const RecordedRequest& request, const Exchange& exchange) {
   const ReplyFacts& facts = exchange.facts;
   RequestFigures figures;
@@ -56,7 +56,7 @@ std::string variant_of(const ReplayRunOptions& options) {
   return variant;
 }
 
-// Refusals in the same words are one problem.
+// Refusals with the same text are one problem.
 void add_refusals(const Session& session, const std::vector<Exchange>& exchanges, std::vector<std::string>& problems) {
   struct Refused {
     std::size_t count = 0;
@@ -120,8 +120,7 @@ RunFigures Replayer::play(const Session& session) {
   return figures;
 }
 
-// Servers are compared with what could not be known; what they claim to have computed, with what their engine was
-// given.
+// Compares the server with the ideal, and the replies' claims with the count of the engine, if there is one.
 void Replayer::add_ideals(const Session& session, const std::vector<Exchange>& exchanges, RunFigures& figures) {
   auto& problems = figures.problems;
   if (options_.decoded_ids) {
@@ -133,7 +132,7 @@ void Replayer::add_ideals(const Session& session, const std::vector<Exchange>& e
   }
   const ReplayIdeal::Certainty certainty = ideal_.fill(exchanges, figures);
   figures.title = title_of(session, certainty, std::ranges::any_of(exchanges, &Exchange::answered));
-  // Computing less than a server that began with nothing could.
+  // Less than a server that began with nothing could have computed.
   const std::uint64_t most_computed = figures.prefilled_tokens() + certainty.off_by;
   if (most_computed < figures.ideal_tokens()) {
     figures.known_before = figures.ideal_tokens() - most_computed;
@@ -164,11 +163,10 @@ void Replayer::add_problems(const Session& session, const ReplayRun& run, RunFig
   const bool silent = std::ranges::any_of(exchanges, [](const Exchange& one) {
     return one.answered() && one.facts.prompt_tokens && !one.facts.prefilled_tokens;
   });
-  if (silent) problems.emplace_back("the server does not say what it had cached: whole prompts count as prefilled");
+  if (silent) problems.emplace_back("the server does not report cached tokens: whole prompts count as prefilled");
   if (options_.run.echo_generated && run.echo().kept() > 0) {
-    problems.push_back(
-        fmt::format("{} of {} assistant turns were echoed as recorded: what the server said does not fit",
-                    run.echo().kept(), run.echo().kept() + run.echo().replaced()));
+    problems.push_back(fmt::format("{} of {} assistant turns were echoed as recorded: the server's replies do not fit",
+                                   run.echo().kept(), run.echo().kept() + run.echo().replaced()));
   }
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// Plays recorded sessions against a server that somebody else runs or that a ServerProcess runs, and fills figures.
+// Plays recorded sessions against a running server, or one that a ServerProcess runs, and fills figures.
 //
-// What a reply says of itself is what is reported (CountedBy::kReply): cached and prefilled tokens are the server's own
-// claims. Where the engine is counted, their sum must be what it was given. The ideal is no claim: it is counted over
-// what was sent (replay_ideal.h), as if the server had been empty before the first session.
+// The figures are those of the replies (CountedBy::kReply): cached and prefilled tokens are the server's own claims. If
+// the engine is counted, their sum must be its count. The ideal is no claim: it is counted from the requests
+// (replay_ideal.h), as if the server had been empty before the first session.
 
 #include <functional>
 #include <memory>
@@ -22,31 +22,31 @@ namespace kvkeep::bench {
 struct ReplayOptions {
   std::string server_name;  // for the report
   ReplayRunOptions run;
-  // How the server's process ended ("was killed by signal 9"), where that is known.
+  // How the server's process ended ("was killed by signal 9"), if that is known.
   std::function<std::string()> death = [] { return std::string(); };
-  // Ids that libllama was given so far (ServerProcess::decoded_ids()); none: nobody counts.
+  // Returns the ids that libllama was given so far (ServerProcess::decoded_ids()); none if they are not counted.
   std::function<std::uint64_t()> decoded_ids;
-  // CPU time of the server's process so far (ServerProcess::served_cpu_seconds()); none: nobody knows.
+  // Returns the CPU time of the server's process so far (ServerProcess::served_cpu_seconds()); none if unknown.
   std::function<std::optional<double>()> cpu_seconds = [] { return std::optional<double>(); };
 };
 
-// Sessions one behind the other. One thread.
+// Plays sessions one after the other. One thread.
 class Replayer {
  public:
-  // kInvalid: not a URL. kIo: nobody answers there.
+  // kInvalid if this is no URL, kIo if no server answers there.
   static Result<std::unique_ptr<Replayer>> make(ReplayOptions options, Interrupt& interrupt);
 
-  // Failed requests, a server that died and what else went wrong are problems in the figures.
+  // Failed requests, a server that died and other failures are problems in the figures.
   RunFigures play(const Session& session);
-  // Nothing more can be played: the server is gone, or the replay was interrupted.
+  // Returns true if nothing more can be played: the server is gone, or the replay was interrupted.
   bool is_over() const { return gone_ || interrupt_.raised(); }
-  // The server died, or its engine was given something else than its replies say.
+  // Returns true if the server died, or its replies contradict the count of its engine.
   bool found_wrong() const { return gone_ || contradicted_; }
 
-  // As the server told at the start; empty: it did not.
+  // As the server reported at the start; "" if it did not.
   const std::string& model_name() const { return model_name_; }
   const std::string& server_version() const { return server_version_; }
-  const std::string& server_field() const { return server_field_; }  // of its replies' headers
+  const std::string& server_field() const { return server_field_; }  // from the headers of its replies
 
  private:
   Replayer(ReplayOptions options, std::unique_ptr<ServerClient> client, Interrupt& interrupt);
@@ -61,7 +61,7 @@ class Replayer {
   std::string server_field_;
   bool gone_ = false;
   bool contradicted_ = false;
-  std::uint64_t decoded_ids_ = 0;  // at the end of the session before
+  std::uint64_t decoded_ids_ = 0;  // at the end of the previous session
   ReplayIdeal ideal_;
   bool said_no_tokens_ = false;
 };

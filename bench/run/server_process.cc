@@ -26,7 +26,7 @@ constexpr std::size_t kLogBytesMax = 16U << 20;
 constexpr int kTailLines = 3;
 constexpr std::size_t kTailCharacters = 600;
 
-// The last `limit` bytes of a file; nothing if it cannot be read.
+// Returns the last `limit` bytes of a file; "" if it cannot be read.
 std::string end_of_file(const std::string& path, std::size_t limit) {
   const auto file = os::real_file_system().open(path);
   if (!file) return {};
@@ -78,7 +78,7 @@ ServerProcess::~ServerProcess() {
   const auto running = child();
   if (running == nullptr) return;
   running->kill();
-  // What it had started writes to the directory until then.
+  // Processes that it started write to the directory until then.
   os::wait_until_port_is_free(port_, kLastMs);
 }
 
@@ -103,7 +103,7 @@ Status ServerProcess::start() {
 }
 
 Status ServerProcess::launch() {
-  // A killed server's count was settled; the next one begins at 0.
+  // A killed server's count was added up; the next one begins at 0.
   if (const Status removed = os::real_file_system().remove(path(".count"));
       !removed && removed.error().kind != ErrorKind::kNotFound) {
     return removed;
@@ -129,7 +129,7 @@ Status ServerProcess::wait_until_ready() {
   health.silence_ms = kHealthMs;
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   while (true) {
-    // Also where this sleeps.
+    // Waits here, too.
     if (const auto end = child()->wait(kPollMs)) {
       TRY(interrupt_.check());
       return io_error(fmt::format("{} {} before it was ready; its log ends: {}", name(), describe(*end), log_tail()));

@@ -1,6 +1,6 @@
 #pragma once
 
-// A server under measurement: started with the counting shim, waited for, killed and started again, stopped.
+// A server under measurement: started with the counting shim, awaited, killed and started again, stopped.
 
 #include <cstdint>
 #include <memory>
@@ -17,66 +17,66 @@
 namespace kvkeep::bench {
 
 struct ServerCommand {
-  std::string name = "kvkeep";         // for messages, and of its files
+  std::string name = "kvkeep";         // for messages and file names
   std::string program;                 // empty: this program
   std::vector<std::string> arguments;  // --host 127.0.0.1 --port N are added
   int start_limit_ms = 120'000;
 };
 
-// Variables of our environment that would change what a server does without a word of it in its command line
-// (LLAMA_ARG_CTX_SIZE); a server that is started here does not get them. Sorted.
+// Returns the variables of this environment that would change what a server does without a trace in its command line
+// (LLAMA_ARG_CTX_SIZE), sorted; servers started here do not get them.
 std::vector<std::string> cleared_variables();
-// Says so behind a command line: "; without LLAMA_ARG_CTX_SIZE of the environment", or nothing.
+// Returns a note to put after a command line: "; without LLAMA_ARG_CTX_SIZE of the environment", or "".
 std::string note_on_environment();
 
-// One thread uses it; the interrupt may come from any. The process and what it started (it may be a wrapper script) are
-// killed when this is destroyed; the process by the kernel when we die.
+// One thread uses it; the interrupt may come from any. The destructor kills the process and all that it started (it may
+// be a wrapper script); the kernel kills the process when this program dies.
 class ServerProcess {
  public:
-  // `directory` exists, outlives this, and is this server's own: its log, the shim and the count go there.
+  // `directory` must exist, outlive this, and be this server's own: its log, the shim and the count go there.
   ServerProcess(ServerCommand command, std::string directory, Interrupt& interrupt);
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
   ~ServerProcess();
 
-  // Returns when GET /health is answered 200. kNotFound: no such program. kIo: it ended or was not ready in time; the
-  // message ends with the end of its log. kAborted: interrupted.
+  // Returns when GET /health is answered 200. kNotFound if there is no such program; kIo if it ended or was not ready
+  // in time, with the end of its log in the message; kAborted if interrupted.
   Status start();
-  // SIGKILL, then start() on the same port, once nobody listens there. Errors as of start(); kIo: somebody still does.
+  // Sends SIGKILL, then calls start() on the same port, once it is free. Errors as of start(); kIo if it stays busy.
   Status restart_after_kill();
-  // SIGTERM. kIo: it did not end within the limit (it is killed then), or ended otherwise than with status 0 or of that
-  // very signal, as a wrapper script does.
+  // Sends SIGTERM. kIo if the process did not end within the limit (it is killed then), or ended other than with status
+  // 0 or by that very signal, as a wrapper script does.
   Status stop(int limit_ms = 30'000);
 
   const std::string& name() const { return command_.name; }
   const std::string& base_url() const { return base_url_; }
-  // Ids given to libllama since it was ready for the first time, over restarts. Warm-up is left out: what it decoded
-  // before it was ready; at a restart no more of that than at the first start.
+  // Returns the ids given to libllama since the server was ready for the first time, over restarts. The ids of warm-ups
+  // are left out: those decoded before the server was ready; at a restart at most as many as at the first start.
   std::uint64_t decoded_ids() const;
-  // False: nothing of it can be counted (count_shim.h). Meaningful once it has decoded something.
+  // Returns false if its ids cannot be counted (count_shim.h). Meaningful once it has decoded something.
   bool is_counted() const;
-  // All below: only after start() returned.
-  // None: it runs.
+  // Call the functions below only after start() returned.
+  // Returns nullopt while it runs.
   std::optional<os::ChildEnd> ended() const;
-  // Returns when it has ended or after `limit_ms`: also the way to let it alone for a while.
+  // Returns when it has ended or after `limit_ms`; also the way to leave it running for a while.
   void wait(int limit_ms) const;
-  // "was killed by signal 9", "ended with status 1"; empty: it runs.
+  // Returns "was killed by signal 9" or "ended with status 1"; "" while it runs.
   std::string death() const;
-  // CPU time of the running process.
+  // Returns the CPU time of the running process.
   Result<double> cpu_seconds() const;
-  // The same over restarts, without what it took to be ready; at a restart no more of that than at the first start is
-  // left out. kIo: it has ended, or had before a restart.
+  // The same over restarts, without the time before the server was ready; at a restart at most as much as at the first
+  // start is left out. kIo if it has ended, or had before a restart.
   Result<double> served_cpu_seconds() const;
   int id() const;
   std::string log() const;
-  // The last lines of the log in one, for messages.
+  // Returns the last lines of the log as one line, for messages.
   std::string log_tail() const;
 
  private:
   Status launch();
   Status wait_until_ready();
   void settle();
-  // As the shim counts: ids, and calls of libllama that took them.
+  // The shim's counts: ids, and calls of libllama that took them.
   struct Counted {
     std::uint64_t ids = 0;
     std::uint64_t calls = 0;
@@ -95,13 +95,13 @@ class ServerProcess {
   std::uint64_t settled_ids_ = 0;  // of earlier processes
   std::uint64_t base_ids_ = 0;     // of this process, left out
   std::optional<std::uint64_t> warm_up_ids_;
-  bool was_counted_ = false;                 // an earlier process
+  bool was_counted_ = false;                 // for an earlier process
   std::optional<double> settled_cpu_s_ = 0;  // of earlier processes; none: one of them ended by itself
   double base_cpu_s_ = 0;                    // of this process, left out
   std::optional<double> warm_up_cpu_s_;
   mutable Mutex mutex_;
   std::shared_ptr<os::ChildProcess> child_ GUARDED_BY(mutex_);
-  const Interrupt::Guard guard_;  // last: it may call as soon as it is made
+  const Interrupt::Guard guard_;  // last, because it may be called as soon as it is made
 };
 
 }  // namespace kvkeep::bench

@@ -124,7 +124,7 @@ TEST_F(ServerProcessTest, CpuTimeIsKeptOverRestartsWithoutThatOfStarting) {
   EXPECT_GT(server.served_cpu_seconds().value(), 0.2);
 }
 
-// A server that notes its process id, behind a shell that is no server itself.
+// A server that notes its process id, started by a shell that is no server itself.
 class WrappedServerTest : public ServerProcessTest {
  protected:
   ServerCommand wrapped(const std::string& more = {}) const {
@@ -137,7 +137,7 @@ class WrappedServerTest : public ServerProcessTest {
     std::ifstream file(ids_path());
     return {std::istream_iterator<int>(file), {}};
   }
-  // A zombie is dead too.
+  // A zombie counts as dead.
   static bool runs(int id) {
     std::ifstream file("/proc/" + std::to_string(id) + "/stat");
     const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -22,17 +22,17 @@ namespace {
 using Progress = std::function<void(std::size_t done, std::size_t of)>;
 
 constexpr std::uint32_t kReplyTokens = 8;
-constexpr std::uint32_t kTemplateTokens = 256;  // of all turns of a conversation, more than there are
-constexpr int kWrittenWithinMs = 500;           // what was captured is on disk within 200 ms
-constexpr std::uint64_t kOpening = 8;           // tokens at a prompt's end that the next turn may render anew, at most
+constexpr std::uint32_t kTemplateTokens = 256;  // for the template's text in all turns, more than needed
+constexpr int kWrittenWithinMs = 500;           // captured state is on disk within 200 ms
+constexpr std::uint64_t kOpening = 8;           // the most tokens at a prompt's end that the next turn may render anew
 constexpr double kSuffixShare = 0.03;
 constexpr std::size_t kOccasions = 2;
-// A restore takes longer than nothing, so a turn that is restored is not faster than one that lies in memory.
+// A restore takes time, so that a restored turn is not faster than one in memory.
 constexpr Goal kOfCeiling{.kind = Goal::Kind::kAtLeast, .value = 0.9, .possible_most = 1.05};
 constexpr std::size_t kRequestsBehindOnePrompt = 100;
 constexpr char kLoop[] = "1-growing";
 
-// A kvkeep that lives as long as this.
+// A kvkeep that runs as long as this object lives.
 class Served {
  public:
   static Result<Served> start(const BenchOptions& bench, const Workload& workload, std::vector<std::string> flags,
@@ -61,7 +61,7 @@ struct LongOne {
   double alone_before_ms = 0;
 };
 
-// After what a turn is asked, and what came of it.
+// An event before a turn, and the times of turns after it.
 struct Occasion {
   const char* name;
   bool is_kill = false;
@@ -96,7 +96,7 @@ class LongPrompts {
     return static_cast<std::uint32_t>(kSuffixShare * static_cast<double>(options_.prompt_tokens));
   }
 
-  // The next turn's TTFT. All of the turns before must have been known.
+  // Returns the next turn's TTFT. All earlier turns must have been known.
   Result<double> grow(LongOne& one, const std::string& when, std::uint32_t tokens) {
     const std::string label = fmt::format("{} {} {}", one.label, when, one.messages.size());
     TRY_ASSIGN(const std::string words, client_.text(label, tokens));
@@ -120,7 +120,7 @@ class LongPrompts {
     return alone_ms;
   }
 
-  // Between two turns that were computed alone, one before and one behind: each turn lies deeper than the last.
+  // Measures between two turns that were computed alone, one before and one after, since each turn lies deeper.
   Status measure_warm(LongOne& one, Occasion& occasion) {
     if (occasion.is_kill) {
       server_.wait(kWrittenWithinMs);
@@ -135,7 +135,7 @@ class LongPrompts {
   }
 
   Result<std::vector<PartFigures>> figures() const {
-    const std::string behind = fmt::format("{} tokens behind {}", suffix_tokens(), options_.prompt_tokens);
+    const std::string behind = fmt::format("{} tokens after {}", suffix_tokens(), options_.prompt_tokens);
     std::vector<PartFigures> all{
         summarize(fmt::format("TTFT of {} new tokens", options_.prompt_tokens), "ms", cold_ms_),
         summarize(fmt::format("TTFT of {} in memory", behind), "ms", alone_ms_)};
@@ -166,7 +166,7 @@ class LongPrompts {
 
 Result<std::vector<PartFigures>> measure_long_prompts(const BenchOptions& bench, const SpeedOptions& options,
                                                       const Progress& progress, Interrupt& interrupt) {
-  Workload sizes;  // of the context alone, which holds one of the conversations
+  Workload sizes;  // only of the context, which holds one of the conversations
   const auto turns = static_cast<double>(1 + 2 * kOccasions * options.rounds);
   sizes.context_tokens =
       static_cast<std::uint32_t>((1 + turns * kSuffixShare) * options.prompt_tokens) + kTemplateTokens;
@@ -227,7 +227,7 @@ Workload requests_behind_one_prompt() {
   workload.title = fmt::format("{} requests behind one 870-token prompt", kRequestsBehindOnePrompt);
   workload.context_tokens = 8192;
   workload.reply_tokens = 4;
-  workload.point_bound = 1.08;  // as of 5-requests
+  workload.point_bound = 1.08;  // as in 5-requests
   workload.steps.emplace_back(DefineSystem{"rules", 870});
   for (std::size_t i = 1; i <= kRequestsBehindOnePrompt; ++i) {
     workload.steps.emplace_back(OpenConversation{fmt::format("r{}", i), "rules"});

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kNamedPrograms = 3;
 constexpr double kWorthNamingS = 0.5;
 
-// `own` and everything below it. Parents have any id, so this goes round until nothing is added.
+// `own` and its descendants. A parent may have any id, so that this repeats until nothing is added.
 std::set<int> family_of(const std::vector<os::ProcessTime>& processes, int own) {
   std::set<int> family{own};
   for (std::size_t before = 0; before != family.size();) {
@@ -30,7 +30,7 @@ std::set<int> family_of(const std::vector<os::ProcessTime>& processes, int own) 
   return family;
 }
 
-// The same process at the earlier reading; all zeros if it began since.
+// The same process at the earlier reading; all zeros if it began since then.
 os::ProcessTime earlier(const os::ProcessorTimes& before, const os::ProcessTime& now) {
   for (const os::ProcessTime& process : before.processes) {
     if (process.id == now.id && process.started_ticks == now.started_ticks) return process;

@@ -14,7 +14,7 @@ os::ProcessTime process(int id, int parent, const char* name, double cpu_s, doub
 
 TEST(OtherWork, OwnServersAreNotOthers) {
   const os::ProcessorTimes before{10, 90, 0, {process(5, 1, "kvkeep", 1), process(2, 1, "make", 4)}};
-  // Two processors for 50 s: 20 s of our own (one server runs, one has ended), 30 s of a compiler, 50 s idle.
+  // Two processors for 50 s: 20 s of the bench (one server runs, one has ended), 30 s of a compiler, 50 s idle.
   const os::ProcessorTimes after{
       60,
       140,

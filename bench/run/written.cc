@@ -16,7 +16,7 @@ namespace kvkeep::bench {
 namespace {
 
 constexpr int kLookMs = 50;
-constexpr int kQuietMs = 300;  // what is captured is on disk within 200 ms
+constexpr int kQuietMs = 300;  // captured state is on disk within 200 ms
 constexpr double kMost = 1.1;
 constexpr double kLeastOfInexact = 0.97;
 constexpr double kManyBytes = 1 << 20;
@@ -65,8 +65,8 @@ Status add_below(const std::string& directory, AllFiles& all) {
   return {};
 }
 
-// What is there once the writer must be done: what has to be there may come late on a slow disk. Of points nobody knows
-// how many have to be; they are all there when no more come.
+// Returns the files once the writer must be done: expected ones may come late on a slow disk. The number of points is
+// unknown; they are complete when no more come.
 Result<AllFiles> settled_files(ServerProcess& server, const NewRows& rows, double wanted_row_bytes) {
   std::uint64_t bytes_before = UINT64_MAX;
   int quiet_ms = 0;
@@ -111,7 +111,7 @@ class Written {
       add("payload bytes written / bytes of new rows", "ratio",
           ratio(format::PartKind::kRows, state_.row_bytes_per_token), Goal{Goal::Kind::kWithin, least(), kMost});
     }
-    if (state_.window_bytes_per_token > 0) {  // a window nobody needs may be missing
+    if (state_.window_bytes_per_token > 0) {  // a window that is not needed may be missing
       add("payload bytes written / bytes of new window rows", "ratio",
           ratio(format::PartKind::kWindowRows, state_.window_bytes_per_token), Goal{Goal::Kind::kAtMost, kMost});
     }
@@ -127,10 +127,10 @@ class Written {
         static_cast<double>(parts.payload_bytes + wholes.payload_bytes) / requests / kMiB, {});
   }
 
-  // Headers, saved indexes and the log are in it, too, which weigh something where there is little payload.
+  // Includes headers, saved indexes and the log, which matter if there is little payload.
   void add_passed(double bytes) {
     const auto payload = static_cast<double>(files_.payload_bytes());
-    if (payload == 0) return;  // the figures above say so
+    if (payload == 0) return;  // the figures above report that
     const Goal goal =
         payload < kManyBytes ? Goal{Goal::Kind::kAtLeast, least()} : Goal{Goal::Kind::kWithin, least(), kMost};
     add("bytes given to write() / payload bytes written", "ratio", bytes / payload, goal);
@@ -152,7 +152,7 @@ std::optional<std::uint64_t> bytes_passed(const ServerProcess& server) {
 
 Result<std::vector<PartFigures>> measure_written(ServerProcess& server, const NewRows& rows) {
   const MemoryState state = memory_state_of(server.log());
-  if (!state.is_known() || rows.tokens == 0) return unsupported("the log does not say what a token's rows take");
+  if (!state.is_known() || rows.tokens == 0) return unsupported("the log does not report the size of a token's rows");
   const double least = rows.is_exact ? 1 : kLeastOfInexact;
   const double wanted = least * static_cast<double>(state.row_bytes_per_token) * static_cast<double>(rows.tokens);
   TRY_ASSIGN(const AllFiles files, settled_files(server, rows, rows.has_goals ? wanted : 0));

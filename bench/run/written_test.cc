@@ -20,7 +20,7 @@ constexpr char kRowsAlone[] = "memory class sliceable: 100 bytes of rows per tok
 constexpr char kAllKinds[] = "memory class hybrid: 100 bytes of rows per token, 10 of window rows, 0.5 MiB per point";
 constexpr char kPointsAlone[] = "memory class recurrent: 0 bytes of rows per token, 0.5 MiB per point";
 
-// Says what a token's state takes, writes 50,000 bytes, and answers: --host A --port N are its last arguments.
+// Logs the size of a token's state, writes 50,000 bytes, and answers: --host A --port N are its last arguments.
 constexpr char kServer[] =
     "import http.server, sys\n"
     "class Handler(http.server.BaseHTTPRequestHandler):\n"
@@ -38,7 +38,7 @@ class WrittenTest : public testing::Test {
   }
 
   void start(const std::string& says) {
-    const std::string own = directory_.path() + "/server" + std::to_string(++servers_);  // the one before lives on it
+    const std::string own = directory_.path() + "/server" + std::to_string(++servers_);  // the previous one still runs
     fs::create_directories(own);
     server_.emplace(
         ServerCommand{.name = "mock", .program = "python3", .arguments = {"-B", "-c", kServer, own + "/other", says}},
@@ -49,7 +49,7 @@ class WrittenTest : public testing::Test {
 
   std::string tier() const { return directory_.path() + "/kv"; }
 
-  // A segment of rows of so many tokens, `missing` bytes shorter than it should be.
+  // Writes a segment of rows of this many tokens, `missing` bytes shorter than it should be.
   void write_segment(std::uint32_t number, std::uint64_t tokens, std::uint64_t missing = 0) const {
     write_file(number, format::PartKind::kRows, tokens, tokens * kBytesPerToken, missing);
   }
@@ -126,7 +126,7 @@ TEST_F(WrittenTest, AClaimOfMoreThanIsInTheFileIsDamage) {
 
 TEST_F(WrittenTest, TheKernelsCountStandsBesideTheFiles) {
   write_segment(1, kTokens);
-  // The server wrote 50,000 bytes and a line; the segment was written by this process.
+  // The server wrote 50,000 bytes and a line; this process wrote the segment.
   const auto figures = measure(true, 0);
   ASSERT_TRUE(figures.ok()) << figures.error().message;
   ASSERT_EQ(figures->size(), 2U);

@@ -17,7 +17,7 @@ std::string sorted_json(const Json& value) {
   return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// A role or name: itself, unless it could break its line.
+// Returns a role or name unchanged, unless it could break its line.
 std::string word(const std::string& text) {
   const bool plain = !text.empty() && text.find_first_not_of(
                                           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -35,13 +35,13 @@ Json without(const Json& object, std::initializer_list<std::string_view> names) 
 
 bool is_system(std::string_view role) { return role == "system" || role == "developer"; }
 
-// The billing line changes from conversation to conversation, and a server that means well drops it.
+// The billing line differs between conversations, and a well-meaning server drops it.
 std::string_view without_billing_line(std::string_view text) {
   if (!text.starts_with(kBillingLine)) return text;
   return text.substr(std::min(text.find('\n'), text.size() - 1) + 1);
 }
 
-// Fields that the writer prints itself or that say nothing of the content.
+// Fields that the writer prints itself, or that have nothing to do with the content.
 constexpr std::array kMessageFields = {"role",      "content",      "cache_control", "tool_calls", "reasoning_content",
                                        "reasoning", "tool_call_id", "type",          "id",         "status"};
 
@@ -53,7 +53,7 @@ class Writer {
     for (const Json& tool : *list) section("tool", sorted_json(without(tool, {"cache_control"})), "%end\n");
   }
 
-  // System text outside the messages; nothing if there is none.
+  // System text outside the messages; empty if there is none.
   void system(const Json* content) {
     if (content == nullptr) return;
     open("system");
@@ -68,7 +68,7 @@ class Writer {
     if (!list->is_array()) return;
     for (std::size_t i = begin; i < list->size(); ++i) item((*list)[i]);
   }
-  // Writes those before the first that is no system message, and returns how many they are.
+  // Writes the messages before the first that is no system message, and returns how many they are.
   std::size_t leading_system(const Json* list) {
     std::size_t count = 0;
     if (list == nullptr || !list->is_array()) return count;
@@ -106,7 +106,7 @@ class Writer {
     if (!text.empty()) section("text", text);
   }
 
-  // The number of a call in the conversation, by its id: ids themselves are random.
+  // Returns the number of a call in the conversation, by its id: ids themselves are random.
   std::size_t number_of(const std::string& id) { return numbers_.try_emplace(id, numbers_.size() + 1).first->second; }
 
   void call(const std::string& id, const std::string& name, const Json* arguments) {

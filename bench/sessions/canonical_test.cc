@@ -207,7 +207,7 @@ class Maker {
   std::size_t below(std::size_t limit) { return random_() % limit; }
 
  private:
-  // Mostly what sections are made of.
+  // Mostly the characters of sections.
   std::string word() {
     static constexpr std::array kWords = {"%end", "\n", "%text", "%%", "a", "%message user", "\n%end\n", "%", "1 "};
     std::string out;
@@ -227,7 +227,7 @@ class Maker {
     if (is_one_text && below(2) == 0) content = text_field(content[0], "text");
     message = reversed(message);
   }
-  // With its keys the other way round.
+  // The object with its keys in reverse order.
   static Json reversed(const Json& object) {
     Json out = Json::object();
     for (auto item = object.rbegin(); item != object.rend(); ++item) out[item.key()] = *item;
@@ -258,7 +258,7 @@ TEST(Canonical, OfRandomConversationsDiffersWhereTheyDiffer) {
     Json body = Json::object();
     body["messages"] = Json::array();
     maker.extend(body, 1 + maker.below(2));
-    // Ids are renumbered; everything else must survive.
+    // Ids are renumbered; everything else must stay.
     Json known = body;
     std::map<std::string, std::size_t> numbers;
     for (Json& message : known["messages"]) {

@@ -9,11 +9,11 @@ namespace kvkeep::bench {
 namespace {
 
 struct Route {
-  std::string_view end;  // of the path
+  std::string_view end;  // the end of a path
   std::string_view path;
   Dialect dialect;
 };
-// "/chat/completions" before "/completions". Only the former is unmistakable without /v1: other APIs have a
+// "/chat/completions" comes before "/completions". Only the former is unmistakable without /v1: other APIs have a
 // /completions or /messages of their own.
 constexpr std::array kRoutes = {
     Route{"/chat/completions", "/v1/chat/completions", Dialect::kOpenAiChat},

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the bench needs to know of the APIs that servers speak: how a request is recognised and adapted, and how a reply
-// (whole or streamed) is read. One value per dialect, no inheritance above it.
+// The APIs of servers, as the bench uses them: how to recognise and adapt a request, and how to read a reply (whole or
+// streamed). One value per dialect, no inheritance above it.
 
 #include <cstdint>
 #include <memory>
@@ -17,44 +17,44 @@ enum class Dialect : std::uint8_t {
   kOpenAiCompletion,  // POST /v1/completions
   kOpenAiResponses,   // POST /v1/responses
   kAnthropic,         // POST /v1/messages
-  kOther,             // anything else: sent as it is, its reply is only waited for
+  kOther,             // anything else: sent unchanged, its reply is only awaited
 };
 
-// By the path, with or without a prefix before /v1 and with or without a query.
+// Chooses by the path, with or without a prefix before /v1, and with or without a query.
 Dialect dialect_of(std::string_view method, std::string_view path);
 
 struct AdaptOptions {
   std::string model;                          // empty: as recorded
-  std::optional<std::uint32_t> reply_tokens;  // caps the reply; none: as recorded
+  std::optional<std::uint32_t> reply_tokens;  // limits the reply; none: as recorded
   bool stream = true;                         // needed for TTFT
 };
 
-// Where a request goes on another server: the path from the API's own part on ("/api/v1/messages?beta=true" ->
-// "/v1/messages?beta=true"). Of kOther, the path itself.
+// The path of a request on another server: from the API's own part on ("/api/v1/messages?beta=true" ->
+// "/v1/messages?beta=true"). For kOther, the path itself.
 std::string path_on_server(Dialect dialect, std::string_view path);
 
-// The body to send. Only model, reply length and streaming change; where streaming hides usage unless asked for
-// (stream_options.include_usage), it is asked for.
+// Returns the body to send. Only model, reply length and streaming change; if streams have usage only on request
+// (stream_options.include_usage), it is requested.
 nlohmann::ordered_json adapt_request(Dialect dialect, const nlohmann::ordered_json& body, const AdaptOptions& options);
 
-// What a reply says, in one form for all dialects.
+// The content and the claims of a reply, in one form for all dialects.
 struct ReplyFacts {
-  std::string text;                // visible text, reasoning not included
+  std::string text;                // visible text, without reasoning
   nlohmann::ordered_json message;  // the assistant's turn in the dialect's request form, to be sent next time
-  std::string finish_reason;       // in the dialect's words; empty: none came
-  std::optional<std::uint64_t> prompt_tokens;  // all of the prompt, cached ones included
+  std::string finish_reason;       // in the dialect's words; empty: none
+  std::optional<std::uint64_t> prompt_tokens;  // the whole prompt, including cached ones
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> prefilled_tokens;  // timings.prompt_n, else prompt - cached
   std::optional<std::uint64_t> reply_tokens;
-  // timings.predicted_per_second. What a client sees differs: text may be held back and come in one piece.
+  // timings.predicted_per_second. The rate that a client sees differs: text may be held back and come in one piece.
   std::optional<double> tokens_per_second;
   std::string cache_source;  // timings.cache_source
   std::string error;         // the server's own words, from a body or an error event; empty: none
 };
 
-// Reads a reply as its bytes arrive: feed() for each piece of the body, finish() at its end. Understands both a JSON
-// body and server-sent events, whichever comes. Never throws: what cannot be understood is an error in the facts. Holds
-// at most 64 MiB of a reply. Not thread safe.
+// Reads a reply as its bytes arrive: feed() for each piece of the body, finish() at its end. Reads both a JSON body and
+// server-sent events, whichever comes. Never throws: a body that cannot be read is an error in the facts. Holds at most
+// 64 MiB of a reply. Not thread safe.
 class ReplyReader {
  public:
   ReplyReader(Dialect dialect, int status);
@@ -62,10 +62,10 @@ class ReplyReader {
   ReplyReader& operator=(ReplyReader&&) noexcept;
   ~ReplyReader();
 
-  // True once the first piece of the answer (text, reasoning or a tool call's first delta) has been seen; prefill
+  // Returns true once the first piece of the answer (text, reasoning or a tool call's first delta) has come; prefill
   // progress and keep-alive do not count. A body that is no stream counts from its first byte.
   bool feed(std::string_view bytes);
-  // Call it once. A stream that stopped before its end is an error, with what came until then.
+  // Call it once. A stream that stopped before its end is an error; the facts have what came until then.
   ReplyFacts finish();
 
  private:

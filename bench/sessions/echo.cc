@@ -10,7 +10,7 @@ namespace {
 
 const char* turns_field(Dialect dialect) { return dialect == Dialect::kOpenAiResponses ? "input" : "messages"; }
 
-// Null: the request has no list of turns.
+// Returns null if the request has no list of turns.
 const Json* turns_of(Dialect dialect, const Json& body) {
   if (dialect == Dialect::kOther || dialect == Dialect::kOpenAiCompletion) return nullptr;
   const Json* turns = field(body, turns_field(dialect));
@@ -22,7 +22,7 @@ bool is_assistants(const Json& turn) {
   return text_field(turn, "role") == "assistant" || type == "function_call" || type == "reasoning";
 }
 
-// Items of one Responses turn follow one another; the other dialects have one message.
+// Items of one Responses turn are consecutive; in the other dialects a turn is one message.
 std::size_t length_of_turn(Dialect dialect, const Json& turns, std::size_t begin) {
   std::size_t end = begin;
   const std::size_t most = dialect == Dialect::kOpenAiResponses ? turns.size() : std::min(turns.size(), begin + 1);
@@ -89,7 +89,7 @@ bool says_nothing(const Json& turns) {
   });
 }
 
-// `reply` as the client would send it in place of `recorded`. None: the two do not align.
+// Returns `reply` as the client would send it in place of `recorded`, or nullopt if the two do not align.
 std::optional<Json> in_place_of(Json recorded, Json reply) {
   if (!has_reasoning(recorded)) drop_reasoning(reply);
   const std::vector<Json*> theirs = call_ids(recorded);

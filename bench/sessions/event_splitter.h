@@ -1,7 +1,7 @@
 #pragma once
 
-// Server-sent events out of bytes as they arrive: any line end (LF, CRLF, CR), comments, data of several lines, cut
-// anywhere. As the HTML standard has it, but that an event at the very end needs no empty line behind it.
+// Splits bytes into server-sent events as they arrive: any line end (LF, CRLF, CR), comments, data of several lines,
+// cut anywhere. As the HTML standard says, except that an event at the very end needs no empty line after it.
 
 #include <functional>
 #include <string>
@@ -11,14 +11,14 @@ namespace kvkeep::bench {
 
 class EventSplitter {
  public:
-  // `name` is that of the event's "event:" line, empty if it had none.
+  // `name` is from the event's "event:" line, "" if it had none.
   using TakeEvent = std::function<void(std::string_view name, std::string_view data)>;
 
-  // A line or an event of more than `limit_bytes` is dropped; overflowed() says so.
+  // A line or an event of more than `limit_bytes` is dropped; overflowed() then returns true.
   EventSplitter(std::size_t limit_bytes, TakeEvent take);
 
   void feed(std::string_view bytes);
-  // No more bytes follow.
+  // No more bytes will come.
   void finish();
   bool overflowed() const { return overflowed_; }
 
@@ -29,7 +29,7 @@ class EventSplitter {
 
   std::size_t limit_bytes_;
   TakeEvent take_;
-  std::string line_;  // begun, not ended
+  std::string line_;  // a line without its end
   std::string name_;
   std::string data_;
   bool has_data_ = false;

@@ -25,7 +25,7 @@ std::string host_of(std::string_view url) {
   return std::string(url.substr(0, url.find_first_of("/?", scheme + 3)));
 }
 
-// The number of `width` digits at `place`; negative: none there.
+// Returns the number of `width` digits at `place`; a negative number if there are none.
 int digits(std::string_view text, std::size_t place, std::size_t width) {
   int value = -1;
   if (place + width > text.size()) return -1;
@@ -34,7 +34,7 @@ int digits(std::string_view text, std::size_t place, std::size_t width) {
   return error == std::errc{} && end == begin + width ? value : -1;
 }
 
-// Seconds of "Z", "+01:00" or "-0130".
+// Returns the seconds of "Z", "+01:00" or "-0130".
 std::optional<double> zone_s(std::string_view zone) {
   if (zone == "Z" || zone == "z" || zone.empty()) return 0;
   const int hours = digits(zone, 1, 2);
@@ -43,7 +43,7 @@ std::optional<double> zone_s(std::string_view zone) {
   return (zone[0] == '-' ? -1 : 1) * (hours * 3600.0 + minutes * 60.0);
 }
 
-// "2026-01-31T23:59:58.125+01:00", seconds since the epoch.
+// Returns the seconds since the epoch of "2026-01-31T23:59:58.125+01:00".
 std::optional<double> time_of(std::string_view text) {
   const int year = digits(text, 0, 4);
   const int month = digits(text, 5, 2);
@@ -70,7 +70,7 @@ std::optional<double> time_of(std::string_view text) {
   return days * 86400 + hour * 3600 + minute * 60 + second + fraction - *zone;
 }
 
-// What is not of the alphabet (line breaks, padding) is skipped.
+// Skips characters outside the alphabet (line breaks, padding).
 std::string decode_base64(std::string_view text) {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string bytes;
@@ -135,7 +135,7 @@ void keep_chat_hosts(std::vector<Entry>& entries) {
   std::erase_if(entries, [&](const Entry& entry) { return !hosts.contains(entry.host); });
 }
 
-// `entries` by time.
+// `entries` are sorted by time.
 void count_in_flight(std::vector<Entry>& entries) {
   std::priority_queue<double, std::vector<double>, std::greater<>> ends_s;
   for (Entry& entry : entries) {

@@ -11,7 +11,7 @@
 namespace kvkeep::bench {
 namespace {
 
-// What a template puts between turns, and a tokenizer joins there.
+// Tokens that a template puts between turns, or that a tokenizer joins there.
 constexpr double kBoundaryTokens = 8;
 
 std::vector<TokenId> tokens_of(std::string_view text, const Tokenize& tokenize) {
@@ -69,13 +69,13 @@ CanonicalTexts canonical_prompts(Dialect dialect, const nlohmann::ordered_json& 
 IdealEstimate IdealCounter::estimate(const AnchoredPrefixes::Known& known, std::size_t all,
                                      std::uint64_t prompt_tokens) const {
   if (known.length == all || prompt_tokens == 0) return {};
-  // A prompt shorter than what it begins with: the template leaves something out of earlier turns.
+  // The prompt is shorter than its known beginning: the template leaves out a part of earlier turns.
   if (known.anchor_tokens >= prompt_tokens) return {.tokens = 0, .uncertainty = all - known.length};
   const auto shared = static_cast<double>(known.length - known.anchor_length);
   const auto fresh = static_cast<double>(all - known.length);
   const auto behind_anchor = static_cast<double>(prompt_tokens - known.anchor_tokens);
   const double density = behind_anchor / (shared + fresh);
-  // Two lengths whose sum is known, of densities that differ: each is off by at most their harmonic sum.
+  // Two lengths of different densities whose sum is known: each is wrong by at most their harmonic sum.
   const double off = density_difference_ * density * shared * fresh / (shared + fresh);
   const bool is_all = known.length == 0;
   return {.tokens = static_cast<std::uint64_t>(std::llround(density * fresh)),
@@ -114,7 +114,7 @@ IdealEstimate IdealCounter::take_prompt(const CanonicalTexts& prompts, std::uint
   const IdealEstimate dropped = take(without_reasoning_, without_reasoning(prompts), prompt_tokens, tokenize);
   const auto [low, high] = std::minmax(kept.tokens, dropped.tokens);
   IdealEstimate ideal = kept;
-  // Both are estimates of the same unless the template decides it: the one that sees more is taken.
+  // Both estimate the same unless the template decides it: the higher one is taken.
   if (high - low > std::max(kept.uncertainty, dropped.uncertainty)) {
     ideal = {.tokens = low, .uncertainty = std::max({kept.uncertainty, dropped.uncertainty, high - low})};
   }
@@ -126,7 +126,7 @@ void IdealCounter::take_decoded(const CanonicalTexts& texts, std::uint64_t decod
   const CanonicalTexts bare = without_reasoning(texts);
   for (std::size_t order = 0; order < texts.size(); ++order) {
     with_reasoning_[order].add(tokens_of(texts[order], tokenize), if_known(decoded_tokens));
-    // Where reasoning is dropped, nothing of a reply that began with it is of use.
+    // If the template drops reasoning, a reply that began with it cannot be reused.
     if (!last_turn_reasons(texts[order])) {
       without_reasoning_[order].add(tokens_of(bare[order], tokenize), if_known(decoded_tokens));
     }

@@ -21,7 +21,7 @@ class IdealTest : public testing::Test {
 TEST_F(IdealTest, IsWhatIsBehindThePromptsThatWereCounted) {
   EXPECT_EQ(ideal(both("abcdefgh"), 100), 100U);
   EXPECT_EQ(ideal(both("abcdefgh"), 100), 0U) << "the same again";
-  // A share of the text would be 2 of 10 of 190: what was counted for the first eight is known better.
+  // By shares of the text it would be 2 of 10 of 190: the count for the first eight is known better.
   EXPECT_EQ(ideal(both("abcdefghij"), 190), 90U);
   EXPECT_EQ(ideal(both("abcdefghijkl"), 200), 10U);
   EXPECT_EQ(ideal(both(""), 100), 0U);
@@ -49,7 +49,7 @@ TEST_F(IdealTest, CountsRepliesAsDecoded) {
 }
 
 TEST_F(IdealTest, FindsWhatIsSharedWhereATokenizerWouldJoin) {
-  // Two bytes a token: a boundary at an odd place would hide it.
+  // Two bytes per token: a boundary at an odd place would hide it.
   const Tokenize pairs = [](std::string_view text) {
     std::vector<TokenId> ids;
     for (std::size_t i = 0; i < text.size(); i += 2) {
@@ -66,7 +66,7 @@ TEST_F(IdealTest, KnowsHowFarItMayBeOff) {
   const IdealEstimate goes_on = counter_.take_prompt(both(std::string(800, 'a') + "bcd"), 900, bytes);
   EXPECT_EQ(goes_on.tokens, 100U);
   EXPECT_EQ(goes_on.uncertainty, 8U) << "the boundary alone";
-  // 400 tokens known, 400 not: what makes the one denser makes the other thinner.
+  // 400 known tokens and 400 new ones: if the one part is denser, the other is thinner.
   const IdealEstimate leaves = counter_.take_prompt(both(std::string(400, 'a') + std::string(400, 'b')), 800, bytes);
   EXPECT_EQ(leaves.tokens, 400U);
   EXPECT_EQ(leaves.uncertainty, 8U + 400 / 8);
@@ -75,7 +75,7 @@ TEST_F(IdealTest, KnowsHowFarItMayBeOff) {
   EXPECT_EQ(rough.take_prompt(both(std::string(400, 'a') + std::string(400, 'b')), 800, bytes).uncertainty, 108U);
 }
 
-// Whether a template keeps the reasoning of earlier turns is not known; both could be.
+// A template may keep the reasoning of earlier turns or not; both are possible.
 TEST_F(IdealTest, SeesWhatIsSharedWithoutReasoning) {
   const std::string ask = "%message user\n%text\nask\n%end\n%message assistant\n";
   const std::string answer = "%text\nanswer\n%end\n%message user\n%text\n" + std::string(200, 'q');

@@ -9,8 +9,8 @@ namespace {
 constexpr std::size_t kMaxDepth = 256;
 constexpr std::size_t kMaxKeysPerObject = 4096;
 
-// Before the parser runs, because its callback, the one way to stop it, takes time that is quadratic in long arrays.
-// What is no JSON passes: the parser says so.
+// Runs before the parser, because its callback, the only way to stop it, takes quadratic time for long arrays. Text
+// that is not JSON passes: the parser reports it.
 Status check_limits(std::string_view text) {
   std::vector<std::size_t> keys;  // of each object or array around
   bool in_string = false;

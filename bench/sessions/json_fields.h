@@ -1,6 +1,6 @@
 #pragma once
 
-// Reading JSON that others wrote: nothing here throws, and what is absent or of another type is empty.
+// Reading JSON from elsewhere: nothing here throws, and values that are absent or of another type are empty.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -14,19 +14,19 @@ namespace kvkeep::bench {
 
 using Json = nlohmann::ordered_json;
 
-// kInvalid: not JSON (the message says where), nested more than 256 deep (printing it recurses) or an object of more
-// than 4,096 keys (looking them up is linear).
+// kInvalid if it is not JSON (the message says where), is nested more than 256 deep (printing it recurses), or has an
+// object of more than 4,096 keys (looking them up is linear).
 Result<Json> parse_json(std::string_view text);
 
-// Null if `object` has no such field, if the field is null, or if `object` is no object.
+// Returns null if `object` has no such field, if the field is null, or if `object` is no object.
 const Json* field(const Json& object, std::string_view name);
 std::string text_field(const Json& object, std::string_view name);
 std::optional<std::uint64_t> count_field(const Json& object, std::string_view name);
 
-// One line; invalid UTF-8 is replaced.
+// Returns one line; invalid UTF-8 is replaced.
 std::string to_line(const Json& value);
 
-// For messages: one line of at most `bytes` bytes, cut between characters.
+// For messages: returns one line of at most `bytes` bytes, cut between characters.
 std::string shortened(std::string_view text, std::size_t bytes = 300);
 
 }  // namespace kvkeep::bench

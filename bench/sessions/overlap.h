@@ -1,6 +1,6 @@
 #pragma once
 
-// Which requests of a recording were under way together.
+// Which requests of a recording overlapped.
 
 #include <cstddef>
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace kvkeep::bench {
 
-// For each request, those before it that had ended when it was sent and had not when its predecessor was, by their
-// place in session.requests. A recording says how many were under way (in_flight), not which: a request whose
-// conversation goes on in this one has ended; of the others, the ones sent last are taken to be under way.
+// Returns, for each request, the earlier ones that had ended when it was sent but not when its predecessor was, by
+// their place in session.requests. A recording says how many requests were under way (in_flight), not which: a request
+// whose conversation this one continues has ended; of the others, the ones sent last are taken to be under way.
 std::vector<std::vector<std::size_t>> ended_before(const Session& session);
 
 }  // namespace kvkeep::bench

@@ -35,7 +35,7 @@ TEST(Overlap, LastsUntilFewerAreUnderWay) {
 TEST(Overlap, EndsForAConversationThatGoesOn) {
   // b's second turn is sent while c, which began later than b, is under way.
   EXPECT_EQ(ended({asked("c", 1), asked("b", 2), asked("bb", 2)}), (std::vector<Places>{{}, {}, {1}}));
-  // Even where more are said to be under way than can be.
+  // Even if more are reported to be under way than can be.
   EXPECT_EQ(ended({asked("b", 1), asked("bb", 9)}), (std::vector<Places>{{}, {0}}));
   EXPECT_EQ(ended({asked("b", 1), asked("b", 2)}), (std::vector<Places>{{}, {}})) << "the same twice at once";
 }

@@ -2,8 +2,8 @@
 
 namespace kvkeep::bench {
 
-// Splitmix64's step and finaliser. For one id it is a bijection of the hash before, so different prefixes never meet by
-// getting the same continuation.
+// Splitmix64's step and finaliser. For one id it is a bijection of the previous hash, so that different prefixes never
+// become equal by the same continuation.
 std::uint64_t extended_prefix(std::uint64_t prefix, TokenId id) {
   std::uint64_t mixed = prefix + 0x9e37'79b9'7f4a'7c15 + static_cast<std::uint32_t>(id);
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58'476d'1ce4'e5b9;

@@ -14,7 +14,7 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-// The same by the definition: every prefix is kept whole.
+// The same by definition: keeps every prefix whole.
 class NaivePrefixes {
  public:
   std::size_t never_decoded(const Ids& prompt) const {
@@ -33,7 +33,7 @@ class NaivePrefixes {
   std::set<Ids> seen_;
 };
 
-// All sequences over three ids with at most `length` of them, the empty one included.
+// All sequences over three ids with at most `length` of them, including the empty one.
 std::vector<Ids> all_sequences(std::size_t length) {
   std::vector<Ids> all = {{}};
   for (std::size_t i = 0; i < all.size(); ++i) {

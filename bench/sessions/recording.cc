@@ -10,8 +10,8 @@
 namespace kvkeep::bench {
 namespace {
 
-// Names in lower case. Keys (Authorization, X-Api-Key, Cookie) must never be here: reports and replays would carry
-// them on.
+// Names in lower case. Keys (Authorization, X-Api-Key, Cookie) must never be in this list: reports and replays would
+// repeat them.
 constexpr std::array kKept = {"content-type", "anthropic-version", "anthropic-beta",
                               "openai-beta",  "session-id",        "thread-id"};
 constexpr std::array kKeptPrefixes = {"x-claude-code-", "x-codex-", "x-session-", "x-parent-session-"};

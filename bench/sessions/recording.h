@@ -1,6 +1,6 @@
 #pragma once
 
-// What the formats of recorded sessions share.
+// Functions that the formats of recorded sessions share.
 
 #include <algorithm>
 #include <utility>
@@ -13,16 +13,16 @@ namespace kvkeep::bench {
 
 inline constexpr std::size_t kMaxRecordedRequests = 100'000;
 
-// Adds the header if it means something to a server's answer; see RecordedRequest::headers.
+// Adds the header if a server's answer depends on it; see RecordedRequest::headers.
 void keep_header(RecordedRequest& request, std::string_view name, std::string_view value);
 
-// A body given as text: JSON if it is JSON, else the text itself; empty text is none.
+// Reads a body given as text: as JSON if it is JSON, else as the text itself; empty text is no body.
 Json body_of_text(std::string_view text);
 
-// The assistant's message out of a whole recorded reply, streamed or not. None: there is none in it.
+// Returns the assistant's message from a complete recorded reply, streamed or not; nullopt if it has none.
 std::optional<Json> message_of_reply(const RecordedRequest& request, std::string_view reply);
 
-// "https://host:1/v1/x?y" -> "/v1/x?y"; a path stays itself. Empty: neither.
+// "https://host:1/v1/x?y" -> "/v1/x?y"; a path stays as it is. Returns "" for other texts.
 std::string path_of_url(std::string_view url);
 
 // Sorts by time; requests of the same time keep their order. (std::stable_sort warns under clang with this library.)
@@ -36,10 +36,10 @@ void sort_by_time(std::vector<Item>& items, TimeOf time_of) {
   items = std::move(sorted);
 }
 
-// Sorts by time, the first at 0, and gives a label to those that have none.
+// Sorts by time, with the first at 0, and labels requests that have no label.
 void put_in_order(Session& session);
 
-// Errors and what is left out: parse_session().
+// Reads a HAR file. Errors and omissions: see parse_session().
 Result<Session> parse_har(const std::string& file_name, std::string_view text);
 
 }  // namespace kvkeep::bench

@@ -9,7 +9,7 @@ void add_text(Json& block, const char* name, std::string_view text) {
   block[name] = text_field(block, name).append(text);
 }
 
-// Later values override: message_delta repeats and corrects what message_start said.
+// Later values replace earlier ones: message_delta repeats and corrects message_start.
 void take_partial_usage(const Json& object, ReplyDraft& draft) {
   const Json* usage = field(object, "usage");
   if (usage == nullptr) return;
@@ -27,7 +27,7 @@ void take_block(std::uint64_t index, const Json& block, ReplyDraft& draft) {
   draft.parts[index] = block;
 }
 
-// The block that a delta fills, made by the delta's kind if no content_block_start opened it.
+// Returns the block that a delta fills; the delta's kind makes one if no content_block_start opened it.
 Json& block_of(std::uint64_t index, const char* type, ReplyDraft& draft) {
   Json& block = draft.parts[index];
   if (!block.is_object()) block = Json::object({{"type", type}});
@@ -54,7 +54,7 @@ void take_delta(std::uint64_t index, const Json& delta, ReplyDraft& draft) {
   }
 }
 
-// The body of a reply that is no stream, and the "message" of message_start.
+// Reads the body of a reply that is no stream, and the "message" of message_start.
 void take_content(const Json& message, ReplyDraft& draft) {
   if (const Json* content = field(message, "content"); content != nullptr && content->is_array()) {
     std::uint64_t index = 0;

@@ -19,9 +19,9 @@ struct ReplyDraft {
   bool ended = false;     // the dialect's end of a stream came
   std::string reasoning;
   std::map<std::uint64_t, Json> parts;             // by index: tool calls, content blocks or output items
-  std::map<std::uint64_t, std::string> arguments;  // by index: JSON of a tool call, as far as it came
+  std::map<std::uint64_t, std::string> arguments;  // by index: JSON of a tool call, as far as it has come
 
-  // Counts as the dialect has them; finish_* makes facts of them.
+  // Counts of the dialect; finish_* makes facts of them.
   std::optional<std::uint64_t> input_tokens;
   std::optional<std::uint64_t> cache_read_tokens;
   std::optional<std::uint64_t> cache_creation_tokens;
@@ -29,7 +29,7 @@ struct ReplyDraft {
   std::optional<std::uint64_t> timings_cached;   // timings.cache_n
 };
 
-// Also of completions.
+// Also for completions.
 void take_openai_event(const Json& event, ReplyDraft& draft);
 void finish_openai_chat(ReplyDraft& draft);
 void finish_openai_completion(ReplyDraft& draft);
@@ -40,13 +40,13 @@ void finish_responses(ReplyDraft& draft);
 void take_anthropic_event(const Json& event, ReplyDraft& draft);
 void finish_anthropic(ReplyDraft& draft);
 
-// The server's own words in an error body or event of any dialect; empty: it holds none.
+// Returns the server's own words in an error body or event of any dialect; "" if there are none.
 std::string error_text(const Json& body);
 
 // llama-server's and kvkeep's "timings".
 void take_timings(const Json& event, ReplyDraft& draft);
 
-// Fills prompt, cached and prefilled tokens. `prompt` as the dialect's usage says.
+// Fills prompt, cached and prefilled tokens. `prompt` is from the dialect's usage.
 void settle_counts(std::optional<std::uint64_t> prompt, ReplyDraft& draft);
 
 }  // namespace kvkeep::bench

@@ -19,7 +19,7 @@ std::string text_of_content(const Json& piece) {
   return text;
 }
 
-// Servers that leave the index out send a call at once, or go on with the last one.
+// Servers that omit the index send a call at once, or continue the last one.
 std::uint64_t index_of(const Json& call, const ReplyDraft& draft) {
   if (const auto index = count_field(call, "index")) return *index;
   if (draft.parts.empty()) return 0;
@@ -57,7 +57,7 @@ void take_message(const Json& piece, ReplyDraft& draft) {
 }
 
 void take_choice(const Json& choice, ReplyDraft& draft) {
-  if (count_field(choice, "index").value_or(0) != 0) return;  // n > 1: the first is the conversation's
+  if (count_field(choice, "index").value_or(0) != 0) return;  // n > 1: the first one belongs to the conversation
   for (const char* name : {"delta", "message"}) {
     if (const Json* piece = field(choice, name)) take_message(*piece, draft);
   }

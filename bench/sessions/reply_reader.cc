@@ -8,7 +8,7 @@ namespace kvkeep::bench {
 namespace {
 
 constexpr std::size_t kMaxReplyBytes = std::size_t{64} << 20;
-constexpr std::size_t kMaxOtherBytes = std::size_t{64} << 10;  // of a reply that is only waited for
+constexpr std::size_t kMaxOtherBytes = std::size_t{64} << 10;  // of a reply that is only awaited
 
 enum class Form : std::uint8_t { kUndecided, kWhole, kEvents };
 
@@ -18,7 +18,7 @@ std::string_view without_mark(std::string_view text) {
   return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
 }
 
-// What a body is, by its first bytes: a stream begins with a field's name or a comment.
+// The kind of a body, by its first bytes: a stream begins with a field's name or a comment.
 Form form_of(std::string_view head) {
   if (head.size() < kByteOrderMark.size() && kByteOrderMark.starts_with(head)) return Form::kUndecided;
   head = without_mark(head);
@@ -37,7 +37,7 @@ void set_error(ReplyFacts& facts, std::string text) {
   if (facts.error.empty()) facts.error = shortened(text);
 }
 
-// A string, or what is in it, or its JSON.
+// Returns a string, or a string inside the value, or the value's JSON.
 std::string words_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (std::string message = text_field(value, "message"); !message.empty()) return message;
@@ -61,7 +61,7 @@ struct ReplyReader::State {
   Dialect dialect;
   int status;
   Form form = Form::kUndecided;
-  std::string bytes;  // those that came before the form was known, or the whole body
+  std::string bytes;  // received before the form was known, or the whole body
   bool overflowed = false;
   EventSplitter events;
   ReplyDraft draft;

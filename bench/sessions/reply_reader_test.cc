@@ -16,7 +16,7 @@ ReplyFacts read(Dialect dialect, std::string_view bytes, int status = 200) {
   return reader.finish();
 }
 
-// Everything in the facts, for comparison.
+// All facts, for comparison.
 std::string summary(const ReplyFacts& facts) {
   const auto count = [](std::optional<std::uint64_t> value) { return value ? std::to_string(*value) : "-"; };
   return facts.text + "|" + to_line(facts.message) + "|" + facts.finish_reason + "|" + count(facts.prompt_tokens) +
@@ -36,7 +36,7 @@ struct Sample {
   const char* name;
   Dialect dialect;
   std::string bytes;
-  std::size_t answered_at;  // bytes after which the first piece of the answer has been seen
+  std::size_t answered_at;  // number of bytes after which the first piece of the answer had come
 };
 
 std::string chunk(const std::string& rest) { return "data: {\"object\":\"chat.completion.chunk\"," + rest + "}\n\n"; }

@@ -25,7 +25,7 @@ std::string text_of_item(const Json& item) {
   return text_field(item, "type") == "message" ? text : "";
 }
 
-// The response object, whole: what its output says replaces what deltas said.
+// Takes a complete response object: its output replaces that of the deltas.
 void take_response(const Json& response, ReplyDraft& draft) {
   if (const Json* error = field(response, "error"); error != nullptr && draft.facts.error.empty()) {
     draft.facts.error = error_text(response);

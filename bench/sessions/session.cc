@@ -102,7 +102,7 @@ Result<RecordedRequest> read_request(const Json& line) {
   request.path = path_of_url(text_field(line, "path"));
   if (request.path.empty()) return invalid("no \"path\" that begins with '/'");
   if (field(line, "trace") != nullptr && field(line, "body") == nullptr) {
-    return invalid("a trace without what was sent: only one of --trace FILE --trace-prompts can be played");
+    return invalid("a trace without the requests: only one of --trace FILE --trace-prompts can be played");
   }
   TRY(read_headers(line, request));
   if (const Json* body = field(line, "body")) {
@@ -115,13 +115,13 @@ Result<RecordedRequest> read_request(const Json& line) {
   return request;
 }
 
-// A trace also tells of what no client sent.
+// A trace also has lines that are no client's request.
 bool is_request(const Json& line) {
   const std::string route = line.is_object() && field(line, "trace") != nullptr ? text_field(line, "route") : "";
   return route != "ahead" && route != "audit";
 }
 
-// Lines become requests of one session.
+// Makes requests of one session from lines.
 class LineReader {
  public:
   explicit LineReader(const std::string& file_name) { session_.name = file_name.substr(file_name.rfind('/') + 1); }
@@ -146,7 +146,7 @@ class LineReader {
   }
 
  private:
-  // Times that go back with a session not seen before are those of a recording put behind another one.
+  // Times that go back, with a new session, are those of a recording that was appended to another one.
   void follow(const Json& line, double sent_s) {
     const std::string client = text_field(line, "client");
     const std::string name = text_field(line, "session");

@@ -26,13 +26,13 @@ struct RecordedRequest {
   std::string label;  // for people: "main turn 3"
   std::string method;
   std::string path;  // with its query
-  // Only those that mean something to a server's answer (content type, API version and betas, session ids); keys and
+  // Only headers that a server's answer depends on (content type, API version and betas, session ids); keys and
   // hop-by-hop fields are left out.
   std::vector<std::pair<std::string, std::string>> headers;
-  nlohmann::ordered_json body;         // as it was sent, key order kept; null: none; a string: no JSON
+  nlohmann::ordered_json body;         // as it was sent, with its key order; null: none; a string: no JSON
   std::optional<int> recorded_status;  // of the recorded reply
   std::optional<nlohmann::ordered_json> recorded_reply;  // the assistant's message, if the recording has it
-  std::uint32_t in_flight = 1;  // requests under way when it was sent, itself included; 1 if not recorded
+  std::uint32_t in_flight = 1;  // requests under way when it was sent, including itself; 1 if not recorded
 };
 
 struct Session {
@@ -41,11 +41,11 @@ struct Session {
   std::vector<RecordedRequest> requests;  // by time, at least one
 };
 
-// Tells the three apart by content. kInvalid with "FILE:LINE: reason" (of an archive, "FILE: entry N: reason").
-// Lines that are no chat request (GET, HEAD, token
-// counting, telemetry) are kept: replay sends them too. Of a HAR file only requests to hosts that were asked for a chat
-// reply are kept: a browser's archive is full of others. Recordings that were put behind one another (cat) are played
-// one behind the other. At most 1 GiB of text and 100,000 requests.
+// Recognises the three formats by content. kInvalid with "FILE:LINE: reason" (for an archive, "FILE: entry N: reason").
+// Lines that are no chat request (GET, HEAD, token counting, telemetry) are kept: replay sends them, too. From a HAR
+// file only requests to hosts that were asked for a chat reply are kept: a browser's archive is full of others.
+// Recordings that were appended to one another (cat) are played one after the other. At most 1 GiB of text and 100,000
+// requests.
 Result<Session> parse_session(const std::string& file_name, std::string_view text);
 
 }  // namespace kvkeep::bench

@@ -22,7 +22,7 @@ std::string refusal_of(std::string_view text) {
   return session ? "accepted" : session.error().message;
 }
 
-// A line of a recording with the fields that are always needed.
+// A line of a recording with the mandatory fields.
 std::string line(double t, const std::string& more = "") {
   return fmt::format(R"({{"t":{},"method":"POST","path":"/v1/chat/completions","body":{{"model":"m"}}{}}})", t, more) +
          "\n";

@@ -1,6 +1,6 @@
 #pragma once
 
-// The files of bench/workloads, put into the program when it is built (cmake/BuiltinTexts.cmake).
+// The files of bench/workloads, which the build puts into the program (cmake/BuiltinTexts.cmake).
 
 #include <span>
 #include <string_view>

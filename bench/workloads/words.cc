@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 14> kEndings = {
     "until it fails",   "once per run",          "for the second time",    "with the default options",
     "during the night", "at the end of the loop"};
 
-// splitmix64, seeded with a label. The library's distributions differ from one standard library to the next.
+// The generator splitmix64, seeded with a label. The library's distributions differ between standard libraries.
 class Chance {
  public:
   explicit Chance(std::string_view label) {
@@ -56,7 +56,7 @@ class Chance {
 
 char upper(char letter) { return static_cast<char>(letter - 'a' + 'A'); }
 
-// The label's endless text, made as far as it is asked for.
+// The label's endless text, made as far as it is needed.
 class Story {
  public:
   explicit Story(std::string_view label) : chance_(label) { append(name()); }
@@ -69,7 +69,7 @@ class Story {
   }
 
  private:
-  // "Kovarinelu:", one of 3 * 10^9.
+  // Makes a name such as "Kovarinelu:", one of 3 * 10^9.
   std::string name() {
     constexpr std::string_view kConsonants = "bdfghjklmnprstvz";
     constexpr std::string_view kVowels = "aeiou";
@@ -105,8 +105,8 @@ class Story {
   std::vector<std::size_t> ends_;  // of each word
 };
 
-// A number of words that make more than `tokens` tokens. A word has a token at least, nearly always: the first guess
-// is right unless `count` is an odd one.
+// Returns a number of words with more than `tokens` tokens. A word nearly always has at least one token: the first
+// guess is right unless `count` is an odd one.
 Result<std::size_t> too_many_words(Story& story, std::size_t tokens, const CountTokens& count) {
   constexpr int kDoublings = 6;
   std::size_t words = tokens + 1;
@@ -123,7 +123,7 @@ Result<std::string> text_of_tokens(std::string_view label, std::size_t tokens, c
   if (tokens == 0) return std::string();
   Story story(label);
   TRY_ASSIGN(std::size_t too_many, too_many_words(story, tokens, count));
-  std::size_t fitting = 0;  // so many words never have too many tokens
+  std::size_t fitting = 0;  // this many words never have too many tokens
   while (fitting + 1 < too_many) {
     const std::size_t middle = fitting + (too_many - fitting) / 2;
     TRY_ASSIGN(const std::size_t found, count(story.first_words(middle)));

@@ -30,7 +30,7 @@ std::size_t pieces_of_words(std::string_view text) {
 // Words that share tokens: a longer text may have no more tokens than a shorter one.
 std::size_t pairs_of_words(std::string_view text) { return (words_of(text) + 1) / 2; }
 
-// What no tokenizer should do, and some may: a longer text with fewer tokens.
+// No tokenizer should do this, and some may: a longer text with fewer tokens.
 std::size_t uneven(std::string_view text) {
   const std::size_t words = words_of(text);
   return words > 7 && words % 7 == 0 ? words - 2 : words;
@@ -90,7 +90,7 @@ TEST(Words, DependOnTheLabelAlone) {
   EXPECT_NE(text_of("a", 50, words_of), text_of("b", 50, words_of));
 }
 
-// Committed figures of benchmarks rest on this: whoever changes it has to measure again.
+// Committed figures of benchmarks depend on this: after a change they must be measured again.
 TEST(Words, AreTheSameOnEveryMachine) {
   EXPECT_EQ(text_of("turn main 1", 24, words_of),
             "Tetuzilova: The index depends on an empty list before the call. "

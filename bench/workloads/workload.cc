@@ -29,7 +29,7 @@ constexpr double kMaxRatio = 100;
 constexpr std::string_view kBlanks = " \t";
 constexpr std::size_t kMaxQuotedCharacters = 40;
 
-// Without their "\n" or "\r\n". At least one; what follows the last "\n" is a line only if it is not empty.
+// Splits into lines, without "\n" or "\r\n". At least one; text after the last "\n" is a line unless it is empty.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   do {
@@ -42,7 +42,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// What blanks and tabs separate.
+// Splits at blanks and tabs.
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
   for (std::size_t begin = line.find_first_not_of(kBlanks); begin != std::string_view::npos;
@@ -61,7 +61,7 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// Whether it can be shown and put into a report: no control characters but tabs, no bytes that are not UTF-8.
+// Whether the line can be shown and put into a report: no control characters except tabs, only valid UTF-8.
 bool is_printable(std::string_view line) {
   std::string shown(line);
   std::ranges::replace(shown, '\t', ' ');
@@ -72,7 +72,7 @@ std::string in_quotes(std::string_view word) {
   return fmt::format("'{}'", text::printable(word, kMaxQuotedCharacters));
 }
 
-// Of a name nobody would type, nothing is near.
+// A name of unlikely length has no suggestion.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   if (word.size() > kMaxNameBytes) return "";
   const std::string nearest = nearest_within(std::max<std::size_t>(1, word.size() / 3), word, known);
@@ -89,7 +89,7 @@ Result<std::uint32_t> number_of(std::string_view word, std::uint32_t most) {
 Result<double> decimal_of(std::string_view word, std::string_view what, double least, double most) {
   double number = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number, std::chars_format::fixed);
-  // "nan" is a number to from_chars, and between no two others.
+  // from_chars reads "nan" as a number, which lies between no two others.
   if (error == std::errc() && end == word.data() + word.size() && number >= least && number <= most) return number;
   return invalid(fmt::format("{} is not a {} from {} to {}", in_quotes(word), what, least, most));
 }
@@ -99,14 +99,14 @@ Result<std::string> new_name(std::string_view word) {
   return std::string(word);
 }
 
-// Reads one line after the other and remembers what may be referred to. Errors have the reason alone, without the line.
+// Reads one line after the other and remembers the names in it. Errors have only the reason, without the line.
 class Reader {
  public:
   explicit Reader(const std::string& name) { workload_.name = name; }
 
   Status read_title(std::string_view line);
   Status read_statement(std::string_view line);
-  // What only the whole can lack. The reader is empty afterwards.
+  // Checks what only a whole workload can lack. The reader is empty afterwards.
   Result<Workload> finish();
 
  private:
@@ -129,12 +129,12 @@ class Reader {
   Status read_point_bound(Arguments arguments);
 
   Status add(Step step);
-  // Takes a name for a conversation with so many turns.
+  // Reserves a name for a conversation with this many turns.
   Result<std::string> begin(std::string_view name, std::uint32_t turns);
   Result<std::string> system(std::string_view name) const;
-  // A conversation that is not a quote.
+  // Checks that it is a conversation and not a quote.
   Result<std::string> conversation(std::string_view name) const;
-  // The number of turns in `word`, of which the conversation has as many at least.
+  // Reads the number of turns in `word`, of which the conversation must have at least as many.
   Result<std::uint32_t> turns_of(std::string_view name, std::string_view word) const;
 
   Workload workload_;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A workload: conversations whose lengths are fixed in tokens, whose words are not (words.h makes them). Text format,
-// one statement per line, '#' begins a comment, the first line is "# " and the title:
+// A workload: conversations whose lengths are fixed in tokens; words.h makes their words. Text format, one statement
+// per line, '#' begins a comment, the first line is "# " and the title:
 //
 //   context N                        -c of the server
 //   small-context N                  -c that holds any one session, but not all
@@ -69,17 +69,17 @@ struct Workload {
   std::uint32_t context_tokens = 0;
   std::uint32_t small_context_tokens = 0;
   std::uint32_t reply_tokens = 0;
-  std::optional<double> point_bound = {};  // instead of the usual one, where state can be restored only at points
+  std::optional<double> point_bound = {};  // replaces the usual one for models restored only at points
   std::vector<Step> steps;
 
   std::size_t requests() const;  // turns and quotes
   std::size_t kills() const;
 };
 
-// kInvalid with "NAME:LINE: reason" for what cannot be understood: unknown statements (the nearest is named), wrong
-// numbers of arguments, numbers out of range, names used before they are made or made twice, a branch or quote of more
-// turns than there are, a quote continued, settings given twice or not at all, a small context above the large one, no
-// request at all (those about the whole name the last line). At most 1 MiB of text and 100,000 steps.
+// kInvalid with "NAME:LINE: reason" for text that cannot be parsed: unknown statements (the nearest one is suggested),
+// wrong numbers of arguments, numbers out of range, names used before they are made or made twice, a branch or quote of
+// more turns than there are, a quote continued, settings given twice or not at all, a small context above the large
+// one, no request at all (errors about the whole text name the last line). At most 1 MiB of text and 100,000 steps.
 Result<Workload> parse_workload(const std::string& name, std::string_view text);
 
 // The workloads that come with the program (bench/workloads/*.txt), in the order of their names. Thread safe.

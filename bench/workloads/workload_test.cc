@@ -15,9 +15,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Four lines; what a test adds begins in line 5.
+// Four lines; lines that a test adds begin with line 5.
 const std::string kSettings = "# Title\ncontext 10\nsmall-context 5\nreply 2\n";
-// Three more: s, a with one turn, and the quote q.
+// Three more lines: s, a with one turn, and the quote q.
 const std::string kBegun = kSettings + "system s 900\nopen a s\nturn a 7\nquote q s a 1\n";
 
 std::string error_of(const std::string& text) {
@@ -170,7 +170,7 @@ std::string random_line(std::mt19937_64& random) {
   return line + "\n";
 }
 
-// Either a workload that holds together or an error with its line.
+// Either a consistent workload, or an error with its line.
 void expect_understood_or_refused(const std::string& text) {
   static const std::regex kError("some:[0-9]+: [^\\n\\r\\x1b]+");
   const Result<Workload> workload = parse_workload("some", text);
@@ -225,7 +225,7 @@ TEST(BuiltinWorkloads, AreTheEightAndInOrder) {
   EXPECT_EQ(builtin_workloads()[0].steps.size(), 14u);
 }
 
-// Behind short system prompts every cache would do well enough.
+// After short system prompts every cache would do well enough.
 TEST(BuiltinWorkloads, SystemPromptsOfConversationsAreLong) {
   for (const Workload& workload : builtin_workloads()) {
     std::map<std::string, std::uint32_t> tokens;

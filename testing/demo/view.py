@@ -1,6 +1,6 @@
-"""What the demo shows: one line per turn with a bar that moves on a terminal, and the table at the end.
+"""The output of the demo: one line per turn with a bar that moves on a terminal, and the table at the end.
 
-Anything but a terminal gets each line once, when it is final. Colours are left out there and where NO_COLOR is set.
+Output other than a terminal gets each line once, when it is final, and no colours; nor does a terminal with NO_COLOR.
 """
 
 import os
@@ -21,8 +21,8 @@ class View:
         self.colours = self.live and not os.environ.get("NO_COLOR")
         unicode = "utf" in (out.encoding or "").lower()
         self.cached_mark, self.new_mark, self.empty_mark = "░█·" if unicode else "=#."
-        self._unfinished = False  # the cursor stands behind a line that is not final
-        self._waiting = False     # and that line is to go
+        self._unfinished = False  # the cursor is after a line that is not final
+        self._waiting = False     # and that line is to be removed
 
     def say(self, text=""):
         if self.live and self._waiting:
@@ -32,7 +32,7 @@ class View:
         print(text, file=self.out, flush=True)
 
     def end_line(self):
-        """Leaves a line that is still being redrawn, as before an error message."""
+        """Ends a line that is still being redrawn, for example before an error message."""
         if self._unfinished:
             self._unfinished = False
             print(file=self.out, flush=True)
@@ -68,7 +68,7 @@ class View:
         width = self._bar_width()
         old = width * cached // max(total, 1)
         done = max(width * processed // max(total, 1), old)
-        if processed > cached:  # what was prefilled is seen, however little it was
+        if processed > cached:  # prefilled tokens are visible, however few they are
             old, done = min(old, width - 1), max(done, min(old, width - 1) + 1)
         bar = (self._paint("32", self.cached_mark * old) + self._paint("33", self.new_mark * (done - old)) +
                self.empty_mark * (width - done))

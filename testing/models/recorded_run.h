@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests of memory classes: a conversation computed in slices, with everything saved on the way that a restore at
+// For tests of memory classes: a conversation computed in slices, which saves on the way all state that a restore at
 // the end of any slice needs.
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace kvkeep::engine::llama {
 
-// A generated model, and what its class is.
+// A generated model and its memory class.
 struct ClassModel {
   const char* architecture;
   std::uint32_t window;  // of windowed layers; 0: none, or the architecture's default
@@ -33,21 +33,21 @@ inline std::string class_model_name(const ::testing::TestParamInfo<ClassModel>& 
 inline constexpr std::size_t kSlice = 48;
 inline constexpr std::uint32_t kTestWindow = 64;
 
-// Without flash attention a result does not depend on the order in which a sequence's own cells lie, which restores
-// and forks change in windows; it still does on cells of others.
+// Without flash attention a result does not depend on the order in which a sequence's own cells lie, which restores and
+// forks change in windows; it still depends on cells of other sequences.
 inline ModelOptions class_options(const ClassModel& model) {
   ModelOptions options = tiny_options();
   options.path = tiny_model_path(model.architecture, model.window);
   options.n_ctx = 2048;
   options.n_ubatch = 32;
   options.flash_attention = false;
-  options.class_test_program = "/proc/self/exe";  // opaque models end the process that tries too much
+  options.class_test_program = "/proc/self/exe";  // trials of opaque models may end the process
   return options;
 }
 
 using Logits = std::vector<float>;
 
-// Computes the rest of `text` where the sequence stands, its last `single` tokens one by one; the logits of those.
+// Computes the rest of `text` where the sequence stands, its last `single` tokens one by one; returns their logits.
 inline std::vector<Logits> go_on(LlamaEngine& engine, SeqId seq, TokenSpan text, std::size_t single) {
   const std::size_t sliced = text.size() - single;
   const TokenSpan rest = text.first(sliced).subspan(engine.memory().length(seq).value());
@@ -62,7 +62,7 @@ inline std::vector<Logits> go_on(LlamaEngine& engine, SeqId seq, TokenSpan text,
   return all;
 }
 
-// The largest distance of two logits, as a share of their length.
+// The largest distance between two logits, as a share of their length.
 inline double largest_difference(const std::vector<Logits>& left, const std::vector<Logits>& right) {
   double largest = left.size() == right.size() ? 0 : 1;
   for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
@@ -79,7 +79,7 @@ inline double largest_difference(const std::vector<Logits>& left, const std::vec
 
 class RecordedRun {
  public:
-  // Computes `prompt` in `seq`, which is empty.
+  // Computes `prompt` in `seq`, which must be empty.
   RecordedRun(LlamaEngine& engine, SeqId seq, TokenSpan prompt) : engine_(engine) {
     for (std::size_t begin = 0; begin < prompt.size(); begin += kSlice) {
       const std::size_t end = std::min(begin + kSlice, prompt.size());
@@ -98,7 +98,7 @@ class RecordedRun {
   Status restore_rows(SeqId seq, std::size_t end) const {
     return engine_.memory().restore_rows(seq, rows(token_range(engine_.memory().length(seq).value(), end)));
   }
-  // What must come last, for the position at which the sequence ends.
+  // Restores a point or window, after all rows, for the position at which the sequence ends.
   Status restore_stand(SeqId seq) const {
     const cache::StateShape shape = engine_.memory().shape();
     const std::size_t end = engine_.memory().length(seq).value();

@@ -24,7 +24,7 @@ std::string make_file(const gguf::MakeModelOptions& options, const std::string& 
   return path;
 }
 
-// Removed at exit, so that runs leave nothing behind.
+// Removed at exit, so that test runs leave no files.
 struct TemporaryModel {
   TemporaryModel(const gguf::MakeModelOptions& options, const std::string& name) : path(make_file(options, name)) {}
   ~TemporaryModel() { std::remove(path.c_str()); }

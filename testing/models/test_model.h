@@ -1,6 +1,6 @@
 #pragma once
 
-// For this room's tests and benchmarks: a small random model made on first use, an engine on it, and prompts.
+// For tests and benchmarks: a small random model made on first use, an engine on it, and prompts.
 
 #include <string>
 #include <vector>
@@ -12,37 +12,37 @@ namespace kvkeep::engine::llama {
 inline constexpr SeqId kFirst{0};
 inline constexpr SeqId kSecond{1};
 
-// The file of a tiny random llama model; made once per process.
+// Returns the file of a tiny random llama model, made once per process.
 const std::string& tiny_model_path();
-// "small": about 25 MB.
+// Returns a model of size "small", about 25 MB.
 const std::string& small_model_path();
 
-// A tiny model of another architecture that `kvkeep model make` knows; made once per process. `window`: tokens that a
-// windowed layer sees; 0: the architecture's default.
+// Returns a tiny model of another architecture that `kvkeep model make` knows, made once per process. `window`: tokens
+// that a windowed layer sees; 0: the architecture's default.
 const std::string& tiny_model_path(const std::string& architecture, std::uint32_t window = 0);
 
-// The tiny model with two sets of RoPE factors, which libllama chooses by the size of the context. Made anew at `path`.
-// `original_context_tokens`: 0 leaves the length of training in its place.
+// Makes the tiny model with two sets of RoPE factors, which libllama chooses by the size of the context, at `path`.
+// With `original_context_tokens` 0 the length of training is the original one.
 void make_longrope_model(const std::string& path, std::uint32_t original_context_tokens);
 
 // Options that load fast: 1,024 cells, one thread, no warm-up.
 ModelOptions tiny_options(KvType kv_type = KvType::kF16);
 
-// Loads or ends the program with the reason.
+// Loads the model, or ends the program with the reason.
 std::unique_ptr<LlamaEngine> load_or_die(const ModelOptions& options);
 
-// `count` ordinary tokens; the same seed gives the same ones, and prompts of different seeds differ from the start.
+// Returns `count` ordinary tokens; equal seeds give equal ones, prompts of different seeds differ from the start.
 std::vector<TokenId> make_prompt(std::size_t count, std::uint32_t seed);
 
-// Decodes tokens at the end of `seq` in batches of `batch_size`; logits of the last one are wanted.
+// Decodes tokens at the end of `seq` in batches of `batch_size`, with logits for the last one.
 DecodeStatus prefill(LlamaEngine& engine, SeqId seq, TokenSpan tokens, std::size_t batch_size = 512);
-// Index of the last entry of the last batch of a prefill.
+// Returns the index of the last entry in the last batch of a prefill.
 std::size_t last_index(std::size_t tokens, std::size_t batch_size = 512);
 
-// The likeliest `count` tokens, one after another, from logits of entry `index` of the last decode.
+// Returns the likeliest `count` tokens, one after another, from the logits of entry `index` of the last decode on.
 std::vector<TokenId> generate_greedily(LlamaEngine& engine, SeqId seq, std::size_t index, std::size_t count);
 
-// Rows, window rows of a range, and a point, each in a buffer of its own.
+// Return rows, window rows of a range, and a point, each in a buffer of its own.
 std::vector<std::byte> save(LlamaEngine& engine, SeqId seq, TokenRange range);
 std::vector<std::byte> save_window(LlamaEngine& engine, SeqId seq, TokenRange range);
 std::vector<std::byte> save_point(LlamaEngine& engine, SeqId seq);

@@ -8,9 +8,9 @@ namespace kvkeep::sim {
 namespace {
 
 constexpr std::size_t kExamplesKept = 5;
-constexpr std::uint64_t kMostOperations = 100'000;  // a scenario that never ends is a bug of the scenario
+constexpr std::uint64_t kMostOperations = 100'000;  // a scenario that never ends has a bug
 constexpr Aftermath kAftermaths[] = {Aftermath::kPowerCut, Aftermath::kKill, Aftermath::kHealThenCut};
-// About as many operations as a process after the first end has, of all kinds and of one.
+// Enough for the operations of a process after the first end, of all kinds and of one.
 constexpr std::uint64_t kOperationsAgain = 64;
 constexpr std::uint64_t kAimedOperationsAgain = 12;
 
@@ -31,7 +31,7 @@ bool possible(const Fault& fault, Aftermath aftermath) {
   return fault.kind != FaultKind::kCrash || aftermath != Aftermath::kHealThenCut;
 }
 
-// Different disks for each case, the same disk for the same case.
+// Each case has another disk, and always the same.
 std::uint64_t disk_seed(const FaultCase& fault) {
   return fault.seed * 1'000'003 + fault.first.at_operation * 31 +
          static_cast<std::uint64_t>(fault.first.fault.kind) * 7 + static_cast<std::uint64_t>(fault.first.aftermath);
@@ -80,7 +80,7 @@ class Loop {
     }
   }
 
-  // False: the first fault did not fire.
+  // Returns false if the first fault did not fire.
   bool one_case(const FaultCase& fault) {
     SimFileSystem files(disk_seed(fault));
     files.set_lies(options_.lies);
@@ -95,7 +95,7 @@ class Loop {
     return fired;
   }
 
-  // False: the fault did not fire.
+  // Returns false if the fault did not fire.
   static bool one_process(FaultScenario& scenario, SimFileSystem& files, const FaultyRun& run,
                           void (FaultScenario::*play)()) {
     files.set_plan({run.fault.kind, run.at_operation, run.fault.of});
@@ -116,7 +116,7 @@ class Loop {
     } else {
       files.power_cut();
     }
-    scenario.die();  // after the end: its destructors reach nothing
+    scenario.die();  // its destructors come after the end, and reach nothing
     files.heal();
   }
 

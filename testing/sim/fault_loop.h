@@ -1,11 +1,11 @@
 #pragma once
 
 // The exhaustive fault loop: a scenario is run with a fault at operation 1, 2, 3... until no fault fires, for each
-// fault and each way the process may end after it; then the disk is looked at through the eyes of a new process. Each
-// case is run a second time with another fault, which the seed chooses, in the process that comes after the first end.
+// fault and each way the process may end after it; then a new process checks the disk. Each case is run a second time
+// with another fault, which the seed chooses, in the process that comes after the first end.
 //
 // A scenario owns the code under test; the loop owns the disk. Laws that a scenario finds broken are collected, not
-// thrown, so that the same loop runs the tests of the code and the tests of the laws (mutants must break one).
+// thrown, so that the same loop runs tests of the code and tests of the laws (mutants must break one).
 
 #include <cstdint>
 #include <functional>
@@ -18,11 +18,11 @@
 
 namespace kvkeep::sim {
 
-// How the faulty part ends.
+// How the process with the fault ends.
 enum class Aftermath {
   kPowerCut,
-  kKill,         // the process dies, the system goes on
-  kHealThenCut,  // faults stop, the same process goes on, later the power is cut
+  kKill,         // the process dies, the system runs on
+  kHealThenCut,  // faults stop, the same process runs on, later the power is cut
 };
 
 struct Fault {
@@ -31,7 +31,7 @@ struct Fault {
   Operations of = Operations::all();
 };
 
-// All that may go wrong at an operation.
+// All faults of an operation.
 inline constexpr Fault kFaults[] = {
     {"crash", FaultKind::kCrash},
     {"fail once", FaultKind::kFailOnce},
@@ -51,7 +51,7 @@ inline constexpr Fault kFaults[] = {
 // A fault in one process, and how that process ends.
 struct FaultyRun {
   Fault fault;
-  std::uint64_t at_operation = 0;  // of those that the fault is aimed at
+  std::uint64_t at_operation = 0;  // counted among those that the fault is aimed at
   Aftermath aftermath = Aftermath::kPowerCut;
 };
 
@@ -60,7 +60,7 @@ struct FaultCase {
   std::optional<FaultyRun> second;
   std::uint64_t seed = 0;
   std::string describe() const;
-  // Power was never cut: all that was seen is still there.
+  // Returns true if the power was never cut: all that was seen is still there.
   bool only_kills() const {
     return first.aftermath == Aftermath::kKill && (!second || second->aftermath == Aftermath::kKill);
   }
@@ -69,17 +69,17 @@ struct FaultCase {
 class FaultScenario {
  public:
   virtual ~FaultScenario() = default;
-  // Without faults: what was there before.
+  // Without faults: makes the initial state.
   virtual void prepare() = 0;
-  // With the fault. Every error must be taken in stride.
+  // With the fault. Every error must be handled.
   virtual void run() = 0;
-  // kHealThenCut: faults have stopped; within a bounded number of operations all must work again.
+  // kHealThenCut: faults have stopped; within a bounded number of operations everything must work again.
   virtual void go_on() = 0;
-  // The process after the first end, with the second fault. Every error must be taken in stride.
+  // The process after the first end, with the second fault. Every error must be handled.
   virtual void run_again() = 0;
   // Drops every object of the process under test. Its file system calls have no effect any more.
   virtual void die() = 0;
-  // A new process, no faults: checks the laws. May cut the power again.
+  // A new process without faults: checks the laws. May cut the power again.
   virtual void recover() = 0;
 
   const std::vector<std::string>& broken_laws() const { return broken_; }
@@ -97,7 +97,7 @@ struct FaultLoopOptions {
   std::uint64_t first_seed = 1;
   std::uint64_t seeds = 1;
   bool second_faults = true;
-  // Of each fault's cases the seed chooses one in so many: for scenarios that are slow. 1: all.
+  // For slow scenarios: the seed chooses one of this many of each fault's cases. 1: all.
   std::uint64_t one_in = 1;
   Lies lies = {};
   bool stop_at_first = false;  // for mutants: one broken law is enough
@@ -105,9 +105,9 @@ struct FaultLoopOptions {
 
 struct FaultLoopResult {
   std::uint64_t cases = 0;
-  std::uint64_t with_two_faults = 0;  // of them: a second one fired
+  std::uint64_t with_two_faults = 0;  // of them, those in which a second fault fired
   std::uint64_t broken_cases = 0;
-  std::vector<std::string> examples;  // the first few, with how to get them again
+  std::vector<std::string> examples;  // the first few, with how to repeat them
 };
 
 // KVKEEP_TEST_SEED, if set, replaces `first_seed`.

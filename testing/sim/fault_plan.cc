@@ -21,7 +21,7 @@ FaultInjector::Outcome FaultInjector::next(Operation operation) {
   fired_ = true;
   switch (plan_.kind) {
     case FaultKind::kCrash: crashed_ = true; return Outcome::kDies;
-    case FaultKind::kDiskFull: return Outcome::kWorks;  // as far as there is space
+    case FaultKind::kDiskFull: return Outcome::kWorks;  // as long as there is space
     case FaultKind::kShortRead:
     case FaultKind::kRot: return Outcome::kSpoils;
     case FaultKind::kSlow: return Outcome::kStalls;

@@ -27,7 +27,7 @@ enum class Operation : std::uint8_t {
   kSize,
 };
 
-// What a fault is aimed at.
+// The operations that a fault is aimed at.
 class Operations {
  public:
   constexpr Operations(std::initializer_list<Operation> aimed) {
@@ -44,7 +44,7 @@ class Operations {
   std::uint32_t bits_ = 0;
 };
 
-// What needs space on the disk. (Making a directory or a lock does as well, but only once in a directory's life.)
+// Operations that need space on the disk. (So does making a directory or a lock, but only once per directory.)
 inline constexpr Operations kGrowing{Operation::kCreate, Operation::kAppend, Operation::kRename};
 inline constexpr Operations kSyncs{Operation::kSync, Operation::kSyncDirectory};
 
@@ -52,21 +52,21 @@ enum class FaultKind {
   kNone,
   kCrash,        // the process dies in the middle of the operation
   kFailOnce,     // the operation fails
-  kFailForever,  // it and all after it that are aimed at fail, until heal()
-  kNoSpaceOnce,  // it finds no space. Aimed at kGrowing
-  kDiskFull,     // from it on the disk is full, until files are removed or heal(). Aimed at kGrowing
-  kShortRead,    // a read gives fewer bytes than are there. Aimed at reads
-  kRot,          // a bit of what is read has flipped on the disk. Aimed at reads
+  kFailForever,  // it and all later ones that are aimed at fail, until heal()
+  kNoSpaceOnce,  // it finds no space. For kGrowing
+  kDiskFull,     // from then on the disk is full, until files are removed or heal(). For kGrowing
+  kShortRead,    // a read returns fewer bytes than are there. For reads
+  kRot,          // a bit of the bytes to be read has flipped on the disk. For reads
   kSlow,         // it takes an hour
 };
 
 struct FaultPlan {
   FaultKind kind = FaultKind::kNone;
-  std::uint64_t at_operation = 0;  // counted from 1, of those aimed at alone
+  std::uint64_t at_operation = 0;  // counted from 1, among those aimed at
   Operations of = Operations::all();
 };
 
-// Counts operations and says how each ends. Not thread safe.
+// Counts operations and decides how each ends. Not thread safe.
 class FaultInjector {
  public:
   enum class Outcome {
@@ -77,7 +77,7 @@ class FaultInjector {
     kStalls,  // works, an hour later
   };
 
-  void set_plan(FaultPlan plan);  // operations are counted from 1 again
+  void set_plan(FaultPlan plan);  // counts operations from 1 again
   void heal() { plan_ = {}; }
   void revive() { crashed_ = false; }
   Outcome next(Operation operation);
@@ -90,7 +90,7 @@ class FaultInjector {
   bool disk_full() const { return fired_ && plan_.kind == FaultKind::kDiskFull; }
   FaultKind kind() const { return plan_.kind; }
   std::uint64_t operations() const { return operations_; }
-  // What the caller of a failing operation is told.
+  // The kind of error that the caller of a failing operation gets.
   ErrorKind error_kind() const;
 
  private:

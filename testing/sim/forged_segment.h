@@ -1,6 +1,6 @@
 #pragma once
 
-// Segment files with other bytes than were stored, and sums that are right: what no sum can find.
+// Segment files with other bytes than were stored and correct checksums: damage that no checksum can find.
 
 #include <filesystem>
 #include <fstream>
@@ -19,7 +19,7 @@ struct WholeSegment {
   std::vector<std::byte> payload;
 };
 
-// nullopt: no whole segment file.
+// Returns nullopt if the file is no whole segment.
 inline std::optional<WholeSegment> read_segment(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -30,7 +30,7 @@ inline std::optional<WholeSegment> read_segment(const std::filesystem::path& pat
   return WholeSegment{std::move(*header), {payload.begin(), payload.end()}};
 }
 
-// Under its own name, of one part, which keeps its size.
+// Writes a segment of one part, which keeps its size, under its own name.
 inline void write_segment(const std::filesystem::path& path, WholeSegment segment) {
   format::SegmentHeader& header = segment.header;
   format::Part& part = header.parts.front();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Small segments whose bytes are a function of their name, for tests of what stores them.
+// Small segments whose bytes are a function of their name, for tests of code that stores them.
 
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ inline FingerprintHash sample_fingerprint(std::uint8_t number) {
   return fingerprint;
 }
 
-// Bytes that differ for every number and position.
+// Returns bytes that differ for every number and position.
 inline std::vector<std::byte> sample_bytes(std::uint64_t number, std::size_t size) {
   std::vector<std::byte> bytes(size);
   std::uint64_t state = number * 0x9e3779b97f4a7c15ull + 1;
@@ -55,7 +55,7 @@ inline SampleSegment sample_segment(const FingerprintHash& fingerprint, std::uin
   return sample;
 }
 
-// A leaf of one part that hangs at the end of sample_segment(): window rows of the same tokens, or a point.
+// A leaf of one part at the end of sample_segment(): window rows of the same tokens, or a point.
 inline SampleSegment sample_leaf(const FingerprintHash& fingerprint, std::uint32_t conversation, std::uint32_t number,
                                  format::PartKind kind, std::size_t size) {
   SampleSegment sample = sample_segment(fingerprint, conversation, number, 0);

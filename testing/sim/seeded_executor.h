@@ -1,7 +1,7 @@
 #pragma once
 
 // Background work of several executors on one thread: a seed chooses whose task is next. Each executor's own tasks keep
-// their order, as threads would.
+// their order, as with threads.
 
 #include <random>
 #include <utility>
@@ -17,7 +17,7 @@ class SeededExecutor {
   SeededExecutor(std::vector<SimExecutor*> executors, std::uint64_t seed)
       : executors_(std::move(executors)), random_(seed) {}
 
-  // False: nothing was waiting.
+  // Returns false if nothing was waiting.
   bool run_one() {
     std::vector<SimExecutor*> busy;
     for (SimExecutor* executor : executors_) {
@@ -28,7 +28,7 @@ class SeededExecutor {
   void run(std::size_t tasks) {
     while (tasks-- > 0 && run_one()) {}
   }
-  // Until nothing waits on this one of them; the others get on meanwhile, or do not.
+  // Runs tasks until none waits on this executor; the others make progress meanwhile, or do not.
   void run_until_idle(const SimExecutor& executor) {
     while (executor.waiting() > 0) run_one();
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The view that a second process has of a simulated disk: operations work, are not counted, and meet no faults. Its
-// handles and locks outlive the first process, and the first one's theirs.
+// A second process's view of a simulated disk: its operations work, are not counted, and meet no faults. Its handles
+// and locks outlive the first process, and the first one's outlive it.
 
 #include <cstdint>
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace kvkeep::sim {
 
-// Not thread safe. At most one at a time; after die() or a power cut it is of no more use: make another.
+// Not thread safe. At most one at a time; useless after die() or a power cut: make another.
 class SimBystander final : public os::FileSystem {
  public:
   explicit SimBystander(SimFileSystem& files);
-  // The process dies; all it wrote is still seen. Its locks are gone.
+  // The process dies; all that it wrote is still seen. Its locks are gone.
   void die();
-  // It dies before the operation that follows so many.
+  // The process dies before the operation after this many.
   void die_after(std::uint64_t operations) { operations_left_ = operations; }
   bool dead() const;
 

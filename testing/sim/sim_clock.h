@@ -1,6 +1,6 @@
 #pragma once
 
-// Time that passes only when a test lets it, plus a nanosecond per look, so that no two readings agree.
+// Time that passes only when a test lets it, plus a nanosecond per reading, so that no two readings agree.
 
 #include <atomic>
 

@@ -20,7 +20,7 @@ class SimExecutor final : public os::Executor {
   }
   void drain() override { run_all(); }
 
-  // False: nothing was waiting.
+  // Returns false if nothing was waiting.
   bool run_one() {
     std::function<void()> task;
     {
@@ -32,11 +32,11 @@ class SimExecutor final : public os::Executor {
     task();
     return true;
   }
-  // Tasks posted by tasks included.
+  // Also runs tasks that tasks post.
   void run_all() {
     while (run_one()) {}
   }
-  // The process dies: nothing that waits is ever run.
+  // The process dies: waiting tasks never run.
   void forget_all() {
     const MutexLock lock(mutex_);
     tasks_.clear();

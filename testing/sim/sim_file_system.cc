@@ -16,7 +16,7 @@ std::string parent_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-// Not operator==, which compares std::byte one by one: most of the loop's time went there.
+// Not operator==, which compares std::byte one by one and took most of the loop's time.
 bool same_bytes(ByteSpan a, ByteSpan b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
@@ -25,7 +25,7 @@ std::string last_of(const std::string& path) { return path.substr(path.find_last
 
 }  // namespace
 
-// Handles that outlive their process fail, without being counted.
+// Handles that outlive their process fail, and are not counted.
 class SimFile final : public os::File {
  public:
   SimFile(SimFileSystem& files, SimFileSystem::InodePointer inode)
@@ -120,7 +120,7 @@ void SimFileSystem::power_cut() {
   seen_ = durable_;
 }
 
-// What is left of bytes that no sync reached: nothing, a prefix, some sectors, or all.
+// Keeps some of the bytes that no sync reached: none, a prefix, some sectors, or all.
 void SimFileSystem::tear(Inode& inode) {
   if (!same_bytes(inode.durable, inode.seen)) {
     std::vector<std::byte> survived = inode.seen;
@@ -158,7 +158,7 @@ bool SimFileSystem::fits(std::uint64_t more_bytes) const {
   return !capacity_ || acting_ != 0 || physical_bytes() + more_bytes <= *capacity_;
 }
 
-// What lies in blocks that the file has, or may still have.
+// Returns how many bytes fit into blocks that the file has, or may still get.
 std::size_t SimFileSystem::bytes_that_fit(const Inode& inode, std::size_t count) const {
   if (!capacity_ || acting_ != 0) return count;
   const std::uint64_t own = os::physical_size(ByteCount{inode.seen.size()}).value();
@@ -250,7 +250,7 @@ Status SimFileSystem::remove(const std::string& path) {
   return change_names("remove", {found->first, "", nullptr}, outcome);
 }
 
-// Of directories, what is seen is durable.
+// For directories, all that is seen is durable.
 Status SimFileSystem::remove_directory(const std::string& path, Outcome outcome) {
   const auto lies_in_it = [&](const std::string& other) { return other.starts_with(path + "/"); };
   const bool empty = std::ranges::none_of(directories_, lies_in_it) &&
@@ -274,7 +274,7 @@ Result<std::vector<os::FileInfo>> SimFileSystem::list(const std::string& directo
   if (outcome != Outcome::kWorks) return failed(outcome, "list");
   if (!directory_exists(directory)) return not_found("no directory " + directory);
   std::vector<os::FileInfo> found;
-  const std::string below = directory + "/";  // what lies there is in one run of each ordered list
+  const std::string below = directory + "/";  // the paths below it are one run of each ordered list
   const auto lies_here = [&](const std::string& path) { return path.find('/', below.size()) == std::string::npos; };
   for (auto it = directories_.lower_bound(below); it != directories_.end() && it->starts_with(below); ++it) {
     if (lies_here(*it)) found.push_back({.name = last_of(*it), .size = {}, .is_directory = true});

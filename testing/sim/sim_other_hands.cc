@@ -1,4 +1,4 @@
-// What tests see and change of the simulated disk behind the code's back: no operations.
+// Reads and changes of the simulated disk by tests: no operations.
 
 #include "testing/sim/sim_file_system.h"
 

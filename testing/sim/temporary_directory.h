@@ -1,6 +1,6 @@
 #pragma once
 
-// A directory of a test, removed with all it holds.
+// A test's directory, removed with all its contents.
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace kvkeep::sim {
 
-// Where benchmarks make theirs: $KVKEEP_BENCH_DIR, or the system's. On a memory file system syncs cost nothing.
+// The parent of benchmarks' directories: $KVKEEP_BENCH_DIR, or the system's. Syncs cost nothing on a memory disk.
 inline std::filesystem::path bench_directory() {
   const char* base = std::getenv("KVKEEP_BENCH_DIR");
   return base != nullptr ? std::filesystem::path(base) : std::filesystem::temp_directory_path();
@@ -26,7 +26,7 @@ class TemporaryDirectory {
     std::error_code ignored;
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
-  // Without a slash at its end.
+  // Returns the path without a slash at its end.
   const std::string& path() const { return path_; }
 
  private:

@@ -147,7 +147,7 @@ class ReplayTest(unittest.TestCase):
     def test_claims_are_compared_with_what_the_engine_was_given(self):
         problems, output = self.replay_mock()
         self.assertEqual(problems, [])
-        self.assertIn("= as the server's replies say, and in all as many as counted at its engine", output)
+        self.assertIn("= as the server's replies say; their sum was counted at its engine", output)
         self.assertNotIn("not counted", output)
         # 3 + 3 of the first, 10 - 6 + 3 of the second.
         problems, output = self.replay_mock("--claims-less", "2", status=1)
