@@ -22,7 +22,7 @@ import tempfile
 
 CONTEXT = "131072"
 REPLY_TOKENS = "24"
-# Where only points can be restored, what lies between the last one and where a prompt leaves the known is computed again.
+# If only points can be restored, tokens from the last point to where a prompt leaves the known ones are computed again.
 BOUNDS = {"llama": 1.02, "gemma3": 1.02}
 BOUND_OF_POINTS = 1.05
 HEADING = "## Figures"
@@ -37,7 +37,7 @@ def counts(requests):
 
 
 def within(run):
-    """By how many tokens the ideal may be off."""
+    """Returns by how many tokens the ideal may be off."""
     found = re.search(r"ideal within (\d+) tokens", run["title"])
     return int(found[1]) if found else 0
 
@@ -58,7 +58,7 @@ def plain_messages(line):
 
 
 def mark_those_that_go_on(runs, recordings, earlier):
-    """Requests whose messages begin with all those of an earlier one get "goes_on"."""
+    """Marks requests whose messages begin with all those of an earlier one as "goes_on"."""
     for run, recording in zip(runs, recordings):
         lines = sorted(recording.read_text(encoding="utf-8").splitlines(), key=lambda line: json.loads(line)["t"])
         for request, line in zip(run["requests"], lines):
@@ -102,7 +102,7 @@ class Player:
         with tempfile.TemporaryDirectory(dir=self.directory) as tier:
             command = " ".join(map(str, self.command(server, tier)))
             self.run(self.options.kvkeep, "replay", "--server", command, "--fast", "--reply-tokens", REPLY_TOKENS,
-                     "--json", report, *recordings, allowed=(0, 1))  # 1: the report says why
+                     "--json", report, *recordings, allowed=(0, 1))  # 1: the report has the reason
         read = json.loads(report.read_text(encoding="utf-8"))
         self.versions = {"kvkeep": read["kvkeep_version"], "libllama": read["libllama_version"]}
         return mark_those_that_go_on(read["runs"], recordings, [])
@@ -161,7 +161,7 @@ def ratio_table(figures, peer, chosen):
 
 
 def first_table(figures, peer):
-    """First requests of recordings that others came before."""
+    """First requests of recordings, except those of the first recording."""
     names = columns(figures, peer)
     rows = []
     for row, runs in enumerate(next(iter(figures.values()))["kvkeep"]):
@@ -180,7 +180,7 @@ def main_request(run):
 
 
 def notes(figures):
-    """How exact ideals are, and what reports complain of."""
+    """How exact ideals are, and the problems that reports name."""
     first = next(iter(figures.values()))["kvkeep"]
     off_by = [f"{title_of(run)} {within(run)}" for runs in first for run in runs if within(run)]
     lines = ["Ideals are exact, or may be off by so many tokens: " + ", ".join(off_by) + "."] if off_by else []
@@ -220,8 +220,8 @@ def put_into(path, text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kvkeep", required=True)
-    parser.add_argument("--peer", help="a llama-server to play beside")
-    parser.add_argument("--arch", action="append", help="of the generated model; llama and qwen35 if none is named")
+    parser.add_argument("--peer", help="a llama-server to compare with")
+    parser.add_argument("--arch", action="append", help="architecture of the generated model; default: llama and qwen35")
     parser.add_argument("--template", help="chat template file for both servers")
     parser.add_argument("--into", type=pathlib.Path)
     parser.add_argument("rows", nargs="+", metavar="ROW")

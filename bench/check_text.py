@@ -19,8 +19,8 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "testing" / "e2e"))
 from kvkeep_process import ServerProcess, reply_text  # noqa: E402
 
-# Under these flags results do not depend on what was computed together, only, in their last bits, on the order in which
-# rows lie in memory. That moves logits (2 root mean square) by less than NOISE; a token that wins when favoured by NOISE
+# With these flags results do not depend on which tokens were computed together; only their last bits depend on the order
+# of rows in memory. That moves logits (2 root mean square) by less than NOISE; a token that wins when favoured by NOISE
 # is as good as the likeliest.
 FLAGS = ("-t", "1", "-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")
 NOISE = 0.2
@@ -134,7 +134,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kvkeep", default="build/kvkeep", help="the program (default: %(default)s)")
     parser.add_argument("--model", required=True, help="GGUF file; a generated one, whose text tokenizes to itself")
-    parser.add_argument("--json", metavar="FILE", help="write the verdicts there")
+    parser.add_argument("--json", metavar="FILE", help="write the verdicts to FILE")
     parser.add_argument("workloads", nargs="*", help="names of workloads (default: all)")
     options = parser.parse_args()
     options.kvkeep = os.path.abspath(options.kvkeep)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a turn costs that a client sends back in its own words: prefilled tokens beyond those that are new.
+"""The cost of a turn that a client sends back in its own words: prefilled tokens beyond the new ones.
 
     KVKEEP_PROGRAM=build/kvkeep KVKEEP_COUNT_SHIM=build/count_shim.so bench/echoed_turns.py [server flags] > table.md
 
 The table stands in docs/exact-replay.md; its last column is of a server with --replay off.
 Conversations of calls and answers with generated models, whose calls strict schemas and grammars force into shapes that
 no template writes. Each reply goes back as a kind of client sends it; tokens are counted at the engine. What is new in a
-prompt is all behind the turn before: its end, the result or question, and the opening of the answer; of the turn itself,
+prompt is all after the previous turn: its end, the result or question, and the opening of the answer; of the turn itself,
 the last token was never evaluated. Exit status 1 if a turn costs more than LIMIT tokens beyond that.
 """
 
@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from kvkeep_process import ServerProcess  # noqa: E402
 
 LIMIT = 16
-ROUNDS = 3  # questions; each is answered behind two calls
+ROUNDS = 3  # questions; each is answered after two calls
 
 SCHEMA = {"type": "object", "additionalProperties": False, "required": ["file", "old", "line"],
           "properties": {"file": {"type": "string", "enum": ["main.c", "notes.txt"]},
@@ -62,7 +62,7 @@ def parsed(message):
 
 
 def defaults_added(message):
-    """Besides, a default put first (Claude Code's edits)."""
+    """The same, with a default value put first (Claude Code's edits)."""
     each_call(message, lambda arguments: compact({"replace_all": False, **arguments}))
     message["content"] = message.get("content") or None
 
@@ -104,7 +104,7 @@ class Chat:
         return reply["usage"]["completion_tokens"]
 
     def add(self, text):
-        """A result of each call, or a question; what the template is asked to write for it."""
+        """A result of each call, or a question; the template renders it."""
         new = [{"role": "tool", "tool_call_id": call, "content": text} for call in self.calls]
         new = new or [{"role": "user", "content": text}]
         self.messages += new
@@ -188,7 +188,7 @@ def words(count, seed):
 
 
 def new_tokens(server, new):
-    """Of what stands behind a turn's text: its end, these messages, and the opening of the answer."""
+    """Counts the ids after a turn's text: its end, these messages, and the opening of the answer."""
     before = {"role": "assistant", "content": "kvkeepanswer"}
     body = {"messages": [{"role": "user", "content": "kvkeepquestion"}, before, *new], "tools": TOOLS}
     prompt = server.post("/apply-template", body)["prompt"]
@@ -222,13 +222,13 @@ class Shapes:
 
 
 def conversation(server, dialect, client, shapes, seed, rounds, pauses_s):
-    """Of each request but the first: kind of the turn before, tokens prefilled beyond the new ones, and ahead of it."""
+    """For each request but the first: kind of the previous turn, tokens prefilled beyond the new ones, and ahead of it."""
     talk, rows, kind = dialect(server, client), [], None
     for number in range(rounds):
         last = "answer" if number % 2 == 0 else "cut answer"
         for step, kind_now in enumerate(("call", "strict call", last)):
             place = seed * 100 + number * 10 + step
-            new = talk.add(f"{place} {words(40, place)}")  # as nobody asked before
+            new = talk.add(f"{place} {words(40, place)}")  # never asked before
             wanted = new_tokens(server, new)
             answered = kind and not kind.endswith("call")
             before = settled(server, *pauses_s if answered else (0, 0))
@@ -253,7 +253,7 @@ def measure(command, shim, models=MODELS, clients=CLIENTS, dialects=DIALECTS, ro
     for template, call, thinks in models:
         with ServerProcess([*command, *flags_of(template)], count_shim=shim) as server:
             shapes = Shapes(server, call, thinks)
-            pauses_s = (0.5, 5) if thinks and ahead else (0.2, 0.2)  # what was thought is written otherwise next time
+            pauses_s = (0.5, 5) if thinks and ahead else (0.2, 0.2)  # the template writes thoughts otherwise next time
             for place, dialect in enumerate(dialects):
                 for number, client in enumerate(clients, start=place * len(clients)):
                     if dialect is Messages and client in (parsed, sorted_and_indented):
@@ -267,7 +267,7 @@ def most_beyond(row):
 
 
 def table(rows, without):
-    """`without`: the same, by a server that neither replays nor prefills ahead."""
+    """`without`: the same for a server that neither replays nor prefills ahead."""
     lines = ["| template | API | the client sends | most for one turn | ahead of a turn | without replay: most |",
              "|---|---|---|---:|---:|---:|"]
     for row, plain in zip(rows, without, strict=True):

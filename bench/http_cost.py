@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the HTTP side costs: processor time per streamed token, memory per waiting stream. Two programs, interleaved.
+"""The cost of the HTTP side: processor time per streamed token, memory per waiting stream. Two programs, interleaved.
 
   http_cost.py BEFORE AFTER [--rounds N] [--tokens N]
 
@@ -72,7 +72,7 @@ def cost(server, streams, tokens):
 
 
 def waiting_kb(server):
-    """Resident KB per stream that waits and was told so."""
+    """Resident KB per stream that waits and has had its first bytes."""
     running = [request(server.port, 100_000) for _ in range(2)]
     for link in running:
         link.recv(15)

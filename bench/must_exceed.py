@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a command and succeeds if that reports a ratio above its bound: a measurement that cannot fail measures nothing."""
+"""Runs a command and succeeds if it reports a ratio above its bound: a measurement that cannot fail measures nothing."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What points that a tool loop passed are worth to eviction, simulated: prefilled tokens / those without a budget.
+"""The value to eviction of points that a tool loop passed, simulated: prefilled tokens / those without a budget.
 
     bench/passed_points.py > table.md
 
@@ -34,7 +34,7 @@ class Held:
 
 
 class Place:
-    """A message behind those before it."""
+    """A message after those before it."""
 
     def __init__(self, above=None, tokens=0):
         self.above, self.begin = above, above.end if above else 0
@@ -101,7 +101,7 @@ class Cache:
             self.evict()
 
     def evict(self):
-        """The least worth first; worths in the queue may be out of date, and grow as neighbours leave."""
+        """Drops points of least worth first; worths in the queue may be out of date, and grow as neighbours leave."""
         reasons, parents, queue = self.reasons(), {}, []
         for held in self.held:
             parents.setdefault(held.place if held.is_point else held.place.above, set()).add(held)
@@ -124,12 +124,12 @@ class Cache:
             parents[place].remove(victim)
             if victim.is_point:
                 reasons = self.reasons()
-            while place.above and place.rows:  # rows that fell, or nothing hangs below any more
+            while place.above and place.rows:  # rows that left, or have nothing below them any more
                 push(place.rows)
                 place = place.above
 
     def reasons(self):
-        """Where a point is, or below."""
+        """The places that are a point or have one below them."""
         found = set()
         for held in self.held:
             place = held.place if held.is_point else None

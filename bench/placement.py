@@ -43,11 +43,11 @@ class Placement:
     def run(self, *arguments):
         done = subprocess.run([self.options.kvkeep, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True)
-        if done.returncode not in (0, 1):  # 1: a bound that does not hold is a figure here
+        if done.returncode not in (0, 1):  # 1: a bound that is exceeded is a figure here
             sys.exit(done.stdout)
 
     def workload(self, name, flags):
-        """Ratio, points per request and their bytes (none: not measured)."""
+        """Ratio, points per request and their bytes (None if not measured)."""
         report = self.directory / "report.json"
         self.run("bench", "--quick", "--arch", self.options.arch, name, "--json", report,
                  *(f"--flag={flag}" for flag in flags))

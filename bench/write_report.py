@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/benchmarks.md of the figures that scripts/bench left in a directory.
+"""Makes docs/benchmarks.md from the figures that scripts/bench left in a directory.
 
     bench/write_report.py DIRECTORY > docs/benchmarks.md
 
@@ -95,7 +95,7 @@ def table(header, rows):
 
 
 def plain(text):
-    """Names and flags in a table or list: what Markdown would take for more than itself is escaped."""
+    """Names and flags for a table or list: characters with a meaning in Markdown are escaped."""
     return re.sub(r"([\\`*\[\]|~$]|<(?=[\w/!?]))", r"\\\1", text)
 
 
@@ -178,7 +178,7 @@ def parts(report):
 
 
 def problems(report):
-    """Those of runs and of the whole; ratios and goals are bold in their tables."""
+    """Problems of runs and of the whole; ratios and goals are bold in their tables."""
     found = [f"- {plain(run['workload'])} on {name_of(run)}: {plain(problem)}" for run in report["runs"] for problem in run["problems"]]
     found += [f"- {plain(problem)}" for problem in report["problems"]]
     return "\n## Problems\n\n" + "\n".join(found) + "\n" if found else ""

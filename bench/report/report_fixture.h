@@ -108,7 +108,7 @@ inline Report realistic_report(bool with_problems) {
       {"12 growing turns, SIGKILL a second after turn 6", 12},
       {"6 sessions on one system prompt, 5 turns each, in turn", 30},
       {"Branch, new conversation, back to the main line", 15},
-      {"30 requests behind one 870-token system prompt", 30},
+      {"30 requests after one 870-token system prompt", 30},
       {"Main conversation with title and summary requests between", 15},
       {"Two sessions whose sum exceeds the context", 16},
       {"Three conversations, each killed a second after its last answer", 12}};

@@ -224,7 +224,7 @@ Result<std::vector<PartFigures>> measure_loop(const BenchOptions& bench, Interru
 Workload requests_behind_one_prompt() {
   Workload workload;
   workload.name = "hundred";
-  workload.title = fmt::format("{} requests behind one 870-token prompt", kRequestsBehindOnePrompt);
+  workload.title = fmt::format("{} requests after one 870-token prompt", kRequestsBehindOnePrompt);
   workload.context_tokens = 8192;
   workload.reply_tokens = 4;
   workload.point_bound = 1.08;  // as in 5-requests

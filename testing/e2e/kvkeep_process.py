@@ -90,7 +90,7 @@ class ServerProcess:
         return self
 
     def stop(self, limit_s=30):
-        """Asks politely (SIGTERM); returns the exit status."""
+        """Sends SIGTERM and waits; returns the exit status."""
         if self.process is None:
             return None
         self._settle()
@@ -181,7 +181,7 @@ class ServerProcess:
         return self.request("POST", path, body, **keywords)
 
     def stream(self, path, body, timeout_s=120):
-        """Yields (seconds since the request, parsed event) of a server-sent event stream; '[DONE]' as that string."""
+        """Yields (seconds since the request, parsed event) from a server-sent event stream; '[DONE]' as that string."""
         connection = self.connection(timeout_s)
         begin = time.monotonic()
         try:
@@ -205,7 +205,7 @@ class ServerProcess:
         return self.post("/v1/chat/completions", {"messages": messages, "temperature": 0, **fields})
 
     def prompt_ids(self, messages):
-        """The ids that a chat request with these messages is evaluated as."""
+        """Returns the ids that the server evaluates for a chat request with these messages."""
         prompt = self.post("/apply-template", {"messages": messages})["prompt"]
         return self.tokenize(prompt, special=True)
 
@@ -224,7 +224,7 @@ class DecodedPrefixes:
         self._root = {}
 
     def never_decoded(self, ids):
-        """Positions of `ids` whose prefix (the id itself included) was never decoded."""
+        """Counts positions of `ids` whose prefix (including the id itself) was never decoded."""
         node = self._root
         for at, token in enumerate(ids):
             node = node.get(token)

@@ -22,7 +22,7 @@ class MeasuresTest(BenchCase):
         for occasion in ("after another as long", "after a kill"):
             self.assertGreater(parts[f"speed-up {occasion}"]["median"], 2)
             self.assertGreater(parts[f"speed-up / its ceiling, {occasion}"]["median"], 0)
-        requests = parts["100 requests behind one 870-token prompt: prefilled / new tokens of all but the first"]
+        requests = parts["100 requests after one 870-token prompt: prefilled / new tokens of all but the first"]
         self.assertTrue(requests["holds"])
         self.assertGreaterEqual(requests["median"], 1)
 

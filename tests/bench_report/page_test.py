@@ -124,7 +124,7 @@ class PageTest(unittest.TestCase):
         page = self.open_changed([('"sum_was_counted": false,' + unseen, '"sum_was_counted": true,' + unseen),
                                   ('"unmeasurable": ""', '"unmeasurable": "it spreads"')], "small")
         self.assertIn("as claimed, sum counted", page.drawn)
-        self.assertIn("as the server's replies say, in all as many as counted at its engine.", page.drawn)
+        self.assertIn("as the server's replies say; their sum was counted at its engine.", page.drawn)
         self.assertIn("not measurable here", page.drawn)
 
     def test_long_runs_are_thinned_and_say_so(self):
