@@ -20,11 +20,12 @@
 #include "bench/run/surroundings.h"
 #include "bench_progress.h"
 #include "engine/llama/library.h"
+#include "named_files.h"
 #include "os/clock.h"
 #include "os/file_system.h"
 #include "os/signals.h"
 #include "os/temporary_directory.h"
-#include "read_text_file.h"
+#include "read_file.h"
 #include "suggest.h"
 #include "write_reports.h"
 
@@ -35,7 +36,7 @@ constexpr std::size_t kQuickParityPairs = 3;
 
 Result<bench::Workload> workload_of(const std::string& word) {
   if (word.ends_with(".txt")) {
-    TRY_ASSIGN(const std::string text, read_text_file(word));
+    TRY_ASSIGN(const std::string text, read_file(word));
     const std::string file = word.substr(word.rfind('/') + 1);
     return bench::parse_workload(file.substr(0, file.size() - 4), text);
   }
@@ -69,7 +70,7 @@ void print_list() {
 }
 
 Result<bench::Report> read_kept(const std::string& path) {
-  const Result<std::string> text = read_text_file(path);
+  const Result<std::string> text = read_file(path);
   if (!text) return Error{text.error().kind, "--check " + text.error().message};  // which begins with the path
   Result<bench::Report> report = bench::read_json(*text);
   if (report) return report;
@@ -83,20 +84,12 @@ struct Prepared {
   std::optional<bench::Report> kept;
 };
 
-// Checks only that the file exists: a server that cannot load it says so.
-Status check_model_exists(const std::string& path) {
-  if (path.empty()) return {};
-  const auto file = os::real_file_system().open(path);
-  if (!file && file.error().kind == ErrorKind::kNotFound) return not_found("--model " + path + ": no such file");
-  return {};
-}
-
 Status check_files_and_peer(const BenchCommandOptions& options, const bench::BenchOptions& bench,
                             bench::Interrupt& interrupt) {
   std::vector<NamedOutput> outputs = outputs_of(options.reports);
   outputs.push_back({"--keep", options.keep});
   TRY(check_outputs(outputs));
-  TRY(check_model_exists(options.model));
+  if (!options.model.empty()) TRY(check_model(options.model));
   return bench::check_peer(bench, interrupt);
 }
 

@@ -6,14 +6,12 @@
 #include <cstdio>
 
 #include "bench/report/summary.h"
-#include "os/process.h"
 #include "text/printable.h"
 
 namespace kvkeep::cli {
 namespace {
 
 constexpr std::size_t kProgressColumns = 20;
-constexpr char kClearLine[] = "\r\033[K";
 
 std::string bar(std::size_t done, std::size_t total) {
   const std::size_t filled = total == 0 ? 0 : std::min(kProgressColumns, kProgressColumns * done / total);
@@ -22,14 +20,10 @@ std::string bar(std::size_t done, std::size_t total) {
 
 }  // namespace
 
-BenchProgress::BenchProgress(const bench::BenchOptions& options) : is_terminal_(os::errors_go_to_a_terminal()) {
+BenchProgress::BenchProgress(const bench::BenchOptions& options) {
   const std::size_t peers = options.peer_command.empty() && options.peer_url.empty() ? 0 : 1;
   const std::size_t servers = (options.variants ? 4 : 1) + peers;
   for (const bench::Workload& workload : options.workloads) total_ += servers * workload.requests();
-}
-
-BenchProgress::~BenchProgress() {
-  if (is_terminal_) std::fputs(kClearLine, stderr);
 }
 
 bench::BenchProgress BenchProgress::callbacks() {
@@ -48,17 +42,14 @@ bench::BenchProgress BenchProgress::callbacks() {
 }
 
 void BenchProgress::show(const std::string& what, std::size_t done, std::size_t of) {
-  if (!is_terminal_) return;
-  const std::string line = fmt::format("{}{} {:.50}", kClearLine, bar(done, of), what);
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
+  line_.show(fmt::format("{} {:.50}", bar(done, of), what));
 }
 
 void BenchProgress::print_line(const bench::RunFigures& run) {
   const auto ratio = run.ratio();
-  const std::string line =
-      fmt::format("{}{} {}: {}{}\n", is_terminal_ ? kClearLine : "", run.workload, server_and_variant(run),
-                  ratio ? text::fixed(*ratio, 3) : "-", run.problems.empty() ? "" : " (problems)");
+  line_.clear();
+  const std::string line = fmt::format("{} {}: {}{}\n", run.workload, server_and_variant(run),
+                                       ratio ? text::fixed(*ratio, 3) : "-", run.problems.empty() ? "" : " (problems)");
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
 }

@@ -5,15 +5,13 @@
 #include <string>
 
 #include "bench/run/bench.h"
+#include "status_line.h"
 
 namespace kvkeep::cli {
 
 class BenchProgress {
  public:
   explicit BenchProgress(const bench::BenchOptions& options);
-  BenchProgress(const BenchProgress&) = delete;
-  BenchProgress& operator=(const BenchProgress&) = delete;
-  ~BenchProgress();  // clears the line of the bar
 
   // The callbacks refer to this object.
   bench::BenchProgress callbacks();
@@ -21,7 +19,7 @@ class BenchProgress {
 
  private:
   void print_line(const bench::RunFigures& run);
-  bool is_terminal_;
+  StatusLine line_;
   std::size_t total_ = 0;     // requests of all runs
   std::size_t finished_ = 0;  // requests of runs that ended
   std::size_t current_ = 0;   // requests of the run under way

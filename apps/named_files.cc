@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <string_view>
 
 #include "chat/chat_template.h"
-#include "os/file_system.h"
 #include "os/paths.h"
-#include "read_text_file.h"
+#include "read_file.h"
 #include "server/http/api_keys.h"
 
 namespace kvkeep::cli {
@@ -25,7 +23,7 @@ Error of_flag(const char* flag, const Error& error) {
 }
 
 Result<std::string> read_named(const char* flag, const std::string& path) {
-  Result<std::string> text = read_text_file(path);
+  Result<std::string> text = read_file(path);
   if (!text) return of_flag(flag, text.error());
   return text;
 }
@@ -72,19 +70,9 @@ Result<std::string> read_salt(const std::string& path) {
   return salt;
 }
 
-Result<std::string> first_bytes(const std::string& path, std::size_t count) {
-  TRY_ASSIGN(const std::string target, os::resolve_links(path));
-  const Result<std::unique_ptr<os::File>> file = os::real_file_system().open(target);
-  if (!file) return Error{file.error().kind, path + ": " + file.error().message};
-  std::string bytes(count, '\0');
-  TRY_ASSIGN(const std::size_t read, (*file)->read_at(0, std::as_writable_bytes(std::span(bytes))));
-  bytes.resize(read);
-  return bytes;
-}
-
 Status check_adapters(const char* flag, const std::vector<engine::llama::ScaledFile>& files) {
   for (const engine::llama::ScaledFile& file : files) {
-    const Result<std::string> begin = first_bytes(file.path, kGgufMagic.size());
+    const Result<std::string> begin = read_beginning(file.path, kGgufMagic.size());
     if (!begin) return of_flag(flag, begin.error());
     if (*begin != kGgufMagic) return invalid(fmt::format("{} {}: not a GGUF file", flag, file.path));
   }
@@ -103,12 +91,14 @@ std::string_view other_kind(std::string_view begin) {
   return "a file of another kind";
 }
 
+}  // namespace
+
 // libllama's error for these does not help a user who typed the wrong name. Faults inside a GGUF file are reported at
 // load.
 Status check_model(const std::string& path) {
   constexpr std::size_t kLook = 64;
   if (os::resolve_links(path + "/.")) return invalid(fmt::format("--model {}: is a directory; name a GGUF file", path));
-  const Result<std::string> begin = first_bytes(path, kLook);
+  const Result<std::string> begin = read_beginning(path, kLook);
   if (!begin && begin.error().kind == ErrorKind::kNotFound) {
     return not_found(fmt::format("--model {}: no such file", path));
   }
@@ -117,8 +107,6 @@ Status check_model(const std::string& path) {
   if (begin->starts_with(kGgufMagic.substr(0, begin->size()))) return {};
   return damaged(fmt::format("--model {}: not a GGUF file, but {}", path, other_kind(*begin)));
 }
-
-}  // namespace
 
 Result<NamedFiles> read_named_files(const ServeOptions& options) {
   NamedFiles files;

@@ -17,6 +17,9 @@ struct NamedFiles {
   std::string cache_salt;             // of --cache-salt-file, without its last newline; empty: none was named
 };
 
+// Refuses a file that is certainly no model; the message names --model.
+Status check_model(const std::string& path);
+
 // Errors name the flag. Adapters are only looked at: whether they fit is known when the model is loaded.
 Result<NamedFiles> read_named_files(const ServeOptions& options);
 

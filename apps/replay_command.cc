@@ -19,9 +19,10 @@
 #include "engine/llama/library.h"
 #include "os/file_system.h"
 #include "os/paths.h"
-#include "os/process.h"
 #include "os/signals.h"
 #include "os/temporary_directory.h"
+#include "read_file.h"
+#include "status_line.h"
 #include "write_reports.h"
 
 namespace kvkeep::cli {
@@ -39,19 +40,6 @@ Result<std::string> read_standard_input() {
     text.append(piece.data(), static_cast<std::size_t>(std::cin.gcount()));
     if (text.size() > kMaxRecordingBytes) return invalid("-: more than 1 GiB of text");
   }
-  return text;
-}
-
-Result<std::string> read_recording(const std::string& path) {
-  if (path == "-") return read_standard_input();
-  TRY_ASSIGN(const std::string target, os::resolve_links(path));
-  Result<std::unique_ptr<os::File>> file = os::real_file_system().open(target);
-  if (!file) return Error{file.error().kind, path + ": " + file.error().message};
-  TRY_ASSIGN(const ByteCount size, (*file)->size());
-  if (size.value() > kMaxRecordingBytes) return invalid(path + ": more than 1 GiB of text");
-  std::string text(size.value(), '\0');
-  TRY_ASSIGN(const std::size_t count, (*file)->read_at(0, std::as_writable_bytes(std::span(text))));
-  text.resize(count);
   return text;
 }
 
@@ -84,7 +72,7 @@ class Recordings {
 Result<std::vector<bench::Session>> read_sessions(const std::vector<std::string>& files, Recordings& recordings) {
   std::vector<bench::Session> sessions;
   for (const std::string& file : files) {
-    TRY_ASSIGN(const std::string text, read_recording(file));
+    TRY_ASSIGN(const std::string text, file == "-" ? read_standard_input() : read_file(file, kMaxRecordingBytes));
     recordings.add(file, text.size());
     TRY_ASSIGN(bench::Session session, bench::parse_session(file, text));
     sessions.push_back(std::move(session));
@@ -134,33 +122,6 @@ bench::ReplayOptions replay_options(const ReplayCommandOptions& options, bench::
   return replay;
 }
 
-// One line on a terminal, overwritten as the replay goes on.
-class Progress {
- public:
-  Progress() : shown_(os::errors_go_to_a_terminal()) {}
-  ~Progress() { clear(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void begin(const bench::Session& session) {
-    name_ = session.name;
-    total_ = session.requests.size();
-  }
-  void show(std::size_t ended) {
-    if (!shown_) return;
-    std::fprintf(stderr, "\r\033[K%.60s: %zu of %zu requests", name_.c_str(), ended, total_);
-    std::fflush(stderr);
-  }
-  void clear() {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  const bool shown_;
-  std::string name_;
-  std::size_t total_ = 0;
-};
-
 // A running server is described by its own replies; one that was started, also by what its program prints.
 bench::ServerInfo server_info(const ReplayCommandOptions& options, const bench::Replayer& replayer,
                               const std::string& server_name, bench::Interrupt& interrupt) {
@@ -185,13 +146,12 @@ bench::Report begin_report(const bench::Replayer& replayer, bench::ServerInfo se
   return report;
 }
 
-void play_all(const std::vector<bench::Session>& sessions, bench::Replayer& replayer, Progress& progress,
+void play_all(const std::vector<bench::Session>& sessions, bench::Replayer& replayer, StatusLine& line,
               bench::Report& report) {
   for (const bench::Session& session : sessions) {
     if (replayer.is_over()) break;
-    progress.begin(session);
     report.runs.push_back(replayer.play(session));
-    progress.clear();
+    line.clear();
     std::fputs((bench::to_request_table(report.runs.back()) + "\n").c_str(), stdout);
     std::fflush(stdout);
   }
@@ -220,14 +180,16 @@ Result<int> play_sessions(const ReplayCommandOptions& options, const std::vector
     TRY_ASSIGN(started, start_server(options.server_command, interrupt));
   }
   bench::ServerProcess* process = started ? started->process.get() : nullptr;
-  Progress progress;
+  StatusLine line;
   bench::ReplayOptions replay = replay_options(options, process);
-  replay.run.on_progress = [&](std::size_t ended) { progress.show(ended); };
+  replay.run.on_progress = [&line](const bench::Session& session, std::size_t ended) {
+    line.show(fmt::format("{:.60}: {} of {} requests", session.name, ended, session.requests.size()));
+  };
   const std::string server_name = replay.server_name;
   TRY_ASSIGN(const std::unique_ptr<bench::Replayer> replayer, bench::Replayer::make(std::move(replay), interrupt));
 
   bench::Report report = begin_report(*replayer, server_info(options, *replayer, server_name, interrupt));
-  play_all(sessions, *replayer, progress, report);
+  play_all(sessions, *replayer, line, report);
   std::ranges::move(recordings.grown(), std::back_inserter(report.problems));
   std::fputs(bench::to_table(report).c_str(), stdout);
   std::fflush(stdout);

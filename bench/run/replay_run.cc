@@ -53,7 +53,7 @@ bool ReplayRun::wait_for_turn(std::size_t place) {
       ++in_flight_;
       return true;
     }
-    options_.on_progress(ended_count_);
+    options_.on_progress(session_, ended_count_);
     const std::chrono::nanoseconds wait = early_ns > 0 ? std::chrono::nanoseconds(early_ns) : kLook;
     changed_.wait_for(mutex_, std::min<std::chrono::nanoseconds>(wait, kLook));
   }
@@ -101,10 +101,10 @@ void ReplayRun::exchange(Worker& worker, std::size_t place, const Json& body) {
 void ReplayRun::wait_for_all() {
   const MutexLock lock(mutex_);
   while (in_flight_ > 0) {
-    options_.on_progress(ended_count_);
+    options_.on_progress(session_, ended_count_);
     changed_.wait_for(mutex_, kLook);
   }
-  options_.on_progress(ended_count_);
+  options_.on_progress(session_, ended_count_);
 }
 
 }  // namespace kvkeep::bench

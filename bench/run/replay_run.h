@@ -25,7 +25,7 @@ struct ReplayRunOptions {
   bool echo_generated = false;  // later requests carry this server's replies
   std::size_t in_flight_max = 32;
   // Called on play()'s thread, even while nothing changes.
-  std::function<void(std::size_t ended)> on_progress = [](std::size_t) {};
+  std::function<void(const Session& session, std::size_t ended)> on_progress = [](const Session&, std::size_t) {};
 };
 
 // Plays one session once. One thread calls play(), which makes a thread for each request in flight.

@@ -1,0 +1,42 @@
+#pragma once
+
+// Files that flags name, read from the beginning, through links (mounted secrets are links). Errors are one line that
+// begins with the path.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/result.h"
+#include "os/file_system.h"
+#include "os/paths.h"
+
+namespace kvkeep::cli {
+
+inline constexpr std::size_t kMaxTextFileBytes = 4U << 20;  // of a template, of keys, of a workload
+
+// Returns the first `count` bytes, fewer if the file is shorter.
+inline Result<std::string> read_beginning(const std::string& path, std::size_t count) {
+  const auto of_path = [&path](const Error& error) { return Error{error.kind, path + ": " + error.message}; };
+  const Result<std::string> target = os::resolve_links(path);
+  if (!target) return target.error();
+  const Result<std::unique_ptr<os::File>> file = os::real_file_system().open(*target);
+  if (!file) return of_path(file.error());
+  const Result<ByteCount> size = (*file)->size();
+  if (!size) return of_path(size.error());
+  std::string text(std::min<std::size_t>(size->value(), count), '\0');
+  const Result<std::size_t> read = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
+  if (!read) return of_path(read.error());
+  text.resize(*read);
+  return text;
+}
+
+// Returns the whole file; kInvalid if it has more than `most_bytes`.
+inline Result<std::string> read_file(const std::string& path, std::size_t most_bytes = kMaxTextFileBytes) {
+  TRY_ASSIGN(std::string text, read_beginning(path, most_bytes + 1));
+  if (text.size() > most_bytes) return invalid(fmt::format("{}: larger than {} MiB", path, most_bytes >> 20U));
+  return text;
+}
+
+}  // namespace kvkeep::cli
