@@ -45,6 +45,7 @@ build: build/build.ninja ## the program, build/kvkeep
 all: setup build/build.ninja ## the program and all tests
 	@grep -qs KVKEEP_BUILD_TESTS:BOOL=ON build/CMakeCache.txt || \
 	  cmake --preset release $(call tests_and_benchmarks,ON) $(CMAKE_FLAGS)
+	@python3 -B tests/build_cost/build_cost.py build build $(JOBS)
 	cmake --build build -j $(JOBS)
 
 test: all ## the everyday tests (SUITES='everyday|slow': with the slow ones, as continuous integration does)
