@@ -200,8 +200,10 @@ const RefusedFlag* FlagSet::find_refused(const std::string& name) const {
   return found == refused_.end() ? nullptr : &*found;
 }
 
-// arguments[at] is an unknown or refused flag. Returns how many arguments after it seem to be its value.
-std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t at, MendedLine& line) const {
+// arguments[at] is an unknown or refused flag; a substitute's value is added to `given`. Returns how many arguments
+// after it seem to be its value.
+std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t at, std::vector<Given>& given,
+                          MendedLine& line) const {
   const auto [name, joined] = split_argument(arguments[at]);
   const RefusedFlag* refused = find_refused(name);
   const std::string meant = refused != nullptr ? refused->instead : nearest(name, all_names());
@@ -215,14 +217,15 @@ std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t
   const bool takes_value = ours != nullptr ? !ours->value.empty() : may_take_value(name) && !is_switch;
   const bool value_follows = !joined && takes_value && at + 1 < arguments.size() && looks_like_value(arguments[at + 1]);
   if (!meant.empty()) line.put(meant);
-  if (ours != nullptr && takes_value && (joined || value_follows)) line.keep(joined ? *joined : arguments[at + 1]);
+  if (ours != nullptr && takes_value && (joined || value_follows)) {
+    given.push_back({ours, joined ? *joined : arguments[at + 1], meant});
+    line.keep(given.back().value);
+  }
   return value_follows ? 1 : 0;
 }
 
-Result<std::vector<FlagSet::Given>> FlagSet::read_arguments(const std::vector<std::string>& arguments,
-                                                            std::vector<std::string>* positional) const {
-  std::vector<Given> given;
-  MendedLine line(called(usage_));
+Status FlagSet::read_arguments(const std::vector<std::string>& arguments, std::vector<std::string>* positional,
+                               std::vector<Given>& given, MendedLine& line) const {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (!argument.starts_with('-') || argument == "-") {
@@ -235,7 +238,7 @@ Result<std::vector<FlagSet::Given>> FlagSet::read_arguments(const std::vector<st
     auto [name, value] = split_argument(argument);
     const auto [flag, off] = find(name);
     if (flag == nullptr) {
-      i += mend(arguments, i, line);
+      i += mend(arguments, i, given, line);
       continue;
     }
     if (flag->value.empty()) {
@@ -251,8 +254,7 @@ Result<std::vector<FlagSet::Given>> FlagSet::read_arguments(const std::vector<st
     given.push_back({flag, *std::move(value), spelled(*flag, name)});
     for (std::size_t taken = first; taken <= i; ++taken) line.keep(arguments[taken]);
   }
-  if (!line.is_sound()) return line.error();
-  return given;
+  return {};
 }
 
 Status FlagSet::refuse_environment(const os::Environment& environment) const {
@@ -311,15 +313,14 @@ Status FlagSet::read_environment(const os::Environment& environment, std::vector
 }
 
 // Assigns in the order of the table: of two flags that set one option, the later row wins wherever the flags stand.
-Status FlagSet::assign(const std::vector<Given>& given) const {
+void FlagSet::assign(const std::vector<Given>& given, MendedLine& line) const {
   for (const KnownFlag& flag : flags_) {
     for (const Given& one : given) {
       if (one.flag != &flag) continue;
       const Status status = flag.assign.set(one.value);
-      if (!status) return Error{status.error().kind, one.source + ": " + status.error().message};
+      if (!status) line.note({status.error().kind, one.source + ": " + status.error().message}, false);
     }
   }
-  return {};
 }
 
 Result<bool> FlagSet::parse(const std::vector<std::string>& arguments, const os::Environment& environment,
@@ -327,9 +328,12 @@ Result<bool> FlagSet::parse(const std::vector<std::string>& arguments, const os:
   if (std::ranges::any_of(arguments, [](const std::string& argument) { return contains(kHelpNames, argument); })) {
     return true;
   }
-  TRY_ASSIGN(std::vector<Given> given, read_arguments(arguments, positional));
-  TRY(read_environment(environment, given));
-  TRY(assign(given));
+  std::vector<Given> given;
+  MendedLine line(called(usage_));
+  TRY(read_arguments(arguments, positional, given, line));
+  if (line.is_sound()) TRY(read_environment(environment, given));
+  assign(given, line);  // also of a line that is refused: its values are judged with it
+  if (!line.is_sound()) return line.error();
   return false;
 }
 

@@ -76,8 +76,8 @@ class FlagSet {
 
   // Assigns every flag in `arguments` (those after the program's and the command's name), then every environment
   // variable whose flag was not given. `positional` receives the arguments that belong to no flag; with null they are
-  // errors. Returns true if --help was given: print help() and stop. One error names all unknown and refused flags, and
-  // adds a line that would work if all of them are understood.
+  // errors. Returns true if --help was given: print help() and stop. One error names all unknown and refused flags and
+  // all bad values, and adds a line that works if only flags are wrong and all of them are understood.
   Result<bool> parse(const std::vector<std::string>& arguments, const os::Environment& environment,
                      std::vector<std::string>* positional = nullptr) const;
 
@@ -105,12 +105,13 @@ class FlagSet {
   std::vector<std::string> all_names() const;
   bool reads_variable(const std::string& name) const;
   const RefusedFlag* find_refused(const std::string& name) const;
-  std::size_t mend(const std::vector<std::string>& arguments, std::size_t at, MendedLine& line) const;
+  std::size_t mend(const std::vector<std::string>& arguments, std::size_t at, std::vector<Given>& given,
+                   MendedLine& line) const;
   Status refuse_environment(const os::Environment& environment) const;
-  Result<std::vector<Given>> read_arguments(const std::vector<std::string>& arguments,
-                                            std::vector<std::string>* positional) const;
+  Status read_arguments(const std::vector<std::string>& arguments, std::vector<std::string>* positional,
+                        std::vector<Given>& given, MendedLine& line) const;
   Status read_environment(const os::Environment& environment, std::vector<Given>& given) const;
-  Status assign(const std::vector<Given>& given) const;
+  void assign(const std::vector<Given>& given, MendedLine& line) const;
 
   std::string usage_;
   std::string description_;

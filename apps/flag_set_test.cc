@@ -98,6 +98,13 @@ TEST(FlagSet, AllThatIsRefusedIsToldAtOnceWithTheLineThatWorks) {
       << "what it does is not known: no line";
 }
 
+TEST(FlagSet, BadValuesAreToldWithTheRestAndLeaveNoLine) {
+  const std::string bad_count = "'x' is not a whole number from -5 to 10";
+  EXPECT_EQ(error_of({"--gone", "--count", "x"}), "--gone is not supported: it is gone. --count: " + bad_count);
+  EXPECT_EQ(error_of({"--number", "x"}), "--number is not supported: it is called --count here. --count: " + bad_count);
+  EXPECT_EQ(error_of({"--count", "x", "-c", "x"}), "--count: " + bad_count + ". -c (--count): " + bad_count);
+}
+
 TEST(FlagSet, FlagsOfOtherNamesArePutInOurs) {
   const auto line = [](const std::vector<std::string>& arguments) {
     const std::string error = error_of(arguments);

@@ -53,9 +53,10 @@ Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest
   const char unit = text.size() < 2 ? '\0' : text.back();
   const int shift = unit == 'k' || unit == 'K' ? 10 : unit == 'm' || unit == 'M' ? 20 : 0;
   const auto count = parse_number<std::uint64_t>(shift == 0 ? text : text.substr(0, text.size() - 1), 0, UINT32_MAX);
-  // The error of parse_number() for the whole text, as it was typed.
-  if (!count || *count << shift > highest) return parse_number<std::uint32_t>(text, lowest, highest).error();
-  return parse_number<std::uint32_t>(std::to_string(*count << shift), lowest, highest);
+  const std::uint64_t tokens = count ? *count << shift : UINT64_MAX;
+  if (tokens >= lowest && tokens <= highest) return static_cast<std::uint32_t>(tokens);
+  return invalid(
+      fmt::format("'{}' is not a whole number from {} to {}, which may end in k or m", text, lowest, highest));
 }
 
 std::optional<bool> parse_switch_word(std::string_view text) {

@@ -50,7 +50,8 @@ TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
 TEST(ServeFlags, TokensMayBeCountedInKi) {
   EXPECT_EQ(served({"-c", "32k"}).model.n_ctx, 32768U);
   EXPECT_EQ(served({"-c", "4k", "-b", "1k", "-ub", "1K"}).model.n_batch, 1024U);
-  EXPECT_EQ(refused({"-c", "4kb"}), "-c (--ctx-size): '4kb' is not a whole number from 0 to 1073741824");
+  EXPECT_EQ(refused({"-c", "4kb"}),
+            "-c (--ctx-size): '4kb' is not a whole number from 0 to 1073741824, which may end in k or m");
 }
 
 TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
