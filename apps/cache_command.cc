@@ -122,7 +122,7 @@ Result<int> show_models(const CacheCommandOptions& options, const inspect::Fores
 }
 
 Result<int> show_no_cache(const CacheCommandOptions& options) {
-  TRY_ASSIGN(const std::string directory, disk_directory({}));
+  TRY_ASSIGN(const std::string directory, disk_directory(options.tiers));
   inspect::CacheDirectory none;
   none.root = directory;
   if (options.json) return show_models(options, inspect::plant(std::move(none)));
@@ -194,8 +194,8 @@ Result<int> run_cache(const CacheCommandOptions& options) {
   }
   const bool looks = options.action == CacheAction::kStat || options.action == CacheAction::kList;
   const auto found = cache_root(options);
-  // On a machine that served nothing yet, show an empty cache. A named directory must exist: the name may be wrong.
-  if (!found && found.error().kind == ErrorKind::kNotFound && looks && options.tiers.disk_directory.empty()) {
+  // On a machine that served nothing yet, show an empty cache. Another directory must exist: its name may be wrong.
+  if (!found && found.error().kind == ErrorKind::kNotFound && looks && options.directory_is_servers) {
     return show_no_cache(options);
   }
   if (!found) return found.error();

@@ -274,6 +274,9 @@ Result<ParsedCache> parse_cache(const std::vector<std::string>& arguments, const
     parsed.help = flags.help();
     return parsed;
   }
+  const std::string& directory = options.tiers.disk_directory;
+  const auto variable = environment.find(kDiskDirectoryVariable);
+  options.directory_is_servers = directory.empty() || (variable != environment.end() && variable->second == directory);
   TRY(check_words(*command, options));
   TRY(check_together(options));
   return parsed;

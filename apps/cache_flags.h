@@ -20,6 +20,8 @@ struct CacheCommandOptions {
   CacheAction action = CacheAction::kStat;
   std::vector<std::string> words;  // ids; of export and import the file first
   TierOptions tiers;               // --kv-disk-dir and --kv-disk-space-mb
+  // The directory is the servers' own, the default's or the variable's: they make it, so it may not be there yet.
+  bool directory_is_servers = true;
   bool json = false;
   std::string fingerprint;  // --model: how its fingerprint begins
   inspect::Order order = inspect::Order::kUsed;

@@ -18,8 +18,10 @@ Result<std::string> cache_root(const CacheCommandOptions& options) {
   TRY_ASSIGN(const std::string named, disk_directory(options.tiers));
   auto root = os::resolve_links(named);
   if (!root && root.error().kind == ErrorKind::kNotFound) {
-    return not_found(fmt::format("{}: there is no such cache directory{}", named,
-                                 options.tiers.disk_directory.empty() ? "; name one with --kv-disk-dir" : ""));
+    return not_found(
+        fmt::format("{}: there is no such cache directory; name one with --kv-disk-dir, or start kvkeep "
+                    "serve, which makes it",
+                    named));
   }
   if (!root) return root;
   TRY_ASSIGN(const bool own, os::is_own(*root));

@@ -492,7 +492,11 @@ class Refusals(ServerCase):
         self.assertEqual(os.listdir(home), [])
 
     def test_what_is_no_cache(self):
-        self.refused("stat", directory=fresh_path("missing"), parts=["no such cache directory"])
+        missing = fresh_path("missing")
+        self.refused("stat", directory=missing, parts=["no such cache directory", "kvkeep serve"])
+        run = run_program("cache", "stat", environment={"LLAMA_ARG_KV_DISK_DIR": missing})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(f"{missing}: nothing is stored yet", run.stdout)
         home = fresh_directory()
         with open(os.path.join(home, "letter"), "w") as file:
             file.write("dear")
