@@ -91,13 +91,13 @@ class AgentSessionsTest(unittest.TestCase):
         self.assertGreater(runs["continued"]["requests"][0]["ideal_tokens"], 150)
 
     def test_a_model_that_is_restored_at_points(self):
-        runs = self.play(synthetic_sessions.claude_sessions(), arch="qwen35")
-        # Where a conversation leaves another in the middle of a message, that message is computed again from its beginning
-        # on, once. Within a conversation nothing is.
-        self.assertLess(runs["other task"]["requests"][0]["prefilled_tokens"], 300)
-        for run in runs.values():
-            if run is not runs["sub-agents"]:
-                self.expect_nothing_computed_twice(dict(run, requests=run["requests"][1:]))
+        # Where a session leaves an earlier one inside a message, a point was cut before any did.
+        for sessions in (synthetic_sessions.claude_sessions(), synthetic_sessions.open_sessions()):
+            for name, run in self.play(sessions, arch="qwen35").items():
+                slack = SLACK_TOKENS["exact" if "ideal exact" in run["title"] else "within"]
+                for number, one in enumerate(run["requests"]):
+                    ideal = one["ideal_tokens"]
+                    self.assertLessEqual(one["prefilled_tokens"], max(1.08 * ideal, ideal + 32) + slack, f"{name} {number}")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Claude:
     def __init__(self, number, task, repository="clean", agent=False, summary=None):
         self.number, self.agent, self.thinks = number, agent, False
         known = [{"type": "text", "text": words(60, "rules")}, {"type": "text", "text": f"Status: {repository}"},
-                 {"type": "text", "text": words(40, "reminders")}]
+                 {"type": "text", "text": f"<system-reminder>\n{words(40, 'reminders')}\n</system-reminder>"}]
         self.messages = [{"role": "user", "content": [*known, {"type": "text", "text": summary or task}]}]
         self.lines = []
 
