@@ -211,6 +211,14 @@ class FilledDirectory(FilledDirectoryCase):
         self.ask(server, fresh)
         wait_until(lambda: segments(directory), "when there is room again, it is used")
 
+    def test_a_damaged_count_of_writes(self):
+        directory = fresh_directory()
+        with open(os.path.join(directory, "writes"), "w") as file:
+            file.write("not a count")
+        server = self.start_on(directory, "--kv-disk-write-mb-per-day", 1)
+        self.ask(server, next(iter(self.truth)))
+        self.assertEqual(server.log().count("the file 'writes' in the cache directory cannot be read or is damaged"), 1)
+
     def test_a_tiny_budget(self):
         directory = fresh_directory()
         server = self.server("--restore", "always", "--kv-disk-dir", directory, "--kv-disk-space-mb", 1)

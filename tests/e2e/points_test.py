@@ -60,7 +60,7 @@ class LeavingAReply(PointsCase):
     def test_escape(self):
         server = self.serve("qwen35")
         talk = [system(words(200)), user(words(40, 1))]
-        for tokens in (150, 1500):
+        for tokens in (150, 1500, 5000):
             with self.subTest(tokens=tokens):
                 seen = self.leave(server, talk, tokens)
                 self.assertLessEqual(

@@ -131,6 +131,9 @@ TEST(ChatReply, ReasoningAndCallsInOneBody) {
   EXPECT_EQ(message_of({call}), R"({"role":"assistant","content":null,)" + calls);
   EXPECT_EQ(message_of({{.kind = PartKind::kReasoning, .text = "hm"}, {.text = "so"}, call}),
             R"({"role":"assistant","content":"so","reasoning_content":"hm",)" + calls);
+  ReplyPart cut_off = call;
+  cut_off.is_whole = false;
+  EXPECT_NE(message_of({cut_off}).find(R"("incomplete":true)"), std::string::npos);
   EXPECT_EQ(message_of({{.kind = PartKind::kReasoning, .text = "hm"}}),
             R"({"role":"assistant","content":"","reasoning_content":"hm"})");
 }
@@ -146,15 +149,16 @@ TEST(Deltas, AddUpToParts) {
                                                {.kind = DeltaKind::kCallArguments, .text = "}"},
                                                {.kind = DeltaKind::kCallEnd},
                                                {.kind = DeltaKind::kCallBegin, .call_id = "2", .call_name = "f"},
-                                               {.kind = DeltaKind::kCallEnd, .call_index = 1},
+                                               {.kind = DeltaKind::kCallEnd, .call_index = 1, .call_is_whole = false},
                                                {.text = "d"}}) {
     append_delta(content, delta);
   }
-  EXPECT_EQ(content, (std::vector<ReplyPart>{{.kind = PartKind::kReasoning, .text = "ab"},
-                                             {.text = "c"},
-                                             {.kind = PartKind::kCall, .text = "{}", .call_id = "1", .call_name = "f"},
-                                             {.kind = PartKind::kCall, .call_id = "2", .call_name = "f"},
-                                             {.text = "d"}}));
+  EXPECT_EQ(content,
+            (std::vector<ReplyPart>{{.kind = PartKind::kReasoning, .text = "ab"},
+                                    {.text = "c"},
+                                    {.kind = PartKind::kCall, .text = "{}", .call_id = "1", .call_name = "f"},
+                                    {.kind = PartKind::kCall, .call_id = "2", .call_name = "f", .is_whole = false},
+                                    {.text = "d"}}));
 }
 
 const std::string expected_completion_tail =
