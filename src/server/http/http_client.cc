@@ -195,7 +195,7 @@ struct HttpClient::Connection {
   void close();
   Error failure(End end, const ClientRequest& request) const;
 
-  // Runs until the operation that `begin` starts has called its handler; then `error` and `moved` are set, and no end.
+  // Runs until the operation that `begin` starts is over; sets `error` and `moved`, and returns nullopt then.
   template <typename Begin>
   std::optional<End> run(Begin begin) {
     bool ended = false;
