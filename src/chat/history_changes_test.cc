@@ -1,4 +1,4 @@
-// What is learnt of templates written in the manner of the families that people run, and the turns of their tool loops.
+// The learnt changes of templates in the manner of common model families, and the turns of their tool loops.
 
 #include "chat/history_changes.h"
 
@@ -31,8 +31,8 @@ const std::string kCalls =
     "{{- '<tool_call>' + call.function.name + ' ' }}{{- call.function.arguments | tojson }}{{- '</tool_call>' }}"
     "{%- endfor %}";
 
-// ChatML: the system message and tools by `head`, assistant turns by `thinking`, tool results as user turns that a
-// marker tells from others.
+// ChatML: the system message and tools by `head`, assistant turns by `thinking`, tool results as user turns with a
+// marker of their own.
 std::string chatml(const std::string& head, const std::string& thinking, const std::string& opening = kAnswerOpening) {
   return head +
          "{%- for message in messages %}{%- if message.role == 'user' %}"
@@ -115,7 +115,7 @@ struct LearntFamily {
   std::string source;
   HistoryChanges expected;
   std::string words;        // of the log line, after "chat template: "
-  std::string tool_result;  // the opening by which results are told from user turns
+  std::string tool_result;  // the opening of results that look like user turns
 };
 
 constexpr Change kUnknown = Change::kUnknown;

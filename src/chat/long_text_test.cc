@@ -1,4 +1,4 @@
-// Parts give the ids of the whole, and somebody may end it between two of them.
+// Parts give the ids of the whole, and a caller may stop between two of them.
 
 #include "chat/long_text.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 const auto kNever = [] { return false; };
 
-// Of words that are tokens, that almost are, and that hold what no cut may touch.
+// Words that are tokens, that almost are, and that hold places which no cut may touch.
 std::string random_text(std::mt19937_64& random, std::size_t bytes) {
   static const std::vector<std::string> words = {
       "hello", " world", " the ",       "th",     "ink", "<s>",     " ",      "\n", "call", "user", " a",
@@ -45,7 +45,7 @@ TEST(LongText, PartsGiveTheIdsOfTheWhole) {
   }
 }
 
-// Whoever tokenizes otherwise: here text in which no spelling may become a marker.
+// A caller with another tokenizer: here text in which no spelling may become a marker.
 TEST(LongText, PartsOfPlainTextGiveItsIds) {
   const std::uint64_t seed = test_seed();
   SCOPED_TRACE(seed);

@@ -143,7 +143,7 @@ class GbnfPlayer {
     }
   }
 
-  // Ranges alike, so that rare ones come up; mostly from their beginning, where what is special lies.
+  // Ranges count alike, so that rare ones come up; mostly their beginnings, where special characters lie.
   static char32_t pick(const CodePointSet& characters, std::mt19937& random) {
     const CodePointRange& range = characters.ranges()[random() % characters.ranges().size()];
     const char32_t size = range.last - range.first + 1;

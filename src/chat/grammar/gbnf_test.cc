@@ -107,7 +107,7 @@ TEST(Gbnf, WhatCanBeReadInEverMoreWaysIsRefused) {
   const std::string many = "a text can be read in more than 10000 ways at once";
   EXPECT_EQ(gbnf_error("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"x\""), many);
   EXPECT_EQ(gbnf_error("root ::= ([a-z] root \"1\")* ([a-m] root \"2\")* \"x\""), many);
-  // Where a letter that leads nowhere has more readers, and after a text that is longer than what is searched.
+  // Where a letter that leads nowhere has more readers, and after a text longer than the search goes.
   EXPECT_EQ(gbnf_error("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"d\" [e] | \"d\" [ef] | \"d\" [eg] | \"x\""),
             many);
   EXPECT_EQ(gbnf_error("root ::= \"" + std::string(200, 'y') + "\" r\nr ::= \"a\" r \"b\" | \"a\" r \"c\" | \"x\""),

@@ -177,7 +177,7 @@ TEST(Schema, HostileOnesAreRefused) {
   EXPECT_THAT(schema_error(R"-({"type":"string","pattern":"^((((a{200}){200}){200}){200}){200}$"})-"),
               testing::Eq("none"))
       << "long texts, but a few rules";
-  // Every level doubles what is to be combined.
+  // Every level doubles the number of combinations.
   Json doubling = {{"$ref", "#/$defs/d0"}};
   for (int i = 0; i < 40; ++i) {
     const Json next = {{"$ref", fmt::format("#/$defs/d{}", i + 1)}};

@@ -79,7 +79,7 @@ TEST(Limits, OfTheSourceAndOfTheInput) {
   ordered_json deep = 1;
   for (int i = 0; i < 1000; ++i) deep = ordered_json::array({deep});
   EXPECT_FALSE(render_text("{{ x }}", {{"x", deep}}).ok());
-  // What the template does not name is not read.
+  // Variables that the template does not name are not read.
   EXPECT_EQ(printed("{{ y }}|", {{"x", deep}}), "|");
 }
 

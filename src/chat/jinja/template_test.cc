@@ -16,8 +16,8 @@ struct Case {
   const char* text;
 };
 
-// What templates in use do, and what other engines were seen to do wrongly. More is compared with Python's jinja2 by
-// tests/jinja.
+// Constructs of templates in use, and mistakes that other engines were seen to make. tests/jinja compares more with
+// Python's jinja2.
 TEST(Template, EvaluatesAsPythonDoes) {
   const ordered_json context = {
       {"s", "Hello"}, {"words", {"b", "a", "C"}}, {"d", {{"one", 1}, {"items", "shadowed"}}}, {"nothing", nullptr}};

@@ -31,7 +31,7 @@ class ReplayTest : public ::testing::Test {
   }
   std::string text(TokenSpan tokens) const { return vocabulary_.text_of(tokens, true); }
 
-  // A call whose tag is missing counts, as it does for the real reader; what is no call is text.
+  // A call whose tag is missing counts, as it does for the real reader; everything else is text.
   std::optional<TurnMeaning> read(TokenSpan tokens, std::string_view behind) const {
     std::string all = text(tokens).append(behind);
     if (all.find(kEnd) != std::string::npos || all.find("</s>") != std::string::npos) return std::nullopt;
@@ -49,7 +49,7 @@ class ReplayTest : public ::testing::Test {
     return meaning;
   }
 
-  // What the server does when `sampled` answered `prompt`.
+  // The server's work when `sampled` answered `prompt`.
   void sampled(const std::string& prompt, const std::string& sampled_text, std::vector<std::string> call_ids = {}) {
     sampled_ids(ids(prompt), ids(sampled_text), std::move(call_ids));
   }
@@ -125,7 +125,7 @@ TEST_F(ReplayTest, ATurnThatSaysSomethingElseStaysAsTheClientWroteIt) {
   sampled(question + kOpen, call("ls", R"({"path":  "a"})") + kEnd);
   for (const std::string& echo :
        {call("ls", R"({"path":"b"})"), call("rm", R"({"path":"a"})"), call("ls", R"({"path":"a","all":true})"),
-        call("ls", R"({"path":"a","all":false})"),  // nobody said that it is the same call
+        call("ls", R"({"path":"a","all":false})"),  // without a sign that it is the same call
         call("ls", "{}"), std::string("a"), "text " + call("ls", R"({"path":"a"})"), std::string()}) {
     const std::string rendered = question + assistant(echo) + user("next") + kOpen;
     const Replayed replayed = replay(rendered);
@@ -298,7 +298,7 @@ TEST_F(ReplayTest, ATurnMayEndWhereTheNextOneOpens) {
 }
 
 TEST_F(ReplayTest, ATurnEndsBeforeAnybodyElseSpeaks) {
-  // Nothing in the rendering ends it; the next end is another turn's.
+  // No token in the rendering ends it; the next end is another turn's.
   const std::string question = user("q");
   for (const char* end : {"", "<|im_end|>"}) {
     sampled(question + kOpen, std::string("one") + end);

@@ -1,4 +1,4 @@
-// What is remembered of sampled turns, and what leaves.
+// The memory of sampled turns: which turns it keeps, and which leave.
 
 #include "chat/replay/turn_memory.h"
 

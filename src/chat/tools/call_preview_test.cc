@@ -1,4 +1,4 @@
-// What of a call is passed on before it is complete, and what becomes of it if it never is.
+// The parts of a call that are passed on before it is complete, and its end if it never is.
 
 #include "chat/tools/call_preview.h"
 
@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 
 class Previews : public testing::Test {
  protected:
-  // What has come of the first call of a reply that goes on: "name arguments", or nothing.
+  // The first call of a reply that goes on, as far as it was passed on: "name arguments", or "".
   std::string so_far(FormatKind kind, std::string_view text) {
     const ReplyFormat format = bind_format(kind, {}, markers_);
     ReplyParser parser(format, tools_, with_calls());
@@ -103,7 +103,7 @@ TEST_F(Previews, WhatIsNotCertainWaits) {
 TEST_F(Previews, WhatTheLengthCutsOffIsACallBrokenOff) {
   EXPECT_EQ(cut_off(FormatKind::kHermes, "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"x"), "C(f {\"a\":\"x~)");
   EXPECT_EQ(cut_off(FormatKind::kHarmony, "<|channel|>commentary to=f<|message|>{\"a\":\"x"), "C(f {\"a\":\"x~)");
-  // Nothing was begun: it is text.
+  // No call was begun: it is text.
   EXPECT_EQ(cut_off(FormatKind::kHermes, "<tool_call>{\"name\":\"f\",\"argu"), "T(<tool_call>{\"name\":\"f\",\"argu)");
   // All but the closing tag.
   EXPECT_EQ(cut_off(FormatKind::kHermes, "<tool_call>{\"name\":\"f\",\"arguments\":{}}"), "C(f {})");

@@ -15,8 +15,8 @@ struct Golden {
   FormatKind kind;
   ThinkingTags thinking;
   std::string text;      // as a model writes it
-  std::string expected;  // as in_one_line() tells it
-  // What nobody but a model with these tags as tokens can write: as plain text it stays text.
+  std::string expected;  // in the form of in_one_line()
+  // Only a model with these tags as tokens can write it: as plain text it stays text.
   bool needs_markers = false;
 };
 

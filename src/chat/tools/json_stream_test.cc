@@ -34,7 +34,7 @@ json random_value(std::mt19937_64& random, int depth) {
   return object;
 }
 
-// The twin: whoever knows all of the text, and parses it.
+// The twin: it has all of the text, and parses it.
 void check(const std::string& text) {
   JsonObjectStream stream;
   std::string passed;

@@ -169,7 +169,7 @@ class Author {
   std::vector<Piece> reply_;
 };
 
-// What a parser made of it, as the naive reader tells it: a call that was broken off is told by its text.
+// A parser's result in the naive reader's form: a call that was cut off is given by its text.
 std::string told_by_parser(const std::vector<ReplyDelta>& deltas) {
   ToldReply reply;
   std::string name, arguments;

@@ -1,10 +1,9 @@
 #pragma once
 
-// A second reader of replies, for tests: it has the whole reply before it, and a page of code for what the parser does
-// in pieces. It follows docs/tools.md and shares nothing with the parser but the formats' spellings.
+// A second reader of replies, for tests: it has the whole reply, and does in a page of code what the parser does in
+// pieces. It follows docs/tools.md and shares only the formats' spellings with the parser.
 //
-// It tells thoughts and text without their white space: how much of that stays next to tags is formats_test.cc's
-// matter.
+// It gives thoughts and text without their white space: formats_test.cc checks how much of that stays next to tags.
 
 #include <algorithm>
 #include <map>
@@ -114,7 +113,7 @@ class NaiveReader {
     return next;
   }
 
-  // What is no call is text from `from` on.
+  // Everything from `from` on that is no call is text.
   std::size_t read_call(std::size_t from, std::size_t at) {
     const std::size_t begin = at + row_.call_open.size();
     const std::size_t first = skip_space(begin);

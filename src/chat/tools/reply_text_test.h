@@ -100,8 +100,8 @@ std::vector<Piece> joined(const std::vector<Piece>& pieces, Joins joins) {
   return result;
 }
 
-// "T(text)R(thinking)C(name {arguments})", neighbours of one kind joined; "C(name {argum~)" was broken off. Ids that
-// stand in `sampled` are told, too: "C(name#id {})".
+// "T(text)R(thinking)C(name {arguments})", neighbours of one kind joined; "C(name {argum~)" was cut off. Ids that stand
+// in `sampled` are given, too: "C(name#id {})".
 inline std::string in_one_line(const std::vector<ReplyDelta>& deltas, std::string_view sampled = {}) {
   std::string line;
   DeltaKind last = DeltaKind::kCallEnd;
@@ -133,8 +133,8 @@ inline std::vector<ReplyDelta> deltas_of(const ReplyFormat& format, const std::v
   return all;
 }
 
-// What every reply's deltas keep to: calls stand together, numbered, and their arguments are a JSON object exactly if
-// they are whole. What is wrong; "": nothing.
+// Checks the order of every reply's deltas: calls stand together, numbered, and their arguments are a JSON object
+// exactly if they are whole. Returns the fault, or "".
 inline std::string broken_rule(const std::vector<ReplyDelta>& deltas) {
   std::size_t calls = 0;
   bool open = false;

@@ -1,5 +1,5 @@
-// What a chat template prints of an answer with calls, read by the parser of the format that this template is given, is
-// that answer again: for each family of templates, with tags that are tokens and with tags that are text.
+// An answer with calls, printed by a chat template and read by the parser of the template's format, is that answer
+// again: for each family of templates, with tags that are tokens and with tags that are text.
 
 #include <gtest/gtest.h>
 
@@ -28,19 +28,19 @@ struct Answer {
   std::vector<Call> calls = {};
 };
 
-// What a template does not print of an answer with calls, so that it cannot come back.
+// The parts of an answer with calls that a template does not print, so that they cannot come back.
 enum class Leaves {
-  kText,         // the template prints calls alone
+  kText,         // the template prints only calls
   kTextThought,  // it prints the text as a thought, in the analysis channel
   kThought,      // it prints thoughts nowhere, or not before calls
-  kLaterCalls,   // it prints the first call alone
+  kLaterCalls,   // it prints only the first call
 };
 
 // An answer that the template prints so that it reads otherwise.
 struct Otherwise {
   const char* answer;
   const char* why;
-  std::string read;           // as told() says it
+  std::string read;           // in the form of told()
   bool only_as_text = false;  // only where tags are text
 };
 
@@ -223,7 +223,7 @@ class Chat {
     return std::move(prompt).value();
   }
 
-  // What is printed behind the opening and before the end of the turn.
+  // The text after the opening and before the end of the turn.
   std::vector<Piece> behind(const std::string& opening, const RenderedPrompt& prompt) const {
     const std::string all = prompt.text();
     EXPECT_TRUE(all.starts_with(opening)) << all;
@@ -312,7 +312,7 @@ const std::vector<Family>& families() {
   return all;
 }
 
-// What must be read of the answer, as told() says it.
+// The expected reading of the answer, in the form of told().
 std::string expected_of(const Family& family, const Answer& answer, bool tags_are_tokens) {
   for (const Otherwise& one : family.otherwise) {
     if (answer.name == std::string_view(one.answer) && !(one.only_as_text && tags_are_tokens)) return one.read;
