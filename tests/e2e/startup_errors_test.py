@@ -243,7 +243,7 @@ class OrderlyRuns(unittest.TestCase):
             file.write("precious")
         run = run_program("model", "make", path)
         self.assertEqual(run.returncode, 1)
-        self.assertRegex(run.stderr, rf"^kvkeep: {path} exists; .*--force\n$")
+        self.assertRegex(run.stderr, rf"^kvkeep: {path} exists: .*--force\n$")
         with open(path) as file:
             self.assertEqual(file.read(), "precious")
         run = run_program("model", "make", "--force", path)
