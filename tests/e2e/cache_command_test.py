@@ -511,7 +511,7 @@ class Refusals(ServerCase):
             file.write("dear")
         run = run_program("serve", "-m", model(), "--kv-disk-dir", home, "--port", "0")
         self.assertEqual(run.returncode, 1)
-        self.assertIn("other things lie in it", run.stderr)
+        self.assertIn("it holds other files", run.stderr)
         self.assertIn(f"such as {os.path.realpath(home)}/kvkeep", run.stderr)
         self.assertNotIn("loading", run.stderr)
         self.assertEqual(os.listdir(home), ["letter"])
