@@ -1,10 +1,11 @@
 #include "chat/chat_template.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
-#include "chat/jinja/formatted_time.h"
-#include "chat/origins.h"
+#include "chat/jinja/template.h"
 #include "chat/template_traits.h"
 
 namespace kvkeep::chat {
@@ -19,6 +20,76 @@ constexpr std::string_view kChatMl =
     "{%- if add_generation_prompt -%}\n"
     "  {{- '<|im_start|>assistant\\n' -}}\n"
     "{%- endif -%}\n";
+
+// ---- which strings of a request count as the template's own words ----
+//
+// Names of the chat format (role, content, parameters ...) and the roles themselves do: templates read them, and some
+// write markers with them ('<|' + role + '|>'). They are checked before they come here, and spell no marker by
+// themselves. Everything else in messages and tools is the client's, and never becomes a marker.
+
+using jinja::Origin;
+
+// Keys of the chat format, which templates look up by name.
+constexpr std::array kFormatKeys = std::to_array<std::string_view>({
+    "additionalProperties",
+    "anyOf",
+    "arguments",
+    "content",
+    "default",
+    "description",
+    "enum",
+    "format",
+    "function",
+    "id",
+    "index",
+    "items",
+    "name",
+    "parameters",
+    "properties",
+    "reasoning_content",
+    "required",
+    "role",
+    "strict",
+    "text",
+    "thinking",
+    "title",
+    "tool_call_id",
+    "tool_calls",
+    "type",
+});
+constexpr std::array kRoles =
+    std::to_array<std::string_view>({"assistant", "developer", "function", "system", "tool", "user"});
+constexpr std::array kTypes = std::to_array<std::string_view>({
+    "array",
+    "boolean",
+    "function",
+    "integer",
+    "null",
+    "number",
+    "object",
+    "string",
+    "text",
+});
+
+template <typename List>
+Origin listed(const List& list, std::string_view word) {
+  return std::ranges::find(list, word) != list.end() ? Origin::kTemplate : Origin::kMessage;
+}
+
+Origin key_origin(std::string_view key) { return listed(kFormatKeys, key); }
+
+Origin value_origin(std::string_view key, std::string_view value) {
+  if (key == "role") return listed(kRoles, value);
+  return key == "type" ? listed(kTypes, value) : Origin::kMessage;
+}
+
+jinja::OriginRules chat_origins() { return {key_origin, value_origin}; }
+
+// Of what the model's own vocabulary says.
+jinja::OriginRules template_origins() {
+  return {[](std::string_view) { return Origin::kTemplate; },
+          [](std::string_view, std::string_view) { return Origin::kTemplate; }};
+}
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/interpreter.h"
 #include "chat/jinja/loop.h"
-#include "chat/jinja/unicode.h"
 
 namespace kvkeep::chat::jinja {
 namespace {

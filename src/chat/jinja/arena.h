@@ -38,7 +38,6 @@ class Arena {
     std::uninitialized_default_construct_n(array, count);
     return array;
   }
-  std::size_t used_bytes() const { return used_bytes_; }
 
  private:
   static constexpr std::size_t kAlignment = 8;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "chat/jinja/written.h"
+#include "chat/jinja/value_text.h"
 
 namespace kvkeep::chat::jinja {
 namespace {
@@ -90,7 +90,7 @@ constexpr NamedBuiltin kDictMethods[] = {{"get", dict_get},     {"keys", dict_ke
 }  // namespace
 
 Builtin find_filter(std::string_view name) {
-  return find_in({text_filters(), layout_filters(), number_filters(), sequence_filters(), selection_filters()}, name);
+  return find_in({text_filters(), layout_filters(), number_filters(), sequence_filters()}, name);
 }
 
 Builtin find_dict_method(std::string_view name) { return find_in(kDictMethods, name); }

@@ -28,7 +28,6 @@ std::span<const NamedBuiltin> text_filters();
 std::span<const NamedBuiltin> layout_filters();
 std::span<const NamedBuiltin> number_filters();
 std::span<const NamedBuiltin> sequence_filters();
-std::span<const NamedBuiltin> selection_filters();
 std::span<const NamedBuiltin> text_methods();
 std::span<const NamedBuiltin> text_search_methods();
 

@@ -1,10 +1,11 @@
 // Functions that templates find by name: Jinja's own, and those that chat templates are given.
 
 #include <algorithm>
+#include <ctime>
 
 #include "chat/jinja/builtins.h"
-#include "chat/jinja/formatted_time.h"
-#include "chat/jinja/written.h"
+#include "chat/jinja/template.h"
+#include "chat/jinja/value_text.h"
 
 namespace kvkeep::chat::jinja {
 namespace {
@@ -86,6 +87,33 @@ Value function_strftime_now(Interpreter& in, const Value& /*self*/, const Argume
   return in.text(*written);
 }
 
+bool is_letter(char byte) { return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z'); }
+
+// One conversion at a time, because a width in the format could ask for any number of bytes.
+std::string written_time(std::string_view format, const std::tm& time) {
+  std::string result;
+  for (std::size_t i = 0; i < format.size(); ++i) {
+    if (format[i] != '%' || i + 1 == format.size()) {
+      result.push_back(format[i]);
+      continue;
+    }
+    std::string conversion = "%";
+    const char flag = format[++i];
+    if ((flag == '-' || flag == '_' || flag == '^' || flag == '#') && i + 1 < format.size())
+      conversion.push_back(format[i++]);
+    conversion.push_back(format[i]);
+    if (conversion == "%f") {
+      result += "000000";
+    } else if (is_letter(format[i])) {
+      char text[128];
+      result.append(text, std::strftime(text, sizeof(text), conversion.c_str(), &time));
+    } else {
+      result += conversion == "%%" ? "%" : conversion;
+    }
+  }
+  return result;
+}
+
 constexpr NamedBuiltin kFunctions[] = {{"range", function_range},
                                        {"dict", function_dict},
                                        {"namespace", function_namespace},
@@ -95,6 +123,13 @@ constexpr NamedBuiltin kFunctions[] = {{"range", function_range},
                                        {"strftime_now", function_strftime_now}};
 
 }  // namespace
+
+std::optional<std::string> formatted_time(std::string_view format, std::int64_t local_time_s) {
+  const auto time = static_cast<std::time_t>(local_time_s);
+  std::tm civil{};
+  if (gmtime_r(&time, &civil) == nullptr) return std::nullopt;
+  return written_time(format, civil);
+}
 
 Builtin find_function(std::string_view name) {
   const auto* found = std::ranges::find(kFunctions, name, &NamedBuiltin::name);

@@ -5,7 +5,7 @@
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/loop.h"
 #include "chat/jinja/parser.h"
-#include "chat/jinja/written.h"
+#include "chat/jinja/value_text.h"
 
 namespace kvkeep::chat::jinja {
 

@@ -100,7 +100,6 @@ class Interpreter {
   void enter(Scope* scope) { scope_ = scope; }
   Scope* make_scope(Scope* parent);
   int line() const { return line_; }
-  void set_line(int line) { line_ = line; }
   void check_depth(int depth) const;
 
  private:

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "chat/jinja/failure.h"
-#include "chat/jinja/unicode.h"
+#include "chat/jinja/text.h"
 
 namespace kvkeep::chat::jinja {
 namespace {

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "chat/jinja/builtins.h"
-#include "chat/jinja/text_work.h"
-#include "chat/jinja/unicode.h"
+#include "chat/jinja/text_operations.h"
 
 namespace kvkeep::chat::jinja {
 namespace {

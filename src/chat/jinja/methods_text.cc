@@ -4,9 +4,8 @@
 
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/formatting.h"
-#include "chat/jinja/text_work.h"
-#include "chat/jinja/unicode.h"
-#include "chat/jinja/written.h"
+#include "chat/jinja/text_operations.h"
+#include "chat/jinja/value_text.h"
 
 namespace kvkeep::chat::jinja {
 namespace {

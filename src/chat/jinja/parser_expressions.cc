@@ -1,7 +1,7 @@
 #include <optional>
 
 #include "chat/jinja/builtins.h"
-#include "chat/jinja/parser_support.h"
+#include "chat/jinja/parser.h"
 
 namespace kvkeep::chat::jinja {
 

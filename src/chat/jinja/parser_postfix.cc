@@ -1,7 +1,7 @@
 // The forms that may stand after a value: .name, [index], (arguments), |filter, is test.
 
 #include "chat/jinja/builtins.h"
-#include "chat/jinja/parser_support.h"
+#include "chat/jinja/parser.h"
 
 namespace kvkeep::chat::jinja {
 

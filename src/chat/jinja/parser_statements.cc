@@ -1,5 +1,5 @@
 #include "chat/jinja/builtins.h"
-#include "chat/jinja/parser_support.h"
+#include "chat/jinja/parser.h"
 
 namespace kvkeep::chat::jinja {
 

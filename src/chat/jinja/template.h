@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,6 +74,11 @@ struct Printed {
   std::string text;
   std::vector<PrintedRun> runs;
 };
+
+// Returns a time as Python's strftime writes it. `local_time_s`: seconds since 1970, shifted to the local time zone.
+// Unknown conversions stay as they are; nullopt for a time that no calendar has. Pure but for the C locale's names of
+// days and months.
+std::optional<std::string> formatted_time(std::string_view format, std::int64_t local_time_s);
 
 struct Program;
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/unicode.h"
 #include "chat/jinja/arena.h"
 
 namespace kvkeep::chat::jinja {
@@ -71,8 +72,6 @@ class Text {
       at = stop;
     }
   }
-  // Precondition: at < size().
-  Origin origin_at(std::size_t at) const { return buffer_->runs[run_at(begin_ + at)].origin; }
 
  private:
   std::uint32_t run_at(std::size_t place) const;
@@ -91,8 +90,6 @@ class TextBuilder {
 
   void append(std::string_view bytes, Origin origin);
   void append(const Text& text);
-  // The same origin as the byte at `like` of `text`.
-  void append_like(std::string_view bytes, const Text& text, std::size_t like) { append(bytes, text.origin_at(like)); }
   std::size_t size() const { return buffer_ == nullptr ? 0 : buffer_->used - begin_; }
   Text finish() const { return {buffer_, begin_, size()}; }
 
@@ -110,5 +107,21 @@ class TextBuilder {
 Text make_constant(Arena& arena, std::string_view bytes, Origin origin);
 // The same without a copy of its bytes, which must live as long as the arena: messages may be megabytes.
 Text make_view(Arena& arena, std::string_view bytes, Origin origin);
+
+// ---- characters (base/unicode.h), as Python's string methods count and strip them ----
+
+bool is_ascii(std::string_view text);
+std::size_t count_characters(std::string_view text);
+// Where character number `index` begins; text.size() beyond the last.
+std::size_t offset_of(std::string_view text, std::size_t index);
+
+// Without white space at the ends; how many bytes go at the front, and how many stay.
+struct Core {
+  std::size_t begin;
+  std::size_t size;
+};
+Core strip_space(std::string_view text, bool front, bool back);
+// Without any of `characters` at the ends.
+Core strip_characters(std::string_view text, std::string_view characters, bool front, bool back);
 
 }  // namespace kvkeep::chat::jinja

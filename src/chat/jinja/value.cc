@@ -1,5 +1,9 @@
 #include "chat/jinja/value.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
 #include <string>
 
 #include "chat/jinja/failure.h"
@@ -21,24 +25,6 @@ Value Value::undefined(std::string_view name, Absence absence, Kind of) {
   return value;
 }
 
-Value Value::boolean(bool value) {
-  Value result(Kind::kBool);
-  result.payload_.integer = value ? 1 : 0;
-  return result;
-}
-
-Value Value::integer(std::int64_t value) {
-  Value result(Kind::kInteger);
-  result.payload_.integer = value;
-  return result;
-}
-
-Value Value::number(double value) {
-  Value result(Kind::kFloat);
-  result.payload_.number = value;
-  return result;
-}
-
 Value Value::text(const Text& text) {
   Value value(Kind::kText);
   value.payload_.text = text.buffer();
@@ -52,48 +38,6 @@ Value Value::list(ListBuffer* buffer, std::size_t begin, std::size_t size, Kind 
   value.payload_.list = buffer;
   value.begin_ = static_cast<std::uint32_t>(begin);
   value.size_ = static_cast<std::uint32_t>(size);
-  return value;
-}
-
-Value Value::range(const Range* range) {
-  Value value(Kind::kRange);
-  value.payload_.range = range;
-  return value;
-}
-
-Value Value::view(View* view) {
-  Value value(Kind::kView);
-  value.payload_.view = view;
-  return value;
-}
-
-Value Value::dict(const Dict* dict) {
-  Value value(Kind::kDict);
-  value.payload_.dict = dict;
-  return value;
-}
-
-Value Value::name_space(Namespace* space) {
-  Value value(Kind::kNamespace);
-  value.payload_.space = space;
-  return value;
-}
-
-Value Value::function(const Function* function) {
-  Value value(Kind::kFunction);
-  value.payload_.function = function;
-  return value;
-}
-
-Value Value::loop(LoopState* loop) {
-  Value value(Kind::kLoop);
-  value.payload_.loop = loop;
-  return value;
-}
-
-Value Value::cycler(Cycler* cycler) {
-  Value value(Kind::kCycler);
-  value.payload_.cycler = cycler;
   return value;
 }
 
@@ -168,6 +112,153 @@ bool is_true(const Value& value) {
     case Kind::kDict: return value.as_dict().size != 0;
     default: return true;
   }
+}
+
+// ---- equality, order, hashes and dicts ----
+
+namespace {
+
+constexpr int kDeepestValue = 400;
+constexpr std::uint32_t kSearchedThrough = 12;
+
+void check_depth(int depth) {
+  if (depth > kDeepestValue) fail_unsupported("values nested more than ", kDeepestValue, " deep");
+}
+
+bool equal_dicts(const Dict& a, const Dict& b, int depth) {
+  if (a.size != b.size) return false;
+  return std::ranges::all_of(a.all(), [&](const Entry& entry) {
+    const Value* other = b.find(entry.key);
+    return other != nullptr && equals(entry.value, *other, depth + 1);
+  });
+}
+
+// Exact also for integers with more digits than a double.
+int compare_numbers(const Value& a, const Value& b) {
+  if (a.is_integral() && b.is_integral()) return a.as_integer() < b.as_integer() ? -1 : a.as_integer() > b.as_integer();
+  const double x = a.as_double();
+  const double y = b.as_double();
+  if (std::isnan(x) || std::isnan(y)) return 2;
+  return x < y ? -1 : x > y;
+}
+
+std::uint32_t* slot_of(const Dict& dict, std::size_t hash, const auto& is_key) {
+  for (std::size_t at = hash;; ++at) {
+    std::uint32_t& slot = dict.slots[at & (dict.slot_count - 1)];
+    if (slot == 0 || is_key(dict.entries[slot - 1].key)) return &slot;
+  }
+}
+
+void rebuild_slots(Arena& arena, Dict& dict) {
+  dict.slot_count = std::bit_ceil(dict.capacity * 2);
+  dict.slots = arena.make_array<std::uint32_t>(dict.slot_count);
+  std::fill_n(dict.slots, dict.slot_count, 0U);
+  for (std::uint32_t i = 0; i < dict.size; ++i) {
+    *slot_of(dict, hash_of(dict.entries[i].key), [](const Value&) { return false; }) = i + 1;
+  }
+}
+
+std::size_t hash_text(std::string_view text) { return std::hash<std::string_view>()(text); }
+
+}  // namespace
+
+bool equals(const Value& a, const Value& b, int depth) {
+  check_depth(depth);
+  if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
+  if (a.kind() != b.kind()) return false;
+  switch (a.kind()) {
+    case Kind::kUndefined:
+    case Kind::kNone: return true;
+    case Kind::kText: return a.as_view() == b.as_view();
+    case Kind::kList:
+    case Kind::kTuple:
+      return std::ranges::equal(a.items(), b.items(),
+                                [&](const Value& x, const Value& y) { return equals(x, y, depth + 1); });
+    case Kind::kRange: {
+      const Range& x = a.as_range();
+      const Range& y = b.as_range();
+      const std::size_t size = x.size();
+      return size == y.size() && (size == 0 || (x.start == y.start && (size == 1 || x.step == y.step)));
+    }
+    case Kind::kDict: return equal_dicts(a.as_dict(), b.as_dict(), depth);
+    default: return a.same_as(b);
+  }
+}
+
+bool less_than(const Value& a, const Value& b, std::string_view sign, int depth) {
+  check_depth(depth);
+  if (a.is_number() && b.is_number()) return compare_numbers(a, b) == -1;
+  if (a.is_undefined()) fail(a.absence());
+  if (b.is_undefined()) fail(b.absence());
+  if (a.is_text() && b.is_text()) return a.as_view() < b.as_view();
+  if (a.kind() == b.kind() && a.is_sequence()) {
+    const auto [x, y] = std::ranges::mismatch(
+        a.items(), b.items(), [&](const Value& left, const Value& right) { return equals(left, right, depth + 1); });
+    if (x == a.items().end() || y == b.items().end()) return a.items().size() < b.items().size();
+    return less_than(*x, *y, sign, depth + 1);
+  }
+  fail("'", sign, "' not supported between instances of '", type_name(a), "' and '", type_name(b), "'");
+}
+
+std::size_t hash_of(const Value& value, int depth) {
+  check_depth(depth);
+  switch (value.kind()) {
+    case Kind::kUndefined:
+    case Kind::kNone: return 1;
+    case Kind::kBool:
+    case Kind::kInteger:
+    case Kind::kFloat: return std::hash<double>()(value.as_double() == 0 ? 0 : value.as_double());
+    case Kind::kText: return hash_text(value.as_view());
+    case Kind::kTuple: {
+      std::size_t hash = 17;
+      for (const Value& item : value.items()) hash = hash * 31 + hash_of(item, depth + 1);
+      return hash;
+    }
+    case Kind::kList:
+    case Kind::kDict: fail("unhashable type: '", type_name(value), "'");
+    default: return 3;
+  }
+}
+
+const Value* Dict::find(const Value& key) const {
+  if (key.is_text()) return find(key.as_view());
+  const std::size_t hash = hash_of(key);  // also fails on values that cannot be keys
+  if (slots == nullptr) {
+    for (const Entry& entry : all()) {
+      if (equals(entry.key, key)) return &entry.value;
+    }
+    return nullptr;
+  }
+  const std::uint32_t slot = *slot_of(*this, hash, [&](const Value& other) { return equals(other, key); });
+  return slot == 0 ? nullptr : &entries[slot - 1].value;
+}
+
+const Value* Dict::find(std::string_view key) const {
+  const auto is_key = [&](const Value& other) { return other.is_text() && other.as_view() == key; };
+  if (slots == nullptr) {
+    for (const Entry& entry : all()) {
+      if (is_key(entry.key)) return &entry.value;
+    }
+    return nullptr;
+  }
+  const std::uint32_t slot = *slot_of(*this, hash_text(key), is_key);
+  return slot == 0 ? nullptr : &entries[slot - 1].value;
+}
+
+void Dict::set(Arena& arena, const Value& key, const Value& value) {
+  if (const Value* present = find(key)) {
+    *const_cast<Value*>(present) = value;  // NOLINT: our own entry, found through a const look-up
+    return;
+  }
+  if (size == capacity) {
+    capacity = std::max<std::uint32_t>(4, capacity * 2);
+    Entry* larger = arena.make_array<Entry>(capacity);
+    std::copy_n(entries, size, larger);
+    entries = larger;
+    if (capacity > kSearchedThrough) rebuild_slots(arena, *this);
+  }
+  entries[size++] = {key, value};
+  if (slots != nullptr) *slot_of(*this, hash_of(key), [](const Value&) { return false; }) = size;
 }
 
 }  // namespace kvkeep::chat::jinja

@@ -60,18 +60,18 @@ class Value {
   Value() = default;  // undefined, without a name
   static Value undefined(std::string_view name, Absence absence, Kind of = Kind::kUndefined);
   static Value none() { return Value(Kind::kNone); }
-  static Value boolean(bool value);
-  static Value integer(std::int64_t value);
-  static Value number(double value);
+  static Value boolean(bool value) { return {Kind::kBool, {.integer = value ? 1 : 0}}; }
+  static Value integer(std::int64_t value) { return {Kind::kInteger, {.integer = value}}; }
+  static Value number(double value) { return {Kind::kFloat, {.number = value}}; }
   static Value text(const Text& text);
   static Value list(ListBuffer* buffer, std::size_t begin, std::size_t size, Kind kind = Kind::kList);
-  static Value range(const Range* range);
-  static Value view(View* view);
-  static Value dict(const Dict* dict);
-  static Value name_space(Namespace* space);
-  static Value function(const Function* function);
-  static Value loop(LoopState* loop);
-  static Value cycler(Cycler* cycler);
+  static Value range(const Range* range) { return {Kind::kRange, {.range = range}}; }
+  static Value view(View* view) { return {Kind::kView, {.view = view}}; }
+  static Value dict(const Dict* dict) { return {Kind::kDict, {.dict = dict}}; }
+  static Value name_space(Namespace* space) { return {Kind::kNamespace, {.space = space}}; }
+  static Value function(const Function* function) { return {Kind::kFunction, {.function = function}}; }
+  static Value loop(LoopState* loop) { return {Kind::kLoop, {.loop = loop}}; }
+  static Value cycler(Cycler* cycler) { return {Kind::kCycler, {.cycler = cycler}}; }
 
   Kind kind() const { return kind_; }
   bool is(Kind kind) const { return kind_ == kind; }
@@ -105,14 +105,7 @@ class Value {
   bool same_as(const Value& other) const;
 
  private:
-  explicit Value(Kind kind) : kind_(kind) {}
-
-  Kind kind_ = Kind::kUndefined;
-  Absence absence_ = Absence::kVariable;
-  Kind owner_ = Kind::kUndefined;  // for an undefined attribute: its object's kind
-  std::uint32_t begin_ = 0;
-  std::uint32_t size_ = 0;
-  union {
+  union Payload {
     std::int64_t integer = 0;
     double number;
     const char* name;
@@ -125,7 +118,16 @@ class Value {
     const Function* function;
     LoopState* loop;
     Cycler* cycler;
-  } payload_;
+  };
+  explicit Value(Kind kind) : kind_(kind) {}
+  Value(Kind kind, const Payload& payload) : kind_(kind), payload_(payload) {}
+
+  Kind kind_ = Kind::kUndefined;
+  Absence absence_ = Absence::kVariable;
+  Kind owner_ = Kind::kUndefined;  // for an undefined attribute: its object's kind
+  std::uint32_t begin_ = 0;
+  std::uint32_t size_ = 0;
+  Payload payload_;
 };
 
 struct ListBuffer {

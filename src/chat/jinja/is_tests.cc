@@ -4,8 +4,7 @@
 
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/operators.h"
-#include "chat/jinja/unicode.h"
-#include "chat/jinja/written.h"
+#include "chat/jinja/value_text.h"
 
 namespace kvkeep::chat::jinja {
 namespace {

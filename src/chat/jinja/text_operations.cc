@@ -1,8 +1,7 @@
-#include "chat/jinja/text_work.h"
+#include "chat/jinja/text_operations.h"
 
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/formatting.h"
-#include "chat/jinja/unicode.h"
 
 namespace kvkeep::chat::jinja {
 namespace {
