@@ -7,8 +7,7 @@
 #include <optional>
 
 #include "base/unicode.h"
-#include "chat/grammar/gbnf_growth.h"
-#include "chat/grammar/gbnf_walk.h"
+#include "chat/grammar/gbnf_cost.h"
 
 namespace kvkeep::chat::grammar {
 namespace {

@@ -48,7 +48,7 @@ struct GbnfLimits {
   std::size_t symbols = 500'000;         // all repetitions written out
   std::size_t nesting = 64;              // groups in groups
   std::size_t ways = 100'000;            // in which a rule may begin, before anything is written
-  std::size_t stacks = 10'000;           // ways in which one text may be read at once (gbnf_growth.h)
+  std::size_t stacks = 10'000;           // ways in which one text may be read at once (gbnf_cost.h)
   std::size_t ranges = 20'000;           // of characters for the letter after one text
   double work = 1e8;                     // comparisons of libllama's for one letter: some half second
   std::size_t growth_steps = 1'000'000;  // spent on looking for such a text: a fraction of a second

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "chat/grammar/gbnf_growth.h"
+#include "chat/grammar/gbnf_cost.h"
 #include "chat/grammar/gbnf_player_fixture.h"
 
 namespace kvkeep::chat::grammar {

@@ -56,7 +56,7 @@ class SchemaWriter {
   Result<std::string> visit_reference(const Json& schema, const std::string& path, const std::string& hint);
   Status check_exclusive(const FlatSchema& flat, const FlatSchema::Choice& choice, const std::string& path);
 
-  // ---- schema_object.cc ----
+  // ---- schema_containers.cc ----
   struct Member {
     std::string name;
     std::string value;  // its rule
@@ -77,7 +77,6 @@ class SchemaWriter {
   std::string object_body(const std::vector<Member>& members, const Others& others, const std::string& hint);
   std::string other_key(const std::vector<Member>& members);
 
-  // ---- schema_array.cc ----
   Result<std::string> write_array(const Json& base, const std::string& path, const std::string& hint);
 
   std::string array_body(const std::vector<std::string>& prefix, const std::string& rest, std::size_t min,

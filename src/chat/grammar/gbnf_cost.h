@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks in how many ways at once a grammar can go on.
+// Checks what a grammar costs libllama: in how many ways at once it can go on, and how its rules begin with each other.
 //
 // libllama keeps a stack for every way in which the text so far may be read. If two ways of reading the same letters
 // both nest deeper, their number doubles with each letter, and a single token of twenty letters takes it very long:
@@ -17,5 +17,9 @@ namespace kvkeep::chat::grammar {
 // letter; it misses a text that only a long search would find. Returns the steps it took, at most
 // `limits.growth_steps`: one for each place and each range looked at.
 Result<std::size_t> check_growth(const Gbnf& grammar, const GbnfLimits& limits);
+
+// kInvalid: a rule begins with itself, or begins in more than `ways` ways. libllama follows each of them, at the start
+// and after every character. Takes time in proportion to the grammar.
+Status check_walks(const Gbnf& grammar, std::size_t ways);
 
 }  // namespace kvkeep::chat::grammar
