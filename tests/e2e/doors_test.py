@@ -80,7 +80,7 @@ class Doors(DoorCase):
     def test_few_files_are_told_of(self):
         command = ["prlimit", "--nofile=300:300", *serve_command("--no-kv-disk")]
         server = self.enterContext(ServerProcess(command, log_path=fresh_path("server.log")))
-        self.assertRegex(server.log(), "at most 150 clients may be connected at a time.*only 300 open files")
+        self.assertRegex(server.log(), "at most 150 clients may be connected at a time.*may open only 300 files")
         links = [self.connect(server) for _ in range(400)]
         links[0].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.assertIn(b" 200 OK", links[0].recv(100))
