@@ -85,6 +85,27 @@ Refusal read_framing(const HttpRequest& head, int minor_version, Framing& framin
   return {};
 }
 
+Refusal explain_bad_head(std::string_view head) {
+  auto end = head.find("\r\n");
+  const std::string_view version = head.substr(0, end).substr(head.substr(0, end).rfind(' ') + 1);
+  if (version.starts_with("HTTP/") && version != "HTTP/1.1" && version != "HTTP/1.0") {
+    return refuse(400, "Only HTTP/1.1 and HTTP/1.0 are supported");
+  }
+  HttpRequest request;
+  for (head.remove_prefix(end + 2); (end = head.find("\r\n")) != 0; head.remove_prefix(end + 2)) {
+    const auto colon = head.substr(0, end).find(':');
+    if (colon == std::string_view::npos) return refuse(400, "A header field has no colon");
+    const std::string_view name = head.substr(0, colon);
+    if (name.empty() || name.find_first_of(" \t") != std::string_view::npos) {
+      return refuse(400, "A header field's name is empty or contains a blank");
+    }
+    request.headers.emplace_back(name, trimmed(head.substr(colon + 1, end - colon - 1)));
+  }
+  Framing unused;
+  Refusal wrong = read_framing(request, version == "HTTP/1.0" ? 0 : 1, unused);
+  return wrong.status != 0 ? wrong : refuse(400, "The request is not valid HTTP, or a header field is malformed");
+}
+
 bool decode_percent(std::string_view text, std::string& out) {
   out.clear();
   for (std::size_t i = 0; i < text.size(); ++i) {

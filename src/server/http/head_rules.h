@@ -25,6 +25,9 @@ struct Framing {
 // `minor_version` is that of HTTP/1. Returns status 0 if the head may be trusted, and fills `framing` then.
 Refusal read_framing(const HttpRequest& head, int minor_version, Framing& framing);
 
+// `head`: the bytes of a head that passed the scanner, but not the grammar. Returns why, as precisely as is known.
+Refusal explain_bad_head(std::string_view head);
+
 // "%41" -> "A". Returns false at a percent sign without two hexadecimal digits.
 bool decode_percent(std::string_view text, std::string& out);
 

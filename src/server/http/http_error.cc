@@ -11,6 +11,7 @@ std::string_view error_type(int status) {
     case 401: return "authentication_error";
     case 403: return "permission_error";
     case 404: return "not_found_error";
+    case 501: return "invalid_request_error";  // only for what a client asks for
     case 503: return "unavailable_error";
     default: return status >= 500 ? "server_error" : "invalid_request_error";
   }

@@ -123,6 +123,8 @@ TEST(HttpLimits, AmbiguousLengthsAreRefused) {
   }
   expect_error(server.client().ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5x\r\n\r\n12345"), 400,
                "invalid_request_error");
+  const std::string encoded = "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n";
+  expect_error(server.client().ask(encoded), 501, "invalid_request_error");
 }
 
 TEST(HttpLimits, BodyOfARequestThatIsNotReadIsNoNextRequest) {

@@ -21,10 +21,14 @@ constexpr std::size_t kExtensionBytesMax = 4'096;
 // Limit for a chunk's size line, and for all trailer fields.
 constexpr std::size_t kChunkHeadBytesMax = 8'192;
 
-constexpr std::string_view kBadHead = "The request is not valid HTTP, or one of its header fields is malformed";
-constexpr std::string_view kBadBody = "The request body is malformed or incomplete";
-
 std::string_view view(BeastText text) { return {text.data(), text.size()}; }
+
+std::string body_fault(const BeastError& error) {
+  if (error == http::error::bad_chunk || error == http::error::bad_chunk_extension) {
+    return "A chunk's size or extension is malformed or too long, or its data does not end with CR LF";
+  }
+  return "The request body is malformed or incomplete";
+}
 
 }  // namespace
 
@@ -38,7 +42,7 @@ class RequestParser::Grammar final : public http::basic_parser<true> {
 
   HttpRequest head;
   bool target_is_bad = false;
-  int version = 0;  // 10, 11
+  int version = 0;  // 10 or 11
   BodySink* sink = nullptr;
 
  private:
@@ -127,11 +131,9 @@ std::size_t RequestParser::parse_head(std::string_view bytes) {
   BeastError error;
   grammar_->eager(false);
   grammar_->put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
-  if (error || !grammar_->is_header_done() || grammar_->target_is_bad) {
-    return refuse({400, std::string(kBadHead)}, bytes.size());
-  }
-  if (grammar_->version != 10 && grammar_->version != 11) {
-    return refuse({400, "Only HTTP/1.1 and HTTP/1.0 are supported"}, bytes.size());
+  if (error || !grammar_->is_header_done()) return refuse(explain_bad_head(bytes), bytes.size());
+  if (grammar_->target_is_bad) {
+    return refuse({400, "The request target has a percent sign without two hexadecimal digits"}, bytes.size());
   }
   if (Refusal wrong = read_framing(grammar_->head, grammar_->version - 10, framing_); wrong.status != 0) {
     return refuse(std::move(wrong), bytes.size());
@@ -153,7 +155,7 @@ std::size_t RequestParser::feed_body(std::string_view bytes, BodySink& sink) {
   }
   if (error == http::error::need_buffer || !error) return used;
   if (error == http::error::need_more && bytes.size() - used <= kChunkHeadBytesMax) return used;
-  return refuse({400, std::string(kBadBody)}, bytes.size());
+  return refuse({400, body_fault(error)}, bytes.size());
 }
 
 }  // namespace kvkeep::server

@@ -244,6 +244,43 @@ TEST(RequestParser, Expectations) {
   expect("something else", post("Content-Length: 1\r\nExpect: 200-ok\r\n", "a"), "417");
 }
 
+// A refusal says what is wrong, although the library's parser only says that something is.
+TEST(RequestParser, RefusalsNameTheFault) {
+  const auto reason = [](const std::string& bytes) {
+    RequestParser parser;
+    Text body;
+    const std::size_t used = parser.feed_head(bytes);
+    if (parser.state() == RequestParser::State::kBody) parser.feed_body(std::string_view(bytes).substr(used), body);
+    EXPECT_EQ(parser.state(), RequestParser::State::kRefused) << bytes;
+    return parser.refusal().reason;
+  };
+  const std::string chunk_fault =
+      "A chunk's size or extension is malformed or too long, or its data does not end with CR LF";
+  for (const auto& [bytes, expected] : std::vector<std::pair<std::string, std::string>>{
+           {post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
+            "The request states its body's length more than once"},
+           {post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"),
+            "The request states its body's length more than once"},
+           {post("Content-Length: 5\r\nContent-Length: 6\r\n"), "The request has more than one field 'content-length'"},
+           {post("Content-Length: -1\r\n"), "Content-Length is not a number"},
+           {post("Content-Length: %33%33\r\n"), "Content-Length is not a number"},
+           {post("Content-Length: 5, 5\r\n"), "Content-Length is not a number"},
+           {post("Transfer-Encoding: chunked\r\n", "", "1.0"), "HTTP/1.0 does not allow Transfer-Encoding"},
+           {post("garbage\r\n"), "A header field has no colon"},
+           {post(": x\r\n"), "A header field's name is empty or contains a blank"},
+           {post("Content-Length : 5\r\n"), "A header field's name is empty or contains a blank"},
+           {post("A(b): 5\r\n"), "The request is not valid HTTP, or a header field is malformed"},
+           {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "Only HTTP/1.1 and HTTP/1.0 are supported"},
+           {"NONSENSE\r\n\r\n", "The request is not valid HTTP, or a header field is malformed"},
+           {"GET /%zz HTTP/1.1\r\n\r\n", "The request target has a percent sign without two hexadecimal digits"},
+           {chunked("0x5\r\n12345\r\n0\r\n\r\n"), chunk_fault},
+           {chunked("5\r\n12345XX0\r\n\r\n"), chunk_fault},
+           {chunked("5;" + std::string(5'000, 'a') + "\r\n"), chunk_fault},
+       }) {
+    EXPECT_EQ(reason(bytes), expected) << bytes;
+  }
+}
+
 // A key is the field's value, byte for byte.
 TEST(RequestParser, ValuesAreNotDecoded) {
   RequestParser parser;
