@@ -25,10 +25,14 @@ def resident_bytes(server):
     raise AssertionError("no VmRSS")
 
 
+def post_head(path, length, fields=""):
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{fields}"
+    return head.encode() + b"Content-Length: %d\r\n\r\n" % length
+
+
 def post_bytes(path, body, fields=""):
     data = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{fields}"
-    return head.encode() + b"Content-Length: %d\r\n\r\n" % len(data) + data
+    return post_head(path, len(data), fields) + data
 
 
 class DoorCase(ServerCase):

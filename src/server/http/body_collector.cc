@@ -29,15 +29,19 @@ std::size_t BodyCollector::take(std::string_view bytes) {
   return unpacking_ ? unpack(bytes) : take_plain(bytes);
 }
 
+bool BodyCollector::take_room(std::size_t bytes) {
+  if (body_->share.take(bytes)) return true;
+  wanted_bytes_ = bytes;
+  trouble_ = Trouble::kNoRoom;
+  return false;
+}
+
 std::size_t BodyCollector::take_plain(std::string_view bytes) {
   if (bytes.size() > bytes_max_ - body_->bytes.size()) {
     trouble_ = Trouble::kTooLarge;
     return 0;
   }
-  if (!body_->share.take(bytes.size())) {
-    trouble_ = Trouble::kNoRoom;
-    return 0;
-  }
+  if (!take_room(bytes.size())) return 0;
   body_->bytes.append(bytes);
   return bytes.size();
 }
@@ -51,10 +55,7 @@ std::size_t BodyCollector::unpack(std::string_view bytes) {
   while (used < bytes.size() && made < kUnpackedAtATime) {
     // Take the room first: unpacked bytes cannot be put back.
     const std::size_t left = std::min(piece.size(), bytes_max_ - body_->bytes.size() + 1);
-    if (!body_->share.take(left)) {
-      trouble_ = Trouble::kNoRoom;
-      return used;
-    }
+    if (!take_room(left)) return used;
     const std::size_t before_last = bytes.size() - used - 1;
     const std::size_t given = is_drained_ && before_last == 0 ? 1 : before_last;
     const Gunzip::Step step = unpacking_->unpack(bytes.substr(used, given), std::span(piece).first(left));

@@ -47,9 +47,13 @@ class BodyCollector final : public BodySink {
   bool is_paused() const { return is_paused_; }
   // Call after the last byte. Returns false if compressed bytes lack their end.
   bool is_whole() const { return !unpacking_ || unpacking_->at_end(); }
+  std::size_t held_bytes() const { return body_->share.held(); }
+  // After kNoRoom: how many bytes there has to be room for.
+  std::size_t wanted_bytes() const { return wanted_bytes_; }
   std::unique_ptr<HeldBody> release() { return std::move(body_); }
 
  private:
+  bool take_room(std::size_t bytes);
   std::size_t take_plain(std::string_view bytes);
   std::size_t unpack(std::string_view bytes);
 
@@ -58,6 +62,7 @@ class BodyCollector final : public BodySink {
   std::optional<Gunzip> unpacking_;
   bool is_drained_ = true;  // all that the taken bytes unpack to is in the body
   bool is_paused_ = false;
+  std::size_t wanted_bytes_ = 0;
   Trouble trouble_ = Trouble::kNone;
 };
 

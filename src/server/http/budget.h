@@ -16,6 +16,8 @@ class Budget {
  public:
   explicit Budget(std::size_t most) : most_(most) {}
 
+  std::size_t most() const { return most_; }
+
   // Whether this amount could be taken now; another thread may take it first.
   bool has_room_for(std::size_t amount) const { return amount <= most_ - held_; }
 

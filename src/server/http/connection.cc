@@ -84,11 +84,8 @@ void Connection::close() {
   ErrorCode ignored;
   socket_.close(ignored);
   core_.connections.erase(self);
-  // the body's room is free for other requests
-  asio::post(core_.io, [&core = core_] {
-    resume_waiting(core);
-    core.on_change();
-  });
+  resume_waiting_soon(core_);
+  asio::post(core_.io, [&core = core_] { core.on_change(); });
 }
 
 void Connection::enter(Phase phase) {
@@ -163,7 +160,6 @@ void Connection::take_bytes(std::string_view bytes) {
     if (lingered_bytes_ > kLingerBytesMax) close();
     return;
   }
-  times_.progress_ns = now_ns();
   input_ += bytes;
   if (phase_ != Phase::kReply) read_on();
 }
@@ -196,26 +192,36 @@ void Connection::follow_intake() {
     case Intake::State::kHead: return;
     case Intake::State::kReady: return dispatch();
     case Intake::State::kAnswered: return answer();
-    case Intake::State::kRoom: enter(Phase::kRoom); return core_.waiting_for_room.push_back(weak_from_this());
-    case Intake::State::kBody: break;
+    case Intake::State::kRoom:
+      enter(Phase::kRoom);
+      core_.waiting_for_room.add(weak_from_this(), intake_->held_bytes(), intake_->wanted_bytes());
+      return resume_waiting_soon(core_);
+    case Intake::State::kBody: return follow_body();
   }
-  if (phase_ != Phase::kBody) enter(Phase::kBody);
+}
+
+void Connection::follow_body() {
+  if (phase_ != Phase::kBody) {
+    enter(Phase::kBody);
+    times_.held_bytes = intake_->held_bytes();
+  }
+  note_growth(intake_->held_bytes(), now_ns(), core_.options.limits, times_);
   if (!intake_->grants_leave()) return;
   output_.add("HTTP/1.1 100 Continue\r\n\r\n");
   write();
 }
 
-bool Connection::resume() {
-  if (phase_ != Phase::kRoom) return true;
-  bool has_room = true;
-  guarded([&] {
-    has_room = intake_->find_room();
-    if (!has_room) return;
+void Connection::resume() {
+  guarded([this] {
+    intake_->go_on();
     follow_intake();
     read_on();
     go_on_reading();  // or it queues again, after the others
   });
-  return has_room;
+}
+
+void Connection::give_way() {
+  guarded([this] { refuse(503, kNoRoomText); });
 }
 
 void Connection::take_end() {
@@ -259,10 +265,8 @@ void Connection::answer() {
   output_.add(intake_->reply(close_after_));
   begin_reply(Outbox::End::kComplete);
   // Not called directly: the caller may still be parsing and expects this object unchanged.
-  asio::post(core_.io, later([this] {
-               write();
-               resume_waiting(core_);  // the room of the unused body is free for others
-             }));
+  asio::post(core_.io, later([this] { write(); }));
+  resume_waiting_soon(core_);
 }
 
 // While nothing is read, only sending shows whether the client is still there.
@@ -361,11 +365,17 @@ std::int64_t Connection::reply_deadline_ns() const {
 
 std::int64_t Connection::next_deadline_ns() const {
   if (phase_ == Phase::kReply) return reply_deadline_ns();
-  return deadline_ns(phase_, times_, core_.options.limits, core_.is_crowded());
+  const bool hurried = phase_ == Phase::kBody ? core_.hurries_bodies() : core_.is_crowded();
+  return deadline_ns(phase_, times_, core_.options.limits, hurried);
 }
 
+// Looks at a body each second, since it may have to be hurried from any moment on.
 void Connection::arm() {
-  timer_.set(next_deadline_ns(), now_ns(), later([this] { on_timer(); }));
+  const std::int64_t now = now_ns();
+  const bool looks_often = phase_ == Phase::kBody;
+  const std::int64_t look_ns = now + core_.options.limits.hurried_header_ms * 1'000'000;
+  timer_.set(looks_often ? std::min(next_deadline_ns(), look_ns) : next_deadline_ns(), now,
+             later([this] { on_timer(); }));
 }
 
 void Connection::on_timer() {
@@ -377,7 +387,7 @@ void Connection::on_timer() {
 void Connection::on_deadline() {
   switch (phase_) {
     case Phase::kHead:
-    case Phase::kBody: return refuse(408, default_error_message(408));
+    case Phase::kBody: return refuse(408, kLateText);
     case Phase::kRoom: return refuse(503, kNoRoomText);
     case Phase::kReply: return on_reply_deadline(now_ns());
     default: return close();

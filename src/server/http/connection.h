@@ -37,8 +37,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void stop();
   // Ends the connection at once.
   void close();
-  // For a connection that waits for room. Returns true if it has room now, or is gone.
-  bool resume();
+  // Whether its body waits for room; resume() when there is some, or give_way() if others need what it holds.
+  bool is_waiting() const { return phase_ == Phase::kRoom; }
+  void resume();
+  void give_way();
 
  private:
   // Runs one turn of this connection. An exception ends the connection, which might have no deadline any more.
@@ -61,6 +63,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void go_on_reading();
   std::size_t parse(std::string_view bytes);
   void follow_intake();
+  void follow_body();
   void take_end();  // the client sends no more
 
   // Answering.

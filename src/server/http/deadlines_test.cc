@@ -24,5 +24,23 @@ TEST(Deadlines, EachPhaseHasItsOwn) {
   EXPECT_EQ(deadline_ns(Phase::kReply, times, limits, true), kNever);
 }
 
+// At the slowest pace that brings a body of 1 MiB in a minute, 17 KiB come in a second; half of that is a piece.
+TEST(Deadlines, ABodyGrowsInPieces) {
+  const ChannelLimits limits;
+  PhaseTimes times;
+  const auto grows = [&](std::size_t held_bytes) {
+    times.progress_ns = 0;
+    note_growth(held_bytes, 1, limits, times);
+    return times.progress_ns == 1;
+  };
+  EXPECT_FALSE(grows(0));
+  EXPECT_TRUE(grows(1));
+  EXPECT_FALSE(grows(1));
+  EXPECT_TRUE(grows(2)) << "bytes now and then are a piece of a small body";
+  EXPECT_TRUE(grows(1 << 20));
+  EXPECT_FALSE(grows((1 << 20) + 8'000)) << "and none of a large one";
+  EXPECT_TRUE(grows((1 << 20) + 9'000));
+}
+
 }  // namespace
 }  // namespace kvkeep::server

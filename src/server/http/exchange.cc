@@ -30,7 +30,7 @@ Exchange::Exchange(ServerCore& core, Start start, std::shared_ptr<Outbox> outbox
       outbox_(std::move(outbox)) {
   if (body_) {
     request_.body = std::move(body_->bytes);
-    ++core_.bodies_at_work;
+    core_.bytes_at_work += body_->share.held();
   }
   request_.client_gone = [this] { return client_gone(); };
   request_.stopping = [this] { return core_.stopping.load(); };
@@ -77,19 +77,19 @@ void Exchange::drop_body() {
   const std::size_t bytes = body_->share.held();
   std::string().swap(request_.body);  // assigning "" would keep the memory
   body_.reset();
-  --core_.bodies_at_work;
+  core_.bytes_at_work -= bytes;
   if (core_.parsed_bytes.fetch_add(bytes) + bytes >= kReturnedBytes) {
     core_.parsed_bytes = 0;
     os::return_freed_memory();
   }
-  boost::asio::post(core_.io, [&core = core_] { resume_waiting(core); });
+  resume_waiting_soon(core_);
 }
 
 void Exchange::conclude(bool failed) {
   if (state_ == State::kEnded) return;
   if (state_ == State::kStreaming && !failed) return end();
   if (state_ == State::kNothing) {
-    HttpError error = core_.gatekeeper.error(request_, 500, default_error_message(500));
+    HttpError error = core_.gatekeeper.error(request_, 500, kFailedText);
     return send(error.status, kJsonType, std::move(error.body), {});
   }
   log(status_, "cut off");
@@ -179,14 +179,15 @@ void Exchange::on_silence(std::int64_t silence_ms, std::function<void()> task) {
   outbox_->set_silence({silence_ms, std::move(task)});
 }
 
-void resume_waiting(ServerCore& core) {
-  // Stops at the first connection that has no room yet, so that none is passed over for ever.
-  for (std::size_t left = core.waiting_for_room.size(); left > 0; --left) {
-    const std::weak_ptr<Connection> next = core.waiting_for_room.front();
-    const auto connection = next.lock();
-    if (connection && !connection->resume()) return;
-    core.waiting_for_room.pop_front();
-  }
+void resume_waiting_soon(ServerCore& core) {
+  if (core.resume_is_due.exchange(true)) return;
+  boost::asio::post(core.io, [&core] {
+    core.resume_is_due = false;
+    core.waiting_for_room.resume(core.budget);
+    // Handlers that hold this much will soon give it back, and all can go on.
+    if (core.bytes_at_work >= core.budget.most() / 4) return;
+    if (const auto connection = core.waiting_for_room.in_the_way()) connection->give_way();
+  });
 }
 
 }  // namespace kvkeep::server

@@ -76,7 +76,7 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   std::atomic<bool> given_up_{false};  // a task threw: later writes are dropped
 };
 
-// Gives room to connections that wait for it. I/O thread.
-void resume_waiting(ServerCore& core);
+// Room for bodies may have come back, or another connection waits for it: bodies go on or give way soon. Thread safe.
+void resume_waiting_soon(ServerCore& core);
 
 }  // namespace kvkeep::server

@@ -225,6 +225,89 @@ TEST(HttpDoors, BodiesThatWaitForRoomAreServedInTurn) {
   for (RawClient& client : clients) EXPECT_EQ(client.read_reply().body, "900");
 }
 
+// Few bytes are budgeted, and hurried bodies have a fifth of a second for each piece.
+HttpOptions narrow_options() {
+  HttpOptions options;
+  options.body_bytes_max = 1'000;
+  options.bodies_bytes_max = 2'000;
+  options.limits.hurried_header_ms = 200;
+  options.limits.body_ms = 4'000;
+  return options;
+}
+
+std::string announce(std::size_t bytes) {
+  return "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n";
+}
+
+// Without a handler at work whose return would make room.
+TEST(HttpDoors, BodiesThatLackTheirEndMakeRoomWhenOthersWait) {
+  TestServer server(narrow_options(), add_common_routes);
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 2; ++i) {
+    clients.push_back(server.client());
+    clients.back().send(announce(1'000) + std::string(999, 'x'));
+  }
+  ::usleep(50'000);
+  const std::int64_t start = os::real_clock().monotonic_ns();
+  EXPECT_EQ(server.client().ask(post("/echo", std::string(900, 'x'))).status, 200);
+  EXPECT_LT(os::elapsed_ms(start, os::real_clock().monotonic_ns()), 2'000);
+  expect_error(clients[0].read_reply(), 408, "invalid_request_error");
+}
+
+TEST(HttpDoors, DrippedBodiesMakeRoomAndSteadyOnesGoOn) {
+  TestServer server(narrow_options(), add_common_routes);
+  RawClient steady = server.client();
+  steady.send(announce(1'000) + std::string(500, 'x'));
+  RawClient dripping = server.client();
+  dripping.send(announce(1'000) + std::string(900, 'x'));
+  ::usleep(50'000);
+  RawClient waiting = server.client();
+  waiting.send(post("/echo", std::string(900, 'x')));
+  for (int i = 0; i < 49; ++i) {
+    dripping.send("x");
+    steady.send("0123456789");
+    ::usleep(20'000);
+  }
+  expect_error(dripping.read_reply(), 408, "invalid_request_error");
+  EXPECT_EQ(waiting.read_reply().status, 200);
+  steady.send("0123456789");
+  EXPECT_EQ(steady.read_reply().status, 200);
+}
+
+// Eight bodies want four times the room that there is, and each of them waits for the others.
+TEST(HttpDoors, BodiesThatWaitForEachOtherGiveWay) {
+  HttpOptions options = narrow_options();
+  options.limits.hurried_header_ms = 60'000;
+  TestServer server(options, add_common_routes);
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(server.client());
+    clients.back().send(announce(1'000));
+  }
+  ::usleep(50'000);
+  const std::int64_t start = os::real_clock().monotonic_ns();
+  for (int i = 0; i < 10; ++i) {
+    for (RawClient& client : clients) client.send(std::string(100, 'x'));
+    ::usleep(5'000);
+  }
+  int served = 0;
+  for (RawClient& client : clients) served += client.read_reply().status == 200 ? 1 : 0;
+  EXPECT_GE(served, 2);
+  EXPECT_LT(os::elapsed_ms(start, os::real_clock().monotonic_ns()), 2'000);
+}
+
+TEST(HttpDoors, UnfinishedRequestsTakeNoPlaces) {
+  HttpOptions options;
+  options.requests_max = 10;
+  TestServer server(options, add_common_routes);
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 30; ++i) {
+    clients.push_back(server.client());
+    clients.back().send(announce(9));
+  }
+  EXPECT_EQ(server.client().ask(post("/echo", "12")).status, 200);
+}
+
 TEST(HttpDoors, OtherEncodingsThanGzipAreRefused) {
   TestServer server({}, add_common_routes);
   expect_error(server.client().ask(post("/echo", "123", "Content-Encoding: br\r\n")), 415, "invalid_request_error");

@@ -23,17 +23,6 @@ std::string error_body(int status, std::string_view message) {
   return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string_view default_error_message(int status) {
-  switch (status) {
-    case 400: return "The request is not valid HTTP, or one of its header fields is malformed or too large";
-    case 404: return "Not found";
-    case 408: return "The request did not arrive in time";
-    case 413: return "The request body is too large";
-    case 414: return "The request target is too long";
-    default: return status >= 500 ? "Internal server error" : "The request was refused";
-  }
-}
-
 Error listen_error(const std::string& host, int port, int reason) {
   const std::string where = "cannot listen on " + host + ":" + std::to_string(port) + ": ";
   if (reason == EADDRINUSE) return busy(where + "the port is in use; stop the other server or choose another --port");

@@ -13,9 +13,10 @@
 namespace kvkeep::server {
 
 inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
-// Refusals after which a client should try again.
 inline constexpr std::string_view kNoRoomText = "The server has no room for more request bodies now; try again";
 inline constexpr std::string_view kStoppingText = "The server is shutting down";
+inline constexpr std::string_view kLateText = "The request did not arrive in time";
+inline constexpr std::string_view kFailedText = "Internal server error";
 
 struct HttpError {
   int status = 500;
@@ -33,9 +34,6 @@ std::string_view error_type(int status);
 
 // `message` may contain any bytes; invalid UTF-8 is replaced.
 std::string error_body(int status, std::string_view message);
-
-// The message for a status that has no message of its own (a malformed request line, say).
-std::string_view default_error_message(int status);
 
 // Why a server cannot listen; `reason`: errno, or 0 if the host name is unknown.
 Error listen_error(const std::string& host, int port, int reason);

@@ -29,14 +29,15 @@ struct HttpOptions {
   std::vector<std::string> allowed_origins;  // see OriginGuard
 
   int threads = 8;  // threads for handlers, above 0: how many requests are parsed, rendered and tokenized at a time
-  // Requests after their head, until their reply is made; one more is answered 503. Light ones do not count.
+  // Whole requests, until their reply is made; one more is answered 503. Light ones do not count.
   std::size_t requests_max = 4'096;
   // Open connections; others wait until one ends. From three quarters on, idle ones are closed and slow ones hurried.
   // Each takes a file descriptor.
   std::size_t connections_max = 8'192;
   std::size_t body_bytes_max = 64ULL << 20;  // a larger one is answered 413, even if it is compressed
-  // For all requests that are read or parsed, together. A request beyond it waits, unread, for those in handlers, for
-  // ChannelLimits::room_ms at most; then, or if no handler has a body, it is answered 503. At least body_bytes_max.
+  // For all requests that are read or parsed, together. A request beyond it waits, unread, for ChannelLimits::room_ms
+  // at most; then it is answered 503. Meanwhile bodies that are not sent on are hurried, and if those in handlers hold
+  // little, the waiting body that holds most gives way. At least body_bytes_max.
   std::size_t bodies_bytes_max = 256ULL << 20;
   ChannelLimits limits;
 };

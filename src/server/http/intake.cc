@@ -2,16 +2,25 @@
 
 #include <utility>
 
+#include "base/hash.h"
 #include "os/clock.h"
 #include "server/http/http_error.h"
 #include "server/http/http_log.h"
 #include "server/http/reply_head.h"
-#include "server/http/request_id.h"
 
 namespace kvkeep::server {
 namespace {
 
 constexpr std::string_view kTooMany = "The server has no room for more requests now; try again";
+
+// "req_" and 24 hexadecimal digits: the name that a client shows with an error. It is unique, also among those of
+// earlier processes.
+std::string new_request_id(std::int64_t wall_ns, std::uint64_t count) {
+  ByteHasher unique;
+  unique.append_field(static_cast<std::uint64_t>(wall_ns));
+  unique.append_field(count);
+  return "req_" + unique.finish<Hash256<struct RequestIdTag>>().hex(12);
+}
 
 }  // namespace
 
@@ -31,7 +40,7 @@ std::size_t Intake::feed(std::string_view bytes) {
 
 void Intake::judge() {
   HttpRequest& head = parser_.head();
-  head.id = request_id(os::real_clock().wall_ns(), ++core_.requests);
+  head.id = new_request_id(os::real_clock().wall_ns(), ++core_.requests);
   head.remote_address = remote_address_;
   const bool is_refused = parser_.state() == RequestParser::State::kRefused;
   if (!is_refused) verdict_ = core_.gatekeeper.judge(head, parser_.framing().length);
@@ -41,23 +50,17 @@ void Intake::judge() {
   if (core_.stopping) return refuse(503, kStoppingText);
   if (verdict_.route == nullptr) {
     state_ = State::kAnswered;
-  } else if (!verdict_.route->options.is_light && !admit()) {
+  } else if (needs_place() && !core_.places.has_room_for(1)) {
     refuse(503, kTooMany);
   } else if (parser_.state() == RequestParser::State::kDone || !reads_body()) {
-    state_ = State::kReady;
+    complete();
   } else if (!body_.set_encoding(head.header("content-encoding"))) {
     refuse(415, "Send the request body uncompressed, or as gzip");
-  } else if (core_.budget.has_room_for(static_cast<std::size_t>(parser_.framing().length))) {
+  } else if (core_.budget.has_room_for(wanted_bytes())) {
     begin_body();
   } else {
-    wait_for_room();
+    state_ = State::kRoom;
   }
-}
-
-// Counted from here on, not from the handler on: thousands of clients may be sending their bodies at a time.
-bool Intake::admit() {
-  place_ = std::make_unique<Budget::Share>(core_.places);
-  return place_->take(1);
 }
 
 void Intake::begin_body() {
@@ -68,34 +71,36 @@ void Intake::begin_body() {
 
 bool Intake::grants_leave() { return std::exchange(leave_is_due_, false); }
 
-// Room comes back when handlers return; if none runs, no room will come.
-void Intake::wait_for_room() {
-  if (core_.bodies_at_work == 0) return refuse(503, kNoRoomText);
-  state_ = State::kRoom;
+std::size_t Intake::wanted_bytes() const {
+  if (body_.trouble() == BodyCollector::Trouble::kNoRoom) return body_.wanted_bytes();
+  return static_cast<std::size_t>(parser_.framing().length);
 }
 
-bool Intake::find_room() {
-  if (body_.trouble() == BodyCollector::Trouble::kNoRoom) {
-    state_ = State::kBody;  // the rest of the body is tried again
-    return true;
-  }
-  if (!core_.budget.has_room_for(static_cast<std::size_t>(parser_.framing().length))) return false;
-  begin_body();
-  return true;
+void Intake::go_on() {
+  if (body_.trouble() != BodyCollector::Trouble::kNoRoom) return begin_body();
+  state_ = State::kBody;  // the rest of the body is tried again
 }
 
 std::size_t Intake::feed_body(std::string_view bytes) {
   const std::size_t used = parser_.feed_body(bytes, body_);
   const BodyCollector::Trouble trouble = body_.trouble();
   if (trouble == BodyCollector::Trouble::kNoRoom) {
-    wait_for_room();
+    state_ = State::kRoom;
   } else if (trouble != BodyCollector::Trouble::kNone || parser_.state() == RequestParser::State::kRefused) {
     refuse_body();
   } else if (parser_.state() == RequestParser::State::kDone) {
-    state_ = State::kReady;
-    if (!body_.is_whole()) refuse(400, "The compressed request body is incomplete");
+    complete();
   }
   return used;
+}
+
+// Only a whole request takes a place: clients that never end their bodies must not keep others out.
+void Intake::complete() {
+  state_ = State::kReady;
+  if (!body_.is_whole()) return refuse(400, "The compressed request body is incomplete");
+  if (!needs_place()) return;
+  place_ = std::make_unique<Budget::Share>(core_.places);
+  if (!place_->take(1)) refuse(503, kTooMany);
 }
 
 void Intake::refuse(int status, std::string_view message) {

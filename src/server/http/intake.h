@@ -19,7 +19,7 @@ namespace kvkeep::server {
 // On the I/O thread. `core` outlives it.
 class Intake {
  public:
-  // kRoom: the body waits until others give room back, see find_room(). kReady: the request is complete, see release().
+  // kRoom: the body waits until others give room back, see go_on(). kReady: the request is complete, see release().
   // kAnswered: the reply is known already, see verdict().
   enum class State { kHead, kBody, kRoom, kReady, kAnswered };
 
@@ -31,8 +31,12 @@ class Intake {
   std::size_t feed(std::string_view bytes);
   // In kBody: bytes that are here can be taken, but other connections shall have their turn first.
   bool is_paused() const { return state_ == State::kBody && body_.is_paused(); }
-  // In kRoom. Returns false if there is still no room; else the state is kBody.
-  bool find_room();
+  // The part of the body that is here.
+  std::size_t held_bytes() const { return body_.held_bytes(); }
+  // In kRoom: how many bytes there has to be room for.
+  std::size_t wanted_bytes() const;
+  // In kRoom, when there is room: the state is kBody then.
+  void go_on();
   // From any state but kAnswered: answers with this error, in the shape that its sender expects.
   void refuse(int status, std::string_view message);
 
@@ -50,19 +54,19 @@ class Intake {
 
  private:
   void judge();
-  bool admit();  // returns false if the server has as many requests as it may
   void begin_body();
-  void wait_for_room();
+  void complete();
   void refuse_body();
   std::size_t feed_body(std::string_view bytes);
   // The body of a GET means nothing: an announced one is not read.
   bool reads_body() const { return verdict_.route != nullptr && verdict_.route->method != "GET"; }
+  bool needs_place() const { return !verdict_.route->options.is_light; }
 
   ServerCore& core_;
   const std::string remote_address_;
   State state_ = State::kHead;
   RequestParser parser_;
-  std::unique_ptr<Budget::Share> place_;  // null: a light request, or none was admitted
+  std::unique_ptr<Budget::Share> place_;  // null: a light request, or one that is not complete
   BodyCollector body_;
   Verdict verdict_;
   bool leave_is_due_ = false;

@@ -81,56 +81,59 @@ TEST_F(IntakeTest, RequestsAreBoundedButForLightOnes) {
   EXPECT_EQ(light.state(), State::kReady);
 }
 
-// Requests whose bodies are on their way count, too; however one of them ends, its place is free again.
-TEST_F(IntakeTest, RequestsCountFromTheirHeadOn) {
+// A body that never ends keeps nobody out; however a request ends, its place is free again.
+TEST_F(IntakeTest, RequestsCountOnceTheyAreComplete) {
   Exchange::Start released;
   {
-    Intake ready(core_, "");
-    ready.feed(post(1) + "1");
-    ASSERT_EQ(ready.state(), State::kReady);
     Intake unfinished(core_, "");
     unfinished.feed(post(5));
     ASSERT_EQ(unfinished.state(), State::kBody);
-    Intake third(core_, "");
-    third.feed(post(5));
-    EXPECT_EQ(third.verdict().status, 503);
+    Intake ready(core_, "");
+    ready.feed(post(1) + "1");
+    ASSERT_EQ(ready.state(), State::kReady);
+    Intake second(core_, "");
+    second.feed(post(1) + "1");
+    ASSERT_EQ(second.state(), State::kReady);
+    unfinished.feed("12345");
+    EXPECT_EQ(unfinished.verdict().status, 503) << "others were complete first";
+    Intake fourth(core_, "");
+    fourth.feed(post(5));
+    EXPECT_EQ(fourth.verdict().status, 503) << "before it sends its body";
     released = ready.release();
   }
-  EXPECT_TRUE(core_.places.has_room_for(1)) << "one left, and one was refused";
+  EXPECT_TRUE(core_.places.has_room_for(1)) << "one left, and others were refused";
   EXPECT_FALSE(core_.places.has_room_for(2)) << "a handler has the other";
   released = {};
   EXPECT_TRUE(core_.places.has_room_for(2));
 }
 
-TEST_F(IntakeTest, ABodyWaitsForRoomWhereSomebodyWillGiveIt) {
+TEST_F(IntakeTest, ABodyWaitsForRoom) {
   Budget::Share others(core_.budget);
   ASSERT_TRUE(others.take(100));
-  Intake refused(core_, "");
-  refused.feed(post(60));
-  EXPECT_EQ(refused.verdict().status, 503) << "no handler has a body to give back";
-  core_.bodies_at_work = 1;
   const std::string bytes = post(60) + std::string(60, 'x');
   const std::size_t used = intake_.feed(bytes);
   ASSERT_EQ(intake_.state(), State::kRoom);
-  EXPECT_FALSE(intake_.find_room());
+  EXPECT_EQ(intake_.wanted_bytes(), 60U);
+  EXPECT_EQ(intake_.held_bytes(), 0U);
   others.give_back();
-  EXPECT_TRUE(intake_.find_room());
+  intake_.go_on();
   EXPECT_EQ(intake_.feed(bytes.substr(used)), 60U);
   EXPECT_EQ(intake_.state(), State::kReady);
 }
 
 // There may be room when a head comes, and none when its bytes do.
 TEST_F(IntakeTest, ABodyGoesOnWhereRoomRanOut) {
-  core_.bodies_at_work = 1;
   intake_.feed(post(60));
   ASSERT_EQ(intake_.state(), State::kBody);
   EXPECT_EQ(intake_.feed(std::string(30, 'x')), 30U);
   Budget::Share others(core_.budget);
   ASSERT_TRUE(others.take(100));
-  EXPECT_EQ(intake_.feed(std::string(30, 'x')), 0U);
+  EXPECT_EQ(intake_.feed(std::string(25, 'x')), 0U);
   ASSERT_EQ(intake_.state(), State::kRoom);
+  EXPECT_EQ(intake_.wanted_bytes(), 25U);
+  EXPECT_EQ(intake_.held_bytes(), 30U);
   others.give_back();
-  EXPECT_TRUE(intake_.find_room());
+  intake_.go_on();
   EXPECT_EQ(intake_.feed(std::string(30, 'x')), 30U);
   EXPECT_EQ(intake_.state(), State::kReady);
 }
@@ -142,7 +145,6 @@ TEST_F(IntakeTest, ACompressedBodyWhoseEndFindsNoRoomWaitsForIt) {
   given.body_bytes_max = given.bodies_bytes_max = 1 << 20;
   ServerCore core(given, Gatekeeper::make(given).value());
   core.gatekeeper.add({"POST", "/heavy", [](const HttpRequest&, ResponseWriter&) {}, {}});
-  core.bodies_at_work = 1;
   Budget::Share others(core.budget);
   for (std::size_t size = 16'390; size < 19'000; size += 7) {
     const std::string packed = gzip(std::string(size, ' '));
@@ -154,7 +156,7 @@ TEST_F(IntakeTest, ACompressedBodyWhoseEndFindsNoRoomWaitsForIt) {
     ASSERT_EQ(intake.state(), State::kRoom) << size;
     ASSERT_LT(used, bytes.size()) << size;
     others.give_back();
-    ASSERT_TRUE(intake.find_room());
+    intake.go_on();
     intake.feed(std::string_view(bytes).substr(used));
     ASSERT_EQ(intake.state(), State::kReady) << size;
     ASSERT_EQ(intake.release().body->bytes, std::string(size, ' '));

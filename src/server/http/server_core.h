@@ -7,7 +7,6 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <unordered_set>
@@ -18,6 +17,7 @@
 #include "server/http/budget.h"
 #include "server/http/gatekeeper.h"
 #include "server/http/http_server.h"
+#include "server/http/room_queue.h"
 
 namespace kvkeep::server {
 
@@ -33,6 +33,8 @@ struct ServerCore {
 
   // With more connections than this, idle ones are closed and slow ones hurried.
   bool is_crowded() const { return connections.size() > options.connections_max / 4 * 3; }
+  // A body that is not sent on must not keep out those that wait for its room.
+  bool hurries_bodies() const { return is_crowded() || !waiting_for_room.empty(); }
   bool is_empty() const { return connections.empty() && exchanges == 0; }
 
   const HttpOptions options;
@@ -40,15 +42,16 @@ struct ServerCore {
   boost::asio::io_context io{1};
   std::unique_ptr<os::ThreadPool> workers;  // while the server serves
   Budget budget;                            // of bytes of bodies
-  Budget places;                            // for requests that are not light, from their head until they are answered
+  Budget places;                            // for whole requests that are not light, until they are answered
   std::atomic<bool> stopping{false};
-  std::atomic<std::size_t> bodies_at_work{0};  // in handlers, which will give their room back
-  std::atomic<std::size_t> parsed_bytes{0};    // bytes of bodies since freed memory was returned
+  std::atomic<std::size_t> bytes_at_work{0};  // bytes of bodies in handlers, which will give their room back
+  std::atomic<std::size_t> parsed_bytes{0};   // bytes of bodies since freed memory was returned
+  std::atomic<bool> resume_is_due{false};     // see resume_waiting_soon()
 
   // Used by the I/O thread only.
   std::unordered_set<std::shared_ptr<Connection>> connections;
-  std::deque<std::weak_ptr<Connection>> waiting_for_room;  // waiting for room for their bodies, in order of arrival
-  std::size_t exchanges = 0;                               // requests in handlers, or with a kept writer
+  RoomQueue<Connection> waiting_for_room;
+  std::size_t exchanges = 0;  // requests in handlers, or with a kept writer
   std::uint64_t requests = 0;
   std::vector<char> scratch;          // the buffer that every connection reads into
   std::function<void()> on_change{};  // called when a connection or an exchange has ended
