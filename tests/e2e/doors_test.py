@@ -1,9 +1,9 @@
 """A server whose door is beset: by refused and unfinished requests, by hundreds of waiting clients."""
 
 import socket
-import statistics
+import time
 
-from doors_case import COMPLETION, DoorCase, post_bytes, resident_bytes
+from doors_case import COMPLETION, DoorCase, post_bytes, post_head, resident_bytes
 from support import ServerProcess, fresh_path, main, serve_command, wait_until
 
 HOST = b"Host: localhost\r\n"
@@ -31,12 +31,40 @@ UNFINISHED = [
 class Doors(DoorCase):
     def test_health_answers_beside_600_refused_or_unfinished_requests(self):
         server = self.server("--api-key", "k")
+        self.hold_all_room(server, "X-Api-Key: k\r\n")  # further bodies wait for room, and get 503 in the end
         for _ in range(600 // len(UNFINISHED)):
             for data in UNFINISHED:
                 self.connect(server, data)
         times = [self.health_s(server) for _ in range(5)]
-        self.assertLess(statistics.median(times), 0.5, times)
+        self.assertLess(max(times), 0.5, times)
         server.post(COMPLETION, {"prompt": "hi", "max_tokens": 1}, headers={"X-Api-Key": "k"})
+
+    def test_completions_are_answered_beside_more_bodies_that_never_come_than_requests_may_run(self):
+        server = self.server()
+        for _ in range(4200):
+            self.connect(server, UNFINISHED[4])
+        self.assert_answers(server, times=3, limit_s=5)
+
+    def test_completions_are_answered_while_all_room_for_bodies_is_held(self):
+        """By four clients that send all but the end of what they announced."""
+        server = self.server()
+        holders = self.hold_all_room(server)
+        self.assert_answers(server, times=3, limit_s=8)
+        self.assertIn(b" 408 ", holders[0].recv(100))
+
+    def hold_all_room(self, server, fields=""):
+        """Four bodies that together have all but 8 bytes of 256 MiB, and wait for their last two."""
+        length = 64 << 20
+        holders = [self.connect(server, post_head(COMPLETION, length, fields)) for _ in range(4)]
+        for holder in holders:
+            holder.sendall(b" " * (length - 2))
+        return holders
+
+    def assert_answers(self, server, times, limit_s):
+        for _ in range(times):
+            begin = time.monotonic()
+            server.post(COMPLETION, {"prompt": "hi", "max_tokens": 1, "metadata": {"padding": "x" * 100_000}})
+            self.assertLess(time.monotonic() - begin, limit_s)
 
     def test_a_client_that_half_closes_gets_its_reply(self):
         server = self.server()
@@ -72,7 +100,8 @@ class Doors(DoorCase):
             link.settimeout(60)
             self.assertIn(b" 200 OK", link.recv(15))
         self.assertLess(resident_bytes(server) - before, 64 << 20)
-        self.assertLess(statistics.median(self.health_s(server) for _ in range(5)), 0.5)
+        times = [self.health_s(server) for _ in range(5)]
+        self.assertLess(max(times), 0.5, times)
         for link in links:
             link.close()
         wait_until(lambda: server.log().count(" done end=client-left") >= 900, "all are gone", limit_s=60)
