@@ -5,7 +5,7 @@
 #   CMAKE_FLAGS='-DX=Y ...'      more CMake options, for example -DKVKEEP_LLAMA=fetch
 #   CTEST_FLAGS='-R store ...'   more ctest options
 #   SUITES='everyday|slow'       what `make test` runs: the label or labels of the tests (default: everyday)
-#   FUZZ_SECONDS=600             how long `make fuzz` runs each target (default: 60); FUZZ='delta gbnf': only these
+#   FUZZ_SECONDS=600             how long `make fuzz` runs each target (default: 60); FUZZ='built_state gbnf': only these
 #   KVKEEP_SKIP_SETUP=1          the libraries were installed by hand
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)

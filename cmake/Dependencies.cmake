@@ -37,6 +37,7 @@ find_package(spdlog REQUIRED)
 pkg_check_modules(BLAKE3 REQUIRED IMPORTED_TARGET libblake3)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_package(ZLIB REQUIRED)
 # Headers alone. Boost's own configuration knows them as Boost::headers in every release that Debian has.
 find_package(Boost 1.81 REQUIRED CONFIG)

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "format/delta.h"
-#include "format/repeated_bytes.h"
+#include "format/built_state.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -103,8 +102,8 @@ std::vector<PartFigures> StateMeter::figures() const {
   if (base_.bytes > 0 && last_.bytes <= kMostComparedBytes) {
     const ByteSpan base = base_.piece().bytes;
     const ByteSpan fresh = last_.piece().bytes;
-    const auto delta = format::encode_delta(base, fresh, fresh.size());
-    const auto kept = static_cast<double>(fresh.size() - (delta ? delta->size() : fresh.size()));
+    const auto built = format::encode_built_state({}, base, fresh, fresh.size());
+    const auto kept = static_cast<double>(fresh.size() - (built ? built->size() : fresh.size()));
     const auto repeated = static_cast<double>(std::max<std::size_t>(format::repeated_bytes(base, fresh), 1));
     out.push_back(summarize(fmt::format("share of bytes that a point at {} tokens repeats of one at {}, not rewritten",
                                         tokens_, base_.range.end.value()),

@@ -4,6 +4,8 @@
 #include <map>
 
 #include "cache/cache_test_fixture.h"
+#include "format/built_state.h"
+#include "format/bytes.h"
 
 namespace kvkeep::cache {
 namespace {
@@ -68,7 +70,8 @@ TEST(BuiltStates, WhatAnEarlierStateHasIsNotWrittenAgain) {
     const format::Part& part = headers.at(end).parts.front();
     EXPECT_EQ(part.base.value(), end - 16);
     EXPECT_EQ(part.state_bytes, kPointBytes + end * kStateBytesEach);
-    EXPECT_LE(part.size_bytes, kPointBytes + 16 * kStateBytesEach + format::kPayloadAlignment);
+    constexpr std::size_t kFrameOverhead = 24;  // headers of the frame, its block and its matches
+    EXPECT_LE(part.size_bytes, kPointBytes + 16 * kStateBytesEach + format::kBuiltStateHeadBytes + kFrameOverhead);
   }
   EXPECT_EQ(world->cache->stats().built, 7U);
   EXPECT_GT(world->cache->stats().built_saved, ByteCount{7 * 64 * kStateBytesEach});
@@ -139,6 +142,52 @@ TEST(BuiltStates, BranchesAreBuiltOnWhatTheyShare) {
   for (const TokenId first : {50, 70, 90}) {
     EXPECT_EQ(world->stands(trunk + conversation(first, 20)), (std::vector<std::size_t>{80, 100}));
   }
+}
+
+// ---- files of former versions ----
+
+// Writes the file of a built state as programs before version 4 did: its differences are operations, here one literal.
+void write_in_copies(World& world, format::SegmentHeader header, const Tokens& tokens, const PrefixHash& base_hash) {
+  const std::vector<std::byte> state = point_of(tokens, header.name.end, true);
+  format::Writer stored;
+  stored.hash(base_hash);
+  stored.sum(checksum(state));
+  for (std::size_t left = state.size(); left > 0; left >>= 7) {
+    stored.number(static_cast<std::uint8_t>((left & 127) | (left >= 128 ? 128 : 0)));
+  }
+  stored.raw(state);
+  stored.number(std::uint8_t{0});
+  format::Part& part = header.parts.front();
+  part.differences = format::Differences::kCopies;
+  part.size_bytes = stored.size();
+  part.sum = format::part_checksum(header.fingerprint, header.name, part.kind, stored.bytes());
+  std::vector<std::byte> file = format::encode_header(header);
+  file.insert(file.end(), stored.bytes().begin(), stored.bytes().end());
+  for (const std::string& path : world.segment_files()) {
+    if (path.ends_with(format::file_name(header.name))) world.files.plant(path, file);
+  }
+}
+
+TEST(BuiltStates, ChainsOfFormerVersionsAreReadAndGrow) {
+  const auto world = world_of(ByteCount{0});
+  world->save_index_after = SIZE_MAX;
+  ASSERT_TRUE(world->open());
+  const Tokens tokens = keep_turns(*world, 10, 4);
+  world->die();
+  auto headers = headers_of(*world);
+  for (const std::size_t end : {80U, 96U, 128U}) {
+    write_in_copies(*world, headers.at(end), tokens, headers.at(end - 16).name.end_hash);
+  }
+  ASSERT_TRUE(world->open());
+  EXPECT_EQ(world->stands(tokens), turn_ends(4)) << "both kinds of differences in one chain";
+  ASSERT_EQ(keep_turns(*world, 10, 5), conversation(10, 144));
+  headers = headers_of(*world);
+  EXPECT_EQ(headers.at(128).parts.front().differences, format::Differences::kCopies);
+  EXPECT_EQ(headers.at(144).parts.front().differences, format::Differences::kFrame);
+  EXPECT_EQ(headers.at(144).parts.front().base, Position{128});
+  ASSERT_TRUE(world->restart());
+  EXPECT_EQ(world->stands(conversation(10, 144)), turn_ends(5));
+  EXPECT_EQ(world->cache->stats().damaged, 0U);
 }
 
 // ---- damage ----

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "format/delta.h"
+#include "format/built_state.h"
 
 namespace kvkeep::cache {
 
@@ -37,8 +37,8 @@ Status StateChains::decode(const Link* before, Link& link) {
     return {};
   }
   store::PayloadBuffer state = store::PayloadBuffer::allocate(part.state_bytes);
-  TRY(format::decode_built_state(before->item.header.name.end_hash, before->state->bytes(), link.stored->bytes(),
-                                 state.span()));
+  TRY(format::decode_built_state(before->item.header.name.end_hash, before->state->bytes(), part.differences,
+                                 link.stored->bytes(), state.span()));
   link.state = std::move(state).freeze();
   return {};
 }

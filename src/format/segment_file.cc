@@ -13,6 +13,12 @@ namespace {
 constexpr std::array<char, 8> kSegmentMagic = {'K', 'V', 'K', 'S', 'E', 'G', '\r', '\n'};
 constexpr std::size_t kFixedSumOffset = kFixedHeaderBytes - 16;
 
+// A file has the least version that can tell it, so that a former program reads what it can.
+constexpr std::uint32_t kFirstVersion = 1;
+constexpr std::uint32_t kCopiesVersion = 2;  // came with states that are built on others, by copies and literals
+constexpr std::uint32_t kTenantVersion = 3;
+constexpr std::uint32_t kFrameVersion = 4;  // came with zstd's frames
+
 static_assert(kFixedHeaderBytes % kPayloadAlignment == 0 && sizeof(TokenId) == 4, "docs/format.md says so");
 
 // The numbers of the fixed part, besides identity.
@@ -65,7 +71,7 @@ std::vector<std::byte> encode_tail(const SegmentHeader& header) {
   return writer.take();
 }
 
-Part decode_part(Reader& reader) {
+Part decode_part(Reader& reader, std::uint32_t version) {
   Part part;
   part.kind = static_cast<PartKind>(reader.number<std::uint32_t>());
   part.first_token = reader.number<std::uint32_t>();
@@ -74,6 +80,7 @@ Part decode_part(Reader& reader) {
   part.layout = reader.number<std::uint64_t>();
   part.base = Position{reader.number<std::uint32_t>()};
   part.state_bytes = reader.number<std::uint32_t>();
+  if (part.built() && version < kFrameVersion) part.differences = Differences::kCopies;
   return part;
 }
 
@@ -90,6 +97,8 @@ Status check_part(const Part& part, std::size_t token_count) {
   if (part.first_token > token_count) return bad_header("part begins after the range");
   if (part.built() != (part.state_bytes > 0)) return bad_header("a base without a size, or the other way round");
   if (part.built() && part.kind != PartKind::kWhole) return bad_header("a base of what is no whole state");
+  if (part.differences > Differences::kCopies || (!part.built() && part.differences != Differences::kFrame))
+    return bad_header("differences of an unknown kind, or from no base");
   return {};
 }
 
@@ -125,8 +134,8 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
   lengths.version = reader.number<std::uint32_t>();
   Reader sum_reader(bytes.subspan(kFixedSumOffset, 16));
   if (checksum(bytes.first(kFixedSumOffset)) != sum_reader.sum()) return bad_header("checksum of the fixed part");
-  if (lengths.version > kTenantFormatVersion) return unsupported("segment file of a later version");
-  if (lengths.version < kFormatVersion) return bad_header("version");
+  if (lengths.version > kFrameVersion) return unsupported("segment file of a later version");
+  if (lengths.version < kFirstVersion) return bad_header("version");
   lengths.header_bytes = reader.number<std::uint32_t>();
   header.fingerprint = reader.hash<FingerprintHash>();
   header.name.begin_hash = reader.hash<PrefixHash>();
@@ -149,8 +158,10 @@ Result<Lengths> decode_fixed(ByteSpan bytes, SegmentHeader& header) {
 }  // namespace
 
 std::uint32_t version_of(const SegmentHeader& header) {
-  if (header.tenant != kNoTenant) return kTenantFormatVersion;
-  return std::ranges::any_of(header.parts, &Part::built) ? kBuiltFormatVersion : kFormatVersion;
+  const auto built = std::ranges::find_if(header.parts, &Part::built);
+  if (built != header.parts.end() && built->differences == Differences::kFrame) return kFrameVersion;
+  if (header.tenant != kNoTenant) return kTenantVersion;
+  return built != header.parts.end() ? kCopiesVersion : kFirstVersion;
 }
 
 ChecksumStream part_checksum_stream(const FingerprintHash& fingerprint, const SegmentName& name, PartKind kind) {
@@ -242,7 +253,7 @@ Result<SegmentHeader> decode_header(ByteSpan bytes) {
   const ByteSpan tail = bytes.subspan(kFixedHeaderBytes, lengths.header_bytes - kFixedHeaderBytes);
   if (checksum(tail) != lengths.tail_sum) return bad_header("checksum of table and tokens");
   Reader reader(tail);
-  for (std::uint32_t i = 0; i < lengths.part_count; ++i) header.parts.push_back(decode_part(reader));
+  for (std::uint32_t i = 0; i < lengths.part_count; ++i) header.parts.push_back(decode_part(reader, lengths.version));
   if (version_of(header) != lengths.version) return bad_header("a version that does not fit what it tells");
   header.tokens = read_tokens(reader, lengths.token_count);
   if (!reader.zeros_to(tail.size())) return bad_header("padding");

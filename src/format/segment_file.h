@@ -22,11 +22,6 @@
 
 namespace kvkeep::format {
 
-// What is written: the least that tells the header. Files of version 2 have a state that is built on another, those of
-// version 3 a tenant.
-inline constexpr std::uint32_t kFormatVersion = 1;
-inline constexpr std::uint32_t kBuiltFormatVersion = 2;
-inline constexpr std::uint32_t kTenantFormatVersion = 3;
 inline constexpr std::size_t kMaxSegmentTokens = 2048;
 inline constexpr std::size_t kMaxSegmentParts = 4;          // one of each kind
 inline constexpr std::uint64_t kMaxPartBytes = 1ull << 32;  // a limit for readers, far above any segment
@@ -39,6 +34,10 @@ enum class PartKind : std::uint32_t {
   kWhole = 4,       // the whole state at `end` (opaque models)
 };
 
+// How a built state is told (built_state.h): by a zstd frame that continues its base or, in files before version 4, by
+// copies and literals.
+enum class Differences : std::uint8_t { kFrame, kCopies };
+
 struct Part {
   PartKind kind = PartKind::kRows;
   std::uint64_t size_bytes = 0;
@@ -47,10 +46,11 @@ struct Part {
   std::uint32_t first_token = 0;
   // How the bytes lie, a number whose meaning is the engine's; it is compared when the part is read. 0: not told.
   std::uint64_t layout = 0;
-  // Whole states only: the bytes are differences (delta.h) from the whole state of the same prefix at `base`, an
-  // earlier position, and `state_bytes` come out. Both 0: the bytes are the state.
+  // Whole states only: the bytes are differences from the whole state of the same prefix at `base`, an earlier
+  // position, and `state_bytes` come out. Both 0: the bytes are the state.
   Position base = {};
   std::uint32_t state_bytes = 0;
+  Differences differences = Differences::kFrame;  // the version of the header tells it
   constexpr bool built() const { return base > Position{}; }
   bool operator==(const Part&) const = default;
 };
@@ -93,10 +93,8 @@ inline constexpr std::size_t kNameHashBytes = 16;  // of each prefix hash
 // ".kvs", ".window.kvs", ".point.kvs" or ".whole.kvs": rows and window rows of one run are two files.
 std::string_view file_suffix(PartKind kind);
 inline constexpr PartKind kPartKinds[] = {PartKind::kRows, PartKind::kWindowRows, PartKind::kPoint, PartKind::kWhole};
-// Whether file_name() could have made it.
-bool is_file_name(std::string_view text);
-// Whether all of it is lower-case hexadecimal digits.
-bool is_hex(std::string_view text);
+bool is_file_name(std::string_view text);  // whether file_name() could have made it
+bool is_hex(std::string_view text);        // whether all of it is lower-case hexadecimal digits
 
 // Bytes before the payload, which begins at a multiple of kPayloadAlignment; parts follow each other without gaps.
 inline constexpr std::size_t kFixedHeaderBytes = 256;
@@ -114,6 +112,8 @@ Status check_header(const SegmentHeader& header);
 
 // Header bytes, checksums of the header included. Precondition: check_header(header) is ok.
 std::vector<std::byte> encode_header(const SegmentHeader& header);
+// The version that these bytes have: the least that can tell the header.
+std::uint32_t version_of(const SegmentHeader& header);
 
 // kDamaged: magic, version, lengths, limits or a checksum are wrong, or bytes are missing. kUnsupported: of a later
 // version, with the sum of its fixed part right. Never throws, never reads outside. `bytes` begins at offset 0 of the
@@ -123,8 +123,7 @@ Result<SegmentHeader> decode_header(ByteSpan bytes);
 // Size of the whole header, from its first kFixedHeaderBytes bytes. Errors as above.
 Result<std::size_t> header_size(ByteSpan fixed_bytes);
 
-// All parts together; header and payload make the file.
-std::uint64_t payload_bytes(const SegmentHeader& header);
+std::uint64_t payload_bytes(const SegmentHeader& header);  // all parts together
 std::uint64_t file_bytes(const SegmentHeader& header);
 // Offset of a part in the file and its entry; nullopt: the segment has no such part.
 struct PartPlace {

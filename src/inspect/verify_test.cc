@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "format/delta.h"
+#include "format/built_state.h"
 #include "inspect/repair.h"
 #include "inspect/sample_directory_test.h"
 #include "testing/sim/sim_executor.h"
@@ -111,7 +111,8 @@ TEST_F(Verify, TokensOfAnotherHashAreMisnamed) {
 TEST_F(Verify, AStateWithoutItsBaseIsAnOrphan) {
   sim::SampleSegment base = sim::sample_leaf(kModel, 1, 1, PartKind::kWhole, 4000);
   sim::SampleSegment built = sim::sample_leaf(kModel, 1, 2, PartKind::kWhole, 4000);
-  const auto stored = format::encode_built_state(base.header.name.end_hash, base.payload, base.payload, 4000);
+  const std::vector<std::byte> state = base.payload;
+  const auto stored = format::encode_built_state(base.header.name.end_hash, base.payload, state, 4000);
   ASSERT_TRUE(stored);
   built.header.parts.front() = {
       .kind = PartKind::kWhole, .size_bytes = stored->size(), .base = Position{16}, .state_bytes = 4000};

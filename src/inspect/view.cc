@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "format/segment_version.h"
+#include "format/segment_file.h"
 #include "inspect/pins.h"
 
 namespace kvkeep::inspect {

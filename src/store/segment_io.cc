@@ -28,7 +28,7 @@ Result<format::SegmentHeader> read_header_of(os::File& file) {
 
 bool same_shape(const format::Part& a, const format::Part& b) {
   return a.kind == b.kind && a.size_bytes == b.size_bytes && a.first_token == b.first_token && a.layout == b.layout &&
-         a.base == b.base && a.state_bytes == b.state_bytes;
+         a.base == b.base && a.state_bytes == b.state_bytes && a.differences == b.differences;
 }
 
 Status compare_headers(const format::SegmentHeader& found, const format::SegmentHeader& expected) {
@@ -86,6 +86,7 @@ Result<format::SegmentHeader> complete_header(const format::SegmentHeader& heade
       entry.layout = told->part.layout;
       entry.base = told->part.base;
       entry.state_bytes = told->part.state_bytes;
+      entry.differences = told->part.differences;
     }
     ChecksumStream sum = part_sum(header, part.kind);
     sum.append(part.bytes);

@@ -60,6 +60,7 @@ HEADER_HOMES = [
     ('ggml and gguf', re.compile(r'^(ggml|gguf)[-\w]*\.h$'), ('src/engine/', 'model_maker/')),
     ('the HTTP libraries', re.compile(r'^zlib\.h$|^boost/'), ('src/server/http/',)),
     ('BLAKE3 and xxHash', re.compile(r'^(blake3|xxhash)\.h$'), ('src/base/',)),
+    ('zstd', re.compile(r'^zstd\w*\.h$'), ('src/format/built_state.cc',)),
     ('utf8proc', re.compile(r'^utf8proc\.h$'), ('src/base/unicode.cc',)),
     # The HTTP room's own sockets are the named exception to "system calls only in os".
     ('sockets', re.compile(r'^(unistd|poll|netdb|sys/socket|sys/types)\.h$|^(netinet|arpa)/'), ('src/os/', 'src/server/http/')),

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "engine/llama/memory_class.h"
-#include "format/delta.h"
+#include "format/built_state.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {
@@ -44,7 +44,7 @@ Pair states(std::size_t from, std::size_t to) {
 void BM_EncodeState(benchmark::State& state) {
   const Pair pair = states(static_cast<std::size_t>(state.range(0)), static_cast<std::size_t>(state.range(1)));
   std::size_t size = 0;
-  for (auto _ : state) size = format::encode_delta(pair.base, pair.fresh, SIZE_MAX)->size();
+  for (auto _ : state) size = format::encode_built_state({}, pair.base, pair.fresh, SIZE_MAX)->size();
   const double kept = 1 - static_cast<double>(size) / static_cast<double>(pair.fresh.size());
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * pair.fresh.size()));
   state.counters["state_bytes"] = static_cast<double>(pair.fresh.size());
@@ -54,9 +54,11 @@ BENCHMARK(BM_EncodeState)->Args({1300, 2500})->Args({2000, 2200})->Args({2500, 2
 
 void BM_DecodeState(benchmark::State& state) {
   const Pair pair = states(1300, 2500);
-  const auto delta = format::encode_delta(pair.base, pair.fresh, SIZE_MAX);
+  const auto built = format::encode_built_state({}, pair.base, pair.fresh, SIZE_MAX);
   std::vector<std::byte> out(pair.fresh.size());
-  for (auto _ : state) benchmark::DoNotOptimize(format::decode_delta(pair.base, *delta, out).ok());
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(format::decode_built_state({}, pair.base, format::Differences::kFrame, *built, out).ok());
+  }
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * pair.fresh.size()));
 }
 BENCHMARK(BM_DecodeState)->Unit(benchmark::kMillisecond);
