@@ -1,7 +1,6 @@
 // Files of records and the sampled turns in them: what is whole before a damage is given back, and has one spelling.
 
-#include "format/record_file.h"
-#include "format/sampled_turn.h"
+#include "format/notes.h"
 #include "fuzz.h"
 
 namespace kvkeep {

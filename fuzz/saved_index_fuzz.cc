@@ -1,6 +1,6 @@
 // The saved index: worthless or whole, and with one spelling.
 
-#include "format/saved_index.h"
+#include "format/notes.h"
 #include "segment_fixup.h"
 
 namespace kvkeep {

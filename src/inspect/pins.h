@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "format/pin_list.h"
+#include "format/notes.h"
 #include "inspect/view.h"
 
 namespace kvkeep::inspect {

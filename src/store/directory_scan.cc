@@ -3,7 +3,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "format/saved_index.h"
+#include "format/notes.h"
 #include "store/removal_order.h"
 #include "store/segment_io.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "format/saved_index.h"
+#include "format/notes.h"
 #include "store/free_space.h"
 #include "store/inventory.h"
 #include "store/notes.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "format/record_file.h"
+#include "format/notes.h"
 #include "store/layout.h"
 
 namespace kvkeep::store {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "format/record_file.h"
+#include "format/notes.h"
 #include "testing/sim/sim_file_system.h"
 
 namespace kvkeep::store {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "format/saved_index.h"
+#include "format/notes.h"
 
 namespace kvkeep::store {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "format/pin_list.h"
+#include "format/notes.h"
 #include "store/layout.h"
 #include "store/notes.h"
 #include "store/segment_io.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "format/sampled_turn.h"
+#include "format/notes.h"
 
 namespace kvkeep::server {
 namespace {

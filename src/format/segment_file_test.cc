@@ -1,5 +1,7 @@
 // What lies on disk: the worked example of docs/format.md byte for byte, and decoders that survive any bytes.
 
+#include "format/segment_file.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +15,6 @@
 
 #include "format/built_state.h"
 #include "format/bytes.h"
-#include "format/saved_index.h"
-#include "format/segment_file.h"
 
 namespace kvkeep::format {
 namespace {
@@ -386,6 +386,49 @@ TEST(SegmentFile, ItsPartsTellItsKind) {
   }
 }
 
+// ---- names ----
+
+TEST(FileName, TellsBothEnds) {
+  EXPECT_EQ(file_name(example_header().name), "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf-c0c1c2c3c4c5c6c7c8c9cacbcccdcecf.kvs");
+}
+
+TEST(FileName, TellsTheKind) {
+  SegmentName name = example_header().name;
+  const std::string rows = file_name(name);
+  const std::string hashes = rows.substr(0, rows.find('.'));
+  const std::pair<PartKind, const char*> suffixes[] = {{PartKind::kRows, ".kvs"},
+                                                       {PartKind::kWindowRows, ".window.kvs"},
+                                                       {PartKind::kPoint, ".point.kvs"},
+                                                       {PartKind::kWhole, ".whole.kvs"}};
+  for (const auto& [kind, suffix] : suffixes) {
+    name.kind = kind;
+    EXPECT_EQ(file_name(name), hashes + suffix);
+    EXPECT_TRUE(is_file_name(file_name(name)));
+  }
+}
+
+TEST(FileName, NothingElseIsOne) {
+  const std::string good = file_name(example_header().name);
+  ASSERT_TRUE(is_file_name(good));
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = '_';
+    EXPECT_FALSE(is_file_name(bad)) << bad;
+    EXPECT_FALSE(is_file_name(good.substr(0, at))) << at;
+    EXPECT_FALSE(is_file_name(good.substr(at + 1))) << at;
+  }
+  const std::string hashes = good.substr(0, good.find('.'));
+  for (const char* suffix :
+       {"", ".kv", ".kvs ", ".rows.kvs", ".Point.kvs", ".point", ".point.kvs.tmp", ".whole.kvs1"}) {
+    EXPECT_FALSE(is_file_name(hashes + suffix)) << suffix;
+  }
+  std::string upper_case = good;
+  upper_case.front() = 'A';
+  EXPECT_FALSE(is_file_name(upper_case));
+}
+
+// ---- sums ----
+
 TEST(PartChecksum, BelongsToOneSegmentAndKind) {
   const SegmentHeader header = example_header();
   const ByteSpan bytes = std::as_bytes(std::span("the same bytes"));
@@ -400,32 +443,6 @@ TEST(PartChecksum, BelongsToOneSegmentAndKind) {
   other = header.name;
   other.begin = Position{4};
   EXPECT_NE(part_checksum(header.fingerprint, other, PartKind::kRows, bytes), sum);
-}
-
-std::vector<std::byte> example_index(const std::vector<std::byte>& header) {
-  const std::uint64_t size = file_bytes(example_header());
-  return encode_index({{size, 111, header}, {size, -5, header}});
-}
-
-TEST(SavedIndex, ComesBack) {
-  const auto header = encode_header(example_header());
-  const auto decoded = decode_index(example_index(header));
-  ASSERT_TRUE(decoded.ok());
-  ASSERT_EQ(decoded->size(), 2u);
-  EXPECT_EQ((*decoded)[0].header, example_header());
-  EXPECT_EQ((*decoded)[0].name, file_name(example_header().name));
-  EXPECT_EQ((*decoded)[1].modified_ns, -5);
-  EXPECT_TRUE(decode_index(encode_index({})).ok());
-}
-
-TEST(SavedIndex, FlipsAndCutsAreFound) {
-  const std::vector<std::byte> good = example_index(encode_header(example_header()));
-  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
-    std::vector<std::byte> bad = good;
-    bad[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
-    ASSERT_FALSE(decode_index(bad).ok()) << "bit " << bit;
-  }
-  for (std::size_t size = 0; size < good.size(); ++size) ASSERT_FALSE(decode_index(ByteSpan(good).first(size)).ok());
 }
 
 }  // namespace

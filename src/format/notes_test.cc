@@ -1,11 +1,10 @@
-#include "format/record_file.h"
+#include "format/notes.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "base/test_seed.h"
-#include "format/sampled_turn.h"
 
 namespace kvkeep::format {
 namespace {
@@ -107,6 +106,43 @@ TEST(SampledTurn, AnyBytesAreReadWithoutHarm) {
     if (decode_sampled_turn(hurt)) ++read;
   }
   EXPECT_GT(read, 0U) << "changed ids are ids";
+}
+
+// ---- the saved index ----
+
+SegmentHeader indexed_header() {
+  SegmentHeader header;
+  header.name.end = Position{3};
+  header.name.end_hash.bytes[0] = 1;
+  header.tokens = {1000, 1001, 1002};
+  header.parts = {{.kind = PartKind::kRows, .size_bytes = 4}};
+  return header;
+}
+
+std::vector<std::byte> example_index(const std::vector<std::byte>& header) {
+  const std::uint64_t size = file_bytes(indexed_header());
+  return encode_index({{size, 111, header}, {size, -5, header}});
+}
+
+TEST(SavedIndex, ComesBack) {
+  const auto header = encode_header(indexed_header());
+  const auto decoded = decode_index(example_index(header));
+  ASSERT_TRUE(decoded.ok());
+  ASSERT_EQ(decoded->size(), 2u);
+  EXPECT_EQ((*decoded)[0].header, indexed_header());
+  EXPECT_EQ((*decoded)[0].name, file_name(indexed_header().name));
+  EXPECT_EQ((*decoded)[1].modified_ns, -5);
+  EXPECT_TRUE(decode_index(encode_index({})).ok());
+}
+
+TEST(SavedIndex, FlipsAndCutsAreFound) {
+  const std::vector<std::byte> good = example_index(encode_header(indexed_header()));
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::vector<std::byte> bad = good;
+    bad[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    ASSERT_FALSE(decode_index(bad).ok()) << "bit " << bit;
+  }
+  for (std::size_t size = 0; size < good.size(); ++size) ASSERT_FALSE(decode_index(ByteSpan(good).first(size)).ok());
 }
 
 }  // namespace

@@ -1,0 +1,200 @@
+#include "format/notes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/assert.h"
+#include "format/bytes.h"
+
+namespace kvkeep::format {
+
+// ---- the saved index ----
+
+namespace {
+
+constexpr std::array<char, 8> kIndexMagic = {'K', 'V', 'K', 'I', 'D', 'X', '\r', '\n'};
+constexpr std::uint32_t kIndexVersion = 1;
+constexpr std::size_t kSumBytes = 16;
+
+Error bad_index(const char* what) { return damaged(std::string("saved index: ") + what); }
+
+Result<IndexEntry> decode_entry(Reader& reader) {
+  IndexEntry entry;
+  entry.size_bytes = reader.number<std::uint64_t>();
+  entry.modified_ns = static_cast<std::int64_t>(reader.number<std::uint64_t>());
+  const auto header_bytes = reader.number<std::uint32_t>();
+  if (header_bytes > kMaxHeaderBytes) return bad_index("header too large");
+  const ByteSpan bytes = reader.raw(header_bytes);
+  if (reader.failed()) return bad_index("too short");
+  TRY_ASSIGN(entry.header, decode_header(bytes));
+  if (entry.size_bytes != file_bytes(entry.header)) return bad_index("file size");
+  entry.name = file_name(entry.header.name);
+  entry.encoded = bytes;
+  return entry;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_index(const std::vector<EncodedIndexEntry>& entries) {
+  Writer writer;
+  std::size_t size = 64;
+  for (const EncodedIndexEntry& entry : entries) size += 20 + entry.header.size();
+  writer.reserve(size);
+  writer.raw(std::as_bytes(std::span(kIndexMagic)));
+  writer.number(kIndexVersion);
+  writer.number(static_cast<std::uint32_t>(entries.size()));
+  for (const EncodedIndexEntry& entry : entries) {
+    writer.number(entry.size_bytes);
+    writer.number(static_cast<std::uint64_t>(entry.modified_ns));
+    writer.number(static_cast<std::uint32_t>(entry.header.size()));
+    writer.raw(entry.header);
+  }
+  writer.sum(checksum(writer.bytes()));
+  return writer.take();
+}
+
+Result<std::vector<IndexEntry>> decode_index(ByteSpan bytes) {
+  if (bytes.size() < kIndexMagic.size() + 8 + kSumBytes) return bad_index("too short");
+  const ByteSpan body = bytes.first(bytes.size() - kSumBytes);
+  if (std::memcmp(body.data(), kIndexMagic.data(), kIndexMagic.size()) != 0) return bad_index("magic");
+  Reader sum_reader(bytes.last(kSumBytes));
+  if (checksum(body) != sum_reader.sum()) return bad_index("checksum");
+  Reader reader(body.subspan(kIndexMagic.size()));
+  const auto version = reader.number<std::uint32_t>();
+  if (version > kIndexVersion) return unsupported("saved index: of a later version");
+  if (version != kIndexVersion) return bad_index("version");
+  const auto count = reader.number<std::uint32_t>();
+  if (count > kMaxIndexEntries) return bad_index("too many entries");
+  std::vector<IndexEntry> entries;
+  entries.reserve(std::min<std::size_t>(count, reader.left() / kFixedHeaderBytes));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(IndexEntry entry, decode_entry(reader));
+    entries.push_back(std::move(entry));
+  }
+  if (reader.left() != 0) return bad_index("bytes after the last entry");
+  return entries;
+}
+
+// ---- a file that grows at its end ----
+
+namespace {
+
+constexpr std::array<char, 8> kRecordMagic = {'K', 'V', 'K', 'R', 'E', 'C', '\r', '\n'};
+constexpr std::uint32_t kRecordVersion = 1;
+
+// The length is summed too: a torn one must not make later bytes look like a payload.
+Checksum sum_of(ByteSpan payload) {
+  Writer writer;
+  writer.number(static_cast<std::uint32_t>(payload.size()));
+  writer.raw(payload);
+  return checksum(writer.bytes());
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_record_file_head(std::uint32_t kind) {
+  Writer writer;
+  writer.raw(std::as_bytes(std::span(kRecordMagic)));
+  writer.number(kRecordVersion);
+  writer.number(kind);
+  return writer.take();
+}
+
+std::vector<std::byte> encode_record(ByteSpan payload) {
+  KVKEEP_ASSERT(payload.size() <= kMaxRecordBytes, "a record too large");
+  Writer writer;
+  writer.number(static_cast<std::uint32_t>(payload.size()));
+  writer.sum(sum_of(payload));
+  writer.raw(payload);
+  return writer.take();
+}
+
+RecordFile decode_record_file(ByteSpan bytes, std::uint32_t kind) {
+  if (bytes.empty()) return {};
+  const std::vector<std::byte> head = encode_record_file_head(kind);
+  if (bytes.size() < head.size() || std::memcmp(bytes.data(), head.data(), head.size()) != 0) return {{}, false};
+  Reader reader(bytes.subspan(head.size()));
+  RecordFile file;
+  while (reader.left() > 0) {
+    const auto size = reader.number<std::uint32_t>();
+    const Checksum sum = reader.sum();
+    if (reader.failed() || size > kMaxRecordBytes || size > reader.left()) return {std::move(file.payloads), false};
+    const ByteSpan payload = reader.raw(size);
+    if (sum_of(payload) != sum) return {std::move(file.payloads), false};
+    file.payloads.push_back(payload);
+  }
+  return file;
+}
+
+// ---- a turn as it was sampled ----
+
+namespace {
+
+Error bad_turn(const char* what) { return damaged(std::string("sampled turn: ") + what); }
+
+}  // namespace
+
+std::vector<std::byte> encode_sampled_turn(const SampledTurnRecord& turn) {
+  Writer writer;
+  writer.hash(turn.before);
+  writer.number(static_cast<std::uint32_t>(turn.ids.size()));
+  for (const TokenId id : turn.ids) writer.number(static_cast<std::uint32_t>(id));
+  writer.number(static_cast<std::uint32_t>(turn.call_ids.size()));
+  for (const std::string& id : turn.call_ids) {
+    writer.number(static_cast<std::uint32_t>(id.size()));
+    writer.raw(std::as_bytes(std::span(id)));
+  }
+  return writer.take();
+}
+
+Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes) {
+  Reader reader(bytes);
+  SampledTurnRecord turn;
+  turn.before = reader.hash<PrefixHash>();
+  const auto ids = reader.number<std::uint32_t>();
+  if (reader.failed() || ids > reader.left() / sizeof(std::uint32_t)) return bad_turn("too short for its ids");
+  for (std::uint32_t i = 0; i < ids; ++i) turn.ids.push_back(static_cast<TokenId>(reader.number<std::uint32_t>()));
+  const auto calls = reader.number<std::uint32_t>();
+  if (reader.failed() || calls > reader.left() / sizeof(std::uint32_t)) return bad_turn("too short for its calls");
+  for (std::uint32_t i = 0; i < calls; ++i) {
+    const ByteSpan id = reader.raw(reader.number<std::uint32_t>());
+    turn.call_ids.emplace_back(reinterpret_cast<const char*>(id.data()), id.size());
+  }
+  if (reader.failed()) return bad_turn("too short");
+  if (reader.left() != 0) return bad_turn("bytes after it");
+  return turn;
+}
+
+// ---- pins ----
+
+namespace {
+
+std::optional<PrefixHash> parse_hash(std::string_view digits) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  PrefixHash hash;
+  if (digits.size() != 2 * hash.bytes.size() || !is_hex(digits)) return std::nullopt;
+  for (std::size_t i = 0; i < hash.bytes.size(); ++i) {
+    hash.bytes[i] = static_cast<std::uint8_t>(kDigits.find(digits[2 * i]) << 4 | kDigits.find(digits[2 * i + 1]));
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::vector<PrefixHash> decode_pins(std::string_view text) {
+  std::vector<PrefixHash> pins;
+  while (!text.empty() && pins.size() < kMostPins) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    if (const auto hash = parse_hash(text.substr(0, end))) pins.push_back(*hash);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return pins;
+}
+
+std::string encode_pins(const std::vector<PrefixHash>& pins) {
+  std::string text;
+  for (const PrefixHash& pin : pins) text.append(pin.hex()).append("\n");
+  return text;
+}
+
+}  // namespace kvkeep::format

@@ -1,0 +1,91 @@
+#pragma once
+
+// Bytes <-> the notes that lie next to segment files (docs/format.md): the saved index, how turns were sampled, and
+// which prefixes are pinned. All are advice: a directory without them works, and serves the same. Decoders never throw
+// and never read outside.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "format/segment_file.h"
+
+namespace kvkeep::format {
+
+// ---- the saved index ----
+// It lists what lay in a directory of segments, so that opening need not read ten thousand headers. An entry counts
+// only for a file whose size and time still match, and what a file holds is decided by the file when it is read.
+
+struct IndexEntry {
+  std::string name;  // of the file, without directory; derived from the header
+  std::uint64_t size_bytes = 0;
+  std::int64_t modified_ns = 0;
+  SegmentHeader header;
+  ByteSpan encoded;  // the same header, in the bytes of the index
+};
+
+inline constexpr std::size_t kMaxIndexEntries = 200'000;
+inline constexpr std::uint64_t kMaxIndexBytes = 2ull << 30;
+
+// An entry as it is kept until the index is written: the header already encoded.
+struct EncodedIndexEntry {
+  std::uint64_t size_bytes = 0;
+  std::int64_t modified_ns = 0;
+  ByteSpan header;
+};
+
+std::vector<std::byte> encode_index(const std::vector<EncodedIndexEntry>& entries);
+// kDamaged: the whole index is worthless. kUnsupported: it, or a header in it, is of a later version.
+Result<std::vector<IndexEntry>> decode_index(ByteSpan bytes);
+
+// ---- a file that grows at its end ----
+// A head, then records, each with its length and checksum. Whatever ends the process, the records before the one being
+// written are whole; reading stops at the first that is not.
+
+inline constexpr std::size_t kRecordFileHeadBytes = 16;
+inline constexpr std::size_t kMaxRecordBytes = std::size_t{4} << 20;
+
+// `kind` tells what the records are; a file of another kind holds no records for the reader.
+std::vector<std::byte> encode_record_file_head(std::uint32_t kind);
+// Precondition: payload.size() <= kMaxRecordBytes.
+std::vector<std::byte> encode_record(ByteSpan payload);
+
+struct RecordFile {
+  std::vector<ByteSpan> payloads;  // views of the bytes, in order
+  bool whole = true;               // nothing but records
+};
+// A file whose head is not that of `kind` has no payloads and is not whole. An empty one has none, but is whole.
+RecordFile decode_record_file(ByteSpan bytes, std::uint32_t kind);
+
+// ---- an assistant's turn as it was sampled: a record ----
+
+inline constexpr std::uint32_t kSampledTurnRecords = 1;  // the kind of a record file
+
+struct SampledTurnRecord {
+  PrefixHash before;  // of the prompt's ids up to the turn
+  std::vector<TokenId> ids;
+  std::vector<std::string> call_ids;
+  bool operator==(const SampledTurnRecord&) const = default;
+};
+
+std::vector<std::byte> encode_sampled_turn(const SampledTurnRecord& turn);
+// kDamaged: these are not the bytes of exactly one.
+Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes);
+
+// ---- pins ----
+// Text: the hash of a prefix's end on each line, 64 lower-case hexadecimal digits.
+
+inline constexpr std::size_t kMostPins = 256;
+// Of such a text: digits and a line end each.
+inline constexpr std::size_t kMostPinBytes = kMostPins * (2 * sizeof(PrefixHash) + 1);
+
+// Lines that are no hash are passed over, and what is more than kMostPins.
+std::vector<PrefixHash> decode_pins(std::string_view text);
+std::string encode_pins(const std::vector<PrefixHash>& pins);
+
+}  // namespace kvkeep::format
