@@ -2,17 +2,207 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "base/assert.h"
-#include "index/tenant_roots.h"
-#include "index/trie_node.h"
 
 namespace kvkeep::index {
 
 namespace {
+
+constexpr std::size_t kAllocation = 16;  // what malloc adds to a block, about
+
+// Where a child hangs and which token it starts with: by the trie's invariant, at most one child per key.
+struct BranchKey {
+  SegmentId parent;
+  Position at;
+  TokenId token = 0;
+  bool operator==(const BranchKey&) const = default;
+};
+
+struct BranchKeyHash {
+  std::size_t operator()(const BranchKey& key) const noexcept {
+    std::uint64_t x = (std::uint64_t{key.parent.value()} << 32 | key.at.value()) * 0x9e37'79b9'7f4a'7c15ULL;
+    x = (x ^ (x >> 29) ^ static_cast<std::uint32_t>(key.token)) * 0xbf58'476d'1ce4'e5b9ULL;
+    return static_cast<std::size_t>(x ^ (x >> 32));
+  }
+};
+
+// Where a leaf is attached: at most one of a kind.
+struct LeafKey {
+  SegmentId parent;
+  Position at;
+  format::PartKind kind = format::PartKind::kPoint;
+  bool operator==(const LeafKey&) const = default;
+};
+
+struct LeafKeyHash {
+  std::size_t operator()(const LeafKey& key) const noexcept {
+    return BranchKeyHash{}({key.parent, key.at, static_cast<TokenId>(key.kind)});
+  }
+};
+
+// A segment or an attached leaf. Children are doubly linked lists through the nodes (the root's id ends them: nobody's
+// sibling), so that a node costs the same however bushy the trie is; finding a child goes through the tables. Leaves
+// and segments that begin sampled have lists of their own: thousands of branches may hang where there are a few of
+// these to find.
+struct Node {
+  SegmentInfo info;
+  std::unique_ptr<TokenId[]> tokens;  // null: an attached leaf, or (kind kRows) this id is free or the root
+  SegmentId first_child;
+  SegmentId first_sampled;
+  SegmentId first_attached;
+  SegmentId next;
+  SegmentId previous;
+  bool begins_sampled = false;
+
+  bool is_attached() const { return info.kind != format::PartKind::kRows; }
+};
+
+// Nodes by id; ids are given out again. Lists of siblings hang together through the nodes.
+class Nodes {
+ public:
+  bool contains(SegmentId id) const {
+    if (id.value() >= nodes_.size()) return false;
+    const Node& held = nodes_[id.value()];
+    return id == kRootSegment || held.tokens != nullptr || held.is_attached();
+  }
+  Node& at(SegmentId id) {
+    KVKEEP_ASSERT(contains(id), "segment is in the index");
+    return nodes_[id.value()];
+  }
+  // Whatever the id stands for, also nothing.
+  const Node& operator[](SegmentId id) const { return nodes_[id.value()]; }
+
+  SegmentId add(Node node) {
+    const SegmentId id = take_id();
+    nodes_[id.value()] = std::move(node);
+    link(id);
+    return id;
+  }
+  // Precondition: unlinked.
+  void remove(SegmentId id) {
+    nodes_[id.value()] = Node{};
+    free_.push_back(id);
+  }
+  void link(SegmentId id) {
+    Node& created = at(id);
+    Node& parent = at(created.info.parent);
+    SegmentId& first = first_sibling(parent, created);
+    created.previous = kRootSegment;
+    created.next = first;
+    if (created.next != kRootSegment) at(created.next).previous = id;
+    first = id;
+    ++parent.info.children;
+  }
+  void unlink(SegmentId id) {
+    const Node& leaving = at(id);
+    Node& parent = at(leaving.info.parent);
+    if (leaving.previous == kRootSegment) {
+      first_sibling(parent, leaving) = leaving.next;
+    } else {
+      at(leaving.previous).next = leaving.next;
+    }
+    if (leaving.next != kRootSegment) at(leaving.next).previous = leaving.previous;
+    --parent.info.children;
+  }
+  std::vector<SegmentId> siblings(SegmentId first) {
+    std::vector<SegmentId> found;
+    for (SegmentId id = first; id != kRootSegment; id = at(id).next) found.push_back(id);
+    return found;
+  }
+
+  std::size_t id_bound() const { return nodes_.size(); }
+  std::size_t count() const { return nodes_.size() - 1 - free_.size(); }  // the root left out
+  std::size_t memory_bytes() const {
+    constexpr std::size_t kChunk = 512;  // std::deque's blocks
+    const std::size_t chunks = nodes_.size() / (kChunk / sizeof(Node)) + 1;
+    return chunks * (kChunk + kAllocation + sizeof(void*)) + free_.capacity() * sizeof(SegmentId);
+  }
+
+ private:
+  SegmentId take_id() {
+    if (free_.empty()) {
+      nodes_.emplace_back();
+      return SegmentId{static_cast<std::uint32_t>(nodes_.size() - 1)};
+    }
+    const SegmentId id = free_.back();
+    free_.pop_back();
+    return id;
+  }
+  // The head of the list that a child of this kind is in.
+  static SegmentId& first_sibling(Node& parent, const Node& child) {
+    if (child.is_attached()) return parent.first_attached;
+    return child.begins_sampled ? parent.first_sampled : parent.first_child;
+  }
+
+  std::deque<Node> nodes_ = std::deque<Node>(1);  // so that info() stays where it is while others are inserted
+  std::vector<SegmentId> free_;
+};
+
+// Nodes by the prefix that they end with; a pointer to them, for ids tell nothing.
+struct EndHash {
+  using is_transparent = void;
+  const Nodes* nodes = nullptr;
+  const PrefixHash& of(SegmentId id) const { return (*nodes)[id].info.end_hash; }
+  static const PrefixHash& of(const PrefixHash& hash) { return hash; }
+  std::size_t operator()(const auto& key) const noexcept { return std::hash<PrefixHash>{}(of(key)); }
+  bool operator()(const auto& a, const auto& b) const noexcept { return of(a) == of(b); }
+};
+
+// Where tenants' tries begin: the segments at position 0, by tenant and first token. The paths below them are found
+// only through them, so nothing else of the index knows of tenants. Requests without a tenant are not here. Costs
+// memory for segments that are there, never for tenants that were.
+class TenantRoots {
+ public:
+  bool empty() const { return tenants_.empty(); }
+  // kRootSegment: none.
+  SegmentId find(const Tenant& tenant, TokenId token) const {
+    const auto found = segments_.find({tenant, token});
+    return found == segments_.end() ? kRootSegment : found->second;
+  }
+  // False: the tenant has one that begins with this token.
+  bool add(SegmentId segment, const Tenant& tenant, TokenId token) {
+    return segments_.emplace(Root{tenant, token}, segment).second && tenants_.emplace(segment, tenant).second;
+  }
+  // Whose root it is; kNoTenant: it is none.
+  Tenant tenant(SegmentId segment) const {
+    const auto found = tenants_.find(segment);
+    return found == tenants_.end() ? kNoTenant : found->second;
+  }
+  // False: it is none.
+  bool erase(SegmentId segment, TokenId token) {
+    const auto found = tenants_.find(segment);
+    if (found == tenants_.end()) return false;
+    segments_.erase({found->second, token});
+    tenants_.erase(found);
+    return true;
+  }
+  std::size_t memory_bytes() const {
+    // One block per entry (link, cached hash, pair) and a bucket array.
+    constexpr std::size_t kEntry =
+        sizeof(void*) + sizeof(std::size_t) + sizeof(std::pair<Root, SegmentId>) + kAllocation;
+    return segments_.size() * 2 * kEntry + (segments_.bucket_count() + tenants_.bucket_count()) * sizeof(void*);
+  }
+
+ private:
+  struct Root {
+    Tenant tenant;
+    TokenId token = 0;
+    bool operator==(const Root&) const = default;
+  };
+  struct RootHash {
+    std::size_t operator()(const Root& root) const noexcept {
+      return std::hash<Tenant>{}(root.tenant) ^ (static_cast<std::uint32_t>(root.token) * 0x9e37'79b9'7f4a'7c15ULL);
+    }
+  };
+
+  std::unordered_map<Root, SegmentId, RootHash> segments_;
+  std::unordered_map<SegmentId, Tenant> tenants_;
+};
 
 // Keeps the ranges ascending and apart.
 void include(std::vector<TokenRange>& ranges, TokenRange run) {
@@ -24,49 +214,38 @@ void include(std::vector<TokenRange>& ranges, TokenRange run) {
   ranges.insert(std::ranges::upper_bound(ranges, run.begin, {}, &TokenRange::begin), run);
 }
 
+bool is_tenants_root(Cursor at) { return at.segment == kRootSegment && at.tenant != kNoTenant; }
+
 }  // namespace
 
-class PrefixIndex::Impl {
- public:
-  Impl() : nodes_(1), by_end_(0, ByEnd{&nodes_}, ByEnd{&nodes_}) {}
+// The nodes, and the tables by which they are found.
+struct PrefixIndex::Tables {
+  Nodes nodes;
+  std::unordered_map<BranchKey, SegmentId, BranchKeyHash> branches;
+  TenantRoots tenants;
+  std::unordered_map<LeafKey, SegmentId, LeafKeyHash> attached;
+  std::unordered_multiset<SegmentId, EndHash, EndHash> by_end{0, EndHash{&nodes}, EndHash{&nodes}};
+  std::unordered_map<SegmentId, std::vector<TokenRange>> marked;  // as sampled, of segments of prompts
+  std::uint64_t token_count = 0;
 
-  const Node& node(SegmentId id) const {
-    KVKEEP_ASSERT(contains(id), "segment is in the index");
-    return nodes_[id.value()];
+  TokenSpan tokens(SegmentId segment) {
+    const Node& held = nodes.at(segment);
+    if (!held.is_attached()) return {held.tokens.get(), held.info.range.size()};
+    const Position begin = nodes.at(held.info.parent).info.range.begin;
+    return tokens(held.info.parent).subspan(held.info.range.begin - begin, held.info.range.size());
   }
-  Node& node(SegmentId id) { return const_cast<Node&>(std::as_const(*this).node(id)); }
-  bool contains(SegmentId id) const {
-    if (id.value() >= nodes_.size()) return false;
-    const Node& held = nodes_[id.value()];
-    return id == kRootSegment || held.tokens != nullptr || is_attached(held);
-  }
-  static bool is_attached(const Node& held) { return held.info.kind != format::PartKind::kRows; }
-  TokenSpan tokens(SegmentId id) const {
-    const Node& held = node(id);
-    if (!is_attached(held)) return {held.tokens.get(), held.info.range.size()};
-    const Node& segment = node(held.info.parent);
-    return tokens(held.info.parent).subspan(held.info.range.begin - segment.info.range.begin, held.info.range.size());
-  }
-  static bool is_tenants_root(Cursor at) { return at.segment == kRootSegment && at.tenant != kNoTenant; }
-  // The child that starts with `token` at the cursor; the root: none.
+  // The child that starts with `token` at the cursor, the root if there is none.
   SegmentId child(Cursor at, TokenId token) const {
-    if (is_tenants_root(at)) return tenants_.find(at.tenant, token);
-    const auto found = branches_.find({at.segment, at.at, token});
-    return found == branches_.end() ? kRootSegment : found->second;
+    if (is_tenants_root(at)) return tenants.find(at.tenant, token);
+    const auto found = branches.find({at.segment, at.at, token});
+    return found == branches.end() ? kRootSegment : found->second;
   }
-  std::vector<SegmentId> siblings(SegmentId first) const {
-    std::vector<SegmentId> found;
-    for (SegmentId id = first; id != kRootSegment; id = node(id).next) found.push_back(id);
-    return found;
-  }
-  // The rest of the cursor's own segment.
-  TokenSpan rest(Cursor at) const { return tokens(at.segment).subspan(at.at - node(at.segment).info.range.begin); }
-
   // Follows `next` from the cursor; calls visit(segment, range) for each run of tokens that it covers.
   template <typename Visit>
-  Cursor walk(Cursor at, TokenSpan next, Visit visit) const {
+  Cursor walk(Cursor at, TokenSpan next, Visit visit) {
     while (true) {
-      const std::size_t known = common_prefix(rest(at), next);
+      const TokenSpan rest = tokens(at.segment).subspan(at.at - nodes.at(at.segment).info.range.begin);
+      const std::size_t known = common_prefix(rest, next);
       if (known > 0) visit(at.segment, TokenRange{at.at, at.at + known});
       at.at = at.at + known;
       next = next.subspan(known);
@@ -77,263 +256,149 @@ class PrefixIndex::Impl {
       at.tenant = kNoTenant;
     }
   }
-
-  SegmentId insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash,
-                   format::Origin origin);
-  SegmentId attach(const SegmentInfo& info);
-  SegmentId attached(Cursor at, format::PartKind kind) const {
-    const auto found = attached_.find({at.segment, at.at, kind});
-    return found == attached_.end() ? kRootSegment : found->second;
-  }
-  void erase(SegmentId id);
-  std::vector<SegmentId> ending_with(const PrefixHash& end_hash) const {
-    const auto [first, last] = by_end_.equal_range(end_hash);
-    return {first, last};
-  }
-  void mark_sampled(Cursor to, TokenRange run);
-  std::vector<TokenRange> sampled_ranges(SegmentId id) const;
-  Tenant tenant(SegmentId id) const {
-    if (tenants_.empty()) return kNoTenant;
-    while (node(id).info.parent != kRootSegment) id = node(id).info.parent;
-    return tenants_.tenant(id);
-  }
-  ByteCount memory() const;
-
-  std::uint64_t token_count() const { return token_count_; }
-  std::size_t segment_count() const { return nodes_.size() - 1 - free_.size() - attached_.size(); }
-  std::size_t attached_count() const { return attached_.size(); }
-  std::size_t id_bound() const { return nodes_.size(); }
-
- private:
-  SegmentId take_id();
-  // The head of the list that a child of this kind is in.
-  static SegmentId& first_sibling(Node& parent, const Node& child) {
-    if (is_attached(child)) return parent.first_attached;
-    return child.begins_sampled ? parent.first_sampled : parent.first_child;
-  }
-  void link(SegmentId id);
-  void unlink(SegmentId id);
-  void mark(SegmentId id, TokenRange run);
-
-  using Nodes = std::deque<Node>;  // so that info() stays where it is while others are inserted
-  using ByEnd = EndHash<Nodes>;
-
-  Nodes nodes_;  // by id
-  std::vector<SegmentId> free_;
-  std::unordered_map<BranchKey, SegmentId, BranchKeyHash> branches_;
-  TenantRoots tenants_;
-  std::unordered_map<LeafKey, SegmentId, LeafKeyHash> attached_;
-  std::unordered_multiset<SegmentId, ByEnd, ByEnd> by_end_;
-  std::unordered_map<SegmentId, std::vector<TokenRange>> marked_;  // as sampled, of segments of prompts
-  std::uint64_t token_count_ = 0;
 };
 
-SegmentId PrefixIndex::Impl::take_id() {
-  if (free_.empty()) {
-    nodes_.emplace_back();
-    return SegmentId{static_cast<std::uint32_t>(nodes_.size() - 1)};
-  }
-  const SegmentId id = free_.back();
-  free_.pop_back();
-  return id;
-}
-
-void PrefixIndex::Impl::link(SegmentId id) {
-  Node& created = nodes_[id.value()];
-  Node& parent = node(created.info.parent);
-  SegmentId& first = first_sibling(parent, created);
-  created.previous = kRootSegment;
-  created.next = first;
-  if (created.next != kRootSegment) node(created.next).previous = id;
-  first = id;
-  ++parent.info.children;
-}
-
-void PrefixIndex::Impl::unlink(SegmentId id) {
-  const Node& leaving = nodes_[id.value()];
-  Node& parent = node(leaving.info.parent);
-  if (leaving.previous == kRootSegment) {
-    first_sibling(parent, leaving) = leaving.next;
-  } else {
-    node(leaving.previous).next = leaving.next;
-  }
-  if (leaving.next != kRootSegment) node(leaving.next).previous = leaving.previous;
-  --parent.info.children;
-}
-
-SegmentId PrefixIndex::Impl::insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash,
-                                    const PrefixHash& end_hash, format::Origin origin) {
-  KVKEEP_ASSERT(!tokens.empty(), "a segment has tokens");
-  const Node& above = node(at.segment);
-  KVKEEP_ASSERT(!is_attached(above), "nothing hangs below an attached leaf");
-  const TokenRange parent_range = above.info.range;
-  KVKEEP_ASSERT(at.at >= parent_range.begin && at.at <= parent_range.end, "the cursor is in the trie");
-  KVKEEP_ASSERT(at.at > parent_range.begin || at.segment == kRootSegment, "the cursor is in the parent, not above it");
-  const TokenSpan own = rest(at);
-  KVKEEP_ASSERT(own.empty() || own.front() != tokens.front(), "the segment itself does not go on with this token");
-  const SegmentId id = take_id();
-  const bool fresh = is_tenants_root(at) ? tenants_.add(id, at.tenant, tokens.front())
-                                         : branches_.emplace(BranchKey{at.segment, at.at, tokens.front()}, id).second;
-  KVKEEP_ASSERT(fresh, "no other child goes on with this token");
-  Node& created = nodes_[id.value()];
-  created.info = {{at.at, at.at + tokens.size()}, begin_hash, end_hash, at.segment, 0, format::PartKind::kRows, origin};
-  created.begins_sampled = origin == format::Origin::kSampled;
-  created.tokens = std::make_unique_for_overwrite<TokenId[]>(tokens.size());
-  std::ranges::copy(tokens, created.tokens.get());
-  link(id);
-  by_end_.insert(id);
-  token_count_ += tokens.size();
-  return id;
-}
-
-SegmentId PrefixIndex::Impl::attach(const SegmentInfo& info) {
-  KVKEEP_ASSERT(info.kind != format::PartKind::kRows, "rows are no leaf");
-  KVKEEP_ASSERT(info.parent != kRootSegment, "nothing is attached to the root");
-  const Node& above = node(info.parent);
-  KVKEEP_ASSERT(!is_attached(above), "nothing hangs below an attached leaf");
-  const TokenRange segment = above.info.range;
-  KVKEEP_ASSERT(info.range.end > segment.begin && info.range.end <= segment.end, "the cursor is in the trie");
-  if (info.kind == format::PartKind::kWindowRows) {
-    KVKEEP_ASSERT(info.range.begin >= segment.begin && info.range.begin < info.range.end,
-                  "window rows lie within their segment");
-  } else {
-    KVKEEP_ASSERT(info.range.empty(), "a point covers nothing");
-  }
-  const SegmentId id = take_id();
-  const bool fresh = attached_.emplace(LeafKey{info.parent, info.range.end, info.kind}, id).second;
-  KVKEEP_ASSERT(fresh, "no leaf of this kind is attached there");
-  nodes_[id.value()].info = info;
-  link(id);
-  by_end_.insert(id);
-  return id;
-}
-
-void PrefixIndex::Impl::erase(SegmentId id) {
-  KVKEEP_ASSERT(id != kRootSegment, "the root stays");
-  Node& leaving = node(id);
-  KVKEEP_ASSERT(leaving.info.children == 0, "a segment with children stays");
-  unlink(id);
-  const auto [first, last] = by_end_.equal_range(leaving.info.end_hash);
-  by_end_.erase(std::find(first, last, id));
-  if (is_attached(leaving)) {
-    attached_.erase({leaving.info.parent, leaving.info.range.end, leaving.info.kind});
-  } else {
-    const bool is_root = tenants_.erase(id, leaving.tokens[0]);
-    if (!is_root) branches_.erase({leaving.info.parent, leaving.info.range.begin, leaving.tokens[0]});
-    token_count_ -= leaving.info.range.size();
-    marked_.erase(id);
-  }
-  leaving = Node{};
-  free_.push_back(id);
-}
-
-void PrefixIndex::Impl::mark_sampled(Cursor to, TokenRange run) {
-  while (to.at > run.begin) {
-    const SegmentInfo& info = node(to.segment).info;
-    const TokenRange part{std::max(run.begin, info.range.begin), std::min(run.end, to.at)};
-    const bool is_prompt = info.origin == format::Origin::kPrompt;
-    if (is_prompt && part.begin < part.end) mark(to.segment, part);
-    to = {info.parent, info.range.begin};
-  }
-}
-
-void PrefixIndex::Impl::mark(SegmentId id, TokenRange run) {
-  include(marked_[id], run);
-  Node& marked = nodes_[id.value()];
-  if (marked.begins_sampled || run.begin > marked.info.range.begin) return;
-  unlink(id);
-  marked.begins_sampled = true;
-  link(id);
-}
-
-std::vector<TokenRange> PrefixIndex::Impl::sampled_ranges(SegmentId id) const {
-  const SegmentInfo& info = node(id).info;
-  if (info.origin == format::Origin::kSampled) return {info.range};
-  const auto found = marked_.find(id);
-  return found == marked_.end() ? std::vector<TokenRange>{} : found->second;
-}
-
-ByteCount PrefixIndex::Impl::memory() const {
-  constexpr std::size_t kAllocation = 16;  // what malloc adds to a block, about
-  constexpr std::size_t kChunk = 512;      // std::deque's blocks
-  // unordered_map: one block per entry (link, cached hash, pair) and a bucket array.
-  constexpr std::size_t kBranch = sizeof(void*) + sizeof(std::size_t) + sizeof(std::pair<BranchKey, SegmentId>);
-  static_assert(sizeof(LeafKey) == sizeof(BranchKey), "both tables' entries are of one size");
-  const std::size_t chunks = nodes_.size() / (kChunk / sizeof(Node)) + 1;
-  std::size_t bytes = sizeof(Impl) + chunks * (kChunk + kAllocation + sizeof(void*));
-  bytes += segment_count() * kAllocation + static_cast<std::size_t>(token_count_) * sizeof(TokenId);
-  bytes += (branches_.size() + attached_.size()) * (kBranch + kAllocation);
-  bytes += (branches_.bucket_count() + attached_.bucket_count()) * sizeof(void*);
-  bytes +=
-      by_end_.size() * (sizeof(void*) + sizeof(std::size_t) + kAllocation) + by_end_.bucket_count() * sizeof(void*);
-  bytes += free_.capacity() * sizeof(SegmentId);
-  bytes += marked_.size() * (sizeof(void*) + sizeof(*marked_.begin()) + sizeof(TokenRange) + 2 * kAllocation);
-  bytes += marked_.bucket_count() * sizeof(void*) + tenants_.memory_bytes();
-  return ByteCount{bytes};
-}
-
-PrefixIndex::PrefixIndex() : impl_(std::make_unique<Impl>()) {}
+PrefixIndex::PrefixIndex() : tables_(std::make_unique<Tables>()) {}
 PrefixIndex::~PrefixIndex() = default;
 PrefixIndex::PrefixIndex(PrefixIndex&&) noexcept = default;
 PrefixIndex& PrefixIndex::operator=(PrefixIndex&&) noexcept = default;
 
+bool PrefixIndex::contains(SegmentId segment) const { return tables_->nodes.contains(segment); }
+
+const SegmentInfo& PrefixIndex::info(SegmentId segment) const {
+  KVKEEP_ASSERT(segment != kRootSegment, "the root is no segment");
+  return tables_->nodes.at(segment).info;
+}
+
+TokenSpan PrefixIndex::tokens(SegmentId segment) const { return tables_->tokens(segment); }
+
+// ---- matching ----
+
 std::vector<Step> PrefixIndex::match(TokenSpan prompt, const Tenant& tenant) const {
   std::vector<Step> steps;
-  const auto visit = [&](SegmentId segment, TokenRange range) { steps.push_back({segment, range}); };
-  impl_->walk({kRootSegment, {}, tenant}, prompt, visit);
+  tables_->walk({kRootSegment, {}, tenant}, prompt,
+                [&](SegmentId segment, TokenRange range) { steps.push_back({segment, range}); });
   return steps;
 }
 
 Cursor PrefixIndex::advance(Cursor from, TokenSpan next) const {
-  return impl_->walk(from, next, [](SegmentId, TokenRange) {});
+  return tables_->walk(from, next, [](SegmentId, TokenRange) {});
 }
+
+// ---- what comes and goes ----
 
 SegmentId PrefixIndex::insert(Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash,
                               format::Origin origin) {
-  return impl_->insert(at, tokens, begin_hash, end_hash, origin);
+  KVKEEP_ASSERT(!tokens.empty(), "a segment has tokens");
+  const Node& above = tables_->nodes.at(at.segment);
+  KVKEEP_ASSERT(!above.is_attached(), "nothing hangs below an attached leaf");
+  const TokenRange parent_range = above.info.range;
+  KVKEEP_ASSERT(at.at >= parent_range.begin && at.at <= parent_range.end, "the cursor is in the trie");
+  KVKEEP_ASSERT(at.at > parent_range.begin || at.segment == kRootSegment, "the cursor is in the parent, not above it");
+  const TokenId first = tokens.front();
+  KVKEEP_ASSERT(at.at == parent_range.end || above.tokens[at.at - parent_range.begin] != first,
+                "the segment itself does not go on with this token");
+  Node created;
+  created.info = {{at.at, at.at + tokens.size()}, begin_hash, end_hash, at.segment, 0, format::PartKind::kRows, origin};
+  created.begins_sampled = origin == format::Origin::kSampled;
+  created.tokens = std::make_unique_for_overwrite<TokenId[]>(tokens.size());
+  std::ranges::copy(tokens, created.tokens.get());
+  const SegmentId id = tables_->nodes.add(std::move(created));
+  const bool fresh = is_tenants_root(at) ? tables_->tenants.add(id, at.tenant, first)
+                                         : tables_->branches.emplace(BranchKey{at.segment, at.at, first}, id).second;
+  KVKEEP_ASSERT(fresh, "no other child goes on with this token");
+  tables_->by_end.insert(id);
+  tables_->token_count += tokens.size();
+  return id;
 }
 
 SegmentId PrefixIndex::attach(Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
                               const PrefixHash& end_hash) {
-  return impl_->attach({{begin, at.at}, begin_hash, end_hash, at.segment, 0, kind});
+  KVKEEP_ASSERT(kind != format::PartKind::kRows, "rows are no leaf");
+  KVKEEP_ASSERT(at.segment != kRootSegment, "nothing is attached to the root");
+  const Node& above = tables_->nodes.at(at.segment);
+  KVKEEP_ASSERT(!above.is_attached(), "nothing hangs below an attached leaf");
+  const TokenRange segment = above.info.range;
+  KVKEEP_ASSERT(at.at > segment.begin && at.at <= segment.end, "the cursor is in the trie");
+  if (kind == format::PartKind::kWindowRows) {
+    KVKEEP_ASSERT(begin >= segment.begin && begin < at.at, "window rows lie within their segment");
+  } else {
+    KVKEEP_ASSERT(begin == at.at, "a point covers nothing");
+  }
+  Node created;
+  created.info = {{begin, at.at}, begin_hash, end_hash, at.segment, 0, kind};
+  const SegmentId id = tables_->nodes.add(std::move(created));
+  const bool fresh = tables_->attached.emplace(LeafKey{at.segment, at.at, kind}, id).second;
+  KVKEEP_ASSERT(fresh, "no leaf of this kind is attached there");
+  tables_->by_end.insert(id);
+  return id;
 }
 
-SegmentId PrefixIndex::attached(Cursor at, format::PartKind kind) const { return impl_->attached(at, kind); }
+void PrefixIndex::erase(SegmentId segment) {
+  KVKEEP_ASSERT(segment != kRootSegment, "the root stays");
+  const Node& leaving = tables_->nodes.at(segment);
+  KVKEEP_ASSERT(leaving.info.children == 0, "a segment with children stays");
+  tables_->nodes.unlink(segment);
+  const auto [first, last] = tables_->by_end.equal_range(leaving.info.end_hash);
+  tables_->by_end.erase(std::find(first, last, segment));
+  if (leaving.is_attached()) {
+    tables_->attached.erase({leaving.info.parent, leaving.info.range.end, leaving.info.kind});
+  } else {
+    const bool is_root = tables_->tenants.erase(segment, leaving.tokens[0]);
+    if (!is_root) tables_->branches.erase({leaving.info.parent, leaving.info.range.begin, leaving.tokens[0]});
+    tables_->token_count -= leaving.info.range.size();
+    tables_->marked.erase(segment);
+  }
+  tables_->nodes.remove(segment);
+}
+
+// ---- which ids were sampled ----
+
+void PrefixIndex::mark_sampled(Cursor to, TokenRange run) {
+  while (to.at > run.begin) {
+    const SegmentId id = to.segment;
+    Node& marked = tables_->nodes.at(id);
+    const TokenRange range = marked.info.range;
+    const TokenRange part{std::max(run.begin, range.begin), std::min(run.end, to.at)};
+    to = {marked.info.parent, range.begin};
+    if (marked.info.origin != format::Origin::kPrompt || part.begin >= part.end) continue;
+    include(tables_->marked[id], part);
+    if (marked.begins_sampled || part.begin > range.begin) continue;
+    tables_->nodes.unlink(id);  // it moves to another list
+    marked.begins_sampled = true;
+    tables_->nodes.link(id);
+  }
+}
+
+std::vector<TokenRange> PrefixIndex::sampled_ranges(SegmentId segment) const {
+  const SegmentInfo& info = tables_->nodes.at(segment).info;
+  if (info.origin == format::Origin::kSampled) return {info.range};
+  const auto found = tables_->marked.find(segment);
+  return found == tables_->marked.end() ? std::vector<TokenRange>{} : found->second;
+}
+
+// ---- looking around ----
+
+SegmentId PrefixIndex::attached(Cursor at, format::PartKind kind) const {
+  const auto found = tables_->attached.find({at.segment, at.at, kind});
+  return found == tables_->attached.end() ? kRootSegment : found->second;
+}
 
 std::vector<SegmentId> PrefixIndex::attached(SegmentId segment) const {
-  std::vector<SegmentId> found = impl_->siblings(impl_->node(segment).first_attached);
+  std::vector<SegmentId> found = tables_->nodes.siblings(tables_->nodes.at(segment).first_attached);
   std::ranges::sort(found, {}, [this](SegmentId id) { return std::pair(info(id).range.end, info(id).kind); });
   return found;
 }
 
-void PrefixIndex::mark_sampled(Cursor to, TokenRange run) { impl_->mark_sampled(to, run); }
-
-std::vector<TokenRange> PrefixIndex::sampled_ranges(SegmentId segment) const { return impl_->sampled_ranges(segment); }
-
-void PrefixIndex::erase(SegmentId segment) { impl_->erase(segment); }
-
-std::vector<SegmentId> PrefixIndex::ending_with(const PrefixHash& end_hash) const {
-  return impl_->ending_with(end_hash);
-}
-
-bool PrefixIndex::contains(SegmentId segment) const { return impl_->contains(segment); }
-
-const SegmentInfo& PrefixIndex::info(SegmentId segment) const {
-  KVKEEP_ASSERT(segment != kRootSegment, "the root is no segment");
-  return impl_->node(segment).info;
-}
-
-TokenSpan PrefixIndex::tokens(SegmentId segment) const { return impl_->tokens(segment); }
-
 std::vector<TokenId> PrefixIndex::path_tokens(Cursor at) const {
-  std::vector<TokenId> tokens(at.at.value());
+  std::vector<TokenId> path(at.at.value());
   for (Cursor end = at; end.segment != kRootSegment;) {
     const SegmentInfo& covers = info(end.segment);
-    const auto part = impl_->tokens(end.segment).first(end.at - covers.range.begin);
-    std::ranges::copy(part, tokens.begin() + covers.range.begin.value());
+    const auto part = tokens(end.segment).first(end.at - covers.range.begin);
+    std::ranges::copy(part, path.begin() + covers.range.begin.value());
     end = {covers.parent, covers.range.begin};
   }
-  return tokens;
+  return path;
 }
 
 std::vector<SegmentId> PrefixIndex::path(SegmentId segment) const {
@@ -343,21 +408,31 @@ std::vector<SegmentId> PrefixIndex::path(SegmentId segment) const {
   return segments;
 }
 
-Tenant PrefixIndex::tenant(SegmentId segment) const { return impl_->tenant(segment); }
+Tenant PrefixIndex::tenant(SegmentId segment) const {
+  if (tables_->tenants.empty()) return kNoTenant;
+  while (tables_->nodes.at(segment).info.parent != kRootSegment) segment = tables_->nodes.at(segment).info.parent;
+  return tables_->tenants.tenant(segment);
+}
 
 std::vector<SegmentId> PrefixIndex::children(SegmentId segment) const {
-  std::vector<SegmentId> found = impl_->siblings(impl_->node(segment).first_attached);
-  for (const SegmentId first : {impl_->node(segment).first_sampled, impl_->node(segment).first_child}) {
-    const std::vector<SegmentId> branches = impl_->siblings(first);
-    found.insert(found.end(), branches.begin(), branches.end());
+  std::vector<SegmentId> found;
+  const Node& parent = tables_->nodes.at(segment);
+  for (const SegmentId first : {parent.first_attached, parent.first_sampled, parent.first_child}) {
+    const std::vector<SegmentId> some = tables_->nodes.siblings(first);
+    found.insert(found.end(), some.begin(), some.end());
   }
   return found;
 }
 
 std::vector<SegmentId> PrefixIndex::sampled_children(SegmentId segment) const {
-  std::vector<SegmentId> found = impl_->siblings(impl_->node(segment).first_sampled);
+  std::vector<SegmentId> found = tables_->nodes.siblings(tables_->nodes.at(segment).first_sampled);
   std::ranges::sort(found, {}, [this](SegmentId id) { return std::pair(info(id).range.begin, tokens(id).front()); });
   return found;
+}
+
+std::vector<SegmentId> PrefixIndex::ending_with(const PrefixHash& end_hash) const {
+  const auto [first, last] = tables_->by_end.equal_range(end_hash);
+  return {first, last};
 }
 
 std::vector<SegmentId> PrefixIndex::leaves() const {
@@ -369,10 +444,26 @@ std::vector<SegmentId> PrefixIndex::leaves() const {
   return found;
 }
 
-std::size_t PrefixIndex::segment_count() const { return impl_->segment_count(); }
-std::size_t PrefixIndex::attached_count() const { return impl_->attached_count(); }
-std::uint64_t PrefixIndex::token_count() const { return impl_->token_count(); }
-ByteCount PrefixIndex::memory() const { return impl_->memory(); }
-std::size_t PrefixIndex::id_bound() const { return impl_->id_bound(); }
+// ---- sizes ----
+
+std::size_t PrefixIndex::segment_count() const { return tables_->nodes.count() - attached_count(); }
+std::size_t PrefixIndex::attached_count() const { return tables_->attached.size(); }
+std::uint64_t PrefixIndex::token_count() const { return tables_->token_count; }
+std::size_t PrefixIndex::id_bound() const { return tables_->nodes.id_bound(); }
+
+ByteCount PrefixIndex::memory() const {
+  const Tables& all = *tables_;
+  // unordered_map: one block per entry (link, cached hash, pair) and a bucket array.
+  constexpr std::size_t kLinks = sizeof(void*) + sizeof(std::size_t) + kAllocation;
+  constexpr std::size_t kBranch = kLinks + sizeof(std::pair<BranchKey, SegmentId>);
+  static_assert(sizeof(LeafKey) == sizeof(BranchKey), "both tables' entries are of one size");
+  std::size_t bytes = sizeof(Tables) + all.nodes.memory_bytes() + all.tenants.memory_bytes();
+  bytes += segment_count() * kAllocation + static_cast<std::size_t>(token_count()) * sizeof(TokenId);
+  bytes += (all.branches.size() + all.attached.size()) * kBranch + all.by_end.size() * kLinks;
+  bytes += all.marked.size() * (sizeof(void*) + sizeof(*all.marked.begin()) + sizeof(TokenRange) + 2 * kAllocation);
+  bytes += sizeof(void*) * (all.branches.bucket_count() + all.attached.bucket_count() + all.by_end.bucket_count() +
+                            all.marked.bucket_count());
+  return ByteCount{bytes};
+}
 
 }  // namespace kvkeep::index

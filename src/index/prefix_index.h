@@ -115,8 +115,8 @@ class PrefixIndex {
   std::size_t id_bound() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Tables;
+  std::unique_ptr<Tables> tables_;
 };
 
 // A segment as a file names it: it begins at a prefix of which only the hash is known. One of another kind than kRows
