@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/tenant.h"
+#include "base/hash.h"
 #include "base/types.h"
 #include "cache/cache.h"
 #include "inspect/model_note.h"

@@ -19,7 +19,10 @@ struct Checksum {
 };
 
 // One-shot; about memory speed. Thread safe.
-Checksum checksum(ByteSpan bytes);
+inline Checksum checksum(ByteSpan bytes) {
+  const XXH128_hash_t sum = XXH3_128bits(bytes.data(), bytes.size());
+  return {sum.low64, sum.high64};
+}
 
 // The same over pieces in order: pieces cut elsewhere give the same sum.
 class ChecksumStream {

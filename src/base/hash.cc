@@ -26,4 +26,20 @@ void ByteHasher::append_field(std::string_view text) {
 
 void ByteHasher::append_field(std::uint64_t number) { blake3_hasher_update(&state_, &number, sizeof number); }
 
+Tenant tenant_of(const FingerprintHash& fingerprint, std::string_view salt) {
+  if (salt.empty()) return kNoTenant;
+  blake3_hasher state;
+  // BLAKE3 keeps hashes of different contexts apart: no prefix has a tenant as its hash, whatever its ids.
+  blake3_hasher_init_derive_key(&state, "kvkeep 2026-11-21 tenant of a cache salt");
+  blake3_hasher_update(&state, fingerprint.bytes.data(), fingerprint.bytes.size());
+  blake3_hasher_update(&state, salt.data(), salt.size());
+  Tenant tenant;
+  blake3_hasher_finalize(&state, tenant.bytes.data(), tenant.bytes.size());
+  return tenant;
+}
+
+FingerprintHash prefix_key(const FingerprintHash& fingerprint, const Tenant& tenant) {
+  return tenant == kNoTenant ? fingerprint : FingerprintHash{tenant.bytes};
+}
+
 }  // namespace kvkeep

@@ -72,6 +72,20 @@ class ByteHasher {
   blake3_hasher state_;
 };
 
+// ---- tenants ----
+// Requests that name a salt share cached state only with those that name the same one. A tenant's prefixes have hashes
+// under a key of its own, so that nothing of it can be found, named or restored by clients that do not know the salt.
+// That is all a salt is: it isolates by key and encrypts nothing.
+
+// All zeros: nobody in particular, as requests without a salt are.
+using Tenant = Hash256<struct TenantTag>;
+inline constexpr Tenant kNoTenant{};
+
+// Returns the tenant of a salt under a fingerprint, kNoTenant for "". The salt cannot be computed from it.
+Tenant tenant_of(const FingerprintHash& fingerprint, std::string_view salt);
+// Returns the key of a tenant's prefix hashes; without a tenant, the fingerprint.
+FingerprintHash prefix_key(const FingerprintHash& fingerprint, const Tenant& tenant);
+
 }  // namespace kvkeep
 
 template <typename Tag>

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <vector>
@@ -76,7 +77,16 @@ class SegmentId : public Strong<struct SegmentIdTag, std::uint32_t> {
 inline constexpr SegmentId kRootSegment{0};
 
 // Length of the longest common prefix of two token runs.
-std::size_t common_prefix(TokenSpan a, TokenSpan b);
+inline std::size_t common_prefix(TokenSpan a, TokenSpan b) {
+  const std::size_t limit = a.size() < b.size() ? a.size() : b.size();
+  // Whole blocks by memcmp (vectorised) and then the block that differs token by token: a 100k-token prompt is
+  // compared with every resident sequence on each request.
+  constexpr std::size_t kBlock = 256;
+  std::size_t at = 0;
+  while (at + kBlock <= limit && std::memcmp(a.data() + at, b.data() + at, kBlock * sizeof(TokenId)) == 0) at += kBlock;
+  while (at < limit && a[at] == b[at]) ++at;
+  return at;
+}
 
 }  // namespace kvkeep
 

@@ -24,7 +24,7 @@
 // on their path: see state_chains.h. Rows of no bytes (models that have only points) consist of token ids: they stay in
 // RAM until they are on disk, and are never read.
 //
-// Tenants (base/tenant.h) share only the budgets: a lookup for one of them sees only its own segments. Thread safe.
+// Tenants (base/hash.h) share only the budgets: a lookup for one of them sees only its own segments. Thread safe.
 // Only flush() and the tasks on the executors wait for disk.
 //
 // This class is the front: its parts (cache_parts.h) own the state, share one lock (cache_lock.h) and call each other
@@ -38,7 +38,6 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "base/tenant.h"
 #include "base/types.h"
 #include "cache/cache_options.h"
 #include "cache/lease.h"

@@ -8,7 +8,6 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "base/tenant.h"
 #include "base/types.h"
 #include "cache/model_memory.h"
 #include "format/segment_file.h"

@@ -17,7 +17,6 @@
 #include "base/checksum.h"
 #include "base/hash.h"
 #include "base/result.h"
-#include "base/tenant.h"
 #include "base/types.h"
 
 namespace kvkeep::format {

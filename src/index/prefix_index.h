@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "base/tenant.h"
 #include "base/types.h"
 #include "format/segment_file.h"
 

@@ -148,7 +148,7 @@ struct ModelOptions {
   std::optional<std::uint32_t> yarn_original_context;
 
   // --- the cache
-  // State of different salts is never shared. This is one server's salt; base/tenant.h has those of its tenants.
+  // State of different salts is never shared. This is one server's salt; base/hash.h has those of its tenants.
   std::string salt;
   // Name the model by all its bytes instead of samples of each tensor: slower to start, for files that are patched.
   bool full_model_hash = false;

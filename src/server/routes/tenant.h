@@ -1,6 +1,6 @@
 #pragma once
 
-// The tenant and the client of a request (base/tenant.h).
+// The tenant and the client of a request (base/hash.h).
 
 #include <cstdint>
 #include <string_view>

@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/mutex.h"
-#include "base/tenant.h"
 #include "base/types.h"
 
 namespace kvkeep::server {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/result.h"
-#include "base/tenant.h"
 #include "base/types.h"
 #include "engine/sampling.h"
 #include "policy/cut.h"

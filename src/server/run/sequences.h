@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/tenant.h"
+#include "base/hash.h"
 #include "base/types.h"
 #include "cache/cache_options.h"
 #include "cache/lease.h"
