@@ -18,9 +18,10 @@ const auto kNever = [] { return false; };
 
 // Words that are tokens, that almost are, and that hold places which no cut may touch.
 std::string random_text(std::mt19937_64& random, std::size_t bytes) {
-  static const std::vector<std::string> words = {
-      "hello", " world", " the ",       "th",     "ink", "<s>",     " ",      "\n", "call", "user", " a",
-      "b ",    "ü",      "<tool_call>", " hello", "x y", "<|end|>", "\n\n\n", "  ", "word", " im_", "1 2"};
+  static const std::vector<std::string> words = {"hello",   " world", " the ", "th",   "ink",         "<s>",    " ",
+                                                 "\n",      "call",   "user",  " a",   "b,",          "3.",     "да ",
+                                                 "你。",    "\r\n",   "b ",    "ü",    "<tool_call>", " hello", "x y",
+                                                 "<|end|>", "\n\n\n", "  ",    "word", " im_",        "1 2"};
   std::string text;
   while (text.size() < bytes) text += words[random() % words.size()];
   return text;
@@ -55,7 +56,7 @@ TEST(LongText, PartsOfPlainTextGiveItsIds) {
   const LongText tokenizer(vocabulary);
   const auto plain = [&](std::string_view part) { return tokenize_plain(vocabulary, markers, part); };
   const std::string text = random_text(random, 3 * kPartBytes);
-  const auto ids = tokenizer.in_parts(text, plain, kNever, text.size());
+  const auto ids = tokenizer.in_parts(text, plain, kNever);
   ASSERT_TRUE(ids.ok()) << ids.error().message;
   EXPECT_EQ(*ids, plain(text).value());
 }
@@ -70,6 +71,33 @@ TEST(LongText, IsEndedBetweenParts) {
   ASSERT_FALSE(ids.ok());
   EXPECT_EQ(ids.error().kind, ErrorKind::kAborted);
   EXPECT_EQ(looks, 3);
+}
+
+// The looks tell how many parts there were.
+TEST(LongText, TextsOfAllScriptsAreCut) {
+  const FakeVocabulary vocabulary;
+  const LongText tokenizer(vocabulary, /*part_bytes=*/100);
+  for (const std::string line : {"В лесу родилась ёлочка\n", "他走进房间，看见桌上有一本书。", "17,3.5,\"x\"\r\n",
+                                 "{\"id\":[1,true]},", "\tif(a[i]!=b){f(&a);}\n", "Ein Wort "}) {
+    std::string text;
+    while (text.size() < 10'000) text += line;
+    std::size_t looks = 0;
+    ASSERT_TRUE(tokenizer.tokenize(text, {}, [&] { return ++looks == 0; }).ok()) << line;
+    EXPECT_GT(looks, text.size() / 200) << line;
+  }
+}
+
+// Patterns read these otherwise, or a token spans the place: "the " is a word of the vocabulary.
+TEST(LongText, NothingIsCutWherePatternsDisagree) {
+  const FakeVocabulary vocabulary;
+  const LongText tokenizer(vocabulary, /*part_bytes=*/1);
+  for (const std::string line : {"x'", "x_", "x>", "e ", "!,", "\n\n", "\u0301,", "。", "🙂 "}) {
+    std::string text;
+    while (text.size() < 1000) text += line;
+    std::size_t looks = 0;
+    ASSERT_TRUE(tokenizer.tokenize(text, {}, [&] { return ++looks == 0; }).ok()) << line;
+    EXPECT_EQ(looks, 1U) << line;
+  }
 }
 
 TEST(LongText, ARunOfOneLetterIsRefusedByItsLength) {

@@ -29,22 +29,34 @@ class Prompts(ServerCase):
             prompt = server.post("/apply-template", {"messages": [user("q"), {"role": "assistant", **last}]})["prompt"]
             self.assertEqual(prompt, "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n" + opening)
 
-    def test_a_long_text_is_tokenized_in_parts_or_refused(self):
-        server = self.server()
+    def test_a_run_that_cannot_be_interrupted_is_refused(self):
+        server = self.server("-c", "131072")
         self.assertTrue(server.post("/tokenize", {"content": "a" * (1 << 20)})["tokens"])
-        with self.assertRaises(HttpError) as refused:
-            server.post("/tokenize", {"content": "a" * (2 << 20)})
-        self.assertEqual(refused.exception.status, 400)
-        self.assertIn("at most 1048576 such bytes in a row", refused.exception.body["error"]["message"])
-        text = " some words" * 400_000
-        before = server.cpu_seconds()
-        with contextlib.closing(server.connection()) as connection:
-            connection.request("POST", "/tokenize", json.dumps({"content": text}))
-        time.sleep(1)
-        settled = server.cpu_seconds()
-        time.sleep(1)
-        self.assertLess(server.cpu_seconds() - settled, 0.2, "it went on for a client that left")
-        self.assertLess(settled - before, 2)
+        run = "a" * (2 << 20)
+        for path, body in (("/tokenize", {"content": run}), ("/v1/completions", {"prompt": run}),
+                           ("/v1/chat/completions", {"messages": [user(run)]}),
+                           ("/v1/messages/count_tokens", {"messages": [user(run)]})):
+            with self.assertRaises(HttpError) as refused:
+                server.post(path, body)
+            self.assertEqual(refused.exception.status, 400)
+            self.assertIn("at most 1048576 such bytes in a row", refused.exception.body["error"]["message"], path)
+
+    def test_a_long_text_is_given_up_when_its_client_leaves(self):
+        """In every script: words, sentences without spaces, tables, code."""
+        server = self.server()
+        lines = ("В лесу родилась ёлочка, в лесу она росла.\n", "他走进房间，看见桌上有一本书。", "2026-11-23,17,3.5,Berlin\r\n",
+                 '{"id":17,"tags":["a","b"]},', "if(a[i]!=b){f(&a);}")
+        for path, line in (("/tokenize", " some words"), *(("/v1/messages/count_tokens", line) for line in lines)):
+            text = line * ((4 << 20) // len(line.encode()))
+            body = {"content": text} if path == "/tokenize" else {"messages": [user(text)]}
+            before = server.cpu_seconds()
+            with contextlib.closing(server.connection()) as connection:
+                connection.request("POST", path, json.dumps(body))
+            time.sleep(0.7)
+            settled = server.cpu_seconds()
+            time.sleep(0.5)
+            self.assertLess(server.cpu_seconds() - settled, 0.2, f"{path} {line} went on for a client that left")
+            self.assertLess(settled - before, 1, f"{path} {line}")
 
 
 if __name__ == "__main__":

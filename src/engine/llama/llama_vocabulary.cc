@@ -1,6 +1,7 @@
 #include "engine/llama/llama_vocabulary.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -58,11 +59,19 @@ std::vector<SpecialToken> find_special_tokens(const llama_vocab* vocab) {
   return found;
 }
 
-// UGM joins white space and unknown text, WPM drops characters that it does not know; the others keep every byte,
-// except for white space next to a token that strips it.
-std::optional<std::size_t> find_longest_piece(const llama_vocab* vocab) {
-  const auto type = llama_vocab_type(vocab);
-  if (type == LLAMA_VOCAB_TYPE_UGM || type == LLAMA_VOCAB_TYPE_WPM) return std::nullopt;
+// UGM joins white space and unknown text, WPM drops characters that it does not know, two kinds of byte pairs drop
+// white space and pad DNA; the others keep every byte, except for white space next to a token that strips it.
+bool keeps_text(const llama_model* model) {
+  const auto type = llama_vocab_type(llama_model_get_vocab(model));
+  if (type == LLAMA_VOCAB_TYPE_UGM || type == LLAMA_VOCAB_TYPE_WPM) return false;
+  std::array<char, 32> name{};
+  llama_model_meta_val_str(model, "tokenizer.ggml.model", name.data(), name.size());
+  return std::string_view(name.data()) != "whitespace" && std::string_view(name.data()) != "hybriddna";
+}
+
+std::optional<std::size_t> find_longest_piece(const llama_model* model) {
+  if (!keeps_text(model)) return std::nullopt;
+  const llama_vocab* vocab = llama_model_get_vocab(model);
   std::size_t longest = 1;
   for (TokenId id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
     longest = std::max(longest, piece_with(vocab, id, true).size());
@@ -107,7 +116,7 @@ LlamaVocabulary::LlamaVocabulary(ModelHandle model, ModelHandle without_space)
       model_without_space_(std::move(without_space)),
       vocab_(llama_model_get_vocab(model_.get())),
       special_tokens_(find_special_tokens(vocab_)),
-      longest_piece_bytes_(find_longest_piece(vocab_)) {}
+      longest_piece_bytes_(find_longest_piece(model_.get())) {}
 
 Result<std::unique_ptr<LlamaVocabulary>> LlamaVocabulary::make(ModelHandle model, const std::string& path) {
   ModelHandle without_space;

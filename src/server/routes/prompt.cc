@@ -1,7 +1,6 @@
 #include "server/routes/prompt.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -29,9 +28,6 @@ Prompt of_ids(std::vector<TokenId> ids) {
   return {.ids = std::move(ids), .tokens_min = count};
 }
 
-// A text that cannot be cut is tokenized all the same: its tokens are what was asked for.
-constexpr std::size_t kAnyRun = SIZE_MAX;
-
 // The settings of one request.
 struct Asking {
   const Tenant& tenant;
@@ -46,7 +42,7 @@ Result<Prompt> of_text(const Service& service, const std::string& text, const As
   }
   // BOS as the vocabulary wants, and spellings become markers.
   const TokenizeOptions raw{.add_special = true, .parse_special = true};
-  TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->tokenize(text, raw, asking.gone, kAnyRun));
+  TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->tokenize(text, raw, asking.gone));
   return of_ids(std::move(ids));
 }
 
@@ -59,7 +55,7 @@ Result<std::vector<TokenId>> tokenize_piece(const Service& service, std::string_
   };
   if (text.size() < kLeastRemembered) return plain(text);
   if (const PieceMemo::Ids known = service.piece_memo->find(text, asking.tenant)) return *known;
-  TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->in_parts(text, plain, asking.gone, kAnyRun));
+  TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->in_parts(text, plain, asking.gone));
   service.piece_memo->remember(text, ids, asking.tenant);
   return ids;
 }

@@ -113,14 +113,28 @@ TEST_F(PromptTest, ALongTextIsGivenUpWhenItsClientLeaves) {
 
 TEST_F(PromptTest, CountingIsGivenUpWhenItsClientLeaves) {
   chat::RenderInput input;
-  input.messages = {{{"role", "user"}, {"content", std::string(10 * chat::kPartBytes, 'x')}}};
+  std::string text;
+  while (text.size() < 10 * chat::kPartBytes) text += "word ";
+  input.messages = {{{"role", "user"}, {"content", text}}};
   HttpRequest http;
-  EXPECT_GT(count_prompt(service_, http, "", input, kNoTenant).value(), 10 * chat::kPartBytes);
+  EXPECT_GT(count_prompt(service_, http, "", input, kNoTenant).value(), text.size() / longest_);
   service_.piece_memo = std::make_unique<PieceMemo>(kPieceMemoBytes);
   http.client_gone = [] { return true; };
   const auto counted = count_prompt(service_, http, "", input, kNoTenant);
   ASSERT_FALSE(counted.ok());
   EXPECT_EQ(counted.error().kind, ErrorKind::kAborted);
+}
+
+TEST_F(PromptTest, ARunThatCannotBeInterruptedIsRefused) {
+  service_.context_tokens = 100'000'000;
+  const std::string run(chat::kLongestRunBytes + 1, 'a');
+  for (api::PromptSource source : {api::PromptSource(run), message(run)}) {
+    vocabulary_->bytes = 0;
+    const auto prompt = read_prompt(service_, source);
+    ASSERT_FALSE(prompt.ok());
+    EXPECT_EQ(prompt.error().kind, ErrorKind::kInvalid);
+    EXPECT_LT(vocabulary_->bytes, chat::kPartBytes);
+  }
 }
 
 TEST_F(PromptTest, SpellingsInATextAreMarkers) {
