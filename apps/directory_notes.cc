@@ -8,7 +8,7 @@
 
 #include "inspect/cache_directory.h"
 #include "inspect/pins.h"
-#include "policy/evict.h"
+#include "policy/evict_candidate.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 Agents' sessions take turns on a model with points: a shared system prompt, tasks of many calls, thinking that the next
 user message drops, and now and then a client that edits the loop. Where the budget is over, what is worth least leaves,
-by the formulas of src/policy/worth.h. The same on each machine.
+by the formulas of src/policy/evict_order.h. The same on each machine.
 """
 
 import heapq
@@ -14,7 +14,6 @@ import random
 SYSTEM, USER, THINKING, CALL, RESULT = 4000, 200, 100, 50, 600  # tokens
 POINT = 2400  # a point's size, where a token's rows are 1: a hybrid of 27 billion parameters
 SECONDS = 20  # between requests
-HALF_LIFE, ATTENTION = 6 * 3600, 16384
 LONGEST = 60000  # a conversation; then another begins
 OPEN, AWAITED, PASSED = range(3)
 SHARES, SEEDS = (1, 4, 16, 64), range(1, 4)
@@ -24,13 +23,8 @@ class Held:
     """A message's rows, or the point at its end."""
 
     def __init__(self, place, is_point, now):
-        self.place, self.is_point, self.used, self.hits, self.outlook = place, is_point, now, 0, OPEN
+        self.place, self.is_point, self.used, self.clock, self.outlook = place, is_point, now, 0, OPEN
         self.size = POINT if is_point else place.end - place.begin
-
-    def keep_value(self, begin, now):
-        end = self.place.end
-        likelihood = (1 + self.hits) * 2 ** (-(now - self.used) / HALF_LIFE)
-        return likelihood * (end - begin) * (1 + (begin + end) / 2 / ATTENTION) / self.size
 
 
 class Place:
@@ -50,6 +44,7 @@ class Place:
 class Cache:
     def __init__(self, budget, share):
         self.budget, self.share, self.now, self.root, self.held, self.size = budget, share, 0, Place(), {}, 0
+        self.clock = None  # before anything left
 
     def request(self, messages, reply, user_end):
         """Prefilled tokens of a prompt of (name, tokens) messages; the reply is computed as well."""
@@ -73,8 +68,7 @@ class Cache:
         return path[-2].end - (path[stands].end if stands >= 0 else 0)
 
     def use(self, held):
-        held.used = self.now
-        held.hits += 1
+        held.used, held.clock = self.now, self.clock or 0
 
     def await_point(self, path, user_end):
         awaited = user_end if user_end < len(path) and path[user_end].point else None
@@ -84,12 +78,13 @@ class Cache:
             passed = awaited is not None and awaited < i < len(path) - 1
             place.point.outlook = AWAITED if i == awaited else PASSED if passed else OPEN
             if i == awaited:
-                place.point.used = self.now
+                self.use(place.point)
 
     def add(self, place, is_point):
         if place.point if is_point else place.rows:
             return
         held = Held(place, is_point, self.now)
+        self.use(held)
         self.busy.add(held)
         if is_point:
             place.point = held
@@ -103,22 +98,25 @@ class Cache:
     def evict(self):
         """Drops points of least worth first; worths in the queue may be out of date, and grow as neighbours leave."""
         reasons, parents, queue = self.reasons(), {}, []
+        if self.clock is None:
+            self.start_clock(reasons)
         for held in self.held:
             parents.setdefault(held.place if held.is_point else held.place.above, set()).add(held)
 
         def push(held):
             if held not in self.busy and (held.is_point or not parents.get(held.place)):
-                heapq.heappush(queue, (self.worth(held, reasons), held.used, -held.place.begin, id(held), held))
+                heapq.heappush(queue, (self.rank(held, reasons), held.used, -held.place.begin, id(held), held))
 
         for held in self.held:
             push(held)
         while self.size > self.budget * 15 / 16 and queue:
-            worth, _, _, _, victim = heapq.heappop(queue)
+            rank, _, _, _, victim = heapq.heappop(queue)
             if victim not in self.held:
                 continue
-            if self.worth(victim, reasons) > worth:
+            if self.rank(victim, reasons) > rank:
                 push(victim)
                 continue
+            self.clock = max(self.clock, rank)
             self.leave(victim)
             place = victim.place if victim.is_point else victim.place.above
             parents[place].remove(victim)
@@ -146,13 +144,27 @@ class Cache:
         else:
             held.place.rows = None
 
+    def start_clock(self, reasons):
+        """As if the tier had been filled once since the oldest use."""
+        points = [held for held in self.held if held.is_point]
+        before, turn = 0, sum(self.worth(held, reasons) for held in points) / max(1, len(points))
+        for held in sorted(self.held, key=lambda held: held.used):
+            held.clock = turn * before / self.size
+            before += held.size
+        self.clock = turn
+
+    def rank(self, held, reasons):
+        worth = self.worth(held, reasons)
+        return held.clock + worth if worth > 0 else float("-inf")
+
     def worth(self, held, reasons):
         if not held.is_point:
-            return held.keep_value(held.place.begin, self.now) if held.place in reasons else 0
+            return 1 if held.place in reasons else 0
         before = held.place.above
         while before.above and (held.outlook == AWAITED or not before.point):
             before = before.above
-        return held.keep_value(before.end, self.now) / (self.share if held.outlook == PASSED else 1)
+        saved = (held.place.end - before.end) / held.size
+        return (saved / (self.share if held.outlook == PASSED else 1)) ** 0.5
 
 
 class Session:

@@ -68,7 +68,7 @@ class Cache {
   index::TextMatch match_text(TokenSpan prompt, const index::TokenTexts& texts, const Tenant& tenant = kNoTenant) const;
   // The longest path of `prompt` whose rows some tier has, pinned, and the leaves on it. Never null; may have no steps.
   std::shared_ptr<Lease> lease(TokenSpan prompt, const Tenant& tenant = kNoTenant);
-  // Counts the leased path as used now (recency and hits decide what is kept), and those of its leaves that put a
+  // Counts the leased path as used now (the time of use decides what is kept), and those of its leaves that put a
   // sequence at `restored`; without it, at the last restorable position.
   void note_use(const Lease& lease, std::optional<Position> restored = std::nullopt);
 

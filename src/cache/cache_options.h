@@ -11,7 +11,6 @@
 #include "base/types.h"
 #include "cache/model_memory.h"
 #include "format/segment_file.h"
-#include "policy/score.h"
 
 namespace kvkeep::cache {
 
@@ -39,8 +38,6 @@ struct CacheOptions {
   // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of
   // more prefixes, but fewer of them can be continued.
   std::uint32_t disk_points_share = 100;
-  // Decides who leaves first.
-  const policy::Score* score = &policy::kByValue;
   // The state that the model's sequences need besides rows.
   StateShape shape = {.cacheable = true};
 };

@@ -229,7 +229,7 @@ TEST_P(CacheStories, AgreeWithTheNaiveMap) {
 
 // A third tier that gives other bytes than it took breaks the port's word, which the stories must notice.
 TEST(CacheStoriesWithAThirdTier, NoticeThatItLies) {
-  const std::string story = tell(kRowsModel, kTightShaky, 150, 1, true, nullptr, true);
+  const std::string story = tell(kRowsModel, kTightShaky, 150, 2, true, nullptr, true);
   std::printf("%s\n", story.c_str());
   EXPECT_NE(story.find("keep"), std::string::npos) << "no story shows it";
   EXPECT_LT(std::ranges::count(story, '\n'), 20) << "the story was not made short";

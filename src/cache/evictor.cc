@@ -15,7 +15,7 @@ constexpr std::size_t kVictimsAtOnce = 128;
 }  // namespace
 
 Evictor::Evictor(CacheMutex& mutex, SegmentTable& table, Graves& graves, TierPort& port, TierId tier,
-                 std::vector<LowerTier> lower, const policy::Score& score, os::Clock& clock)
+                 std::vector<LowerTier> lower, os::Clock& clock)
     : mutex_(mutex),
       table_(table),
       graves_(graves),
@@ -23,7 +23,7 @@ Evictor::Evictor(CacheMutex& mutex, SegmentTable& table, Graves& graves, TierPor
       tier_(tier),
       lower_(std::move(lower)),
       clock_(clock),
-      order_(score, {table.shape().needs_points(), table.shape().window_tokens}) {
+      order_({table.shape().needs_points(), table.shape().window_tokens}) {
   CacheLock lock(mutex_);
   table_.watch(*this);
 }
@@ -39,14 +39,13 @@ policy::EvictCandidate Evictor::candidate(SegmentId segment) const {
   candidate.tokens = static_cast<std::uint32_t>(info.range.size());
   candidate.begin = info.range.begin;
   candidate.last_used_ns = known.last_used_ns;
-  candidate.hits = known.hits;
   candidate.kept_until_ns = known.kept_until_ns;
   candidate.base = known.base;
   candidate.outlook = known.outlook;
   candidate.bytes = table_.size_in(tier_, segment);
   candidate.absent = known.in(tier_) != CopyState::kHere;
-  candidate.copy = !durable() && elsewhere(known, Promise::kNone);
-  if (candidate.copy) {
+  const bool has_copy = !durable() && elsewhere(known, Promise::kNone);
+  if (has_copy) {
     candidate.parent = candidate.base = kRootSegment;
     candidate.kept_until_ns = 0;
   }
@@ -162,14 +161,7 @@ Evictor::Freed Evictor::make_room(const Need& need) {
     }
     if (freed.bytes >= need.least && freed.count >= kVictimsAtOnce) break;
   }
-  note_left(freed.bytes, need.limit);
   return freed;
-}
-
-void Evictor::note_left(ByteCount freed, ByteCount limit) {
-  CacheLock lock(mutex_);
-  const auto half_life_ns = turnover_.note_left(freed, limit, clock_.wall_ns());
-  if (half_life_ns) order_.set_half_life(*half_life_ns);
 }
 
 Result<ByteCount> Evictor::evict(SegmentId segment) {

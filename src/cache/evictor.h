@@ -15,7 +15,6 @@
 #include "cache/tier.h"
 #include "os/clock.h"
 #include "policy/evict_order.h"
-#include "policy/turnover.h"
 
 namespace kvkeep::cache {
 
@@ -23,12 +22,11 @@ class Evictor final : public TableWatcher {
  public:
   // `lower` are all tiers below RAM. Make it before anything is in the table, which reports changes to it from then on.
   Evictor(CacheMutex& mutex, SegmentTable& table, Graves& graves, TierPort& port, TierId tier,
-          std::vector<LowerTier> lower, const policy::Score& score, os::Clock& clock);
+          std::vector<LowerTier> lower, os::Clock& clock);
 
   struct Need {
     ByteCount bytes;           // about this much is to leave
     ByteCount least = bytes;   // this much is enough once many have left: requests want the lock as well
-    ByteCount limit = {};      // of the tier, by which its turnover is measured
     bool points_only = false;  // rows stay: points and windows take too much
   };
   // Both are 0 if no segment may leave.
@@ -53,7 +51,6 @@ class Evictor final : public TableWatcher {
   bool completes_unwritten_window(SegmentId leaf) const REQUIRES(kCacheLock);
   bool may_leave(SegmentId segment) const REQUIRES(kCacheLock);
   std::vector<SegmentId> victims(ByteCount needed, bool points_only) EXCLUDES(kCacheLock);
-  void note_left(ByteCount freed, ByteCount limit) EXCLUDES(kCacheLock);
 
   CacheMutex& mutex_;
   SegmentTable& table_;
@@ -63,7 +60,6 @@ class Evictor final : public TableWatcher {
   const std::vector<LowerTier> lower_;
   os::Clock& clock_;
   policy::EvictOrder order_ GUARDED_BY(kCacheLock);
-  policy::Turnover turnover_ GUARDED_BY(kCacheLock);
   // The table's changes when nothing could leave: of all, and of points. Until the next change nothing can.
   std::array<std::optional<std::uint64_t>, 2> nothing_left_ GUARDED_BY(kCacheLock);
   std::uint64_t evicted_ GUARDED_BY(kCacheLock) = 0;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "policy/expire.h"
+#include "policy/evict_candidate.h"
 
 namespace kvkeep::cache {
 

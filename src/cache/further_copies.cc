@@ -11,11 +11,11 @@ constexpr ByteCount kMostWaiting = mebibytes(256);
 }  // namespace
 
 FurtherCopies::FurtherCopies(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Graves& graves,
-                             const std::vector<LowerTier>& lower, const policy::Score& score, os::Clock& clock)
+                             const std::vector<LowerTier>& lower, os::Clock& clock)
     : mutex_(mutex), table_(table), ram_(ram), waiting_(lower.size()) {
   for (const LowerTier& tier : lower) {
     if (tier.id == kDiskTier) continue;
-    auto evictor = std::make_unique<Evictor>(mutex, table, graves, *tier.port, tier.id, lower, score, clock);
+    auto evictor = std::make_unique<Evictor>(mutex, table, graves, *tier.port, tier.id, lower, clock);
     further_.push_back({tier, std::move(evictor)});
   }
 }
@@ -70,7 +70,7 @@ Status FurtherCopies::put_with_room(const Further& further, const TierItem& item
   if (size > port.budget()) return no_space("larger than all of the tier");
   if (const ByteCount with = port.used() + size; with > port.budget()) {
     const ByteCount over = with - port.budget();
-    (void)further.evictor->make_room({.bytes = over, .least = over, .limit = port.budget()});
+    (void)further.evictor->make_room({.bytes = over, .least = over});
   }
   return port.put(item, bytes);
 }

@@ -16,7 +16,7 @@ class FurtherCopies {
  public:
   // Made before anything is in the table: each tier of `lower` that is not the disk has an evictor of its own.
   FurtherCopies(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Graves& graves,
-                const std::vector<LowerTier>& lower, const policy::Score& score, os::Clock& clock);
+                const std::vector<LowerTier>& lower, os::Clock& clock);
 
   // RAM's bytes go to each tier that has no copy and whose queue holds at most kMostWaiting bytes.
   void offer(SegmentId segment) EXCLUDES(kCacheLock);

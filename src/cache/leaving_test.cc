@@ -122,8 +122,8 @@ TEST(Graves, ForgetACopyAndOnlyWithTheLastOneTheSegment) {
 struct Evicted : PartsTable {
   explicit Evicted(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable)
       : PartsTable(shape, promise) {}
-  Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), policy::kByRecency, clock};
-  Evictor of_lower{mutex, table, graves, lower, kDiskTier, tiers(), policy::kByRecency, clock};
+  Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), clock};
+  Evictor of_lower{mutex, table, graves, lower, kDiskTier, tiers(), clock};
 };
 
 TEST(Evictor, LeavesADurableTierFromTheEndsOfPaths) {
@@ -198,8 +198,7 @@ TEST(Evictor, StopsAtATierThatRefuses) {
 
 TEST(RamRoom, MakesRoomWithinTheBudget) {
   PartsTable world({.cacheable = true}, Promise::kDurable, ByteCount{10 * kPayloadBytes});
-  Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), policy::kByRecency,
-                  world.clock);
+  Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), world.clock);
   RamRoom room({}, world.mutex, world.ram, evictor, false);
   for (TokenId first = 1; first <= 10; ++first) world.add(kRootSegment, first);
   EXPECT_TRUE(room.make(3 * kPayloadBytes));
@@ -209,8 +208,7 @@ TEST(RamRoom, MakesRoomWithinTheBudget) {
 
 TEST(RamRoom, GivesAWriteQueueWhatTheDiskNeeds) {
   PartsTable world({.cacheable = true}, Promise::kDurable, ByteCount{0});
-  Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), policy::kByRecency,
-                  world.clock);
+  Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), world.clock);
   RamRoom room({}, world.mutex, world.ram, evictor, true);
   CacheLock lock(world.mutex);
   room.note_point(mebibytes(3));

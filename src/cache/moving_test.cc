@@ -72,7 +72,7 @@ TEST(WriteAllowance, WithoutALimitSparesAll) {
 struct Fetched : PartsTable {
   explicit Fetched(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable)
       : PartsTable(shape, promise) {}
-  Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), policy::kByRecency, clock};
+  Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), clock};
   RamRoom room{{}, mutex, ram, of_ram, false};
   StateChains chains{mutex, table, ram, room, graves, false};
   Fetcher fetcher{mutex, table, ram, room, graves, chains, tiers(), clock};
@@ -167,7 +167,7 @@ TEST(Loader, GoesToTheReaderOfTheTierThatHasIt) {
 struct Copied : PartsTable {
   Copied() : PartsTable({.cacheable = true}, Promise::kNone) {}
   std::vector<LowerTier> far() { return {{kFirstFurtherTier, &lower, &writer, &reader}}; }
-  FurtherCopies copies{mutex, table, ram, graves, far(), policy::kByRecency, clock};
+  FurtherCopies copies{mutex, table, ram, graves, far(), clock};
 };
 
 TEST(FurtherCopies, AreMadeInTheirOwnTime) {

@@ -36,11 +36,11 @@ struct OnDisk : PartsTable {
   const CacheOptions options;
   DiskTier disk;
   Graves dead{mutex, table, ram, with_disk()};
-  Evictor of_ram{mutex, table, dead, ram, kRamTier, with_disk(), policy::kByRecency, clock};
-  Evictor of_disk{mutex, table, dead, disk, kDiskTier, with_disk(), policy::kByRecency, clock};
+  Evictor of_ram{mutex, table, dead, ram, kRamTier, with_disk(), clock};
+  Evictor of_disk{mutex, table, dead, disk, kDiskTier, with_disk(), clock};
   RamRoom ram_room{options, mutex, ram, of_ram, true};
   DiskRoom disk_room{options, mutex, table, disk, of_disk};
-  FurtherCopies copies{mutex, table, ram, dead, with_disk(), policy::kByRecency, clock};
+  FurtherCopies copies{mutex, table, ram, dead, with_disk(), clock};
   StateChains chains{mutex, table, ram, ram_room, dead, true};
   Fetcher fetcher{mutex, table, ram, ram_room, dead, chains, with_disk(), clock};
   Distrust distrust{&disk.store(), writer};

@@ -68,7 +68,7 @@ void RamRoom::make_within(ByteCount limit, ByteCount room) {
   }
   if (used <= target) return;
   const ByteCount least = used - std::min(used, most);
-  (void)evictor_.make_room({.bytes = used - target, .least = least, .limit = limit});
+  (void)evictor_.make_room({.bytes = used - target, .least = least});
 }
 
 // ---- disk ----
@@ -83,8 +83,7 @@ ByteCount DiskRoom::over_budget() const {
 
 bool DiskRoom::evict(ByteCount needed, bool points_only) {
   const ByteCount used_before = disk_.used();
-  const Evictor::Freed freed =
-      evictor_.make_room({.bytes = needed, .least = needed, .limit = disk_.budget(), .points_only = points_only});
+  const Evictor::Freed freed = evictor_.make_room({.bytes = needed, .least = needed, .points_only = points_only});
   if (freed.count > 0) {
     spdlog::info("kv cache evicted segments={} from=disk used={:.1f} MiB before={:.1f} MiB budget={:.1f} MiB",
                  freed.count, mebibytes_of(disk_.used()), mebibytes_of(used_before), mebibytes_of(disk_.budget()));

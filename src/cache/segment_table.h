@@ -20,7 +20,7 @@
 #include "cache/cache_options.h"
 #include "cache/tier.h"
 #include "index/prefix_index.h"
-#include "policy/evict.h"
+#include "policy/evict_candidate.h"
 
 namespace kvkeep::cache {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "inspect/pins.h"
-#include "policy/evict.h"
+#include "policy/evict_order.h"
 
 namespace kvkeep::inspect {
 namespace {
@@ -51,24 +51,31 @@ class Eviction {
   Eviction(const Forest& forest, std::size_t number, const CollectOptions& options)
       : model_(forest.directory.models[number]), tree_(forest.trees[number]), options_(options) {
     for (std::size_t run = 0; run < tree_.runs.size(); ++run) add_run(run);
-    for (policy::EvictCandidate& candidate : view_.candidates) {
+    for (policy::EvictCandidate& candidate : candidates_) {
       if (candidate.kind != policy::CandidateKind::kRows) candidate.base = base_of(candidate.segment.value() - 1);
     }
     for (const std::size_t pinned : pinned_runs(forest, number)) {
       for (std::size_t run = pinned; run != kNone; run = tree_.runs[run].parent) keep(run);
     }
-    view_.now_ns = options.now_ns;
-    view_.kept_room = ByteCount{options.most->value() / kKeptShare};
   }
 
   // All files, in the order in which they should leave.
   std::vector<Removal> order() const {
+    policy::EvictOrder order(shape_);
+    for (const policy::EvictCandidate& candidate : candidates_) order.put(candidate);
+    policy::EvictOrder::Request request{ByteCount{UINT64_MAX}};
+    request.now_ns = options_.now_ns;
+    request.kept_room = ByteCount{options_.most->value() / kKeptShare};
     std::vector<Removal> removals;
-    for (const SegmentId victim : policy::choose_victims(view_, ByteCount{UINT64_MAX})) {
-      const os::FileInfo& info = model_.files.segments[victim.value() - 1].info;
-      removals.push_back({model_.path, info.name, os::physical_size(info.size), Why::kBudget});
+    while (true) {
+      const std::vector<SegmentId> victims = order.choose(request, [](SegmentId) { return false; });
+      if (victims.empty()) return removals;
+      for (const SegmentId victim : victims) {
+        const os::FileInfo& info = model_.files.segments[victim.value() - 1].info;
+        removals.push_back({model_.path, info.name, os::physical_size(info.size), Why::kBudget});
+        order.erase(victim);
+      }
     }
-    return removals;
   }
 
  private:
@@ -87,7 +94,7 @@ class Eviction {
 
   void keep(std::size_t place) {
     const Run& run = tree_.runs[place];
-    for (policy::EvictCandidate& candidate : view_.candidates) {
+    for (policy::EvictCandidate& candidate : candidates_) {
       const std::size_t file = candidate.segment.value() - 1;
       if (tree_.run_of[file] == place && header(file).name.begin < run.range.end) {
         candidate.kept_until_ns = options_.now_ns + policy::kLongestKeepNs;
@@ -118,11 +125,11 @@ class Eviction {
     if (name.kind != format::PartKind::kRows) {
       const bool window = name.kind == format::PartKind::kWindowRows;
       candidate.kind = window ? policy::CandidateKind::kWindow : policy::CandidateKind::kPoint;
-      view_.needs_points = true;
+      shape_.needs_points = true;
       // Windows are captured in pieces of at most the window.
-      if (window) view_.window_tokens = std::max(view_.window_tokens, candidate.tokens);
+      if (window) shape_.window_tokens = std::max(shape_.window_tokens, candidate.tokens);
     }
-    view_.candidates.push_back(candidate);
+    candidates_.push_back(candidate);
   }
 
   // A state's base is the whole state of the same path at the position that its part names.
@@ -143,7 +150,8 @@ class Eviction {
   const ModelDirectory& model_;
   const PrefixTree& tree_;
   const CollectOptions& options_;
-  policy::EvictView view_;
+  std::vector<policy::EvictCandidate> candidates_;  // segment n + 1 is file n
+  policy::OrderShape shape_;
 };
 
 // Each model has its own order; of several models the one gives a file whose next file was used longest ago.

@@ -205,17 +205,17 @@ TEST_F(Removals, WhatIsAskedOfOneModelConcernsNoOther) {
   EXPECT_TRUE(pinned_runs(pinned, 1).empty()) << "that prefix is another model's";
 }
 
-TEST_F(Removals, DownToASizeByValueAndLeavesFirst) {
+TEST_F(Removals, DownToASizeByPrefillSavedAndEndsFirst) {
   set_times();
   const std::uint64_t one = os::physical_size(ByteCount{5000 + 400}).value();
-  const auto some = collected({.most = ByteCount{5 * one}});
+  const auto some = collected({.most = ByteCount{6 * one}});
   ASSERT_FALSE(some.empty());
   for (const Removal& removal : some) EXPECT_EQ(removal.why, Why::kBudget);
   remove_all(&directory_.files(), some);
   EXPECT_TRUE(clean());
-  EXPECT_TRUE(there(5)) << "used last";
+  EXPECT_TRUE(there(3) && there(6)) << "the point saves four times as much prefill as the other one";
   ViewOptions counted;
-  EXPECT_LE(view_of(directory_.forest(), counted).used.value(), 5 * one);
+  EXPECT_LE(view_of(directory_.forest(), counted).used.value(), 6 * one);
   remove_all(&directory_.files(), collected({.most = ByteCount{0}}));
   EXPECT_EQ(directory_.forest().directory.models.front().files.segments.size(), 0U);
 }
@@ -231,15 +231,15 @@ TEST_F(Removals, PinnedPathsLeaveLast) {
     return victims().contains(format::file_name(segments_[segment].header.name));
   };
   EXPECT_TRUE(is_victim(4)) << "rows that lead to no point";
-  EXPECT_TRUE(is_victim(3));
+  EXPECT_TRUE(is_victim(5)) << "its point saves less than the other one";
   const Forest forest = directory_.forest();
-  ASSERT_EQ(change_pins(directory_.files(), forest, {run_of(forest, 0)}, true).value(), 1U);
+  ASSERT_EQ(change_pins(directory_.files(), forest, {run_of(forest, 5)}, true).value(), 1U);
   EXPECT_EQ(directory_.forest().directory.models.front().pins.size(), 1U);
-  EXPECT_EQ(change_pins(directory_.files(), directory_.forest(), {run_of(forest, 0)}, true).value(), 0U) << "it is";
-  EXPECT_FALSE(is_victim(0) || is_victim(1));
+  EXPECT_EQ(change_pins(directory_.files(), directory_.forest(), {run_of(forest, 5)}, true).value(), 0U) << "it is";
+  EXPECT_FALSE(is_victim(5));
   const CacheView view = view_of(directory_.forest(), {});
   EXPECT_EQ(std::ranges::count(view.models.front().runs, true, &RunView::pinned), 1);
-  ASSERT_EQ(change_pins(directory_.files(), directory_.forest(), {run_of(forest, 0)}, false).value(), 1U);
+  ASSERT_EQ(change_pins(directory_.files(), directory_.forest(), {run_of(forest, 5)}, false).value(), 1U);
   EXPECT_TRUE(directory_.forest().directory.models.front().pins.empty());
 }
 

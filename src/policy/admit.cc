@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "policy/evict.h"
-
 namespace kvkeep::policy {
 
 namespace {
 
+// At this depth attention costs as much as everything else of a token's prefill.
+constexpr double kAttentionTokens = 16384;
 // With nothing left, what passes would be worth so many times the usual.
 constexpr double kSteepness = 4;
 
@@ -21,11 +21,9 @@ double scarcity(const AdmitView& view) {
 }  // namespace
 
 double worth_of_writing(const WriteOffer& offer) {
-  EvictCandidate saved;
-  saved.bytes = offer.bytes;
-  saved.tokens = offer.tokens;
-  saved.begin = offer.begin;
-  return (1 + offer.returns) * keep_value(saved, 0);
+  const double middle = offer.begin.value() + offer.tokens / 2.0;
+  const double prefill_cost = offer.tokens * (1.0 + middle / kAttentionTokens);
+  return (1 + offer.returns) * prefill_cost / static_cast<double>(std::max<std::uint64_t>(1, offer.bytes.value()));
 }
 
 bool admits(const AdmitView& view, const WriteOffer& offer) {

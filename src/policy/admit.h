@@ -1,12 +1,12 @@
 #pragma once
 
-// What is worth a share of the writing that a disk is granted for a day (its wear). Pure: a view in, an answer out.
+// Which segments and leaves are written to a disk whose writing of a day is limited. Pure: a view in, an answer out.
 //
-// Unit of value: prefill time saved per byte written, weighted by how often somebody came back: the same as eviction's
-// (evict.h). While at least half of the allowance that may gather is there, all is written. With less, what is offered
-// must be worth more than a threshold that grows as the allowance shrinks, measured by what is offered usually, so that
-// no unit has to be known: long prefixes, conversations that go on and heads that many share pass first, and of short
-// ones that nobody continues the fewest. What is refused waits in RAM; see Cache.
+// Unit of value: prefill time saved per byte written, weighted by how often prompts came back; deeper tokens cost more,
+// for attention. While at least half of the allowance that may gather is there, all is written. With less, an offer
+// must be worth more than a threshold that grows as the allowance shrinks, measured by usual offers, so that no unit
+// has to be known: long prefixes, conversations that go on and heads that many share pass first, and of short ones that
+// are not continued the fewest. An offer that is refused waits in RAM; see Cache.
 
 #include <cstdint>
 
@@ -19,8 +19,8 @@ struct WriteOffer {
   ByteCount bytes;
   std::uint32_t tokens = 0;  // prefill that it saves
   Position begin;            // where they begin: later tokens cost more
-  double returns = 0;        // how often somebody came back to it; of one that continues another, its share of those
-  bool kept = false;         // somebody asked for it to stay: written as long as anything may be
+  double returns = 0;        // how often prompts came back to it; of one that continues another, its share of those
+  bool kept = false;         // a request asked for it to stay: written as long as anything may be
 };
 
 struct AdmitView {
@@ -29,7 +29,7 @@ struct AdmitView {
   double usual_worth = 0;  // see next_usual_worth(); 0: nothing was offered yet
 };
 
-// Expected prefill saved per byte written; the unit is eviction's.
+// Expected prefill saved per byte written.
 double worth_of_writing(const WriteOffer& offer);
 
 bool admits(const AdmitView& view, const WriteOffer& offer);

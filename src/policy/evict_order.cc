@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -9,8 +10,7 @@ namespace kvkeep::policy {
 
 namespace {
 
-// So many are sorted anew with each call, if the half-life changed: requests wait meanwhile.
-constexpr int kSortedAtOnce = 64;
+double worth_of(double saved_per_byte) { return std::sqrt(saved_per_byte); }
 
 }  // namespace
 
@@ -21,16 +21,16 @@ EvictOrder::Known& EvictOrder::known(SegmentId segment) {
   return known_[segment.value()];
 }
 
-EvictOrder::Place EvictOrder::place(std::uint32_t id, std::int64_t half_life_ns) const {
+EvictOrder::Place EvictOrder::place(std::uint32_t id) const {
   const Known& of = known_[id];
-  return {Score::rank(of.log_worth, of.last_used_ns, half_life_ns), of.last_used_ns, -std::int64_t{of.begin.value()},
-          id};
+  const double rank = of.worth > 0 ? of.clock + of.worth : -std::numeric_limits<double>::infinity();
+  return {rank, of.last_used_ns, -std::int64_t{of.begin.value()}, id};
 }
 
 void EvictOrder::put(const EvictCandidate& candidate) {
-  sort_some();
   const std::uint32_t id = candidate.segment.value();
   Known added = known(candidate.segment);
+  if (!added.here || added.last_used_ns != candidate.last_used_ns) added.clock = clock_.value_or(0);
   added.last_used_ns = candidate.last_used_ns;
   added.bytes = candidate.bytes;
   added.parent = candidate.parent;
@@ -40,25 +40,24 @@ void EvictOrder::put(const EvictCandidate& candidate) {
   added.here = !(shape_.needs_points && candidate.absent);
   if (shape_.needs_points) {
     added.rows = candidate.kind == CandidateKind::kRows;
-    worth_.put(candidate);
-    added.log_worth = worth_.log_worth(candidate.segment);
+    saved_.put(candidate);
+    added.worth = worth_of(saved_.per_byte(candidate.segment));
   } else {
-    added.log_worth = std::log2(score_->worth(candidate));
+    added.worth = worth_of(saved_per_byte(candidate.tokens, candidate.bytes));
   }
   if (!added.here) {
     forget(id);
   } else if (added != known_[id]) {
     set_known(id, added);
   }
-  take_worth();
+  take_changed();
 }
 
 void EvictOrder::erase(SegmentId segment) {
-  sort_some();
   if (segment.value() < known_.size()) forget(segment.value());
   if (!shape_.needs_points) return;
-  worth_.erase(segment);
-  take_worth();
+  saved_.erase(segment);
+  take_changed();
 }
 
 void EvictOrder::set_known(std::uint32_t id, Known added) {
@@ -96,57 +95,57 @@ void EvictOrder::count_below(const Known& child, bool more) {
   }
 }
 
-// What others are worth now.
-void EvictOrder::take_worth() {
+// Sorts the others anew whose worth changed.
+void EvictOrder::take_changed() {
   if (!shape_.needs_points) return;
-  for (const SegmentId changed : worth_.take_changed()) {
+  for (const SegmentId changed : saved_.take_changed()) {
     const std::uint32_t id = changed.value();
     if (id >= known_.size() || !known_[id].here) continue;
-    const double log_worth = worth_.log_worth(changed);
-    if (log_worth == known_[id].log_worth) continue;
+    const double worth = worth_of(saved_.per_byte(changed));
+    if (worth == known_[id].worth) continue;
     if (known_[id].below == 0) sort_out(id);
-    known_[id].log_worth = log_worth;
+    known_[id].worth = worth;
     if (known_[id].below == 0) sort_in(id);
   }
 }
 
 // ---- sorting ----
 
-void EvictOrder::sort_in(std::uint32_t id) {
-  order_.of(known_[id]).insert(place(id, order_.half_life_ns));
-  if (next_ && id < next_id_) next_->of(known_[id]).insert(place(id, next_->half_life_ns));
-}
+void EvictOrder::sort_in(std::uint32_t id) { order_[known_[id].rows ? 0 : 1].insert(place(id)); }
 
-void EvictOrder::sort_out(std::uint32_t id) {
-  order_.of(known_[id]).erase(place(id, order_.half_life_ns));
-  if (next_ && id < next_id_) next_->of(known_[id]).erase(place(id, next_->half_life_ns));
-}
+void EvictOrder::sort_out(std::uint32_t id) { order_[known_[id].rows ? 0 : 1].erase(place(id)); }
 
-void EvictOrder::set_half_life(std::int64_t half_life_ns) {
-  wanted_half_life_ns_ = half_life_ns;
-  sort_some();
-}
-
-// The former order goes, then the next one is made; when it is whole, it decides.
-void EvictOrder::sort_some() {
-  if (!next_ && former_.size() == 0 && wanted_half_life_ns_ == order_.half_life_ns) return;
-  int left = kSortedAtOnce;
-  for (Places& places : former_.kinds) {
-    for (; left > 0 && !places.empty(); --left) places.erase(places.begin());
+// While nothing leaves the clock stands, so that at the first victim it says nothing of who was used when. It is set as
+// if the tier had been filled once since the oldest use: while a tier is filled anew, the clock goes on by the usual
+// worth, of points and windows where these are needed, for rows leave with them.
+void EvictOrder::start_clock() {
+  std::vector<std::uint32_t> oldest_first;
+  double bytes = 0;
+  double decisive = 0;  // bytes of the kind that decides
+  double worth = 0;     // theirs, times bytes
+  for (std::uint32_t id = 0; id < known_.size(); ++id) {
+    if (!known_[id].here) continue;
+    oldest_first.push_back(id);
+    const auto own = static_cast<double>(known_[id].bytes.value());
+    bytes += own;
+    if (shape_.needs_points && known_[id].rows) continue;
+    decisive += own;
+    worth += own * known_[id].worth;
   }
-  if (former_.size() > 0) return;
-  if (!next_) {
-    if (wanted_half_life_ns_ == order_.half_life_ns) return;
-    next_ = Sorted{wanted_half_life_ns_, {}};
-    next_id_ = 0;
+  std::ranges::sort(oldest_first, {}, [this](std::uint32_t id) { return std::pair(known_[id].last_used_ns, id); });
+  const double per_byte = decisive > 0 ? worth / decisive / bytes : 0;  // the clock goes on by so much
+  order_ = {};
+  double before = 0;
+  double same_time = 0;  // the clock of those that were used at the same time
+  std::int64_t used_ns = INT64_MIN;
+  for (const std::uint32_t id : oldest_first) {
+    if (known_[id].last_used_ns != used_ns) same_time = per_byte * before;
+    used_ns = known_[id].last_used_ns;
+    known_[id].clock = same_time;
+    before += static_cast<double>(known_[id].bytes.value());
+    if (known_[id].below == 0) sort_in(id);
   }
-  for (; left > 0 && next_id_ < known_.size(); --left) {
-    const std::uint32_t id = next_id_++;
-    if (known_[id].here && known_[id].below == 0) next_->of(known_[id]).insert(place(id, next_->half_life_ns));
-  }
-  if (next_id_ < known_.size()) return;
-  former_ = std::exchange(order_, std::move(*next_));
-  next_.reset();
+  clock_ = per_byte * bytes;
 }
 
 // ---- choosing ----
@@ -176,10 +175,10 @@ const EvictOrder::Kept& EvictOrder::kept(const Request& request) {
 SegmentId EvictOrder::least(const Request& request, const Stays& stays) {
   const Kept& kept_ids = kept(request);
   std::uint32_t kept_one = 0;
-  auto rows = order_.kinds[0].begin();
-  auto others = order_.kinds[1].begin();
-  const auto rows_end = request.points_only ? rows : order_.kinds[0].end();
-  const auto others_end = order_.kinds[1].end();
+  auto rows = order_[0].begin();
+  auto others = order_[1].begin();
+  const auto rows_end = request.points_only ? rows : order_[0].end();
+  const auto others_end = order_[1].end();
   while (rows != rows_end || others != others_end) {
     const bool from_rows = rows != rows_end && (others == others_end || *rows < *others);
     const std::uint32_t id = (from_rows ? rows++ : others++)->id;
@@ -191,15 +190,11 @@ SegmentId EvictOrder::least(const Request& request, const Stays& stays) {
   return SegmentId{kept_one};
 }
 
-// One run: what leaves in it opens the way to what it hung below.
+// One run: a victim opens the way to what it hung below.
 class EvictOrder::Choice {
  public:
   Choice(EvictOrder& order, const Request& request, const Stays& stays)
-      : order_(order),
-        leaves_(order.order_.kinds[0]),
-        stays_(stays),
-        kept_(order.kept(request)),
-        next_(leaves_.begin()) {}
+      : order_(order), leaves_(order.order_[0]), stays_(stays), kept_(order.kept(request)), next_(leaves_.begin()) {}
 
   // The root: nothing may leave any more.
   SegmentId take() {
@@ -227,7 +222,7 @@ class EvictOrder::Choice {
       if (name == kRootSegment) continue;
       const Known& above = order_.known_[name.value()];
       if (!above.here || ++left_below_[name.value()] < above.below || stays_(name)) continue;
-      open_.emplace(kept_.contains(name.value()), order_.place(name.value(), order_.half_life_ns()));
+      open_.emplace(kept_.contains(name.value()), order_.place(name.value()));
     }
   }
 
@@ -241,11 +236,16 @@ class EvictOrder::Choice {
 };
 
 std::vector<SegmentId> EvictOrder::choose(const Request& request, const Stays& stays) {
-  sort_some();
   std::vector<SegmentId> victims;
+  if (request.needed == ByteCount{}) return victims;
+  if (!clock_) start_clock();
+  const auto add = [&](SegmentId victim) {
+    victims.push_back(victim);
+    clock_ = std::max(*clock_, place(victim.value()).rank);
+  };
   if (shape_.needs_points) {
-    const SegmentId victim = request.needed > ByteCount{} ? least(request, stays) : kRootSegment;
-    if (victim != kRootSegment) victims.push_back(victim);
+    const SegmentId victim = least(request, stays);
+    if (victim != kRootSegment) add(victim);
     return victims;
   }
   Choice choice(*this, request, stays);
@@ -253,7 +253,7 @@ std::vector<SegmentId> EvictOrder::choose(const Request& request, const Stays& s
     const SegmentId next = choice.take();
     if (next == kRootSegment) break;
     freed += known_[next.value()].bytes;
-    victims.push_back(next);
+    add(next);
   }
   return victims;
 }

@@ -1,11 +1,16 @@
 #pragma once
 
-// The order of leaving of one tier, kept as its candidates change. choose_victims() (evict.h) answers the same from a
-// view of everything, at that cost; it is the naive twin.
+// Which candidates leave a tier that is full: the order of leaving, kept as they come, change and go.
 //
-// With rows alone every candidate has a value of its own. Where candidates need each other (points, windows) what each
-// is worth is kept as well (kept_worth.h), and victims are chosen one at a time: what leaves changes what others are
-// worth.
+// GreedyDual: the rank of a candidate is the order's clock when it was used last, plus the square root of the prefill
+// tokens that keeping it saves per byte (saved_prefill.h). The least rank leaves, and the clock is the rank of the last
+// victim: whatever is not used grows old as others leave, however fast a tier is filled. The root keeps a candidate
+// that saves a hundred times as much from staying a hundred times as long. Rows of one model save about the same per
+// byte, so of them the longest unused leaves first. Hits do not count: those of a long conversation would outlive it. A
+// candidate that saves nothing leaves before all others. docs/decisions/0014 has the measurements.
+//
+// Rows leave from the ends of paths. Candidates that a request asked to keep until a time leave last, within limits
+// (Request::kept_room).
 //
 // Pure memory. Not thread safe.
 
@@ -19,50 +24,45 @@
 #include <vector>
 
 #include "base/types.h"
-#include "policy/evict.h"
-#include "policy/kept_worth.h"
-#include "policy/score.h"
+#include "policy/evict_candidate.h"
+#include "policy/saved_prefill.h"
 
 namespace kvkeep::policy {
 
-// Whether rows alone put no sequence to stand, and how far back windows must reach: see EvictView.
 struct OrderShape {
-  bool needs_points = false;
-  std::uint32_t window_tokens = 0;
+  bool needs_points = false;        // rows alone put no sequence anywhere
+  std::uint32_t window_tokens = 0;  // how far back windows must reach
 };
 
 class EvictOrder {
  public:
-  explicit EvictOrder(const Score& score = kByValue, OrderShape shape = {})
-      : score_(&score), shape_(shape), worth_(score, shape.window_tokens) {}
+  explicit EvictOrder(OrderShape shape = {}) : shape_(shape), saved_(shape.window_tokens) {}
 
-  // Adds a candidate, or replaces what was known of it. `pinned` and `copy` do not count, and of those for
-  // EvictView::needs_points only `base`, unless points are needed; then what other tiers alone have must be told as
-  // well (`absent`). Cost: O(log n), with points that of KeptWorth::put().
+  // Adds a candidate, or replaces what was known of it. Where points are needed, candidates of other tiers must be put
+  // as well (`absent`). Cost: O(log n), with points that of SavedPrefill::put().
   void put(const EvictCandidate& candidate);
   void erase(SegmentId segment);
-  // Recency counts by another half-life, when all is sorted anew: a little of it with each call of the others, until
-  // then the one before decides.
-  void set_half_life(std::int64_t half_life_ns);
-  std::int64_t half_life_ns() const { return order_.half_life_ns; }  // that decides
 
   struct Request {
     ByteCount needed;
     std::size_t most = SIZE_MAX;  // victims
     std::int64_t now_ns = 0;
-    ByteCount kept_room = {};  // see EvictView
-    bool points_only = false;  // see EvictView
+    // Of the candidates that a request asked to keep, so many bytes leave last: those kept longest, of a path its
+    // beginning. The rest leaves by its rank, so that nobody fills a tier for a day.
+    ByteCount kept_room = {};
+    bool points_only = false;  // rows stay: points and windows take too much
   };
   using Stays = std::function<bool(SegmentId)>;
-  // Victims in the order they should leave, each child before its parent; they stay known until erase(). What `stays`
-  // says true of does not leave, nor does what it hangs below. Where points are needed one at most: the next is chosen
-  // when it has left. Cost: O(log n) for each victim and each that stays; O(those that somebody asked to keep) when
-  // these changed.
+  // Victims in the order they should leave, each child before its parent, until `needed` bytes are freed or nothing may
+  // leave any more; they stay known until erase(). A candidate for which `stays` returns true does not leave, nor does
+  // what it hangs below. Where points are needed, at most one victim: the next is chosen when it has left, for others
+  // are worth more or less without it. Cost: O(log n) for each victim and each that stays; O(those that a request asked
+  // to keep) when these changed; the first call sorts all candidates.
   std::vector<SegmentId> choose(const Request& request, const Stays& stays);
 
   std::size_t size() const { return size_; }
   ByteCount memory() const {
-    return ByteCount{known_.capacity() * sizeof(Known) + order_.size() * 80} + worth_.memory();
+    return ByteCount{known_.capacity() * sizeof(Known) + (order_[0].size() + order_[1].size()) * 80} + saved_.memory();
   }
 
  private:
@@ -75,7 +75,8 @@ class EvictOrder {
     auto operator<=>(const Place&) const = default;
   };
   struct Known {
-    double log_worth = 0;
+    double worth = 0;  // the root of what it saves
+    double clock = 0;  // when it was used last
     std::int64_t last_used_ns = 0;
     ByteCount bytes;
     SegmentId parent;
@@ -88,13 +89,6 @@ class EvictOrder {
     bool operator==(const Known&) const = default;
   };
   using Places = std::set<Place>;
-  // Those that nothing here hangs below, by what they are worth with one half-life: rows, points and windows.
-  struct Sorted {
-    std::int64_t half_life_ns;
-    std::array<Places, 2> kinds;
-    std::size_t size() const { return kinds[0].size() + kinds[1].size(); }
-    Places& of(const Known& known) { return kinds[known.rows ? 0 : 1]; }
-  };
   using Kept = std::unordered_set<std::uint32_t>;
   struct KeptAt {
     Kept ids;
@@ -105,26 +99,22 @@ class EvictOrder {
   class Choice;
 
   Known& known(SegmentId segment);
-  Place place(std::uint32_t id, std::int64_t half_life_ns) const;
+  Place place(std::uint32_t id) const;
   void set_known(std::uint32_t id, Known known);
   void forget(std::uint32_t id);
   void sort_in(std::uint32_t id);
   void sort_out(std::uint32_t id);
   void count_below(const Known& child, bool more);
-  void take_worth();
-  void sort_some();
+  void take_changed();
+  void start_clock();
   const Kept& kept(const Request& request);
   SegmentId least(const Request& request, const Stays& stays);
 
-  const Score* score_;
   const OrderShape shape_;
-  KeptWorth worth_;           // empty where points are not needed
-  std::vector<Known> known_;  // by id
-  Sorted order_{kLongestHalfLifeNs, {}};
-  std::optional<Sorted> next_;  // by another half-life, of the ids before next_id_
-  std::uint32_t next_id_ = 0;
-  Sorted former_{kLongestHalfLifeNs, {}};  // what is left of the one before
-  std::int64_t wanted_half_life_ns_ = kLongestHalfLifeNs;
+  SavedPrefill saved_;           // empty where points are not needed
+  std::vector<Known> known_;     // by id
+  std::array<Places, 2> order_;  // of those that nothing here hangs below: rows, then points and windows
+  std::optional<double> clock_;  // the rank of the last victim; nullopt before the first is chosen
   std::set<std::tuple<std::int64_t, Position, std::uint32_t>> asked_to_keep_;  // the longest first
   std::optional<KeptAt> kept_;                                                 // of those, while it holds
   std::size_t size_ = 0;

@@ -1,4 +1,4 @@
-#include "policy/expire.h"
+#include "policy/evict_candidate.h"
 
 #include <gtest/gtest.h>
 
@@ -13,14 +13,14 @@ TEST(Expire, EveryHourOfUseAndKeeping) {
   for (std::int64_t used = -50; used <= 50; ++used) {
     for (std::int64_t kept = -50; kept <= 50; ++kept) {
       const Lifetime known{kNowNs + used * kHourNs, kNowNs + kept * kHourNs};
-      const bool asked_for = kept > 0 && kept <= 24;  // nobody can ask for more than a day
+      const bool asked_for = kept > 0 && kept <= 24;  // no request can ask for more than a day
       EXPECT_EQ(expired(known, kNowNs, 10 * kHourNs), used <= -10 && !asked_for) << used << " " << kept;
       EXPECT_FALSE(expired(known, kNowNs, 0)) << "no time to live";
     }
   }
 }
 
-TEST(Expire, NobodyAskedForItToStay) { EXPECT_TRUE(expired({kNowNs - kHourNs, 0}, kNowNs, kHourNs)); }
+TEST(Expire, NoRequestAskedForItToStay) { EXPECT_TRUE(expired({kNowNs - kHourNs, 0}, kNowNs, kHourNs)); }
 
 }  // namespace
 }  // namespace kvkeep::policy

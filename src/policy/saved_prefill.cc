@@ -1,9 +1,6 @@
-#include "policy/kept_worth.h"
+#include "policy/saved_prefill.h"
 
 #include <algorithm>
-#include <cmath>
-
-#include "policy/worth.h"
 
 namespace kvkeep::policy {
 
@@ -21,17 +18,17 @@ bool same_to_others(const EvictCandidate& a, const EvictCandidate& b) {
 
 // ---- what is there ----
 
-void KeptWorth::make_node(SegmentId segment) {
+void SavedPrefill::make_node(SegmentId segment) {
   if (segment.value() >= nodes_.size()) nodes_.resize(segment.value() + 1);
 }
 
 // Where it hangs, if that is known; the root: nowhere.
-SegmentId KeptWorth::above(SegmentId segment) const {
+SegmentId SavedPrefill::above(SegmentId segment) const {
   const SegmentId named = node(segment).known.above;
   return named != kRootSegment && node(named).here ? named : kRootSegment;
 }
 
-void KeptWorth::put(const EvictCandidate& candidate) {
+void SavedPrefill::put(const EvictCandidate& candidate) {
   const SegmentId segment = candidate.segment;
   make_node(std::max(segment, candidate.above));
   changed_.push_back(segment);
@@ -45,7 +42,7 @@ void KeptWorth::put(const EvictCandidate& candidate) {
   hang(segment);
 }
 
-void KeptWorth::erase(SegmentId segment) {
+void SavedPrefill::erase(SegmentId segment) {
   if (segment.value() >= nodes_.size() || !node(segment).here) return;
   unhang(segment);
   node(segment).here = false;
@@ -53,14 +50,14 @@ void KeptWorth::erase(SegmentId segment) {
 }
 
 // The segment came or went: what was there before it, or stays behind, has another place.
-void KeptWorth::renew_all(SegmentId segment) {
+void SavedPrefill::renew_all(SegmentId segment) {
   const std::vector<SegmentId> leaves = node(segment).leaves;
-  for (const SegmentId leaf : leaves) renew_stop(leaf);
-  if (!leaves.empty() && window_tokens_ > 0) renew_stops(segment, {Position{}, end_of(leaves.back())});
+  for (const SegmentId leaf : leaves) renew_position(leaf);
+  if (!leaves.empty() && window_tokens_ > 0) renew_positions(segment, {Position{}, end_of(leaves.back())});
   note_followers(segment, node(segment).known.begin);
 }
 
-void KeptWorth::hang(SegmentId segment) {
+void SavedPrefill::hang(SegmentId segment) {
   const EvictCandidate known = node(segment).known;
   if (is_rows(known)) {
     link(segment);
@@ -71,23 +68,23 @@ void KeptWorth::hang(SegmentId segment) {
   std::vector<SegmentId>& leaves = node(known.above).leaves;
   const auto place = [this](SegmentId leaf) { return std::pair(end_of(leaf), leaf); };
   leaves.insert(std::ranges::upper_bound(leaves, place(segment), {}, place), segment);
-  renew_stop(segment);
-  if (known.kind == CandidateKind::kWindow) renew_stops(known.above, {known.begin, end_of(segment)});
+  renew_position(segment);
+  if (known.kind == CandidateKind::kWindow) renew_positions(known.above, {known.begin, end_of(segment)});
 }
 
-void KeptWorth::unhang(SegmentId segment) {
+void SavedPrefill::unhang(SegmentId segment) {
   const EvictCandidate known = node(segment).known;
   if (is_rows(known)) {
     if (node(segment).reasons > 0) drop_reason(known.above);
     return unlink(segment);
   }
   if (known.above == kRootSegment) return;
-  end_stop(segment);
+  end_position(segment);
   std::erase(node(known.above).leaves, segment);
-  if (known.kind == CandidateKind::kWindow) renew_stops(known.above, {known.begin, end_of(segment)});
+  if (known.kind == CandidateKind::kWindow) renew_positions(known.above, {known.begin, end_of(segment)});
 }
 
-void KeptWorth::link(SegmentId segment) {
+void SavedPrefill::link(SegmentId segment) {
   const SegmentId parent = node(segment).known.above;
   if (parent == kRootSegment) return;
   const SegmentId next = std::exchange(node(parent).first_below, segment);
@@ -96,7 +93,7 @@ void KeptWorth::link(SegmentId segment) {
   if (next != kRootSegment) node(next).previous = segment;
 }
 
-void KeptWorth::unlink(SegmentId segment) {
+void SavedPrefill::unlink(SegmentId segment) {
   const Node& leaving = node(segment);
   if (leaving.known.above == kRootSegment) return;
   if (leaving.previous == kRootSegment) {
@@ -107,16 +104,16 @@ void KeptWorth::unlink(SegmentId segment) {
   if (leaving.next != kRootSegment) node(leaving.next).previous = leaving.previous;
 }
 
-// ---- stops ----
+// ---- restorable positions ----
 
-void KeptWorth::add_reason(SegmentId segment) {
+void SavedPrefill::add_reason(SegmentId segment) {
   while (segment != kRootSegment && node(segment).reasons++ == 0 && node(segment).here) {
     changed_.push_back(segment);
     segment = node(segment).known.above;
   }
 }
 
-void KeptWorth::drop_reason(SegmentId segment) {
+void SavedPrefill::drop_reason(SegmentId segment) {
   while (segment != kRootSegment && --node(segment).reasons == 0 && node(segment).here) {
     changed_.push_back(segment);
     segment = node(segment).known.above;
@@ -124,31 +121,31 @@ void KeptWorth::drop_reason(SegmentId segment) {
 }
 
 // The windows that may be completed by those of a segment that overlap `changed`: in it, and further down.
-void KeptWorth::renew_stops(SegmentId segment, TokenRange changed) {
-  const Position reach = changed.end + window_tokens_;
+void SavedPrefill::renew_positions(SegmentId segment, TokenRange changed) {
+  const Position far = changed.end + window_tokens_;
   std::vector<SegmentId> pending{segment};
   while (!pending.empty()) {
     const SegmentId here = pending.back();
     pending.pop_back();
     const std::vector<SegmentId> leaves = node(here).leaves;
     for (const SegmentId leaf : leaves) {
-      if (node(leaf).known.begin > changed.begin && end_of(leaf) < reach) renew_stop(leaf);
+      if (node(leaf).known.begin > changed.begin && end_of(leaf) < far) renew_position(leaf);
     }
     for (SegmentId below = node(here).first_below; below != kRootSegment; below = node(below).next) {
       const Position begin = node(below).known.begin;
-      if (begin > changed.begin && begin < reach) pending.push_back(below);
+      if (begin > changed.begin && begin < far) pending.push_back(below);
     }
   }
 }
 
-void KeptWorth::renew_stop(SegmentId leaf) {
+void SavedPrefill::renew_position(SegmentId leaf) {
   std::vector<SegmentId> needs = needed_for(leaf);
   if (needs == node(leaf).needs) return;
-  end_stop(leaf);
+  end_position(leaf);
   if (needs.empty()) return;
   for (const SegmentId needed : needs) {
-    std::vector<SegmentId>& stops = node(needed).needed_by;
-    stops.insert(std::ranges::upper_bound(stops, leaf), leaf);
+    std::vector<SegmentId>& positions = node(needed).needed_by;
+    positions.insert(std::ranges::upper_bound(positions, leaf), leaf);
     changed_.push_back(needed);
   }
   node(leaf).needs = std::move(needs);
@@ -156,7 +153,7 @@ void KeptWorth::renew_stop(SegmentId leaf) {
   note_followers(node(leaf).known.above, end_of(leaf));
 }
 
-void KeptWorth::end_stop(SegmentId leaf) {
+void SavedPrefill::end_position(SegmentId leaf) {
   const std::vector<SegmentId> needs = std::exchange(node(leaf).needs, {});
   if (needs.empty()) return;
   for (const SegmentId needed : needs) {
@@ -168,7 +165,7 @@ void KeptWorth::end_stop(SegmentId leaf) {
 }
 
 // The leaf, and windows before it until they cover a whole window that ends where it does. Nothing: some are missing.
-std::vector<SegmentId> KeptWorth::needed_for(SegmentId leaf) const {
+std::vector<SegmentId> SavedPrefill::needed_for(SegmentId leaf) const {
   const EvictCandidate& last = node(leaf).known;
   if (!node(leaf).here || is_rows(last) || above(leaf) == kRootSegment) return {};
   std::vector<SegmentId> needs{leaf};
@@ -191,7 +188,7 @@ std::vector<SegmentId> KeptWorth::needed_for(SegmentId leaf) const {
 }
 
 // The window of the segment that reaches `end` and begins furthest before it.
-SegmentId KeptWorth::window_before(SegmentId segment, Position end) const {
+SegmentId SavedPrefill::window_before(SegmentId segment, Position end) const {
   SegmentId best = kRootSegment;
   for (const SegmentId leaf : node(segment).leaves) {
     const EvictCandidate& known = node(leaf).known;
@@ -202,8 +199,9 @@ SegmentId KeptWorth::window_before(SegmentId segment, Position end) const {
   return best;
 }
 
-// The stops that save the prefill from this place, if there is one, or else from before it: on each branch the first.
-void KeptWorth::note_followers(SegmentId segment, Position at) {
+// The restorable positions that save the prefill from this one, if there is one, or else from before it: on each
+// branch the first.
+void SavedPrefill::note_followers(SegmentId segment, Position at) {
   std::vector<std::pair<SegmentId, Position>> pending{{segment, at}};
   while (!pending.empty()) {
     const auto [here, from] = pending.back();
@@ -224,10 +222,10 @@ void KeptWorth::note_followers(SegmentId segment, Position at) {
   }
 }
 
-// ---- what it is worth ----
+// ---- what it saves ----
 
-// The last stop on the path to this one; 0: none.
-Position KeptWorth::stop_before(SegmentId leaf) const {
+// The last restorable position on the path to this one; 0: none.
+Position SavedPrefill::position_before(SegmentId leaf) const {
   const Position at = end_of(leaf);
   Position limit = at;  // of the segments above, up to where the path leaves them
   for (SegmentId segment = above(leaf); segment != kRootSegment; segment = above(segment)) {
@@ -240,27 +238,23 @@ Position KeptWorth::stop_before(SegmentId leaf) const {
   return {};
 }
 
-// As if the rows that the stop saves were one candidate of all its bytes, as likely to be needed as this leaf.
-double KeptWorth::worth_of_stop(SegmentId stop, const EvictCandidate& leaf) const {
-  const Outlook outlook = node(stop).known.outlook;
-  EvictCandidate saved = leaf;
-  saved.begin = outlook == Outlook::kAwaited ? Position{} : stop_before(stop);
-  saved.tokens = static_cast<std::uint32_t>(end_of(stop) - saved.begin);
-  saved.bytes = {};
-  for (const SegmentId needed : node(stop).needs) saved.bytes += node(needed).known.bytes;
-  const double worth = score_->worth(saved);
-  return outlook == Outlook::kPassed ? worth / kPassedShare : worth;
+double SavedPrefill::per_byte_at(SegmentId leaf) const {
+  const Outlook outlook = node(leaf).known.outlook;
+  const Position from = outlook == Outlook::kAwaited ? Position{} : position_before(leaf);
+  ByteCount bytes;
+  for (const SegmentId needed : node(leaf).needs) bytes += node(needed).known.bytes;
+  const double saved = saved_per_byte(end_of(leaf) - from, bytes);
+  return outlook == Outlook::kPassed ? saved / kPassedShare : saved;
 }
 
-double KeptWorth::log_worth(SegmentId segment) const {
+double SavedPrefill::per_byte(SegmentId segment) const {
   const Node& wanted = node(segment);
-  double worth = 0;
   if (is_rows(wanted.known)) {
-    if (wanted.reasons > 0) worth = score_->worth(wanted.known);
-  } else {
-    for (const SegmentId stop : wanted.needed_by) worth += worth_of_stop(stop, wanted.known);
+    return wanted.reasons > 0 ? saved_per_byte(wanted.known.tokens, wanted.known.bytes) : 0;
   }
-  return std::log2(worth);
+  double saved = 0;
+  for (const SegmentId leaf : wanted.needed_by) saved += per_byte_at(leaf);
+  return saved;
 }
 
 }  // namespace kvkeep::policy
