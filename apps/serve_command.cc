@@ -143,7 +143,7 @@ std::unique_ptr<server::TurnKeeper> turn_keeper(const ServeOptions& options, con
   return std::make_unique<server::TurnKeeper>(std::move(turns), os::real_file_system(), writer);
 }
 
-index::TokenTexts token_texts(const server::Service& service) {
+index::TokenTexts likely_texts(const server::Service& service) {
   return {*service.vocabulary, [&](TokenId id) { return service.markers->contains(id); }};
 }
 
@@ -180,7 +180,7 @@ server::SchedulerOptions scheduler_options(const ServeOptions& options, const ch
   scheduler.cuts.min_tokens = options.cache.min_disk_tokens;
   scheduler.cuts.loops_change = changes.loop_may_change();
   scheduler.texts = options.match_text ? &texts : nullptr;
-  scheduler.parting_texts = &texts;
+  scheduler.likely_texts = &texts;
   scheduler.fine_points = true;
   scheduler.trace = trace;
   scheduler.show_tokens = show ? &show : nullptr;
@@ -323,7 +323,7 @@ Status run_serve(const ServeOptions& options) {
   const std::unique_ptr<os::Ticker> ticker = os::make_ticker(std::chrono::seconds(1), [&cache] { cache.tick(); });
   cache::prepare_staging(cache, engine->memory());
   TRY_ASSIGN(server::Service service, make_service(options, files, *engine));
-  const index::TokenTexts texts = token_texts(service);
+  const index::TokenTexts texts = likely_texts(service);
   service.turns = std::move(turns);
   service.fingerprint = model.fingerprint;
   service.tenant_by_key = options.salt_by_key;

@@ -110,9 +110,9 @@ void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<v
 
 void Cache::report_damaged(SegmentId segment) { parts_->graves.report_damaged(segment); }
 
-Parting Cache::parting(TokenSpan prompt, std::size_t count, const Tenant& tenant) const {
+Branch Cache::branch(TokenSpan prompt, std::size_t count, const Tenant& tenant) const {
   CacheLock lock(parts_->mutex);
-  return parting_of(parts_->table, prompt, count, tenant);
+  return branch_of(parts_->table, prompt, count, tenant);
 }
 
 std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {

@@ -85,7 +85,7 @@ class Cache {
 
   // Where the prompt leaves the known text, whatever of that some tier still has; at most `count` tokens follow. Does
   // not count as a use. Cost: O(prompt), and the children of the segment where the path ends.
-  Parting parting(TokenSpan prompt, std::size_t count, const Tenant& tenant = kNoTenant) const;
+  Branch branch(TokenSpan prompt, std::size_t count, const Tenant& tenant = kNoTenant) const;
 
   // A place at the end of the known part of `tokens`.
   Track track(TokenSpan tokens, const Tenant& tenant = kNoTenant);

@@ -71,7 +71,7 @@ struct LoadResult {
 };
 
 // Where a prompt leaves the known text, and what follows there on the known path that was used last.
-struct Parting {
+struct Branch {
   Position at;
   std::vector<TokenId> next;  // empty: nothing follows
 };

@@ -70,9 +70,9 @@ void expect_same(Worlds& worlds, std::size_t who, const Tokens& prompt) {
   if (shared.model.shape.needs_points()) {
     ASSERT_EQ(shared.stands(prompt), own.stands(prompt));
   }
-  const Parting parting = shared.cache->parting(prompt, 6, kTenants[who]);
-  ASSERT_EQ(parting.at, own.cache->parting(prompt, 6).at);
-  const Tokens shown = head(prompt, parting.at.value()) + parting.next;
+  const Branch branch = shared.cache->branch(prompt, 6, kTenants[who]);
+  ASSERT_EQ(branch.at, own.cache->branch(prompt, 6).at);
+  const Tokens shown = head(prompt, branch.at.value()) + branch.next;
   ASSERT_EQ(own.check(shown), shown.size()) << "what another tenant's prompt goes on with";
 }
 

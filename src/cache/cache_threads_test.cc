@@ -79,7 +79,7 @@ class CacheThreads : public testing::TestWithParam<ModelClass> {
   void look(const Tokens& tokens) {
     const CacheStats stats = cache_->stats();
     EXPECT_LE(stats.disk_used, stats.disk_budget);
-    EXPECT_LE(cache_->parting(tokens, 4).at.value(), tokens.size());
+    EXPECT_LE(cache_->branch(tokens, 4).at.value(), tokens.size());
     (void)cache_->accepts();
   }
 

@@ -72,9 +72,9 @@ std::optional<SegmentId> used_last_below(const SegmentTable& table, index::Curso
 
 }  // namespace
 
-Parting parting_of(const SegmentTable& table, TokenSpan prompt, std::size_t count, const Tenant& tenant) {
+Branch branch_of(const SegmentTable& table, TokenSpan prompt, std::size_t count, const Tenant& tenant) {
   index::Cursor cursor = table.index().advance({kRootSegment, {}, tenant}, prompt);
-  Parting found{.at = cursor.at, .next = {}};
+  Branch found{.at = cursor.at, .next = {}};
   if (cursor.segment != kRootSegment) {
     const TokenSpan tokens = table.index().tokens(cursor.segment);
     append(found.next, tokens.subspan(cursor.at - table.info(cursor.segment).range.begin), count);

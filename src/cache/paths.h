@@ -21,8 +21,8 @@ std::vector<LeasedStep> steps_of(const SegmentTable& table, const RamTier& ram, 
 std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram, const StateChains& chains,
                                    const std::vector<LeasedStep>& steps) REQUIRES(kCacheLock);
 
-// See Cache::parting and random_path.
-Parting parting_of(const SegmentTable& table, TokenSpan prompt, std::size_t count, const Tenant& tenant)
+// See Cache::branch and random_path.
+Branch branch_of(const SegmentTable& table, TokenSpan prompt, std::size_t count, const Tenant& tenant)
     REQUIRES(kCacheLock);
 std::optional<StoredPath> random_path(const SegmentTable& table, const RamTier& ram, std::uint64_t random)
     REQUIRES(kCacheLock);

@@ -11,10 +11,10 @@ namespace {
 // Cuts this near to each other are one boundary of the template: the end of a message and the marker that follows.
 constexpr std::size_t kBoundaryTokens = 8;
 
-// A branch this near behind an anchor is how the user's turn opens: what all prompts of a client share of it.
+// A branch this near after an anchor is where the opening of the user's turn ends, which all prompts of a client share.
 constexpr std::size_t kOpeningTokens = 32;
 
-// Likely partings nearer than this to the point before are fine cuts: they save too little for a point on disk.
+// Likely cuts nearer than this to the point before are fine cuts: they save too little for a point on disk.
 constexpr std::size_t kLikelyStepTokens = 256;
 // But one that is the last before another point is worth it: a short task, before the turn.
 constexpr std::size_t kBeforeNextTokens = 4;
@@ -194,14 +194,14 @@ class Cuts {
     return is_anchor(anchor) && at > anchor && at - anchor < kOpeningTokens;
   }
 
-  // Two prompts parted at the branch, and this one parts there again: the branch is where the opening ends, and nobody
-  // returns to the anchor before it. One such parting alone may be two questions that begin with the same word.
+  // Two prompts branched off here, and this one does again: the opening ends here, and no prompt returns to the anchor
+  // before it. A single branch may be two questions that begin with the same word.
   bool is_replaced(Position point) const {
-    const bool parts_at_point = view_.cached == view_.known && view_.known < end_ && is_point(view_.cached);
-    return parts_at_point && opens_after_anchor(view_.cached, point);
+    const bool branches_at_point = view_.cached == view_.known && view_.known < end_ && is_point(view_.cached);
+    return branches_at_point && opens_after_anchor(view_.cached, point);
   }
 
-  // A likely parting just before the place where prompts did part.
+  // A likely cut lies just before the place where prompts did branch off.
   bool yields_to(const std::vector<Candidate>& kept, const Candidate& branch) const {
     if (branch.reason != CutReason::kBranch || kept.empty() || kept.back().reason != CutReason::kLikely) return false;
     return branch.at - kept.back().at < view_.options.least_step_tokens;

@@ -3,7 +3,7 @@
 // Where to cut: the positions at which state that rows cannot give is captured, and why. Pure.
 //
 // Models whose rows are all need no cuts: everything computed is kept. Others can be put to stand only at points (or
-// where a last window is), and each costs memory, so they are taken where prompts are likely to part or to go on:
+// where a last window is), and each costs memory, so they are taken where prompts are likely to branch off or to go on:
 // - the *anchors*: where the first user turn begins, and the last one before the first assistant turn. What lies before
 //   is the same in every conversation of an agent;
 // - the *turn*: where the generation prompt begins, at most one token before the end. An identical prompt, a next turn
@@ -14,8 +14,8 @@
 // - the ends of other *messages* before the first assistant turn;
 // - a *branch*: where this prompt leaves what another one computed, if no point is near. Whoever shares that much again
 //   finds one. A few tokens after an anchor it is where the opening of the user's turn ends: it is cut though the
-//   anchor is near, and takes its place when a third prompt parts there;
-// - *likely* positions, told from the prompt's text: lines that other sessions of the client have otherwise; and fine
+//   anchor is near, and takes its place when a third prompt branches off there;
+// - *likely* positions, read from the prompt's text: lines that other sessions of the client have otherwise; and fine
 //   ones among tools and their results, whose points stay in RAM until they are used;
 // - *cold* and *continued* positions by length alone, as ds4-server computes them, for prompts without turns.
 // docs/cuts.md compares formulas and defaults with ds4-server's and llama-server's.
@@ -38,7 +38,7 @@ enum class CutReason {
   kTurn,  // the generation prompt begins, or the reply is complete
   kBranch,
   kContinued,  // a prefill slice or a run of decoded tokens is complete, or a frontier of the interval is reached
-  kLikely,     // prompts of the client are likely to part here: see parting.h
+  kLikely,     // prompts of the client are likely to branch off here: see likely_cuts.h
   kStreamed,   // along a reply, in case its client leaves: see streamed_points.h
   kEvict,      // the sequence leaves the model's memory
   kShutdown,   // the server stops
@@ -122,12 +122,12 @@ struct CutView {
   std::size_t prompt_tokens = 0;  // n >= 1
   PromptMarkers markers;
   Position cached;               // prefill begins here
-  Position known;                // somebody computed the same up to here; < n where this prompt parts from it
+  Position known;                // somebody computed the same up to here; < n where this prompt branches off
   std::vector<Position> points;  // where the prompt's path has points already, ascending
   // And where windows side by side put it: at any position in these, ascending. No limit counts them.
   std::vector<TokenRange> runs = {};
-  // Where prompts are likely to part, ascending: a line that changes from session to session. One that is near the
-  // point before it counts as fine.
+  // Where prompts are likely to branch off, ascending: a line that changes from session to session. One that is near
+  // the point before it counts as fine.
   std::vector<Position> likely = {};
   // Where they may, ascending: fine cuts, of which only as many are made as memory has room for. None where the points
   // of a path are limited, and none that makes another cut leave its place.

@@ -131,10 +131,10 @@ std::optional<Difference> PromptLookup::difference(const Job& job, TokenSpan tok
       shared = common;
     }
   }
-  const cache::Parting parting = cache_.parting(tokens, SIZE_MAX, job.tenant);  // up to its end
-  const bool in_memory = nearest != nullptr && parting.at.value() <= shared;
-  const TokenSpan next = in_memory ? TokenSpan(nearest->tokens).subspan(shared) : TokenSpan(parting.next);
-  const Position at = in_memory ? Position{} + shared : parting.at;
+  const cache::Branch branch = cache_.branch(tokens, SIZE_MAX, job.tenant);  // up to its end
+  const bool in_memory = nearest != nullptr && branch.at.value() <= shared;
+  const TokenSpan next = in_memory ? TokenSpan(nearest->tokens).subspan(shared) : TokenSpan(branch.next);
+  const Position at = in_memory ? Position{} + shared : branch.at;
   std::optional<Difference> found = difference_at(at, tokens, next, in_memory);
   if (found) found->known_beyond = next.size();
   return found;

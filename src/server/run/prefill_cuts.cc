@@ -34,13 +34,13 @@ std::optional<policy::Cut> PrefillCuts::take(Position at) {
   return cuts_[next_++];
 }
 
-// ---- where prompts part ----
+// ---- likely cuts ----
 
-std::vector<policy::TextLine> Partings::lines(TokenSpan prompt, TokenRange range) const {
+std::vector<policy::TextLine> LikelyCutFinder::lines(TokenSpan prompt, TokenRange range) const {
   return policy::lines_of(prompt, range, [this](TokenId id) { return texts_->text(id); });
 }
 
-void Partings::learn(std::uint64_t client, TokenSpan prompt, Position at) {
+void LikelyCutFinder::learn(std::uint64_t client, TokenSpan prompt, Position at) {
   if (texts_ == nullptr) return;
   const Position from{at.value() - std::min<std::uint32_t>(at.value(), kLookBackTokens)};
   std::vector<policy::TextLine> before = lines(prompt, {from, at});
@@ -54,15 +54,16 @@ void Partings::learn(std::uint64_t client, TokenSpan prompt, Position at) {
   } else if (before.size() > 1) {
     whole = before[before.size() - 2].text;
   }
-  memory_.learn(client, begins ? std::string_view() : before.back().text, whole);
+  changed_.learn(client, begins ? std::string_view() : before.back().text, whole);
 }
 
-policy::LikelyPartings Partings::find(std::uint64_t client, TokenSpan prompt, TokenRange range, Position first_answer) {
+policy::LikelyCuts LikelyCutFinder::find(std::uint64_t client, TokenSpan prompt, TokenRange range,
+                                         Position first_answer) {
   if (texts_ == nullptr) return {};
-  const auto parted = [&](std::string_view line, std::string_view before) {
-    return memory_.parted(client, line, before);
+  const auto changed = [&](std::string_view line, std::string_view before) {
+    return changed_.holds(client, line, before);
   };
-  return policy::likely_partings(lines(prompt, range), first_answer, parted);
+  return policy::find_likely_cuts(lines(prompt, range), first_answer, changed);
 }
 
 // ---- the plan ----
@@ -100,10 +101,10 @@ void CutPlanner::add_likely(policy::CutView& view, const PrefillStart& start, Se
   const Position end = Position{} + view.prompt_tokens;
   const Position told = view.markers.generation_prompt.value_or(end);
   const Position answer = view.markers.assistant_turns.empty() ? end : view.markers.assistant_turns.front();
-  const bool parts = view.known < end && view.known - view.cached >= kLearntGap;
-  if (parts && start.first) partings_.learn(start.job.client, start.tokens, view.known);
+  const bool branches = view.known < end && view.known - view.cached >= kLearntGap;
+  if (branches && start.first) likely_.learn(start.job.client, start.tokens, view.known);
   if (view.cached >= told) return;
-  policy::LikelyPartings found = partings_.find(start.job.client, start.tokens, {view.cached, told}, answer);
+  policy::LikelyCuts found = likely_.find(start.job.client, start.tokens, {view.cached, told}, answer);
   view.likely = std::move(found.lines);
   if (!options_.fine_points || shape.whole_points) return;
   const ByteCount point{memory_.point_bytes(seq)};

@@ -1,7 +1,7 @@
 #pragma once
 
 // Where the prefill of one request pauses so that state can be captured (policy/cut.h), and what one prompt teaches
-// about the next: where prompts of a client are likely to part (policy/parting.h). Engine thread only.
+// about the next: where prompts of a client are likely to part (policy/likely_cuts.h). Engine thread only.
 
 #include <cstdint>
 #include <optional>
@@ -11,8 +11,7 @@
 #include "cache/model_memory.h"
 #include "index/text_match.h"
 #include "policy/cut.h"
-#include "policy/parting.h"
-#include "policy/parting_memory.h"
+#include "policy/likely_cuts.h"
 #include "server/run/job.h"
 #include "server/run/sequences.h"
 
@@ -38,28 +37,28 @@ class PrefillCuts {
 };
 
 // Learns lines on which prompts part, and finds them in the text of later prompts.
-class Partings {
+class LikelyCutFinder {
  public:
   // With null `texts` nothing is learnt and nothing found. `texts` must outlive this.
-  explicit Partings(const index::TokenTexts* texts) : texts_(texts) {}
+  explicit LikelyCutFinder(const index::TokenTexts* texts) : texts_(texts) {}
 
   // A prompt of the client left the known tokens at `at`, and many before `at` were prefilled for lack of a point.
   void learn(std::uint64_t client, TokenSpan prompt, Position at);
   // Finds partings in prompt[range). Cost: O(range).
-  policy::LikelyPartings find(std::uint64_t client, TokenSpan prompt, TokenRange range, Position first_answer);
+  policy::LikelyCuts find(std::uint64_t client, TokenSpan prompt, TokenRange range, Position first_answer);
 
  private:
   std::vector<policy::TextLine> lines(TokenSpan prompt, TokenRange range) const;
 
   const index::TokenTexts* texts_;
-  policy::PartingMemory memory_;
+  policy::ChangedLines changed_;
 };
 
 struct CutPlannerOptions {
   policy::CutOptions cuts = {};
   // for finding where prompts are likely to part; null: not looked for. Outlives the planner.
   const index::TokenTexts* texts = nullptr;
-  bool fine_points = false;  // also where they may part, as far as memory has room: see CutView::fine
+  bool fine_points = false;  // also where they may branch off, as far as memory has room: see CutView::fine
 };
 
 // A request that begins its prefill.
@@ -76,7 +75,7 @@ class CutPlanner {
  public:
   // All arguments must outlive this.
   CutPlanner(const CutPlannerOptions& options, const cache::ModelMemory& memory, cache::Cache& cache)
-      : options_(options), memory_(memory), cache_(cache), partings_(options.texts) {}
+      : options_(options), memory_(memory), cache_(cache), likely_(options.texts) {}
 
   // Plans the cuts of a request on sequence `seq`. Reports to the cache which points of the path leave, and which one
   // is awaited.
@@ -88,7 +87,7 @@ class CutPlanner {
   const CutPlannerOptions options_;
   const cache::ModelMemory& memory_;
   cache::Cache& cache_;
-  Partings partings_;
+  LikelyCutFinder likely_;
 };
 
 }  // namespace kvkeep::server

@@ -42,31 +42,31 @@ Tokens tokens(const std::string& text) { return {text.begin(), text.end()}; }
 
 TokenRange all(const Tokens& prompt) { return {Position{}, Position{} + prompt.size()}; }
 
-TEST(Partings, ALineOnWhichPromptsPartedIsFoundInAnotherConversation) {
-  Partings partings(&texts_of_words());
+TEST(LikelyCutFinder, ALineInWhichPromptsDifferedIsFoundInAnotherConversation) {
+  LikelyCutFinder finder(&texts_of_words());
   const Tokens first = tokens("Hello\nOpen files: a.py\nDo it");
-  EXPECT_TRUE(partings.find(kClient, first, all(first), {}).lines.empty());
-  partings.learn(kClient, first, Position{19});
+  EXPECT_TRUE(finder.find(kClient, first, all(first), {}).lines.empty());
+  finder.learn(kClient, first, Position{19});
   const Tokens second = tokens("Something else\nOpen files: z.py\n");
-  EXPECT_EQ(partings.find(kClient, second, all(second), {}).lines, std::vector<Position>{Position{15}});
-  EXPECT_TRUE(partings.find(kClient + 1, second, all(second), {}).lines.empty());
+  EXPECT_EQ(finder.find(kClient, second, all(second), {}).lines, std::vector<Position>{Position{15}});
+  EXPECT_TRUE(finder.find(kClient + 1, second, all(second), {}).lines.empty());
 }
 
-TEST(Partings, WhereALineBeginsTheOneBeforeIsLearnt) {
+TEST(LikelyCutFinder, WhereALineBeginsTheOneBeforeIsLearnt) {
   for (const char* line_end : {"\n", "\x01"}) {
-    Partings partings(&texts_of_words());
+    LikelyCutFinder finder(&texts_of_words());
     const std::string head = std::string("Files of today:") + line_end;
-    partings.learn(kClient, tokens(head + "a"), Position{} + head.size());
+    finder.learn(kClient, tokens(head + "a"), Position{} + head.size());
     const Tokens next = tokens("Files of today:\nz\n");
-    EXPECT_EQ(partings.find(kClient, next, all(next), {}).lines, std::vector<Position>{Position{16}});
+    EXPECT_EQ(finder.find(kClient, next, all(next), {}).lines, std::vector<Position>{Position{16}});
   }
 }
 
-TEST(Partings, WithoutTextsNothingIsFound) {
-  Partings partings(nullptr);
+TEST(LikelyCutFinder, WithoutTextsNothingIsFound) {
+  LikelyCutFinder finder(nullptr);
   const Tokens prompt = tokens("Nov 20\n");
-  partings.learn(kClient, prompt, Position{3});
-  EXPECT_TRUE(partings.find(kClient, prompt, all(prompt), {}).lines.empty());
+  finder.learn(kClient, prompt, Position{3});
+  EXPECT_TRUE(finder.find(kClient, prompt, all(prompt), {}).lines.empty());
 }
 
 // ---- the plan, without a scheduler ----
@@ -142,18 +142,18 @@ Reply ask_text(World& world, const std::string& text, const policy::PromptMarker
   return reply;
 }
 
-WorldOptions options_with_partings() {
+WorldOptions options_with_texts() {
   WorldOptions options;
   options.fake.memory_class = MemoryClass::kHybrid;
   options.fake.cells = 16384;
   options.fake.sequences = 4;
   options.fake.first_sampled_token = 200;
-  options.scheduler.parting_texts = &texts_of_words();
+  options.scheduler.likely_texts = &texts_of_words();
   return options;
 }
 
-TEST(PartingsOnTheScheduler, ASessionAfterACommitPaysFromTheChangedLineOn) {
-  World world(options_with_partings());
+TEST(LikelyCutFinderOnTheScheduler, ASessionAfterACommitPaysFromTheChangedLineOn) {
+  World world(options_with_texts());
   world.start();
   const std::string head = filler(600, 'a') + "\nRecent commits:\n";
   ask_text(world, head + "ec29d22 First\n" + filler(100, 'b'));
@@ -161,8 +161,8 @@ TEST(PartingsOnTheScheduler, ASessionAfterACommitPaysFromTheChangedLineOn) {
   EXPECT_LE(ask_text(world, head + changed).stats.prefilled_tokens, changed.size() + 32);
 }
 
-TEST(PartingsOnTheScheduler, WhatPartedOnceIsCutInTheNextConversation) {
-  World world(options_with_partings());
+TEST(LikelyCutFinderOnTheScheduler, WhatPartedOnceIsCutInTheNextConversation) {
+  World world(options_with_texts());
   world.start();
   const auto session = [](char who, char file) {
     return filler(600, who) + "\nOpen files: " + std::string(60, file) + filler(200, 'z');
@@ -173,9 +173,9 @@ TEST(PartingsOnTheScheduler, WhatPartedOnceIsCutInTheNextConversation) {
   EXPECT_LE(ask_text(world, session('b', 'q')).stats.prefilled_tokens, 260U + 32U);
 }
 
-TEST(PartingsOnTheScheduler, AToolsResultThatChangedIsReadFromNearTheChangeOn) {
+TEST(LikelyCutFinderOnTheScheduler, AToolsResultThatChangedIsReadFromNearTheChangeOn) {
   for (const bool fine : {true, false}) {
-    WorldOptions with = options_with_partings();
+    WorldOptions with = options_with_texts();
     with.scheduler.fine_points = fine;
     World world(with);
     world.start();

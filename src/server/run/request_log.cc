@@ -55,7 +55,7 @@ std::string points_text(std::size_t from) {
   return "this model can go on only from points (docs/cuts.md), " + last;
 }
 
-std::string parting_text(const EndedRequest& ended, const ShowTokens* show) {
+std::string branch_text(const EndedRequest& ended, const ShowTokens* show) {
   const JobStats& stats = ended.stats;
   if (ended.difference == nullptr || ended.difference->at == Position{}) {
     if (stats.known_tokens == 0) return "no part of the prompt was known";
@@ -138,7 +138,7 @@ std::string miss_text(const EndedRequest& ended, const ShowTokens* show) {
     case MissReason::kNothingCached:
     case MissReason::kNoPoint: break;
   }
-  return parting_text(ended, show);
+  return branch_text(ended, show);
 }
 
 }  // namespace kvkeep::server

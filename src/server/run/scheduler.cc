@@ -43,7 +43,7 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
                .context_tokens = engine.description().context_tokens,
                .least_point_tokens = options.cuts.min_tokens},
               engine.memory(), cache, sequences_),
-      cut_planner_({.cuts = options.cuts, .texts = options.parting_texts, .fine_points = options.fine_points},
+      cut_planner_({.cuts = options.cuts, .texts = options.likely_texts, .fine_points = options.fine_points},
                    engine.memory(), cache),
       rates_(engine.memory().rows_bytes(policy::kLeastMeasuredTokens)),
       audit_(options.audit, engine, cache, clock, std::min(options.load_window, kAuditUnit),

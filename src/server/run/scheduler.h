@@ -61,7 +61,7 @@ struct SchedulerOptions {
   // For matching prompts as text too; null: by ids only. Outlives the scheduler.
   const index::TokenTexts* texts = nullptr;
   // For finding where prompts are likely to part; null: not looked for. Outlives the scheduler.
-  const index::TokenTexts* parting_texts = nullptr;
+  const index::TokenTexts* likely_texts = nullptr;
   bool fine_points = false;    // also where they may part, as far as memory has room: see CutView::fine
   TraceSink* trace = nullptr;  // receives a trace of each request; null: none is made
   // Shows texts of prompts in the log; null: none is shown, since they are private. Outlives the scheduler.

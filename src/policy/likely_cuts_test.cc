@@ -1,4 +1,4 @@
-#include "policy/parting.h"
+#include "policy/likely_cuts.h"
 
 #include <gtest/gtest.h>
 
@@ -90,44 +90,43 @@ TEST(LinesOf, BeginWhereATokenDoes) {
   EXPECT_EQ(told(std::string(300, 'a') + "\nb"), "0:" + std::string(kLineBytes, 'a') + ";301:b;");
 }
 
-std::string found(std::string_view text, std::size_t first_answer, const PartedBefore& parted) {
+std::string found(std::string_view text, std::size_t first_answer, const ChangedBefore& changed) {
   const std::vector<TokenId> ids = tokens(text);
-  const LikelyPartings partings =
-      likely_partings(lines_of(ids, {at(0), at(ids.size())}, piece), at(first_answer), parted);
+  const LikelyCuts cuts = find_likely_cuts(lines_of(ids, {at(0), at(ids.size())}, piece), at(first_answer), changed);
   std::string all;
-  for (const Position line : partings.lines) all += "line " + std::to_string(line.value()) + ";";
-  for (const Position tool : partings.tools) all += "tool " + std::to_string(tool.value()) + ";";
+  for (const Position line : cuts.lines) all += "line " + std::to_string(line.value()) + ";";
+  for (const Position tool : cuts.tools) all += "tool " + std::to_string(tool.value()) + ";";
   return all;
 }
 
 bool never(std::string_view, std::string_view) { return false; }
 
-TEST(LikelyPartings, TheFirstOfLinesThatTellAState) {
+TEST(LikelyCuts, TheFirstOfLinesThatTellAState) {
   EXPECT_EQ(found("hello\nNov 20 1\nNov 20 2\nbye\nNov 21 3\n", 99, never), "line 6;line 28;");
 }
 
-TEST(LikelyPartings, TheUsersWordsAfterTheLastReminder) {
+TEST(LikelyCuts, TheUsersWordsAfterTheLastReminder) {
   const std::string text = "<a>\nb\n</system-reminder>\n<a>\nc\n</system-reminder>\n\nDo it\nnow\n";
   EXPECT_EQ(found(text, 999, never), "line 51;");
   EXPECT_EQ(found(text, 20, never), "") << "after an answer it is no preamble";
 }
 
-TEST(LikelyPartings, ToolsBeforeTheFirstAnswer) {
+TEST(LikelyCuts, ToolsBeforeTheFirstAnswer) {
   const std::string text = "<tools>\n{\"name\": \"a\"}\n{\"name\": \"b\"}\n";
   EXPECT_EQ(found(text, 999, never), "tool 8;tool 22;");
   EXPECT_EQ(found(text, 20, never), "tool 8;");
 }
 
-TEST(LikelyPartings, WherePromptsPartedBefore) {
-  const auto parted = [](std::string_view line, std::string_view before) { return line == "c" && before == "b"; };
-  EXPECT_EQ(found("a\nb\nc\nc\n", 99, parted), "line 4;");
+TEST(LikelyCuts, WherePromptsDifferedBefore) {
+  const auto changed = [](std::string_view line, std::string_view before) { return line == "c" && before == "b"; };
+  EXPECT_EQ(found("a\nb\nc\nc\n", 99, changed), "line 4;");
 }
 
-TEST(LikelyPartings, NoMoreThanTheLimit) {
+TEST(LikelyCuts, NoMoreThanTheLimit) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += "a\nStatus:\n";
   const std::vector<TokenId> ids = tokens(text);
-  EXPECT_EQ(likely_partings(lines_of(ids, {at(0), at(ids.size())}, piece), at(999), never).lines.size(),
+  EXPECT_EQ(find_likely_cuts(lines_of(ids, {at(0), at(ids.size())}, piece), at(999), never).lines.size(),
             kMostLikelyLines);
 }
 
