@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "policy/reach.h"
+#include "policy/cached_prefix.h"
 
 namespace kvkeep::policy {
 
@@ -20,7 +20,7 @@ struct Option {
 
 class Planner {
  public:
-  explicit Planner(const PlanView& view) : view_(view), reach_(choose_reach(view)) {
+  explicit Planner(const PlanView& view) : view_(view), prefix_(choose_prefix(view)) {
     for (const Resident& resident : view.residents) {
       (resident.idle ? idle_ : running_).push_back(&resident);
     }
@@ -36,9 +36,9 @@ class Planner {
       return plan;
     }
     keep_few_idle_cells(plan);
-    plan.restored_to = reach_.to;
-    plan.point = reach_.point;
-    plan.load_too_slow = reach_.too_slow;
+    plan.restored_to = prefix_.to;
+    plan.point = prefix_.point;
+    plan.load_too_slow = prefix_.too_slow;
     return plan;
   }
 
@@ -49,10 +49,10 @@ class Planner {
   }
 
   Option choose() const {
-    const Resident* source = reach_.source;
+    const Resident* source = prefix_.source;
     if (source == nullptr) return option(Plan::Start::kFresh);
     if (!source->idle) return option(Plan::Start::kFork);
-    if (extends(*source, reach_.from_memory)) return option(Plan::Start::kInPlace);
+    if (extends(*source, prefix_.from_memory)) return option(Plan::Start::kInPlace);
     const Option fork = option(Plan::Start::kFork);
     const bool fair = fork.last_use_lost_ns <= source->last_used_ns && left_behind(*source) <= view_.idle_cells;
     return fork.good() && (fair || !source->captured) ? fork : option(Plan::Start::kInPlace);
@@ -61,14 +61,14 @@ class Planner {
   // Cells beyond the shared prefix, which an idle source keeps when it is forked. Any two conversations share a few
   // tokens of their template, so without counting these the last one would always stay.
   std::size_t left_behind(const Resident& source) const {
-    return std::min<std::size_t>(source.cells_owned, source.length - reach_.from_memory);
+    return std::min<std::size_t>(source.cells_owned, source.length - prefix_.from_memory);
   }
 
   Option option(Plan::Start start) const;
   void keep_few_idle_cells(Plan& plan) const;
 
   const PlanView& view_;
-  const Reach reach_;
+  const CachedPrefix prefix_;
   std::vector<const Resident*> idle_;  // least recently used first
   std::vector<const Resident*> running_;
 };
@@ -96,11 +96,11 @@ class MakeRoom {
 };
 
 Option Planner::option(Plan::Start start) const {
-  const Resident* source = reach_.source;
+  const Resident* source = prefix_.source;
   Option option;
   option.plan.start = start;
   if (source != nullptr) option.plan.source = source->seq;
-  option.plan.from_memory = reach_.from_memory;
+  option.plan.from_memory = prefix_.from_memory;
   const bool in_place = start == Plan::Start::kInPlace;
   option.has_sequence = in_place || view_.sequence_free;
   const std::size_t needed = cells_needed(option.plan.from_memory);

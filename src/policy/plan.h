@@ -3,11 +3,11 @@
 // The plan of one request: what to reuse from where, what to prefill, who must leave the model's memory first.
 // Pure: a view in, a plan out; the scheduler executes it.
 //
-// Rules. At least one token is decoded, so at most n - 1 are reused. The longest reach over memory and cache together
-// wins: a resident sequence gives [0, p), cached rows continue it to q, where the sequence must stand (reach.h says how
-// that is found). Ties prefer memory, then the resident that can be used in place, then the one used last. A running
-// sequence is never disturbed: its prefix is forked. An idle one is extended in place if the prompt goes on where it
-// ends (p is its length, or one less). Otherwise its tail is at stake:
+// Rules. At least one token is decoded, so at most n - 1 are reused. The longest prefix over memory and cache together
+// wins: a resident sequence gives [0, p), cached rows continue it to q, where the sequence must stand (cached_prefix.h
+// says how that is found). Ties prefer memory, then the resident that can be used in place, then the one used last. A
+// running sequence is never disturbed: its prefix is forked. An idle one is extended in place if the prompt goes on
+// where it ends (p is its length, or one less). Otherwise its tail is at stake:
 // - captured: it is forked where that costs nobody who was used later than it; else it is taken over in place (its tail
 //   can be restored from the cache);
 // - not captured: it is forked if a sequence and the cells can be had, and truncated in place if not.

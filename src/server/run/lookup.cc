@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cache/cache.h"
-#include "policy/candidates.h"
 #include "server/run/restore.h"
 
 namespace kvkeep::server {
@@ -184,29 +183,31 @@ Inspection PromptLookup::inspect(InspectedPrompt prompt, const PlanTerms& terms)
   const EffectiveTokens effective = match_text(job);
   const FoundPath found = find(job, effective.tokens, terms);
   const policy::Plan plan = policy::make_plan(found.view);
-  const policy::Reach reach = policy::choose_reach(found.view);  // from the view: a plan that waits has no reach
+  const policy::CachedPrefix prefix = policy::choose_prefix(found.view);  // from the view: a plan that waits has none
   JobStats stats;
   stats.prompt_tokens = effective.tokens.size();
-  count_reach(reach, found.lease, stats);
-  if (effective.text_from && *effective.text_from < reach.to) stats.source = as_text(stats.source);
-  const auto too_slow = reach.too_slow ? std::optional(MissReason::kLoadTooSlow) : std::nullopt;
-  stats.miss = miss_reason(job, effective.tokens.size(), found.known.end, reach.to.value(), too_slow);
+  count_prefix(prefix, found.lease, stats);
+  if (effective.text_from && *effective.text_from < prefix.to) stats.source = as_text(stats.source);
+  const auto too_slow = prefix.too_slow ? std::optional(MissReason::kLoadTooSlow) : std::nullopt;
+  stats.miss = miss_reason(job, effective.tokens.size(), found.known.end, prefix.to.value(), too_slow);
   const std::optional<Difference> leaves = difference(job, effective.tokens);
   return {stats, job.prompt.size(), explain(job, found, plan.start, effective, leaves)};
 }
 
 // Counts what a restore would count when it is done.
-void PromptLookup::count_reach(const policy::Reach& reach, std::shared_ptr<cache::Lease> lease, JobStats& stats) const {
-  stats.cached_tokens = reach.to.value();
-  stats.memory_tokens = reach.from_memory.value();
+void PromptLookup::count_prefix(const policy::CachedPrefix& prefix, std::shared_ptr<cache::Lease> lease,
+                                JobStats& stats) const {
+  stats.cached_tokens = prefix.to.value();
+  stats.memory_tokens = prefix.from_memory.value();
   if (stats.memory_tokens > 0) stats.source = CacheSource::kMemoryToken;
   if (lease == nullptr) return;
   Restore restore;
-  restore.begin(std::move(lease), reach.to, reach.point);
+  restore.begin(std::move(lease), prefix.to, prefix.point);
   const bool rowless = memory_.rows_bytes(1) == 0;
-  restore.count({.kind = RestoreUnit::Kind::kRows, .range = {reach.from_memory, reach.to}}, rowless, stats);
-  if (!reach.point) return;
-  restore.count({.kind = RestoreUnit::Kind::kPoint, .range = {reach.to, reach.to}, .point = reach.to}, rowless, stats);
+  restore.count({.kind = RestoreUnit::Kind::kRows, .range = {prefix.from_memory, prefix.to}}, rowless, stats);
+  if (!prefix.point) return;
+  restore.count({.kind = RestoreUnit::Kind::kPoint, .range = {prefix.to, prefix.to}, .point = prefix.to}, rowless,
+                stats);
 }
 
 }  // namespace kvkeep::server

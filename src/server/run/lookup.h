@@ -11,9 +11,9 @@
 
 #include "cache/lease.h"
 #include "index/text_match.h"
+#include "policy/cached_prefix.h"
 #include "policy/cut.h"
 #include "policy/plan.h"
-#include "policy/reach.h"
 #include "policy/restore.h"
 #include "server/run/inspection.h"
 #include "server/run/job.h"
@@ -83,7 +83,7 @@ class PromptLookup {
   Inspection inspect(InspectedPrompt prompt, const PlanTerms& terms) const;
 
  private:
-  void count_reach(const policy::Reach& reach, std::shared_ptr<cache::Lease> lease, JobStats& stats) const;
+  void count_prefix(const policy::CachedPrefix& prefix, std::shared_ptr<cache::Lease> lease, JobStats& stats) const;
 
   const LookupOptions options_;
   const cache::ModelMemory& memory_;

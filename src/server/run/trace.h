@@ -14,7 +14,7 @@
 #include "base/types.h"
 #include "format/segment_file.h"
 #include "os/clock.h"
-#include "policy/candidates.h"
+#include "policy/cached_prefix.h"
 #include "policy/cut.h"
 #include "policy/restore.h"
 #include "server/run/audit.h"

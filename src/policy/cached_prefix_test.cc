@@ -1,7 +1,7 @@
 // Plans of models that need points: a table of situations, then every small view against a naive twin that tries every
 // position.
 
-#include "policy/reach.h"
+#include "policy/cached_prefix.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "policy/plan.h"
 #include "policy/plan_fixture.h"
 
-namespace kvkeep::policy::reach_twin {
+namespace kvkeep::policy::prefix_twin {
 namespace {
 
 Restorable point(std::size_t where, bool on_disk = false) { return {at(where), at(where), on_disk, ByteCount{1000}}; }
@@ -36,40 +36,40 @@ PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached
   return view;
 }
 
-TEST(Reach, RowsWithoutAPointAreNoUse) {
+TEST(CachedPrefix, RowsWithoutAPointAreNoUse) {
   EXPECT_EQ(planned(view_of({}, {step(0, 90)}, {})), "fresh, memory 0, cache 0");
 }
 
-TEST(Reach, TheLastPointOfTheSharedPathIsRestored) {
+TEST(CachedPrefix, TheLastPointOfTheSharedPathIsRestored) {
   EXPECT_EQ(planned(view_of({}, {step(0, 90)}, {point(30), point(70)})), "fresh, memory 0, cache 70, point");
   EXPECT_EQ(planned(view_of({}, {step(0, 60)}, {point(30), point(70)})), "fresh, memory 0, cache 30, point")
       << "rows before a point are needed too";
 }
 
-TEST(Reach, WhoStandsNeedsNoPoint) {
+TEST(CachedPrefix, WhoStandsNeedsNoPoint) {
   EXPECT_EQ(planned(view_of({resident(0, 70, 70)}, {step(0, 70)}, {point(70)})), "in place of 0, memory 70, cache 70");
 }
 
-TEST(Reach, APointFurtherOnIsWorthMoreThanMemory) {
+TEST(CachedPrefix, APointFurtherOnIsWorthMoreThanMemory) {
   EXPECT_EQ(planned(view_of({resident(0, 40, 40)}, {step(0, 80)}, {point(80)})),
             "in place of 0, memory 40, cache 80, point");
 }
 
 // A resident that cannot be cut where the prompt leaves it still gives its rows up to the point before.
-TEST(Reach, RowsComeFromAResidentThatDoesNotStand) {
+TEST(CachedPrefix, RowsComeFromAResidentThatDoesNotStand) {
   EXPECT_EQ(planned(view_of({resident(0, 300, 80)}, {}, {point(60)})), "fork of 0, memory 60, cache 60, point");
   EXPECT_EQ(planned(view_of({resident(0, 300, 80)}, {step(0, 90)}, {point(85)})),
             "fork of 0, memory 80, cache 85, point");
   EXPECT_EQ(planned(view_of({resident(0, 300, 80)}, {}, {})), "fresh, memory 0, cache 0");
 }
 
-TEST(Reach, AnIdenticalPromptStartsBeforeItsLastToken) {
+TEST(CachedPrefix, AnIdenticalPromptStartsBeforeItsLastToken) {
   EXPECT_EQ(planned(view_of({resident(0, 100, 100)}, {step(0, 100)}, {point(96), point(100)})),
             "fork of 0, memory 96, cache 96, point");
   EXPECT_EQ(planned(view_of({}, {step(0, 100)}, {point(99)})), "fresh, memory 0, cache 99, point");
 }
 
-TEST(Reach, AResidentWhoseWindowIsThereStandsAnywhereInIt) {
+TEST(CachedPrefix, AResidentWhoseWindowIsThereStandsAnywhereInIt) {
   PlanView view = view_of({resident(0, 100, 90)}, {}, {});
   view.residents[0].stands_from = at(90);
   EXPECT_EQ(planned(view), "fork of 0, memory 90, cache 90");
@@ -77,17 +77,17 @@ TEST(Reach, AResidentWhoseWindowIsThereStandsAnywhereInIt) {
   EXPECT_EQ(planned(view), "fresh, memory 0, cache 0");
 }
 
-TEST(Reach, AWindowRestoresAnyPositionOfItsRun) {
+TEST(CachedPrefix, AWindowRestoresAnyPositionOfItsRun) {
   EXPECT_EQ(planned(view_of({}, {step(0, 64)}, {{at(50), at(80), false, ByteCount{1000}}})),
             "fresh, memory 0, cache 64, point");
 }
 
-TEST(Reach, AShorterResidentThatStandsIsBetterThanALongerThatDoesNot) {
+TEST(CachedPrefix, AShorterResidentThatStandsIsBetterThanALongerThatDoesNot) {
   EXPECT_EQ(planned(view_of({resident(0, 300, 80), resident(1, 50, 50)}, {}, {point(40)})),
             "in place of 1, memory 50, cache 50");
 }
 
-TEST(Reach, APointThatLoadsTooSlowlyIsLeftAside) {
+TEST(CachedPrefix, APointThatLoadsTooSlowlyIsLeftAside) {
   PlanView view = view_of({resident(0, 20, 20)}, {step(0, 90)}, {point(40), point(80, true)});
   view.restore = RestoreMode::kAuto;
   view.rates = {.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 1e6, .disk_read_bytes_per_s = 100};
@@ -98,7 +98,7 @@ TEST(Reach, APointThatLoadsTooSlowlyIsLeftAside) {
   EXPECT_EQ(planned(view), "in place of 0, memory 20, cache 80, point");
 }
 
-TEST(Reach, LoadingIsComparedWithPrefillingBeyondTheBestOfMemory) {
+TEST(CachedPrefix, LoadingIsComparedWithPrefillingBeyondTheBestOfMemory) {
   PlanView view = view_of({resident(0, 50, 50), resident(1, 20, 20)}, {}, {point(60)});
   view.cached = {{{at(0), at(60)}, false, {}}};  // rows of no bytes: the point is all there is to load
   view.restore = RestoreMode::kAuto;
@@ -108,7 +108,7 @@ TEST(Reach, LoadingIsComparedWithPrefillingBeyondTheBestOfMemory) {
   EXPECT_EQ(planned(view), "in place of 0, memory 50, cache 60, point");
 }
 
-TEST(Reach, WhereOnlyPartOfTheRowsIsInRamThePointBeforeItsEndIsTaken) {
+TEST(CachedPrefix, WhereOnlyPartOfTheRowsIsInRamThePointBeforeItsEndIsTaken) {
   PlanView view = view_of({}, {step(0, 50), step(50, 90, true)}, {point(40), point(80)});
   view.restore = RestoreMode::kAuto;
   view.rates = {.prefill_tokens_per_s = 100, .ram_restore_bytes_per_s = 1e6, .disk_read_bytes_per_s = 100};
@@ -225,9 +225,9 @@ std::string explore(const Planner& plan) {
   return "";
 }
 
-TEST(Reach, ReusesTheBestRestorablePositionInEverySmallView) { EXPECT_EQ(explore(make_plan), ""); }
+TEST(CachedPrefix, ReusesTheBestRestorablePositionInEverySmallView) { EXPECT_EQ(explore(make_plan), ""); }
 
-TEST(Reach, TheTwinCatchesMutants) {
+TEST(CachedPrefix, TheTwinCatchesMutants) {
   const auto seeing = [](std::function<void(PlanView&)> change) {
     return [change](PlanView view) {
       change(view);
@@ -261,7 +261,7 @@ TEST(Reach, TheTwinCatchesMutants) {
 }
 
 // With a point of no bytes everywhere, points are no obstacle: the plan is the one for rows alone, whatever the rates.
-TEST(Reach, PointsEverywhereAreAsGoodAsRows) {
+TEST(CachedPrefix, PointsEverywhereAreAsGoodAsRows) {
   const std::vector<std::vector<CachedStep>> caches{{}, {step(0, 3)}, {step(0, 1), step(1, 5, true)}};
   for (const auto& residents : all_memories()) {
     for (const auto& cached : caches) {
@@ -286,7 +286,7 @@ TEST(Reach, PointsEverywhereAreAsGoodAsRows) {
 }
 
 // Slow loading may cost reach, but never what stands in memory.
-TEST(Reach, NeverLessThanMemoryGivesInAnySmallView) {
+TEST(CachedPrefix, NeverLessThanMemoryGivesInAnySmallView) {
   for (const auto& residents : all_memories()) {
     for (const auto& runs : all_restorable()) {
       PlanView view = view_of(residents, {step(0, 2), step(2, 5, true)}, runs);
@@ -305,4 +305,4 @@ TEST(Reach, NeverLessThanMemoryGivesInAnySmallView) {
 }
 
 }  // namespace
-}  // namespace kvkeep::policy::reach_twin
+}  // namespace kvkeep::policy::prefix_twin

@@ -1,7 +1,5 @@
 // What is said of each candidate of a plan: a table of situations, and for any view no contradiction to the plan.
 
-#include "policy/candidates.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <sstream>
 
 #include "base/test_seed.h"
+#include "policy/cached_prefix.h"
 #include "policy/plan_fixture.h"
 
 namespace kvkeep::policy::candidate_views {
@@ -52,15 +51,15 @@ std::string told(const PlanView& view) {
 
 Rates slow_disk() { return {.prefill_tokens_per_s = 1e6, .ram_restore_bytes_per_s = 1e9, .disk_read_bytes_per_s = 1}; }
 
-TEST(Candidates, NothingThereIsNothingTold) { EXPECT_EQ(told(view_of({}, {})), ""); }
+TEST(PrefixCandidates, NothingThereIsNothingTold) { EXPECT_EQ(told(view_of({}, {})), ""); }
 
-TEST(Candidates, ResidentsBesideEachOther) {
+TEST(PrefixCandidates, ResidentsBesideEachOther) {
   EXPECT_EQ(told(view_of({resident(0, 80, 60), resident(1, 90, 70), resident(2, 90, 70), resident(3, 50, 0)}, {})),
             "memory 0..60 to 60: shorter; memory 0..70 to 70: as-far; memory 0..70 to 70: taken; "
             "memory 0..0 to 0: nothing-shared");
 }
 
-TEST(Candidates, RowsGoOnWhereMemoryEnds) {
+TEST(PrefixCandidates, RowsGoOnWhereMemoryEnds) {
   EXPECT_EQ(told(view_of({resident(0, 40, 40)}, {step(0, 30), step(30, 60), step(60, 90, true)})),
             "memory 0..40 to 90: taken; rows 0..60 to 60: taken; rows on disk 60..90 to 90: taken");
   EXPECT_EQ(told(view_of({resident(0, 95, 95)}, {step(0, 60), step(60, 90, true)})),
@@ -69,21 +68,21 @@ TEST(Candidates, RowsGoOnWhereMemoryEnds) {
             "memory 0..60 to 60: taken; rows 0..60 to 60: in-memory");
 }
 
-TEST(Candidates, ASlowDiskIsLeftAside) {
+TEST(PrefixCandidates, ASlowDiskIsLeftAside) {
   PlanView view = view_of({}, {step(0, 60), step(60, 90, true)});
   view.restore = RestoreMode::kAuto;
   view.rates = slow_disk();
   EXPECT_EQ(told(view), "rows 0..60 to 60: taken; rows on disk 60..90 to 90: too-slow");
 }
 
-TEST(Candidates, ThePromptsLastTokenIsDecodedWhateverIsKnownOfIt) {
+TEST(PrefixCandidates, ThePromptsLastTokenIsDecodedWhateverIsKnownOfIt) {
   EXPECT_EQ(told(view_of({}, {step(0, 100, true), step(100, 101)})),
             "rows on disk 0..100 to 100: taken; rows 100..101 to 100: last-token");
   EXPECT_EQ(told(view_of({}, {step(0, 101)}, {{point(100), point(101)}})),
             "rows 0..101 to 100: taken; point 100..100 to 100: taken; point 101..101 to 0: last-token");
 }
 
-TEST(Candidates, MemoryThatCannotBeCutNeedsAPoint) {
+TEST(PrefixCandidates, MemoryThatCannotBeCutNeedsAPoint) {
   EXPECT_EQ(told(view_of({resident(0, 80, 60, 80)}, {step(0, 50)}, std::vector<Restorable>{})),
             "memory 0..60 to 0: cannot-stand; rows 0..50 to 0: no-point");
   EXPECT_EQ(told(view_of({resident(0, 80, 60, 80)}, {step(0, 50)}, {{point(20), point(55)}})),
@@ -91,7 +90,7 @@ TEST(Candidates, MemoryThatCannotBeCutNeedsAPoint) {
             "point 55..55 to 55: taken");
 }
 
-TEST(Candidates, PointsBesideEachOther) {
+TEST(PrefixCandidates, PointsBesideEachOther) {
   EXPECT_EQ(told(view_of({}, {step(0, 70)}, {{point(20), point(60), point(80)}})),
             "rows 0..70 to 60: taken; point 20..20 to 20: shorter; point 60..60 to 60: taken; "
             "point 80..80 to 0: no-rows");
@@ -128,7 +127,7 @@ PlanView random_view(std::mt19937& random) {
   return view;
 }
 
-TEST(Candidates, NeverContradictThePlan) {
+TEST(PrefixCandidates, NeverContradictThePlan) {
   std::mt19937 random(test_seed());
   for (int round = 0; round < 5000; ++round) {
     const PlanView view = random_view(random);
