@@ -1,8 +1,6 @@
 // Points along a reply: a table, then every length of a reply against a naive twin and the law of the header, and
 // mutants that the law must catch.
 
-#include "policy/streamed_points.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/cut.h"
 #include "policy/numbers_fixture.h"
 
 namespace kvkeep::policy::streamed_points {

@@ -22,7 +22,6 @@
 #include "policy/cut.h"
 #include "policy/next_call.h"
 #include "policy/plan.h"
-#include "policy/streamed_points.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::cache {
