@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kFile = 8192;  // of 16 tokens, on disk
 
-class CacheWear : public testing::Test {
+class DailyWriting : public testing::Test {
  protected:
   // For so many files a day, of which an eighth may gather.
   void open(std::uint64_t files_a_day) {
@@ -45,7 +45,7 @@ class CacheWear : public testing::Test {
   const Tokens a = conversation(100, 64);
 };
 
-TEST_F(CacheWear, WithoutALimitAllIsWrittenAndNothingIsNoted) {
+TEST_F(DailyWriting, WithoutALimitAllIsWrittenAndNothingIsNoted) {
   ASSERT_TRUE(world.open());
   fill();
   EXPECT_EQ(files(), 200U);
@@ -53,7 +53,7 @@ TEST_F(CacheWear, WithoutALimitAllIsWrittenAndNothingIsNoted) {
   for (const std::string& path : world.files.paths()) EXPECT_FALSE(path.ends_with("writes")) << path;
 }
 
-TEST_F(CacheWear, WhatMayNotBeWrittenServesFromRamAndIsWrittenWhenThereIsEnough) {
+TEST_F(DailyWriting, WhatMayNotBeWrittenServesFromRamAndIsWrittenWhenThereIsEnough) {
   open(400);
   fill();
   EXPECT_LT(files(), 51U);
@@ -67,7 +67,7 @@ TEST_F(CacheWear, WhatMayNotBeWrittenServesFromRamAndIsWrittenWhenThereIsEnough)
   EXPECT_EQ(world.check(a), 64U);
 }
 
-TEST_F(CacheWear, NoMoreIsRememberedThanMayWait) {
+TEST_F(DailyWriting, NoMoreIsRememberedThanMayWait) {
   world.most_waiting = 8;
   open(400);
   fill();
@@ -75,7 +75,7 @@ TEST_F(CacheWear, NoMoreIsRememberedThanMayWait) {
   EXPECT_EQ(world.cache->stats().remembered, 8U);
 }
 
-TEST_F(CacheWear, WhatSomebodyComesBackToIsWrittenBeforeTheRest) {
+TEST_F(DailyWriting, WhatSomebodyComesBackToIsWrittenBeforeTheRest) {
   open(400);
   fill();
   pass(1);
@@ -90,7 +90,7 @@ TEST_F(CacheWear, WhatSomebodyComesBackToIsWrittenBeforeTheRest) {
   EXPECT_EQ(world.check(a), 64U);
 }
 
-TEST_F(CacheWear, AConversationThatGoesOnTakesItsBeginningAlong) {
+TEST_F(DailyWriting, AConversationThatGoesOnTakesItsBeginningAlong) {
   open(400);
   fill();
   Tokens tokens = a;
@@ -109,7 +109,7 @@ TEST_F(CacheWear, AConversationThatGoesOnTakesItsBeginningAlong) {
   EXPECT_GE(world.check(tokens), 64U);
 }
 
-TEST_F(CacheWear, WhatIsAskedToBeKeptGoesFirst) {
+TEST_F(DailyWriting, WhatIsAskedToBeKeptGoesFirst) {
   open(400);
   fill();
   store(a);
@@ -121,7 +121,7 @@ TEST_F(CacheWear, WhatIsAskedToBeKeptGoesFirst) {
 }
 
 // Segments after the file that used the allowance up wait.
-TEST_F(CacheWear, APathIsWrittenAsFarAsMayBe) {
+TEST_F(DailyWriting, APathIsWrittenAsFarAsMayBe) {
   open(400);
   const auto store_to_keep = [&](const Tokens& tokens) {
     store(tokens);
@@ -141,7 +141,7 @@ TEST_F(CacheWear, APathIsWrittenAsFarAsMayBe) {
 
 // Random days: whatever comes, and however often it is killed, no 24 hours see more than a day's bytes and one file.
 // All that grows below the fingerprint's directory counts: abandoned files and saved indexes as well.
-TEST_F(CacheWear, NeverMoreThanADaysInADay) {
+TEST_F(DailyWriting, NeverMoreThanADaysInADay) {
   std::mt19937 random(static_cast<std::mt19937::result_type>(test_seed()));
   const auto below = [&](std::uint32_t limit) { return random() % limit; };
   constexpr std::uint64_t kFilesADay = 160;
