@@ -78,7 +78,7 @@ std::shared_ptr<Lease> Cache::lease(TokenSpan prompt, const Tenant& tenant) {
   const SegmentId deepest = steps.empty() ? kRootSegment : steps.back().segment;
   parts.table.pin(deepest);
   for (const LeasedPoint& point : points) parts.table.pin(point.id);
-  return std::make_shared<Lease>(parts.graves, parts.options.shape, deepest, std::move(steps), std::move(points));
+  return std::make_shared<Lease>(parts.forgetting, parts.options.shape, deepest, std::move(steps), std::move(points));
 }
 
 void Cache::note_use(const Lease& lease, std::optional<Position> restored) {
@@ -108,7 +108,7 @@ void Cache::load(std::shared_ptr<Lease> lease, TokenRange range, std::function<v
   parts_->loader.load(std::move(lease), range, std::move(done), point);
 }
 
-void Cache::report_damaged(SegmentId segment) { parts_->graves.report_damaged(segment); }
+void Cache::report_damaged(SegmentId segment) { parts_->forgetting.report_damaged(segment); }
 
 Branch Cache::branch(TokenSpan prompt, std::size_t count, const Tenant& tenant) const {
   CacheLock lock(parts_->mutex);
@@ -125,7 +125,7 @@ std::optional<StoredPath> Cache::random_path(std::uint64_t random) const {
 
 Track Cache::track(TokenSpan tokens, const Tenant& tenant) {
   const FingerprintHash key = prefix_key(parts_->options.fingerprint, tenant);
-  Track track(parts_->graves, {kRootSegment, {}, tenant}, PrefixHasher(key));
+  Track track(parts_->forgetting, {kRootSegment, {}, tenant}, PrefixHasher(key));
   follow(track, tokens);
   return track;
 }
@@ -135,17 +135,17 @@ bool Cache::follow(Track& track, TokenSpan next) {
   CacheLock lock(parts_->mutex);
   const index::Cursor from = track.cursor();
   index::Cursor reached = table.index().advance(from, next);
-  const std::optional<Position> dead = parts_->graves.dead_from(reached.segment);
-  if (dead) {
-    if (*dead <= from.at) return false;
-    reached = table.index().advance(from, next.first(*dead - from.at));
+  const std::optional<Position> forgotten = parts_->forgetting.forgotten_from(reached.segment);
+  if (forgotten) {
+    if (*forgotten <= from.at) return false;
+    reached = table.index().advance(from, next.first(*forgotten - from.at));
   }
-  if (reached == from) return !dead;
+  if (reached == from) return !forgotten;
   PrefixHasher hasher = track.hasher();
   hasher.append(next.first(reached.at - from.at));
   table.pin(reached.segment);
   table.unpin(track.move_to(reached, hasher));
-  return !dead;
+  return !forgotten;
 }
 
 void Cache::note_sampled(const Track& track, Position from, std::span<const TokenRange> sampled) {
@@ -239,7 +239,7 @@ bool Cache::store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std
   hasher.append(tokens);
   CacheLock lock(parts.mutex);
   const bool known = parts.table.index().advance(at, tokens.first(1)).at != at.at;
-  if (known || parts.graves.dead_from(at.segment) || !parts.accepts() || !parts.ram_room.has(size_bytes)) {
+  if (known || parts.forgetting.forgotten_from(at.segment) || !parts.accepts() || !parts.ram_room.has(size_bytes)) {
     ++parts.refused;
     return false;
   }
@@ -279,9 +279,9 @@ void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions
     const index::Cursor place = table.index().advance({kRootSegment, {}, tenant}, path.first(at.value()));
     if (place.at != at) continue;
     const SegmentId leaf = table.index().attached(place, point_kind(parts_->options.shape));
-    if (leaf != kRootSegment && !others_need(table, leaf)) parts_->graves.bury(leaf);
+    if (leaf != kRootSegment && !others_need(table, leaf)) parts_->forgetting.forget(leaf);
   }
-  parts_->graves.sweep();
+  parts_->forgetting.sweep();
 }
 
 std::vector<TokenRange> Cache::missing_windows(const Track& track, Position from) const {
@@ -336,7 +336,7 @@ CacheStats Cache::stats() const {
   stats.fresh_buffers = parts.pool.fresh_count();
   stats.stored = parts.stored;
   stats.refused = parts.refused;
-  stats.damaged = parts.graves.damaged();
+  stats.damaged = parts.forgetting.damaged();
   stats.ram_evicted = parts.ram_evictor.evicted();
   stats.expired = parts.expiry.expired();
   if (parts.disk != nullptr) {

@@ -8,8 +8,8 @@
 //
 // A segment's life: captured rows enter RAM and the write queue at once; the writer puts them on disk once; under
 // pressure the RAM copy leaves (rows come back from disk) or, without a disk, the segment leaves the index, leaves
-// first. A segment found damaged becomes *dead*: it is never offered again, and its subtree is dropped as soon as no
-// lease or track holds any of it.
+// first. A segment found damaged becomes *forgotten*: it is never offered again, and its subtree is dropped as soon as
+// no lease or track holds any of it.
 //
 // State that rows cannot give (points, whole states, window rows: see model_memory.h) hangs in segments as leaves,
 // which live in the same way, each in a file of its own. Leaves may leave anywhere on a path, and a damaged one costs
@@ -89,8 +89,8 @@ class Cache {
 
   // A place at the end of the known part of `tokens`.
   Track track(TokenSpan tokens, const Tenant& tenant = kNoTenant);
-  // Moves over the known part of `next`, the tokens after track.position(). Returns false if a dead segment that is
-  // still held follows the new position, so that store() would refuse it.
+  // Moves over the known part of `next`, the tokens after track.position(). Returns false if a forgotten segment that
+  // is still held follows the new position, so that store() would refuse it.
   bool follow(Track& track, TokenSpan next);
   // Makes buffers for staging(), on the writer, as many as staging_limit allows; none if the cache accepts nothing.
   void prepare_staging(std::size_t count, std::size_t size_bytes);
@@ -98,7 +98,7 @@ class Cache {
   store::StagingBuffer staging(std::size_t size_bytes);
   // Adds a segment of `tokens` at the track, whose rows are the first `size_bytes` of `rows`, and moves the track to
   // its end. Precondition: follow() was called, so the index does not know tokens[0] there; at most
-  // format::kMaxSegmentTokens. Returns false if refused (no room, or the place is dead); the track stays.
+  // format::kMaxSegmentTokens. Returns false if refused (no room, or the place is forgotten); the track stays.
   bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
              format::Origin origin = format::Origin::kPrompt);
   // The ids at `sampled` (ascending, apart; may reach beyond the path), from `from` on, were sampled, although the path

@@ -30,7 +30,7 @@ TEST(CacheDamage, DamagedSegmentIsAMissAndIsStoredAgain) {
   EXPECT_EQ(world.check(tokens), 64U);
 }
 
-TEST(CacheDamage, DeadPathOfARunningSequenceIsNotExtended) {
+TEST(CacheDamage, ForgottenPathOfARunningSequenceIsNotExtended) {
   World world(ByteCount{0});
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(10, 64);
@@ -45,7 +45,7 @@ TEST(CacheDamage, DeadPathOfARunningSequenceIsNotExtended) {
   EXPECT_EQ(world.grow(tokens), 64U) << "when the last holder lets go, the place is free again";
 }
 
-TEST(CacheDamage, FilesOfDeadSegmentsLeaveTheDisk) {
+TEST(CacheDamage, FilesOfForgottenSegmentsLeaveTheDisk) {
   World world(ByteCount{0});
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(10, 64);
@@ -61,7 +61,7 @@ TEST(CacheDamage, FilesOfDeadSegmentsLeaveTheDisk) {
   EXPECT_EQ(world.check(tokens), 16U);
 }
 
-TEST(CacheDamage, AHeldDeadPathIsFollowedAsFarAsItLives) {
+TEST(CacheDamage, AHeldForgottenPathIsFollowedAsFarAsItLives) {
   World world(ByteCount{0});
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(10, 64);
@@ -77,7 +77,7 @@ TEST(CacheDamage, AHeldDeadPathIsFollowedAsFarAsItLives) {
   EXPECT_EQ(world.grow(Tokens(tokens.begin(), tokens.begin() + 32) + other), 48U);
 }
 
-TEST(CacheDamage, ATrackInsideADeadSegmentStaysWhereItIs) {
+TEST(CacheDamage, ATrackInsideAForgottenSegmentStaysWhereItIs) {
   World world(ByteCount{0});
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(10, 64);
@@ -87,7 +87,7 @@ TEST(CacheDamage, ATrackInsideADeadSegmentStaysWhereItIs) {
   ASSERT_EQ(track.position(), Position{24});
   world.cache->report_damaged(world.cache->lease(tokens)->steps()[1].segment);
   EXPECT_FALSE(world.cache->follow(track, TokenSpan(tokens).subspan(24)));
-  EXPECT_EQ(track.position(), Position{24}) << "what it stands in is dead, and so is what comes";
+  EXPECT_EQ(track.position(), Position{24}) << "what it stands in is forgotten, and so is what comes";
   track = world.cache->track(Tokens{});
   EXPECT_EQ(world.grow(tokens), 64U);
 }
@@ -140,7 +140,7 @@ TEST(CacheDamage, AVeryLongPathIsForgottenWhenNobodyHoldsIt) {
 }
 
 // While a parent is written its child dies, and what comes in its place has its number, but a parent that still waits.
-TEST(CacheDamage, WhatTakesTheNumberOfADeadSegmentIsNotWrittenInItsPlace) {
+TEST(CacheDamage, WhatTakesTheNumberOfAForgottenSegmentIsNotWrittenInItsPlace) {
   World world;
   world.save_index_after = SIZE_MAX;
   ASSERT_TRUE(world.open());
@@ -160,7 +160,7 @@ TEST(CacheDamage, WhatTakesTheNumberOfADeadSegmentIsNotWrittenInItsPlace) {
   });
   ASSERT_TRUE(world.writer.run_one());  // of the child, which takes its parent along
   world.files.set_observer(nullptr);
-  EXPECT_EQ(world.segment_files().size(), 1U) << "the parent of the dead one alone";
+  EXPECT_EQ(world.segment_files().size(), 1U) << "only the parent of the damaged one";
   world.writer.run_all();
   ASSERT_TRUE(world.restart());
   EXPECT_EQ(world.check(first), 16U);

@@ -39,22 +39,23 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
                : std::make_unique<DiskTier>(std::move(store), mutex, table, clock, writer, options.save_index_after)),
       further(std::move(given_further)),
       lower(list_tiers(disk.get(), further, writer, reader)),
-      graves(mutex, table, ram, lower),
-      ram_evictor(mutex, table, graves, ram, kRamTier, lower, clock),
+      forgetting(mutex, table, ram, lower),
+      ram_evictor(mutex, table, forgetting, ram, kRamTier, lower, clock),
       ram_room(options, mutex, ram, ram_evictor, disk != nullptr),
-      disk_evictor(disk == nullptr ? nullptr
-                                   : std::make_unique<Evictor>(mutex, table, graves, *disk, kDiskTier, lower, clock)),
+      disk_evictor(disk == nullptr
+                       ? nullptr
+                       : std::make_unique<Evictor>(mutex, table, forgetting, *disk, kDiskTier, lower, clock)),
       disk_room(disk == nullptr ? nullptr : std::make_unique<DiskRoom>(options, mutex, table, *disk, *disk_evictor)),
-      copies(mutex, table, ram, graves, lower, clock),
-      chains(mutex, table, ram, ram_room, graves, disk != nullptr),
-      fetcher(mutex, table, ram, ram_room, graves, chains, lower, clock),
-      write_back(options, mutex, table, ram, ram_room, graves, chains, fetcher, copies, disk_room.get(), distrust,
+      copies(mutex, table, ram, forgetting, lower, clock),
+      chains(mutex, table, ram, ram_room, forgetting, disk != nullptr),
+      fetcher(mutex, table, ram, ram_room, forgetting, chains, lower, clock),
+      write_back(options, mutex, table, ram, ram_room, forgetting, chains, fetcher, copies, disk_room.get(), distrust,
                  clock, writer),
       peer(disk == nullptr
                ? nullptr
-               : std::make_unique<Peer>(mutex, table, ram, graves, chains, *disk_room, write_back, clock, writer)),
+               : std::make_unique<Peer>(mutex, table, ram, forgetting, chains, *disk_room, write_back, clock, writer)),
       loader(fetcher, reader, [this](const format::SegmentName& gone) { peer->forget_gone({gone}); }),
-      expiry(mutex, table, graves, disk.get(), disk_evictor.get(), clock, options.time_to_live_ns) {}
+      expiry(mutex, table, forgetting, disk.get(), disk_evictor.get(), clock, options.time_to_live_ns) {}
 
 // A load may go from reader to reader, and a writer drops segments that any of them finds damaged.
 void Cache::Parts::finish() {
@@ -84,7 +85,7 @@ bool Cache::Parts::attach(index::Cursor at, TokenRange range, format::PartKind k
                           const PrefixHash& end_hash, TierPort::Bytes bytes, Keeping keeping) {
   CacheLock lock(mutex);
   const bool there = table.index().attached(at, kind) != kRootSegment;
-  if (there || graves.dead_from(at.segment) || !accepts() || !ram_room.has(bytes->size())) {
+  if (there || forgetting.forgotten_from(at.segment) || !accepts() || !ram_room.has(bytes->size())) {
     ++refused;
     return false;
   }

@@ -11,8 +11,8 @@
 #include "cache/disk_tier.h"
 #include "cache/evictor.h"
 #include "cache/expiry.h"
+#include "cache/forgetting.h"
 #include "cache/further_copies.h"
-#include "cache/graves.h"
 #include "cache/loader.h"
 #include "cache/peer.h"
 #include "cache/ram_tier.h"
@@ -52,7 +52,7 @@ struct Cache::Parts {
   const std::unique_ptr<DiskTier> disk;  // null without a disk tier, as all that needs one
   const std::vector<FurtherTier> further;
   const std::vector<LowerTier> lower;
-  Graves graves;
+  Forgetting forgetting;
   Evictor ram_evictor;
   RamRoom ram_room;
   const std::unique_ptr<Evictor> disk_evictor;

@@ -243,7 +243,7 @@ TEST_P(CachePoints, WhatTheTiersCannotHoldIsRefusedAndCounted) {
       << "where the rows were refused, nobody asks for more";
 }
 
-// Without a request for room first, or where its segment is dead.
+// Without a request for room first, or where its segment is forgotten.
 TEST_P(CachePoints, WhatIsHandedOverAllTheSameIsRefused) {
   const auto one = world(ByteCount{32 * kRowBytes + 600});
   one->open_without_disk();

@@ -22,7 +22,7 @@ TEST(Capture, CopiesWhatIsNewAndOnlyThat) {
   EXPECT_EQ(world.check(tokens), 100U);
 }
 
-TEST(Capture, CopiesNothingForAPlaceThatIsDeadButHeld) {
+TEST(Capture, CopiesNothingForAPlaceThatIsForgottenButHeld) {
   World world;
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(10, 64);

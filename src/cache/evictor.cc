@@ -14,11 +14,11 @@ constexpr std::size_t kVictimsAtOnce = 128;
 
 }  // namespace
 
-Evictor::Evictor(CacheMutex& mutex, SegmentTable& table, Graves& graves, TierPort& port, TierId tier,
+Evictor::Evictor(CacheMutex& mutex, SegmentTable& table, Forgetting& forgetting, TierPort& port, TierId tier,
                  std::vector<LowerTier> lower, os::Clock& clock)
     : mutex_(mutex),
       table_(table),
-      graves_(graves),
+      forgetting_(forgetting),
       port_(port),
       tier_(tier),
       lower_(std::move(lower)),
@@ -185,8 +185,8 @@ Result<ByteCount> Evictor::evict(SegmentId segment) {
       table_.set_copy(segment, tier_, dropped ? CopyState::kAbsent : CopyState::kHere);
     // Gone from every tier: its continuations cannot be reached either.
     if (dropped && !left.in_ram() && !left.below_ram()) {
-      graves_.bury(segment);
-      graves_.sweep();
+      forgetting_.forget(segment);
+      forgetting_.sweep();
     }
   }
   if (!dropped) return dropped.error();

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "cache/graves.h"
+#include "cache/forgetting.h"
 #include "cache/segment_table.h"
 #include "cache/tier.h"
 #include "os/clock.h"
@@ -21,7 +21,7 @@ namespace kvkeep::cache {
 class Evictor final : public TableWatcher {
  public:
   // `lower` are all tiers below RAM. Make it before anything is in the table, which reports changes to it from then on.
-  Evictor(CacheMutex& mutex, SegmentTable& table, Graves& graves, TierPort& port, TierId tier,
+  Evictor(CacheMutex& mutex, SegmentTable& table, Forgetting& forgetting, TierPort& port, TierId tier,
           std::vector<LowerTier> lower, os::Clock& clock);
 
   struct Need {
@@ -54,7 +54,7 @@ class Evictor final : public TableWatcher {
 
   CacheMutex& mutex_;
   SegmentTable& table_;
-  Graves& graves_;
+  Forgetting& forgetting_;
   TierPort& port_;
   const TierId tier_;
   const std::vector<LowerTier> lower_;

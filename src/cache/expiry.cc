@@ -82,7 +82,7 @@ std::optional<SegmentId> Expiry::expire(SegmentId segment) {
   const Entry& left = table_.entry(segment);
   if (left.live && left.serial == serial) {
     if (!may_expire(segment) || left.on_disk()) return std::nullopt;
-    graves_.erase(segment);
+    forgetting_.erase(segment);
   }
   ++expired_;
   return above;

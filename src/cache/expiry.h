@@ -7,18 +7,18 @@
 
 #include "cache/disk_tier.h"
 #include "cache/evictor.h"
-#include "cache/graves.h"
+#include "cache/forgetting.h"
 
 namespace kvkeep::cache {
 
 class Expiry {
  public:
   // The disk and its evictor are null if there is no disk tier. `time_to_live_ns` 0: nothing expires.
-  Expiry(CacheMutex& mutex, SegmentTable& table, Graves& graves, DiskTier* disk, Evictor* disk_evictor,
+  Expiry(CacheMutex& mutex, SegmentTable& table, Forgetting& forgetting, DiskTier* disk, Evictor* disk_evictor,
          os::Clock& clock, std::int64_t time_to_live_ns)
       : mutex_(mutex),
         table_(table),
-        graves_(graves),
+        forgetting_(forgetting),
         disk_(disk),
         disk_evictor_(disk_evictor),
         clock_(clock),
@@ -37,7 +37,7 @@ class Expiry {
 
   CacheMutex& mutex_;
   SegmentTable& table_;
-  Graves& graves_;
+  Forgetting& forgetting_;
   DiskTier* const disk_;
   Evictor* const disk_evictor_;
   os::Clock& clock_;

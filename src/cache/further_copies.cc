@@ -10,12 +10,12 @@ constexpr ByteCount kMostWaiting = mebibytes(256);
 
 }  // namespace
 
-FurtherCopies::FurtherCopies(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Graves& graves,
+FurtherCopies::FurtherCopies(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Forgetting& forgetting,
                              const std::vector<LowerTier>& lower, os::Clock& clock)
     : mutex_(mutex), table_(table), ram_(ram), waiting_(lower.size()) {
   for (const LowerTier& tier : lower) {
     if (tier.id == kDiskTier) continue;
-    auto evictor = std::make_unique<Evictor>(mutex, table, graves, *tier.port, tier.id, lower, clock);
+    auto evictor = std::make_unique<Evictor>(mutex, table, forgetting, *tier.port, tier.id, lower, clock);
     further_.push_back({tier, std::move(evictor)});
   }
 }
@@ -29,7 +29,7 @@ void FurtherCopies::offer(SegmentId segment) {
     CacheLock lock(mutex_);
     const Entry& known = table_.entry(segment);
     bytes = ram_.find(segment);
-    if (!known.live || known.dead || bytes == nullptr) return;
+    if (!known.live || known.forgotten || bytes == nullptr) return;
     serial = known.serial;
   }
   if (bytes->staged()) bytes = store::compact(*bytes);

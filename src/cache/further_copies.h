@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cache/evictor.h"
-#include "cache/graves.h"
+#include "cache/forgetting.h"
 #include "cache/ram_tier.h"
 
 namespace kvkeep::cache {
@@ -15,7 +15,7 @@ namespace kvkeep::cache {
 class FurtherCopies {
  public:
   // Made before anything is in the table: each tier of `lower` that is not the disk has an evictor of its own.
-  FurtherCopies(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Graves& graves,
+  FurtherCopies(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Forgetting& forgetting,
                 const std::vector<LowerTier>& lower, os::Clock& clock);
 
   // RAM's bytes go to each tier that has no copy and whose queue holds at most kMostWaiting bytes.

@@ -1,4 +1,4 @@
-// Leaving, without a cache: the RAM tier, graves, evictors, room and expiry.
+// Leaving, without a cache: the RAM tier, forgetting, evictors, room and expiry.
 
 #include <algorithm>
 
@@ -58,9 +58,9 @@ TEST(RamTier, DropsTheLongestUnusedOfDecodedStatesFirst) {
   EXPECT_EQ(world.ram.decoded_bytes(), ByteCount{0});
 }
 
-// ---- graves ----
+// ---- forgetting ----
 
-TEST(Graves, WaitUntilNobodyHoldsAnyOfIt) {
+TEST(Forgetting, WaitUntilNobodyHoldsAnyOfIt) {
   PartsTable world;
   const SegmentId above = world.add(kRootSegment, 1);
   const SegmentId below = world.add(above, 2);
@@ -69,22 +69,22 @@ TEST(Graves, WaitUntilNobodyHoldsAnyOfIt) {
     CacheLock lock(world.mutex);
     world.table.pin(below);
   }
-  world.graves.report_damaged(above);
+  world.forgetting.report_damaged(above);
   EXPECT_TRUE(world.there(above));
   EXPECT_FALSE(world.entry(above).available());
   {
     CacheLock lock(world.mutex);
-    EXPECT_EQ(world.graves.dead_from(below), Position{});
-    EXPECT_EQ(world.graves.damaged(), 1U);
+    EXPECT_EQ(world.forgetting.forgotten_from(below), Position{});
+    EXPECT_EQ(world.forgetting.damaged(), 1U);
   }
-  world.graves.release({&below, 1});
+  world.forgetting.release({&below, 1});
   EXPECT_FALSE(world.there(above));
   EXPECT_FALSE(world.there(below));
   world.writer.run_all();
-  EXPECT_TRUE(world.lower.held.empty()) << "what is dead leaves every tier";
+  EXPECT_TRUE(world.lower.held.empty()) << "what is forgotten leaves every tier";
 }
 
-TEST(Graves, TakeWhatIsBuiltOnADeadState) {
+TEST(Forgetting, TakeWhatIsBuiltOnAForgottenState) {
   PartsTable world({.cacheable = true, .points = true, .whole_points = true});
   const SegmentId rows = world.add(kRootSegment, 1, 0);
   const SegmentId base = world.add_leaf(rows, format::PartKind::kWhole);
@@ -93,26 +93,26 @@ TEST(Graves, TakeWhatIsBuiltOnADeadState) {
     CacheLock lock(world.mutex);
     world.table.set_built(built, base, world.table.entry(built).part);
   }
-  world.graves.report_damaged(base);
+  world.forgetting.report_damaged(base);
   EXPECT_FALSE(world.there(base));
   EXPECT_FALSE(world.there(built));
   EXPECT_TRUE(world.there(rows));
 }
 
-TEST(Graves, ForgetACopyAndOnlyWithTheLastOneTheSegment) {
+TEST(Forgetting, ForgetACopyAndOnlyWithTheLastOneTheSegment) {
   PartsTable world;
   const SegmentId segment = world.add(kRootSegment, 1);
   world.put_below(segment);
   {
     CacheLock lock(world.mutex);
-    world.graves.forget_copy(segment, kDiskTier);
+    world.forgetting.forget_copy(segment, kDiskTier);
   }
   EXPECT_TRUE(world.entry(segment).available());
   world.put_below(segment);
   world.drop_from_ram(segment);
   {
     CacheLock lock(world.mutex);
-    world.graves.forget_copy(segment, kDiskTier);
+    world.forgetting.forget_copy(segment, kDiskTier);
   }
   EXPECT_FALSE(world.there(segment));
 }
@@ -122,8 +122,8 @@ TEST(Graves, ForgetACopyAndOnlyWithTheLastOneTheSegment) {
 struct Evicted : PartsTable {
   explicit Evicted(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable)
       : PartsTable(shape, promise) {}
-  Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), clock};
-  Evictor of_lower{mutex, table, graves, lower, kDiskTier, tiers(), clock};
+  Evictor of_ram{mutex, table, forgetting, ram, kRamTier, tiers(), clock};
+  Evictor of_lower{mutex, table, forgetting, lower, kDiskTier, tiers(), clock};
 };
 
 TEST(Evictor, LeavesADurableTierFromTheEndsOfPaths) {
@@ -180,7 +180,7 @@ TEST(Evictor, CountsNoCopyOfATierThatPromisesNothingForWhatIsHeld) {
     world.table.pin(held);
   }
   EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{1}}).count, 0U);
-  world.graves.release({&held, 1});
+  world.forgetting.release({&held, 1});
   EXPECT_EQ(world.of_ram.make_room({.bytes = ByteCount{1}}).count, 1U);
   EXPECT_TRUE(world.there(held)) << "a copy is left";
 }
@@ -198,7 +198,7 @@ TEST(Evictor, StopsAtATierThatRefuses) {
 
 TEST(RamRoom, MakesRoomWithinTheBudget) {
   PartsTable world({.cacheable = true}, Promise::kDurable, ByteCount{10 * kPayloadBytes});
-  Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), world.clock);
+  Evictor evictor(world.mutex, world.table, world.forgetting, world.ram, kRamTier, world.tiers(), world.clock);
   RamRoom room({}, world.mutex, world.ram, evictor, false);
   for (TokenId first = 1; first <= 10; ++first) world.add(kRootSegment, first);
   EXPECT_TRUE(room.make(3 * kPayloadBytes));
@@ -208,7 +208,7 @@ TEST(RamRoom, MakesRoomWithinTheBudget) {
 
 TEST(RamRoom, GivesAWriteQueueWhatTheDiskNeeds) {
   PartsTable world({.cacheable = true}, Promise::kDurable, ByteCount{0});
-  Evictor evictor(world.mutex, world.table, world.graves, world.ram, kRamTier, world.tiers(), world.clock);
+  Evictor evictor(world.mutex, world.table, world.forgetting, world.ram, kRamTier, world.tiers(), world.clock);
   RamRoom room({}, world.mutex, world.ram, evictor, true);
   CacheLock lock(world.mutex);
   room.note_point(mebibytes(3));
@@ -224,7 +224,7 @@ TEST(Expiry, TakesTheEndsOfPathsWhoseTimeIsOver) {
   const SegmentId above = world.add(kRootSegment, 1);
   const SegmentId below = world.add(above, 2);
   const SegmentId other = world.add(kRootSegment, 3);
-  Expiry expiry(world.mutex, world.table, world.graves, nullptr, nullptr, world.clock, kLife);
+  Expiry expiry(world.mutex, world.table, world.forgetting, nullptr, nullptr, world.clock, kLife);
   world.clock.advance_ms(2000);
   {
     CacheLock lock(world.mutex);

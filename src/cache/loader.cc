@@ -32,7 +32,7 @@ Result<Fetcher::Bytes> Fetcher::advance(Fetch& fetch, const os::Executor* here, 
     }
     const Status decoded = StateChains::decode(fetch.next > 0 ? &fetch.chain[fetch.next - 1] : nullptr, link);
     if (!decoded) {
-      graves_.report_damaged(link.item.segment);
+      forgetting_.report_damaged(link.item.segment);
       return decoded.error();
     }
   }
@@ -74,16 +74,16 @@ void Fetcher::note_failure(Fetch& fetch, const LowerTier& tier, const Error& err
   {
     CacheLock lock(mutex_);
     if (error.kind == ErrorKind::kIo && table_.note_read_refused(segment) < kRefusalsToGiveUp) return;
-    if (tier.port->promise() == Promise::kNone) return graves_.forget_copy(segment, tier.id);
+    if (tier.port->promise() == Promise::kNone) return forgetting_.forget_copy(segment, tier.id);
   }
-  graves_.report_damaged(segment);
+  forgetting_.report_damaged(segment);
 }
 
 void Fetcher::admit(SegmentId segment, const Bytes& bytes) {
   {
     CacheLock lock(mutex_);
     const bool there = table_.entry(segment).in(kRamTier) != CopyState::kAbsent;
-    if (table_.entry(segment).dead || there || ByteCount{bytes->size()} > ram_.budget()) return;
+    if (table_.entry(segment).forgotten || there || ByteCount{bytes->size()} > ram_.budget()) return;
     ram_.hold(segment, bytes);
   }
   room_.trim();

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "cache/graves.h"
+#include "cache/forgetting.h"
 #include "cache/lease.h"
 #include "cache/room.h"
 #include "cache/state_chains.h"
@@ -19,13 +19,13 @@ namespace kvkeep::cache {
 class Fetcher {
  public:
   using Bytes = TierPort::Bytes;
-  Fetcher(CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room, Graves& graves, StateChains& chains,
-          std::vector<LowerTier> lower, os::Clock& clock)
+  Fetcher(CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room, Forgetting& forgetting,
+          StateChains& chains, std::vector<LowerTier> lower, os::Clock& clock)
       : mutex_(mutex),
         table_(table),
         ram_(ram),
         room_(room),
-        graves_(graves),
+        forgetting_(forgetting),
         chains_(chains),
         lower_(std::move(lower)),
         clock_(clock) {}
@@ -55,7 +55,7 @@ class Fetcher {
   SegmentTable& table_;
   RamTier& ram_;
   RamRoom& room_;
-  Graves& graves_;
+  Forgetting& forgetting_;
   StateChains& chains_;
   const std::vector<LowerTier> lower_;
   os::Clock& clock_;

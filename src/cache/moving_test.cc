@@ -72,10 +72,10 @@ TEST(WriteAllowance, WithoutALimitSparesAll) {
 struct Fetched : PartsTable {
   explicit Fetched(const StateShape& shape = {.cacheable = true}, Promise promise = Promise::kDurable)
       : PartsTable(shape, promise) {}
-  Evictor of_ram{mutex, table, graves, ram, kRamTier, tiers(), clock};
+  Evictor of_ram{mutex, table, forgetting, ram, kRamTier, tiers(), clock};
   RamRoom room{{}, mutex, ram, of_ram, false};
-  StateChains chains{mutex, table, ram, room, graves, false};
-  Fetcher fetcher{mutex, table, ram, room, graves, chains, tiers(), clock};
+  StateChains chains{mutex, table, ram, room, forgetting, false};
+  Fetcher fetcher{mutex, table, ram, room, forgetting, chains, tiers(), clock};
 };
 
 TEST(StateChains, StoreAStateAsDifferencesAndGiveItBack) {
@@ -129,7 +129,7 @@ TEST(Fetcher, ForgetsWhatATierThatPromisesNothingHasLost) {
   EXPECT_EQ(world.fetcher.fetch(segment).error().kind, ErrorKind::kNotFound);
   EXPECT_FALSE(world.there(segment));
   CacheLock lock(world.mutex);
-  EXPECT_EQ(world.graves.damaged(), 0U) << "that was to be expected";
+  EXPECT_EQ(world.forgetting.damaged(), 0U) << "that was to be expected";
 }
 
 TEST(Loader, GoesToTheReaderOfTheTierThatHasIt) {
@@ -147,7 +147,7 @@ TEST(Loader, GoesToTheReaderOfTheTierThatHasIt) {
     world.table.pin(segment);
   }
   auto lease = std::make_shared<Lease>(
-      world.graves, world.table.shape(), segment,
+      world.forgetting, world.table.shape(), segment,
       std::vector<LeasedStep>{{segment, all, all, Tier::kDisk, ByteCount{kPayloadBytes}, nullptr}});
   loader.load(lease, all, [&](LoadResult told) { result = std::move(told); }, std::nullopt);
   first_reader.run_all();
@@ -167,7 +167,7 @@ TEST(Loader, GoesToTheReaderOfTheTierThatHasIt) {
 struct Copied : PartsTable {
   Copied() : PartsTable({.cacheable = true}, Promise::kNone) {}
   std::vector<LowerTier> far() { return {{kFirstFurtherTier, &lower, &writer, &reader}}; }
-  FurtherCopies copies{mutex, table, ram, graves, far(), clock};
+  FurtherCopies copies{mutex, table, ram, forgetting, far(), clock};
 };
 
 TEST(FurtherCopies, AreMadeInTheirOwnTime) {
@@ -200,7 +200,7 @@ TEST(FurtherCopies, OfWhatIsForgottenMeanwhileAreNotMade) {
   world.copies.offer(segment);
   {
     CacheLock lock(world.mutex);
-    world.graves.erase(segment);
+    world.forgetting.erase(segment);
   }
   world.copies.drain();
   EXPECT_TRUE(world.lower.held.empty());

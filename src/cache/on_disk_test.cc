@@ -35,18 +35,18 @@ struct OnDisk : PartsTable {
   sim::SimFileSystem& files;
   const CacheOptions options;
   DiskTier disk;
-  Graves dead{mutex, table, ram, with_disk()};
-  Evictor of_ram{mutex, table, dead, ram, kRamTier, with_disk(), clock};
-  Evictor of_disk{mutex, table, dead, disk, kDiskTier, with_disk(), clock};
+  Forgetting forgetting{mutex, table, ram, with_disk()};
+  Evictor of_ram{mutex, table, forgetting, ram, kRamTier, with_disk(), clock};
+  Evictor of_disk{mutex, table, forgetting, disk, kDiskTier, with_disk(), clock};
   RamRoom ram_room{options, mutex, ram, of_ram, true};
   DiskRoom disk_room{options, mutex, table, disk, of_disk};
-  FurtherCopies copies{mutex, table, ram, dead, with_disk(), clock};
-  StateChains chains{mutex, table, ram, ram_room, dead, true};
-  Fetcher fetcher{mutex, table, ram, ram_room, dead, chains, with_disk(), clock};
+  FurtherCopies copies{mutex, table, ram, forgetting, with_disk(), clock};
+  StateChains chains{mutex, table, ram, ram_room, forgetting, true};
+  Fetcher fetcher{mutex, table, ram, ram_room, forgetting, chains, with_disk(), clock};
   Distrust distrust{&disk.store(), writer};
-  WriteBack write_back{options, mutex,  table,      ram,      ram_room, dead,  chains,
+  WriteBack write_back{options, mutex,  table,      ram,      ram_room, forgetting, chains,
                        fetcher, copies, &disk_room, distrust, clock,    writer};
-  Peer peer{mutex, table, ram, dead, chains, disk_room, write_back, clock, writer};
+  Peer peer{mutex, table, ram, forgetting, chains, disk_room, write_back, clock, writer};
 };
 
 // ---- the tier and its room ----

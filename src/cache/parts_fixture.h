@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cache/evictor.h"
-#include "cache/graves.h"
+#include "cache/forgetting.h"
 #include "cache/ram_tier.h"
 #include "cache/segment_table.h"
 #include "testing/sim/sim_clock.h"
@@ -123,7 +123,7 @@ struct PartsTable {
   SegmentTable table;
   RamTier ram;
   MapTier lower;
-  Graves graves{mutex, table, ram, tiers()};
+  Forgetting forgetting{mutex, table, ram, tiers()};
 
  private:
   PrefixHash hash(index::Cursor at, const std::vector<TokenId>& more = {}) REQUIRES(kCacheLock) {

@@ -134,7 +134,7 @@ bool window_over(const SegmentTable& table, SegmentId segment, Position at) REQU
   return std::ranges::any_of(table.index().attached(segment), [&](SegmentId leaf) REQUIRES(kCacheLock) {
     const index::SegmentInfo& info = table.info(leaf);
     const bool is_over = info.kind == format::PartKind::kWindowRows && info.range.begin <= at && at < info.range.end;
-    return is_over && !table.entry(leaf).dead;
+    return is_over && !table.entry(leaf).forgotten;
   });
 }
 
@@ -164,7 +164,7 @@ index::Cursor cursor_of(const SegmentTable& table, index::Cursor end, TokenRange
 
 bool others_need(const SegmentTable& table, SegmentId leaf) {
   const index::SegmentInfo& own = table.info(leaf);
-  const auto lives = [&](SegmentId id) REQUIRES(kCacheLock) { return !table.entry(id).dead; };
+  const auto lives = [&](SegmentId id) REQUIRES(kCacheLock) { return !table.entry(id).forgotten; };
   if (own.kind != format::PartKind::kWindowRows) return std::ranges::any_of(table.built_on(leaf), lives);
   if (window_over(table, own.parent, own.range.end)) return true;
   const auto goes_on = [&](SegmentId child) REQUIRES(kCacheLock) {

@@ -65,7 +65,7 @@ void Peer::adopt(std::vector<store::StoredSegment> found, bool looked) {
     spdlog::warn("kv disk: removed {} orphaned segment{}: their parent is damaged or was deleted", removed,
                  removed == 1 ? "" : "s");
   }
-  graves_.sweep();
+  forgetting_.sweep();
 }
 
 // Returns false if it cannot be restored, or is known already.
@@ -76,7 +76,7 @@ bool Peer::place(const store::StoredSegment& found, const index::Placement& plac
   const auto base =
       placed && readable ? chains_.recovered_base(placement.segment, header.parts.front().base) : std::nullopt;
   if (!base) {
-    if (placed) graves_.bury(placement.segment);
+    if (placed) forgetting_.forget(placement.segment);
     return false;
   }
   table_.begin_life(placement.segment, header, *base);
@@ -109,7 +109,8 @@ bool Peer::note_written(const format::SegmentHeader& header) {
   const Entry& held = table_.entry(*same);
   const format::Part& part = header.parts.front();
   const bool waits = held.queued() || held.unwritten();
-  if (!waits || held.dead || held.part.built() || part.built() || held.part.size_bytes != part.size_bytes) return false;
+  if (!waits || held.forgotten || held.part.built() || part.built() || held.part.size_bytes != part.size_bytes)
+    return false;
   table_.set_copy(*same, kDiskTier, CopyState::kHere);
   return true;
 }
@@ -145,11 +146,11 @@ void Peer::forget_gone(const std::vector<format::SegmentName>& gone) {
     forgotten.push_back(*segment);
   }
   for (const SegmentId segment : forgotten) {
-    if (!table_.entry(segment).unwritten() || table_.entry(segment).dead) continue;
+    if (!table_.entry(segment).unwritten() || table_.entry(segment).forgotten) continue;
     const auto on_disk = [this](SegmentId below) REQUIRES(kCacheLock) { return table_.entry(below).on_disk(); };
     if (std::ranges::any_of(table_.below(segment), on_disk)) write_back_.write_again(segment);
   }
-  graves_.sweep();
+  forgetting_.sweep();
 }
 
 // RAM or a further tier may still have it. Otherwise it is gone from every tier, and its continuations cannot be
@@ -160,7 +161,7 @@ void Peer::forget_file(SegmentId segment) {
     ram_.hold(segment, store::PayloadBuffer::allocate(0).freeze());
   if (table_.entry(segment).in_ram()) return table_.set_unwritten(segment, Waits::kContinuation);
   table_.set_copy(segment, kDiskTier, CopyState::kAbsent);
-  if (!table_.entry(segment).below_ram()) graves_.bury(segment);
+  if (!table_.entry(segment).below_ram()) forgetting_.forget(segment);
 }
 
 }  // namespace kvkeep::cache

@@ -14,12 +14,12 @@ namespace kvkeep::cache {
 
 class Peer {
  public:
-  Peer(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Graves& graves, StateChains& chains, DiskRoom& disk,
-       WriteBack& write_back, os::Clock& clock, os::Executor& writer)
+  Peer(CacheMutex& mutex, SegmentTable& table, RamTier& ram, Forgetting& forgetting, StateChains& chains,
+       DiskRoom& disk, WriteBack& write_back, os::Clock& clock, os::Executor& writer)
       : mutex_(mutex),
         table_(table),
         ram_(ram),
-        graves_(graves),
+        forgetting_(forgetting),
         chains_(chains),
         disk_(disk),
         write_back_(write_back),
@@ -46,7 +46,7 @@ class Peer {
   CacheMutex& mutex_;
   SegmentTable& table_;
   RamTier& ram_;
-  Graves& graves_;
+  Forgetting& forgetting_;
   StateChains& chains_;
   DiskRoom& disk_;
   WriteBack& write_back_;

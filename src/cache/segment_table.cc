@@ -12,7 +12,7 @@ bool Entry::below_ram() const {
   return std::any_of(copies.begin() + 1, copies.end(), [](CopyState state) { return state == CopyState::kHere; });
 }
 
-bool Entry::available() const { return live && !dead && (in_ram() || below_ram()); }
+bool Entry::available() const { return live && !forgotten && (in_ram() || below_ram()); }
 
 bool Entry::in_use() const {
   const CopyState disk = in(kDiskTier);
@@ -194,7 +194,7 @@ void SegmentTable::erase(SegmentId segment) {
   index_.erase(segment);
 }
 
-void SegmentTable::kill(SegmentId segment) { change(segment).dead = true; }
+void SegmentTable::set_forgotten(SegmentId segment) { change(segment).forgotten = true; }
 
 // ---- holds and uses ----
 

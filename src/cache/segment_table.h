@@ -48,7 +48,7 @@ struct Entry {
   policy::Outlook outlook = policy::Outlook::kOpen;
   std::uint8_t refusals = 0;  // reads that a device refused
   bool live = false;          // the slot is in use
-  bool dead = false;          // damaged, or below a damaged one: never offered again
+  bool forgotten = false;     // damaged, or below a damaged one: never offered again
   bool hole = false;          // other hands removed its file, but not what continues it, and RAM has it
   std::uint32_t hits = 0;
   std::uint32_t pins = 0;
@@ -70,7 +70,7 @@ struct Entry {
   // Absent from the disk and wanted there.
   bool unwritten() const { return in(kDiskTier) == CopyState::kAbsent && waits != Waits::kNothing; }
   bool is_leaf() const { return part.kind != format::PartKind::kRows; }
-  bool available() const;  // some tier has it, and it is not dead
+  bool available() const;  // some tier has it, and it is not forgotten
   bool in_use() const;     // a request holds it, or a tier is about to take or drop it
   bool needs_its_path() const { return in_use() || queued(); }
 };
@@ -145,7 +145,7 @@ class SegmentTable {
   // Precondition: nothing hangs below it, and RAM does not have it.
   void erase(SegmentId segment) REQUIRES(kCacheLock);
   void mark_sampled(index::Cursor to, TokenRange run) REQUIRES(kCacheLock) { index_.mark_sampled(to, run); }
-  void kill(SegmentId segment) REQUIRES(kCacheLock);
+  void set_forgotten(SegmentId segment) REQUIRES(kCacheLock);
 
   // ---- holds and uses ----
   void pin(SegmentId segment) REQUIRES(kCacheLock);  // the root: nothing

@@ -60,7 +60,7 @@ void StateChains::hold_state(SegmentId leaf, Bytes state) {
   if (state->staged()) state = store::compact(*state);
   CacheLock lock(mutex_);
   const Entry& held = table_.entry(leaf);
-  if (held.dead || ram_.find(leaf) == nullptr) return;
+  if (held.forgotten || ram_.find(leaf) == nullptr) return;
   ram_.hold_decoded(leaf, std::move(state));
 }
 
@@ -102,7 +102,7 @@ bool StateChains::carries_more(SegmentId base) const {
 std::optional<StateChains::Build> StateChains::begin_build(SegmentId leaf) {
   CacheLock lock(mutex_);
   const Entry& known = table_.entry(leaf);
-  if (!known.live || known.dead || known.part.kind != format::PartKind::kWhole) return std::nullopt;
+  if (!known.live || known.forgotten || known.part.kind != format::PartKind::kWhole) return std::nullopt;
   Bytes state = ram_.find(leaf);
   // Only new states lie in a staging buffer.
   if (state == nullptr || !state->staged()) return std::nullopt;
@@ -122,12 +122,12 @@ void StateChains::finish_build(const Build& build, const Bytes& base_state) {
   bool adopted = false;
   {
     CacheLock lock(mutex_);
-    adopted = stored && !table_.entry(build.leaf).dead && table_.entry(build.base).available();
+    adopted = stored && !table_.entry(build.leaf).forgotten && table_.entry(build.base).available();
     if (adopted) adopt(build, *stored);
   }
   // The next turn begins with this state, and is built on it.
   if (adopted) hold_state(build.leaf, build.state);
-  graves_.release(std::vector{build.leaf, build.base});
+  forgetting_.release(std::vector{build.leaf, build.base});
 }
 
 void StateChains::adopt(const Build& build, ByteSpan stored) {

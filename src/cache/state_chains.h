@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cache/cache_options.h"
-#include "cache/graves.h"
+#include "cache/forgetting.h"
 #include "cache/room.h"
 
 namespace kvkeep::cache {
@@ -19,8 +19,9 @@ class StateChains {
  public:
   using Bytes = TierPort::Bytes;
   // Bases are chosen by what the tier has that the new state goes to: the disk, or RAM if there is none.
-  StateChains(CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room, Graves& graves, bool has_disk)
-      : mutex_(mutex), table_(table), ram_(ram), room_(room), graves_(graves), has_disk_(has_disk) {}
+  StateChains(CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room, Forgetting& forgetting,
+              bool has_disk)
+      : mutex_(mutex), table_(table), ram_(ram), room_(room), forgetting_(forgetting), has_disk_(has_disk) {}
 
   // ---- decoding ----
   // A segment or leaf, what is stored of it, and what comes out: the same, unless it is built on the one before it.
@@ -63,7 +64,7 @@ class StateChains {
   SegmentTable& table_;
   RamTier& ram_;
   RamRoom& room_;
-  Graves& graves_;
+  Forgetting& forgetting_;
   const bool has_disk_;
   std::uint64_t built_ GUARDED_BY(kCacheLock) = 0;
   ByteCount saved_ GUARDED_BY(kCacheLock);

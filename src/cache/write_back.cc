@@ -17,14 +17,14 @@ constexpr std::size_t kOfferedAtOnce = 64;
 }  // namespace
 
 WriteBack::WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room,
-                     Graves& graves, StateChains& chains, Fetcher& fetcher, FurtherCopies& further, DiskRoom* disk,
-                     const Distrust& distrust, os::Clock& clock, os::Executor& writer)
+                     Forgetting& forgetting, StateChains& chains, Fetcher& fetcher, FurtherCopies& further,
+                     DiskRoom* disk, const Distrust& distrust, os::Clock& clock, os::Executor& writer)
     : options_(options),
       mutex_(mutex),
       table_(table),
       ram_(ram),
       room_(room),
-      graves_(graves),
+      forgetting_(forgetting),
       chains_(chains),
       fetcher_(fetcher),
       further_(further),
@@ -55,12 +55,12 @@ void WriteBack::keep_on_disk(SegmentId leaf) {
   if (table_.entry(leaf).keeping == Keeping::kOnDisk) return;
   table_.set_keeping(leaf, Keeping::kOnDisk);
   const Entry& known = table_.entry(leaf);
-  if (known.unwritten() && known.in_ram() && !known.dead) offer(leaf);
+  if (known.unwritten() && known.in_ram() && !known.forgotten) offer(leaf);
 }
 
 void WriteBack::note_use(SegmentId segment) {
   const Entry& known = table_.entry(segment);
-  const bool waits = known.unwritten() && known.in_ram() && !known.dead;
+  const bool waits = known.unwritten() && known.in_ram() && !known.forgotten;
   const bool fits = backlog_.queued_bytes() + known.charged <= room_.write_queue_limit();
   if (allowance_.limited() && waits && fits) enter(segment);
 }
@@ -210,7 +210,7 @@ std::vector<SegmentId> WriteBack::unwritten_path(SegmentId segment) const {
     // are, so the loop looks at all of it only if there is a hole.
     if (known.on_disk() && table_.holes() == 0) break;
     if (known.on_disk()) continue;
-    if (known.dead || !known.in_ram()) return {};
+    if (known.forgotten || !known.in_ram()) return {};
     unwritten.push_back(on_path);
   }
   std::ranges::reverse(unwritten);
@@ -263,7 +263,7 @@ bool WriteBack::write_one(SegmentId segment) {
     CacheLock lock(mutex_);
     const Entry& known = table_.entry(segment);
     bytes = ram_.find(segment);
-    if (!known.live || known.dead || bytes == nullptr) return false;
+    if (!known.live || known.forgotten || bytes == nullptr) return false;
     if (!leaves_no_hole(segment)) return false;
     if (known.unwritten()) waits = known.waits;
     table_.set_copy(segment, kDiskTier, CopyState::kComing);
@@ -276,7 +276,7 @@ bool WriteBack::write_one(SegmentId segment) {
     note_disk_room();
     if (!written) note_refusal(written.error());
     if (written && table_.entry(segment).kept_until_ns > 0) disk_->tier().post_touch(segment);
-    graves_.sweep();
+    forgetting_.sweep();
   }
   if (written) disk_->tier().note_unsaved();
   return written.ok();

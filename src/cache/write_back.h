@@ -9,8 +9,8 @@
 
 #include "cache/backlog.h"
 #include "cache/cache_options.h"
+#include "cache/forgetting.h"
 #include "cache/further_copies.h"
-#include "cache/graves.h"
 #include "cache/loader.h"
 #include "cache/room.h"
 #include "cache/state_chains.h"
@@ -22,7 +22,7 @@ class WriteBack {
  public:
   // `disk` is null if there is no disk tier.
   WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room,
-            Graves& graves, StateChains& chains, Fetcher& fetcher, FurtherCopies& further, DiskRoom* disk,
+            Forgetting& forgetting, StateChains& chains, Fetcher& fetcher, FurtherCopies& further, DiskRoom* disk,
             const Distrust& distrust, os::Clock& clock, os::Executor& writer);
 
   // ---- offers ----
@@ -71,7 +71,7 @@ class WriteBack {
   SegmentTable& table_;
   RamTier& ram_;
   RamRoom& room_;
-  Graves& graves_;
+  Forgetting& forgetting_;
   StateChains& chains_;
   Fetcher& fetcher_;
   FurtherCopies& further_;

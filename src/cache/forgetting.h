@@ -1,6 +1,6 @@
 #pragma once
 
-// Segments that are lost: damaged ones and leaves, with everything below them or built on them. Dead at once, they
+// Forgets lost segments and leaves, with everything below them or built on them. Not offered any more at once, they
 // leave the table and every tier as soon as no lease or track holds any of it. Therefore leases and tracks give back
 // here what they held.
 
@@ -15,25 +15,25 @@
 
 namespace kvkeep::cache {
 
-class Graves final : public Releaser {
+class Forgetting final : public Releaser {
  public:
   // `lower` are all tiers below RAM; their writers drop what is erased.
-  Graves(CacheMutex& mutex, SegmentTable& table, RamTier& ram, std::vector<LowerTier> lower)
+  Forgetting(CacheMutex& mutex, SegmentTable& table, RamTier& ram, std::vector<LowerTier> lower)
       : mutex_(mutex), table_(table), ram_(ram), lower_(std::move(lower)) {}
 
   void release(std::span<const SegmentId> held) override EXCLUDES(kCacheLock);
 
   // The segment, and what is built on it, is never offered again; the next sweep that finds it unheld removes it.
-  void bury(SegmentId segment) REQUIRES(kCacheLock);
+  void forget(SegmentId segment) REQUIRES(kCacheLock);
   void sweep() REQUIRES(kCacheLock);
-  // Counts and logs the loss, and buries the segment.
+  // Counts and logs the loss, and forgets the segment.
   void report_damaged(SegmentId segment) EXCLUDES(kCacheLock);
   // A tier that promised nothing, or one of several copies, does not have it any more.
   void forget_copy(SegmentId segment, TierId tier) REQUIRES(kCacheLock);
   // Takes it out of every tier and the table. Precondition: it is not held, and nothing hangs below it.
   void erase(SegmentId segment) REQUIRES(kCacheLock);
-  // Where the first dead segment on the path to `segment` begins; nullopt if none is dead.
-  std::optional<Position> dead_from(SegmentId segment) const REQUIRES(kCacheLock);
+  // Where the first forgotten segment on the path to `segment` begins; nullopt if none is forgotten.
+  std::optional<Position> forgotten_from(SegmentId segment) const REQUIRES(kCacheLock);
   std::uint64_t damaged() const REQUIRES(kCacheLock) { return damaged_; }
 
  private:
@@ -44,7 +44,7 @@ class Graves final : public Releaser {
   SegmentTable& table_;
   RamTier& ram_;
   const std::vector<LowerTier> lower_;
-  std::vector<SegmentId> dead_ GUARDED_BY(kCacheLock);  // roots of subtrees to drop once they are not held
+  std::vector<SegmentId> roots_ GUARDED_BY(kCacheLock);  // roots of subtrees to drop once they are not held
   std::uint64_t damaged_ GUARDED_BY(kCacheLock) = 0;
 };
 

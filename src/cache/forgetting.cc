@@ -1,4 +1,4 @@
-#include "cache/graves.h"
+#include "cache/forgetting.h"
 
 #include <spdlog/spdlog.h>
 
@@ -7,32 +7,32 @@
 
 namespace kvkeep::cache {
 
-void Graves::release(std::span<const SegmentId> held) {
+void Forgetting::release(std::span<const SegmentId> held) {
   CacheLock lock(mutex_);
   for (const SegmentId segment : held) table_.unpin(segment);
-  if (!dead_.empty()) sweep();
+  if (!roots_.empty()) sweep();
 }
 
 // ---- dying ----
 
 // At most kMaxBuiltStates deep.
-void Graves::bury(SegmentId segment) {
-  if (table_.entry(segment).dead) return;
-  table_.kill(segment);
-  dead_.push_back(segment);
-  for (const SegmentId built : table_.built_on(segment)) bury(built);
+void Forgetting::forget(SegmentId segment) {
+  if (table_.entry(segment).forgotten) return;
+  table_.set_forgotten(segment);
+  roots_.push_back(segment);
+  for (const SegmentId built : table_.built_on(segment)) forget(built);
 }
 
-void Graves::report_damaged(SegmentId segment) {
+void Forgetting::report_damaged(SegmentId segment) {
   CacheLock lock(mutex_);
   ++damaged_;
-  if (!table_.entry(segment).dead) log_damaged(segment);
-  bury(segment);
+  if (!table_.entry(segment).forgotten) log_damaged(segment);
+  forget(segment);
   sweep();
 }
 
 // Users who see long conversations prefilled again need to know why.
-void Graves::log_damaged(SegmentId segment) const {
+void Forgetting::log_damaged(SegmentId segment) const {
   const TokenRange range = table_.info(segment).range;
   const std::string file = format::file_name(table_.name_of(segment));
   if (table_.entry(segment).is_leaf()) {
@@ -51,37 +51,37 @@ void Graves::log_damaged(SegmentId segment) const {
       range.begin.value(), range.end.value(), file, lost.size() - 1, bytes.value() >> 20);
 }
 
-void Graves::forget_copy(SegmentId segment, TierId tier) {
+void Forgetting::forget_copy(SegmentId segment, TierId tier) {
   table_.set_copy(segment, tier, CopyState::kAbsent);
   const Entry& left = table_.entry(segment);
   if (left.in_ram() || left.below_ram()) return;
-  bury(segment);
+  forget(segment);
   sweep();
 }
 
 // ---- going ----
 
-void Graves::sweep() {
+void Forgetting::sweep() {
   std::vector<SegmentId> waiting;
-  for (const SegmentId root : std::exchange(dead_, {})) {
-    if (!table_.index().contains(root)) continue;  // went with a dead ancestor
+  for (const SegmentId root : std::exchange(roots_, {})) {
+    if (!table_.index().contains(root)) continue;  // went with a forgotten ancestor
     if (table_.any_in_subtree(root, [](const Entry& entry) { return entry.in_use(); })) {
       waiting.push_back(root);
     } else {
       erase_subtree(root);
     }
   }
-  dead_ = std::move(waiting);
+  roots_ = std::move(waiting);
 }
 
-void Graves::erase_subtree(SegmentId root) {
+void Forgetting::erase_subtree(SegmentId root) {
   const std::vector<SegmentId> all = table_.subtree(root);
   for (auto last = all.rbegin(); last != all.rend(); ++last) {
     if (table_.index().contains(*last)) erase(*last);  // a state may come several times
   }
 }
 
-void Graves::erase(SegmentId segment) {
+void Forgetting::erase(SegmentId segment) {
   for (const LowerTier& tier : lower_) {
     if (table_.entry(segment).in(tier.id) != CopyState::kHere) continue;
     tier.writer->post([port = tier.port, item = table_.named_item(segment)] { (void)port->drop(item).ok(); });
@@ -90,10 +90,10 @@ void Graves::erase(SegmentId segment) {
   table_.erase(segment);
 }
 
-std::optional<Position> Graves::dead_from(SegmentId segment) const {
-  if (dead_.empty() || segment == kRootSegment) return std::nullopt;
+std::optional<Position> Forgetting::forgotten_from(SegmentId segment) const {
+  if (roots_.empty() || segment == kRootSegment) return std::nullopt;
   for (const SegmentId on_path : table_.index().path(segment)) {
-    if (table_.entry(on_path).dead) return table_.info(on_path).range.begin;
+    if (table_.entry(on_path).forgotten) return table_.info(on_path).range.begin;
   }
   return std::nullopt;
 }
