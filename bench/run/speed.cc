@@ -227,7 +227,7 @@ Workload requests_behind_one_prompt() {
   workload.title = fmt::format("{} requests after one 870-token prompt", kRequestsBehindOnePrompt);
   workload.context_tokens = 8192;
   workload.reply_tokens = 4;
-  workload.point_bound = 1.01;  // as in 5-requests
+  workload.point_bound = 1.02;  // of all but the first: 1.015, the opening of a turn computed a few times
   workload.steps.emplace_back(DefineSystem{"rules", 870});
   for (std::size_t i = 1; i <= kRequestsBehindOnePrompt; ++i) {
     workload.steps.emplace_back(OpenConversation{fmt::format("r{}", i), "rules"});

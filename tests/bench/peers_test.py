@@ -43,7 +43,9 @@ class PeersTest(BenchCase):
         self.assertTrue(self.written(report), "what was written is measured before")
 
     def test_kvkeep_that_does_not_start_ends_the_run(self):
-        done = self.bench("-m", "/dev/null", self.workload)
+        model = self.directory / "broken.gguf"
+        model.write_bytes(b"GGUF, and nothing more")
+        done = self.bench("-m", model, self.workload)
         self.assertEqual(done.returncode, 1)
         self.assertIn("before it was ready", done.stderr)
         self.assertEqual(done.stdout, "")
