@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <ctime>
 #include <utility>
 
@@ -22,12 +24,23 @@ sigset_t shutdown_set() {
   return set;
 }
 
-void leave_at_once(int /*signal*/) { _exit(130); }
-
 constexpr timespec kNoTime{.tv_sec = 0, .tv_nsec = 0};
 constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 100'000'000};
 // timeout(1) and terminals may send a signal twice; two signals count as two only after this time.
 constexpr std::chrono::milliseconds kOneWish{250};
+
+std::atomic<std::int64_t> first_wish_ns = 0;  // when ShutdownSignals::wait() returned, on the monotonic clock
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "read by a signal handler");
+
+std::int64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // may be called by a signal handler
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void leave_at_once(int /*signal*/) {
+  if (std::chrono::nanoseconds(monotonic_ns() - first_wish_ns) >= kOneWish) _exit(130);
+}
 
 bool is_ignored(int number) {
   struct sigaction action{};
@@ -59,6 +72,7 @@ void ShutdownSignals::wait() {
   const sigset_t set = shutdown_set();
   int signal = 0;
   while (sigwait(&set, &signal) != 0) {}
+  first_wish_ns = monotonic_ns();
   std::signal(SIGINT, leave_at_once);
   std::signal(SIGTERM, leave_at_once);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);

@@ -17,8 +17,8 @@ class ShutdownSignals {
   ShutdownSignals();
   // Returns true if one arrived and was not waited for yet.
   bool pending() const;
-  // Returns when one arrives. A second one then ends the process at once (status 130), so that a user can leave a
-  // hanging shutdown.
+  // Returns when one arrives. A second one, a quarter of a second later or more, ends the process at once (status 130),
+  // so that a user can leave a hanging shutdown.
   void wait();
 };
 

@@ -57,6 +57,30 @@ void expect_only_output(const std::string& directory) {
   EXPECT_EQ(::rmdir(directory.c_str()), 0) << "something was left behind";
 }
 
+// timeout(1) sends its signal to a process and to its group.
+TEST(ShutdownSignalsTest, OnlyALaterSecondSignalEndsTheProcess) {
+  if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) {
+    ShutdownSignals signals;
+    say_ready();
+    signals.wait();
+    ::raise(SIGTERM);
+    std::printf("still here\n");
+    std::fflush(stdout);
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    ::raise(SIGINT);
+    std::exit(1);
+  }
+  const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
+  const auto child = start_self("ShutdownSignalsTest.OnlyALaterSecondSignalEndsTheProcess", directory.path());
+  ::kill(child->id(), SIGTERM);
+  const auto end = child->wait(30'000);
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(end->exit_code, 130);
+  std::ifstream file(directory.path() + "/output");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(text.find("still here"), std::string::npos);
+}
+
 TEST(SignalWatchTest, UnwindsAndTellsTheStatus) {
   if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) std::exit(run_until_signal());
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
