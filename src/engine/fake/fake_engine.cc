@@ -47,12 +47,6 @@ FakeEngine::FakeEngine(FakeOptions options)
   KVKEEP_ASSERT(options_.first_sampled_token + 2 < static_cast<TokenId>(options_.vocabulary_size), "there is text");
 }
 
-FakeCounters FakeEngine::counters() const {
-  FakeCounters counters = memory_.counters();
-  counters.decode_calls = decode_calls_;
-  return counters;
-}
-
 bool FakeEngine::check_batch(std::span<const BatchToken> batch) const {
   if (batch.empty() || batch.size() > options_.batch_tokens) return false;
   std::vector<Position> next;

@@ -46,7 +46,7 @@ class FakeEngine final : public Engine {
   // For tests. Call them on the engine thread, except as noted.
   // Callable from any thread.
   void set_faults(const FakeFaults& faults) { faults_.set(faults); }
-  FakeCounters counters() const;
+  const FakeCounters& counters() const { return memory_.counters(); }
   // Called at the start of each decode, before it checks for cancel(): a test may block or cancel there.
   void set_on_decode(std::function<void(std::span<const BatchToken>)> hook) { on_decode_ = std::move(hook); }
 

@@ -88,7 +88,6 @@ Result<std::size_t> FakeMemory::save_rows(SeqId seq, TokenRange range, MutableBy
 }
 
 Status FakeMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) {
-  ++counters_.restore_calls;
   Status status;
   if (!shape().cacheable) status = unsupported("rows of this model cannot be restored");
   if (status.ok() && faults_.fires(&FakeFaults::fail_restore)) status = damaged("restore failed on demand");
@@ -135,7 +134,6 @@ Result<std::size_t> FakeMemory::save_window(SeqId seq, TokenRange range, Mutable
   KVKEEP_ASSERT(out.size() >= window_bytes(range.size()), "window rows fit their buffer");
   const auto rows = state_of(seq).window(range.begin.value(), range.end.value());
   if (rows.empty()) return not_found("window rows have slid off");
-  ++counters_.points_saved;
   const SavedHeader header{kWindowMagic, 8, range.begin.value(), static_cast<std::uint32_t>(range.size())};
   std::memcpy(out.data(), &header, sizeof header);
   std::memcpy(out.data() + sizeof header, rows.data(), rows.size() * sizeof rows[0]);
@@ -150,7 +148,6 @@ std::uint64_t FakeMemory::point_bytes(SeqId seq) const {
 Result<std::size_t> FakeMemory::save_point(SeqId seq, MutableByteSpan out) {
   KVKEEP_ASSERT(shape().points && length(seq) > Position{0}, "there is a point to save");
   KVKEEP_ASSERT(out.size() >= point_bytes(seq), "a point fits its buffer");
-  ++counters_.points_saved;
   const std::vector<std::byte> state = state_of(seq).point();
   const SavedHeader header{kPointMagic, 1, length(seq).value(), static_cast<std::uint32_t>(state.size())};
   std::memcpy(out.data(), &header, sizeof header);
@@ -164,7 +161,6 @@ Status FakeMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pie
   Status status;
   if (faults_.fires(&FakeFaults::fail_point)) status = damaged("restore of a point failed on demand");
   if (status.ok()) status = shape().points ? set_point(seq, pieces.front().bytes) : set_windows(seq, pieces);
-  if (status.ok()) ++counters_.points_restored;
   if (!status.ok()) clear(seq);
   return status;
 }

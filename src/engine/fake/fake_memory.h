@@ -5,6 +5,7 @@
 //
 // Like libllama's, restores check only the shape of their bytes.
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -46,14 +47,11 @@ struct FakeFaults {
   std::uint32_t fail_point = 0;       // restore_point: kDamaged
 };
 
+// Counted by the engine thread, read by any: a request is answered before its sequence is captured and released.
 struct FakeCounters {
-  std::uint64_t decode_calls = 0;
-  std::uint64_t save_calls = 0;
-  std::uint64_t restore_calls = 0;
-  std::uint64_t rows_restored = 0;
-  std::uint64_t points_saved = 0;  // points and windows
-  std::uint64_t points_restored = 0;
-  std::uint64_t forks = 0;
+  std::atomic<std::uint64_t> save_calls = 0;
+  std::atomic<std::uint64_t> rows_restored = 0;
+  std::atomic<std::uint64_t> forks = 0;
 };
 
 // Counts down to each requested fault. Any thread.
@@ -106,7 +104,7 @@ class FakeMemory final : public cache::ModelMemory {
   // A decode failed: the sequence's state is wrong until it is cleared.
   void spoil(SeqId seq) { state_of(seq).spoil(); }
   const StateOptions& state_options() const { return state_options_; }
-  const FakeCounters& counters() const { return counters_; }  // except for decode_calls
+  const FakeCounters& counters() const { return counters_; }
 
  private:
   SequenceState& state_of(SeqId seq) { return sequences_.at(static_cast<std::size_t>(seq.value())); }

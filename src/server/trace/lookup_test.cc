@@ -73,12 +73,12 @@ TEST_F(Trace, LookupsLeaveNoTrace) {
   world.start();
   const Tokens prompt = numbers(100, 40);
   ask(world, prompt);
-  const auto counters = world.engine.counters();
+  const std::uint64_t restored = world.engine.counters().rows_restored;
   const auto before = world.cache.stats();
   const std::uint64_t decoded = world.engine.tokens_decoded();
   for (int i = 0; i < 10; ++i) EXPECT_EQ(look_up(world, prompt + numbers(5, 41))["cached_tokens"], 100 + 0);
   EXPECT_EQ(world.engine.tokens_decoded(), decoded);
-  EXPECT_EQ(world.engine.counters().rows_restored, counters.rows_restored);
+  EXPECT_EQ(world.engine.counters().rows_restored, restored);
   EXPECT_EQ(world.cache.stats().stored, before.stored);
   EXPECT_EQ(world.scheduler.stats().requests, 1U);
   EXPECT_EQ(world.scheduler.stats().plans, 1U);
