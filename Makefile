@@ -14,7 +14,9 @@ CTEST_FLAGS ?=
 SUITES ?= everyday
 FUZZ ?=
 FUZZ_SECONDS ?= 60
-CTEST = ctest --output-on-failure --no-label-summary -j $(JOBS) $(CTEST_FLAGS)
+# $(call run_tests,build folder,labels)
+run_tests = ctest --output-on-failure --no-label-summary -j $(JOBS) $(CTEST_FLAGS) --test-dir $(1) -L '$(2)' || \
+	  { scripts/why-failed $(1); exit 1; }
 # The presets name clang 19; where only another version is installed, that one is used.
 CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; do command -v $$c && break; done))
 clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
@@ -49,19 +51,19 @@ all: setup build/build.ninja ## the program and all tests
 	cmake --build build -j $(JOBS)
 
 test: all ## the everyday tests (SUITES='everyday|slow': with the slow ones, as continuous integration does)
-	@$(CTEST) --test-dir build -L '$(SUITES)'
+	@$(call run_tests,build,$(SUITES))
 
 test-slow: all ## the slow tests: kill loops, flags that take many starts, workloads of each class of memory (minutes)
-	@$(CTEST) --test-dir build -L slow
+	@$(call run_tests,build,slow)
 
 test-long: all ## what neither runs: thousands of random histories, every mutant, clang-tidy, every workload in every variant (most of an hour)
-	@$(CTEST) --test-dir build -L long
+	@$(call run_tests,build,long)
 
 # $(call test_in,preset): configures, builds and runs the everyday tests of another preset in build/<preset>.
 define test_in
 	cmake --preset $(1) $(clang_flags) $(CMAKE_FLAGS)
 	cmake --build build/$(1) -j $(JOBS)
-	@$(CTEST) --test-dir build/$(1) -L everyday
+	@$(call run_tests,build/$(1),everyday)
 endef
 
 test-clang: setup ## the everyday tests, built by clang with thread-safety analysis
