@@ -22,15 +22,6 @@ class CacheExpiry : public testing::TestWithParam<ModelClass> {
     ASSERT_TRUE(!world.model.shape.needs_points() || world.stand(tokens));
     world.writer.run_all();
   }
-  void use(const Tokens& tokens) {
-    world.cache->note_use(*world.cache->lease(tokens));
-    world.writer.run_all();
-  }
-  void pass(std::int64_t hours) {
-    world.clock.advance_ms(hours * kHourMs);
-    world.cache->tick();
-    world.writer.run_all();
-  }
   World world;
   const Tokens a = conversation(100, 64);
   const Tokens b = conversation(200, 64);
@@ -39,9 +30,9 @@ class CacheExpiry : public testing::TestWithParam<ModelClass> {
 TEST_P(CacheExpiry, WhatNobodyUsedLeavesBothTiersAndTheRestStays) {
   keep(a);
   keep(b);
-  pass(6);
-  use(b);
-  pass(5);
+  world.pass(6);
+  world.use(b);
+  world.pass(5);
   EXPECT_EQ(world.check(a), 0U);
   EXPECT_EQ(world.check(b), 64U);
   const std::size_t files = world.segment_files().size();
@@ -49,7 +40,7 @@ TEST_P(CacheExpiry, WhatNobodyUsedLeavesBothTiersAndTheRestStays) {
   ASSERT_TRUE(world.restart());
   EXPECT_EQ(world.segment_files().size(), files);
   EXPECT_EQ(world.check(b), 64U);
-  pass(11);
+  world.pass(11);
   EXPECT_TRUE(world.segment_files().empty());
   EXPECT_EQ(world.cache->stats().segments, 0U);
   EXPECT_EQ(world.cache->stats().ram_used, ByteCount{});
@@ -57,12 +48,12 @@ TEST_P(CacheExpiry, WhatNobodyUsedLeavesBothTiersAndTheRestStays) {
 
 TEST_P(CacheExpiry, WhatSomethingYoungerContinuesStays) {
   keep(a);
-  pass(9);
+  world.pass(9);
   keep(a + b);
-  pass(2);
+  world.pass(2);
   EXPECT_EQ(world.check(a + b), 128U);
-  pass(9);
-  pass(0);  // a state that others are built on leaves after them
+  world.pass(9);
+  world.pass(0);  // a state that others are built on leaves after them
   EXPECT_EQ(world.check(a + b), 0U);
 }
 
@@ -96,24 +87,24 @@ TEST_P(CacheExpiry, WhatIsHeldOrAskedForStaysSoLong) {
   world.cache->keep(world.cache->track(b), 20 * kHourNs);
   world.writer.run_all();
   std::shared_ptr<Lease> lease = world.cache->lease(a);
-  pass(11);
+  world.pass(11);
   EXPECT_EQ(world.check(a), 64U);
   EXPECT_EQ(world.check(b), 64U);
   lease.reset();
-  pass(0);
+  world.pass(0);
   EXPECT_EQ(world.check(a), 0U);
   EXPECT_EQ(world.check(b), 64U);
-  pass(10);
+  world.pass(10);
   EXPECT_EQ(world.check(b), 0U);
 }
 
 TEST_P(CacheExpiry, AFileThatCannotBeRemovedIsTriedAgain) {
   keep(a);
   world.files.set_plan({FaultKind::kFailForever, 1});
-  pass(11);
+  world.pass(11);
   EXPECT_FALSE(world.segment_files().empty());
   world.files.heal();
-  pass(1);
+  world.pass(1);
   EXPECT_TRUE(world.segment_files().empty());
 }
 
@@ -126,7 +117,7 @@ TEST_P(CacheExpiry, ManyLeaveInPortions) {
   const std::uint64_t first = world.cache->stats().expired - before;
   EXPECT_GT(first, 0U);
   EXPECT_LE(first, 600U);
-  for (int tick = 0; tick < 10; ++tick) pass(0);
+  for (int tick = 0; tick < 10; ++tick) world.pass(0);
   EXPECT_EQ(world.cache->stats().segments, 0U);
 }
 
@@ -153,7 +144,7 @@ class CacheExpiryWithoutDisk : public testing::Test {
 TEST_F(CacheExpiryWithoutDisk, RamForgetsToo) {
   open();
   world.grow(a);
-  pass(11);
+  world.pass(11);
   EXPECT_EQ(world.cache->stats().segments, 0U);
 }
 
@@ -162,7 +153,7 @@ TEST_F(CacheExpiryWithoutDisk, WhatIsHeldStays) {
   world.grow(a);
   std::shared_ptr<Lease> lease = world.cache->lease(a);
   for (const std::size_t expected : {4U, 0U}) {
-    pass(11);
+    world.pass(11);
     EXPECT_EQ(world.cache->stats().segments, expected);
     lease.reset();
   }

@@ -190,6 +190,17 @@ class World {
     return open();
   }
 
+  void use(const Tokens& tokens) {
+    cache->note_use(*cache->lease(tokens));
+    writer.run_all();
+  }
+  // Time passes, and then the server's tick comes.
+  void pass(std::int64_t hours) {
+    clock.advance_ms(hours * kHourMs);
+    cache->tick();
+    writer.run_all();
+  }
+
   // Stores what the cache does not know of `tokens` in pieces of `piece`; returns how far it got.
   std::size_t grow(const Tokens& tokens, std::size_t piece = 16) {
     Track track = cache->track(tokens, tenant);

@@ -26,15 +26,6 @@ class DailyWriting : public testing::Test {
     ASSERT_EQ(world.grow(tokens), tokens.size());
     world.writer.run_all();
   }
-  void use(const Tokens& tokens) {
-    world.cache->note_use(*world.cache->lease(tokens));
-    world.writer.run_all();
-  }
-  void pass(std::int64_t hours) {
-    world.clock.advance_ms(hours * kHourMs);
-    world.cache->tick();
-    world.writer.run_all();
-  }
   // One-off requests until the allowance is used up as far as they may.
   void fill() {
     for (TokenId i = 0; i < 200; ++i) store(conversation(10'000 + i * 10, 16));
@@ -61,7 +52,7 @@ TEST_F(DailyWriting, WhatMayNotBeWrittenServesFromRamAndIsWrittenWhenThereIsEnou
   EXPECT_EQ(world.cache->stats().disk_refused, 0U);
   store(a);
   EXPECT_EQ(world.check(a), 64U);
-  for (int hour = 0; hour < 24; ++hour) pass(1);
+  for (int hour = 0; hour < 24; ++hour) world.pass(1);
   EXPECT_EQ(files(), 204U);
   ASSERT_TRUE(world.restart());
   EXPECT_EQ(world.check(a), 64U);
@@ -78,13 +69,13 @@ TEST_F(DailyWriting, NoMoreIsRememberedThanMayWait) {
 TEST_F(DailyWriting, WhatSomebodyComesBackToIsWrittenBeforeTheRest) {
   open(400);
   fill();
-  pass(1);
+  world.pass(1);
   fill();  // what came back is used up as well
   const std::size_t before = files();
   store(a);
   ASSERT_EQ(files(), before) << "short, and nobody came back to it";
   world.clock.advance_ms(kHourMs / 2);
-  for (int i = 0; i < 8; ++i) use(a);
+  for (int i = 0; i < 8; ++i) world.use(a);
   EXPECT_EQ(files(), before + 4);
   ASSERT_TRUE(world.restart());
   EXPECT_EQ(world.check(a), 64U);
@@ -98,7 +89,7 @@ TEST_F(DailyWriting, AConversationThatGoesOnTakesItsBeginningAlong) {
   for (TokenId turn = 0; turn < 6; ++turn) {
     store(tokens);
     world.clock.advance_ms(kHourMs / 10);
-    use(tokens);
+    world.use(tokens);
     tokens = tokens + conversation(500 + turn * 20, 32);
   }
   EXPECT_GT(files(), before);
@@ -116,7 +107,7 @@ TEST_F(DailyWriting, WhatIsAskedToBeKeptGoesFirst) {
   const std::size_t before = files();
   world.cache->keep(world.cache->track(a), kHourMs * 1'000'000);
   world.clock.advance_ms(kHourMs / 4);
-  use(a);
+  world.use(a);
   EXPECT_EQ(files(), before + 4);
 }
 
@@ -126,14 +117,14 @@ TEST_F(DailyWriting, APathIsWrittenAsFarAsMayBe) {
   const auto store_to_keep = [&](const Tokens& tokens) {
     store(tokens);
     world.cache->keep(world.cache->track(tokens), kHourMs * 1'000'000);
-    use(tokens);
+    world.use(tokens);
   };
   for (TokenId i = 0; i < 100; ++i) store_to_keep(conversation(50'000 + i * 10, 16));
   ASSERT_EQ(world.store->writes()->left, ByteCount{});
   store_to_keep(a);
   const std::size_t before = files();
   world.clock.advance_ms(kHourMs / 5);  // not three files' worth
-  use(a);
+  world.use(a);
   EXPECT_GT(files(), before);
   EXPECT_LT(files(), before + 4);
   EXPECT_EQ(world.check(a), 64U) << "the rest serves from RAM";
@@ -173,7 +164,7 @@ TEST_F(DailyWriting, NeverMoreThanADaysInADay) {
         conversation(static_cast<TokenId>(below(below(2) == 0 ? 40 : 4000) * 100), 16 * (1 + below(6)));
     world.grow(tokens);
     world.writer.run_all();
-    if (below(2) == 0) use(tokens);
+    if (below(2) == 0) world.use(tokens);
     for (; !last_day.empty() && last_day.front().first <= minutes - 24 * 60; last_day.pop_front()) {
       in_a_day -= last_day.front().second;
     }

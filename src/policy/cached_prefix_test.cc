@@ -16,24 +16,13 @@
 namespace kvkeep::policy::prefix_twin {
 namespace {
 
-Restorable point(std::size_t where, bool on_disk = false) { return {at(where), at(where), on_disk, ByteCount{1000}}; }
-
 // Recurrent state stands at its end only.
 Resident resident(std::int32_t seq, std::size_t length, std::size_t common, bool idle = true) {
   return {SeqId{seq}, at(length), at(common), idle, true, static_cast<std::uint32_t>(length), seq, at(length)};
 }
 
 PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached, std::vector<Restorable> restorable) {
-  PlanView view;
-  view.prompt_tokens = 100;
-  view.cells_total = view.cells_free = 1000;
-  view.residents = std::move(residents);
-  view.cached = std::move(cached);
-  view.sequence_free = true;
-  view.restore = RestoreMode::kAlways;
-  view.needs_points = true;
-  view.restorable = std::move(restorable);
-  return view;
+  return roomy_view(100, std::move(residents), std::move(cached), std::move(restorable));
 }
 
 TEST(CachedPrefix, RowsWithoutAPointAreNoUse) {

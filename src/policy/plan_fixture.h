@@ -1,10 +1,13 @@
 #pragma once
 
-// For tests of plans: steps of the cache, and a plan as one line of text.
+// For tests of plans: steps and points of the cache, a view of them, and a plan as one line of text.
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "policy/numbers_fixture.h"
 #include "policy/plan.h"
@@ -16,6 +19,25 @@ using Planner = std::function<Plan(const PlanView&)>;
 
 inline CachedStep step(std::size_t begin, std::size_t end, bool on_disk = false) {
   return {{at(begin), at(end)}, on_disk, ByteCount{(end - begin) * 100}};
+}
+
+inline Restorable point(std::size_t where, bool on_disk = false) {
+  return {at(where), at(where), on_disk, ByteCount{1000}};
+}
+
+// Room for all, and state that must be restored; without `restorable` rows are enough.
+inline PlanView roomy_view(std::size_t prompt_tokens, std::vector<Resident> residents, std::vector<CachedStep> cached,
+                           std::optional<std::vector<Restorable>> restorable) {
+  PlanView view;
+  view.prompt_tokens = prompt_tokens;
+  view.cells_total = view.cells_free = 1000;
+  view.residents = std::move(residents);
+  view.cached = std::move(cached);
+  view.sequence_free = true;
+  view.restore = RestoreMode::kAlways;
+  view.needs_points = restorable.has_value();
+  if (restorable) view.restorable = *std::move(restorable);
+  return view;
 }
 
 inline std::string text(const Plan& plan) {

@@ -1,4 +1,4 @@
-// What is said of each candidate of a plan: a table of situations, and for any view no contradiction to the plan.
+// Each candidate of a plan is described: a table of situations, and for any view no contradiction to the plan.
 
 #include <gtest/gtest.h>
 
@@ -21,20 +21,9 @@ Resident resident(std::int32_t seq, std::size_t length, std::size_t common, std:
   return {SeqId{seq}, at(length), at(common), idle, true, static_cast<std::uint32_t>(length), seq, at(stands_from)};
 }
 
-Restorable point(std::size_t where, bool on_disk = false) { return {at(where), at(where), on_disk, ByteCount{1000}}; }
-
 PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached,
                  std::optional<std::vector<Restorable>> restorable = std::nullopt) {
-  PlanView view;
-  view.prompt_tokens = 101;
-  view.cells_total = view.cells_free = 1000;
-  view.residents = std::move(residents);
-  view.cached = std::move(cached);
-  view.sequence_free = true;
-  view.restore = RestoreMode::kAlways;
-  view.needs_points = restorable.has_value();
-  if (restorable) view.restorable = *restorable;
-  return view;
+  return roomy_view(101, std::move(residents), std::move(cached), std::move(restorable));
 }
 
 // "memory 0..50 stands at 50: shorter; rows ..."
