@@ -1,4 +1,4 @@
-// What the audit needs from the cache: any of the stored paths, and an end to the use of all of them.
+// The cache gives the audit any of the stored paths, and ends the use of all of them.
 
 #include <set>
 

@@ -34,7 +34,7 @@ class StateChains {
   std::vector<Link> chain_to(SegmentId segment) const REQUIRES(kCacheLock);
   // Fills link.state. Precondition: the stored bytes are there, and the state of the one before it if it is built.
   static Status decode(const Link* before, Link& link);
-  // Of what decoding needs nothing must be read.
+  // Returns true if decoding the leaf needs nothing that must be read.
   bool in_ram(SegmentId leaf) const REQUIRES(kCacheLock);
   // Keeps what was decoded while there is room that nobody else wants. The leaf is held.
   void hold_state(SegmentId leaf, Bytes state) EXCLUDES(kCacheLock);

@@ -85,7 +85,7 @@ Origin value_origin(std::string_view key, std::string_view value) {
 
 jinja::OriginRules chat_origins() { return {key_origin, value_origin}; }
 
-// Of what the model's own vocabulary says.
+// Marks all values as the template's: they are words of the model's own vocabulary.
 jinja::OriginRules template_origins() {
   return {[](std::string_view) { return Origin::kTemplate; },
           [](std::string_view, std::string_view) { return Origin::kTemplate; }};

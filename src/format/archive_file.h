@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxArchiveFiles = 200'000;
 inline constexpr std::size_t kMaxArchiveModels = 256;  // fingerprints: each becomes a directory
 inline constexpr std::size_t kMaxArchiveNoteBytes = 12 << 10;
 
-// What an archive says of a fingerprint of its files: text for people.
+// Text for people that an archive has about a fingerprint of its files.
 struct ArchiveNote {
   FingerprintHash fingerprint;
   std::string text;

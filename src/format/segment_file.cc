@@ -102,7 +102,7 @@ Status check_part(const Part& part, std::size_t token_count) {
   return {};
 }
 
-// What must hold for every header, on disk or about to be written.
+// Checks the rules that hold for every header, on disk or about to be written.
 Status check_consistency(const SegmentHeader& header) {
   const SegmentName& name = header.name;
   if (name.begin > name.end) return bad_header("range ends before it begins");

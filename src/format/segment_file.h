@@ -25,7 +25,7 @@ inline constexpr std::size_t kMaxSegmentTokens = 2048;
 inline constexpr std::size_t kMaxSegmentParts = 4;          // one of each kind
 inline constexpr std::uint64_t kMaxPartBytes = 1ull << 32;  // a limit for readers, far above any segment
 
-// What a part of the payload is. Numbers are on disk: never reuse one.
+// The kind of a part of the payload. Numbers are on disk: never reuse one.
 enum class PartKind : std::uint32_t {
   kRows = 1,        // rows of full-attention layers, one per token of the range
   kWindowRows = 2,  // rows of sliding-window layers (may be absent or cover a suffix of the range)
@@ -66,7 +66,7 @@ struct SegmentName {
   Position end;
   PrefixHash begin_hash;  // h(begin)
   PrefixHash end_hash;    // h(end)
-  // What it holds: kRows if rows are among the parts, else the kind of the first one. On disk the parts tell it.
+  // Its content: kRows if rows are among the parts, else the kind of the first one. On disk the parts tell it.
   PartKind kind = PartKind::kRows;
   bool operator==(const SegmentName&) const = default;
 };

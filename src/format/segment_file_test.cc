@@ -1,4 +1,4 @@
-// What lies on disk: the worked example of docs/format.md byte for byte, and decoders that survive any bytes.
+// Files on disk: the worked example of docs/format.md byte for byte, and decoders that survive any bytes.
 
 #include "format/segment_file.h"
 
@@ -180,7 +180,7 @@ TEST(SegmentFile, RandomBytesNeverPassNorHarm) {
     if (random() % 2 == 0) repair_sums(bytes);
     if (random() % 4 == 0) bytes.resize(random() % (bytes.size() + 1));
     const auto decoded = decode_header(bytes);
-    // What passes is consistent: written again, it gives the same bytes.
+    // A header that passes is consistent: written again, it gives the same bytes.
     if (decoded.ok()) {
       ASSERT_EQ(encode_header(*decoded), bytes);
     }

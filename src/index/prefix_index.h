@@ -130,7 +130,7 @@ struct NamedSegment {
   Tenant tenant = kNoTenant;  // under whose key its hashes are; of a leaf it does not matter
 };
 
-// What became of a named segment in rebuild().
+// Where rebuild() placed a named segment.
 struct Placement {
   SegmentId segment;      // where it was placed, as [visible_from, end); the root: nowhere
   Position visible_from;  // the trie already knew [begin, visible_from) by other segments; all of it if redundant

@@ -27,7 +27,7 @@ namespace {
 
 using Outcome = Placement::Outcome;
 
-// What waits for one prefix: named segments and leaves by their place in the input, and segments already in the index.
+// Waiters for one prefix: named segments and leaves by their place in the input, and segments already in the index.
 struct Waiting {
   std::vector<std::size_t> named;
   std::vector<std::size_t> leaves;
@@ -92,7 +92,7 @@ class Rebuild {
     }
   }
 
-  // What waits for a prefix that is known now. Each prefix is found once.
+  // Returns the waiters for a prefix that is known now. Each prefix is found once.
   std::optional<Waiting> take(Position at, const PrefixHash& hash) {
     const auto here = waiting_.find(at);
     if (here == waiting_.end()) return std::nullopt;
@@ -186,7 +186,7 @@ void Rebuild::look_within() {
   }
 }
 
-// Of what the index holds already only the paths to names that somebody waits for are hashed: those that end a segment,
+// Paths in the index are hashed only if they lead to names that somebody waits for: those that end a segment,
 // and, for names that are no end of anything known or named, all that go through their position.
 void Rebuild::wait_for_indexed() {
   std::vector<SegmentId> wanted;

@@ -169,7 +169,7 @@ TEST(IndexTenants, AFileThatTellsAnothersTenantIsNotPlaced) {
   }
 }
 
-// Whoever names salts without end costs what their prompts cost, and nothing once these are gone.
+// A client that names salts without end costs only its prompts, and nothing once these are gone.
 TEST(IndexTenants, CostNothingWhenTheirSegmentsAreGone) {
   PrefixIndex index;
   const Tokens tokens{1, 2, 3};

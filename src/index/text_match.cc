@@ -140,8 +140,8 @@ class Search {
     }
   }
 
-  // What may go on at a cursor next to the segment's own next id: sampled children, and on top of them the child that
-  // begins with the prompt's own next id.
+  // Adds children that may go on at a cursor next to the segment's own next id: sampled ones, and on top of them the
+  // one that begins with the prompt's own next id.
   void push_branches(Cursor at, Place place, std::optional<TokenId> own_next, std::span<const SegmentId> sampled) {
     if (place.token == follower_.prompt().size()) return;
     const TokenSpan next = follower_.prompt().subspan(place.token, 1);

@@ -9,7 +9,7 @@
 //   - markers, and ids without text, match only as ids, so no replacement reaches over one;
 //   - the head ends where a piece ends on both sides;
 //   - the result has the same bytes as the prompt, and ids that already agree win where nothing longer is found.
-// What is computed and stored then belongs to the *effective prompt*, the ids that are really evaluated.
+// The rows computed and stored then belong to the *effective prompt*, the ids that are really evaluated.
 //
 // Pure. Deterministic for a given index.
 
@@ -39,7 +39,7 @@ class TokenTexts {
   std::vector<std::uint32_t> ends_;  // by id, into bytes_
 };
 
-// What is known of a prompt's text, from its beginning.
+// The known beginning of a prompt's text.
 struct TextMatch {
   std::vector<TokenId> head;        // known ids with the text of the prompt's first prompt_tokens ids
   std::size_t prompt_tokens = 0;    // the longest that was found

@@ -161,7 +161,7 @@ TEST(TextMatchMutants, AreCaught) {
     one.learn(made.runs.front(), 3);
     return one.match(prompt);
   }));
-  // What was a prompt's before it was sampled is one for ever.
+  // An id that was a prompt's before it was sampled stays a prompt's.
   EXPECT_TRUE(caught([](RandomCase& made, const Tokens& prompt) {
     Trie forgetful;
     for (const Request& run : made.runs) forgetful.learn(run, 3, false);

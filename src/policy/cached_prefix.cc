@@ -95,7 +95,7 @@ class Prefixes {
     ways_.push_back({source, std::min(shared, to), to, true});
   }
 
-  // What it takes to load, against prefilling what lies beyond memory. A file is read whole, of its rows only the
+  // The cost of loading a way, against prefilling its part beyond memory. A file is read whole; of its rows only the
   // wanted ones are copied.
   RestoreCost cost(const CachedPrefix& way) const {
     RestoreCost cost{way.to > in_memory_ ? way.to - in_memory_ : 0, {}, {}};

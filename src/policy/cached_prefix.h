@@ -34,7 +34,7 @@ std::vector<CachedPrefix> all_prefixes(const PlanView& view);
 // Nothing but perhaps one token of the resident lies beyond what is reused of it.
 inline bool extends(const Resident& resident, Position reused) { return resident.length <= reused + 1; }
 
-// What a plan chose from, for the trace and for questions about the cache.
+// A way that a plan could choose, for the trace and for questions about the cache.
 struct Candidate {
   enum class Kind {
     kResident,    // a sequence of the model's memory

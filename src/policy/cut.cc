@@ -20,7 +20,7 @@ constexpr std::size_t kLikelyStepTokens = 256;
 // But one that is the last before another point is worth it: a short task, before the turn.
 constexpr std::size_t kBeforeNextTokens = 4;
 
-// What a limit keeps first.
+// The order in which a limit keeps cuts.
 enum class Rank { kTurn, kAnchor, kLastUser, kLesser };
 
 struct Candidate {

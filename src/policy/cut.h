@@ -67,7 +67,7 @@ struct CutOptions {
   bool loops_change = true;
 };
 
-// What rendering knows of a prompt; all ascending, all within [0, n]. Raw prompts have none of it.
+// Places that rendering knows of in a prompt; all ascending, all within [0, n]. Raw prompts have none.
 struct PromptMarkers {
   std::vector<Position> user_turns;       // where turns of the role user begin, their marker included; no tool results
   std::vector<Position> assistant_turns;  // the same for finished assistant turns; the generation prompt is none
@@ -108,7 +108,7 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
-// What is known of a prompt's path, and where cached state can put a sequence on it.
+// The known part of a prompt's path, and where cached state can put a sequence on it.
 struct KnownPath {
   Position end;                  // somebody computed the same up to here
   std::vector<Position> points;  // where a point is, or the end of a window that stands alone; ascending

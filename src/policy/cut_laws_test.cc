@@ -111,7 +111,7 @@ std::string wrong_limit(const CutView& view, const CutPlan& plan) {
   return needed && then < view.options.most_points ? "leaves for nothing" : "";
 }
 
-// What is awaited is the first point, or position of a run, of the boundary that closes the last user message.
+// The awaited position is the first point, or position of a run, of the boundary that closes the last user message.
 std::string wrong_awaited(const CutView& view, const CutPlan& plan) {
   std::optional<Position> user_end;
   for (const Position end : view.markers.message_ends) {

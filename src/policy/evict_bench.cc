@@ -31,7 +31,7 @@ void BM_ChooseFromOrder100k(benchmark::State& state) {
 }
 BENCHMARK(BM_ChooseFromOrder100k)->Arg(1)->Arg(64)->Arg(1000)->Unit(benchmark::kMicrosecond);
 
-// What keeping it costs for each candidate that is used, written or dropped.
+// The cost of keeping the order for each candidate that is used, written or dropped.
 void BM_OrderTouched100k(benchmark::State& state) {
   std::vector<EvictCandidate> candidates = conversations();
   EvictOrder order;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What eviction knows of a segment, a point or a window in one tier, and when one has outlived its time. Pure.
+// A segment, a point or a window of one tier as eviction knows it, and when it has outlived its time. Pure.
 //
 // Rows leave a tier from the ends of paths. Where a sequence cannot be put by rows, points and windows are candidates
 // too, and leave at any depth.

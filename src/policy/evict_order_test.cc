@@ -52,7 +52,7 @@ TEST(EvictOrder, OfRowsTheLongestUnusedLeavesFirst) {
   for (const std::uint32_t id : {4U, 3U, 2U, 1U, 0U}) EXPECT_EQ(next_of(order), id);
 }
 
-// What was used before the first victim is told apart though the clock stood.
+// The order tells apart candidates that were used before the first victim, though the clock stood.
 TEST(EvictOrder, AtTheFirstVictimTheTimesOfUseCount) {
   EvictOrder order;
   EvictCandidate wide = rows(1, 0, 2 * kHourNs);
@@ -373,7 +373,7 @@ class Story {
     order_.put(candidate);
     twin_.put(candidate);
   }
-  // Of what nothing hangs below.
+  // Drops a candidate below which nothing hangs.
   void leave(SegmentId segment) {
     const auto hangs = [&](const auto& other) {
       return other.second.parent == segment || other.second.base == segment;

@@ -55,7 +55,7 @@ LikelyCuts find_likely_cuts(std::span<const TextLine> lines, Position first_answ
 // How lines began in which prompts of a client differed, so that a point is cut there in its next conversation, whose
 // path is another. Not thread safe; lives as long as the process.
 //
-// Of a line in which two prompts differ, the part that both have is remembered, up to the last whole word and without
+// Remembers the common part of a line in which two prompts differ, up to the last whole word and without
 // numbers, which change. If nothing is left of it, the line before is: the one after such a line differs.
 class ChangedLines {
  public:

@@ -51,14 +51,14 @@ class SavedPrefill {
   struct Node {
     EvictCandidate known;
     bool here = false;
-    // Of a segment: those that continue it, a list through their nodes; points and windows by their end; how many
+    // A segment has those that continue it, a list through their nodes; points and windows by their end; how many
     // restorable positions lie in it or below a segment that continues it (each such segment counts once).
     SegmentId first_below;
     SegmentId next;
     SegmentId previous;
     std::vector<SegmentId> leaves;
     std::uint32_t reasons = 0;
-    // Of a leaf: all leaves that its restorable position needs (empty: it ends none), and the positions that need it.
+    // A leaf has all leaves that its restorable position needs (empty: it ends none), and the positions that need it.
     std::vector<SegmentId> needs;
     std::vector<SegmentId> needed_by;
   };

@@ -1,4 +1,4 @@
-// What candidates save together: situations, then every small trie against the naive twin.
+// Prefill that candidates save together: situations, then every small trie against the naive twin.
 
 #include "policy/saved_prefill.h"
 

@@ -82,7 +82,7 @@ TEST(StreamedPoints, FitIntoAShareOfMemory) {
 
 using Thin = std::function<std::vector<std::size_t>(std::size_t taken)>;
 
-// What is held after so many points, told from all of them at once.
+// Returns the points held after so many were taken, chosen from all of them at once.
 std::vector<std::size_t> twin(std::size_t taken) {
   std::vector<std::size_t> held;
   for (std::size_t i = 1; i <= taken; ++i) {

@@ -25,7 +25,7 @@
 
 namespace kvkeep::store {
 
-// What a listing shows of one id.
+// A server's id and the files that a listing shows of it.
 struct ListedServer {
   bool locks = false;  // has a lock file: a member, living or dead
   std::uint64_t used = 0;

@@ -1,4 +1,4 @@
-// What fits into a budget, and what the ledger reports.
+// The ledger grants files that fit into a budget, and reports its numbers.
 
 #include "store/space_ledger.h"
 

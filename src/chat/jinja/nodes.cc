@@ -1,4 +1,4 @@
-// What each node of a template does when it is reached.
+// How each node of a template is evaluated.
 
 #include <algorithm>
 #include <string>
