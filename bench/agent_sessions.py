@@ -183,7 +183,8 @@ def notes(figures):
     """How exact ideals are, and the problems that reports name."""
     first = next(iter(figures.values()))["kvkeep"]
     off_by = [f"{title_of(run)} {within(run)}" for runs in first for run in runs if within(run)]
-    lines = ["Ideals are exact, or may be off by so many tokens: " + ", ".join(off_by) + "."] if off_by else []
+    exceptions = "Ideals are exact, except for these recordings, whose ideals may be off by the given number of tokens: "
+    lines = [exceptions + ", ".join(off_by) + "."] if off_by else []
     for arch, servers in figures.items():
         for server, rows in servers.items():
             lines += [f"{arch}, {server}, {title_of(run)}: {problem}" for runs in rows for run in runs for problem in run["problems"]]
@@ -209,12 +210,13 @@ def page(figures, versions, options):
     return "\n\n".join(part for part in (
         f"Measured on {day} by `bench/agent_sessions.py`; kvkeep {versions['kvkeep']}, libllama {versions['libllama']}; "
         f"chat template: {template}.",
-        "Prefilled tokens / tokens never computed before, of requests that go on where an earlier one ended. \"then\": on the "
-        "same server, after the one above. Bold: beyond the bound and what the ideal may be off by.",
+        "Prefilled tokens / tokens never computed before, for requests that go on where an earlier one ended. A recording marked "
+        "\"then\" was played on the same server, after the one above it. A bold ratio exceeds the bound by more than the ideal "
+        "may be off.",
         ratio_table(figures, peer, going_on),
-        "The same of all requests.",
+        "The same for all requests:",
         ratio_table(figures, peer, answered),
-        "The first request of a session that others came before, in tokens: what was prefilled of it.",
+        "Prefilled tokens of the first request of each session that follows another one:",
         first_table(figures, peer),
         notes(figures)) if part)
 

@@ -57,7 +57,7 @@ def opening_rows(figures):
 
 
 def tick_rows(figures):
-    for family, text in (("BM_TickAlone", "alone"), ("BM_TickWithNews", "another server stored a segment")):
+    for family, text in (("BM_TickAlone", "no other server"), ("BM_TickWithNews", "another server stored a segment")):
         entry = figures.by_name[f"{family}/files:100000/manual_time"]
         yield f"what a server does each second, 100,000 files, {text} / longest wait of a request for it", \
             f"{entry['real_time']:.1f} ms / {entry['longest_wait_ms']:.1f} ms", ""
@@ -252,9 +252,9 @@ def main():
 
 {ratios(llama)}
 
-The same in tokens. "From" says which tier the server had the cached ones from, where it says so; TTFT is the
-median (and quartiles) in milliseconds of wall time; CPU is the user and system time of the server's process in
-seconds; "counted by" is the engine, or the server's own replies.
+The same runs in tokens. "From memory", "from RAM" and "from disk" are the tiers of the cached tokens, as far as the server
+reports them; TTFT is the median (and quartiles) in milliseconds of wall time; CPU is the user and system time of the
+server's process in seconds; "counted by" names the source of the counts: the engine, or the server's own replies.
 
 {tokens(llama)}
 
@@ -264,21 +264,21 @@ seconds; "counted by" is the engine, or the server's own replies.
 {problems(llama)}
 ## Each class of memory
 
-{", ".join(f"{name}: {kind}" for name, kind in MODELS.items())}. Prefilled tokens / tokens never computed before; above its bound: bold.
+{", ".join(f"{name}: {kind}" for name, kind in MODELS.items())}. Prefilled tokens / tokens never computed before; a ratio above its bound is bold.
 
 {ratios_by_class(reports)}
 
-What the cache saves in time ([how](bench.md#speed)); a goal that is missed: bold.
+The time that the cache saves ([how it is measured](bench.md#speed)); a figure that misses its goal is bold.
 
 {side_by_side}
 
-Capturing and restoring, and what was written:
+Capturing and restoring, and the bytes written:
 
 {own}
 
 ## From messages to ids
 
-The template rendered, its text tokenized, sampled turns put in their places ({load(directory, "prompt.json")["benchmarks"][0]["turns"]:.0f} of them); in the same moment as the text tokenized alone.
+Rendering the template, tokenizing its text and putting {load(directory, "prompt.json")["benchmarks"][0]["turns"]:.0f} sampled turns in their places, compared with only tokenizing the text, measured in turn.
 
 {table(["", "measured", "goal"], prompt_rows(load(directory, "prompt.json")))}
 
