@@ -6,15 +6,13 @@
 // where a last window is), and each costs memory, so they are taken where prompts are likely to branch off or to go on:
 // - the *anchors*: where the first user turn begins, and the last one before the first assistant turn. What lies before
 //   is the same in every conversation of an agent;
-// - the *turn*: where the generation prompt begins, at most one token before the end. An identical prompt, a next turn
-//   whose answer is written anew, and a prompt in which somebody else speaks in place of the answer share everything up
-//   to there;
+// - the *turn*: where the generation prompt begins, at most one token before the end. The same prompt again, a turn
+//   with another answer, and a prompt in which the user speaks in place of the answer share all before it;
 // - the end of the last user message, unless loops never change: where thinking is dropped from history, a new user
 //   message renders everything after it anew. That point is *awaited* until then, however long the tool loop grows;
 // - the ends of other *messages* before the first assistant turn;
-// - a *branch*: where this prompt leaves what another one computed, if no point is near. Whoever shares that much again
-//   finds one. A few tokens after an anchor it is where the opening of the user's turn ends: it is cut though the
-//   anchor is near, and takes its place when a third prompt branches off there;
+// - a *branch*: where this prompt leaves what another one computed, if no point is near. One a few tokens after an
+//   anchor is cut although the anchor is near, and replaces the anchor when a third prompt branches off there;
 // - *likely* positions, read from the prompt's text: lines that other sessions of the client have otherwise; and fine
 //   ones among tools and their results, whose points stay in RAM until they are used;
 // - *cold* and *continued* positions by length alone, as ds4-server computes them, for prompts without turns.
@@ -72,8 +70,7 @@ struct PromptMarkers {
   std::vector<Position> user_turns;       // where turns of the role user begin, their marker included; no tool results
   std::vector<Position> assistant_turns;  // the same for finished assistant turns; the generation prompt is none
   std::vector<Position> message_ends;     // ends of messages of any role
-  // Where the generation prompt begins: the end of the prompt rendered without it.
-  std::optional<Position> generation_prompt;
+  std::optional<Position> generation_prompt;  // where it begins: the end of the prompt rendered without it
 };
 
 // s = n - trim rounded down to the alignment, if n > min + trim and s >= min; else n. (ds4-server's formula.)
@@ -83,12 +80,12 @@ enum class Anchor {
   kFirst,  // the first user turn
   kLast,   // the last user turn before the first assistant turn
 };
-// None: there is no such turn, it lies below min_tokens, or anchors are off.
+// Returns nullopt if there is no such turn, if it lies below min_tokens, or if anchors are off.
 std::optional<Position> anchor_pos(const CutOptions& options, const PromptMarkers& markers, Anchor which);
 
-// Where the stable beginning of a prompt of n tokens ends, if it should be captured now that `cached` of them were
-// found. Nothing found: the anchor, else store_len(n). Less than the anchor: the anchor, for the one that is stored, if
-// any, belongs to another beginning. Else, and for prompts that are too short or too long: none.
+// Returns where the stable beginning of a prompt of n tokens ends, if it is to be captured now that `cached` of them
+// were found: the anchor if `cached` lies before it, store_len(n) if there is no anchor and nothing was found. Returns
+// nullopt otherwise, and for prompts that are too short or too long.
 std::optional<Position> cold_store_target(const CutOptions& options, Position cached, std::size_t n,
                                           std::optional<Position> anchor);
 
@@ -165,9 +162,8 @@ class StreamedPoints {
   const std::vector<Position>& held() const { return held_; }
   // A point was taken at `at`, after those before. Returns those that leave: at most `most` stay, at least one.
   std::vector<Position> add(Position at, std::size_t most);
-  // The reply is over. If its client has all of it, no prompt returns into its middle, and all leave. If the client
-  // left, the last two stay, for it may not have seen what comes after the last one, or after both. Returns those that
-  // leave; nothing is held afterwards.
+  // Ends the reply; nothing is held afterwards. Returns the points that leave: all of them if the client has the whole
+  // reply, since no prompt returns into its middle; else all but the last two, after which it may have seen nothing.
   std::vector<Position> end(bool client_left);
 
  private:
