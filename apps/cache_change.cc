@@ -26,6 +26,15 @@ namespace {
 
 using inspect::Removal;
 
+// Where nobody is there to ask, the command itself is the consent, but only to the conversations that it names.
+Status check_consent(const CacheCommandOptions& options, std::uint64_t others) {
+  if (others == 0 || options.yes || options.dry || os::input_comes_from_a_terminal()) return {};
+  return invalid(fmt::format(
+      "nothing was removed: {} that no id names {} one of these lines before its end, and would be removed "
+      "with it: pass --yes to remove them all, --dry-run to see how much that is",
+      others == 1 ? "a conversation" : fmt::format("{} conversations", others), others == 1 ? "leaves" : "leave"));
+}
+
 int finish(const CacheCommandOptions& options, const inspect::RemovalReport& report) {
   print(options.json ? inspect::removal_json(report, options.dry) : inspect::removal_text(report, options.dry));
   return report.failed == 0 ? 0 : 1;
@@ -39,10 +48,12 @@ inspect::RemovalReport carry_out(const CacheCommandOptions& options, const std::
   return report;
 }
 
-// Asks only if a person can answer: without a terminal the command itself is the consent.
-bool agreed(const CacheCommandOptions& options, const std::vector<Removal>& removals) {
+// Asks only if a person can answer.
+bool agreed(const CacheCommandOptions& options, const std::vector<Removal>& removals, std::uint64_t others) {
   if (options.yes || options.dry || !os::input_comes_from_a_terminal()) return true;
-  std::fputs(inspect::removal_text(inspect::remove_all(nullptr, removals), true).c_str(), stderr);
+  inspect::RemovalReport report = inspect::remove_all(nullptr, removals);
+  report.others = others;
+  std::fputs(inspect::removal_text(report, true).c_str(), stderr);
   std::fputs("remove these? [y/N] ", stderr);
   char answer[16] = {};
   if (std::fgets(answer, sizeof answer, stdin) == nullptr) return false;
@@ -76,13 +87,12 @@ Result<std::vector<Removal>> asked_removals(const CacheCommandOptions& options, 
 constexpr std::chrono::milliseconds kRoomPause{100};
 constexpr int kMostRoomPauses = 300;
 
-// The beginnings of all conversations: together with all below them, everything.
-std::vector<inspect::IdTarget> all_roots(const inspect::Forest& forest) {
-  std::vector<inspect::IdTarget> roots;
+std::vector<inspect::IdTarget> all_runs(const inspect::Forest& forest) {
+  std::vector<inspect::IdTarget> runs;
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
-    for (const std::size_t run : forest.trees[model].roots) roots.push_back({model, run});
+    for (std::size_t run = 0; run < forest.trees[model].runs.size(); ++run) runs.push_back({model, run});
   }
-  return roots;
+  return runs;
 }
 
 // The servers on the directory grant the room for the import.
@@ -120,7 +130,10 @@ Result<int> run_cache_collect(const CacheCommandOptions& options, const std::str
 Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root) {
   TRY_ASSIGN(inspect::Forest forest, read_cache(options, root));
   TRY_ASSIGN(std::vector<Removal> removals, asked_removals(options, forest));
-  if (!agreed(options, removals)) return aborted("nothing was removed");
+  TRY_ASSIGN(const auto named, find_ids(forest, options.words));
+  const std::uint64_t others = inspect::other_conversations(forest, named);
+  TRY(check_consent(options, others));
+  if (!agreed(options, removals, others)) return aborted("nothing was removed");
   TRY_ASSIGN(const auto lock, hold_cache(root));
   // A server may have continued a prefix meanwhile: look again, since parents leave after all of their children.
   TRY_ASSIGN(forest, read_cache(options, root));
@@ -129,6 +142,7 @@ Result<int> run_cache_remove(const CacheCommandOptions& options, const std::stri
   if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
   inspect::RemovalReport report = carry_out(options, root, lock == nullptr, removals);
   report.left = inspect::left_files(forest, removals, lock != nullptr);
+  report.others = others;
   return finish(options, report);
 }
 
@@ -145,10 +159,12 @@ Result<int> run_cache_export(const CacheCommandOptions& options, const std::stri
   TRY_ASSIGN(const inspect::Forest forest, read_cache(options, root));
   const std::string& path = options.words.front();
   TRY_ASSIGN(const auto named, find_ids(forest, {options.words.begin() + 1, options.words.end()}));
-  const auto chosen = inspect::files_to_export(forest, named.empty() ? all_roots(forest) : named);
-  if (chosen.empty()) return not_found("there is nothing to export");
-  const auto report = inspect::export_files(os::real_file_system(), forest, chosen, path);
+  const auto chosen = inspect::files_to_export(forest, named.empty() ? all_runs(forest) : named);
+  if (chosen.files.empty()) return not_found("there is nothing to export");
+  auto report = inspect::export_files(os::real_file_system(), forest, chosen.files, path);
   if (!report) return with_name(path, report.error());
+  report->others = chosen.others;
+  report->foreign_tokens = chosen.foreign_tokens;
   print(options.json ? inspect::export_json(*report) : inspect::export_text(*report, path));
   return 0;
 }

@@ -38,8 +38,9 @@ constexpr CacheCommand kCommands[] = {
      "Removes files of no use: unfinished ones of processes that are gone, damaged ones, and ones without a parent. "
      "With --to-mb also the prefixes of least value, in the order in which a server would evict them."},
     {"rm", CacheAction::kRemove, "ID...", "remove prefixes and everything below them",
-     "Removes prefixes, each with its whole line of kvkeep cache ls and all lines below it; with --model and no id, "
-     "everything stored for that model. A running server prefills those tokens again."},
+     "Removes prefixes, each with its whole line of kvkeep cache ls and all lines below it, also other conversations, "
+     "which leave the line before its end; with --model and no id, everything stored for that model. A running server "
+     "prefills those tokens again."},
     {"pin", CacheAction::kPin, "ID...", "keep prefixes from eviction",
      "Pins prefixes: they, and the paths that lead to them, are evicted last, as long as all pinned state takes no "
      "more than half of the budget. A running server notices within seconds."},
@@ -47,7 +48,7 @@ constexpr CacheCommand kCommands[] = {
      "Unpins prefixes. A server that saw the pins may keep the prefixes for another day."},
     {"export", CacheAction::kExport, "FILE [ID...]", "write prefixes to one file, for another directory",
      "Writes an archive of prefixes: the lines that the ids name (without ids: all), the paths that lead to them and "
-     "everything below them. FILE must not exist. It holds prompts in clear."},
+     "the lines that continue them. FILE must not exist. It holds prompts in clear."},
     {"import", CacheAction::kImport, "FILE", "add the prefixes of an archive",
      "Adds the prefixes of an archive that export wrote. The whole archive is checked before anything is written, and "
      "an error leaves nothing of it behind. Prefixes that are stored already are skipped. Servers of the same model, "
@@ -161,7 +162,7 @@ std::vector<Flag> remove_flags(CacheCommandOptions& options) {
   return {model_flag(options),
           {.group = "Choice",
            .spelling = "-y, --yes",
-           .effect = "Do not ask before removing.",
+           .effect = "Do not ask before removing, also not for conversations that no id names.",
            .assign = switch_into(options.yes)},
           dry_flag(options)};
 }

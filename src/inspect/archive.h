@@ -14,14 +14,22 @@ namespace kvkeep::inspect {
 struct ExportReport {
   FileCount files;  // by the sizes of their contents
   std::uint64_t prefixes = 0;
+  std::uint64_t others = 0;  // as in ExportChoice; export_files() leaves both 0
+  std::uint64_t foreign_tokens = 0;
 };
 
-// The files of these runs, of everything below them and of the paths that lead to them, parents first.
 struct ChosenFile {
   std::size_t model = 0;
   std::size_t file = 0;  // place in the model's list
 };
-std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<IdTarget>& runs);
+struct ExportChoice {
+  std::vector<ChosenFile> files;  // parents first
+  std::uint64_t others = 0;       // conversations that leave a named run before its end: they stay out
+  // Tokens of other conversations, which go along: the ends of files that lead to a named run and leave it.
+  std::uint64_t foreign_tokens = 0;
+};
+// The files of these runs, of everything that continues them and of the paths that lead to them.
+ExportChoice files_to_export(const Forest& forest, const std::vector<IdTarget>& runs);
 
 // Verifies every file before copying it. `path` must not exist; after an error it is removed again. kDamaged: one of
 // the files is damaged (kvkeep cache verify says which); kNotFound: a server removed one meanwhile; kInvalid: more

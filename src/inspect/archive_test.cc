@@ -1,6 +1,7 @@
 #include "inspect/archive.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "format/archive_file.h"
 #include "inspect/sample_directory_test.h"
@@ -31,7 +32,7 @@ class Archives : public testing::Test {
     const Forest forest = directory_.forest();
     std::vector<IdTarget> runs;
     for (const std::size_t i : named) runs.push_back(forest.ids.find(segments_[i].header.name.end_hash.hex()).value());
-    return export_files(directory_.files(), forest, files_to_export(forest, runs), kArchive);
+    return export_files(directory_.files(), forest, files_to_export(forest, runs).files, kArchive);
   }
   std::vector<std::byte> archive() { return *directory_.files().contents(kArchive); }
 
@@ -74,13 +75,28 @@ TEST_F(Archives, HoldAPathAndWhatHangsBelow) {
   EXPECT_EQ(target.count(), 4U);
 }
 
+TEST_F(Archives, ConversationsThatNobodyNamedStayOut) {
+  const sim::SampleSegment leaving = leaving_in_the_middle(700);
+  directory_.store({leaving});
+  const Forest forest = directory_.forest();
+  const IdTarget line = forest.ids.find(segments_[5].header.name.end_hash.hex()).value();
+  const IdTarget branch = forest.ids.find(leaving.header.name.end_hash.hex()).value();
+  const auto figures = [&](const std::vector<IdTarget>& named) {
+    const ExportChoice choice = files_to_export(forest, named);
+    return std::tuple(choice.files.size(), choice.others, choice.foreign_tokens);
+  };
+  EXPECT_EQ(figures({line}), std::tuple(1U, 1U, 0U));
+  EXPECT_EQ(figures({branch}), std::tuple(2U, 0U, 4U)) << "the file that it leaves goes along, with its last 4 tokens";
+  EXPECT_EQ(figures({line, branch}), std::tuple(2U, 0U, 0U));
+}
+
 TEST_F(Archives, OfAllModels) {
   const Forest forest = directory_.forest();
   std::vector<IdTarget> roots;
   for (std::size_t model = 0; model < 2; ++model) {
     for (const std::size_t run : forest.trees[model].roots) roots.push_back({model, run});
   }
-  EXPECT_EQ(export_files(directory_.files(), forest, files_to_export(forest, roots), kArchive)->files.files, 9U);
+  EXPECT_EQ(export_files(directory_.files(), forest, files_to_export(forest, roots).files, kArchive)->files.files, 9U);
   Target target;
   EXPECT_EQ(target.take(archive())->fingerprints, 2U);
   EXPECT_TRUE(target.clean());

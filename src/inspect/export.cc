@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -11,15 +12,19 @@ namespace {
 
 constexpr std::size_t kCopyBytes = 1 << 20;
 
+// How far each of a model's files is needed, by its place.
+using NeededTo = std::map<std::size_t, Position>;
+
 // Adds the files of `run` that a prompt needs up to `at`.
-void add_part(const Forest& forest, std::size_t model, std::size_t run, Position at, std::set<std::size_t>& chosen) {
+void add_part(const Forest& forest, std::size_t model, std::size_t run, Position at, NeededTo& chosen) {
   const Run& part = forest.trees[model].runs[run];
   const auto& files = forest.directory.models[model].files.segments;
+  const auto add = [&](std::size_t file) { chosen[file] = std::max(chosen[file], at); };
   for (const std::size_t file : part.rows) {
-    if (files[file].header.name.begin < at) chosen.insert(file);
+    if (files[file].header.name.begin < at) add(file);
   }
   for (const std::size_t file : part.leaves) {
-    if (files[file].header.name.end <= at) chosen.insert(file);
+    if (files[file].header.name.end <= at) add(file);
   }
 }
 
@@ -67,28 +72,32 @@ std::vector<format::ArchiveNote> notes_of(const Forest& forest, const std::vecto
 
 }  // namespace
 
-std::vector<ChosenFile> files_to_export(const Forest& forest, const std::vector<IdTarget>& runs) {
-  std::vector<ChosenFile> chosen;
+ExportChoice files_to_export(const Forest& forest, const std::vector<IdTarget>& targets) {
+  ExportChoice choice;
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
     const PrefixTree& tree = forest.trees[model];
-    std::set<std::size_t> places;
-    for (const IdTarget& target : runs) {
-      if (target.model != model) continue;
-      for (const std::size_t below : subtree(tree, target.run)) {
-        add_part(forest, model, below, tree.runs[below].range.end, places);
-      }
-      Position at = tree.runs[target.run].range.begin;
-      for (std::size_t above = tree.runs[target.run].parent; above != kNone; above = tree.runs[above].parent) {
-        add_part(forest, model, above, at, places);
+    const NamedRuns runs = named_runs(tree, runs_of_model(targets, model));
+    NeededTo needed;
+    for (const std::size_t run : runs.asked) {
+      add_part(forest, model, run, tree.runs[run].range.end, needed);
+      Position at = tree.runs[run].range.begin;
+      for (std::size_t above = tree.runs[run].parent; above != kNone; above = tree.runs[above].parent) {
+        add_part(forest, model, above, at, needed);
         at = tree.runs[above].range.begin;
       }
     }
+    choice.others += count_conversations(tree, runs.others);
     const auto& files = forest.directory.models[model].files.segments;
-    std::vector<std::size_t> ordered(places.begin(), places.end());
-    std::ranges::sort(ordered, {}, [&](std::size_t file) { return order_of(files[file].header, file); });
-    for (const std::size_t file : ordered) chosen.push_back({model, file});
+    const std::size_t first = choice.files.size();
+    for (const auto& [file, to] : needed) {
+      choice.files.push_back({model, file});
+      const Position end = files[file].header.name.end;
+      choice.foreign_tokens += end - std::min(to, end);
+    }
+    std::ranges::sort(choice.files.begin() + static_cast<std::ptrdiff_t>(first), choice.files.end(), {},
+                      [&](const ChosenFile& one) { return order_of(files[one.file].header, one.file); });
   }
-  return chosen;
+  return choice;
 }
 
 Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, const std::vector<ChosenFile>& chosen,

@@ -19,7 +19,7 @@ class Guests : public testing::Test {
                                                    sim::sample_segment(kModel, 1, 1, 20'000)};
     other.store(segments);
     const Forest forest = other.forest();
-    ASSERT_TRUE(export_files(other.files(), forest, files_to_export(forest, {{0, 0}}), "/cache/archive"));
+    ASSERT_TRUE(export_files(other.files(), forest, files_to_export(forest, {{0, 0}}).files, "/cache/archive"));
     files_.plant(kArchive, *other.files().contents("/cache/archive"));
     keeper_ = open();
   }

@@ -15,6 +15,14 @@ std::size_t common_digits(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+std::vector<std::size_t> runs_of_model(const std::vector<IdTarget>& targets, std::size_t model) {
+  std::vector<std::size_t> runs;
+  for (const IdTarget& target : targets) {
+    if (target.model == model) runs.push_back(target.run);
+  }
+  return runs;
+}
+
 void PrefixIds::sort() {
   std::ranges::sort(entries_, {}, &Entry::hex);
   for (std::size_t i = 1; i < entries_.size(); ++i) {

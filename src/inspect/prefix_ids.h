@@ -23,6 +23,8 @@ struct IdTarget {
   std::size_t run = 0;
   bool operator==(const IdTarget&) const = default;
 };
+// The runs among `targets` that are of one model.
+std::vector<std::size_t> runs_of_model(const std::vector<IdTarget>& targets, std::size_t model);
 
 class PrefixIds {
  public:

@@ -163,4 +163,23 @@ std::vector<std::size_t> subtree(const PrefixTree& tree, std::size_t run) {
   return found;
 }
 
+NamedRuns named_runs(const PrefixTree& tree, const std::vector<std::size_t>& named) {
+  NamedRuns runs;
+  for (const std::size_t run : named) {
+    runs.asked.insert(run);
+    for (const std::size_t child : tree.runs[run].children) {
+      const bool continues = tree.runs[child].range.begin == tree.runs[run].range.end;
+      const std::vector<std::size_t> below = subtree(tree, child);
+      (continues ? runs.asked : runs.others).insert(below.begin(), below.end());
+    }
+  }
+  std::erase_if(runs.others, [&](std::size_t run) { return runs.asked.contains(run); });
+  return runs;
+}
+
+std::size_t count_conversations(const PrefixTree& tree, const std::set<std::size_t>& runs) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(runs, [&](std::size_t run) { return tree.runs[run].children.empty(); }));
+}
+
 }  // namespace kvkeep::inspect

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -58,5 +59,16 @@ std::vector<TokenId> first_tokens(const PrefixTree& tree, std::span<const store:
                                   std::size_t count);
 // The run and all below it, children before parents.
 std::vector<std::size_t> subtree(const PrefixTree& tree, std::size_t run);
+
+// Runs that were named, with all runs below them.
+struct NamedRuns {
+  std::set<std::size_t> asked;  // the named ones, and those that continue them
+  // Runs that leave a named one before its end, and those below: other conversations, whose beginnings lie in the named
+  // run's files. Files cannot be split here, because only the engine knows how the bytes of rows lie.
+  std::set<std::size_t> others;
+};
+NamedRuns named_runs(const PrefixTree& tree, const std::vector<std::size_t>& named);
+// Returns how many conversations the runs hold: those that no other run continues.
+std::size_t count_conversations(const PrefixTree& tree, const std::set<std::size_t>& runs);
 
 }  // namespace kvkeep::inspect

@@ -128,18 +128,23 @@ FileCount RemovalReport::all() const {
 std::vector<Removal> removals_of(const Forest& forest, const std::vector<IdTarget>& runs) {
   std::vector<Removal> removals;
   for (std::size_t model = 0; model < forest.trees.size(); ++model) {
-    std::set<std::size_t> all;
-    for (const IdTarget& target : runs) {
-      if (target.model != model) continue;
-      const auto below = subtree(forest.trees[model], target.run);
-      all.insert(below.begin(), below.end());
-    }
+    NamedRuns going = named_runs(forest.trees[model], runs_of_model(runs, model));
+    going.asked.merge(going.others);
     std::vector<Removal> own;
-    append_model(forest.directory.models[model], forest.trees[model], all, own);
+    append_model(forest.directory.models[model], forest.trees[model], going.asked, own);
     add_lost(forest.directory.models[model], forest.trees[model], own);
     removals.insert(removals.end(), own.begin(), own.end());
   }
   return removals;
+}
+
+std::uint64_t other_conversations(const Forest& forest, const std::vector<IdTarget>& runs) {
+  std::uint64_t count = 0;
+  for (std::size_t model = 0; model < forest.trees.size(); ++model) {
+    const PrefixTree& tree = forest.trees[model];
+    count += count_conversations(tree, named_runs(tree, runs_of_model(runs, model)).others);
+  }
+  return count;
 }
 
 LeftFiles left_files(const Forest& forest, const std::vector<Removal>& removals, bool alone) {

@@ -43,13 +43,16 @@ struct LeftFiles {
 struct RemovalReport {
   std::map<Why, FileCount> removed;
   std::uint64_t failed = 0;
-  LeftFiles left;  // remove_all() leaves it empty
+  LeftFiles left;            // remove_all() leaves it empty
+  std::uint64_t others = 0;  // conversations that go although nobody named them; remove_all() leaves it 0
   FileCount all() const;
 };
 
 // The runs and everything below them, each file once, with files that no run shows: redundant and misnamed files in
 // them, and all files that by their names continue these or the runs.
 std::vector<Removal> removals_of(const Forest& forest, const std::vector<IdTarget>& runs);
+// Returns how many conversations leave one of the runs before its end (NamedRuns::others), and so go with it.
+std::uint64_t other_conversations(const Forest& forest, const std::vector<IdTarget>& runs);
 // All files of a model that kvkeep made, by their names, the advisory files last.
 Result<std::vector<Removal>> removals_of_model(os::FileSystem& files, const ModelDirectory& model);
 

@@ -28,21 +28,6 @@ class Removals : public testing::Test {
     directory_.store(segments_);
   }
 
-  // A conversation that leaves conversation 3 within its only segment: its file ends before that one does.
-  static sim::SampleSegment leaving_in_the_middle() {
-    sim::SampleSegment sample = sim::sample_segment(kModel, 3, 0, 5000);
-    format::SegmentHeader& header = sample.header;
-    PrefixHasher hasher(kModel);
-    hasher.append(TokenSpan(header.tokens).first(4));
-    header.tokens = {7, 8};
-    header.name.begin = hasher.position();
-    header.name.begin_hash = hasher.current();
-    hasher.append(header.tokens);
-    header.name.end = hasher.position();
-    header.name.end_hash = hasher.current();
-    return sample;
-  }
-
   IdTarget run_of(const Forest& forest, std::size_t segment) {
     return forest.ids.find(segments_[segment].header.name.end_hash.hex()).value();
   }
@@ -84,6 +69,16 @@ TEST_F(Removals, ALineGoesWithWhatHangsBelowIt) {
   EXPECT_TRUE(clean());
 }
 
+TEST_F(Removals, ConversationsThatLeaveALineBeforeItsEndAreCounted) {
+  directory_.store({leaving_in_the_middle(5000)});
+  const Forest forest = directory_.forest();
+  EXPECT_EQ(other_conversations(forest, {run_of(forest, 0)}), 0U) << "both conversations below go on from its end";
+  EXPECT_EQ(other_conversations(forest, {run_of(forest, 5)}), 1U);
+  EXPECT_EQ(removals_of(forest, {run_of(forest, 5)}).size(), 3U);
+  const IdTarget leaving = forest.ids.find(leaving_in_the_middle(5000).header.name.end_hash.hex()).value();
+  EXPECT_EQ(other_conversations(forest, {run_of(forest, 5), leaving}), 0U) << "it is named";
+}
+
 TEST_F(Removals, NothingChangesInADryRun) {
   const Forest forest = directory_.forest();
   const RemovalReport report = remove_all(nullptr, removals_of(forest, {run_of(forest, 0)}));
@@ -96,7 +91,7 @@ TEST_F(Removals, ChildrenGoFirstUnderFaults) {
   for (const sim::FaultKind kind : {sim::FaultKind::kCrash, sim::FaultKind::kFailOnce, sim::FaultKind::kFailForever}) {
     for (std::uint64_t at = 1;; ++at) {
       directory_.store(segments_);
-      directory_.store({leaving_in_the_middle()});
+      directory_.store({leaving_in_the_middle(5000)});
       const Forest forest = directory_.forest();
       directory_.files().set_plan({kind, at});
       (void)remove_all(&directory_.files(), removals_of(forest, {run_of(forest, 0), run_of(forest, 5)}));

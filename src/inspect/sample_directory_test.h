@@ -41,6 +41,21 @@ inline sim::SampleSegment branch(std::uint32_t conversation, std::uint32_t numbe
   return sample;
 }
 
+// A conversation that leaves conversation 3 at token 4 of its first segment: its file ends before that one does.
+inline sim::SampleSegment leaving_in_the_middle(std::size_t size) {
+  sim::SampleSegment sample = sim::sample_segment(kModel, 3, 0, size);
+  format::SegmentHeader& header = sample.header;
+  PrefixHasher hasher(kModel);
+  hasher.append(TokenSpan(header.tokens).first(4));
+  header.tokens = {7, 8};
+  header.name.begin = hasher.position();
+  header.name.begin_hash = hasher.current();
+  hasher.append(header.tokens);
+  header.name.end = hasher.position();
+  header.name.end_hash = hasher.current();
+  return sample;
+}
+
 class SampleDirectory {
  public:
   // Writes the segments as a server would, which is gone afterwards.

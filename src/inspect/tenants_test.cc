@@ -72,7 +72,7 @@ TEST_F(TenantsSeen, AreCarriedAndVerified) {
   const Forest forest = directory_.forest();
   std::vector<IdTarget> all;
   for (const std::size_t run : forest.trees.front().roots) all.push_back({0, run});
-  ASSERT_TRUE(export_files(directory_.files(), forest, files_to_export(forest, all), "/cache/archive"));
+  ASSERT_TRUE(export_files(directory_.files(), forest, files_to_export(forest, all).files, "/cache/archive"));
   sim::SimFileSystem target;
   ASSERT_TRUE(target.make_directories("/cache"));
   target.plant("/archive", *directory_.files().contents("/cache/archive"));

@@ -240,8 +240,12 @@ class Removing(FilledDirectory):
         gone = {shared["id"]} | {prefix["id"] for prefix in found if prefix["parent"] == shared["id"]}
         dry = parsed("rm", shared["id"], "--dry-run", directory=directory)
         self.assertEqual(len(self.prefixes(directory)), len(found))
-        removed = parsed("rm", shared["id"], directory=directory)
-        self.assertEqual(removed["removed"]["files"], dry["removed"]["files"])
+        refused = cache("rm", shared["id"], directory=directory)
+        self.assertEqual((refused.returncode, refused.stdout), (1, ""))
+        self.assertRegex(refused.stderr, "^kvkeep: nothing was removed: a conversation that no id names leaves .* pass --yes")
+        self.assertEqual(len(self.prefixes(directory)), len(found))
+        removed = parsed("rm", "--yes", shared["id"], directory=directory)
+        self.assertEqual((removed["removed"]["files"], removed["others"]), (dry["removed"]["files"], 1))
         self.assertEqual({prefix["id"] for prefix in self.prefixes(directory)}, {p["id"] for p in found} - gone)
         self.assertEqual(parsed("verify", directory=directory)["findings"], [])
         self.assertFalse(any(path.endswith("/index") for path in files_under(directory)), "it lists token ids")
@@ -265,7 +269,7 @@ class Removing(FilledDirectory):
                 shutil.copy(path, os.path.join(directory, own, name))
         self.assertGreater(parsed("verify", directory=directory)["redundant"], 0)
         for root in [prefix["id"] for prefix in self.prefixes(directory) if prefix["parent"] is None]:
-            left = parsed("rm", root, directory=directory)["left"]
+            left = parsed("rm", "-y", root, directory=directory)["left"]
         self.assertEqual({what: count["files"] for what, count in left.items()},
                          {"useless": 0, "quarantine": 0, "unreadable": 0})
         self.assertEqual(segments(directory), [])
@@ -277,7 +281,7 @@ class Removing(FilledDirectory):
             file.truncate(100)
         os.rename(damaged, os.path.join(os.path.dirname(damaged), "0" * 32 + "-" + "1" * 32 + ".kvs"))
         for root in [prefix["id"] for prefix in self.prefixes(directory) if prefix["parent"] is None]:
-            text = cache("rm", root, directory=directory).stdout
+            text = cache("rm", "-y", root, directory=directory).stdout
         self.assertIn("(kvkeep cache gc)", text)
         self.assertNotEqual(segments(directory), [])
 
@@ -294,7 +298,7 @@ class Removing(FilledDirectory):
         server = self.server("--kv-disk-dir", directory, "--restore", "always")
         for prefix in self.prefixes(directory):
             if prefix["parent"] is None:
-                parsed("rm", prefix["id"], directory=directory)
+                parsed("rm", "-y", prefix["id"], directory=directory)
         self.assertEqual(segments(directory), [])
         for _ in range(2):
             for prompt in self.prompts:
@@ -345,7 +349,12 @@ class Carrying(FilledDirectory):
     def test_from_one_directory_to_another(self):
         archive, target = fresh_path("archive"), fresh_path("imported")
         wanted = next(p for p in self.prefixes(self.filled) if p["parent"] is None and p["end"] > 200)
-        exported = parsed("export", archive, wanted["id"], directory=self.filled)["exported"]
+        other = next(p for p in self.prefixes(self.filled) if p["parent"] == wanted["id"])
+        alone = parsed("export", fresh_path("alone"), wanted["id"], directory=self.filled)
+        self.assertEqual((alone["prefixes"], alone["others"], alone["foreign_tokens"]), (1, 1, 0))
+        leaving = parsed("export", fresh_path("leaving"), other["id"], directory=self.filled)
+        self.assertEqual((leaving["others"], leaving["foreign_tokens"]), (0, wanted["end"] - other["begin"]))
+        exported = parsed("export", archive, wanted["id"], other["id"], directory=self.filled)["exported"]
         self.assertEqual(os.stat(archive).st_mode & 0o777, 0o600)
         added = parsed("import", archive, directory=target)["added"]
         self.assertEqual((added["files"], len(segments(target))), (exported["files"], exported["files"]))

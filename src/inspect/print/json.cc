@@ -151,6 +151,7 @@ std::string removal_json(const RemovalReport& report, bool dry) {
                   {"removed", count_of(report.all())},
                   {"reasons", std::move(reasons)},
                   {"failed", report.failed},
+                  {"others", report.others},
                   {"left",
                    {{"useless", count_of(report.left.useless)},
                     {"quarantine", count_of(report.left.quarantine)},
@@ -158,7 +159,11 @@ std::string removal_json(const RemovalReport& report, bool dry) {
 }
 
 std::string export_json(const ExportReport& report) {
-  return text_of({{"version", kJsonVersion}, {"prefixes", report.prefixes}, {"exported", count_of(report.files)}});
+  return text_of({{"version", kJsonVersion},
+                  {"prefixes", report.prefixes},
+                  {"exported", count_of(report.files)},
+                  {"others", report.others},
+                  {"foreign_tokens", report.foreign_tokens}});
 }
 
 std::string pins_json(std::size_t changed) { return text_of({{"version", kJsonVersion}, {"changed", changed}}); }

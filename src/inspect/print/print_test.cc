@@ -188,6 +188,21 @@ TEST(Text, OfWhatARemovalLeaves) {
   EXPECT_EQ(json["left"]["unreadable"]["files"], 1);
 }
 
+TEST(Text, ConversationsThatNobodyNamedAreTold) {
+  RemovalReport report;
+  report.others = 2;
+  EXPECT_TRUE(
+      removal_text(report, true)
+          .ends_with("\namong them 2 conversations that no id names: each leaves one of the lines before its end\n"));
+  EXPECT_EQ(nlohmann::json::parse(removal_json(report, true))["others"], 2);
+  const ExportReport exported{.prefixes = 1, .others = 1, .foreign_tokens = 300};
+  EXPECT_EQ(export_text(exported, "a"),
+            "1 line with 0 files (0 KiB) to a\n"
+            "with 300 tokens of other conversations, at the ends of files that the exported ones share\n"
+            "without 1 conversation that no id names: each leaves one of the lines before its end\n");
+  EXPECT_EQ(nlohmann::json::parse(export_json(exported))["foreign_tokens"], 300);
+}
+
 TEST(Text, OfARemoval) {
   RemovalReport report;
   EXPECT_EQ(removal_text(report, false), "removed 0 files (0 KiB)\n");

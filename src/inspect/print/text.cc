@@ -217,12 +217,26 @@ std::string removal_text(const RemovalReport& report, bool dry) {
   }
   if (report.removed.size() > 1 || (all.files > 0 && !report.removed.contains(Why::kAsked))) out += reasons;
   if (report.failed > 0) out += fmt::format("; {} could not be removed", counted(report.failed, "file", "files"));
-  return out + "\n" + left_text(report.left);
+  out += "\n";
+  if (report.others > 0) {
+    out += fmt::format("among them {} that no id names: each leaves one of the lines before its end\n",
+                       counted(report.others, "conversation", "conversations"));
+  }
+  return out + left_text(report.left);
 }
 
 std::string export_text(const ExportReport& report, const std::string& path) {
-  return fmt::format("{} with {} ({}) to {}\n", counted(report.prefixes, "line", "lines"),
-                     counted(report.files.files, "file", "files"), size_text(report.files.bytes), path);
+  std::string out = fmt::format("{} with {} ({}) to {}\n", counted(report.prefixes, "line", "lines"),
+                                counted(report.files.files, "file", "files"), size_text(report.files.bytes), path);
+  if (report.foreign_tokens > 0) {
+    out += fmt::format("with {} of other conversations, at the ends of files that the exported ones share\n",
+                       counted(report.foreign_tokens, "token", "tokens"));
+  }
+  if (report.others > 0) {
+    out += fmt::format("without {} that no id names: each leaves one of the lines before its end\n",
+                       counted(report.others, "conversation", "conversations"));
+  }
+  return out;
 }
 
 std::string import_text(const ImportReport& report) {
