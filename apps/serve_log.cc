@@ -35,8 +35,19 @@ Status make_private(const std::string& path) {
   return Error{created.error().kind, "--log-file: " + created.error().message};
 }
 
+// A GPU without its backend computes nothing, and libllama says so nowhere.
+void warn_of_missing_gpu(const engine::llama::ModelOptions& asked, const engine::Description& model) {
+  const bool refused = asked.devices == std::vector<std::string>{"none"};
+  if (model.uses_gpu || refused || asked.gpu_layers.value_or(0) == 0) return;
+  spdlog::warn(
+      "--n-gpu-layers asks for layers on a GPU, but ggml found no GPU that it has a backend for: the CPU computes "
+      "everything. Install a backend (on Debian libggml0-backend-vulkan) and start again; kvkeep serve --list-devices "
+      "shows the devices, docs/building.md has more");
+}
+
 void log_description(const engine::Description& model) {
   spdlog::info("loaded {} ({}) with a context of {} tokens", model.model_name, model.summary, model.context_tokens);
+  spdlog::info("computes on {}", model.devices);
   spdlog::debug("fingerprint {}:\n{}", model.fingerprint.hex(), model.fingerprint_text);
   if (model.memory_class == engine::MemoryClass::kUncached) {
     spdlog::warn("this model is served without a prefix cache: {}", model.memory_class_reason);
@@ -91,6 +102,7 @@ Status set_up_log(const LogOptions& options) {
 
 void log_model(const engine::Description& model, const engine::llama::ModelOptions& asked) {
   log_description(model);
+  warn_of_missing_gpu(asked, model);
   tell_rounded_context(asked, model);
   warn_of_long_context(asked, model);
 }

@@ -36,6 +36,8 @@ struct Description {
   std::string model_name;  // general.name or the file's stem
   std::string model_path;
   std::string summary;  // e.g. "llama 26M Q8_0"
+  std::string devices;  // those that compute, for people: "the CPU with 2 threads"
+  bool uses_gpu = false;
   MemoryClass memory_class = MemoryClass::kUncached;
   std::string memory_class_reason;   // one line: why this class was chosen
   std::uint32_t context_tokens = 0;  // cells of the unified memory = longest prompt + reply

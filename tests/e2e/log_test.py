@@ -4,8 +4,8 @@ why a prompt was read again finds one line that says where it parted from what w
 import re
 import subprocess
 
-from support import (ServerCase, assistant, fresh_directory, fresh_path, main, model, reply_text, serve_command, system,
-                     timings, user, wait_until, words)
+from support import (ServerCase, assistant, fresh_directory, fresh_path, main, model, reply_text, run_program, serve_command,
+                     system, timings, user, wait_until, words)
 
 
 def lines_of(server, *, count):
@@ -28,6 +28,7 @@ class Log(ServerCase):
         lines = [line.split(" ", 2)[2] for line in server.log().splitlines()]
         url = f"http://127.0.0.1:{server.port}"
         expected = [f"info loading {re.escape(model())}", r"info loaded .* \(llama 1M .*\) with a context of 4096 tokens",
+                    r"info computes on .*the CPU with \d+ threads?",
                     r"info memory class sliceable: \d+ bytes of rows per token",
                     r"info kv cache: 0 tokens stored, RAM budget 64 MiB, disk budget \d+ MiB \(0 MiB used\), stored in clear in "
                     + re.escape(directory),
@@ -36,6 +37,15 @@ class Log(ServerCase):
         for line, pattern in zip(lines, expected):
             self.assertRegex(line, f"^{pattern}$")
         self.assertIn("nothing on disk", self.server().log())
+
+    def test_a_gpu_that_is_not_there_is_told(self):
+        has_gpu = len(run_program("serve", "--list-devices").stdout.splitlines()) > 2
+        warning = "--n-gpu-layers asks for layers on a GPU, but ggml found no GPU that it has a backend for"
+        log = self.server("-ngl", 99, "-t", 1, "-tb", 2).log()
+        self.assertEqual(f" warning {warning}" in log, not has_gpu, log)
+        log = self.server("-ngl", 99, "-t", 1, "-tb", 2, "-dev", "none").log()
+        self.assertIn(" info computes on the CPU with 1 thread (2 for prompts)\n", log)
+        self.assertNotIn(warning, log)
 
     def test_every_interface_is_no_url(self):
         command = serve_command("--no-kv-disk", "--host", "0.0.0.0", "--port", "0")

@@ -162,6 +162,21 @@ Description describe(const ModelOptions& options, const llama_model& model, cons
   return out;
 }
 
+void add_devices(const ModelParams& params, const ModelShape& shape, std::int32_t gpu_layers, llama_context& context,
+                 Description& out) {
+  Computing computing{.gpu_layers = gpu_layers,
+                      .all_layers = static_cast<std::int32_t>(shape.layer_bytes.size()) + 1,
+                      .threads = llama_n_threads(&context),
+                      .threads_batch = llama_n_threads_batch(&context)};
+  out.uses_gpu = gpu_layers > 0;
+  for (ggml_backend_dev_t device : params.offload_devices()) {
+    if (!out.uses_gpu) break;
+    computing.devices.push_back(
+        fmt::format("{} ({})", ggml_backend_dev_name(device), ggml_backend_dev_description(device)));
+  }
+  out.devices = to_string(computing);
+}
+
 void add_memory_class(const ClassVerdict& verdict, const StateParts& parts, Description& out) {
   out.memory_class = verdict.finding.memory_class;
   out.memory_class_reason = verdict.reason;
@@ -205,6 +220,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   fingerprint.state = &state;
   fingerprint.sequences = llama_n_seq_max(parts.context.get());
   parts.description = describe(options, model, *parts.context);
+  add_devices(params, shape, *options.gpu_layers, *parts.context, parts.description);
   add_memory_class(verdict, state, parts.description);
   parts.description.fingerprint_text = fingerprint_text(fingerprint_fields(options, fingerprint));
   parts.description.fingerprint = fingerprint_hash(parts.description.fingerprint_text);

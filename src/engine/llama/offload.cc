@@ -1,6 +1,7 @@
 #include "engine/llama/offload.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -78,6 +79,17 @@ std::string device_names(const ModelParams& params, std::int32_t gpu_layers) {
       names += std::string(ggml_backend_dev_name(device)) + ",";
   }
   return names + "CPU";
+}
+
+std::string to_string(const Computing& computing) {
+  std::string text;
+  if (!computing.devices.empty()) {
+    text = fmt::format("{} with {} of {} layers, and ", fmt::join(computing.devices, ", "), computing.gpu_layers,
+                       computing.all_layers);
+  }
+  text += fmt::format("the CPU with {} thread{}", computing.threads, computing.threads == 1 ? "" : "s");
+  if (computing.threads_batch == computing.threads) return text;
+  return text + fmt::format(" ({} for prompts)", computing.threads_batch);
 }
 
 }  // namespace kvkeep::engine::llama

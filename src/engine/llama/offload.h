@@ -36,4 +36,15 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
 // Returns the names of the devices that compute, for the fingerprint.
 std::string device_names(const ModelParams& params, std::int32_t gpu_layers);
 
+// The share of each kind of device in the computation. Layers are counted as in layers_that_fit().
+struct Computing {
+  std::vector<std::string> devices;  // that hold layers; empty: none does
+  std::int32_t gpu_layers = 0;
+  std::int32_t all_layers = 0;
+  std::int32_t threads = 1;
+  std::int32_t threads_batch = 1;
+};
+// Returns "the CPU with 2 threads", or "CUDA0 (NVIDIA H200) with 29 of 29 layers, and the CPU with 2 threads".
+std::string to_string(const Computing& computing);
+
 }  // namespace kvkeep::engine::llama

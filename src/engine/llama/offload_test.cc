@@ -63,5 +63,16 @@ TEST(ChooseContextTest, AGivenOneIsTakenOrRefused) {
   EXPECT_EQ(refused.error().kind, ErrorKind::kNoSpace);
 }
 
+TEST(ComputingTest, IsToldInWords) {
+  EXPECT_EQ(to_string(Computing{}), "the CPU with 1 thread");
+  EXPECT_EQ(to_string(Computing{.threads = 2, .threads_batch = 4}), "the CPU with 2 threads (4 for prompts)");
+  EXPECT_EQ(to_string(Computing{.devices = {"CUDA0 (NVIDIA H200)", "CUDA1 (NVIDIA H200)"},
+                                .gpu_layers = 12,
+                                .all_layers = 29,
+                                .threads = 8,
+                                .threads_batch = 8}),
+            "CUDA0 (NVIDIA H200), CUDA1 (NVIDIA H200) with 12 of 29 layers, and the CPU with 8 threads");
+}
+
 }  // namespace
 }  // namespace kvkeep::engine::llama
