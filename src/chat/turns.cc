@@ -192,6 +192,28 @@ std::vector<TokenId> learn_answer_to_result(const ChatTemplate& chat_template, c
   return occurrences(opening, answer).empty() ? opening : std::vector<TokenId>{};
 }
 
+// Two prompts of the same form whose texts differ from the first letter on share only what the template writes.
+std::vector<std::vector<TokenId>> learn_beginnings(const ChatTemplate& chat_template, const MarkerSet& markers,
+                                                   const Vocabulary& vocabulary) {
+  const auto prompt = [&](std::string_view text, bool has_system, bool has_tools) {
+    RenderInput input;
+    if (has_system) input.messages.push_back(synthetic::message("system", text));
+    input.messages.push_back(synthetic::message("user", text));
+    if (has_tools) input.tools = synthetic::tools(text);
+    const auto rendered = render_prompt(chat_template, markers, std::move(input));
+    const auto ids = rendered ? tokenize_prompt(vocabulary, markers, *rendered) : unsupported("not rendered");
+    return ids ? *ids : std::vector<TokenId>{};
+  };
+  std::vector<std::vector<TokenId>> beginnings;
+  if (const auto bos = vocabulary.bos()) beginnings.push_back({*bos});
+  for (const auto& [has_system, has_tools] : {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
+    std::vector<TokenId> ids = prompt("apples", has_system, has_tools);
+    ids.resize(common_prefix(ids, prompt("zebras", has_system, has_tools)));
+    beginnings.push_back(std::move(ids));
+  }
+  return beginnings;
+}
+
 // The first marker after an answer.
 std::optional<TokenId> first_marker(const Units& units) {
   const auto first = std::ranges::find_if(units, &Unit::is_marker);
@@ -204,12 +226,12 @@ TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const Marker
                                  const Vocabulary& vocabulary) {
   const auto rendered = render_example(chat_template, markers);
   const auto example = rendered ? read_example(*rendered) : std::nullopt;
-  if (!example) return {};
+  TurnOpenings openings{.beginnings = learn_beginnings(chat_template, markers, vocabulary)};
+  if (!example) return openings;
   const Units user = from_first_marker(common_tail(example->before_first, example->before_second));
   const Units assistant = from_first_marker(without_closing(example->before_answer, example->before_second));
   const Units second = from_first_marker(without_closing(example->before_second, example->before_answer));
   const Units generation = from_first_marker(without_closing(example->generation, example->before_second));
-  TurnOpenings openings;
   openings.user = ids_of(user.size() < second.size() ? user : second, markers, vocabulary);
   openings.assistant = ids_of(common_opening(assistant, generation), markers, vocabulary);
   // An opening that does not find the turns of the example itself is useless.
@@ -223,6 +245,14 @@ TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const Marker
     openings.end = first_marker(example->before_second);
   }
   return openings;
+}
+
+std::size_t beginning_size(TokenSpan prompt, const TurnOpenings& openings) {
+  std::size_t size = 0;
+  for (const std::vector<TokenId>& beginning : openings.beginnings) {
+    size = std::max(size, common_prefix(beginning, prompt));
+  }
+  return size;
 }
 
 std::size_t answer_opening_size(TokenSpan ids, const TurnOpenings& openings) {

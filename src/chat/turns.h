@@ -29,6 +29,8 @@ struct TurnOpenings {
   std::vector<TokenId> answer_to_result = {};
   // Closes an answer in history; empty: not learnt, or nothing. It need not end generation (`<|end|>`).
   std::optional<TokenId> end = {};
+  // Ids that all prompts begin with, whatever their texts: with a system message, without one, with tools; and BOS.
+  std::vector<std::vector<TokenId>> beginnings = {};
   bool operator==(const TurnOpenings&) const = default;
 };
 
@@ -38,6 +40,10 @@ TurnOpenings learn_turn_openings(const ChatTemplate& chat_template, const Marker
 
 // The size of the opening of the assistant's turn at the front of `ids`.
 std::size_t answer_opening_size(TokenSpan ids, const TurnOpenings& openings);
+
+// Returns how many ids the template wrote before the prompt's first text: prompts that share no more have nothing in
+// common.
+std::size_t beginning_size(TokenSpan prompt, const TurnOpenings& openings);
 
 struct PromptTurns {
   std::vector<Position> user;       // of each opening's marker, ascending

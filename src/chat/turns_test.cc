@@ -140,6 +140,21 @@ TEST(Turns, AreFoundWhateverTheMessagesSay) {
   }
 }
 
+TEST(Turns, PromptsWithNothingInCommonShareTheBeginning) {
+  for (const TurnFamily& family : turn_families()) {
+    SCOPED_TRACE(family.name);
+    if (family.name == "refuses") continue;
+    const TurnChat chat(family);
+    const TurnOpenings openings = learn_turn_openings(*chat.engine, chat.markers, chat.vocabulary);
+    for (const char* role : {"user", "system"}) {
+      const std::vector<TokenId> prompt = chat.prompt({{{"role", role}, {"content", "Who?"}}});
+      const std::vector<TokenId> other = chat.prompt({{{"role", role}, {"content", "1 + 1?"}}});
+      EXPECT_EQ(beginning_size(prompt, openings), common_prefix(prompt, other)) << role;
+    }
+  }
+  EXPECT_EQ(beginning_size(std::vector<TokenId>{1, 2}, {}), 0U);
+}
+
 // The reason for stable_end: the next version of the prompt begins with everything before it.
 TEST(Turns, TheNextPromptSharesEverythingBeforeTheStableEnd) {
   for (const TurnFamily& family : turn_families()) {

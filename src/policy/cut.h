@@ -71,6 +71,7 @@ struct PromptMarkers {
   std::vector<Position> assistant_turns;  // the same for finished assistant turns; the generation prompt is none
   std::vector<Position> message_ends;     // ends of messages of any role
   std::optional<Position> generation_prompt;  // where it begins: the end of the prompt rendered without it
+  Position beginning = {};                    // where the prompt's first text begins: all before is the template's
 };
 
 // s = n - trim rounded down to the alignment, if n > min + trim and s >= min; else n. (ds4-server's formula.)

@@ -101,6 +101,15 @@ class Log(ServerCase):
                 else:
                     self.assertNotIn("careful", server.log(), "prompts are private")
 
+    def test_an_unrelated_conversation_parts_from_nothing(self):
+        server = self.server()
+        server.chat([system("You are careful."), user("hello")], max_tokens=2)
+        server.chat([system("Write poems. " + words(100)), user("Spring")], max_tokens=2)
+        server.post("/v1/completions", {"prompt": words(100, 5), "max_tokens": 2})
+        for line in lines_of(server, count=3)[1:]:
+            self.assertRegex(line, r"reason=nothing-cached: (no part of the prompt was known|no known prompt is like it: only "
+                                   r"(one token|\d+ tokens), with which the template begins, (was|were) known) id=")
+
     def test_a_question_that_was_edited_is_found(self):
         server = self.server()
         talk = prompt("May 3")

@@ -51,7 +51,8 @@ Result<InspectedPrompt> prompt_of(const Service& service, HttpRequest& http, std
   if (prompt.tokens_min >= service.context_tokens) {
     too_long = api::context_exceeded_reply(prompt.tokens_min, prompt.is_counted, service.context_tokens);
   }
-  return InspectedPrompt{std::move(prompt.ids), asked.cache_prompt, tenant};
+  const Position beginning = Position{} + chat::beginning_size(prompt.ids, service.turn_openings);
+  return InspectedPrompt{std::move(prompt.ids), asked.cache_prompt, tenant, beginning};
 }
 
 }  // namespace

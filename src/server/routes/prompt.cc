@@ -115,6 +115,7 @@ policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& ope
     markers.generation_prompt = turns.stable_end;
     turns.assistant.pop_back();
   }
+  markers.beginning = Position{} + chat::beginning_size(prompt, openings);
   markers.user_turns = std::move(turns.user);
   markers.assistant_turns = std::move(turns.assistant);
   return markers;

@@ -13,6 +13,7 @@ struct InspectedPrompt {
   std::vector<TokenId> tokens;
   bool cache_prompt = true;   // as of a job: false reuses nothing
   Tenant tenant = kNoTenant;  // the tenant who asks
+  Position beginning = {};    // as in policy::PromptMarkers
 };
 
 struct Inspection {

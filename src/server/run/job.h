@@ -53,7 +53,7 @@ enum class MissReason {
   kWholePrompt,    // all was known, and all reused but what must be decoded: the last token, or from a point on
   kNewTokens,      // the rest was never seen after this prefix
   kNoPoint,        // more was computed once, but no restorable position is kept there
-  kNothingCached,  // the first token is already unknown, or too few are known for a point (CutOptions::min_tokens)
+  kNothingCached,  // no more is known than the template's beginning, or too little for a point (CutOptions::min_tokens)
   kCacheOff,       // cache_prompt was false
   kNotCacheable,   // this model's state cannot be saved
   kLoadFailed,     // a deeper match was known but could not be loaded

@@ -169,10 +169,11 @@ MissReason PromptLookup::miss_reason(const Job& job, std::size_t prompt_tokens, 
   if (reused + 1 >= prompt_tokens) return MissReason::kWholePrompt;
   if (failed) return *failed;
   if (reused > 0 && small_gap && known >= prompt_tokens) return MissReason::kWholePrompt;
-  // Prompts that share less than the least length of a point share only the opening of the template.
-  const bool opening = reused == 0 && known_to.value() < options_.least_point_tokens;
-  if (!opening && !small_gap) return MissReason::kNoPoint;
-  return reused == 0 ? MissReason::kNothingCached : MissReason::kNewTokens;
+  // Prompts that share less than the least length of a point share little more than the template's beginning.
+  const bool unlike = known <= job.markers.beginning.value() ||
+                      (reused == 0 && (small_gap || known_to.value() < options_.least_point_tokens));
+  if (unlike) return MissReason::kNothingCached;
+  return small_gap ? MissReason::kNewTokens : MissReason::kNoPoint;
 }
 
 Inspection PromptLookup::inspect(InspectedPrompt prompt, const PlanTerms& terms) const {
@@ -180,6 +181,7 @@ Inspection PromptLookup::inspect(InspectedPrompt prompt, const PlanTerms& terms)
   job.prompt = std::move(prompt.tokens);
   job.cache_prompt = prompt.cache_prompt;
   job.tenant = prompt.tenant;
+  job.markers.beginning = prompt.beginning;
   const EffectiveTokens effective = match_text(job);
   const FoundPath found = find(job, effective.tokens, terms);
   const policy::Plan plan = policy::make_plan(found.view);

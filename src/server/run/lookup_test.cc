@@ -67,6 +67,10 @@ TEST_F(PromptLookupTest, TellsWhyNoMoreIsReused) {
   EXPECT_EQ(reason(31, 0), MissReason::kNothingCached) << "how the template opens";
   EXPECT_EQ(reason(60, 10, MissReason::kNoCells), MissReason::kNoCells);
   EXPECT_EQ(reason(100, 99, MissReason::kNoCells), MissReason::kWholePrompt);
+  job.markers.beginning = Position{8};
+  EXPECT_EQ(reason(8, 8), MissReason::kNothingCached) << "what the template writes before any text";
+  EXPECT_EQ(reason(9, 8), MissReason::kNewTokens);
+  EXPECT_EQ(reason(9, 9), MissReason::kNewTokens);
   job.cache_prompt = false;
   EXPECT_EQ(reason(60, 0), MissReason::kCacheOff);
 }

@@ -57,6 +57,11 @@ std::string points_text(std::size_t from) {
 
 std::string branch_text(const EndedRequest& ended, const ShowTokens* show) {
   const JobStats& stats = ended.stats;
+  const std::size_t known = std::max(stats.known_tokens, stats.cached_tokens);
+  if (known > 0 && known <= ended.markers.beginning.value()) {
+    return fmt::format("no known prompt is like it: only {}, with which the template begins, {} known",
+                       known == 1 ? "one token" : fmt::format("{} tokens", known), known == 1 ? "was" : "were");
+  }
   if (ended.difference == nullptr || ended.difference->at == Position{}) {
     if (stats.known_tokens == 0) return "no part of the prompt was known";
     if (stats.known_tokens <= stats.cached_tokens) return fmt::format("new from token {} on", stats.cached_tokens);

@@ -91,6 +91,17 @@ TEST(RequestLog, WhatGoesOnIsNewAndPartsFromNothing) {
   EXPECT_EQ(one.miss(), "no part of the prompt was known") << "there is always one with which it shares nothing";
 }
 
+TEST(RequestLog, ASharedBeginningOfTheTemplateIsNoKnownConversation) {
+  Case one = changed_date();
+  one.stats.miss = MissReason::kNothingCached;
+  one.markers.beginning = Position{9};
+  EXPECT_EQ(one.miss(), "no known prompt is like it: only 8 tokens, with which the template begins, were known");
+  one.stats.known_tokens = one.stats.cached_tokens = 1;
+  EXPECT_EQ(one.miss(), "no known prompt is like it: only one token, with which the template begins, was known");
+  one.stats.known_tokens = one.stats.cached_tokens = 10;
+  EXPECT_TRUE(one.miss().starts_with("parts at token 8")) << one.miss();
+}
+
 TEST(RequestLog, PointsThatLieBeforeAreNamed) {
   Case one = changed_date();
   one.stats.known_tokens = 8;
