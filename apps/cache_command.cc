@@ -13,6 +13,8 @@
 #include "cache_change.h"
 #include "cache_place.h"
 #include "cache_setup.h"
+#include "chat/chat_template.h"
+#include "chat/turns.h"
 #include "engine/llama/llama_vocabulary.h"
 #include "inspect/print/print.h"
 #include "inspect/repair.h"
@@ -74,8 +76,8 @@ Result<std::string> noted_file(const inspect::ModelDirectory& model) {
 }
 
 // Loads the vocabulary that turns ids into text: from --gguf, or else from the file that the server noted.
-Result<std::unique_ptr<Vocabulary>> vocabulary_of(const CacheCommandOptions& options,
-                                                  const inspect::ModelDirectory& model) {
+Result<std::unique_ptr<engine::llama::LlamaVocabulary>> vocabulary_of(const CacheCommandOptions& options,
+                                                                      const inspect::ModelDirectory& model) {
   const Result<std::string> path = options.gguf.empty() ? noted_file(model) : options.gguf;
   const auto hint = [](const Error& error) {
     return Error{error.kind, error.message + "; name the model's file with --gguf FILE, or print --ids"};
@@ -83,7 +85,7 @@ Result<std::unique_ptr<Vocabulary>> vocabulary_of(const CacheCommandOptions& opt
   if (!path) return hint(path.error());
   auto loaded = engine::llama::LlamaVocabulary::load(*path);
   if (!loaded) return hint(loaded.error());
-  return std::unique_ptr<Vocabulary>(std::move(*loaded));
+  return loaded;
 }
 
 bool knows(const Vocabulary& vocabulary, TokenSpan ids) {
@@ -91,14 +93,48 @@ bool knows(const Vocabulary& vocabulary, TokenSpan ids) {
                              [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < vocabulary.size(); });
 }
 
+// Enough for the words of a line.
+constexpr std::size_t kTokensOfWords = 40;
+
+// Shows stored ids by a few words that tell conversations apart: the last user message that begins in them, or else
+// their beginning. Turns are found if the model was served with its own chat template.
+class LineWords {
+ public:
+  explicit LineWords(std::unique_ptr<engine::llama::LlamaVocabulary> vocabulary)
+      : vocabulary_(std::move(vocabulary)), markers_(*vocabulary_, vocabulary_->chat_template()) {
+    const auto spelling = [&](std::optional<TokenId> id) { return id ? vocabulary_->piece(*id, true) : std::string(); };
+    const auto made = chat::make_chat_template(vocabulary_->chat_template(),
+                                               {spelling(vocabulary_->bos()), spelling(vocabulary_->eos())});
+    if (made) openings_ = chat::learn_turn_openings(**made, markers_, *vocabulary_);
+  }
+
+  std::string of(TokenSpan ids) const {
+    if (!knows(*vocabulary_, ids)) return {};
+    std::string text;
+    for (TokenSpan rest = chat::from_last_user_text(ids, openings_); text.empty() && !rest.empty();) {
+      const auto marker = std::ranges::find_if(rest, [&](TokenId id) { return markers_.contains(id); });
+      const auto size = static_cast<std::size_t>(marker - rest.begin());
+      text = vocabulary_->text_of(rest.first(std::min(size, kTokensOfWords)), true);
+      text.erase(0, text.find_first_not_of(" \t\r\n"));
+      rest = rest.subspan(std::min(size + 1, rest.size()));
+    }
+    return text;
+  }
+
+ private:
+  const std::unique_ptr<engine::llama::LlamaVocabulary> vocabulary_;
+  const chat::MarkerSet markers_;
+  chat::TurnOpenings openings_;
+};
+
 Result<int> show_models(const CacheCommandOptions& options, const inspect::Forest& forest) {
   const bool list = options.action == CacheAction::kList;
-  std::map<FingerprintHash, std::unique_ptr<Vocabulary>> vocabularies;
+  std::map<FingerprintHash, LineWords> vocabularies;
   for (const inspect::ModelDirectory& model : forest.directory.models) {
     if (!list) break;
     auto loaded = vocabulary_of(options, model);
     if (!loaded && !options.gguf.empty()) return loaded.error();
-    if (loaded) vocabularies[model.fingerprint] = std::move(*loaded);
+    if (loaded) vocabularies.try_emplace(model.fingerprint, std::move(*loaded));
   }
   inspect::ViewOptions shown;
   shown.now_ns = os::real_clock().wall_ns();
@@ -109,8 +145,7 @@ Result<int> show_models(const CacheCommandOptions& options, const inspect::Fores
   shown.most_runs = list ? options.most_runs : 0;
   shown.words = [&](const inspect::ModelDirectory& model, TokenSpan ids) {
     const auto found = vocabularies.find(model.fingerprint);
-    const bool known = found != vocabularies.end() && knows(*found->second, ids);
-    return known ? found->second->text_of(ids, true) : std::string();
+    return found == vocabularies.end() ? std::string() : found->second.of(ids);
   };
   const inspect::CacheView view = inspect::view_of(forest, shown);
   if (list) {

@@ -27,7 +27,7 @@ constexpr CacheCommand kCommands[] = {
     {"ls", CacheAction::kList, "", "the stored prefixes, as a tree",
      "Lists the stored prefixes as a tree: a line for each run of tokens without a branch. TOKENS is the length of the "
      "whole prefix, NEW the number of tokens that the line adds to the one it is indented below. USED is the last use "
-     "of the prefix or of any below it."},
+     "of the prefix or of any below it, TEXT its last user message, or how it begins."},
     {"show", CacheAction::kShow, "ID", "all of one prefix: path, files, checksums; on request its ids or text",
      "Shows one prefix: the path that leads to it, its files, their sizes and checksums. Token ids and text are "
      "somebody's prompt, so that they are shown only with --ids and --text."},

@@ -274,4 +274,9 @@ PromptTurns find_turns(TokenSpan prompt, const TurnOpenings& openings) {
   return turns;
 }
 
+TokenSpan from_last_user_text(TokenSpan ids, const TurnOpenings& openings) {
+  const std::vector<Position> users = find_turns(ids, openings).user;
+  return users.empty() ? ids : ids.subspan(users.back().value() + openings.user.size());
+}
+
 }  // namespace kvkeep::chat

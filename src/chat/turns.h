@@ -58,4 +58,8 @@ struct PromptTurns {
 // Cost: O(prompt).
 PromptTurns find_turns(TokenSpan prompt, const TurnOpenings& openings);
 
+// Returns the ids of a part of a conversation from the text of its last user message on; all of them if none begins in
+// it.
+TokenSpan from_last_user_text(TokenSpan ids, const TurnOpenings& openings);
+
 }  // namespace kvkeep::chat

@@ -155,6 +155,22 @@ TEST(Turns, PromptsWithNothingInCommonShareTheBeginning) {
   EXPECT_EQ(beginning_size(std::vector<TokenId>{1, 2}, {}), 0U);
 }
 
+TEST(Turns, TheLastUserMessageIsFoundInAPart) {
+  for (const TurnFamily& family : turn_families()) {
+    SCOPED_TRACE(family.name);
+    const TurnChat chat(family);
+    const TurnOpenings openings = learn_turn_openings(*chat.engine, chat.markers, chat.vocabulary);
+    if (family.name == "refuses") continue;
+    const std::vector<TokenId> prompt = chat.prompt({{{"role", "user"}, {"content", "Who?"}},
+                                                     {{"role", "assistant"}, {"content", "Me."}},
+                                                     {{"role", "user"}, {"content", "And why?"}}});
+    const TokenSpan from_text = from_last_user_text(prompt, openings);
+    const std::string text = chat.text({from_text.begin(), from_text.end()});
+    EXPECT_EQ(text.find(family.user.empty() ? "Who?" : "And why?"), text.find_first_of("WA")) << text;
+    EXPECT_EQ(from_last_user_text(TokenSpan(prompt).last(2), openings).size(), 2U);
+  }
+}
+
 // The reason for stable_end: the next version of the prompt begins with everything before it.
 TEST(Turns, TheNextPromptSharesEverythingBeforeTheStableEnd) {
   for (const TurnFamily& family : turn_families()) {

@@ -138,17 +138,13 @@ std::vector<TokenId> path_tokens(const PrefixTree& tree, std::span<const store::
   return ids;
 }
 
-std::vector<TokenId> first_tokens(const PrefixTree& tree, std::span<const store::FoundSegment> files, std::size_t run,
-                                  std::size_t count) {
+std::vector<TokenId> own_tokens(const PrefixTree& tree, std::span<const store::FoundSegment> files, std::size_t run) {
   const Run& shown = tree.runs[run];
   std::vector<TokenId> ids;
   for (const std::size_t file : shown.rows) {
     const format::SegmentHeader& header = files[file].header;
-    const Position from{static_cast<std::uint32_t>(shown.range.begin.value() + ids.size())};
-    const TokenSpan fresh = TokenSpan(header.tokens).subspan(from - header.name.begin);
-    const TokenSpan taken = fresh.first(std::min(fresh.size(), count - ids.size()));
-    ids.insert(ids.end(), taken.begin(), taken.end());
-    if (ids.size() == count) break;
+    const TokenSpan fresh = TokenSpan(header.tokens).subspan(shown.range.begin + ids.size() - header.name.begin);
+    ids.insert(ids.end(), fresh.begin(), fresh.end());
   }
   return ids;
 }

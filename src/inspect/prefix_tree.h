@@ -54,9 +54,8 @@ PrefixTree build_tree(const FingerprintHash& fingerprint, std::span<const store:
 
 // The ids of [0, end) of a run, from the files of its path.
 std::vector<TokenId> path_tokens(const PrefixTree& tree, std::span<const store::FoundSegment> files, std::size_t run);
-// At most `count` ids of the run itself, from its beginning: where a branch differs from its siblings.
-std::vector<TokenId> first_tokens(const PrefixTree& tree, std::span<const store::FoundSegment> files, std::size_t run,
-                                  std::size_t count);
+// The ids of the run itself, from where a branch differs from its siblings.
+std::vector<TokenId> own_tokens(const PrefixTree& tree, std::span<const store::FoundSegment> files, std::size_t run);
 // The run and all below it, children before parents.
 std::vector<std::size_t> subtree(const PrefixTree& tree, std::size_t run);
 

@@ -64,9 +64,9 @@ TEST_F(Trees, TokensOfAPath) {
   std::vector<TokenId> expected;
   for (TokenId i = 0; i < 24; ++i) expected.push_back((i < 16 ? 1000 : 2000) + i);
   EXPECT_EQ(path_tokens(tree(), files(), leaf), expected);
-  EXPECT_EQ(first_tokens(tree(), files(), leaf, 3), (std::vector<TokenId>{2016, 2017, 2018}));
-  EXPECT_EQ(first_tokens(tree(), files(), tree().roots.front(), 10).size(), 10U);
-  EXPECT_EQ(first_tokens(tree(), files(), leaf, 100).size(), 8U);
+  EXPECT_EQ(own_tokens(tree(), files(), leaf), std::vector<TokenId>(expected.begin() + 16, expected.end()));
+  EXPECT_EQ(own_tokens(tree(), files(), tree().roots.front()),
+            std::vector<TokenId>(expected.begin(), expected.begin() + 16));
 }
 
 TEST_F(Trees, SubtreesHaveChildrenFirst) {

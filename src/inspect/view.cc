@@ -12,9 +12,6 @@
 namespace kvkeep::inspect {
 namespace {
 
-// Enough for the words of a line.
-constexpr std::size_t kTokensOfWords = 40;
-
 ByteCount physical(const store::FoundSegment& file) { return os::physical_size(file.info.size); }
 
 // As traces name them (docs/trace.md); "" without a tenant.
@@ -62,7 +59,7 @@ class Listing {
 
   RunView shown(std::size_t run) const {
     RunView view = views_[run];
-    if (options_.words) view.words = options_.words(model_, first_tokens(tree_, files_, run, kTokensOfWords));
+    if (options_.words) view.words = options_.words(model_, own_tokens(tree_, files_, run));
     return view;
   }
 

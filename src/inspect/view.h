@@ -39,7 +39,7 @@ struct RunView {
   std::int64_t used_ns = 0;  // of the newest file here or below
   std::optional<std::int64_t> kept_until_ns;
   bool pinned = false;  // or something below it is
-  std::string words;    // the text with which it begins; empty: unknown
+  std::string words;    // a few of its text; empty: unknown
   std::uint64_t files() const { return rows.files + windows.files + points.files; }
   ByteCount bytes() const { return rows.bytes + windows.bytes + points.bytes; }
 };
@@ -89,7 +89,7 @@ struct ViewOptions {
   Order order = Order::kUsed;       // of siblings: the last used, largest, or longest first
   std::size_t most_runs = SIZE_MAX;
   std::size_t most_depth = SIZE_MAX;
-  // The text of ids of a model; null or an empty answer: unknown.
+  // Returns a few words for a run's own ids; null or an empty answer: unknown.
   std::function<std::string(const ModelDirectory& model, TokenSpan ids)> words = {};
 };
 

@@ -6,7 +6,7 @@ import shutil
 import time
 
 from support import (ServerCase, files_under, fresh_directory, fresh_path, main, model, physical_bytes, quarantined,
-                     run_program, segments, timings, wait_until, words)
+                     run_program, segments, system, timings, user, wait_until, words)
 
 COMPLETION = "/v1/completions"
 
@@ -193,6 +193,15 @@ class Showing(FilledDirectory):
                         [prefix["words"] for prefix in listed])
         ids = parsed("show", roots[0]["id"], "--ids", directory=self.filled)["ids"]
         self.assertEqual(len(ids), roots[0]["end"])
+
+    def test_conversations_are_told_apart_by_their_last_message(self):
+        directory = fresh_directory()
+        with self._make(self._logs, ["--kv-disk-dir", directory], {}) as server:
+            questions = ["Name sweet apples.", "Find the zebras."]
+            for question in questions:
+                server.chat([system("You are careful. " + words(100)), user(question)], max_tokens=2)
+            server.stop()
+        self.assertEqual([prefix["words"] for prefix in self.prefixes(directory)], questions)
 
     def test_the_directory_tells_its_model(self):
         [found] = parsed("stat", directory=self.filled)["models"]

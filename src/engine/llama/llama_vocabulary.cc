@@ -131,6 +131,11 @@ Result<std::unique_ptr<LlamaVocabulary>> LlamaVocabulary::load(const std::string
   return make(std::move(model), path);
 }
 
+std::string LlamaVocabulary::chat_template() const {
+  const char* source = llama_model_chat_template(model_.get(), nullptr);
+  return source == nullptr ? std::string() : source;
+}
+
 std::vector<TokenId> LlamaVocabulary::tokenize(std::string_view text, TokenizeOptions options) const {
   return tokenize_with(vocab_, text, options);
 }

@@ -29,6 +29,8 @@ class LlamaVocabulary : public Vocabulary {
   std::optional<TokenId> bos() const override;
   std::optional<TokenId> eos() const override;
   bool add_bos() const override { return llama_vocab_get_add_bos(vocab_); }
+  // The template in the file's metadata; empty: there is none.
+  std::string chat_template() const;
   bool is_end_of_generation(TokenId id) const override { return llama_vocab_is_eog(vocab_, id); }
 
  private:

@@ -114,7 +114,7 @@ TEST(Text, OfAnEmptyDirectory) {
 
 TEST(Text, OfAList) {
   EXPECT_EQ(list_text(example(), 100), R"(aaaaaaaaaaaa tiny�[2J (llama 26M), -ctk q8_0� -fa off: 3 prefixes, 242.0 MiB
-ID          TOKENS     NEW      SIZE  USED       POINTS   TENANT    BEGINS WITH
+ID          TOKENS     NEW      SIZE  USED       POINTS   TENANT    TEXT
 11111111     9,000           3.0 MiB  just now   -                  You are a helpful �[31massistant
   22222222  12,000  +3,808  43.0 MiB  5 min ago  1 point  77777777
 ... and 1 more
@@ -124,6 +124,8 @@ ID          TOKENS     NEW      SIZE  USED       POINTS   TENANT    BEGINS WITH
   EXPECT_NE(list_text(alone, 100).find("(llama 26M): 3 prefixes"), std::string::npos);
   alone.models[0].tenants = 0;
   EXPECT_EQ(list_text(alone, 100).find("TENANT"), std::string::npos);
+  alone.models[0].prefixes = 0;
+  EXPECT_EQ(list_text(alone, 100), "nothing is stored here\n") << "its directory stays while a server runs";
 }
 
 TEST(Text, Ages) {

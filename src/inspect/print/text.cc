@@ -133,7 +133,7 @@ text::TextTable table_of(const ModelView& model, std::int64_t now_ns) {
   std::vector<text::TextTable::Column> columns{
       {"ID", Align::kLeft}, {"TOKENS"}, {"NEW"}, {"SIZE"}, {"USED", Align::kLeft}, {"POINTS", Align::kLeft}};
   if (with_tenants) columns.push_back({"TENANT", Align::kLeft});
-  columns.push_back({"BEGINS WITH", Align::kLeft});
+  columns.push_back({"TEXT", Align::kLeft});
   text::TextTable table(std::move(columns));
   for (const RunView& run : model.runs) table.add_row(cells_of(run, now_ns, with_tenants));
   return table;
@@ -198,6 +198,7 @@ std::string stat_text(const CacheView& view) {
 std::string list_text(const CacheView& view, std::size_t columns) {
   std::string out;
   for (const ModelView& model : view.models) {
+    if (model.prefixes == 0) continue;
     out += fmt::format("{}{}{}: {}, {}\n", out.empty() ? "" : "\n", model_title(model), settings_behind(model),
                        counted(model.prefixes, "prefix", "prefixes"), size_text(model.all.bytes));
     const text::TextTable table = table_of(model, view.now_ns);
