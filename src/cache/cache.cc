@@ -170,7 +170,7 @@ void Cache::keep(const Track& track, std::int64_t keep_ns) {
       parts.touch(above);
       told = true;
     }
-    const std::vector<SegmentId> leaves = table.index().attached(above);
+    const std::vector<SegmentId> leaves = table.index().leaves_of(above);
     for (auto leaf = leaves.rbegin(); leaf != leaves.rend(); ++leaf) {
       const index::SegmentInfo& info = table.info(*leaf);
       if (info.kind != point_kind(shape) || info.range.end > track.position()) continue;
@@ -188,7 +188,7 @@ void Cache::await_point(const Track& track, std::optional<Position> at) {
   const StateShape& shape = parts_->options.shape;
   CacheLock lock(parts_->mutex);
   for (SegmentId above = track.cursor().segment; above != kRootSegment; above = table.info(above).parent) {
-    for (const SegmentId leaf : table.index().attached(above)) {
+    for (const SegmentId leaf : table.index().leaves_of(above)) {
       const TokenRange range = table.info(leaf).range;
       if (table.info(leaf).kind != point_kind(shape) || range.end > track.position()) continue;
       const policy::Outlook outlook = outlook_of(range, at, track.position());
@@ -259,12 +259,12 @@ bool Cache::store_point(const Track& track, format::PartKind kind, store::Stagin
   KVKEEP_ASSERT(at > Position{}, "the empty prefix has no state");
   KVKEEP_ASSERT(kind == format::PartKind::kPoint || kind == format::PartKind::kWhole, "a kind of point");
   const PrefixHash hash = track.hasher().current();
-  return parts_->attach(track.cursor(), {at, at}, kind, hash, hash, std::move(bytes).freeze(size_bytes), keeping);
+  return parts_->add_leaf(track.cursor(), {at, at}, kind, hash, hash, std::move(bytes).freeze(size_bytes), keeping);
 }
 
 bool Cache::has_point(const Track& track, format::PartKind kind, Keeping keeping) {
   CacheLock lock(parts_->mutex);
-  const SegmentId leaf = parts_->table.index().attached(track.cursor(), kind);
+  const SegmentId leaf = parts_->table.index().leaf(track.cursor(), kind);
   if (leaf == kRootSegment || !parts_->table.entry(leaf).available()) return false;
   if (keeping == Keeping::kOnDisk) parts_->write_back.keep_on_disk(leaf);
   return true;
@@ -278,7 +278,7 @@ void Cache::forget_points(TokenSpan path, const std::vector<Position>& positions
   for (const Position at : deepest_first) {
     const index::Cursor place = table.index().advance({kRootSegment, {}, tenant}, path.first(at.value()));
     if (place.at != at) continue;
-    const SegmentId leaf = table.index().attached(place, point_kind(parts_->options.shape));
+    const SegmentId leaf = table.index().leaf(place, point_kind(parts_->options.shape));
     if (leaf != kRootSegment && !others_need(table, leaf)) parts_->forgetting.forget(leaf);
   }
   parts_->forgetting.sweep();
@@ -311,8 +311,8 @@ bool Cache::store_window(const Track& track, TokenRange range, store::StagingBuf
     hasher.append(TokenSpan(tokens).subspan(range.begin.value()));
     within.end_hash = hasher.current();
   }
-  return parts_->attach(at, range, format::PartKind::kWindowRows, within.begin_hash, within.end_hash,
-                        std::move(bytes).freeze(size_bytes), Keeping::kOnDisk);
+  return parts_->add_leaf(at, range, format::PartKind::kWindowRows, within.begin_hash, within.end_hash,
+                          std::move(bytes).freeze(size_bytes), Keeping::kOnDisk);
 }
 
 // ---- figures ----
@@ -324,7 +324,7 @@ CacheStats Cache::stats() const {
   parts.write_back.count(stats);
   stats.segments = parts.table.index().segment_count();
   stats.tokens = parts.table.index().token_count();
-  stats.points = parts.table.index().attached_count();
+  stats.points = parts.table.index().leaf_count();
   stats.built = parts.chains.built();
   stats.built_saved = parts.chains.saved();
   stats.points_ram = parts.table.points_in(kRamTier) + parts.ram.decoded_bytes();

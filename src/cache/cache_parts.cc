@@ -81,16 +81,16 @@ void Cache::Parts::admit(SegmentId added, TierPort::Bytes bytes, Keeping keeping
   write_back.post_settle(added);
 }
 
-bool Cache::Parts::attach(index::Cursor at, TokenRange range, format::PartKind kind, const PrefixHash& begin_hash,
-                          const PrefixHash& end_hash, TierPort::Bytes bytes, Keeping keeping) {
+bool Cache::Parts::add_leaf(index::Cursor at, TokenRange range, format::PartKind kind, const PrefixHash& begin_hash,
+                            const PrefixHash& end_hash, TierPort::Bytes bytes, Keeping keeping) {
   CacheLock lock(mutex);
-  const bool there = table.index().attached(at, kind) != kRootSegment;
+  const bool there = table.index().leaf(at, kind) != kRootSegment;
   if (there || forgetting.forgotten_from(at.segment) || !accepts() || !ram_room.has(bytes->size())) {
     ++refused;
     return false;
   }
   const Fresh fresh{bytes->size(), clock.wall_ns(), keeping};
-  admit(table.attach(at, kind, range.begin, begin_hash, end_hash, fresh), std::move(bytes), keeping);
+  admit(table.insert_leaf(at, kind, range.begin, begin_hash, end_hash, fresh), std::move(bytes), keeping);
   return true;
 }
 

@@ -30,8 +30,8 @@ struct Cache::Parts {
   bool accepts() const { return !distrust && (disk != nullptr || options.ram_budget > ByteCount{}); }
   // Gives a segment that was just added to the table its bytes, and offers it to the disk.
   void admit(SegmentId added, TierPort::Bytes bytes, Keeping keeping) REQUIRES(kCacheLock);
-  bool attach(index::Cursor at, TokenRange range, format::PartKind kind, const PrefixHash& begin_hash,
-              const PrefixHash& end_hash, TierPort::Bytes bytes, Keeping keeping) EXCLUDES(kCacheLock);
+  bool add_leaf(index::Cursor at, TokenRange range, format::PartKind kind, const PrefixHash& begin_hash,
+                const PrefixHash& end_hash, TierPort::Bytes bytes, Keeping keeping) EXCLUDES(kCacheLock);
   void touch(SegmentId segment) REQUIRES(kCacheLock) {
     if (disk != nullptr) disk->post_touch(segment);
   }

@@ -114,7 +114,7 @@ bool Evictor::completes_unwritten_window(SegmentId leaf) const {
   while (!pending.empty()) {
     const SegmentId within = pending.back();
     pending.pop_back();
-    if (std::ranges::any_of(table_.index().attached(within), needs_it)) return true;
+    if (std::ranges::any_of(table_.index().leaves_of(within), needs_it)) return true;
     for (const SegmentId child : table_.index().children(within)) {
       const index::SegmentInfo& info = table_.info(child);
       if (info.kind == format::PartKind::kRows && info.range.begin < reach) pending.push_back(child);

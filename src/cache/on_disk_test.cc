@@ -153,7 +153,7 @@ TEST(Peer, AdoptsWhatAFormerProcessLeft) {
   world.peer.recover();
   CacheLock lock(world.mutex);
   EXPECT_EQ(world.table.index().segment_count(), 2U);
-  for (const SegmentId segment : world.table.index().leaves()) {
+  for (const SegmentId segment : world.table.index().childless()) {
     EXPECT_TRUE(world.table.entry(segment).on_disk());
     EXPECT_FALSE(world.table.entry(segment).in_ram());
   }

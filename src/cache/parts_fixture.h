@@ -86,7 +86,7 @@ struct PartsTable {
     const Position end = table.info(within).range.end;
     const PrefixHash at = table.info(within).end_hash;
     const Position begin = kind == format::PartKind::kWindowRows ? table.info(within).range.begin : end;
-    const SegmentId added = table.attach({within, end}, kind, begin, at, at, {size_bytes, clock.wall_ns()});
+    const SegmentId added = table.insert_leaf({within, end}, kind, begin, at, at, {size_bytes, clock.wall_ns()});
     ram.hold(added, some_bytes(size_bytes));
     return added;
   }

@@ -29,7 +29,7 @@ std::vector<LeasedPoint> points_of(const SegmentTable& table, const RamTier& ram
   if (!table.shape().needs_points()) return points;
   const format::PartKind kind = point_kind(table.shape());
   for (const LeasedStep& step : steps) {
-    for (const SegmentId leaf : table.index().attached(step.segment)) {
+    for (const SegmentId leaf : table.index().leaves_of(step.segment)) {
       const Entry& known = table.entry(leaf);
       const TokenRange stored = table.info(leaf).range;
       if (known.part.kind != kind || !known.available()) continue;
@@ -117,7 +117,7 @@ void add_gaps(const SegmentTable& table, index::Cursor at, Position from, std::v
     REQUIRES(kCacheLock) {
   const Position begin = std::max(from, table.info(at.segment).range.begin);
   Position open = at.at;  // tokens before it are still to be looked at
-  const std::vector<SegmentId> leaves = table.index().attached(at.segment);
+  const std::vector<SegmentId> leaves = table.index().leaves_of(at.segment);
   for (auto leaf = leaves.rbegin(); leaf != leaves.rend() && open > begin; ++leaf) {
     const index::SegmentInfo& info = table.info(*leaf);
     const bool counts = info.kind == format::PartKind::kWindowRows && table.entry(*leaf).available();
@@ -131,7 +131,7 @@ void add_gaps(const SegmentTable& table, index::Cursor at, Position from, std::v
 
 // Returns true if the segment has window rows of the token at `at`.
 bool window_over(const SegmentTable& table, SegmentId segment, Position at) REQUIRES(kCacheLock) {
-  return std::ranges::any_of(table.index().attached(segment), [&](SegmentId leaf) REQUIRES(kCacheLock) {
+  return std::ranges::any_of(table.index().leaves_of(segment), [&](SegmentId leaf) REQUIRES(kCacheLock) {
     const index::SegmentInfo& info = table.info(leaf);
     const bool is_over = info.kind == format::PartKind::kWindowRows && info.range.begin <= at && at < info.range.end;
     return is_over && !table.entry(leaf).forgotten;

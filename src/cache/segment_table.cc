@@ -159,9 +159,9 @@ SegmentId SegmentTable::insert(index::Cursor at, TokenSpan tokens, const PrefixH
   return begin_fresh(index_.insert(at, tokens, begin_hash, end_hash, origin), fresh);
 }
 
-SegmentId SegmentTable::attach(index::Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
-                               const PrefixHash& end_hash, const Fresh& fresh) {
-  return begin_fresh(index_.attach(at, kind, begin, begin_hash, end_hash), fresh);
+SegmentId SegmentTable::insert_leaf(index::Cursor at, format::PartKind kind, Position begin,
+                                    const PrefixHash& begin_hash, const PrefixHash& end_hash, const Fresh& fresh) {
+  return begin_fresh(index_.insert_leaf(at, kind, begin, begin_hash, end_hash), fresh);
 }
 
 std::vector<index::Placement> SegmentTable::rebuild(const std::vector<index::NamedSegment>& named) {

@@ -133,11 +133,11 @@ class SegmentTable {
   bool any_in_subtree(SegmentId root, bool (*holds)(const Entry&)) const REQUIRES(kCacheLock);
 
   // ---- coming and going ----
-  // Precondition: as PrefixIndex::insert and attach.
+  // Preconditions: those of PrefixIndex::insert and insert_leaf.
   SegmentId insert(index::Cursor at, TokenSpan tokens, const PrefixHash& begin_hash, const PrefixHash& end_hash,
                    format::Origin origin, const Fresh& fresh) REQUIRES(kCacheLock);
-  SegmentId attach(index::Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
-                   const PrefixHash& end_hash, const Fresh& fresh) REQUIRES(kCacheLock);
+  SegmentId insert_leaf(index::Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
+                        const PrefixHash& end_hash, const Fresh& fresh) REQUIRES(kCacheLock);
   // The placed segments are not live yet.
   std::vector<index::Placement> rebuild(const std::vector<index::NamedSegment>& named) REQUIRES(kCacheLock);
   // A segment that rebuild() placed is live from now on, as it is stored.

@@ -68,7 +68,7 @@ std::optional<SegmentId> StateChains::recovered_base(SegmentId leaf, Position ba
   if (base == Position{}) return kRootSegment;
   SegmentId within = table_.info(leaf).parent;
   while (table_.info(within).range.begin >= base) within = table_.info(within).parent;
-  const SegmentId found = table_.index().attached({within, base}, format::PartKind::kWhole);
+  const SegmentId found = table_.index().leaf({within, base}, format::PartKind::kWhole);
   if (found == kRootSegment || !table_.entry(found).available()) return std::nullopt;
   return found;
 }
@@ -80,7 +80,7 @@ std::optional<SegmentId> StateChains::recovered_base(SegmentId leaf, Position ba
 SegmentId StateChains::base_for(SegmentId leaf) const {
   Position before = table_.info(leaf).range.end;
   for (SegmentId within = table_.info(leaf).parent; within != kRootSegment; within = table_.info(within).parent) {
-    const std::vector<SegmentId> leaves = table_.index().attached(within);
+    const std::vector<SegmentId> leaves = table_.index().leaves_of(within);
     for (auto earlier = leaves.rbegin(); earlier != leaves.rend(); ++earlier) {
       const Entry& known = table_.entry(*earlier);
       if (known.part.kind != format::PartKind::kWhole || table_.info(*earlier).range.end >= before) continue;

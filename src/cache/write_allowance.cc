@@ -42,7 +42,7 @@ Position WriteAllowance::stop_before(SegmentId leaf) const {
   const index::SegmentInfo& own = table_.info(leaf);
   for (SegmentId within = own.parent; within != kRootSegment; within = table_.info(within).parent) {
     Position last;
-    for (const SegmentId other : table_.index().attached(within)) {
+    for (const SegmentId other : table_.index().leaves_of(within)) {
       const index::SegmentInfo& info = table_.info(other);
       const bool before = info.kind == own.kind && info.range.end < own.range.end;
       if (before && table_.entry(other).on_disk()) last = std::max(last, info.range.end);

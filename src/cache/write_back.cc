@@ -230,7 +230,7 @@ std::vector<SegmentId> WriteBack::unwritten_leaves(SegmentId segment) {
   }
   std::vector<SegmentId> unwritten;
   for (auto on_path = path.rbegin(); on_path != path.rend(); ++on_path) {
-    for (const SegmentId leaf : table_.index().attached(*on_path)) {
+    for (const SegmentId leaf : table_.index().leaves_of(*on_path)) {
       const bool waits = table_.entry(leaf).unwritten() && takes_along(leaf);
       if (waits && table_.file_size(leaf) <= disk_->tier().budget()) unwritten.push_back(leaf);
     }

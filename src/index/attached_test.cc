@@ -1,4 +1,4 @@
-// Attached leaves against a naive twin: a map from (prefix, kind) to where the leaf begins, and a trie without leaves
+// Leaves against a naive twin: a map from (prefix, kind) to where the leaf begins, and a trie without leaves
 // that must match the same. Exhaustive over small histories.
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "index/prefix_fixture.h"
 #include "index/prefix_index.h"
 
-namespace kvkeep::index::attached_twin {
+namespace kvkeep::index::leaf_twin {
 namespace {
 
 using format::PartKind;
@@ -23,11 +23,11 @@ Position position(std::size_t at) { return Position{static_cast<std::uint32_t>(a
 class Trie {
  public:
   virtual ~Trie() = default;
-  virtual SegmentId leaf_at(Cursor at, PartKind kind) const { return index.attached(at, kind); }
-  virtual std::vector<SegmentId> leaves_of(SegmentId segment) const { return index.attached(segment); }
+  virtual SegmentId leaf_at(Cursor at, PartKind kind) const { return index.leaf(at, kind); }
+  virtual std::vector<SegmentId> leaves_of(SegmentId segment) const { return index.leaves_of(segment); }
   virtual void forget(SegmentId id) { index.erase(id); }
-  virtual void attach(Cursor at, PartKind kind, Position begin, const Tokens& prefix) {
-    index.attach(at, kind, begin, name(first(prefix, begin.value())), name(prefix));
+  virtual void add_leaf(Cursor at, PartKind kind, Position begin, const Tokens& prefix) {
+    index.insert_leaf(at, kind, begin, name(first(prefix, begin.value())), name(prefix));
   }
   void learn(const Tokens& tokens) { learn_in(index, tokens); }
 
@@ -66,32 +66,32 @@ std::string wrong_leaf(const Trie& trie, SegmentId id, Cursor at, const Tokens& 
 }
 
 std::string wrong_lists(const Trie& trie) {
+  std::size_t childless = 0;
   std::size_t leaves = 0;
-  std::size_t attached = 0;
   for (std::uint32_t i = 1; i < trie.index.id_bound(); ++i) {
     const SegmentId id{i};
     if (!trie.index.contains(id)) continue;
     const auto children = trie.index.children(id);
     if (children.size() != trie.index.info(id).children) return "child count";
-    leaves += children.empty() ? 1 : 0;
+    childless += children.empty() ? 1 : 0;
     const auto here = trie.leaves_of(id);
-    attached += here.size();
+    leaves += here.size();
     for (const SegmentId leaf : here) {
-      if (std::ranges::count(children, leaf) != 1) return "an attached leaf that is no child";
-      if (trie.index.info(leaf).kind == PartKind::kRows) return "rows are attached";
+      if (std::ranges::count(children, leaf) != 1) return "a leaf that is no child";
+      if (trie.index.info(leaf).kind == PartKind::kRows) return "rows as a leaf";
     }
     const auto key = [&](SegmentId leaf) {
       return std::pair(trie.index.info(leaf).range.end, trie.index.info(leaf).kind);
     };
     if (!std::ranges::is_sorted(here, {}, key)) return "not ascending";
   }
-  if (attached != trie.index.attached_count()) return "attached count";
-  return leaves == trie.index.leaves().size() ? "" : "leaves";
+  if (leaves != trie.index.leaf_count()) return "leaf count";
+  return childless == trie.index.childless().size() ? "" : "childless";
 }
 
-// Empty: trie and twin agree about everything that can be asked.
+// Returns the empty string if trie and twin agree about everything that can be asked.
 std::string difference(const Trie& trie, const Twin& twin, const std::vector<Tokens>& prompts) {
-  if (trie.index.attached_count() != twin.leaves.size()) return "number of leaves";
+  if (trie.index.leaf_count() != twin.leaves.size()) return "number of leaves";
   if (trie.index.segment_count() != twin.rows.segment_count()) return "number of segments";
   if (trie.index.token_count() != twin.rows.token_count()) return "number of tokens";
   for (const Tokens& prompt : prompts) {
@@ -111,31 +111,31 @@ std::string difference(const Trie& trie, const Twin& twin, const std::vector<Tok
 
 // A step of a history.
 struct Action {
-  enum class Kind { kLearn, kAttach, kForget } what = Kind::kLearn;
+  enum class Kind { kLearn, kAddLeaf, kForget } what = Kind::kLearn;
   Tokens tokens;
-  PartKind kind = PartKind::kPoint;  // of the leaf to attach at the end of the tokens
-  std::size_t number = 0;            // attach: tokens that it covers; forget: which of the leaves
+  PartKind kind = PartKind::kPoint;  // of the leaf at the end of the tokens
+  std::size_t number = 0;            // of a leaf: tokens that it covers; forget: which of those without children
 };
 
-void attach(const Action& action, Trie& trie, Twin& twin) {
+void add_leaf(const Action& action, Trie& trie, Twin& twin) {
   const Cursor at = trie.index.advance({}, action.tokens);
   if (at.at.value() < action.tokens.size() || twin.leaves.contains({action.tokens, action.kind})) return;
   const Position begin = position(action.tokens.size() - action.number);
   if (begin < trie.index.info(at.segment).range.begin) return;
-  trie.attach(at, action.kind, begin, action.tokens);
+  trie.add_leaf(at, action.kind, begin, action.tokens);
   twin.leaves[{action.tokens, action.kind}] = begin;
 }
 
 void forget(const Action& action, Trie& trie, Twin& twin) {
   // In an order that does not depend on ids.
-  std::vector<std::tuple<Tokens, PartKind, SegmentId>> leaves;
-  for (const SegmentId id : trie.index.leaves()) {
+  std::vector<std::tuple<Tokens, PartKind, SegmentId>> childless;
+  for (const SegmentId id : trie.index.childless()) {
     const SegmentInfo& info = trie.index.info(id);
-    leaves.emplace_back(trie.index.path_tokens({id, info.range.end}), info.kind, id);
+    childless.emplace_back(trie.index.path_tokens({id, info.range.end}), info.kind, id);
   }
-  if (leaves.empty()) return;
-  std::ranges::sort(leaves);
-  const auto& [path, kind, id] = leaves[action.number % leaves.size()];
+  if (childless.empty()) return;
+  std::ranges::sort(childless);
+  const auto& [path, kind, id] = childless[action.number % childless.size()];
   trie.forget(id);
   if (kind == PartKind::kRows) {
     twin.rows.erase(twin.rows.advance({}, path).segment);
@@ -150,7 +150,7 @@ void apply(const Action& action, Trie& trie, Twin& twin) {
       trie.learn(action.tokens);
       Trie::learn_in(twin.rows, action.tokens);
       return;
-    case Action::Kind::kAttach: return attach(action, trie, twin);
+    case Action::Kind::kAddLeaf: return add_leaf(action, trie, twin);
     case Action::Kind::kForget: return forget(action, trie, twin);
   }
 }
@@ -171,15 +171,15 @@ std::vector<Action> all_actions(std::size_t longest, std::size_t forgettable) {
   std::vector<Action> actions;
   for (const Tokens& prompt : all_prompts(longest)) {
     actions.push_back({Action::Kind::kLearn, prompt});
-    actions.push_back({Action::Kind::kAttach, prompt, PartKind::kPoint, 0});
-    actions.push_back({Action::Kind::kAttach, prompt, PartKind::kWindowRows, 1});
-    if (prompt.size() > 1) actions.push_back({Action::Kind::kAttach, prompt, PartKind::kWindowRows, 2});
+    actions.push_back({Action::Kind::kAddLeaf, prompt, PartKind::kPoint, 0});
+    actions.push_back({Action::Kind::kAddLeaf, prompt, PartKind::kWindowRows, 1});
+    if (prompt.size() > 1) actions.push_back({Action::Kind::kAddLeaf, prompt, PartKind::kWindowRows, 2});
   }
   for (std::size_t i = 0; i < forgettable; ++i) actions.push_back({Action::Kind::kForget, {}, {}, i});
   return actions;
 }
 
-// Every history of `depth` steps after learning `begin`; the first difference, or empty.
+// Plays every history of `depth` steps after learning `begin`. Returns the first difference, or the empty string.
 template <typename TrieType>
 std::string explore(const Tokens& begin, std::size_t longest, std::size_t depth) {
   const auto actions = all_actions(longest, 3);
@@ -197,39 +197,39 @@ std::string explore(const Tokens& begin, std::size_t longest, std::size_t depth)
   }
 }
 
-TEST(Attached, AgreesWithTheTwinOnEverySmallHistory) {
+TEST(Leaves, AgreesWithTheTwinOnEverySmallHistory) {
   EXPECT_EQ(explore<Trie>({0, 1}, 2, 4), "");
   EXPECT_EQ(explore<Trie>({0, 1, 1}, 3, 2), "");
 }
 
-// ---- mutants: what the comparison must catch ----
+// ---- mutants that the comparison must catch ----
 
 struct FindsAnyKind final : Trie {
   SegmentId leaf_at(Cursor at, PartKind kind) const override {
-    const SegmentId own = index.attached(at, kind);
-    return own == kRootSegment ? index.attached(at, PartKind::kPoint) : own;
+    const SegmentId own = index.leaf(at, kind);
+    return own == kRootSegment ? index.leaf(at, PartKind::kPoint) : own;
   }
 };
 
 struct FindsLeavesOfTheWholeSegment final : Trie {
   SegmentId leaf_at(Cursor at, PartKind kind) const override {
     const Position end = index.info(at.segment).range.end;
-    const SegmentId last = index.attached({at.segment, end}, kind);
-    return last == kRootSegment ? index.attached(at, kind) : last;
+    const SegmentId last = index.leaf({at.segment, end}, kind);
+    return last == kRootSegment ? index.leaf(at, kind) : last;
   }
 };
 
 struct ListsBackwards final : Trie {
   std::vector<SegmentId> leaves_of(SegmentId segment) const override {
-    auto found = index.attached(segment);
+    auto found = index.leaves_of(segment);
     std::ranges::reverse(found);
     return found;
   }
 };
 
-struct ListsTheFirstAlone final : Trie {
+struct ListsOnlyTheFirst final : Trie {
   std::vector<SegmentId> leaves_of(SegmentId segment) const override {
-    auto found = index.attached(segment);
+    auto found = index.leaves_of(segment);
     if (found.size() > 1) found.resize(1);
     return found;
   }
@@ -250,52 +250,52 @@ struct ForgetsTheSegmentToo final : Trie {
 };
 
 struct WindowsBeginWithTheirSegment final : Trie {
-  void attach(Cursor at, PartKind kind, Position begin, const Tokens& prefix) override {
+  void add_leaf(Cursor at, PartKind kind, Position begin, const Tokens& prefix) override {
     if (kind == PartKind::kWindowRows) begin = index.info(at.segment).range.begin;
-    Trie::attach(at, kind, begin, prefix);
+    Trie::add_leaf(at, kind, begin, prefix);
   }
 };
 
 struct MovesLeavesToTheSegmentsEnd final : Trie {
-  void attach(Cursor at, PartKind kind, Position begin, const Tokens&) override {
+  void add_leaf(Cursor at, PartKind kind, Position begin, const Tokens&) override {
     at.at = index.info(at.segment).range.end;
-    if (index.attached(at, kind) != kRootSegment) return;
-    Trie::attach(at, kind, kind == PartKind::kWindowRows ? begin : at.at, index.path_tokens(at));
+    if (index.leaf(at, kind) != kRootSegment) return;
+    Trie::add_leaf(at, kind, kind == PartKind::kWindowRows ? begin : at.at, index.path_tokens(at));
   }
 };
 
-TEST(Attached, TheTwinCatchesEveryMutant) {
+TEST(Leaves, TheTwinCatchesEveryMutant) {
   EXPECT_NE(explore<FindsAnyKind>({0, 1}, 2, 2), "");
   EXPECT_NE(explore<FindsLeavesOfTheWholeSegment>({0, 1}, 2, 2), "");
   EXPECT_NE(explore<ListsBackwards>({0, 1}, 2, 2), "");
-  EXPECT_NE(explore<ListsTheFirstAlone>({0, 1}, 2, 2), "");
+  EXPECT_NE(explore<ListsOnlyTheFirst>({0, 1}, 2, 2), "");
   EXPECT_NE(explore<KeepsLeaves>({0, 1}, 2, 2), "");
   EXPECT_NE(explore<ForgetsTheSegmentToo>({0, 1}, 2, 2), "");
   EXPECT_NE(explore<WindowsBeginWithTheirSegment>({0, 1}, 2, 2), "");
   EXPECT_NE(explore<MovesLeavesToTheSegmentsEnd>({0, 1}, 2, 2), "");
 }
 
-TEST(AttachedDeathTest, BugsEndTheProcess) {
+TEST(LeavesDeathTest, BugsEndTheProcess) {
   PrefixIndex index;
   const SegmentId head = index.insert({}, Tokens{1, 2}, {}, {});
   const SegmentId tail = index.insert({head, position(2)}, Tokens{3, 4}, {}, {});
-  const SegmentId point = index.attach({tail, position(3)}, PartKind::kPoint, position(3), {}, {});
-  const auto attach = [&](SegmentId to, std::size_t at, PartKind kind, std::size_t begin) {
-    index.attach({to, position(at)}, kind, position(begin), {}, {});
+  const SegmentId point = index.insert_leaf({tail, position(3)}, PartKind::kPoint, position(3), {}, {});
+  const auto add_leaf = [&](SegmentId to, std::size_t at, PartKind kind, std::size_t begin) {
+    index.insert_leaf({to, position(at)}, kind, position(begin), {}, {});
   };
-  EXPECT_DEATH(attach(tail, 4, PartKind::kRows, 3), "rows are no leaf");
-  EXPECT_DEATH(attach(kRootSegment, 0, PartKind::kPoint, 0), "attached to the root");
-  EXPECT_DEATH(attach(tail, 2, PartKind::kPoint, 2), "cursor is in the trie");
-  EXPECT_DEATH(attach(tail, 5, PartKind::kPoint, 5), "cursor is in the trie");
-  EXPECT_DEATH(attach(tail, 4, PartKind::kPoint, 3), "covers nothing");
-  EXPECT_DEATH(attach(tail, 4, PartKind::kWhole, 3), "covers nothing");
-  EXPECT_DEATH(attach(tail, 4, PartKind::kWindowRows, 4), "within their segment");
-  EXPECT_DEATH(attach(tail, 4, PartKind::kWindowRows, 1), "within their segment");
-  EXPECT_DEATH(attach(tail, 3, PartKind::kPoint, 3), "no leaf of this kind");
-  EXPECT_DEATH(attach(point, 3, PartKind::kWhole, 3), "below an attached leaf");
-  EXPECT_DEATH(index.insert({point, position(3)}, Tokens{9}, {}, {}), "below an attached leaf");
+  EXPECT_DEATH(add_leaf(tail, 4, PartKind::kRows, 3), "rows are no leaf");
+  EXPECT_DEATH(add_leaf(kRootSegment, 0, PartKind::kPoint, 0), "no leaf hangs in the root");
+  EXPECT_DEATH(add_leaf(tail, 2, PartKind::kPoint, 2), "cursor is in the trie");
+  EXPECT_DEATH(add_leaf(tail, 5, PartKind::kPoint, 5), "cursor is in the trie");
+  EXPECT_DEATH(add_leaf(tail, 4, PartKind::kPoint, 3), "covers nothing");
+  EXPECT_DEATH(add_leaf(tail, 4, PartKind::kWhole, 3), "covers nothing");
+  EXPECT_DEATH(add_leaf(tail, 4, PartKind::kWindowRows, 4), "within their segment");
+  EXPECT_DEATH(add_leaf(tail, 4, PartKind::kWindowRows, 1), "within their segment");
+  EXPECT_DEATH(add_leaf(tail, 3, PartKind::kPoint, 3), "no leaf of this kind");
+  EXPECT_DEATH(add_leaf(point, 3, PartKind::kWhole, 3), "below a leaf");
+  EXPECT_DEATH(index.insert({point, position(3)}, Tokens{9}, {}, {}), "below a leaf");
   EXPECT_DEATH(index.erase(tail), "children stays");
 }
 
 }  // namespace
-}  // namespace kvkeep::index::attached_twin
+}  // namespace kvkeep::index::leaf_twin

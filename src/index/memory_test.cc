@@ -70,7 +70,7 @@ TEST(IndexMemory, IsHonestAndWithinSixteenBytesPerToken) {
 }
 
 // Twenty points a segment: more than any policy keeps.
-TEST(IndexMemory, AttachedLeavesAreCounted) {
+TEST(IndexMemory, LeavesAreCounted) {
   const std::vector<TokenId> tokens(2000, 1);
   const std::size_t before = allocated_bytes;
   PrefixIndex index;
@@ -79,7 +79,7 @@ TEST(IndexMemory, AttachedLeavesAreCounted) {
     at = {index.insert(at, tokens, {}, {}), at.at + tokens.size()};
     for (std::uint32_t point = 0; point < 20; ++point) {
       const Position end{at.at.value() - point};
-      index.attach({at.segment, end}, format::PartKind::kPoint, end, {}, {});
+      index.insert_leaf({at.segment, end}, format::PartKind::kPoint, end, {}, {});
     }
   }
   const double asked = static_cast<double>(allocated_bytes - before);

@@ -31,7 +31,7 @@ struct BranchKeyHash {
   }
 };
 
-// Where a leaf is attached: at most one of a kind.
+// Where a leaf hangs: at most one of a kind.
 struct LeafKey {
   SegmentId parent;
   Position at;
@@ -45,21 +45,21 @@ struct LeafKeyHash {
   }
 };
 
-// A segment or an attached leaf. Children are doubly linked lists through the nodes (the root's id ends them: nobody's
+// A segment or a leaf. Children are doubly linked lists through the nodes (the root's id ends them: nobody's
 // sibling), so that a node costs the same however bushy the trie is; finding a child goes through the tables. Leaves
 // and segments that begin sampled have lists of their own: thousands of branches may hang where there are a few of
 // these to find.
 struct Node {
   SegmentInfo info;
-  std::unique_ptr<TokenId[]> tokens;  // null: an attached leaf, or (kind kRows) this id is free or the root
+  std::unique_ptr<TokenId[]> tokens;  // null: a leaf, or (kind kRows) this id is free or the root
   SegmentId first_child;
   SegmentId first_sampled;
-  SegmentId first_attached;
+  SegmentId first_leaf;
   SegmentId next;
   SegmentId previous;
   bool begins_sampled = false;
 
-  bool is_attached() const { return info.kind != format::PartKind::kRows; }
+  bool is_leaf() const { return info.kind != format::PartKind::kRows; }
 };
 
 // Nodes by id; ids are given out again. Lists of siblings hang together through the nodes.
@@ -68,13 +68,13 @@ class Nodes {
   bool contains(SegmentId id) const {
     if (id.value() >= nodes_.size()) return false;
     const Node& held = nodes_[id.value()];
-    return id == kRootSegment || held.tokens != nullptr || held.is_attached();
+    return id == kRootSegment || held.tokens != nullptr || held.is_leaf();
   }
   Node& at(SegmentId id) {
     KVKEEP_ASSERT(contains(id), "segment is in the index");
     return nodes_[id.value()];
   }
-  // Whatever the id stands for, also nothing.
+  // The node with this id, also if the id is free.
   const Node& operator[](SegmentId id) const { return nodes_[id.value()]; }
 
   SegmentId add(Node node) {
@@ -135,7 +135,7 @@ class Nodes {
   }
   // The head of the list that a child of this kind is in.
   static SegmentId& first_sibling(Node& parent, const Node& child) {
-    if (child.is_attached()) return parent.first_attached;
+    if (child.is_leaf()) return parent.first_leaf;
     return child.begins_sampled ? parent.first_sampled : parent.first_child;
   }
 
@@ -223,14 +223,14 @@ struct PrefixIndex::Tables {
   Nodes nodes;
   std::unordered_map<BranchKey, SegmentId, BranchKeyHash> branches;
   TenantRoots tenants;
-  std::unordered_map<LeafKey, SegmentId, LeafKeyHash> attached;
+  std::unordered_map<LeafKey, SegmentId, LeafKeyHash> leaves;
   std::unordered_multiset<SegmentId, EndHash, EndHash> by_end{0, EndHash{&nodes}, EndHash{&nodes}};
   std::unordered_map<SegmentId, std::vector<TokenRange>> marked;  // as sampled, of segments of prompts
   std::uint64_t token_count = 0;
 
   TokenSpan tokens(SegmentId segment) {
     const Node& held = nodes.at(segment);
-    if (!held.is_attached()) return {held.tokens.get(), held.info.range.size()};
+    if (!held.is_leaf()) return {held.tokens.get(), held.info.range.size()};
     const Position begin = nodes.at(held.info.parent).info.range.begin;
     return tokens(held.info.parent).subspan(held.info.range.begin - begin, held.info.range.size());
   }
@@ -291,7 +291,7 @@ SegmentId PrefixIndex::insert(Cursor at, TokenSpan tokens, const PrefixHash& beg
                               format::Origin origin) {
   KVKEEP_ASSERT(!tokens.empty(), "a segment has tokens");
   const Node& above = tables_->nodes.at(at.segment);
-  KVKEEP_ASSERT(!above.is_attached(), "nothing hangs below an attached leaf");
+  KVKEEP_ASSERT(!above.is_leaf(), "nothing hangs below a leaf");
   const TokenRange parent_range = above.info.range;
   KVKEEP_ASSERT(at.at >= parent_range.begin && at.at <= parent_range.end, "the cursor is in the trie");
   KVKEEP_ASSERT(at.at > parent_range.begin || at.segment == kRootSegment, "the cursor is in the parent, not above it");
@@ -312,12 +312,12 @@ SegmentId PrefixIndex::insert(Cursor at, TokenSpan tokens, const PrefixHash& beg
   return id;
 }
 
-SegmentId PrefixIndex::attach(Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
-                              const PrefixHash& end_hash) {
+SegmentId PrefixIndex::insert_leaf(Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
+                                   const PrefixHash& end_hash) {
   KVKEEP_ASSERT(kind != format::PartKind::kRows, "rows are no leaf");
-  KVKEEP_ASSERT(at.segment != kRootSegment, "nothing is attached to the root");
+  KVKEEP_ASSERT(at.segment != kRootSegment, "no leaf hangs in the root");
   const Node& above = tables_->nodes.at(at.segment);
-  KVKEEP_ASSERT(!above.is_attached(), "nothing hangs below an attached leaf");
+  KVKEEP_ASSERT(!above.is_leaf(), "nothing hangs below a leaf");
   const TokenRange segment = above.info.range;
   KVKEEP_ASSERT(at.at > segment.begin && at.at <= segment.end, "the cursor is in the trie");
   if (kind == format::PartKind::kWindowRows) {
@@ -328,8 +328,8 @@ SegmentId PrefixIndex::attach(Cursor at, format::PartKind kind, Position begin, 
   Node created;
   created.info = {{begin, at.at}, begin_hash, end_hash, at.segment, 0, kind};
   const SegmentId id = tables_->nodes.add(std::move(created));
-  const bool fresh = tables_->attached.emplace(LeafKey{at.segment, at.at, kind}, id).second;
-  KVKEEP_ASSERT(fresh, "no leaf of this kind is attached there");
+  const bool fresh = tables_->leaves.emplace(LeafKey{at.segment, at.at, kind}, id).second;
+  KVKEEP_ASSERT(fresh, "no leaf of this kind hangs there");
   tables_->by_end.insert(id);
   return id;
 }
@@ -341,8 +341,8 @@ void PrefixIndex::erase(SegmentId segment) {
   tables_->nodes.unlink(segment);
   const auto [first, last] = tables_->by_end.equal_range(leaving.info.end_hash);
   tables_->by_end.erase(std::find(first, last, segment));
-  if (leaving.is_attached()) {
-    tables_->attached.erase({leaving.info.parent, leaving.info.range.end, leaving.info.kind});
+  if (leaving.is_leaf()) {
+    tables_->leaves.erase({leaving.info.parent, leaving.info.range.end, leaving.info.kind});
   } else {
     const bool is_root = tables_->tenants.erase(segment, leaving.tokens[0]);
     if (!is_root) tables_->branches.erase({leaving.info.parent, leaving.info.range.begin, leaving.tokens[0]});
@@ -379,13 +379,13 @@ std::vector<TokenRange> PrefixIndex::sampled_ranges(SegmentId segment) const {
 
 // ---- looking around ----
 
-SegmentId PrefixIndex::attached(Cursor at, format::PartKind kind) const {
-  const auto found = tables_->attached.find({at.segment, at.at, kind});
-  return found == tables_->attached.end() ? kRootSegment : found->second;
+SegmentId PrefixIndex::leaf(Cursor at, format::PartKind kind) const {
+  const auto found = tables_->leaves.find({at.segment, at.at, kind});
+  return found == tables_->leaves.end() ? kRootSegment : found->second;
 }
 
-std::vector<SegmentId> PrefixIndex::attached(SegmentId segment) const {
-  std::vector<SegmentId> found = tables_->nodes.siblings(tables_->nodes.at(segment).first_attached);
+std::vector<SegmentId> PrefixIndex::leaves_of(SegmentId segment) const {
+  std::vector<SegmentId> found = tables_->nodes.siblings(tables_->nodes.at(segment).first_leaf);
   std::ranges::sort(found, {}, [this](SegmentId id) { return std::pair(info(id).range.end, info(id).kind); });
   return found;
 }
@@ -417,7 +417,7 @@ Tenant PrefixIndex::tenant(SegmentId segment) const {
 std::vector<SegmentId> PrefixIndex::children(SegmentId segment) const {
   std::vector<SegmentId> found;
   const Node& parent = tables_->nodes.at(segment);
-  for (const SegmentId first : {parent.first_attached, parent.first_sampled, parent.first_child}) {
+  for (const SegmentId first : {parent.first_leaf, parent.first_sampled, parent.first_child}) {
     const std::vector<SegmentId> some = tables_->nodes.siblings(first);
     found.insert(found.end(), some.begin(), some.end());
   }
@@ -435,7 +435,7 @@ std::vector<SegmentId> PrefixIndex::ending_with(const PrefixHash& end_hash) cons
   return {first, last};
 }
 
-std::vector<SegmentId> PrefixIndex::leaves() const {
+std::vector<SegmentId> PrefixIndex::childless() const {
   std::vector<SegmentId> found;
   for (std::uint32_t i = 1; i < id_bound(); ++i) {
     const SegmentId id{i};
@@ -446,8 +446,8 @@ std::vector<SegmentId> PrefixIndex::leaves() const {
 
 // ---- sizes ----
 
-std::size_t PrefixIndex::segment_count() const { return tables_->nodes.count() - attached_count(); }
-std::size_t PrefixIndex::attached_count() const { return tables_->attached.size(); }
+std::size_t PrefixIndex::segment_count() const { return tables_->nodes.count() - leaf_count(); }
+std::size_t PrefixIndex::leaf_count() const { return tables_->leaves.size(); }
 std::uint64_t PrefixIndex::token_count() const { return tables_->token_count; }
 std::size_t PrefixIndex::id_bound() const { return tables_->nodes.id_bound(); }
 
@@ -459,9 +459,9 @@ ByteCount PrefixIndex::memory() const {
   static_assert(sizeof(LeafKey) == sizeof(BranchKey), "both tables' entries are of one size");
   std::size_t bytes = sizeof(Tables) + all.nodes.memory_bytes() + all.tenants.memory_bytes();
   bytes += segment_count() * kAllocation + static_cast<std::size_t>(token_count()) * sizeof(TokenId);
-  bytes += (all.branches.size() + all.attached.size()) * kBranch + all.by_end.size() * kLinks;
+  bytes += (all.branches.size() + all.leaves.size()) * kBranch + all.by_end.size() * kLinks;
   bytes += all.marked.size() * (sizeof(void*) + sizeof(*all.marked.begin()) + sizeof(TokenRange) + 2 * kAllocation);
-  bytes += sizeof(void*) * (all.branches.bucket_count() + all.attached.bucket_count() + all.by_end.bucket_count() +
+  bytes += sizeof(void*) * (all.branches.bucket_count() + all.leaves.bucket_count() + all.by_end.bucket_count() +
                             all.marked.bucket_count());
   return ByteCount{bytes};
 }

@@ -35,11 +35,11 @@ struct Step {
 };
 
 struct SegmentInfo {
-  TokenRange range;       // what it covers in the trie; of an attached leaf: see attach()
+  TokenRange range;       // what it covers in the trie; of a leaf: see insert_leaf()
   PrefixHash begin_hash;  // h(range.begin)
   PrefixHash end_hash;    // h(range.end)
   SegmentId parent;
-  std::uint32_t children = 0;  // attached leaves included
+  std::uint32_t children = 0;  // leaves included
   format::PartKind kind = format::PartKind::kRows;
   format::Origin origin = format::Origin::kPrompt;
 };
@@ -65,28 +65,28 @@ class PrefixIndex {
   // Adds a leaf that is no segment of tokens: state of `kind` at `at` that rows cannot give. It is a child of
   // at.segment, covers [begin, at.at) (nothing if it is a point or whole state; window rows lie within their segment),
   // and nothing ever hangs below it: match() and advance() do not see it. Preconditions: `at` is not the root; kind is
-  // not kRows; attached(at, kind) is the root; the range fits the kind.
-  SegmentId attach(Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
-                   const PrefixHash& end_hash);
-  // The leaf of that kind attached exactly there; the root: none.
-  SegmentId attached(Cursor at, format::PartKind kind) const;
-  // All leaves attached to a segment (within its range), by ascending end, then kind. Cost: what there is of them,
-  // however many segments branch off.
-  std::vector<SegmentId> attached(SegmentId segment) const;
+  // not kRows; leaf(at, kind) is the root; the range fits the kind.
+  SegmentId insert_leaf(Cursor at, format::PartKind kind, Position begin, const PrefixHash& begin_hash,
+                        const PrefixHash& end_hash);
+  // The leaf of that kind exactly there; the root if there is none.
+  SegmentId leaf(Cursor at, format::PartKind kind) const;
+  // All leaves of a segment (within its range), by ascending end, then kind. Cost: O(leaves found), however many
+  // segments branch off.
+  std::vector<SegmentId> leaves_of(SegmentId segment) const;
 
   // Ids of a prompt may be sampled later: says so of [run) on the path to `to`. Forgotten with the segment.
   void mark_sampled(Cursor to, TokenRange run);
   // Which ids of a segment were sampled, ascending, apart: all of it by its origin, or what was marked.
   std::vector<TokenRange> sampled_ranges(SegmentId segment) const;
 
-  // Removes a segment or an attached leaf. Precondition: it has no children.
+  // Removes a segment or a leaf. Precondition: it has no children.
   void erase(SegmentId segment);
 
   bool contains(SegmentId segment) const;
   // Precondition: contains(segment) and not the root.
   const SegmentInfo& info(SegmentId segment) const;
-  // Token ids of its range (a point: none; a window: those of its segment). Valid until the next insert, attach or
-  // erase.
+  // Token ids of its range (a point: none; a window: those of its segment). Valid until the next insert
+  // or erase.
   TokenSpan tokens(SegmentId segment) const;
   // All ids from the root to the cursor.
   std::vector<TokenId> path_tokens(Cursor at) const;
@@ -94,18 +94,18 @@ class PrefixIndex {
   std::vector<SegmentId> path(SegmentId segment) const;
   // In whose trie it is. Cost: O(segments from the root), if there are tenants at all.
   Tenant tenant(SegmentId segment) const;
-  // Attached leaves first. Of the root: of all tenants.
+  // Leaves first. Of the root: of all tenants.
   std::vector<SegmentId> children(SegmentId segment) const;
   // Those whose first id was sampled, by ascending begin, then first token. Cost: what there is of them, however many
   // prompts branch off. Of the root: of all tenants.
   std::vector<SegmentId> sampled_children(SegmentId segment) const;
   // Segments and leaves whose range ends with the prefix of this name; in no particular order.
   std::vector<SegmentId> ending_with(const PrefixHash& end_hash) const;
-  // Attached leaves, and segments without children; in no particular order.
-  std::vector<SegmentId> leaves() const;
+  // Leaves, and segments without children; in no particular order.
+  std::vector<SegmentId> childless() const;
 
   std::size_t segment_count() const;  // segments of rows
-  std::size_t attached_count() const;
+  std::size_t leaf_count() const;
   std::uint64_t token_count() const;
   // Bytes of memory that the index holds, token ids included.
   ByteCount memory() const;
@@ -119,7 +119,7 @@ class PrefixIndex {
 };
 
 // A segment as a file names it: it begins at a prefix of which only the hash is known. One of another kind than kRows
-// hangs at (range.end, end_hash); its range and begin_hash are those of attach(), its tokens do not matter.
+// hangs at (range.end, end_hash); its range and begin_hash are those of insert_leaf(), its tokens do not matter.
 struct NamedSegment {
   TokenRange range;
   PrefixHash begin_hash;
@@ -136,7 +136,7 @@ struct Placement {
   Position visible_from;  // the trie already knew [begin, visible_from) by other segments; all of it if redundant
   enum class Outcome {
     kPlaced,
-    kRedundant,  // the trie knew every token; such a leaf is attached there already
+    kRedundant,  // the trie knew every token; such a leaf hangs there already
     kOrphan,     // no known prefix has the name of its beginning; of a leaf: of its end, or not within one segment
     kWrongHash,  // its tokens do not hash to its end_hash, or are not as many as its range says; no range for a leaf;
                  // it hangs in another tenant's trie than it says

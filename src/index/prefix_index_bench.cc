@@ -60,16 +60,16 @@ void BM_MatchWideBranch(benchmark::State& state) {
 BENCHMARK(BM_MatchWideBranch)->Unit(benchmark::kMicrosecond);
 
 // A segment with eight windows, from which 10k conversations branch.
-void BM_AttachedBelowWideBranch(benchmark::State& state) {
+void BM_LeavesBelowWideBranch(benchmark::State& state) {
   PrefixIndex index;
   const SegmentId trunk = index.insert({}, random_tokens(2048, 7), {}, {});
   for (std::uint32_t i = 0; i < 10000; ++i) index.insert({trunk, Position{2048}}, random_tokens(1, i), {}, {});
   for (std::uint32_t i = 0; i < 8; ++i) {
-    index.attach({trunk, Position{(i + 1) * 256}}, format::PartKind::kWindowRows, Position{i * 256}, {}, {});
+    index.insert_leaf({trunk, Position{(i + 1) * 256}}, format::PartKind::kWindowRows, Position{i * 256}, {}, {});
   }
-  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(index.attached(trunk));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(index.leaves_of(trunk));
 }
-BENCHMARK(BM_AttachedBelowWideBranch)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_LeavesBelowWideBranch)->Unit(benchmark::kMicrosecond);
 
 // Argument: tokens per segment. The counter is the number to keep under 16.
 void BM_Memory(benchmark::State& state) {

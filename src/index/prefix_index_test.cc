@@ -35,11 +35,11 @@ class Trie {
       at = {id, Position{static_cast<std::uint32_t>(end)}};
     }
   }
-  virtual void forget(SegmentId leaf) { index.erase(leaf); }
+  virtual void forget(SegmentId end) { index.erase(end); }
 
-  // Leaves in an order that does not depend on ids.
-  std::vector<SegmentId> leaves() const {
-    auto found = index.leaves();
+  // Segments without children, in an order that does not depend on ids.
+  std::vector<SegmentId> ends() const {
+    auto found = index.childless();
     std::ranges::sort(found, {}, [this](SegmentId id) { return path_of(id); });
     return found;
   }
@@ -115,10 +115,10 @@ std::string difference(const Trie& trie, const Twin& twin, const std::vector<Tok
   return wrong_segments(trie, twin);
 }
 
-// A step of a history: learn the tokens, or (tokens empty) forget the leaf of that number.
+// A step of a history: learn the tokens, or (tokens empty) forget the segment without children of that number.
 struct Action {
   Tokens tokens;
-  std::size_t number = 0;  // learn: piece length; forget: which leaf
+  std::size_t number = 0;  // learn: piece length; forget: which of those segments
 };
 
 void apply(const Action& action, Trie& trie, Twin& twin) {
@@ -127,12 +127,12 @@ void apply(const Action& action, Trie& trie, Twin& twin) {
     twin.learn(action.tokens);
     return;
   }
-  const auto leaves = trie.leaves();
-  if (leaves.empty()) return;
-  const SegmentId leaf = leaves[action.number % leaves.size()];
-  const Position begin = trie.index.info(leaf).range.begin;
-  twin.forget(trie.path_of(leaf), begin);
-  trie.forget(leaf);
+  const auto ends = trie.ends();
+  if (ends.empty()) return;
+  const SegmentId last = ends[action.number % ends.size()];
+  const Position begin = trie.index.info(last).range.begin;
+  twin.forget(trie.path_of(last), begin);
+  trie.forget(last);
 }
 
 std::vector<Tokens> all_sequences(TokenId alphabet, std::size_t longest) {
@@ -165,7 +165,7 @@ std::string explore(const Universe& universe) {
   for (const Tokens& tokens : all_sequences(universe.alphabet, universe.longest)) {
     for (const std::size_t piece : universe.pieces) actions.push_back({tokens, piece});
   }
-  for (std::size_t leaf = 0; leaf < universe.forgettable; ++leaf) actions.push_back({{}, leaf});
+  for (std::size_t end = 0; end < universe.forgettable; ++end) actions.push_back({{}, end});
   const auto prompts = all_sequences(universe.alphabet, universe.longest + 1);
   std::vector<std::size_t> history(universe.depth, 0);
   while (true) {
@@ -219,9 +219,9 @@ struct ForgetsNothing final : Trie {
 };
 
 struct ForgetsTheParentToo final : Trie {
-  void forget(SegmentId leaf) override {
-    const SegmentId parent = index.info(leaf).parent;
-    index.erase(leaf);
+  void forget(SegmentId end) override {
+    const SegmentId parent = index.info(end).parent;
+    index.erase(end);
     if (parent != kRootSegment && index.info(parent).children == 0) index.erase(parent);
   }
 };
@@ -269,7 +269,7 @@ TEST(PrefixIndex, AgreesWithTheTwinOnRandomHistories) {
 TEST(PrefixIndex, IdsAreReusedAndStrangersAreNotContained) {
   Trie trie;
   trie.learn({1, 2, 3}, 9);
-  trie.forget(trie.leaves().front());
+  trie.forget(trie.ends().front());
   EXPECT_EQ(trie.index.segment_count(), 0U);
   EXPECT_FALSE(trie.index.contains(SegmentId{1}));
   EXPECT_FALSE(trie.index.contains(SegmentId{99}));
@@ -311,7 +311,7 @@ TEST(PrefixIndex, WhatEndsWithAPrefixIsFoundByItsNameAsLongAsItIsThere) {
   PrefixIndex index;
   const SegmentId above = index.insert({}, TokenSpan(tokens).first(3), {}, middle);
   const SegmentId below = index.insert({above, Position{3}}, TokenSpan(tokens).subspan(3), middle, end);
-  const SegmentId point = index.attach({below, Position{6}}, format::PartKind::kPoint, Position{6}, end, end);
+  const SegmentId point = index.insert_leaf({below, Position{6}}, format::PartKind::kPoint, Position{6}, end, end);
   EXPECT_EQ(index.ending_with(middle), std::vector<SegmentId>{above});
   EXPECT_THAT(index.ending_with(end), testing::UnorderedElementsAre(below, point));
   index.erase(point);
@@ -324,7 +324,7 @@ TEST(PrefixIndex, WhatEndsWithAPrefixIsFoundByItsNameAsLongAsItIsThere) {
 TEST(PrefixIndexDeathTest, BugsEndTheProcess) {
   Trie trie;
   trie.learn({1, 2, 3}, 2);
-  const SegmentId parent = trie.index.path(trie.leaves().front()).front();
+  const SegmentId parent = trie.index.path(trie.ends().front()).front();
   EXPECT_DEATH(trie.index.erase(parent), "children stays");
   EXPECT_DEATH(trie.index.erase(kRootSegment), "root stays");
   EXPECT_DEATH(trie.index.erase(SegmentId{9}), "is in the index");

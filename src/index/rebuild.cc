@@ -3,7 +3,7 @@
 // A worklist of known prefixes. Every segment waits under the name (position, hash) of its beginning; when that prefix
 // turns out to be known, the segment's tokens are hashed on from there once, and each name that somebody waits for on
 // the way is a newly known prefix. Segments that are in the index already wait in the same way, so that named ones may
-// hang below them. A leaf waits under the name of its end and is attached there.
+// hang below them. A leaf waits under the name of its end and is inserted there.
 //
 // Most names are the end of another segment. Only the others are looked for within segments: a hash for each position
 // where somebody waits would be one for nearly every token of a large directory. What still waits at the end, because
@@ -116,7 +116,7 @@ class Rebuild {
     for (const std::size_t i : named) place(i, known);
     std::vector<std::size_t> leaves = known.waiting.leaves;
     std::ranges::sort(leaves, {}, [&](std::size_t i) { return std::pair(segments_[i].range.begin, i); });
-    for (const std::size_t i : leaves) attach(i, known.at);
+    for (const std::size_t i : leaves) place_leaf(i, known.at);
   }
 
   struct Prefix {
@@ -148,7 +148,7 @@ class Rebuild {
   }
 
   void place(std::size_t i, const Known& known);
-  void attach(std::size_t i, Cursor at);
+  void place_leaf(std::size_t i, Cursor at);
 
   PrefixIndex& index_;
   const std::vector<NamedSegment>& segments_;
@@ -220,7 +220,7 @@ void Rebuild::wait_on_path(SegmentId id, std::vector<bool>& waits) {
   }
 }
 
-// Everything but window rows is of one position; nothing is attached to the empty prefix.
+// All leaves but window rows have one position; no leaf hangs in the empty prefix.
 bool has_a_leafs_range(const NamedSegment& leaf) {
   if (leaf.range.end == Position{}) return false;
   if (leaf.kind == format::PartKind::kWindowRows) return leaf.range.begin < leaf.range.end;
@@ -254,7 +254,7 @@ void Rebuild::place(std::size_t i, const Known& known) {
   push_known(id, known.tenant, found);
 }
 
-void Rebuild::attach(std::size_t i, Cursor at) {
+void Rebuild::place_leaf(std::size_t i, Cursor at) {
   const NamedSegment& leaf = segments_[i];
   placements_[i].within = at.segment;
   if (!has_a_leafs_range(leaf)) {
@@ -263,11 +263,11 @@ void Rebuild::attach(std::size_t i, Cursor at) {
   }
   // Segments may be cut elsewhere than when the window was captured, if files overlap.
   if (leaf.kind == format::PartKind::kWindowRows && leaf.range.begin < index_.info(at.segment).range.begin) return;
-  if (index_.attached(at, leaf.kind) != kRootSegment) {
+  if (index_.leaf(at, leaf.kind) != kRootSegment) {
     placements_[i] = {kRootSegment, leaf.range.end, Outcome::kRedundant, at.segment};
     return;
   }
-  const SegmentId id = index_.attach(at, leaf.kind, leaf.range.begin, leaf.begin_hash, leaf.end_hash);
+  const SegmentId id = index_.insert_leaf(at, leaf.kind, leaf.range.begin, leaf.begin_hash, leaf.end_hash);
   placements_[i] = {id, leaf.range.begin, Outcome::kPlaced, at.segment};
 }
 

@@ -78,7 +78,7 @@ std::string wrong_leaf(const PrefixIndex& index, const Twin& twin, const File& f
     return lost ? "" : "a leaf without a prefix";
   }
   const Cursor at = index.advance({}, file.path);
-  const SegmentId id = index.attached(at, file.kind);
+  const SegmentId id = index.leaf(at, file.kind);
   const bool within = index.info(at.segment).range.begin.value() <= file.begin || file.kind != PartKind::kWindowRows;
   if (!within) return placement.outcome == Outcome::kOrphan ? "" : "a window over two segments";
   if (id == kRootSegment) return "a leaf lost";
@@ -129,9 +129,9 @@ std::string difference(const PrefixIndex& index, const std::vector<File>& files,
   for (const File& file : files) {
     const bool known = !file.wrong_hash && twin.known.contains(file.path);
     if (!file.is_leaf() || !known) continue;
-    if (index.attached(index.advance({}, file.path), file.kind) != kRootSegment) leaves.emplace(file.path, file.kind);
+    if (index.leaf(index.advance({}, file.path), file.kind) != kRootSegment) leaves.emplace(file.path, file.kind);
   }
-  return index.attached_count() == leaves.size() ? "" : "leaf count";
+  return index.leaf_count() == leaves.size() ? "" : "leaf count";
 }
 
 std::vector<File> all_files(std::size_t longest) {
@@ -180,7 +180,7 @@ void expect_agreement(const std::vector<File>& files) {
   ASSERT_EQ(difference(index, files, placements), "") << ::testing::PrintToString(files);
   std::size_t placed = 0;
   for (const Placement& placement : placements) placed += placement.outcome == Outcome::kPlaced ? 1 : 0;
-  ASSERT_EQ(placed, index.segment_count() + index.attached_count()) << ::testing::PrintToString(files);
+  ASSERT_EQ(placed, index.segment_count() + index.leaf_count()) << ::testing::PrintToString(files);
 }
 
 // The same with leaves: one or two among two segments or one, before, between and after them.
@@ -301,7 +301,7 @@ TEST(Rebuild, ALeafWithAnImpossibleRangeIsAWrongHash) {
   for (std::size_t i = 1; i + 1 < placements.size(); ++i) EXPECT_EQ(placements[i].outcome, Outcome::kWrongHash) << i;
   EXPECT_EQ(placements.back().outcome, Outcome::kPlaced);
   EXPECT_EQ(placements[2].within, placements[0].segment) << "it would hang there";
-  EXPECT_EQ(index.attached_count(), 1U);
+  EXPECT_EQ(index.leaf_count(), 1U);
 }
 
 TEST(Rebuild, OfTwoWindowsWithOneEndTheLongerStays) {
@@ -351,18 +351,18 @@ TEST(Rebuild, TheComparisonCatchesMutantsOfLeaves) {
   ASSERT_EQ(difference(index, files, placements), "");
   index.erase(placements[1].segment);  // lost
   EXPECT_NE(difference(index, files, placements), "");
-  const auto attach = [&](std::uint32_t at, PartKind kind, const Tokens& prefix) {
-    return index.attach({placements[0].segment, Position{at}}, kind, Position{at}, name(prefix), name(prefix));
+  const auto insert_leaf = [&](std::uint32_t at, PartKind kind, const Tokens& prefix) {
+    return index.insert_leaf({placements[0].segment, Position{at}}, kind, Position{at}, name(prefix), name(prefix));
   };
-  placements[1].segment = attach(3, PartKind::kPoint, {0, 1});  // elsewhere
+  placements[1].segment = insert_leaf(3, PartKind::kPoint, {0, 1});  // elsewhere
   EXPECT_NE(difference(index, files, placements), "");
   index.erase(placements[1].segment);
-  placements[1].segment = attach(2, PartKind::kPoint, {0, 1, 1});  // another's name
+  placements[1].segment = insert_leaf(2, PartKind::kPoint, {0, 1, 1});  // another's name
   EXPECT_NE(difference(index, files, placements), "");
   index.erase(placements[1].segment);
-  placements[1].segment = attach(2, PartKind::kPoint, {0, 1});
+  placements[1].segment = insert_leaf(2, PartKind::kPoint, {0, 1});
   ASSERT_EQ(difference(index, files, placements), "");
-  attach(2, PartKind::kWhole, {0, 1});  // one too many
+  insert_leaf(2, PartKind::kWhole, {0, 1});  // one too many
   EXPECT_NE(difference(index, files, placements), "");
 }
 

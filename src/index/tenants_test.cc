@@ -44,17 +44,17 @@ std::size_t known(const PrefixIndex& index, const Tenant& tenant, const Tokens& 
 
 const std::array<Tenant, 3> kTenants{kNoTenant, tenant_of(kModel, "one"), tenant_of(kModel, "other")};
 
-// A leaf of the trie that some tenant has, the same in both.
+// Forgets a segment without children that some tenant has, in both.
 void forget_one(PrefixIndex& shared, std::array<PrefixIndex, 3>& twins, std::mt19937_64& random) {
-  const std::vector<SegmentId> leaves = shared.leaves();
-  if (leaves.empty()) return;
-  const SegmentId leaf = leaves[random() % leaves.size()];
-  const auto tenant = static_cast<std::size_t>(std::ranges::find(kTenants, shared.tenant(leaf)) - kTenants.begin());
-  const Tokens path = shared.path_tokens({leaf, shared.info(leaf).range.end});
+  const std::vector<SegmentId> ends = shared.childless();
+  if (ends.empty()) return;
+  const SegmentId last = ends[random() % ends.size()];
+  const auto tenant = static_cast<std::size_t>(std::ranges::find(kTenants, shared.tenant(last)) - kTenants.begin());
+  const Tokens path = shared.path_tokens({last, shared.info(last).range.end});
   const Cursor same = twins[tenant].advance({}, path);
-  ASSERT_EQ(same.at.value(), path.size()) << "a leaf that its tenant does not know";
+  ASSERT_EQ(same.at.value(), path.size()) << "a segment that its tenant does not know";
   twins[tenant].erase(same.segment);
-  shared.erase(leaf);
+  shared.erase(last);
 }
 
 TEST(IndexTenants, AreAsManyIndexes) {

@@ -92,7 +92,7 @@ class Builder {
     const std::size_t file = file_of_.at(segment);
     run.rows.push_back(file);
     tree_.run_of[file] = place;
-    for (const SegmentId leaf : index_.attached(segment)) {
+    for (const SegmentId leaf : index_.leaves_of(segment)) {
       run.leaves.push_back(file_of_.at(leaf));
       tree_.run_of[run.leaves.back()] = place;
     }
