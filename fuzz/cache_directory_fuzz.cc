@@ -158,7 +158,7 @@ void look(World& world, bool forged) {
       load_all(world, prompt);
     } else {
       (void)world.check(prompt);
-      if (world.model.shape.needs_points()) (void)world.stands(prompt);
+      if (world.model.shape.needs_points()) (void)world.restorable(prompt);
     }
   }
 }

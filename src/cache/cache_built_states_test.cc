@@ -75,9 +75,9 @@ TEST(BuiltStates, WhatAnEarlierStateHasIsNotWrittenAgain) {
   }
   EXPECT_EQ(world->cache->stats().built, 7U);
   EXPECT_GT(world->cache->stats().built_saved, ByteCount{7 * 64 * kStateBytesEach});
-  EXPECT_EQ(world->stands(tokens), turn_ends(7));
+  EXPECT_EQ(world->restorable(tokens), turn_ends(7));
   ASSERT_TRUE(world->restart());
-  EXPECT_EQ(world->stands(tokens), turn_ends(7));
+  EXPECT_EQ(world->restorable(tokens), turn_ends(7));
 }
 
 TEST(BuiltStates, ChainsEndAtEightAndBeginAnew) {
@@ -90,7 +90,7 @@ TEST(BuiltStates, ChainsEndAtEightAndBeginAnew) {
     EXPECT_LE(depth, kMaxBuiltStates) << end;
     EXPECT_EQ(header.parts.front().built(), (end - 64) / 16 % kMaxBuiltStates != 0) << end;
   }
-  EXPECT_EQ(world->stands(tokens), turn_ends(19));
+  EXPECT_EQ(world->restorable(tokens), turn_ends(19));
 }
 
 TEST(BuiltStates, WithoutDiskRamHoldsThemToo) {
@@ -98,7 +98,7 @@ TEST(BuiltStates, WithoutDiskRamHoldsThemToo) {
   world->open_without_disk();
   const Tokens tokens = keep_turns(*world, 10, 7);
   EXPECT_EQ(world->cache->stats().built, 7U);
-  EXPECT_EQ(world->stands(tokens), turn_ends(7));
+  EXPECT_EQ(world->restorable(tokens), turn_ends(7));
   const auto lease = world->cache->lease(tokens);
   for (const LeasedPoint& point : lease->points()) EXPECT_EQ(point.tier, Tier::kRam);
 }
@@ -111,8 +111,8 @@ TEST(BuiltStates, RamHoldsMoreOfThem) {
   world->open_without_disk();
   const Tokens first = keep_turns(*world, 10, 7);
   const Tokens second = keep_turns(*world, 100, 7);
-  EXPECT_EQ(world->stands(first), turn_ends(7));
-  EXPECT_EQ(world->stands(second), turn_ends(7));
+  EXPECT_EQ(world->restorable(first), turn_ends(7));
+  EXPECT_EQ(world->restorable(second), turn_ends(7));
   EXPECT_LE(world->cache->stats().ram_used, world->cache->stats().ram_budget);
 }
 
@@ -140,7 +140,7 @@ TEST(BuiltStates, BranchesAreBuiltOnWhatTheyShare) {
   }
   EXPECT_EQ(world->cache->stats().built, 3U);
   for (const TokenId first : {50, 70, 90}) {
-    EXPECT_EQ(world->stands(trunk + conversation(first, 20)), (std::vector<std::size_t>{80, 100}));
+    EXPECT_EQ(world->restorable(trunk + conversation(first, 20)), (std::vector<std::size_t>{80, 100}));
   }
 }
 
@@ -179,14 +179,14 @@ TEST(BuiltStates, ChainsOfFormerVersionsAreReadAndGrow) {
     write_in_copies(*world, headers.at(end), tokens, headers.at(end - 16).name.end_hash);
   }
   ASSERT_TRUE(world->open());
-  EXPECT_EQ(world->stands(tokens), turn_ends(4)) << "both kinds of differences in one chain";
+  EXPECT_EQ(world->restorable(tokens), turn_ends(4)) << "both kinds of differences in one chain";
   ASSERT_EQ(keep_turns(*world, 10, 5), conversation(10, 144));
   headers = headers_of(*world);
   EXPECT_EQ(headers.at(128).parts.front().differences, format::Differences::kCopies);
   EXPECT_EQ(headers.at(144).parts.front().differences, format::Differences::kFrame);
   EXPECT_EQ(headers.at(144).parts.front().base, Position{128});
   ASSERT_TRUE(world->restart());
-  EXPECT_EQ(world->stands(conversation(10, 144)), turn_ends(5));
+  EXPECT_EQ(world->restorable(conversation(10, 144)), turn_ends(5));
   EXPECT_EQ(world->cache->stats().damaged, 0U);
 }
 
@@ -197,9 +197,9 @@ TEST(BuiltStates, WhatOthersAreBuiltOnIsNotForgottenBeforeThem) {
   ASSERT_TRUE(world->open());
   const Tokens tokens = keep_turns(*world, 10, 7);
   world->cache->forget_points(tokens, {Position{64}, Position{96}, Position{176}});
-  EXPECT_EQ(world->stands(tokens), turn_ends(6));
+  EXPECT_EQ(world->restorable(tokens), turn_ends(6));
   world->cache->forget_points(tokens, {Position{144}, Position{160}});
-  EXPECT_EQ(world->stands(tokens), turn_ends(4));
+  EXPECT_EQ(world->restorable(tokens), turn_ends(4));
 }
 
 class BuiltStatesDamage : public testing::TestWithParam<bool> {};
@@ -216,15 +216,15 @@ TEST_P(BuiltStatesDamage, CostsWhatIsBuiltOnItAndNothingEarlier) {
       ASSERT_TRUE(world->open());
       EXPECT_EQ(world->cache->lease(tokens)->points().size(), GetParam() ? 2U : 6U) << "only damage is seen later";
     }
-    EXPECT_EQ(world->stands(tokens), (std::vector<std::size_t>{64, 80})) << restarted;
+    EXPECT_EQ(world->restorable(tokens), (std::vector<std::size_t>{64, 80})) << restarted;
     EXPECT_EQ(world->check(tokens), tokens.size());
     world->writer.run_all();
     EXPECT_EQ(headers_of(*world).size(), 2U) << "they give their room back";
     ASSERT_TRUE(world->restart());
-    EXPECT_EQ(world->stands(tokens), (std::vector<std::size_t>{64, 80}));
+    EXPECT_EQ(world->restorable(tokens), (std::vector<std::size_t>{64, 80}));
     ASSERT_TRUE(world->keep(head(tokens, 112)));
     world->writer.run_all();
-    EXPECT_EQ(world->stands(tokens), (std::vector<std::size_t>{64, 80, 112})) << "and can be stored again";
+    EXPECT_EQ(world->restorable(tokens), (std::vector<std::size_t>{64, 80, 112})) << "and can be stored again";
   }
 }
 
@@ -304,7 +304,7 @@ TEST(BuiltStates, AChainIsHeldWhileItsEndIsWritten) {
   ASSERT_TRUE(world->keep(tokens));
   world->writer.run_all();
   ASSERT_TRUE(world->restart());
-  EXPECT_EQ(world->stands(tokens), std::vector<std::size_t>{112});
+  EXPECT_EQ(world->restorable(tokens), std::vector<std::size_t>{112});
 }
 
 // ---- eviction ----
@@ -322,9 +322,9 @@ TEST(BuiltStates, NoChainIsEverBroken) {
     for (TokenId i = 0; i < 30; ++i) {
       world->clock.advance_ms(600'000);
       const Tokens tokens = keep_turns(*world, 10 + i * 10, 1 + static_cast<std::size_t>(i) % 5);
-      EXPECT_FALSE(world->stands(tokens).empty()) << "what was stored last is there";
+      EXPECT_FALSE(world->restorable(tokens).empty()) << "what was stored last is there";
       for (TokenId earlier = 0; earlier <= i; ++earlier) {
-        (void)world->stands(conversation(10 + earlier * 10, 64 + 16 * 5));  // compares every byte
+        (void)world->restorable(conversation(10 + earlier * 10, 64 + 16 * 5));  // compares every byte
       }
       EXPECT_EQ(world->cache->stats().damaged, 0U);
     }

@@ -87,7 +87,7 @@ TEST(CacheDamage, ATrackInsideAForgottenSegmentStaysWhereItIs) {
   ASSERT_EQ(track.position(), Position{24});
   world.cache->report_damaged(world.cache->lease(tokens)->steps()[1].segment);
   EXPECT_FALSE(world.cache->follow(track, TokenSpan(tokens).subspan(24)));
-  EXPECT_EQ(track.position(), Position{24}) << "what it stands in is forgotten, and so is what comes";
+  EXPECT_EQ(track.position(), Position{24}) << "the segment that it ends in is forgotten, and so is what comes";
   track = world.cache->track(Tokens{});
   EXPECT_EQ(world.grow(tokens), 64U);
 }

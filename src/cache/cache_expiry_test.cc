@@ -19,7 +19,7 @@ class CacheExpiry : public testing::TestWithParam<ModelClass> {
   }
   void keep(const Tokens& tokens) {
     ASSERT_EQ(world.grow(tokens), tokens.size());
-    ASSERT_TRUE(!world.model.shape.needs_points() || world.stand(tokens));
+    ASSERT_TRUE(!world.model.shape.needs_points() || world.capture_leaf(tokens));
     world.writer.run_all();
   }
   World world;
@@ -77,7 +77,7 @@ TEST_P(CacheExpiry, WhatIsKeptBeforeAStartSettlesStays) {
   };
   ASSERT_TRUE(world.open());
   EXPECT_EQ(world.check(a), 64U);
-  EXPECT_TRUE(!world.model.shape.needs_points() || !world.stands(a).empty());
+  EXPECT_TRUE(!world.model.shape.needs_points() || !world.restorable(a).empty());
   EXPECT_EQ(world.check(b), 0U);
 }
 

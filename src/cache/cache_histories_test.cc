@@ -74,12 +74,12 @@ TEST_P(CacheHistories, GiveOnlyRightBytes) {
           ASSERT_TRUE(world.open());
           break;
         case 3: world.files.set_plan({FaultKind::kFailOnce, 1 + random() % 20}); break;
-        case 4: (void)world.stand(conversations.any_head()); break;
+        case 4: (void)world.capture_leaf(conversations.any_head()); break;
         default: world.keep(tokens, 1 + random() % 20); break;
       }
       const Tokens prompt = conversations.any();
       ASSERT_LE(world.check(prompt), 120U);
-      if (GetParam().shape.needs_points()) (void)world.stands(prompt);
+      if (GetParam().shape.needs_points()) (void)world.restorable(prompt);
       ASSERT_LE(world.store->used(), world.store->budget());
     }
   }
@@ -113,7 +113,7 @@ class Twin {
     }
   }
 
-  std::vector<std::size_t> stands(const Tokens& prompt) const {
+  std::vector<std::size_t> restorable(const Tokens& prompt) const {
     std::vector<std::size_t> found;
     for (std::size_t at = 1; at <= prompt.size(); ++at) {
       if (shape_.window_tokens > 0 ? covered(prompt, at) : kept_.contains(head(prompt, at))) found.push_back(at);
@@ -164,11 +164,11 @@ std::string compare(const ModelClass& model, Mutant mutant, std::uint32_t seed, 
       if (!world.keep(tokens, 1 + random() % 20)) return "refused although there is room";
       twin.capture(tokens);
       const Tokens prompt = conversations.any();
-      const auto expected = twin.stands(prompt);
-      const auto found = world.stands(prompt);
+      const auto expected = twin.restorable(prompt);
+      const auto found = world.restorable(prompt);
       if (found == expected) continue;
       std::ostringstream difference;
-      difference << "seed " << seed << " round " << round << " step " << step << ": the cache stands at "
+      difference << "seed " << seed << " round " << round << " step " << step << ": the cache can be restored at "
                  << testing::PrintToString(found) << ", the twin at " << testing::PrintToString(expected);
       return difference.str();
     }

@@ -11,7 +11,7 @@ class CacheKeeping : public testing::TestWithParam<ModelClass> {
     one_.model = GetParam();
     EXPECT_TRUE(one_.open());
   }
-  bool stand(const Tokens& tokens, Keeping keeping) {
+  bool capture_leaf(const Tokens& tokens, Keeping keeping) {
     OneSequence memory(tokens, GetParam());
     return capture_point(*one_.cache, memory, SeqId{0}, tokens, one_.cache->track(tokens), keeping).complete;
   }
@@ -19,9 +19,9 @@ class CacheKeeping : public testing::TestWithParam<ModelClass> {
   Tokens conversation_with_both() {
     Tokens tokens = conversation(10, 100);
     EXPECT_EQ(one_.grow(head(tokens, 50)), 50U);
-    EXPECT_TRUE(stand(head(tokens, 50), Keeping::kInRamUntilUsed));
+    EXPECT_TRUE(capture_leaf(head(tokens, 50), Keeping::kInRamUntilUsed));
     EXPECT_EQ(one_.grow(tokens), 100U);
-    EXPECT_TRUE(stand(tokens, Keeping::kOnDisk));
+    EXPECT_TRUE(capture_leaf(tokens, Keeping::kOnDisk));
     one_.writer.run_all();
     return tokens;
   }
@@ -34,10 +34,10 @@ INSTANTIATE_TEST_SUITE_P(Classes, CacheKeeping, testing::Values(kHybridModel, kR
 
 TEST_P(CacheKeeping, NobodyUsedItSoARestartForgetsIt) {
   const Tokens tokens = conversation_with_both();
-  EXPECT_EQ(one_.stands(tokens), (Places{50, 100}));
+  EXPECT_EQ(one_.restorable(tokens), (Places{50, 100}));
   EXPECT_EQ(one_.cache->lease(tokens)->points().front().tier, Tier::kRam);
   ASSERT_TRUE(one_.restart());
-  EXPECT_EQ(one_.stands(tokens), Places{100}) << "what continued it did not take it along";
+  EXPECT_EQ(one_.restorable(tokens), Places{100}) << "what continued it did not take it along";
 }
 
 TEST_P(CacheKeeping, OnceUsedItIsWritten) {
@@ -45,7 +45,7 @@ TEST_P(CacheKeeping, OnceUsedItIsWritten) {
   one_.cache->note_use(*one_.cache->lease(tokens), Position{50});
   one_.writer.run_all();
   ASSERT_TRUE(one_.restart());
-  EXPECT_EQ(one_.stands(tokens), (Places{50, 100}));
+  EXPECT_EQ(one_.restorable(tokens), (Places{50, 100}));
 }
 
 TEST_P(CacheKeeping, UsingAnotherPointOfThePathIsNoUseOfIt) {
@@ -53,22 +53,22 @@ TEST_P(CacheKeeping, UsingAnotherPointOfThePathIsNoUseOfIt) {
   one_.cache->note_use(*one_.cache->lease(tokens), Position{100});
   one_.writer.run_all();
   ASSERT_TRUE(one_.restart());
-  EXPECT_EQ(one_.stands(tokens), Places{100});
+  EXPECT_EQ(one_.restorable(tokens), Places{100});
 }
 
 TEST_P(CacheKeeping, WhoeverWantsAPointThereToStayWritesIt) {
   const Tokens tokens = conversation_with_both();
-  EXPECT_TRUE(stand(head(tokens, 50), Keeping::kInRamUntilUsed));
-  EXPECT_TRUE(stand(head(tokens, 50), Keeping::kOnDisk));
+  EXPECT_TRUE(capture_leaf(head(tokens, 50), Keeping::kInRamUntilUsed));
+  EXPECT_TRUE(capture_leaf(head(tokens, 50), Keeping::kOnDisk));
   one_.writer.run_all();
   ASSERT_TRUE(one_.restart());
-  EXPECT_EQ(one_.stands(tokens), (Places{50, 100}));
+  EXPECT_EQ(one_.restorable(tokens), (Places{50, 100}));
 }
 
 TEST_P(CacheKeeping, ItIsForgottenLikeOthers) {
   const Tokens tokens = conversation_with_both();
   one_.cache->forget_points(tokens, {Position{50}});
-  EXPECT_EQ(one_.stands(tokens), Places{100});
+  EXPECT_EQ(one_.restorable(tokens), Places{100});
 }
 
 TEST_P(CacheKeeping, ItLeavesTheStagingBufferThatOthersWaitFor) {

@@ -55,7 +55,7 @@ TEST_P(CachePointsEviction, BudgetsHoldAndWhatWasStoredLastIsThere) {
   const auto world = world_for(10);
   for (TokenId i = 0; i < 40; ++i) {
     ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 100, 1));
-    ASSERT_EQ(world->stands(conversation(1000 + i * 100, 64)), range_of(64, 64)) << "conversation " << i;
+    ASSERT_EQ(world->restorable(conversation(1000 + i * 100, 64)), range_of(64, 64)) << "conversation " << i;
   }
   EXPECT_GT(evicted(*world), 0U);
 }
@@ -72,7 +72,7 @@ TEST_P(CachePointsEviction, RowsThatNothingRestoresLeaveFirst) {
   std::size_t left = 0;
   for (const TokenId first : {200, 300, 400, 500}) left += world->check(conversation(first, 64));
   EXPECT_LT(left, 4U * 64U);
-  EXPECT_EQ(world->stands(kept), range_of(64, 64));
+  EXPECT_EQ(world->restorable(kept), range_of(64, 64));
 }
 
 TEST_P(CachePointsEviction, WhatIsUsedStays) {
@@ -85,8 +85,8 @@ TEST_P(CachePointsEviction, WhatIsUsedStays) {
     world->cache->note_use(*world->cache->lease(used), Position{64});
     ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
   }
-  EXPECT_EQ(world->stands(used), range_of(64, 64));
-  EXPECT_EQ(world->stands(idle), std::vector<std::size_t>{});
+  EXPECT_EQ(world->restorable(used), range_of(64, 64));
+  EXPECT_EQ(world->restorable(idle), std::vector<std::size_t>{});
 }
 
 TEST_P(CachePointsEviction, WhatIsKeptForATimeCanStillBeRestored) {
@@ -97,11 +97,11 @@ TEST_P(CachePointsEviction, WhatIsKeptForATimeCanStillBeRestored) {
   world->writer.run_all();
   world->cache->keep(world->cache->track(kept), kHourMs * 1'000'000);
   ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000, 30));
-  EXPECT_EQ(world->stands(kept), range_of(64, 64));
-  EXPECT_EQ(world->stands(idle), std::vector<std::size_t>{});
+  EXPECT_EQ(world->restorable(kept), range_of(64, 64));
+  EXPECT_EQ(world->restorable(idle), std::vector<std::size_t>{});
   world->clock.advance_ms(kHourMs);
   ASSERT_NO_FATAL_FAILURE(keep_others(*world, 2000, 30));
-  EXPECT_EQ(world->stands(kept), std::vector<std::size_t>{});
+  EXPECT_EQ(world->restorable(kept), std::vector<std::size_t>{});
 }
 
 // Two positions of one conversation, far enough from each other to need nothing in common.
@@ -110,19 +110,20 @@ TEST_P(CachePointsEviction, OnlyThePointThatWasRestoredCountsAsUsed) {
     const auto world = world_for(10);
     const Tokens tokens = conversation(100, 64);
     ASSERT_EQ(world->grow(tokens, 64), 64U);
-    for (const std::size_t at : {32U, 64U}) ASSERT_TRUE(world->stand(head(tokens, at)));
+    for (const std::size_t at : {32U, 64U}) ASSERT_TRUE(world->capture_leaf(head(tokens, at)));
     world->writer.run_all();
     const Position restored{earlier ? 32U : 64U};
     for (int i = 0; i < 50; ++i) world->cache->note_use(*world->cache->lease(tokens), restored);
-    std::vector<std::size_t> stands{32, 64};
-    for (TokenId i = 0; i < 60 && stands.size() > 1; ++i) {
+    std::vector<std::size_t> restorable{32, 64};
+    for (TokenId i = 0; i < 60 && restorable.size() > 1; ++i) {
       ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
-      stands = world->stands(tokens);
-      if (stands.size() > 1) world->cache->note_use(*world->cache->lease(tokens), restored);
+      restorable = world->restorable(tokens);
+      if (restorable.size() > 1) world->cache->note_use(*world->cache->lease(tokens), restored);
     }
     // An opaque model's later state is built on the earlier one.
     const bool base_stays = model().shape.whole_points && !earlier;
-    EXPECT_EQ(stands, base_stays ? std::vector<std::size_t>({32, 64}) : range_of(restored.value(), restored.value()));
+    EXPECT_EQ(restorable,
+              base_stays ? std::vector<std::size_t>({32, 64}) : range_of(restored.value(), restored.value()));
     EXPECT_EQ(world->check(tokens), 64U) << "a point may leave anywhere, the rows stay";
   }
 }
@@ -132,19 +133,19 @@ TEST_P(CachePointsEviction, ThePointThatIsAwaitedOutlastsThoseThatTheLoopPassed)
   const auto world = world_for(10);
   const Tokens tokens = conversation(100, 160);
   ASSERT_EQ(world->grow(tokens, 80), 160U);
-  for (const std::size_t at : {80U, 128U}) ASSERT_TRUE(world->stand(head(tokens, at)));
+  for (const std::size_t at : {80U, 128U}) ASSERT_TRUE(world->capture_leaf(head(tokens, at)));
   world->writer.run_all();
   for (const std::optional<Position> at :
        {std::optional(Position{128}), std::optional<Position>(), std::optional(Position{80})}) {
     world->cache->await_point(world->cache->track(tokens), at);
   }
-  std::vector<std::size_t> stands{80, 128};
-  for (TokenId i = 0; i < 60 && stands.size() > 1; ++i) {
+  std::vector<std::size_t> restorable{80, 128};
+  for (TokenId i = 0; i < 60 && restorable.size() > 1; ++i) {
     world->cache->await_point(world->cache->track(tokens), Position{80});
     ASSERT_NO_FATAL_FAILURE(keep_others(*world, 1000 + i * 10, 1));
-    stands = world->stands(tokens);
+    restorable = world->restorable(tokens);
   }
-  EXPECT_EQ(stands, range_of(80, 80));
+  EXPECT_EQ(restorable, range_of(80, 80));
 }
 
 TEST(CachePointsRecency, SurvivesARestart) {
@@ -165,7 +166,7 @@ TEST(CachePointsRecency, SurvivesARestart) {
       ASSERT_TRUE(world.keep(conversation(10'000 + i * 10, 64), 64));
       world.writer.run_all();
       for (TokenId k = 1; k <= 6; ++k) {
-        if (world.stands(stored(k)).empty() && !std::ranges::count(gone, k)) gone.push_back(k);
+        if (world.restorable(stored(k)).empty() && !std::ranges::count(gone, k)) gone.push_back(k);
       }
     }
     EXPECT_EQ(gone, (std::vector<TokenId>{3, 1, 6, 2, 5, 4})) << model.name;
@@ -223,11 +224,11 @@ TEST(ForgottenPoints, AreOnDiskWhenTheyAreCapturedAgain) {
   world.writer.run_all();
   ASSERT_TRUE(world.keep(tokens));
   world.cache->forget_points(tokens, {Position{48}, Position{64}});
-  ASSERT_EQ(world.stands(tokens), std::vector<std::size_t>{});
-  for (const std::size_t at : {56U, 48U}) ASSERT_TRUE(world.stand(head(tokens, at)));
+  ASSERT_EQ(world.restorable(tokens), std::vector<std::size_t>{});
+  for (const std::size_t at : {56U, 48U}) ASSERT_TRUE(world.capture_leaf(head(tokens, at)));
   world.writer.run_all();
   ASSERT_TRUE(world.restart());
-  EXPECT_EQ(world.stands(tokens), (std::vector<std::size_t>{48, 56}));
+  EXPECT_EQ(world.restorable(tokens), (std::vector<std::size_t>{48, 56}));
 }
 
 // A tool loop's windows lie side by side. The one that the next user message returns to has a part in another leaf.
@@ -238,18 +239,18 @@ TEST(CacheWindowsEviction, TheWindowThatIsAwaitedOutlastsItsNeighbours) {
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(100, 160);
   ASSERT_EQ(world.grow(tokens, 80), 160U);
-  for (const std::size_t at : {70U, 80U, 104U, 128U}) ASSERT_TRUE(world.stand(head(tokens, at)));
+  for (const std::size_t at : {70U, 80U, 104U, 128U}) ASSERT_TRUE(world.capture_leaf(head(tokens, at)));
   world.writer.run_all();
-  std::vector<std::size_t> stands = world.stands(tokens);
-  ASSERT_EQ(stands, range_of(70, 128));
-  for (TokenId i = 0; i < 60 && !stands.empty() && stands.back() > 80; ++i) {
+  std::vector<std::size_t> restorable = world.restorable(tokens);
+  ASSERT_EQ(restorable, range_of(70, 128));
+  for (TokenId i = 0; i < 60 && !restorable.empty() && restorable.back() > 80; ++i) {
     world.cache->await_point(world.cache->track(tokens), Position{80});
     world.clock.advance_ms(60'000);
     ASSERT_TRUE(world.keep(conversation(1000 + i * 10, 64), 64));
     world.writer.run_all();
-    stands = world.stands(tokens);
+    restorable = world.restorable(tokens);
   }
-  EXPECT_EQ(stands, range_of(70, 80));
+  EXPECT_EQ(restorable, range_of(70, 80));
 }
 
 // A window is worth something whole: where pieces left, the others follow before anything that can still be reached.
@@ -266,14 +267,14 @@ TEST(CacheWindowsEviction, PiecesOfABrokenWindowLeaveFirst) {
   world.cache->note_use(*world.cache->lease(broken), Position{64});
   world.cache->report_damaged(world.cache->lease(broken)->points().front().id);
   world.writer.run_all();
-  ASSERT_EQ(world.stands(broken), std::vector<std::size_t>{});
-  ASSERT_EQ(world.stands(whole), range_of(64, 64));
+  ASSERT_EQ(world.restorable(broken), std::vector<std::size_t>{});
+  ASSERT_EQ(world.restorable(whole), range_of(64, 64));
   for (TokenId i = 0; i < 50 && world.cache->stats().disk_evicted == 0; ++i) {
     ASSERT_TRUE(world.keep(conversation(1000 + i * 10, 64), 64));
     world.writer.run_all();
   }
   EXPECT_TRUE(world.cache->lease(broken)->points().empty());
-  EXPECT_EQ(world.stands(whole), range_of(64, 64));
+  EXPECT_EQ(world.restorable(whole), range_of(64, 64));
 }
 
 }  // namespace

@@ -21,9 +21,9 @@ class PointsShare : public testing::TestWithParam<ModelClass> {
       ASSERT_LE(world.cache->stats().points_disk.value(), world.disk_budget.value() / 100 * world.disk_points_share);
     }
   }
-  std::size_t standing() {
+  std::size_t restorable_count() {
     std::size_t count = 0;
-    for (TokenId i = 0; i < 30; ++i) count += world.stands(conversation(100 + i * 10, 64)).empty() ? 0 : 1;
+    for (TokenId i = 0; i < 30; ++i) count += world.restorable(conversation(100 + i * 10, 64)).empty() ? 0 : 1;
     return count;
   }
   World world{ByteCount{0}, ByteCount{200 * 12288}};
@@ -33,16 +33,16 @@ TEST_P(PointsShare, TheyLeaveBeyondItAndRowsStay) {
   open(4);  // of 30 that there is room for, eight or so
   fill();
   EXPECT_GT(world.cache->stats().disk_evicted, 0U);
-  EXPECT_GT(standing(), 2U);
-  EXPECT_LT(standing(), 15U);
+  EXPECT_GT(restorable_count(), 2U);
+  EXPECT_LT(restorable_count(), 15U);
   for (TokenId i = 0; i < 30; ++i) EXPECT_EQ(world.cache->lease(conversation(100 + i * 10, 64))->end(), Position{64});
-  EXPECT_FALSE(world.stands(conversation(100 + 29 * 10, 64)).empty()) << "the newest is there";
+  EXPECT_FALSE(world.restorable(conversation(100 + 29 * 10, 64)).empty()) << "the newest is there";
 }
 
 TEST_P(PointsShare, AllOfTheDiskIsNoLimit) {
   open(100);
   fill();
-  EXPECT_EQ(standing(), 30U);
+  EXPECT_EQ(restorable_count(), 30U);
   EXPECT_EQ(world.cache->stats().disk_evicted, 0U);
 }
 
@@ -60,7 +60,7 @@ TEST_P(PointsShare, ASmallerOneHoldsFromTheStart) {
   world.disk_points_share = 4;
   ASSERT_TRUE(world.restart());
   EXPECT_LE(world.cache->stats().points_disk.value(), world.disk_budget.value() / 100 * 4);
-  EXPECT_GT(standing(), 2U);
+  EXPECT_GT(restorable_count(), 2U);
   EXPECT_EQ(world.cache->lease(conversation(100, 64))->end(), Position{64}) << "rows stay";
 }
 

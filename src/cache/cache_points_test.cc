@@ -14,7 +14,7 @@ class CachePoints : public testing::TestWithParam<ModelClass> {
     made->model = GetParam();
     return made;
   }
-  // Where a sequence stands after keep() of a conversation of n tokens: all of a first window is stored.
+  // The restorable positions after keep() of a conversation of n tokens: all of a first window is stored.
   std::vector<std::size_t> reached(std::size_t n) const {
     return windowed() && n <= kWindowTokens ? range_of(1, n) : std::vector<std::size_t>{n};
   }
@@ -30,21 +30,21 @@ TEST_P(CachePoints, ASequenceStandsWhereItWasCaptured) {
   ASSERT_TRUE(one->open());
   const Tokens tokens = conversation(10, 100);
   ASSERT_EQ(one->grow(tokens), 100U);
-  EXPECT_EQ(one->stands(tokens), std::vector<std::size_t>{}) << "rows alone restore nothing";
-  ASSERT_TRUE(one->stand(tokens));
-  EXPECT_EQ(one->stands(tokens), std::vector<std::size_t>{100});
+  EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{}) << "rows alone restore nothing";
+  ASSERT_TRUE(one->capture_leaf(tokens));
+  EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{100});
   const auto leased = [&] { return one->cache->lease(tokens)->points(); };
   EXPECT_EQ(leased().front().tier, Tier::kRam);
   one->writer.run_all();
   EXPECT_EQ(leased().front().tier, Tier::kDisk) << "RAM budget 0 keeps nothing written";
-  EXPECT_EQ(one->stands(tokens), std::vector<std::size_t>{100});
+  EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{100});
   one->cache->flush();
   one->die();
   one->files.power_cut();
   ASSERT_TRUE(one->open());
-  EXPECT_EQ(one->stands(tokens), std::vector<std::size_t>{100});
-  EXPECT_EQ(one->stands(tokens + conversation(70, 9)), std::vector<std::size_t>{100}) << "what goes on beyond it";
-  EXPECT_EQ(one->stands(head(tokens, 99)), std::vector<std::size_t>{}) << "what ends before it";
+  EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{100});
+  EXPECT_EQ(one->restorable(tokens + conversation(70, 9)), std::vector<std::size_t>{100}) << "what goes on beyond it";
+  EXPECT_EQ(one->restorable(head(tokens, 99)), std::vector<std::size_t>{}) << "what ends before it";
 }
 
 TEST_P(CachePoints, GoingBackToAnAbandonedBranchFindsItsPoints) {
@@ -59,9 +59,9 @@ TEST_P(CachePoints, GoingBackToAnAbandonedBranchFindsItsPoints) {
   }
   const auto expected = [&](std::size_t end) { return std::vector<std::size_t>{50, end}; };
   for (int restart = 0; restart < 2; ++restart) {
-    EXPECT_EQ(one->stands(second), expected(120));
-    EXPECT_EQ(one->stands(trunk), std::vector<std::size_t>{50});
-    EXPECT_EQ(one->stands(first), expected(100)) << "restoring an earlier one erased no later one";
+    EXPECT_EQ(one->restorable(second), expected(120));
+    EXPECT_EQ(one->restorable(trunk), std::vector<std::size_t>{50});
+    EXPECT_EQ(one->restorable(first), expected(100)) << "restoring an earlier one erased no later one";
     ASSERT_TRUE(one->restart());
   }
 }
@@ -93,7 +93,7 @@ TEST_P(CachePoints, AreCountedInTheTiersTheyLieIn) {
   const CacheStats rows = one->cache->stats();
   EXPECT_EQ(rows.points, 0U);
   EXPECT_EQ(rows.points_ram + rows.points_disk, ByteCount{0});
-  ASSERT_TRUE(one->stand(tokens));
+  ASSERT_TRUE(one->capture_leaf(tokens));
   one->writer.run_all();
   const CacheStats both = one->cache->stats();
   EXPECT_EQ(both.points, windowed() ? 2U : 1U) << "a leaf per segment";
@@ -128,7 +128,7 @@ TEST_P(CachePoints, DamageCostsThePointAndNothingElse) {
   const Tokens tokens = conversation(10, 128);
   for (const std::size_t at : {48U, 80U, 128U}) ASSERT_TRUE(one->keep(head(tokens, at)));
   one->writer.run_all();
-  ASSERT_EQ(one->stands(tokens), (std::vector<std::size_t>{48, 80, 128}));
+  ASSERT_EQ(one->restorable(tokens), (std::vector<std::size_t>{48, 80, 128}));
   const std::string suffix{format::file_suffix(kind())};
   std::size_t damaged = 0;
   for (const std::string& path : one->segment_files()) {
@@ -145,17 +145,17 @@ TEST_P(CachePoints, DamageCostsThePointAndNothingElse) {
   ASSERT_EQ(damaged, 1U);
   const bool built = GetParam().shape.whole_points;
   const auto left = built ? std::vector<std::size_t>{48} : std::vector<std::size_t>{48, 128};
-  EXPECT_EQ(one->stands(tokens), left);
+  EXPECT_EQ(one->restorable(tokens), left);
   EXPECT_EQ(one->cache->stats().damaged, 1U);
   EXPECT_EQ(one->check(tokens), 128U) << "the rows are untouched";
   one->writer.run_all();
   ASSERT_TRUE(one->restart());
-  EXPECT_EQ(one->stands(tokens), left);
+  EXPECT_EQ(one->restorable(tokens), left);
   ASSERT_TRUE(one->keep(head(tokens, 80)));
   if (built) {
     ASSERT_TRUE(one->keep(tokens));
   }
-  EXPECT_EQ(one->stands(tokens), (std::vector<std::size_t>{48, 80, 128})) << "it can be stored again";
+  EXPECT_EQ(one->restorable(tokens), (std::vector<std::size_t>{48, 80, 128})) << "it can be stored again";
 }
 
 TEST_P(CachePoints, ADamagedPointIsNotOfferedWhileSomebodyHoldsIt) {
@@ -168,12 +168,12 @@ TEST_P(CachePoints, ADamagedPointIsNotOfferedWhileSomebodyHoldsIt) {
   one->cache->report_damaged(holder->points().front().id);
   EXPECT_TRUE(one->cache->lease(tokens)->points().empty());
   EXPECT_EQ(one->cache->lease(tokens)->end(), Position{16});
-  EXPECT_FALSE(one->stand(tokens)) << "its place is taken";
+  EXPECT_FALSE(one->capture_leaf(tokens)) << "its place is taken";
   EXPECT_EQ(one->cache->stats().points, 1U);
   holder.reset();
   EXPECT_EQ(one->cache->stats().points, 0U);
-  EXPECT_TRUE(one->stand(tokens));
-  EXPECT_EQ(one->stands(tokens), reached(16));
+  EXPECT_TRUE(one->capture_leaf(tokens));
+  EXPECT_EQ(one->restorable(tokens), reached(16));
 }
 
 TEST_P(CachePoints, DamagedRowsTakeThePointsBelowWithThem) {
@@ -184,10 +184,10 @@ TEST_P(CachePoints, DamagedRowsTakeThePointsBelowWithThem) {
   one->writer.run_all();
   one->cache->report_damaged(one->cache->lease(tokens)->steps()[2].segment);
   one->writer.run_all();
-  EXPECT_EQ(one->stands(tokens), std::vector<std::size_t>{32});
+  EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{32});
   EXPECT_EQ(one->cache->stats().points, windowed() ? 2U : 1U);
   ASSERT_TRUE(one->restart());
-  EXPECT_EQ(one->stands(tokens), std::vector<std::size_t>{32});
+  EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{32});
 }
 
 TEST_P(CachePoints, APointIsNotWrittenBeforeWhatItHangsBelow) {
@@ -206,7 +206,7 @@ TEST_P(CachePoints, APointIsNotWrittenBeforeWhatItHangsBelow) {
   one->writer.run_all();
   ASSERT_TRUE(one->restart());
   EXPECT_EQ(one->check(longer), 48U);
-  EXPECT_EQ(one->stands(longer), windowed() ? range_of(32, 48) : std::vector<std::size_t>({32, 48}))
+  EXPECT_EQ(one->restorable(longer), windowed() ? range_of(32, 48) : std::vector<std::size_t>({32, 48}))
       << "what continues them takes both along";
 }
 
@@ -218,17 +218,17 @@ TEST_P(CachePoints, APointWhoseRowsAreGoneGivesItsRoomBack) {
   one->writer.run_all();
   const std::vector<std::string> rows = one->segment_files();
   ASSERT_EQ(rows.size(), 1U);
-  ASSERT_TRUE(one->stand(tokens));
+  ASSERT_TRUE(one->capture_leaf(tokens));
   one->writer.run_all();
   ASSERT_GT(one->segment_files().size(), 1U);
   one->die();
   one->files.kill();
   ASSERT_TRUE(one->files.remove(rows.front()).ok());
   ASSERT_TRUE(one->open());
-  EXPECT_EQ(one->stands(tokens), std::vector<std::size_t>{});
+  EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{});
   EXPECT_EQ(one->segment_files().size(), 0U);
   ASSERT_TRUE(one->keep(tokens));
-  EXPECT_EQ(one->stands(tokens), reached(16));
+  EXPECT_EQ(one->restorable(tokens), reached(16));
 }
 
 TEST_P(CachePoints, WhatTheTiersCannotHoldIsRefusedAndCounted) {
@@ -237,7 +237,7 @@ TEST_P(CachePoints, WhatTheTiersCannotHoldIsRefusedAndCounted) {
   const Tokens tokens = conversation(10, 16);
   one->grow(tokens);
   const std::uint64_t refused = one->cache->stats().refused;
-  EXPECT_FALSE(one->stand(tokens));
+  EXPECT_FALSE(one->capture_leaf(tokens));
   EXPECT_EQ(one->cache->stats().points, 0U);
   EXPECT_EQ(one->cache->stats().refused - refused, GetParam().row_bytes == 0 ? 1U : 0U)
       << "where the rows were refused, nobody asks for more";
@@ -280,7 +280,7 @@ TEST_P(CachePoints, AStateLargerThanTheDiskPushesNothingOut) {
   EXPECT_EQ(one->cache->stats().disk_refused, 1U);
   EXPECT_EQ(one->cache->stats().disk_evicted, 0U);
   EXPECT_EQ(one->store->used(), before);
-  EXPECT_EQ(one->stands(small), std::vector<std::size_t>{32});
+  EXPECT_EQ(one->restorable(small), std::vector<std::size_t>{32});
 }
 
 TEST_P(CachePoints, ALeaseHoldsItsPoints) {
@@ -297,8 +297,8 @@ TEST_P(CachePoints, ALeaseHoldsItsPoints) {
     ASSERT_LE(one->store->used(), one->store->budget());
   }
   EXPECT_GT(one->cache->stats().disk_evicted, 0U);
-  EXPECT_EQ(one->stands(tokens), std::vector<std::size_t>{32});
-  EXPECT_EQ(one->stands(conversation(3000, 32)), std::vector<std::size_t>{32}) << "what was stored last is there";
+  EXPECT_EQ(one->restorable(tokens), std::vector<std::size_t>{32});
+  EXPECT_EQ(one->restorable(conversation(3000, 32)), std::vector<std::size_t>{32}) << "what was stored last is there";
 }
 
 TEST_P(CachePoints, LoadingAPointTellsWhatCameFromDiskAndKeepsTheRamBudget) {

@@ -79,8 +79,8 @@ TEST(CacheRecovery, ShorterRowsThatEndAtAPointAreNoTrouble) {
     ASSERT_TRUE(world.open());
     EXPECT_EQ(world.check(tokens), tokens.size()) << model.name;
     for (const std::size_t at : {std::size_t{40}, tokens.size()}) {
-      const std::vector<std::size_t> stands = world.stands(head(tokens, at));
-      EXPECT_TRUE(!stands.empty() && stands.back() == at) << model.name << " at " << at;
+      const std::vector<std::size_t> restorable = world.restorable(head(tokens, at));
+      EXPECT_TRUE(!restorable.empty() && restorable.back() == at) << model.name << " at " << at;
     }
   }
 }

@@ -92,7 +92,7 @@ class CacheScenario final : public sim::FaultScenario {
   // Loads and compares everything that is there of a prompt; returns how long the rows are.
   std::size_t look(const Tokens& prompt) {
     const std::size_t known = world_.check(prompt);
-    if (world_.model.shape.needs_points()) (void)world_.stands(prompt);
+    if (world_.model.shape.needs_points()) (void)world_.restorable(prompt);
     return known;
   }
   bool disturbed() const { return files_.fault_fired() && fault_.first.fault.kind != FaultKind::kSlow; }
@@ -181,8 +181,8 @@ class CacheScenario final : public sim::FaultScenario {
   bool is_whole(const Tokens& fresh) {
     if (world_.check(fresh) != fresh.size()) return false;
     if (!world_.model.shape.needs_points()) return true;
-    const std::vector<std::size_t> stands = world_.stands(fresh);
-    return !stands.empty() && stands.back() == fresh.size();
+    const std::vector<std::size_t> restorable = world_.restorable(fresh);
+    return !restorable.empty() && restorable.back() == fresh.size();
   }
 
   const FaultCase fault_;

@@ -95,8 +95,8 @@ TEST_P(CachesOnOneDirectory, WhatOneComputedIsAHitInTheOther) {
   EXPECT_EQ(servers.first.check(longer), 104U);
   EXPECT_EQ(servers.first.check(branch), 80U);
   if (GetParam().shape.needs_points()) {
-    EXPECT_FALSE(servers.first.stands(longer).empty());
-    EXPECT_EQ(servers.first.stands(longer).back(), 104U);
+    EXPECT_FALSE(servers.first.restorable(longer).empty());
+    EXPECT_EQ(servers.first.restorable(longer).back(), 104U);
   }
 }
 
@@ -271,7 +271,7 @@ TEST(CacheSharing, WhatTheKeeperRemovedIsForgottenQuietly) {
   EXPECT_EQ(servers.second.check(other), 64U);
 }
 
-// Removed and brought back by a server that came and went, while it is in RAM: the file stands for the same rows.
+// Removed and brought back by a server that came and went, while it is in RAM: the file holds the same rows.
 TEST(CacheSharing, WhatIsInRamAndComesBackOnDiskStays) {
   TwoServers servers;
   servers.second.cache.reset();

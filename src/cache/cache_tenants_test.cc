@@ -68,7 +68,7 @@ void expect_same(Worlds& worlds, std::size_t who, const Tokens& prompt) {
   shared.tenant = kTenants[who];
   ASSERT_EQ(shared.check(prompt), own.check(prompt));
   if (shared.model.shape.needs_points()) {
-    ASSERT_EQ(shared.stands(prompt), own.stands(prompt));
+    ASSERT_EQ(shared.restorable(prompt), own.restorable(prompt));
   }
   const Branch branch = shared.cache->branch(prompt, 6, kTenants[who]);
   ASSERT_EQ(branch.at, own.cache->branch(prompt, 6).at);

@@ -81,7 +81,7 @@ class OneSequence final : public ModelMemory {
   explicit OneSequence(Tokens tokens, ModelClass model = kRowsModel) : tokens_(std::move(tokens)), model_(model) {}
 
   StateShape shape() const override { return model_.shape; }
-  Position stands_from(SeqId) const override { return model_.shape.needs_points() ? length({}) : Position{}; }
+  Position complete_from(SeqId) const override { return model_.shape.needs_points() ? length({}) : Position{}; }
   std::uint64_t rows_bytes(std::size_t tokens) const override { return tokens * model_.row_bytes; }
   Result<std::size_t> save_rows(SeqId, TokenRange range, MutableByteSpan out) override {
     copied_ += range.size();
@@ -221,14 +221,14 @@ class World {
   }
 
   // Captures the state besides rows of a sequence that holds `tokens`; returns false if refused.
-  bool stand(const Tokens& tokens) {
+  bool capture_leaf(const Tokens& tokens) {
     OneSequence memory(tokens, model);
     const Track track = cache->track(tokens, tenant);
     return capture_point(*cache, memory, SeqId{0}, tokens, track).complete;
   }
   // Rows and the state besides them.
   bool keep(const Tokens& tokens, std::size_t piece = 16) {
-    return grow(tokens, piece) == tokens.size() && stand(tokens);
+    return grow(tokens, piece) == tokens.size() && capture_leaf(tokens);
   }
 
   // Loads the longest path of `prompt` and compares every byte; returns its length.
@@ -261,7 +261,7 @@ class World {
 
   // Every position where the cache says that it can put a sequence which holds the beginning of `prompt`, ascending.
   // Loads the state for each and compares every byte; a position whose state cannot be loaded does not count.
-  std::vector<std::size_t> stands(const Tokens& prompt) {
+  std::vector<std::size_t> restorable(const Tokens& prompt) {
     std::vector<std::size_t> found;
     std::size_t failures = 0;
     std::shared_ptr<Lease> lease = cache->lease(prompt, tenant);

@@ -27,7 +27,7 @@ CaptureResult capture(Cache& cache, ModelMemory& memory, SeqId seq, TokenSpan to
 
 // Captures the state that rows cannot give, so that a sequence can be restored at length(seq) again: a point, or the
 // rows of the last window that are not stored yet. Does nothing for models that need only rows. `tokens` and `track` as
-// for capture(), which comes first; if that was refused, nothing is captured. Precondition: the sequence stands.
+// for capture(), which comes first; if that was refused, nothing is captured. Precondition: the sequence is complete.
 struct PointResult {
   ByteCount bytes;       // captured now
   bool complete = true;  // false: refused

@@ -126,7 +126,7 @@ TEST_P(CapturePoint, TellsWhatItCopied) {
   }
   EXPECT_EQ(world.cache->stats().points_ram, result.bytes);
   EXPECT_EQ(world.cache->stats().segments, 4U) << "of at most 2,048 tokens, that end at 32, 256 and 2,304";
-  EXPECT_EQ(world.stands(tokens), range_of(3000, 3000));
+  EXPECT_EQ(world.restorable(tokens), range_of(3000, 3000));
 }
 
 TEST_P(CapturePoint, CopiesNothingWhereTheRowsWereRefused) {

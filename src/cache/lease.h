@@ -1,7 +1,7 @@
 #pragma once
 
-// The holds that requests have on the cache: a Lease on a path that can be restored, a Track where a live sequence
-// stands.
+// The holds that requests have on the cache: a Lease on a path that can be restored, a Track of the end of a live
+// sequence.
 
 #include <memory>
 #include <optional>
@@ -109,7 +109,7 @@ class Lease {
   std::vector<LeasedPoint> points_;
 };
 
-// Where a live sequence stands in the index: everything before position() is stored (or in the write queue). Move-only;
+// Where a live sequence ends in the index: everything before position() is stored (or in the write queue). Move-only;
 // holds its place against eviction. Belongs to one thread.
 class Track {
  public:

@@ -5,14 +5,14 @@
 // All calls come from the one engine thread. Sequences are numbered 0 .. sequence_count() - 1; each holds the rows of
 // one prefix [0, length). Rows of a shared prefix lie in shared cells and are counted once.
 //
-// A sequence *stands* if its state is complete, so that it can be decoded further. With only rows (full attention) it
-// always does. Otherwise one of these must be restored last:
+// A sequence is *complete* if the model can decode it further. With only rows (full attention) it always is. Otherwise
+// one of these leaves must be restored last:
 // - a *point*: state at one position that rows cannot give (recurrent state; the whole state of opaque models, which
-//   have rows of no bytes), saved while a sequence stands there;
+//   have rows of no bytes), saved while a complete sequence ends there;
 // - a *window*: rows of layers that look back only window_tokens, kept apart from the others because they are most of
 //   the bytes and only the last window of them is needed.
-// After a fork or truncation to a position where the memory by itself does not stand, and after restore_rows,
-// restore_point must come before the next decode.
+// After a fork or truncation that leaves a sequence incomplete, and after restore_rows, restore_point must come before
+// the next decode.
 
 #include <cstdint>
 #include <span>
@@ -54,9 +54,9 @@ class ModelMemory {
   virtual Position length(SeqId seq) const = 0;
 
   virtual StateShape shape() const = 0;
-  // The first position to which fork() and truncate() can go so that the result stands; every later one up to the
+  // The first position to which fork() and truncate() can go so that the result is complete; every later one up to the
   // length will do. 0: any. length(seq): only its end.
-  virtual Position stands_from(SeqId seq) const = 0;
+  virtual Position complete_from(SeqId seq) const = 0;
 
   // Bytes that save_rows needs for `tokens` rows (an upper bound within 1 %). 0: the model has no rows to save.
   virtual std::uint64_t rows_bytes(std::size_t tokens) const = 0;
@@ -70,23 +70,23 @@ class ModelMemory {
   // Bytes that save_window needs for `tokens` window rows; 0 without windows.
   virtual std::uint64_t window_bytes(std::size_t tokens) const = 0;
   // As save_rows, for window rows. Precondition: 0 < range.size() <= shape().window_tokens, and they are still there:
-  // range.begin + window_tokens >= stands_from(seq). kNotFound: they have slid off.
+  // range.begin + window_tokens >= complete_from(seq). kNotFound: they have slid off.
   virtual Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) = 0;
 
-  // Bytes that save_point needs for the sequence as it stands now; 0 without points.
+  // Bytes that save_point needs for the sequence as it is now; 0 without points.
   virtual std::uint64_t point_bytes(SeqId seq) const = 0;
-  // Copies the state at length(seq). Precondition: it stands, and is not empty.
+  // Copies the state at length(seq). Precondition: the sequence is complete and not empty.
   virtual Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) = 0;
 
-  // The last step of a restore: afterwards the sequence stands at its length. With windows: pieces that cover the last
+  // The last step of a restore: afterwards the sequence is complete. With windows: pieces that cover the last
   // min(window_tokens, length) positions, ascending and without gap, the last wanted.end == length. With points: one
   // piece {stored, wanted} = {[length, length), the same}. Errors as restore_rows.
   virtual Status restore_point(SeqId seq, std::span<const RowPiece> pieces) = 0;
 
-  // Makes `to` (empty) share the first `end` positions of `from`. It stands if end >= stands_from(from).
+  // Makes `to` (empty) share the first `end` positions of `from`. It is complete if end >= complete_from(from).
   virtual Status fork(SeqId from, SeqId to, Position end) = 0;
-  // Keeps [0, end) of the sequence; it stands if end >= stands_from(seq). Returns false if the memory cannot do that
-  // (the sequence is empty then).
+  // Keeps [0, end) of the sequence; it is complete if end >= complete_from(seq). Returns false if the memory cannot do
+  // that (the sequence is empty then).
   virtual bool truncate(SeqId seq, Position end) = 0;
   virtual void clear(SeqId seq) = 0;
 };

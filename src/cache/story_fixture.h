@@ -20,7 +20,7 @@ inline std::size_t shared_length(const Tokens& a, const Tokens& b) {
   return static_cast<std::size_t>(in_a - a.begin());
 }
 
-// Every sequence that was kept whole, with what stands at its end.
+// Every sequence that was kept whole, with the leaves at its end.
 class NaiveMap {
  public:
   explicit NaiveMap(const StateShape& shape) : shape_(shape) {}
@@ -33,7 +33,7 @@ class NaiveMap {
     for (const Tokens& tokens : kept_) longest = std::max(longest, shared_length(tokens, prompt));
     return longest;
   }
-  bool stands(const Tokens& prompt, std::size_t at) const {
+  bool restorable(const Tokens& prompt, std::size_t at) const {
     if (shape_.window_tokens == 0) return kept_.contains(head(prompt, at));
     for (std::size_t end = at; end > 0 && end + shape_.window_tokens > at; --end) {
       if (!has_window_row(prompt, end)) return false;
@@ -98,7 +98,7 @@ class Story {
     const std::size_t known = world_.check(prompt);
     if (known > may_.known(prompt)) complain("more is known than was ever kept");
     if (sure() && known < must_.known(prompt)) complain("forgotten though there is room");
-    if (world_.model.shape.needs_points()) compare_stands(prompt);
+    if (world_.model.shape.needs_points()) compare_restorable(prompt);
   }
   void hold(const Tokens& prompt) {
     if (held_.size() == kMostHeld) release();
@@ -205,13 +205,14 @@ class Story {
     if (files_.crashed()) files_.power_cut();
     if (!world_.open()) complain("cannot be opened after faults stopped");
   }
-  void compare_stands(const Tokens& prompt) {
-    const std::vector<std::size_t> found = world_.stands(prompt);
+  void compare_restorable(const Tokens& prompt) {
+    const std::vector<std::size_t> found = world_.restorable(prompt);
     for (const std::size_t at : found) {
-      if (!may_.stands(prompt, at)) complain("stands where nothing was kept");
+      if (!may_.restorable(prompt, at)) complain("restorable where nothing was kept");
     }
     for (std::size_t at = 1; at <= prompt.size() && sure(); ++at) {
-      if (must_.stands(prompt, at) && !std::ranges::binary_search(found, at)) complain("what stood there is forgotten");
+      if (must_.restorable(prompt, at) && !std::ranges::binary_search(found, at))
+        complain("a restorable position is forgotten");
     }
   }
 

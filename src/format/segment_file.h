@@ -57,7 +57,7 @@ struct Part {
 // Where the ids of a segment of rows come from. Numbers are on disk: never reuse one.
 enum class Origin : std::uint32_t {
   kPrompt = 0,   // somebody's prompt
-  kSampled = 1,  // this server sampled them: other ids of the same text stand for them (text_match.h)
+  kSampled = 1,  // this server sampled them: they replace other ids of the same text (text_match.h)
 };
 
 // The name of a segment: unique under one fingerprint.

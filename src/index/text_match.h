@@ -55,7 +55,7 @@ TextMatch match_text(const PrefixIndex& index, TokenSpan prompt, const TokenText
 // it).
 TextMatch match_text(TokenSpan known, std::span<const TokenRange> sampled, TokenSpan prompt, const TokenTexts& texts);
 
-// Ids of the prompt and the sampled ids that stand for them, between two neighbouring common ends of pieces.
+// Ids of the prompt and the sampled ids that replace them, between two neighbouring common ends of pieces.
 struct Replacement {
   TokenRange prompt;
   TokenRange effective;

@@ -124,7 +124,7 @@ bool caught(Mutant mutant) {
 
 TEST(TextMatchMutants, AreCaught) {
   EXPECT_FALSE(caught([](RandomCase& made, const Tokens& prompt) { return made.trie.match(prompt); }));
-  // Prompts' ids stand for others.
+  // Prompts' ids replace others.
   EXPECT_TRUE(caught([](RandomCase& made, const Tokens& prompt) {
     Trie careless;
     for (const Request& run : made.runs) {

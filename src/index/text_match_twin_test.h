@@ -109,7 +109,7 @@ inline std::map<std::size_t, TokenId> places(const Tokens& tokens) {
   return found;
 }
 
-// "": `head` may stand for the first `count` ids of the prompt.
+// Returns "" if `head` may replace the first `count` ids of the prompt.
 inline std::string wrong_head(const Twin& twin, const Tokens& head, const Tokens& prompt, std::size_t count) {
   if (letters(head) != letters(first(prompt, count))) return "other text";
   const std::map<std::size_t, TokenId> theirs = places(prompt);
@@ -119,7 +119,7 @@ inline std::string wrong_head(const Twin& twin, const Tokens& head, const Tokens
     if (known == twin.end()) return "ids that nobody computed";
     const auto same = theirs.find(at);
     const bool own = same != theirs.end() && same->second == head[i];
-    if (!own && known->second != Origin::kSampled) return "ids of a prompt stand for others";
+    if (!own && known->second != Origin::kSampled) return "ids of a prompt replace others";
     at += letters(head[i]).size();
   }
   return "";

@@ -70,8 +70,8 @@ class Prefixes {
 
   // All ways that begin with the first `shared` tokens of a source, or none of them.
   void add_ways(const Resident* source, Position shared) {
-    const bool stands = source == nullptr || !view_.needs_points || shared >= source->stands_from;
-    if (stands) {
+    const bool complete = source == nullptr || !view_.needs_points || shared >= source->complete_from;
+    if (complete) {
       ways_.push_back({source, shared, shared});
       in_memory_ = std::max(in_memory_, shared);
     }
@@ -118,7 +118,7 @@ class Prefixes {
   const PlanView& view_;
   const Position limit_;   // the most that may be reused
   const Position cached_;  // the end of the cached rows that may be reused
-  Position in_memory_;     // the furthest a resident stands by itself
+  Position in_memory_;     // the furthest that a resident gives by itself
   std::vector<CachedPrefix> ways_;
 };
 
@@ -159,8 +159,8 @@ class Explanation {
   void add_resident(const Resident& resident) {
     const Position shared = std::min({resident.common, resident.length, limit_});
     Candidate candidate{.seq = resident.seq, .run = {Position{}, std::min(resident.common, resident.length)}};
-    const bool stands = !view_.needs_points || shared >= resident.stands_from;
-    Position reach = stands ? shared : Position{};
+    const bool complete = !view_.needs_points || shared >= resident.complete_from;
+    Position reach = complete ? shared : Position{};
     Position furthest;  // with the cache's help
     for (const CachedPrefix& way : ways_) {
       if (way.source == &resident && !way.too_slow) furthest = std::max(furthest, way.to);
@@ -175,7 +175,7 @@ class Explanation {
     if (chosen_.source == &resident) return Verdict::kTaken;
     if (std::min(resident.common, resident.length) == Position{}) return Verdict::kNothingShared;
     if (shared == Position{}) return Verdict::kLastToken;
-    if (furthest == Position{}) return Verdict::kCannotStand;
+    if (furthest == Position{}) return Verdict::kNotRestorable;
     return furthest < chosen_.to || shared < chosen_.from_memory ? Verdict::kShorter : Verdict::kAsFar;
   }
 
@@ -239,7 +239,7 @@ std::string_view to_string(Verdict verdict) {
   switch (verdict) {
     case Verdict::kTaken: return "taken";
     case Verdict::kNothingShared: return "nothing-shared";
-    case Verdict::kCannotStand: return "cannot-stand";
+    case Verdict::kNotRestorable: return "cannot-stand";  // as schema 1 of the trace names it
     case Verdict::kNoRows: return "no-rows";
     case Verdict::kNoPoint: return "no-point";
     case Verdict::kLastToken: return "last-token";

@@ -3,11 +3,11 @@
 // The prefix of a prompt that memory and the cache give together: which resident the request begins on, and how far the
 // cache takes it from there; and why each candidate for it was taken or not. Part of the plan.
 //
-// A way to begin ends where the sequence stands: in memory at the end of what a resident shares with the prompt, if it
-// stands there; else where the cache can put it. With rows alone that is anywhere; where points are needed, only in the
-// runs of PlanView::restorable, up to which memory or cache have the rows. The longest way wins; then the one that
-// takes most from memory, then the one that needs no point, then the source that is disturbed least, then the one used
-// last. A way whose loading takes longer than prefilling what it saves beyond memory is left aside.
+// A way to begin ends where the sequence is complete: at the end of the part that a resident shares with the prompt, if
+// the resident can be cut there; else at a restorable position. With only rows that is anywhere; where points are
+// needed, only in the runs of PlanView::restorable, up to which memory or cache have the rows. The longest way wins;
+// then the one that takes most from memory, then the one that needs no point, then the source that is disturbed least,
+// then the one used last. A way whose loading takes longer than prefilling what it saves beyond memory is left aside.
 
 #include <string_view>
 #include <vector>
@@ -19,7 +19,7 @@ namespace kvkeep::policy {
 struct CachedPrefix {
   const Resident* source = nullptr;  // null: an empty sequence
   Position from_memory;              // what the source gives
-  Position to;                       // where the sequence stands after the restore
+  Position to;                       // where the sequence ends after the restore
   bool point = false;                // ... by a point or window of the cache
   bool too_slow = false;             // a longer one was left aside
 };
@@ -39,14 +39,14 @@ struct Candidate {
   enum class Kind {
     kResident,    // a sequence of the model's memory
     kRows,        // cached rows, a run of steps of one tier
-    kRestorable,  // positions where the cache can put a sequence: a point, a whole state, windows
+    kRestorable,  // restorable positions: a point, a whole state, windows
   } kind = Kind::kResident;
   enum class Verdict {
     kTaken,
     kNothingShared,  // it begins with another token
-    kCannotStand,    // the resident's memory cannot be cut where the prompt leaves it, and no point of the cache helps
+    kNotRestorable,  // the resident cannot be cut where the prompt leaves it, and no point of the cache helps
     kNoRows,         // the rows before it are not there
-    kNoPoint,        // rows at whose end, or later, no sequence can be put
+    kNoPoint,        // rows at whose end, or later, there is no restorable position
     kLastToken,      // only the prompt's last token lies there, which must be decoded anyway
     kInMemory,       // the model's memory gives as much
     kShorter,        // another one reaches further

@@ -16,7 +16,7 @@
 namespace kvkeep::policy::prefix_twin {
 namespace {
 
-// Recurrent state stands at its end only.
+// Recurrent state is complete only at its end.
 Resident resident(std::int32_t seq, std::size_t length, std::size_t common, bool idle = true) {
   return {SeqId{seq}, at(length), at(common), idle, true, static_cast<std::uint32_t>(length), seq, at(length)};
 }
@@ -60,9 +60,9 @@ TEST(CachedPrefix, AnIdenticalPromptStartsBeforeItsLastToken) {
 
 TEST(CachedPrefix, AResidentWhoseWindowIsThereStandsAnywhereInIt) {
   PlanView view = view_of({resident(0, 100, 90)}, {}, {});
-  view.residents[0].stands_from = at(90);
+  view.residents[0].complete_from = at(90);
   EXPECT_EQ(planned(view), "fork of 0, memory 90, cache 90");
-  view.residents[0].stands_from = at(91);
+  view.residents[0].complete_from = at(91);
   EXPECT_EQ(planned(view), "fresh, memory 0, cache 0");
 }
 
@@ -119,9 +119,9 @@ bool in_a_run(const PlanView& view, Position where) {
                              [&](const Restorable& run) { return run.first <= where && where <= run.last; });
 }
 
-bool stands_in_memory(const PlanView& view, Position where) {
+bool complete_in_memory(const PlanView& view, Position where) {
   return std::ranges::any_of(
-      view.residents, [&](const Resident& held) { return shared(view, held) == where && where >= held.stands_from; });
+      view.residents, [&](const Resident& held) { return shared(view, held) == where && where >= held.complete_from; });
 }
 
 bool rows_to(const PlanView& view, Position where) {
@@ -129,10 +129,10 @@ bool rows_to(const PlanView& view, Position where) {
          std::ranges::any_of(view.residents, [&](const Resident& held) { return where <= shared(view, held); });
 }
 
-// The furthest position where the request can stand: all are tried.
+// The furthest position where the request can begin: all are tried.
 Position naive_best(const PlanView& view) {
   for (Position where = at(view.prompt_tokens - 1); where > Position{}; where = at(where.value() - 1)) {
-    if (stands_in_memory(view, where) || (in_a_run(view, where) && rows_to(view, where))) return where;
+    if (complete_in_memory(view, where) || (in_a_run(view, where) && rows_to(view, where))) return where;
   }
   return Position{};
 }
@@ -143,7 +143,7 @@ std::string wrong(const PlanView& view, const Plan& plan) {
   if (plan.restored_to != naive_best(view)) return "not the best position";
   if (plan.from_memory > plan.restored_to || plan.load_too_slow) return "no way to it";
   if (plan.restored_to > plan.from_memory && plan.restored_to > cached_end(view)) return "rows from nowhere";
-  if (plan.point != (plan.restored_to > Position{} && !stands_in_memory(view, plan.restored_to))) {
+  if (plan.point != (plan.restored_to > Position{} && !complete_in_memory(view, plan.restored_to))) {
     return "a point where none is needed, or none where one is";
   }
   if (plan.point && !in_a_run(view, plan.restored_to)) return "a point that is not there";
@@ -152,8 +152,8 @@ std::string wrong(const PlanView& view, const Plan& plan) {
     most = std::max(most, std::min(shared(view, held), plan.restored_to));
     if (plan.start != Start::kFresh && held.seq == plan.source) {
       if (plan.from_memory > shared(view, held)) return "the source does not hold that";
-      const bool stands = plan.from_memory == shared(view, held) && plan.from_memory >= held.stands_from;
-      if (!plan.point && !stands) return "the source does not stand";
+      const bool complete = plan.from_memory == shared(view, held) && plan.from_memory >= held.complete_from;
+      if (!plan.point && !complete) return "the source is not complete";
     }
   }
   return plan.from_memory == most ? "" : "memory had more";
@@ -163,10 +163,10 @@ std::vector<Resident> all_residents(std::int32_t seq) {
   std::vector<Resident> all;
   for (std::size_t length = 1; length <= 4; ++length) {
     for (std::size_t common = 0; common <= length; ++common) {
-      for (const std::size_t stands_from : {std::size_t{0}, length - 1, length}) {
+      for (const std::size_t complete_from : {std::size_t{0}, length - 1, length}) {
         for (const bool idle : {false, true}) {
           all.push_back(resident(seq, length, common, idle));
-          all.back().stands_from = at(stands_from);
+          all.back().complete_from = at(complete_from);
         }
       }
     }
@@ -226,10 +226,10 @@ TEST(CachedPrefix, TheTwinCatchesMutants) {
   const std::vector<Planner> mutants{
       seeing([](PlanView& view) { view.needs_points = false; }),
       seeing([](PlanView& view) {
-        for (Resident& held : view.residents) held.stands_from = at(0);
+        for (Resident& held : view.residents) held.complete_from = at(0);
       }),
       seeing([](PlanView& view) {
-        for (Resident& held : view.residents) held.stands_from = held.length;
+        for (Resident& held : view.residents) held.complete_from = held.length;
       }),
       seeing([](PlanView& view) {
         if (!view.restorable.empty()) view.restorable.pop_back();
@@ -256,7 +256,7 @@ TEST(CachedPrefix, PointsEverywhereAreAsGoodAsRows) {
     for (const auto& cached : caches) {
       for (const double disk_bytes_per_s : {0.0, 10.0, 1e9}) {
         PlanView view = view_of(residents, cached, {});
-        for (Resident& held : view.residents) held.stands_from = Position{};
+        for (Resident& held : view.residents) held.complete_from = Position{};
         view.prompt_tokens = 5;
         view.restore = RestoreMode::kAuto;
         view.rates = {
@@ -274,7 +274,7 @@ TEST(CachedPrefix, PointsEverywhereAreAsGoodAsRows) {
   }
 }
 
-// Slow loading may cost reach, but never what stands in memory.
+// Slow loading may cost reach, but never what the memory gives by itself.
 TEST(CachedPrefix, NeverLessThanMemoryGivesInAnySmallView) {
   for (const auto& residents : all_memories()) {
     for (const auto& runs : all_restorable()) {

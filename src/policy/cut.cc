@@ -372,7 +372,7 @@ KnownPath known_path(const PlanView& view, bool windowed) {
       known.runs.push_back(here);
     }
   }
-  // Points side by side are points all the same; of windows only the end of one that stands alone is.
+  // Neighbouring points are points all the same; a window counts only at its end, and only without neighbours.
   const auto points = [windowed](TokenRange run) { return !windowed || run.size() == 1; };
   for (const TokenRange run : known.runs) {
     for (Position at = run.begin; points(run) && at < run.end; at = at + 1) known.points.push_back(at);

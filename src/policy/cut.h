@@ -2,7 +2,7 @@
 
 // Where to cut: the positions at which state that rows cannot give is captured, and why. Pure.
 //
-// Models whose rows are all need no cuts: everything computed is kept. Others can be put to stand only at points (or
+// Models whose rows are all need no cuts: everything computed is kept. Others can be restored only at points (or
 // where a last window is), and each costs memory, so they are taken where prompts are likely to branch off or to go on:
 // - the *anchors*: where the first user turn begins, and the last one before the first assistant turn. What lies before
 //   is the same in every conversation of an agent;
@@ -109,7 +109,7 @@ struct Cut {
 // The known part of a prompt's path, and where cached state can put a sequence on it.
 struct KnownPath {
   Position end;                  // somebody computed the same up to here
-  std::vector<Position> points;  // where a point is, or the end of a window that stands alone; ascending
+  std::vector<Position> points;  // where a point is, or the end of a window without neighbours; ascending
   std::vector<TokenRange> runs;  // where windows lie side by side; ascending
   bool operator==(const KnownPath&) const = default;
 };

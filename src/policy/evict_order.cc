@@ -115,9 +115,9 @@ void EvictOrder::sort_in(std::uint32_t id) { order_[known_[id].rows ? 0 : 1].ins
 
 void EvictOrder::sort_out(std::uint32_t id) { order_[known_[id].rows ? 0 : 1].erase(place(id)); }
 
-// While nothing leaves the clock stands, so that at the first victim it says nothing of who was used when. It is set as
-// if the tier had been filled once since the oldest use: while a tier is filled anew, the clock goes on by the usual
-// worth, of points and windows where these are needed, for rows leave with them.
+// While nothing leaves, the clock does not move, so at the first victim it does not tell apart who was used when. It is
+// set as if the tier had been filled once since the oldest use: while a tier is filled anew, the clock advances by the
+// mean root of saved prefill, of points and windows where these are needed, for rows leave with them.
 void EvictOrder::start_clock() {
   std::vector<std::uint32_t> oldest_first;
   double bytes = 0;

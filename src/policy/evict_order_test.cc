@@ -52,7 +52,7 @@ TEST(EvictOrder, OfRowsTheLongestUnusedLeavesFirst) {
   for (const std::uint32_t id : {4U, 3U, 2U, 1U, 0U}) EXPECT_EQ(next_of(order), id);
 }
 
-// The order tells apart candidates that were used before the first victim, though the clock stood.
+// The order tells apart candidates that were used before the first victim, though the clock did not move.
 TEST(EvictOrder, AtTheFirstVictimTheTimesOfUseCount) {
   EvictOrder order;
   EvictCandidate wide = rows(1, 0, 2 * kHourNs);

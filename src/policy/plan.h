@@ -4,10 +4,10 @@
 // Pure: a view in, a plan out; the scheduler executes it.
 //
 // Rules. At least one token is decoded, so at most n - 1 are reused. The longest prefix over memory and cache together
-// wins: a resident sequence gives [0, p), cached rows continue it to q, where the sequence must stand (cached_prefix.h
-// says how that is found). Ties prefer memory, then the resident that can be used in place, then the one used last. A
-// running sequence is never disturbed: its prefix is forked. An idle one is extended in place if the prompt goes on
-// where it ends (p is its length, or one less). Otherwise its tail is at stake:
+// wins: a resident sequence gives [0, p), cached rows continue it to q, where the sequence must be complete
+// (cached_prefix.h says how that is found). Ties prefer memory, then the resident that can be used in place, then the
+// one used last. A running sequence is never disturbed: its prefix is forked. An idle one is extended in place if the
+// prompt goes on where it ends (p is its length, or one less). Otherwise its tail is at stake:
 // - captured: it is forked where that costs nobody who was used later than it; else it is taken over in place (its tail
 //   can be restored from the cache);
 // - not captured: it is forked if a sequence and the cells can be had, and truncated in place if not.
@@ -30,11 +30,11 @@ struct Resident {
   Position length;                // tokens it holds
   Position common;                // of which this prompt shares the first `common`
   bool idle = false;              // false: a request runs on it
-  bool captured = false;          // all its rows are in the cache, and it can be put to stand at its end
+  bool captured = false;          // all its rows are in the cache, and its end is restorable
   std::uint32_t cells_owned = 0;  // cells that its leaving frees
   std::int64_t last_used_ns = 0;
-  // The memory alone can stand anywhere in [stands_from, length]; elsewhere a point is needed (see Restorable).
-  Position stands_from = {};
+  // Cut anywhere in [complete_from, length] it is complete; elsewhere a point is needed (see Restorable).
+  Position complete_from = {};
 };
 
 // One step of the cached path, ascending from 0 without gap.
@@ -81,7 +81,7 @@ struct Plan {
   } start = Start::kFresh;
   SeqId source;                // kInPlace, kFork
   Position from_memory;        // p: reused from the model's memory
-  Position restored_to;        // q >= p: rows [p, q) come from the cache, and the sequence then stands at q
+  Position restored_to;        // q >= p: rows [p, q) come from the cache, and the sequence is then complete at q
   bool point = false;          // q is where a point or window of the cache must be restored last
   std::vector<SeqId> leave;    // idle residents to clear first, in this order
   bool load_too_slow = false;  // what is cached beyond q was left aside: prefilling is faster

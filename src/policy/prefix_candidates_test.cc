@@ -16,9 +16,9 @@ namespace {
 
 using Kind = Candidate::Kind;
 
-Resident resident(std::int32_t seq, std::size_t length, std::size_t common, std::size_t stands_from = 0,
+Resident resident(std::int32_t seq, std::size_t length, std::size_t common, std::size_t complete_from = 0,
                   bool idle = true) {
-  return {SeqId{seq}, at(length), at(common), idle, true, static_cast<std::uint32_t>(length), seq, at(stands_from)};
+  return {SeqId{seq}, at(length), at(common), idle, true, static_cast<std::uint32_t>(length), seq, at(complete_from)};
 }
 
 PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached,
@@ -26,7 +26,7 @@ PlanView view_of(std::vector<Resident> residents, std::vector<CachedStep> cached
   return roomy_view(101, std::move(residents), std::move(cached), std::move(restorable));
 }
 
-// "memory 0..50 stands at 50: shorter; rows ..."
+// "memory 0..50 to 50: shorter; rows ..."
 std::string told(const PlanView& view) {
   static constexpr const char* kKinds[] = {"memory", "rows", "point"};
   std::ostringstream text;

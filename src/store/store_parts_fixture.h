@@ -25,7 +25,7 @@ inline std::vector<std::byte> bytes_of_file(const SampleSegment& segment) {
   return bytes;
 }
 
-// One server's parts. Two of them may stand on one disk.
+// One server's parts. Two of them may use one disk.
 struct StoreParts {
   StoreParts(sim::SimFileSystem& on, sim::SimClock& time, FingerprintHash fingerprint = sample_fingerprint(1),
              ByteCount budget = mebibytes(1))

@@ -47,7 +47,7 @@ inline ModelOptions class_options(const ClassModel& model) {
 
 using Logits = std::vector<float>;
 
-// Computes the rest of `text` where the sequence stands, its last `single` tokens one by one; returns their logits.
+// Computes the rest of `text` from the end of the sequence, its last `single` tokens one by one; returns their logits.
 inline std::vector<Logits> go_on(LlamaEngine& engine, SeqId seq, TokenSpan text, std::size_t single) {
   const std::size_t sliced = text.size() - single;
   const TokenSpan rest = text.first(sliced).subspan(engine.memory().length(seq).value());
@@ -93,13 +93,13 @@ class RecordedRun {
 
   Status restore(SeqId seq, std::size_t end) const {
     TRY(restore_rows(seq, end));
-    return restore_stand(seq);
+    return restore_last_leaf(seq);
   }
   Status restore_rows(SeqId seq, std::size_t end) const {
     return engine_.memory().restore_rows(seq, rows(token_range(engine_.memory().length(seq).value(), end)));
   }
   // Restores a point or window, after all rows, for the position at which the sequence ends.
-  Status restore_stand(SeqId seq) const {
+  Status restore_last_leaf(SeqId seq) const {
     const cache::StateShape shape = engine_.memory().shape();
     const std::size_t end = engine_.memory().length(seq).value();
     if (shape.points) return engine_.memory().restore_point(seq, std::vector<cache::RowPiece>{point(end)});

@@ -192,9 +192,9 @@ TEST(FakeClasses, WindowRowsSlideOff) {
   const Text prompt = prompt_of(kLength);
   FakeEngine engine(options);
   decode(engine, kFirst, TokenSpan(prompt).first(kWindow + 8));
-  EXPECT_EQ(engine.memory().stands_from(kFirst), Position{0});
+  EXPECT_EQ(engine.memory().complete_from(kFirst), Position{0});
   decode(engine, kFirst, TokenSpan(prompt).subspan(kWindow + 8));
-  EXPECT_EQ(engine.memory().stands_from(kFirst), Position{kLength - 8});
+  EXPECT_EQ(engine.memory().complete_from(kFirst), Position{kLength - 8});
   Bytes bytes(engine.memory().window_bytes(kWindow));
   EXPECT_TRUE(engine.memory().save_window(kFirst, range(kLength - 8 - kWindow, kLength - 8), bytes).ok());
   const auto gone = engine.memory().save_window(kFirst, range(kLength - 9 - kWindow, kLength - 9), bytes);
@@ -202,7 +202,7 @@ TEST(FakeClasses, WindowRowsSlideOff) {
   EXPECT_EQ(gone.error().kind, ErrorKind::kNotFound);
 }
 
-// A sequence stands where the memory says so; elsewhere its text is wrong until the point is restored.
+// A sequence is complete where the memory says so; elsewhere its text is wrong until the point is restored.
 TEST(FakeClasses, ForksAndTruncationsStandWhereTheySayTheyDo) {
   const Text prompt = prompt_of(kLength + 3);
   for (const MemoryClass memory_class : kAll) {
@@ -213,11 +213,11 @@ TEST(FakeClasses, ForksAndTruncationsStandWhereTheySayTheyDo) {
       SCOPED_TRACE(std::string(to_string(memory_class)) + " to " + std::to_string(end));
       FakeEngine engine(options);
       decode(engine, kFirst, TokenSpan(prompt).first(kLength));
-      const bool stands = Position{} + end >= engine.memory().stands_from(kFirst);
+      const bool complete = Position{} + end >= engine.memory().complete_from(kFirst);
       ASSERT_TRUE(engine.memory().fork(kFirst, kSecond, Position{} + end).ok());
-      EXPECT_EQ(generate_from(engine, kSecond, prompt) == expected, stands);
+      EXPECT_EQ(generate_from(engine, kSecond, prompt) == expected, complete);
       ASSERT_TRUE(engine.memory().truncate(kFirst, Position{} + end));
-      EXPECT_EQ(generate_from(engine, kFirst, prompt) == expected, stands);
+      EXPECT_EQ(generate_from(engine, kFirst, prompt) == expected, complete);
     }
   }
 }

@@ -6,7 +6,7 @@
 // The next token is a function of all rows in memory, of the other state that the memory class keeps (fake_state.h) and
 // of the sampler. So a reply is right exactly if every byte of every row is right: a row restored from another prefix,
 // at another position, damaged or left out changes the text, and so does a point or window that is wrong, stale or
-// missing. Like libllama, restores check only the shape of their bytes, a sequence that does not stand is decoded
+// missing. Like libllama, restores check only the shape of their bytes, an incomplete sequence is decoded
 // without complaint, and a failed decode leaves rubbish. expected_text() is what an undisturbed engine writes; tests
 // compare with it.
 //

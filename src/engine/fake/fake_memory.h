@@ -84,7 +84,7 @@ class FakeMemory final : public cache::ModelMemory {
   std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
   Position length(SeqId seq) const override { return ledger_.length(seq); }
   cache::StateShape shape() const override;
-  Position stands_from(SeqId seq) const override { return Position{} + state_of(seq).stands_from(); }
+  Position complete_from(SeqId seq) const override { return Position{} + state_of(seq).complete_from(); }
   std::uint64_t rows_bytes(std::size_t tokens) const override;
   Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override;
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;

@@ -86,7 +86,7 @@ void SequenceState::add_row(std::uint32_t claimed, ByteSpan row) {
   if (options_.has_state() || options_.has_trail()) lost_ = true;
 }
 
-std::size_t SequenceState::stands_from() const {
+std::size_t SequenceState::complete_from() const {
   if (options_.has_state() || options_.has_trail()) return length();
   if (!options_.has_window() || window_.empty() || window_.begin()->first == 0) return 0;
   return std::min(length(), window_.begin()->first + options_.window_tokens);

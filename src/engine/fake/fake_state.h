@@ -50,8 +50,8 @@ class SequenceState {
   // Adds a restored row, empty if the model has none; `claimed` is the position that its bytes name.
   void add_row(std::uint32_t claimed, ByteSpan row);
 
-  // The least position at which a cut leaves this standing.
-  std::size_t stands_from() const;
+  // The least position at which a cut leaves this complete.
+  std::size_t complete_from() const;
   // The state of a fork or truncation at `end`.
   SequenceState cut(std::size_t end) const;
 

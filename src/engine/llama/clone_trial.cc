@@ -75,7 +75,7 @@ Script script_for(std::uint32_t window) {
   return {.window = window, .middle = 70 + step, .end = 110 + 2 * step, .beyond = step + spare};
 }
 
-Result<Bytes> stand_of(TrialContext& context, SeqId seq, const Script& script) {
+Result<Bytes> last_leaf_of(TrialContext& context, SeqId seq, const Script& script) {
   const cache::StateShape shape = context.memory().shape();
   const Position end = context.memory().length(seq);
   if (shape.points) return context.point(seq);
@@ -127,11 +127,11 @@ Result<Saved> compute_and_save(TrialContext& source, const Script& script) {
   TRY(source.prefill(kSecond, position_range(0, 41), kOtherText));
   TRY(compute(source, position_range(41, script.middle), saved));
   TRY(compute(source, position_range(script.middle, script.end), saved));
-  TRY_ASSIGN(const Bytes stand, stand_of(source, kFirst, script));
+  TRY_ASSIGN(const Bytes leaf, last_leaf_of(source, kFirst, script));
   TRY_ASSIGN(const Bytes rows, source.rows(kFirst, position_range(script.middle, script.end)));
   TRY(differs(rows, saved.rows.back().bytes, "saving changes rows"));
-  TRY_ASSIGN(const Bytes again, stand_of(source, kFirst, script));
-  TRY(differs(stand, again, "saving changes state"));
+  TRY_ASSIGN(const Bytes again, last_leaf_of(source, kFirst, script));
+  TRY(differs(leaf, again, "saving changes state"));
   TRY_ASSIGN(const Bytes other, source.rows(kSecond, position_range(0, 41)));
   const bool has_values = source.parts().rows && !source.parts().rows->k.empty();
   if (has_values && !other.empty() && other == saved.rows.front().bytes)
@@ -150,7 +150,7 @@ std::vector<cache::RowPiece> pieces_of(const std::vector<SavedRun>& runs, TokenR
   return pieces;
 }
 
-Status restore_stand(TrialContext& target, SeqId seq, const Saved& saved, const Script& script) {
+Status restore_last_leaf(TrialContext& target, SeqId seq, const Saved& saved, const Script& script) {
   SequenceMemory& memory = target.memory();
   const cache::StateShape shape = memory.shape();
   const Position at = memory.length(seq);
@@ -162,12 +162,12 @@ Status restore_stand(TrialContext& target, SeqId seq, const Saved& saved, const 
     const Position begin{at.value() - std::min(script.window, at.value())};
     TRY(memory.restore_point(seq, pieces_of(saved.windows, {begin, at})));
   }
-  return memory.stands(seq) ? Status() : unsupported("a restored sequence does not stand");
+  return memory.is_complete(seq) ? Status() : unsupported("a restored sequence is not complete");
 }
 
 Status restore(TrialContext& target, SeqId seq, std::uint32_t end, const Saved& saved, const Script& script) {
   TRY(target.memory().restore_rows(seq, pieces_of(saved.rows, position_range(0, end))));
-  return restore_stand(target, seq, saved, script);
+  return restore_last_leaf(target, seq, saved, script);
 }
 
 // Checks that the rows [0, end) of `seq` are the saved ones.
@@ -181,15 +181,16 @@ Status check_rows(TrialContext& target, SeqId seq, std::uint32_t end, const Save
 }
 
 // Checks that the point of a sequence is the saved one. `mirror` brings points into a form that can be compared.
-Status check_stand(TrialContext& target, SeqId seq, TrialContext& mirror, const Saved& saved, const Script& script) {
+Status check_last_leaf(TrialContext& target, SeqId seq, TrialContext& mirror, const Saved& saved,
+                       const Script& script) {
   const cache::StateShape shape = target.memory().shape();
   const Position at = target.memory().length(seq);
-  TRY_ASSIGN(Bytes stand, stand_of(target, seq, script));
+  TRY_ASSIGN(Bytes leaf, last_leaf_of(target, seq, script));
   if (shape.points) {
-    TRY_ASSIGN(stand, mirror.as_of_first(stand));
+    TRY_ASSIGN(leaf, mirror.as_of_first(leaf));
     TRY_ASSIGN(const Bytes expected, mirror.as_of_first(saved.points.at(at.value())));
     TRY(differs(expected, saved.points.at(at.value()), "a point changes on its way through the memory"));
-    return differs(stand, expected, "a restored point differs from the saved one");
+    return differs(leaf, expected, "a restored point differs from the saved one");
   }
   if (shape.window_tokens == 0) return {};
   const Position begin{at.value() - std::min(script.window, at.value())};
@@ -207,7 +208,7 @@ Status check(TrialContext& target, SeqId seq, TrialContext& mirror, const Saved&
              bool reused = false) {
   TRY(check_rows(target, seq, target.memory().length(seq).value(), saved));
   if (reused && script.window > 0 && target.memory().shape().points) return {};
-  return check_stand(target, seq, mirror, saved, script);
+  return check_last_leaf(target, seq, mirror, saved, script);
 }
 
 // Decodes more tokens; state that was there keeps its bytes.
@@ -232,16 +233,16 @@ Status try_forks(TrialContext& target, TrialContext& mirror, const Saved& saved,
   SequenceMemory& memory = target.memory();
   TRY(restore(target, kFirst, script.end, saved, script));
   TRY(memory.fork(kFirst, kSecond, Position{script.end}));
-  if (!memory.stands(kSecond)) return unsupported("a fork of a sequence's end does not stand");
+  if (!memory.is_complete(kSecond)) return unsupported("a fork of a sequence's end is not complete");
   TRY(check(target, kSecond, mirror, saved, script));
   TRY(go_on(target, kSecond, kOtherText, saved, script));
-  if (!memory.stands(kFirst)) return unsupported("a sequence loses its state while another is computed");
+  if (!memory.is_complete(kFirst)) return unsupported("a sequence loses its state while another is computed");
   TRY(check(target, kFirst, mirror, saved, script, true));
   TRY(go_on(target, kFirst, kText, saved, script));
   memory.clear(kSecond);
   TRY(memory.fork(kFirst, kSecond, Position{script.middle}));
   TRY(go_on(target, kFirst, kText, saved, script));
-  TRY(restore_stand(target, kSecond, saved, script));
+  TRY(restore_last_leaf(target, kSecond, saved, script));
   TRY(check(target, kSecond, mirror, saved, script, true));
   return go_on(target, kSecond, kOtherText, saved, script);
 }
@@ -252,17 +253,18 @@ Status try_cuts(TrialContext& target, TrialContext& mirror, const Saved& saved, 
   memory.clear(kSecond);
   TRY(restore(target, kSecond, script.end, saved, script));
   if (!memory.truncate(kSecond, Position{script.middle})) return unsupported("a sequence cannot be cut");
-  TRY(restore_stand(target, kSecond, saved, script));
+  TRY(restore_last_leaf(target, kSecond, saved, script));
   TRY(check(target, kSecond, mirror, saved, script));
   return go_on(target, kSecond, kText, saved, script);
 }
 
-// Where the memory says that a sequence stands without help, a cut sequence has the saved rows.
-Status try_standing(TrialContext& source, TrialContext& mirror, const Saved& saved, const Script& script) {
+// A sequence that is cut where the memory calls it complete has the saved rows.
+Status try_complete_cut(TrialContext& source, TrialContext& mirror, const Saved& saved, const Script& script) {
   SequenceMemory& memory = source.memory();
-  const Position least = std::max(memory.stands_from(kFirst), Position{script.middle});
+  const Position least = std::max(memory.complete_from(kFirst), Position{script.middle});
   const Position cut{(least.value() + script.end) / 2};
-  if (!memory.truncate(kFirst, cut) || !memory.stands(kFirst)) return unsupported("a cut sequence does not stand");
+  if (!memory.truncate(kFirst, cut) || !memory.is_complete(kFirst))
+    return unsupported("a cut sequence is not complete");
   if (!memory.shape().points) TRY(check(source, kFirst, mirror, saved, script));
   return go_on(source, kFirst, kText, saved, script);
 }
@@ -322,7 +324,7 @@ Result<ClassFinding> run_class_trial(llama_model& clone, ModelOptions options, s
   TRY(try_restores(target, mirror, saved, script));
   TRY(try_forks(target, mirror, saved, script));
   TRY(try_cuts(target, mirror, saved, script));
-  TRY(try_standing(source, mirror, saved, script));
+  TRY(try_complete_cut(source, mirror, saved, script));
   return source.finding();
 }
 

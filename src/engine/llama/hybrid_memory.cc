@@ -14,7 +14,7 @@ HybridMemory::HybridMemory(llama_context& context, std::uint32_t conversations, 
       empty_partial_(parts.empty_partial),
       least_point_bytes_(parts.point_bytes),
       has_window_(parts.window_tokens > 0),
-      stands_(conversations, true) {}
+      complete_(conversations, true) {}
 
 // Keeps the rows and drops the recurrent state.
 Status HybridMemory::drop_point(llama_seq_id seq) {
@@ -32,13 +32,13 @@ std::uint64_t HybridMemory::point_bytes(SeqId seq) const {
 }
 
 Result<std::size_t> HybridMemory::save_point(SeqId seq, MutableByteSpan out) {
-  KVKEEP_ASSERT(stands(seq) && length(seq) > Position{0}, "a point is saved where a sequence stands");
+  KVKEEP_ASSERT(is_complete(seq) && length(seq) > Position{0}, "a point is saved of a complete sequence");
   return get_state(context(), seq.value(), StatePart::kPartial, out);
 }
 
 Status HybridMemory::restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) {
   if (pieces.empty()) return {};
-  stands_[index(seq)] = false;
+  complete_[index(seq)] = false;
   return RowMemory::restore_rows(seq, pieces);
 }
 
@@ -54,29 +54,29 @@ Status HybridMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> p
     clear(seq);
     return set.error().kind == ErrorKind::kNoSpace ? set : damaged(set.error().message);
   }
-  stands_[index(seq)] = true;
+  complete_[index(seq)] = true;
   return {};
 }
 
 Status HybridMemory::fork(SeqId from, SeqId to, Position end) {
   TRY(RowMemory::fork(from, to, end));
   if (end == Position{0}) return {};
-  Status done = finish_fork(to, stands(from) && end == length(from));
+  Status done = finish_fork(to, is_complete(from) && end == length(from));
   if (!done) clear(to);
   return done;
 }
 
-Status HybridMemory::finish_fork(SeqId to, bool stands) {
+Status HybridMemory::finish_fork(SeqId to, bool complete) {
   if (has_window_) TRY(own_window_cells(context(), to.value(), buffer_));
-  if (!stands) TRY(drop_point(to.value()));
-  stands_[index(to)] = stands;
+  if (!complete) TRY(drop_point(to.value()));
+  complete_[index(to)] = complete;
   return {};
 }
 
 bool HybridMemory::truncate(SeqId seq, Position end) {
   if (end == length(seq)) return true;
   if (end > Position{0}) {
-    stands_[index(seq)] = false;
+    complete_[index(seq)] = false;
     // Without recurrent state the sequence can be cut.
     if (!drop_point(seq.value())) {
       clear(seq);
@@ -88,7 +88,7 @@ bool HybridMemory::truncate(SeqId seq, Position end) {
 
 void HybridMemory::clear(SeqId seq) {
   RowMemory::clear(seq);
-  stands_[index(seq)] = true;
+  complete_[index(seq)] = true;
 }
 
 }  // namespace kvkeep::engine::llama

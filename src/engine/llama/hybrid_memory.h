@@ -22,8 +22,8 @@ class HybridMemory final : public RowMemory {
   HybridMemory(llama_context& context, std::uint32_t conversations, const StateParts& parts, RestoreCalls calls = {});
 
   cache::StateShape shape() const override { return {.cacheable = true, .points = true}; }
-  Position stands_from(SeqId seq) const override { return length(seq); }
-  bool stands(SeqId seq) const override { return stands_[index(seq)]; }
+  Position complete_from(SeqId seq) const override { return length(seq); }
+  bool is_complete(SeqId seq) const override { return complete_[index(seq)]; }
   std::uint64_t point_bytes(SeqId seq) const override;
   Result<std::size_t> save_point(SeqId seq, MutableByteSpan out) override;
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
@@ -37,12 +37,12 @@ class HybridMemory final : public RowMemory {
   static std::size_t index(SeqId seq) { return static_cast<std::size_t>(seq.value()); }
   Result<std::size_t> read_scratch(TokenRange range, MutableByteSpan out) override;
   Status drop_point(llama_seq_id seq);
-  Status finish_fork(SeqId to, bool stands);
+  Status finish_fork(SeqId to, bool complete);
 
   std::vector<std::byte> empty_partial_;
   std::uint64_t least_point_bytes_;  // known before a sequence has a state; points with a window grow
   bool has_window_;
-  std::vector<bool> stands_;
+  std::vector<bool> complete_;
   std::vector<std::byte> buffer_;  // reused for states that are copied
 };
 

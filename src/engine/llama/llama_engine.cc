@@ -37,15 +37,15 @@ void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
 }
 
 // libllama would decode with the state of another position, or with none.
-bool LlamaEngine::all_stand(std::span<const BatchToken> batch) const {
-  return std::ranges::all_of(batch, [this](const BatchToken& entry) { return memory_->stands(entry.seq); });
+bool LlamaEngine::all_complete(std::span<const BatchToken> batch) const {
+  return std::ranges::all_of(batch, [this](const BatchToken& entry) { return memory_->is_complete(entry.seq); });
 }
 
 DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
   KVKEEP_ASSERT(!batch.empty() && batch.size() <= description_.batch_tokens, "a batch has a size libllama takes");
   if (cancelled_) return DecodeStatus::kAborted;
   if (batch.size() > memory_->cells_available()) return DecodeStatus::kNoCells;
-  if (!all_stand(batch)) {
+  if (!all_complete(batch)) {
     spdlog::error("decode refused: the state at a sequence's end was not restored");
     return DecodeStatus::kFailed;
   }

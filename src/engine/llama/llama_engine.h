@@ -53,7 +53,7 @@ class LlamaEngine final : public Engine {
   };
   explicit LlamaEngine(Parts parts);
 
-  bool all_stand(std::span<const BatchToken> batch) const;
+  bool all_complete(std::span<const BatchToken> batch) const;
   void fill_batch(std::span<const BatchToken> batch);
   void note_decoded(std::span<const BatchToken> batch);
   void drop_undecoded(std::span<const BatchToken> batch);

@@ -100,9 +100,9 @@ TEST_P(MemoryRestoreTest, AWrongStateShows) {
   engine_->memory().clear(kFirst);
   const RecordedRun wrong(*engine_, kFirst, TokenSpan(branch_at(kSlice)).first(kLate));
   clear_all();
-  const bool has_stand = engine_->memory().shape().needs_points();
-  ASSERT_TRUE((has_stand ? right : wrong).restore_rows(kSecond, kLate).ok());
-  ASSERT_TRUE(wrong.restore_stand(kSecond).ok());
+  const bool has_leaves = engine_->memory().shape().needs_points();
+  ASSERT_TRUE((has_leaves ? right : wrong).restore_rows(kSecond, kLate).ok());
+  ASSERT_TRUE(wrong.restore_last_leaf(kSecond).ok());
   EXPECT_GT(moved(kSecond, text_, expected), 2 * kNoise);
 }
 
@@ -117,7 +117,7 @@ TEST_P(MemoryRestoreTest, ForkAndSourceGoOnPastTheWindow) {
   const auto& expected = undisturbed(text_);
   const auto& expected_branch = undisturbed(branch);
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kMiddle), kSlice), DecodeStatus::kOk);
-  ASSERT_LE(engine_->memory().stands_from(kFirst), Position{kMiddle});
+  ASSERT_LE(engine_->memory().complete_from(kFirst), Position{kMiddle});
   ASSERT_TRUE(engine_->memory().fork(kFirst, kSecond, Position{kMiddle}).ok());
   EXPECT_LE(moved(kSecond, branch, expected_branch), kNoise);
   EXPECT_LE(moved(kFirst, text_, expected), kNoise);
@@ -132,7 +132,7 @@ TEST_P(MemoryRestoreTest, AForkOfAnEarlierPositionStandsOnceItsStateIsBack) {
   EXPECT_EQ(engine_->memory().length(kSecond), Position{kMiddle});
   // The source is decoded on while the fork still waits for its state.
   EXPECT_LE(moved(kFirst, text_, expected), kNoise);
-  ASSERT_TRUE(run.restore_stand(kSecond).ok());
+  ASSERT_TRUE(run.restore_last_leaf(kSecond).ok());
   EXPECT_LE(moved(kSecond, branch, expected_branch), kNoise);
 }
 
@@ -152,7 +152,7 @@ TEST_P(MemoryRestoreTest, ABranchIsLeftAndReturnedTo) {
   const RecordedRun run(*engine_, kFirst, TokenSpan(text_).first(kLate));
   for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(engine_->memory().truncate(kFirst, Position{kMiddle}));
-    ASSERT_TRUE(run.restore_stand(kFirst).ok());
+    ASSERT_TRUE(run.restore_last_leaf(kFirst).ok());
     EXPECT_LE(moved(kFirst, branch, expected_branch), is_windowed() ? kNoise : 0);
     ASSERT_TRUE(engine_->memory().truncate(kFirst, Position{kMiddle}));
     ASSERT_TRUE(run.restore(kFirst, kLate).ok());
@@ -160,12 +160,12 @@ TEST_P(MemoryRestoreTest, ABranchIsLeftAndReturnedTo) {
   }
 }
 
-// Cuts where the memory says that it stands without help.
+// Cuts where the memory calls the result complete.
 TEST_P(MemoryRestoreTest, WhereItStandsItGoesOn) {
   const auto& expected = undisturbed(text_);
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kLate), kSlice), DecodeStatus::kOk);
-  ASSERT_LE(engine_->memory().stands_from(kFirst), Position{kLate});
-  ASSERT_TRUE(engine_->memory().truncate(kFirst, std::max(engine_->memory().stands_from(kFirst), Position{1})));
+  ASSERT_LE(engine_->memory().complete_from(kFirst), Position{kLate});
+  ASSERT_TRUE(engine_->memory().truncate(kFirst, std::max(engine_->memory().complete_from(kFirst), Position{1})));
   EXPECT_LE(moved(kFirst, text_, expected), kNoise);
 }
 

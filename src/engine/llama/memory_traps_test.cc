@@ -52,7 +52,7 @@ TEST(MemoryTrapTest, AnOpaqueModelIsForkedAtItsEndAlone) {
   ASSERT_TRUE(engine->memory().fork(kFirst, kSecond, Position{kTextMiddle}).ok());
   EXPECT_EQ(engine->memory().length(kSecond), Position{kTextMiddle});
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kFailed);
-  ASSERT_TRUE(run.restore_stand(kSecond).ok());
+  ASSERT_TRUE(run.restore_last_leaf(kSecond).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
 }
 
@@ -116,14 +116,14 @@ TEST(MemoryTrapTest, SharedWindowCellsRunOut) {
 
 class DroppedWindowTest : public ::testing::TestWithParam<ClassModel> {};
 
-// Rows and the windows of other sequences stay, and no cell is taken, which others might stand on.
+// Rows and the windows of other sequences stay, and no cell is taken that others might need.
 TEST_P(DroppedWindowTest, GoesAlone) {
   const auto engine = load_or_die(class_options(GetParam()));
   llama_context& context = engine->context();
   llama_memory_t memory = llama_get_memory(&context);
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
   const auto before = get_state(context, 0, StatePart::kWhole);
-  const Position stands_from = engine->memory().stands_from(kFirst);
+  const Position complete_from = engine->memory().complete_from(kFirst);
   const std::size_t rows = state_size(context, 0, StatePart::kWhole) - state_size(context, 0, StatePart::kPartial);
   const auto empty = get_state(context, 1, StatePart::kPartial);
   llama_memory_seq_cp(memory, 0, 1, -1, -1);
@@ -134,7 +134,7 @@ TEST_P(DroppedWindowTest, GoesAlone) {
   EXPECT_EQ(state_size(context, 1, StatePart::kWhole), rows + empty->size());
   llama_memory_seq_rm(memory, 1, -1, -1);
   EXPECT_EQ(*get_state(context, 0, StatePart::kWhole), *before);
-  EXPECT_EQ(engine->memory().stands_from(kFirst), stands_from);
+  EXPECT_EQ(engine->memory().complete_from(kFirst), complete_from);
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
 }
 
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Models, DroppedWindowTest, ::testing::Values(kWindowedM
 TEST(MemoryTrapTest, ACutBeforeTheWindowIsGrantedAndDoesNotStand) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
-  const Position least = engine->memory().stands_from(kFirst);
+  const Position least = engine->memory().complete_from(kFirst);
   ASSERT_GT(least, Position{kTestWindow});
   ASSERT_TRUE(engine->memory().truncate(kFirst, Position{least.value() - 1}));
   EXPECT_EQ(engine->memory().length(kFirst), Position{least.value() - 1});
@@ -157,7 +157,7 @@ TEST(MemoryTrapTest, WindowRowsThatHaveSlidOffAreNotFound) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, make_prompt(kManyTokens, 1), kSlice), DecodeStatus::kOk);
   const std::uint32_t window = engine->memory().shape().window_tokens;
-  const std::uint32_t first = engine->memory().stands_from(kFirst).value() - window;
+  const std::uint32_t first = engine->memory().complete_from(kFirst).value() - window;
   std::vector<std::byte> bytes(engine->memory().window_bytes(window));
   EXPECT_TRUE(engine->memory().save_window(kFirst, token_range(first, first + window), bytes).ok());
   const auto gone = engine->memory().save_window(kFirst, token_range(first - 1, first + 10), bytes);
@@ -171,7 +171,7 @@ TEST(MemoryTrapTest, AnIdleSequenceStandsWhileOthersAreDecoded) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
   ASSERT_EQ(prefill(*engine, kSecond, make_prompt(1200, 2), kSlice), DecodeStatus::kOk);
-  EXPECT_LE(engine->memory().stands_from(kFirst), Position{kTextEnd});
+  EXPECT_LE(engine->memory().complete_from(kFirst), Position{kTextEnd});
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kOk);
 }
 
@@ -183,7 +183,7 @@ TEST_P(RecurrentTest, NoStepBackStands) {
   const auto engine = load_or_die(class_options(GetParam()));
   EXPECT_EQ(llama_n_rs_seq(&engine->context()), 0U) << "libllama's rollback can leave a wrong state";
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
-  EXPECT_EQ(engine->memory().stands_from(kFirst), Position{kTextEnd});
+  EXPECT_EQ(engine->memory().complete_from(kFirst), Position{kTextEnd});
   ASSERT_TRUE(engine->memory().truncate(kFirst, Position{kTextEnd - 1}));
   EXPECT_EQ(engine->memory().length(kFirst), Position{kTextEnd - 1});
   EXPECT_EQ(decode_one(*engine, kFirst), DecodeStatus::kFailed);
@@ -231,7 +231,7 @@ TEST_P(RecurrentTest, RowsAfterAPointTakeItAway) {
   ASSERT_TRUE(run.restore(kSecond, kTextMiddle).ok());
   ASSERT_TRUE(run.restore_rows(kSecond, kTextEnd).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kFailed);
-  ASSERT_TRUE(run.restore_stand(kSecond).ok());
+  ASSERT_TRUE(run.restore_last_leaf(kSecond).ok());
   EXPECT_EQ(decode_one(*engine, kSecond), DecodeStatus::kOk);
 }
 

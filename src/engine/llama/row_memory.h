@@ -45,8 +45,8 @@ class RowMemory : public SequenceMemory {
   std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
   Position length(SeqId seq) const override { return ledger_.length(seq); }
   cache::StateShape shape() const override { return {.cacheable = true}; }
-  Position stands_from(SeqId) const override { return {}; }
-  bool stands(SeqId) const override { return true; }
+  Position complete_from(SeqId) const override { return {}; }
+  bool is_complete(SeqId) const override { return true; }
   std::uint64_t rows_bytes(std::size_t tokens) const override { return layout_.bytes_of(tokens) + empty_rest_.size(); }
   Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override;
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;

@@ -18,7 +18,7 @@ class SequenceMemory : public cache::ModelMemory {
   // A decode failed: drops the state that it left after length(). The sequence may be empty then.
   virtual void drop_undecoded(SeqId seq) = 0;
   // Returns whether the sequence may be decoded further.
-  virtual bool stands(SeqId seq) const = 0;
+  virtual bool is_complete(SeqId seq) const = 0;
 
   std::uint32_t cells_available() const { return cells_total() - cells_used(); }
 

@@ -32,7 +32,7 @@ class TrialContext {
   const ClassFinding& finding() const { return finding_; }
   const StateParts& parts() const { return parts_; }
 
-  // Computes the positions `tokens` of the conversation numbered `text` in a sequence that stands at tokens.begin.
+  // Computes the positions `tokens` of the conversation numbered `text` in a sequence that ends at tokens.begin.
   Status prefill(SeqId seq, TokenRange tokens, std::int32_t text);
 
   // Returns the rows of a range in ascending order of positions; empty if the model has none.

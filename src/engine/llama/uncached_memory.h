@@ -17,8 +17,8 @@ class UncachedMemory final : public SequenceMemory {
   std::uint32_t cells_owned(SeqId seq) const override { return ledger_.owned(seq); }
   Position length(SeqId seq) const override { return ledger_.length(seq); }
   cache::StateShape shape() const override { return {}; }
-  Position stands_from(SeqId seq) const override { return length(seq); }
-  bool stands(SeqId) const override { return true; }
+  Position complete_from(SeqId seq) const override { return length(seq); }
+  bool is_complete(SeqId) const override { return true; }
   std::uint64_t rows_bytes(std::size_t) const override { return 0; }
   Result<std::size_t> save_rows(SeqId, TokenRange, MutableByteSpan) override { return refusal(); }
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;

@@ -49,7 +49,7 @@ void WholeMemory::note_appended(SeqId seq, std::size_t tokens) { at(seq).length 
 
 // State of an earlier or later position must be removed: it could be decoded.
 void WholeMemory::put_number(SeqId seq, Position length) {
-  at(seq) = {.length = length, .stands = length == Position{0}};
+  at(seq) = {.length = length, .complete = length == Position{0}};
   llama_memory_seq_rm(memory_, seq.value(), -1, -1);
 }
 
@@ -79,7 +79,7 @@ std::uint64_t WholeMemory::point_bytes(SeqId seq) const {
 }
 
 Result<std::size_t> WholeMemory::save_point(SeqId seq, MutableByteSpan out) {
-  KVKEEP_ASSERT(stands(seq) && length(seq) > Position{0}, "a point is saved where a sequence stands");
+  KVKEEP_ASSERT(is_complete(seq) && length(seq) > Position{0}, "a point is saved of a complete sequence");
   return get_state(context_, seq.value(), StatePart::kWhole, out);
 }
 
@@ -94,13 +94,13 @@ Status WholeMemory::restore_point(SeqId seq, std::span<const cache::RowPiece> pi
     clear(seq);
     return set.error().kind == ErrorKind::kNoSpace ? set : damaged(set.error().message);
   }
-  at(seq).stands = true;
+  at(seq).complete = true;
   return {};
 }
 
 Status WholeMemory::fork(SeqId from, SeqId to, Position end) {
   KVKEEP_ASSERT(length(to) == Position{0} && end <= length(from), "a fork goes to an empty sequence");
-  if (end < length(from) || !stands(from)) {
+  if (end < length(from) || !is_complete(from)) {
     put_number(to, end);
     return {};
   }
@@ -109,7 +109,7 @@ Status WholeMemory::fork(SeqId from, SeqId to, Position end) {
     clear(to);
     return copied;
   }
-  at(to) = {.length = end, .stands = true};
+  at(to) = {.length = end, .complete = true};
   return {};
 }
 

@@ -28,8 +28,8 @@ class WholeMemory final : public SequenceMemory {
   std::uint32_t cells_owned(SeqId seq) const override { return at(seq).length.value(); }
   Position length(SeqId seq) const override { return at(seq).length; }
   cache::StateShape shape() const override;
-  Position stands_from(SeqId seq) const override { return length(seq); }
-  bool stands(SeqId seq) const override { return at(seq).stands; }
+  Position complete_from(SeqId seq) const override { return length(seq); }
+  bool is_complete(SeqId seq) const override { return at(seq).complete; }
   std::uint64_t rows_bytes(std::size_t) const override { return 0; }
   Result<std::size_t> save_rows(SeqId, TokenRange, MutableByteSpan) override { return std::size_t{0}; }
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces) override;
@@ -45,7 +45,7 @@ class WholeMemory final : public SequenceMemory {
  private:
   struct Sequence {
     Position length;
-    bool stands = true;  // libllama has the state of `length`; if false, it has none
+    bool complete = true;  // libllama has the state of `length`; if false, it has none
   };
   const Sequence& at(SeqId seq) const;
   Sequence& at(SeqId seq);

@@ -17,7 +17,7 @@ WindowedMemory::WindowedMemory(llama_context& context, std::uint32_t conversatio
       window_tokens_(parts.window_tokens) {}
 
 // For such memories libllama returns the positions of the windowed layers.
-bool WindowedMemory::stands(SeqId seq) const {
+bool WindowedMemory::is_complete(SeqId seq) const {
   if (length(seq) == Position{0}) return true;
   const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
   const llama_pos last = llama_memory_seq_pos_max(memory(), seq.value());
@@ -25,8 +25,8 @@ bool WindowedMemory::stands(SeqId seq) const {
   return last == end - 1 && first >= 0 && first <= std::max(end - static_cast<llama_pos>(window_tokens_), 0);
 }
 
-Position WindowedMemory::stands_from(SeqId seq) const {
-  if (!stands(seq)) return length(seq);
+Position WindowedMemory::complete_from(SeqId seq) const {
+  if (!is_complete(seq)) return length(seq);
   const llama_pos first = llama_memory_seq_pos_min(memory(), seq.value());
   if (first <= 0) return {};
   return std::min(Position{static_cast<std::uint32_t>(first)} + window_tokens_, length(seq));

@@ -4,7 +4,7 @@
 //
 // libllama reuses a window's cells as a sequence grows, so that its rows exist from some position on (a run without
 // holes). It cuts a sequence anywhere and returns true even if the window needed there is gone; the positions of its
-// cells tell where it really stands. A window is restored as a PARTIAL_ONLY state, which replaces the window that is
+// cells tell whether it is complete. A window is restored as a PARTIAL_ONLY state, which replaces the window that is
 // there. Forks get window cells of their own at once: see own_window_cells().
 
 #include <vector>
@@ -23,8 +23,8 @@ class WindowedMemory final : public RowMemory {
 
   cache::StateShape shape() const override { return {.cacheable = true, .window_tokens = window_tokens_}; }
   // It moves up when the sequence is decoded, and may when others are: they take cells that lie before the window.
-  Position stands_from(SeqId seq) const override;
-  bool stands(SeqId seq) const override;
+  Position complete_from(SeqId seq) const override;
+  bool is_complete(SeqId seq) const override;
   std::uint64_t window_bytes(std::size_t tokens) const override { return window_layout_.bytes_of(tokens); }
   Result<std::size_t> save_window(SeqId seq, TokenRange range, MutableByteSpan out) override;
   Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces) override;

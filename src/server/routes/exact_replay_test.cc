@@ -100,8 +100,8 @@ class ExactReplayTest : public ::testing::Test {
     return ids;
   }
 
-  // Whether a turn that comes back as `echo`, before a question, is in the prompt as it was sampled.
-  bool stands(const std::vector<TokenId>& head, ordered_json messages, const ordered_json& echo) const {
+  // Returns true if a turn that comes back as `echo`, before a question, is in the prompt as it was sampled.
+  bool keeps_sampled(const std::vector<TokenId>& head, ordered_json messages, const ordered_json& echo) const {
     messages.push_back(echo);
     messages.push_back(user("next"));
     const auto prompt = prompt_of(messages);
@@ -139,17 +139,17 @@ class ExactReplayTest : public ::testing::Test {
 
 TEST_F(ExactReplayTest, ATextComesBackInTheIdsThatWereSampled) {
   const auto head = replied(asked_, " hello world \n");
-  EXPECT_TRUE(stands(head, asked_, assistant("hello world")));
-  EXPECT_FALSE(stands(head, asked_, assistant("hello word"))) << "the client changed it";
+  EXPECT_TRUE(keeps_sampled(head, asked_, assistant("hello world")));
+  EXPECT_FALSE(keeps_sampled(head, asked_, assistant("hello word"))) << "the client changed it";
 }
 
 TEST_F(ExactReplayTest, CallsComeBackAsTheModelSpelledThem) {
   const std::string spelled = R"(<tool_call>{"name":"edit",  "arguments": { "file" :"x" }}</tool_call>)";
   const auto head = replied(asked_, spelled, kEnd, {"call_7"});
-  EXPECT_TRUE(stands(head, asked_, call("call_7", R"({"replace_all":false,"file":"x"})")));
-  EXPECT_TRUE(stands(head, asked_, call("call_8", R"({"file": "x"})"))) << "under another name it says the same";
-  EXPECT_FALSE(stands(head, asked_, call("call_8", R"({"replace_all":false,"file":"x"})"))) << "nobody knows";
-  EXPECT_FALSE(stands(head, asked_, call("call_7", R"({"file": "y"})")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, call("call_7", R"({"replace_all":false,"file":"x"})")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, call("call_8", R"({"file": "x"})"))) << "under another name it says the same";
+  EXPECT_FALSE(keeps_sampled(head, asked_, call("call_8", R"({"replace_all":false,"file":"x"})"))) << "nobody knows";
+  EXPECT_FALSE(keeps_sampled(head, asked_, call("call_7", R"({"file": "y"})")));
 }
 
 // Some clients send the parts of a turn apart: the calls after the texts, which a line end joins.
@@ -162,10 +162,10 @@ TEST_F(ExactReplayTest, TextOnBothSidesOfACallComesBack) {
     message["content"] = text;
     return message;
   };
-  EXPECT_TRUE(stands(head, asked_, echo("one\ntwo\nthree")));
-  EXPECT_TRUE(stands(head, asked_, echo("one two three")));
-  EXPECT_FALSE(stands(head, asked_, echo("one\ntwo")));
-  EXPECT_FALSE(stands(head, asked_, echo("o ne\ntwo\nthree")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, echo("one\ntwo\nthree")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, echo("one two three")));
+  EXPECT_FALSE(keeps_sampled(head, asked_, echo("one\ntwo")));
+  EXPECT_FALSE(keeps_sampled(head, asked_, echo("o ne\ntwo\nthree")));
 }
 
 TEST_F(ExactReplayTest, NumbersOfCallsAreTheSameOnlyIfNoDigitDiffers) {
@@ -174,22 +174,22 @@ TEST_F(ExactReplayTest, NumbersOfCallsAreTheSameOnlyIfNoDigitDiffers) {
     const std::string spelled = R"(<tool_call>{"name":"edit",  "arguments": )" + arguments(number) + "}</tool_call>";
     return replied(asked_, spelled, kEnd, {"a"});
   };
-  EXPECT_TRUE(stands(head("9223372036854775807"), asked_, call("a", arguments("9223372036854775807"))));
-  EXPECT_TRUE(stands(head("1e20"), asked_, call("a", arguments("100000000000000000000"))));
-  EXPECT_FALSE(stands(head("100000000000000000001"), asked_, call("a", arguments("100000000000000000000"))));
+  EXPECT_TRUE(keeps_sampled(head("9223372036854775807"), asked_, call("a", arguments("9223372036854775807"))));
+  EXPECT_TRUE(keeps_sampled(head("1e20"), asked_, call("a", arguments("100000000000000000000"))));
+  EXPECT_FALSE(keeps_sampled(head("100000000000000000001"), asked_, call("a", arguments("100000000000000000000"))));
 }
 
 TEST_F(ExactReplayTest, ThinkingThatTheClientDroppedComesBack) {
   const auto head = replied(asked_, "<think>hm, hello</think>so");
-  EXPECT_TRUE(stands(head, asked_, assistant("so")));
-  EXPECT_TRUE(stands(head, asked_, with_reasoning(assistant("so"), "hm, hello"))) << "sent back, it is the same";
-  EXPECT_FALSE(stands(head, asked_, with_reasoning(assistant("so"), "something else")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, assistant("so")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, with_reasoning(assistant("so"), "hm, hello"))) << "sent back, it is the same";
+  EXPECT_FALSE(keeps_sampled(head, asked_, with_reasoning(assistant("so"), "something else")));
 }
 
 TEST_F(ExactReplayTest, ATemplateThatDropsThinkingHasTheLastWord) {
   use_template(drops_thinking());
   const auto head = replied(asked_, "<think>hm</think>so");
-  EXPECT_FALSE(stands(head, asked_, assistant("so")));
+  EXPECT_FALSE(keeps_sampled(head, asked_, assistant("so")));
   EXPECT_TRUE(is_untouched(asked_, assistant("so")));
 }
 
@@ -243,10 +243,12 @@ TEST_F(ExactReplayTest, WhatFollowsAnEarlierAnswerIsNoTurn) {
 }
 
 TEST_F(ExactReplayTest, WhatTheLengthCutShortComesBackWithTheTemplatesEnd) {
-  EXPECT_TRUE(stands(replied(asked_, " so far", ""), asked_, assistant("so far")));
-  EXPECT_TRUE(stands(replied(asked_, "<think> hm</think>  and", ""), asked_, with_reasoning(assistant("and"), "hm")));
-  EXPECT_TRUE(stands(replied(asked_, "<think>oh</think>", ""), asked_, with_reasoning(assistant(""), "oh")));
-  EXPECT_TRUE(stands(replied(asked_, "<think>ah</think>  then", ""), asked_, assistant("then"))) << "thinking dropped";
+  EXPECT_TRUE(keeps_sampled(replied(asked_, " so far", ""), asked_, assistant("so far")));
+  EXPECT_TRUE(
+      keeps_sampled(replied(asked_, "<think> hm</think>  and", ""), asked_, with_reasoning(assistant("and"), "hm")));
+  EXPECT_TRUE(keeps_sampled(replied(asked_, "<think>oh</think>", ""), asked_, with_reasoning(assistant(""), "oh")));
+  EXPECT_TRUE(keeps_sampled(replied(asked_, "<think>ah</think>  then", ""), asked_, assistant("then")))
+      << "thinking dropped";
 }
 
 TEST_F(ExactReplayTest, NothingIsRememberedWhereNothingWasSampled) {
@@ -268,7 +270,7 @@ TEST_F(ExactReplayTest, AThoughtOrACallThatTheLengthCutShortStandsAsTheClientSen
 
 TEST_F(ExactReplayTest, ATurnThatTheModelEndedInItsOwnWayEndsAsTheTemplateHasIt) {
   const auto head = replied(asked_, " hello ", "</s>");
-  EXPECT_TRUE(stands(head, asked_, assistant("hello")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, assistant("hello")));
 }
 
 TEST_F(ExactReplayTest, WhatStandsBeforeAStopStringComesBack) {
@@ -276,10 +278,10 @@ TEST_F(ExactReplayTest, WhatStandsBeforeAStopStringComesBack) {
       {" so far", "STOP"}, {" so ", "<|im_start|>"}, {" so f", "hello"}, {"   ", "x"}};
   for (const auto& [told, stop] : cuts) {
     const auto head = replied(asked_, told, stop, {}, stop);
-    EXPECT_TRUE(stands(head, asked_, assistant(told.substr(1)))) << told;
+    EXPECT_TRUE(keeps_sampled(head, asked_, assistant(told.substr(1)))) << told;
   }
   const auto thought = replied(asked_, "<think>hm</think>", "x", {}, "x");
-  EXPECT_TRUE(stands(thought, asked_, with_reasoning(assistant(""), "hm"))) << "the marker before it is one";
+  EXPECT_TRUE(keeps_sampled(thought, asked_, with_reasoning(assistant(""), "hm"))) << "the marker before it is one";
   // In the middle of a token: its first part is there as text.
   service_.turns = std::make_unique<TurnKeeper>(TurnKeeperOptions{mebibytes(1)}, files_, executor_);
   std::vector<TokenId> head = prompt_of(asked_);
@@ -288,8 +290,8 @@ TEST_F(ExactReplayTest, WhatStandsBeforeAStopStringComesBack) {
   recorder.finish("llo");
   for (const char byte : std::string(" ahe")) head.push_back(byte);
   head.push_back(*vocabulary_->id_of(kEnd));
-  EXPECT_TRUE(stands(head, asked_, assistant("ahe")));
-  EXPECT_FALSE(stands(head, asked_, assistant("a")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, assistant("ahe")));
+  EXPECT_FALSE(keeps_sampled(head, asked_, assistant("a")));
 }
 
 TEST_F(ExactReplayTest, AStopStringThatIsNotInWhatWasSampledLeavesNothing) {
@@ -319,7 +321,7 @@ TEST_F(ExactReplayTest, ManyTurnsStandAsSampled) {
     messages.push_back(user(std::to_string(turn)));
     const char* end = turn % 3 == 0 ? "<|im_end|>" : turn % 3 == 1 ? "</s>" : "";
     const auto head = replied(messages, "  the hello world", end);
-    ASSERT_TRUE(stands(head, messages, assistant("the hello world"))) << turn;
+    ASSERT_TRUE(keeps_sampled(head, messages, assistant("the hello world"))) << turn;
     messages.push_back(assistant("the hello world"));
   }
 }
@@ -335,8 +337,8 @@ TEST_F(ExactReplayTest, ARestartKnowsWhatWasSampled) {
   const ordered_json other = ordered_json::array({user("other")});
   const auto cut = replied(other, " hell", "");
   open();
-  EXPECT_TRUE(stands(head, asked_, assistant("hello")));
-  EXPECT_TRUE(stands(cut, other, assistant("hell")));
+  EXPECT_TRUE(keeps_sampled(head, asked_, assistant("hello")));
+  EXPECT_TRUE(keeps_sampled(cut, other, assistant("hell")));
 }
 
 }  // namespace

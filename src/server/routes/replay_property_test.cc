@@ -50,7 +50,7 @@ class Talk {
     messages_.push_back({{"role", "assistant"}, {"content", echo}});
     ordered_json next = messages_;
     next.push_back({{"role", "user"}, {"content", "next"}});
-    check(asked, said, /*stands=*/!edited && !odd, prompt_of(next, true), prompt_of(next, false));
+    check(asked, said, /*keeps_sampled=*/!edited && !odd, prompt_of(next, true), prompt_of(next, false));
   }
 
  private:
@@ -97,12 +97,12 @@ class Talk {
   }
   // The naive rule: a turn that says the same is in the prompt as it was sampled, after the prompt that it answered,
   // with the template's end; outside turns of the assistant the prompt is the same as without replay.
-  void check(const std::vector<TokenId>& asked, const std::vector<TokenId>& said, bool stands,
+  void check(const std::vector<TokenId>& asked, const std::vector<TokenId>& said, bool keeps_sampled,
              const std::vector<TokenId>& prompt, const std::vector<TokenId>& plain) {
     std::vector<TokenId> head = asked;
     head.insert(head.end(), said.begin(), said.end());
     head.push_back(*vocabulary_->id_of("<|im_end|>"));
-    EXPECT_EQ(common_prefix(prompt, head) == head.size(), stands) << vocabulary_->text_of(prompt, true);
+    EXPECT_EQ(common_prefix(prompt, head) == head.size(), keeps_sampled) << vocabulary_->text_of(prompt, true);
     EXPECT_EQ(outside(prompt), outside(plain)) << "only turns of the assistant change";
     const TokenId marker = *vocabulary_->id_of("<tool_call>");
     EXPECT_EQ(std::ranges::count(prompt, marker), 0) << "a marker where the client knows text";

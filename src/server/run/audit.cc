@@ -160,7 +160,7 @@ Audit::Ended Audit::go_on(std::size_t slice_tokens) {
   if (work_->load_failed) return AuditOutcome::kFailed;
   const bool computes = work_->answer == Answer::kComputed || work_->answer == Answer::kComputedAgain;
   const TokenRange piece = work_->subject.piece;
-  if (!work_->stands) return approach(computes ? piece.begin : piece.end);
+  if (!work_->ready) return approach(computes ? piece.begin : piece.end);
   if (memory_.length(work_->seq) < piece.end) return compute(slice_tokens);
   return ask();
 }
@@ -173,7 +173,7 @@ Audit::Ended Audit::approach(Position goal) {
   }
   const RestoreUnit unit = work_->restore.next(memory_.length(work_->seq), load_bytes_, load_bytes_);
   switch (unit.kind) {
-    case RestoreUnit::Kind::kNone: work_->stands = true; return std::nullopt;
+    case RestoreUnit::Kind::kNone: work_->ready = true; return std::nullopt;
     case RestoreUnit::Kind::kRead:
       loading_ = true;
       cache_.load(work_->lease, unit.range, on_loaded_, unit.point);
@@ -196,7 +196,7 @@ Audit::Ended Audit::put(const RestoreUnit& unit) {
     return AuditOutcome::kFailed;
   }
   work_->restore.note_done(unit);
-  work_->stands = point;
+  work_->ready = point;
   return std::nullopt;
 }
 
@@ -247,7 +247,7 @@ Audit::Ended Audit::ask() {
 // ---- the comparison ----
 
 Audit::Ended Audit::next_answer() {
-  work_->stands = work_->restores = false;
+  work_->ready = work_->restores = false;
   switch (work_->answer) {
     case Answer::kRestored: work_->answer = Answer::kComputed; return std::nullopt;
     case Answer::kComputed: {

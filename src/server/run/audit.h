@@ -115,7 +115,7 @@ class Audit {
     Answer answer = Answer::kRestored;
     bool load_failed = false;
     bool suspected = false;  // by an earlier audit, which was abandoned
-    bool stands = false;     // the sequence is where the answer's own part begins: after the piece, or before it
+    bool ready = false;      // the sequence is where the answer's own part begins: after the piece, or before it
     Restore restore = {};    // up to that position
     bool restores = false;
     std::array<std::vector<float>, kAnswers> logits = {};

@@ -21,7 +21,7 @@ enum class Bend {
   kPointBeforeRows,      // the last row is put back after the point
   kPointForgotten,       // every third point cannot be saved
   kRowsGone,             // rows come back as rubbish, as if evicted rows below a point had been overwritten
-  kStandsAnywhere,       // a sequence counts as standing where it does not: points of it are captured
+  kCompleteAnywhere,     // an incomplete sequence counts as complete: points of it are captured
   kCountsRestored,       // tokens that were restored count as given to the model
 };
 
@@ -36,8 +36,8 @@ class BentMemory final : public cache::ModelMemory {
   std::uint32_t cells_owned(SeqId seq) const override { return fake_.cells_owned(seq); }
   Position length(SeqId seq) const override { return fake_.length(seq); }
   cache::StateShape shape() const override { return fake_.shape(); }
-  Position stands_from(SeqId seq) const override {
-    return bend_ == Bend::kStandsAnywhere ? Position{} : fake_.stands_from(seq);
+  Position complete_from(SeqId seq) const override {
+    return bend_ == Bend::kCompleteAnywhere ? Position{} : fake_.complete_from(seq);
   }
   std::uint64_t rows_bytes(std::size_t tokens) const override { return fake_.rows_bytes(tokens); }
   Result<std::size_t> save_rows(SeqId seq, TokenRange range, MutableByteSpan out) override {

@@ -44,7 +44,7 @@ std::string_view to_string(CacheSource source);
 // Returns the same tier, matched as text.
 CacheSource as_text(CacheSource source);
 
-// Where the restored point or window came from; kNone if the model's memory stood there already, or rows were enough.
+// Where the restored point or window came from; kNone if the sequence was complete there already, or rows were enough.
 enum class CachePoint { kNone, kRam, kDisk };
 std::string_view to_string(CachePoint point);
 

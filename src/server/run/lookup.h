@@ -1,6 +1,6 @@
 #pragma once
 
-// Looks up what a prompt can reuse now: the ids that stand for its text in the cache, the leased path, the facts that
+// Looks up what a prompt can reuse now: the ids that its text has in the cache, the leased path, the facts that
 // its plan is made of, and the reason why no more is reused. A question about the cache is answered in the same way.
 // Engine thread only; nothing here changes what is cached or held.
 

@@ -337,10 +337,10 @@ TEST(SchedulerText, MarkersMoveWithThePrompt) {
   ASSERT_NE(talk.effective.size(), talk.next.size());
   std::mt19937 random(12);
   const Tokens shared = talk.next + digits(random, 40);
-  const std::size_t stands_at = talk.effective.size() + 40;
+  const std::size_t sampled_end = talk.effective.size() + 40;
   (void)ask(shared + Tokens{3, 3, 3, 3, 3, 3}, 6);
   const Reply other = ask(shared + Tokens{4, 4, 4, 4, 4, 4}, 6);
-  EXPECT_EQ(other.stats.cached_tokens, stands_at);
+  EXPECT_EQ(other.stats.cached_tokens, sampled_end);
   EXPECT_EQ(other.tokens,
             world.expected(talk.effective + Tokens(shared.end() - 40, shared.end()) + Tokens{4, 4, 4, 4, 4, 4}, 5));
 }

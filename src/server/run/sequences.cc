@@ -63,7 +63,7 @@ std::vector<policy::Resident> Sequences::residents(TokenSpan prompt, const Tenan
     resident.common = usable ? Position{} + common_prefix(held.tokens, prompt) : Position{};
     resident.idle = held.state == Sequence::State::kIdle;
     resident.captured = held.track && held.track->position() == resident.length && point_captured(held);
-    resident.stands_from = memory_.stands_from(resident.seq);
+    resident.complete_from = memory_.complete_from(resident.seq);
     resident.cells_owned = memory_.cells_owned(resident.seq);
     resident.last_used_ns = held.last_used_ns;
     residents.push_back(resident);
@@ -240,7 +240,7 @@ void Sequences::capture_point(SeqId seq, policy::CutReason reason, cache::Keepin
                 .complete = captured.complete});
 }
 
-// Whether the cache can put a sequence where this one stands.
+// Returns true if the end of this sequence is a restorable position.
 bool Sequences::point_captured(const Sequence& held) const {
   return !memory_.shape().needs_points() || held.point_at == held.tokens.size();
 }

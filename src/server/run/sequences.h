@@ -79,9 +79,9 @@ class Sequences {
 
   // ---- a request's way ----
 
-  // Returns a sequence that holds [0, plan.from_memory) as the plan says; the plan has made sure that it stands there.
-  // Sequences that must leave for it do. Returns nullopt if the model's memory refused; the source is then lost, unless
-  // a request runs on it.
+  // Returns a sequence that holds [0, plan.from_memory) as the plan says; the plan has made sure that it is complete
+  // there. Sequences that must leave for it do. Returns nullopt if the model's memory refused; the source is then lost,
+  // unless a request runs on it.
   std::optional<SeqId> place(const policy::Plan& plan);
   // `tokens` are those whose rows it holds now.
   void occupy(SeqId seq, Occupant occupant, TokenSpan tokens);
@@ -89,7 +89,7 @@ class Sequences {
   Status restore_rows(SeqId seq, std::span<const cache::RowPiece> pieces, TokenSpan tokens);
   // Restores a point or window, after all rows.
   Status restore_point(SeqId seq, std::span<const cache::RowPiece> pieces);
-  // From now on, state computed after the cached part is captured. Precondition: the sequence stands.
+  // From now on, state computed after the cached part is captured. Precondition: the sequence is complete.
   void begin_capture(SeqId seq);
   // These tokens were decoded at its end.
   void append(SeqId seq, TokenSpan tokens);

@@ -64,7 +64,7 @@ struct Difference {
 // Why prefill begins where it begins.
 struct Explanation {
   std::string_view start;             // what is done with the model's memory: "fresh", "in-place", "fork", "wait"
-  std::optional<Position> text_from;  // of the effective prompt: the first id that stands for others of the same text
+  std::optional<Position> text_from;  // in the effective prompt: the first sampled id that replaces others of its text
   Position known;                     // how many tokens of the prompt were known, wherever their state is
   std::vector<policy::Candidate> candidates;  // at most kMostCandidates
   std::size_t candidates_left_out = 0;
