@@ -23,7 +23,7 @@ struct CacheOptions {
   ByteCount ram_budget;
   // The largest point of the model, or its window, as far as known beforehand. 0: it has none, or they grow.
   ByteCount point_bytes = {};
-  // Shorter prefixes are not worth a file. They are written when a longer one continues them.
+  // Shorter prefixes get no file of their own. They are written when a longer one continues them.
   std::size_t min_disk_tokens = 32;
   // The disk's index is saved after this many segments were written or used, or after an eighth of all if that is more
   // (saving costs as much as there are). After a kill the next start reads that many one by one.

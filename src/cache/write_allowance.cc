@@ -62,8 +62,8 @@ bool WriteAllowance::spares(SegmentId segment, const std::vector<SegmentId>& pat
     if (!table_.entry(unwritten).live) return true;
   }
   const policy::WriteOffer offered = offer(segment, path);
-  policy::AdmitView view{.left = allowance->left, .most = allowance->most, .usual_worth = usual_worth_};
-  view.usual_worth = usual_worth_ = policy::next_usual_worth(view, offered);
+  policy::AdmitView view{.left = allowance->left, .most = allowance->most, .usual_saved = usual_saved_};
+  view.usual_saved = usual_saved_ = policy::next_usual_saved(view, offered);
   return policy::admits(view, offered);
 }
 

@@ -19,8 +19,8 @@ class WriteAllowance {
 
   // Returns true if there is such a limit at all.
   bool limited() const { return limited_; }
-  // Returns true if the path to a segment is worth a share of today's writes. `path` is its part that is not on disk,
-  // from the root.
+  // Returns true if the path to a segment saves enough prefill for a share of today's writes. `path` is its part that
+  // is not on disk, from the root.
   bool spares(SegmentId segment, const std::vector<SegmentId>& path) EXCLUDES(kCacheLock);
   // Returns true if something is left. A path is written file by file: files after the one that used it up wait.
   bool left() const;
@@ -36,7 +36,7 @@ class WriteAllowance {
   store::DiskStore* const store_;
   os::Clock& clock_;
   bool limited_ = false;
-  double usual_worth_ = 0;  // of the segments offered to the disk, see policy/admit.h
+  double usual_saved_ = 0;  // prefill per byte, of the segments offered to the disk: policy/admit.h
 };
 
 }  // namespace kvkeep::cache

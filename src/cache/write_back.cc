@@ -200,7 +200,7 @@ bool WriteBack::write_leaf(SegmentId leaf) {
 // The segments from the root to `segment` that are not on disk; empty if any of them cannot be written.
 std::vector<SegmentId> WriteBack::unwritten_path(SegmentId segment) const {
   const index::SegmentInfo& info = table_.info(segment);
-  // The beginning of a window that is worth a file is needed with it.
+  // The beginning of a window that gets a file is needed with it.
   const bool begins_window = info.kind == format::PartKind::kWindowRows && table_.entry(info.parent).on_disk();
   if (info.range.end.value() < options_.min_disk_tokens && !begins_window) return {};
   std::vector<SegmentId> unwritten;
@@ -218,7 +218,7 @@ std::vector<SegmentId> WriteBack::unwritten_path(SegmentId segment) const {
 }
 
 // Leaves on the path to `segment` that were too short for a file or could not be written, if its file takes them along:
-// a short point is not worth it, a window may be the beginning of the next one.
+// a short point saves too little, a window may be the beginning of the next one.
 std::vector<SegmentId> WriteBack::unwritten_leaves(SegmentId segment) {
   if (!options_.shape.needs_points() || table_.info(segment).range.end.value() < options_.min_disk_tokens) return {};
   const SegmentId deepest = table_.entry(segment).is_leaf() ? table_.info(segment).parent : segment;

@@ -30,7 +30,7 @@ class WriteBack {
   void offer(SegmentId segment) REQUIRES(kCacheLock);
   // A point that was to stay in RAM until a request uses it is wanted now.
   void keep_on_disk(SegmentId leaf) REQUIRES(kCacheLock);
-  // A request used it: if it waits because today's writes are used up, it is worth more now.
+  // A request used it: if it waits because today's writes are used up, it counts for more now.
   void note_use(SegmentId segment) REQUIRES(kCacheLock);
   // Other hands removed its file below which others lie: it is written again.
   void write_again(SegmentId segment) REQUIRES(kCacheLock);

@@ -2,11 +2,11 @@
 
 // Which segments and leaves are written to a disk whose writing of a day is limited. Pure: a view in, an answer out.
 //
-// Unit of value: prefill time saved per byte written, weighted by how often prompts came back; deeper tokens cost more,
-// for attention. While at least half of the allowance that may gather is there, all is written. With less, an offer
-// must be worth more than a threshold that grows as the allowance shrinks, measured by usual offers, so that no unit
-// has to be known: long prefixes, conversations that go on and heads that many share pass first, and of short ones that
-// are not continued the fewest. An offer that is refused waits in RAM; see Cache.
+// An offer is judged by the prefill time that it saves per byte written, weighted by how often prompts came back;
+// deeper tokens cost more, for attention. While at least half of the allowance that may gather is there, all is
+// written. With less, an offer must save more than a threshold that grows as the allowance shrinks, measured by usual
+// offers, so that no unit has to be known: long prefixes, conversations that go on and heads that many share pass
+// first, and of short ones that are not continued the fewest. An offer that is refused waits in RAM; see Cache.
 
 #include <cstdint>
 
@@ -26,16 +26,16 @@ struct WriteOffer {
 struct AdmitView {
   ByteCount left;          // may be written now
   ByteCount most;          // that may gather
-  double usual_worth = 0;  // see next_usual_worth(); 0: nothing was offered yet
+  double usual_saved = 0;  // prefill per byte, see next_usual_saved(); 0: nothing was offered yet
 };
 
 // Expected prefill saved per byte written.
-double worth_of_writing(const WriteOffer& offer);
+double expected_saved_per_byte(const WriteOffer& offer);
 
 bool admits(const AdmitView& view, const WriteOffer& offer);
 
-// The moving average of what was offered, admitted or not: each byte counts the same, and those of the last `most`
-// count.
-double next_usual_worth(const AdmitView& view, const WriteOffer& offer);
+// Returns the moving average of expected_saved_per_byte() over all offers, admitted or not: each byte counts the same,
+// and those of the last `most` count.
+double next_usual_saved(const AdmitView& view, const WriteOffer& offer);
 
 }  // namespace kvkeep::policy

@@ -10,7 +10,7 @@ namespace kvkeep::policy {
 
 namespace {
 
-double worth_of(double saved_per_byte) { return std::sqrt(saved_per_byte); }
+double root_of(double saved_per_byte) { return std::sqrt(saved_per_byte); }
 
 }  // namespace
 
@@ -23,7 +23,7 @@ EvictOrder::Known& EvictOrder::known(SegmentId segment) {
 
 EvictOrder::Place EvictOrder::place(std::uint32_t id) const {
   const Known& of = known_[id];
-  const double rank = of.worth > 0 ? of.clock + of.worth : -std::numeric_limits<double>::infinity();
+  const double rank = of.saved_root > 0 ? of.clock + of.saved_root : -std::numeric_limits<double>::infinity();
   return {rank, of.last_used_ns, -std::int64_t{of.begin.value()}, id};
 }
 
@@ -41,9 +41,9 @@ void EvictOrder::put(const EvictCandidate& candidate) {
   if (shape_.needs_points) {
     added.rows = candidate.kind == CandidateKind::kRows;
     saved_.put(candidate);
-    added.worth = worth_of(saved_.per_byte(candidate.segment));
+    added.saved_root = root_of(saved_.per_byte(candidate.segment));
   } else {
-    added.worth = worth_of(saved_per_byte(candidate.tokens, candidate.bytes));
+    added.saved_root = root_of(saved_per_byte(candidate.tokens, candidate.bytes));
   }
   if (!added.here) {
     forget(id);
@@ -95,16 +95,16 @@ void EvictOrder::count_below(const Known& child, bool more) {
   }
 }
 
-// Sorts the others anew whose worth changed.
+// Sorts the others anew whose saved prefill changed.
 void EvictOrder::take_changed() {
   if (!shape_.needs_points) return;
   for (const SegmentId changed : saved_.take_changed()) {
     const std::uint32_t id = changed.value();
     if (id >= known_.size() || !known_[id].here) continue;
-    const double worth = worth_of(saved_.per_byte(changed));
-    if (worth == known_[id].worth) continue;
+    const double root = root_of(saved_.per_byte(changed));
+    if (root == known_[id].saved_root) continue;
     if (known_[id].below == 0) sort_out(id);
-    known_[id].worth = worth;
+    known_[id].saved_root = root;
     if (known_[id].below == 0) sort_in(id);
   }
 }
@@ -122,7 +122,7 @@ void EvictOrder::start_clock() {
   std::vector<std::uint32_t> oldest_first;
   double bytes = 0;
   double decisive = 0;  // bytes of the kind that decides
-  double worth = 0;     // theirs, times bytes
+  double roots = 0;     // their saved roots, times bytes
   for (std::uint32_t id = 0; id < known_.size(); ++id) {
     if (!known_[id].here) continue;
     oldest_first.push_back(id);
@@ -130,10 +130,10 @@ void EvictOrder::start_clock() {
     bytes += own;
     if (shape_.needs_points && known_[id].rows) continue;
     decisive += own;
-    worth += own * known_[id].worth;
+    roots += own * known_[id].saved_root;
   }
   std::ranges::sort(oldest_first, {}, [this](std::uint32_t id) { return std::pair(known_[id].last_used_ns, id); });
-  const double per_byte = decisive > 0 ? worth / decisive / bytes : 0;  // the clock goes on by so much
+  const double per_byte = decisive > 0 ? roots / decisive / bytes : 0;  // the clock goes on by so much
   order_ = {};
   double before = 0;
   double same_time = 0;  // the clock of those that were used at the same time

@@ -56,7 +56,7 @@ class EvictOrder {
   // Victims in the order they should leave, each child before its parent, until `needed` bytes are freed or nothing may
   // leave any more; they stay known until erase(). A candidate for which `stays` returns true does not leave, nor does
   // what it hangs below. Where points are needed, at most one victim: the next is chosen when it has left, for others
-  // are worth more or less without it. Cost: O(log n) for each victim and each that stays; O(those that a request asked
+  // save more or less without it. Cost: O(log n) for each victim and each that stays; O(those that a request asked
   // to keep) when these changed; the first call sorts all candidates.
   std::vector<SegmentId> choose(const Request& request, const Stays& stays);
 
@@ -75,8 +75,8 @@ class EvictOrder {
     auto operator<=>(const Place&) const = default;
   };
   struct Known {
-    double worth = 0;  // the root of what it saves
-    double clock = 0;  // when it was used last
+    double saved_root = 0;  // of the prefill that it saves per byte
+    double clock = 0;       // when it was used last
     std::int64_t last_used_ns = 0;
     ByteCount bytes;
     SegmentId parent;

@@ -219,7 +219,7 @@ TEST(EvictOrder, AgreesWithTheTwinOnEverySmallTree) {
   for (std::uint32_t count = 0; count <= 5; ++count) EXPECT_EQ(explore(count, victims_of<EvictOrder>), "") << count;
 }
 
-// Points in one segment, each built on one before it or on none: the first is worth least, and must not leave first.
+// Points in one segment, each built on one before it or on none: the first saves least, and must not leave first.
 TEST(EvictOrder, ABaseLeavesAfterAllThatIsBuiltOnIt) {
   for (std::uint32_t bases = 0; bases < 4 * 4 * 4; ++bases) {
     EvictView view{.candidates = {rows(1, 0, 0)}, .shape = {.needs_points = true}};

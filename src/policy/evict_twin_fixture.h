@@ -145,19 +145,19 @@ class EvictTwin {
  private:
   using Key = std::tuple<bool, double, std::int64_t, std::int64_t, SegmentId>;
 
-  static double worth_of(double saved) { return std::sqrt(saved); }
-  std::map<SegmentId, double> worths() const {
+  static double root_of(double saved) { return std::sqrt(saved); }
+  std::map<SegmentId, double> roots() const {
     const SavedTwin saved(known_, shape_.window_tokens);
-    std::map<SegmentId, double> worths;
+    std::map<SegmentId, double> roots;
     for (const auto& [id, known] : known_) {
-      worths[id] = worth_of(shape_.needs_points ? saved.per_byte(known) : saved_per_byte(known.tokens, known.bytes));
+      roots[id] = root_of(shape_.needs_points ? saved.per_byte(known) : saved_per_byte(known.tokens, known.bytes));
     }
-    return worths;
+    return roots;
   }
 
   std::optional<Key> least_of(const EvictOrder::Request& request, const EvictOrder::Stays& stays,
                               const std::set<SegmentId>& kept) const {
-    const std::map<SegmentId, double> worth = worths();
+    const std::map<SegmentId, double> root = roots();
     std::optional<Key> least;
     for (const auto& [id, known] : known_) {
       const bool hung_to = std::ranges::any_of(known_, [&](const auto& other) {
@@ -165,7 +165,7 @@ class EvictTwin {
       });
       const bool stays_rows = request.points_only && known.kind == CandidateKind::kRows;
       if (hung_to || known.absent || stays_rows || stays(id)) continue;
-      const double rank = worth.at(id) > 0 ? clocks_.at(id) + worth.at(id) : -std::numeric_limits<double>::infinity();
+      const double rank = root.at(id) > 0 ? clocks_.at(id) + root.at(id) : -std::numeric_limits<double>::infinity();
       const Key key{kept.contains(id), rank, known.last_used_ns, -std::int64_t{known.begin.value()}, id};
       if (!least || key < *least) least = key;
     }
@@ -174,18 +174,18 @@ class EvictTwin {
 
   // By how much of the tier was used before each.
   void start_clock() {
-    const std::map<SegmentId, double> worth = worths();
+    const std::map<SegmentId, double> root = roots();
     double bytes = 0;
     double decisive = 0;
-    double worth_bytes = 0;
+    double root_bytes = 0;
     for (const auto& [id, known] : known_) {
       if (known.absent) continue;
       bytes += static_cast<double>(known.bytes.value());
       if (shape_.needs_points && known.kind == CandidateKind::kRows) continue;
       decisive += static_cast<double>(known.bytes.value());
-      worth_bytes += static_cast<double>(known.bytes.value()) * worth.at(id);
+      root_bytes += static_cast<double>(known.bytes.value()) * root.at(id);
     }
-    const double per_byte = decisive > 0 ? worth_bytes / decisive / bytes : 0;
+    const double per_byte = decisive > 0 ? root_bytes / decisive / bytes : 0;
     for (const auto& [id, known] : known_) {
       double before = 0;
       for (const auto& [other_id, other] : known_) {

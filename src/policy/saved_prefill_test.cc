@@ -72,7 +72,7 @@ TEST(SavedPrefill, AVeryLongPathLeavesFromItsEnd) {
 
 TEST(SavedPrefill, RowsWithoutAPointLeaveFirst) {
   const EvictView view = view_of({rows(1, 0, 0, 2000), point(2, 1, 2000), rows(3, 1, 2000, 2000), rows(4, 0, 0, 100)});
-  EXPECT_EQ(order(view, ByteCount{1}), Ids{3}) << "of two that are worth nothing, the end of a prefix goes first";
+  EXPECT_EQ(order(view, ByteCount{1}), Ids{3}) << "of two that save nothing, the end of a prefix goes first";
   EXPECT_EQ(order(view), (Ids{3, 4, 2, 1}));
 }
 
