@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "os/environment.h"
+#include "os/process.h"
 #include "suggest.h"
 
 namespace kvkeep::cli {

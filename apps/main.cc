@@ -9,7 +9,7 @@
 #include "cache_command.h"
 #include "command_line.h"
 #include "engine/llama/memory_class.h"
-#include "os/environment.h"
+#include "os/process.h"
 #include "replay_command.h"
 #include "serve_command.h"
 

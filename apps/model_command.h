@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "model_maker/make_model.h"
-#include "os/environment.h"
+#include "os/process.h"
 
 namespace kvkeep::cli {
 

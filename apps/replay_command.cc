@@ -20,7 +20,6 @@
 #include "os/file_system.h"
 #include "os/paths.h"
 #include "os/signals.h"
-#include "os/temporary_directory.h"
 #include "read_file.h"
 #include "status_line.h"
 #include "write_reports.h"

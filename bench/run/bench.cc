@@ -16,7 +16,7 @@
 #include "bench/run/surroundings.h"
 #include "bench/run/written.h"
 #include "os/file_system.h"
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::bench {
 namespace {

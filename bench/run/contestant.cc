@@ -9,7 +9,7 @@
 #include "bench/run/parity.h"
 #include "bench/run/program_version.h"
 #include "bench/run/server_client.h"
-#include "os/environment.h"
+#include "os/process.h"
 
 namespace kvkeep::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bench/run/server_client.h"
-#include "os/processes.h"
+#include "os/machine.h"
 
 namespace kvkeep::bench {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "os/child_process.h"
 #include "os/file_system.h"
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::bench {
 namespace {

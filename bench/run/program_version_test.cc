@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::bench {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "bench/run/count_shim.h"
 #include "os/clock.h"
-#include "os/environment.h"
 #include "os/file_system.h"
 #include "os/network.h"
+#include "os/process.h"
 #include "server/http/http_client.h"
 
 namespace kvkeep::bench {

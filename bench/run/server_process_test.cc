@@ -14,7 +14,7 @@
 
 #include "bench/run/count_shim.h"
 #include "os/executor.h"
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 #include "server/http/http_client.h"
 
 namespace kvkeep::bench {

@@ -14,7 +14,7 @@
 #include "bench/run/player.h"
 #include "bench/run/server_client.h"
 #include "bench/sessions/json_fields.h"
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::bench {
 namespace {

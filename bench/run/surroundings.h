@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bench/report/figures.h"
-#include "os/processes.h"
+#include "os/machine.h"
 
 namespace kvkeep::bench {
 

@@ -10,7 +10,7 @@
 #include "bench/run/memory_state.h"
 #include "format/segment_file.h"
 #include "os/file_system.h"
-#include "os/processes.h"
+#include "os/machine.h"
 
 namespace kvkeep::bench {
 namespace {

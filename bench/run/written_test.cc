@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "format/segment_file.h"
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::bench {
 namespace {

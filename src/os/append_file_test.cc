@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::os {
 namespace {

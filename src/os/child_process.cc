@@ -23,8 +23,8 @@
 
 #include "base/mutex.h"
 #include "os/descriptor.h"
-#include "os/environment.h"
 #include "os/executor.h"
+#include "os/process.h"
 #include "os/threads.h"
 
 namespace kvkeep::os {

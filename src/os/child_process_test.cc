@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "os/network.h"
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::os {
 namespace {

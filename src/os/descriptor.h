@@ -2,7 +2,10 @@
 
 // Helpers around system calls for the files of this room. Other rooms do not include it.
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -23,7 +26,9 @@ class Descriptor {
   int get() const { return number_; }
   bool valid() const { return number_ >= 0; }
   int release() { return std::exchange(number_, -1); }
-  void close();
+  void close() {
+    if (valid()) ::close(release());  // never retried: on Linux the number is free even after EINTR
+  }
 
  private:
   int number_;
@@ -38,6 +43,20 @@ auto uninterrupted(Call call) {
 }
 
 // The error of a call that just set errno, of the kind that tells the caller what to do.
-Error system_error(const char* call, const std::string& path);
+inline Error system_error(const char* call, const std::string& path) {
+  const int code = errno;
+  std::string message = std::string(call) + " " + path + ": " + std::strerror(code);
+  switch (code) {
+    case ENOENT: return not_found(std::move(message));
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return no_space(std::move(message));
+    case EEXIST:
+    case ELOOP:
+    case ENOTDIR:
+    case EISDIR: return invalid(std::move(message));
+    default: return io_error(std::move(message));
+  }
+}
 
 }  // namespace kvkeep::os

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -81,5 +84,99 @@ Result<ByteCount> available_memory() {
 }
 
 std::size_t page_size() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+namespace {
+
+double ticks_per_second() { return static_cast<double>(::sysconf(_SC_CLK_TCK)); }
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<int> process_of(const std::filesystem::path& directory) {
+  const std::string name = directory.filename();
+  int id = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return id;
+}
+
+// "1234 (a name) S 1 ...": the name may contain anything, so that fields are counted from the last parenthesis on.
+std::optional<ProcessTime> parse_process(int id, const std::string& text) {
+  const auto open = text.find('(');
+  const auto close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  std::istringstream fields(text.substr(close + 1));
+  ProcessTime out{.id = id, .name = text.substr(open + 1, close - open - 1)};
+  std::string skipped;
+  std::uint64_t user = 0, system = 0, children_user = 0, children_system = 0;
+  fields >> skipped >> out.parent;  // fields 3 and 4
+  for (int field = 5; field < 14; ++field) fields >> skipped;
+  fields >> user >> system >> children_user >> children_system;  // fields 14 to 17
+  for (int field = 18; field < 22; ++field) fields >> skipped;
+  fields >> out.started_ticks;  // field 22
+  if (!fields) return std::nullopt;
+  out.cpu_s = static_cast<double>(user + system) / ticks_per_second();
+  out.children_cpu_s = static_cast<double>(children_user + children_system) / ticks_per_second();
+  return out;
+}
+
+// The first line of /proc/stat: "cpu  user nice system idle iowait irq softirq steal".
+bool read_totals(ProcessorTimes& times) {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double user = 0, nice = 0, system = 0, idle = 0, waiting = 0, irq = 0, soft_irq = 0, stolen = 0;
+  file >> name >> user >> nice >> system >> idle >> waiting >> irq >> soft_irq >> stolen;
+  if (!file || name != "cpu") return false;
+  times.busy_s = (user + nice + system + irq + soft_irq) / ticks_per_second();
+  times.idle_s = (idle + waiting) / ticks_per_second();
+  times.stolen_s = stolen / ticks_per_second();
+  return true;
+}
+
+}  // namespace
+
+Result<ProcessorTimes> processor_times() {
+  ProcessorTimes times;
+  if (!read_totals(times)) return unsupported("the system does not report the time of its processors");
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    const auto id = process_of(entry->path());
+    if (!id) continue;
+    // A process may end between its name and its file.
+    if (auto process = parse_process(*id, text_of(entry->path() / "stat")))
+      times.processes.push_back(std::move(*process));
+  }
+  return times;
+}
+
+Result<std::uint64_t> voluntary_switches(int process_id) {
+  constexpr std::string_view kKey = "voluntary_ctxt_switches:";
+  const std::filesystem::path tasks = "/proc/" + std::to_string(process_id) + "/task";
+  std::uint64_t total = 0;
+  bool found = false;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(tasks, error), end; !error && entry != end; entry.increment(error)) {
+    std::ifstream file(entry->path() / "status");
+    for (std::string line; std::getline(file, line);) {
+      if (!line.starts_with(kKey)) continue;
+      total += std::stoull(line.substr(kKey.size()));
+      found = true;
+    }
+  }
+  if (!found) return unsupported("the system does not report the switches of process " + std::to_string(process_id));
+  return total;
+}
+
+Result<std::uint64_t> bytes_written_by(int process_id) {
+  std::ifstream file("/proc/" + std::to_string(process_id) + "/io");
+  std::string name;
+  std::uint64_t value = 0;
+  while (file >> name >> value) {
+    if (name == "wchar:") return value;
+  }
+  return unsupported("the system does not report what process " + std::to_string(process_id) + " wrote");
+}
 
 }  // namespace kvkeep::os

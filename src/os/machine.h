@@ -1,11 +1,13 @@
 #pragma once
 
-// The machine that this process runs on: processors, memory, and their names in reports.
+// The machine that this process runs on, for decisions and reports: processors, memory, their names, and the kernel's
+// figures on the processors and on every process.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
@@ -31,5 +33,35 @@ Result<ByteCount> available_memory();
 Result<ByteCount> parse_available_memory(std::string_view meminfo);
 
 std::size_t page_size();
+
+// The kernel's figures on a process (proc(5)), for benchmarks; the functions below are thread safe.
+struct ProcessTime {
+  int id = 0;
+  int parent = 0;
+  std::uint64_t started_ticks = 0;  // since the system's start: tells a process from a later one with its id
+  std::string name;                 // of the program, at most 15 characters
+  double cpu_s = 0;                 // user and system time of all its threads
+  double children_cpu_s = 0;        // of children that ended and were waited for
+};
+
+// Times since the system's start, in seconds of one processor.
+struct ProcessorTimes {
+  double busy_s = 0;
+  double idle_s = 0;
+  double stolen_s = 0;  // in a virtual machine, while its host ran something else
+  std::vector<ProcessTime> processes;
+};
+
+// kUnsupported if the system does not report them.
+Result<ProcessorTimes> processor_times();
+
+// Returns how often the threads of a process gave up their processor to wait, since each began. kUnsupported if the
+// system does not report it, or there is no such process.
+Result<std::uint64_t> voluntary_switches(int process_id);
+
+// Returns the bytes that a process gave to write() and its kin so far, wherever they went: the kernel's count, not the
+// program's own. Bytes sent over sockets (send()) are not counted. kUnsupported if the system does not report them (no
+// /proc, another user's process, or no such process).
+Result<std::uint64_t> bytes_written_by(int process_id);
 
 }  // namespace kvkeep::os

@@ -1,6 +1,16 @@
 #include "os/machine.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "os/child_process.h"
+#include "os/paths.h"
+#include "os/process.h"
 
 namespace kvkeep::os {
 namespace {
@@ -13,5 +23,72 @@ TEST(MachineInfoTest, SaysWhatItRunsOn) {
   EXPECT_EQ(info.system.find('"'), std::string::npos);
 }
 
+const ProcessTime* find(const ProcessorTimes& times, int id) {
+  const auto found = std::ranges::find(times.processes, id, &ProcessTime::id);
+  return found == times.processes.end() ? nullptr : &*found;
+}
+
+void compute_for(double seconds) {
+  const double end_s = cpu_seconds() + seconds;
+  while (cpu_seconds() < end_s) {}
+}
+
+TEST(Processes, ThisOneIsAmongThemWithItsTime) {
+  const auto before = processor_times();
+  ASSERT_TRUE(before.ok());
+  compute_for(0.1);
+  const auto after = processor_times();
+  ASSERT_TRUE(after.ok());
+  const ProcessTime* then = find(*before, process_id());
+  const ProcessTime* now = find(*after, process_id());
+  ASSERT_NE(then, nullptr);
+  ASSERT_NE(now, nullptr);
+  EXPECT_EQ(now->parent, ::getppid());
+  EXPECT_EQ(now->started_ticks, then->started_ticks);
+  EXPECT_TRUE(now->name.starts_with("os_test")) << now->name;
+  EXPECT_GE(now->cpu_s, then->cpu_s + 0.05);  // ticks are coarse
+  EXPECT_GE(after->busy_s, before->busy_s + 0.05);
+  EXPECT_GE(after->idle_s, before->idle_s);
+  EXPECT_GE(after->stolen_s, before->stolen_s);
+}
+
+TEST(Processes, ChildrenThatEndedCountForTheirParent) {
+  const double before_s = find(processor_times().value(), process_id())->children_cpu_s;
+  ASSERT_TRUE(
+      run_child({.program = "/bin/sh", .arguments = {"-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"}}).ok());
+  EXPECT_GT(find(processor_times().value(), process_id())->children_cpu_s, before_s);
+}
+
+TEST(Processes, WaitsAreCountedOverAllThreads) {
+  const auto before = voluntary_switches(process_id());
+  ASSERT_TRUE(before.ok());
+  constexpr int kWaits = 50;
+  std::uint64_t meanwhile = 0;
+  std::thread([&] {
+    for (int i = 0; i < kWaits; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    meanwhile = voluntary_switches(process_id()).value();  // a thread that has ended no longer counts
+  }).join();
+  EXPECT_GE(meanwhile, *before + kWaits);
+  EXPECT_FALSE(voluntary_switches(0).ok());
+}
+
+TEST(ProcessIoTest, CountsWhatAProcessWrites) {
+  const TemporaryDirectory directory = TemporaryDirectory::make("kvkeep-io-").value();
+  const auto before = bytes_written_by(process_id());
+  ASSERT_TRUE(before.ok()) << before.error().message;
+  constexpr std::size_t kBytes = 1'000'000;
+  std::ofstream(directory.path() + "/file") << std::string(kBytes, 'x');
+  const std::uint64_t written = bytes_written_by(process_id()).value() - *before;
+  EXPECT_GE(written, kBytes);
+  EXPECT_LT(written, 2 * kBytes);
+}
+
+TEST(ProcessIoTest, NoProcessIsNoFigure) {
+  const auto written = bytes_written_by(-1);
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().kind, ErrorKind::kUnsupported);
+}
+
 }  // namespace
+
 }  // namespace kvkeep::os

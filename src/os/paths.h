@@ -1,6 +1,7 @@
 #pragma once
 
-// Paths that users name: where links lead, where the user's cache home is, and who may change a path.
+// Paths that users name (where links lead, where the user's cache home is, who may change a path), and directories for
+// the length of a run.
 
 #include <cstdint>
 #include <string>
@@ -34,5 +35,28 @@ bool is_trusted_owner(std::uint32_t owner, std::uint32_t self);
 inline constexpr std::uint32_t kOthersMayRead = 0044;   // the group or everybody
 inline constexpr std::uint32_t kOthersMayWrite = 0022;  // likewise
 inline constexpr std::uint32_t kSticky = 01000;         // as for /tmp: a place that is shared on purpose
+
+// A directory for the length of a run, removed with all its contents. Move-only. The destructor removes the directory;
+// a killed process leaves it behind, a process that a SignalWatch (signals.h) unwinds does not.
+class TemporaryDirectory {
+ public:
+  // Makes it with mode 0700, in $TMPDIR or /tmp; its name begins with `prefix`. kIo if the system refused, kAborted
+  // after remove_all_temporary_directories().
+  static Result<TemporaryDirectory> make(const std::string& prefix);
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept;
+  TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept;
+  ~TemporaryDirectory();
+  // Returns an absolute path, without a slash at its end.
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryDirectory(std::string path);
+  void remove();
+  std::string path_;  // empty: moved from
+};
+
+// For a program that is about to leave without unwinding: removes all that exist. Tries for a second if files are made
+// meanwhile.
+void remove_all_temporary_directories();
 
 }  // namespace kvkeep::os

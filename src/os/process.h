@@ -1,9 +1,12 @@
 #pragma once
 
-// This process: its cost, its limits, its memory, and where its standard streams lead.
+// This process: its cost, its limits, its memory, where its standard streams lead, and its environment.
 
 #include <cstddef>
+#include <map>
+#include <string>
 
+#include "base/result.h"
 #include "base/types.h"
 
 namespace kvkeep::os {
@@ -31,5 +34,16 @@ void keep_memory_returnable();
 bool errors_go_to_a_terminal();
 bool output_goes_to_a_terminal();
 bool input_comes_from_a_terminal();
+
+// Environment variables, name to value. They are read once at start and passed on as a value, so that parsing them is a
+// pure function.
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// Returns a copy of the environment as it is now. Call it before threads that change the environment could run.
+Environment read_environment();
+
+// Returns the file that a shell would run for this name: looked up in PATH if it has no slash. kNotFound if there is
+// none, or it may not be executed.
+Result<std::string> find_program(const std::string& name);
 
 }  // namespace kvkeep::os

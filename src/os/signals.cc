@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "os/child_process.h"
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::os {
 

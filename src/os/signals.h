@@ -30,7 +30,7 @@ class SignalWatch {
   // Make it in main's thread before any other thread starts, like ShutdownSignals. Once a signal came, `on_signal` is
   // called from a thread of the watch's own, every 100 ms until the destructor: each call also finds work that began
   // after the previous one. After `patience`, or with a second signal, the watch itself kills all children, removes all
-  // temporary directories (temporary_directory.h) and ends the process.
+  // temporary directories (paths.h) and ends the process.
   explicit SignalWatch(std::function<void()> on_signal,
                        std::chrono::milliseconds patience = std::chrono::milliseconds(5'000));
   SignalWatch(const SignalWatch&) = delete;

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "os/child_process.h"
-#include "os/temporary_directory.h"
+#include "os/paths.h"
 
 namespace kvkeep::os {
 namespace {
