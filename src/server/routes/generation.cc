@@ -10,13 +10,10 @@
 
 #include "base/hash.h"
 #include "server/routes/answer.h"
-#include "server/routes/call_rules.h"
 #include "server/routes/next_request.h"
-#include "server/routes/origin.h"
 #include "server/routes/prompt.h"
-#include "server/routes/tenant.h"
-#include "server/routes/thinking_budget.h"
-#include "server/routes/unknown_fields.h"
+#include "server/routes/reply_rules.h"
+#include "server/routes/sender.h"
 
 namespace kvkeep::server {
 

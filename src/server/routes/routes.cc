@@ -1,27 +1,198 @@
 #include "server/routes/routes.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "server/api/anthropic/errors.h"
+#include "server/api/anthropic/reply.h"
+#include "server/api/anthropic/request.h"
+#include "server/api/cache_lookup.h"
 #include "server/api/errors.h"
 #include "server/api/openai/chat.h"
 #include "server/api/openai/chat_reply.h"
 #include "server/api/openai/completions.h"
 #include "server/api/openai/completions_reply.h"
+#include "server/api/responses/errors.h"
+#include "server/api/responses/reply.h"
+#include "server/api/responses/request.h"
 #include "server/api/tokenize_routes.h"
-#include "server/routes/anthropic.h"
-#include "server/routes/cache_lookup.h"
+#include "server/http/http_message.h"
 #include "server/routes/generation.h"
-#include "server/routes/responses.h"
-#include "server/routes/unknown_fields.h"
+#include "server/routes/prompt.h"
+#include "server/routes/sender.h"
+#include "server/trace/trace_json.h"
 
 namespace kvkeep::server {
-
 namespace {
 
 void send_json(ResponseWriter& writer, std::string body) { writer.send(200, api::kJsonContentType, std::move(body)); }
 
+// Adds a route whose handler also gets the service.
+template <typename Handler>
+void add_route(HttpServer& server, const Service& service, const char* method, std::string path, Handler handler,
+               RouteOptions options = {}) {
+  server.route(
+      method, std::move(path),
+      [&service, handler](HttpRequest& http, ResponseWriter& writer) { handler(service, http, writer); }, options);
+}
+
+// Counts the tokens of a prompt, rendered and tokenized, without the model or the cache. Sets the header that names
+// ignored fields.
+template <typename Request>
+Result<std::size_t> count_input(const Service& service, HttpRequest& http, api::Dialect dialect, Result<Request> parsed,
+                                HeaderList& told) {
+  TRY_ASSIGN(Request request, std::move(parsed));
+  told = tell_of_unknown_fields(service, http, dialect, request.unknown_fields);
+  const Tenant tenant = tenant_of(service, http, request.cache_salt);
+  return count_prompt(service, http, request.model, std::move(request.prompt), tenant);
+}
+
+// Anthropic's API, for Claude Code and @anthropic-ai/sdk. (/v1/models serves both families of clients.)
+constexpr std::string_view kMessages = "/v1/messages";
+constexpr std::string_view kCountTokens = "/v1/messages/count_tokens";
+
+bool speaks_messages(const HttpRequest& head) {
+  return head.path == kMessages || head.path.starts_with("/v1/messages/") || !head.header("anthropic-version").empty();
+}
+
+void messages(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  Result<api::MessagesRequest> request = api::parse_messages(take_body(service, http), service.defaults);
+  if (!request) return send_error(writer, api::anthropic_error_reply(request.error(), http.id));
+  const api::ReplyHeader header = reply_header(service, "msg_");
+  auto reply = std::make_unique<api::AnthropicReplyWriter>(header, http.id, request->generation, request->cache);
+  generate(service, {"messages", header.id, api::Dialect::kMessages, std::move(request->generation), http, writer,
+                     std::move(reply)});
+}
+
+void count_tokens(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  HeaderList told;
+  const Result<std::size_t> tokens =
+      count_input(service, http, api::Dialect::kMessages,
+                  api::parse_count_tokens(take_body(service, http), service.defaults), told);
+  if (!tokens) return send_error(writer, api::anthropic_error_reply(tokens.error(), http.id));
+  writer.send(200, api::kJsonContentType, api::to_line({{"input_tokens", *tokens}}), told);
+}
+
+// Errors for these paths, and for any request with an anthropic-version, have the API's shape, wherever they arise.
+void add_anthropic_routes(HttpServer& server, const Service& service) {
+  server.shape_errors({.applies = speaks_messages,
+                       .make = [](int status, std::string_view message, std::string_view request_id) -> HttpError {
+                         api::ErrorReply reply = api::anthropic_error(status, message, request_id);
+                         return {reply.status, std::move(reply.body)};
+                       }});
+  add_route(server, service, "POST", std::string(kMessages), messages);
+  add_route(server, service, "POST", std::string(kCountTokens), count_tokens);
+  server.route("GET", "/api/hello",
+               [](const HttpRequest&, ResponseWriter& writer) {
+                 writer.send(200, api::kJsonContentType, api::to_line({{"message", "hello"}}));
+               },
+               {.is_public = true, .is_light = true});
+}
+
+// OpenAI's Responses API, for codex, @ai-sdk/openai and the openai libraries.
+constexpr std::string_view kResponses = "/v1/responses";
+constexpr std::string_view kShort = "/responses";
+
+// Whether `head` asks for a path below one of the API's own.
+bool is_below(const HttpRequest& head, std::string_view path) {
+  return head.path == path || (head.path.starts_with(path) && head.path[path.size()] == '/');
+}
+
+bool speaks_responses(const HttpRequest& head) { return is_below(head, kResponses) || is_below(head, kShort); }
+
+void responses(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  Result<api::ResponsesRequest> request = api::parse_responses(take_body(service, http), service.defaults);
+  if (!request) return send_error(writer, api::responses_error_reply(request.error()));
+  const api::ReplyHeader header = reply_header(service, "resp_");
+  auto reply = std::make_unique<api::ResponsesReplyWriter>(header, request->generation, std::move(request->tools),
+                                                           std::move(request->echo));
+  generate(service, {"responses", header.id, api::Dialect::kResponses, std::move(request->generation), http, writer,
+                     std::move(reply)});
+}
+
+void input_tokens(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  HeaderList told;
+  const Result<std::size_t> tokens =
+      count_input(service, http, api::Dialect::kResponses,
+                  api::parse_input_tokens(take_body(service, http), service.defaults), told);
+  if (!tokens) return send_error(writer, api::responses_error_reply(tokens.error()));
+  writer.send(200, api::kJsonContentType,
+              api::to_line({{"object", "response.input_tokens"}, {"input_tokens", *tokens}}), told);
+}
+
+void add_responses_routes(HttpServer& server, const Service& service) {
+  server.shape_errors({.applies = speaks_responses,
+                       .make = [](int status, std::string_view message, std::string_view /*id*/) -> HttpError {
+                         // Every other path below it names a response.
+                         api::ErrorReply reply =
+                             status == 404 ? api::response_not_found() : api::responses_error(status, message);
+                         return {reply.status, std::move(reply.body)};
+                       }});
+  for (const std::string_view path : {kResponses, kShort}) {
+    add_route(server, service, "POST", std::string(path), responses);
+    add_route(server, service, "POST", std::string(path).append("/input_tokens"), input_tokens);
+  }
+}
+
+// POST /cache/lookup: how much would a prompt reuse if it came now? docs/trace.md describes it.
+//
+// Carries an answer from the engine thread to its client. The scheduler's sink owns it, and it owns the HTTP writer.
+class LookupAnswer final : public InspectionSink, public std::enable_shared_from_this<LookupAnswer> {
+ public:
+  LookupAnswer(const Service& service, std::shared_ptr<ResponseWriter> writer, HeaderList told)
+      : service_(service), writer_(std::move(writer)), told_(std::move(told)) {}
+
+  void on_answer(Result<Inspection> answer) override {
+    answer_.emplace(std::move(answer));
+    writer_->post_work([self = shared_from_this()] { self->reply(); });
+  }
+  bool gone() const override { return writer_->client_gone(); }
+
+ private:
+  void reply() {
+    if (!*answer_) return send_error(*writer_, api::error_reply(answer_->error()));
+    const api::Json json = lookup_json(**answer_, *service_.vocabulary, service_.trace_prompts);
+    writer_->send(200, api::kJsonContentType, api::to_line(json), told_);
+  }
+
+  const Service& service_;
+  const std::shared_ptr<ResponseWriter> writer_;
+  const HeaderList told_;  // header that names ignored fields
+  std::optional<Result<Inspection>> answer_;
+};
+
+Result<InspectedPrompt> prompt_of(const Service& service, HttpRequest& http, std::optional<api::ErrorReply>& too_long,
+                                  HeaderList& told) {
+  TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(take_body(service, http), service.defaults));
+  told = tell_of_unknown_fields(service, http, api::Dialect::kLookup, asked.unknown_fields);
+  const Tenant tenant = tenant_of(service, http, asked.cache_salt);
+  TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt, tenant, http.client_gone));
+  if (prompt.tokens_min == 0) return invalid("the prompt is empty");
+  if (prompt.tokens_min >= service.context_tokens) {
+    too_long = api::context_exceeded_reply(prompt.tokens_min, prompt.is_counted, service.context_tokens);
+  }
+  const Position beginning = Position{} + chat::beginning_size(prompt.ids, service.turn_openings);
+  return InspectedPrompt{std::move(prompt.ids), asked.cache_prompt, tenant, beginning};
+}
+
+// Returns when the answer is sent, the client left or the server stops.
+void cache_lookup(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  std::optional<api::ErrorReply> too_long;
+  HeaderList told;
+  Result<InspectedPrompt> prompt = prompt_of(service, http, too_long, told);
+  if (too_long) return send_error(writer, *too_long);
+  if (!prompt) return send_error(writer, api::error_reply(prompt.error()));
+  const auto answer = std::make_shared<LookupAnswer>(service, writer.keep(), std::move(told));
+  if (const Status asked = service.scheduler->inspect(std::move(*prompt), answer); !asked) {
+    send_error(writer, api::error_reply(asked.error()));
+  }
+}
+
+// OpenAI's chat and completions, and the tokenizer's routes.
 void send_result(const Service& service, const HttpRequest& http, ResponseWriter& writer, api::Dialect dialect,
                  Result<api::NativeReply> reply) {
   if (!reply) return send_error(writer, api::error_reply(reply.error()));
@@ -84,9 +255,7 @@ void list_models(const Service& service, const HttpRequest&, ResponseWriter& wri
 
 void add_routes(HttpServer& server, const Service& service) {
   const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
-    server.route(
-        method, path,
-        [&service, handler](HttpRequest& http, ResponseWriter& writer) { handler(service, http, writer); }, options);
+    add_route(server, service, method, path, handler, options);
   };
   for (const char* path : {"/health", "/v1/health"}) {
     route("GET", path,

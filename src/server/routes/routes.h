@@ -23,9 +23,7 @@
 #include "server/api/models.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
-#include "server/routes/key_orders.h"
-#include "server/routes/piece_memo.h"
-#include "server/routes/said_once.h"
+#include "server/routes/memos.h"
 #include "server/routes/turn_keeper.h"
 #include "server/run/scheduler.h"
 

@@ -1,4 +1,4 @@
-#include "server/routes/call_rules.h"
+#include "server/routes/reply_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // All that the HTTP side remembers across requests is kept per tenant.
 
-#include "server/routes/tenant.h"
+#include "server/routes/sender.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/routes/key_orders.h"
+#include "server/routes/memos.h"
 
 namespace kvkeep::server {
 

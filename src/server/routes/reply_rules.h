@@ -1,8 +1,10 @@
 #pragma once
 
-// Turns the rules that a request's tools set for the reply into a grammar for the sampler.
+// Rules that a request sets for the tokens of its reply: the grammar of its calls, and the limit on its thought.
 
 #include "base/result.h"
+#include "chat/tools/tool_format.h"
+#include "engine/sampling.h"
 #include "server/api/request.h"
 #include "server/routes/event_queue.h"
 #include "server/routes/routes.h"
@@ -14,5 +16,9 @@ namespace kvkeep::server {
 // schema cannot be enforced, the model's format has no calls, or a reply cannot be both.
 Status constrain_calls(const Service& service, const Reading& reading, const api::ToolUse& use,
                        engine::GrammarParams& grammar);
+
+// Completes a limit on the thought that a request or the server has set, in the model's own tags. Removes it if the
+// model has no tags that could end a thought: templates without thinking, and gpt-oss, whose thoughts are messages.
+void limit_thinking(const Service& service, bool thinking_open, engine::ThinkingParams& thinking);
 
 }  // namespace kvkeep::server

@@ -1,0 +1,113 @@
+#include "server/routes/sender.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "server/api/json_body.h"
+#include "server/http/api_keys.h"
+
+namespace kvkeep::server {
+
+Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_view cache_salt) {
+  if (!service.tenant_by_key) return kvkeep::tenant_of(service.fingerprint, cache_salt);
+  ByteHasher both;
+  both.append_field(presented_key(http.header("authorization"), http.header("x-api-key")));
+  both.append_field(cache_salt);
+  return kvkeep::tenant_of(service.fingerprint, both.finish<Hash256<struct KeyAndSaltTag>>().hex());
+}
+
+std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant) {
+  const std::string_view agent = http.header("user-agent");
+  ByteHasher hasher;
+  hasher.append_field(agent.substr(0, agent.find_first_of("/ ")));
+  hasher.append_field(tenant.hex());
+  return std::hash<std::string>()(hasher.finish<Hash256<struct ClientTag>>().hex());
+}
+
+namespace {
+
+constexpr std::size_t kMostHeaders = 32;
+constexpr std::size_t kMostBytes = 512;  // kept of a header or a model's name
+
+constexpr std::array<std::string_view, 5> kTold = {"session-id", "thread-id", "anthropic-version", "anthropic-beta",
+                                                   "openai-beta"};
+constexpr std::array<std::string_view, 4> kToldPrefixes = {"x-session-", "x-parent-session-", "x-claude-code-",
+                                                           "x-codex-"};
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  return out;
+}
+
+bool is_told(std::string_view name) {
+  return std::ranges::find(kTold, name) != kTold.end() ||
+         std::ranges::any_of(kToldPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+}  // namespace
+
+std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const api::GenerationRequest& request,
+                                               bool with_prompt) {
+  auto origin = std::make_shared<RequestOrigin>();
+  origin->method = http.method;
+  origin->path = http.path;
+  origin->model = request.model.substr(0, kMostBytes);
+  for (const auto& [name, value] : http.headers) {
+    std::string known = lower_case(name);
+    if (!is_told(known) || origin->headers.size() == kMostHeaders) continue;
+    origin->headers.emplace_back(known.substr(0, kMostBytes), value.substr(0, kMostBytes));
+  }
+  origin->user = request.user;
+  origin->prompt_cache_key = request.prompt_cache_key;
+  origin->ignored_fields = request.unknown_fields;
+  origin->with_prompt = with_prompt;
+  if (!with_prompt) return origin;
+  origin->body = http.body;
+  origin->stop = request.stop;
+  return origin;
+}
+
+namespace {
+
+constexpr std::string_view kHeader = "x-kvkeep-ignored-fields";
+constexpr std::size_t kMostAgentBytes = 80;
+
+// "messages[3].contnet" and "messages[5].contnet" are the same mistake.
+std::string without_indexes(std::string_view field) {
+  std::string kind;
+  bool within = false;
+  for (const char c : field) {
+    within = within ? c != ']' : c == '[';
+    if (!within || c == '[') kind += c;
+  }
+  return kind;
+}
+
+void log_once(const Service& service, const HttpRequest& http, api::Dialect dialect, const std::string& field) {
+  const std::string_view agent = http.header("user-agent").substr(0, kMostAgentBytes);
+  const SaidOnce::Say say =
+      service.unknown_fields->first(fmt::format("{} {} {}", without_indexes(field), http.remote_address, agent));
+  if (say == SaidOnce::Say::kNot) return;
+  spdlog::warn("{} sends '{}' to {}, which knows no such field and ignores it{} client={}{}", http.remote_address,
+               field, http.path, api::meant_field(dialect, field), api::to_line(std::string(agent)),
+               say == SaidOnce::Say::kNowAndNoMore ? "; further ones are not logged" : "");
+}
+
+}  // namespace
+
+HeaderList tell_of_unknown_fields(const Service& service, const HttpRequest& http, api::Dialect dialect,
+                                  const std::vector<std::string>& unknown) {
+  if (unknown.empty()) return {};
+  for (const std::string& field : unknown) log_once(service, http, dialect, field);
+  return {{std::string(kHeader), fmt::format("{}", fmt::join(unknown, ", "))}};
+}
+
+}  // namespace kvkeep::server

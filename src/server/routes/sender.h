@@ -1,0 +1,37 @@
+#pragma once
+
+// The sender of a request: its tenant and client, the facts about it that the trace gets, and what it is told about
+// fields that no dialect knows.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/api/request.h"
+#include "server/http/http_message.h"
+#include "server/routes/routes.h"
+#include "server/run/trace.h"
+
+namespace kvkeep::server {
+
+// The tenant of the request's `cache_salt` ("": none) and, with Service::tenant_by_key, of the key that it came with.
+Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_view cache_salt);
+
+// The client: the program, by the name before the version in its User-Agent, and the tenant. Prompts of one client are
+// alike. The numbers are only compared.
+std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant);
+
+// The facts about a request's sender that the trace gets; with `with_prompt` also the body. Only headers that name a
+// session or an API version are kept, so that no key gets into a file.
+std::shared_ptr<const RequestOrigin> origin_of(const HttpRequest& http, const api::GenerationRequest& request,
+                                               bool with_prompt);
+
+// Reports fields of a request that no dialect knows in the log, once per client, and for a header of the reply.
+// Returns the header that names the fields, or no header if there are none. `unknown`: of api::unknown_fields(). A
+// client is its address and its User-Agent; each of its fields is logged once, while service.unknown_fields has room.
+HeaderList tell_of_unknown_fields(const Service& service, const HttpRequest& http, api::Dialect dialect,
+                                  const std::vector<std::string>& unknown);
+
+}  // namespace kvkeep::server
