@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
 #include "server/api/known_fields.h"

@@ -2,6 +2,10 @@
 
 // The fields that all generating dialects share: sampling, stop strings, limits, streaming, and the refusals.
 
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,5 +29,20 @@ Status read_thinking_budget(const Json& holder, std::string_view name, engine::S
 
 // Reads ids in an array; kInvalid for any other value in it, and for ids outside the vocabulary.
 Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view name, std::size_t vocabulary_size);
+
+// Returns `cache_salt`, as in vLLM: the request shares cached state with requests of the same salt; "" if it has none.
+// kInvalid unless the salt is a string of 1 to 256 bytes.
+Result<std::string> read_cache_salt(const Json& body);
+
+// Returns the seconds for which prompt and reply should be kept (`prompt_cache_retention`, `prompt_cache_options`;
+// Anthropic's marks are in anthropic/cache_control.h), at most a day: the longest time named, or 0 if none
+// is. kInvalid for a value that the API does not know.
+Result<std::int64_t> read_keep_s(const Json& body);
+
+// The text in a tool's result that replaces a part that the model cannot read. A user's own picture is refused, since
+// the answer would not be about it; but a tool's result stays in the conversation, which a client could not continue.
+inline std::string left_out(std::string_view type) {
+  return fmt::format("[{} left out: this model reads text only]", type);
+}
 
 }  // namespace kvkeep::server::api

@@ -1,21 +1,79 @@
 #pragma once
 
-// Reading a request's JSON: one parser with limits (json_builder.h), and one reader per type, so that every dialect
-// complains in the same words. A field that is absent or null leaves its target as it is: clients send null for fields
-// that they do not use.
+// Reading a request's JSON: one parser with limits, and one reader per type, so that every dialect complains in the
+// same words. A field that is absent or null leaves its target as it is: clients send null for fields that they do not
+// use.
 //
 // Errors are kInvalid and name the field, what it must be and what it is. Thread safe: nothing is shared.
 
+#include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
-#include "server/api/json_builder.h"
 
 namespace kvkeep::server::api {
 
-// Returns the body as a JSON object, within the limits of json_builder.h. The call frees the body's bytes: a body may
+using Json = nlohmann::ordered_json;
+
+// Deeper bodies would exhaust the stack of the code that walks them; longer objects take quadratic time to read.
+inline constexpr int kMaxDepth = 100;
+inline constexpr std::size_t kMaxKeysPerObject = 10'000;
+// Each key is compared with those before it in its object. The limit is enough for two objects of the greatest size.
+inline constexpr std::size_t kMaxKeyComparisons = 100'000'000;
+// Values count by the memory they take: a number, boolean or null weighs one (16 bytes); a string, a key, an array or
+// an object weighs kHeavy. The limit is four million token ids, or a chat of 200,000 messages.
+inline constexpr std::size_t kMaxWeight = 4'000'000;
+inline constexpr std::size_t kHeavy = 4;
+
+// Builds a JSON value from the parser's events and stops at the first one that exceeds a limit, so that a body costs
+// time and memory in proportion to its length, whatever it contains. (The library's way to look at a value while it is
+// parsed, a callback, walks the whole surrounding array after each object in it: a megabyte of empty objects takes more
+// than a minute.)
+//
+// Parses one text, by Json::sax_parse(); the names of the events are the library's. An event that returns false ends
+// the parsing; then error() says why. Not thread safe.
+class JsonBuilder {
+ public:
+  bool null() { return add(1, nullptr); }
+  bool boolean(bool value) { return add(1, value); }
+  bool number_integer(Json::number_integer_t value) { return add(1, value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return add(1, value); }
+  bool number_float(Json::number_float_t value, const std::string& /*text*/) { return add(1, value); }
+  bool string(std::string& value) { return add(kHeavy, std::move(value)); }
+  bool binary(Json::binary_t& /*value*/) { return fail("binary values are not JSON"); }
+  bool start_object(std::size_t /*size*/) { return open(Json::object()); }
+  bool start_array(std::size_t /*size*/) { return open(Json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& name);
+  bool parse_error(std::size_t position, const std::string& token, const Json::exception& failure);
+
+  // One line; empty as long as nothing is wrong.
+  const std::string& error() const { return error_; }
+  // Returns the value that was built. Precondition: the parsing succeeded.
+  Json take() { return std::move(root_); }
+
+ private:
+  bool add(std::size_t weight, Json value);
+  bool weigh(std::size_t weight);
+  bool open(Json container);
+  bool close();
+  bool fail(std::string message);
+  Json* place(Json value);
+
+  Json root_;
+  std::vector<Json*> open_;  // containers that have not ended, outermost first; only the last one grows
+  Json* member_ = nullptr;   // receives the value of the last key
+  std::size_t weight_ = 0;
+  std::size_t key_comparisons_ = 0;
+  std::string error_;
+};
+
+// Returns the body as a JSON object, within the limits of JsonBuilder. The call frees the body's bytes: a body may
 // be large, and its values are made into other things right after.
 Result<Json> parse_body(std::string body);
 

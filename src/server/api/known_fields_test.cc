@@ -76,7 +76,7 @@ TEST(UnknownFields, AreToldInEveryDialectAndRefusedWhereItIsStrict) {
       kInput);
   expect_told(
       [](const std::string& body, const RequestDefaults& defaults) -> Told {
-        TRY_ASSIGN(InputTokensRequest request, parse_input_tokens(body, defaults));
+        TRY_ASSIGN(CountRequest request, parse_input_tokens(body, defaults));
         return std::move(request.unknown_fields);
       },
       kInput);

@@ -53,8 +53,8 @@ struct GenerationRequest {
   bool timings_per_token = false;  // stream: timings in every chunk
   bool return_tokens = false;      // the sampled ids next to the text
   bool cache_prompt = true;        // false: neither reads nor writes the cache
-  std::string cache_salt = {};     // who shares its cached state (cache_hints.h); never logged
-  std::int64_t keep_s = 0;         // how long the client asks to keep prompt and reply (cache_hints.h)
+  std::string cache_salt = {};     // who shares its cached state (read_cache_salt()); never logged
+  std::int64_t keep_s = 0;         // how long the client asks to keep prompt and reply (read_keep_s())
   OutputFormat output = {};        // the form that the reply must have
   ToolUse tools = {};              // matters only if the prompt has tools
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
@@ -62,6 +62,14 @@ struct GenerationRequest {
   std::string user = {};
   std::string prompt_cache_key = {};
   std::vector<std::string> unknown_fields = {};  // fields of the body (known_fields.h) that changed nothing
+};
+
+// The part of a body that says how long its prompt is, for routes that only count.
+struct CountRequest {
+  chat::RenderInput prompt;
+  std::string model;
+  std::string cache_salt;
+  std::vector<std::string> unknown_fields;
 };
 
 // Values for fields that a request does not set, and the limits of the model that it goes to.

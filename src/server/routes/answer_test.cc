@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "chat/fake_vocabulary_test.h"
-#include "server/api/openai/chat_reply.h"
+#include "server/api/openai/reply.h"
 
 namespace kvkeep::server {
 namespace {

@@ -7,16 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/anthropic/errors.h"
 #include "server/api/anthropic/reply.h"
 #include "server/api/anthropic/request.h"
 #include "server/api/cache_lookup.h"
 #include "server/api/errors.h"
 #include "server/api/openai/chat.h"
-#include "server/api/openai/chat_reply.h"
 #include "server/api/openai/completions.h"
-#include "server/api/openai/completions_reply.h"
-#include "server/api/responses/errors.h"
+#include "server/api/openai/reply.h"
 #include "server/api/responses/reply.h"
 #include "server/api/responses/request.h"
 #include "server/api/tokenize_routes.h"
@@ -42,10 +39,9 @@ void add_route(HttpServer& server, const Service& service, const char* method, s
 
 // Counts the tokens of a prompt, rendered and tokenized, without the model or the cache. Sets the header that names
 // ignored fields.
-template <typename Request>
-Result<std::size_t> count_input(const Service& service, HttpRequest& http, api::Dialect dialect, Result<Request> parsed,
-                                HeaderList& told) {
-  TRY_ASSIGN(Request request, std::move(parsed));
+Result<std::size_t> count_input(const Service& service, HttpRequest& http, api::Dialect dialect,
+                                Result<api::CountRequest> parsed, HeaderList& told) {
+  TRY_ASSIGN(api::CountRequest request, std::move(parsed));
   told = tell_of_unknown_fields(service, http, dialect, request.unknown_fields);
   const Tenant tenant = tenant_of(service, http, request.cache_salt);
   return count_prompt(service, http, request.model, std::move(request.prompt), tenant);

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/left_out.h"
+#include "server/api/generation_fields.h"
 
 namespace kvkeep::server::api {
 namespace {

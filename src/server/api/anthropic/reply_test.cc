@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/api/anthropic/errors.h"
-
 namespace kvkeep::server::api {
 namespace {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// POST /v1/messages and /v1/messages/count_tokens: body -> GenerationRequest. In this folder replies are in reply.h,
-// errors in errors.h, the conversation in messages.h, tools in tools.h. docs/anthropic.md says what is obeyed, refused
-// and ignored.
+// POST /v1/messages and /v1/messages/count_tokens: body -> GenerationRequest. In this folder replies and errors are in
+// reply.h, the conversation in messages.h, tools in tools.h. docs/anthropic.md says what is obeyed, refused and
+// ignored.
 //
 // Two bodies that mean the same give the same prompt: cache_control, the order of keys, and a string in place of one
 // text block do not change it. Values that templates print as they are, the input of calls and the schemas of tools,
@@ -26,12 +26,6 @@ struct MessagesRequest {
 // in the other dialects.
 Result<MessagesRequest> parse_messages(std::string body, const RequestDefaults& defaults);
 
-struct CountRequest {
-  chat::RenderInput prompt;
-  std::string model;
-  std::string cache_salt;
-  std::vector<std::string> unknown_fields;
-};
 // Parses the same body; max_tokens and all fields that do not shape the prompt may be missing.
 Result<CountRequest> parse_count_tokens(std::string body, const RequestDefaults& defaults);
 

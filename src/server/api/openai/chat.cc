@@ -8,7 +8,6 @@
 
 #include "server/api/generation_fields.h"
 #include "server/api/known_fields.h"
-#include "server/api/left_out.h"
 #include "server/api/template_switches.h"
 
 namespace kvkeep::server::api {

@@ -1,6 +1,6 @@
 #pragma once
 
-// POST /v1/chat/completions: body -> GenerationRequest. Replies are in chat_reply.h.
+// POST /v1/chat/completions: body -> GenerationRequest. Replies are in reply.h.
 //
 // Validation is strict where a client could be misled (types, roles, parts that are not text) and lenient where it
 // could not (unknown fields).

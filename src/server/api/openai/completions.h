@@ -1,6 +1,6 @@
 #pragma once
 
-// POST /v1/completions: body -> GenerationRequest. Replies are in completions_reply.h.
+// POST /v1/completions: body -> GenerationRequest. Replies are in reply.h.
 //
 // The prompt is a string (markers in it are parsed, as in llama-server), an array of token ids, or an array that holds
 // exactly one of these. Several prompts in one request are refused.

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/left_out.h"
+#include "server/api/generation_fields.h"
 #include "server/api/responses/tools.h"
 
 namespace kvkeep::server::api {
@@ -83,7 +83,7 @@ Result<std::string> thoughts_of(const Json& item, const std::string& path) {
   return std::string();
 }
 
-// Reads a tool's result, which may be anything: see left_out.h.
+// Reads a tool's result, which may be anything: see left_out().
 Result<std::string> output_of(const Json& item, const std::string& path) {
   const Json* output = field(item, "output");
   if (output == nullptr || !output->is_array()) return text_of(output, path + ".output");

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/api/left_out.h"
+#include "server/api/generation_fields.h"
 #include "server/api/responses/items.h"
 #include "server/api/responses/request.h"
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/api/responses/errors.h"
 #include "server/api/responses/items.h"
 
 namespace kvkeep::server::api {

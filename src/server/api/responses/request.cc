@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "server/api/anthropic/messages.h"
-#include "server/api/cache_hints.h"
 #include "server/api/generation_fields.h"
 #include "server/api/known_fields.h"
 #include "server/api/responses/items.h"
@@ -172,9 +171,9 @@ Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults
   return request;
 }
 
-Result<InputTokensRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults) {
+Result<CountRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults) {
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
-  InputTokensRequest request;
+  CountRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kResponses, defaults.strict_fields));
   ClientTools unused;
   TRY_ASSIGN(request.prompt, read_prompt_fields(json, defaults, unused));

@@ -1,7 +1,7 @@
 #pragma once
 
-// POST /v1/responses and /v1/responses/input_tokens: body -> GenerationRequest. In this folder replies are in reply.h,
-// errors in errors.h, the conversation in items.h, tools in tools.h. docs/responses.md says what is obeyed, refused and
+// POST /v1/responses and /v1/responses/input_tokens: body -> GenerationRequest. In this folder replies and errors are
+// in reply.h, the conversation in items.h, tools in tools.h. docs/responses.md says what is obeyed, refused and
 // ignored.
 //
 // Nothing is stored: every request brings its whole conversation, as clients do with "store": false.
@@ -25,13 +25,7 @@ struct ResponsesRequest {
 // in the other dialects.
 Result<ResponsesRequest> parse_responses(std::string body, const RequestDefaults& defaults);
 
-struct InputTokensRequest {
-  chat::RenderInput prompt;
-  std::string model;
-  std::string cache_salt;
-  std::vector<std::string> unknown_fields;
-};
 // Parses the same body; reads only the fields that shape the prompt.
-Result<InputTokensRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults);
+Result<CountRequest> parse_input_tokens(std::string body, const RequestDefaults& defaults);
 
 }  // namespace kvkeep::server::api

@@ -1,4 +1,4 @@
-#include "server/api/cache_hints.h"
+#include "server/api/generation_fields.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
+#include "server/api/openai/reply.h"
+
 #include <gtest/gtest.h>
 
 #include "server/api/errors.h"
 #include "server/api/models.h"
-#include "server/api/openai/chat_reply.h"
-#include "server/api/openai/completions_reply.h"
+#include "server/api/openai/reply.h"
 
 namespace kvkeep::server::api {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/api/json_builder.h"
+#include "server/api/json_body.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
