@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/assert.h"
-#include "engine/llama/gguf_file.h"
+#include "engine/llama/model_file.h"
 #include "model_maker/make_model.h"
 #include "os/process.h"
 

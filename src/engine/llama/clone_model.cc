@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/llama/gguf_file.h"
+#include "engine/llama/model_file.h"
 
 namespace kvkeep::engine::llama {
 namespace {

@@ -8,8 +8,7 @@
 #include <functional>
 #include <sstream>
 
-#include "engine/llama/gguf_file.h"
-#include "engine/llama/model_shape.h"
+#include "engine/llama/model_file.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {

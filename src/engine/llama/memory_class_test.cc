@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "engine/llama/clone_trial.h"
-#include "engine/llama/gguf_file.h"
+#include "engine/llama/model_file.h"
 #include "os/child_process.h"
 #include "testing/models/test_model.h"
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "engine/llama/model_shape.h"
+#include "engine/llama/model_file.h"
 #include "testing/models/test_model.h"
 
 namespace kvkeep::engine::llama {

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/llama/sequence_memory.h"
 #include "engine/llama/state_parts.h"
-#include "engine/llama/uncached_memory.h"
 #include "testing/models/recorded_run.h"
 
 namespace kvkeep::engine::llama {
@@ -149,18 +149,19 @@ TEST(WholeStateTest, RecurrentSequencesNeverWaitForCells) {
 
 TEST(UncachedMemoryTest, SequencesGrowAndAreCleared) {
   const auto engine = load_or_die(tiny_options());
-  UncachedMemory memory(engine->context(), 2);
-  EXPECT_EQ(memory.shape(), cache::StateShape{});
-  memory.note_appended(kFirst, 10);
-  EXPECT_EQ(memory.cells_used(), 10U);
-  EXPECT_EQ(memory.rows_bytes(1), 0U);
+  const auto memory =
+      make_memory(engine->context(), 2, StateParts{}, ClassFinding{.memory_class = MemoryClass::kUncached});
+  EXPECT_EQ(memory->shape(), cache::StateShape{});
+  memory->note_appended(kFirst, 10);
+  EXPECT_EQ(memory->cells_used(), 10U);
+  EXPECT_EQ(memory->rows_bytes(1), 0U);
   std::vector<std::byte> bytes(1000);
-  EXPECT_EQ(memory.save_rows(kFirst, token_range(0, 10), bytes).error().kind, ErrorKind::kUnsupported);
-  EXPECT_EQ(memory.fork(kFirst, kSecond, Position{5}).error().kind, ErrorKind::kUnsupported);
-  EXPECT_TRUE(memory.truncate(kFirst, Position{10}));
-  EXPECT_FALSE(memory.truncate(kFirst, Position{5}));
-  EXPECT_EQ(memory.length(kFirst), Position{0});
-  EXPECT_EQ(memory.cells_used(), 0U);
+  EXPECT_EQ(memory->save_rows(kFirst, token_range(0, 10), bytes).error().kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(memory->fork(kFirst, kSecond, Position{5}).error().kind, ErrorKind::kUnsupported);
+  EXPECT_TRUE(memory->truncate(kFirst, Position{10}));
+  EXPECT_FALSE(memory->truncate(kFirst, Position{5}));
+  EXPECT_EQ(memory->length(kFirst), Position{0});
+  EXPECT_EQ(memory->cells_used(), 0U);
 }
 
 TEST(StateBytesErrorTest, ASmallBufferIsAnErrorAndChangesNothing) {

@@ -1,4 +1,4 @@
-#include "engine/llama/offload.h"
+#include "engine/llama/model_params.h"
 
 #include <gtest/gtest.h>
 
