@@ -1,8 +1,7 @@
 // The text of replies as it is streamed: UTF-8 however it is cut, and stop strings beside a naive reader of the whole.
 // Two lines are stop strings, the next two bytes say how the rest is cut.
 
-#include "chat/stop_strings.h"
-#include "chat/utf8_stream.h"
+#include "chat/text_streams.h"
 #include "fuzz.h"
 
 namespace kvkeep::chat {

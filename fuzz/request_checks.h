@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "chat/utf8_stream.h"
+#include "chat/text_streams.h"
 #include "fuzz.h"
 #include "server/api/errors.h"
 #include "server/api/json_body.h"

@@ -5,8 +5,8 @@
 
 #include <random>
 
+#include "chat/text_streams.h"
 #include "chat/tools/reply_text_test.h"
-#include "chat/utf8_stream.h"
 #include "fuzz.h"
 
 namespace kvkeep::chat::tools {

@@ -17,7 +17,7 @@
 #include "base/types.h"
 #include "base/vocabulary.h"
 #include "chat/marker_set.h"
-#include "chat/rendered_prompt.h"
+#include "chat/render.h"
 
 namespace kvkeep::chat {
 

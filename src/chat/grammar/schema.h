@@ -16,7 +16,6 @@
 
 #include "base/result.h"
 #include "chat/grammar/grammar_builder.h"
-#include "chat/grammar/json_rules.h"
 
 namespace kvkeep::chat::grammar {
 

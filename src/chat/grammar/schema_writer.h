@@ -49,14 +49,13 @@ class SchemaWriter {
   Status refuse_keywords(const Json& base, const std::string& path) const;
   Status count_schema(const std::string& path);
 
-  // ---- schema_flat.cc ----
   Result<FlatSchema> flatten(const Json& schema, const std::string& path);
   Status add_part(const Json& part, const std::string& path, FlatSchema& flat);
   Result<const Json*> resolve(const std::string& reference, const std::string& path) const;
   Result<std::string> visit_reference(const Json& schema, const std::string& path, const std::string& hint);
   Status check_exclusive(const FlatSchema& flat, const FlatSchema::Choice& choice, const std::string& path);
 
-  // ---- schema_containers.cc ----
+  // ---- schema_types.cc ----
   struct Member {
     std::string name;
     std::string value;  // its rule
@@ -82,7 +81,6 @@ class SchemaWriter {
   std::string array_body(const std::vector<std::string>& prefix, const std::string& rest, std::size_t min,
                          std::optional<std::size_t> max);
 
-  // ---- schema_scalar.cc ----
   Result<std::string> write_string(const Json& base, const std::string& path, const std::string& hint);
   Result<std::string> write_number(const Json& base, bool integer, const std::string& path, const std::string& hint);
   Result<std::string> number_body(const Json& base, bool integer, const std::string& path);

@@ -90,7 +90,7 @@ constexpr NamedBuiltin kDictMethods[] = {{"get", dict_get},     {"keys", dict_ke
 }  // namespace
 
 Builtin find_filter(std::string_view name) {
-  return find_in({text_filters(), layout_filters(), number_filters(), sequence_filters()}, name);
+  return find_in({text_filters(), number_filters(), sequence_filters()}, name);
 }
 
 Builtin find_dict_method(std::string_view name) { return find_in(kDictMethods, name); }
@@ -98,7 +98,7 @@ Builtin find_dict_method(std::string_view name) { return find_in(kDictMethods, n
 std::optional<Value> find_attribute(Interpreter& in, const Value& object, std::string_view name) {
   Builtin builtin = nullptr;
   switch (object.kind()) {
-    case Kind::kText: builtin = find_in({text_methods(), text_search_methods()}, name); break;
+    case Kind::kText: builtin = find_in(text_methods(), name); break;
     case Kind::kList: builtin = find_in({kListMethods, kListOnlyMethods}, name); break;
     case Kind::kRange:
     case Kind::kTuple: builtin = find_in(kListMethods, name); break;

@@ -25,11 +25,9 @@ std::optional<Value> find_attribute(Interpreter& in, const Value& object, std::s
 
 // The tables, one per file.
 std::span<const NamedBuiltin> text_filters();
-std::span<const NamedBuiltin> layout_filters();
 std::span<const NamedBuiltin> number_filters();
 std::span<const NamedBuiltin> sequence_filters();
 std::span<const NamedBuiltin> text_methods();
-std::span<const NamedBuiltin> text_search_methods();
 
 // Arguments by the names of the parameters, in their order; null: not given. Fails on too many, on unknown names, and
 // if one of the first `required` is missing.

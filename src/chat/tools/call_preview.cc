@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "chat/tools/call_values.h"
-#include "chat/tools/json_stream.h"
+#include "chat/tools/call_body.h"
 #include "chat/tools/json_text.h"
 
 namespace kvkeep::chat::tools {

@@ -13,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "chat/stop_strings.h"
-#include "chat/utf8_stream.h"
+#include "chat/text_streams.h"
 
 namespace kvkeep::chat::tools {
 

@@ -7,7 +7,7 @@
 //   text, as the model wrote it: the parser never fails and drops nothing but tags, and white space next to them.
 // - A call that was begun and turns out malformed ends as it is, not whole, and is text, too, as the model wrote it.
 //   One that the reply's length cut off ends as it is.
-// - Tags that the vocabulary has as markers are only these tokens (marked_text.h).
+// - Tags that the vocabulary has as markers are only these tokens (tool_format.h).
 // - A call within a thought ends it only if its tag is unforgeable; otherwise it is a part of the thought.
 // - The result depends only on the pieces' text, not on where it was cut. Time is linear; memory is bounded by what is
 //   held back: an unfinished call or tag, and white space that may turn out to stand before one.
@@ -24,11 +24,25 @@
 #include <vector>
 
 #include "chat/tools/call_body.h"
-#include "chat/tools/reply_delta.h"
 #include "chat/tools/tool_format.h"
 #include "chat/tools/tool_set.h"
 
 namespace kvkeep::chat::tools {
+
+// Calls come one after the other: kCallBegin, kCallArguments..., kCallEnd, with nothing of another kind between. The
+// arguments of one call together are one JSON object if the call is whole, and a strict prefix of one, which does not
+// parse, if the reply cut it off: no client can take half a call for a whole one.
+enum class DeltaKind { kText, kReasoning, kCallBegin, kCallArguments, kCallEnd };
+
+struct ReplyDelta {
+  DeltaKind kind = DeltaKind::kText;
+  std::string text = {};       // kText, kReasoning, kCallArguments
+  std::size_t call_index = 0;  // of the reply's calls, from 0; the three call kinds
+  std::string call_id = {};    // kCallBegin
+  std::string call_name = {};  // kCallBegin
+  bool is_whole = false;       // kCallEnd
+  bool operator==(const ReplyDelta&) const = default;
+};
 
 // The field for thoughts; the names are llama-server's.
 enum class ReasoningFormat {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "chat/tools/reply_delta.h"
+#include "chat/tools/reply_parser.h"
 #include "server/api/errors.h"
 #include "server/api/json_body.h"
 #include "server/api/request.h"

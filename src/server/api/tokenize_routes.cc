@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "chat/utf8_stream.h"
+#include "chat/text_streams.h"
 #include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
 #include "server/api/known_fields.h"

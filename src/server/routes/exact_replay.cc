@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "chat/text_streams.h"
 #include "chat/tokenize.h"
 #include "chat/tools/reply_parser.h"
 #include "chat/turns.h"
-#include "chat/utf8_stream.h"
 
 namespace kvkeep::server {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "chat/render.h"
-#include "chat/tools/reply_delta.h"
+#include "chat/tools/reply_parser.h"
 #include "server/routes/exact_replay.h"
 #include "server/routes/routes.h"
 

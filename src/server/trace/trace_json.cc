@@ -2,8 +2,7 @@
 
 #include <cmath>
 
-#include "chat/stop_strings.h"
-#include "chat/utf8_stream.h"
+#include "chat/text_streams.h"
 
 namespace kvkeep::server {
 

@@ -1,4 +1,4 @@
-#include "chat/tools/json_stream.h"
+#include "chat/tools/json_text.h"
 
 #include <gtest/gtest.h>
 
