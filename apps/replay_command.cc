@@ -11,7 +11,6 @@
 
 #include "bench/report/report.h"
 #include "bench/report/summary.h"
-#include "bench/run/program_version.h"
 #include "bench/run/replayer.h"
 #include "bench/run/server_process.h"
 #include "bench/run/surroundings.h"

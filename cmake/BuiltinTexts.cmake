@@ -1,4 +1,4 @@
-# kvkeep_builtin_workloads(<target>): adds bench/workloads/*.txt to the target, as the source that bench/workloads/builtin_texts.h
+# kvkeep_builtin_workloads(<target>): adds bench/workloads/*.txt to the target, as the source that bench/workloads/workload.h
 # declares. A file that is new, gone or changed makes CMake run again.
 function(kvkeep_builtin_workloads target)
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/workloads/*.txt)
@@ -16,7 +16,7 @@ function(kvkeep_builtin_workloads target)
   # Written only if it differs, so that configuring again compiles nothing.
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
 // Made from bench/workloads/*.txt by cmake/BuiltinTexts.cmake.
-#include "bench/workloads/builtin_texts.h"
+#include "bench/workloads/workload.h"
 
 namespace kvkeep::bench {
 namespace {
@@ -33,7 +33,7 @@ std::span<const BuiltinText> builtin_texts() { return kTexts; }
   target_sources(${target} PRIVATE ${source})
 endfunction()
 
-# kvkeep_builtin_page(<target>): adds bench/report/page.html to the target, as the source that bench/report/page_text.h
+# kvkeep_builtin_page(<target>): adds bench/report/page.html to the target, as the source that bench/report/json.cc
 # declares.
 function(kvkeep_builtin_page target)
   set(file ${CMAKE_SOURCE_DIR}/bench/report/page.html)
@@ -42,7 +42,7 @@ function(kvkeep_builtin_page target)
   set(source ${CMAKE_BINARY_DIR}/generated/page_text.cc)
   file(CONFIGURE OUTPUT ${source} @ONLY CONTENT [[
 // Made from bench/report/page.html by cmake/BuiltinTexts.cmake.
-#include "bench/report/page_text.h"
+#include <string_view>
 
 namespace kvkeep::bench {
 

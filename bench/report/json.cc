@@ -1,4 +1,4 @@
-// A report as JSON, and JSON as a report.
+// A report as JSON, JSON as a report, and the page around the JSON.
 
 #include <fmt/format.h>
 
@@ -286,6 +286,25 @@ Result<Report> read_json(std::string_view text) {
   reader.read(json, report);
   if (!reader.error().empty()) return invalid(reader.error());
   return report;
+}
+
+// The page: a fixed text (page.html, which cmake/BuiltinTexts.cmake puts into the program) that draws the report from
+// the JSON inside it.
+std::string_view page_text();
+
+std::string to_html(const Report& report) {
+  constexpr std::string_view kPlace = "@report@";
+  const std::string_view page = page_text();
+  const std::size_t place = page.find(kPlace);
+  std::string out(page.substr(0, place));
+  for (const char byte : to_json(report)) {
+    // "</script>" in a name would end the element with the JSON; only its strings contain this byte.
+    if (byte == '<')
+      out += "\\u003c";
+    else
+      out += byte;
+  }
+  return out.append(page.substr(place + kPlace.size()));
 }
 
 }  // namespace kvkeep::bench

@@ -7,8 +7,8 @@
 #include <initializer_list>
 
 #include "bench/run/parity.h"
-#include "bench/run/program_version.h"
 #include "bench/run/server_client.h"
+#include "bench/run/surroundings.h"
 #include "os/process.h"
 
 namespace kvkeep::bench {

@@ -9,6 +9,7 @@
 //
 // docs/bench.md describes the JSONL fields for users.
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -47,5 +48,10 @@ struct Session {
 // Recordings that were appended to one another (cat) are played one after the other. At most 1 GiB of text and 100,000
 // requests.
 Result<Session> parse_session(const std::string& file_name, std::string_view text);
+
+// Returns, for each request, the earlier ones that had ended when it was sent but not when its predecessor was, by
+// their place in session.requests. A recording says how many requests were under way (in_flight), not which: a request
+// whose conversation this one continues has ended; of the others, the ones sent last are taken to be under way.
+std::vector<std::vector<std::size_t>> ended_before(const Session& session);
 
 }  // namespace kvkeep::bench

@@ -12,7 +12,6 @@
 
 #include "base/assert.h"
 #include "base/edit_distance.h"
-#include "bench/workloads/builtin_texts.h"
 #include "text/printable.h"
 
 namespace kvkeep::bench {

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -84,5 +85,13 @@ Result<Workload> parse_workload(const std::string& name, std::string_view text);
 
 // The workloads that come with the program (bench/workloads/*.txt), in the order of their names. Thread safe.
 const std::vector<Workload>& builtin_workloads();
+
+// A file of bench/workloads, which the build puts into the program (cmake/BuiltinTexts.cmake).
+struct BuiltinText {
+  std::string_view name;  // of the file, without folder and extension
+  std::string_view text;
+};
+
+std::span<const BuiltinText> builtin_texts();
 
 }  // namespace kvkeep::bench

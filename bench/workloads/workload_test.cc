@@ -8,7 +8,6 @@
 #include <regex>
 
 #include "base/test_seed.h"
-#include "bench/workloads/builtin_texts.h"
 
 namespace kvkeep::bench {
 namespace {

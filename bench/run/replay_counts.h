@@ -1,13 +1,7 @@
 #pragma once
 
-// The ideals of a replay's requests. There are two counts of what was decoded:
-//
-//   by ids   the server's own /apply-template and /tokenize give the prompt's ids: exact. Chat Completions and
-//            Completions, as long as every prompt so far had as many ids as its reply says
-//   by text  canonical text between the server's counts (ideal.h): an estimate, which knows how far it may be off
-//
-// The count by ids is used, unless it finds more new tokens than the text allows: then the server's prompt changed
-// where the conversation did not, which counts against the server.
+// Counts of the tokens of a replay: those that replies claim were computed, compared with those that the engine was
+// given; and the ideals of the requests.
 
 #include <cstdint>
 #include <map>
@@ -23,6 +17,29 @@
 
 namespace kvkeep::bench {
 
+struct ClaimsCheck {
+  enum class Verdict : std::uint8_t {
+    kHold,     // the sum of the claims is the count
+    kUnknown,  // some replies make no claim, or some decoded ids belong to none
+    kDiffer,   // the claims contradict the count
+  };
+  Verdict verdict = Verdict::kUnknown;
+  std::string problem;  // one line; empty: none
+};
+
+// `decoded` is the number of ids that libllama was given for all exchanges, which may have overlapped: prompts, and all
+// ids but the last of each reply. A request that broke off may have cost anything, a refused one (400 to 499) nothing.
+ClaimsCheck check_claims(const std::vector<Exchange>& exchanges, std::uint64_t decoded);
+
+// The ideals of a replay's requests. There are two counts of what was decoded:
+//
+//   by ids   the server's own /apply-template and /tokenize give the prompt's ids: exact. Chat Completions and
+//            Completions, as long as every prompt so far had as many ids as its reply says
+//   by text  canonical text between the server's counts (ideal.h): an estimate, which knows how far it may be off
+//
+// The count by ids is used, unless it finds more new tokens than the text allows: then the server's prompt changed
+// where the conversation did not, which counts against the server.
+//
 // Counts as if the server had been empty before the first session. One thread.
 class ReplayIdeal {
  public:

@@ -1,4 +1,4 @@
-#include "bench/run/replay_claims.h"
+#include "bench/run/replay_counts.h"
 
 #include <gtest/gtest.h>
 
