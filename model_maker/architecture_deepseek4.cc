@@ -1,4 +1,4 @@
-#include "model_maker/plan_builder.h"
+#include "model_maker/architecture.h"
 
 // A DeepSeek V4: recent keys in a window, older ones compressed (every 4 or every 128 tokens into one), of which an
 // indexer picks some; a mixture of experts; several residual streams mixed by learnt weights. Its state cannot be cut.
