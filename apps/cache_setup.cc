@@ -10,7 +10,7 @@
 #include "os/machine.h"
 #include "os/paths.h"
 #include "store/layout.h"
-#include "store/notes.h"
+#include "store/small_files.h"
 
 namespace kvkeep::cli {
 

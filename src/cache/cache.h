@@ -136,7 +136,7 @@ class Cache {
   // only on disk, else among those in RAM. nullopt: nothing is stored. Cost: O(segments and leaves).
   std::optional<StoredPath> random_path(std::uint64_t random) const;
   // An audit found stored state wrong: from now on this process finds and stores nothing; a note on disk tells others
-  // (store/notes.h).
+  // (store/small_files.h).
   void distrust(const std::string& why);
   bool distrusted() const;
 

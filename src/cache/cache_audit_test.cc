@@ -3,7 +3,7 @@
 #include <set>
 
 #include "cache/cache_test_fixture.h"
-#include "store/notes.h"
+#include "store/small_files.h"
 
 namespace kvkeep::cache {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "inspect/pins.h"
-#include "store/notes.h"
 #include "store/servers.h"
+#include "store/small_files.h"
 
 namespace kvkeep::inspect {
 namespace {

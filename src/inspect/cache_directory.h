@@ -25,7 +25,7 @@ struct ModelDirectory {
   store::DirectoryScan files;
   std::optional<ModelNote> note;  // read_model() reads these three
   std::vector<PrefixHash> pins;
-  std::optional<std::string> distrust;  // the text of an audit's note: servers use nothing of it (store/notes.h)
+  std::optional<std::string> distrust;  // the text of an audit's note: servers use nothing of it (store/small_files.h)
 };
 
 struct CacheDirectory {

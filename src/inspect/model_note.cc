@@ -4,7 +4,7 @@
 #include <span>
 
 #include "store/layout.h"
-#include "store/notes.h"
+#include "store/small_files.h"
 
 namespace kvkeep::inspect {
 namespace {

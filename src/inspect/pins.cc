@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "inspect/model_note.h"
-#include "store/notes.h"
+#include "store/small_files.h"
 
 namespace kvkeep::inspect {
 namespace {

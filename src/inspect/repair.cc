@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "store/quarantine.h"
+#include "store/unserved_files.h"
 
 namespace kvkeep::inspect {
 

@@ -8,7 +8,7 @@
 namespace kvkeep::inspect {
 
 struct RepairReport {
-  std::uint64_t set_aside = 0;  // in quarantine/, of which the oldest leave (store/quarantine.h)
+  std::uint64_t set_aside = 0;  // in quarantine/, of which the oldest leave (store/unserved_files.h)
   std::uint64_t removed = 0;
   ByteCount freed;
   std::uint64_t failed = 0;

@@ -3,15 +3,14 @@
 #include <utility>
 
 #include "format/notes.h"
-#include "store/free_space.h"
 #include "store/inventory.h"
-#include "store/notes.h"
 #include "store/publisher.h"
 #include "store/segment_io.h"
 #include "store/served_files.h"
 #include "store/sharing.h"
+#include "store/small_files.h"
 #include "store/space_ledger.h"
-#include "store/write_budget.h"
+#include "store/write_limits.h"
 
 namespace kvkeep::store {
 

@@ -91,7 +91,7 @@ class DiskStore {
   // The file stays, unserved, until room is needed: no server can use its content now.
   void disown(const format::SegmentName& name);
 
-  // Leaves a note that stored state is wrong, and why (notes.h). It does not change what this store does.
+  // Leaves a note that stored state is wrong, and why (small_files.h). It does not change what this store does.
   Status distrust(std::string_view why);
   // The text of such a note; nullopt: there is none. kIo: the device does not say.
   Result<std::optional<std::string>> distrusted() const;
@@ -108,7 +108,7 @@ class DiskStore {
 
   ByteCount used() const;  // physical bytes counted against the budget
   ByteCount budget() const;
-  // The file of sampled turns (record_log.h), which is not the store's: its budget leaves room for it.
+  // The file of sampled turns (small_files.h), which is not the store's: its budget leaves room for it.
   std::string turns_path() const;
   // Part of used(): files that this store does not serve but may remove, above all those of other fingerprints.
   ByteCount foreign_bytes() const;

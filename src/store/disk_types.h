@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "format/segment_file.h"
 
 namespace kvkeep::store {
@@ -55,6 +56,23 @@ struct DiskCounters {
   std::uint64_t reopened = 0;  // times that the directory was removed or replaced, and opened anew
 };
 
+// The counters of all parts of one store. Thread safe.
+class DiskCounting {
+ public:
+  void add(std::uint64_t DiskCounters::* which, std::uint64_t count = 1) {
+    const MutexLock lock(mutex_);
+    counters_.*which += count;
+  }
+  DiskCounters counters() const {
+    const MutexLock lock(mutex_);
+    return counters_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  DiskCounters counters_ GUARDED_BY(mutex_);
+};
+
 // A served file with another time than before: another server used it, or keeps it until that time (see touch()).
 struct UsedSegment {
   format::SegmentName name;
@@ -70,7 +88,7 @@ enum class Look {
 // Whether unserved files may leave although they are pinned, or kept until a time to come.
 enum class Kept { kSpare, kTake };
 
-// How much of a day's bytes may be written now, and how much may gather (write_budget.h).
+// How much of a day's bytes may be written now, and how much may gather (write_limits.h).
 struct WriteAllowance {
   ByteCount left;
   ByteCount most;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "store/directory_scan.h"
-#include "store/place.h"
-#include "store/quarantine.h"
+#include "store/disk_types.h"
+#include "store/layout.h"
 #include "store/served_files.h"
 #include "store/space_ledger.h"
 #include "store/unserved_files.h"

@@ -3,21 +3,23 @@
 // Names inside a cache directory:
 //   <root>/lock                      held by the keeper, the one server that evicts
 //   <root>/servers/                  the others (servers.h)
-//   <root>/writes                    how much may still be written today, if there is a limit (write_budget.h)
+//   <root>/writes                    how much may still be written today, if there is a limit (write_limits.h)
 //   <root>/quarantine/               damaged files, a few
 //   <root>/<fingerprint hex>/        one per model and settings
 //       <hash>-<hash>.kvs            segments
 //       <hash>-<hash>.<kind>.kvs     window rows, points, whole states
 //       index                        the saved index
-//       turns                        how assistant turns were sampled (record_log.h); not the store's
+//       turns                        how assistant turns were sampled (small_files.h); not the store's
 //       model.json                   the model, for people; pins: pinned prefixes. Not the store's, both are small
-//       distrusted                   the stored state is wrong, and why (notes.h)
+//       distrusted                   the stored state is wrong, and why (small_files.h)
 //       <anything>.tmp               unfinished
 
 #include <string>
 #include <string_view>
 
 #include "base/hash.h"
+#include "os/clock.h"
+#include "os/file_system.h"
 
 namespace kvkeep::store {
 
@@ -43,6 +45,15 @@ inline constexpr std::string_view kDistrustName = "distrusted";
 inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 Layout make_layout(std::string root, const FingerprintHash& fingerprint);
+
+// Where the files of one store lie; shared by its parts.
+struct Place {
+  Layout layout;
+  os::FileSystem& files;
+  os::Clock& clock;
+
+  std::string path_of(const std::string& file_name) const { return layout.own + "/" + file_name; }
+};
 
 bool is_segment_name(std::string_view name);
 bool is_temporary_name(std::string_view name);

@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "store/disk_types.h"
 #include "store/inventory.h"
-#include "store/place.h"
+#include "store/layout.h"
 #include "store/served_files.h"
 #include "store/space_ledger.h"
-#include "store/write_budget.h"
+#include "store/write_limits.h"
 
 namespace kvkeep::store {
 

@@ -14,7 +14,8 @@
 
 #include "base/mutex.h"
 #include "store/directory_scan.h"
-#include "store/place.h"
+#include "store/disk_types.h"
+#include "store/layout.h"
 
 namespace kvkeep::store {
 

@@ -19,7 +19,7 @@
 #include "store/inventory.h"
 #include "store/leases.h"
 #include "store/servers.h"
-#include "store/write_budget.h"
+#include "store/write_limits.h"
 
 namespace kvkeep::store {
 

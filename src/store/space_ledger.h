@@ -17,7 +17,8 @@
 #include "base/mutex.h"
 #include "base/types.h"
 #include "os/file_system.h"
-#include "store/place.h"
+#include "store/disk_types.h"
+#include "store/layout.h"
 
 namespace kvkeep::store {
 

@@ -14,7 +14,7 @@
 #include "chat/replay/turn_memory.h"
 #include "os/executor.h"
 #include "os/file_system.h"
-#include "store/record_log.h"
+#include "store/small_files.h"
 
 namespace kvkeep::server {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "server/run/audit_fixture.h"
-#include "store/notes.h"
+#include "store/small_files.h"
 #include "testing/sim/sim_executor.h"
 
 namespace kvkeep::server {
