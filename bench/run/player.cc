@@ -8,8 +8,8 @@
 
 #include "base/assert.h"
 #include "bench/run/server_client.h"
+#include "bench/sessions/ideal.h"
 #include "bench/sessions/json_fields.h"
-#include "bench/sessions/prefixes.h"
 
 namespace kvkeep::bench {
 namespace {

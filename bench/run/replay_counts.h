@@ -13,7 +13,6 @@
 #include "bench/report/figures.h"
 #include "bench/run/server_client.h"
 #include "bench/sessions/ideal.h"
-#include "bench/sessions/prefixes.h"
 
 namespace kvkeep::bench {
 

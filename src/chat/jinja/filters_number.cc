@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "chat/jinja/builtins.h"
-#include "chat/jinja/item_access.h"
 #include "chat/jinja/operators.h"
 #include "chat/jinja/text_operations.h"
 #include "chat/jinja/value_text.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "chat/jinja/builtins.h"
-#include "chat/jinja/item_access.h"
 #include "chat/jinja/text_operations.h"
 #include "chat/jinja/value_text.h"
 

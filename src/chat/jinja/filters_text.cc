@@ -4,7 +4,6 @@
 
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/formatting.h"
-#include "chat/jinja/item_access.h"
 #include "chat/jinja/operators.h"
 #include "chat/jinja/text_operations.h"
 #include "chat/jinja/value_text.h"

@@ -6,7 +6,6 @@
 #include "chat/jinja/ast.h"
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/interpreter.h"
-#include "chat/jinja/loop.h"
 #include "chat/jinja/operators.h"
 #include "chat/jinja/value_text.h"
 

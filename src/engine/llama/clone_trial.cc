@@ -12,7 +12,7 @@
 #include "engine/llama/model_options.h"
 #include "engine/llama/model_params.h"
 #include "engine/llama/sequence_memory.h"
-#include "engine/llama/state_bytes.h"
+#include "engine/llama/state_parts.h"
 
 namespace kvkeep::engine::llama {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "engine/llama/state_bytes.h"
+#include "engine/llama/state_parts.h"
 #include "engine/llama/windowed_memory.h"
 
 namespace kvkeep::engine::llama {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "engine/llama/model_params.h"
-#include "engine/llama/state_bytes.h"
+#include "engine/llama/state_parts.h"
 #include "engine/llama/windowed_memory.h"
 #include "testing/models/recorded_run.h"
 

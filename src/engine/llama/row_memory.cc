@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "engine/llama/state_bytes.h"
+#include "engine/llama/state_parts.h"
 
 namespace kvkeep::engine::llama {
 namespace {

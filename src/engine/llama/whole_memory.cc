@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/assert.h"
-#include "engine/llama/state_bytes.h"
+#include "engine/llama/state_parts.h"
 
 namespace kvkeep::engine::llama {
 namespace {

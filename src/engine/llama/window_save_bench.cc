@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "engine/llama/state_bytes.h"
+#include "engine/llama/state_parts.h"
 #include "model_maker/make_model.h"
 #include "testing/models/test_model.h"
 

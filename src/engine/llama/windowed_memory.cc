@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 #include "engine/llama/row_layout.h"
-#include "engine/llama/state_bytes.h"
+#include "engine/llama/state_parts.h"
 
 namespace kvkeep::engine::llama {
 

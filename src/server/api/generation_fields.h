@@ -35,7 +35,7 @@ Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view 
 Result<std::string> read_cache_salt(const Json& body);
 
 // Returns the seconds for which prompt and reply should be kept (`prompt_cache_retention`, `prompt_cache_options`;
-// Anthropic's marks are in anthropic/cache_control.h), at most a day: the longest time named, or 0 if none
+// Anthropic's marks are in anthropic/request.h), at most a day: the longest time named, or 0 if none
 // is. kInvalid for a value that the API does not know.
 Result<std::int64_t> read_keep_s(const Json& body);
 

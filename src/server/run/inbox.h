@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "cache/cache_options.h"
 #include "server/run/audit.h"
-#include "server/run/inspection.h"
+#include "server/run/lookup.h"
 
 namespace kvkeep::server {
 

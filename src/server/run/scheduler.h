@@ -26,7 +26,6 @@
 #include "policy/restore.h"
 #include "server/run/audit.h"
 #include "server/run/inbox.h"
-#include "server/run/inspection.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
 #include "server/run/request.h"

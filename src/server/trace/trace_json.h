@@ -4,7 +4,7 @@
 
 #include "base/vocabulary.h"
 #include "server/api/json_body.h"
-#include "server/run/inspection.h"
+#include "server/run/lookup.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::server {

@@ -17,7 +17,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "server/api/anthropic/cache_control.h"
+#include "server/api/anthropic/request.h"
 #include "server/api/errors.h"
 #include "server/api/reply.h"
 

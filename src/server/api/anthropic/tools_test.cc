@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "server/api/anthropic/cache_control.h"
+#include "server/api/anthropic/request.h"
 
 namespace kvkeep::server::api {
 namespace {

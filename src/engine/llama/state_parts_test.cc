@@ -1,7 +1,7 @@
 // State bytes of every memory class with the KV types and layouts that servers use: state that is restored elsewhere
 // and saved again has the same bytes.
 
-#include "engine/llama/state_bytes.h"
+#include "engine/llama/state_parts.h"
 
 #include <gtest/gtest.h>
 
