@@ -116,7 +116,6 @@ MarkerSet::MarkerSet(const Vocabulary& vocabulary, std::string_view template_sou
   }
   for (const Marker& marker : markers_) by_id_.emplace(marker.id, &marker);
   for (const Marker& marker : markers_) insert(marker);
-  std::ranges::sort(suffixes_);
   for (Marker& marker : markers_) plan_split(vocabulary, marker);
 }
 
@@ -142,8 +141,6 @@ void MarkerSet::insert(const Marker& marker) {
   if (nodes_[at].marker == nullptr) nodes_[at].marker = &marker;  // of two tokens with one spelling the first counts
   first_bytes_[static_cast<std::uint8_t>(marker.spelling.front())] = true;
   longest_bytes_ = std::max(longest_bytes_, marker.spelling.size());
-  const std::string_view spelling = marker.spelling;
-  for (std::size_t cut = 1; cut < spelling.size(); ++cut) suffixes_.push_back(spelling.substr(cut));
 }
 
 const MarkerSet::Node* MarkerSet::child(const Node& node, char byte) const {
@@ -174,20 +171,6 @@ std::size_t MarkerSet::open_tail(std::string_view text) const {
     if (node != nullptr && !node->children.empty()) return length;
   }
   return 0;
-}
-
-std::size_t MarkerSet::open_head(std::string_view text) const {
-  for (std::size_t length = std::min(text.size(), longest_bytes_); length > 0; --length) {
-    if (std::ranges::binary_search(suffixes_, text.substr(0, length))) return length;
-  }
-  return 0;
-}
-
-bool MarkerSet::is_fragment(std::string_view text) const {
-  if (text.empty() || text.size() >= longest_bytes_) return false;
-  if (open_tail(text) == text.size()) return true;  // the head of a spelling
-  const auto place = std::ranges::lower_bound(suffixes_, text);
-  return place != suffixes_.end() && place->starts_with(text);
 }
 
 void MarkerSet::plan_split(const Vocabulary& vocabulary, Marker& marker) const {

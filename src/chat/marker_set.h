@@ -57,10 +57,6 @@ class MarkerSet {
   std::optional<MarkerMatch> next(std::string_view text, std::size_t from) const;
   // Bytes at the end of text that begin a longer spelling: the longest suffix that is a proper prefix of a marker.
   std::size_t open_tail(std::string_view text) const;
-  // Bytes at the start of text that end a longer spelling: the longest prefix that is a proper suffix of a marker.
-  std::size_t open_head(std::string_view text) const;
-  // Returns true if the text is a proper part of some marker's spelling, anywhere in it.
-  bool is_fragment(std::string_view text) const;
   bool starts_marker(char first) const { return first_bytes_[static_cast<std::uint8_t>(first)]; }
 
  private:
@@ -76,7 +72,6 @@ class MarkerSet {
   std::vector<Marker> markers_;
   std::unordered_map<TokenId, const Marker*> by_id_;
   std::vector<Node> nodes_;
-  std::vector<std::string_view> suffixes_;  // every proper suffix of every spelling, sorted
   std::vector<bool> first_bytes_ = std::vector<bool>(256, false);
   std::size_t longest_bytes_ = 0;
 };

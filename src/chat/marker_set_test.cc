@@ -64,26 +64,21 @@ TEST(MarkerSet, ScannerAgreesWithItsTwinOnAllShortTexts) {
   }
 }
 
-TEST(MarkerSet, OpenEndsAgreeWithTheirTwinsOnAllShortTexts) {
+TEST(MarkerSet, OpenTailsAgreeWithTheirTwinOnAllShortTexts) {
   const FakeVocabulary vocabulary(overlapping_special());
   const MarkerSet set(vocabulary, "");
   const std::string alphabet = "abc<>";
   for (std::size_t number = 0; number < std::size_t{5} * 5 * 5 * 5; ++number) {
     std::string text;
     for (std::size_t rest = number, i = 0; i < 4; ++i, rest /= 5) text += alphabet[rest % 5];
-    std::size_t tail = 0, head = 0;
-    bool fragment = false;
+    std::size_t tail = 0;
     for (const Marker& marker : set.markers()) {
       const std::string& spelling = marker.spelling;
       for (std::size_t n = 1; n < spelling.size() && n <= text.size(); ++n) {
         if (text.ends_with(spelling.substr(0, n))) tail = std::max(tail, n);
-        if (text.starts_with(spelling.substr(spelling.size() - n))) head = std::max(head, n);
       }
-      fragment |= text.size() < spelling.size() && spelling.find(text) != std::string::npos;
     }
     ASSERT_EQ(set.open_tail(text), tail) << text;
-    ASSERT_EQ(set.open_head(text), head) << text;
-    ASSERT_EQ(set.is_fragment(text), fragment) << text;
   }
 }
 

@@ -240,12 +240,6 @@ std::vector<std::byte> encode_header(const SegmentHeader& header) {
   return writer.take();
 }
 
-Result<std::size_t> header_size(ByteSpan fixed_bytes) {
-  SegmentHeader unused;
-  TRY_ASSIGN(const Lengths lengths, decode_fixed(fixed_bytes, unused));
-  return std::size_t{lengths.header_bytes};
-}
-
 Result<SegmentHeader> decode_header(ByteSpan bytes) {
   SegmentHeader header;
   TRY_ASSIGN(const Lengths lengths, decode_fixed(bytes, header));

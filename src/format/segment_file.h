@@ -119,9 +119,6 @@ std::uint32_t version_of(const SegmentHeader& header);
 // file and may be longer than the header; kMaxHeaderBytes always suffice.
 Result<SegmentHeader> decode_header(ByteSpan bytes);
 
-// Size of the whole header, from its first kFixedHeaderBytes bytes. Errors as above.
-Result<std::size_t> header_size(ByteSpan fixed_bytes);
-
 std::uint64_t payload_bytes(const SegmentHeader& header);  // all parts together
 std::uint64_t file_bytes(const SegmentHeader& header);
 // Offset of a part in the file and its entry; nullopt: the segment has no such part.

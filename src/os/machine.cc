@@ -83,8 +83,6 @@ Result<ByteCount> available_memory() {
   return parse_available_memory(text.str());
 }
 
-std::size_t page_size() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-
 namespace {
 
 double ticks_per_second() { return static_cast<double>(::sysconf(_SC_CLK_TCK)); }

@@ -32,8 +32,6 @@ Result<ByteCount> available_memory();
 // Returns the same from the text of a meminfo file.
 Result<ByteCount> parse_available_memory(std::string_view meminfo);
 
-std::size_t page_size();
-
 // The kernel's figures on a process (proc(5)), for benchmarks; the functions below are thread safe.
 struct ProcessTime {
   int id = 0;

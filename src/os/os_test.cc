@@ -241,7 +241,6 @@ TEST(MemoryInfo, ReadsTheAvailableMemory) {
   const auto here = available_memory();
   ASSERT_TRUE(here.ok());
   EXPECT_GT(here->value(), 1u << 20);
-  EXPECT_GE(page_size(), 4096u);
 }
 
 TEST(Paths, TheCacheHomeFollowsTheEnvironment) {
@@ -303,7 +302,6 @@ TEST(Child, AMissingProgramIsAnError) {
 
 TEST(Self, KnowsItsCost) {
   EXPECT_EQ(process_id(), ::getpid());
-  EXPECT_GT(peak_memory(), mebibytes(1));
   EXPECT_GE(cpu_seconds(), 0.0);
 }
 

@@ -18,12 +18,6 @@ namespace kvkeep::os {
 
 int process_id() { return ::getpid(); }
 
-ByteCount peak_memory() {
-  struct rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return ByteCount{static_cast<std::uint64_t>(usage.ru_maxrss) << 10};
-}
-
 double cpu_seconds() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

@@ -7,13 +7,10 @@
 #include <string>
 
 #include "base/result.h"
-#include "base/types.h"
 
 namespace kvkeep::os {
 
 int process_id();
-// The most physical memory that this process ever had.
-ByteCount peak_memory();
 // User and system time of this process, all threads.
 double cpu_seconds();
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "os/executor.h"
-#include "os/machine.h"
 #include "os/paths.h"
 
 namespace kvkeep::os {
@@ -22,7 +22,7 @@ std::size_t resident_bytes() {
   std::size_t all = 0;
   std::size_t resident = 0;
   file >> all >> resident;
-  return resident * page_size();
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 TEST(Memory, WhatAnotherThreadFreedGoesBackToTheSystem) {

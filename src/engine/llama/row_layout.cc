@@ -273,16 +273,6 @@ Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range) {
   return {};
 }
 
-std::vector<std::uint32_t> cell_positions(const RowLayout& layout, ByteSpan rows) {
-  Reader reader(rows, kHeadBytes);
-  std::vector<std::uint32_t> positions(cell_count(rows));
-  for (std::uint32_t& position : positions) {
-    position = reader.read<std::uint32_t>();
-    reader.skip(cell_bytes(layout) - sizeof position);
-  }
-  return positions;
-}
-
 std::size_t join_rows(const RowLayout& layout, std::span<const cache::RowPiece> pieces, std::int32_t sequence,
                       MutableByteSpan out) {
   std::vector<CellRun> runs;

@@ -61,9 +61,6 @@ Result<RowLayout> learn_layout(ByteSpan rows);
 // Returns kDamaged unless `rows` are whole, of this layout, and have each position of `range` exactly once.
 Status verify_rows(const RowLayout& layout, ByteSpan rows, TokenRange range);
 
-// The positions of the cells, in the order of their rows. Precondition: verify_rows succeeded.
-std::vector<std::uint32_t> cell_positions(const RowLayout& layout, ByteSpan rows);
-
 // Joins the wanted rows of `pieces` into one run, as llama_state_seq_get_data would return them if they lay in this
 // order. Sequence ids become `sequence`. Returns the bytes used. Preconditions: every piece is verified, out.size() >=
 // layout.bytes_of(sum of wanted).

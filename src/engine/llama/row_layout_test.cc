@@ -119,10 +119,8 @@ TEST_P(RowLayoutTest, KnowsTheSizeOfRows) {
 
 TEST_P(RowLayoutTest, WholeRowsAreVerifiedInAnyOrderOfCells) {
   EXPECT_TRUE(verify_rows(layout(), make_rows(layout(), range(5, 9), 0), range(5, 9)).ok());
-  const std::vector<std::uint32_t> shuffled{7, 5, 8, 6};
-  const auto rows = make_rows(layout(), shuffled, 0);
+  const auto rows = make_rows(layout(), std::vector<std::uint32_t>{7, 5, 8, 6}, 0);
   EXPECT_TRUE(verify_rows(layout(), rows, range(5, 9)).ok());
-  EXPECT_EQ(cell_positions(layout(), rows), shuffled);
 }
 
 TEST_P(RowLayoutTest, EveryTruncationAndExtensionIsRefused) {
