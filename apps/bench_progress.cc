@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "bench/report/summary.h"
-#include "text/printable.h"
+#include "text/terminal.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "cache_place.h"
 #include "inspect/archive.h"
-#include "inspect/collect.h"
 #include "inspect/guest.h"
 #include "inspect/pins.h"
 #include "inspect/print/print.h"

@@ -17,7 +17,6 @@
 #include "chat/turns.h"
 #include "engine/llama/llama_vocabulary.h"
 #include "inspect/print/print.h"
-#include "inspect/repair.h"
 #include "inspect/verify.h"
 #include "inspect/view.h"
 #include "os/clock.h"

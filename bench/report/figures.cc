@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "text/printable.h"
+#include "text/terminal.h"
 
 namespace kvkeep::bench {
 namespace {

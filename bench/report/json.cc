@@ -11,7 +11,7 @@
 
 #include "bench/report/report.h"
 #include "bench/report/summary.h"
-#include "text/printable.h"
+#include "text/terminal.h"
 
 namespace kvkeep::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string_view>
 
-#include "text/printable.h"
+#include "text/terminal.h"
 
 namespace kvkeep::bench {
 namespace {

@@ -4,8 +4,7 @@
 
 #include "bench/report/report.h"
 #include "bench/report/summary.h"
-#include "text/printable.h"
-#include "text/text_table.h"
+#include "text/terminal.h"
 
 namespace kvkeep::bench {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "base/assert.h"
 #include "base/edit_distance.h"
-#include "text/printable.h"
+#include "text/terminal.h"
 
 namespace kvkeep::bench {
 namespace {

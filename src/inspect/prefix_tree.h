@@ -1,23 +1,63 @@
 #pragma once
 
-// The tree of one fingerprint's files: straight runs. Pure.
-//
-// A run is shared by all prompts below it: segments that follow each other without a branch, and the points and windows
-// that hang in them. It ends where prompts part, or where none continues.
+// The tree of one fingerprint's files, and the short names of its prefixes. Pure.
 
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "base/hash.h"
+#include "base/result.h"
 #include "base/types.h"
 #include "store/directory_scan.h"
 
 namespace kvkeep::inspect {
 
+inline constexpr std::size_t kShortestShownId = 8;
+inline constexpr std::size_t kShortestTypedId = 4;
+
+// The run that a name stands for.
+struct IdTarget {
+  std::size_t model = 0;
+  std::size_t run = 0;
+  bool operator==(const IdTarget&) const = default;
+};
+// The runs among `targets` that are of one model.
+std::vector<std::size_t> runs_of_model(const std::vector<IdTarget>& targets, std::size_t model);
+
+// Short names of prefixes for people, like git's: the beginning of h(end) in hexadecimal, as long as it takes to tell
+// all of them apart.
+class PrefixIds {
+ public:
+  // Every end of a segment of rows is a name of the run in which it lies, so that a name stays valid when the run has
+  // grown meanwhile. Two equal hashes (they are keyed by the fingerprint) do not happen.
+  void add(const PrefixHash& end_hash, IdTarget target) { entries_.push_back({end_hash.hex(), target}); }
+  // Call it once, after the last add().
+  void sort();
+
+  // At least kShortestShownId digits, as many as make all names different.
+  std::size_t shown_length() const { return shown_length_; }
+  std::string shown(const PrefixHash& end_hash) const { return end_hash.hex().substr(0, shown_length_); }
+
+  // kInvalid: not hexadecimal, too short, or ambiguous, with the candidates. kNotFound: there is none.
+  Result<IdTarget> find(std::string_view typed) const;
+
+ private:
+  struct Entry {
+    std::string hex;
+    IdTarget target;
+  };
+  std::vector<Entry> entries_;
+  std::size_t shown_length_ = kShortestShownId;
+};
+
+// A run is shared by all prompts below it: segments that follow each other without a branch, and the points and windows
+// that hang in them. It ends where prompts part, or where none continues.
 inline constexpr std::size_t kNone = SIZE_MAX;
 
 struct Run {

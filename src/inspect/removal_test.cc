@@ -4,7 +4,6 @@
 #include <set>
 
 #include "format/built_state.h"
-#include "inspect/collect.h"
 #include "inspect/pins.h"
 #include "inspect/sample_directory_test.h"
 #include "inspect/verify.h"

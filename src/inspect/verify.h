@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "inspect/cache_directory.h"
 #include "inspect/prefix_tree.h"
+#include "os/clock.h"
 #include "os/executor.h"
 
 namespace kvkeep::inspect {
@@ -56,5 +57,19 @@ using VerifyWait = std::function<bool()>;
 Result<VerifyReport> verify(os::FileSystem& files, const CacheDirectory& directory,
                             const std::vector<os::Executor*>& executors, const VerifyProgress& progress = {},
                             const VerifyWait& wait = {});
+
+// `kvkeep cache verify --repair`: moves damaged files to the quarantine and removes orphans.
+struct RepairReport {
+  std::uint64_t set_aside = 0;  // in quarantine/, of which the oldest leave (store/unserved_files.h)
+  std::uint64_t removed = 0;
+  ByteCount freed;
+  std::uint64_t failed = 0;
+};
+
+// Changes whole files only, children before parents, so that a server next to it sees no hole. Unreadable files stay: a
+// device may recover. `budget`: of the directory, of which the quarantine may have a share. Errors: of the quarantine's
+// directory.
+Result<RepairReport> repair(os::FileSystem& files, os::Clock& clock, const CacheDirectory& directory, ByteCount budget,
+                            const std::vector<Finding>& findings);
 
 }  // namespace kvkeep::inspect

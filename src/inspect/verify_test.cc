@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "format/built_state.h"
-#include "inspect/repair.h"
 #include "inspect/sample_directory_test.h"
 #include "testing/sim/sim_executor.h"
 

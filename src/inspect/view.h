@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "inspect/cache_directory.h"
-#include "inspect/prefix_ids.h"
 #include "inspect/prefix_tree.h"
 
 namespace kvkeep::inspect {

@@ -26,7 +26,7 @@ CLEAN = {
     'src/store/README.md': '# store\n',
     'bench/README.md': 'line\n' * 20,
     'bench/prompt_bench.cc': '#include <thread>\n#include "server/routes/prompt.h"\n',
-    'bench/report/figures.h': '#include "base/result.h"\n#include "text/printable.h"\n',
+    'bench/report/figures.h': '#include "base/result.h"\n#include "text/terminal.h"\n',
     'bench/report/README.md': '# bench/report\n',
     'bench/count_shim/count_shim.cc': '#include <dlfcn.h>\n#include <llama.h>\n',
     'bench/count_shim/README.md': '# bench/count_shim\n',

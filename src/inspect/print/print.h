@@ -9,7 +9,6 @@
 
 #include "inspect/archive.h"
 #include "inspect/removal.h"
-#include "inspect/repair.h"
 #include "inspect/verify.h"
 #include "inspect/view.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// POST /cache/lookup: body -> the prompt to look up. The reply is in server/trace/trace_json.h.
+// POST /cache/lookup: body -> the prompt to look up. The reply is in server/trace/trace_file.h.
 
 #include <string>
 #include <string_view>

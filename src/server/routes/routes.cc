@@ -21,7 +21,7 @@
 #include "server/routes/generation.h"
 #include "server/routes/prompt.h"
 #include "server/routes/sender.h"
-#include "server/trace/trace_json.h"
+#include "server/trace/trace_file.h"
 
 namespace kvkeep::server {
 namespace {

@@ -2,11 +2,240 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <utility>
 
-#include "server/trace/trace_json.h"
+#include "chat/text_streams.h"
 
 namespace kvkeep::server {
+namespace {
+
+using api::Json;
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+// Clocks are exact to microseconds; more digits only make lines longer.
+double rounded_ms(double ms) { return std::round(ms * 1e3) / 1e3; }
+
+std::string_view name_of(format::PartKind kind) {
+  switch (kind) {
+    case format::PartKind::kRows: return "rows";
+    case format::PartKind::kWindowRows: return "window";
+    case format::PartKind::kPoint: return "point";
+    case format::PartKind::kWhole: return "whole";
+  }
+  return "rows";
+}
+
+std::string short_name(const Tenant& tenant) { return tenant.hex(4); }
+
+Json tiers_json(const JobStats& stats) {
+  return {{"memory", stats.memory_tokens}, {"ram", stats.ram_tokens}, {"disk", stats.disk_tokens}};
+}
+
+Json candidate_json(const policy::Candidate& candidate, format::PartKind restorable) {
+  using Kind = policy::Candidate::Kind;
+  const bool resident = candidate.kind == Kind::kResident;
+  Json json;
+  json["kind"] = resident ? "memory" : candidate.kind == Kind::kRows ? "rows" : name_of(restorable);
+  json["tier"] = resident ? "memory" : candidate.on_disk ? "disk" : "ram";
+  json["sequence"] = resident ? Json(candidate.seq.value()) : Json(nullptr);
+  json["from"] = candidate.run.begin.value();
+  json["to"] = candidate.run.end.value();
+  json["reach"] = candidate.reach.value();
+  json["bytes"] = candidate.bytes.value();
+  json["verdict"] = to_string(candidate.verdict);
+  return json;
+}
+
+Json candidates_json(const Explanation& explanation) {
+  Json list = Json::array();
+  for (const policy::Candidate& candidate : explanation.candidates) {
+    list.push_back(candidate_json(candidate, explanation.restorable_kind));
+  }
+  return list;
+}
+
+Json run_json(TokenSpan tokens, const Vocabulary& vocabulary) {
+  Json ids = Json::array();
+  Json texts = Json::array();
+  for (const TokenId id : tokens) {
+    ids.push_back(id);
+    const bool known = id >= 0 && static_cast<std::size_t>(id) < vocabulary.size();
+    texts.push_back(known ? vocabulary.piece(id, true) : std::string());
+  }
+  return {{"ids", std::move(ids)}, {"texts", std::move(texts)}};
+}
+
+Json difference_json(const std::optional<Difference>& difference, const Vocabulary& vocabulary, bool cached_side) {
+  if (!difference) return nullptr;
+  Json json;
+  json["at"] = difference->at.value();
+  json["begin"] = difference->begin.value();
+  json["tier"] = difference->in_memory ? "memory" : "cache";
+  json["known_beyond"] = difference->known_beyond;
+  json["prompt"] = run_json(difference->prompt, vocabulary);
+  json["cached"] = cached_side ? run_json(difference->cached, vocabulary) : Json(nullptr);
+  return json;
+}
+
+Json rates_json(const policy::Rates& rates) {
+  return {{"prefill_tokens_per_s", std::round(rates.prefill_tokens_per_s)},
+          {"ram_restore_bytes_per_s", std::round(rates.ram_restore_bytes_per_s)},
+          {"disk_read_bytes_per_s", std::round(rates.disk_read_bytes_per_s)}};
+}
+
+// Why prefill began where it began: the same in a trace and in a lookup.
+void explain(Json& json, const Explanation& explanation) {
+  json["start"] = explanation.start.empty() ? Json(nullptr) : Json(explanation.start);
+  json["text_from"] = explanation.text_from ? Json(explanation.text_from->value()) : Json(nullptr);
+  json["known_tokens"] = explanation.known.value();
+  json["candidates"] = candidates_json(explanation);
+  json["candidates_left_out"] = explanation.candidates_left_out;
+  json["restore"] = explanation.restore == policy::RestoreMode::kAlways ? "always" : "auto";
+  json["rates"] = rates_json(explanation.rates);
+}
+
+Json cut_json(const TraceCut& cut) {
+  Json json;
+  json["at"] = cut.at.value();
+  json["reason"] = policy::to_string(cut.reason);
+  json["kind"] = name_of(cut.kind);
+  json["tokens"] = cut.tokens;
+  json["bytes"] = cut.bytes.value();
+  json["ms"] = rounded_ms(cut.ms);
+  json["complete"] = cut.complete;
+  json["idle"] = cut.idle;
+  return json;
+}
+
+void add_origin(Json& json, const RequestTrace& trace) {
+  static const RequestOrigin kNobody;
+  const RequestOrigin& origin = trace.origin != nullptr ? *trace.origin : kNobody;
+  json["method"] = text_or_null(origin.method);
+  json["path"] = text_or_null(origin.path);
+  json["model"] = text_or_null(origin.model);
+  json["headers"] = Json::object();
+  for (const auto& [name, value] : origin.headers) json["headers"][name] = value;
+  json["user"] = text_or_null(origin.user);
+  json["prompt_cache_key"] = text_or_null(origin.prompt_cache_key);
+  json["ignored_fields"] = origin.ignored_fields;
+  json["cache_prompt"] = trace.cache_prompt;
+  json["tenant"] = trace.tenant == kNoTenant ? Json(nullptr) : Json(short_name(trace.tenant));
+  json["inflight"] = trace.in_flight;
+}
+
+void add_counts(Json& json, const RequestTrace& trace) {
+  const JobStats& stats = trace.stats;
+  json["prompt_tokens"] = trace.sent_tokens;
+  json["effective_prompt_tokens"] = stats.prompt_tokens;
+  json["cached_tokens"] = stats.cached_tokens;
+  json["disk_cached_tokens"] = stats.disk_tokens;
+  json["prefilled_tokens"] = stats.prefilled_tokens;
+  json["predicted_tokens"] = stats.predicted_tokens;
+  json["cache_source"] = to_string(stats.source);
+  json["cache_tokens"] = tiers_json(stats);
+  json["cache_point"] = to_string(stats.point);
+  json["cache_miss_reason"] = trace.started ? Json(to_string(stats.miss)) : Json(nullptr);
+}
+
+void add_work(Json& json, const RequestTrace& trace) {
+  json["set_aside"] = trace.set_aside;
+  json["restored_bytes"] = trace.restored_bytes.value();
+  json["restored_ms"] = rounded_ms(trace.restored_ms);
+  json["read_bytes"] = trace.read_bytes.value();
+  json["read_ms"] = rounded_ms(trace.read_ms);
+  json["stored_bytes"] = trace.stored_bytes.value();
+  json["stored_ms"] = rounded_ms(trace.stored_ms);
+  json["cuts"] = Json::array();
+  for (const TraceCut& cut : trace.cuts) json["cuts"].push_back(cut_json(cut));
+  json["cuts_left_out"] = trace.cuts_left_out;
+  json["queue_ms"] = rounded_ms(trace.stats.queue_ms);
+  json["load_ms"] = rounded_ms(trace.stats.load_ms);
+  json["prompt_ms"] = rounded_ms(trace.stats.prompt_ms);
+  json["predicted_ms"] = rounded_ms(trace.stats.predicted_ms);
+  json["finish"] = to_string(trace.finish);
+  json["error"] = text_or_null(trace.error);
+}
+
+// The text that the client got.
+std::string reply_text(const RequestTrace& trace, const Vocabulary& vocabulary) {
+  chat::Utf8Stream utf8;
+  chat::StopStrings stops(trace.origin->stop);
+  std::string text;
+  for (const TokenId token : trace.reply) {
+    if (!vocabulary.is_end_of_generation(token)) text += stops.feed(utf8.feed(vocabulary.piece(token, true)));
+  }
+  if (!stops.found()) text += stops.feed(utf8.finish()) + stops.finish();
+  return text;
+}
+
+// Fields that kvkeep replay needs besides those above.
+void add_private(Json& json, const RequestTrace& trace, const Vocabulary& vocabulary) {
+  if (trace.origin == nullptr || !trace.origin->with_prompt) return;
+  const std::string& sent = trace.origin->body;
+  Json body = Json::parse(sent, nullptr, false);
+  // A salt is a secret; a replay only needs to tell one from another.
+  if (body.is_object() && body.contains("cache_salt")) body["cache_salt"] = short_name(trace.tenant);
+  json["body"] = body.is_discarded() ? Json(sent) : std::move(body);
+  std::string text = reply_text(trace, vocabulary);
+  // The assistant's turn as a client sends it back; a completion has no turns.
+  if (trace.kind == "chat") {
+    json["reply"] = {{"role", "assistant"}, {"content", std::move(text)}};
+  } else {
+    json["reply"] = {{"text", std::move(text)}};
+  }
+}
+
+}  // namespace
+
+Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary) {
+  Json json;
+  json["trace"] = kTraceVersion;
+  json["t"] = std::round(static_cast<double>(trace.arrived_ns) / 1e3) / 1e6;
+  json["id"] = trace.id;
+  json["route"] = trace.kind;
+  add_origin(json, trace);
+  add_counts(json, trace);
+  explain(json, trace.explanation);
+  json["first_difference"] = difference_json(trace.explanation.difference, vocabulary, true);
+  add_work(json, trace);
+  add_private(json, trace, vocabulary);
+  return json;
+}
+
+Json trace_json(const AuditReport& report) {
+  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  Json json;
+  json["trace"] = kTraceVersion;
+  json["t"] = std::round(static_cast<double>(report.ended_ns) / 1e3) / 1e6;
+  json["route"] = "audit";
+  json["outcome"] = to_string(report.outcome);
+  json["from"] = report.piece.begin.value();
+  json["to"] = report.piece.end.value();
+  json["disk"] = report.from_disk;
+  json["difference"] = number(report.difference);
+  json["noise"] = number(report.noise);
+  json["audit_ms"] = report.ms;
+  return json;
+}
+
+Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool private_text) {
+  const JobStats& stats = found.stats;
+  Json json;
+  json["prompt_tokens"] = found.sent_tokens;
+  json["effective_prompt_tokens"] = stats.prompt_tokens;
+  json["cached_tokens"] = stats.cached_tokens;
+  json["disk_cached_tokens"] = stats.disk_tokens;
+  json["prefill_tokens"] = stats.prompt_tokens - stats.cached_tokens;
+  json["cache_source"] = to_string(stats.source);
+  json["cache_tokens"] = tiers_json(stats);
+  json["cache_point"] = to_string(stats.point);
+  json["cache_miss_reason"] = to_string(stats.miss);
+  explain(json, found.explanation);
+  json["first_difference"] = difference_json(found.explanation.difference, vocabulary, private_text);
+  return json;
+}
 
 namespace {
 

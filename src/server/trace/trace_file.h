@@ -1,10 +1,6 @@
 #pragma once
 
-// The file of --trace: one line of JSON per request and per audit, written by a thread of its own.
-//
-// The engine thread only hands over plain data; rendering and writing happen on the executor. The number and bytes of
-// waiting requests are bounded: requests beyond the bound are not traced, which is counted and logged once. A file that
-// cannot be written is logged once and tried again with each line; requests never notice.
+// The trace: requests and audits as JSON, and the file of --trace. docs/trace.md describes every field.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,10 +11,25 @@
 #include "os/append_file.h"
 #include "os/executor.h"
 #include "server/api/json_body.h"
+#include "server/run/lookup.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::server {
 
+inline constexpr int kTraceVersion = 1;
+
+// Returns one line of the trace. Pure; thread safe, as the next two.
+api::Json trace_json(const RequestTrace& trace, const Vocabulary& vocabulary);
+api::Json trace_json(const AuditReport& report);
+
+// Returns the answer of /cache/lookup. `private_text`: also first_difference's known side, perhaps another client's.
+api::Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool private_text);
+
+// The file of --trace: one line of JSON per request and per audit, written by a thread of its own.
+//
+// The engine thread only hands over plain data; rendering and writing happen on the executor. The number and bytes of
+// waiting requests are bounded: requests beyond the bound are not traced, which is counted and logged once. A file that
+// cannot be written is logged once and tried again with each line; requests never notice.
 struct TraceLimits {
   std::size_t requests = 1024;  // that may wait to be written
   std::size_t bytes = std::size_t{64} << 20;

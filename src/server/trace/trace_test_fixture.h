@@ -9,7 +9,7 @@
 
 #include "base/vocabulary.h"
 #include "server/run/scheduler_test_fixture.h"
-#include "server/trace/trace_json.h"
+#include "server/trace/trace_file.h"
 
 namespace kvkeep::server {
 

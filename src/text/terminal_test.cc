@@ -1,4 +1,4 @@
-#include "text/printable.h"
+#include "text/terminal.h"
 
 #include <gtest/gtest.h>
 
