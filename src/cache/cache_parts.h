@@ -8,17 +8,16 @@
 #include <vector>
 
 #include "cache/cache.h"
-#include "cache/disk_tier.h"
 #include "cache/evictor.h"
 #include "cache/expiry.h"
 #include "cache/forgetting.h"
 #include "cache/further_copies.h"
 #include "cache/loader.h"
 #include "cache/peer.h"
-#include "cache/ram_tier.h"
 #include "cache/room.h"
 #include "cache/segment_table.h"
 #include "cache/state_chains.h"
+#include "cache/tiers.h"
 #include "cache/write_back.h"
 
 namespace kvkeep::cache {

@@ -5,9 +5,9 @@
 
 #include <optional>
 
-#include "cache/disk_tier.h"
 #include "cache/evictor.h"
 #include "cache/forgetting.h"
+#include "cache/tiers.h"
 
 namespace kvkeep::cache {
 

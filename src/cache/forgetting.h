@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cache/lease.h"
-#include "cache/ram_tier.h"
 #include "cache/segment_table.h"
 #include "cache/tier.h"
+#include "cache/tiers.h"
 
 namespace kvkeep::cache {
 

@@ -8,7 +8,7 @@
 
 #include "cache/evictor.h"
 #include "cache/forgetting.h"
-#include "cache/ram_tier.h"
+#include "cache/tiers.h"
 
 namespace kvkeep::cache {
 

@@ -11,8 +11,8 @@
 
 #include "cache/evictor.h"
 #include "cache/forgetting.h"
-#include "cache/ram_tier.h"
 #include "cache/segment_table.h"
+#include "cache/tiers.h"
 #include "testing/sim/sim_clock.h"
 #include "testing/sim/sim_executor.h"
 

@@ -3,9 +3,8 @@
 // Room in a tier for new segments: how much the tier may hold, and what leaves for them.
 
 #include "cache/cache_options.h"
-#include "cache/disk_tier.h"
 #include "cache/evictor.h"
-#include "cache/ram_tier.h"
+#include "cache/tiers.h"
 
 namespace kvkeep::cache {
 

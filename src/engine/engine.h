@@ -30,7 +30,18 @@ enum class MemoryClass {
   kOpaque,     // the whole state, at a point
   kUncached,   // served correctly, but its state cannot be saved
 };
-std::string_view to_string(MemoryClass memory_class);
+
+constexpr std::string_view to_string(MemoryClass memory_class) {
+  switch (memory_class) {
+    case MemoryClass::kSliceable: return "sliceable";
+    case MemoryClass::kWindowed: return "windowed";
+    case MemoryClass::kHybrid: return "hybrid";
+    case MemoryClass::kRecurrent: return "recurrent";
+    case MemoryClass::kOpaque: return "opaque";
+    case MemoryClass::kUncached: return "uncached";
+  }
+  return "unknown";
+}
 
 struct Description {
   std::string model_name;  // general.name or the file's stem

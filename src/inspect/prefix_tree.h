@@ -56,10 +56,10 @@ class PrefixIds {
   std::size_t shown_length_ = kShortestShownId;
 };
 
-// A run is shared by all prompts below it: segments that follow each other without a branch, and the points and windows
-// that hang in them. It ends where prompts part, or where none continues.
 inline constexpr std::size_t kNone = SIZE_MAX;
 
+// A run is shared by all prompts below it: segments that follow each other without a branch, and the points and windows
+// that hang in them. It ends where prompts part, or where none continues.
 struct Run {
   std::size_t parent = kNone;  // a run; kNone: it begins at 0
   std::size_t depth = 0;       // runs above it

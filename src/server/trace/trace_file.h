@@ -25,16 +25,17 @@ api::Json trace_json(const AuditReport& report);
 // Returns the answer of /cache/lookup. `private_text`: also first_difference's known side, perhaps another client's.
 api::Json lookup_json(const Inspection& found, const Vocabulary& vocabulary, bool private_text);
 
-// The file of --trace: one line of JSON per request and per audit, written by a thread of its own.
-//
-// The engine thread only hands over plain data; rendering and writing happen on the executor. The number and bytes of
-// waiting requests are bounded: requests beyond the bound are not traced, which is counted and logged once. A file that
-// cannot be written is logged once and tried again with each line; requests never notice.
 struct TraceLimits {
   std::size_t requests = 1024;  // that may wait to be written
   std::size_t bytes = std::size_t{64} << 20;
 };
 
+// The file of --trace: one line of JSON per request and per audit, written by a thread of its own.
+//
+// The engine thread only hands over plain data; rendering and writing happen on the executor. The number and bytes of
+// waiting requests are bounded: requests beyond the bound are not traced, which is counted and logged once. A file that
+// cannot be written is logged once and tried again with each line; requests never notice.
+//
 // Thread safe. The executor must outlive it.
 class TraceFile final : public TraceSink {
  public:

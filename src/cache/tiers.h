@@ -1,0 +1,125 @@
+#pragma once
+
+// The tiers that ship, as two implementations of the port (tier.h): RAM, and a disk tier on a DiskStore.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/segment_table.h"
+#include "cache/tier.h"
+#include "os/clock.h"
+#include "store/disk_store.h"
+
+namespace kvkeep::cache {
+
+// The RAM tier: payloads by the number of their segment. It also keeps the decoded form of whole states that are stored
+// as differences, as long as nothing else wants the room.
+class RamTier final : public TierPort {
+ public:
+  RamTier(CacheMutex& mutex, SegmentTable& table, ByteCount budget) : mutex_(mutex), table_(table), budget_(budget) {}
+
+  // ---- the port ----
+  std::string_view name() const override { return "ram"; }
+  Promise promise() const override { return Promise::kProcess; }
+  ByteCount used() const override { return ByteCount{used_bytes_}; }
+  ByteCount budget() const override { return budget_; }
+  Status put(const TierItem& item, const Bytes& bytes) override EXCLUDES(kCacheLock);
+  Result<Bytes> get(const TierItem& item) override EXCLUDES(kCacheLock);
+  Status drop(const TierItem& item) override EXCLUDES(kCacheLock);
+
+  // ---- the same under the lock: none of these waits ----
+  // Null if RAM does not have it.
+  Bytes find(SegmentId segment) const REQUIRES(kCacheLock);
+  // Precondition: RAM does not have it. Rows of no bytes cost their token ids, or else a cache without a disk would
+  // never forget them.
+  void hold(SegmentId segment, Bytes bytes) REQUIRES(kCacheLock);
+  // Replaces the bytes by equal ones.
+  void replace(SegmentId segment, Bytes equal) REQUIRES(kCacheLock);
+  // Drops the bytes, if RAM has them, and the decoded state.
+  void let_go(SegmentId segment) REQUIRES(kCacheLock);
+
+  // ---- decoded states ----
+  Bytes decoded(SegmentId leaf) const REQUIRES(kCacheLock);
+  // Precondition: RAM has the bytes that it was decoded from.
+  void hold_decoded(SegmentId leaf, Bytes state) REQUIRES(kCacheLock);
+  // Drops the longest unused first, until at most `limit` is used or none is left.
+  void drop_decoded(ByteCount limit) REQUIRES(kCacheLock);
+  ByteCount decoded_bytes() const REQUIRES(kCacheLock) { return decoded_bytes_; }
+
+ private:
+  void forget_decoded(SegmentId leaf) REQUIRES(kCacheLock);
+
+  CacheMutex& mutex_;
+  SegmentTable& table_;
+  const ByteCount budget_;
+  std::atomic<std::uint64_t> used_bytes_ = 0;           // changed with the lock, read without
+  std::vector<Bytes> payloads_ GUARDED_BY(kCacheLock);  // by segment
+  std::unordered_map<SegmentId, Bytes> decoded_ GUARDED_BY(kCacheLock);
+  ByteCount decoded_bytes_ GUARDED_BY(kCacheLock);
+};
+
+// The disk tier: the port on a DiskStore. Next to puts and gets it keeps the times of files, which carry recency over a
+// restart, and the saved index, which makes the next start short.
+class DiskTier final : public TierPort {
+ public:
+  // `save_index_after`: see CacheOptions.
+  DiskTier(std::unique_ptr<store::DiskStore> store, CacheMutex& mutex, SegmentTable& table, os::Clock& clock,
+           os::Executor& writer, std::size_t save_index_after);
+
+  store::DiskStore& store() { return *store_; }
+  const store::DiskStore& store() const { return *store_; }
+
+  std::string_view name() const override { return "disk"; }
+  Promise promise() const override { return Promise::kDurable; }
+  bool others_drop() const override { return store_->shared(); }
+  ByteCount used() const override { return store_->used(); }
+  ByteCount budget() const override { return store_->budget(); }
+  Status put(const TierItem& item, const Bytes& bytes) override;
+  Result<Bytes> get(const TierItem& item) override;
+  Status drop(const TierItem& item) override { return store_->remove(item.header.name); }
+
+  // The segment was used now, or is kept; the writer sets the time of its file.
+  void post_touch(SegmentId segment) REQUIRES(kCacheLock);
+  // A file was written or used since the index was saved. Saves the index when enough of it is old: each header in it
+  // is copied once per as many new ones.
+  void note_unsaved() EXCLUDES(kCacheLock);
+
+ private:
+  const std::unique_ptr<store::DiskStore> store_;
+  CacheMutex& mutex_;
+  SegmentTable& table_;
+  os::Clock& clock_;
+  os::Executor& writer_;
+  const std::size_t save_index_after_;
+  std::size_t unsaved_ GUARDED_BY(kCacheLock);
+};
+
+// An audit found stored state wrong (docs/audit.md): nothing of it is used any more, and nothing is stored. A note on
+// disk tells other servers of the directory and later starts.
+class Distrust {
+ public:
+  // `store` is null if there is no disk. `writer` leaves the note.
+  Distrust(store::DiskStore* store, os::Executor& writer) : store_(store), writer_(writer) {}
+
+  explicit operator bool() const { return found_; }
+  // Thread safe.
+  void find(const std::string& why);
+  // On the writer, now and then: leaves the note if that failed before (a disk may be full or read-only for a while),
+  // and looks for a note of another server, which may be gone by now.
+  void look();
+
+ private:
+  void note();
+  void heed();
+
+  store::DiskStore* const store_;
+  os::Executor& writer_;
+  std::atomic<bool> found_ = false;
+  std::string unnoted_;  // used only on the writer, as is the next member
+  bool said_unnoted_ = false;
+};
+
+}  // namespace kvkeep::cache
