@@ -1,5 +1,3 @@
-#include "bench_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,15 +16,15 @@
 #include "bench/run/parity.h"
 #include "bench/run/speed.h"
 #include "bench/run/surroundings.h"
-#include "bench_progress.h"
+#include "command_words.h"
+#include "commands.h"
 #include "engine/llama/library.h"
 #include "named_files.h"
 #include "os/clock.h"
 #include "os/file_system.h"
 #include "os/paths.h"
 #include "os/signals.h"
-#include "read_file.h"
-#include "suggest.h"
+#include "progress.h"
 #include "write_reports.h"
 
 namespace kvkeep::cli {

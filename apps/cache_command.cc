@@ -1,5 +1,3 @@
-#include "cache_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include "cache_setup.h"
 #include "chat/chat_template.h"
 #include "chat/turns.h"
+#include "commands.h"
 #include "engine/llama/llama_vocabulary.h"
 #include "inspect/print/print.h"
 #include "inspect/verify.h"

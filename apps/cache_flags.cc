@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "command_words.h"
 #include "flag_values.h"
 #include "serve_flags.h"
-#include "suggest.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "flag_tables.h"
 #include "flag_values.h"
+#include "serve_flags.h"
 #include "server/api/template_switches.h"
 
 namespace kvkeep::cli {

@@ -5,9 +5,8 @@
 
 #include "bench_flags.h"
 #include "cache_flags.h"
-#include "replay_flags.h"
+#include "command_words.h"
 #include "serve_flags.h"
-#include "suggest.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -10,7 +10,6 @@
 #include "bench_flags.h"
 #include "cache_flags.h"
 #include "model_command.h"
-#include "replay_flags.h"
 #include "serve_options.h"
 
 namespace kvkeep::cli {

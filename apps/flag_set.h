@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "command_words.h"
 #include "os/process.h"
-#include "suggest.h"
 
 namespace kvkeep::cli {
 

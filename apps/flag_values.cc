@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "suggest.h"
+#include "command_words.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -5,13 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "bench_command.h"
-#include "cache_command.h"
 #include "command_line.h"
+#include "commands.h"
 #include "engine/llama/memory_class.h"
 #include "os/process.h"
-#include "replay_command.h"
-#include "serve_command.h"
 
 namespace {
 

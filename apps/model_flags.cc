@@ -7,9 +7,9 @@
 
 #include "chat/builtin_templates.h"
 #include "chat/chat_template.h"
-#include "flag_tables.h"
+#include "command_words.h"
 #include "flag_values.h"
-#include "suggest.h"
+#include "serve_flags.h"
 
 namespace kvkeep::cli {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "chat/chat_template.h"
 #include "os/paths.h"
-#include "read_file.h"
 #include "server/http/api_keys.h"
 
 namespace kvkeep::cli {

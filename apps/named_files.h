@@ -1,16 +1,48 @@
 #pragma once
 
-// The files that flags of `serve` name, read and checked before the model is loaded: loading may take minutes, which a
-// mistyped path should not cost.
+// Files that flags name, read from the beginning, through links (mounted secrets are links). Errors are one line that
+// begins with the path. Those of `serve` are read and checked before the model is loaded: loading may take minutes,
+// which a mistyped path should not cost.
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "os/file_system.h"
+#include "os/paths.h"
 #include "serve_options.h"
 
 namespace kvkeep::cli {
 
+inline constexpr std::size_t kMaxTextFileBytes = 4U << 20;  // of a template, of keys, of a workload
+
+// Returns the first `count` bytes, fewer if the file is shorter.
+inline Result<std::string> read_beginning(const std::string& path, std::size_t count) {
+  const auto of_path = [&path](const Error& error) { return Error{error.kind, path + ": " + error.message}; };
+  const Result<std::string> target = os::resolve_links(path);
+  if (!target) return target.error();
+  const Result<std::unique_ptr<os::File>> file = os::real_file_system().open(*target);
+  if (!file) return of_path(file.error());
+  const Result<ByteCount> size = (*file)->size();
+  if (!size) return of_path(size.error());
+  std::string text(std::min<std::size_t>(size->value(), count), '\0');
+  const Result<std::size_t> read = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
+  if (!read) return of_path(read.error());
+  text.resize(*read);
+  return text;
+}
+
+// Returns the whole file; kInvalid if it has more than `most_bytes`.
+inline Result<std::string> read_file(const std::string& path, std::size_t most_bytes = kMaxTextFileBytes) {
+  TRY_ASSIGN(std::string text, read_beginning(path, most_bytes + 1));
+  if (text.size() > most_bytes) return invalid(fmt::format("{}: larger than {} MiB", path, most_bytes >> 20U));
+  return text;
+}
+
+// The contents of files that flags of `serve` name.
 struct NamedFiles {
   std::string chat_template;          // parsed, of --chat-template-file or --chat-template; empty: none was named
   std::vector<std::string> api_keys;  // of --api-key-file, at least one; empty: none was named

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "flag_tables.h"
+#include "serve_flags.h"
 
 namespace kvkeep::cli {
 namespace {

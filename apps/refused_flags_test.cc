@@ -7,7 +7,6 @@
 #include <set>
 #include <sstream>
 
-#include "flag_tables.h"
 #include "serve_flags.h"
 
 namespace kvkeep::cli {

@@ -1,5 +1,3 @@
-#include "replay_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +13,13 @@
 #include "bench/run/server_process.h"
 #include "bench/run/surroundings.h"
 #include "command_words.h"
+#include "commands.h"
 #include "engine/llama/library.h"
+#include "named_files.h"
 #include "os/file_system.h"
 #include "os/paths.h"
 #include "os/signals.h"
-#include "read_file.h"
-#include "status_line.h"
+#include "progress.h"
 #include "write_reports.h"
 
 namespace kvkeep::cli {

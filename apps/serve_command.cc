@@ -1,5 +1,3 @@
-#include "serve_command.h"
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -15,6 +13,7 @@
 #include "cache_setup.h"
 #include "chat/chat_template.h"
 #include "chat/history_changes.h"
+#include "commands.h"
 #include "directory_notes.h"
 #include "engine/llama/library.h"
 #include "engine/llama/llama_engine.h"

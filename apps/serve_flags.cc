@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "flag_tables.h"
 #include "flag_values.h"
 
 namespace kvkeep::cli {

@@ -4,8 +4,6 @@
 
 #include <set>
 
-#include "flag_tables.h"
-
 namespace kvkeep::cli {
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "bench/report/figures.h"
-#include "report_files.h"
+#include "bench_flags.h"
 
 namespace kvkeep::cli {
 

@@ -1,4 +1,4 @@
-#include "bench_progress.h"
+#include "progress.h"
 
 #include <fmt/format.h>
 

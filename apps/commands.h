@@ -1,0 +1,33 @@
+#pragma once
+
+// The commands of the program that take more than a page, one file each (serve_command.cc...). Errors are one line that
+// says what to change.
+
+#include "base/result.h"
+#include "bench_flags.h"
+#include "cache_flags.h"
+#include "serve_options.h"
+
+namespace kvkeep::cli {
+
+// `kvkeep serve`: connects the rooms and runs until SIGINT or SIGTERM. Returns after an orderly shutdown. Errors are
+// one line that says what to change.
+Status run_serve(const ServeOptions& options);
+
+// `kvkeep bench`: plays workloads, then prints the results and writes them to files.
+// Returns the exit status: 0; 1 if a result is wrong; 3 if a goal could not be judged on this machine; 128 + the signal
+// that interrupted the run, after all processes and temporary directories are gone. Errors: a workload that cannot be
+// read or parsed, a server that does not start, a file that cannot be written.
+Result<int> run_bench(const BenchCommandOptions& options);
+
+// `kvkeep replay`: reads recordings, plays them, then prints the results and writes them to files.
+// Returns the exit status: 0, or 128 + the signal that interrupted it. The report names requests that failed; these are
+// no error. Errors: a file that cannot be read or parsed, no server, nothing played.
+Result<int> run_replay(const ReplayCommandOptions& options);
+
+// `kvkeep cache`: reads the directory, hands it to the room inspect, and prints the result.
+// Returns the exit status: 0, or 1 if verify found damage. Errors: the directory cannot be read, or a prefix or model
+// that was named is not there.
+Result<int> run_cache(const CacheCommandOptions& options);
+
+}  // namespace kvkeep::cli
