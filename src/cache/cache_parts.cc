@@ -49,8 +49,10 @@ Cache::Parts::Parts(CacheOptions given, std::unique_ptr<store::DiskStore> store,
       copies(mutex, table, ram, forgetting, lower, clock),
       chains(mutex, table, ram, ram_room, forgetting, disk != nullptr),
       fetcher(mutex, table, ram, ram_room, forgetting, chains, lower, clock),
-      write_back(options, mutex, table, ram, ram_room, forgetting, chains, fetcher, copies, disk_room.get(), distrust,
-                 clock, writer),
+      disk_writer(disk == nullptr ? nullptr
+                                  : std::make_unique<DiskWriter>(options, mutex, table, ram, forgetting, *disk_room,
+                                                                 distrust, clock)),
+      write_back(options, mutex, table, ram, ram_room, fetcher, copies, disk_writer.get(), writer),
       peer(disk == nullptr
                ? nullptr
                : std::make_unique<Peer>(mutex, table, ram, forgetting, chains, *disk_room, write_back, clock, writer)),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cache/cache.h"
+#include "cache/disk_writer.h"
 #include "cache/evictor.h"
 #include "cache/expiry.h"
 #include "cache/forgetting.h"
@@ -59,6 +60,7 @@ struct Cache::Parts {
   FurtherCopies copies;
   StateChains chains;
   Fetcher fetcher;
+  const std::unique_ptr<DiskWriter> disk_writer;
   WriteBack write_back;
   const std::unique_ptr<Peer> peer;
   Loader loader;

@@ -17,6 +17,13 @@ Result<Fetcher::Bytes> Fetcher::fetch(SegmentId segment) {
   return advance(fetch, nullptr, unused);
 }
 
+void Fetcher::build(SegmentId leaf) {
+  const auto build = chains_.begin_build(leaf);
+  if (!build) return;
+  const Result<Bytes> base = fetch(build->base);
+  chains_.finish_build(*build, base ? *base : nullptr);
+}
+
 Result<Fetcher::Bytes> Fetcher::advance(Fetch& fetch, const os::Executor* here, LoadResult& result) {
   for (; fetch.next < fetch.chain.size(); ++fetch.next) {
     StateChains::Link& link = fetch.chain[fetch.next];

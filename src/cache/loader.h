@@ -44,6 +44,8 @@ class Fetcher {
   Result<Bytes> advance(Fetch& fetch, const os::Executor* here, LoadResult& result) EXCLUDES(kCacheLock);
   // Reads everything here.
   Result<Bytes> fetch(SegmentId segment) EXCLUDES(kCacheLock);
+  // Stores a whole state as differences from its base, which it fetches, if that saves something.
+  void build(SegmentId leaf) EXCLUDES(kCacheLock);
 
  private:
   const LowerTier* tier_of(SegmentId segment) const EXCLUDES(kCacheLock);

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "cache/backlog.h"
+#include "cache/disk_writer.h"
 #include "cache/further_copies.h"
 #include "cache/loader.h"
 #include "cache/parts_fixture.h"
-#include "cache/write_allowance.h"
 
 namespace kvkeep::cache {
 namespace {

@@ -44,8 +44,8 @@ struct OnDisk : PartsTable {
   StateChains chains{mutex, table, ram, ram_room, forgetting, true};
   Fetcher fetcher{mutex, table, ram, ram_room, forgetting, chains, with_disk(), clock};
   Distrust distrust{&disk.store(), writer};
-  WriteBack write_back{options, mutex,  table,      ram,      ram_room, forgetting, chains,
-                       fetcher, copies, &disk_room, distrust, clock,    writer};
+  DiskWriter disk_writer{options, mutex, table, ram, forgetting, disk_room, distrust, clock};
+  WriteBack write_back{options, mutex, table, ram, ram_room, fetcher, copies, &disk_writer, writer};
   Peer peer{mutex, table, ram, forgetting, chains, disk_room, write_back, clock, writer};
 };
 
@@ -103,6 +103,43 @@ TEST(Distrust, IsNotedOnDisk) {
   world.offer(segment);
   world.writer.run_all();
   EXPECT_FALSE(world.entry(segment).on_disk()) << "nothing is stored any more";
+}
+
+// ---- what is written, without the queue ----
+
+TEST(DiskWriter, WritesThePathToASegmentFromTheRootOn) {
+  sim::SimFileSystem files(1);
+  OnDisk world(files);
+  const SegmentId above = world.add(kRootSegment, 1);
+  const SegmentId below = world.add(above, 2);
+  const DiskWriter::Outcome outcome = world.disk_writer.write_path(below);
+  EXPECT_EQ(outcome.waits, Waits::kContinuation);
+  EXPECT_TRUE(outcome.put_off.empty());
+  EXPECT_TRUE(world.entry(above).on_disk());
+  EXPECT_TRUE(world.entry(below).on_disk());
+}
+
+TEST(DiskWriter, WritesNothingBelowAHole) {
+  sim::SimFileSystem files(1);
+  OnDisk world(files);
+  const SegmentId above = world.add(kRootSegment, 1);
+  const SegmentId below = world.add(above, 2);
+  world.drop_from_ram(above);
+  world.disk_writer.write_path(below);
+  EXPECT_FALSE(world.entry(below).on_disk());
+  EXPECT_EQ(world.disk.store().counters().puts, 0U);
+}
+
+TEST(DiskWriter, CountsWhatTheDiskRefuses) {
+  sim::SimFileSystem files(1);
+  OnDisk world(files, ByteCount{64 * 4096});
+  const SegmentId large = world.add(kRootSegment, 1, 300'000);
+  EXPECT_EQ(world.disk_writer.write_path(large).waits, Waits::kContinuation);
+  CacheStats stats;
+  CacheLock lock(world.mutex);
+  world.disk_writer.count(stats);
+  EXPECT_EQ(stats.disk_refused, 1U);
+  EXPECT_EQ(world.table.entry(large).waits, Waits::kContinuation);
 }
 
 // ---- write-behind ----

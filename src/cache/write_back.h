@@ -9,12 +9,10 @@
 
 #include "cache/backlog.h"
 #include "cache/cache_options.h"
-#include "cache/forgetting.h"
+#include "cache/disk_writer.h"
 #include "cache/further_copies.h"
 #include "cache/loader.h"
 #include "cache/room.h"
-#include "cache/state_chains.h"
-#include "cache/write_allowance.h"
 
 namespace kvkeep::cache {
 
@@ -22,8 +20,7 @@ class WriteBack {
  public:
   // `disk` is null if there is no disk tier.
   WriteBack(const CacheOptions& options, CacheMutex& mutex, SegmentTable& table, RamTier& ram, RamRoom& room,
-            Forgetting& forgetting, StateChains& chains, Fetcher& fetcher, FurtherCopies& further, DiskRoom* disk,
-            const Distrust& distrust, os::Clock& clock, os::Executor& writer);
+            Fetcher& fetcher, FurtherCopies& further, DiskWriter* disk, os::Executor& writer);
 
   // ---- offers ----
   // A segment that is new in RAM enters the writer's queue, or waits until that is shorter.
@@ -52,18 +49,11 @@ class WriteBack {
   void enter(SegmentId segment) REQUIRES(kCacheLock);
   void offer_waiting(Waits waits, std::size_t most, bool half) REQUIRES(kCacheLock);
   void take(const Backlog::Item& item) EXCLUDES(kCacheLock);
-  void build(SegmentId leaf) EXCLUDES(kCacheLock);
   void write(SegmentId segment) EXCLUDES(kCacheLock);
-  Waits write_path(SegmentId segment) EXCLUDES(kCacheLock);
-  bool write_leaf(SegmentId leaf) EXCLUDES(kCacheLock);
-  bool write_one(SegmentId segment) EXCLUDES(kCacheLock);
-  std::vector<SegmentId> unwritten_path(SegmentId segment) const REQUIRES(kCacheLock);
-  std::vector<SegmentId> unwritten_leaves(SegmentId segment) REQUIRES(kCacheLock);
-  bool takes_along(SegmentId leaf) const REQUIRES(kCacheLock);
-  bool leaves_no_hole(SegmentId segment) const REQUIRES(kCacheLock);
   void put_off(SegmentId segment) REQUIRES(kCacheLock);
-  void note_disk_room() REQUIRES(kCacheLock);
-  void note_refusal(const Error& error) REQUIRES(kCacheLock);
+  // Returns true if a day's writing is limited.
+  bool is_limited() const { return disk_ != nullptr && disk_->allowance().limited(); }
+  bool disk_is_stopped() const REQUIRES(kCacheLock) { return disk_ != nullptr && disk_->stopped(); }
   void settle(SegmentId segment) EXCLUDES(kCacheLock);
 
   const CacheOptions& options_;
@@ -71,22 +61,14 @@ class WriteBack {
   SegmentTable& table_;
   RamTier& ram_;
   RamRoom& room_;
-  Forgetting& forgetting_;
-  StateChains& chains_;
   Fetcher& fetcher_;
   FurtherCopies& further_;
-  DiskRoom* const disk_;
-  const Distrust& distrust_;
+  DiskWriter* const disk_;
   os::Executor& writer_;
   std::atomic<bool> closing_ = false;
-  WriteAllowance allowance_;
   Backlog backlog_ GUARDED_BY(kCacheLock);
-  bool disk_stopped_ GUARDED_BY(kCacheLock) = false;  // as the log said last
-  bool said_stopped_ GUARDED_BY(kCacheLock) = false;
   std::uint64_t held_back_ GUARDED_BY(kCacheLock) = 0;  // did not enter the queue at once
   std::uint64_t times_put_off_ GUARDED_BY(kCacheLock) = 0;
-  std::uint64_t refused_ GUARDED_BY(kCacheLock) = 0;  // by the disk
-  std::uint64_t disk_stops_ GUARDED_BY(kCacheLock) = 0;
 };
 
 }  // namespace kvkeep::cache
