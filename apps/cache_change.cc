@@ -1,5 +1,3 @@
-#include "cache_change.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +6,9 @@
 #include <utility>
 
 #include "cache_place.h"
+#include "commands.h"
 #include "inspect/archive.h"
-#include "inspect/guest.h"
-#include "inspect/pins.h"
+#include "inspect/model_notes.h"
 #include "inspect/print/print.h"
 #include "inspect/removal.h"
 #include "os/clock.h"

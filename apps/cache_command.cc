@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "cache_change.h"
 #include "cache_place.h"
 #include "cache_setup.h"
 #include "chat/chat_template.h"

@@ -1,7 +1,6 @@
 #pragma once
 
-// The commands of the program that take more than a page, one file each (serve_command.cc...). Errors are one line that
-// says what to change.
+// The commands of the program, one file each (serve_command.cc...). Errors are one line that says what to change.
 
 #include "base/result.h"
 #include "bench_flags.h"
@@ -10,8 +9,7 @@
 
 namespace kvkeep::cli {
 
-// `kvkeep serve`: connects the rooms and runs until SIGINT or SIGTERM. Returns after an orderly shutdown. Errors are
-// one line that says what to change.
+// `kvkeep serve`: connects the rooms and runs until SIGINT or SIGTERM. Returns after an orderly shutdown.
 Status run_serve(const ServeOptions& options);
 
 // `kvkeep bench`: plays workloads, then prints the results and writes them to files.
@@ -29,5 +27,19 @@ Result<int> run_replay(const ReplayCommandOptions& options);
 // Returns the exit status: 0, or 1 if verify found damage. Errors: the directory cannot be read, or a prefix or model
 // that was named is not there.
 Result<int> run_cache(const CacheCommandOptions& options);
+
+// ---- the commands of `kvkeep cache` that change a directory, or carry prefixes from one to another (cache_change.cc);
+// all return the exit status ----
+
+// Returns 1 if something that was to be removed is still there.
+Result<int> run_cache_collect(const CacheCommandOptions& options, const std::string& root);
+// Asks before it removes, if standard input is a terminal.
+Result<int> run_cache_remove(const CacheCommandOptions& options, const std::string& root);
+
+// Runs pin and unpin.
+Result<int> run_cache_pins(const CacheCommandOptions& options, const std::string& root);
+
+Result<int> run_cache_export(const CacheCommandOptions& options, const std::string& root);
+Result<int> run_cache_import(const CacheCommandOptions& options, const std::string& root);
 
 }  // namespace kvkeep::cli

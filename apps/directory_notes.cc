@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "inspect/cache_directory.h"
-#include "inspect/pins.h"
+#include "inspect/model_notes.h"
 #include "policy/evict_candidate.h"
 
 namespace kvkeep::cli {

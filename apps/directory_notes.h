@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/types.h"
 #include "cache/cache.h"
-#include "inspect/model_note.h"
+#include "inspect/model_notes.h"
 #include "os/clock.h"
 #include "os/file_system.h"
 #include "os/threads.h"

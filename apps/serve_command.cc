@@ -18,7 +18,7 @@
 #include "engine/llama/library.h"
 #include "engine/llama/llama_engine.h"
 #include "http_setup.h"
-#include "inspect/model_note.h"
+#include "inspect/model_notes.h"
 #include "inspect/print/print.h"
 #include "model_settings.h"
 #include "named_files.h"

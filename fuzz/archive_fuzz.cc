@@ -92,7 +92,7 @@ void fix(MutableByteSpan archive) {
 std::map<std::string, Bytes> imported(const sim::SimFileSystem& files) {
   std::map<std::string, Bytes> found;
   for (const std::string& path : files.paths()) {
-    // A note is advice; what it may hold is model_note.h's business.
+    // A note is advice; what it may hold is model_notes.h's business.
     if (path != kArchive && !path.ends_with("/model.json")) found[path] = *files.contents(path);
   }
   return found;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "format/archive_file.h"
+#include "store/layout.h"
 #include "store/segment_io.h"
 
 namespace kvkeep::inspect {
@@ -422,6 +423,21 @@ Result<ImportReport> import_files(os::FileSystem& files, const std::string& arch
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(archive));
   TRY_ASSIGN(const Contents contents, Scan(*file).run());
   return Writing(files, *file, contents, options).run();
+}
+
+Guest::Guest(const std::string& root, os::FileSystem& files, os::Clock& clock)
+    : servers_(root + "/" + std::string(store::kServersName), files, clock) {}
+
+// Publishes a total of 0: when the guest is gone, servers count the files that they find.
+Status Guest::reserve(ByteCount bytes, const std::function<bool()>& wait) {
+  TRY(servers_.publish(0, bytes.value()));
+  do {
+    TRY_ASSIGN(const store::ListedServers listed, servers_.list());
+    const auto own = listed.find(servers_.id());
+    if (own != listed.end() && own->second.granted >= bytes.value()) return {};
+  } while (wait());
+  return no_space("the server that keeps the budget of this directory made no room for " +
+                  std::to_string((bytes.value() + 0xFFFFF) >> 20) + " MiB; try again, or stop the servers first");
 }
 
 }  // namespace kvkeep::inspect

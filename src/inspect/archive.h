@@ -8,6 +8,7 @@
 
 #include "inspect/view.h"
 #include "os/clock.h"
+#include "store/servers.h"
 
 namespace kvkeep::inspect {
 
@@ -56,8 +57,30 @@ struct ImportReport {
 // Verifies the whole archive before anything is written: every header, sum and size, and that the files make whole
 // paths, parents first, whose tokens hash to their names. Then writes all files under temporary names, syncs them, and
 // gives them their names, parents first. After an error it removes them; next to servers, files that have their names
-// by then stay. If a model's directory has no note (model_note.h), the archive's is written. kInvalid: export did not
+// by then stay. If a model's directory has no note (model_notes.h), the archive's is written. kInvalid: export did not
 // make the archive. kNoSpace: there is too little room.
 Result<ImportReport> import_files(os::FileSystem& files, const std::string& archive, const ImportOptions& options);
+
+// A process that is no server and writes into a directory that servers use. It takes part as a server does
+// (store/servers.h) for as long as it lives: meanwhile servers leave its temporary files alone and keep the room that
+// it reserved; when it is gone, they look at its files, count and serve them.
+// Not thread safe.
+class Guest {
+ public:
+  // `root`: of the cache, which exists.
+  Guest(const std::string& root, os::FileSystem& files, os::Clock& clock);
+
+  // kBusy: try again.
+  Status join() { return servers_.join(); }
+  // After join(): its temporary files are named after it.
+  std::string own_mark() const { return servers_.id() + "-guest"; }
+
+  // Asks the keeper for so many physical bytes, once. `wait` pauses for a moment and returns false after long enough.
+  // kNoSpace: the keeper granted less.
+  Status reserve(ByteCount bytes, const std::function<bool()>& wait);
+
+ private:
+  store::Servers servers_;
+};
 
 }  // namespace kvkeep::inspect

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "inspect/pins.h"
+#include "inspect/model_notes.h"
 #include "store/servers.h"
 #include "store/small_files.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "inspect/model_note.h"
+#include "inspect/model_notes.h"
 #include "os/file_system.h"
 #include "store/directory_scan.h"
 #include "store/layout.h"

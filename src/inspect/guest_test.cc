@@ -1,5 +1,3 @@
-#include "inspect/guest.h"
-
 #include <algorithm>
 
 #include "inspect/archive.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "format/segment_file.h"
-#include "inspect/pins.h"
+#include "inspect/model_notes.h"
 #include "policy/evict_order.h"
 
 namespace kvkeep::inspect {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "format/built_state.h"
-#include "inspect/pins.h"
+#include "inspect/model_notes.h"
 #include "inspect/sample_directory_test.h"
 #include "inspect/verify.h"
 #include "testing/sim/sim_executor.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "format/segment_file.h"
-#include "inspect/pins.h"
+#include "inspect/model_notes.h"
 
 namespace kvkeep::inspect {
 namespace {

@@ -124,7 +124,21 @@ class KeyOrders {
 
   // Puts the keys of `value`, at every depth, into the order in which an equal value came first; the first one is
   // remembered unchanged. Elements of arrays keep their places. Cost: O(value).
-  void settle(nlohmann::ordered_json& value, const Tenant& tenant = kNoTenant);
+  void settle(nlohmann::ordered_json& value, const Tenant& tenant = kNoTenant) {
+    using Sorted = nlohmann::json;
+    // Broken UTF-8 has the same text as its replacement, but is another value: keep it as it is.
+    std::string sorted;
+    try {
+      sorted = Sorted(value).dump();
+    } catch (const Sorted::exception&) {
+      return;
+    }
+    if (const auto first = first_.find(sorted, tenant)) {
+      value = *first;
+      return;
+    }
+    first_.remember(sorted, value, sorted.size(), tenant);
+  }
 
  private:
   TextMemo<nlohmann::ordered_json> first_;  // by the text with sorted keys

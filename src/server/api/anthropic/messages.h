@@ -1,6 +1,6 @@
 #pragma once
 
-// `system` and `messages` of the Messages API -> messages in OpenAI's shape, which templates know.
+// The body of the Messages API in the shape of chat completions, which templates know: conversation and tools.
 //
 //   system, role "system"   a system message, in its place
 //   text                    content: one block gives a string, several give parts; empty blocks are left out
@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "chat/render.h"
 #include "server/api/json_body.h"
+#include "server/api/request.h"
 
 namespace kvkeep::server::api {
 
@@ -22,5 +23,14 @@ Result<Json> read_conversation(const Json& body);
 
 // The reply continues a last message by the assistant without calls: moves that message to input.assistant_prefix.
 void take_prefill(chat::RenderInput& input);
+
+// Returns name, description and input_schema of each tool, keys of the schema in the order sent; null if there is none.
+// All other keys (cache_control, defer_loading, input_examples...) are dropped. Tools without a schema are refused:
+// those that Anthropic's servers run (web_search_...), and those that its models were trained on (bash_...,
+// text_editor_...). A tool that searches for tools is left out, since all tools are in the prompt.
+Result<Json> read_custom_tools(const Json& body);
+
+// `tools` is the result of read_custom_tools().
+Result<ToolUse> read_tool_use(const Json& body, const Json& tools);
 
 }  // namespace kvkeep::server::api

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "server/api/anthropic/messages.h"
-#include "server/api/anthropic/tools.h"
 #include "server/api/generation_fields.h"
 #include "server/api/known_fields.h"
 #include "server/api/template_switches.h"

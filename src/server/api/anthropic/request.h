@@ -1,7 +1,7 @@
 #pragma once
 
 // POST /v1/messages and /v1/messages/count_tokens: body -> GenerationRequest. In this folder replies and errors are in
-// reply.h, the conversation in messages.h, tools in tools.h. docs/anthropic.md says what is obeyed, refused and
+// reply.h, conversation and tools in messages.h. docs/anthropic.md says what is obeyed, refused and
 // ignored.
 //
 // Two bodies that mean the same give the same prompt: cache_control, the order of keys, and a string in place of one

@@ -1,17 +1,22 @@
 #pragma once
 
-// A small file next to a model's segments that describes the model: advice for people. Its fields are bounded and never
-// trusted; its loss costs only names.
+// Small files next to a model's segments, for people and `kvkeep cache`: what describes the model (its loss costs only
+// names), and its pinned prefixes.
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "format/notes.h"
 #include "os/file_system.h"
 
 namespace kvkeep::inspect {
+
+struct Forest;    // view.h
+struct IdTarget;  // prefix_tree.h
 
 struct ModelNote {
   std::string name = {};          // of the model
@@ -36,5 +41,23 @@ Status write_model_note(os::FileSystem& files, const std::string& directory, Mod
 
 // A small file of a directory of the cache: all of it, if it is not larger than `most`. kNotFound, kDamaged: too large.
 Result<std::string> read_small_file(os::FileSystem& files, const std::string& path, std::size_t most);
+
+// The pinned prefixes of a fingerprint: a text file next to the segments, one line for each. Without it they are like
+// all others.
+using format::decode_pins;
+using format::encode_pins;
+using format::kMostPins;
+
+// Empty if there is no such file.
+Result<std::vector<PrefixHash>> read_pins(os::FileSystem& files, const std::string& directory);
+Status write_pins(os::FileSystem& files, const std::string& directory, const std::vector<PrefixHash>& pins);
+
+// The runs whose ends, or ends of segments within, are pinned.
+std::vector<std::size_t> pinned_runs(const Forest& forest, std::size_t model);
+
+// Pins these runs, or unpins them. kNoSpace: more than kMostPins of one model. Returns how many changed; a run that is
+// pinned already did not.
+Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs,
+                                bool pin);
 
 }  // namespace kvkeep::inspect

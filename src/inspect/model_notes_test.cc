@@ -1,8 +1,8 @@
-#include "inspect/model_note.h"
+#include "inspect/model_notes.h"
 
 #include <gtest/gtest.h>
 
-#include "inspect/pins.h"
+#include "inspect/model_notes.h"
 #include "store/layout.h"
 #include "testing/sim/sim_file_system.h"
 
