@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "inspect/model_notes.h"
 #include "store/layout.h"
 #include "testing/sim/sim_file_system.h"
 

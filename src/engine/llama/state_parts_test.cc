@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/llama/sequence_memory.h"
-#include "engine/llama/state_parts.h"
 #include "testing/models/recorded_run.h"
 
 namespace kvkeep::engine::llama {

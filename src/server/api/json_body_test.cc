@@ -5,8 +5,6 @@
 
 #include <iterator>
 
-#include "server/api/json_body.h"
-
 namespace kvkeep::server::api {
 namespace {
 

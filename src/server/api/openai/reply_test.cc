@@ -4,7 +4,6 @@
 
 #include "server/api/errors.h"
 #include "server/api/models.h"
-#include "server/api/openai/reply.h"
 
 namespace kvkeep::server::api {
 namespace {
