@@ -91,8 +91,6 @@ Verdict Gatekeeper::find_route(const HttpRequest& request) const {
   const auto route = std::ranges::find_if(
       routes_, [&](const Route& entry) { return entry.method == method && entry.path == request.path; });
   const bool found = route != routes_.end();
-  // Some clients send HEAD / before any key, to see whether there is a server.
-  if (!found && request.method == "HEAD" && request.path == "/") return {.status = 200};
   const std::string_view authorization = request.header("authorization");
   const std::string_view x_api_key = request.header("x-api-key");
   if (!(found && route->options.is_public) && !keys_.accepts(presented_key(authorization, x_api_key))) {

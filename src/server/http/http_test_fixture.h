@@ -198,7 +198,7 @@ inline void add_common_routes(HttpServer& server) {
   const auto ok = [](const HttpRequest&, ResponseWriter& writer) {
     writer.send(200, "application/json", R"({"status":"ok"})");
   };
-  server.route("GET", "/health", ok, {.is_public = true, .is_light = true});
+  for (const char* path : {"/", "/health"}) server.route("GET", path, ok, {.is_public = true, .is_light = true});
   server.route("GET", "/secret", ok);
   server.route("POST", "/echo", [](const HttpRequest& request, ResponseWriter& writer) {
     writer.send(200, "application/json",

@@ -1,5 +1,7 @@
 #include "server/routes/routes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -241,6 +243,17 @@ std::vector<std::string> names_of(const Service& service) {
   return names;
 }
 
+// For people who open the base URL in a browser, and clients that look whether there is a server. It names no model,
+// because it needs no key.
+void greet(const Service&, const HttpRequest& http, ResponseWriter& writer) {
+  writer.send(200, "text/plain; charset=utf-8",
+              fmt::format("This is kvkeep, a server for language models. It has no web page; programs talk to it.\n\n"
+                          "Base URL for OpenAI's clients:    http://{0}/v1\n"
+                          "Base URL for Anthropic's clients: http://{0}\n"
+                          "The served model:                 http://{0}/v1/models\n",
+                          http.header("host")));
+}
+
 void list_models(const Service& service, const HttpRequest&, ResponseWriter& writer) {
   std::vector<std::string> more = names_of(service);
   more.erase(more.begin());
@@ -253,6 +266,7 @@ void add_routes(HttpServer& server, const Service& service) {
   const auto route = [&](const char* method, const std::string& path, auto handler, RouteOptions options = {}) {
     add_route(server, service, method, path, handler, options);
   };
+  route("GET", "/", greet, {.is_public = true, .is_light = true});
   for (const char* path : {"/health", "/v1/health"}) {
     route("GET", path,
           [](const Service&, const HttpRequest&, ResponseWriter& writer) { send_json(writer, api::health_reply()); },
