@@ -223,7 +223,7 @@ Error unknown_cache_command(const std::string& name) {
   std::vector<std::string> names;
   for (const CacheCommand& command : kCommands) names.emplace_back(command.name);
   const std::string near = did_you_mean(name, names);
-  return invalid("unknown command 'cache " + name + "'" + (near.empty() ? "; see kvkeep cache --help" : near));
+  return invalid("unknown command 'cache " + name + "'" + (near.empty() ? "; see " + as_typed("cache --help") : near));
 }
 
 Status check_words(const CacheCommand& command, const CacheCommandOptions& options) {
@@ -237,7 +237,7 @@ Status check_words(const CacheCommand& command, const CacheCommandOptions& optio
   }
   const bool whole_model = command.action == CacheAction::kRemove && !options.fingerprint.empty();
   if (usage.empty() || whole_model || !words.empty()) return {};
-  return invalid(fmt::format("no ID or FILE was given: kvkeep cache {} [flags] {}", command.name, usage));
+  return invalid(fmt::format("no ID or FILE was given: {} {} [flags] {}", as_typed("cache"), command.name, usage));
 }
 
 Status check_together(const CacheCommandOptions& options) {
@@ -260,7 +260,7 @@ Result<ParsedCache> parse_cache(const std::vector<std::string>& arguments, const
     return parsed;
   }
   if (at == arguments.size()) {
-    return invalid(fmt::format("no command: kvkeep cache stat {}", fmt::join(arguments, " ")));
+    return invalid(fmt::format("no command: {} {}", as_typed("cache stat"), fmt::join(arguments, " ")));
   }
   const std::string_view name = arguments[at] == "list" ? "ls" : std::string_view(arguments[at]);
   const auto command = std::ranges::find_if(kCommands, [&](const CacheCommand& known) { return name == known.name; });

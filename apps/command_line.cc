@@ -44,7 +44,7 @@ Error unknown_command(const std::string& group, const std::string& name, const s
   const std::string before = group.empty() ? group : group + " ";
   const std::string near = did_you_mean(name, known);
   return invalid("unknown command '" + before + name + "'" +
-                 (near.empty() ? "; see kvkeep " + before + "--help" : near));
+                 (near.empty() ? "; see " + as_typed(before + "--help") : near));
 }
 
 Result<Command> parse_serve_command(const Arguments& arguments, const os::Environment& environment) {
@@ -108,7 +108,9 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "cache") return parse_cache_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
   if (is_model_file(name)) return parse_serve_command(arguments, environment);
-  if (name.starts_with('-')) return invalid("name a command before flags: kvkeep serve" + words_text(arguments));
+  if (name.starts_with('-')) {
+    return invalid("name a command before flags: " + as_typed("serve") + words_text(arguments));
+  }
   return unknown_command("", name, {"serve", "cache", "model", "bench", "replay", "version", "help"});
 }
 

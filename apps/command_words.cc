@@ -82,7 +82,16 @@ std::string only_one(const std::vector<std::string>& known, Predicate holds) {
   return found;
 }
 
+std::string& typed_program() {
+  static std::string program = "kvkeep";
+  return program;
+}
+
 }  // namespace
+
+std::string as_typed(const std::string& command) { return quoted_word(typed_program()) + " " + command; }
+
+void set_typed_program(const std::string& program) { typed_program() = program; }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   const std::size_t dashes = std::min(word.find_first_not_of('-'), word.size());

@@ -16,6 +16,11 @@ namespace kvkeep::cli {
 // open or there is no word at all.
 Result<std::vector<std::string>> command_words(std::string_view text);
 
+// Returns a command as the user would type it: "kvkeep serve", or "build/kvkeep serve" if the program was called so.
+std::string as_typed(const std::string& command);
+// Sets how the program was called: "kvkeep" until then. Call it before any thread starts.
+void set_typed_program(const std::string& program);
+
 // Returns the word that was meant: the known word of which `word` is a slip, or else the only one that begins with it,
 // or else, for flags, the only one with the same last word. Empty if nothing is near enough.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);

@@ -55,6 +55,13 @@ TEST(Suggest, ShortWordsAreNotTakenForOthers) {
   EXPECT_EQ(nearest("--sede", known), "--seed");
 }
 
+TEST(Suggest, CommandsAreShownAsTheyWereTyped) {
+  EXPECT_EQ(as_typed("serve"), "kvkeep serve");
+  set_typed_program("my builds/kvkeep");
+  EXPECT_EQ(as_typed("cache ls"), "'my builds/kvkeep' cache ls");
+  set_typed_program("kvkeep");
+}
+
 TEST(MendedLine, TellsAllThatIsWrongOnceAndWhatToType) {
   MendedLine line("kvkeep serve");
   EXPECT_TRUE(line.is_sound());

@@ -99,10 +99,11 @@ bool looks_like_value(const std::string& argument) {
   return !argument.starts_with('-') || is_number;
 }
 
-// "kvkeep cache ls [flags] ID" is called as "kvkeep cache ls".
+// "kvkeep cache ls [flags] ID" is called as "kvkeep cache ls", or with the program as it was typed.
 std::string called(const std::string& usage) {
-  const auto end = std::min(usage.find(" -"), usage.find(" ["));
-  return usage.substr(0, end);
+  constexpr std::string_view kProgram = "kvkeep ";
+  const std::string command = usage.substr(0, std::min(usage.find(" -"), usage.find(" [")));
+  return command.starts_with(kProgram) ? as_typed(command.substr(kProgram.size())) : command;
 }
 
 // Takes the arguments after arguments[i], and moves i to the last of them. A value may start with a dash (-n -1).

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "command_line.h"
+#include "command_words.h"
 #include "commands.h"
 #include "engine/llama/memory_class.h"
 #include "os/process.h"
@@ -48,6 +49,7 @@ int main(int count, char** arguments) {
   if (!given.empty() && given.front() == llama::kClassTestCommand) {
     return llama::class_test_main({given.begin() + 1, given.end()});
   }
+  if (count > 0) cli::set_typed_program(arguments[0]);
   const Result<int> status = run(given);
   if (status) return *status;
   std::fprintf(stderr, "kvkeep: %s\n", status.error().message.c_str());
