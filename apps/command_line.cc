@@ -109,7 +109,9 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "replay") return parse_replay_command(rest, environment);
   if (is_model_file(name)) return parse_serve_command(arguments, environment);
   if (name.starts_with('-')) {
-    return invalid("name a command before flags: " + as_typed("serve") + words_text(arguments));
+    const std::string near = did_you_mean(name, {"--version", "--help"});
+    return invalid(near.empty() ? "name a command before flags: " + as_typed("serve") + words_text(arguments)
+                                : "unknown flag '" + name + "'" + near);
   }
   return unknown_command("", name, {"serve", "cache", "model", "bench", "replay", "version", "help"});
 }

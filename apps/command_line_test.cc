@@ -59,6 +59,8 @@ TEST(CommandLine, UnknownCommandsSuggestTheNearest) {
   EXPECT_EQ(printed({"foo"}), "error: unknown command 'foo'; see kvkeep --help");
   EXPECT_EQ(printed({"model", "download"}), "error: unknown command 'model download'; see kvkeep model --help");
   EXPECT_NE(printed({"-m", "x"}).find("kvkeep serve -m"), std::string::npos);
+  EXPECT_EQ(printed({"--verison"}), "error: unknown flag '--verison'; did you mean '--version'?");
+  EXPECT_EQ(printed({"--hlep"}), "error: unknown flag '--hlep'; did you mean '--help'?");
 }
 
 TEST(CommandLine, ServeAndModelMakeCarryTheirOptions) {

@@ -55,6 +55,11 @@ const std::string& name_for(const std::string& variable, const RefusedFlag& flag
   return found == flag.names.end() ? flag.names.front() : *found;
 }
 
+std::string refusal(const std::string& name, const RefusedFlag& flag) {
+  if (flag.reason.empty()) return name + " is " + flag.instead + " here";
+  return name + " is not supported: " + flag.reason;
+}
+
 struct FoundRefusal {
   Match match = Match::kNone;
   const RefusedFlag* flag = nullptr;
@@ -209,7 +214,7 @@ std::size_t FlagSet::mend(const std::vector<std::string>& arguments, std::size_t
   const RefusedFlag* refused = find_refused(name);
   const std::string meant = refused != nullptr ? refused->instead : nearest(name, all_names());
   line.note(refused != nullptr
-                ? unsupported(name + " is not supported: " + refused->reason)
+                ? unsupported(refusal(name, *refused))
                 : invalid("unknown flag '" + name + "'" +
                           (meant.empty() ? "; --help lists all flags" : "; did you mean '" + meant + "'?")),
             refused != nullptr || !meant.empty());
@@ -263,8 +268,8 @@ Status FlagSet::refuse_environment(const os::Environment& environment) const {
     if (!name.starts_with(kPrefix)) continue;
     const FoundRefusal found = find_refusal(refused_, name, value);
     if (found.match == Match::kRefused && found.flag->essential) {
-      return unsupported("the environment variable " + name + " is set, but " + name_for(name, *found.flag) +
-                         " is not supported: " + found.flag->reason);
+      return unsupported("the environment variable " + name + " is set, but " +
+                         refusal(name_for(name, *found.flag), *found.flag));
     }
   }
   return {};
@@ -283,9 +288,9 @@ std::vector<std::string> FlagSet::ignored_variables(const os::Environment& envir
     const FoundRefusal found = find_refusal(refused_, name, value);
     if (found.match == Match::kHarmless) continue;
     const std::string variable = "the environment variable " + name;
-    lines.push_back(found.match == Match::kNone ? variable + " is not known here and sets nothing"
-                                                : variable + " sets nothing: " + name_for(name, *found.flag) +
-                                                      " is not supported: " + found.flag->reason);
+    lines.push_back(found.match == Match::kNone
+                        ? variable + " is not known here and sets nothing"
+                        : variable + " sets nothing: " + refusal(name_for(name, *found.flag), *found.flag));
   }
   return lines;
 }

@@ -60,7 +60,7 @@ struct RefusedFlag {
   // LLAMA_ARG_... variables that set the same. "LLAMA_ARG_JINJA=off" matches only if it is turned off, "=on" only if it
   // is turned on; LLAMA_ARG_NO_JINJA turns off as well.
   std::vector<std::string> variables;
-  std::string reason;
+  std::string reason;  // empty: the flag has another name here, `instead`
   // Ignoring this flag would serve something else than was asked for, in clear, or under other paths: its variables are
   // refused as well. Variables of other flags may be meant for another server on the machine: a warning is enough.
   bool essential = false;

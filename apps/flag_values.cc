@@ -55,8 +55,21 @@ Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest
   const auto count = parse_number<std::uint64_t>(shift == 0 ? text : text.substr(0, text.size() - 1), 0, UINT32_MAX);
   const std::uint64_t tokens = count ? *count << shift : UINT64_MAX;
   if (tokens >= lowest && tokens <= highest) return static_cast<std::uint32_t>(tokens);
+  // 4kk and 4kb mean 4k.
+  const std::string meant = text.substr(0, text.find_first_not_of("0123456789") + 1);
+  const bool is_near = !meant.empty() && meant.size() < text.size() && parse_tokens(meant, lowest, highest).ok();
+  return invalid(fmt::format("'{}' is not a whole number from {} to {}, which may end in k or m{}", text, lowest,
+                             highest, is_near ? "; did you mean '" + meant + "'?" : ""));
+}
+
+Result<ByteCount> parse_mebibytes(const std::string& text, std::uint64_t lowest) {
+  constexpr std::uint64_t kHighest = std::uint64_t{1} << 40;
+  const bool is_gib = text.size() > 1 && (text.back() == 'g' || text.back() == 'G');
+  const int shift = is_gib ? 10 : 0;
+  const auto count = parse_number<std::uint64_t>(text.substr(0, text.size() - (is_gib ? 1 : 0)), 0, kHighest >> shift);
+  if (count && *count << shift >= lowest) return mebibytes(*count << shift);
   return invalid(
-      fmt::format("'{}' is not a whole number from {} to {}, which may end in k or m", text, lowest, highest));
+      fmt::format("'{}' is not a whole number from {} to {} of MiB; 1g stands for 1024", text, lowest, kHighest));
 }
 
 std::optional<bool> parse_switch_word(std::string_view text) {

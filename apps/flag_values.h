@@ -45,6 +45,9 @@ Result<Number> parse_number(const std::string& text, Number lowest, Number highe
 // matter.
 Result<std::uint32_t> parse_tokens(const std::string& text, std::uint32_t lowest, std::uint32_t highest);
 
+// A size of at least `lowest` MiB, in MiB, or in GiB with a g at its end: "8g" is "8192". Case does not matter.
+Result<ByteCount> parse_mebibytes(const std::string& text, std::uint64_t lowest);
+
 // llama-server's words for a switch: on, enabled, true, 1 and off, disabled, false, 0. Returns nullopt for other words.
 std::optional<bool> parse_switch_word(std::string_view text);
 // A switch word, or auto or -1, which return nullopt.
@@ -124,13 +127,8 @@ Assign number_or_default(Number& target, std::type_identity_t<Number> lowest, st
   return {set, fmt::to_string(target)};
 }
 
-// A size in MiB.
-inline constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
 inline Assign mebibytes_into(std::optional<ByteCount>& target, std::uint64_t lowest) {
-  return parsed_into(target, [lowest](const std::string& text) -> Result<ByteCount> {
-    TRY_ASSIGN(const std::uint64_t count, parse_number(text, lowest, kMibMax));
-    return mebibytes(count);
-  });
+  return parsed_into(target, [lowest](const std::string& text) { return parse_mebibytes(text, lowest); });
 }
 
 // Adds the items that `parse` returns to the list, so that the flag may be repeated.

@@ -14,11 +14,25 @@ TEST(ValueParsers, TokensMayBeCountedInKi) {
   for (const char* wrong : {"", "k", "32kk", "-1k", "3.5k", "32 k", "32kb", "4294967295k", "1025m", "x"}) {
     const auto refused = parse_tokens(wrong, 0, 1U << 30);
     ASSERT_FALSE(refused) << wrong;
-    EXPECT_TRUE(
-        refused.error().message.ends_with("' is not a whole number from 0 to 1073741824, which may end in k or m"))
+    EXPECT_NE(refused.error().message.find("' is not a whole number from 0 to 1073741824, which may end in k or m"),
+              std::string::npos)
         << wrong;
+    const bool is_near = std::string(wrong).starts_with("32k");
+    EXPECT_EQ(refused.error().message.ends_with("; did you mean '32k'?"), is_near) << refused.error().message;
+    EXPECT_EQ(refused.error().message.find("did you mean") != std::string::npos, is_near) << refused.error().message;
   }
   EXPECT_FALSE(parse_tokens("0k", 1, 10));
+}
+
+TEST(ValueParsers, SizesAreMebibytesOrGibibytes) {
+  EXPECT_EQ(parse_mebibytes("0", 0).value(), ByteCount{0});
+  EXPECT_EQ(parse_mebibytes("300", 1).value(), mebibytes(300));
+  for (const char* two : {"2g", "2G"}) EXPECT_EQ(parse_mebibytes(two, 1).value(), mebibytes(2048)) << two;
+  for (const char* wrong : {"", "g", "-1", "1.5g", "1gb", "1t", "0", "0g", "99999999999999g"}) {
+    const auto refused = parse_mebibytes(wrong, 1);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_TRUE(refused.error().message.ends_with("1g stands for 1024")) << refused.error().message;
+  }
 }
 
 TEST(ValueParsers, NumbersTakeTheWholeTextAndTheRange) {

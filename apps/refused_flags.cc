@@ -6,8 +6,8 @@
 namespace kvkeep::cli {
 namespace {
 
-// Rows: names (messages show the first), environment variables, reason, whether the flag is essential, what to type
-// instead.
+// Rows: names (messages show the first), environment variables, reason (empty: only the name differs), whether the flag
+// is essential, what to type instead.
 constexpr bool kEssential = true;
 
 std::vector<RefusedFlag> refused_state() {
@@ -111,14 +111,10 @@ std::vector<RefusedFlag> refused_text() {
 
 std::vector<RefusedFlag> refused_machine() {
   return {
-      {{"--mlock"}, {"LLAMA_ARG_MLOCK=on"}, "kvkeep calls it --load-mode mlock", !kEssential, "--load-mode mlock"},
-      {{"--mmap"}, {}, "kvkeep calls it --load-mode mmap", !kEssential, "--load-mode mmap"},
-      {{"--no-mmap"}, {"LLAMA_ARG_MMAP=off"}, "kvkeep calls it --load-mode none", !kEssential, "--load-mode none"},
-      {{"--direct-io", "-dio"},
-       {"LLAMA_ARG_DIO=on"},
-       "kvkeep calls it --load-mode dio",
-       !kEssential,
-       "--load-mode dio"},
+      {{"--mlock"}, {"LLAMA_ARG_MLOCK=on"}, "", !kEssential, "--load-mode mlock"},
+      {{"--mmap"}, {}, "", !kEssential, "--load-mode mmap"},
+      {{"--no-mmap"}, {"LLAMA_ARG_MMAP=off"}, "", !kEssential, "--load-mode none"},
+      {{"--direct-io", "-dio"}, {"LLAMA_ARG_DIO=on"}, "", !kEssential, "--load-mode dio"},
       {{"--no-direct-io", "-ndio"}, {}, "the page cache is bypassed only with --load-mode dio; leave it out"},
       {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, "choose how to load with --load-mode auto, mmap or none"},
       {{"--fit", "-fit", "--fit-target", "-fitt", "--fit-ctx", "-fitc"},
@@ -176,14 +172,10 @@ std::vector<RefusedFlag> refused_network() {
 
 std::vector<RefusedFlag> refused_ds4() {
   return {
-      {{"--ctx"}, {}, "kvkeep calls it -c (--ctx-size)", !kEssential, "-c"},
-      {{"--tokens"}, {}, "kvkeep calls it -n (--predict)", !kEssential, "-n"},
+      {{"--ctx"}, {}, "", !kEssential, "-c"},
+      {{"--tokens"}, {}, "", !kEssential, "-n"},
       {{"--kv-cache-reject-different-quant"}, {}, "state of another model or quantization is never used"},
-      {{"--disable-exact-dsml-tool-replay"},
-       {},
-       "kvkeep calls it --replay canonical",
-       !kEssential,
-       "--replay canonical"},
+      {{"--disable-exact-dsml-tool-replay"}, {}, "", !kEssential, "--replay canonical"},
       {{"--tool-memory-max-ids"}, {}, "sampled turns are kept up to a few MiB, not up to a number"},
   };
 }

@@ -192,7 +192,7 @@ TEST(RefusedFlags, VariablesThatChangeNoAnswerAreWarnedOf) {
   }
   const auto lines = warnings({{"LLAMA_ARG_NO_MMAP", "1"}});
   ASSERT_EQ(lines.size(), 1U);
-  EXPECT_NE(lines.front().find("--no-mmap is not supported: kvkeep calls it --load-mode none"), std::string::npos);
+  EXPECT_NE(lines.front().find("--no-mmap is --load-mode none here"), std::string::npos);
   EXPECT_TRUE(warnings({{"LLAMA_ARG_ENDPOINT_SLOTS", "0"}, {"LLAMA_ARG_MMAP", "1"}, {"LLAMA_ARG_MLOCK", "0"}}).empty());
 }
 
@@ -226,7 +226,8 @@ TEST(RefusedFlags, WhatIsToldInsteadIsUnderstood) {
     ++told;
     std::istringstream text(flag.instead);
     std::vector<std::string> line{std::istream_iterator<std::string>(text), {}};
-    EXPECT_NE(flag.reason.find(line.front().substr(0, line.front().find('='))), std::string::npos) << flag.reason;
+    const bool is_named = flag.reason.find(line.front().substr(0, line.front().find('='))) != std::string::npos;
+    EXPECT_TRUE(is_named || flag.reason.empty()) << flag.reason;
     if (line.size() == 1 && line.front().find('=') == std::string::npos) line.emplace_back("1");  // their value
     line.insert(line.begin(), "--model=m");
     EXPECT_EQ(serve_error(line), "") << flag.instead;
@@ -238,8 +239,10 @@ TEST(RefusedFlags, ReasonsAreOneLineAndFollowAColon) {
   for (const RefusedFlag& flag : refused_serve_flags()) {
     ASSERT_FALSE(flag.names.empty());
     EXPECT_EQ(flag.names.front().find('*'), std::string::npos) << "messages show it";
+    EXPECT_FALSE(flag.reason.empty() && flag.instead.empty()) << flag.names.front();
     EXPECT_EQ(flag.reason.find_first_of("\n."), std::string::npos) << flag.reason;
-    EXPECT_TRUE(std::islower(static_cast<unsigned char>(flag.reason.front())) != 0) << flag.reason;
+    EXPECT_TRUE(flag.reason.empty() || std::islower(static_cast<unsigned char>(flag.reason.front())) != 0)
+        << flag.reason;
   }
 }
 

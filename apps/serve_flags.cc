@@ -56,8 +56,7 @@ std::vector<Flag> cache_flags(ServeOptions& options) {
            "Most that is written to disk in a day: state that saves most prefill per byte is written first, the rest "
            "waits in memory; 0: no limit.",
        .assign = {[&tiers](const std::string& text) -> Status {
-                    TRY_ASSIGN(const std::uint64_t count, parse_number(text, std::uint64_t{0}, kMibMax));
-                    tiers.disk_written_per_day = mebibytes(count);
+                    TRY_ASSIGN(tiers.disk_written_per_day, parse_mebibytes(text, 0));
                     return {};
                   },
                   "0"}},

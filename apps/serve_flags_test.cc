@@ -31,6 +31,8 @@ TEST(ServeFlags, ErrorsNameWhatCanBeSaid) {
   EXPECT_EQ(refused({"-n", "-2"}), "-n (--predict): '-2' is not a whole number from 0 to 1073741824, or -1");
   EXPECT_NE(refused({"--kv-disk-space-mb", "0"}).find("--no-kv-disk"), std::string::npos);
   EXPECT_EQ(refused({"--kv-disk-space-mb", "1"}), "");
+  EXPECT_NE(refused({"--cache-ram", "1t"}).find("of MiB; 1g stands for 1024"), std::string::npos);
+  EXPECT_EQ(served({"--cache-ram", "2g", "--kv-disk-space-mb", "1G"}).tiers.ram_budget, mebibytes(2048));
 }
 
 TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
@@ -40,16 +42,15 @@ TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
             std::string::npos)
       << refused({"--cache-dir", "/d"});
   EXPECT_NE(refused({"-ctk", "q8"}).find("did you mean 'q8_0'?"), std::string::npos) << refused({"-ctk", "q8"});
-  EXPECT_EQ(refused({"--ctx", "4096"}),
-            "--ctx is not supported: kvkeep calls it -c (--ctx-size). Try: kvkeep serve -m "
-            "model.gguf -c 4096");
+  EXPECT_EQ(refused({"--ctx", "4096"}), "--ctx is -c here. Try: kvkeep serve -m model.gguf -c 4096");
 }
 
 TEST(ServeFlags, TokensMayBeCountedInKi) {
   EXPECT_EQ(served({"-c", "32k"}).model.n_ctx, 32768U);
   EXPECT_EQ(served({"-c", "4k", "-b", "1k", "-ub", "1K"}).model.n_batch, 1024U);
   EXPECT_EQ(refused({"-c", "4kb"}),
-            "-c (--ctx-size): '4kb' is not a whole number from 0 to 1073741824, which may end in k or m");
+            "-c (--ctx-size): '4kb' is not a whole number from 0 to 1073741824, which may end in k or m; did you mean "
+            "'4k'?");
 }
 
 TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
@@ -61,12 +62,11 @@ TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
 }
 
 TEST(ServeFlags, AllRefusedFlagsOfALineAreTold) {
-  EXPECT_EQ(
-      refused({"--mmproj", "x.gguf", "--mlock", "--no-webui", "-c", "4096", "-hf", "a/b"}),
-      "--mmproj is not supported: images and sound are not understood. --mlock is not supported: kvkeep calls "
-      "it --load-mode mlock. --no-webui is not supported: there is no web page; leave it out. -hf is not supported: "
-      "models are not downloaded; name a file with --model. Try: kvkeep serve -m model.gguf --load-mode mlock -c "
-      "4096 --model=FILE");
+  EXPECT_EQ(refused({"--mmproj", "x.gguf", "--mlock", "--no-webui", "-c", "4096", "-hf", "a/b"}),
+            "--mmproj is not supported: images and sound are not understood. --mlock is --load-mode mlock here. "
+            "--no-webui is not supported: there is no web page; leave it out. -hf is not supported: "
+            "models are not downloaded; name a file with --model. Try: kvkeep serve -m model.gguf --load-mode mlock -c "
+            "4096 --model=FILE");
 }
 
 TEST(ServeFlags, AModelIsRequiredExceptToListDevices) {
@@ -362,12 +362,13 @@ TEST(ServeFlags, WhatWouldChangeResultsIsRefusedByName) {
 
 // Among them are ds4-server's cache flags. Each has a reason, and none is suggested to be a misspelling.
 TEST(ServeFlags, FlagsOfTheOtherCacheAreRefusedWithAReason) {
-  for (const char* name :
-       {"--kv-cache-reject-different-quant", "--tool-memory-max-ids", "--disable-exact-dsml-tool-replay"}) {
+  for (const char* name : {"--kv-cache-reject-different-quant", "--tool-memory-max-ids"}) {
     const std::string reason = refused({name});
     EXPECT_TRUE(reason.starts_with(std::string(name) + " is not supported: ")) << reason;
     EXPECT_EQ(reason.find('\n'), std::string::npos);
   }
+  EXPECT_TRUE(refused({"--disable-exact-dsml-tool-replay"})
+                  .starts_with("--disable-exact-dsml-tool-replay is --replay canonical here. Try: "));
 }
 
 TEST(ServeFlags, ATraceHoldsPromptsOnlyIfAskedTo) {

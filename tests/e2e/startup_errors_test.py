@@ -161,8 +161,8 @@ class StartupErrors(unittest.TestCase):
 
     def test_all_that_is_refused_is_told_at_once_with_a_line_that_works(self):
         told = self.refused(["-m", model(), "--mmproj", "x.gguf", "--no-webui", "--mlock", "--ctx", "9999k"],
-                            "--mmproj is not supported", "--no-webui is not supported", "--mlock is not supported",
-                            "--ctx is not supported", f"Try: {PROGRAM} serve -m {model()} --load-mode mlock -c 9999k --no-kv-disk")
+                            "--mmproj is not supported", "--no-webui is not supported", "--mlock is --load-mode mlock here",
+                            "--ctx is -c here", f"Try: {PROGRAM} serve -m {model()} --load-mode mlock -c 9999k --no-kv-disk")
         line = told.split("Try: ")[1].strip()
         self.assertTrue(line.endswith("--port 0"), line)
 
