@@ -7,6 +7,7 @@
 #   SUITES='everyday|slow'       what `make test` runs: the label or labels of the tests (default: everyday)
 #   FUZZ_SECONDS=600             how long `make fuzz` runs each target (default: 60); FUZZ='built_state gbnf': only these
 #   KVKEEP_SKIP_SETUP=1          the libraries were installed by hand
+#   PREFIX=/usr DESTDIR=...      where `make install` puts the program (default: /usr/local), and a folder above that
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
@@ -14,6 +15,7 @@ CTEST_FLAGS ?=
 SUITES ?= everyday
 FUZZ ?=
 FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
 # $(call run_tests,build folder,labels)
 run_tests = ctest --output-on-failure --no-label-summary -j $(JOBS) $(CTEST_FLAGS) --test-dir $(1) -L '$(2)' || \
 	  { scripts/why-failed $(1); exit 1; }
@@ -22,7 +24,7 @@ CLANGXX := $(notdir $(shell for c in clang++-19 clang++-22 clang++-21 clang++; d
 clang_flags = $(if $(CLANGXX),-DCMAKE_CXX_COMPILER=$(CLANGXX) -DCMAKE_C_COMPILER=$(subst clang++,clang,$(CLANGXX)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-program build all test test-slow test-long test-clang test-asan test-tsan fuzz demo bench bench-check bench-keep \
+.PHONY: help setup setup-program build install all test test-slow test-long test-clang test-asan test-tsan fuzz demo bench bench-check bench-keep \
         format format-check tidy clean FORCE
 
 help: ## this list
@@ -43,6 +45,9 @@ tests_and_benchmarks = -DKVKEEP_BUILD_TESTS=$(1) -DKVKEEP_BUILD_BENCH=$(1)
 
 build: build/build.ninja ## the program, build/kvkeep
 	cmake --build build --target kvkeep -j $(JOBS)
+
+install: build ## the program, its docs and its licence into PREFIX (default: /usr/local), below DESTDIR if that is set
+	DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)'
 
 all: setup build/build.ninja ## the program and all tests
 	@grep -qs KVKEEP_BUILD_TESTS:BOOL=ON build/CMakeCache.txt || \
