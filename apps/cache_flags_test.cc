@@ -50,7 +50,7 @@ TEST(CacheFlags, TheDirectoryMayComeFromTheEnvironment) {
   EXPECT_EQ(parse_cache({"stat", "--kv-disk-dir", "/d"}, environment)->options.tiers.disk_directory, "/d");
 }
 
-TEST(CacheFlags, WhatIsRemovedIsNamed) {
+TEST(CacheFlags, RemovalsNeedAName) {
   EXPECT_EQ(cache_error({"rm"}), "no ID or FILE was given: kvkeep cache rm [flags] ID...");
   EXPECT_EQ(cache_error({"show"}), "no ID or FILE was given: kvkeep cache show [flags] ID");
   EXPECT_EQ(cache_error({"rm", "abcd", "--model", "ab"}), "name ids or a --model to remove, not both");

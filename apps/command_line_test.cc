@@ -30,7 +30,7 @@ TEST(CommandLine, HelpFitsATerminal) {
   }
 }
 
-TEST(CommandLine, WhatIsClearIsUnderstood) {
+TEST(CommandLine, ClearVariantsAreUnderstood) {
   EXPECT_EQ(printed({"version"}), printed({"--version"}));
   EXPECT_EQ(printed({"help"}), printed({}));
   EXPECT_EQ(printed({"help", "serve"}), printed({"serve", "--help"}));

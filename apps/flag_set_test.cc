@@ -88,7 +88,7 @@ TEST(FlagSet, ErrorsAreOneLineAndNameTheFlag) {
   EXPECT_EQ(error_of({"--gone"}), "--gone is not supported: it is gone. Try: test");
 }
 
-TEST(FlagSet, AllThatIsRefusedIsToldAtOnceWithTheLineThatWorks) {
+TEST(FlagSet, AllRefusalsAreReportedAtOnceWithTheLineThatWorks) {
   EXPECT_EQ(
       error_of({"-c", "2", "--gone-far", "away", "--no-light", "--nmae", "a b", "--gone-far", "again", "--warm"}),
       "--gone-far is not supported: it is gone. --no-light is not supported: it is always on. unknown flag '--nmae'; "
@@ -98,7 +98,7 @@ TEST(FlagSet, AllThatIsRefusedIsToldAtOnceWithTheLineThatWorks) {
       << "what it does is not known: no line";
 }
 
-TEST(FlagSet, BadValuesAreToldWithTheRestAndLeaveNoLine) {
+TEST(FlagSet, BadValuesAreReportedWithTheRestAndLeaveNoLine) {
   const std::string bad_count = "'x' is not a whole number from -5 to 10";
   EXPECT_EQ(error_of({"--gone", "--count", "x"}), "--gone is not supported: it is gone. --count: " + bad_count);
   EXPECT_EQ(error_of({"--number", "x"}), "--number is not supported: it is called --count here. --count: " + bad_count);

@@ -219,7 +219,7 @@ TEST(RefusedFlags, SayWhatToTypeInstead) {
   }
 }
 
-TEST(RefusedFlags, WhatIsToldInsteadIsUnderstood) {
+TEST(RefusedFlags, SuggestedFlagsAreUnderstood) {
   std::size_t told = 0;
   for (const RefusedFlag& flag : refused_serve_flags()) {
     if (flag.instead.empty()) continue;

@@ -61,7 +61,7 @@ TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
   EXPECT_TRUE(served({"--no-kv-disk"}, environment).ignored_variables.empty());
 }
 
-TEST(ServeFlags, AllRefusedFlagsOfALineAreTold) {
+TEST(ServeFlags, AllRefusedFlagsOfALineAreReported) {
   EXPECT_EQ(refused({"--mmproj", "x.gguf", "--mlock", "--no-webui", "-c", "4096", "-hf", "a/b"}),
             "--mmproj is not supported: images and sound are not understood. --mlock is --load-mode mlock here. "
             "--no-webui is not supported: there is no web page; leave it out. -hf is not supported: "
@@ -282,7 +282,7 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_FALSE(served({"--no-kv-disk"}).tiers.use_disk);
 }
 
-TEST(ServeFlags, WhatTheDiskIsSpared) {
+TEST(ServeFlags, FlagsLimitTheUseOfTheDisk) {
   const ServeOptions options =
       served({"--kv-disk-write-mb-per-day", "400", "--kv-cache-ttl-hours", "48", "--kv-disk-points-share", "50"});
   EXPECT_EQ(options.tiers.disk_written_per_day, mebibytes(400));
@@ -302,7 +302,7 @@ TEST(ServeFlags, MinusOneMeansTheDefaultWhereLlamaServerSaysSo) {
   EXPECT_EQ(options.http_threads, std::nullopt);
 }
 
-TEST(ServeFlags, WhatIsAutomaticIsLeftOpen) {
+TEST(ServeFlags, AutomaticValuesAreLeftOpen) {
   const ServeOptions options = served({"-c",
                                        "0",
                                        "-t",
@@ -353,7 +353,7 @@ TEST(ServeFlags, OutOfRangeValuesAreErrors) {
   for (const auto& arguments : wrong) EXPECT_NE(refused(arguments), "") << arguments[0] << " " << arguments[1];
 }
 
-TEST(ServeFlags, WhatWouldChangeResultsIsRefusedByName) {
+TEST(ServeFlags, FlagsThatWouldChangeResultsAreRefusedByName) {
   for (const char* name :
        {"--context-shift", "--keep", "--mmproj", "--slot-save-path", "--draft", "-md", "--embeddings"}) {
     EXPECT_NE(refused({name, "x"}).find("is not supported: "), std::string::npos) << name;

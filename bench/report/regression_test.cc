@@ -60,7 +60,7 @@ TEST(RegressionTest, EveryCountMustBeTheSame) {
   EXPECT_THAT(regressions(now, kept), ElementsAre(HasSubstr("by the reply")));
 }
 
-TEST(RegressionTest, ARunThatFailedIsTold) {
+TEST(RegressionTest, ARunThatFailedIsReported) {
   const Report kept = report_of({run_of("a", "", 1'000)});
   Report now = kept;
   now.runs[0].requests.clear();
@@ -76,7 +76,7 @@ TEST(RegressionTest, RunsMustBeTheSame) {
               ElementsAre("c, kvkeep: nothing was kept to compare with", "a, kvkeep (no RAM): kept, but not played"));
 }
 
-TEST(RegressionTest, AWorkloadThatIsGoneIsToldWhereAllWereToBePlayed) {
+TEST(RegressionTest, AMissingWorkloadIsReportedWhereAllWereToBePlayed) {
   const Report kept = report_of({run_of("a", "", 1'000), run_of("b", "", 1'000)});
   const Report now = report_of({run_of("a", "", 1'000)});
   EXPECT_THAT(regressions(now, kept, Scope::kAll), ElementsAre("b, kvkeep: kept, but not played"));
@@ -84,7 +84,7 @@ TEST(RegressionTest, AWorkloadThatIsGoneIsToldWhereAllWereToBePlayed) {
   EXPECT_THAT(regressions(kept, kept, Scope::kAll), IsEmpty());
 }
 
-TEST(RegressionTest, WhatIsKeptHasNoTimesAndSurvivesJson) {
+TEST(RegressionTest, AKeptReportHasNoTimesAndSurvivesJson) {
   Report report = report_of({run_of("a", "", 1'000)});
   report.started = "2026-01-01T00:00:00Z";
   report.machine.processor = "a processor";

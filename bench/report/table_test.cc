@@ -83,7 +83,7 @@ TEST(Table, StaysWithin120ColumnsWhateverItShows) {
   }
 }
 
-TEST(AllForms, WhatWasNotMeasuredIsNoFigure) {
+TEST(AllForms, AMissingMeasurementIsNoFigure) {
   const Report report = report_without_an_answer();
   EXPECT_EQ(report.runs[0].ratio(), std::nullopt);
   const std::string table = to_table(report);

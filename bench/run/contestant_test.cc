@@ -77,7 +77,7 @@ std::string reported_flags(const BenchOptions& options, const Contestant& contes
   return flags;
 }
 
-TEST(ContestantTest, WhatIsReportedIsWhatRuns) {
+TEST(ContestantTest, TheReportedFlagsAreThoseThatRun) {
   BenchOptions options;
   options.peer_command = {"/none/llama-server", "-t", "4", "--no-mmap"};
   EXPECT_TRUE(reported_flags(options, contestants(options).front()).starts_with("serve --restore always -t 1"));

@@ -50,7 +50,7 @@ TEST(MemoryStateTest, TheBoundGoesByWhatCanBeRestored) {
   EXPECT_EQ(ratio_bound(memory_state_of(""), workload), kRatioBound);
 }
 
-TEST(MemoryStateTest, AWorkloadsOwnBoundIsForPointsAlone) {
+TEST(MemoryStateTest, AWorkloadsOwnBoundIsOnlyForPoints) {
   Workload workload;
   workload.point_bound = 1.08;
   EXPECT_EQ(ratio_bound(memory_state_of(kHybrid), workload), 1.08);

@@ -177,7 +177,7 @@ TEST_F(WrappedServerTest, EndsWithItsObject) {
   EXPECT_TRUE(ends(ids().front()));
 }
 
-TEST_F(WrappedServerTest, ThatOutlivesAllItsLimitsIsTold) {
+TEST_F(WrappedServerTest, ThatOutlivesAllItsLimitsIsReported) {
   // It leaves the group, as a daemon does.
   const std::string leaving = "os.setsid()\n";
   {
@@ -265,7 +265,7 @@ TEST_F(ServerProcessTest, ServerThatIsNeverReadyHasALimit) {
   EXPECT_NE(status.error().message.find("not ready within 0.1 s"), std::string::npos) << status.error().message;
 }
 
-TEST_F(ServerProcessTest, DeathIsTold) {
+TEST_F(ServerProcessTest, DeathIsReported) {
   ServerProcess server(python(kHealthy), directory(), interrupt_);
   ASSERT_TRUE(server.start().ok());
   ::kill(server.id(), SIGSEGV);

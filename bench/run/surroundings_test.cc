@@ -56,7 +56,7 @@ TEST(OtherWork, IsToldOfThisMachine) {
   EXPECT_TRUE(work.text().starts_with("Other programs took ")) << work.text();
 }
 
-TEST(ProgramVersion, IsBehindItsMarkOrTheProgramsName) {
+TEST(ProgramVersion, FollowsItsMarkOrTheProgramsName) {
   EXPECT_EQ(version_in("ggml: found 1 device\nversion: 0.7.0 (build 11669)\nbuilt with GNU\n", "llama-server"),
             "0.7.0 (build 11669)");
   EXPECT_EQ(version_in("kvkeep 0.1.0\n", "kvkeep"), "0.1.0");

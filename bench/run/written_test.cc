@@ -86,7 +86,7 @@ class WrittenTest : public testing::Test {
   std::optional<ServerProcess> server_;
 };
 
-TEST_F(WrittenTest, WhatIsThereOnceMeetsTheGoal) {
+TEST_F(WrittenTest, FilesWrittenOnceMeetTheGoal) {
   write_segment(1, kTokens / 2);
   write_segment(2, kTokens / 2);
   const auto figures = measure();
@@ -124,7 +124,7 @@ TEST_F(WrittenTest, AClaimOfMoreThanIsInTheFileIsDamage) {
   EXPECT_EQ(figures.error().kind, ErrorKind::kDamaged);
 }
 
-TEST_F(WrittenTest, TheKernelsCountStandsBesideTheFiles) {
+TEST_F(WrittenTest, TheKernelsCountIsNextToTheFiles) {
   write_segment(1, kTokens);
   // The server wrote 50,000 bytes and a line; this process wrote the segment.
   const auto figures = measure(true, 0);

@@ -237,7 +237,7 @@ class Maker {
   std::mt19937_64 random_;
 };
 
-TEST(Canonical, OfRandomConversationsIsStableAndAPrefixOfWhatFollows) {
+TEST(Canonical, TheFormOfRandomConversationsIsStableAndAPrefixOfTheNext) {
   Maker maker(test_seed());
   for (int round = 0; round < 2000; ++round) {
     Json body = maker.conversation();
@@ -251,7 +251,7 @@ TEST(Canonical, OfRandomConversationsIsStableAndAPrefixOfWhatFollows) {
   }
 }
 
-TEST(Canonical, OfRandomConversationsDiffersWhereTheyDiffer) {
+TEST(Canonical, TheFormsOfRandomConversationsDifferWhereTheyDiffer) {
   Maker maker(test_seed());
   std::map<std::string, Json> seen;
   for (int round = 0; round < 20000; ++round) {

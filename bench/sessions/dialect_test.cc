@@ -29,7 +29,7 @@ std::string adapted(Dialect dialect, const char* body, const AdaptOptions& optio
   return to_line(adapt_request(dialect, parse_json(body).value(), options));
 }
 
-TEST(AdaptRequest, ChangesModelLengthAndStreamingAlone) {
+TEST(AdaptRequest, ChangesOnlyModelLengthAndStreaming) {
   const AdaptOptions options{.model = "mine", .reply_tokens = 8, .stream = true};
   EXPECT_EQ(
       adapted(Dialect::kOpenAiChat, R"({"model":"x","max_tokens":100,"messages":[],"z":1})", options),

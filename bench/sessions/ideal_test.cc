@@ -113,7 +113,7 @@ class IdealTest : public testing::Test {
   IdealCounter counter_;
 };
 
-TEST_F(IdealTest, IsWhatIsBehindThePromptsThatWereCounted) {
+TEST_F(IdealTest, IsTheTextAfterThePromptsThatWereCounted) {
   EXPECT_EQ(ideal(both("abcdefgh"), 100), 100U);
   EXPECT_EQ(ideal(both("abcdefgh"), 100), 0U) << "the same again";
   // By shares of the text it would be 2 of 10 of 190: the count for the first eight is known better.
@@ -189,7 +189,7 @@ TEST_F(IdealTest, RepliesThatBeginWithReasoningAreLostWithIt) {
   EXPECT_NEAR(static_cast<double>(ideal(both(ask + answer), 130)), 30, 8) << "sent back without reasoning";
 }
 
-TEST_F(IdealTest, WhatATemplateMayWriteAnewBeginsWithTheFirstReasoning) {
+TEST_F(IdealTest, RewritableTextBeginsWithTheFirstReasoning) {
   const std::string plain = "%message user\n%text\nask\n%end\n";
   EXPECT_EQ(counter_.take_prompt(both(plain), 30, bytes).rewritable, 0U);
   const std::string reasoned = plain + "%message assistant\n%reasoning\nhm\n%text\nso\n%end\n";

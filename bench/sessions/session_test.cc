@@ -72,7 +72,7 @@ TEST(Session, OrdersByTime) {
   EXPECT_EQ(session.requests[1].sent_s, 2);
 }
 
-TEST(Session, PlaysRecordingsThatWerePutBehindOneAnotherInTurn) {
+TEST(Session, PlaysJoinedRecordingsInTurn) {
   const std::string first = R"(,"session":"one")", second = R"(,"session":"two")";
   const Session session = session_of(line(10, first) + line(14, first) + line(2, second) + line(5, second));
   std::vector<double> times;
@@ -104,7 +104,7 @@ TEST(Session, TakesTheMessageOutOfAWholeReply) {
   EXPECT_EQ(text_field(session.requests[1].recorded_reply.value(), "content"), "corn");
 }
 
-TEST(Session, LeavesOutWhatATraceTellsBesideRequests) {
+TEST(Session, LeavesOutLinesOfATraceThatAreNoRequests) {
   const std::string ahead = R"({"trace":1,"t":1,"route":"ahead","path":null})"
                             "\n";
   const std::string audit = R"({"trace":1,"t":2,"route":"audit","outcome":"agreed"})"
@@ -215,7 +215,7 @@ std::vector<Places> ended(std::vector<RecordedRequest> requests) {
   return ended_before({.name = "", .client = "", .requests = std::move(requests)});
 }
 
-TEST(Overlap, OfOneRequestAfterAnotherIsNone) {
+TEST(Overlap, RequestsInTurnDoNotOverlap) {
   EXPECT_EQ(ended({asked("a", 1), asked("b", 1), asked("c", 1)}), (std::vector<Places>{{}, {0}, {1}}));
 }
 
@@ -232,7 +232,7 @@ TEST(Overlap, EndsForAConversationThatGoesOn) {
   EXPECT_EQ(ended({asked("b", 1), asked("b", 2)}), (std::vector<Places>{{}, {}})) << "the same twice at once";
 }
 
-TEST(Overlap, OfOtherRequestsIsCountedLikeAny) {
+TEST(Overlap, OtherRequestsCountLikeAny) {
   RecordedRequest probe;
   probe.method = "GET";
   probe.path = "/v1/models";

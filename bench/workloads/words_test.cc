@@ -85,7 +85,7 @@ TEST(Words, FewCountsOfShortTexts) {
   }
 }
 
-TEST(Words, DependOnTheLabelAlone) {
+TEST(Words, DependOnlyOnTheLabel) {
   EXPECT_EQ(text_of("a", 50, words_of), text_of("a", 50, words_of));
   EXPECT_NE(text_of("a", 50, words_of), text_of("b", 50, words_of));
 }

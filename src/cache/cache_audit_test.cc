@@ -47,7 +47,7 @@ TEST_P(CacheAudit, EveryStoredPathMayBeChosen) {
   EXPECT_TRUE(kept.empty());
 }
 
-TEST_P(CacheAudit, WhatIsOnDiskAloneComesFirst) {
+TEST_P(CacheAudit, StateOnlyOnDiskComesFirst) {
   World world(mebibytes(1));
   world.model = GetParam();
   ASSERT_TRUE(world.open());
@@ -63,7 +63,7 @@ TEST_P(CacheAudit, WhatIsOnDiskAloneComesFirst) {
   }
 }
 
-TEST_P(CacheAudit, WhatIsDistrustedIsNeitherFoundNorAddedTo) {
+TEST_P(CacheAudit, DistrustedStateIsNeitherFoundNorContinued) {
   World world;
   world.model = GetParam();
   ASSERT_TRUE(world.open());
@@ -107,7 +107,7 @@ TEST(CacheAuditNote, IsWrittenAsSoonAsTheDiskTakesIt) {
   }
 }
 
-TEST(CacheAuditWithoutDisk, DistrustIsForThisProcessAlone) {
+TEST(CacheAuditWithoutDisk, DistrustIsOnlyForThisProcess) {
   World world;
   world.open_without_disk();
   ASSERT_TRUE(world.keep(conversation(10, 64)));

@@ -59,7 +59,7 @@ void spoil(World& world, std::size_t end, bool remove) {
   FAIL() << "no state at " << end;
 }
 
-TEST(BuiltStates, WhatAnEarlierStateHasIsNotWrittenAgain) {
+TEST(BuiltStates, BytesOfAnEarlierStateAreNotWrittenAgain) {
   const auto world = world_of(ByteCount{0});
   ASSERT_TRUE(world->open());
   const Tokens tokens = keep_turns(*world, 10, 7);
@@ -192,7 +192,7 @@ TEST(BuiltStates, ChainsOfFormerVersionsAreReadAndGrow) {
 
 // ---- damage ----
 
-TEST(BuiltStates, WhatOthersAreBuiltOnIsNotForgottenBeforeThem) {
+TEST(BuiltStates, ABaseIsNotForgottenBeforeItsStates) {
   const auto world = world_of();
   ASSERT_TRUE(world->open());
   const Tokens tokens = keep_turns(*world, 10, 7);

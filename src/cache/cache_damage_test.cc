@@ -104,7 +104,7 @@ TEST(CacheDamage, ADeviceThatRefusesOnceIsAskedAgain) {
   EXPECT_EQ(world.cache->stats().damaged, 0U);
 }
 
-TEST(CacheDamage, ADeviceThatGoesOnRefusingIsGivenUp) {
+TEST(CacheDamage, ADeviceThatGoesOnRefusingIsAbandoned) {
   World world(ByteCount{0});
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(10, 64);
@@ -140,7 +140,7 @@ TEST(CacheDamage, AVeryLongPathIsForgottenWhenNobodyHoldsIt) {
 }
 
 // While a parent is written its child dies, and what comes in its place has its number, but a parent that still waits.
-TEST(CacheDamage, WhatTakesTheNumberOfAForgottenSegmentIsNotWrittenInItsPlace) {
+TEST(CacheDamage, ASegmentWithAForgottenOnesIdIsNotWrittenInItsPlace) {
   World world;
   world.save_index_after = SIZE_MAX;
   ASSERT_TRUE(world.open());

@@ -138,7 +138,7 @@ void fill_disk(World& world) {
   ASSERT_EQ(world.cache->stats().disk_evicted, 0U);
 }
 
-TEST(CacheEviction, GoesOnBesideAHeldChainThatWasNeverWritten) {
+TEST(CacheEviction, GoesOnNextToAHeldChainThatWasNeverWritten) {
   World world(ByteCount{400 * kRowBytes}, ByteCount{20 * 8192});
   ASSERT_TRUE(world.open());
   const Tokens trunk = conversation(1, 32);
@@ -164,7 +164,7 @@ TEST(CacheEviction, GoesOnBesideAHeldChainThatWasNeverWritten) {
   EXPECT_EQ(world.check(conversation(2900, 64)), 64U) << "what was stored last is on disk";
 }
 
-TEST(CacheEviction, WhatWaitsForTheWriterKeepsItsAncestors) {
+TEST(CacheEviction, ASegmentThatWaitsForTheWriterKeepsItsAncestors) {
   for (const bool parent_was_refused : {false, true}) {
     World world(ByteCount{4000 * kRowBytes}, ByteCount{30 * 8192});
     ASSERT_TRUE(world.open());
@@ -226,7 +226,7 @@ class CacheEvictionRace : public testing::Test {
   const Tokens old_ = conversation(600, 32);
 };
 
-TEST_F(CacheEvictionRace, WhatIsLeasedWhileOthersLeaveStays) {
+TEST_F(CacheEvictionRace, APathLeasedDuringEvictionStays) {
   std::shared_ptr<Lease> lease;
   make_room_while([&] { lease = world_.cache->lease(old_); });
   ASSERT_NE(lease, nullptr);
@@ -234,7 +234,7 @@ TEST_F(CacheEvictionRace, WhatIsLeasedWhileOthersLeaveStays) {
   EXPECT_EQ(world_.check(old_), 32U);
 }
 
-TEST_F(CacheEvictionRace, WhatIsContinuedWhileOthersLeaveStays) {
+TEST_F(CacheEvictionRace, APathContinuedDuringEvictionStays) {
   const Tokens longer = old_ + conversation(700, 32);
   make_room_while([&] { EXPECT_EQ(world_.grow(longer, 32), 64U); });
   EXPECT_EQ(world_.check(longer), 64U);
@@ -280,7 +280,7 @@ class CacheEvictionByUse : public testing::TestWithParam<bool> {
   World world{GetParam() ? ByteCount{0} : ByteCount{10 * 64 * kRowBytes}, ByteCount{20 * 8192}};
 };
 
-TEST_P(CacheEvictionByUse, WhatWasUsedLongAgoLeavesBeforeWhatWasUsedNow) {
+TEST_P(CacheEvictionByUse, APathUsedLongAgoLeavesBeforeOneUsedNow) {
   use(b, 3);
   world.clock.advance_ms(24 * kHourMs);
   grow_others();
@@ -300,7 +300,7 @@ TEST_P(CacheEvictionByUse, HowOftenItWasUsedDoesNotCount) {
 INSTANTIATE_TEST_SUITE_P(Tiers, CacheEvictionByUse, testing::Bool(),
                          [](const auto& tier) { return tier.param ? "Disk" : "Ram"; });
 
-TEST(CacheEviction, WhatLeftTheDiskCanBeStoredAgain) {
+TEST(CacheEviction, AnEvictedPathCanBeStoredAgain) {
   World world(ByteCount{0}, ByteCount{20 * 8192});
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(1, 64);
@@ -317,7 +317,7 @@ TEST(CacheEviction, WhatLeftTheDiskCanBeStoredAgain) {
   EXPECT_EQ(world.check(tokens), 64U);
 }
 
-TEST(CacheEviction, WhatIsLargerThanTheRamBudgetDoesNotPushOutTheRest) {
+TEST(CacheEviction, APathLargerThanTheRamBudgetDoesNotEvictTheRest) {
   World world(ByteCount{20 * kRowBytes});
   ASSERT_TRUE(world.open());
   const Tokens large = conversation(1, 64);

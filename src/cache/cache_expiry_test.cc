@@ -27,7 +27,7 @@ class CacheExpiry : public testing::TestWithParam<ModelClass> {
   const Tokens b = conversation(200, 64);
 };
 
-TEST_P(CacheExpiry, WhatNobodyUsedLeavesBothTiersAndTheRestStays) {
+TEST_P(CacheExpiry, UnusedPathsLeaveBothTiersAndTheRestStays) {
   keep(a);
   keep(b);
   world.pass(6);
@@ -46,7 +46,7 @@ TEST_P(CacheExpiry, WhatNobodyUsedLeavesBothTiersAndTheRestStays) {
   EXPECT_EQ(world.cache->stats().ram_used, ByteCount{});
 }
 
-TEST_P(CacheExpiry, WhatSomethingYoungerContinuesStays) {
+TEST_P(CacheExpiry, APathThatAYoungerOneContinuesStays) {
   keep(a);
   world.pass(9);
   keep(a + b);
@@ -66,7 +66,7 @@ TEST_P(CacheExpiry, AtTheStartItIsLookedAtAsWell) {
   EXPECT_EQ(world.cache->stats().segments, 0U);
 }
 
-TEST_P(CacheExpiry, WhatIsKeptBeforeAStartSettlesStays) {
+TEST_P(CacheExpiry, APathKeptBeforeAStartSettlesStays) {
   keep(a);
   keep(b);
   world.die();
@@ -81,7 +81,7 @@ TEST_P(CacheExpiry, WhatIsKeptBeforeAStartSettlesStays) {
   EXPECT_EQ(world.check(b), 0U);
 }
 
-TEST_P(CacheExpiry, WhatIsHeldOrAskedForStaysSoLong) {
+TEST_P(CacheExpiry, APathStaysAsLongAsItIsHeldOrKept) {
   keep(a);
   keep(b);
   world.cache->keep(world.cache->track(b), 20 * kHourNs);
@@ -148,7 +148,7 @@ TEST_F(CacheExpiryWithoutDisk, RamForgetsToo) {
   EXPECT_EQ(world.cache->stats().segments, 0U);
 }
 
-TEST_F(CacheExpiryWithoutDisk, WhatIsHeldStays) {
+TEST_F(CacheExpiryWithoutDisk, AHeldPathStays) {
   open();
   world.grow(a);
   std::shared_ptr<Lease> lease = world.cache->lease(a);

@@ -176,12 +176,12 @@ std::string compare(const ModelClass& model, Mutant mutant, std::uint32_t seed, 
   return "";
 }
 
-class CacheBesideATwin : public testing::TestWithParam<ModelClass> {};
+class CacheComparedWithATwin : public testing::TestWithParam<ModelClass> {};
 
-INSTANTIATE_TEST_SUITE_P(Classes, CacheBesideATwin, testing::ValuesIn(kPointModels),
+INSTANTIATE_TEST_SUITE_P(Classes, CacheComparedWithATwin, testing::ValuesIn(kPointModels),
                          [](const auto& model) { return std::string(model.param.name); });
 
-TEST_P(CacheBesideATwin, ReachesExactlyWhatItSays) {
+TEST_P(CacheComparedWithATwin, ReachesExactlyWhatItSays) {
   EXPECT_EQ(compare(GetParam(), Mutant::kNone, history_seed(), 20), "");
 }
 

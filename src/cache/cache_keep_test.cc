@@ -19,7 +19,7 @@ std::size_t left_after_others(World& world, const Tokens& tokens) {
 }
 constexpr std::int64_t kMinuteNs = 60'000'000'000;
 
-TEST(CacheKeep, WhatIsKeptForATimeLeavesLastUntilThen) {
+TEST(CacheKeep, AKeptPathLeavesLastUntilItsTime) {
   World world(ByteCount{0}, ByteCount{24 * 8192});
   ASSERT_TRUE(world.open());
   const Tokens kept = conversation(1, 64);
@@ -50,7 +50,7 @@ TEST(CacheKeep, AShorterTimeDoesNotTakeBackALongerOneAndUseDoesNotEither) {
   EXPECT_EQ(left_after_others(world, kept), 64U);
 }
 
-TEST(CacheKeep, WhatIsKeptLeavesRoomForOthers) {
+TEST(CacheKeep, KeptPathsLeaveRoomForOthers) {
   World world(ByteCount{0}, ByteCount{24 * 8192});
   ASSERT_TRUE(world.open());
   for (TokenId i = 50; i < 90; ++i) {  // all of the tier several times over
@@ -93,7 +93,7 @@ std::size_t left_after_a_start_with_less(bool kept_first) {
   return world.check(oldest);
 }
 
-TEST(CacheKeep, WhatIsKeptBeforeAStartSettlesStaysInASmallerBudget) {
+TEST(CacheKeep, APathKeptBeforeAStartSettlesStaysInASmallerBudget) {
   EXPECT_EQ(left_after_a_start_with_less(true), 64U);
   EXPECT_EQ(left_after_a_start_with_less(false), 0U);
 }

@@ -32,7 +32,7 @@ class CacheKeeping : public testing::TestWithParam<ModelClass> {
 INSTANTIATE_TEST_SUITE_P(Classes, CacheKeeping, testing::Values(kHybridModel, kRecurrentModel, kOpaqueModel),
                          [](const auto& model) { return std::string(model.param.name); });
 
-TEST_P(CacheKeeping, NobodyUsedItSoARestartForgetsIt) {
+TEST_P(CacheKeeping, ARestartForgetsAnUnusedPoint) {
   const Tokens tokens = conversation_with_both();
   EXPECT_EQ(one_.restorable(tokens), (Places{50, 100}));
   EXPECT_EQ(one_.cache->lease(tokens)->points().front().tier, Tier::kRam);
@@ -56,7 +56,7 @@ TEST_P(CacheKeeping, UsingAnotherPointOfThePathIsNoUseOfIt) {
   EXPECT_EQ(one_.restorable(tokens), Places{100});
 }
 
-TEST_P(CacheKeeping, WhoeverWantsAPointThereToStayWritesIt) {
+TEST_P(CacheKeeping, ALaterCaptureToKeepWritesThePoint) {
   const Tokens tokens = conversation_with_both();
   EXPECT_TRUE(capture_leaf(head(tokens, 50), Keeping::kInRamUntilUsed));
   EXPECT_TRUE(capture_leaf(head(tokens, 50), Keeping::kOnDisk));

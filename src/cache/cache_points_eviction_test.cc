@@ -75,7 +75,7 @@ TEST_P(CachePointsEviction, RowsThatNothingRestoresLeaveFirst) {
   EXPECT_EQ(world->restorable(kept), range_of(64, 64));
 }
 
-TEST_P(CachePointsEviction, WhatIsUsedStays) {
+TEST_P(CachePointsEviction, AUsedPathStays) {
   const auto world = world_for(10);
   const Tokens used = conversation(100, 64);
   const Tokens idle = conversation(200, 64);
@@ -89,7 +89,7 @@ TEST_P(CachePointsEviction, WhatIsUsedStays) {
   EXPECT_EQ(world->restorable(idle), std::vector<std::size_t>{});
 }
 
-TEST_P(CachePointsEviction, WhatIsKeptForATimeCanStillBeRestored) {
+TEST_P(CachePointsEviction, AKeptPathCanStillBeRestored) {
   const auto world = world_for(10);
   const Tokens kept = conversation(100, 64);
   const Tokens idle = conversation(200, 64);
@@ -173,7 +173,7 @@ TEST(CachePointsRecency, SurvivesARestart) {
   }
 }
 
-TEST(CachePointsRecency, TheDeepestPositionIsTakenIfNoneIsTold) {
+TEST(CachePointsRecency, TheDeepestPositionIsTakenIfNoneIsGiven) {
   World world(ByteCount{0});
   world.model = kHybridModel;
   ASSERT_TRUE(world.open());
@@ -194,7 +194,7 @@ TEST(CachePointsRecency, TheDeepestPositionIsTakenIfNoneIsTold) {
 }
 
 // Segments only in RAM give no room on disk, however little they are worth.
-TEST(CachePointsEvictionOnDisk, RoomIsMadeBesideWorthlessRowsThatWereNeverWritten) {
+TEST(CachePointsEvictionOnDisk, RoomIsMadeNextToUselessRowsThatWereNeverWritten) {
   World world(mebibytes(1), ByteCount{12 * 12288});
   world.model = kHybridModel;
   world.save_index_after = SIZE_MAX;

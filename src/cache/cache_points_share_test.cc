@@ -46,7 +46,7 @@ TEST_P(PointsShare, AllOfTheDiskIsNoLimit) {
   EXPECT_EQ(world.cache->stats().disk_evicted, 0U);
 }
 
-TEST_P(PointsShare, WithNoneRowsAreStoredAlone) {
+TEST_P(PointsShare, WithNoneOnlyRowsAreStored) {
   open(0);
   fill();
   EXPECT_EQ(world.cache->stats().points_disk, ByteCount{});

@@ -25,7 +25,7 @@ class CachePoints : public testing::TestWithParam<ModelClass> {
 INSTANTIATE_TEST_SUITE_P(Classes, CachePoints, testing::ValuesIn(kPointModels),
                          [](const auto& model) { return std::string(model.param.name); });
 
-TEST_P(CachePoints, ASequenceStandsWhereItWasCaptured) {
+TEST_P(CachePoints, ASequenceIsRestorableWhereItWasCaptured) {
   const auto one = world(ByteCount{0});
   ASSERT_TRUE(one->open());
   const Tokens tokens = conversation(10, 100);
@@ -231,7 +231,7 @@ TEST_P(CachePoints, APointWhoseRowsAreGoneGivesItsRoomBack) {
   EXPECT_EQ(one->restorable(tokens), reached(16));
 }
 
-TEST_P(CachePoints, WhatTheTiersCannotHoldIsRefusedAndCounted) {
+TEST_P(CachePoints, APointThatNoTierCanHoldIsRefusedAndCounted) {
   const auto one = world(ByteCount{20 * sizeof(TokenId)});  // less than a point; rows of no bytes fit
   one->open_without_disk();
   const Tokens tokens = conversation(10, 16);
@@ -244,7 +244,7 @@ TEST_P(CachePoints, WhatTheTiersCannotHoldIsRefusedAndCounted) {
 }
 
 // Without a request for room first, or where its segment is forgotten.
-TEST_P(CachePoints, WhatIsHandedOverAllTheSameIsRefused) {
+TEST_P(CachePoints, APointWithoutRoomIsRefusedWhenItComes) {
   const auto one = world(ByteCount{32 * kRowBytes + 600});
   one->open_without_disk();
   const Tokens tokens = conversation(10, 32);

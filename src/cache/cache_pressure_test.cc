@@ -48,7 +48,7 @@ TEST_P(CacheOnAFullDisk, RamGoesOnAndWhatWaitedIsStoredWhenThereIsRoom) {
   EXPECT_EQ(world.check(before), 64U);
 }
 
-TEST_P(CacheOnAFullDisk, WhatRamForgetsMeanwhileLeavesNoHole) {
+TEST_P(CacheOnAFullDisk, EvictionFromRamLeavesNoHoleOnTheFullDisk) {
   leave_free(ByteCount{4 * 8192});
   EXPECT_EQ(world.grow(a), 160U);
   world.writer.run_all();
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Causes, CacheOnAFullDisk, testing::Bool(),
                          [](const auto& cause) { return cause.param ? "Reserve" : "NoSpace"; });
 
 // A writer that runs when the test says so.
-class CacheBehind : public testing::Test {
+class CacheWithALaggingDisk : public testing::Test {
  protected:
   void SetUp() override {
     world.write_queue = ByteCount{100 * kRowBytes};
@@ -78,7 +78,7 @@ class CacheBehind : public testing::Test {
   const Tokens tokens = conversation(1, 640);
 };
 
-TEST_F(CacheBehind, TheNewestWaitOutsideTheQueueAndEnterItInTheirOrder) {
+TEST_F(CacheWithALaggingDisk, TheNewestWaitOutsideTheQueueAndEnterItInTheirOrder) {
   EXPECT_EQ(world.grow(tokens), 640U) << "nothing is refused while RAM has room";
   const std::uint64_t queued = world.cache->stats().waiting_writes;
   EXPECT_EQ(queued, 6U) << "of 16 tokens each";
@@ -109,7 +109,7 @@ TEST(CacheWaiting, NoMoreIsRememberedThanMayWait) {
   EXPECT_EQ(world.check(tokens), 640U) << "the rest was written with what continues it";
 }
 
-TEST_F(CacheBehind, AKilledProcessLeavesABeginning) {
+TEST_F(CacheWithALaggingDisk, AKilledProcessLeavesABeginning) {
   for (std::size_t turns = 0; turns < 45; turns += 3) {
     World killed;
     killed.write_queue = ByteCount{100 * kRowBytes};
@@ -126,7 +126,7 @@ TEST_F(CacheBehind, AKilledProcessLeavesABeginning) {
   }
 }
 
-TEST_F(CacheBehind, WhatContinuesWhatWaitsTakesItAlong) {
+TEST_F(CacheWithALaggingDisk, ASegmentTakesTheWaitingOneThatItContinuesAlong) {
   EXPECT_EQ(world.grow(tokens), 640U);
   while (world.cache->stats().waiting_writes > 3) world.writer.run_one();
   const Tokens longer = tokens + conversation(70, 16);
@@ -136,7 +136,7 @@ TEST_F(CacheBehind, WhatContinuesWhatWaitsTakesItAlong) {
   EXPECT_EQ(world.check(longer), 656U);
 }
 
-TEST_F(CacheBehind, WhatRamForgetsIsNotWrittenAndLeavesNoHole) {
+TEST_F(CacheWithALaggingDisk, WaitingSegmentsEvictedFromRamLeaveNoHole) {
   for (TokenId i = 1; i < 400; ++i) {
     ASSERT_EQ(world.grow(conversation(i * 100, 64)), 64U);
     world.writer.run_one();

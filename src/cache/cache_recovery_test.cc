@@ -111,7 +111,7 @@ TEST(CacheRecovery, RecencySurvives) {
   EXPECT_EQ(gone, by_use.size());
 }
 
-TEST(CacheRecovery, WhatHasLostItsBeginningGivesItsRoomBack) {
+TEST(CacheRecovery, AFileWithoutItsBeginningGivesItsRoomBack) {
   World world(ByteCount{0});
   ASSERT_TRUE(world.open());
   const Tokens tokens = conversation(10, 64);
@@ -135,7 +135,7 @@ TEST(CacheRecovery, WhatHasLostItsBeginningGivesItsRoomBack) {
 }
 
 // No file of kvkeep's has two parts yet, so none could be read as the expected one.
-TEST(CacheRecovery, WhatCannotBeReadGivesItsRoomBack) {
+TEST(CacheRecovery, AnUnreadableFileGivesItsRoomBack) {
   World world;
   {
     auto store = store::DiskStore::open({.directory = "/cache", .fingerprint = {}, .budget = mebibytes(1)}, world.files,

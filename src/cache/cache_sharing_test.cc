@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, CachesOnOneDirectory,
                          testing::Values(kRowsModel, kWindowedModel, kHybridModel, kRecurrentModel, kOpaqueModel),
                          [](const auto& model) { return std::string(model.param.name); });
 
-TEST_P(CachesOnOneDirectory, WhatOneComputedIsAHitInTheOther) {
+TEST_P(CachesOnOneDirectory, APathOfOneServerIsAHitInTheOther) {
   TwoServers servers(mebibytes(4), GetParam());
   servers.tick();
   const Tokens shared = conversation(1, 64);
@@ -101,7 +101,7 @@ TEST_P(CachesOnOneDirectory, WhatOneComputedIsAHitInTheOther) {
 }
 
 // An audit of one server concerns the other, in either role; once everything is removed, nothing comes back.
-TEST_P(CachesOnOneDirectory, WhatOneDistrustsTheOtherDoesNotUseEither) {
+TEST_P(CachesOnOneDirectory, NeitherServerUsesStateThatOneDistrusts) {
   for (const bool keeper_finds : {true, false}) {
     TwoServers servers(mebibytes(4), GetParam());
     const auto [finder, other] = servers.roles(keeper_finds);
@@ -121,7 +121,7 @@ TEST_P(CachesOnOneDirectory, WhatOneDistrustsTheOtherDoesNotUseEither) {
 
 // A server continues files that other hands, or the keeper, just removed: it writes those again that RAM has, and
 // nothing is left below a hole.
-TEST_P(CachesOnOneDirectory, WhatWentOnBeforeALossWasHeardOfIsWholeAgain) {
+TEST_P(CachesOnOneDirectory, APathContinuedBeforeItsLossWasNoticedIsWholeAgain) {
   TwoServers servers(mebibytes(4), GetParam());
   servers.tick();
   const Tokens stored = conversation(1, 64);
@@ -143,7 +143,7 @@ TEST_P(CachesOnOneDirectory, WhatWentOnBeforeALossWasHeardOfIsWholeAgain) {
 }
 
 // The same where the server is stopped before its next second: it hears of the loss at the end.
-TEST_P(CachesOnOneDirectory, WhoIsStoppedBeforeItHeardOfALossLeavesNoHole) {
+TEST_P(CachesOnOneDirectory, AServerStoppedBeforeItNoticedALossLeavesNoHole) {
   TwoServers servers(mebibytes(4), GetParam());
   servers.tick();
   const Tokens stored = conversation(1, 64);
@@ -162,7 +162,7 @@ TEST_P(CachesOnOneDirectory, WhoIsStoppedBeforeItHeardOfALossLeavesNoHole) {
 }
 
 // A server that found something wrong is often stopped at once, to look for the cause.
-TEST(CacheSharing, WhatWasFoundWrongIsHeededThoughItsFinderIsGone) {
+TEST(CacheSharing, DistrustHoldsThoughItsFinderIsGone) {
   for (const bool keeper_finds : {true, false}) {
     TwoServers servers;
     const auto [finder, other] = servers.roles(keeper_finds);
@@ -190,7 +190,7 @@ TEST(CacheSharing, ADiskThatRefusesToBeReadIsNotDistrustedWhenItHeals) {
 }
 
 // A file without a parent may only be early; if the parent never comes, the file is abandoned, not looked for for ever.
-TEST(CacheSharing, WhatContinuesNothingIsGivenUpAfterAnotherLook) {
+TEST(CacheSharing, AnOrphanIsAbandonedAfterAnotherLook) {
   World source;
   ASSERT_TRUE(source.open());
   std::map<std::string, std::vector<std::byte>> files;
@@ -228,7 +228,7 @@ TEST(CacheSharing, BothMayComputeTheSame) {
   EXPECT_EQ(servers.second.check(shared + conversation(30, 30)), 94U);
 }
 
-TEST(CacheSharing, WhatFoundNoRoomIsWrittenWhenThereIs) {
+TEST(CacheSharing, ARefusedPathIsWrittenOnceThereIsRoom) {
   TwoServers servers;
   const Tokens early = conversation(1, 64);
   ASSERT_TRUE(servers.keep(servers.second, early));  // before the keeper knew of it
@@ -253,7 +253,7 @@ TEST(CacheSharing, TheKeeperMakesRoomForBoth) {
   EXPECT_EQ(servers.first.check(last), 64U);
 }
 
-TEST(CacheSharing, WhatTheKeeperRemovedIsForgottenQuietly) {
+TEST(CacheSharing, APathThatTheKeeperRemovedIsForgottenQuietly) {
   TwoServers servers;
   servers.tick();
   const Tokens shared = conversation(1, 64);
@@ -272,7 +272,7 @@ TEST(CacheSharing, WhatTheKeeperRemovedIsForgottenQuietly) {
 }
 
 // Removed and brought back by a server that came and went, while it is in RAM: the file holds the same rows.
-TEST(CacheSharing, WhatIsInRamAndComesBackOnDiskStays) {
+TEST(CacheSharing, APathInRamThatComesBackOnDiskStays) {
   TwoServers servers;
   servers.second.cache.reset();
   servers.tick();
@@ -294,7 +294,7 @@ TEST(CacheSharing, WhatIsInRamAndComesBackOnDiskStays) {
   EXPECT_EQ(servers.first.check(conversation(1, 64)), 64U);
 }
 
-TEST(CacheSharing, WhatTheOtherUsesStaysLonger) {
+TEST(CacheSharing, APathThatTheOtherServerUsesStaysLonger) {
   TwoServers servers(ByteCount{60 * 8192});
   servers.tick();
   const Tokens used = conversation(1, 64);
@@ -320,7 +320,7 @@ TEST(CacheSharing, WhatTheOtherUsesStaysLonger) {
 }
 
 // A listing during writes may lack files that were there before. The next one has them, whenever it comes.
-TEST(CacheSharing, WhatHangsBelowNothingWaitsForTheNextLook) {
+TEST(CacheSharing, AFileWithoutAParentWaitsForTheNextLook) {
   TwoServers servers;
   servers.tick();
   const Tokens begin = conversation(1, 64);

@@ -72,13 +72,13 @@ class SharedHead : public testing::TestWithParam<std::size_t> {
 // Only role markers, and with a date and a default system prompt.
 INSTANTIATE_TEST_SUITE_P(Lengths, SharedHead, testing::Values(std::size_t{1}, std::size_t{20}, std::size_t{70}));
 
-TEST_P(SharedHead, AFullRamForgetsTheFirstConversationBehindIt) {
+TEST_P(SharedHead, AFullRamForgetsTheFirstConversationAfterIt) {
   World world(ByteCount{kRoom * kRowBytes});
   world.open_without_disk();
   use_two(world);
 }
 
-TEST_P(SharedHead, AFullDiskForgetsTheFirstConversationBehindIt) {
+TEST_P(SharedHead, AFullDiskForgetsTheFirstConversationAfterIt) {
   World world(ByteCount{0}, ByteCount{kLength * 3 / 2 * (kRowBytes + sizeof(TokenId))});
   ASSERT_TRUE(world.open());
   use_two(world);

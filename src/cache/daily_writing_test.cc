@@ -44,7 +44,7 @@ TEST_F(DailyWriting, WithoutALimitAllIsWrittenAndNothingIsNoted) {
   for (const std::string& path : world.files.paths()) EXPECT_FALSE(path.ends_with("writes")) << path;
 }
 
-TEST_F(DailyWriting, WhatMayNotBeWrittenServesFromRamAndIsWrittenWhenThereIsEnough) {
+TEST_F(DailyWriting, RefusedSegmentsServeFromRamAndAreWrittenLater) {
   open(400);
   fill();
   EXPECT_LT(files(), 51U);
@@ -66,7 +66,7 @@ TEST_F(DailyWriting, NoMoreIsRememberedThanMayWait) {
   EXPECT_EQ(world.cache->stats().remembered, 8U);
 }
 
-TEST_F(DailyWriting, WhatSomebodyComesBackToIsWrittenBeforeTheRest) {
+TEST_F(DailyWriting, APathThatIsUsedAgainIsWrittenBeforeTheRest) {
   open(400);
   fill();
   world.pass(1);
@@ -100,7 +100,7 @@ TEST_F(DailyWriting, AConversationThatGoesOnTakesItsBeginningAlong) {
   EXPECT_GE(world.check(tokens), 64U);
 }
 
-TEST_F(DailyWriting, WhatIsAskedToBeKeptGoesFirst) {
+TEST_F(DailyWriting, KeptPathsAreWrittenFirst) {
   open(400);
   fill();
   store(a);

@@ -194,7 +194,7 @@ TEST(FurtherCopies, MayBeRefusedAndAreOfferedAgain) {
   EXPECT_EQ(world.entry(segment).in(kFirstFurtherTier), CopyState::kHere);
 }
 
-TEST(FurtherCopies, OfWhatIsForgottenMeanwhileAreNotMade) {
+TEST(FurtherCopies, ForgottenSegmentsAreNotCopied) {
   Copied world;
   const SegmentId segment = world.add(kRootSegment, 1);
   world.copies.offer(segment);

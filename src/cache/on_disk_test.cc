@@ -158,7 +158,7 @@ TEST(WriteBack, WritesEachOnceAndAboveItFirst) {
   EXPECT_EQ(world.disk.store().counters().puts, 2U);
 }
 
-TEST(WriteBack, HoldsTheNewestBackWhileTheDiskIsBehind) {
+TEST(WriteBack, HoldsTheNewestBackWhileTheDiskLags) {
   sim::SimFileSystem files(1);
   OnDisk world(files, mebibytes(4), ByteCount{kPayloadBytes});
   std::vector<SegmentId> segments;

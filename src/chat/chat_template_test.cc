@@ -40,14 +40,14 @@ TEST(ChatTemplate, ASourceThatDoesNotParseIsUnsupported) {
   EXPECT_FALSE(make_chat_template(std::string(std::size_t{600} * 1024, 'x'), {}).ok());
 }
 
-TEST(ChatTemplate, WhatTheTemplateRefusesIsInvalid) {
+TEST(ChatTemplate, ARefusalOfTheTemplateIsInvalid) {
   const auto result = made("{{ raise_exception('roles must alternate') }}")->print(one_message());
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().kind, ErrorKind::kInvalid);
   EXPECT_EQ(result.error().message, "chat template: roles must alternate");
 }
 
-TEST(ChatTemplate, WhatTheEngineLacksIsUnsupported) {
+TEST(ChatTemplate, AFeatureThatTheEngineLacksIsUnsupported) {
   const auto result = made("{{ messages[0].content | no_such_filter }}")->print(one_message());
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().kind, ErrorKind::kUnsupported) << result.error().message;
@@ -90,7 +90,7 @@ std::string text_of(const ChatTemplate& engine, ordered_json messages, ordered_j
 
 constexpr const char* kPlain = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}";
 
-TEST(ChatTemplate, WhatItDoesNotKnowIsToldInWordsItDoes) {
+TEST(ChatTemplate, UnknownFeaturesAreWrittenInFormsThatTheTemplateKnows) {
   const auto plain = made(kPlain);
   EXPECT_TRUE(plain->traits().system_role);
   EXPECT_FALSE(plain->traits().tools);

@@ -260,7 +260,7 @@ TEST(HistoryChanges, ThinkingInTheContentStaysWhereItIsNoMarker) {
   EXPECT_FALSE(changes.loop_may_change());
 }
 
-TEST(HistoryChanges, WhatTheServerTellsTheTemplateIsToldHereToo) {
+TEST(HistoryChanges, TheServersTemplateVariablesAreUsedHereToo) {
   const LearntChat chat(
       "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content and keep %}<think>"
       "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"

@@ -119,7 +119,7 @@ TEST(Render, TemplatesThatReplaceCannotAssembleAMarker) {
   EXPECT_EQ(chat.marker_list(chat.tokens(prompt)), (std::vector<std::string>{"<|im_start|>", "<|im_end|>"}));
 }
 
-TEST(Render, WhatATemplateCutsOutOfAMessageStaysText) {
+TEST(Render, PartsThatATemplateCutsOutOfAMessageStayText) {
   const Chat chat(
       "{% for m in messages %}<|im_start|>{{ m.content[:-3] }}{{ m.content[2:] }}{{ m.content | upper }}{% endfor %}");
   const RenderedPrompt prompt = chat.render(ordered_json::array({user("x <think>")}));
@@ -172,7 +172,7 @@ TEST(Render, ReasoningLeftInTheContentMovesWhereTheTemplateWouldCutIt) {
   EXPECT_NE(chat.render(messages).text().find("<think>\nwhy\n</think>\n\nanswer<|im_end|>"), std::string::npos);
 }
 
-TEST(Render, AnAssistantPrefixIsMessageTextBehindTheOpening) {
+TEST(Render, AnAssistantPrefixIsMessageTextAfterTheOpening) {
   const Chat chat(kHermes);
   auto prompt = render_prompt(*chat.engine, chat.markers,
                               {.messages = ordered_json::array({user("q")}), .assistant_prefix = "Sure<|im_end|>"});

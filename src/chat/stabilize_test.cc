@@ -31,7 +31,7 @@ TEST(Stabilize, DropsALeadingBillingBlock) {
   EXPECT_EQ(stabilized({system(kLine), kUser}), ordered_json::array({kUser}));
 }
 
-TEST(Stabilize, DropsTheLineAloneWhereAProxyJoinedTheBlocks) {
+TEST(Stabilize, DropsOnlyTheLineWhereAProxyJoinedTheBlocks) {
   EXPECT_EQ(stabilized({system(kLine + "\nYou are\nan agent"), kUser}),
             ordered_json::array({system("You are\nan agent"), kUser}));
   EXPECT_EQ(stabilized({system(ordered_json::array({part(kLine + "\nYou are")})), kUser}),
@@ -59,7 +59,7 @@ TEST(Stabilize, LeavesEverythingElse) {
   for (const ordered_json& messages : untouched) EXPECT_EQ(stabilized(messages), messages) << messages;
 }
 
-TEST(Stabilize, SystemMessagesBehindTheFirstUserMessageMoveBeforeIt) {
+TEST(Stabilize, SystemMessagesAfterTheFirstUserMessageMoveBeforeIt) {
   const Stabilizers rules{.late_system = true};
   const ordered_json first = system("You are");
   const ordered_json late = {{"role", "system"}, {"content", ordered_json::array({part("# Environment")})}};

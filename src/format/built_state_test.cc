@@ -104,7 +104,7 @@ Bytes grown(std::mt19937_64& random, std::size_t layer_bytes, Bytes& base) {
   return fresh;
 }
 
-TEST(BuiltState, WhatGrewIsWrittenOnce) {
+TEST(BuiltState, AGrownStateIsWrittenOnce) {
   std::mt19937_64 random(test_seed());
   for (const std::size_t layer_bytes : {3'000U, 300'000U}) {
     Bytes base;

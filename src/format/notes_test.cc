@@ -70,7 +70,7 @@ TEST(RecordFile, AnyFlippedBitEndsItBeforeTheDamage) {
   }
 }
 
-TEST(RecordFile, OfAnotherKindItHoldsNothing) {
+TEST(RecordFile, AFileOfAnotherKindHoldsNothing) {
   const auto bytes = file_of(kTexts);
   const RecordFile file = decode_record_file(bytes, 8);
   EXPECT_FALSE(file.whole);

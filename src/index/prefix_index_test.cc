@@ -304,7 +304,7 @@ TEST(PrefixIndex, SampledIdsOfAPromptAreMarkedAndForgottenWithIt) {
   EXPECT_TRUE(index.sampled_ranges(again).empty());
 }
 
-TEST(PrefixIndex, WhatEndsWithAPrefixIsFoundByItsNameAsLongAsItIsThere) {
+TEST(PrefixIndex, SegmentsAreFoundByTheNameOfTheirEndWhileTheyExist) {
   const Tokens tokens = {1, 2, 3, 4, 5, 6};
   const PrefixHash middle = name({1, 2, 3});
   const PrefixHash end = name(tokens);

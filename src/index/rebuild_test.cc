@@ -240,7 +240,7 @@ TEST(Rebuild, OverlappingSegmentsShareWhatTheyHaveInCommon) {
 }
 
 // Files of two servers that cut the same prompt at other places; what adds nothing lies where the prompt does.
-TEST(Rebuild, WhatIsNotPlacedTellsWhereItLies) {
+TEST(Rebuild, ASegmentThatIsNotPlacedNamesTheOneItLiesIn) {
   const Tokens prompt{1, 2, 3, 4, 5, 6};
   PrefixIndex index;
   const auto placements = rebuild_from(index, {{first(prompt, 4), 0},
@@ -304,7 +304,7 @@ TEST(Rebuild, ALeafWithAnImpossibleRangeIsAWrongHash) {
   EXPECT_EQ(index.leaf_count(), 1U);
 }
 
-TEST(Rebuild, OfTwoWindowsWithOneEndTheLongerStays) {
+TEST(Rebuild, TheLongerOfTwoWindowsWithOneEndStays) {
   PrefixIndex index;
   const auto placements = rebuild_from(
       index, {{{1, 2, 3}, 2, false, PartKind::kWindowRows}, {{1, 2, 3}, 1, false, PartKind::kWindowRows}, {{1, 2, 3}}});

@@ -197,7 +197,7 @@ TEST(TextMatch, TheLastCommonEndIsInTheMiddleOfWhatWasSampled) {
   EXPECT_EQ(effective.moved(Position{3}), Position{5});
 }
 
-TEST(TextMatch, WhatWasAPromptsBeforeItWasSampledIsText) {
+TEST(TextMatch, IdsOfAPromptThatAreSampledLaterAreText) {
   Trie trie;
   trie.learn({{kMarker, 0, 1, 4}, {}}, 8);
   trie.learn({{kMarker}, {0, 1, 0}}, 8);  // ab, one by one, then another end

@@ -90,7 +90,7 @@ TEST_F(Archives, ConversationsThatNobodyNamedStayOut) {
   EXPECT_EQ(figures({line, branch}), std::tuple(2U, 0U, 0U));
 }
 
-TEST_F(Archives, OfAllModels) {
+TEST_F(Archives, AllModelsAreExported) {
   const Forest forest = directory_.forest();
   std::vector<IdTarget> roots;
   for (std::size_t model = 0; model < 2; ++model) {
@@ -164,7 +164,7 @@ TEST_F(Archives, ANoteOfAnotherModelIsRefused) {
 }
 
 // A server that runs next to an import finds files as they get their names, and goes on from them.
-TEST_F(Archives, BesideServersWhatHasItsNameStays) {
+TEST_F(Archives, NextToServersAFileThatHasItsNameStays) {
   ASSERT_TRUE(pack({0}));
   std::size_t parts = 0;
   for (std::uint64_t at = 1; at <= 7; ++at) {

@@ -93,7 +93,7 @@ TEST_F(Guests, WithoutAServerThatKeepsTheBudgetThereIsNoRoom) {
 }
 
 // The keeper died, and a member lives on that did not take its place yet.
-TEST_F(Guests, AMemberAloneIsAServerToo) {
+TEST_F(Guests, AMemberByItselfIsAServerToo) {
   const auto member = open();
   keeper_.reset();
   EXPECT_EQ(read_directory(files_, kRoot)->servers, 1U);

@@ -47,7 +47,7 @@ TEST_F(Trees, StraightRunsAreOne) {
   EXPECT_TRUE(tree().orphans.empty() && tree().misnamed.empty() && tree().redundant.empty());
 }
 
-TEST_F(Trees, WhatHangsBelowNothingIsAnOrphan) {
+TEST_F(Trees, ARunWithoutAParentIsAnOrphan) {
   const auto segments = three_conversations();
   directory_.store(segments);
   directory_.remove(segments[1]);

@@ -160,7 +160,7 @@ TEST_F(Removals, CollectTakesWhatNobodyCanUse) {
   EXPECT_TRUE(clean());
 }
 
-TEST_F(Removals, WhatIsYoungStays) {
+TEST_F(Removals, YoungFilesStay) {
   directory_.remove(segments_[2]);
   CollectOptions now{.alone = true};
   now.now_ns = 0;  // all files are of a time to come
@@ -171,7 +171,7 @@ TEST_F(Removals, WhatIsYoungStays) {
   EXPECT_EQ(collect(directory_.forest(), now).size(), 2U) << "an orphan and its point";
 }
 
-TEST_F(Removals, WhatGoesAnywayCountsForTheSize) {
+TEST_F(Removals, UselessFilesCountForTheSize) {
   directory_.remove(segments_[2]);
   ByteCount left = view_of(directory_.forest(), {}).used;
   const auto useless = collected({});
@@ -181,7 +181,7 @@ TEST_F(Removals, WhatGoesAnywayCountsForTheSize) {
 }
 
 // Lines of two models have the same numbers.
-TEST_F(Removals, WhatIsAskedOfOneModelConcernsNoOther) {
+TEST_F(Removals, RemovalsOfOneModelConcernNoOther) {
   std::vector<sim::SampleSegment> others;
   for (std::uint32_t i = 0; i < 4; ++i) others.push_back(sim::sample_segment(kOtherModel, i, 0, 10));
   directory_.store(others, kOtherModel);

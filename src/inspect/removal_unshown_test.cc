@@ -96,7 +96,7 @@ TEST_F(UnshownFiles, NothingOfAPromptStaysThatTwoServersStored) {
   EXPECT_EQ(directory_.forest().directory.models.front().files.segments.size(), 2U) << "nor points";
 }
 
-TEST_F(UnshownFiles, OfALineThatPartsOnlyItsOwnGo) {
+TEST_F(UnshownFiles, OnlyItsOwnFilesGoWithALineThatBranchesOff) {
   two_servers();
   const Forest forest = directory_.forest();
   const std::size_t shared = files_of(1);
@@ -132,7 +132,7 @@ TEST_F(UnshownFiles, ChildrenGoFirstUnderFaults) {
 }
 
 // The header of the second part is damaged, so everything after it is an orphan.
-TEST_F(UnshownFiles, WhatGoesOnByItsNameGoesToo) {
+TEST_F(UnshownFiles, FilesThatContinueItByNameGoToo) {
   const std::vector<sim::SampleSegment> line = {piece(4, 0, 0, 8), piece(4, 0, 8, 16), piece(4, 0, 16, 24),
                                                 piece(4, 0, 24, 24, PartKind::kPoint)};
   directory_.store(line);
@@ -149,7 +149,7 @@ TEST_F(UnshownFiles, WhatGoesOnByItsNameGoesToo) {
   EXPECT_EQ(report.left.files(), 0U);
 }
 
-TEST_F(UnshownFiles, WhatNobodyCanTellIsCounted) {
+TEST_F(UnshownFiles, FilesOfUnknownPrefixesAreCounted) {
   const std::vector<sim::SampleSegment> line = {piece(4, 0, 0, 8), piece(4, 0, 8, 16), piece(4, 0, 16, 24)};
   directory_.store(line);
   directory_.remove(line[1]);

@@ -49,7 +49,7 @@ TEST_F(Verify, AWholeDirectoryIsClean) {
 }
 
 // A conversation may have gone on before its server noticed that the keeper removed its beginning.
-TEST_F(Verify, BesideServersAnOrphanIsGivenTime) {
+TEST_F(Verify, NextToServersAnOrphanIsGivenTime) {
   const std::string path = directory_.path_of(segments_[1]);
   const auto bytes = directory_.files().contents(path);
   for (const bool comes_back : {true, false}) {
@@ -166,7 +166,7 @@ TEST_F(Verify, RepairIsSafeUnderFaults) {
 }
 
 // Next to a server: what leaves while files are read is no damage, children first or not.
-TEST_F(Verify, WhatVanishesIsNoDamage) {
+TEST_F(Verify, AVanishedFileIsNoDamage) {
   const CacheDirectory models = find_models(directory_.files(), kRoot).value();
   struct Removing final : os::Executor {
     void post(std::function<void()> task) override { tasks.push_back(std::move(task)); }

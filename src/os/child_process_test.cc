@@ -88,7 +88,7 @@ TEST_F(ChildProcessTest, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_FALSE(start_child(options).ok());
 }
 
-TEST_F(ChildProcessTest, ExitCodeAndSignalAreTold) {
+TEST_F(ChildProcessTest, ExitCodeAndSignalAreReported) {
   const auto exited = start(shell("exit 7"))->wait(10'000);
   ASSERT_TRUE(exited.ok());
   EXPECT_EQ(exited->exit_code, 7);
@@ -157,7 +157,7 @@ TEST_F(ChildProcessTest, DestructionKills) {
   EXPECT_NE(::kill(id, 0), 0);
 }
 
-TEST_F(ChildProcessTest, WhatItStartedIsKilledWithIt) {
+TEST_F(ChildProcessTest, ProcessesThatItStartedAreKilledWithIt) {
   const std::string script = "sleep 60 & echo $!; ";
   for (const bool leader_ends : {false, true}) {
     auto child = start(shell(script + (leader_ends ? "exit 0" : "wait")));
@@ -175,7 +175,7 @@ TEST_F(ChildProcessTest, WhatItStartedIsKilledWithIt) {
   }
 }
 
-TEST_F(ChildProcessTest, WhatItStartedIsAskedToEndWithIt) {
+TEST_F(ChildProcessTest, ProcessesThatItStartedAreAskedToEndWithIt) {
   const auto child = start(shell("sh -c \"trap 'echo inner; exit' TERM; echo up; while true; do sleep 0.05; done\""));
   ASSERT_TRUE(printed("up\n"));
   child->terminate();

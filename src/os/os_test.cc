@@ -58,7 +58,7 @@ class FileSystemTest : public testing::Test {
   std::string directory_;
 };
 
-TEST_F(FileSystemTest, BytesComeBackAndShortReadsAreTold) {
+TEST_F(FileSystemTest, BytesComeBackAndShortReadsAreReported) {
   auto file = files_.create(path("a"));
   ASSERT_TRUE(file.ok());
   ASSERT_TRUE((*file)->append(bytes_of("hello ")).ok());
@@ -260,7 +260,7 @@ Result<ChildResult> shell(const std::string& script, ChildOptions options = {}) 
   return run_child(options);
 }
 
-TEST(Child, ItsOutputAndCodeAreTold) {
+TEST(Child, ItsOutputAndCodeAreReported) {
   const auto result = shell("printf hello; exit 3");
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->output, "hello");
@@ -268,7 +268,7 @@ TEST(Child, ItsOutputAndCodeAreTold) {
   EXPECT_FALSE(result->succeeded());
 }
 
-TEST(Child, ItsSignalIsTold) {
+TEST(Child, ItsSignalIsReported) {
   const auto result = shell("kill -ABRT $$");
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->signal, SIGABRT);

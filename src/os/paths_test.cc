@@ -26,7 +26,7 @@ TEST(Permissions, OnlyRootAndOneselfAreTrusted) {
   EXPECT_FALSE(is_trusted_owner(1000, 1001));
 }
 
-TEST(Permissions, WhatIsAnotherUsersIsNotRootsOwn) {
+TEST(Permissions, AnotherUsersDirectoryIsNotRootsOwn) {
   const TemporaryDirectory directory = TemporaryDirectory::make("kvkeep-permissions-").value();
   EXPECT_TRUE(is_trusted(directory.path()).value());
   constexpr std::uint32_t kNobody = 65534;

@@ -25,7 +25,7 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-TEST(Memory, WhatAnotherThreadFreedGoesBackToTheSystem) {
+TEST(Memory, MemoryThatAnotherThreadFreedGoesBackToTheSystem) {
   constexpr std::size_t kPieces = 16'384;
   constexpr std::size_t kPieceBytes = 4'000;
   const auto other = make_thread_executor("other");
@@ -77,7 +77,7 @@ TEST(FindProgramTest, FindsWhatAShellWouldRun) {
   EXPECT_EQ(find_program("/bin/sh").value(), "/bin/sh");
 }
 
-TEST(FindProgramTest, WhatCannotBeRunIsNoProgram) {
+TEST(FindProgramTest, AFileThatCannotBeRunIsNoProgram) {
   const TemporaryDirectory directory = TemporaryDirectory::make("kvkeep-find-").value();
   const std::string file = directory.path() + "/file";
   std::ofstream(file) << "text";

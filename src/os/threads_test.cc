@@ -59,7 +59,7 @@ void work() {
   while (thread_cpu_ns() - begin_ns < kWorkNs) {}
 }
 
-TEST(ThreadTime, CountsWorkOfThisThreadAlone) {
+TEST(ThreadTime, CountsOnlyWorkOfThisThread) {
   const std::int64_t begin_ns = thread_cpu_ns();
   std::thread(work).join();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -36,7 +36,7 @@ TEST(Admit, EveryOfferMeetsEveryAllowance) {
   }
 }
 
-TEST(Admit, WhatIsWorthMoreOrMeetsMoreIsNotRefusedWhereLessPasses) {
+TEST(Admit, AnOfferThatSavesMoreOrMeetsMoreRoomIsNotRefusedWhereLessPasses) {
   std::mt19937 random(static_cast<std::mt19937::result_type>(test_seed()));
   const auto below = [&](std::uint64_t limit) { return static_cast<std::uint32_t>(random() % limit); };
   for (int i = 0; i < 20'000; ++i) {
@@ -60,7 +60,7 @@ TEST(Admit, WhatIsWorthMoreOrMeetsMoreIsNotRefusedWhereLessPasses) {
 
 TEST(Admit, WithoutAnAllowanceNothingPasses) { EXPECT_FALSE(admits({}, offer_of(10))); }
 
-TEST(Admit, WhatIsUsualFollowsWhatIsOfferedByItsBytes) {
+TEST(Admit, TheUsualSavingFollowsTheOffersByTheirBytes) {
   AdmitView view{.left = kMost, .most = kMost};
   view.usual_saved = next_usual_saved(view, offer_of(10, 0, 3));
   EXPECT_NEAR(view.usual_saved, expected_saved_per_byte(offer_of(10, 0, 3)), 1e-9) << "the first is all that is known";
@@ -108,14 +108,14 @@ class AdmitOverTime : public testing::Test {
   std::mt19937_64 random{test_seed()};
 };
 
-TEST_F(AdmitOverTime, AScarceAllowanceIsUsedUpByWhatIsWorthMost) {
+TEST_F(AdmitOverTime, AScarceAllowanceGoesToTheOffersThatSaveMost) {
   const Outcome outcome = run(3, false, random);  // of 10 that are offered, 5 of them long
   EXPECT_GT(outcome.written, 0.97 * 3 * 20'000);
   EXPECT_LE(outcome.written, 3 * 20'000 + kMost.value() + 10);
   EXPECT_LT(outcome.shorts, outcome.longs / 20);
 }
 
-TEST_F(AdmitOverTime, WhatIsLeftOverGoesToTheRest) {
+TEST_F(AdmitOverTime, TheRestOfTheAllowanceGoesToTheRest) {
   const Outcome outcome = run(7, false, random);
   EXPECT_GT(outcome.written, 0.97 * 7 * 20'000);
   EXPECT_GT(outcome.longs, 9'500U);

@@ -35,11 +35,11 @@ TEST(CachedPrefix, TheLastPointOfTheSharedPathIsRestored) {
       << "rows before a point are needed too";
 }
 
-TEST(CachedPrefix, WhoStandsNeedsNoPoint) {
+TEST(CachedPrefix, ACompleteSequenceNeedsNoPoint) {
   EXPECT_EQ(planned(view_of({resident(0, 70, 70)}, {step(0, 70)}, {point(70)})), "in place of 0, memory 70, cache 70");
 }
 
-TEST(CachedPrefix, APointFurtherOnIsWorthMoreThanMemory) {
+TEST(CachedPrefix, APointFurtherOnWinsOverMemory) {
   EXPECT_EQ(planned(view_of({resident(0, 40, 40)}, {step(0, 80)}, {point(80)})),
             "in place of 0, memory 40, cache 80, point");
 }
@@ -58,7 +58,7 @@ TEST(CachedPrefix, AnIdenticalPromptStartsBeforeItsLastToken) {
   EXPECT_EQ(planned(view_of({}, {step(0, 100)}, {point(99)})), "fresh, memory 0, cache 99, point");
 }
 
-TEST(CachedPrefix, AResidentWhoseWindowIsThereStandsAnywhereInIt) {
+TEST(CachedPrefix, AResidentWhoseWindowIsThereIsCompleteAnywhereInIt) {
   PlanView view = view_of({resident(0, 100, 90)}, {}, {});
   view.residents[0].complete_from = at(90);
   EXPECT_EQ(planned(view), "fork of 0, memory 90, cache 90");
@@ -71,7 +71,7 @@ TEST(CachedPrefix, AWindowRestoresAnyPositionOfItsRun) {
             "fresh, memory 0, cache 64, point");
 }
 
-TEST(CachedPrefix, AShorterResidentThatStandsIsBetterThanALongerThatDoesNot) {
+TEST(CachedPrefix, AShorterCompleteResidentWinsOverALongerIncompleteOne) {
   EXPECT_EQ(planned(view_of({resident(0, 300, 80), resident(1, 50, 50)}, {}, {point(40)})),
             "in place of 1, memory 50, cache 50");
 }

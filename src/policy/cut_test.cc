@@ -286,7 +286,7 @@ TEST(PlanCuts, ABranchIsCutWhenItIsSeen) {
   EXPECT_EQ(cuts(view), "turn 955; ") << "too little to be worth a point";
 }
 
-TEST(PlanCuts, ARawPromptHasItsLengthAlone) {
+TEST(PlanCuts, ARawPromptHasOnlyItsLength) {
   CutView view;
   view.options.continued_interval_tokens = 10000;
   view.prompt_tokens = 25000;

@@ -46,7 +46,7 @@ std::uint32_t next_of(EvictOrder& order, ByteCount needed = ByteCount{1}) {
 
 // ---- who leaves ----
 
-TEST(EvictOrder, OfRowsTheLongestUnusedLeavesFirst) {
+TEST(EvictOrder, TheLongestUnusedRowsLeaveFirst) {
   EvictOrder order;
   for (const std::uint32_t id : {3U, 1U, 2U, 4U}) order.put(rows(id, 0, 1000 - id));
   for (const std::uint32_t id : {4U, 3U, 2U, 1U, 0U}) EXPECT_EQ(next_of(order), id);
@@ -90,7 +90,7 @@ TEST(EvictOrder, SavingMoreStaysLongerByTheSquareRoot) {
   EXPECT_LE(turns, 10U);
 }
 
-TEST(EvictOrder, WhatSavesNothingLeavesFirst) {
+TEST(EvictOrder, ACandidateThatSavesNothingLeavesFirst) {
   EvictOrder order;
   EvictCandidate useless = rows(1, 0, 100);
   useless.tokens = 0;
@@ -544,7 +544,7 @@ std::vector<EvictCandidate> random_trie(std::mt19937_64& random, std::uint32_t w
 }
 
 // Candidates that continue a segment may be told before it.
-TEST(EvictOrder, WithPointsItIsTheSameInWhateverOrderTheyAreTold) {
+TEST(EvictOrder, WithPointsTheOrderOfPutsDoesNotMatter) {
   std::mt19937_64 random(test_seed());
   for (int i = 0; i < 3000; ++i) {
     const std::uint32_t window_tokens = i % 2 == 0 ? 7 : 0;

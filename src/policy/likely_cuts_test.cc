@@ -33,7 +33,7 @@ TEST(TellsState, TheStateOfARepository) {
   }
 }
 
-TEST(TellsState, WhatAnAgentTellsOfItsEnvironment) {
+TEST(TellsState, AnAgentsDescriptionOfItsEnvironment) {
   for (const char* line : {"<env>", "# Environment", "<environment_context>", "- Working directory: /home/user"}) {
     EXPECT_TRUE(tells_state(line)) << line;
   }

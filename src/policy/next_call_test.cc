@@ -245,7 +245,7 @@ std::size_t complaints(const Order& order) {
 TEST(NextCall, AgreesWithTheTwinOnEverySmallView) { EXPECT_EQ(complaints({}), 0U); }
 
 // Somebody always gets on, unless all that is left waits for a disk or for room.
-TEST(NextCall, NobodyStandsStillWithoutAReason) {
+TEST(NextCall, SomeRequestAlwaysGoesOn) {
   for_each_view([](const ScheduleView& view) {
     const bool called = next_start(view) || !next_decode(view).empty() || next_slice(view);
     const auto waits = [](const ScheduledRequest& request) {

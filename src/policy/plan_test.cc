@@ -121,7 +121,7 @@ TEST(MakePlan, AnIdleResidentThatKeepsNoCellsStays) {
   EXPECT_EQ(planned(view), "fresh, memory 0, cache 0, leaves 2");
 }
 
-TEST(MakePlan, OfEqualSourcesOneThatIsCapturedIsDisturbed) {
+TEST(MakePlan, ACapturedSourceIsDisturbedBeforeAnEqualOne) {
   EXPECT_EQ(planned(view_of(100, {idle(0, 300, 60), idle(1, 300, 60, false)})), "fork of 0, memory 60, cache 60")
       << "though the other one was used later";
 }
@@ -140,7 +140,7 @@ TEST(MakePlan, AForkLeavesFewCellsBehind) {
   EXPECT_EQ(planned(view), "fork of 2, memory 2, cache 2, leaves 1") << "what a fork leaves behind counts too";
 }
 
-TEST(MakePlan, WhatDoesNotFitBesideRunningRequestsWaits) {
+TEST(MakePlan, ARequestThatDoesNotFitNextToRunningOnesWaits) {
   EXPECT_EQ(planned(view_of(500, {running(1, 600, 0), idle(2, 300, 0)})), "wait");
   PlanView view = view_of(10, {running(1, 10, 0)});
   view.sequence_free = false;

@@ -40,9 +40,9 @@ std::string told(const PlanView& view) {
 
 Rates slow_disk() { return {.prefill_tokens_per_s = 1e6, .ram_restore_bytes_per_s = 1e9, .disk_read_bytes_per_s = 1}; }
 
-TEST(PrefixCandidates, NothingThereIsNothingTold) { EXPECT_EQ(told(view_of({}, {})), ""); }
+TEST(PrefixCandidates, AnEmptyViewHasNoCandidates) { EXPECT_EQ(told(view_of({}, {})), ""); }
 
-TEST(PrefixCandidates, ResidentsBesideEachOther) {
+TEST(PrefixCandidates, ResidentsNextToEachOther) {
   EXPECT_EQ(told(view_of({resident(0, 80, 60), resident(1, 90, 70), resident(2, 90, 70), resident(3, 50, 0)}, {})),
             "memory 0..60 to 60: shorter; memory 0..70 to 70: as-far; memory 0..70 to 70: taken; "
             "memory 0..0 to 0: nothing-shared");
@@ -79,7 +79,7 @@ TEST(PrefixCandidates, MemoryThatCannotBeCutNeedsAPoint) {
             "point 55..55 to 55: taken");
 }
 
-TEST(PrefixCandidates, PointsBesideEachOther) {
+TEST(PrefixCandidates, PointsNextToEachOther) {
   EXPECT_EQ(told(view_of({}, {step(0, 70)}, {{point(20), point(60), point(80)}})),
             "rows 0..70 to 60: taken; point 20..20 to 20: shorter; point 60..60 to 60: taken; "
             "point 80..80 to 0: no-rows");

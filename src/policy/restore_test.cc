@@ -30,7 +30,7 @@ TEST(WorthRestoring, AutoComparesSeconds) {
   EXPECT_FALSE(worth_restoring(RestoreMode::kAuto, kKnown, cost(10, 50'000, 5'001)));
 }
 
-TEST(WorthRestoring, WhatIsNotKnownDoesNotSpeakAgainstIt) {
+TEST(WorthRestoring, UnknownRatesDoNotSpeakAgainstIt) {
   Rates rates = kKnown;
   rates.prefill_tokens_per_s = 0;
   EXPECT_TRUE(worth_restoring(RestoreMode::kAuto, rates, cost(1, 1'000'000'000, 0)));

@@ -76,7 +76,7 @@ TEST(SavedPrefill, RowsWithoutAPointLeaveFirst) {
   EXPECT_EQ(order(view), (Ids{3, 4, 2, 1}));
 }
 
-TEST(SavedPrefill, OfTwoPointsNearEachOtherOneStays) {
+TEST(SavedPrefill, OneOfTwoNeighbouringPointsStays) {
   const EvictView view = view_of({rows(1, 0, 0, 2000), point(2, 1, 900), point(3, 1, 1010), point(4, 1, 2000)});
   EXPECT_EQ(order(view, ByteCount{1000}), Ids{3});
   EXPECT_EQ(order(view, ByteCount{2000}), (Ids{3, 2})) << "of the others the deeper one saves more now";

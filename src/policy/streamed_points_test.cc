@@ -117,7 +117,7 @@ std::string broken_law(const Thin& thin) {
   return "";
 }
 
-TEST(StreamedPoints, WhateverAClientSawAPointIsNear) {
+TEST(StreamedPoints, APointIsNearWhereverAClientLeaves) {
   EXPECT_EQ(broken_law(real), "");
   for (std::size_t taken = 0; taken < 130; ++taken) EXPECT_EQ(real(taken), twin(taken)) << taken;
 }

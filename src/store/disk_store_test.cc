@@ -75,7 +75,7 @@ class DiskStoreTest : public testing::Test {
   const SampleSegment second_ = sample_segment(kModel, 1, 1, 20'000);
 };
 
-TEST_F(DiskStoreTest, WhatWasPutComesBackAlsoAfterRestart) {
+TEST_F(DiskStoreTest, StoredSegmentsComeBackAlsoAfterARestart) {
   {
     const auto store = open();
     ASSERT_TRUE(put(*store, second_).ok());

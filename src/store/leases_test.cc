@@ -54,7 +54,7 @@ TEST_F(LeasesTest, AMemberDrawsWhatItWasGranted) {
   EXPECT_EQ(keeper_.ledger.used(), ByteCount{kBudget.value() / 8 - 5000});
 }
 
-TEST_F(LeasesTest, WhatThereIsNoRoomForIsLacking) {
+TEST_F(LeasesTest, BytesWithoutRoomAreLacking) {
   ASSERT_TRUE(keeper_.ledger.reserve(kBudget - ByteCount{1000}));
   EXPECT_FALSE(account_.draw(ByteCount{400'000}).ok());
   look();
@@ -96,7 +96,7 @@ TEST_F(LeasesTest, ForgedGrantsAreIgnored) {
   EXPECT_EQ(member_.ledger.lease_left(), ByteCount{});
 }
 
-TEST_F(LeasesTest, NothingIsToldBeforeRemovalsAreDurable) {
+TEST_F(LeasesTest, NothingIsReportedBeforeRemovalsAreDurable) {
   account_.tell();
   account_.note_removal();
   member_.ledger.release("/cache/own", ByteCount{});

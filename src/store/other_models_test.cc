@@ -6,7 +6,7 @@ namespace kvkeep::store {
 namespace {
 
 // Only the last file of a conversation has the time of its use.
-TEST_F(SharedStoreTest, OfOtherModelsTheOldestConversationLeavesFirstFromItsEnd) {
+TEST_F(SharedStoreTest, TheOldestConversationOfOtherModelsLeavesFirstFromItsEnd) {
   const SampleSegment old = sample_segment(kModel, 2, 0, 5'000);
   {
     const auto store = open();
@@ -27,7 +27,7 @@ TEST_F(SharedStoreTest, OfOtherModelsTheOldestConversationLeavesFirstFromItsEnd)
 }
 
 // As a server would that has the other model's files in its index.
-class OfOtherModels : public SharedStoreTest {
+class OtherModelsTest : public SharedStoreTest {
  protected:
   void SetUp() override {
     const auto store = open();
@@ -45,7 +45,7 @@ class OfOtherModels : public SharedStoreTest {
   const SampleSegment old_ = sample_segment(kModel, 2, 0, 5'000);
 };
 
-TEST_F(OfOtherModels, WhatIsPinnedLeavesLast) {
+TEST_F(OtherModelsTest, PinnedPrefixesLeaveLast) {
   pin(first_.header.name.end_hash);
   const auto store = open(kOtherModel);
   EXPECT_GT(store->remove_foreign(mebibytes(1), Kept::kSpare), ByteCount{});
@@ -56,7 +56,7 @@ TEST_F(OfOtherModels, WhatIsPinnedLeavesLast) {
   EXPECT_FALSE(there(first_));
 }
 
-TEST_F(OfOtherModels, WhatLeadsToAPinStays) {
+TEST_F(OtherModelsTest, ThePathToAPinStays) {
   pin(second_.header.name.end_hash);
   const auto store = open(kOtherModel);
   (void)store->remove_foreign(mebibytes(1), Kept::kSpare);
@@ -65,7 +65,7 @@ TEST_F(OfOtherModels, WhatLeadsToAPinStays) {
   EXPECT_TRUE(there(second_));
 }
 
-TEST_F(OfOtherModels, WhatIsKeptUntilATimeIsSparedUntilThen) {
+TEST_F(OtherModelsTest, KeptPrefixesStayUntilTheirTime) {
   open()->touch(old_.header.name, clock_.wall_ns() + 60'000'000'000);
   const auto store = open(kOtherModel);
   (void)store->remove_foreign(mebibytes(1), Kept::kSpare);
@@ -76,7 +76,7 @@ TEST_F(OfOtherModels, WhatIsKeptUntilATimeIsSparedUntilThen) {
   EXPECT_FALSE(there(old_));
 }
 
-TEST_F(OfOtherModels, WhatNobodyUsedForSoLongExpires) {
+TEST_F(OtherModelsTest, UnusedPrefixesExpire) {
   pin(first_.header.name.end_hash);
   const auto store = open(kOtherModel);
   clock_.advance_ms(3'600'000);
@@ -87,7 +87,7 @@ TEST_F(OfOtherModels, WhatNobodyUsedForSoLongExpires) {
   EXPECT_TRUE(there(first_)) << "it is pinned";
 }
 
-TEST_F(SharedStoreTest, OfMoreFilesThanAreServedTheEndsOfTheOldestAreLeftOut) {
+TEST_F(SharedStoreTest, TheEndsOfTheOldestAreLeftOutOfTooManyFiles) {
   std::vector<SampleSegment> stored;
   {
     const auto store = open();

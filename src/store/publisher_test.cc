@@ -65,7 +65,7 @@ TEST(Publisher, OverANameOneOfBothFilesIsAlwaysThere) {
   }
 }
 
-TEST(Publisher, ADirectoryThatIsGoneIsTold) {
+TEST(Publisher, ADirectoryThatIsGoneIsReported) {
   Faulty disk(false);
   disk.files.remove_tree("/cache");
   const Status status = disk.parts.publish(kSegment);

@@ -76,7 +76,7 @@ TEST(BufferPool, TheLimitOfIdleBuffersCanMove) {
 }
 
 // Each is a little larger than the one before it; page faults are paid for some, and old buffers do not pile up.
-TEST(BufferPool, WhatGrowsIsMostlyCopiedIntoMemoryThatWasUsedBefore) {
+TEST(BufferPool, GrowingStatesAreMostlyCopiedIntoUsedMemory) {
   BufferPool pool({.idle_limit = mebibytes(64)});
   std::size_t count = 0;
   std::size_t size = 4 << 20;

@@ -182,14 +182,14 @@ TEST(RemovalOrder, DirectoriesHaveNothingToDoWithEachOther) {
   EXPECT_TRUE(std::ranges::is_sorted(order));
 }
 
-TEST(RemovalOrder, WhatCannotBeReadKeepsNothing) {
+TEST(RemovalOrder, UnreadableFilesKeepNothing) {
   const std::vector<UnservedFile> files{{.path = "/c/b", .directory = "/c", .modified_ns = 2, .place = {}},
                                         {.path = "/c/a", .directory = "/c", .modified_ns = 1, .place = {}}};
   EXPECT_EQ(removal_order(files), (std::vector<std::size_t>{1, 0}));
 }
 
 // Forged headers may claim anything: all files leave nevertheless.
-TEST(RemovalOrder, WhateverHeadersClaimAllLeave) {
+TEST(RemovalOrder, AllFilesLeaveWhateverTheirHeadersClaim) {
   std::mt19937 random(static_cast<std::mt19937::result_type>(test_seed()));
   const auto below = [&](std::uint32_t limit) { return static_cast<std::uint32_t>(random() % limit); };
   for (int i = 0; i < 20'000; ++i) {

@@ -75,7 +75,7 @@ TEST(ServedFiles, AListingTellsWhatLeftAndWhatWasUsed) {
   EXPECT_EQ(table.compare_with({cut}).gone.size(), 1U);
 }
 
-TEST(ServedFiles, WhatWasServedBeforeIsNotToldAsFound) {
+TEST(ServedFiles, AFileServedBeforeIsNotReportedAsFound) {
   ServedFiles table;
   table.adopt(found(kSecond, 1));
   table.adopt(found(kFirst, 1));

@@ -26,7 +26,7 @@ TEST_F(SharedStoreTest, NamesOfNobodyChangeNothing) {
 }
 
 // However the last server went: the next that starts by itself removes all of its names.
-TEST_F(SharedStoreTest, TheNextAloneTakesWhatMembersLeft) {
+TEST_F(SharedStoreTest, OnlyTheNextTakesWhatMembersLeft) {
   for (const bool keeper_first : {true, false}) {
     auto keeper = open();
     auto member = open();
@@ -45,7 +45,7 @@ TEST_F(SharedStoreTest, TheNextAloneTakesWhatMembersLeft) {
   }
 }
 
-TEST_F(SharedStoreTest, TheNextAloneTakesWhatTheKilledLeft) {
+TEST_F(SharedStoreTest, OnlyTheNextTakesWhatTheKilledLeft) {
   const std::string id(16, 'f');
   plant(id + ".lock");
   plant(kModel.hex() + ".notes");

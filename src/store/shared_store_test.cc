@@ -5,7 +5,7 @@
 namespace kvkeep::store {
 namespace {
 
-TEST_F(SharedStoreTest, AServerAloneLeavesNoTraceOfSharing) {
+TEST_F(SharedStoreTest, AServerByItselfLeavesNoTraceOfSharing) {
   const auto store = open();
   ASSERT_TRUE(put(*store, first_).ok());
   (void)tick(*store);
@@ -37,7 +37,7 @@ TEST_F(SharedStoreTest, AMembersOwnBudgetDoesNotCount) {
   EXPECT_TRUE(put(*member, first_).ok());
 }
 
-TEST_F(SharedStoreTest, WhatOneStoresTheOtherServes) {
+TEST_F(SharedStoreTest, AFileOfOneServerIsServedByTheOther) {
   const auto keeper = open();
   const auto member = open();
   (void)tick(*keeper);
@@ -63,7 +63,7 @@ TEST_F(SharedStoreTest, WhatOneStoresTheOtherServes) {
 }
 
 // kvkeep cache rm is no server: a server by itself, and its members, learn of its changes only from it.
-TEST_F(SharedStoreTest, WhatOtherHandsRemoveAllHearOf) {
+TEST_F(SharedStoreTest, AllServersNoticeARemovalByHand) {
   const auto keeper = open();
   ASSERT_TRUE(put(*keeper, first_).ok());
   const auto removed_by_hand = [&](const SampleSegment& segment) {
@@ -84,7 +84,7 @@ TEST_F(SharedStoreTest, WhatOtherHandsRemoveAllHearOf) {
   EXPECT_EQ(tick(*member).gone.size(), 1u);
 }
 
-TEST_F(SharedStoreTest, WhatOneUsesTheOtherHearsOf) {
+TEST_F(SharedStoreTest, AUseByOneServerIsNoticedByTheOther) {
   const auto keeper = open();
   const auto member = open();
   (void)tick(*keeper);
@@ -127,7 +127,7 @@ TEST_F(SharedStoreTest, ADaysWritingIsTheDisksWhoeverWrites) {
   EXPECT_GE(left(*keeper), counted) << "once";
 }
 
-TEST_F(SharedStoreTest, WhatWasRefusedHearsOfRoomThatAnotherPutFound) {
+TEST_F(SharedStoreTest, ARefusedPutLearnsOfRoomThatAnotherPutFound) {
   const auto keeper = open();
   const auto member = open();
   ASSERT_FALSE(put(*member, first_).ok());
@@ -138,7 +138,7 @@ TEST_F(SharedStoreTest, WhatWasRefusedHearsOfRoomThatAnotherPutFound) {
 }
 
 // Whole states may be stored built on an earlier one or not, whichever their server has.
-TEST_F(SharedStoreTest, WhatAnotherWroteAnewWithOtherPartsIsNoDamage) {
+TEST_F(SharedStoreTest, AFileRewrittenWithOtherPartsIsNoDamage) {
   const SampleSegment one = sim::sample_leaf(kModel, 1, 0, format::PartKind::kWhole, 9'000);
   const SampleSegment other = sim::sample_leaf(kModel, 1, 0, format::PartKind::kWhole, 3'000);
   ASSERT_EQ(one.header.name, other.header.name);
@@ -209,7 +209,7 @@ TEST_F(SharedStoreTest, NotesThatADeadKeeperLeftHalfAreSweptThoughOthersLive) {
   EXPECT_FALSE(fs::exists(notes));
 }
 
-TEST_F(SharedStoreTest, ALookNowHearsOfWhatWasNotToldYet) {
+TEST_F(SharedStoreTest, ALookNowFindsUnreportedChanges) {
   const auto keeper = open();
   const auto member = open();
   ASSERT_TRUE(put(*keeper, first_).ok());
@@ -262,7 +262,7 @@ TEST_F(SharedStoreTest, TheDeadAreSwept) {
   EXPECT_FALSE(next->shared());
 }
 
-TEST_F(SharedStoreTest, WhatDiskSpaceWasAllowedAndNeverUsedComesBack) {
+TEST_F(SharedStoreTest, AllowedDiskSpaceThatWasNeverUsedComesBack) {
   constexpr ByteCount kBudget = mebibytes(1);
   const auto keeper = open(kModel, kBudget);
   auto member = open(kModel, kBudget);

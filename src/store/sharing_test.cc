@@ -29,7 +29,7 @@ class SharingTest : public testing::Test {
   const SampleSegment segment_ = sample_segment(sample_fingerprint(1), 1, 0, 700);
 };
 
-TEST_F(SharingTest, AServerAloneKeepsTheDirectoryAndMeetsNobody) {
+TEST_F(SharingTest, AServerByItselfKeepsTheDirectoryAndMeetsNobody) {
   ASSERT_TRUE(first_.enter());
   (void)first_.tick();
   EXPECT_TRUE(first_.sharing.keeper());
@@ -51,7 +51,7 @@ TEST_F(SharingTest, TheSecondIsAMemberAndDrawsOnALease) {
   EXPECT_TRUE(second_.sharing.draw(ByteCount{5000}).ok());
 }
 
-TEST_F(SharingTest, EachHearsOfWhatTheOtherStored) {
+TEST_F(SharingTest, EachFindsTheFilesOfTheOther) {
   ASSERT_TRUE(first_.enter());
   ASSERT_TRUE(second_.enter());
   (void)first_.tick();

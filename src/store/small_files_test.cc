@@ -62,7 +62,7 @@ TEST_F(Distrust, IsNeitherForeignNorASegmentNorSweptNorEvicted) {
   EXPECT_EQ(note(), "wrong");
 }
 
-TEST_F(Distrust, WhateverIsThereIsANote) {
+TEST_F(Distrust, AnyFileOfThatNameIsANote) {
   (void)open();
   files_.plant(own_ + "/" + std::string(kDistrustName), {});
   EXPECT_EQ(note(), "");
@@ -115,7 +115,7 @@ class RecordLogTest : public ::testing::Test {
   sim::SimFileSystem files_;
 };
 
-TEST_F(RecordLogTest, WhatIsWrittenIsReadInOrder) {
+TEST_F(RecordLogTest, WrittenRecordsAreReadInOrder) {
   EXPECT_TRUE(read(files_).payloads.empty()) << "a missing file";
   EXPECT_FALSE(read(files_).damaged);
   auto log = RecordLog::rewrite(files_, kPath, kKind, records(0, kOld));
@@ -168,7 +168,7 @@ TEST_F(RecordLogTest, TooLargeARecordIsRefusedAndTheFileGoesOn) {
 }
 
 // Any number of bytes of the file may be missing at its end, and any one may be wrong.
-TEST_F(RecordLogTest, WhatStandsBeforeTheDamageIsRead) {
+TEST_F(RecordLogTest, RecordsBeforeTheDamageAreRead) {
   ASSERT_TRUE(RecordLog::rewrite(files_, kPath, kKind, records(0, 5)).ok());
   const Payload whole = *files_.contents(kPath);
   std::vector<std::size_t> ends = {format::kRecordFileHeadBytes};

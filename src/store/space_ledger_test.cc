@@ -11,7 +11,7 @@ namespace {
 
 constexpr ByteCount kBudget{100};
 
-TEST(SpaceLedger, WhatNeverCameToBeWasNeverDrawn) {
+TEST(SpaceLedger, BytesThatWereNeverWrittenWereNeverDrawn) {
   SpaceLedger member(kBudget);
   member.draw_on_lease();
   EXPECT_FALSE(member.reserve(ByteCount{1}));

@@ -61,7 +61,7 @@ TEST_F(FullDiskTest, TheReserveIsLeftToOthers) {
   EXPECT_EQ(store->counters().put_failures, 1U);
 }
 
-TEST_F(FullDiskTest, WhatOthersTakeIsSeenWithinASecond) {
+TEST_F(FullDiskTest, SpaceThatOthersTakeIsSeenWithinASecond) {
   open(kReserve);
   ASSERT_TRUE(put(next++).ok());
   free_bytes(kReserve);
@@ -114,7 +114,7 @@ TEST_F(FullDiskTest, ADiskThatSaysItIsFullIsTriedEverMoreRarely) {
 }
 
 // The directory was replaced, and for a while not all of its files can be listed.
-TEST_F(FullDiskTest, WhatCannotBeCountedAtOnceIsNotCountedTwice) {
+TEST_F(FullDiskTest, FilesThatCannotBeCountedAtOnceAreNotCountedTwice) {
   const std::string name = format::file_name(sim::sample_segment(sim::sample_fingerprint(2), 1, 0, 1).header.name);
   for (std::uint64_t list = 1; list < 10; ++list) {
     store.reset();
@@ -162,7 +162,7 @@ TEST_F(FullDiskTest, WhereTheSystemDoesNotSayFilesAreTried) {
 }
 
 // Where small files still fit and large ones do not, storing does not stop and go on with each of them.
-TEST_F(FullDiskTest, ADiskThatHasRoomForSmallFilesAloneStaysFull) {
+TEST_F(FullDiskTest, ADiskWithRoomForOnlySmallFilesStaysFull) {
   open({});
   ASSERT_TRUE(put(next++).ok());
   free_bytes(units(4));
@@ -312,7 +312,7 @@ TEST_F(WriteBudgetTest, AProcessThatDiesLeavesNoMoreThanThereIs) {
   }
 }
 
-TEST_F(WriteBudgetTest, WhatCannotBeBelievedMeansThatNothingIsLeft) {
+TEST_F(WriteBudgetTest, ADamagedFileMeansThatNothingIsLeft) {
   start();
   budget->wrote(ByteCount{kFile});
   budget->close();

@@ -75,7 +75,7 @@ TEST(Gbnf, ErrorsNameTheLine) {
   EXPECT_THAT(gbnf_error("root ::= (\"a\" | b){999} {999}\nb ::= \"b\""), HasSubstr("more rules than libllama takes"));
 }
 
-TEST(Gbnf, WhatBeginsWithItselfIsRefused) {
+TEST(Gbnf, ARuleThatBeginsWithItselfIsRefused) {
   EXPECT_EQ(gbnf_error("root ::= root \"a\""), "rule 'root' begins with itself");
   EXPECT_EQ(gbnf_error("root ::= a\na ::= b\nb ::= a | \"c\""), "rule 'b' begins with itself");
   // Hidden after what may be empty, also in two steps.
@@ -84,7 +84,7 @@ TEST(Gbnf, WhatBeginsWithItselfIsRefused) {
   EXPECT_EQ(gbnf_error("root ::= \"a\" root | \"b\""), "none");
 }
 
-TEST(Gbnf, WhatWouldTakeLibllamaForEverIsRefused) {
+TEST(Gbnf, AGrammarThatWouldTakeLibllamaForEverIsRefused) {
   std::string doubling = "root ::= a0\n";
   for (int i = 0; i < 40; ++i) {
     doubling += fmt::format("a{0} ::= a{1} \"x\" | a{1} \"y\"\n", i, i + 1);
@@ -103,7 +103,7 @@ constexpr const char* kMuchWork =
     "one letter of a text takes libllama more than 100 million comparisons: too much may be left out or repeated there";
 
 // libllama holds every way of reading "aaa" as a stack of its own: their number doubles with each letter.
-TEST(Gbnf, WhatCanBeReadInEverMoreWaysIsRefused) {
+TEST(Gbnf, ATextThatCanBeReadInEverMoreWaysIsRefused) {
   const std::string many = "a text can be read in more than 10000 ways at once";
   EXPECT_EQ(gbnf_error("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"x\""), many);
   EXPECT_EQ(gbnf_error("root ::= ([a-z] root \"1\")* ([a-m] root \"2\")* \"x\""), many);

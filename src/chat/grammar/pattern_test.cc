@@ -109,7 +109,7 @@ TEST(Pattern, LengthsAreObeyedWhereTheyCanBe) {
   EXPECT_THAT(pattern_error("^a*b*$", {.min = 2}), HasSubstr("minLength"));
 }
 
-TEST(Pattern, WhatIsUnknownIsRefusedByName) {
+TEST(Pattern, UnknownPartsAreRefusedByName) {
   EXPECT_EQ(pattern_error("^(?=a)b$"), "lookaround cannot be enforced");
   EXPECT_EQ(pattern_error("(?<!a)b"), "lookaround cannot be enforced");
   EXPECT_EQ(pattern_error("^(a)\\1$"), "backreferences cannot be enforced");

@@ -90,7 +90,7 @@ TEST(Schema, SelfReferencesWithNothingInBetweenAreRefused) {
   }
 }
 
-TEST(Schema, WhatCannotBeEnforcedIsRefusedByNameAndPlace) {
+TEST(Schema, UnenforceableKeywordsAreRefusedByNameAndPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"not":{"type":"null"}})", "schema: 'not' cannot be enforced"},
       {R"({"properties":{"x":{"if":{"type":"null"}}}})", "schema.properties.x: 'if' cannot be enforced"},

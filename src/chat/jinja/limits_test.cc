@@ -74,7 +74,7 @@ TEST(Limits, HostileTemplatesFailWithAnErrorThatNamesTheLimit) {
   }
 }
 
-TEST(Limits, OfTheSourceAndOfTheInput) {
+TEST(Limits, TheSourceAndTheInputAreLimited) {
   EXPECT_FALSE(Template::parse(std::string(Template::kMaxSourceBytes + 1, 'x')).ok());
   ordered_json deep = 1;
   for (int i = 0; i < 1000; ++i) deep = ordered_json::array({deep});

@@ -127,7 +127,7 @@ TEST(Template, ErrorsSayWhatAndWhere) {
   EXPECT_EQ(printed("{{ 'a' | no_such_filter if false }}"), "");
 }
 
-TEST(Template, WhatDoesNotParseIsUnsupported) {
+TEST(Template, ASourceThatDoesNotParseIsUnsupported) {
   for (const char* source : {"{% if x %}",
                              "{{ ",
                              "{{ x",

@@ -163,7 +163,7 @@ TEST_F(ReplayTest, DefaultsThatAClientAddsToACallItNamesAreNoDifference) {
   EXPECT_FALSE(echo(R"({"replace_all": false})", "call_1")) << "an argument is gone";
 }
 
-TEST_F(ReplayTest, ThinkingThatTheClientLeftOutIsTold) {
+TEST_F(ReplayTest, ThinkingThatTheClientLeftOutIsReported) {
   const std::string question = user("why");
   sampled(question + kOpen, "<think>\nhm\n</think>\n\nso" + kEnd);
   const std::string dropped = question + assistant("so") + user("next") + kOpen;
@@ -200,7 +200,7 @@ TEST_F(ReplayTest, OtherThinkingThanWasSampledIsTheClients) {
   EXPECT_EQ(text(replay(changed, {{.has_reasoning = true}}).ids), changed);
 }
 
-TEST_F(ReplayTest, TurnsAreFoundBehindTurnsThatWereReplaced) {
+TEST_F(ReplayTest, TurnsAreFoundAfterTurnsThatWereReplaced) {
   std::string rendered;
   std::string expected;
   for (int turn = 0; turn < 20; ++turn) {
@@ -215,7 +215,7 @@ TEST_F(ReplayTest, TurnsAreFoundBehindTurnsThatWereReplaced) {
   }
 }
 
-TEST_F(ReplayTest, OfSeveralAnswersTheOneThatWasChosenComesBack) {
+TEST_F(ReplayTest, TheChosenOneOfSeveralAnswersComesBack) {
   const std::string question = user("pick");
   for (const char* answer : {" a ", " b ", " c "}) sampled(question + kOpen, answer + kEnd);
   for (const char* answer : {"a", "b", "c"}) {
@@ -226,7 +226,7 @@ TEST_F(ReplayTest, OfSeveralAnswersTheOneThatWasChosenComesBack) {
   EXPECT_EQ(replay(question + assistant("d") + user("next") + kOpen).turns, 0U);
 }
 
-TEST_F(ReplayTest, WhateverEndedATurnTheTemplatesEndStays) {
+TEST_F(ReplayTest, TheTemplatesEndStaysHoweverATurnEnded) {
   const std::string question = user("long");
   const std::string next = std::string("\n") + user("go on") + kOpen;
   const std::string call = R"(<tool_call>{"name":"ls","arguments":{ }}</tool_call>)";
@@ -246,7 +246,7 @@ TEST_F(ReplayTest, WhateverEndedATurnTheTemplatesEndStays) {
   }
 }
 
-TEST_F(ReplayTest, WhatEndsWithinAThoughtOrACallIsEndedByNobodyElse) {
+TEST_F(ReplayTest, ATurnThatEndsWithinAThoughtOrACallIsNotReplaced) {
   const std::string question = user("long");
   const std::string rest = std::string("\n") + user("go on") + assistant("<tool_call>") + user("x") + kOpen;
   for (const char* cut : {"<think>", "<think>\nhm", R"(<tool_call>{"name": "ls", "arguments": {}})",
@@ -264,7 +264,7 @@ TEST_F(ReplayTest, WhatEndsWithinAThoughtOrACallIsEndedByNobodyElse) {
   }
 }
 
-TEST_F(ReplayTest, WhatTheClientKnowsAsTextBecomesNoMarker) {
+TEST_F(ReplayTest, TextOfTheClientBecomesNoMarker) {
   const auto plain = [&](const std::string& words) { return tokenize_plain(vocabulary_, markers_, words).value(); };
   const auto marked = [&](const std::string& words) { return ids(words); };
   const std::vector<TokenId> rest = ids(kEnd + "\n" + user("next") + kOpen);

@@ -54,7 +54,7 @@ TEST(TurnMeaning, NumbersAreComparedByTheirDecimalValue) {
   EXPECT_FALSE(same("15", R"("15")"));
 }
 
-TEST(TurnMeaning, WhatIsNoJsonEqualsNothing) {
+TEST(TurnMeaning, InvalidJsonEqualsNothing) {
   for (const char* text : {"", "{", "{\"a\":}", "nul", "1 2", "1e999", "1e-99999999999999999999", "\"\xff\""}) {
     EXPECT_FALSE(same(text, text)) << text;
   }
@@ -93,7 +93,7 @@ TEST(TurnMeaning, OnlyArgumentsThatSayNothingMayBeAdded) {
   EXPECT_FALSE(same(R"({"a": {"b": 1}})", R"({"a": {"b": 1, "x": false}})", true)) << "not at the top";
 }
 
-TEST(TurnMeaning, SpellingsAreFoundWhereverTextStands) {
+TEST(TurnMeaning, SpellingsAreFoundWhereverTextIs) {
   const auto meaning = [](const char* arguments) {
     return TurnMeaning{.reasoning = "r<x>", .text = "t<y>", .calls = {{"n<z>", read_arguments(arguments)}}};
   };

@@ -25,7 +25,7 @@ TEST(TurnMemory, TheLeastRecentlyUsedLeaveAndItStaysWithinItsLimit) {
   EXPECT_FALSE(memory.remember(name(100), {std::vector<TokenId>(1000), {}})) << "too large";
 }
 
-TEST(TurnMemory, OfOnePromptTheNewestAreKept) {
+TEST(TurnMemory, TheNewestTurnsOfOnePromptAreKept) {
   TurnMemory memory(mebibytes(1));
   const PrefixHash name;
   for (TokenId i = 0; i < 10; ++i) memory.remember(name, {{i}, {}});

@@ -68,7 +68,7 @@ TEST_P(Grammars, LetNothingThroughThatIsNoCall) {
   }
 }
 
-TEST_P(Grammars, OneToolAloneWhereItIsNamed) {
+TEST_P(Grammars, OnlyTheNamedTool) {
   std::mt19937 random(static_cast<std::uint32_t>(test_seed()));
   const auto made = make_call_grammar(format(), two_tools(), {.only = "pwd", .parallel = false});
   ASSERT_TRUE(made) << made.error().message;

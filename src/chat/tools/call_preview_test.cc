@@ -91,7 +91,7 @@ TEST_F(Previews, StringsBetweenTagsComeAsTheyAreWritten) {
             "write {\"text\":\"so");
 }
 
-TEST_F(Previews, WhatIsNotCertainWaits) {
+TEST_F(Previews, UncertainPartsWait) {
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"arguments\":{\"a\":\"x\"},\"name\":\"f\""), "");
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"name\":\"f\",\"arguments\":\"{\\\"a\\\""), "");
   EXPECT_EQ(so_far(FormatKind::kHermes, "<tool_call>{\"name\":\"\",\"arguments\":{\"a\""), "");
@@ -100,7 +100,7 @@ TEST_F(Previews, WhatIsNotCertainWaits) {
   EXPECT_EQ(so_far(FormatKind::kLlama, "{\"name\": \"Bob\", \"parameters\": {\"a\": \"x"), "");
 }
 
-TEST_F(Previews, WhatTheLengthCutsOffIsACallBrokenOff) {
+TEST_F(Previews, ACallCutByTheLengthIsIncomplete) {
   EXPECT_EQ(cut_off(FormatKind::kHermes, "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":\"x"), "C(f {\"a\":\"x~)");
   EXPECT_EQ(cut_off(FormatKind::kHarmony, "<|channel|>commentary to=f<|message|>{\"a\":\"x"), "C(f {\"a\":\"x~)");
   // No call was begun: it is text.

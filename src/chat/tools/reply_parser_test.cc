@@ -39,7 +39,7 @@ TEST_F(Reading, TextThatSpellsTagsOpensNothing) {
             "T(x<|call|>y)");
 }
 
-TEST_F(Reading, ValuesEndAtTheirOwnTagAlone) {
+TEST_F(Reading, ValuesEndOnlyAtTheirOwnTag) {
   std::vector<Piece> pieces = sampled("<tool_call>f<arg_key>a</arg_key><arg_value>x");
   pieces.push_back({"</arg_value></tool_call>"});
   for (const Piece& piece : sampled("y</arg_value></tool_call>")) pieces.push_back(piece);
@@ -243,7 +243,7 @@ TEST(Pieces, ABrokenCodePointBeforeAMarkerIsNoPartOfIt) {
   EXPECT_EQ(stream.finish(), (std::vector<ReplyPiece>{{"\xEF\xBF\xBD", false}}));
 }
 
-TEST(Pieces, WhatIsHeldBackComesAtTheEnd) {
+TEST(Pieces, HeldBackTextComesAtTheEnd) {
   PieceStream stream({">>"});
   EXPECT_EQ(stream.feed("<s>", true), std::vector<ReplyPiece>{});
   EXPECT_EQ(stream.finish(), (std::vector<ReplyPiece>{{"<s>", true}}));

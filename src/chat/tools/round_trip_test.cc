@@ -327,7 +327,7 @@ std::string expected_of(const Family& family, const Answer& answer, bool tags_ar
   return told(left.thinking, left.text, left.calls);
 }
 
-TEST(RoundTrip, WhatATemplatePrintsIsReadAgain) {
+TEST(RoundTrip, ThePrintOfATemplateIsReadAgain) {
   for (const Family& family : families()) {
     for (const bool tags_are_tokens : {true, false}) {
       const Chat chat(family, tags_are_tokens);

@@ -150,7 +150,7 @@ class WrongRows : public ::testing::Test {
   Text prompt_ = counting(20);
 };
 
-TEST_F(WrongRows, OfAnotherPrefix) {
+TEST_F(WrongRows, RowsOfAnotherPrefix) {
   FakeEngine other;
   Text prefix = prompt_;
   prefix[3] = 7;
@@ -160,13 +160,13 @@ TEST_F(WrongRows, OfAnotherPrefix) {
       {{range(0, 8), range(0, 8), save(engine_, kFirst, range(0, 8))}, {range(8, 16), range(8, 16), bytes}});
 }
 
-TEST_F(WrongRows, OfAnotherPositionOrLeftOut) {
+TEST_F(WrongRows, RowsOfAnotherPositionOrLeftOut) {
   const auto head = save(engine_, kFirst, range(0, 8));
   const auto later = save(engine_, kFirst, range(9, 17));
   expect_wrong_text({{range(0, 8), range(0, 8), head}, {range(8, 16), range(8, 16), later}});
 }
 
-TEST_F(WrongRows, OfAnotherModel) {
+TEST_F(WrongRows, RowsOfAnotherModel) {
   FakeOptions options;
   options.model_seed = 2;
   FakeEngine other(options);
@@ -295,7 +295,7 @@ TEST(FakeEngine, EndOfTextComesOnlyIfConfigured) {
   EXPECT_EQ(FakeEngine(options).expected_text(Text{4, 5}, 500, endless).size(), 500U);
 }
 
-TEST(FakeEngine, WhatTheModelCannotDoIsSaid) {
+TEST(FakeEngine, UnsupportedCallsAreReported) {
   FakeOptions options;
   options.memory_class = MemoryClass::kUncached;
   options.truncatable = false;

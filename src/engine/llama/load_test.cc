@@ -92,7 +92,7 @@ std::size_t value_of(const std::string& bytes, const std::string& key) {
   return at + key.size() + 4;
 }
 
-TEST(LoadErrorTest, WhatLibllamaWouldEndTheProcessFor) {
+TEST(LoadErrorTest, FilesForWhichLibllamaWouldEndTheProcess) {
   std::string bytes = read_file(tiny_model_path());
   bytes.replace(value_of(bytes, "llama.block_count"), 4, 4, '\0');
   const TemporaryFile no_layers("no-layers.gguf", bytes);

@@ -83,7 +83,7 @@ TEST_P(MemoryRestoreTest, GoesOnAfterARestoreAtAnyCut) {
   }
 }
 
-TEST_P(MemoryRestoreTest, GoesOnAfterARestoreBesideOthers) {
+TEST_P(MemoryRestoreTest, GoesOnAfterARestoreNextToOthers) {
   const auto& expected = undisturbed(text_);
   const RecordedRun run(*engine_, kFirst, TokenSpan(text_).first(kLate));
   engine_->memory().clear(kFirst);
@@ -123,7 +123,7 @@ TEST_P(MemoryRestoreTest, ForkAndSourceGoOnPastTheWindow) {
   EXPECT_LE(moved(kFirst, text_, expected), kNoise);
 }
 
-TEST_P(MemoryRestoreTest, AForkOfAnEarlierPositionStandsOnceItsStateIsBack) {
+TEST_P(MemoryRestoreTest, AForkOfAnEarlierPositionIsCompleteOnceItsStateIsBack) {
   const auto branch = branch_at(kMiddle);
   const auto& expected = undisturbed(text_);
   const auto& expected_branch = undisturbed(branch);
@@ -161,7 +161,7 @@ TEST_P(MemoryRestoreTest, ABranchIsLeftAndReturnedTo) {
 }
 
 // Cuts where the memory calls the result complete.
-TEST_P(MemoryRestoreTest, WhereItStandsItGoesOn) {
+TEST_P(MemoryRestoreTest, ACompleteSequenceGoesOn) {
   const auto& expected = undisturbed(text_);
   ASSERT_EQ(prefill(*engine_, kFirst, TokenSpan(text_).first(kLate), kSlice), DecodeStatus::kOk);
   ASSERT_LE(engine_->memory().complete_from(kFirst), Position{kLate});

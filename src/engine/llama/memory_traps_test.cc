@@ -46,7 +46,7 @@ TEST(MemoryTrapDeathTest, ARangeCopyEndsTheProcess) {
   EXPECT_EXIT(copy_a_range_of_an_opaque_model(), ::testing::ExitedWithCode(3), "GGML_ASSERT");
 }
 
-TEST(MemoryTrapTest, AnOpaqueModelIsForkedAtItsEndAlone) {
+TEST(MemoryTrapTest, AnOpaqueModelIsForkedOnlyAtItsEnd) {
   const auto engine = load_or_die(class_options(kOpaqueModel));
   const RecordedRun run(*engine, kFirst, text());
   ASSERT_TRUE(engine->memory().fork(kFirst, kSecond, Position{kTextMiddle}).ok());
@@ -117,7 +117,7 @@ TEST(MemoryTrapTest, SharedWindowCellsRunOut) {
 class DroppedWindowTest : public ::testing::TestWithParam<ClassModel> {};
 
 // Rows and the windows of other sequences stay, and no cell is taken that others might need.
-TEST_P(DroppedWindowTest, GoesAlone) {
+TEST_P(DroppedWindowTest, LeavesTheRest) {
   const auto engine = load_or_die(class_options(GetParam()));
   llama_context& context = engine->context();
   llama_memory_t memory = llama_get_memory(&context);
@@ -167,7 +167,7 @@ TEST(MemoryTrapTest, WindowRowsThatHaveSlidOffAreNotFound) {
 }
 
 // Other sequences may take cells that lie before a window, but never those within it.
-TEST(MemoryTrapTest, AnIdleSequenceStandsWhileOthersAreDecoded) {
+TEST(MemoryTrapTest, AnIdleSequenceStaysCompleteWhileOthersAreDecoded) {
   const auto engine = load_or_die(class_options(kWindowedModel));
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
   ASSERT_EQ(prefill(*engine, kSecond, make_prompt(1200, 2), kSlice), DecodeStatus::kOk);
@@ -179,7 +179,7 @@ TEST(MemoryTrapTest, AnIdleSequenceStandsWhileOthersAreDecoded) {
 
 class RecurrentTest : public ::testing::TestWithParam<ClassModel> {};
 
-TEST_P(RecurrentTest, NoStepBackStands) {
+TEST_P(RecurrentTest, NoStepBackIsComplete) {
   const auto engine = load_or_die(class_options(GetParam()));
   EXPECT_EQ(llama_n_rs_seq(&engine->context()), 0U) << "libllama's rollback can leave a wrong state";
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
@@ -236,7 +236,7 @@ TEST_P(RecurrentTest, RowsAfterAPointTakeItAway) {
 }
 
 // A fork shares recurrent state with its source until one of them is decoded.
-TEST_P(RecurrentTest, AForkThatIsDecodedLeavesItsSourceAlone) {
+TEST_P(RecurrentTest, AForkThatIsDecodedDoesNotChangeItsSource) {
   const auto engine = load_or_die(class_options(GetParam()));
   ASSERT_EQ(prefill(*engine, kFirst, text(), kSlice), DecodeStatus::kOk);
   const auto before = save_point(*engine, kFirst);

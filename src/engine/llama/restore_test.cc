@@ -221,7 +221,7 @@ TEST_F(RestoredTextTest, EqualsTheUndisturbedText) {
   EXPECT_EQ(text_after(pieces, kSecond), text);
 }
 
-TEST_F(RestoredTextTest, EqualsTheUndisturbedTextBesideOtherSequences) {
+TEST_F(RestoredTextTest, EqualsTheUndisturbedTextNextToOtherSequences) {
   const auto text = text_of_undisturbed_run();
   const auto pieces = save_pieces(*engine_, kFirst, {64, 200, kPrompt - 1});
   engine_->memory().clear(kFirst);

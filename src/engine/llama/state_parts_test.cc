@@ -67,7 +67,7 @@ TEST_P(StateBytesTest, ComeBackElsewhere) {
   EXPECT_EQ(save_point(*engine, kFirst), std::vector<std::byte>(saved.begin(), saved.end()));
 }
 
-TEST_P(StateBytesTest, HaveTheSizesThatAreTold) {
+TEST_P(StateBytesTest, HaveTheReportedSizes) {
   const auto engine = load_or_die(options());
   const Description& description = engine->description();
   const std::uint64_t unused_point_bytes = engine->memory().point_bytes(kSecond);

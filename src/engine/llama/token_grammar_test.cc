@@ -138,7 +138,7 @@ TEST_F(TokenGrammarTest, MarkersPassForTextUnlessForbidden) {
   EXPECT_NE(engine_->sample(*sampler(forced(marker, without)), 49), marker);
 }
 
-TEST_F(TokenGrammarTest, WhatLeadsNowhereIsAnErrorOfTheRequest) {
+TEST_F(TokenGrammarTest, AGrammarThatLeadsNowhereIsAnErrorOfTheRequest) {
   // Every possible continuation is forbidden, or excluded by a bias.
   GrammarParams grammar{.text = "root ::= \"(\""};
   SamplingParams biased = params(grammar);
@@ -201,7 +201,7 @@ TEST_F(LazyGrammar, BeginsWithItsTrigger) {
   }
 }
 
-TEST_F(LazyGrammar, WhatStandsBehindTheTriggerCounts) {
+TEST_F(LazyGrammar, TextAfterTheTriggerCounts) {
   const TokenGrammar grammar = fed(call(), {"text <tool_call>{1"});
   ASSERT_TRUE(grammar.holds());
   EXPECT_TRUE(allows(grammar, "}"));
@@ -219,7 +219,7 @@ TEST_F(LazyGrammar, ATriggerInsideATokenIsFound) {
   EXPECT_FALSE(allows(grammar, "a"));
 }
 
-TEST_F(LazyGrammar, WhatOnlyStartsLikeACallGoesOnAsText) {
+TEST_F(LazyGrammar, TextThatOnlyStartsLikeACallGoesOn) {
   const TokenGrammar grammar = fed(call(), {"<tool_call>"});
   EXPECT_TRUE(grammar.holds());
   const GrammarParams params{.text = R"(root ::= "t" "!")", .triggers = {{"t", false}}};
@@ -232,7 +232,7 @@ TEST_F(LazyGrammar, OnlyFirstLooksAtTheBeginningAlone) {
   EXPECT_FALSE(fed(call(true), {"<tool ", "<tool_call>"}).holds());
 }
 
-TEST_F(LazyGrammar, BehindAnotherText) {
+TEST_F(LazyGrammar, AfterAnotherText) {
   GrammarParams params = call(true);
   params.after = "</think>";
   EXPECT_FALSE(fed(params, {"<think>", "maybe <tool_call>?"}).holds());

@@ -60,7 +60,7 @@ CacheView example() {
   return view;
 }
 
-TEST(Text, OfStatSaysWhatAnAuditFound) {
+TEST(Text, StatShowsTheFindingOfAnAudit) {
   CacheView view = example();
   EXPECT_EQ(stat_text(view).find("distrusted"), std::string::npos);
   view.models[0].distrust = "tokens 3 to 9\x1b[2J";
@@ -69,7 +69,7 @@ TEST(Text, OfStatSaysWhatAnAuditFound) {
   EXPECT_EQ(nlohmann::json::parse(stat_json(view))["models"][0]["distrusted"], "tokens 3 to 9\x1b[2J");
 }
 
-TEST(Text, OfStat) {
+TEST(Text, StatShowsModels) {
   EXPECT_EQ(stat_text(example()), R"(/home/u/.cache/kvkeep
   server      one is running on it
   size        250.0 MiB of 1000.0 MiB (25.0 %)
@@ -91,7 +91,7 @@ aaaaaaaaaaaa tiny�[2J (llama 26M)
 }
 
 // Without a flag there is no budget.
-TEST(Text, OfStatWithoutABudget) {
+TEST(Text, StatWithoutABudgetShowsOnlyTheSize) {
   CacheView view = example();
   view.budget.reset();
   view.servers = 2;
@@ -105,14 +105,14 @@ TEST(Text, OfStatWithoutABudget) {
   EXPECT_EQ(nlohmann::json::parse(stat_json(example()))["budget_bytes"], mebibytes(1000).value());
 }
 
-TEST(Text, OfAnEmptyDirectory) {
+TEST(Text, AnEmptyDirectoryShowsNothing) {
   CacheView view;
   view.root = "/c";
   EXPECT_NE(stat_text(view).find("nothing is stored here"), std::string::npos);
   EXPECT_EQ(list_text(view, 100), "nothing is stored here\n");
 }
 
-TEST(Text, OfAList) {
+TEST(Text, AListShowsTheTree) {
   EXPECT_EQ(list_text(example(), 100), R"(aaaaaaaaaaaa tiny�[2J (llama 26M), -ctk q8_0� -fa off: 3 prefixes, 242.0 MiB
 ID          TOKENS     NEW      SIZE  USED       POINTS   TENANT    TEXT
 11111111     9,000           3.0 MiB  just now   -                  You are a helpful �[31massistant
@@ -148,14 +148,14 @@ VerifyReport damaged_report() {
   return report;
 }
 
-TEST(Text, OfOneFinding) {
+TEST(Text, OneFindingIsSingular) {
   VerifyReport report;
   report.files = 2;
   report.findings.resize(1);
   EXPECT_NE(verify_text(report, std::nullopt, 1).find(": 1 file is not as it should be\n"), std::string::npos);
 }
 
-TEST(Text, OfVerify) {
+TEST(Text, VerifyShowsFindingsAndRate) {
   VerifyReport clean;
   clean.files = 1;
   clean.read = mebibytes(1000);
@@ -171,7 +171,7 @@ TEST(Text, OfVerify) {
   EXPECT_NE(repaired.find("set aside 1 damaged file, removed 22 orphans (22.0 MiB)\n"), std::string::npos) << repaired;
 }
 
-TEST(Text, OfWhatARemovalLeaves) {
+TEST(Text, ARemovalShowsTheFilesItLeaves) {
   RemovalReport report;
   report.removed[Why::kAsked] = {.files = 3, .bytes = mebibytes(2)};
   report.left.useless = {.files = 2, .bytes = mebibytes(1)};
@@ -205,7 +205,7 @@ TEST(Text, ConversationsThatNobodyNamedAreTold) {
   EXPECT_EQ(nlohmann::json::parse(export_json(exported))["foreign_tokens"], 300);
 }
 
-TEST(Text, OfARemoval) {
+TEST(Text, ARemovalShowsCountsByReason) {
   RemovalReport report;
   EXPECT_EQ(removal_text(report, false), "removed 0 files (0 KiB)\n");
   report.removed[Why::kAsked] = {.files = 3, .bytes = mebibytes(2)};
@@ -238,7 +238,7 @@ PrefixView example_prefix() {
   return view;
 }
 
-TEST(Text, OfAPrefix) {
+TEST(Text, APrefixShowsItsFiles) {
   EXPECT_EQ(show_text(example_prefix(), kNow, true, "the\ntext"), std::string(R"(22222222
   hash        22222222)")
                                                                           .append(56, '0') +

@@ -31,7 +31,7 @@ TEST(CacheHints, TheLongestTimeCounts) {
   EXPECT_EQ(keep_s(R"({"prompt_cache_retention": "in_memory", "prompt_cache_options": {"ttl": "30m"}})"), 1'800);
 }
 
-TEST(CacheHints, WhatTheApiDoesNotKnowIsRefusedByName) {
+TEST(CacheHints, UnknownHintsAreRefusedByName) {
   EXPECT_EQ(refusal(R"({"prompt_cache_retention": "1h"})"), "'prompt_cache_retention' must be 'in_memory' or '24h'");
   EXPECT_EQ(refusal(R"({"prompt_cache_retention": 24})"), "'prompt_cache_retention' must be a string, not a number");
   EXPECT_EQ(refusal(R"({"prompt_cache_options": "30m"})"), "'prompt_cache_options' must be an object, not a string");

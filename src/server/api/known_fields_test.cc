@@ -43,7 +43,7 @@ void expect_told(const Parse& parse, const std::string& begin) {
 
 using Told = Result<std::vector<std::string>>;
 
-TEST(UnknownFields, AreToldInEveryDialectAndRefusedWhereItIsStrict) {
+TEST(UnknownFields, AreReportedInEveryDialectAndRefusedWhereItIsStrict) {
   expect_told(
       [](const std::string& body, const RequestDefaults& defaults) -> Told {
         TRY_ASSIGN(GenerationRequest request, parse_chat(body, defaults));
@@ -88,7 +88,7 @@ TEST(UnknownFields, AreToldInEveryDialectAndRefusedWhereItIsStrict) {
       kPrompt);
 }
 
-TEST(UnknownFields, WhatClientsSendOnPurposeIsKnown) {
+TEST(UnknownFields, FieldsThatClientsSendOnPurposeAreKnown) {
   EXPECT_THAT(
       unknown_in(R"({"store":false,"metadata":{},"service_tier":"auto","n":1,"logprobs":false})", Dialect::kChat),
       IsEmpty());

@@ -122,7 +122,7 @@ TEST(RequestsDoc, ThePageOnResponsesNamesEveryFieldThatTheyRead) {
   for (const std::string& name : names) EXPECT_THAT(page, testing::HasSubstr("`" + name));
 }
 
-TEST(RequestsDoc, WhatIsIgnoredMayBeAnything) {
+TEST(RequestsDoc, IgnoredFieldsMayBeAnything) {
   for (const std::string& name : documented("Ignored")) {
     for (const char* value : {"5", "\"x\"", "[1]", "{\"a\":true}", "false"}) {
       const std::string more = ",\"" + name + "\":" + value + "}";

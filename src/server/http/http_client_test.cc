@@ -124,7 +124,7 @@ TEST_F(HttpClientTest, PathOfTheAddressComesFirst) {
   EXPECT_EQ(client("/prefix/").send(get_request("/query")).value().second, "prefixed");
 }
 
-TEST_F(HttpClientTest, WhatWouldBreakTheHeadIsRefused) {
+TEST_F(HttpClientTest, PathsThatWouldBreakTheHeadAreRefused) {
   for (const char* path : {"query", "/a b", "/a\r\nX: y"}) {
     const auto reply = client().send(get_request(path));
     ASSERT_FALSE(reply.ok()) << path;
@@ -245,7 +245,7 @@ TEST_F(HttpClientTest, ConnectionThatClosedMeanwhileIsMadeAgain) {
   }
 }
 
-TEST_F(HttpClientTest, NobodyThereIsAnError) {
+TEST_F(HttpClientTest, AMissingServerIsAnError) {
   int port = 0;
   {
     TestServer gone(HttpOptions{}, [](HttpServer&) {});

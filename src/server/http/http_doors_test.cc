@@ -111,7 +111,7 @@ TEST(HttpDoors, BusyWorkersHoldUpNoLightRequest) {
   for (RawClient& client : clients) EXPECT_EQ(client.read_reply().status, 200);
 }
 
-TEST(HttpDoors, KeysAreTakenAsTheyStand) {
+TEST(HttpDoors, KeysAreTakenLiterally) {
   HttpOptions options;
   options.api_keys = {"sekret%41"};
   TestServer server(options, add_common_routes);

@@ -203,7 +203,7 @@ TEST(HttpStreams, ClientGoneIsSeenDuringSilence) {
   EXPECT_TRUE(seen);
 }
 
-TEST(HttpStreams, ClientThatDoesNotReadIsGivenUp) {
+TEST(HttpStreams, ClientThatDoesNotReadIsAbandoned) {
   std::atomic<int> outcome{0};
   TestServer server(quick_limits(), [&](HttpServer& http) {
     http.route("GET", "/flood", [&](const HttpRequest&, ResponseWriter& writer) {
@@ -336,7 +336,7 @@ TEST(HttpStop, HandlersThatDoNotListenLoseTheirConnectionAtTheDeadline) {
   EXPECT_TRUE(write_failed);
 }
 
-TEST(HttpStop, HandlersThatComputeOnAreToldOfAndNotWaitedFor) {
+TEST(HttpStop, HandlersThatComputeOnAreReportedAndNotAwaited) {
   std::atomic<bool> computing{false};
   std::atomic<bool> released{false};
   TestServer server({}, [&](HttpServer& http) {

@@ -64,7 +64,7 @@ TEST_F(IntakeTest, ChunksAreRefusedByTheirAnnouncement) {
   EXPECT_EQ(intake_.verdict().status, 413);
 }
 
-TEST_F(IntakeTest, WhatAGetAnnouncesIsNotRead) {
+TEST_F(IntakeTest, TheBodyOfAGetIsNotRead) {
   intake_.feed(head("GET /page", "Content-Length: 5\r\n") + "12345");
   ASSERT_EQ(intake_.state(), State::kReady);
   EXPECT_TRUE(intake_.closes());

@@ -22,7 +22,7 @@ TEST(Outbox, WakesItsWriterOnceUntilItTakes) {
   EXPECT_TRUE(last.close_after);
 }
 
-TEST(Outbox, AClientThatLetsTooMuchPileUpIsGivenUp) {
+TEST(Outbox, AClientThatLetsTooMuchPileUpIsAbandoned) {
   Outbox outbox(10, [] {});
   EXPECT_TRUE(outbox.append(std::string(50, 'x'))) << "one piece always fits";
   EXPECT_EQ(outbox.take().bytes.size(), 50U);

@@ -61,7 +61,7 @@ TEST(OutgoingBytes, AClientOwes64KiBFromWhereItStalled) {
   EXPECT_EQ(bytes.stalled_ns(), 300);
 }
 
-TEST(OutgoingBytes, ABrokenSocketIsToldOf) {
+TEST(OutgoingBytes, ABrokenSocketIsReported) {
   OutgoingBytes bytes;
   Socket socket{.broken = true};
   EXPECT_EQ(socket.take(bytes, 1), Sent::kAll) << "there was nothing to send";

@@ -72,7 +72,7 @@ TEST_F(Events, WithoutAReadingEverythingIsText) {
   EXPECT_EQ(done_.call_count, 0U);
 }
 
-TEST_F(Events, AStopStringEndsTheReplyWhereverItStands) {
+TEST_F(Events, AStopStringEndsTheReplyWhereverItComes) {
   EventQueue queue(vocabulary_, {"oo"}, reading(), reader());
   EXPECT_EQ(play(queue, kReply), "R(hm)T(L)");
   EXPECT_EQ(done_.stop_string, "oo");

@@ -194,7 +194,7 @@ TEST_F(ExactReplayTest, ATemplateThatDropsThinkingHasTheLastWord) {
 }
 
 // Many models expect that thinking stays until the user speaks again.
-TEST_F(ExactReplayTest, ThoughtsAreGivenBackBehindThoughtsThatTheTemplateLeavesOut) {
+TEST_F(ExactReplayTest, ThoughtsComeBackAfterThoughtsThatTheTemplateLeavesOut) {
   std::string source(kKeepsThinking);
   const std::string condition = "if message.reasoning_content";
   const std::string loop = "{%- for message in messages -%}";
@@ -230,7 +230,7 @@ TEST_F(ExactReplayTest, ThoughtsThatComeBackAsTextWereNotLeftOut) {
   EXPECT_TRUE(is_untouched(asked_, assistant("<think>hm</think>so")));
 }
 
-TEST_F(ExactReplayTest, WhatFollowsAnEarlierAnswerIsNoTurn) {
+TEST_F(ExactReplayTest, TextAfterAnEarlierAnswerIsNoTurn) {
   ordered_json messages = {user("one"), assistant("two"), user("three")};
   chat::RenderInput input;
   input.messages = messages;
@@ -242,7 +242,7 @@ TEST_F(ExactReplayTest, WhatFollowsAnEarlierAnswerIsNoTurn) {
   EXPECT_EQ(service_.turns->size(), 0U);
 }
 
-TEST_F(ExactReplayTest, WhatTheLengthCutShortComesBackWithTheTemplatesEnd) {
+TEST_F(ExactReplayTest, ATurnCutByItsLengthComesBackWithTheTemplatesEnd) {
   EXPECT_TRUE(keeps_sampled(replied(asked_, " so far", ""), asked_, assistant("so far")));
   EXPECT_TRUE(
       keeps_sampled(replied(asked_, "<think> hm</think>  and", ""), asked_, with_reasoning(assistant("and"), "hm")));
@@ -256,7 +256,7 @@ TEST_F(ExactReplayTest, NothingIsRememberedWhereNothingWasSampled) {
   EXPECT_EQ(service_.turns->size(), 0U);
 }
 
-TEST_F(ExactReplayTest, AThoughtOrACallThatTheLengthCutShortStandsAsTheClientSendsIt) {
+TEST_F(ExactReplayTest, AThoughtOrACallCutByTheLengthIsAsTheClientSendsIt) {
   const std::string call_text = R"(<tool_call>{"name": "edit", "arguments": {"file": "x"}})";
   (void)replied(asked_, "<think> hm", "");
   EXPECT_TRUE(is_untouched(asked_, with_reasoning(assistant(""), "hm")));
@@ -273,7 +273,7 @@ TEST_F(ExactReplayTest, ATurnThatTheModelEndedInItsOwnWayEndsAsTheTemplateHasIt)
   EXPECT_TRUE(keeps_sampled(head, asked_, assistant("hello")));
 }
 
-TEST_F(ExactReplayTest, WhatStandsBeforeAStopStringComesBack) {
+TEST_F(ExactReplayTest, TextBeforeAStopStringComesBack) {
   const std::vector<std::pair<std::string, std::string>> cuts = {
       {" so far", "STOP"}, {" so ", "<|im_start|>"}, {" so f", "hello"}, {"   ", "x"}};
   for (const auto& [told, stop] : cuts) {
@@ -307,7 +307,7 @@ class TornVocabulary final : public chat::FakeVocabulary {
   }
 };
 
-TEST_F(ExactReplayTest, AStopStringBehindHalfACodePointLeavesNothing) {
+TEST_F(ExactReplayTest, AStopStringAfterHalfACodePointLeavesNothing) {
   service_.vocabulary = std::make_shared<TornVocabulary>();
   TurnRecorder recorder(service_, prompt_of(asked_));
   for (const TokenId id : {0xE2, int{'Z'}}) recorder.add_token(id);

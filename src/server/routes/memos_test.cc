@@ -14,7 +14,7 @@ namespace {
 
 std::vector<TokenId> ids_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-TEST(PieceMemo, GivesBackWhatItWasTold) {
+TEST(PieceMemo, GivesBackWhatItRemembered) {
   PieceMemo memo(mebibytes(1));
   EXPECT_EQ(memo.find("hello"), nullptr);
   memo.remember("hello", ids_of("hello"));
@@ -95,7 +95,7 @@ TEST(KeyOrders, AnotherValueStaysAsItIs) {
   }
 }
 
-TEST(KeyOrders, WhatIsNoTextIsLeftAlone) {
+TEST(KeyOrders, InvalidTextIsNotTouched) {
   KeyOrders orders(mebibytes(1));
   Json broken = {{"b", "\xff"}, {"a", 1}};
   orders.settle(broken);

@@ -98,7 +98,7 @@ TEST_F(PromptTest, MessagesThatCannotFitAreNotTokenized) {
 }
 
 // The tokenizer cannot be interrupted, so that it gets long texts in parts.
-TEST_F(PromptTest, ALongTextIsGivenUpWhenItsClientLeaves) {
+TEST_F(PromptTest, ALongTextIsAbandonedWhenItsClientLeaves) {
   std::string text;
   while (text.size() < 40 * chat::kPartBytes) text += " some words";
   for (api::PromptSource source : {api::PromptSource(text), message(text)}) {
@@ -111,7 +111,7 @@ TEST_F(PromptTest, ALongTextIsGivenUpWhenItsClientLeaves) {
   }
 }
 
-TEST_F(PromptTest, CountingIsGivenUpWhenItsClientLeaves) {
+TEST_F(PromptTest, CountingIsAbandonedWhenItsClientLeaves) {
   chat::RenderInput input;
   std::string text;
   while (text.size() < 10 * chat::kPartBytes) text += "word ";
@@ -147,7 +147,7 @@ TEST_F(PromptTest, IdsAreThePrompt) {
   EXPECT_EQ(read(std::string()).tokens_min, 0U);
 }
 
-TEST_F(PromptTest, OfAConversationThatGrewOnlyTheNewTextsAreTokenized) {
+TEST_F(PromptTest, OnlyNewTextsOfAGrownConversationAreTokenized) {
   service_.context_tokens = 100'000;
   chat::RenderInput input;
   input.messages = {{{"role", "user"}, {"content", std::string(1000, 'a')}}};

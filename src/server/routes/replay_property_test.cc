@@ -133,7 +133,7 @@ class Talk {
 
 class ReplayProperties : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ReplayProperties, WhatComesBackStandsAsSampledAndNothingElseChanges) {
+TEST_P(ReplayProperties, ReturnedTurnsAreAsSampledAndNothingElseChanges) {
   std::ifstream file(std::string(KVKEEP_TEMPLATES) + "/" + GetParam());
   std::stringstream source;
   source << file.rdbuf();

@@ -64,7 +64,7 @@ class TenantsTurns : public ::testing::Test {
 };
 
 // Sampled ids would reveal what the model said, though the text is the same.
-TEST_F(TenantsTurns, AreReplayedToTheirOwnAlone) {
+TEST_F(TenantsTurns, AreReplayedOnlyToTheirOwn) {
   const Tenant owner = tenant_of(service_.fingerprint, "one");
   const Tenant other = tenant_of(service_.fingerprint, "other");
   ordered_json messages = ordered_json::array({{{"role", "user"}, {"content", "hello"}}});

@@ -43,7 +43,7 @@ TEST_F(TurnKeeperTest, KnowsItsTurnsAfterEveryRestart) {
   }
 }
 
-TEST_F(TurnKeeperTest, WhatWasWrittenSurvivesTheProcess) {
+TEST_F(TurnKeeperTest, WrittenTurnsSurviveTheProcess) {
   auto keeper = open();
   for (int i = 0; i < 10; ++i) keeper->remember(name(i), turn(i));
   executor_.run_all();
@@ -90,7 +90,7 @@ TEST_F(TurnKeeperTest, ADamagedFileCostsWhatFollowsTheDamage) {
   EXPECT_TRUE(knows(*keeper, 20)) << "the damage is written over";
 }
 
-TEST_F(TurnKeeperTest, WhateverLiesThereIsNoReasonToFail) {
+TEST_F(TurnKeeperTest, AForeignFileIsNoReasonToFail) {
   for (const std::size_t size : {0U, 1U, 15U, 16U, 17U, 5000U}) {
     files_.plant(kPath, std::vector<std::byte>(size, std::byte{0x5A}));
     const auto keeper = open();

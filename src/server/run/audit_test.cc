@@ -17,7 +17,7 @@ std::string note_of(const World& world, const std::string& directory) {
 
 // ---- right state ----
 
-TEST_P(AuditTest, WhatIsRightIsNeverAccused) {
+TEST_P(AuditTest, RightStateIsNeverAccused) {
   fill();
   AuditBench bench(options());
   const AuditCounts counts = bench.run(120);
@@ -57,7 +57,7 @@ TEST_P(AuditTest, PiecesAreWhereASequenceCanBePut) {
   EXPECT_GT(begins.size(), 5U);
 }
 
-TEST_P(AuditTest, WhatIsInRamAloneIsLookedAtToo) {
+TEST_P(AuditTest, StateOnlyInRamIsAuditedToo) {
   WorldOptions in_ram = options();
   in_ram.disk_directory.clear();
   in_ram.ram = mebibytes(8);
@@ -102,7 +102,7 @@ TEST_P(AuditTest, OneWrongFileIsFoundInTime) {
 }
 
 // A restore that went wrong once, say by a bit flipped on its way, does not go wrong again.
-TEST_P(AuditTest, WhatIsWrongOnlyOnceIsNotHeldAgainstWhatIsStored) {
+TEST_P(AuditTest, ARestoreThatGoesWrongOnceAccusesNoStoredState) {
   fill();
   AuditBench bench(options());
   std::size_t decodes = 0;
@@ -146,7 +146,7 @@ TEST_P(AuditTest, AfterwardsNothingStoredIsUsedAndNothingIsStored) {
 }
 
 // A conversation that was restored from wrong state and has been in the model's memory since leaves, too.
-TEST_P(AuditTest, WhatWasRestoredBeforeLeavesTheModelsMemory) {
+TEST_P(AuditTest, ConversationsRestoredBeforeLeaveTheModelsMemory) {
   fill();
   for (const std::string& kind : kinds()) forge_all(directory_.path(), kind);
   WorldOptions wrong = options();
@@ -257,7 +257,7 @@ TEST_P(AuditTest, ItWaitsUntilNobodyAskedForAWhileAndBetweenTwo) {
   EXPECT_EQ(bench.world.engine.memory().cells_used(), 0U);
 }
 
-TEST_P(AuditTest, WhatWasSuspectedIsLookedAtAgainFirst) {
+TEST_P(AuditTest, ASuspectedPieceIsAuditedAgainFirst) {
   fill();
   forge_all(directory_.path(), kinds().back());
   AuditBench bench(options(), {.every_ms = 600'000, .idle_ms = 1'000});
@@ -274,7 +274,7 @@ TEST_P(AuditTest, WhatWasSuspectedIsLookedAtAgainFirst) {
 
 // An audit that was interrupted before it looked at anything, or had no room: still suspected, but not tried without a
 // pause.
-TEST_P(AuditTest, WhatIsSuspectedStaysSoUntilItWasLookedAt) {
+TEST_P(AuditTest, APieceStaysSuspectedUntilItIsAudited) {
   fill();
   forge_all(directory_.path(), kinds().back());
   AuditBench bench(options(), {.every_ms = 600'000, .idle_ms = 1'000});

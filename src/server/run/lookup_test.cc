@@ -75,7 +75,7 @@ TEST_F(PromptLookupTest, TellsWhyNoMoreIsReused) {
   EXPECT_EQ(reason(60, 0), MissReason::kCacheOff);
 }
 
-TEST_F(PromptLookupTest, APromptAsItWasSentIsSampledBehindItsEnd) {
+TEST_F(PromptLookupTest, APromptAsItWasSentIsSampledAfterItsEnd) {
   const EffectiveTokens sent = as_sent(job_of(counting(10)));
   EXPECT_EQ(sent.tokens, counting(10));
   ASSERT_EQ(sent.sampled.size(), 1U);

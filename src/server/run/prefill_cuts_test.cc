@@ -161,7 +161,7 @@ TEST(LikelyCutFinderOnTheScheduler, ASessionAfterACommitPaysFromTheChangedLineOn
   EXPECT_LE(ask_text(world, head + changed).stats.prefilled_tokens, changed.size() + 32);
 }
 
-TEST(LikelyCutFinderOnTheScheduler, WhatPartedOnceIsCutInTheNextConversation) {
+TEST(LikelyCutFinderOnTheScheduler, ALineThatDifferedOnceIsCutInTheNextConversation) {
   World world(options_with_texts());
   world.start();
   const auto session = [](char who, char file) {

@@ -50,7 +50,7 @@ Case changed_date() {
   return one;
 }
 
-TEST(RequestLog, AChangedDateIsToldWhereItIsAndWhatItCost) {
+TEST(RequestLog, AChangedDateIsReportedWithItsPlaceAndCost) {
   EXPECT_EQ(
       changed_date().done(),
       "end=stop prompt=625 cached=8 (memory 8) prefilled=617 in 1.930s reply=41 in 0.512s reason=new-tokens: parts at "
@@ -79,7 +79,7 @@ TEST(RequestLog, SaysInWhichTurnItParts) {
   EXPECT_TRUE(one.miss().starts_with("parts at token 8 from")) << "a raw prompt: " << one.miss();
 }
 
-TEST(RequestLog, WhatGoesOnIsNewAndPartsFromNothing) {
+TEST(RequestLog, APromptThatContinuesAnotherLeavesNone) {
   Case one;
   one.stats.cached_tokens = one.stats.known_tokens = 1830;
   one.stats.miss = MissReason::kNewTokens;
@@ -130,7 +130,7 @@ TEST(RequestLog, EveryReasonHasItsWords) {
   }
 }
 
-TEST(RequestLog, TiersQueueAndErrorsAreTold) {
+TEST(RequestLog, TiersQueueAndErrorsAreReported) {
   Case one = changed_date();
   one.stats.cached_tokens = 20;
   one.stats.ram_tokens = 2;
@@ -143,7 +143,7 @@ TEST(RequestLog, TiersQueueAndErrorsAreTold) {
       << one.done();
 }
 
-TEST(RequestLog, WhatNeverStartedHasNoReason) {
+TEST(RequestLog, ARequestThatNeverStartedHasNoReason) {
   Case one = changed_date();
   one.started = false;
   one.how = Finish::kGone;

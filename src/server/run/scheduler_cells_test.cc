@@ -92,7 +92,7 @@ TEST(SchedulerCells, TheIdleSequenceUsedLastStaysLongest) {
   EXPECT_EQ(world.ask(older, 1).stats.ram_tokens, 199U);
 }
 
-TEST(SchedulerCells, WhatLiesIdleLeavesTheMemoryWhenItsTimeIsOver) {
+TEST(SchedulerCells, IdleSequencesLeaveTheMemoryWhenTheirTimeIsOver) {
   constexpr std::int64_t kHourMs = 3'600'000;
   sim::SimClock clock;
   World world(WorldOptions{.scheduler = {.parallel = 2, .idle_to_live_ns = 2 * kHourMs * 1'000'000}, .clock = &clock});
@@ -124,7 +124,7 @@ TEST(SchedulerCells, AReplyThatCanTakeCellsFromNobodyEndsLikeAFullContext) {
 
 // 1,000 cells; a stored prompt of 600 tokens, whose rows are on disk, is sent again, while a prompt of 30 tokens gets a
 // long reply. Reads run when the engine thread decodes, or when the test waits.
-class LoadedBesideAReply : public testing::Test {
+class LoadedDuringAReply : public testing::Test {
  protected:
   static constexpr std::size_t kStored = 600;
   // 40 rows of 32 bytes and a header are a segment.
@@ -141,7 +141,7 @@ class LoadedBesideAReply : public testing::Test {
     world.cache.flush();
   }
   WorldOptions with_reader(std::size_t cells, ByteCount load_window = mebibytes(256)) {
-    WorldOptions options = LoadedBesideAReply::options(directory_.path(), cells);
+    WorldOptions options = LoadedDuringAReply::options(directory_.path(), cells);
     options.scheduler = {.parallel = 2, .load_window = load_window};
     options.hand_run_reader = &reader_;
     return options;
@@ -173,7 +173,7 @@ class LoadedBesideAReply : public testing::Test {
   std::size_t decoded_ = 0;
 };
 
-TEST_F(LoadedBesideAReply, TwoLoadsDoNotTakeTheSameCells) {
+TEST_F(LoadedDuringAReply, TwoLoadsDoNotTakeTheSameCells) {
   const auto second = random_tokens(random_, kStored);
   {
     World world(options(directory_.path(), 1000));
@@ -196,7 +196,7 @@ TEST_F(LoadedBesideAReply, TwoLoadsDoNotTakeTheSameCells) {
 
 // Next to a long reply and a prompt that is being read, a third request has no room: it waits, instead of being
 // interrupted when the rows arrive.
-TEST_F(LoadedBesideAReply, CellsOfWhatIsBeingReadAreNotPlannedForOthers) {
+TEST_F(LoadedDuringAReply, CellsOfWhatIsBeingReadAreNotPlannedForOthers) {
   WorldOptions options = with_reader(1000);
   options.scheduler.parallel = 3;
   World world(options);
@@ -215,7 +215,7 @@ TEST_F(LoadedBesideAReply, CellsOfWhatIsBeingReadAreNotPlannedForOthers) {
   EXPECT_EQ(world.scheduler.stats().set_aside, 0U);
 }
 
-TEST_F(LoadedBesideAReply, AYoungerReplyGivesItsCellsToWhatWasLoaded) {
+TEST_F(LoadedDuringAReply, AYoungerReplyGivesItsCellsToWhatWasLoaded) {
   std::atomic<bool> released = false;
   World world(with_reader(1000));
   when_talking(world, [&](std::size_t decoded) {
@@ -235,7 +235,7 @@ TEST_F(LoadedBesideAReply, AYoungerReplyGivesItsCellsToWhatWasLoaded) {
   EXPECT_EQ(world.scheduler.stats().set_aside, 1U);
 }
 
-TEST_F(LoadedBesideAReply, WhatWasLoadedWaitsForAnOlderReply) {
+TEST_F(LoadedDuringAReply, LoadedRowsWaitForAnOlderReply) {
   World world(with_reader(1000));
   std::future<Reply> loaded;
   when_talking(world, [&](std::size_t decoded) {
@@ -249,7 +249,7 @@ TEST_F(LoadedBesideAReply, WhatWasLoadedWaitsForAnOlderReply) {
   EXPECT_EQ(talked.stats.prefilled_tokens, talker_.size()) << "it was not interrupted";
 }
 
-TEST_F(LoadedBesideAReply, IdleSequencesLeaveForWhatWasLoaded) {
+TEST_F(LoadedDuringAReply, IdleSequencesLeaveForWhatWasLoaded) {
   World world(with_reader(1000));
   auto loaded = world.submit(stored_, 2);
   auto talker = world.submit(talker_, 450);
@@ -263,7 +263,7 @@ TEST_F(LoadedBesideAReply, IdleSequencesLeaveForWhatWasLoaded) {
 // Six segments: the restored part of the stored prompt while the rest is still to be read.
 constexpr ByteCount kSixSegments{8000};
 
-TEST_F(LoadedBesideAReply, AnOlderReplyIsNotCutShortByOneThatLoads) {
+TEST_F(LoadedDuringAReply, AnOlderReplyIsNotCutShortByOneThatLoads) {
   World world(with_reader(700, kSixSegments));
   std::future<Reply> loaded;
   when_talking(world, [&](std::size_t decoded) {
@@ -278,7 +278,7 @@ TEST_F(LoadedBesideAReply, AnOlderReplyIsNotCutShortByOneThatLoads) {
   expect_nothing_lost(world, wait(loaded), talked, 500);
 }
 
-TEST_F(LoadedBesideAReply, AYoungerReplyIsResumedAfterAnOlderOneThatLoads) {
+TEST_F(LoadedDuringAReply, AYoungerReplyIsResumedAfterAnOlderOneThatLoads) {
   World world(with_reader(700 + 200, kSixSegments));
   when_talking(world, [&](std::size_t decoded) {
     if (decoded == 30) run_one_read();
@@ -291,7 +291,7 @@ TEST_F(LoadedBesideAReply, AYoungerReplyIsResumedAfterAnOlderOneThatLoads) {
   expect_nothing_lost(world, first, wait(talker), 700);
 }
 
-TEST_F(LoadedBesideAReply, StopsWhileALoadGoesOnWhoseCellsWereGivenBack) {
+TEST_F(LoadedDuringAReply, StopsWhileALoadGoesOnWhoseCellsWereGivenBack) {
   World world(with_reader(700, kSixSegments));
   std::future<Reply> loaded;
   when_talking(world, [&](std::size_t decoded) {

@@ -102,7 +102,7 @@ TEST_P(Classes, AGrowingConversationPrefillsOnlyWhatIsNew) {
   }
 }
 
-TEST_P(Classes, AnIdenticalResendPrefillsTheLastTokenAlone) {
+TEST_P(Classes, AnIdenticalResendPrefillsOnlyTheLastToken) {
   World world(options());
   world.start();
   ClassTalk talk;
@@ -233,7 +233,7 @@ TEST_P(ClassesWithPoints, ALimitOfPointsHoldsOnEachPath) {
 }
 
 // Without a point the end of the conversation could not be restored.
-TEST_P(ClassesWithPoints, WhatHasNoPointAtItsEndStaysInMemory) {
+TEST_P(ClassesWithPoints, ASequenceWithoutAPointAtItsEndStaysInMemory) {
   WorldOptions without = options();
   without.scheduler.cuts.most_points = 0;
   World world(without);
@@ -252,7 +252,7 @@ TEST_P(ClassesWithPoints, WhatHasNoPointAtItsEndStaysInMemory) {
   }
 }
 
-TEST_P(ClassesWithPoints, WhatOthersHoldInMemoryAloneIsKnownToo) {
+TEST_P(ClassesWithPoints, PrefixesOnlyInTheModelsMemoryAreKnownToo) {
   WorldOptions without = options();
   without.ram = ByteCount{0};
   World world(without);

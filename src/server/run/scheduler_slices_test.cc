@@ -5,7 +5,7 @@
 namespace kvkeep::server {
 namespace {
 
-TEST(SchedulerSlices, APrefillBesideOthersIsCutIntoBusySlices) {
+TEST(SchedulerSlices, APrefillNextToOthersIsCutIntoBusySlices) {
   World world({}, mebibytes(64), {.parallel = 2, .busy_slice_tokens = 16});
   std::mt19937 random(32);
   const auto other = random_tokens(random, 300);

@@ -119,7 +119,7 @@ TEST(SchedulerText, ThirdAndLaterTurnsReuseEverythingBeforeThem) {
   }
 }
 
-TEST(SchedulerText, WithoutTextsIdsAloneMatch) {
+TEST(SchedulerText, WithoutTextsOnlyIdsMatch) {
   WorldOptions options = with_texts();
   options.scheduler.texts = nullptr;
   World world(options);
@@ -241,7 +241,7 @@ TEST(SchedulerText, AReplyThatIsContinuedIsFoundWhole) {
 }
 
 // The beginning of the reply was part of a prompt, in the same ids, before it was sampled.
-TEST(SchedulerText, WhatWasAPromptsBeforeItWasSampledIsFoundWhole) {
+TEST(SchedulerText, IdsOfAPromptThatAreSampledLaterAreFoundWhole) {
   const auto ends_where_text_does = [](const Conversation& talk) {
     return talk.effective != talk.next && talk.match.head.size() == talk.prompt.size() + talk.reply.size() - 1;
   };

@@ -11,7 +11,7 @@ using State = Sequence::State;
 
 class SequencesTest : public PartsTest {};
 
-TEST_F(SequencesTest, WhatARequestComputedLiesIdleAndIsCaptured) {
+TEST_F(SequencesTest, AnEndedRequestsSequenceLiesIdleAndIsCaptured) {
   Sequences sequences = make_sequences();
   const auto tokens = counting(60);
   const SeqId seq = run(sequences, tokens);
@@ -23,7 +23,7 @@ TEST_F(SequencesTest, WhatARequestComputedLiesIdleAndIsCaptured) {
   EXPECT_EQ(captured[0].tokens, 60U);
 }
 
-TEST_F(SequencesTest, WhatMayNotBeSharedIsFreedAtOnce) {
+TEST_F(SequencesTest, ASequenceThatMayNotBeSharedIsFreedAtOnce) {
   Sequences sequences = make_sequences();
   const SeqId seq = *sequences.place({});
   sequences.occupy(seq, {.cached = false}, {});
@@ -146,7 +146,7 @@ class HybridSequencesTest : public PartsTest {
   HybridSequencesTest() : PartsTest({.cells = 1000, .sequences = 3, .memory_class = engine::MemoryClass::kHybrid}) {}
 };
 
-TEST_F(HybridSequencesTest, OfTheReplyOfAClientThatLeftTwoPointsStay) {
+TEST_F(HybridSequencesTest, TwoPointsStayOfAReplyWhoseClientLeft) {
   for (const bool left : {true, false}) {
     Sequences sequences = make_sequences({.capture_every_tokens = 40, .cuts = {.min_tokens = 32}});
     const auto tokens = counting(230, left ? 100 : 400);

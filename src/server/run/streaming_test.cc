@@ -46,7 +46,7 @@ std::size_t prefilled_after_leaving(World& world, const Tokens& prompt, std::siz
   return reply.stats.prefilled_tokens;
 }
 
-TEST_F(Streaming, WhoeverLeavesFindsAPointNearWhatWasSeen) {
+TEST_F(Streaming, AClientThatLeavesFindsAPointNearTheTextItSaw) {
   for (const MemoryClass memory_class : {MemoryClass::kHybrid, MemoryClass::kRecurrent}) {
     for (const std::size_t unseen : {1U, 7U, 33U}) {
       World world(options(memory_class));
@@ -64,7 +64,7 @@ TEST_F(Streaming, WithoutMemoryForAPointItIsAsBefore) {
   EXPECT_GT(prefilled_after_leaving(world, text(100), 7, text(20)), kStreamedTokens - 7);
 }
 
-TEST_F(Streaming, OfAWholeReplyNoneStays) {
+TEST_F(Streaming, NoPointStaysOfAWholeReply) {
   World world(options());
   world.start();
   const Tokens prompt = text(100);

@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Classes, Tenants,
                                          MemoryClass::kOpaque),
                          [](const auto& memory_class) { return std::string(to_string(memory_class.param)); });
 
-TEST_P(Tenants, ReuseWhatIsTheirsAlone) {
+TEST_P(Tenants, ReuseOnlyTheirOwnState) {
   const sim::TemporaryDirectory directory;
   std::mt19937 random(seed());
   const std::vector<TokenId> prompt = random_tokens(random, 100);
@@ -76,7 +76,7 @@ class CollectedAnswer final : public InspectionSink {
 };
 
 // A lookup shows where the prompt parts from known ones, but only from the asker's own.
-TEST_P(Tenants, AreToldNothingOfOthers) {
+TEST_P(Tenants, LearnNothingOfOthers) {
   std::mt19937 random(seed());
   const std::vector<TokenId> head = random_tokens(random, 60);
   World world(options());

@@ -76,7 +76,7 @@ TEST_F(Trace, TheFirstTokenThatDiffersIsShownBetweenItsNeighbours) {
   EXPECT_EQ(difference["cached"]["texts"][8], " t" + std::to_string(first[50]));
 }
 
-TEST_F(Trace, TheNearestKnownPromptMayBeInTheCacheAlone) {
+TEST_F(Trace, TheNearestKnownPromptMayBeOnlyInTheCache) {
   World world(options({.fake = {.cells = 400, .sequences = 3}, .scheduler = {.parallel = 1}}));
   world.start();
   const Tokens first = numbers(150, 5);
@@ -171,7 +171,7 @@ TEST_F(Trace, PointsAreCandidatesAndCuts) {
   }
 }
 
-TEST_F(Trace, WhatComesFromDiskAndWhatIsTooSlow) {
+TEST_F(Trace, StateFromDiskAndTooSlowStateAreNamed) {
   const sim::TemporaryDirectory directory;
   const Tokens prompt = numbers(600, 16);
   {
@@ -193,7 +193,7 @@ TEST_F(Trace, WhatComesFromDiskAndWhatIsTooSlow) {
   EXPECT_EQ(trace["restore"], "always");
 }
 
-TEST_F(Trace, ALoadThatWouldBeSlowerThanPrefillingIsToldWithTheRates) {
+TEST_F(Trace, ALoadThatWouldBeSlowerThanPrefillingIsReportedWithTheRates) {
   SteppingClock clock;
   World world(options({.fake = {.cells = 1400, .sequences = 3, .row_bytes = 4096},
                        .scheduler = {.parallel = 1},
@@ -228,7 +228,7 @@ TEST_F(Trace, RequestsThatNeverStartedAndThoseInFlight) {
   EXPECT_EQ(ask(world, numbers(10, 22))["inflight"], 1);
 }
 
-TEST_F(Trace, AnErrorIsToldInItsWords) {
+TEST_F(Trace, AnErrorIsReportedInItsWords) {
   World world(options({.fake = {.cells = 200, .sequences = 3}}));
   world.engine.set_faults({.fail_decode = 1});
   world.start();
@@ -239,7 +239,7 @@ TEST_F(Trace, AnErrorIsToldInItsWords) {
   world.scheduler.stop();
 }
 
-TEST_F(Trace, StateOfSequencesThatLeaveIsTold) {
+TEST_F(Trace, StateOfSequencesThatLeaveIsReported) {
   World world(options({.fake = {.cells = 1000, .sequences = 3}, .ram = ByteCount{0}, .scheduler = {.parallel = 1}}));
   world.start();
   ask(world, numbers(600, 24));

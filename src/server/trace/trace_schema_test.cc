@@ -89,7 +89,7 @@ std::set<std::string> names_in() {
   return names;
 }
 
-TEST(TraceSchema, ASaltIsNeverTold) {
+TEST(TraceSchema, ASaltIsNeverShown) {
   const Json json = trace_json(full_trace(), NumberedVocabulary());
   EXPECT_EQ(json.dump().find("secret"), std::string::npos);
   EXPECT_EQ(json["tenant"], "abcdef01");
@@ -168,7 +168,7 @@ TEST(TraceSchema, EverySourceIsExplained) {
   }
 }
 
-TEST(TraceSchema, EveryCutReasonStandsBesideTheLogsLines) {
+TEST(TraceSchema, EveryCutReasonIsNextToTheLogsLines) {
   const std::string text = text_of(KVKEEP_DOCS "/replies.md");
   for (const std::string& name : names_in<policy::CutReason>()) {
     EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << name;

@@ -99,7 +99,7 @@ TEST(Conversation, ResultsComeBeforeTheTextOfTheirMessage) {
     {"role":"user","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]}])"));
 }
 
-TEST(Conversation, AFailureIsTold) {
+TEST(Conversation, AFailureIsReported) {
   const auto told = [](const std::string& content) {
     return messages(R"({"role":"user","content":[{"type":"tool_result","tool_use_id":"t","is_error":true)" + content +
                     "}]}")[0]["content"];
@@ -119,7 +119,7 @@ TEST(Conversation, ThoughtsOfSeveralBlocksAndEmptyMessages) {
             "f");
 }
 
-TEST(Conversation, WhatCannotBeReadIsRefusedByName) {
+TEST(Conversation, UnreadableInputIsRefusedByName) {
   for (const char* type : {"image", "document", "search_result", "server_tool_use", "web_search_tool_result",
                            "container_upload", "compaction", "what"}) {
     const std::string block = std::string(R"({"type":")") + type + R"(","source":{}})";

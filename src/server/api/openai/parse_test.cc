@@ -144,7 +144,7 @@ struct BadCase {
   std::string message;
 };
 
-TEST(ParseChat, WhatIsWrongIsSaidExactly) {
+TEST(ParseChat, ErrorsNameTheMistake) {
   const std::vector<BadCase> cases = {
       {"", "the request body is not valid JSON: "},
       {"{bad", "the request body is not valid JSON: parse error at line 1, column 2"},
@@ -297,7 +297,7 @@ TEST(ParseCompletion, FormsOfThePrompt) {
   EXPECT_EQ(std::get<std::vector<TokenId>>(prompt("[5]")), (std::vector<TokenId>{5}));
 }
 
-TEST(ParseCompletion, WhatIsWrongIsSaidExactly) {
+TEST(ParseCompletion, ErrorsNameTheMistake) {
   const std::vector<BadCase> cases = {
       {"{}", "'prompt' is required"},
       {R"({"prompt":5})", "'prompt' must be a string or an array of token ids, not a number"},
@@ -433,7 +433,7 @@ TEST(ChatMessages, APartOfAResultThatHasNoTypeIsRefused) {
   }
 }
 
-TEST(ChatMessages, TheBeginningOfAReplyAloneIsNoConversation) {
+TEST(ChatMessages, OnlyTheBeginningOfAReplyIsNoConversation) {
   const auto request = parse_chat(R"({"messages":[{"role":"assistant","content":"Well,"}]})", {});
   ASSERT_FALSE(request.ok());
   EXPECT_EQ(request.error().message, "'messages' must have one that the assistant answers");

@@ -99,7 +99,7 @@ TEST(ParseResponses, AToolsImageIsANote) {
             "a\n" + left_out("input_image"));
 }
 
-TEST(ParseResponses, WhatOtherServersRanLeavesNoTrace) {
+TEST(ParseResponses, CallsThatOtherServersRanLeaveNoTrace) {
   EXPECT_EQ(messages_of(R"([{"role":"user","content":"q"},{"type":"web_search_call","id":"w","status":"completed"},
                             {"role":"user","content":"r"}])"),
             Json::parse(R"([{"role":"user","content":"q\n\nr"}])"));
@@ -114,7 +114,7 @@ TEST(ParseResponses, ALastAssistantMessageIsGoneOnWith) {
               HasSubstr("that the assistant answers"));
 }
 
-TEST(ParseResponses, WhatCannotBeReadIsRefusedByName) {
+TEST(ParseResponses, UnreadableInputIsRefusedByName) {
   EXPECT_THAT(refused("{}"), HasSubstr("'input' is required"));
   EXPECT_THAT(refused(R"({"input":5})"), HasSubstr("'input' must be a string or an array of items, not"));
   EXPECT_THAT(refused(R"({"input":[]})"), HasSubstr("must not be empty"));
@@ -133,7 +133,7 @@ TEST(ParseResponses, WhatCannotBeReadIsRefusedByName) {
   EXPECT_THAT(refused(R"({"input":[{"role":"user"}]})"), HasSubstr("'input[0].content' is required"));
 }
 
-TEST(ParseResponses, WhatNeedsAStoreIsRefusedWithWhatToDo) {
+TEST(ParseResponses, FieldsThatNeedAStoreAreRefusedWithAdvice) {
   EXPECT_THAT(refused_with(R"("previous_response_id":"resp_1")"),
               testing::AllOf(HasSubstr("'previous_response_id' is not supported"), HasSubstr("'input'")));
   EXPECT_THAT(refused_with(R"("conversation":{"id":"c"})"), HasSubstr("'conversation' is not supported"));
@@ -224,7 +224,7 @@ TEST(ParseResponses, TheEchoHasTheDefaultsFilledIn) {
   EXPECT_EQ(full["prompt_cache_key"], "k");
 }
 
-TEST(ParseInputTokens, AsksForThePromptAlone) {
+TEST(ParseInputTokens, AsksOnlyForThePrompt) {
   const auto request = parse_input_tokens(R"({"model":"m","input":"hi","max_output_tokens":"x"})", {});
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->model, "m");

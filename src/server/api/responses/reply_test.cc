@@ -191,7 +191,7 @@ TEST(ResponsesStream, EveryItemIsDoneHoweverTheReplyEnds) {
   EXPECT_EQ(events(response_writer().finish(response_result()))[0]["response"]["output"], Json::array());
 }
 
-TEST(ResponsesStream, WhatComesFirstOpensTheStream) {
+TEST(ResponsesStream, TheFirstEventOpensTheStream) {
   ResponsesReplyWriter out = fresh();
   const std::vector<Json> all = events(out.keep_alive(), 0);
   ASSERT_EQ(all.size(), 3);
@@ -214,7 +214,7 @@ TEST(ResponsesStream, ProgressAndTimingsWhereAskedFor) {
   EXPECT_THAT(response_writer().delta({.text = "x", .timings = &timings}), testing::Not(HasSubstr("timings")));
 }
 
-TEST(ResponsesStream, AFailureIsToldBothWays) {
+TEST(ResponsesStream, AFailureIsReportedBothWays) {
   const ResponsesReplyWriter out = response_writer();
   const std::vector<Json> all = events(out.stream_error(out.error(io_error("broken"))));
   ASSERT_EQ(all.size(), 2);

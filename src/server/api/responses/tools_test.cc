@@ -55,7 +55,7 @@ TEST(ResponseTools, CustomToolsTakeOneText) {
   EXPECT_EQ(custom_input(R"({"other":1})"), R"({"other":1})");
 }
 
-TEST(ResponseTools, WhatOpenAisServersRunIsLeftOut) {
+TEST(ResponseTools, ToolsThatOpenAisServersRunAreLeftOut) {
   EXPECT_EQ(tools_of(R"([{"type":"web_search"},{"type":"local_shell"},{"type":"mcp","server_label":"x"}])").tools,
             Json());
   EXPECT_EQ(tools_of("null").tools, Json());
@@ -111,7 +111,7 @@ TEST(ResponseToolUse, AllowedTools) {
   }
 }
 
-TEST(ResponseToolUse, WhatCannotBeChosenIsRefused) {
+TEST(ResponseToolUse, UnknownChoicesAreRefused) {
   EXPECT_THAT(use_of(R"("tool_choice":"maybe")").error().message, HasSubstr("'tool_choice' must be"));
   EXPECT_THAT(use_of(R"("tool_choice":{"type":"web_search"})").error().message, HasSubstr("'tool_choice.type'"));
   EXPECT_THAT(use_of(R"("tool_choice":{"type":"function","name":"x"})").error().message, HasSubstr("'x'"));
