@@ -30,7 +30,7 @@ class BenchTest(BenchCase):
         self.assertEqual(run["requests"][0]["prefilled_tokens"], FIRST_PROMPT)
         self.assertIn("the engine saw", done.stdout)
 
-    def test_what_is_computed_between_requests_is_told(self):
+    def test_tokens_computed_between_requests_are_reported(self):
         done, run = self.bench_mock("busy")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertRegex("\n".join(run["problems"]), r"\d+ ids were decoded outside of requests")
@@ -52,14 +52,14 @@ class BenchTest(BenchCase):
         self.assertIn("out of patience", run["problems"][0])
         self.assertEqual(run["requests"][2]["status"], 500)
 
-    def test_what_fails_before_a_request_is_not_called_one(self):
+    def test_a_failure_before_a_request_is_not_called_one(self):
         done, run = self.bench_mock("wordless")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertEqual(run["requests"], [])
         self.assertRegex(run["problems"][0], "^system [a-z]+, before request 1: POST /tokenize: status 404, .*no /tokenize "
                                              "here.*; the rest was not played$")
 
-    def test_what_measuring_costs_is_measured(self):
+    def test_the_cost_of_measuring_is_measured(self):
         self.bench_mock("honest")
         part = json.loads(self.json.read_text())["parts"][-1]
         self.assertEqual(part["name"], "CPU time of the bench itself while a request is under way / time of the request")
@@ -92,7 +92,7 @@ class BenchTest(BenchCase):
                     return int(words[3])
         return None
 
-    def test_cpu_time_of_each_server_is_told(self):
+    def test_cpu_time_of_each_server_is_reported(self):
         done, run = self.bench_mock("honest")
         ours = next(run for run in json.loads(self.json.read_text())["runs"] if run["server"] == "kvkeep")
         for seconds in (ours["server_cpu_seconds"], run["server_cpu_seconds"]):
@@ -100,7 +100,7 @@ class BenchTest(BenchCase):
             self.assertLess(seconds, 60)
         self.assertRegex(done.stdout, r"wall TTFT ms +CPU s\n")
 
-    def test_what_was_written_is_compared_with_what_was_new(self):
+    def test_written_bytes_are_compared_with_new_ones(self):
         # Longer than what is not worth a file: everything reaches the disk.
         done = self.bench("--json", self.json, self.workload)
         parts = self.written(json.loads(self.json.read_text()))

@@ -8,7 +8,7 @@ from bench_case import BenchCase
 
 
 class FilesTest(BenchCase):
-    def test_a_regression_against_a_kept_report_is_told(self):
+    def test_a_regression_against_a_kept_report_is_reported(self):
         kept = self.directory / "kept.json"
         self.assertEqual(self.bench("--keep", kept, self.workload).returncode, 0)
         done = self.bench("--check", kept, self.workload)
@@ -21,7 +21,7 @@ class FilesTest(BenchCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("REGRESSION: three, kvkeep: prompt tokens", done.stdout)
 
-    def test_a_kept_report_that_is_none_is_told_in_one_line(self):
+    def test_a_kept_report_that_is_none_is_reported_in_one_line(self):
         for name, content, expected in (("empty", b"", "the file is empty"),
                                         ("model", b"GGUF\x03\0\0\xff", "not JSON from line 1 on"),
                                         ("cut", b'{"format": "kvkeep-bench-report",\n', "it ends too early"),
@@ -34,7 +34,7 @@ class FilesTest(BenchCase):
         self.expect_refusal(["--check", self.directory], f"--check {self.directory}: ")
         self.expect_refusal(["--check", self.directory / "none"], f"--check {self.directory}/none: ")
 
-    def test_mistakes_on_the_command_line_are_told_before_anything_runs(self):
+    def test_mistakes_on_the_command_line_are_reported_before_anything_runs(self):
         for arguments, expected in ((["1-growin"], "did you mean '1-growing'"), (["nothing-like-it"], "--list"),
                                     (["--qick"], "did you mean '--quick'"), ([self.directory / "no.txt"], "no.txt"),
                                     (["--peer-url", "u", "--peer", "x"], "one of them"),
@@ -48,7 +48,7 @@ class FilesTest(BenchCase):
             with self.subTest(arguments=arguments):
                 self.expect_refusal(arguments, expected)
 
-    def test_a_report_that_cannot_be_written_is_told_before_anything_runs(self):
+    def test_a_report_that_cannot_be_written_is_reported_before_anything_runs(self):
         nowhere = self.directory / "nowhere" / "report"
         pipe = self.directory / "pipe"
         os.mkfifo(pipe)

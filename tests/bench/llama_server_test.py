@@ -11,7 +11,7 @@ SERVER = "llama-server"
 
 
 class LlamaServerTest(BenchCase):
-    def test_what_it_decodes_is_seen_by_the_shim(self):
+    def test_decoded_tokens_are_seen_by_the_shim(self):
         self.assertIsNotNone(shutil.which(SERVER), "scripts/setup installs it")
         done = self.bench("--peer", SERVER, "--json", self.json, self.workload)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

@@ -14,7 +14,7 @@ class MeasuresTest(BenchCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(kept[0].read_text(), kept[1].read_text())
 
-    def test_what_the_cache_saves_in_time_is_measured(self):
+    def test_the_time_that_the_cache_saves_is_measured(self):
         done = self.bench("--arch", "mamba2", "--no-workloads", "--speed", "--json", self.json)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         parts = {part["name"]: part for part in json.loads(self.json.read_text())["parts"]}

@@ -61,7 +61,7 @@ class PeersTest(BenchCase):
         ratios = {run["server"]: run["totals"]["ratio"] for run in report["runs"]}
         self.assertEqual(ratios, {"kvkeep": 1.0, "kvkeep-peer": sum(PROMPTS) / sum(IDEALS)})
 
-    def test_a_peer_that_cannot_be_played_is_told_before_anything_runs(self):
+    def test_a_peer_that_cannot_be_played_is_reported_before_anything_runs(self):
         text = self.directory / "text"
         text.write_text("no program")
         for program in ("no-such-server", self.directory / "none", text, self.directory):
@@ -106,7 +106,7 @@ class PeersTest(BenchCase):
         self.assertRegex(said["flags"], "^was running, calls itself BaseHTTP/")
         self.assertEqual([request["prefilled_tokens"] for request in run["requests"]], PROMPTS)
 
-    def test_a_cache_from_before_is_told(self):
+    def test_a_cache_from_before_is_reported(self):
         peer = f"{PROGRAM} serve --restore always --kv-disk-dir {self.directory}/kept"
         self.assertEqual(self.bench("--peer", peer, self.workload).returncode, 0)
         done = self.bench("--peer", peer, self.workload)

@@ -53,7 +53,7 @@ class ProcessesTest(BenchCase):
             prefilled.append([request["prefilled_tokens"] for request in run["requests"]])
         self.assertEqual(prefilled[0], prefilled[1])
 
-    def test_what_a_restart_computes_is_told(self):
+    def test_tokens_computed_at_a_restart_are_reported(self):
         self.workload.write_text(WITH_A_KILL)
         done, run = self.bench_mock("recomputing")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)

@@ -77,7 +77,7 @@ class PageTest(unittest.TestCase):
         places = [page.drawn.index(f'id="{name}"') for name in ("problems", "summary", "parts", "runs")]
         self.assertEqual(places, sorted(places))
 
-    def test_what_was_run_is_told(self):
+    def test_the_page_shows_the_runs(self):
         page = self.open("small")
         text = text_of(page.drawn)
         for part in ("2 × AMD EPYC, 24 GiB of memory, Debian GNU/Linux 12", "2026-11-20T18:04:11Z",
@@ -112,14 +112,14 @@ class PageTest(unittest.TestCase):
                        "199.0", "126.0"], rows)
         self.assertIn(["3", "turn main 3 Loading model", "503", "–", "–", "–", "–", "", "", "–", "", "", ""], rows)
 
-    def test_what_was_not_measured_is_no_figure(self):
+    def test_a_missing_measurement_is_no_figure(self):
         page = self.open_with_details("unanswered")
         self.assertIn(["Refused refused", "llama-server", "–", "", "", "1 1 failed", "–", "–", "–", "–", "–"], self.rows(page))
         self.assertIn("0 requests, none was answered.", page.drawn)
         self.assertNotIn("0.000", page.drawn)
         self.assertIn("parity: llama-server did not start", page.drawn)
 
-    def test_claims_and_doubts_are_told(self):
+    def test_claims_and_doubts_are_reported(self):
         unseen = '\n   "server_cpu_seconds": null'
         page = self.open_changed([('"sum_was_counted": false,' + unseen, '"sum_was_counted": true,' + unseen),
                                   ('"unmeasurable": ""', '"unmeasurable": "it spreads"')], "small")

@@ -36,7 +36,7 @@ class DemoTest(unittest.TestCase):
     def tearDown(self):
         self.assertEqual(os.listdir(self.folder.name), [], "the demo left files behind")
 
-    def test_what_it_prints(self):
+    def test_it_prints_the_table(self):
         done = subprocess.run(demo_command(), env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=55)
         text = done.stdout

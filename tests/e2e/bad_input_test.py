@@ -80,7 +80,7 @@ class BadRequests(ServerCase):
         self.post("/detokenize", {"tokens": "x"}, contains="tokens")
         self.post("/tokenize", {"content": 5}, contains="content")
 
-    def test_what_is_not_supported_is_refused(self):
+    def test_unsupported_fields_are_refused(self):
         for field, value in (("n", 2), ("n_keep", 10), ("logprobs", True), ("grammar", "root ::= x"),
                              ("response_format", {"type": "yaml"}), ("json_schema", {"not": {}}),
                              ("tool_choice", "required"), ("context_shift", True), ("mirostat", 2),
@@ -277,7 +277,7 @@ class Senders(ServerCase):
                 error = self.assert_refused(401, self.chat, headers, contains=why)
                 self.assertIn("'Authorization: Bearer KEY' or as 'x-api-key: KEY'", error["message"])
 
-    def test_what_needs_no_key(self):
+    def test_some_paths_need_no_key(self):
         self.assertEqual(self.one.get("/health")["status"], "ok")
         self.assertEqual(self.one.get("/v1/models")["data"][0]["id"], "tiny")
         self.assert_refused(401, self.one.get, "/nowhere")

@@ -150,7 +150,7 @@ class Verifying(FilledDirectory):
             self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")
             self.ask(server, self.prompts[0])
 
-    def test_beside_a_running_server(self):
+    def test_next_to_a_running_server(self):
         directory = self.copy()
         server = self.server("--kv-disk-dir", directory, "--restore", "always")
         self.assertTrue(parsed("stat", directory=directory)["server_running"])
@@ -160,7 +160,7 @@ class Verifying(FilledDirectory):
         self.assertEqual(server.stop(), 0)
         self.assertFalse(parsed("stat", directory=directory)["server_running"])
 
-    def test_a_server_survives_repair_beside_it(self):
+    def test_a_server_survives_repair_next_to_it(self):
         directory = self.copy()
         server = self.server("--kv-disk-dir", directory, "--restore", "always")
         for path in segments(directory)[:2]:
@@ -262,7 +262,7 @@ class Removing(FilledDirectory):
             self.assertEqual(timings(self.ask(server, self.prompts[0]))["cache_source"], "none")
             self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "disk-token")
 
-    def test_what_two_servers_stored_of_one_prompt(self):
+    def test_two_servers_may_store_one_prompt(self):
         """Cut at other places: a line of ls is of the files of one; the other's are redundant, and go with it."""
         directory, other = fresh_directory(), fresh_directory()
         head = words(70, 5)
@@ -283,7 +283,7 @@ class Removing(FilledDirectory):
                          {"useless": 0, "quarantine": 0, "unreadable": 0})
         self.assertEqual(segments(directory), [])
 
-    def test_damaged_files_that_lead_nowhere_are_told(self):
+    def test_damaged_files_that_lead_nowhere_are_reported(self):
         directory = self.copy()
         damaged = min(segments(directory), key=os.path.getmtime)
         with open(damaged, "r+b") as file:
@@ -302,7 +302,7 @@ class Removing(FilledDirectory):
         self.assertEqual(parsed("stat", directory=directory)["models"], [], "nor is its directory left")
         self.assertFalse(os.path.exists(os.path.join(directory, found["fingerprint"])))
 
-    def test_beside_a_running_server(self):
+    def test_next_to_a_running_server(self):
         directory = self.copy()
         server = self.server("--kv-disk-dir", directory, "--restore", "always")
         for prefix in self.prefixes(directory):
@@ -315,7 +315,7 @@ class Removing(FilledDirectory):
         self.assertEqual(server.stop(), 0)
         self.assertEqual(parsed("verify", directory=directory)["findings"], [])
 
-    def test_a_conversation_that_goes_on_beside_it_is_whole_on_disk_again(self):
+    def test_a_conversation_that_goes_on_next_to_it_is_whole_on_disk_again(self):
         directory = fresh_directory()
         prompt = words(200, 5)
         with self._make(self._logs, ["--kv-disk-dir", directory], {}) as server:
@@ -375,7 +375,7 @@ class Carrying(FilledDirectory):
             self.assertEqual(timings(self.ask(server, self.prompts[2]))["cache_source"], "none")
         self.assertEqual(cache("export", archive, directory=self.filled).returncode, 1, "it replaces no file")
 
-    def test_beside_a_running_server(self):
+    def test_next_to_a_running_server(self):
         archive, target = fresh_path("archive"), fresh_directory()
         parsed("export", archive, directory=self.filled)
         server = self.server("--kv-disk-dir", target, "--restore", "always")
@@ -509,7 +509,7 @@ class Refusals(ServerCase):
             self.assertEqual((run.returncode, empty), (0, []), run.stderr)
         self.assertEqual(os.listdir(home), [])
 
-    def test_what_is_no_cache(self):
+    def test_a_directory_that_is_no_cache_is_refused(self):
         missing = fresh_path("missing")
         self.refused("stat", directory=missing, parts=["no such cache directory", "kvkeep serve"])
         run = run_program("cache", "stat", environment={"LLAMA_ARG_KV_DISK_DIR": missing})
@@ -534,7 +534,7 @@ class Refusals(ServerCase):
         self.assertNotIn("loading", run.stderr)
         self.assertEqual(os.listdir(home), ["letter"])
 
-    def test_other_things_in_a_cache_are_left_alone(self):
+    def test_other_files_in_a_cache_are_left_alone(self):
         mounted = fresh_directory()
         os.mkdir(os.path.join(mounted, "lost+found"))
         server = self.server("--kv-disk-dir", mounted)

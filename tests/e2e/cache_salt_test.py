@@ -80,7 +80,7 @@ class CacheSalt(FlagCase):
                 versions.append(file.read()[8])
         self.assertEqual(set(versions), {1, 3}, "a former program refuses what has a tenant, and that alone")
 
-    def test_what_is_no_salt_is_refused(self):
+    def test_values_that_are_no_salt_are_refused(self):
         server = self.server(*IDS)
         for dialect in DIALECTS.values():
             for wrong in ("", 5, ["a"], "x" * 257):

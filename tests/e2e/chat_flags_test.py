@@ -28,7 +28,7 @@ class Chats(FlagCase):
         return dict(pair.split("=") for pair in text.splitlines()[-1].split())
 
     @covers("--reasoning", "--reasoning-effort", "--chat-template-kwargs", "--reasoning-preserve")
-    def test_what_the_template_is_told(self):
+    def test_flags_set_the_templates_variables(self):
         said = self.prompt()
         self.assertEqual((said["thinking"], said["effort"], said["color"]), ("unset", "unset", "unset"))
         self.assertEqual(said["preserve"].lower(), "true")
@@ -77,7 +77,7 @@ class Chats(FlagCase):
         reply = server.post("/v1/messages", {**body, "model": "m", "thinking": {"type": "enabled", "budget_tokens": 3}})
         self.assertEqual([block["type"] for block in reply["content"]], ["thinking", "text"])
 
-    def test_what_was_put_in_comes_back_with_its_turn(self):
+    def test_inserted_tokens_come_back_with_their_turn(self):
         server, close = self.open_thought()
         body = {"messages": [user("hi")], "max_tokens": 12, "temperature": 1, "seed": 1, "thinking_budget_tokens": 4,
                 "ignore_eos": True, "logit_bias": [[close, False]]}

@@ -127,7 +127,7 @@ class Constrained(ServerCase):
         self.assertIsInstance(load(reply["choices"][0]["message"]["content"]), list)
         self.assertNotIn("expecting", self.one.log())  # what libllama would print
 
-    def test_what_leads_nowhere_ends_the_request_alone(self):
+    def test_a_grammar_that_leads_nowhere_ends_only_its_request(self):
         digits = {self.one.tokenize(str(digit))[0] for digit in range(10)}
         body = {"prompt": "x", "max_tokens": 20, "seed": 1, "grammar": "root ::= [0-9]"}
         error = self.assert_refused(400, self.one.post, COMPLETION,

@@ -329,7 +329,7 @@ class UnusableDirectories(ServerCase):
         server = self.server("--kv-disk-dir", directory)
         self.assertEqual(server.chat([user(words(50))], max_tokens=4)["usage"]["completion_tokens"], 4)
 
-    def test_a_directory_behind_a_link(self):
+    def test_a_directory_that_is_a_link(self):
         target, link = fresh_directory(), fresh_path("link")
         os.symlink(target, link)
         server = self.server("--kv-disk-dir", link)

@@ -29,7 +29,7 @@ UNFINISHED = [
 
 
 class Doors(DoorCase):
-    def test_health_answers_beside_600_refused_or_unfinished_requests(self):
+    def test_health_answers_next_to_600_refused_or_unfinished_requests(self):
         server = self.server("--api-key", "k")
         self.hold_all_room(server, "X-Api-Key: k\r\n")  # further bodies wait for room, and get 503 in the end
         for _ in range(600 // len(UNFINISHED)):
@@ -39,7 +39,7 @@ class Doors(DoorCase):
         self.assertLess(max(times), 0.5, times)
         server.post(COMPLETION, {"prompt": "hi", "max_tokens": 1}, headers={"X-Api-Key": "k"})
 
-    def test_completions_are_answered_beside_more_bodies_that_never_come_than_requests_may_run(self):
+    def test_completions_are_answered_next_to_more_bodies_that_never_come_than_requests_may_run(self):
         server = self.server()
         for _ in range(4200):
             self.connect(server, UNFINISHED[4])
@@ -106,7 +106,7 @@ class Doors(DoorCase):
             link.close()
         wait_until(lambda: server.log().count(" done end=client-left") >= 900, "all are gone", limit_s=60)
 
-    def test_few_files_are_told_of(self):
+    def test_a_low_limit_of_open_files_is_reported(self):
         command = ["prlimit", "--nofile=300:300", *serve_command("--no-kv-disk")]
         server = self.enterContext(ServerProcess(command, log_path=fresh_path("server.log")))
         self.assertRegex(server.log(), "at most 150 clients may be connected at a time.*may open only 300 files")

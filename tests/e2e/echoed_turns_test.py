@@ -17,7 +17,7 @@ class EchoedTurns(ServerCase):
         command = [str(word) for word in serve_command(*FLAGS, *flags)]
         return list(echoed_turns.measure(command, COUNT_SHIM, **keywords))
 
-    def test_what_is_new_is_all_that_a_turn_costs(self):
+    def test_a_turn_costs_only_its_new_tokens(self):
         for template, thinks, dialect, client, turns in self.conversations():
             with self.subTest(template=template, dialect=dialect, client=client.__name__):
                 self.assertEqual(len(turns), 3 * echoed_turns.ROUNDS - 1)

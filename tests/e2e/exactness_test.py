@@ -24,7 +24,7 @@ class Conversations(ExactnessCase):
         self.assertGreater(min(cached[1:]), 150)
         self.assertEqual(cached, sorted(cached))
 
-    def test_the_memory_tier_alone(self):
+    def test_only_the_memory_tier(self):
         # `plain` has no other tier: what it reuses comes from live sequences.
         _, cached = self.grow(self.plain, [system(words(150, 2))], 4)
         self.assertGreater(min(cached[1:]), 150)

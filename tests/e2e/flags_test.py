@@ -180,7 +180,7 @@ class Context(FlagCase):
 
     @covers("--swa-full", "--kv-offload", "--n-gpu-layers", "--split-mode", "--tensor-split", "--main-gpu", "--no-host",
             "--repack", "--cpu-moe")
-    def test_what_reaches_libllama(self):
+    def test_flags_reach_libllama(self):
         plain = self.params()
         self.assertEqual([plain[name] for name in ("swa_full", "kv_offload", "split_mode", "main_gpu", "no_host",
                                                    "repack")], [["0"], ["1"], ["1"], ["0"], ["0"], ["1"]])
@@ -372,7 +372,7 @@ class PrefixCache(FlagCase):
                 self.assertEqual(reply["timings"]["cache_n"] > 200, shared)
 
     @covers("--stabilize")
-    def test_system_messages_behind_the_first_user_message(self):
+    def test_system_messages_after_the_first_user_message(self):
         for rules, shared in (("all,late-system", True), ("all", False)):
             server = self.server("--stabilize", rules)
             for task in ("One thing.", "Another thing to do."):

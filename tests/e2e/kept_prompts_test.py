@@ -41,7 +41,7 @@ class KeptPrompts(ServerCase):
         path, body = request
         return timings(server.post(path, body))["cache_n"]
 
-    def test_what_is_kept_leaves_last(self):
+    def test_kept_prompts_leave_last(self):
         server = self.server("-np", 1, "-c", 512, "--restore", "always", "--cache-ram", 2, "--replay", "canonical",
                              "--no-prefill-ahead")
         hello = chat("hello")  # the beginning that all chats share stays with it

@@ -132,12 +132,12 @@ class Log(ServerCase):
         self.assertRegex(line, r"parts at token \d+ from a known conversation with \d+ more tokens; before that this model can go "
                                r"on only from points \(docs/cuts.md\), (the last of them at \d+|none of them is kept) id=")
 
-    def test_what_is_kept_out_says_so(self):
+    def test_a_request_outside_the_cache_says_so(self):
         server = self.server()
         server.chat(prompt("May 3"), max_tokens=2, cache_prompt=False)
         self.assertRegex(lines_of(server, count=1)[0], r"reason=cache-off: the request does not use the cache \(cache_prompt\) id=")
 
-    def test_details_are_there_for_who_asks(self):
+    def test_details_need_a_flag(self):
         server = self.server("-lv", 4)
         server.chat(prompt("May 3"), max_tokens=2)
         server.chat(prompt("May 3"), max_tokens=2)

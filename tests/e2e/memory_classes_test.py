@@ -53,7 +53,7 @@ class MemoryClass(ExactnessCase):
     def test_the_class_is_found(self):
         self.assertIn(f"memory class {self.memory_class}: ", self.cached.log())
 
-    def test_what_the_template_does_to_history_is_told(self):
+    def test_the_log_says_how_the_template_changes_history(self):
         told = [line for line in self.cached.log().splitlines() if "chat template: " in line]
         self.assertEqual(len(told), 1)
         self.assertIn("every reply with thinking is written anew", told[0])
@@ -70,7 +70,7 @@ class MemoryClass(ExactnessCase):
             reply = self.same_chat(self.cached, messages)
             self.assertLessEqual(timings(reply)["prompt_n"], 4)
 
-    def test_requests_behind_one_system_prompt(self):
+    def test_requests_after_one_system_prompt(self):
         head = system(words(200, 4))
         self.same_chat(self.cached, [head, user("First.")])
         for number in range(5):

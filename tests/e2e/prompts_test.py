@@ -9,7 +9,7 @@ from support import HttpError, ServerCase, main, user
 
 
 class Prompts(ServerCase):
-    def test_what_the_template_prints_is_a_prompt_of_completions(self):
+    def test_the_templates_print_is_a_prompt_of_completions(self):
         """A BOS that the template prints is not there twice."""
         source = "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.content }}{% endfor %}"
         server = self.server("--chat-template", source, "--override-kv", "tokenizer.ggml.add_bos_token=bool:true")
@@ -41,7 +41,7 @@ class Prompts(ServerCase):
             self.assertEqual(refused.exception.status, 400)
             self.assertIn("at most 1048576 such bytes in a row", refused.exception.body["error"]["message"], path)
 
-    def test_a_long_text_is_given_up_when_its_client_leaves(self):
+    def test_a_long_text_is_abandoned_when_its_client_leaves(self):
         """In every script: words, sentences without spaces, tables, code."""
         server = self.server()
         lines = ("В лесу родилась ёлочка, в лесу она росла.\n", "他走进房间，看见桌上有一本书。", "2026-11-23,17,3.5,Berlin\r\n",

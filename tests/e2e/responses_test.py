@@ -184,7 +184,7 @@ class Responses(Answers, ServerCase):
         self.assertIn(json.loads(texts(reply))["n"], range(1, 10))
         self.assertEqual(reply["text"], text)
 
-    def test_what_is_refused(self):
+    def test_unsupported_input_is_refused(self):
         self.refused(400, "{")
         self.refused(400, {}, contains="'input' is required", param="input")
         self.refused(400, body(input=[{"type": "item_reference", "id": "msg_1"}]), param="input[0]",

@@ -51,7 +51,7 @@ class SampledTurns(ServerCase):
     def cached(self, server, messages):
         return timings(server.chat(messages, max_tokens=4))["cache_n"]
 
-    def test_a_turn_stands_in_the_next_prompt_as_it_was_sampled(self):
+    def test_a_turn_is_in_the_next_prompt_as_it_was_sampled(self):
         server = self.serve()
         messages, tokens = self.first_turn(server)
         # The last id was never evaluated.
@@ -65,13 +65,13 @@ class SampledTurns(ServerCase):
         messages += [assistant(said.strip()), user(words(10, 2))]
         return messages, reply["usage"]["prompt_tokens"] + len(reply["tokens"]) - 1, reply
 
-    def test_a_turn_that_its_length_cut_short_stands_there_too(self):
+    def test_a_turn_that_its_length_cut_short_is_there_too(self):
         server = self.serve()
         messages, tokens, reply = self.cut_turn(server, max_tokens=30, grammar='root ::= " " [a-z]{300}')
         self.assertEqual(reply["choices"][0]["finish_reason"], "length")
         self.assertEqual(self.cached(server, messages), tokens)
 
-    def test_a_turn_before_a_stop_string_stands_there_too(self):
+    def test_a_turn_before_a_stop_string_is_there_too(self):
         server = self.serve()
         messages, tokens, reply = self.cut_turn(server, stop=["STOP"], grammar='root ::= " " [a-z]{40} "STOP" [a-z]*')
         self.assertEqual(reply["choices"][0]["finish_reason"], "stop")
@@ -79,7 +79,7 @@ class SampledTurns(ServerCase):
         # Of the stop string each letter may be a token.
         self.assertGreaterEqual(self.cached(server, messages), tokens - len("STOP"))
 
-    def test_a_turn_that_ended_in_its_own_way_stands_there_with_the_templates_end(self):
+    def test_a_turn_that_ended_in_its_own_way_is_there_with_the_templates_end(self):
         server = self.serve()
         [end] = server.post("/tokenize", {"content": "<|endoftext|>", "parse_special": True})["tokens"]
         messages, tokens, reply = self.cut_turn(server, grammar=GRAMMAR, logit_bias=[[end, 50]])
@@ -157,7 +157,7 @@ class PrefillAhead(ServerCase):
         reply = server.chat(messages, **{"max_tokens": 60, "temperature": 0, **fields})
         return [*messages, assistant(reply["choices"][0]["message"]["content"]), user(words(10, 2))]
 
-    def test_what_the_template_writes_anew_is_there_when_the_next_message_comes(self):
+    def test_a_rewritten_turn_is_there_when_the_next_message_comes(self):
         server = self.serve()
         messages = self.turn(server)
         wait_until(lambda: self.traced("ahead"), "prefilled ahead")
@@ -192,7 +192,7 @@ class PrefillAhead(ServerCase):
     # Begun, and then no JSON: told as a call, and the whole of it as text.
     MALFORMED = r'root ::= <tool_call> "{\"name\": \"edit\", \"arguments\": {\"line\": [" [a-z]{40} "}}" </tool_call>'
 
-    def test_behind_a_call_that_was_broken_off_the_user_speaks_next(self):
+    def test_after_an_incomplete_call_the_user_speaks_next(self):
         server = self.own_template("canonical")
         [end] = server.tokenize("<|im_end|>", special=True)
         tools = [{"type": "function", "function": {"name": "edit", "parameters": {"type": "object"}}}]

@@ -39,7 +39,7 @@ class SharedDirectory(ServerCase):
         self.assertEqual(reply["choices"][0]["text"], plain["choices"][0]["text"])
         return timings(reply)
 
-    def test_what_one_computed_the_other_takes_from_disk(self):
+    def test_state_of_one_server_is_read_by_the_other(self):
         directory, first, second = self.pair()
         of_first, of_second = (f"{number} {words(200, number)}" for number in (1, 2))
         self.complete(first, of_first)

@@ -61,7 +61,7 @@ class StartupErrors(unittest.TestCase):
             with self.subTest(kind=kind):
                 self.refused_before_loading(["-m", path], path, "not a GGUF file", kind)
 
-    def test_what_libllama_would_end_the_process_for(self):
+    def test_files_for_which_libllama_would_end_the_process(self):
         def changed(at, new):
             with open(model(), "rb") as file:
                 data = bytearray(file.read())
@@ -159,7 +159,7 @@ class StartupErrors(unittest.TestCase):
         self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})
         self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
 
-    def test_all_that_is_refused_is_told_at_once_with_a_line_that_works(self):
+    def test_all_refusals_are_reported_at_once_with_a_line_that_works(self):
         told = self.refused(["-m", model(), "--mmproj", "x.gguf", "--no-webui", "--mlock", "--ctx", "9999k"],
                             "--mmproj is not supported", "--no-webui is not supported", "--mlock is --load-mode mlock here",
                             "--ctx is -c here", f"Try: {PROGRAM} serve -m {model()} --load-mode mlock -c 9999k --no-kv-disk")

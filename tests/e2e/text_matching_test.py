@@ -108,7 +108,7 @@ class Conversations(TextCase):
                 self.assertEqual(timings(reply)["cache_source"], "memory-text")
         self.assertEqual(replaced, 4)
 
-    def test_ids_alone_reuse_less(self):
+    def test_only_matching_ids_reuses_less(self):
         server = self.matching("token")
         messages = [system(words(60, 1)), user(words(10, 2))]
         reply = self.ask(server, messages)

@@ -106,7 +106,7 @@ class Calls(ServerCase):
                 self.assertGreaterEqual(len(text), 20)
                 self.assertNotIn(spelling, text)
 
-    def test_what_the_length_cuts_off_is_no_whole_call(self):
+    def test_a_call_cut_by_the_length_is_incomplete(self):
         say = tool("say", {"text": {"type": "string", "minLength": 400}})
         body = {"messages": [user("hi")], "tools": [say], "tool_choice": "required", "max_tokens": 60, "seed": 1,
                 "temperature": 1}
@@ -118,13 +118,13 @@ class Calls(ServerCase):
         with self.assertRaises(ValueError):
             json.loads(call["function"]["arguments"])
 
-    def test_what_the_length_cuts_off_is_text(self):
+    def test_a_call_cut_before_its_arguments_is_text(self):
         choice = self.ask(tool_choice="required", max_tokens=3)
         self.assertEqual(choice["finish_reason"], "length")
         self.assertNotIn("tool_calls", choice["message"])
         self.assertTrue(choice["message"]["content"].startswith("<t"), choice)
 
-    def test_a_turn_goes_on_behind_a_call(self):
+    def test_a_turn_goes_on_after_a_call(self):
         call = self.ask(tool_choice="required", parallel_tool_calls=False)["message"]["tool_calls"][0]
         messages = [user("hi"), {"role": "assistant", "content": None, "tool_calls": [call]},
                     {"role": "tool", "tool_call_id": call["id"], "content": "seen"}]

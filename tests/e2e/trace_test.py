@@ -28,7 +28,7 @@ def lines_of(path, count):
 
 class Trace(FlagCase):
     @covers("--trace")
-    def test_a_line_per_request_tells_what_its_reply_told(self):
+    def test_a_line_per_request_agrees_with_its_reply(self):
         path = fresh_path("trace.jsonl")
         server = self.server("--trace", path)
         talk = [system(words(80, 1)), user(words(30, 2))]
@@ -58,7 +58,7 @@ class Trace(FlagCase):
         self.assertEqual(lines[1]["candidates"][0]["verdict"], "taken")
         self.assertLessEqual(lines[0]["t"], lines[1]["t"])
 
-    def test_where_a_prompt_left_the_known_one_is_told_in_tokens_and_text(self):
+    def test_a_line_shows_the_first_difference_in_tokens_and_text(self):
         path = fresh_path("trace.jsonl")
         server = self.server("--trace", path)
         before, after = words(60, 1), words(60, 2)
@@ -76,7 +76,7 @@ class Trace(FlagCase):
             self.assertIn(word[0], "".join(side["texts"][place:]))
 
     @covers("--trace-prompts")
-    def test_what_users_send_is_only_there_if_asked_for(self):
+    def test_texts_of_users_are_only_there_with_the_flag(self):
         secret = "a-secret-key"
         body = {"messages": [user("the gardener plants purple beans")], "max_tokens": 4, "temperature": 0,
                 "user": "ada", "prompt_cache_key": "k1"}
@@ -147,7 +147,7 @@ class Trace(FlagCase):
         self.assertEqual(server.log().count("trace: write"), 1)
         self.assertIn("trace: 3 requests are missing", server.log())
 
-    def test_a_file_that_cannot_be_opened_is_told_before_the_model_is_loaded(self):
+    def test_a_file_that_cannot_be_opened_is_reported_before_the_model_is_loaded(self):
         for bad in (fresh_directory(), fresh_path("no/such")):
             run = run_program(*serve_command("--no-kv-disk", "--port", "0", "--trace", bad)[1:])
             self.assertEqual(run.returncode, 1)

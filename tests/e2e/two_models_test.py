@@ -24,7 +24,7 @@ class TwoModels(ServerCase):
         [part] = [part for part in json.loads(run.stdout)["models"] if part["fingerprint"] == fingerprint]
         return part
 
-    def test_what_is_left_can_be_restored(self):
+    def test_the_remaining_state_can_be_restored(self):
         directory = fresh_directory()
         first = self.server(*FLAGS, "--kv-disk-dir", directory)
         count = 12

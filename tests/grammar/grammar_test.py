@@ -219,7 +219,7 @@ class GrammarCase(unittest.TestCase):
 
 
 class RandomSchemas(GrammarCase):
-    def test_what_is_written_is_valid_and_what_is_valid_is_matched(self):
+    def test_written_texts_are_valid_and_valid_values_are_matched(self):
         seed = int(os.environ.get("KVKEEP_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
         print(f"KVKEEP_TEST_SEED={seed}", flush=True)
         rng = random.Random(seed)

@@ -215,7 +215,7 @@ class CommitMessages(unittest.TestCase):
     def test_a_good_message_has_no_fault(self):
         self.assertEqual(commits.faults('Read two heads at once', 'One after the other took a second.'), [])
 
-    def test_each_fault_is_told(self):
+    def test_each_fault_is_reported(self):
         for subject, body, fault in (('Read ' + 'x' * 68, 'why', '73 characters'), ('read', 'why', 'capital'),
                                      ('Read.', 'why', 'full stop'), ('Read; write', 'why', 'two things'),
                                      ('Read', ' ', 'no body')):

@@ -91,7 +91,7 @@ class ReplayTest(unittest.TestCase):
         self.assertTrue(all(one["ttft_ms"] > 0 and one["total_ms"] >= one["ttft_ms"] for one in run["requests"]))
         self.assertRegex(output, r"total of 4 +304 +151 +153 ")
 
-    def test_ideal_is_exact_where_the_template_is_told(self):
+    def test_ideal_is_exact_where_the_template_is_known(self):
         shared = "a" * 500
         session = self.record(line(0, shared + "b" * 7), line(0.1, shared + "c" * 9),
                               line(0.2, shared + "c" * 9, assistant("ok 2"), "d" * 11))
@@ -116,7 +116,7 @@ class ReplayTest(unittest.TestCase):
         self.assertEqual([one["prefilled_tokens"] > 490 for one in run["requests"]], [True, True])
         self.assertEqual([one["ideal_tokens"] for one in run["requests"]], [508, 0])
 
-    def test_what_a_template_says_of_the_first_tools_is_new(self):
+    def test_the_templates_text_about_the_first_tools_is_new(self):
         shared = "a" * 500
         lines = [line(0, shared, "b" * 7), line(0.1, shared, "c" * 9), line(0.2, shared, "d" * 9)]
         for one in lines[1:]:
@@ -156,7 +156,7 @@ class ReplayTest(unittest.TestCase):
                          ["the replies say that 9 ids were computed (prefilled, or sampled and fed back), the engine saw "
                           "13"])
 
-    def test_a_server_that_cannot_be_seen_into_is_told(self):
+    def test_a_server_that_cannot_be_seen_into_is_reported(self):
         problems, output = self.replay_mock("--uncounted")
         self.assertEqual(len(problems), 1)
         self.assertIn("* as the server's replies say, not counted", output)
@@ -184,7 +184,7 @@ class ReplayTest(unittest.TestCase):
         self.assertIn("failed (400)", output)
         self.assertIn("2 requests failed", output)
 
-    def test_a_server_that_knew_the_prompts_before_is_told(self):
+    def test_a_server_that_knew_the_prompts_before_is_reported(self):
         session = self.record(line(0, "hello " * 100))
         with MockServer() as server:
             self.assertEqual(self.replay(server.url, session)[0]["problems"], [])
@@ -209,7 +209,7 @@ class ReplayTest(unittest.TestCase):
             run, _ = self.replay(server.url, session)
         self.assertEqual([one["decode_tokens_per_second"] for one in run["requests"]], [123.5, 123.5])
 
-    def test_a_recording_that_grows_while_it_is_played_is_told(self):
+    def test_a_recording_that_grows_while_it_is_played_is_reported(self):
         session = self.record(line(0, "one"), line(0.1, "two"))
         with MockServer(traces_to=session) as server:
             result = self.run_replay("--url", server.url, session)
@@ -233,7 +233,7 @@ class ReplayTest(unittest.TestCase):
 
     # --- order, overlap, pauses ---
 
-    def test_what_overlapped_overlaps(self):
+    def test_overlapping_requests_overlap(self):
         session = self.record(line(0, "first together"), line(0.05, "second together", inflight=2),
                               line(0.1, "third", inflight=1))
         for flags in ([], ["--fast"]):
@@ -242,7 +242,7 @@ class ReplayTest(unittest.TestCase):
                 self.assertEqual([one["under_way"] for one in server.requests], [1, 2, 1])
                 self.assertEqual([one["reply_tokens"] for one in run["requests"]], [8, 8, 4], "together, together, ok 3")
 
-    def test_what_did_not_overlap_does_not(self):
+    def test_other_requests_do_not_overlap(self):
         session = self.record(*(line(0, f"number {i}") for i in range(8)))
         with MockServer() as server:
             self.replay(server.url, "--fast", session)
@@ -269,7 +269,7 @@ class ReplayTest(unittest.TestCase):
 
     # --- what is sent ---
 
-    def test_what_is_sent(self):
+    def test_requests_are_sent_as_recorded(self):
         session = self.record(line(0, "hello", path="/api/v1/chat/completions?x=1",
                                    headers={"Authorization": "Bearer recorded", "X-Session-Id": "s1"}))
         with MockServer() as server:
