@@ -28,7 +28,7 @@ DirectoryNotes::DirectoryNotes(std::string directory, const FingerprintHash& fin
       files_(files),
       clock_(clock) {
   const Status written = inspect::write_model_note(files_, directory_, note_);
-  if (!written) spdlog::debug("kv disk: no note of the model: {}", written.error().message);
+  if (!written) spdlog::debug("kv disk: cannot write the note about the model: {}", written.error().message);
   look_at_pins();
   ticker_ = os::make_ticker(kBetweenLooks, [this] {
     look_at_note();
@@ -91,7 +91,8 @@ void DirectoryNotes::keep() {
 
 // Warns once; each look tries again, and the server serves meanwhile.
 void DirectoryNotes::warn_once(const Error& error) {
-  if (!std::exchange(warned_, true)) spdlog::warn("kv disk: pins cannot be read: {}", error.message);
+  if (!std::exchange(warned_, true))
+    spdlog::warn("kv disk: pins cannot be read: {}; the pins read before stay", error.message);
 }
 
 }  // namespace kvkeep::cli

@@ -14,7 +14,8 @@ bool Peer::look(store::Look look) {
   store::DiskStore& store = disk_.tier().store();
   const bool kept = store.keeper();
   store::DiskTick tick = store.tick(look);
-  if (!kept && store.keeper()) spdlog::info("kv disk: this server keeps the budget of the directory now");
+  if (!kept && store.keeper())
+    spdlog::info("kv disk: the keeper is gone; this server keeps the budget of the directory now");
   if (!tick.gone.empty()) forget_gone(tick.gone);
   if (!tick.used.empty()) note_used(tick.used);
   if (!tick.found.empty() || (tick.looked && has_orphans())) adopt(std::move(tick.found), tick.looked);

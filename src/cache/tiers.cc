@@ -157,8 +157,9 @@ void Distrust::note() {
   const Status noted = store_->distrust(unnoted_);
   if (noted) return unnoted_.clear();
   if (!std::exchange(said_unnoted_, true))
-    spdlog::error("kv disk: could not note that stored state is wrong, later starts would use it; trying again: {}",
-                  noted.error().message);
+    spdlog::error(
+        "kv disk: cannot write the note that stored state is wrong, and later starts would use it; trying again: {}",
+        noted.error().message);
 }
 
 void Distrust::heed() {
@@ -167,7 +168,7 @@ void Distrust::heed() {
   if (!why || !*why) return;
   found_ = true;
   spdlog::error(
-      "kv disk: another server found that what is stored for this model is WRONG ({}): this server stops using it, and "
+      "kv disk: another server found the stored state of this model WRONG ({}): this server uses it no longer and "
       "stores nothing. See docs/audit.md",
       **why);
 }

@@ -27,9 +27,10 @@ bool known_model(const Service& service, const std::string& name) {
 void tell_of_other_name(const Service& service, const std::string& name) {
   const SaidOnce::Say say = service.other_models->first(name);
   if (say == SaidOnce::Say::kNot) return;
-  spdlog::info("a client asked for the model {}, which is not among -a: {} answers (--strict-model-names refuses){}",
-               api::to_line(name.substr(0, SaidOnce::kMostBytes)), service.model_name,
-               say == SaidOnce::Say::kNowAndNoMore ? "; further names are not logged" : "");
+  spdlog::info(
+      "a client asked for the model {}, which is not among -a: {} answers (--strict-model-names would refuse){}",
+      api::to_line(name.substr(0, SaidOnce::kMostBytes)), service.model_name,
+      say == SaidOnce::Say::kNowAndNoMore ? "; further names are not logged" : "");
 }
 
 nlohmann::ordered_json callable(const nlohmann::ordered_json& tools, const std::vector<std::string>& allowed) {

@@ -34,7 +34,7 @@ void TurnKeeper::load() {
   // The file may be twice the limit, plus the record that made it so.
   const ByteCount most = options_.memory + options_.memory + options_.memory;
   const auto records = store::read_records(files_, options_.path, format::kSampledTurnRecords, most);
-  if (!records) return spdlog::warn("sampled turns cannot be read: {}; starting with none", records.error().message);
+  if (!records) return spdlog::warn("sampled turns cannot be read: {}; starting without any", records.error().message);
   bool damaged = records->damaged;
   MutexLock lock(mutex_);
   for (const auto& payload : records->payloads) {
@@ -42,7 +42,8 @@ void TurnKeeper::load() {
     damaged |= !turn;
     if (turn) memory_.remember(turn->before, {std::move(turn->ids), std::move(turn->call_ids)});
   }
-  if (damaged) spdlog::warn("sampled turns: {} is damaged; {} of its turns are known", options_.path, memory_.size());
+  if (damaged)
+    spdlog::warn("sampled turns: {} is damaged; using the {} turns that could be read", options_.path, memory_.size());
 }
 
 std::vector<chat::TurnMemory::Turn> TurnKeeper::find(const PrefixHash& before) {
@@ -103,7 +104,7 @@ void TurnKeeper::rewrite() {
 void TurnKeeper::note_unwritten(const Error& error) {
   until_next_try_ = kTurnsBetweenTries;
   MutexLock lock(mutex_);
-  if (unwritten_++ == 0) spdlog::warn("sampled turns: {}; a restart loses the newest", error.message);
+  if (unwritten_++ == 0) spdlog::warn("sampled turns: {}; a restart will forget the newest", error.message);
 }
 
 std::size_t TurnKeeper::size() const {

@@ -192,7 +192,7 @@ Audit::Ended Audit::put(const RestoreUnit& unit) {
   if (!put) {
     work_->restore.give_up(unit, put.error(), cache_);
     if (put.error().kind == ErrorKind::kNoSpace) return AuditOutcome::kNoRoom;
-    spdlog::warn("kv cache audit: cannot restore stored state: {}", put.error().message);
+    spdlog::warn("kv cache audit: cannot restore stored state, so this audit ends: {}", put.error().message);
     return AuditOutcome::kFailed;
   }
   work_->restore.note_done(unit);
@@ -208,7 +208,8 @@ void Audit::go_back(Position goal) {
 void Audit::loaded(const cache::LoadResult& result) {
   loading_ = false;
   if (!work_) return;
-  if (!result.status) spdlog::warn("kv cache audit: cannot read stored state: {}", result.status.error().message);
+  if (!result.status)
+    spdlog::warn("kv cache audit: cannot read stored state, so this audit ends: {}", result.status.error().message);
   work_->load_failed = !result.status;
   if (result.bytes_read > ByteCount{}) work_->report.from_disk = true;
 }
@@ -254,8 +255,9 @@ Audit::Ended Audit::next_answer() {
       const double apart = policy::difference(logits(Answer::kRestored), logits(Answer::kComputed));
       work_->report.difference = apart;
       if (policy::agrees(apart)) return AuditOutcome::kAgreed;
-      spdlog::warn("kv cache audit: an answer after stored state differs by {:.3f} from the model's; trying again",
-                   apart);
+      spdlog::warn(
+          "kv cache audit: an answer after restoring differs by {:.3f} from the one after computing; repeating both",
+          apart);
       memory_.clear(work_->seq);
       work_->answer = Answer::kRestoredAgain;
       return take_lease();
@@ -280,12 +282,12 @@ AuditOutcome Audit::verdict() {
   report.difference = found.least_between;
   report.noise = std::max(found.computed, found.restored);
   const std::string what = fmt::format(
-      "tokens {} to {} of a stored prefix of {}: the model's answer after the stored state differs by {:.3f} from its "
-      "answer after computing, and repeated answers differ by {:.3f}",
+      "tokens {} to {} of a stored prefix of {}: the model's answer after restoring them differs by {:.3f} from its "
+      "answer after computing them, and repeated answers differ by {:.3f}",
       report.piece.begin.value(), report.piece.end.value(), work_->subject.path.tokens.size(), found.least_between,
       *report.noise);
   if (!policy::is_wrong(found)) {
-    spdlog::warn("kv cache audit: {}; that may be noise, so that stored state is still used", what);
+    spdlog::warn("kv cache audit: {}; that may be noise, so stored state is still used", what);
     return AuditOutcome::kUnclear;
   }
   cache_.distrust(what);

@@ -90,7 +90,9 @@ std::optional<SeqId> Sequences::place(const policy::Plan& plan) {
   KVKEEP_ASSERT(at(*seq).point_at == 0, "a point of tokens that are gone");
   if (plan.start == policy::Plan::Start::kFork) {
     if (const Status forked = memory_.fork(plan.source, *seq, plan.from_memory); !forked) {
-      spdlog::warn("the model's memory refused to share a prefix: {}", forked.error().message);
+      spdlog::warn(
+          "the model's memory refused to share a prefix between two sequences: {}; the request starts without it",
+          forked.error().message);
       if (at(plan.source).state == Sequence::State::kIdle) leave(plan.source);
       clear(*seq);
       return std::nullopt;

@@ -284,7 +284,7 @@ bool TraceFile::has_room(std::size_t bytes) {
   const MutexLock lock(mutex_);
   const bool full = waiting_ >= limits_.requests || (waiting_ > 0 && waiting_bytes_ + bytes > limits_.bytes);
   if (full) {
-    if (dropped_++ == 0) spdlog::warn("trace: requests come faster than they are written; lines will be missing");
+    if (dropped_++ == 0) spdlog::warn("trace: requests end faster than they are written; lines will be missing");
     return false;
   }
   ++waiting_;
@@ -303,7 +303,7 @@ void TraceFile::write(const api::Json& line) { note_written(file_.append(api::to
 void TraceFile::note_written(const Status& status) {
   if (status) return;
   const MutexLock lock(mutex_);
-  if (failed_++ == 0) spdlog::warn("trace: {}; serving without it", status.error().message);
+  if (failed_++ == 0) spdlog::warn("trace: {}; requests are served, but lines will be missing", status.error().message);
 }
 
 std::uint64_t TraceFile::dropped() const {

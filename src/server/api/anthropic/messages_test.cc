@@ -119,7 +119,7 @@ TEST(Conversation, ThoughtsOfSeveralBlocksAndEmptyMessages) {
             "f");
 }
 
-TEST(Conversation, UnreadableInputIsRefusedByName) {
+TEST(Conversation, UnreadableBlocksAreRefusedByName) {
   for (const char* type : {"image", "document", "search_result", "server_tool_use", "web_search_tool_result",
                            "container_upload", "compaction", "what"}) {
     const std::string block = std::string(R"({"type":")") + type + R"(","source":{}})";
