@@ -33,7 +33,7 @@ void check_round_trip(fuzz::Input input) {
                 "of another length it is damaged");
 }
 
-// Whatever is changed in what was stored: the state, or an error.
+// A change in the stored bytes gives the state, or an error.
 void check_change(fuzz::Input input) {
   const auto place = input.number<std::uint16_t>();
   const auto change = input.number<std::uint8_t>();

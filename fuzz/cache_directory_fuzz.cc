@@ -35,7 +35,7 @@ struct FileImage {
 };
 using Directory = std::map<std::string, FileImage>;
 
-// What a process left that kept the prompts and ended well.
+// The directory of a process that kept the prompts and ended well.
 Directory sound_directory(const ModelClass& model) {
   World world(ByteCount{0}, kBudget);
   world.model = model;

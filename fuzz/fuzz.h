@@ -1,8 +1,8 @@
 #pragma once
 
-// What fuzz targets share. A target is one function, written as KVKEEP_FUZZ_TARGET(name)(data, size): libFuzzer calls
-// it with inputs of its own making (make fuzz), and replay_main.cc with the files of the target's corpus (the everyday
-// tests). It asserts what must hold for every input with KVKEEP_ASSERT and returns 0.
+// Declarations that fuzz targets share. A target is one function, written as KVKEEP_FUZZ_TARGET(name)(data, size):
+// libFuzzer calls it with inputs of its own making (make fuzz), and replay_main.cc with the files of the target's
+// corpus (the everyday tests). It asserts what must hold for every input with KVKEEP_ASSERT and returns 0.
 
 #include <algorithm>
 #include <cstddef>

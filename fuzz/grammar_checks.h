@@ -1,6 +1,6 @@
 #pragma once
 
-// What our own grammars must be: readable, and of texts that can be written.
+// Checks that our own grammars are readable, and have texts that can be written.
 
 #include <limits>
 #include <optional>

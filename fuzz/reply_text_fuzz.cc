@@ -7,7 +7,7 @@
 namespace kvkeep::chat {
 namespace {
 
-// The stop that ends first, the longest of those that end there: what stands before it, and its text.
+// The stop that ends first, the longest of those that end there: the text before it, and its own.
 std::pair<std::string, std::optional<std::string>> naive(std::string_view text, const std::vector<std::string>& stops) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     const std::string* longest = nullptr;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What holds for the body of every dialect: it is refused with a reason that can be told, or it becomes a request
-// within all limits; and how its JSON is spelt makes no difference.
+// Checks for the body of every dialect: it is refused with a printable reason, or it becomes a request within all
+// limits; and how its JSON is spelt makes no difference.
 
 #include <cmath>
 #include <optional>
@@ -52,7 +52,7 @@ inline void check_limits(const server::api::GenerationRequest& request) {
   }
 }
 
-// What two spellings of one body must agree on.
+// Checks that two spellings of one body agree.
 inline std::string meaning_of(const server::api::GenerationRequest& request) {
   Json told = {{"max", request.max_tokens.value_or(-1)},
                {"stop", request.stop},

@@ -26,7 +26,7 @@ void check_header(ByteSpan bytes) {
   KVKEEP_ASSERT(format::is_file_name(format::file_name(header->name)), "it has a name");
 }
 
-// What is read under the header's name is what lies in the file; after a flipped bit nothing is.
+// Bytes read under the header's name are those in the file; after a flipped bit nothing is read.
 void check_parts(ByteSpan bytes, std::size_t flipped) {
   const auto header = format::decode_header(bytes);
   if (!header) return;

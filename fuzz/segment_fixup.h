@@ -1,6 +1,6 @@
 #pragma once
 
-// Makes the sums of a segment file right, so that what stands in it is looked at at all.
+// Makes the sums of a segment file right, so that decoders look at its contents at all.
 
 #include <vector>
 

@@ -1,5 +1,5 @@
-// What models write, in every format: however it is cut into pieces it is read as the same calls, thoughts and text,
-// and arguments that are passed on as whole are a JSON object.
+// Replies of models in every format: however a reply is cut into pieces it is read as the same calls, thoughts and
+// text, and arguments that are passed on as whole are a JSON object.
 //
 // The first byte is the format, the second says how it is read, the next four cut the rest.
 

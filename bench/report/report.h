@@ -17,7 +17,7 @@ namespace kvkeep::bench {
 // For a terminal, at most 120 columns wide: workloads against servers (ratio; prefilled, ideal and cached tokens;
 // median TTFT), then the parts, then problems.
 std::string to_table(const Report& report);
-// Of the same width: one line per request of a replayed session, at most 500 of them, and a total.
+// A table of the same width: one line per request of a replayed session, at most 500 of them, and a total.
 std::string to_request_table(const RunFigures& run);
 // All figures, with stable keys, documented in docs/bench-report.md. Strings are complete; bytes that are not UTF-8
 // become U+FFFD.

@@ -81,7 +81,7 @@ Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes);
 // Text: the hash of a prefix's end on each line, 64 lower-case hexadecimal digits.
 
 inline constexpr std::size_t kMostPins = 256;
-// Of such a text: digits and a line end each.
+// The size of such a text: digits and a line end for each hash.
 inline constexpr std::size_t kMostPinBytes = kMostPins * (2 * sizeof(PrefixHash) + 1);
 
 // Lines that are no hash are passed over, and what is more than kMostPins.

@@ -97,7 +97,7 @@ TEST(SegmentFile, TheGoldenFilesAreWhatIsWritten) {
   expect_golden("segment_v3.kvs", tenants_header());
 }
 
-// Of the tenant's file, the lines that differ.
+// The lines of the tenant's file that differ.
 TEST(SegmentFile, TheDocumentShowsTheGoldenFiles) {
   const std::string document = text_of(KVKEEP_DOCS "/format.md");
   EXPECT_NE(document.find(hex_dump(example_file())), std::string::npos);

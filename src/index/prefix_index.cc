@@ -168,7 +168,7 @@ class TenantRoots {
   bool add(SegmentId segment, const Tenant& tenant, TokenId token) {
     return segments_.emplace(Root{tenant, token}, segment).second && tenants_.emplace(segment, tenant).second;
   }
-  // Whose root it is; kNoTenant: it is none.
+  // Returns the tenant whose root it is; kNoTenant if it is none.
   Tenant tenant(SegmentId segment) const {
     const auto found = tenants_.find(segment);
     return found == tenants_.end() ? kNoTenant : found->second;

@@ -76,7 +76,7 @@ class PrefixIndex {
 
   // Ids of a prompt may be sampled later: says so of [run) on the path to `to`. Forgotten with the segment.
   void mark_sampled(Cursor to, TokenRange run);
-  // Which ids of a segment were sampled, ascending, apart: all of it by its origin, or what was marked.
+  // The ids of a segment that were sampled, ascending, apart: all of it by its origin, or the marked runs.
   std::vector<TokenRange> sampled_ranges(SegmentId segment) const;
 
   // Removes a segment or a leaf. Precondition: it has no children.

@@ -43,7 +43,7 @@ struct Request {
   Tokens sampled;
 };
 
-// Who knows what: each known prefix, and where its last id comes from.
+// Each known prefix, and where its last id comes from.
 using Twin = std::map<Tokens, Origin>;
 
 class Trie {

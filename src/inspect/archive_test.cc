@@ -109,7 +109,7 @@ TEST_F(Archives, AllModelsAreExported) {
   EXPECT_EQ(rows, segments_[0].payload);
 }
 
-// Which model it was travels along: for people, and without the path of a file that lies elsewhere.
+// The description of the model travels along: for people, and without the path of a file that lies elsewhere.
 TEST_F(Archives, SayWhichModelsTheyAreOf) {
   const ModelNote note{.name = "qwen", .description = "small", .path = "/models/qwen.gguf", .settings = "default"};
   ASSERT_TRUE(write_model_note(directory_.files(), kRoot + "/" + kModel.hex(), note).ok());
@@ -290,7 +290,7 @@ TEST_F(Archives, AFullFileSystemIsNotCalledABudget) {
   EXPECT_EQ(target.count(), 0U);
 }
 
-// Whatever fails or dies at whatever operation: nothing of it is left, or a part without holes.
+// A failure or death at any operation leaves nothing of it, or a part without holes.
 TEST_F(Archives, FaultsLeaveNothingOrNoHole) {
   ASSERT_TRUE(pack({0}));
   for (const sim::FaultKind kind : {sim::FaultKind::kFailOnce, sim::FaultKind::kCrash}) {

@@ -139,7 +139,7 @@ TEST_F(Verify, RepairSetsAsideAndRemoves) {
   EXPECT_EQ(directory_.forest().trees.front().runs.front().range.end, Position{8});
 }
 
-// Whatever operation fails or dies, a second repair completes it, and no whole file below which nothing is broken goes.
+// If any operation fails or dies, a second repair completes it, and no whole file below which nothing is broken goes.
 TEST_F(Verify, RepairIsSafeUnderFaults) {
   for (const sim::FaultKind kind : {sim::FaultKind::kCrash, sim::FaultKind::kFailOnce}) {
     for (std::uint64_t at = 1;; ++at) {

@@ -40,7 +40,7 @@ inline constexpr double kAuditNoiseFactor = 4;
 // Whether a restored and a computed answer are as near as noise may be anywhere: no more is to be done.
 inline bool agrees(double difference) { return difference <= kLeastAuditDifference; }
 
-// Of two answers after restores and two after computing.
+// Differences between two answers after restoring and two after computing.
 struct AuditDifferences {
   double least_between = 0;  // of the four pairs of a restored and a computed one
   double computed = 0;       // between the two that were computed

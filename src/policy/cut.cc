@@ -27,7 +27,7 @@ struct Candidate {
   Position at;
   Rank rank = Rank::kLesser;
   CutReason reason = CutReason::kContinued;
-  // Of several reasons for one position, the first is told.
+  // If a position has several reasons, the first is reported.
   std::tuple<Position, Rank, CutReason> key() const { return {at, rank, reason}; }
 };
 

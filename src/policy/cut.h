@@ -159,7 +159,7 @@ CutPlan plan_cuts(const CutView& view);
 // reaches; and one less than a stride before it, if L is less than 1.
 class StreamedPoints {
  public:
-  // Which points are held, oldest first.
+  // The held points, oldest first.
   const std::vector<Position>& held() const { return held_; }
   // A point was taken at `at`, after those before. Returns those that leave: at most `most` stay, at least one.
   std::vector<Position> add(Position at, std::size_t most);

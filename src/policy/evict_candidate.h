@@ -13,7 +13,7 @@ namespace kvkeep::policy {
 
 enum class CandidateKind { kRows, kWindow, kPoint };
 
-// Who returns to where a point or window ends.
+// Tells whether a request will return to where a point or window ends.
 enum class Outlook : std::uint8_t {
   kOpen,     // nothing is known
   kAwaited,  // the next user message returns to it, for a template renders anew what follows it

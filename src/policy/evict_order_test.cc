@@ -36,7 +36,7 @@ EvictCandidate rows(std::uint32_t id, std::uint32_t parent, std::int64_t used_ns
   return candidate;
 }
 
-// Who leaves next, and does.
+// Evicts the next victim and returns it.
 std::uint32_t next_of(EvictOrder& order, ByteCount needed = ByteCount{1}) {
   const auto victims = order.choose({needed, 1}, kNobodyStays);
   if (victims.empty()) return 0;
@@ -70,7 +70,7 @@ TEST(EvictOrder, AUseIsAsGoodAsNew) {
   EXPECT_EQ(next_of(order), 3U);
 }
 
-// Of two that were used alike the one that saves less per byte leaves first, but the other does not stay for ever.
+// If two were used alike, the one that saves less per byte leaves first, but the other does not stay for ever.
 TEST(EvictOrder, SavingMoreStaysLongerByTheSquareRoot) {
   EvictOrder order;
   const auto put = [&](std::uint32_t id, std::uint64_t bytes, std::int64_t used_ns) {

@@ -197,7 +197,8 @@ class EvictTwin {
     clock_ = per_byte * bytes;
   }
 
-  // Of those that a request asked to keep, the longest first and of a path its beginning, as many as there is room for.
+  // The candidates that a request asked to keep, as many as there is room for: the longest kept first, of a path its
+  // beginning.
   std::set<SegmentId> kept_in(const EvictOrder::Request& request) const {
     std::set<SegmentId> kept;
     for (ByteCount total;;) {
@@ -232,7 +233,7 @@ struct EvictView {
   std::set<SegmentId> copies = {};  // another tier has them as well: they are absent when they have left
 };
 
-// Who leaves it: EvictOrder or its twin is told of each that left before it is asked for the next.
+// Plays evictions from it: EvictOrder or its twin learns of each victim before it chooses the next.
 template <class Order>
 std::vector<SegmentId> victims_of(const EvictView& view, ByteCount needed) {
   Order order(view.shape);

@@ -48,7 +48,7 @@ inline constexpr std::size_t kMostLikelyLines = 16;
 
 // True if prompts differed in such lines before; `before`: the line before it, or empty.
 using ChangedBefore = std::function<bool(std::string_view line, std::string_view before)>;
-// Of lines that tell a state one after the other (a log, a listing), the first counts. Tools and the user's words are
+// If several lines in a row tell a state (a log, a listing), only the first counts. Tools and the user's words are
 // looked for only before `first_answer`: after it, text that looks like them is a tool's result.
 LikelyCuts find_likely_cuts(std::span<const TextLine> lines, Position first_answer, const ChangedBefore& changed);
 

@@ -86,7 +86,7 @@ struct NextGiver {
   std::size_t at = 0;
   bool operator==(const NextGiver&) const = default;
 };
-// Who gives up cells so that admitted request `needy` has more. nullopt: only older requests hold any.
+// Returns the request that gives up cells so that `needy` has more; nullopt if only older requests hold any.
 std::optional<NextGiver> next_giver(const ScheduleView& view, std::size_t needy);
 
 // A slice that is computed ahead, for a request that may come, holds up a real one by about `slice_ms`. Shorter slices

@@ -410,7 +410,7 @@ inline void SharedScenario::check_budget() {
   }
 }
 
-// Of one model, whichever server stored it: both serve it as soon as they looked.
+// Both servers serve a segment of their model, whichever of them stored it, as soon as they looked.
 inline void SharedScenario::check_promises(const char* when) {
   for (int round = 0; round < 3; ++round) tick_both();
   if (evicted_) return;

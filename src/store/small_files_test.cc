@@ -89,7 +89,7 @@ constexpr ByteCount kEverything = mebibytes(64);
 constexpr int kOld = 3;       // records that lie there before
 constexpr int kAppended = 6;  // records that follow
 
-// Of different lengths, one of them empty.
+// Records of different lengths, one of them empty.
 Payload record(int number) { return Payload(static_cast<std::size_t>(number) * 37, static_cast<std::byte>(number)); }
 
 std::vector<Payload> records(int from, int until) {

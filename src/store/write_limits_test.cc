@@ -231,7 +231,7 @@ class WriteBudgetTest : public testing::Test {
   std::unique_ptr<WriteBudget> budget;
 };
 
-// Whatever is asked and however often the process is killed or stopped, in a simulated month.
+// The limit holds in a simulated month of random writes, kills and stops.
 TEST_F(WriteBudgetTest, No24HoursSeeMoreThanADaysBytesAndAFile) {
   std::mt19937_64 random(test_seed());
   std::deque<std::pair<std::int64_t, std::uint64_t>> last_day;

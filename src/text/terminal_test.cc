@@ -38,7 +38,7 @@ TEST(Printable, ShortensByCharacters) {
   EXPECT_EQ(printable("", 1), "");
 }
 
-// Whatever the bytes are, the result is UTF-8 that stays as it is.
+// The result for any bytes is UTF-8 that stays as it is.
 TEST(Printable, IsStableOnRandomBytes) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < 2'000; ++round) {

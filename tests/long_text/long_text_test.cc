@@ -73,7 +73,7 @@ Pieces sentence_pieces() {
   return pieces;
 }
 
-// What libllama calls the tokenizer and its pattern; the merges of byte pairs, by rank.
+// libllama's names of the tokenizer and its pattern; the merges of byte pairs, by rank.
 struct Kind {
   std::string model;
   std::string pattern;

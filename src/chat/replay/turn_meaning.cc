@@ -89,7 +89,7 @@ class ArgumentsReader final : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t, const std::string&, const json::exception&) override { return false; }
 
  private:
-  // Of values under one key, the last counts.
+  // The last of several values under one key counts.
   json* put(json value) {
     if (open_.empty()) return &(root_ = std::move(value));
     json& parent = *open_.back();

@@ -32,7 +32,7 @@ class Grammars : public testing::TestWithParam<FormatKind> {
   const MarkerSet markers_{vocabulary_, ""};
 };
 
-// Whatever the grammar lets through is read as calls, and as nothing else but a thought.
+// Every text that the grammar allows is read as calls, and as nothing else but a thought.
 TEST_P(Grammars, LetNothingThroughThatIsNoCall) {
   std::mt19937 random(static_cast<std::uint32_t>(test_seed()));
   const ToolSet tools = two_tools();

@@ -31,7 +31,7 @@ constexpr std::array kPrediction = {"prompt_tokens", "cached_tokens", "disk_cach
 
 class Lookup : public Trace, public testing::WithParamInterface<MemoryClass> {};
 
-// Whatever happened before, a lookup predicts what the request then does, and two lookups say the same.
+// A lookup predicts what the request then does, after any history, and two lookups say the same.
 TEST_P(Lookup, SaysWhatTheRequestThenDoes) {
   const sim::TemporaryDirectory directory;
   std::mt19937 random(seed());
