@@ -13,7 +13,7 @@
 
 namespace kvkeep::cli {
 
-// kInvalid: the log file cannot be written.
+// Fails with kInvalid if the log file cannot be written.
 Status set_up_log(const LogOptions& options);
 
 // Logs the model, and warns if its context is not the one asked for, or larger than the one it was trained with.

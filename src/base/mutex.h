@@ -47,7 +47,7 @@ class SCOPED_CAPABILITY MutexLock {
 class CondVar {
  public:
   void wait(Mutex& mutex) REQUIRES(mutex) NO_THREAD_SAFETY_ANALYSIS { cv_.wait(mutex); }
-  // False: the time ran out.
+  // Returns false if the time ran out.
   template <typename Rep, typename Period>
   bool wait_for(Mutex& mutex, std::chrono::duration<Rep, Period> timeout) REQUIRES(mutex) NO_THREAD_SAFETY_ANALYSIS {
     return cv_.wait_for(mutex, timeout) == std::cv_status::no_timeout;

@@ -76,7 +76,7 @@ class Cache {
   // this thread, if none is lacking). An error drops the damaged or missing segment; the lease is good up to there.
   // Everything in the range is in memory at once, above the RAM budget if need be: load a long path in windows.
   // `point`: the leaves that must be restored last there are loaded too, before the rows, which are useless without
-  // them. kNotFound: the lease cannot put a sequence there.
+  // them. Fails with kNotFound if the position is not restorable from the lease.
   void load(std::shared_ptr<Lease> lease, TokenRange range, std::function<void(LoadResult)> done,
             std::optional<Position> point = std::nullopt);
 
@@ -114,7 +114,7 @@ class Cache {
   // Leaves that others need stay: bases of states outside `positions`, and windows where another window begins.
   void forget_points(TokenSpan path, const std::vector<Position>& positions, const Tenant& tenant = kNoTenant);
   // Eviction keeps the point or window at `at` on the track's path longer, and those between it and the track less
-  // long. nullopt: the path's points are like others.
+  // long. With nullopt the path's points are like others.
   void await_point(const Track& track, std::optional<Position> at);
   // The path that the track moved over, and its restorable positions, stay for `keep_ns` from now: until then eviction
   // takes them last, as far as kept state fills at most half of a tier. A later call may prolong that. Survives a
@@ -133,7 +133,7 @@ class Cache {
   ByteCount point_bytes() const;
 
   // For the audit. A path that a restore would read, chosen by `random`: among those whose last segment or leaf lies
-  // only on disk, else among those in RAM. nullopt: nothing is stored. Cost: O(segments and leaves).
+  // only on disk, else among those in RAM. Returns nullopt if nothing is stored. Cost: O(segments and leaves).
   std::optional<StoredPath> random_path(std::uint64_t random) const;
   // An audit found stored state wrong: from now on this process finds and stores nothing; a note on disk tells others
   // (store/small_files.h).

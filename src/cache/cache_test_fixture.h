@@ -241,7 +241,7 @@ class World {
     return 0;
   }
 
-  // Loads the rows of a lease of `prompt` and compares every byte. False: they cannot be had.
+  // Loads the rows of a lease of `prompt` and compares every byte. Returns false if they cannot be loaded.
   bool loads(const std::shared_ptr<Lease>& lease, const Tokens& prompt) {
     std::optional<Status> outcome;
     const TokenRange all{Position{}, lease->end()};

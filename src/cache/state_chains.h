@@ -38,7 +38,8 @@ class StateChains {
   bool in_ram(SegmentId leaf) const REQUIRES(kCacheLock);
   // Keeps what was decoded while there is room that nobody else wants. The leaf is held.
   void hold_state(SegmentId leaf, Bytes state) EXCLUDES(kCacheLock);
-  // The state that a recovered one is built on, the root if on none; nullopt: it was lost. Bases are recovered first.
+  // Returns the state on which a recovered one is built, the root if it is built on none, nullopt if its base was lost.
+  // Bases are recovered first.
   std::optional<SegmentId> recovered_base(SegmentId leaf, Position base) const REQUIRES(kCacheLock);
 
   // ---- encoding ----
@@ -50,7 +51,7 @@ class StateChains {
     Bytes state;
   };
   std::optional<Build> begin_build(SegmentId leaf) EXCLUDES(kCacheLock);
-  // Stores the differences in the place of the state, if that saves something; null: the base cannot be had.
+  // Stores the differences in the place of the state, if that saves something. Returns null if the base cannot be read.
   void finish_build(const Build& build, const Bytes& base_state) EXCLUDES(kCacheLock);
   std::uint64_t built() const REQUIRES(kCacheLock) { return built_; }
   ByteCount saved() const REQUIRES(kCacheLock) { return saved_; }

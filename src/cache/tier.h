@@ -59,7 +59,8 @@ class TierPort {
   // These may wait, and are never called with the cache's lock. A refusal is an error of kNoSpace or kIo; refused bytes
   // are not there.
   virtual Status put(const TierItem& item, const Bytes& bytes) = 0;
-  // Exactly the bytes that were put, or kNotFound: not there (any more); kDamaged: lost for good; kIo: try again.
+  // Returns exactly the bytes that were put. Fails with kNotFound if they are not there (any more), kDamaged if they
+  // are lost for good, kIo if the caller may try again.
   virtual Result<Bytes> get(const TierItem& item) = 0;
   // Succeeds if it is not there.
   virtual Status drop(const TierItem& item) = 0;

@@ -14,7 +14,7 @@ namespace kvkeep::chat {
 
 // In alphabetical order.
 std::vector<std::string> builtin_template_names();
-// Jinja source; nullopt: no template has that name.
+// Returns the Jinja source; nullopt if no template has that name.
 std::optional<std::string> builtin_template(std::string_view name);
 
 }  // namespace kvkeep::chat

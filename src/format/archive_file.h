@@ -32,13 +32,14 @@ struct ArchiveNote {
 // An archive without notes is of version 1, which former programs read as well.
 std::vector<std::byte> encode_archive_head(bool with_notes = false);
 std::vector<std::byte> encode_archive_number(std::uint64_t number);
-// Returns whether notes follow the files. kInvalid: not an archive, or of a version that is not known.
+// Returns true if notes follow the files. Fails with kInvalid if this is no archive, or one of an unknown version.
 Result<bool> check_archive_head(ByteSpan bytes);
 // The part after the number of files, if the head says so. Precondition: at most kMaxArchiveModels notes, each of at
 // most kMaxArchiveNoteBytes.
 std::vector<std::byte> encode_archive_notes(const std::vector<ArchiveNote>& notes);
 inline constexpr std::size_t kMaxArchiveNotesBytes = kMaxArchiveModels * (kMaxArchiveNoteBytes + 64) + 64;
-// Precondition: all that is left of the archive. kInvalid: anything else than what is written there.
+// Precondition: all that is left of the archive. Fails with kInvalid if it holds anything else than notes and their
+// sum.
 Result<std::vector<ArchiveNote>> decode_archive_notes(ByteSpan bytes);
 // Precondition: kArchiveEntryBytes bytes.
 std::uint64_t decode_archive_number(ByteSpan bytes);

@@ -25,8 +25,8 @@ inline constexpr std::size_t kBuiltStateHeadBytes = 48;
 std::optional<std::vector<std::byte>> encode_built_state(const PrefixHash& base_hash, ByteSpan base, ByteSpan state,
                                                          std::size_t max_bytes);
 
-// Fills `out`. kDamaged: built on another state, or another one comes out than was stored. Never reads or writes
-// outside; memory and work are bounded by the sizes given. `out` is unspecified after an error.
+// Fills `out`. Fails with kDamaged if it is built on another state, or another one comes out than was stored. Never
+// reads or writes outside; memory and work are bounded by the sizes given. `out` is unspecified after an error.
 Status decode_built_state(const PrefixHash& base_hash, ByteSpan base, Differences differences, ByteSpan stored,
                           MutableByteSpan out);
 

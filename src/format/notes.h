@@ -40,7 +40,7 @@ struct EncodedIndexEntry {
 };
 
 std::vector<std::byte> encode_index(const std::vector<EncodedIndexEntry>& entries);
-// kDamaged: the whole index is worthless. kUnsupported: it, or a header in it, is of a later version.
+// Fails with kDamaged if the whole index is worthless, with kUnsupported if it or a header in it is of a later version.
 Result<std::vector<IndexEntry>> decode_index(ByteSpan bytes);
 
 // ---- a file that grows at its end ----
@@ -74,7 +74,7 @@ struct SampledTurnRecord {
 };
 
 std::vector<std::byte> encode_sampled_turn(const SampledTurnRecord& turn);
-// kDamaged: these are not the bytes of exactly one.
+// Fails with kDamaged if these are not the bytes of exactly one.
 Result<SampledTurnRecord> decode_sampled_turn(ByteSpan bytes);
 
 // ---- pins ----

@@ -105,8 +105,8 @@ constexpr std::size_t encoded_header_size(std::size_t part_count, std::size_t to
 }
 inline constexpr std::size_t kMaxHeaderBytes = encoded_header_size(kMaxSegmentParts, kMaxSegmentTokens);
 
-// kInvalid: the header breaks a limit or contradicts itself (tokens not end - begin, a kind twice, no part, a
-// name of another kind than the parts, an unknown origin).
+// Fails with kInvalid if the header breaks a limit or contradicts itself (tokens not end - begin, a kind twice, no
+// part, a name of another kind than the parts, an unknown origin).
 Status check_header(const SegmentHeader& header);
 
 // Header bytes, checksums of the header included. Precondition: check_header(header) is ok.
@@ -114,14 +114,14 @@ std::vector<std::byte> encode_header(const SegmentHeader& header);
 // The version that these bytes have: the least that can tell the header.
 std::uint32_t version_of(const SegmentHeader& header);
 
-// kDamaged: magic, version, lengths, limits or a checksum are wrong, or bytes are missing. kUnsupported: of a later
-// version, with the sum of its fixed part right. Never throws, never reads outside. `bytes` begins at offset 0 of the
-// file and may be longer than the header; kMaxHeaderBytes always suffice.
+// Fails with kDamaged if magic, version, lengths, limits or a checksum are wrong, or bytes are missing; with
+// kUnsupported if it is of a later version, with the sum of its fixed part right. Never throws, never reads outside.
+// `bytes` begins at offset 0 of the file and may be longer than the header; kMaxHeaderBytes always suffice.
 Result<SegmentHeader> decode_header(ByteSpan bytes);
 
 std::uint64_t payload_bytes(const SegmentHeader& header);  // all parts together
 std::uint64_t file_bytes(const SegmentHeader& header);
-// Offset of a part in the file and its entry; nullopt: the segment has no such part.
+// Returns the offset of a part in the file and its entry; nullopt if the segment has no such part.
 struct PartPlace {
   std::uint64_t offset = 0;
   Part part;

@@ -159,12 +159,12 @@ struct EndHash {
 class TenantRoots {
  public:
   bool empty() const { return tenants_.empty(); }
-  // kRootSegment: none.
+  // Returns kRootSegment if there is none.
   SegmentId find(const Tenant& tenant, TokenId token) const {
     const auto found = segments_.find({tenant, token});
     return found == segments_.end() ? kRootSegment : found->second;
   }
-  // False: the tenant has one that begins with this token.
+  // Returns false if the tenant has one that begins with this token.
   bool add(SegmentId segment, const Tenant& tenant, TokenId token) {
     return segments_.emplace(Root{tenant, token}, segment).second && tenants_.emplace(segment, tenant).second;
   }
@@ -173,7 +173,7 @@ class TenantRoots {
     const auto found = tenants_.find(segment);
     return found == tenants_.end() ? kNoTenant : found->second;
   }
-  // False: it is none.
+  // Returns false if it is none.
   bool erase(SegmentId segment, TokenId token) {
     const auto found = tenants_.find(segment);
     if (found == tenants_.end()) return false;

@@ -34,7 +34,7 @@ class Follower {
   bool is_next(const Place& place, TokenId id) const {
     return place.aligned() && place.token < prompt_.size() && prompt_[place.token] == id;
   }
-  // Moves over a known id. False: the prompt does not go on like that, and the place is lost.
+  // Moves over a known id. Returns false if the prompt does not go on like that; the place is lost then.
   bool follow(Place& place, TokenId id, bool sampled) const {
     if (is_next(place, id)) {
       ++place.token;

@@ -32,9 +32,9 @@ struct ExportChoice {
 // The files of these runs, of everything that continues them and of the paths that lead to them.
 ExportChoice files_to_export(const Forest& forest, const std::vector<IdTarget>& runs);
 
-// Verifies every file before copying it. `path` must not exist; after an error it is removed again. kDamaged: one of
-// the files is damaged (kvkeep cache verify says which); kNotFound: a server removed one meanwhile; kInvalid: more
-// files or models than an archive holds (archive_file.h), or `path` exists.
+// Verifies every file before copying it. `path` must not exist; after an error it is removed again. Fails with kDamaged
+// if one of the files is damaged (kvkeep cache verify says which), kNotFound if a server removed one meanwhile,
+// kInvalid if there are more files or models than an archive holds (archive_file.h), or `path` exists.
 Result<ExportReport> export_files(os::FileSystem& files, const Forest& forest, const std::vector<ChosenFile>& chosen,
                                   const std::string& path);
 
@@ -57,8 +57,8 @@ struct ImportReport {
 // Verifies the whole archive before anything is written: every header, sum and size, and that the files make whole
 // paths, parents first, whose tokens hash to their names. Then writes all files under temporary names, syncs them, and
 // gives them their names, parents first. After an error it removes them; next to servers, files that have their names
-// by then stay. If a model's directory has no note (model_notes.h), the archive's is written. kInvalid: export did not
-// make the archive. kNoSpace: there is too little room.
+// by then stay. If a model's directory has no note (model_notes.h), the archive's is written. Fails with kInvalid
+// if export did not make the archive, with kNoSpace if there is too little room.
 Result<ImportReport> import_files(os::FileSystem& files, const std::string& archive, const ImportOptions& options);
 
 // A process that is no server and writes into a directory that servers use. It takes part as a server does
@@ -76,7 +76,7 @@ class Guest {
   std::string own_mark() const { return servers_.id() + "-guest"; }
 
   // Asks the keeper for so many physical bytes, once. `wait` pauses for a moment and returns false after long enough.
-  // kNoSpace: the keeper granted less.
+  // Fails with kNoSpace if the keeper granted less.
   Status reserve(ByteCount bytes, const std::function<bool()>& wait);
 
  private:

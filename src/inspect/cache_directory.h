@@ -36,18 +36,19 @@ struct CacheDirectory {
   std::size_t foreign_names = 0;  // in the root; those of a model are in its scan
 };
 
-// The fingerprint in a directory's name; nullopt: there is none.
+// Returns the fingerprint in a directory's name; nullopt if there is none.
 std::optional<FingerprintHash> parse_fingerprint(std::string_view name);
 
-// kInvalid: the directory holds other files and nothing of a cache, so kvkeep must not work in it. A missing directory,
-// and one with only a file system's own names, may become a cache directory.
+// Fails with kInvalid if the directory holds other files and nothing of a cache, so kvkeep must not work in it. A
+// missing directory, and one with only a file system's own names, may become a cache directory.
 Status check_own(os::FileSystem& files, const std::string& root);
 
-// The directories of all fingerprints below `root`, without their files. kNotFound: there is no such directory.
-// kInvalid: it holds other files and nothing of a cache.
+// Returns the directories of all fingerprints below `root`, without their files. Fails with kNotFound if there is no
+// such directory, with kInvalid if it holds other files and nothing of a cache.
 Result<CacheDirectory> find_models(os::FileSystem& files, const std::string& root);
 
-// The headers of all files of one of them, from the saved index where it fits. kNotFound: there is no such directory.
+// Returns the headers of all files of one of them, from the saved index where it fits. Fails with kNotFound if there is
+// no such directory.
 Result<ModelDirectory> read_model(os::FileSystem& files, const std::string& root, const FingerprintHash& fingerprint);
 
 // find_models(), and read_model() of each.

@@ -39,7 +39,8 @@ std::optional<ModelNote> read_model_note(os::FileSystem& files, const std::strin
 // Keeps the time of the first use if there is a note already. Replaced as a whole; not synced.
 Status write_model_note(os::FileSystem& files, const std::string& directory, ModelNote note);
 
-// A small file of a directory of the cache: all of it, if it is not larger than `most`. kNotFound, kDamaged: too large.
+// A small file of a directory of the cache: all of it, if it is not larger than `most`. Fails with kNotFound, or with
+// kDamaged if it is too large.
 Result<std::string> read_small_file(os::FileSystem& files, const std::string& path, std::size_t most);
 
 // The pinned prefixes of a fingerprint: a text file next to the segments, one line for each. Without it they are like
@@ -55,8 +56,8 @@ Status write_pins(os::FileSystem& files, const std::string& directory, const std
 // The runs whose ends, or ends of segments within, are pinned.
 std::vector<std::size_t> pinned_runs(const Forest& forest, std::size_t model);
 
-// Pins these runs, or unpins them. kNoSpace: more than kMostPins of one model. Returns how many changed; a run that is
-// pinned already did not.
+// Pins these runs, or unpins them. Fails with kNoSpace if one model had more than kMostPins. Returns how many changed;
+// a run that is pinned already did not.
 Result<std::size_t> change_pins(os::FileSystem& files, const Forest& forest, const std::vector<IdTarget>& runs,
                                 bool pin);
 

@@ -44,7 +44,8 @@ class PrefixIds {
   std::size_t shown_length() const { return shown_length_; }
   std::string shown(const PrefixHash& end_hash) const { return end_hash.hex().substr(0, shown_length_); }
 
-  // kInvalid: not hexadecimal, too short, or ambiguous, with the candidates. kNotFound: there is none.
+  // Fails with kInvalid if the id is not hexadecimal, too short, or ambiguous (the message has the candidates); with
+  // kNotFound if there is no such run.
   Result<IdTarget> find(std::string_view typed) const;
 
  private:

@@ -24,7 +24,7 @@ struct AuditLimits {
 
 // A piece of a path, of which a sequence can be put at the end and at the beginning (0: an empty one). `restorable`:
 // where a sequence can be put, ascending (Lease::restorable). The end lies beyond `from`, if it can; where, `random`
-// chooses. nullopt: there is no such piece within the limits.
+// chooses. Returns nullopt if there is no such piece within the limits.
 std::optional<TokenRange> choose_piece(std::span<const Restorable> restorable, Position from, std::uint64_t random,
                                        const AuditLimits& limits);
 
@@ -46,7 +46,7 @@ struct AuditDifferences {
   double computed = 0;       // between the two that were computed
   double restored = 0;       // between the two that were restored
 };
-// True: what is stored is not what the model computes.
+// Returns true if the stored state is not what the model computes.
 bool is_wrong(const AuditDifferences& found);
 
 }  // namespace kvkeep::policy

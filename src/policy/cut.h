@@ -173,7 +173,7 @@ class StreamedPoints {
   std::uint32_t taken_ = 0;
 };
 
-// How many points fit beside each other into a share of the RAM budget, at most `most`; 0: not even one.
+// Returns how many points fit together into a share of the RAM budget, at most `most`.
 std::size_t points_that_fit(ByteCount ram_budget, std::size_t share, ByteCount point, std::size_t most);
 
 }  // namespace kvkeep::policy

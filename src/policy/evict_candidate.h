@@ -44,8 +44,8 @@ struct Lifetime {
   std::int64_t kept_until_ns = 0;  // see EvictCandidate
 };
 
-// True if it was not used for the time to live, and leaves whether there is room or not; 0: nothing ever does. A last
-// use that is yet to come is of a clock that was set back: it counts as now.
+// Returns true if it was not used for the time to live (0: for ever), and so leaves whether there is room or not. A
+// last use that is yet to come is of a clock that was set back: it counts as now.
 constexpr bool expired(const Lifetime& known, std::int64_t now_ns, std::int64_t time_to_live_ns) {
   if (time_to_live_ns <= 0 || now_ns - known.last_used_ns < time_to_live_ns) return false;
   const std::int64_t kept_ns = known.kept_until_ns - now_ns;

@@ -105,7 +105,7 @@ std::string lower_head(std::string_view line) {
 constexpr std::size_t kLeastHead = 4;
 constexpr std::size_t kMostHead = 48;
 
-// Up to the first digit and the last whole word; empty: nothing that could be told from others.
+// Returns the line up to the first digit and the last whole word; empty if nothing of it differs from other lines.
 std::string_view stable_head(std::string_view line, bool is_whole) {
   const std::size_t digit = line.find_first_of("0123456789");
   std::string_view head = line.substr(0, std::min(digit, kMostHead));

@@ -67,7 +67,7 @@ struct NextStart {
   std::size_t at = 0;
   bool operator==(const NextStart&) const = default;
 };
-// The request that looks up the cache and takes its place in memory next. nullopt: none may.
+// Returns the request that looks up the cache and takes its place in memory next; nullopt if none may.
 std::optional<NextStart> next_start(const ScheduleView& view);
 
 // The admitted requests that decode a token each in the next call.

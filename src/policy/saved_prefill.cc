@@ -224,7 +224,7 @@ void SavedPrefill::note_followers(SegmentId segment, Position at) {
 
 // ---- what it saves ----
 
-// The last restorable position on the path to this one; 0: none.
+// Returns the last restorable position on the path to this one; 0 if there is none.
 Position SavedPrefill::position_before(SegmentId leaf) const {
   const Position at = end_of(leaf);
   Position limit = at;  // of the segments above, up to where the path leaves them

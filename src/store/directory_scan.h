@@ -43,7 +43,7 @@ struct RootScan {
   std::size_t foreign_names = 0;
 };
 
-// kInvalid: our directory's name is taken by a link or a file.
+// Fails with kInvalid if our directory's name is taken by a link or a file.
 Result<RootScan> scan_root(os::FileSystem& files, const Layout& layout);
 
 }  // namespace kvkeep::store

@@ -55,18 +55,18 @@ class DiskStore {
   std::vector<StoredSegment> take_recovered();
 
   // Writes one segment durably: one part per entry of `parts`, in that order. Takes all of `header.parts` but sizes and
-  // sums (by kind), which are computed here. kNoSpace: the segment would exceed the budget (make room with remove() and
-  // call again) or the disk is full. A name that this process already stored is ok without writing. kInvalid: another
-  // fingerprint, tokens that do not fit the range, no part, a kind twice. After any failure nothing of the file remains
-  // counted unless its unlink failed too; then its bytes stay counted and later puts try the unlink again. If the
-  // directory was removed or replaced, it is made, locked and counted anew before anything is written, and tick()
-  // reports which files are gone and which are new.
+  // sums (by kind), which are computed here. Fails with kNoSpace if the segment would exceed the budget (make room with
+  // remove() and call again) or the disk is full; kInvalid if it has another fingerprint, tokens that do not fit the
+  // range, no part, or a kind twice. A name that this process already stored is ok without writing. After any failure
+  // nothing of the file remains counted unless its unlink failed too; then its bytes stay counted and later puts try
+  // the unlink again. If the directory was removed or replaced, it is made, locked and counted anew before anything is
+  // written, and tick() reports which files are gone and which are new.
   Status put(const format::SegmentHeader& header, const std::vector<PartBytes>& parts);
 
   // Reads one part into `out` and verifies header, tokens and sum. `expected.parts` is what put() was given or open
-  // found; sums need not be filled. kInvalid: out.size() is not the part's size there. kDamaged: the file held anything
-  // else and was moved to the quarantine. kNotFound: no such file. kIo: the device refused; a later put() of the name
-  // writes it again. `out` is unspecified after an error.
+  // found; sums need not be filled. Fails with kInvalid if out.size() is not the part's size there; kDamaged if the
+  // file held anything else and was moved to the quarantine; kNotFound if there is no such file; kIo if the device
+  // refused: a later put() of the name writes it again. `out` is unspecified after an error.
   Status get(const format::SegmentHeader& expected, format::PartKind kind, MutableByteSpan out);
 
   // Unlinks. Succeeds if the name is not there. On kIo the bytes stay counted; call again later.
@@ -93,7 +93,7 @@ class DiskStore {
 
   // Leaves a note that stored state is wrong, and why (small_files.h). It does not change what this store does.
   Status distrust(std::string_view why);
-  // The text of such a note; nullopt: there is none. kIo: the device does not say.
+  // Returns the text of such a note; nullopt if there is none. Fails with kIo if the device does not answer.
   Result<std::optional<std::string>> distrusted() const;
 
   // Writes the saved index (advisory) if anything changed since the last one. Cost: a copy of all headers, in memory

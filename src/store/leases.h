@@ -58,7 +58,7 @@ class OwnAccount {
   bool join();
   // Takes what the keeper has granted.
   void take_lease(const ListedServers& listed);
-  // Reserves from the lease, and asks for bytes that do not fit. kNoSpace: they were not granted yet.
+  // Reserves from the lease, and asks for bytes that do not fit. Fails with kNoSpace until they are granted.
   Status draw(ByteCount bytes);
   // Returns true once after the lease grew by as much as draw() last refused.
   bool take_more_room() { return std::exchange(more_room_, false); }

@@ -27,7 +27,7 @@ struct Draft {
 // Not thread safe: its calls are made under the store's write lock.
 //
 // The caller has reserved the bytes of every file in the ledger; after a failure nothing of the file remains counted
-// unless its unlink failed too. kNotFound: the directory is gone.
+// unless its unlink failed too. Fails with kNotFound if the directory is gone.
 class Publisher {
  public:
   Publisher(const Place& place, SpaceLedger& ledger, Syncs& syncs, ServedFiles& served, Inventory& inventory,

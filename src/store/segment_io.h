@@ -19,12 +19,12 @@ Result<format::SegmentHeader> complete_header(const format::SegmentHeader& heade
 // Appends header and payload, straight from where the parts lie.
 Status write_segment(os::File& file, ByteSpan header, const std::vector<PartBytes>& parts);
 
-// kDamaged: the file is not a whole segment of `fingerprint` under its own name. kUnsupported: it is of a later
-// version. kIo: the device refused.
+// Fails with kDamaged if the file is not a whole segment of `fingerprint` under its own name; kUnsupported if it is of
+// a later version; kIo if the device refused.
 Result<format::SegmentHeader> read_header(os::FileSystem& files, const std::string& directory, const os::FileInfo& info,
                                           const FingerprintHash& fingerprint);
 
-// The header of a file, whatever its name, size and fingerprint. kDamaged: there is none.
+// Returns the header of a file, whatever its name, size and fingerprint. Fails with kDamaged if there is none.
 Result<format::SegmentHeader> read_any_header(os::FileSystem& files, const std::string& path);
 
 // A file that was read whole.

@@ -65,7 +65,7 @@ class ServedFiles {
   // Names of `before` that are not served now. take_found() does not report files that were served before.
   std::vector<format::SegmentName> missing_from(const Table& before);
 
-  // The bytes of a saved index; nullopt: the last one is still right.
+  // Returns the bytes of a saved index; nullopt if the last one is still right.
   std::optional<std::vector<std::byte>> changed_index();
   // Whether the index on disk equals the table.
   void set_index_current(bool current);

@@ -45,7 +45,7 @@ std::string make_name(const std::string& id, std::initializer_list<std::uint64_t
   return name.append(name_sum(name)).append(suffix);
 }
 
-// The numbers between id and sum; nullopt: the name is not whole.
+// Returns the numbers between id and sum; nullopt if the name is not whole.
 std::optional<std::vector<std::uint64_t>> parse_numbers(std::string_view name, std::size_t count,
                                                         std::string_view suffix) {
   const std::size_t sum_at = kDigits + 1 + count * (kDigits + 1);

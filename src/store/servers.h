@@ -98,7 +98,7 @@ class Servers {
   std::unique_ptr<os::FileLock> notes_;
 };
 
-// The id in a temporary file's name; "": made by none of these servers.
+// Returns the id in a temporary file's name; "" if none of these servers made it.
 std::string owner_of_temporary(const std::string& name);
 
 }  // namespace kvkeep::store

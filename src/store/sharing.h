@@ -82,7 +82,7 @@ class Sharing {
 
   // The keeper: grants members the room that there is. Returns the bytes that are lacking.
   ByteCount grant() { return keeper_ ? leases_.top_up() : ByteCount{}; }
-  // A member: reserves room that the keeper granted. kNoSpace: it was not granted yet.
+  // A member: reserves room that the keeper granted. Fails with kNoSpace until it is granted.
   Status draw(ByteCount bytes) { return account_.draw(bytes); }
   // The keeper removed a file.
   void note_removal();

@@ -30,7 +30,8 @@ inline constexpr std::size_t kMostDistrustBytes = 1024;
 // Leaves the note in `directory`, which must be there, durably. `why` is one line, cut if it is too long.
 Status write_distrust(os::FileSystem& files, const std::string& directory, std::string_view why);
 
-// The text of the note, in printable characters; nullopt: there is none. A note that cannot be read counts as a note.
+// Returns the text of the note, in printable characters; nullopt if there is none. A note that cannot be read counts as
+// a note.
 std::optional<std::string> read_distrust(os::FileSystem& files, const std::string& directory);
 // The same, but kIo if the device does not say whether there is a note: for callers that ask again.
 Result<std::optional<std::string>> find_distrust(os::FileSystem& files, const std::string& directory);
@@ -51,7 +52,8 @@ class RecordLog {
   // Replaces the file at `path` by one with these records, through a temporary file in the same directory.
   static Result<RecordLog> rewrite(os::FileSystem& files, const std::string& path, std::uint32_t kind,
                                    const std::vector<std::vector<std::byte>>& payloads);
-  // After an error do not use the file any more: its end is unknown. kInvalid: larger than format::kMaxRecordBytes.
+  // After an error do not use the file any more: its end is unknown. Fails with kInvalid if the record is
+  // larger than format::kMaxRecordBytes.
   Status append(ByteSpan payload);
   ByteCount size() const { return size_; }
 

@@ -91,7 +91,7 @@ std::uint64_t note_sum(const WritesNote& note) {
   return checksum(ByteSpan(reinterpret_cast<const std::byte*>(&note), offsetof(WritesNote, sum))).low;
 }
 
-// kNotFound: there is no file.
+// Fails with kNotFound if there is no file.
 Result<WritesNote> read_writes(os::FileSystem& files, const std::string& path) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
   TRY_ASSIGN(const ByteCount size, file->size());

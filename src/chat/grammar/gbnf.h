@@ -54,7 +54,7 @@ struct GbnfLimits {
   std::size_t growth_steps = 1'000'000;  // spent on looking for such a text: a fraction of a second
 };
 
-// kInvalid: names the fault and its line.
+// Its error, kInvalid, names the fault and its line.
 Result<Gbnf> read_gbnf(std::string_view text, const GbnfLimits& limits = {});
 
 }  // namespace kvkeep::chat::grammar

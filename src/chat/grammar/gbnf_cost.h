@@ -11,15 +11,15 @@
 
 namespace kvkeep::chat::grammar {
 
-// kInvalid: there is a text that can be read in more than `limits.stacks` ways at once, whose next letter is compared
-// with more than `limits.ranges` ranges, or a letter that costs libllama more than `limits.work`. The search goes
-// letter by letter, the most ambiguous texts first, from the root and from every rule that is ambiguous at its first
-// letter; it misses a text that only a long search would find. Returns the steps it took, at most
+// Fails with kInvalid if there is a text that can be read in more than `limits.stacks` ways at once, whose next letter
+// is compared with more than `limits.ranges` ranges, or a letter that costs libllama more than `limits.work`. The
+// search goes letter by letter, the most ambiguous texts first, from the root and from every rule that is ambiguous at
+// its first letter; it misses a text that only a long search would find. Returns the steps it took, at most
 // `limits.growth_steps`: one for each place and each range looked at.
 Result<std::size_t> check_growth(const Gbnf& grammar, const GbnfLimits& limits);
 
-// kInvalid: a rule begins with itself, or begins in more than `ways` ways. libllama follows each of them, at the start
-// and after every character. Takes time in proportion to the grammar.
+// Fails with kInvalid if a rule begins with itself, or begins in more than `ways` ways. libllama follows each of them,
+// at the start and after every character. Takes time in proportion to the grammar.
 Status check_walks(const Gbnf& grammar, std::size_t ways);
 
 }  // namespace kvkeep::chat::grammar

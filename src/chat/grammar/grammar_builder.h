@@ -51,10 +51,10 @@ class GrammarBuilder {
   // "text", with escapes where needed. `text` is UTF-8 without NUL.
   static std::string literal(std::string_view text);
 
-  // kInvalid: too large.
+  // Fails with kInvalid if the grammar is too large.
   Status within_limits() const;
   bool is_over() const { return rules_.size() > limits_.rules || bytes_ > limits_.bytes || counts_too_far_; }
-  // The grammar, whose start symbol is always called "root". kInvalid: too large.
+  // Returns the grammar, whose start symbol is always called "root". Fails with kInvalid if it is too large.
   Result<std::string> text(std::string_view root) const;
 
  private:

@@ -22,7 +22,7 @@ struct Decimal {
   bool operator==(const Decimal&) const = default;
 };
 
-// From JSON text ("-12.50", "1e3"). kInvalid: more than 40 digits on either side.
+// From JSON text ("-12.50", "1e3"). Fails with kInvalid if there are more than 40 digits on either side.
 Result<Decimal> read_decimal(std::string_view text);
 // -1, 0 or 1.
 int compare(const Decimal& a, const Decimal& b);
@@ -36,7 +36,7 @@ struct NumberRange {
   std::optional<NumberBound> max = {};
 };
 
-// Expressions. kInvalid: there is no such number.
+// Expressions. Fail with kInvalid if there is no such number.
 Result<std::string> integer_expression(GrammarBuilder& grammar, const NumberRange& range);
 // `most_digits`: after the point; nullopt: as many as a double distinguishes.
 Result<std::string> number_expression(GrammarBuilder& grammar, const NumberRange& range,

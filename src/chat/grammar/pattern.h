@@ -27,8 +27,8 @@ struct LengthBounds {
   std::optional<std::size_t> max = {};
 };
 
-// An expression for the text between the quotes. kInvalid: the pattern cannot be written, or contradicts the length. A
-// length is obeyed if the pattern keeps to it anyway, or repeats one class of characters.
+// Returns an expression for the text between the quotes. Fails with kInvalid if the pattern cannot be written, or
+// contradicts the length. A length is obeyed if the pattern keeps to it anyway, or repeats one class of characters.
 Result<std::string> pattern_expression(GrammarBuilder& grammar, std::string_view pattern, const LengthBounds& length);
 
 // Returns true if a text matches. kInvalid as above, and for patterns that would take too long.

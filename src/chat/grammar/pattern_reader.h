@@ -22,7 +22,7 @@ struct PatternNode {
   std::optional<std::size_t> max = {};     // kRepeat; none: any number
 };
 
-// kInvalid: names the wrong or unknown part.
+// Its error, kInvalid, names the wrong or unknown part.
 Result<PatternNode> read_pattern(std::string_view pattern);
 
 }  // namespace kvkeep::chat::grammar

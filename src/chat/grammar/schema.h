@@ -26,7 +26,8 @@ struct SchemaOptions {
   bool skip_unsupported = false;
 };
 
-// The name of the rule for texts under `schema`. kInvalid: names the wrong or unenforceable part and its place.
+// Returns the name of the rule for texts under `schema`. Its error, kInvalid, names the wrong or unenforceable part and
+// its place.
 Result<std::string> add_schema(GrammarBuilder& grammar, const nlohmann::ordered_json& schema,
                                const SchemaOptions& options = {});
 

@@ -12,11 +12,11 @@ namespace kvkeep::chat::grammar {
 using Json = nlohmann::ordered_json;
 
 // Gives rules with several spellings one: nullable, boolean exclusive bounds, items as an array, const.
-// kInvalid: a keyword has a value of the wrong type.
+// Fails with kInvalid if a keyword has a value of the wrong type.
 Result<Json> normalise(const Json& schema);
 
 // For normalised schemas without $ref, allOf, anyOf and oneOf. Returns `false` if nothing satisfies both.
-// kInvalid: two keywords of which only one can be enforced.
+// Fails with kInvalid if only one of two keywords can be enforced.
 Result<Json> merge(const Json& a, const Json& b);
 
 // The value, or nullptr; schemas are objects with few keys.

@@ -113,7 +113,7 @@ class SchemaWriter {
   std::size_t depth_ = 0;
 };
 
-// The pattern of a format that is enforced; "": the format is an annotation.
+// Returns the pattern of an enforced format; "" if the format is an annotation.
 std::string_view pattern_of_format(std::string_view format);
 
 // Returns true if no value written for `a` is valid under `b`, as far as can be decided.

@@ -242,7 +242,7 @@ class NaiveReader {
     }
   }
 
-  // Takes the name from what stands before the first value; "": there is none.
+  // Takes the name from the text before the first value. Returns "" if there is none.
   std::string head_of(std::string& between, bool is_all) const {
     if (row_.kind == FormatKind::kGlm) {
       const std::size_t key = std::min(between.find("<arg_key>"), between.size());

@@ -15,7 +15,7 @@ namespace kvkeep::server {
 class OutgoingBytes {
  public:
   enum class Sent { kAll, kBlocked, kBroken };
-  // Returns how many bytes the socket took; 0: it takes none now; nullopt: it is broken.
+  // Returns how many bytes the socket took, 0 if it takes none now, nullopt if it is broken.
   using Send = std::function<std::optional<std::size_t>(std::string_view bytes)>;
 
   bool empty() const { return bytes_.empty(); }
