@@ -37,7 +37,7 @@ int finish(const CacheCommandOptions& options, const inspect::RemovalReport& rep
   return report.failed == 0 ? 0 : 1;
 }
 
-// `beside`: servers run on the directory, and are told to look at it again.
+// `beside`: servers run on the directory, and are notified to look at it again.
 inspect::RemovalReport carry_out(const CacheCommandOptions& options, const std::string& root, bool beside,
                                  const std::vector<Removal>& removals) {
   inspect::RemovalReport report = inspect::remove_all(options.dry ? nullptr : &os::real_file_system(), removals);

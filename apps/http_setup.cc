@@ -12,7 +12,7 @@
 namespace kvkeep::cli {
 namespace {
 
-// Files and sockets that the server itself needs, besides those of its clients.
+// Files and sockets that the server itself needs, in addition to those of its clients.
 constexpr std::size_t kOwnFiles = 256;
 
 // The number of threads that llama-server would use for requests.

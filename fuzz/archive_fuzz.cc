@@ -72,7 +72,7 @@ void edit(fuzz::Input& input, Bytes& archive) {
   }
 }
 
-// The sums of every file as far as the sizes before them lead to one, and of the notes behind them.
+// The sums of every file as far as the sizes before them lead to one, and of the notes after them.
 void fix(MutableByteSpan archive) {
   for (std::size_t at = format::kArchiveHeadBytes; archive.size() >= at + format::kArchiveEntryBytes;) {
     const std::uint64_t size = format::decode_archive_number(archive.subspan(at, format::kArchiveEntryBytes));

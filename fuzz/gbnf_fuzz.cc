@@ -6,7 +6,7 @@
 namespace kvkeep::chat::grammar {
 namespace {
 
-// Played by a naive reader, that needs characters alone and not too many rules.
+// A naive reader plays it, which needs only characters and not too many rules.
 bool is_playable(const Gbnf& grammar) {
   if (grammar.rules.size() > 100) return false;
   for (const GbnfRule& rule : grammar.rules) {

@@ -1,5 +1,5 @@
-// The text of replies as it is streamed: UTF-8 however it is cut, and stop strings beside a naive reader of the whole.
-// Two lines are stop strings, the next two bytes say how the rest is cut.
+// The text of replies as it is streamed: UTF-8 however it is cut, and stop strings compared with a naive reader of the
+// whole. Two lines are stop strings, the next two bytes say how the rest is cut.
 
 #include "chat/text_streams.h"
 #include "fuzz.h"

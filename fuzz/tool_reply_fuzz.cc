@@ -23,7 +23,7 @@ const ToolSet& tools(bool is_closed) {
   return is_closed ? closed : open;
 }
 
-// Where thoughts are told twice the two ways are mixed as the pieces come: one after the other, then.
+// Where thoughts are written twice, the two ways are mixed as the pieces come: one after the other, then.
 std::string told(std::vector<ReplyDelta> deltas, ReasoningFormat reasoning) {
   if (reasoning != ReasoningFormat::kDeepSeekLegacy) return in_one_line(deltas);
   std::vector<ReplyDelta> thoughts;

@@ -26,7 +26,7 @@ Result<std::vector<PartFigures>> measure_parts(const PartsOptions& options, os::
                                                const std::function<bool(std::size_t done, std::size_t of)>& progress);
 
 // One part of it: a lookup of 100,000 tokens among 10,000 segments, and the memory that the index takes per token
-// besides the token's id. No errors.
+// in addition to the token's id. No errors.
 std::vector<PartFigures> measure_index(std::size_t repetitions, os::Clock& clock);
 
 }  // namespace kvkeep::bench

@@ -33,7 +33,7 @@ struct ParitySetting {
 };
 std::vector<ParitySetting> parity_settings();
 
-// The flags of both servers, besides -m and those of the setting.
+// The flags of both servers, without -m and those of the setting.
 std::vector<std::string> parity_flags();
 
 // Both servers must run. Returns, for prefill, decode, and decode after a long prompt: the ratios of CPU and wall time

@@ -77,7 +77,7 @@ class ByteHasher {
 // under a key of its own, so that nothing of it can be found, named or restored by clients that do not know the salt.
 // That is all a salt is: it isolates by key and encrypts nothing.
 
-// All zeros: nobody in particular, as requests without a salt are.
+// All zeros: requests without a salt have this tenant.
 using Tenant = Hash256<struct TenantTag>;
 inline constexpr Tenant kNoTenant{};
 

@@ -38,7 +38,7 @@ struct CacheOptions {
   // Percent of the disk budget that points, whole states and window rows may take. Less leaves room for the rows of
   // more prefixes, but fewer of them can be continued.
   std::uint32_t disk_points_share = 100;
-  // The state that the model's sequences need besides rows.
+  // The state that the model's sequences need in addition to rows.
   StateShape shape = {.cacheable = true};
 };
 inline constexpr ByteCount kMinimumWriteQueue = mebibytes(64);

@@ -27,7 +27,7 @@ constexpr std::size_t kWindowRowBytes = 40;
 constexpr std::size_t kWindowTokens = 24;
 using Tokens = std::vector<TokenId>;
 
-// A class of models: the state of its sequences besides rows, and the size of the rows.
+// A class of models: the leaves that its sequences need, and the size of their rows.
 struct ModelClass {
   const char* name = "Rows";
   StateShape shape = {.cacheable = true};
@@ -220,13 +220,13 @@ class World {
     return track.position().value();
   }
 
-  // Captures the state besides rows of a sequence that holds `tokens`; returns false if refused.
+  // Captures the leaf at the end of a sequence that holds `tokens`; returns false if refused.
   bool capture_leaf(const Tokens& tokens) {
     OneSequence memory(tokens, model);
     const Track track = cache->track(tokens, tenant);
     return capture_point(*cache, memory, SeqId{0}, tokens, track).complete;
   }
-  // Rows and the state besides them.
+  // Keeps rows and a leaf at their end.
   bool keep(const Tokens& tokens, std::size_t piece = 16) {
     return grow(tokens, piece) == tokens.size() && capture_leaf(tokens);
   }

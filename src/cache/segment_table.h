@@ -91,7 +91,7 @@ struct Entry {
   PrefixHash stored_begin_hash;
   std::int64_t last_used_ns = 0;
   std::int64_t kept_until_ns = 0;    // 0: no request asked
-  std::uint64_t serial = 0;          // tells it from others that had its number before
+  std::uint64_t serial = 0;          // distinguishes it from earlier segments with its id
   std::uint64_t leaves_written = 0;  // see SegmentTable::note_leaves_written()
   SegmentId base;                    // the state that this whole state is built on; the root: none
 

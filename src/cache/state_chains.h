@@ -3,7 +3,7 @@
 // Whole states that are stored as differences from an earlier one on their path, their base: a state that grew by a
 // turn is mostly what it was, moved apart. Chains of at most kMaxBuiltStates; what is built on a base leaves before it.
 //
-// A base is told by its position alone: on one path there is one whole state at a position. That it is the right one,
+// Only its position names a base: on one path there is one whole state at a position. That it is the right one,
 // and that what comes out are the bytes that went in, is verified whenever a state is decoded.
 
 #include <optional>
@@ -36,7 +36,7 @@ class StateChains {
   static Status decode(const Link* before, Link& link);
   // Returns true if decoding the leaf needs nothing that must be read.
   bool in_ram(SegmentId leaf) const REQUIRES(kCacheLock);
-  // Keeps what was decoded while there is room that nobody else wants. The leaf is held.
+  // Keeps the decoded state while there is room that no other state wants. The leaf is held.
   void hold_state(SegmentId leaf, Bytes state) EXCLUDES(kCacheLock);
   // Returns the state on which a recovered one is built, the root if it is built on none, nullopt if its base was lost.
   // Bases are recovered first.

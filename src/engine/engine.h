@@ -1,6 +1,6 @@
 #pragma once
 
-// The engine port: a model, its memory and its sampler behind one interface. llama/ is the real one, fake/ computes
+// The engine port: one interface to a model, its memory and its sampler. llama/ is the real one, fake/ computes
 // rows from tokens so that a wrong byte is visible.
 //
 // One engine thread owns an Engine. Only cancel() and the const description may be used from other threads.

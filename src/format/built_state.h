@@ -20,8 +20,8 @@ namespace kvkeep::format {
 inline constexpr std::size_t kBuiltStateHeadBytes = 48;
 
 // Returns nullopt if it would take more than `max_bytes`. Precondition: base and state do not overlap (zstd would find
-// nothing). Takes about a nanosecond per byte; the memory besides the result is at most `max_bytes`, an eighth of the
-// state, and some MB.
+// nothing). Takes about a nanosecond per byte; the memory in addition to the result is at most `max_bytes`, an eighth
+// of the state, and some MB.
 std::optional<std::vector<std::byte>> encode_built_state(const PrefixHash& base_hash, ByteSpan base, ByteSpan state,
                                                          std::size_t max_bytes);
 

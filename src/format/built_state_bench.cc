@@ -1,4 +1,4 @@
-// How fast a state is told as differences from the one before, and how fast it comes out again. The bytes are those of
+// How fast a state is written as differences from the one before, and how fast it is read again. The bytes are those of
 // a state that grew: runs of rows, moved apart by new ones. Real ones are measured where models are.
 
 #include <benchmark/benchmark.h>

@@ -165,7 +165,7 @@ TEST(RepeatedBytes, CountsEachByteOfAKnownWindowOnce) {
 
 // ---- damage ----
 
-// A conversation of 60 bytes, told in either way.
+// A state of 60 bytes, written in either way.
 const Bytes kBase = bytes_of_text("the quick brown fox jumps over the lazy dog");
 const Bytes kState = bytes_of_text("a quick brown cat jumps over the lazy dog, quick brown fox!!");
 

@@ -21,7 +21,7 @@ constexpr std::uint32_t kFrameVersion = 4;  // came with zstd's frames
 
 static_assert(kFixedHeaderBytes % kPayloadAlignment == 0 && sizeof(TokenId) == 4, "docs/format.md says so");
 
-// The numbers of the fixed part, besides identity.
+// The numbers of the fixed part, without the identity.
 struct Lengths {
   std::uint32_t version = 0;
   std::uint32_t header_bytes = 0;

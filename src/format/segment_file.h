@@ -33,8 +33,8 @@ enum class PartKind : std::uint32_t {
   kWhole = 4,       // the whole state at `end` (opaque models)
 };
 
-// How a built state is told (built_state.h): by a zstd frame that continues its base or, in files before version 4, by
-// copies and literals.
+// How a built state is written (built_state.h): by a zstd frame that continues its base or, in files before version 4,
+// by copies and literals.
 enum class Differences : std::uint8_t { kFrame, kCopies };
 
 struct Part {
@@ -43,20 +43,20 @@ struct Part {
   Checksum sum = {};  // over the segment's identity and the part's bytes: see part_checksum
   // Tokens of the range before the part's first row: a window part may cover only the end of the range.
   std::uint32_t first_token = 0;
-  // How the bytes lie, a number whose meaning is the engine's; it is compared when the part is read. 0: not told.
+  // How the bytes lie, a number whose meaning is the engine's; it is compared when the part is read. 0: unknown.
   std::uint64_t layout = 0;
   // Whole states only: the bytes are differences from the whole state of the same prefix at `base`, an earlier
   // position, and `state_bytes` come out. Both 0: the bytes are the state.
   Position base = {};
   std::uint32_t state_bytes = 0;
-  Differences differences = Differences::kFrame;  // the version of the header tells it
+  Differences differences = Differences::kFrame;  // decided by the version of the header
   constexpr bool built() const { return base > Position{}; }
   bool operator==(const Part&) const = default;
 };
 
 // Where the ids of a segment of rows come from. Numbers are on disk: never reuse one.
 enum class Origin : std::uint32_t {
-  kPrompt = 0,   // somebody's prompt
+  kPrompt = 0,   // they came in a prompt
   kSampled = 1,  // this server sampled them: they replace other ids of the same text (text_match.h)
 };
 

@@ -23,7 +23,7 @@ namespace kvkeep::index {
 struct Cursor {
   SegmentId segment = kRootSegment;
   Position at;
-  Tenant tenant = kNoTenant;  // at the root: whose trie; below it the segment tells, and here is none
+  Tenant tenant = kNoTenant;  // at the root: whose trie; below it the segment decides, and here is none
   bool operator==(const Cursor&) const = default;
 };
 

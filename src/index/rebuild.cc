@@ -1,12 +1,12 @@
 // rebuild(): from segments that know only the hash of their beginning to a trie.
 //
 // A worklist of known prefixes. Every segment waits under the name (position, hash) of its beginning; when that prefix
-// turns out to be known, the segment's tokens are hashed on from there once, and each name that somebody waits for on
+// turns out to be known, the segment's tokens are hashed on from there once, and each name that a segment waits for on
 // the way is a newly known prefix. Segments that are in the index already wait in the same way, so that named ones may
 // hang below them. A leaf waits under the name of its end and is inserted there.
 //
 // Most names are the end of another segment. Only the others are looked for within segments: a hash for each position
-// where somebody waits would be one for nearly every token of a large directory. What still waits at the end, because
+// where a segment waits would be one for nearly every token of a large directory. What still waits at the end, because
 // the segment that ends with its name was lost or lies, is looked for within segments as well.
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct Waiting {
 
 bool is_leaf(const NamedSegment& segment) { return segment.kind != format::PartKind::kRows; }
 
-// A prefix that somebody waits for and that is known now.
+// A prefix that a segment waits for and that is known now.
 struct Known {
   Cursor at;
   Tenant tenant;
@@ -124,7 +124,7 @@ class Rebuild {
     PrefixHash hash;
   };
 
-  // Hashes on along the tokens; gives the prefixes on the way that somebody waits for, and the last one in any case.
+  // Hashes on along the tokens; gives the prefixes on the way that segments wait for, and the last one in any case.
   std::vector<Prefix> hash_along(PrefixHasher hasher, TokenSpan tokens) const {
     std::vector<Prefix> found;
     while (!tokens.empty()) {
@@ -154,7 +154,7 @@ class Rebuild {
   const std::vector<NamedSegment>& segments_;
   std::vector<Placement> placements_;
   std::map<Position, std::unordered_map<PrefixHash, Waiting>> waiting_;
-  std::unordered_set<PrefixHash> ends_;  // of segments, named ones and those in the index that somebody waits for
+  std::unordered_set<PrefixHash> ends_;  // of segments, named ones and those in the index that segments wait for
   std::set<Position> within_;            // where names are looked for within segments
   std::vector<Known> known_;
 };
@@ -186,7 +186,7 @@ void Rebuild::look_within() {
   }
 }
 
-// Paths in the index are hashed only if they lead to names that somebody waits for: those that end a segment,
+// Paths in the index are hashed only if they lead to names that segments wait for: those that end a segment,
 // and, for names that are no end of anything known or named, all that go through their position.
 void Rebuild::wait_for_indexed() {
   std::vector<SegmentId> wanted;

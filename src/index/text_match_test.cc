@@ -144,7 +144,7 @@ TEST(TextMatchMutants, AreCaught) {
     const WordVocabulary blurred({"a", "a", "aa", "ab", "aa", "aaa", ""}, {kMarker});
     return made.trie.match(prompt, TokenTexts(blurred, [](TokenId id) { return id == kMarker; }));
   }));
-  // Ids alone.
+  // Only ids.
   EXPECT_TRUE(caught([](RandomCase& made, const Tokens& prompt) {
     const std::size_t known = made.trie.index.advance({}, prompt).at.value();
     TextMatch match = made.trie.match(first(prompt, known));
@@ -173,7 +173,7 @@ TEST(TextMatchMutants, AreCaught) {
     if (match.prompt_tokens < prompt.size()) ++match.prompt_tokens;
     return match;
   }));
-  // The origin is told wrongly.
+  // The origin is wrong.
   EXPECT_TRUE(caught([](RandomCase& made, const Tokens& prompt) {
     TextMatch match = made.trie.match(prompt);
     match.sampled.clear();

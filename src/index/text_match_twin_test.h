@@ -86,7 +86,7 @@ class Trie {
 
 // ---- the twin's rule ----
 
-// An id as letters: what matches as an id alone has a letter of its own.
+// An id as letters: an id that matches only as an id has a letter of its own.
 inline std::string letters(TokenId id) {
   if (vocabulary().is_marker(id) || vocabulary().piece(id, true).empty()) return std::string(1, static_cast<char>(id));
   return vocabulary().piece(id, true);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Background work behind an interface: real threads in the server, a seeded single-threaded queue in simulation.
+// An interface to background work: real threads in the server, a seeded single-threaded queue in simulation.
 
 #include <functional>
 #include <future>

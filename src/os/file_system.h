@@ -1,6 +1,6 @@
 #pragma once
 
-// Files behind one thin interface, so that the store in the server is the one that the fault simulation breaks
+// One thin interface to files, so that the store in the server is the one that the fault simulation breaks
 // (testing/sim). Nothing above this room makes a file syscall.
 //
 // Semantics are POSIX's: bytes written are *seen* by later reads at once, *durable* (survive a power cut) only after

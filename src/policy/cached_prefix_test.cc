@@ -249,7 +249,7 @@ TEST(CachedPrefix, TheTwinCatchesMutants) {
   for (std::size_t i = 0; i < mutants.size(); ++i) EXPECT_NE(explore(mutants[i]), "") << "mutant " << i;
 }
 
-// With a point of no bytes everywhere, points are no obstacle: the plan is the one for rows alone, whatever the rates.
+// With a point of no bytes everywhere, points are no obstacle: the plan is the one for only rows, at any rates.
 TEST(CachedPrefix, PointsEverywhereAreAsGoodAsRows) {
   const std::vector<std::vector<CachedStep>> caches{{}, {step(0, 3)}, {step(0, 1), step(1, 5, true)}};
   for (const auto& residents : all_memories()) {

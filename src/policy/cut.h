@@ -15,7 +15,7 @@
 //   anchor is cut although the anchor is near, and replaces the anchor when a third prompt branches off there;
 // - *likely* positions, read from the prompt's text: lines that other sessions of the client have otherwise; and fine
 //   ones among tools and their results, whose points stay in RAM until they are used;
-// - *cold* and *continued* positions by length alone, as ds4-server computes them, for prompts without turns.
+// - *cold* and *continued* positions only by length, as ds4-server computes them, for prompts without turns.
 // docs/cuts.md compares formulas and defaults with ds4-server's and llama-server's.
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct CutOptions {
   // (--kv-cache-boundary-trim-tokens, --kv-cache-boundary-align-tokens).
   std::size_t boundary_trim_tokens = 32;
   std::size_t boundary_align_tokens = 2048;
-  // Anchors at user turns; off: the length rule alone (--kv-cache-anchor-user).
+  // Anchors at user turns; off: only the length rule (--kv-cache-anchor-user).
   bool anchor_user = true;
   // Most points on the path of one prompt; 0: none at all (--ctx-checkpoints).
   std::size_t most_points = SIZE_MAX;
@@ -102,13 +102,13 @@ bool end_point_wanted(const CutOptions& options, Position end, Position last_poi
 struct Cut {
   Position at;
   CutReason reason = CutReason::kContinued;
-  bool in_ram = false;  // a fine one: its point stays in RAM until somebody uses it
+  bool in_ram = false;  // a fine one: its point stays in RAM until a prompt uses it
   bool operator==(const Cut&) const = default;
 };
 
 // The known part of a prompt's path, and where cached state can put a sequence on it.
 struct KnownPath {
-  Position end;                  // somebody computed the same up to here
+  Position end;                  // an earlier prompt was the same up to here
   std::vector<Position> points;  // where a point is, or the end of a window without neighbours; ascending
   std::vector<TokenRange> runs;  // where windows lie side by side; ascending
   bool operator==(const KnownPath&) const = default;
@@ -120,7 +120,7 @@ struct CutView {
   std::size_t prompt_tokens = 0;  // n >= 1
   PromptMarkers markers;
   Position cached;               // prefill begins here
-  Position known;                // somebody computed the same up to here; < n where this prompt branches off
+  Position known;                // an earlier prompt was the same up to here; < n where this one branches off
   std::vector<Position> points;  // where the prompt's path has points already, ascending
   // And where windows side by side put it: at any position in these, ascending. No limit counts them.
   std::vector<TokenRange> runs = {};

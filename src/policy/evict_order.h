@@ -30,7 +30,7 @@
 namespace kvkeep::policy {
 
 struct OrderShape {
-  bool needs_points = false;        // rows alone put no sequence anywhere
+  bool needs_points = false;        // rows by themselves give no restorable position
   std::uint32_t window_tokens = 0;  // how far back windows must reach
 };
 
@@ -48,7 +48,7 @@ class EvictOrder {
     std::size_t most = SIZE_MAX;  // victims
     std::int64_t now_ns = 0;
     // Of the candidates that a request asked to keep, so many bytes leave last: those kept longest, of a path its
-    // beginning. The rest leaves by its rank, so that nobody fills a tier for a day.
+    // beginning. The rest leaves by its rank, so that no client fills a tier for a day.
     ByteCount kept_room = {};
     bool points_only = false;  // rows stay: points and windows take too much
   };

@@ -317,7 +317,7 @@ TEST(EvictOrder, KeepsTheLawOnRandomForests) {
 
 // ---- stories ----
 
-// Candidates that change at random, and an order that is told.
+// Candidates that change at random, and an order that learns of each change.
 class Story {
  public:
   explicit Story(std::uint64_t seed) : random_(seed) {}
@@ -543,7 +543,7 @@ std::vector<EvictCandidate> random_trie(std::mt19937_64& random, std::uint32_t w
   return segments;
 }
 
-// Candidates that continue a segment may be told before it.
+// Candidates that continue a segment may be put before it.
 TEST(EvictOrder, WithPointsTheOrderOfPutsDoesNotMatter) {
   std::mt19937_64 random(test_seed());
   for (int i = 0; i < 3000; ++i) {

@@ -1,5 +1,5 @@
-// Hit rates of eviction, beside the longest unused first: tokens of prompts that one tier had, in percent of all tokens
-// of prompts, with rows only and with points. Room is given in ten thousandths of everything.
+// Hit rates of eviction, next to those of the longest unused first: tokens of prompts that one tier had, in percent of
+// all tokens of prompts, with rows only and with points. Room is given in ten thousandths of everything.
 //
 // The workloads are made up (six agents for three days), and one is a recorded file that KVKEEP_BLOCK_TRACE names:
 // lines of JSON, one request each, with `timestamp` in milliseconds and `hash_ids`, the names of its prompt's blocks of

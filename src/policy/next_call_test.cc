@@ -169,7 +169,7 @@ struct ScheduleTwin {
     if (in(Phase::kPrefill).empty()) return std::nullopt;
     const std::size_t at = in(Phase::kPrefill).front();
     const ScheduledRequest& request = view.admitted[at];
-    // One token more is one too many for somebody.
+    // One token more is one too many for a request.
     for (std::size_t tokens = 1;; ++tokens) {
       const std::size_t end = request.held + tokens;
       const bool most = tokens == view.limits.batch_tokens || end == request.tokens ||

@@ -8,7 +8,7 @@
 // (cached_prefix.h says how that is found). Ties prefer memory, then the resident that can be used in place, then the
 // one used last. A running sequence is never disturbed: its prefix is forked. An idle one is extended in place if the
 // prompt goes on where it ends (p is its length, or one less). Otherwise its tail is at stake:
-// - captured: it is forked where that costs nobody who was used later than it; else it is taken over in place (its tail
+// - captured: it is forked where that costs no resident that was used later; else it is taken over in place (its tail
 //   can be restored from the cache);
 // - not captured: it is forked if a sequence and the cells can be had, and truncated in place if not.
 // Cells are made before they are needed: idle residents leave, least recently used first, until what is restored,
@@ -62,7 +62,7 @@ struct PlanView {
   bool sequence_free = false;  // a sequence that is neither idle nor running exists
   std::size_t reply_room = 0;  // cells wanted beyond the prompt
   std::uint32_t cells_total = 0;
-  // Cells that captured idle residents may keep beside this request. Every cell in use slows attention for everybody
+  // Cells that captured idle residents may keep next to this request. Every cell in use slows attention for everybody
   // (16k foreign cells: a quarter of the decode rate at 1k own), while rows come back from RAM at memory speed.
   std::size_t idle_cells = SIZE_MAX;
   RestoreMode restore = RestoreMode::kAuto;

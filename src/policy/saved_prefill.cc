@@ -49,7 +49,7 @@ void SavedPrefill::erase(SegmentId segment) {
   if (is_rows(node(segment).known)) renew_all(segment);
 }
 
-// The segment came or went: what was there before it, or stays behind, has another place.
+// The segment came or went: entries that were there before it, or stay, have another place.
 void SavedPrefill::renew_all(SegmentId segment) {
   const std::vector<SegmentId> leaves = node(segment).leaves;
   for (const SegmentId leaf : leaves) renew_position(leaf);

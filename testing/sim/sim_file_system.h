@@ -10,7 +10,7 @@
 // Two processes may use the disk at once: the test's own, to which faults and kill() apply, and a bystander
 // (sim_bystander.h), whose operations always work and are not counted. Each has its handles and its locks.
 //
-// The seed chooses what survives a power cut besides synced state: each unsynced name change of a directory survives or
+// The seed chooses the unsynced state that survives a power cut: each unsynced name change of a directory survives or
 // not, independently; of each file's unsynced bytes a prefix or some 512-byte sectors survive.
 
 #include <array>

@@ -364,7 +364,7 @@ Result<SchemaWriter::Others> SchemaWriter::others_of(const Json& base, const std
   return others;
 }
 
-// Keys besides the declared ones may come twice and then count once, so a minimum above one cannot be guaranteed.
+// Undeclared keys may come twice and then count once, so a minimum above one cannot be guaranteed.
 Status SchemaWriter::count_others(const Json& base, const std::vector<Member>& members, const std::string& path,
                                   Others& others) {
   const auto required = static_cast<std::size_t>(std::ranges::count_if(members, &Member::required));

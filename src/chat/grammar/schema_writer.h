@@ -17,7 +17,7 @@
 
 namespace kvkeep::chat::grammar {
 
-// A schema without references and combinations, and the choices that are to be made besides.
+// A schema without references and combinations, and the choices that are still to be made.
 struct FlatSchema {
   Json base = Json::object();  // normalised; false: nothing is valid
   struct Choice {
@@ -61,7 +61,7 @@ class SchemaWriter {
     std::string value;  // its rule
     bool required = false;
   };
-  // Keys besides the declared ones.
+  // Undeclared keys.
   struct Others {
     std::string member;  // rule of "key": value; empty: no such keys
     std::size_t min = 0;

@@ -12,7 +12,7 @@
 // The replaced part of a turn ends before the first token of the rendering that ends generation, before the next
 // speaker
 // begins. That token stays, however the reply ended: by another such token, a stop string, or its length. So the
-// template's own end closes every turn. Two rules hold besides:
+// template's own end closes every turn. Two more rules hold:
 //
 // - No marker is placed where the client knows text: a turn whose text, thinking or arguments spell a marker that
 //   stands in it, as sampled or as rendered, stays as rendered. Half a call that the length cut short is such text.

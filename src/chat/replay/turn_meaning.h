@@ -33,7 +33,7 @@ nlohmann::json read_arguments(std::string_view text);
 // Returns true if `spelling` stands in its text, thinking, names or strings of arguments. Precondition: not empty.
 bool spells(const TurnMeaning& meaning, std::string_view spelling);
 
-// The differences that an echo may have besides spelling.
+// The differences that an echo may have in addition to spelling.
 struct EchoTolerance {
   // Clients that know a call by its id may add arguments that say nothing: false, null, empty strings and containers.
   bool added_arguments = false;

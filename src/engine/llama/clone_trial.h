@@ -1,6 +1,6 @@
 #pragma once
 
-// The trial behind memory_class.h: builds a tiny clone of a model and finds out what its memory can do.
+// The trial that memory_class.h reports: builds a tiny clone of a model and finds out what its memory can do.
 //
 // A conversation is computed and saved on the way, restored in another context at two positions, forked, cut, and
 // computed further, past window and ubatch. Restored state must have the saved bytes, and untouched state must keep its

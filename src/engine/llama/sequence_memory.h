@@ -22,7 +22,7 @@ class SequenceMemory : public cache::ModelMemory {
 
   std::uint32_t cells_available() const { return cells_total() - cells_used(); }
 
-  // Most models need one kind of state besides rows, or none.
+  // Most models need one kind of leaf, or none.
   std::uint64_t window_bytes(std::size_t) const override { return 0; }
   Result<std::size_t> save_window(SeqId, TokenRange, MutableByteSpan) override { return unsupported("no windows"); }
   std::uint64_t point_bytes(SeqId) const override { return 0; }

@@ -73,9 +73,10 @@ struct Mistakes {
   bool ignores_cache_prompt = false;
   bool erases_later_points = false;  // after a restore, erases points captured beyond it on other branches
   bool loses_points_at_restart = false;
-  std::function<void(policy::CutOptions&)> cuts = [](policy::CutOptions&) {};         // makes other cuts than promised
-  std::function<void(HistoryWorld::Options&)> world = [](HistoryWorld::Options&) {};  // unlike the one told to the twin
-  std::function<void(JobStats&)> stats = [](JobStats&) {};                            // changes what replies report
+  std::function<void(policy::CutOptions&)> cuts = [](policy::CutOptions&) {};  // makes other cuts than promised
+  // Changes the options of the world, which the twin does not learn.
+  std::function<void(HistoryWorld::Options&)> world = [](HistoryWorld::Options&) {};
+  std::function<void(JobStats&)> stats = [](JobStats&) {};  // changes what replies report
 };
 
 }  // namespace kvkeep::server

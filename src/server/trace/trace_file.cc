@@ -170,7 +170,7 @@ std::string reply_text(const RequestTrace& trace, const Vocabulary& vocabulary) 
   return text;
 }
 
-// Fields that kvkeep replay needs besides those above.
+// Further fields that kvkeep replay needs.
 void add_private(Json& json, const RequestTrace& trace, const Vocabulary& vocabulary) {
   if (trace.origin == nullptr || !trace.origin->with_prompt) return;
   const std::string& sent = trace.origin->body;
