@@ -38,7 +38,7 @@ setup-program:
 	@scripts/setup program
 
 # Configured once; the build system reconfigures itself when a CMakeLists.txt changes. A new folder is configured for the
-# program alone, whose libraries are all that is installed by then; `make all` adds the rest.
+# program only, whose libraries are all that is installed by then; `make all` adds the rest.
 build/build.ninja: CMakePresets.json $(if $(strip $(CMAKE_FLAGS)),FORCE) | setup-program
 	cmake --preset release $(if $(wildcard build/CMakeCache.txt),,$(call tests_and_benchmarks,OFF)) $(CMAKE_FLAGS)
 tests_and_benchmarks = -DKVKEEP_BUILD_TESTS=$(1) -DKVKEEP_BUILD_BENCH=$(1)
@@ -88,7 +88,7 @@ fuzz: setup ## each fuzz target for FUZZ_SECONDS: inputs of libFuzzer's making f
 demo: build ## a 12-turn agent conversation with a crash in the middle, with and without the cache
 	@scripts/demo
 
-bench: all ## the benchmarks behind docs/benchmarks.md
+bench: all ## the benchmarks of docs/benchmarks.md
 	@scripts/bench
 
 # One kept file for each class of memory; the default architecture's has no name.

@@ -28,7 +28,7 @@ constexpr char kBenchDescription[] =
     "had to be computed: prefilled tokens / tokens never computed before, counted at the engine. WORKLOAD is a name "
     "that --list prints or a file that ends with .txt (docs/bench.md); without one, all workloads that come with "
     "kvkeep are played. Exit status 1: a ratio is above its bound, a goal is missed, or the figures in a reply differ "
-    "from what was counted; 3: nothing is wrong, but a goal could not be measured on this machine.";
+    "from the counts; 3: nothing is wrong, but a goal could not be measured on this machine.";
 
 std::vector<Flag> run_flags(BenchCommandOptions& options) {
   return {
@@ -170,9 +170,9 @@ namespace {
 
 constexpr char kReplayCommand[] = "kvkeep replay [flags] FILE...";
 constexpr char kReplayDescription[] =
-    "Plays recorded sessions against a server and reports, per request and in total, what was cached, what was "
-    "computed and what a perfect cache would have had to compute. FILE is JSONL (docs/bench.md), kvkeep's own trace or "
-    "a HAR file; - is standard input: xz -dc FILE.xz | kvkeep replay --url URL -";
+    "Plays recorded sessions against a server and reports, per request and in total, how many tokens were cached "
+    "and computed, and how many a perfect cache would have computed. FILE is JSONL (docs/bench.md), kvkeep's own trace "
+    "or a HAR file; - is standard input: xz -dc FILE.xz | kvkeep replay --url URL -";
 
 std::vector<Flag> replay_server_flags(ReplayCommandOptions& options) {
   return {

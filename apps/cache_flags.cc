@@ -23,14 +23,14 @@ struct CacheCommand {
 
 constexpr CacheCommand kCommands[] = {
     {"stat", CacheAction::kStat, "", "what is stored for each model, and the space it takes",
-     "Shows what a cache directory holds for each model: tokens, files, sizes, uses and troubles."},
+     "Shows what a cache directory holds for each model: tokens, files, sizes, last use and damage."},
     {"ls", CacheAction::kList, "", "the stored prefixes, as a tree",
      "Lists the stored prefixes as a tree: a line for each run of tokens without a branch. TOKENS is the length of the "
      "whole prefix, NEW the number of tokens that the line adds to the one it is indented below. USED is the last use "
      "of the prefix or of any below it, TEXT its last user message, or how it begins."},
     {"show", CacheAction::kShow, "ID", "all of one prefix: path, files, checksums; on request its ids or text",
      "Shows one prefix: the path that leads to it, its files, their sizes and checksums. Token ids and text are "
-     "somebody's prompt, so that they are shown only with --ids and --text."},
+     "a user's prompt, so they are shown only with --ids and --text."},
     {"verify", CacheAction::kVerify, "", "read and check every file",
      "Reads every file and checks headers, checksums, hashes and that each file's parent exists. Exit status 1 if "
      "anything is wrong. Files that a running server adds or removes meanwhile are not reported."},
@@ -51,7 +51,7 @@ constexpr CacheCommand kCommands[] = {
      "the lines that continue them. FILE must not exist. It holds prompts in clear."},
     {"import", CacheAction::kImport, "FILE", "add the prefixes of an archive",
      "Adds the prefixes of an archive that export wrote. The whole archive is checked before anything is written, and "
-     "an error leaves nothing of it behind. Prefixes that are stored already are skipped. Servers of the same model, "
+     "an error leaves nothing of it. Prefixes that are stored already are skipped. Servers of the same model, "
      "settings and version find the new ones within seconds."},
 };
 
@@ -189,7 +189,7 @@ FlagSet flags_of(const CacheCommand& command, CacheCommandOptions& options) {
 
 std::string overview() {
   std::string text =
-      "Looks into a cache directory, also beside a running server.\n"
+      "Looks into a cache directory, also next to a running server.\n"
       "\n"
       "Usage: kvkeep cache COMMAND [flags]\n"
       "\n"

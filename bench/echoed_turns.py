@@ -3,7 +3,7 @@
 
     KVKEEP_PROGRAM=build/kvkeep KVKEEP_COUNT_SHIM=build/count_shim.so bench/echoed_turns.py [server flags] > table.md
 
-The table stands in docs/exact-replay.md; its last column is of a server with --replay off.
+docs/exact-replay.md has the table; its last column is of a server with --replay off.
 Conversations of calls and answers with generated models, whose calls strict schemas and grammars force into shapes that
 no template writes. Each reply goes back as a kind of client sends it; tokens are counted at the engine. What is new in a
 prompt is all after the previous turn: its end, the result or question, and the opening of the answer; of the turn itself,

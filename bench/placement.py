@@ -6,7 +6,7 @@
 Plays the workloads (tiny model) and recorded sessions (joined by commas: one after the other on one server) once for each
 set of flags and prints a Markdown table: prefilled tokens / tokens never computed before, and in brackets points on disk
 per request; of sessions also windows, and the bytes of both. After a kill, files that were being written are written
-again, so workloads with kills have a ratio alone. Counts are the same on each machine.
+again, so workloads with kills have only a ratio. Counts are the same on each machine.
 """
 
 import argparse

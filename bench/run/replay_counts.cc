@@ -43,8 +43,8 @@ ClaimsCheck check_claims(const std::vector<Exchange>& exchanges, std::uint64_t d
   const Claims claims = claims_of(exchanges);
   if (decoded == 0 && (claims.ids > 0 || claims.any_silent)) {
     return {kUnknown,
-            "nothing was counted at the engine (a server that links libllama statically cannot be seen): what was "
-            "prefilled is the server's claim alone"};
+            "nothing was counted at the engine (a server that links libllama statically cannot be seen): the "
+            "prefilled tokens are only the server's claim"};
   }
   if (claims.any_silent) {
     return {kUnknown, fmt::format("{} ids were prefilled in all, counted at the engine",

@@ -175,7 +175,7 @@ Status ServerProcess::wait_until_port_is_free(int limit_ms) const {
   while (!os::wait_until_port_is_free(port_, kPollMs)) {
     TRY(interrupt_.check());
     if (os::elapsed_ms(begin_ns, os::real_clock().monotonic_ns()) > limit_ms) {
-      return io_error(fmt::format("{} has ended, but somebody still listens at its port {}", name(), port_));
+      return io_error(fmt::format("{} has ended, but another process still listens at its port {}", name(), port_));
     }
   }
   return {};

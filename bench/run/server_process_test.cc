@@ -185,7 +185,8 @@ TEST_F(WrappedServerTest, ThatOutlivesAllItsLimitsIsReported) {
     ASSERT_TRUE(server.start().ok());
     const Status stopped = server.stop(100);
     ASSERT_FALSE(stopped.ok());
-    EXPECT_NE(stopped.error().message.find("somebody still listens"), std::string::npos) << stopped.error().message;
+    EXPECT_NE(stopped.error().message.find("another process still listens"), std::string::npos)
+        << stopped.error().message;
   }
   ASSERT_EQ(ids().size(), 1U);
   ::kill(ids().front(), SIGKILL);

@@ -67,7 +67,7 @@ void FurtherCopies::put(std::size_t which, SegmentId segment, std::uint64_t seri
 Status FurtherCopies::put_with_room(const Further& further, const TierItem& item, const TierPort::Bytes& bytes) {
   TierPort& port = *further.tier.port;
   const ByteCount size = os::physical_size(ByteCount{format::file_bytes(item.header)});
-  if (size > port.budget()) return no_space("larger than all of the tier");
+  if (size > port.budget()) return no_space("a segment is larger than the whole tier");
   if (const ByteCount with = port.used() + size; with > port.budget()) {
     const ByteCount over = with - port.budget();
     (void)further.evictor->make_room({.bytes = over, .least = over});

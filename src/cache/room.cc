@@ -146,10 +146,10 @@ Status DiskRoom::put(const TierItem& item, const TierPort::Bytes& bytes) {
   if (file > disk_.budget()) return no_space("a state is larger than the disk budget (see --kv-disk-space-mb)");
   // A full file system would not take the file, so no point leaves for it.
   if (item.header.name.kind != format::PartKind::kRows && !store.stopped() && !make_points_room(file))
-    return no_space("points and windows have their share of the disk (see --kv-disk-points-share)");
+    return no_space("points and windows fill their share of the disk (see --kv-disk-points-share)");
   // The next start would leave some files out.
   if (store.has_most_files() && store.keeper() && !evict(slack()))
-    return no_space("the directory has as many files of this model as a server knows of, and none may leave");
+    return no_space("the directory has as many files of this model as a server serves, and none may be evicted");
   Status written = disk_.put(item, bytes);
   const bool no_room = !written && written.error().kind == ErrorKind::kNoSpace;
   if (!no_room || store.stopped() || !store.keeper()) return written;

@@ -194,7 +194,7 @@ std::string describe(const HistoryChanges& changes) {
   if (changes.after_tools == Change::kUnknown && changes.next_message != Change::kUnknown)
     line += "; it refuses tool calls";
   if (changes.order == Order::kToolsFirst) line += "; tools come before the system message";
-  if (changes.order == Order::kSystemFirst) line += "; tools come behind the system message";
+  if (changes.order == Order::kSystemFirst) line += "; tools come after the system message";
   if (changes.clock == Clock::kDate) line += "; it writes the date";
   if (changes.clock == Clock::kTimeOfDay) line += "; it writes the time of day, which changes every prompt";
   return line;

@@ -85,7 +85,7 @@ Result<std::vector<TokenId>> LongText::tokenize(std::string_view text, TokenizeO
 Result<std::vector<TokenId>> LongText::in_parts(std::string_view text, const PartIds& ids_of, const Stop& stop) const {
   std::vector<TokenId> ids;
   for (std::size_t begin = 0; begin < text.size();) {
-    if (stop()) return Error{ErrorKind::kAborted, "nobody waits for the tokens any more"};
+    if (stop()) return Error{ErrorKind::kAborted, "the client no longer waits for the tokens"};
     const std::size_t end = next_cut(text, begin);
     if (end - begin > kLongestRunBytes) {
       return invalid("the text from byte " + std::to_string(begin) + " on has no end of a word or number: at most " +

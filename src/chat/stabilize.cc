@@ -95,8 +95,8 @@ std::string describe(const Stabilizers& rules) {
     if (holds) all.append(all.empty() ? "" : ", ").append(name).append(" (").append(what).append(")");
   };
   append(rules.billing_line, kBillingLine, "a leading x-anthropic-billing-header line is left out of system prompts");
-  append(rules.tools_first, kToolsFirst, "tools stand before system prompts where the template knows none");
-  append(rules.late_system, kLateSystem, "system messages behind the first user message come before it");
+  append(rules.tools_first, kToolsFirst, "tools come before system prompts where the template knows no tools");
+  append(rules.late_system, kLateSystem, "system messages after the first user message come before it");
   return "stabilisers: " + (all.empty() ? "none" : all);
 }
 

@@ -6,7 +6,7 @@
 //   billing-line   The first line of the first message, if that is the system's and the line begins with
 //                  "x-anthropic-billing-header:". Claude Code puts it before everything else, as a block of its own;
 //                  it holds a number that differs from conversation to conversation and means nothing: left out.
-//   tools-first    Tools stand before the system message's text if kvkeep writes them, for templates without a place
+//   tools-first    Tools come before the system message's text if kvkeep writes them, for templates without a place
 // for
 //                  tools: they stay the same from conversation to conversation more often. Other templates put tools
 //                  where their models saw them in training.
@@ -38,7 +38,8 @@ void stabilize(const Stabilizers& rules, nlohmann::ordered_json& messages);
 // The same, and sets the place of the tools.
 void stabilize(const Stabilizers& rules, RenderInput& input);
 
-// Names separated by commas, where "all" stands for those that are on by default; or "none". kInvalid: an unknown name.
+// Names separated by commas, where "all" means those that are on by default; or "none". Fails with kInvalid if a name
+// is unknown.
 Result<Stabilizers> parse_stabilizers(const std::string& names);
 
 // For the debug log at start: "stabilisers: billing-line (...)", or "stabilisers: none".

@@ -203,7 +203,8 @@ class Scan {
     TRY_ASSIGN(const std::uint64_t told, number_at(archive_, at));
     at += format::kArchiveEndBytes;
     const bool ends = at == size.value();
-    if (told != contents_.entries.size() || ends == with_notes) return invalid("the archive's end is not its own");
+    if (told != contents_.entries.size() || ends == with_notes)
+      return invalid("the archive's end does not fit its files");
     if (with_notes) TRY(read_notes(at, size.value() - at));
     TRY(check_paths());
     return std::move(contents_);
@@ -221,7 +222,7 @@ class Scan {
     if (!checked) return Error{checked.error().kind, which + checked.error().message};
     const auto [found, fresh] = models_.try_emplace(checked->header.fingerprint, contents_.models.size());
     if (contents_.models.size() + fresh > format::kMaxArchiveModels)
-      return invalid("the archive is of too many models");
+      return invalid("the archive has files of too many models");
     if (fresh) {
       contents_.models.push_back(found->first);
       contents_.files.emplace_back();
@@ -238,7 +239,7 @@ class Scan {
   }
 
   Status read_notes(std::uint64_t at, std::uint64_t bytes) {
-    if (bytes > format::kMaxArchiveNotesBytes) return invalid("the archive's end is not its own");
+    if (bytes > format::kMaxArchiveNotesBytes) return invalid("the archive's end does not fit its files");
     std::vector<std::byte> text(bytes);
     TRY_ASSIGN(const std::size_t count, archive_.read_at(at, text));
     TRY_ASSIGN(const auto notes, format::decode_archive_notes(ByteSpan(text).first(count)));
@@ -246,7 +247,7 @@ class Scan {
     for (const format::ArchiveNote& note : notes) {
       auto decoded = decode_model_note(note.text);
       if (!decoded || !models_.contains(note.fingerprint) || !told.insert(note.fingerprint).second)
-        return invalid("the archive has a note of a model that is none of its own");
+        return invalid("the archive has a note about a model without files");
       decoded->path.clear();  // others wrote it: no file is opened because a note says so
       contents_.notes.emplace_back(note.fingerprint, std::move(*decoded));
     }
@@ -259,7 +260,7 @@ class Scan {
     for (const Entry& entry : contents_.entries) {
       const Position at = std::get<Position>(order_of(contents_.files[entry.model][entry.file].header, entry.file));
       if (at < std::exchange(reached[entry.model], at))
-        return invalid("the archive has a file before what it may continue: kvkeep cache export writes parents first");
+        return invalid("the archive has a file before its parent: kvkeep cache export writes parents first");
     }
     return {};
   }
@@ -270,7 +271,7 @@ class Scan {
     for (std::size_t model = 0; model < contents_.models.size(); ++model) {
       const PrefixTree tree = build_tree(contents_.models[model], contents_.files[model]);
       if (!tree.misnamed.empty()) return invalid("the archive has a file whose tokens have another hash than its name");
-      if (!tree.orphans.empty()) return invalid("the archive has a file without what it continues");
+      if (!tree.orphans.empty()) return invalid("the archive has a file without its parent");
     }
     std::set<std::pair<std::size_t, PrefixHash>> states;
     for (const Entry& entry : contents_.entries) {
@@ -278,7 +279,7 @@ class Scan {
       if (name.kind == format::PartKind::kWhole) states.emplace(entry.model, name.end_hash);
     }
     const auto there = [&](const auto& base) { return states.contains(base); };
-    if (!std::ranges::all_of(bases_, there)) return invalid("the archive has a state without the one it is built on");
+    if (!std::ranges::all_of(bases_, there)) return invalid("the archive has a built state without its base");
     return {};
   }
 

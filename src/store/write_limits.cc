@@ -102,7 +102,8 @@ Result<WritesNote> read_writes(os::FileSystem& files, const std::string& path) {
   if (count != bytes.size()) return damaged("shorter than it was");
   std::memcpy(&note, bytes.data(), sizeof note);
   const bool whole = note.magic == WritesNote{}.magic && note.sum == note_sum(note);
-  if (!whole || note.left < -kMostDebt || note.ahead < 0 || note.as_of_ns < 0) return damaged("not what was written");
+  if (!whole || note.left < -kMostDebt || note.ahead < 0 || note.as_of_ns < 0)
+    return damaged("the numbers contradict each other");
   return note;
 }
 

@@ -160,7 +160,7 @@ class ReplayTest(unittest.TestCase):
         problems, output = self.replay_mock("--uncounted")
         self.assertEqual(len(problems), 1)
         self.assertIn("* as the server's replies say, not counted", output)
-        self.assertRegex(problems[0], "nothing was counted at the engine .* is the server's claim alone")
+        self.assertRegex(problems[0], "nothing was counted at the engine .* are only the server's claim")
 
     def test_all_forms_of_the_report(self):
         session = self.record(line(0, "hello"), line(0.1, "hello refuse"))

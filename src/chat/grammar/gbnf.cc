@@ -275,7 +275,7 @@ class Reader {
 
   // '*', '+', '?', '{m}', '{m,}' or '{m,n}'.
   Status read_repetition(SymbolSequence& sequence, Repeated& last, bool nested) {
-    if (last.begin == sequence.size()) return wrong("nothing stands before a repetition");
+    if (last.begin == sequence.size()) return wrong("there is nothing before a repetition");
     std::size_t min = 0;
     std::optional<std::size_t> max;
     const char kind = now();
@@ -297,7 +297,7 @@ class Reader {
       }
       ++at_;
     }
-    if (max && *max < min) return wrong("a count's most is below its least");
+    if (max && *max < min) return wrong("a count's maximum is below its minimum");
     last.rules *= std::max<std::size_t>(1, max && *max > 0 ? *max : min);
     if (last.rules > kMostRepeats) return wrong("a repetition repeats more rules than libllama takes");
     skip_space(nested);

@@ -66,10 +66,10 @@ TEST(Gbnf, ErrorsNameTheLine) {
   EXPECT_EQ(gbnf_error("root ::= [b"), "line 1: a literal or a class has no end");
   EXPECT_EQ(gbnf_error("root ::= (\"a\""), "line 1: ')' is expected");
   EXPECT_EQ(gbnf_error("root ::= \"a\" )"), "line 1: ')' is not expected");
-  EXPECT_EQ(gbnf_error("\n\nroot ::= *"), "line 3: nothing stands before a repetition");
+  EXPECT_EQ(gbnf_error("\n\nroot ::= *"), "line 3: there is nothing before a repetition");
   EXPECT_EQ(gbnf_error("root ::= \"\\q\""), "line 1: an escape that GBNF does not know");
   EXPECT_EQ(gbnf_error("root ::= \"\\u12\""), "line 1: an escape has too few hexadecimal digits");
-  EXPECT_EQ(gbnf_error("root ::= \"a\"{2,1}"), "line 1: a count's most is below its least");
+  EXPECT_EQ(gbnf_error("root ::= \"a\"{2,1}"), "line 1: a count's maximum is below its minimum");
   EXPECT_THAT(gbnf_error("root ::= \"a\"{2000}"), HasSubstr("larger than 1999"));
   EXPECT_THAT(gbnf_error("root ::= \"a\"{0,99999999999999999999}"), HasSubstr("larger than 1999"));
   EXPECT_THAT(gbnf_error("root ::= (\"a\" | b){999} {999}\nb ::= \"b\""), HasSubstr("more rules than libllama takes"));

@@ -145,7 +145,7 @@ Result<std::string> choice_expression(GrammarBuilder& grammar, const std::vector
 
 Result<std::string> repeat_expression(GrammarBuilder& grammar, const PatternNode& node) {
   const PatternNode& item = node.children.front();
-  if (!node.max && length_of(item).min == 0) return invalid("what may be empty is repeated without end");
+  if (!node.max && length_of(item).min == 0) return invalid("an expression that may be empty is repeated without end");
   TRY_ASSIGN(std::string text, expression_of(grammar, item));
   if (item.kind != Kind::kCharacters) text = grammar.add("part", std::move(text));
   return grammar.repeat(text, node.min, node.max);
@@ -164,7 +164,7 @@ Result<std::string> expression_of(GrammarBuilder& grammar, const PatternNode& no
     case Kind::kStart:
     case Kind::kEnd: break;
   }
-  return invalid("an anchor stands inside the pattern");
+  return invalid("an anchor is inside the pattern");
 }
 
 // Follows all ways through a pattern at once.

@@ -111,7 +111,7 @@ class PatternReader {
       case '\\': ++at_; return read_escape();
       case '*':
       case '+':
-      case '?': return invalid(std::string("nothing stands before '") + now() + "'");
+      case '?': return invalid(std::string("there is nothing before '") + now() + "'");
       default: break;
     }
     CodePointSet one;
@@ -182,10 +182,10 @@ class PatternReader {
     TRY_ASSIGN(char32_t value, read_hex(4));
     if (value >= 0xD800 && value <= 0xDBFF && take("\\u")) {
       TRY_ASSIGN(const char32_t low, read_hex(4));
-      if (low < 0xDC00 || low > 0xDFFF) return invalid("a surrogate stands alone");
+      if (low < 0xDC00 || low > 0xDFFF) return invalid("a surrogate has no partner");
       value = 0x10000 + ((value - 0xD800) << 10) + (low - 0xDC00);
     }
-    if (value >= 0xD800 && value <= 0xDFFF) return invalid("a surrogate stands alone");
+    if (value >= 0xD800 && value <= 0xDFFF) return invalid("a surrogate has no partner");
     return value;
   }
 
@@ -286,7 +286,7 @@ class PatternReader {
     }
     if (!take("}")) return invalid("a count has no end");
     if (min > kMostCount || (max && *max > kMostCount)) return invalid("a count is too large");
-    if (max && *max < min) return invalid("a count's most is below its least");
+    if (max && *max < min) return invalid("a count's maximum is below its minimum");
     return true;
   }
 

@@ -115,17 +115,17 @@ TEST(Pattern, UnknownPartsAreRefusedByName) {
   EXPECT_EQ(pattern_error("^(a)\\1$"), "backreferences cannot be enforced");
   EXPECT_EQ(pattern_error("\\bword\\b"), "word boundaries (\\b) cannot be enforced");
   EXPECT_EQ(pattern_error("^\\p{L}+$"), "Unicode properties (\\p) cannot be enforced");
-  EXPECT_EQ(pattern_error("^a(b$|c)d"), "an anchor stands inside the pattern");
-  EXPECT_EQ(pattern_error("^(a*b*)*$"), "what may be empty is repeated without end");
+  EXPECT_EQ(pattern_error("^a(b$|c)d"), "an anchor is inside the pattern");
+  EXPECT_EQ(pattern_error("^(a*b*)*$"), "an expression that may be empty is repeated without end");
   EXPECT_EQ(pattern_error("(a"), "a group has no end");
   EXPECT_EQ(pattern_error("a)"), "')' closes nothing");
   EXPECT_EQ(pattern_error("[a"), "a class has no end");
-  EXPECT_EQ(pattern_error("*a"), "nothing stands before '*'");
+  EXPECT_EQ(pattern_error("*a"), "there is nothing before '*'");
   EXPECT_EQ(pattern_error("a**"), "a repetition is repeated");
   EXPECT_EQ(pattern_error("[z-a]"), "a range of a class ends before it begins");
-  EXPECT_EQ(pattern_error("a{3,2}"), "a count's most is below its least");
+  EXPECT_EQ(pattern_error("a{3,2}"), "a count's maximum is below its minimum");
   EXPECT_EQ(pattern_error(std::string(1'000, '(')), "groups are nested too deep");
-  EXPECT_EQ(pattern_error("\\ud800"), "a surrogate stands alone");
+  EXPECT_EQ(pattern_error("\\ud800"), "a surrogate has no partner");
   EXPECT_EQ(pattern_error("^(?<year>\\d{4})$"), "none");
   EXPECT_EQ(pattern_error("^a{,2}$"), "none") << "counts nothing: braces stand for themselves";
 }

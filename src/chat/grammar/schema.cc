@@ -358,7 +358,7 @@ Result<const Json*> SchemaWriter::resolve(const std::string& reference, const st
     rest.remove_prefix(end);
   }
   if (!place->is_object() && !place->is_boolean())
-    return error_at(path, "'$ref' leads to what is no schema: " + reference);
+    return error_at(path, "'$ref' does not lead to a schema: " + reference);
   return place;
 }
 

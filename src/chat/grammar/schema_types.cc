@@ -192,7 +192,7 @@ Result<bool> SchemaWriter::is_valid_value(const Json& base, const Json& value, c
     return is_valid_text(base, value.get_ref<const std::string&>(), path);
   }
   if (value.is_number()) {
-    if (base.contains("multipleOf")) TRY(cannot(path, "'multipleOf' cannot be enforced beside 'enum' or 'const'"));
+    if (base.contains("multipleOf")) TRY(cannot(path, "'multipleOf' cannot be enforced next to 'enum' or 'const'"));
     TRY_ASSIGN(const NumberRange range, range_of(base, path));
     TRY_ASSIGN(const Decimal number, read_decimal(value.dump()));
     const int above = range.min ? compare(number, range.min->value) : 1;
@@ -203,7 +203,7 @@ Result<bool> SchemaWriter::is_valid_value(const Json& base, const Json& value, c
   if (!value.is_structured()) return true;
   for (const auto& [keyword, ignored] : base.items()) {
     if (is_annotation(keyword) || keyword == "type" || keyword == "enum") continue;
-    TRY(cannot(path, fmt::format("'{}' cannot be enforced beside 'enum' or 'const'", keyword)));
+    TRY(cannot(path, fmt::format("'{}' cannot be enforced next to 'enum' or 'const'", keyword)));
   }
   return true;
 }
@@ -347,7 +347,7 @@ Result<SchemaWriter::Others> SchemaWriter::others_of(const Json& base, const std
   if (patterns != nullptr && !patterns->empty() && !named) {
     TRY(cannot(
         path,
-        "'patternProperties' cannot be enforced beside declared or additional properties, or with several patterns"));
+        "'patternProperties' cannot be enforced next to declared or additional properties, or with several patterns"));
   }
   if (named) schema = &patterns->begin().value();
   const bool closed = schema == nullptr ? !members.empty() : *schema == false;
@@ -383,7 +383,7 @@ Status SchemaWriter::count_others(const Json& base, const std::vector<Member>& m
     others.max = most - required;
     if (*others.max < others.min) return error_at(path, "'maxProperties' is below 'minProperties'");
   } else if (!others.member.empty() || most < members.size()) {
-    TRY(cannot(path, "'maxProperties' cannot be enforced beside optional properties"));
+    TRY(cannot(path, "'maxProperties' cannot be enforced next to optional properties"));
   }
   return {};
 }
@@ -398,7 +398,7 @@ Result<std::string> SchemaWriter::key_rule(const Json& base, const std::vector<M
   } else if (names == nullptr || allows_all(*names) || *names == schema) {
     return members.empty() ? json_.string() : other_key(members);
   } else if (!members.empty()) {
-    TRY(cannot(path, "'propertyNames' cannot be enforced beside declared properties"));
+    TRY(cannot(path, "'propertyNames' cannot be enforced next to declared properties"));
     return other_key(members);
   } else {
     schema = {{"allOf", Json::array({*names, schema})}};

@@ -251,7 +251,7 @@ class Writer {
 
 Result<CallGrammar> make_call_grammar(const ReplyFormat& format, const ToolSet& tools, const CallRules& rules) {
   if (format.kind == FormatKind::kNone) {
-    return invalid("this model's chat template knows no tool calls (see --tool-format), so that none can be forced");
+    return invalid("this model's chat template knows no tool calls (see --tool-format), so no call can be required");
   }
   TRY_ASSIGN(CallGrammar made, Writer(format, tools).write(rules));
   // Patterns in schemas may be hostile.

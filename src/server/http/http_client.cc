@@ -315,7 +315,7 @@ Error HttpClient::Connection::failure(End end, const ClientRequest& request) con
   const std::string what = fmt::format("{} {}: ", request.method, request.path);
   switch (end) {
     case End::kStopped: return aborted(what + "stopped");
-    case End::kGivenUp: return aborted(what + "given up");
+    case End::kGivenUp: return aborted(what + "abandoned");
     case End::kNoConnection: return io_error(what + "no connection to " + name);
     case End::kSilent:
       return io_error(fmt::format("{}{} sent nothing for {:.3g} s", what, name, request.silence_ms / 1e3));

@@ -44,7 +44,7 @@ class LikelyCutFinder {
 
   // A prompt of the client left the known tokens at `at`, and many before `at` were prefilled for lack of a point.
   void learn(std::uint64_t client, TokenSpan prompt, Position at);
-  // Finds partings in prompt[range). Cost: O(range).
+  // Finds positions in prompt[range) where prompts are likely to part. Cost: O(range).
   policy::LikelyCuts find(std::uint64_t client, TokenSpan prompt, TokenRange range, Position first_answer);
 
  private:

@@ -184,7 +184,7 @@ void Sequences::keep(SeqId seq) {
   Sequence& held = at(seq);
   // If another server removed a part of its path meanwhile, capture it anew: the end would lie below a hole.
   if (cache_.track(held.tokens, held.occupant.tenant).position() < held.track->position()) {
-    held.track.reset();  // dead segments leave when no track holds them
+    held.track.reset();  // forgotten segments leave when no track holds them
     held.track.emplace(cache_.track(held.tokens, held.occupant.tenant));
   }
   while (held.track->position() < held.end()) {
