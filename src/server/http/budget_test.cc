@@ -30,6 +30,23 @@ TEST(Budget, SharesAreTakenAndGivenBack) {
   EXPECT_TRUE(budget.has_room_for(100));
 }
 
+TEST(Budget, LargeSharesLeaveRoomForSmallOnes) {
+  Budget budget(160, 20);
+  Budget::Share large(budget);
+  EXPECT_FALSE(budget.has_room_for(151));
+  EXPECT_FALSE(large.take(151));
+  EXPECT_TRUE(large.take(150));
+  Budget::Share grown(budget);
+  EXPECT_TRUE(grown.take(1));
+  EXPECT_FALSE(budget.has_room_for(2, 19)) << "it would be large then";
+  EXPECT_TRUE(budget.has_room_for(2, 18));
+  EXPECT_FALSE(grown.take(20));
+  EXPECT_FALSE(grown.take(SIZE_MAX));
+  Budget::Share small(budget);
+  EXPECT_TRUE(small.take(9));
+  EXPECT_FALSE(small.take(1));
+}
+
 TEST(Budget, ThreadsTakeNoMoreThanThereIs) {
   Budget budget(1'000);
   std::size_t taken[2] = {};

@@ -48,10 +48,12 @@ Exchange::~Exchange() {
 
 void Exchange::start(const Route& route) {
   if (route.options.is_light) return run(route.handler);
-  core_.workers->post([self = shared_from_this(), &handler = route.handler]() mutable {
-    self->run(handler);
-    self.reset();
-  });
+  const bool is_large = body_ && body_->share.held() > kSmallBodyBytes;
+  (is_large ? core_.large_workers : core_.workers)
+      ->post([self = shared_from_this(), &handler = route.handler]() mutable {
+        self->run(handler);
+        self.reset();
+      });
 }
 
 void Exchange::run(const Handler& handler) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "os/threads.h"
 #include "server/http/http_test_fixture.h"
 
 namespace kvkeep::server {
@@ -86,6 +87,27 @@ TEST(HttpLimits, BodiesOfAllConnectionsTogether) {
   held.release();
   EXPECT_EQ(holder.read_reply().status, 200);
   EXPECT_EQ(server.client().ask(post("/echo", std::string(1'000, 'x'))).status, 200) << "held by an idle connection";
+}
+
+// Large bodies that are all being worked on, or wait for that, keep no short request out.
+TEST(HttpLimits, LargeBodiesLeaveRoomAndThreadsToSmallOnes) {
+  HttpOptions options;
+  options.threads = 1;
+  options.bodies_bytes_max = 32 << 20;
+  options.limits.room_ms = 50;
+  HeldBodies held;
+  TestServer server(options, [&](HttpServer& http) { held.add_route(http); });
+  const std::string large = post("/hold", std::string(2 << 20, 'x'));
+  std::vector<RawClient> holders;
+  for (int i = 0; i < 15; ++i) {
+    holders.push_back(server.client());
+    ASSERT_TRUE(holders.back().send(large));
+  }
+  ASSERT_TRUE(held.reached(1));
+  EXPECT_TRUE(os::wait_until(5'000, [&] { return server.client().ask(large).status == 503; }));
+  EXPECT_EQ(server.client().ask(post("/echo", std::string(1 << 20, 'x'))).status, 200);
+  held.release();
+  for (RawClient& holder : holders) EXPECT_EQ(holder.read_reply().status, 200);
 }
 
 // A head takes no room for a body.

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
@@ -67,7 +68,9 @@ class Server final : public HttpServer {
 void Server::serve() {
   KVKEEP_ASSERT(!served_, "serve() runs once");
   served_ = true;
-  core_.workers = os::make_thread_pool(static_cast<std::size_t>(core_.options.threads), "http-worker");
+  const auto threads = static_cast<std::size_t>(core_.options.threads);
+  core_.workers = os::make_thread_pool(threads, "http-worker");
+  core_.large_workers = os::make_thread_pool(std::max<std::size_t>(threads / 4, 1), "http-large");
   core_.on_change = [this] { note_change(); };
   asio::post(core_.io, [this] {
     listener_->start(
@@ -76,6 +79,7 @@ void Server::serve() {
     if (core_.stopping) begin_stop();
   });
   run_io();
+  core_.large_workers.reset();
   core_.workers.reset();
 }
 

@@ -28,7 +28,9 @@ struct HttpOptions {
   std::vector<std::string> allowed_hosts;    // see OriginGuard
   std::vector<std::string> allowed_origins;  // see OriginGuard
 
-  int threads = 8;  // threads for handlers, above 0: how many requests are parsed, rendered and tokenized at a time
+  // Threads for handlers, above 0: how many requests are parsed, rendered and tokenized at a time. A quarter as many
+  // are added for requests of more than 1 MiB.
+  int threads = 8;
   // Whole requests, until their reply is made; one more is answered 503. Light ones do not count.
   std::size_t requests_max = 4'096;
   // Open connections; others wait until one ends. From three quarters on, idle ones are closed and slow ones hurried.
@@ -37,7 +39,8 @@ struct HttpOptions {
   std::size_t body_bytes_max = 64ULL << 20;  // a larger one is answered 413, even if it is compressed
   // For all requests that are read or parsed, together. A request beyond it waits, unread, for ChannelLimits::room_ms
   // at most; then it is answered 503. Meanwhile bodies that are not sent on are hurried, and if those in handlers hold
-  // little, the waiting body that holds most gives way. At least body_bytes_max.
+  // little, the waiting body that holds most gives way. A sixteenth is for bodies of up to 1 MiB. At least a little
+  // more than body_bytes_max.
   std::size_t bodies_bytes_max = 256ULL << 20;
   ChannelLimits limits;
 };

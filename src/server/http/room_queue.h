@@ -33,7 +33,7 @@ class RoomQueue {
       bodies_.pop_front();
       const auto waiter = next.waiter.lock();
       if (!waiter || !waiter->is_waiting()) continue;
-      if (budget.has_room_for(next.wanted)) {
+      if (budget.has_room_for(next.wanted, next.held)) {
         waiter->resume();  // and may be added again
       } else {
         bodies_.push_back(std::move(next));

@@ -23,11 +23,14 @@ namespace kvkeep::server {
 
 class Connection;
 
+// Larger bodies are parsed by a few threads, and leave room for these.
+inline constexpr std::size_t kSmallBodyBytes = 1 << 20;
+
 struct ServerCore {
   ServerCore(HttpOptions given, Gatekeeper rules)
       : options(std::move(given)),
         gatekeeper(std::move(rules)),
-        budget(std::max(options.bodies_bytes_max, options.body_bytes_max)),
+        budget(std::max(options.bodies_bytes_max, options.body_bytes_max / 15 * 16 + 16), kSmallBodyBytes),
         places(options.requests_max),
         scratch(64 << 10) {}
 
@@ -40,9 +43,12 @@ struct ServerCore {
   const HttpOptions options;
   Gatekeeper gatekeeper;
   boost::asio::io_context io{1};
-  std::unique_ptr<os::ThreadPool> workers;  // while the server serves
-  Budget budget;                            // of bytes of bodies
-  Budget places;                            // for whole requests that are not light, until they are answered
+  // While the server serves. Large bodies have threads of their own: each takes seconds, and short requests and the
+  // ends of replies would wait for them.
+  std::unique_ptr<os::ThreadPool> workers;
+  std::unique_ptr<os::ThreadPool> large_workers;
+  Budget budget;  // of bytes of bodies
+  Budget places;  // for whole requests that are not light, until they are answered
   std::atomic<bool> stopping{false};
   std::atomic<std::size_t> bytes_at_work{0};  // bytes of bodies in handlers, which will give their room back
   std::atomic<std::size_t> parsed_bytes{0};   // bytes of bodies since freed memory was returned
