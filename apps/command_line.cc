@@ -26,16 +26,10 @@ constexpr char kOverview[] =
     "  --version    print the version and exit\n"
     "  -h, --help   print this help, or after a command that command's help\n"
     "\n"
-    "kvkeep model.gguf is short for kvkeep serve --model model.gguf\n";
+    "Flags without a command are those of serve, and kvkeep model.gguf is short for kvkeep serve --model model.gguf.\n"
+    "A link to kvkeep that is named llama-server takes llama-server's command lines: it always serves.\n";
 
 using Arguments = std::vector<std::string>;
-
-// " -m 'my model.gguf'", ready to be pasted.
-std::string words_text(const Arguments& words) {
-  std::string text;
-  for (const std::string& word : words) text.append(1, ' ').append(quoted_word(word));
-  return text;
-}
 
 bool is_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }
 
@@ -92,6 +86,8 @@ bool is_model_file(const std::string& word) { return word.ends_with(".gguf"); }
 
 }  // namespace
 
+bool always_serves(std::string_view program) { return program == "llama-server" || program.ends_with("/llama-server"); }
+
 std::string version_text() { return "kvkeep " KVKEEP_VERSION "\n"; }
 
 Result<Command> parse_command_line(const Arguments& arguments, const os::Environment& environment) {
@@ -107,12 +103,7 @@ Result<Command> parse_command_line(const Arguments& arguments, const os::Environ
   if (name == "bench") return parse_bench_command(rest, environment);
   if (name == "cache") return parse_cache_command(rest, environment);
   if (name == "replay") return parse_replay_command(rest, environment);
-  if (is_model_file(name)) return parse_serve_command(arguments, environment);
-  if (name.starts_with('-')) {
-    const std::string near = did_you_mean(name, {"--version", "--help"});
-    return invalid(near.empty() ? "name a command before flags: " + as_typed("serve") + words_text(arguments)
-                                : "unknown flag '" + name + "'" + near);
-  }
+  if (is_model_file(name) || name.starts_with('-')) return parse_serve_command(arguments, environment);
   return unknown_command("", name, {"serve", "cache", "model", "bench", "replay", "version", "help"});
 }
 

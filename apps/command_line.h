@@ -3,6 +3,7 @@
 // Tells which command a command line names, and parses its flags. Pure.
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -24,6 +25,9 @@ using Command = std::variant<PrintText, ServeOptions, ParsedModelMake, BenchComm
 
 // `arguments` are those after the program's name. Errors are one line, for standard error and a non-zero exit.
 Result<Command> parse_command_line(const std::vector<std::string>& arguments, const os::Environment& environment);
+
+// Returns true if the program was started by a name that says which command is meant: llama-server has none.
+bool always_serves(std::string_view program);
 
 std::string version_text();
 

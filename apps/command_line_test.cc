@@ -49,8 +49,16 @@ TEST(CommandLine, ClearVariantsAreUnderstood) {
   EXPECT_EQ(model_of({"serve", "a.gguf", "b.gguf"}), "unexpected argument 'b.gguf'");
   EXPECT_EQ(model_of({"serve", "-m", "a.gguf", "--jinja", "on"}), "unexpected argument 'on'");
   EXPECT_EQ(model_of({"serve", "on"}), "unexpected argument 'on'; a model is named with --model FILE");
-  EXPECT_EQ(printed({"-m", "my model.gguf", "-c", "1"}),
-            "error: name a command before flags: kvkeep serve -m 'my model.gguf' -c 1");
+  EXPECT_EQ(model_of({"-c", "32k", "-m", "a.gguf"}), "a.gguf");
+}
+
+TEST(CommandLine, AProgramNamedLlamaServerServes) {
+  for (const char* program : {"llama-server", "./llama-server", "/usr/bin/llama-server"}) {
+    EXPECT_TRUE(always_serves(program)) << program;
+  }
+  for (const char* program : {"kvkeep", "my-llama-server", "llama-server/kvkeep", ""}) {
+    EXPECT_FALSE(always_serves(program)) << program;
+  }
 }
 
 TEST(CommandLine, UnknownCommandsSuggestTheNearest) {
@@ -58,9 +66,8 @@ TEST(CommandLine, UnknownCommandsSuggestTheNearest) {
   EXPECT_EQ(printed({"model", "mkae"}), "error: unknown command 'model mkae'; did you mean 'make'?");
   EXPECT_EQ(printed({"foo"}), "error: unknown command 'foo'; see kvkeep --help");
   EXPECT_EQ(printed({"model", "download"}), "error: unknown command 'model download'; see kvkeep model --help");
-  EXPECT_NE(printed({"-m", "x"}).find("kvkeep serve -m"), std::string::npos);
-  EXPECT_EQ(printed({"--verison"}), "error: unknown flag '--verison'; did you mean '--version'?");
-  EXPECT_EQ(printed({"--hlep"}), "error: unknown flag '--hlep'; did you mean '--help'?");
+  EXPECT_TRUE(printed({"--verison"}).starts_with("error: unknown flag '--verison'; did you mean '--version'?"));
+  EXPECT_TRUE(printed({"--hlep"}).starts_with("error: unknown flag '--hlep'; did you mean '--help'?"));
 }
 
 TEST(CommandLine, ServeAndModelMakeCarryTheirOptions) {

@@ -43,13 +43,14 @@ Result<int> run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::vector<std::string> given(arguments + 1, arguments + count);
+  std::vector<std::string> given(arguments + 1, arguments + count);
   namespace llama = kvkeep::engine::llama;
   // Not for users: kvkeep starts itself like this to try a model's memory, which may end the process (memory_class.h).
   if (!given.empty() && given.front() == llama::kClassTestCommand) {
     return llama::class_test_main({given.begin() + 1, given.end()});
   }
   if (count > 0) cli::set_typed_program(arguments[0]);
+  if (cli::always_serves(arguments[0])) given.insert(given.begin(), "serve");
   const Result<int> status = run(given);
   if (status) return *status;
   std::fprintf(stderr, "kvkeep: %s\n", status.error().message.c_str());

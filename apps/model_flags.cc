@@ -17,6 +17,7 @@ namespace {
 using engine::llama::KvType;
 using engine::llama::LoadMode;
 using engine::llama::ModelOptions;
+using engine::llama::NumaPlacement;
 using engine::llama::RopeScaling;
 using engine::llama::ScaledFile;
 using engine::llama::SplitMode;
@@ -79,6 +80,31 @@ std::vector<Flag> model_flags(ServeOptions& options) {
        .default_text = "the file's name",
        .effect = "Names of the model in the API; replies show the first.",
        .assign = appended_to(chat.model_names, parse_list)},
+      // Before --load-mode, which wins over them.
+      {.spelling = "--mmap, --no-mmap",
+       .environment = "LLAMA_ARG_MMAP",
+       .default_text = "as --load-mode",
+       .effect = "The same as --load-mode mmap, and none.",
+       .assign = [&model](const std::string& text) -> Status {
+         model.load_mode = text == "on" ? LoadMode::kMmap : LoadMode::kNone;
+         return {};
+       }},
+      {.spelling = "--mlock",
+       .environment = "LLAMA_ARG_MLOCK",
+       .default_text = "as --load-mode",
+       .effect = "The same as --load-mode mmap+mlock; with --no-mmap, as --load-mode mlock.",
+       .assign = [&model](const std::string&) -> Status {
+         model.load_mode = model.load_mode == LoadMode::kNone ? LoadMode::kMlock : LoadMode::kMmapAndMlock;
+         return {};
+       }},
+      {.spelling = "-dio, --direct-io, --no-direct-io, -ndio",
+       .environment = "LLAMA_ARG_DIO",
+       .default_text = "as --load-mode",
+       .effect = "The same as --load-mode dio; off leaves the choice to the flags above.",
+       .assign = [&model](const std::string& text) -> Status {
+         if (text == "on") model.load_mode = LoadMode::kDirect;
+         return {};
+       }},
       {.spelling = "-lm, --load-mode MODE",
        .environment = "LLAMA_ARG_LOAD_MODE",
        .effect =
@@ -90,6 +116,14 @@ std::vector<Flag> model_flags(ServeOptions& options) {
                                                {"mlock", LoadMode::kMlock},
                                                {"mmap+mlock", LoadMode::kMmapAndMlock},
                                                {"dio", LoadMode::kDirect}})},
+      {.spelling = "--numa distribute|isolate|numactl",
+       .environment = "LLAMA_ARG_NUMA",
+       .default_text = "none",
+       .effect = "On machines with several memory nodes: spread threads over all nodes, keep them on the node that "
+                 "kvkeep started on, or keep to what numactl set.",
+       .assign = choice_into(model.numa, {{"distribute", NumaPlacement::kDistribute},
+                                          {"isolate", NumaPlacement::kIsolate},
+                                          {"numactl", NumaPlacement::kNumactl}})},
       {.spelling = "--repack, --no-repack, -nr",
        .environment = "LLAMA_ARG_REPACK",
        .effect =
@@ -158,7 +192,7 @@ std::vector<Flag> context_flags(ServeOptions& options) {
   ModelOptions& model = options.model;
   return {
       {.group = "Context and computation",
-       .spelling = "-c, --ctx-size N",
+       .spelling = "-c, --ctx, --ctx-size N",
        .environment = "LLAMA_ARG_CTX_SIZE",
        .default_text = "0, from the model",
        .effect = "Tokens of context, shared by all running requests; 32k is 32768.",
@@ -167,7 +201,7 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .environment = "LLAMA_ARG_N_PARALLEL",
        .effect = "Requests that decode at the same time; others wait their turn. -1 is the default.",
        .assign = number_or_default(model.parallel, 1, kParallelMax)},
-      {.spelling = "-n, --n-predict, --predict N",
+      {.spelling = "-n, --tokens, --n-predict, --predict N",
        .environment = "LLAMA_ARG_N_PREDICT",
        .default_text = "-1, until the context is full",
        .effect = "Most tokens in a reply, if the request does not say.",
@@ -224,6 +258,33 @@ std::vector<Flag> offload_flags(ServeOptions& options) {
        .default_text = "auto",
        .effect = "Layers to keep on devices; auto takes as many as fit.",
        .assign = parsed_into(model.gpu_layers, parse_gpu_layers)},
+      {.spelling = "-fit, --fit on|off",
+       .environment = "LLAMA_ARG_FIT",
+       .effect =
+           "on: layers (-ngl) and context (-c) that were not given follow from free memory; off: all layers lie on "
+           "devices, and the context is the model's own.",
+       .assign = choice_into(model.fit.enabled, {{"on", true}, {"off", false}})},
+      {.spelling = "-fitt, --fit-target MIB,...",
+       .environment = "LLAMA_ARG_FIT_TARGET",
+       .default_text = "1024",
+       .effect = "Memory that is left free on each device; the last number stands for all further ones.",
+       .assign = [&model](const std::string& text) -> Status {
+         TRY_ASSIGN(const std::vector<std::string> items, parse_list(text));
+         model.fit.reserve_bytes.clear();
+         for (const std::string& item : items) {
+           TRY_ASSIGN(const std::uint64_t count, parse_number(item, std::uint64_t{0}, kMibMax));
+           model.fit.reserve_bytes.push_back(count << 20);
+         }
+         return {};
+       }},
+      {.spelling = "-fitc, --fit-ctx N",
+       .environment = "LLAMA_ARG_FIT_CTX",
+       .default_text = "4096 in host memory, the model's own on devices",
+       .effect = "Least context that --fit may choose; on devices, the rest of the layers then leaves them.",
+       .assign = tokens_into(model.fit.least_context, 1, 1)},
+      {.spelling = "--op-offload, --no-op-offload",
+       .effect = "Compute large batches on a device also where the weights lie in host memory.",
+       .assign = switch_into(model.operation_offload)},
       {.spelling = "-dev, --device NAME,...",
        .environment = "LLAMA_ARG_DEVICE",
        .default_text = "all",

@@ -243,7 +243,7 @@ FlagSet serve_flags(ServeOptions& options) {
   for (std::vector<Flag> group :
        {model_flags(options), context_flags(options), offload_flags(options), cache_flags(options),
         point_flags(options), chat_flags(options), http_flags(options), sampling_flags(options),
-        adapter_flags(options.model), rope_flags(options.model), log_flags(options.log)}) {
+        adapter_flags(options.model), rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   return FlagSet("kvkeep serve --model FILE [flags]",

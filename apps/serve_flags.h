@@ -43,6 +43,9 @@ std::vector<Flag> rope_flags(engine::llama::ModelOptions& model);
 std::vector<Flag> chat_flags(ServeOptions& options);
 std::vector<Flag> sampling_flags(ServeOptions& options);
 
+// accepted_flags.cc: flags of llama-server that ask for what is so anyway.
+std::vector<Flag> accepted_flags();
+
 // refused_flags.cc: flags of llama-server and ds4-server that users may pass from habit. Ignoring one silently would
 // give other results than were asked for.
 std::vector<RefusedFlag> refused_serve_flags();

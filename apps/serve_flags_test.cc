@@ -42,7 +42,22 @@ TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
             std::string::npos)
       << refused({"--cache-dir", "/d"});
   EXPECT_NE(refused({"-ctk", "q8"}).find("did you mean 'q8_0'?"), std::string::npos) << refused({"-ctk", "q8"});
-  EXPECT_EQ(refused({"--ctx", "4096"}), "--ctx is -c here. Try: kvkeep serve -m model.gguf -c 4096");
+}
+
+TEST(ServeFlags, OlderSpellingsOfTheLoadMode) {
+  using engine::llama::LoadMode;
+  const auto mode = [](const std::vector<std::string>& words, const os::Environment& environment = {}) {
+    return served(words, environment).model.load_mode;
+  };
+  EXPECT_EQ(mode({"--mmap"}), LoadMode::kMmap);
+  EXPECT_EQ(mode({"--no-mmap"}), LoadMode::kNone);
+  EXPECT_EQ(mode({"--mlock"}), LoadMode::kMmapAndMlock);
+  EXPECT_EQ(mode({"--mlock", "--no-mmap"}), LoadMode::kMlock);
+  EXPECT_EQ(mode({"-dio", "--no-mmap"}), LoadMode::kDirect);
+  EXPECT_EQ(mode({"-ndio"}), std::nullopt);
+  EXPECT_EQ(mode({"--no-mmap", "--load-mode", "auto"}), std::nullopt) << "the newer spelling wins";
+  EXPECT_EQ(mode({"-lm", "mmap"}, {{"LLAMA_ARG_NO_MMAP", "1"}, {"LLAMA_ARG_MLOCK", "1"}}), LoadMode::kMmap);
+  EXPECT_EQ(mode({}, {{"LLAMA_ARG_MMAP", "off"}}), LoadMode::kNone);
 }
 
 TEST(ServeFlags, TokensMayBeCountedInKi) {
@@ -62,11 +77,11 @@ TEST(ServeFlags, TheDiskDirectoryMayComeFromTheEnvironment) {
 }
 
 TEST(ServeFlags, AllRefusedFlagsOfALineAreReported) {
-  EXPECT_EQ(refused({"--mmproj", "x.gguf", "--mlock", "--no-webui", "-c", "4096", "-hf", "a/b"}),
-            "--mmproj is not supported: images and sound are not understood. --mlock is --load-mode mlock here. "
-            "--no-webui is not supported: there is no web page; leave it out. -hf is not supported: "
-            "models are not downloaded; name a file with --model. Try: kvkeep serve -m model.gguf --load-mode mlock -c "
-            "4096 --model=FILE");
+  EXPECT_EQ(
+      refused({"--mmproj", "x.gguf", "--mlock", "--no-perf", "-c", "4096", "-hf", "a/b"}),
+      "--mmproj is not supported: images and sound are not understood. --no-perf is not supported: every reply has "
+      "times; leave it out. -hf is not supported: models are not downloaded; name a file with --model. Try: kvkeep "
+      "serve -m model.gguf --mlock -c 4096 --model=FILE");
 }
 
 TEST(ServeFlags, AModelIsRequiredExceptToListDevices) {
@@ -354,8 +369,7 @@ TEST(ServeFlags, OutOfRangeValuesAreErrors) {
 }
 
 TEST(ServeFlags, FlagsThatWouldChangeResultsAreRefusedByName) {
-  for (const char* name :
-       {"--context-shift", "--keep", "--mmproj", "--slot-save-path", "--draft", "-md", "--embeddings"}) {
+  for (const char* name : {"--context-shift", "--mmproj", "--slot-save-path", "--draft", "-md", "--embeddings"}) {
     EXPECT_NE(refused({name, "x"}).find("is not supported: "), std::string::npos) << name;
   }
 }

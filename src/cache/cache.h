@@ -27,8 +27,8 @@
 // Tenants (base/hash.h) share only the budgets: a lookup for one of them sees only its own segments. Thread safe.
 // Only flush() and the tasks on the executors wait for disk.
 //
-// This class is the front: its parts (cache_parts.h) own the state, share one lock (segment_table.h) and call each other
-// one way. README.md has them in order.
+// This class is the front: its parts (cache_parts.h) own the state, share one lock (segment_table.h) and call each
+// other one way. README.md has them in order.
 
 #include <functional>
 #include <memory>

@@ -197,6 +197,35 @@ class Context(FlagCase):
         if len(devices) > 1:  # the processor and another
             self.assertEqual(self.params("-ngl", 2)["n_gpu_layers"], ["2"])
 
+    @covers("--mmap", "--mlock", "--direct-io", "--numa", "--op-offload")
+    def test_older_spellings_of_the_load_mode_and_placement(self):
+        given = self.params("--no-mmap", "--mlock", "--numa", "distribute", "--no-op-offload")
+        self.assertEqual([given[name] for name in ("load_mode", "numa", "op_offload")], [["mlock"], ["1"], ["0"]])
+        given = self.params("-dio", "--mmap")
+        self.assertEqual((given["load_mode"], given["op_offload"]), (["dio"], ["1"]))
+        self.assertNotIn("numa", given)
+
+    @covers("--fit", "--fit-target", "--fit-ctx")
+    def test_fit(self):
+        """What it chooses on devices, and where memory is short, is tested with made-up sizes (offload_test.cc)."""
+        given = self.params("--fit", "off", "-fitt", "512,0", "-fitc", "1024")
+        self.assertEqual(given["n_ctx"], self.params()["n_ctx"])
+        for flags in (("--fit", "maybe"), ("-fitt", "-1"), ("-fitc", "x")):
+            run = run_program(*serve_command("--no-kv-disk", *flags, "--port", "0")[1:])
+            self.assertEqual(run.returncode, 1, flags)
+            self.assertIn(flags[1], run.stderr)
+
+    @covers("-cb", "-kvu", "--cache-idle-slots", "--no-context-shift", "--keep", "-dt", "--offline", "--no-models-autoload",
+            "--no-mmproj", "--prefill-assistant", "--special", "--escape", "--no-slots", "--no-cors-credentials", "--no-webui",
+            "--no-agent", "--perf", "--log-prefix")
+    def test_flags_that_ask_for_what_is_so_anyway_change_nothing(self):
+        flags = ("-cb", "-kvu", "--cache-idle-slots", "--no-context-shift", "--keep", 16, "-dt", 0.1, "--offline",
+                 "--no-models-autoload", "--no-mmproj", "--prefill-assistant", "-sp", "-e", "--no-slots",
+                 "--no-cors-credentials", "--no-webui", "--no-agent", "--perf", "--log-prefix", "--log-timestamps")
+        plain, given = self.params(), self.params(*flags)
+        self.assertEqual(given, plain)
+        self.assertEqual(self.text_with(*flags), self.text_with())
+
     @covers("--n-cpu-moe")
     def test_n_cpu_moe(self):
         placed = self.params("-ncmoe", 2)["placed"]

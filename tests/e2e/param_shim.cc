@@ -42,8 +42,8 @@ void write_model(std::FILE* file, const llama_model_params& params) {
 void write_context(std::FILE* file, const llama_context_params& params) {
   std::fprintf(file, "n_ctx=%u\nn_batch=%u\nn_ubatch=%u\n", params.n_ctx, params.n_batch, params.n_ubatch);
   std::fprintf(file, "n_threads=%d\nn_threads_batch=%d\n", params.n_threads, params.n_threads_batch);
-  std::fprintf(file, "flash_attention=%d\nkv_offload=%d\nswa_full=%d\n", int(params.flash_attn_type),
-               params.offload_kqv, params.swa_full);
+  std::fprintf(file, "flash_attention=%d\nkv_offload=%d\nswa_full=%d\nop_offload=%d\n", int(params.flash_attn_type),
+               params.offload_kqv, params.swa_full, params.op_offload);
 }
 
 // Set once this process loaded a model's file: the trial of a memory's class makes contexts of a clone that has none.
@@ -68,6 +68,12 @@ llama_model* llama_model_load_from_file(const char* path, llama_model_params par
   append([&](std::FILE* file) { write_model(file, params); });
   serves_a_file = true;
   return real(path, params);
+}
+
+void llama_numa_init(ggml_numa_strategy strategy) {
+  static const auto real = next(&llama_numa_init, "llama_numa_init");
+  append([&](std::FILE* file) { std::fprintf(file, "numa=%d\n", int(strategy)); });
+  real(strategy);
 }
 
 llama_context* llama_init_from_model(llama_model* model, llama_context_params params) {

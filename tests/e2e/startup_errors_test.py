@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from support import PROGRAM, fresh_path, main, model, run_program, serve_command
+from support import PROGRAM, fresh_directory, fresh_path, main, model, run_program, serve_command
 
 
 def gguf_with_architecture(path, architecture):
@@ -41,6 +41,16 @@ class StartupErrors(unittest.TestCase):
 
     def refused_before_loading(self, arguments, *parts):
         self.assertNotIn("loading", self.refused(arguments, *parts))
+
+    def test_a_link_named_llama_server_takes_its_command_lines(self):
+        link = os.path.join(fresh_directory(), "llama-server")
+        os.symlink(PROGRAM, link)
+        for program, words in ((link, ()), (PROGRAM, ()), (PROGRAM, ("serve",))):
+            run = run_program(*words, "-m", "/nowhere.gguf", "--no-webui", "--no-mmap", "-ngl", "99", "--fit", "on",
+                              program=program)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("/nowhere.gguf: no such file", run.stderr)
+        self.assertTrue(run_program("--version", program=link).stdout.startswith("kvkeep "))
 
     def test_no_model_was_named(self):
         self.refused([], "--model")
@@ -154,15 +164,14 @@ class StartupErrors(unittest.TestCase):
     def test_flags_of_other_programs_are_refused_with_a_reason(self):
         self.refused(["-m", model(), "--context-shift"], "--context-shift", "longer than the context")
         self.refused(["-m", model(), "--mmproj", "x"], "--mmproj", "images")
-        self.refused(["-m", model(), "--no-webui"], "--no-webui", "no web page")
-        self.refused(["-m", model(), "--no-mmap"], "--no-mmap", "--load-mode none")
+        self.refused(["-m", model(), "--webui-config", "x"], "--webui-config", "no web page")
         self.refused(["-m", model()], "LLAMA_ARG_HF_REPO", environment={"LLAMA_ARG_HF_REPO": "x"})
         self.refused(["-m", model()], "LLAMA_ARG_JINJA", "--no-jinja", environment={"LLAMA_ARG_JINJA": "0"})
 
     def test_all_refusals_are_reported_at_once_with_a_line_that_works(self):
-        told = self.refused(["-m", model(), "--mmproj", "x.gguf", "--no-webui", "--mlock", "--ctx", "9999k"],
-                            "--mmproj is not supported", "--no-webui is not supported", "--mlock is --load-mode mlock here",
-                            "--ctx is -c here", f"Try: {PROGRAM} serve -m {model()} --load-mode mlock -c 9999k --no-kv-disk")
+        told = self.refused(["-m", model(), "--mmproj", "x.gguf", "--no-perf", "--hf-repo", "a/b", "-c", "9999k"],
+                            "--mmproj is not supported", "--no-perf is not supported", "--hf-repo is not supported",
+                            f"Try: {PROGRAM} serve -m {model()} --model=FILE -c 9999k --no-kv-disk")
         line = told.split("Try: ")[1].strip()
         self.assertTrue(line.endswith("--port 0"), line)
 

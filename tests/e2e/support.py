@@ -82,9 +82,9 @@ def serve_command(*flags, base=True, model_path=None, default_threads=False):
     return [PROGRAM, "serve", "-m", model_path or model(), *(BASE_FLAGS if base else ()), *one_thread, *flags]
 
 
-def run_program(*arguments, environment=None, limit_s=60):
+def run_program(*arguments, environment=None, limit_s=60, program=PROGRAM):
     """A run that should end by itself."""
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=limit_s,
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=limit_s,
                           env=dict(os.environ, **(environment or {})), stdin=subprocess.DEVNULL)
 
 

@@ -23,7 +23,6 @@
 #include "engine/llama/model_options.h"
 #include "engine/llama/model_params.h"
 #include "engine/llama/state_parts.h"
-#include "os/machine.h"
 
 namespace kvkeep::engine::llama {
 
@@ -260,12 +259,9 @@ Result<ModelHandle> load_model(const std::string& path, ModelParams& params, con
 
 // Chooses the values that depend on the machine: the context's length and the layers on devices.
 Result<ModelOptions> resolve(ModelOptions options, const ModelShape& shape, ModelParams& params) {
-  const bool kv_on_devices = !params.offload_devices().empty() && options.offload_kv && options.gpu_layers != 0;
-  const auto available = os::available_memory();
-  const std::uint64_t host_bytes = kv_on_devices || !available ? 0 : available->value();
-  TRY_ASSIGN(const std::uint32_t context, choose_context(options, shape, host_bytes));
+  TRY_ASSIGN(const std::uint32_t context, choose_context(options, shape, measure_kv_room(options, params)));
   if (!options.n_ctx && context < shape.context_train_tokens) {
-    spdlog::info("context of {} tokens: one of {} would take more than half of the free memory; -c sets it", context,
+    spdlog::info("context of {} tokens: one of {} would take too much of the free memory; -c sets it", context,
                  shape.context_train_tokens);
   }
   options.n_ctx = context;
@@ -397,6 +393,7 @@ Result<ModelHash> model_hash(const ModelOptions& options) {
 
 Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given, const LoadProgress& progress) {
   start_library();
+  if (given.numa) llama_numa_init(static_cast<ggml_numa_strategy>(*given.numa));
   const AbortNet net(given.path);
   TRY_ASSIGN(ModelParams params, ModelParams::make(given));
   TRY(make_context_params(given, 1));  // a wrong option is found before gigabytes are read

@@ -31,6 +31,7 @@ enum class KvType {
   kBf16 = 30
 };
 enum class LoadMode { kNone = 0, kMmap = 1, kMlock = 2, kMmapAndMlock = 3, kDirect = 4 };
+enum class NumaPlacement { kDistribute = 1, kIsolate = 2, kNumactl = 3 };
 enum class SplitMode { kNone = 0, kLayer = 1, kRow = 2, kTensor = 3 };
 enum class RopeScaling { kNone = 0, kLinear = 1, kYarn = 2 };
 
@@ -123,7 +124,16 @@ struct ModelOptions {
   // --- the places of weights. The fingerprint has only the names of the devices: how layers, tensors and the KV memory
   // are spread over them changes only the order of sums, and so their rounding.
   static constexpr std::int32_t kAllLayers = INT32_MAX;  // more than any model has
-  std::optional<std::int32_t> gpu_layers;                // empty: as many as fit into the free memory of the devices
+  std::optional<std::int32_t> gpu_layers;                // empty: see `fit`
+  // How the context's length and the layers on devices follow from free memory where nothing was given.
+  struct Fit {
+    bool enabled = true;  // false: the context that the model was trained for, and all layers on the devices
+    // Memory of each device that is left to computation and other programs; the last stands for all further devices.
+    std::vector<std::uint64_t> reserve_bytes = {std::uint64_t{1} << 30};
+    // The context may become so short for memory's sake. Empty: 4,096 tokens where its cells lie in host memory; where
+    // they lie on devices, layers leave the devices instead.
+    std::optional<std::uint32_t> least_context;
+  } fit;
   // By name, as --list-devices prints them; empty: all; only "none": no device.
   std::vector<std::string> devices;
   std::vector<TensorOverride> tensor_overrides;
@@ -133,9 +143,11 @@ struct ModelOptions {
   std::vector<float> tensor_split;  // share of each device; empty: by free memory
   std::int32_t main_gpu = 0;
   std::optional<LoadMode> load_mode;  // empty: as libllama chooses for the devices
-  bool repack = true;                 // rearrange weights for the CPU's instructions; part of the fingerprint
-  bool no_host = false;               // bypass pinned host buffers, so that extra ones can be used
-  bool check_tensors = false;         // refuse weights that are NaN or infinite: slower to load
+  // Where threads run on a machine with several memory nodes; empty: the system decides. Holds for the process.
+  std::optional<NumaPlacement> numa;
+  bool repack = true;          // rearrange weights for the CPU's instructions; part of the fingerprint
+  bool no_host = false;        // bypass pinned host buffers, so that extra ones can be used
+  bool check_tensors = false;  // refuse weights that are NaN or infinite: slower to load
 
   // --- positions; empty: the model's
   std::optional<RopeScaling> rope_scaling;

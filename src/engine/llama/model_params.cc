@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string_view>
 
 #include "os/machine.h"
@@ -21,6 +22,9 @@ static_assert(int{LLAMA_LOAD_MODE_NONE} == int(LoadMode::kNone) && int{LLAMA_LOA
               int{LLAMA_LOAD_MODE_MLOCK} == int(LoadMode::kMlock) &&
               int{LLAMA_LOAD_MODE_MMAP_MLOCK} == int(LoadMode::kMmapAndMlock) &&
               int{LLAMA_LOAD_MODE_DIRECT_IO} == int(LoadMode::kDirect));
+static_assert(int{GGML_NUMA_STRATEGY_DISTRIBUTE} == int(NumaPlacement::kDistribute) &&
+              int{GGML_NUMA_STRATEGY_ISOLATE} == int(NumaPlacement::kIsolate) &&
+              int{GGML_NUMA_STRATEGY_NUMACTL} == int(NumaPlacement::kNumactl));
 static_assert(int{LLAMA_SPLIT_MODE_NONE} == int(SplitMode::kNone) &&
               int{LLAMA_SPLIT_MODE_LAYER} == int(SplitMode::kLayer) &&
               int{LLAMA_SPLIT_MODE_ROW} == int(SplitMode::kRow) &&
@@ -248,12 +252,29 @@ std::uint64_t context_bytes(const ModelOptions& options, const ModelShape& shape
   return shape.kv_bytes(tokens, to_ggml(options.type_k), to_ggml(options.type_v));
 }
 
+// Returns how many tokens of context fit into so many bytes: at most as many as the model was trained for.
+std::uint32_t shortened(const ModelOptions& options, const ModelShape& shape, std::uint64_t bytes) {
+  const std::uint32_t trained = shape.context_train_tokens;
+  if (context_bytes(options, shape, trained) <= bytes) return trained;
+  const std::uint64_t fitting = bytes / std::max<std::uint64_t>(context_bytes(options, shape, 1), 1);
+  const auto rounded = static_cast<std::uint32_t>(fitting / kContextStep * kContextStep);
+  return std::min(trained, std::max(rounded, options.fit.least_context.value_or(kLeastChosenContext)));
+}
+
 }  // namespace
 
-std::int32_t layers_that_fit(std::span<const std::uint64_t> layer_bytes, std::uint64_t output_bytes,
-                             std::span<const std::uint64_t> free_bytes) {
+std::uint64_t device_room(const ModelOptions::Fit& fit, std::span<const std::uint64_t> free_bytes) {
   std::uint64_t room = 0;
-  for (const std::uint64_t free : free_bytes) room += free > kDeviceReserveBytes ? free - kDeviceReserveBytes : 0;
+  for (std::size_t i = 0; i < free_bytes.size(); ++i) {
+    const std::uint64_t reserve = fit.reserve_bytes[std::min(i, fit.reserve_bytes.size() - 1)];
+    room += free_bytes[i] > reserve ? free_bytes[i] - reserve : 0;
+  }
+  return room;
+}
+
+std::int32_t layers_that_fit(std::span<const std::uint64_t> layer_bytes, std::uint64_t output_bytes,
+                             std::uint64_t room_bytes) {
+  std::uint64_t room = room_bytes;
   if (output_bytes > room) return 0;
   room -= output_bytes;
   std::int32_t count = 1;
@@ -270,16 +291,33 @@ std::int32_t choose_gpu_layers(const ModelOptions& options, const ModelShape& sh
   const auto all = static_cast<std::int32_t>(shape.layer_bytes.size()) + 1;
   if (devices.empty()) return 0;
   if (options.gpu_layers) return std::min(*options.gpu_layers, all);
+  if (!options.fit.enabled) return all;
   std::vector<std::uint64_t> bytes = shape.layer_bytes;
   for (std::size_t i = 0; options.offload_kv && i < bytes.size(); ++i) {
     bytes[i] += shape.kv_bytes(i, context_tokens, to_ggml(options.type_k), to_ggml(options.type_v));
   }
-  return layers_that_fit(bytes, shape.output_bytes, free_bytes_of(devices));
+  return layers_that_fit(bytes, shape.output_bytes, device_room(options.fit, free_bytes_of(devices)));
 }
 
-Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelShape& shape, std::uint64_t host_bytes) {
+KvRoom measure_kv_room(const ModelOptions& options, const ModelParams& params) {
+  const auto devices = params.offload_devices();
+  if (!devices.empty() && options.offload_kv && options.gpu_layers != 0) {
+    return {.device_bytes = device_room(options.fit, free_bytes_of(devices))};
+  }
+  const auto available = os::available_memory();
+  return {.host_bytes = available ? available->value() : 0};
+}
+
+Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelShape& shape, const KvRoom& room) {
   const bool given = options.n_ctx.has_value();
   const std::uint32_t tokens = options.n_ctx.value_or(shape.context_train_tokens);
+  if (room.device_bytes) {
+    if (given || !options.fit.enabled || !options.fit.least_context) return tokens;
+    const std::uint64_t weights = std::reduce(shape.layer_bytes.begin(), shape.layer_bytes.end(), shape.output_bytes);
+    const std::uint64_t left = *room.device_bytes > weights ? *room.device_bytes - weights : 0;
+    return shortened(options, shape, left);
+  }
+  const std::uint64_t host_bytes = room.host_bytes;
   if (host_bytes == 0) return tokens;
   const std::uint64_t bytes = context_bytes(options, shape, tokens);
   if (given && bytes > host_bytes) {
@@ -288,10 +326,7 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
                     "smaller one, or smaller KV types",
                     tokens, static_cast<double>(bytes) / kGibibyte, static_cast<double>(host_bytes) / kGibibyte));
   }
-  if (given || bytes <= host_bytes / 2) return tokens;
-  const std::uint64_t fitting = (host_bytes / 2) / std::max<std::uint64_t>(context_bytes(options, shape, 1), 1);
-  const auto rounded = static_cast<std::uint32_t>(fitting / kContextStep * kContextStep);
-  return std::min(tokens, std::max(rounded, kLeastChosenContext));
+  return given || !options.fit.enabled ? tokens : shortened(options, shape, host_bytes / 2);
 }
 
 std::string device_names(const ModelParams& params, std::int32_t gpu_layers) {

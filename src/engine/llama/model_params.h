@@ -4,6 +4,7 @@
 // and the context are made. Nothing here touches a file. Errors are kInvalid and name the option.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,24 +51,32 @@ constexpr ggml_type to_ggml(KvType type) { return static_cast<ggml_type>(type); 
 
 // ---- layers on devices and cells in memory: pure functions over sizes, which the caller measures ----
 
-// Memory of a device that is left to computation and other programs.
-inline constexpr std::uint64_t kDeviceReserveBytes = std::uint64_t{1} << 30;
 // A context that kvkeep chooses is at least this long, if the model was trained for as much.
 inline constexpr std::uint32_t kLeastChosenContext = 4096;
 
+// Returns how many bytes models may take on devices with so much free memory each.
+std::uint64_t device_room(const ModelOptions::Fit& fit, std::span<const std::uint64_t> free_bytes);
+
 // Returns how many layers to offload, counted as in libllama: the output first, then layers from the last to the first.
-// `layer_bytes`: the memory of each layer on a device, including KV memory.
+// `layer_bytes`: the memory of each layer on a device, including KV memory. `room_bytes`: of all devices.
 std::int32_t layers_that_fit(std::span<const std::uint64_t> layer_bytes, std::uint64_t output_bytes,
-                             std::span<const std::uint64_t> free_bytes);
+                             std::uint64_t room_bytes);
 
 // Resolves ModelOptions::gpu_layers for these devices. Returns 0 without devices.
 std::int32_t choose_gpu_layers(const ModelOptions& options, const ModelShape& shape, const ModelParams& params,
                                std::uint32_t context_tokens);
 
-// Resolves ModelOptions::n_ctx: the given number, or as many tokens as the model was trained for and half of
-// `host_bytes` of free memory holds. kNoSpace if the given number does not fit. `host_bytes` is 0 if unknown, or if the
-// KV memory lies on devices.
-Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelShape& shape, std::uint64_t host_bytes);
+// Where the KV memory lies, and how much room is there.
+struct KvRoom {
+  std::uint64_t host_bytes = 0;                 // free memory of the host; 0: unknown, or the KV memory lies on devices
+  std::optional<std::uint64_t> device_bytes{};  // for weights and KV memory; empty: the KV memory lies in the host's
+};
+
+KvRoom measure_kv_room(const ModelOptions& options, const ModelParams& params);
+
+// Resolves ModelOptions::n_ctx: the given number, or as many tokens as the model was trained for, and as half of the
+// host's free memory holds. Fails with kNoSpace if the given number does not fit into the host's memory.
+Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelShape& shape, const KvRoom& room);
 
 // Returns the names of the devices that compute, for the fingerprint.
 std::string device_names(const ModelParams& params, std::int32_t gpu_layers);

@@ -11,7 +11,7 @@ TEST(LayersThatFitTest, CountsFromTheOutputBackwards) {
   const std::vector<std::uint64_t> layers(10, kGibibyte);
   const auto fit = [&](std::uint64_t free_gibibytes) {
     const std::uint64_t free = free_gibibytes * kGibibyte;
-    return layers_that_fit(layers, kGibibyte, std::span(&free, 1));
+    return layers_that_fit(layers, kGibibyte, device_room({}, std::span(&free, 1)));
   };
   EXPECT_EQ(fit(0), 0);
   EXPECT_EQ(fit(1), 0);  // all of it is the reserve
@@ -23,9 +23,11 @@ TEST(LayersThatFitTest, CountsFromTheOutputBackwards) {
 }
 
 TEST(LayersThatFitTest, SeveralDevicesAddUpButEachKeepsItsReserve) {
-  const std::vector<std::uint64_t> layers(4, kGibibyte);
   const std::vector<std::uint64_t> free{2 * kGibibyte, 3 * kGibibyte, kGibibyte / 2};
-  EXPECT_EQ(layers_that_fit(layers, kGibibyte, free), 3);
+  EXPECT_EQ(device_room({}, free), 3 * kGibibyte);
+  EXPECT_EQ(device_room({.reserve_bytes = {0, 2 * kGibibyte}}, free), 3 * kGibibyte);
+  EXPECT_EQ(device_room({.reserve_bytes = {0}}, free), 11 * kGibibyte / 2);
+  EXPECT_EQ(layers_that_fit(std::vector<std::uint64_t>(4, kGibibyte), kGibibyte, 3 * kGibibyte), 3);
 }
 
 // 32 layers of 1,024 values for K and V each: 128 KiB per token under f16.
@@ -38,27 +40,52 @@ ModelShape shape_of_8b() {
   return shape;
 }
 
+KvRoom on_host(std::uint64_t free_bytes) { return {.host_bytes = free_bytes}; }
+
 TEST(ChooseContextTest, TakesWhatTheModelWasTrainedForIfItFits) {
-  EXPECT_EQ(*choose_context({}, shape_of_8b(), 64 * kGibibyte), 131072U);
-  EXPECT_EQ(*choose_context({}, shape_of_8b(), 0), 131072U);  // not known
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), on_host(64 * kGibibyte)), 131072U);
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), on_host(0)), 131072U);  // not known
 }
 
 TEST(ChooseContextTest, TakesHalfOfTheMemoryAtMost) {
-  EXPECT_EQ(*choose_context({}, shape_of_8b(), 8 * kGibibyte), 32768U);
-  EXPECT_EQ(*choose_context({}, shape_of_8b(), kGibibyte / 8), kLeastChosenContext);
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), on_host(8 * kGibibyte)), 32768U);
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), on_host(kGibibyte / 8)), kLeastChosenContext);
+}
+
+TEST(ChooseContextTest, IsNoShorterThanAsked) {
+  ModelOptions options;
+  options.fit.least_context = 40'000;
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), on_host(8 * kGibibyte)), 40'000U);
+  options.fit.least_context = 200'000;
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), on_host(8 * kGibibyte)), 131072U);
+  options.fit.enabled = false;
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), on_host(8 * kGibibyte)), 131072U);
+}
+
+TEST(ChooseContextTest, OnDevicesItIsShortenedOnlyIfAsked) {
+  const std::uint64_t weights = 32 * (200ULL << 20);
+  const KvRoom room{.device_bytes = weights + 2 * kGibibyte};
+  EXPECT_EQ(*choose_context({}, shape_of_8b(), room), 131072U) << "layers leave the devices instead";
+  ModelOptions options;
+  options.fit.least_context = 4'096;
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), room), 16384U);
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), {.device_bytes = weights / 2}), 4'096U);
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), {.device_bytes = weights + 16 * kGibibyte}), 131072U);
+  options.n_ctx = 50'000;
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), room), 50'000U);
 }
 
 TEST(ChooseContextTest, SmallerTypesMakeItLonger) {
   ModelOptions options;
   options.type_k = options.type_v = KvType::kQ8_0;
-  EXPECT_GT(*choose_context(options, shape_of_8b(), 8 * kGibibyte), 60000U);
+  EXPECT_GT(*choose_context(options, shape_of_8b(), on_host(8 * kGibibyte)), 60000U);
 }
 
 TEST(ChooseContextTest, AGivenOneIsTakenOrRefused) {
   ModelOptions options;
   options.n_ctx = 60000;
-  EXPECT_EQ(*choose_context(options, shape_of_8b(), 8 * kGibibyte), 60000U);
-  const auto refused = choose_context(options, shape_of_8b(), 7 * kGibibyte);
+  EXPECT_EQ(*choose_context(options, shape_of_8b(), on_host(8 * kGibibyte)), 60000U);
+  const auto refused = choose_context(options, shape_of_8b(), on_host(7 * kGibibyte));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kNoSpace);
 }

@@ -93,6 +93,7 @@ TEST(HttpLimits, BodiesOfAllConnectionsTogether) {
 TEST(HttpLimits, LargeBodiesLeaveRoomAndThreadsToSmallOnes) {
   HttpOptions options;
   options.threads = 1;
+  options.body_bytes_max = 2 << 20;
   options.bodies_bytes_max = 32 << 20;
   options.limits.room_ms = 50;
   HeldBodies held;

@@ -1,0 +1,57 @@
+// Flags of llama-server that ask for what is so anyway. Rows that change nothing, so that start scripts written for
+// llama-server start here as they are; a flag that asks for anything else is refused (refused_flags.cc).
+
+#include <utility>
+
+#include "flag_values.h"
+#include "serve_flags.h"
+
+namespace kvkeep::cli {
+namespace {
+
+Flag always(std::string spelling, std::string reason, std::string environment = {}) {
+  return {.spelling = std::move(spelling),
+          .environment = std::move(environment),
+          .default_text = "always",
+          .effect = "Accepted: " + std::move(reason) + ".",
+          .assign = always_so()};
+}
+
+// The value must be a number, as llama-server's.
+Flag always_number(std::string spelling, std::string reason, std::string environment = {}) {
+  Flag flag = always(std::move(spelling), std::move(reason), std::move(environment));
+  flag.assign = [](const std::string& text) -> Status {
+    TRY(parse_number(text, -1e9, 1e9));
+    return {};
+  };
+  return flag;
+}
+
+}  // namespace
+
+std::vector<Flag> accepted_flags() {
+  std::vector<Flag> flags = {
+      always("-cb, --cont-batching", "requests are always batched"),
+      always("-kvu, --kv-unified", "all running requests share one pool of cells"),
+      always("--cache-idle-slots", "the state of idle conversations is always kept"),
+      always("--no-context-shift", "nothing is dropped from the middle of a conversation"),
+      always_number("--keep N", "context shifting would keep so many tokens, and nothing is shifted"),
+      always_number("-dt, --defrag-thold N", "libllama no longer defragments", "LLAMA_ARG_DEFRAG_THOLD"),
+      always("--offline", "nothing is downloaded", "LLAMA_ARG_OFFLINE"),
+      always("--no-models-autoload", "no model is loaded because a request names it"),
+      always("--no-mmproj, --no-mmproj-auto, --no-mmproj-offload", "images and sound are not understood"),
+      always("--prefill-assistant", "an assistant's last message is always continued"),
+      always("-sp, --special", "special tokens are always part of a reply's text"),
+      always("-e, --escape, --no-escape", "it is about a prompt on the command line, and there is none"),
+      always("--no-slots", "there is no slots endpoint"),
+      always("--no-cors-credentials", "web pages never get credentials"),
+      always("--no-webui, --no-ui, --no-webui-mcp-proxy, --no-ui-mcp-proxy", "there is no web page"),
+      always("-no-ag, --no-agent", "the server runs no tools"),
+      always("--perf", "every reply has times"),
+      always("--log-prefix, --log-timestamps, --no-log-jsonl", "the log is always so"),
+  };
+  flags.front().group = "Accepted for scripts written for llama-server";
+  return flags;
+}
+
+}  // namespace kvkeep::cli
