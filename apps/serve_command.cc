@@ -115,6 +115,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.strict_model_names = options.chat.strict_model_names;
   service.model_name = service.aliases.empty() ? base_name(model.model_path) : service.aliases.front();
   service.system_fingerprint = fmt::format("b{}-kvkeep", KVKEEP_VERSION);
+  service.model_path = model.model_path;
+  service.parallel = options.model.parallel;
   service.context_tokens = model.context_tokens;
   service.defaults = options.defaults;
   service.defaults.vocabulary_size = model.vocabulary_size;

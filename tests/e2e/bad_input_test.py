@@ -131,7 +131,7 @@ class BadRequests(ServerCase):
 
     def test_unknown_paths_and_methods(self):
         self.assert_refused(404, self.one.get, "/nowhere")
-        self.assert_refused(404, self.one.post, "/completion", {}, contains="did you mean '/completions'?")
+        self.assert_refused(404, self.one.post, "/completons", {}, contains="did you mean '/completions'?")
         self.assert_refused(404, self.one.post, "/v1/v1/messages", {}, contains="did you mean '/v1/messages'?")
         self.assert_refused(404, self.one.get, "/../../etc/passwd")
         self.assert_refused(405, self.one.get, CHAT)

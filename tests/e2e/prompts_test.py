@@ -5,7 +5,7 @@ import json
 import os
 import time
 
-from support import HttpError, ServerCase, main, user
+from support import HttpError, ServerCase, main, model, user, words
 
 
 class Prompts(ServerCase):
@@ -28,6 +28,29 @@ class Prompts(ServerCase):
                               ({"content": "", "reasoning_content": "hm"}, "<think>\nhm")):
             prompt = server.post("/apply-template", {"messages": [user("q"), {"role": "assistant", **last}]})["prompt"]
             self.assertEqual(prompt, "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n" + opening)
+
+    def test_completions_in_the_shape_of_llama_server(self):
+        server = self.server("-c", "1024", "-np", "2")
+        props = server.get("/props")
+        self.assertEqual(props["default_generation_settings"]["n_ctx"], 1024)
+        self.assertEqual((props["total_slots"], props["model_path"]), (2, model()))
+        self.assertIn("{%", props["chat_template"])
+        asked = {"prompt": words(40, 3), "n_predict": 12, "temperature": 0, "return_tokens": True}
+        theirs = server.post("/v1/completions", asked)
+        for path in ("/completion", "/completions"):
+            reply = server.post(path, asked)
+            self.assertEqual(reply["content"], theirs["choices"][0]["text"], path)
+            self.assertEqual((reply["prompt"], reply["tokens"]), (asked["prompt"], theirs["tokens"]))
+            self.assertEqual((reply["tokens_evaluated"], reply["tokens_predicted"], reply["stop_type"]),
+                             (theirs["usage"]["prompt_tokens"], 12, "limit"))
+        events = [event for _, event in server.stream("/completion", {**asked, "return_tokens": False, "stream": True})]
+        self.assertEqual([event["stop"] for event in events], [False] * (len(events) - 1) + [True])
+        self.assertEqual("".join(event["content"] for event in events), theirs["choices"][0]["text"])
+        self.assertEqual([token for event in events[:-1] for token in event["tokens"]], theirs["tokens"])
+        ids = server.tokenize("one two three")
+        self.assertIn("one two three", server.post("/completion", {"prompt": ids, "n_predict": 1})["prompt"])
+        full = server.post("/completion", {"prompt": words(800, 4), "ignore_eos": True})
+        self.assertEqual((full["truncated"], full["stop_type"]), (True, "limit"))
 
     def test_a_run_that_cannot_be_interrupted_is_refused(self):
         server = self.server("-c", "131072")

@@ -13,6 +13,7 @@
 #include "server/api/anthropic/request.h"
 #include "server/api/cache_lookup.h"
 #include "server/api/errors.h"
+#include "server/api/native_completion.h"
 #include "server/api/openai/chat.h"
 #include "server/api/openai/completions.h"
 #include "server/api/openai/reply.h"
@@ -215,6 +216,20 @@ void completions(const Service& service, HttpRequest& http, ResponseWriter& writ
            {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, std::move(reply)});
 }
 
+std::string prompt_text(const Service& service, const api::PromptSource& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  return service.vocabulary->text_of(std::get<std::vector<TokenId>>(prompt), /*with_special=*/true);
+}
+
+void native_completion(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  Result<api::GenerationRequest> request = api::parse_completion(take_body(service, http), service.defaults);
+  if (!request) return send_error(writer, api::error_reply(request.error()));
+  const api::ReplyHeader header = reply_header(service, "cmpl-");
+  auto reply = std::make_unique<api::NativeCompletionWriter>(header, *request, prompt_text(service, request->prompt));
+  generate(service,
+           {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, std::move(reply)});
+}
+
 void apply_template(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   send_result(
       service, http, writer, api::Dialect::kApplyTemplate,
@@ -254,6 +269,21 @@ void greet(const Service&, const HttpRequest& http, ResponseWriter& writer) {
                           http.header("host")));
 }
 
+void props(const Service& service, const HttpRequest&, ResponseWriter& writer) {
+  const auto spelling = [&](std::optional<TokenId> id) {
+    return id ? service.vocabulary->piece(*id, /*with_special=*/true) : std::string();
+  };
+  send_json(writer, api::props_reply({.model_name = service.model_name,
+                                      .model_path = service.model_path,
+                                      .chat_template = std::string(service.chat_template->source()),
+                                      .bos_token = spelling(service.vocabulary->bos()),
+                                      .eos_token = spelling(service.vocabulary->eos()),
+                                      .build = service.system_fingerprint,
+                                      .context_tokens = service.context_tokens,
+                                      .parallel = service.parallel},
+                                     service.defaults));
+}
+
 void list_models(const Service& service, const HttpRequest&, ResponseWriter& writer) {
   std::vector<std::string> more = names_of(service);
   more.erase(more.begin());
@@ -284,8 +314,10 @@ void add_routes(HttpServer& server, const Service& service) {
           },
           {.is_public = true, .is_light = true});
   }
+  for (const char* path : {"/props", "/v1/props"}) route("GET", path, props, {.is_light = true});
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
-  for (const char* path : {"/v1/completions", "/completions"}) route("POST", path, completions);
+  route("POST", "/v1/completions", completions);
+  for (const char* path : {"/completion", "/completions"}) route("POST", path, native_completion);
   route("POST", "/tokenize", tokenize);
   route("POST", "/detokenize", detokenize);
   route("POST", "/apply-template", apply_template);

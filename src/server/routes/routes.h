@@ -59,6 +59,8 @@ struct Service {
   std::unique_ptr<SaidOnce> unknown_fields = std::make_unique<SaidOnce>(256);  // sent by clients
   std::unique_ptr<SaidOnce> other_models = std::make_unique<SaidOnce>(64);     // names that clients asked for
   std::string system_fingerprint;
+  std::string model_path;
+  std::size_t parallel = 0;  // requests decoded at the same time
   std::size_t context_tokens = 0;
   api::RequestDefaults defaults;
   // With --trace requests carry their sender, with --trace-prompts also their body; lookups then show others' texts.

@@ -1,0 +1,105 @@
+#include "server/api/native_completion.h"
+
+#include <gtest/gtest.h>
+
+namespace kvkeep::server::api {
+namespace {
+
+ReplyHeader header() { return {.id = "cmpl-1", .created_s = 1, .model = "m", .system_fingerprint = "b1"}; }
+
+// The JSON of one event.
+Json event(const std::string& bytes) {
+  EXPECT_TRUE(bytes.starts_with("data: ") && bytes.ends_with("}\n\n")) << bytes;
+  return Json::parse(bytes.substr(6));
+}
+
+GenerationResult result() {
+  GenerationResult out;
+  out.finish = FinishReason::kLength;
+  out.content = {{.text = "a\nb"}};
+  out.tokens = {7, 8, 9};
+  out.prompt_tokens = 10;
+  out.timings = {.cache_n = 6, .prompt_n = 4, .predicted_n = 3};
+  return out;
+}
+
+TEST(NativeCompletion, Whole) {
+  GenerationRequest request;
+  request.max_tokens = 3;
+  request.sampling.seed = 42;
+  request.stop = {"x"};
+  const Json json = Json::parse(NativeCompletionWriter(header(), request, "the prompt").whole(result()));
+  EXPECT_EQ(json["content"], "a\nb");
+  EXPECT_EQ(json["prompt"], "the prompt");
+  EXPECT_EQ(json["stop"], true);
+  EXPECT_EQ(json["stop_type"], "limit");
+  EXPECT_EQ(json["truncated"], false);
+  EXPECT_EQ(json["has_new_line"], true);
+  EXPECT_EQ(json["tokens_evaluated"], 10);
+  EXPECT_EQ(json["tokens_predicted"], 3);
+  EXPECT_EQ(json["tokens_cached"], 12);
+  EXPECT_EQ(json["timings"]["cache_n"], 6);
+  EXPECT_EQ(json["generation_settings"]["seed"], 42);
+  EXPECT_EQ(json["generation_settings"]["n_predict"], 3);
+  EXPECT_EQ(json["generation_settings"]["stop"], Json::array({"x"}));
+  EXPECT_FALSE(request.return_tokens);
+}
+
+TEST(NativeCompletion, SaysWhyItEnded) {
+  const auto type_of = [](GenerationResult given, std::optional<std::int64_t> most = 3) {
+    GenerationRequest request;
+    request.max_tokens = most;
+    const Json json = Json::parse(NativeCompletionWriter(header(), request, "").whole(given));
+    EXPECT_EQ(json["truncated"], given.finish == FinishReason::kLength && most != 3);
+    return json["stop_type"].get<std::string>() + ":" + json["stopping_word"].get<std::string>();
+  };
+  GenerationResult given = result();
+  EXPECT_EQ(type_of(given), "limit:");
+  EXPECT_EQ(type_of(given, std::nullopt), "limit:") << "the context is full";
+  EXPECT_EQ(type_of(given, 4), "limit:");
+  given.finish = FinishReason::kStop;
+  EXPECT_EQ(type_of(given), "eos:");
+  given.stop_string = "END";
+  EXPECT_EQ(type_of(given), "word:END");
+}
+
+TEST(NativeCompletion, Stream) {
+  GenerationRequest request;
+  request.stream = true;
+  NativeCompletionWriter writer(header(), request, "p");
+  EXPECT_TRUE(request.return_tokens) << "each event has the ids of its text";
+  EXPECT_EQ(writer.first({.prompt_tokens = 10, .cached_tokens = 6}), "");
+  EXPECT_EQ(event(writer.progress({.total = 10, .cached = 6, .processed = 8}))["prompt_progress"]["processed"], 8);
+  const std::vector<TokenId> ids = {7};
+  const Json first = event(writer.delta({.text = "a\n", .tokens = ids}));
+  EXPECT_EQ(first["content"], "a\n");
+  EXPECT_EQ(first["tokens"], Json::array({7}));
+  EXPECT_EQ(first["stop"], false);
+  EXPECT_EQ(first["tokens_predicted"], 1);
+  EXPECT_EQ(first["tokens_evaluated"], 10);
+  EXPECT_FALSE(first.contains("timings"));
+  EXPECT_EQ(event(writer.delta({.text = "b", .tokens = ids}))["tokens_predicted"], 2);
+  const Json last = event(writer.finish(result()));
+  EXPECT_EQ(last["stop"], true);
+  EXPECT_EQ(last["content"], "");
+  EXPECT_EQ(last["has_new_line"], true) << "of the whole text";
+  EXPECT_TRUE(last.contains("generation_settings"));
+}
+
+TEST(Props, TellTheDefaults) {
+  RequestDefaults defaults;
+  defaults.sampling.top_k = 7;
+  const Json json = Json::parse(props_reply(
+      {.model_name = "m", .model_path = "/m.gguf", .bos_token = "<s>", .context_tokens = 512, .parallel = 4},
+      defaults));
+  EXPECT_EQ(json["default_generation_settings"]["n_ctx"], 512);
+  EXPECT_EQ(json["default_generation_settings"]["params"]["top_k"], 7);
+  EXPECT_EQ(json["default_generation_settings"]["params"]["n_predict"], -1);
+  EXPECT_EQ(json["total_slots"], 4);
+  EXPECT_EQ(json["model_alias"], "m");
+  EXPECT_EQ(json["bos_token"], "<s>");
+  EXPECT_EQ(json["modalities"]["vision"], false);
+}
+
+}  // namespace
+}  // namespace kvkeep::server::api
