@@ -122,7 +122,7 @@ std::vector<RefusedFlag> refused_network() {
       {{"--metrics"}, {"LLAMA_ARG_ENDPOINT_METRICS=on"}, "there is no metrics endpoint"},
       {{"--props"}, {"LLAMA_ARG_ENDPOINT_PROPS=on"}, "properties cannot be changed while serving"},
       {{"--ssl-key-file", "--ssl-cert-file"}, {"LLAMA_ARG_SSL_*"}, "put a proxy that speaks TLS in front", kEssential},
-      {{"--cors", "--cors-*"},
+      {{"--cors", "--cors-methods", "--cors-headers", "--cors-credentials"},
        {"LLAMA_ARG_CORS_*"},
        "name the web pages that may use the server with --allowed-origins"},
       {{"--api-prefix"}, {"LLAMA_ARG_API_PREFIX"}, "paths start at the root", kEssential},

@@ -541,7 +541,7 @@ class Server(FlagCase):
             file.write("# comment\nfrom-file\n")
         os.symlink(keys, link)  # as mounted secrets are
         server = self.server("--api-key", "given", "--api-key-file", link, "--allowed-hosts", "box.example",
-                             "--allowed-origins", "http://page.example", "--max-body-mb", 1)
+                             "--allowed-origins", "http://page.example,localhost", "--max-body-mb", 1)
 
         def tokenize(text="x", **headers):
             return server.post("/tokenize", {"content": text}, headers=headers)
@@ -552,6 +552,7 @@ class Server(FlagCase):
         tokenize(**given, Host="box.example")
         self.assert_refused(403, tokenize, **given, Host="other.example")
         tokenize(**given, Origin="http://page.example")
+        tokenize(**given, Origin="http://localhost:3000")
         self.assert_refused(403, tokenize, **given, Origin="http://other.example")
         tokenize("x" * 1_000_000, **given)
         self.assert_refused(413, tokenize, "x" * 1_100_000, **given)

@@ -81,7 +81,8 @@ Verdict Gatekeeper::check_sender(const HttpRequest& request) const {
   if (!guard_.origin_allowed(origin, host)) {
     const bool is_page = origin.find("://") != std::string_view::npos;  // files and sandboxed frames send "null"
     return deny(403, "Origin '" + std::string(origin) + "' is not allowed" +
-                         (is_page ? to_allow("--allowed-origins", origin) : ""));
+                         (is_page ? to_allow("--allowed-origins", origin) : "") +
+                         (is_loopback_origin(origin) ? ", or localhost for all pages of this machine" : ""));
   }
   return {};
 }

@@ -65,6 +65,13 @@ bool is_loopback_name(std::string_view name) {
   return name.starts_with("127.") && is_ipv4_literal(name);
 }
 
+bool is_loopback_origin(std::string_view origin) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (origin.starts_with(scheme)) return is_loopback_name(host_name(origin.substr(scheme.size())));
+  }
+  return false;
+}
+
 Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<std::string>& allowed_hosts,
                                       std::vector<std::string> allowed_origins) {
   OriginGuard guard;
@@ -76,10 +83,16 @@ Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<
     guard.allowed_hosts_.emplace_back(name);
   }
   for (const std::string& origin : allowed_origins) {
+    if (origin == "localhost") {
+      guard.allows_loopback_origins_ = true;
+      continue;
+    }
     const auto scheme = origin.find("://");
     if (origin.find('*') != std::string::npos || scheme == std::string::npos || scheme == 0 ||
         origin.find('/', scheme + 3) != std::string::npos || scheme + 3 == origin.size()) {
-      return invalid("'" + origin + "' is not an origin: write it as browsers send it, such as http://localhost:3000");
+      return invalid("'" + origin +
+                     "' is not an origin: write it as browsers send it, such as http://localhost:3000, or " +
+                     "localhost for all pages of this machine");
     }
   }
   guard.bound_to_all_ = bound_host == "0.0.0.0" || bound_host == "::";
@@ -97,6 +110,7 @@ bool OriginGuard::host_allowed(std::string_view host) const {
 
 bool OriginGuard::origin_allowed(std::string_view origin, std::string_view host) const {
   if (origin.empty() || contains_ignoring_case(allowed_origins_, origin)) return true;
+  if (allows_loopback_origins_ && is_loopback_origin(origin)) return true;
   constexpr std::string_view kScheme = "http://";
   return origin.size() > kScheme.size() && equals_ignoring_case(origin.substr(0, kScheme.size()), kScheme) &&
          equals_ignoring_case(origin.substr(kScheme.size()), host);

@@ -16,8 +16,9 @@ namespace kvkeep::server {
 class OriginGuard {
  public:
   // The server listens on `bound_host`. `allowed_hosts`: more names for Host, without port. `allowed_origins`: origins
-  // as browsers send them, "https://chat.example:8443". kInvalid at a wildcard or a malformed entry; a wildcard would
-  // let any page read the conversations.
+  // as browsers send them, "https://chat.example:8443", or "localhost" for every page that a server on the client's own
+  // machine delivers. kInvalid at a wildcard or a malformed entry; a wildcard would let any page read the
+  // conversations.
   static Result<OriginGuard> make(std::string bound_host, const std::vector<std::string>& allowed_hosts,
                                   std::vector<std::string> allowed_origins);
 
@@ -32,6 +33,7 @@ class OriginGuard {
  private:
   std::string bound_host_;
   bool bound_to_all_ = false;
+  bool allows_loopback_origins_ = false;
   std::vector<std::string> allowed_hosts_;
   std::vector<std::string> allowed_origins_;
 };
@@ -41,5 +43,7 @@ std::string_view host_name(std::string_view host);
 
 // 127.0.0.0/8, ::1, "localhost" and names under it.
 bool is_loopback_name(std::string_view name);
+// "http://localhost:3000", "https://[::1]".
+bool is_loopback_origin(std::string_view origin);
 
 }  // namespace kvkeep::server

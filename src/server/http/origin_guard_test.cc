@@ -51,10 +51,22 @@ TEST(OriginGuard, OriginMustBeOwnOrAllowed) {
   }
 }
 
+TEST(OriginGuard, LocalhostStandsForAllPagesOfTheClientsMachine) {
+  const OriginGuard open = guard("127.0.0.1", {}, {"localhost", "https://chat.example"});
+  for (const char* origin : {"http://localhost", "http://localhost:8080", "https://127.0.0.1", "http://127.0.0.1:3000",
+                             "http://[::1]", "http://[::1]:3000", "http://app.localhost", "https://chat.example"}) {
+    EXPECT_TRUE(open.origin_allowed(origin, "localhost:8080")) << origin;
+  }
+  for (const char* origin : {"null", "file://localhost", "http://localhost.evil.example", "http://notlocalhost",
+                             "http://evil.example", "http://127.0.0.1.evil.example", "localhost", "http://"}) {
+    EXPECT_FALSE(open.origin_allowed(origin, "localhost:8080")) << origin;
+  }
+}
+
 TEST(OriginGuard, WildcardsAndMalformedEntriesAreRefused) {
   for (const char* host : {"*", "*.example", "", "a b:c"})
     EXPECT_FALSE(OriginGuard::make("127.0.0.1", {host}, {})) << host;
-  for (const char* origin : {"*", "localhost", "http://", "http://*.example", "http://a/b"}) {
+  for (const char* origin : {"*", "localhost:3000", "http://", "http://*.example", "http://a/b"}) {
     EXPECT_FALSE(OriginGuard::make("127.0.0.1", {}, {origin})) << origin;
   }
 }
