@@ -80,6 +80,11 @@ std::vector<Flag> model_flags(ServeOptions& options) {
        .default_text = "the file's name",
        .effect = "Names of the model in the API; replies show the first.",
        .assign = appended_to(chat.model_names, parse_list)},
+      {.spelling = "--tags WORD,...",
+       .environment = "LLAMA_ARG_TAGS",
+       .default_text = "none",
+       .effect = "Words about the model that /v1/models shows; they change nothing.",
+       .assign = appended_to(chat.model_tags, parse_list)},
       // Before --load-mode, which wins over them.
       {.spelling = "--mmap, --no-mmap",
        .environment = "LLAMA_ARG_MMAP",

@@ -50,7 +50,6 @@ std::vector<RefusedFlag> refused_models() {
       {{"--embd-gemma-default", "--fim-*", "--gpt-oss-*", "--vision-*"}, {}, no_downloads},
       {{"--cache-list", "-cl"}, {}, "there is no list of downloaded models"},
       {{"--models-dir", "--models-*"}, {"LLAMA_ARG_MODELS_*"}, "one model is served; name it with --model"},
-      {{"--tags"}, {"LLAMA_ARG_TAGS"}, "models have names only; see --alias"},
       {{"--mmproj", "--mmproj-*", "-mm*", "--image-*", "--video-*", "--mtmd-*", "--media-path"},
        {"LLAMA_ARG_MMPROJ*", "LLAMA_ARG_IMAGE_*", "LLAMA_ARG_VIDEO_*", "LLAMA_ARG_MTMD_*"},
        "images and sound are not understood"},

@@ -124,10 +124,16 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.defaults.template_kwargs = template_kwargs(options, service.chat_template->source());
   service.traced = !options.log.trace_file.empty();
   service.trace_prompts = options.log.trace_prompts;
-  service.card = {service.model_name,         service.clock->wall_ns() / 1'000'000'000,
-                  model.vocabulary_size,      model.context_tokens,
-                  model.context_train_tokens, model.embedding_size,
-                  model.parameters,           model.model_bytes};
+  service.card = {service.model_name,
+                  service.clock->wall_ns() / 1'000'000'000,
+                  model.vocabulary_size,
+                  model.context_tokens,
+                  model.context_train_tokens,
+                  model.embedding_size,
+                  model.parameters,
+                  model.model_bytes,
+                  service.aliases,
+                  options.chat.model_tags};
   return service;
 }
 

@@ -48,6 +48,7 @@ enum class Replay {
 // The model's names, the variables of its chat template, and how its replies are parsed.
 struct ChatOptions {
   std::vector<std::string> model_names;                // shown by the API; empty: the file's name
+  std::vector<std::string> model_tags;                 // shown by the API
   bool strict_model_names = false;                     // requests for another model's name are refused
   std::string template_source;                         // Jinja text; empty: the model's own
   std::string template_file;                           // file with Jinja text; empty: none

@@ -25,9 +25,11 @@ class Model(FlagCase):
     def test_model(self):
         self.assertNotEqual(self.text_with(), self.text_with(model_path=model("--seed", "2")))
 
-    @covers("--alias")
+    @covers("--alias", "--tags")
     def test_alias(self):
-        server = self.server("-a", "first,second")
+        server = self.server("-a", "first,second", "--tags", "coder,small")
+        self.assertEqual([(one["aliases"], one["tags"]) for one in server.get("/v1/models")["data"]],
+                         [(["first", "second"], ["coder", "small"])] * 2)
         self.assertEqual([one["id"] for one in server.get("/v1/models")["data"]], ["first", "second"])
         self.assertEqual(server.get("/v1/models/second")["id"], "second")
         self.assertEqual(server.chat([user("hi")], max_tokens=1, model="second")["model"], "first")

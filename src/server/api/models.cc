@@ -21,6 +21,7 @@ std::string rfc3339(std::int64_t seconds) {
 namespace {
 
 Json model_entry(const ModelCard& model) {
+  const Json text = Json::array({"text"});
   const Json meta = {
       {"n_vocab", model.vocabulary_size},
       {"n_ctx", model.context_tokens},
@@ -36,6 +37,9 @@ Json model_entry(const ModelCard& model) {
       {"owned_by", "kvkeep"},
       {"type", "model"},
       {"display_name", model.id},
+      {"aliases", model.names},
+      {"tags", model.tags},
+      {"architecture", {{"input_modalities", text}, {"output_modalities", text}}},
       {"created_at", rfc3339(model.created_s)},
       {"meta", meta},
   };

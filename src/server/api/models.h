@@ -16,7 +16,9 @@ struct ModelCard {
   std::size_t trained_context_tokens = 0;
   std::size_t embedding_size = 0;
   std::uint64_t parameters = 0;
-  std::uint64_t size_bytes = 0;  // of the weights
+  std::uint64_t size_bytes = 0;         // of the weights
+  std::vector<std::string> names = {};  // all names under which the model is served
+  std::vector<std::string> tags = {};   // the operator's words about the model; they change nothing
 };
 
 // Lists the model under each of its names, the card's own first.

@@ -237,9 +237,12 @@ TEST(Models, OneObjectForBothFamiliesOfClients) {
                     .trained_context_tokens = 131072,
                     .embedding_size = 128,
                     .parameters = 1435008,
-                    .size_bytes = 1942048}),
+                    .size_bytes = 1942048,
+                    .names = {"m", "n"},
+                    .tags = {"t"}}),
       R"({"object":"list","data":[{"id":"m","object":"model","created":1718100000,"owned_by":"kvkeep","type":"model",)"
-      R"("display_name":"m","created_at":"2024-06-11T10:00:00Z","meta":{"n_vocab":3874,"n_ctx":2048,)"
+      R"("display_name":"m","aliases":["m","n"],"tags":["t"],"architecture":{"input_modalities":["text"],)"
+      R"("output_modalities":["text"]},"created_at":"2024-06-11T10:00:00Z","meta":{"n_vocab":3874,"n_ctx":2048,)"
       R"("n_ctx_train":131072,"n_embd":128,"n_params":1435008,"size":1942048}}],"has_more":false,"first_id":"m","last_id":"m"})");
   const Json several = Json::parse(models_reply({.id = "m", .context_tokens = 5}, {"other"}));
   EXPECT_EQ(several["data"].size(), 2U);
