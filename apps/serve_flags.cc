@@ -214,6 +214,14 @@ std::vector<Flag> log_flags(LogOptions& log) {
   };
 }
 
+// parse_command_line() obeys it, on any command line: here it is for --help and suggestions.
+Flag version_flag() {
+  return {.group = "Help",
+          .spelling = "--version",
+          .effect = "Print the version and exit.",
+          .assign = [](const std::string&) -> Status { return {}; }};
+}
+
 // Checks flags against each other.
 Status validate(const ServeOptions& options) {
   if (options.list_devices) return {};
@@ -248,6 +256,7 @@ FlagSet serve_flags(ServeOptions& options) {
         adapter_flags(options.model), rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
   }
+  all.push_back(version_flag());
   return FlagSet("kvkeep serve --model FILE [flags]",
                  "Serves a GGUF model over HTTP and never prefills the same prefix twice.", std::move(all),
                  refused_serve_flags());

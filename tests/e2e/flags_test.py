@@ -659,7 +659,7 @@ class Log(FlagCase):
             self.assertIn("bye", file.read())
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
 
-    @covers("--help")
+    @covers("--help", "--version")
     def test_help(self):
         run = run_program("serve", "--help", "-m", "/nowhere")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
