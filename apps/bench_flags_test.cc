@@ -132,7 +132,7 @@ TEST(ReplayFlags, NeedAServerAndARecording) {
 
 TEST(ReplayFlags, HelpFillsItsLines) {
   const std::string help = replay_help();
-  const std::string description = help.substr(0, help.find("\n\n"));
+  const std::string description = help.substr(0, help.find("\nUsage: "));
   for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
     end = description.find('\n', begin);
     const std::string line = description.substr(begin, end - begin);

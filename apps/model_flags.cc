@@ -277,8 +277,8 @@ std::vector<Flag> offload_flags(ServeOptions& options) {
          TRY_ASSIGN(const std::vector<std::string> items, parse_list(text));
          model.fit.reserve_bytes.clear();
          for (const std::string& item : items) {
-           TRY_ASSIGN(const std::uint64_t count, parse_number(item, std::uint64_t{0}, kMibMax));
-           model.fit.reserve_bytes.push_back(count << 20);
+           TRY_ASSIGN(const ByteCount bytes, parse_mebibytes(item, 0));
+           model.fit.reserve_bytes.push_back(bytes.value());
          }
          return {};
        }},

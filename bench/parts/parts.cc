@@ -373,15 +373,15 @@ std::vector<TokenId> fill(index::PrefixIndex& index, std::size_t size, std::size
 }
 
 PartFigures lookup_figures(std::size_t repetitions, os::Clock& clock) {
-  constexpr std::size_t kSegmentTokens = 1'000;
+  constexpr std::size_t kIndexedTokens = 1'000;
   index::PrefixIndex index;
-  const std::vector<TokenId> prompt = fill(index, kSegmentTokens, kPromptTokens / kSegmentTokens);
+  const std::vector<TokenId> prompt = fill(index, kIndexedTokens, kPromptTokens / kIndexedTokens);
   std::vector<double> times;
   for (std::size_t i = 0; i < repetitions; ++i) {
     const std::int64_t begin_ns = clock.monotonic_ns();
     const std::vector<index::Step> path = index.match(prompt);
     times.push_back(os::elapsed_ms(begin_ns, clock.monotonic_ns()));
-    KVKEEP_ASSERT(path.size() == kPromptTokens / kSegmentTokens, "the index finds what was put in");
+    KVKEEP_ASSERT(path.size() == kPromptTokens / kIndexedTokens, "the index finds what was put in");
   }
   return summarize("lookup of a 100k-token prompt among 10k segments", "ms", std::move(times),
                    Goal{Goal::Kind::kAtMost, 2});

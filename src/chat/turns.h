@@ -20,8 +20,8 @@ namespace kvkeep::chat {
 // Ids that open a turn, from its first marker to the end of the role's name; empty: not learnt. White space after the
 // name is left out, because tokenizers join it to the text after it.
 struct TurnOpenings {
-  std::vector<TokenId> user;
-  std::vector<TokenId> assistant;  // as far as history and the opening for a new answer agree
+  std::vector<TokenId> user = {};
+  std::vector<TokenId> assistant = {};  // as far as history and the opening for a new answer agree
   // Opens tool results that begin like user turns and go on as no user turn does (`<|im_start|>user\n<tool_response>`).
   // Empty: they open otherwise, or exactly like user turns, and count as such.
   std::vector<TokenId> tool_result = {};

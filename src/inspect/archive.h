@@ -13,7 +13,7 @@
 namespace kvkeep::inspect {
 
 struct ExportReport {
-  FileCount files;  // by the sizes of their contents
+  FileCount files = {};  // by the sizes of their contents
   std::uint64_t prefixes = 0;
   std::uint64_t others = 0;  // as in ExportChoice; export_files() leaves both 0
   std::uint64_t foreign_tokens = 0;

@@ -13,7 +13,7 @@ namespace {
 
 std::string distrust_path(const std::string& directory) { return directory + "/" + std::string(kDistrustName); }
 
-Result<std::string> read_start(os::File& file, std::size_t most) {
+Result<std::string> first_bytes(os::File& file, std::size_t most) {
   std::string text(most, '\0');
   TRY_ASSIGN(const std::size_t count, file.read_at(0, std::as_writable_bytes(std::span(text))));
   text.resize(count);
@@ -26,7 +26,7 @@ std::string unreadable(const Error& error) { return "a note that cannot be read:
 
 Result<std::string> read_start(os::FileSystem& files, const std::string& path, std::size_t most) {
   TRY_ASSIGN(const std::unique_ptr<os::File> file, files.open(path));
-  return read_start(*file, most);
+  return first_bytes(*file, most);
 }
 
 Status replace_small_file(os::FileSystem& files, const std::string& path, std::string_view text, Syncing syncing) {
@@ -57,7 +57,7 @@ Result<std::optional<std::string>> find_distrust(os::FileSystem& files, const st
   const auto file = files.open(distrust_path(directory));
   if (!file && file.error().kind == ErrorKind::kNotFound) return std::optional<std::string>();
   if (!file && file.error().kind == ErrorKind::kIo) return file.error();
-  auto text = file ? read_start(**file, kMostDistrustBytes) : Result<std::string>(file.error());
+  auto text = file ? first_bytes(**file, kMostDistrustBytes) : Result<std::string>(file.error());
   if (!text) return std::optional(unreadable(text.error()));
   text->resize(std::min(text->find('\n'), text->size()));
   std::ranges::replace_if(*text, [](unsigned char letter) { return letter < 0x20 || letter > 0x7e; }, '?');

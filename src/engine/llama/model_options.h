@@ -132,7 +132,7 @@ struct ModelOptions {
     std::vector<std::uint64_t> reserve_bytes = {std::uint64_t{1} << 30};
     // The context may become so short for memory's sake. Empty: 4,096 tokens where its cells lie in host memory; where
     // they lie on devices, layers leave the devices instead.
-    std::optional<std::uint32_t> least_context;
+    std::optional<std::uint32_t> least_context = {};
   } fit;
   // By name, as --list-devices prints them; empty: all; only "none": no device.
   std::vector<std::string> devices;

@@ -83,7 +83,7 @@ std::string device_names(const ModelParams& params, std::int32_t gpu_layers);
 
 // The share of each kind of device in the computation. Layers are counted as in layers_that_fit().
 struct Computing {
-  std::vector<std::string> devices;  // that hold layers; empty: none does
+  std::vector<std::string> devices = {};  // that hold layers; empty: none does
   std::int32_t gpu_layers = 0;
   std::int32_t all_layers = 0;
   std::int32_t threads = 1;

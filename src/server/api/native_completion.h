@@ -45,12 +45,12 @@ class NativeCompletionWriter final : public ReplyWriter {
 
 // What GET /props tells: clients and launchers ask it first.
 struct ServerProps {
-  std::string model_name;
-  std::string model_path;
-  std::string chat_template;  // Jinja text
-  std::string bos_token;      // as templates write them; "": the vocabulary has none
-  std::string eos_token;
-  std::string build;
+  std::string model_name = {};
+  std::string model_path = {};
+  std::string chat_template = {};  // Jinja text
+  std::string bos_token = {};      // as templates write them; "": the vocabulary has none
+  std::string eos_token = {};
+  std::string build = {};
   std::size_t context_tokens = 0;
   std::size_t parallel = 0;  // requests decoded at the same time
 };

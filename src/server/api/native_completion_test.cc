@@ -5,15 +5,15 @@
 namespace kvkeep::server::api {
 namespace {
 
-ReplyHeader header() { return {.id = "cmpl-1", .created_s = 1, .model = "m", .system_fingerprint = "b1"}; }
+ReplyHeader native_header() { return {.id = "cmpl-1", .created_s = 1, .model = "m", .system_fingerprint = "b1"}; }
 
 // The JSON of one event.
-Json event(const std::string& bytes) {
+Json parsed_event(const std::string& bytes) {
   EXPECT_TRUE(bytes.starts_with("data: ") && bytes.ends_with("}\n\n")) << bytes;
   return Json::parse(bytes.substr(6));
 }
 
-GenerationResult result() {
+GenerationResult three_tokens() {
   GenerationResult out;
   out.finish = FinishReason::kLength;
   out.content = {{.text = "a\nb"}};
@@ -28,7 +28,7 @@ TEST(NativeCompletion, Whole) {
   request.max_tokens = 3;
   request.sampling.seed = 42;
   request.stop = {"x"};
-  const Json json = Json::parse(NativeCompletionWriter(header(), request, "the prompt").whole(result()));
+  const Json json = Json::parse(NativeCompletionWriter(native_header(), request, "the prompt").whole(three_tokens()));
   EXPECT_EQ(json["content"], "a\nb");
   EXPECT_EQ(json["prompt"], "the prompt");
   EXPECT_EQ(json["stop"], true);
@@ -49,11 +49,11 @@ TEST(NativeCompletion, SaysWhyItEnded) {
   const auto type_of = [](GenerationResult given, std::optional<std::int64_t> most = 3) {
     GenerationRequest request;
     request.max_tokens = most;
-    const Json json = Json::parse(NativeCompletionWriter(header(), request, "").whole(given));
+    const Json json = Json::parse(NativeCompletionWriter(native_header(), request, "").whole(given));
     EXPECT_EQ(json["truncated"], given.finish == FinishReason::kLength && most != 3);
     return json["stop_type"].get<std::string>() + ":" + json["stopping_word"].get<std::string>();
   };
-  GenerationResult given = result();
+  GenerationResult given = three_tokens();
   EXPECT_EQ(type_of(given), "limit:");
   EXPECT_EQ(type_of(given, std::nullopt), "limit:") << "the context is full";
   EXPECT_EQ(type_of(given, 4), "limit:");
@@ -66,20 +66,21 @@ TEST(NativeCompletion, SaysWhyItEnded) {
 TEST(NativeCompletion, Stream) {
   GenerationRequest request;
   request.stream = true;
-  NativeCompletionWriter writer(header(), request, "p");
+  NativeCompletionWriter writer(native_header(), request, "p");
   EXPECT_TRUE(request.return_tokens) << "each event has the ids of its text";
   EXPECT_EQ(writer.first({.prompt_tokens = 10, .cached_tokens = 6}), "");
-  EXPECT_EQ(event(writer.progress({.total = 10, .cached = 6, .processed = 8}))["prompt_progress"]["processed"], 8);
+  EXPECT_EQ(parsed_event(writer.progress({.total = 10, .cached = 6, .processed = 8}))["prompt_progress"]["processed"],
+            8);
   const std::vector<TokenId> ids = {7};
-  const Json first = event(writer.delta({.text = "a\n", .tokens = ids}));
+  const Json first = parsed_event(writer.delta({.text = "a\n", .tokens = ids}));
   EXPECT_EQ(first["content"], "a\n");
   EXPECT_EQ(first["tokens"], Json::array({7}));
   EXPECT_EQ(first["stop"], false);
   EXPECT_EQ(first["tokens_predicted"], 1);
   EXPECT_EQ(first["tokens_evaluated"], 10);
   EXPECT_FALSE(first.contains("timings"));
-  EXPECT_EQ(event(writer.delta({.text = "b", .tokens = ids}))["tokens_predicted"], 2);
-  const Json last = event(writer.finish(result()));
+  EXPECT_EQ(parsed_event(writer.delta({.text = "b", .tokens = ids}))["tokens_predicted"], 2);
+  const Json last = parsed_event(writer.finish(three_tokens()));
   EXPECT_EQ(last["stop"], true);
   EXPECT_EQ(last["content"], "");
   EXPECT_EQ(last["has_new_line"], true) << "of the whole text";

@@ -83,10 +83,7 @@ Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<
     guard.allowed_hosts_.emplace_back(name);
   }
   for (const std::string& origin : allowed_origins) {
-    if (origin == "localhost") {
-      guard.allows_loopback_origins_ = true;
-      continue;
-    }
+    if (origin == "localhost") continue;
     const auto scheme = origin.find("://");
     if (origin.find('*') != std::string::npos || scheme == std::string::npos || scheme == 0 ||
         origin.find('/', scheme + 3) != std::string::npos || scheme + 3 == origin.size()) {
@@ -97,6 +94,7 @@ Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<
   }
   guard.bound_to_all_ = bound_host == "0.0.0.0" || bound_host == "::";
   guard.bound_host_ = std::move(bound_host);
+  guard.allows_loopback_origins_ = std::erase(allowed_origins, "localhost") > 0;
   guard.allowed_origins_ = std::move(allowed_origins);
   return guard;
 }
