@@ -114,7 +114,7 @@ function(kvkeep_test name)
   foreach(shard RANGE 1 ${TEST_SHARDS})
     math(EXPR index "${shard} - 1")
     set(part ${name}_${shard})
-    # Of their own: tests of two shards that run at once may write files of one name.
+    # Folders of their own: tests of two shards that run at once may write files of one name.
     set(directory ${CMAKE_BINARY_DIR}/tmp/${part})
     file(MAKE_DIRECTORY ${directory})
     set(environment GTEST_TOTAL_SHARDS=${TEST_SHARDS} GTEST_SHARD_INDEX=${index} TMPDIR=${directory}

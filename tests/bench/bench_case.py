@@ -1,4 +1,4 @@
-"""What tests of `kvkeep bench` from outside share: a short workload, the mock server, and a place for temporary files."""
+"""The base of tests of `kvkeep bench` from outside: a short workload, the mock server, and a place for temporary files."""
 
 import json
 import os
@@ -24,7 +24,7 @@ turn main 20
 turn main 20
 """
 
-# Of the mock: a word is a token; "system:", "user:" and "assistant:" are one each.
+# In the mock a word is a token; "system:", "user:" and "assistant:" are one each.
 FIRST_PROMPT = 1 + 50 + 1 + 20 + 1
 NEXT_TURN = 4 + 1 + 20 + 1        # the reply, the next message
 NEXT_IDEAL = NEXT_TURN - 4 + 1    # all but the reply, whose last id was never decoded

@@ -1,4 +1,4 @@
-"""What `kvkeep bench` measures that takes its time: speed, and that counts come out the same again."""
+"""The slow measurements of `kvkeep bench`: speed, and that counts come out the same again."""
 
 import json
 import unittest

@@ -22,7 +22,7 @@ class WholeTest(BenchCase):
         self.page = self.directory / "report.html"
 
     def play(self, name):
-        """What is kept of a run, as it was written."""
+        """Returns the part of a run that is kept, as it was written."""
         kept = self.directory / name
         # The mock caches nothing, so every request of it stands far above its ideal: the fullest page there is.
         done = self.bench("--variants", "--peer", f"{sys.executable} {MOCK} honest", "--keep", kept, "--json", self.json,

@@ -19,7 +19,7 @@ OPEN_ALL = """<script nonce="page">for (const one of document.querySelectorAll("
 
 
 def text_of(tree):
-    """What is to be read in an element: a line for each cell and paragraph."""
+    """The text of an element: a line for each cell and paragraph."""
     return html.unescape(re.sub(r"<[^>]*>", "\n", tree))
 
 

@@ -16,7 +16,7 @@ class ClaudeCode(ClientCase):
                 "ANTHROPIC_DEFAULT_HAIKU_MODEL": model, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"})
 
     def test_a_model_name_that_it_does_not_know(self):
-        # Some of its system prompt stands behind the user's first message then.
+        # Some of its system prompt comes after the user's first message then.
         self.two_sessions("local", least_share=0.75)
 
     def test_a_model_name_that_it_knows(self):

@@ -68,7 +68,7 @@ class ClientCase(ServerCase):
         self.git("commit", "-q", "-m", "A change")
 
     def run_client(self, *command, environment=None, limit_s=240):
-        """What it printed; it must end by itself and without an error."""
+        """Returns the text that it printed; it must end by itself and without an error."""
         away = {name: NOWHERE for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
         near = {name: "127.0.0.1,localhost" for name in ("no_proxy", "NO_PROXY")}
         run = subprocess.run(command, cwd=self.project, capture_output=True, text=True, errors="replace",

@@ -178,7 +178,7 @@ class Messages(Answers, ServerCase):
         self.refused(405, "invalid_request_error", self.one, "/v1/messages", method="GET")
         self.refused(413, "request_too_large", self.one, PATH, b" " * (1_100_000))
         self.refused(403, "permission_error", self.one, PATH, "{}", headers={**HEADERS, "Origin": "http://evil.example"})
-        # Who speaks OpenAI's language is answered in it.
+        # Clients that speak OpenAI's dialect are answered in it.
         status, headers, reply = self.ask(self.one, "/nowhere", "{}", headers={})
         self.assertEqual((status, json.loads(reply)["error"]["code"]), (404, 404))
         self.assertEqual(headers["x-request-id"], headers["request-id"])

@@ -20,7 +20,7 @@ class BadRequests(ServerCase):
         cls.one = cls.class_server("-c", CONTEXT, "--max-body-mb", 1)
 
     def tearDown(self):
-        # Whatever the test did: the server answers a good request, and rightly.
+        # After every test the server answers a good request, and rightly.
         reply = self.one.chat([user("After the bad comes a good one.")], max_tokens=8)
         self.assertEqual(reply["usage"]["completion_tokens"], 8)
         if not hasattr(type(self), "good_text"):
@@ -206,7 +206,7 @@ class Clients(ServerCase):
         stopped_at = server.decoded_ids()
         time.sleep(0.3)
         self.assertEqual(server.decoded_ids(), stopped_at, "nothing is generated for nobody")
-        # What was computed is reused: the prompt and what was said so far are known.
+        # The computed state is reused: the prompt and the reply so far are known.
         reply = server.post(COMPLETION, {"prompt": prompt + seen + " and then", "max_tokens": 8, "temperature": 0})
         known = len(server.tokenize(prompt + seen))
         self.assertGreaterEqual(timings(reply)["cache_n"], known - 2)

@@ -21,7 +21,7 @@ REPLIES_MAX = 6
 
 
 def voluntary_switches(pid):
-    """Of all threads of the process, since each began."""
+    """Returns the switches of all threads of the process, since each began."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/status") as status:

@@ -1,4 +1,4 @@
-"""What large bodies leave behind."""
+"""Memory after large bodies is given back."""
 
 import json
 import socket

@@ -8,7 +8,7 @@ from support import ServerProcess, fresh_path, main, serve_command, wait_until
 
 HOST = b"Host: localhost\r\n"
 KEY = b"X-Api-Key: k\r\n"
-# What a client may send and leave at that. `%d` is the length of a body that never comes.
+# Beginnings of requests that a client may send without going on. `%d` is the length of a body that never comes.
 UNFINISHED = [
     b"",
     b"GET /health HT",

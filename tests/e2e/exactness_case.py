@@ -1,4 +1,4 @@
-"""What tests of exactness share. The cache must never be seen in a text: greedy replies with it equal replies without it, wherever rows come from.
+"""The base of tests of exactness. The cache must never be seen in a text: greedy replies with it equal replies without it, wherever rows come from.
 
 The truth for every request is the same request with cache_prompt off at a server of its own (`plain`). The models'
 text depends on every token before it, so rows of another prefix, or a hole, would show.

@@ -145,7 +145,7 @@ class FreeOutput(ExactnessCase):
     """The same with a model that generates anything: broken UTF-8, markers, ends of turns."""
 
     model_flags = ("--free-output",)
-    # What is compared is the prompt as it was sent; text_matching_test.py has the other ids of its text.
+    # The prompt is compared as it was sent; text_matching_test.py has the other ids of its text.
     # sampled_turns_test.py what becomes of turns that come back.
     cached_flags = (*CACHED, "--match", "token", "--replay", "canonical", "--no-prefill-ahead")
 
@@ -186,7 +186,7 @@ class FreeOutput(ExactnessCase):
 
 
 class Generation(ExactnessCase):
-    """What requests can ask for. Texts of several requests are compared where all are computed alike: uncached, or
+    """Options of requests. Texts of several requests are compared where all are computed alike: uncached, or
     in order at a server of their own."""
 
     def uncached(self, path, body):

@@ -78,7 +78,7 @@ class FilledDirectoryCase(ServerCase):
             self.assertEqual(timings(reply)["cache_source"], "none" if number in damaged else "disk-token")
 
     def check_healed(self, server):
-        """What was prefilled again was written again: after a restart nothing is missing."""
+        """Segments that were prefilled again were written again: after a restart nothing is missing."""
         self.assertEqual(server.stop(), 0)
         server.start()
         self.check(server, damaged=())

@@ -1,4 +1,4 @@
-"""What the two suites of flag tests share. A flag that can do no more on a machine without other devices, or with a
+"""The base of the two suites of flag tests. A flag that can do no more on a machine without other devices, or with a
 model without experts and windows, is followed to libllama's door by a preloaded shim (param_shim.cc).
 """
 
@@ -40,7 +40,7 @@ class FlagCase(ServerCase):
             return self.text(server)
 
     def params(self, *flags):
-        """What libllama is given under these flags."""
+        """Returns the parameters that libllama is given under these flags."""
         path = fresh_path("params")
         server = self.server(*flags, count_shim=PARAM_SHIM, environment={"KVKEEP_PARAM_FILE": path})
         server.stop()

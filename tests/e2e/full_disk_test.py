@@ -34,7 +34,7 @@ class TroubledDisk(ServerCase):
         return timings(reply)
 
     def check_resumed(self, server, directory, number):
-        """What is asked from now on is stored, and is there after a restart."""
+        """Prompts from now on are stored, and are there after a restart."""
         ids = self.prompt(number)
 
         def stored():

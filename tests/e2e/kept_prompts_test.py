@@ -1,4 +1,4 @@
-"""What a request asks to keep for a time is still there when everything else of its age has left."""
+"""A prompt that a request asked to keep for a time is still there when all others of its age have left."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""What the log says at its default level: who starts a server for the first time finds what to do next, and who wonders
+"""The log at its default level: a user who starts a server for the first time finds what to do next, and one who wonders
 why a prompt was read again finds one line that says where it parted from what was known."""
 
 import re

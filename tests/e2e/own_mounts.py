@@ -40,7 +40,7 @@ def small_disk(directory, size_kib):
 
 @contextlib.contextmanager
 def read_only(directory):
-    """What is opened below it meanwhile cannot be changed. (To turn its whole file system over is not possible while a
+    """Files opened below it meanwhile cannot be changed. (To turn its whole file system over is not possible while a
     file of it is open for writing.)"""
     _mount("--bind", directory, directory)
     try:

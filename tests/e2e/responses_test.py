@@ -228,7 +228,7 @@ class Keys(Answers, ServerCase):
 
 
 class Thoughts(Answers, ServerCase):
-    """What the model thought comes back in every form in which clients keep it."""
+    """The model's thoughts come back in every form in which clients keep them."""
 
     @classmethod
     def start_class_servers(cls):

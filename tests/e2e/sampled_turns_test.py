@@ -76,7 +76,7 @@ class SampledTurns(ServerCase):
         messages, tokens, reply = self.cut_turn(server, stop=["STOP"], grammar='root ::= " " [a-z]{40} "STOP" [a-z]*')
         self.assertEqual(reply["choices"][0]["finish_reason"], "stop")
         self.assertNotIn("STOP", messages[1]["content"])
-        # Of the stop string each letter may be a token.
+        # Each letter of the stop string may be a token.
         self.assertGreaterEqual(self.cached(server, messages), tokens - len("STOP"))
 
     def test_a_turn_that_ended_in_its_own_way_is_there_with_the_templates_end(self):

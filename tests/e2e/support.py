@@ -1,4 +1,4 @@
-"""What the end-to-end suites share: models made on the spot, servers whose log is shown when a test fails.
+"""Helpers of the end-to-end suites: models made on the spot, servers whose log is shown when a test fails.
 
 Environment: KVKEEP_PROGRAM (the program under test), KVKEEP_COUNT_SHIM (preloaded to count ids given to libllama);
 KVKEEP_TEST_SEED repeats a random run.
@@ -134,7 +134,7 @@ def files_under(directory):
 
 
 def physical_bytes(directory):
-    """What docs/format.md counts: whole blocks and one for the inode; a file that goes meanwhile counts as gone."""
+    """Returns the bytes that docs/format.md counts: whole blocks and one for the inode; a file that goes meanwhile counts as gone."""
     return physical_bytes_of(path for path in files_under(directory)
                              if os.path.basename(os.path.dirname(path)) != "servers")
 

@@ -13,7 +13,7 @@ MOST_CHARACTERS = 72
 
 
 def faults(subject, body):
-    """What is wrong with one commit's message."""
+    """Returns the faults of one commit's message."""
     found = []
     if len(subject) > MOST_CHARACTERS:
         found.append(f'{len(subject)} characters, at most {MOST_CHARACTERS}')

@@ -36,7 +36,7 @@ CLEAN = {
 
 
 def check(changes):
-    """What the house test says about the clean tree with some files replaced (None: removed)."""
+    """Returns the house test's output for the clean tree with some files replaced (None: removed)."""
     with tempfile.TemporaryDirectory() as root:
         for path, text in {**CLEAN, **changes}.items():
             if text is None:
@@ -130,7 +130,7 @@ MUTANTS = {
     'long test': ({'src/policy/a_test.cc': 'TEST(A, b) {\n' + '  g();\n' * 69 + '}\n'}, 'longest_function_lines is 71'),
 }
 
-# What looks like a violation and is none.
+# Trees that look like violations and are none.
 INNOCENT = {
     'words in comments and strings': {'src/policy/a.cc': '// fopen(), std::thread\nauto text = "fork() ::open(";\n'},
     'include in a comment': {'src/policy/a.cc': '// #include "store/ram.h"\n'},

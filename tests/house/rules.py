@@ -87,7 +87,7 @@ CODE_HOMES = [
     ('randomness of the system', re.compile(r'\bstd::random_device\b|\bgetrandom\s*\('), ('src/os/',)),
 ]
 
-# What pure rooms must not have on top of the above.
+# Further words that pure rooms must not have.
 IMPURE_HEADER = re.compile(r'^(spdlog/|os/|atomic$|iostream$|base/mutex\.h$)')
 IMPURE_CODE = re.compile(r'\bspdlog::|\bMutexLock\b|\bstd::(?:atomic|cout|cerr|clog|mutex)\b|\b(?:fmt::print|std::f?printf)\s*\(')
 

@@ -13,7 +13,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 TIME_S = 1718100000  # 2024-06-11 10:00:00
 
-# Whatever a message says is made of these letters, and no template has them: where they turn up, a message is.
+# Messages are made of these letters, and no template has them: where they turn up, a message is.
 MESSAGE_LETTERS = '的一是不了人我在有他'
 
 
@@ -61,7 +61,7 @@ def compiled(template):
 
 
 def expected(template, context):
-    """What jinja2 prints, or None if it raises."""
+    """Returns the text that jinja2 prints, or None if it raises."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')

@@ -17,7 +17,7 @@ import synthetic_sessions
 PROGRAM = os.environ["KVKEEP_PROGRAM"]
 LIMIT_S = 250
 TEMPLATES = pathlib.Path(__file__).resolve().parent.parent / "jinja" / "templates"
-# Of a known prompt one token is computed again. Ideals of /v1/messages are estimated, to some 4 tokens a request.
+# One token of a known prompt is computed again. Ideals of /v1/messages are estimated, to some 4 tokens a request.
 SLACK_TOKENS = {"exact": 1, "within": 8}
 
 
@@ -39,7 +39,7 @@ class AgentSessionsTest(unittest.TestCase):
         for name, lines in sessions.items():
             files.append(self.path(name.replace("/", "") + ".jsonl"))
             files[-1].write_text("\n".join(lines) + "\n", encoding="utf-8")
-        # What is prefilled while nobody asks is in no reply, and there are no pauses here anyway.
+        # Tokens prefilled ahead are in no reply, and there are no pauses here anyway.
         command = f"{PROGRAM} serve -m {model} -c 16384 -t 1 --no-kv-disk --restore always --no-prefill-ahead " + " ".join(flags)
         done = subprocess.run([PROGRAM, "replay", "--server", command, "--fast", "--reply-tokens", "6", "--json",
                                self.path("report.json"), *files], capture_output=True, text=True, timeout=LIMIT_S)
@@ -63,7 +63,7 @@ class AgentSessionsTest(unittest.TestCase):
             self.expect_nothing_computed_twice(run)
         first = {name: run["requests"][0] for name, run in runs.items()}
         self.assertGreater(first["fresh"]["prefilled_tokens"], 900)
-        # From its first real difference on: the task, and the repository's state with what stands behind it.
+        # From its first real difference on: the task, and the repository's state with the text after it.
         self.assertLess(first["other task"]["prefilled_tokens"], 30)
         self.assertLess(first["after a commit"]["prefilled_tokens"], 150)
         self.assertLess(first["continued"]["prefilled_tokens"], 90)

@@ -120,7 +120,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.left = True
 
     def prompt_of(self, body):
-        """Of a server that stamps them, no two prompts begin alike. Tools stand behind the first message, explained."""
+        """If the server stamps prompts, no two begin alike. Tools come after the first message, explained."""
         stamp = f"{next(self.server.stamp):08}" if self.server.stamps else ""
         first, *others = (text_of(message) for message in body["messages"])
         tools = "how to call a tool " * 10 + json.dumps(body["tools"]) if body.get("tools") else ""

@@ -9,7 +9,7 @@ class AnthropicSdk(ServerCase):
         node_run.install()
         server = self.server("-c", 2048, "--api-key", "secret", "--max-body-mb", 1)
         node_run.run_script("anthropic_sdk.mjs", {"BASE_URL": f"http://127.0.0.1:{server.port}", "API_KEY": "secret"})
-        # What the client left is not generated to its end, and the server answers.
+        # An aborted reply is not generated to its end, and the server answers.
         wait_until(lambda: " done end=client-left " in server.log(), "a reply that was aborted ends")
         reply = server.post("/v1/messages", {"max_tokens": 1, "messages": [{"role": "user", "content": "x"}]},
                             headers={"x-api-key": "secret"})

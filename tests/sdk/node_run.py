@@ -24,7 +24,7 @@ def read(path):
 
 
 def install():
-    """What this directory's lock names; nothing is fetched if that is there already."""
+    """Installs the packages that this directory's lock names; nothing is fetched if they are there already."""
     def prepare():
         for name in MANIFESTS:
             shutil.copyfile(os.path.join(HERE, name), os.path.join(NODE_DIRECTORY, name))

@@ -16,7 +16,7 @@ class OpenAiCase(ServerCase):
         thinker = self.server("-c", 2048, "-a", "local", "--chat-template-file", THINKING)
         node_run.run_script(script, {"BASE_URL": f"http://127.0.0.1:{server.port}/v1", "API_KEY": "secret",
                                      "THINKER_URL": f"http://127.0.0.1:{thinker.port}/v1"})
-        # What the client left is not generated to its end, and the server answers.
+        # An aborted reply is not generated to its end, and the server answers.
         wait_until(lambda: " done end=client-left " in server.log(), "a reply that was aborted ends")
         reply = server.post("/v1/chat/completions", {"max_tokens": 1, "messages": [user("x")]},
                             headers={"authorization": "Bearer secret"})
