@@ -42,7 +42,7 @@ Result<bool> check_archive_head(ByteSpan bytes) {
   return version == kArchiveWithNotes;
 }
 
-// The sum over all of it, for nothing else would show damage in a text.
+// The sum covers all of it, for nothing else would show damage in a text.
 std::vector<std::byte> encode_archive_notes(const std::vector<ArchiveNote>& notes) {
   Writer writer;
   writer.number(static_cast<std::uint64_t>(notes.size()));

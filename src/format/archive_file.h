@@ -1,8 +1,8 @@
 #pragma once
 
 // Bytes <-> the frame of an archive: segment files of one or more fingerprints, one after another, for carrying
-// prefixes from one cache directory to another (docs/format.md). The files tell themselves what they are; there are no
-// names in an archive that could be taken for paths.
+// prefixes from one cache directory to another (docs/format.md). Each file's header says what it is; an archive
+// has no names that could be taken for paths.
 
 #include <cstddef>
 #include <cstdint>

@@ -17,8 +17,8 @@
 namespace kvkeep::format {
 namespace {
 
-// Nearly all that repeats is found by the long-distance matching, at any level. Levels from 1 on code the literals,
-// too: that saves a tenth of them and makes decoding, which a request waits for, several times slower.
+// Long-distance matching finds nearly all repeated bytes at any level. Levels from 1 on code the literals, too: that
+// saves a tenth of them and makes decoding, which a request waits for, several times slower.
 constexpr int kLevel = -1;
 
 Error bad_state(const char* what) { return damaged(std::string("built state: ") + what); }
@@ -58,7 +58,7 @@ std::optional<std::size_t> write_frame(ByteSpan base, ByteSpan state, MutableByt
   return size;
 }
 
-// At once into `out`, so that no window of the frame's own choice is allocated.
+// Decodes directly into `out`, so that no window of the frame's own choice is allocated.
 Status read_frame(ByteSpan base, ByteSpan frame, MutableByteSpan out) {
   const auto context = owned(ZSTD_createDCtx());
   ZSTD_DCtx_refPrefix(context.get(), base.data(), base.size());

@@ -2,8 +2,8 @@
 
 // A whole state that is stored as differences from an earlier one, its base (docs/decisions/0012).
 //
-// A state that grew by some tokens is the old rows, moved apart, and new ones between them. zstd is given the base as
-// what came before the state, and its long-distance matching finds those rows wherever they moved to. Stored are the
+// A state that grew by some tokens is the old rows, moved apart, and new ones between them. zstd takes the base for
+// the bytes before the state, and its long-distance matching finds those rows wherever they moved to. A file holds the
 // prefix hash of the base, the sum of the state that must come out, and zstd's frame; files from before version 4 have
 // copies and literals in its place, which are only read. Pure: no I/O here.
 
@@ -30,7 +30,7 @@ std::optional<std::vector<std::byte>> encode_built_state(const PrefixHash& base_
 Status decode_built_state(const PrefixHash& base_hash, ByteSpan base, Differences differences, ByteSpan stored,
                           MutableByteSpan out);
 
-// The measure for what such differences may save: returns how many bytes of `fresh` lie within windows of
+// Measures how much such differences may save: returns how many bytes of `fresh` lie within windows of
 // `window_bytes` (> 0) which `base` has, at whatever place. Takes some 50 bytes of memory for each byte of `base`.
 std::size_t repeated_bytes(ByteSpan base, ByteSpan fresh, std::size_t window_bytes = 64);
 

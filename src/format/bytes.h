@@ -1,6 +1,6 @@
 #pragma once
 
-// Little-endian fields, whatever the machine. Writer appends; Reader never goes outside its bytes: after the first
+// Little-endian fields, on every machine. Writer appends; Reader never goes outside its bytes: after the first
 // field that does not fit, failed() stays true and every field reads as zero.
 
 #include <array>

@@ -18,8 +18,8 @@
 namespace kvkeep::format {
 
 // ---- the saved index ----
-// It lists what lay in a directory of segments, so that opening need not read ten thousand headers. An entry counts
-// only for a file whose size and time still match, and what a file holds is decided by the file when it is read.
+// It lists the files of a directory of segments, so that opening need not read ten thousand headers. An entry counts
+// only for a file whose size and time still match, and reading a file verifies the file itself.
 
 struct IndexEntry {
   std::string name;  // of the file, without directory; derived from the header
@@ -84,7 +84,7 @@ inline constexpr std::size_t kMostPins = 256;
 // The size of such a text: digits and a line end for each hash.
 inline constexpr std::size_t kMostPinBytes = kMostPins * (2 * sizeof(PrefixHash) + 1);
 
-// Lines that are no hash are passed over, and what is more than kMostPins.
+// Skips lines that are no hash, and all after kMostPins.
 std::vector<PrefixHash> decode_pins(std::string_view text);
 std::string encode_pins(const std::vector<PrefixHash>& pins);
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<char, 8> kSegmentMagic = {'K', 'V', 'K', 'S', 'E', 'G', '\r', '\n'};
 constexpr std::size_t kFixedSumOffset = kFixedHeaderBytes - 16;
 
-// A file has the least version that can tell it, so that a former program reads what it can.
+// A file has the least version that can express it, so that a former program reads as many files as it can.
 constexpr std::uint32_t kFirstVersion = 1;
 constexpr std::uint32_t kCopiesVersion = 2;  // came with states that are built on others, by copies and literals
 constexpr std::uint32_t kTenantVersion = 3;

@@ -4,9 +4,9 @@
 //
 // One immutable, self-describing file holds the state of one run [begin, end) of one prefix: rows of attention
 // layers, rows of window layers, or the state at one position that rows cannot give (then begin == end). It is named by
-// the prefix hashes at both ends and its kind under one fingerprint, and it carries its token ids, so that what is read
-// back can be compared with what was asked for. Models without rows have files of rows of no bytes all the same: they
-// tell the ids that lead to a point. Pure: no I/O here.
+// the prefix hashes at both ends and its kind under one fingerprint, and it carries its token ids, so that a reader can
+// compare them with those it wants. Models without rows have files of rows of no bytes all the same: they hold the ids
+// that lead to a point. Pure: no I/O here.
 
 #include <cstdint>
 #include <optional>
@@ -43,7 +43,7 @@ struct Part {
   Checksum sum = {};  // over the segment's identity and the part's bytes: see part_checksum
   // Tokens of the range before the part's first row: a window part may cover only the end of the range.
   std::uint32_t first_token = 0;
-  // How the bytes lie, a number whose meaning is the engine's; it is compared when the part is read. 0: unknown.
+  // The layout of the bytes, a number whose meaning is the engine's; it is compared when the part is read. 0: unknown.
   std::uint64_t layout = 0;
   // Whole states only: the bytes are differences from the whole state of the same prefix at `base`, an earlier
   // position, and `state_bytes` come out. Both 0: the bytes are the state.
@@ -66,7 +66,7 @@ struct SegmentName {
   Position end;
   PrefixHash begin_hash;  // h(begin)
   PrefixHash end_hash;    // h(end)
-  // Its content: kRows if rows are among the parts, else the kind of the first one. On disk the parts tell it.
+  // Its content: kRows if rows are among the parts, else the kind of the first one. On disk the parts decide it.
   PartKind kind = PartKind::kRows;
   bool operator==(const SegmentName&) const = default;
 };
@@ -111,7 +111,7 @@ Status check_header(const SegmentHeader& header);
 
 // Header bytes, checksums of the header included. Precondition: check_header(header) is ok.
 std::vector<std::byte> encode_header(const SegmentHeader& header);
-// The version that these bytes have: the least that can tell the header.
+// Returns the version of these bytes: the least that can express the header.
 std::uint32_t version_of(const SegmentHeader& header);
 
 // Fails with kDamaged if magic, version, lengths, limits or a checksum are wrong, or bytes are missing; with

@@ -11,7 +11,7 @@ constexpr double kAttentionTokens = 16384;
 // With nothing left, an offer would have to save so many times the usual.
 constexpr double kSteepness = 4;
 
-// 0: enough for all; 1: nothing is left.
+// Returns 0 if there is enough for all, up to 1 if nothing is left.
 double scarcity(const AdmitView& view) {
   if (view.most == ByteCount{}) return 1;
   const double share = static_cast<double>(view.left.value()) / static_cast<double>(view.most.value());

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which segments and leaves are written to a disk whose writing of a day is limited. Pure: a view in, an answer out.
+// Decides which segments and leaves are written to a disk with a limit per day. Pure: a view in, an answer out.
 //
 // An offer is judged by the prefill time that it saves per byte written, weighted by how often prompts came back;
 // deeper tokens cost more, for attention. While at least half of the allowance that may gather is there, all is

@@ -16,7 +16,7 @@ double mean_of(std::span<const float> values) {
   return sum / static_cast<double>(values.size());
 }
 
-// The last run that reaches beyond `from`, cut to what lies there; else the last one.
+// Returns the last run that reaches beyond `from`, cut to its part there; else the last one.
 TokenRange end_run(std::span<const Restorable> restorable, Position from) {
   const Restorable& last = restorable.back();
   const Position first = last.last > from ? std::max(last.first, from + 1) : last.first;
@@ -65,7 +65,7 @@ double difference(std::span<const float> one, std::span<const float> other) {
   return std::isnan(found) ? std::numeric_limits<double>::infinity() : found;
 }
 
-// Where the model itself computes no numbers, nothing can be said. If only what was restored gives none, that is no
+// Where the model itself computes no numbers, nothing can be said. If only the restored state gives none, that is no
 // noise.
 bool is_wrong(const AuditDifferences& found) {
   if (std::isinf(found.computed)) return false;

@@ -5,8 +5,8 @@
 //
 // An audit answers the same question (one token at the piece's end) after the piece was restored and after it was
 // computed again. The same state gives answers that differ in their last bits: sums are added up in another order,
-// wherever the cells lie and however many tokens are computed at a time. What of that is noise for this model, on this
-// device, at this place, is measured by doing both twice. docs/audit.md has figures.
+// wherever the cells lie and however many tokens are computed at a time. Doing both twice measures how much of
+// that is noise for this model, on this device, at this place. docs/audit.md has figures.
 
 #include <cstdint>
 #include <optional>
@@ -18,23 +18,23 @@
 namespace kvkeep::policy {
 
 struct AuditLimits {
-  std::size_t tokens = 512;        // computed anew, where a sequence can be put so near
-  std::size_t most_tokens = 4096;  // else as far back as it can be put, but not more
+  std::size_t tokens = 512;        // computed anew, if restorable positions lie so near
+  std::size_t most_tokens = 4096;  // else as far as they lie apart, but not more
 };
 
-// A piece of a path, of which a sequence can be put at the end and at the beginning (0: an empty one). `restorable`:
-// where a sequence can be put, ascending (Lease::restorable). The end lies beyond `from`, if it can; where, `random`
-// chooses. Returns nullopt if there is no such piece within the limits.
+// Returns a piece of a path whose end and beginning are restorable (0: an empty sequence). `restorable`: the restorable
+// positions, ascending (Lease::restorable). `random` chooses the end, which lies beyond `from` if it can. Returns
+// nullopt if there is no such piece within the limits.
 std::optional<TokenRange> choose_piece(std::span<const Restorable> restorable, Position from, std::uint64_t random,
                                        const AuditLimits& limits);
 
-// Root mean square of the differences, over that of `other` around its mean; what is added to all logits alike makes no
+// Root mean square of the differences, over that of `other` around its mean; a number added to all logits makes no
 // difference. 0: the same; 1.4: nothing in common; infinity: one of them is no number. Precondition: of the same size.
 double difference(std::span<const float> one, std::span<const float> other);
 
-// Differences below this are never held against anybody: less than a tenth of what the model says.
+// Smaller differences never count against the stored state: less than a tenth of the answer.
 inline constexpr double kLeastAuditDifference = 0.1;
-// Nor those that are not so many times the noise.
+// Nor do differences that are not so many times the noise.
 inline constexpr double kAuditNoiseFactor = 4;
 
 // Whether a restored and a computed answer are as near as noise may be anywhere: no more is to be done.

@@ -31,7 +31,7 @@ CachedPrefix choose_prefix(const PlanView& view);
 // explanations: choose_prefix() stops at the first that will do.
 std::vector<CachedPrefix> all_prefixes(const PlanView& view);
 
-// Nothing but perhaps one token of the resident lies beyond what is reused of it.
+// Returns true if at most one token of the resident lies after its reused part.
 inline bool extends(const Resident& resident, Position reused) { return resident.length <= reused + 1; }
 
 // A way that a plan could choose, for the trace and for questions about the cache.
@@ -55,7 +55,7 @@ struct Candidate {
   } verdict = Verdict::kTaken;
   SeqId seq = {};       // kResident
   TokenRange run = {};  // tokens of the prompt it covers; of kRestorable: its first and its last position
-  Position reach = {};  // where the request would begin with it; 0: nowhere
+  Position reach = {};  // the restorable position that it gives; 0: none
   bool on_disk = false;
   ByteCount bytes = {};
 };

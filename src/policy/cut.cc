@@ -9,7 +9,7 @@ namespace kvkeep::policy {
 
 namespace {
 
-// Cuts this near to each other are one boundary of the template: the end of a message and the marker that follows.
+// Cuts this near to each other are one place of the template: the end of a message and the marker that follows.
 constexpr std::size_t kBoundaryTokens = 8;
 
 // A branch this near after an anchor is where the opening of the user's turn ends, which all prompts of a client share.
@@ -17,7 +17,7 @@ constexpr std::size_t kOpeningTokens = 32;
 
 // Likely cuts nearer than this to the point before are fine cuts: they save too little for a point on disk.
 constexpr std::size_t kLikelyStepTokens = 256;
-// But one that is the last before another point is worth it: a short task, before the turn.
+// But the last one before another point saves enough: a short task, before the turn.
 constexpr std::size_t kBeforeNextTokens = 4;
 
 // The order in which a limit keeps cuts.
@@ -128,7 +128,7 @@ class Cuts {
     std::ranges::sort(plan.cuts, {}, &Cut::at);
   }
 
-  // Those of the wanted that lie so far after all that are taken before them, and so far before those after.
+  // The wanted positions that lie so far after all that are taken before them, and so far before those after.
   std::vector<Position> apart(const std::vector<Position>& wanted, std::vector<Position> taken, std::size_t after,
                               std::size_t before) const {
     std::vector<Position> found;
@@ -155,7 +155,7 @@ class Cuts {
 
   bool is_point(Position at) const { return std::ranges::binary_search(view_.points, at); }
 
-  // A point, an anchor or the turn that belongs to the same boundary, at or after a message's end.
+  // A point, an anchor or the turn that belongs to the same place, at or after a message's end.
   bool boundary_follows(Position at) const {
     const auto near = [at](Position other) { return closes(at, other); };
     return std::ranges::any_of(view_.points, near) || std::ranges::any_of(all_, [&](const Candidate& other) {
@@ -389,7 +389,7 @@ namespace {
 
 constexpr std::size_t kKeptWhenLeft = 2;
 
-// Multiples of 2^j are held for 2^(j+1) strides: of a binary counter's digits the higher ones change the more rarely.
+// Multiples of 2^j are held for 2^(j+1) strides: the higher digits of a binary counter change the more rarely.
 bool is_due(std::uint32_t ordinal, std::uint32_t newest) {
   const std::uint32_t low_bit = ordinal & (~ordinal + 1);
   return newest - ordinal < 2 * std::uint64_t{low_bit};

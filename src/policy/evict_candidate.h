@@ -2,8 +2,8 @@
 
 // A segment, a point or a window of one tier as eviction knows it, and when it has outlived its time. Pure.
 //
-// Rows leave a tier from the ends of paths. Where a sequence cannot be put by rows, points and windows are candidates
-// too, and leave at any depth.
+// Rows leave a tier from the ends of paths. Where rows by themselves give no restorable position, points and windows
+// are candidates too, and leave at any depth.
 
 #include <cstdint>
 
@@ -36,7 +36,7 @@ struct EvictCandidate {
   Outlook outlook = Outlook::kOpen;
 };
 
-// A request can ask for no more. A time beyond it comes of a clock that was set back, and counts for nothing.
+// The most that a request can ask for. A later time comes from a clock that was set back, and counts for nothing.
 inline constexpr std::int64_t kLongestKeepNs = 24LL * 3600 * 1'000'000'000;
 
 struct Lifetime {

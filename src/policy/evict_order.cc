@@ -14,7 +14,7 @@ double root_of(double saved_per_byte) { return std::sqrt(saved_per_byte); }
 
 }  // namespace
 
-// ---- what is known ----
+// ---- known candidates ----
 
 EvictOrder::Known& EvictOrder::known(SegmentId segment) {
   if (segment.value() >= known_.size()) known_.resize(segment.value() + 1);
@@ -171,7 +171,7 @@ const EvictOrder::Kept& EvictOrder::kept(const Request& request) {
   return kept_->ids;
 }
 
-// The root: nothing may leave.
+// Returns the root if nothing may leave.
 SegmentId EvictOrder::least(const Request& request, const Stays& stays) {
   const Kept& kept_ids = kept(request);
   std::uint32_t kept_one = 0;
@@ -190,13 +190,13 @@ SegmentId EvictOrder::least(const Request& request, const Stays& stays) {
   return SegmentId{kept_one};
 }
 
-// One run: a victim opens the way to what it hung below.
+// One run: a victim opens the way to the segment above it.
 class EvictOrder::Choice {
  public:
   Choice(EvictOrder& order, const Request& request, const Stays& stays)
       : order_(order), leaves_(order.order_[0]), stays_(stays), kept_(order.kept(request)), next_(leaves_.begin()) {}
 
-  // The root: nothing may leave any more.
+  // Returns the root if nothing may leave any more.
   SegmentId take() {
     skip();
     const bool from_order = next_ != leaves_.end() && (open_.empty() || Open{false, *next_} < *open_.begin());

@@ -1,12 +1,12 @@
 #pragma once
 
-// Which candidates leave a tier that is full: the order of leaving, kept as they come, change and go.
+// The order in which candidates leave a full tier, kept as they come, change and go.
 //
 // GreedyDual: the rank of a candidate is the order's clock when it was used last, plus the square root of the prefill
 // tokens that keeping it saves per byte (saved_prefill.h). The least rank leaves, and the clock is the rank of the last
-// victim: whatever is not used grows old as others leave, however fast a tier is filled. The root keeps a candidate
+// victim: an unused candidate grows old as others leave, however fast a tier is filled. The root keeps a candidate
 // that saves a hundred times as much from staying a hundred times as long. Rows of one model save about the same per
-// byte, so of them the longest unused leaves first. Hits do not count: those of a long conversation would outlive it. A
+// byte, so the longest unused rows leave first. Hits do not count: those of a long conversation would outlive it. A
 // candidate that saves nothing leaves before all others. docs/decisions/0014 has the measurements.
 //
 // Rows leave from the ends of paths. Candidates that a request asked to keep until a time leave last, within limits
@@ -53,11 +53,11 @@ class EvictOrder {
     bool points_only = false;  // rows stay: points and windows take too much
   };
   using Stays = std::function<bool(SegmentId)>;
-  // Victims in the order they should leave, each child before its parent, until `needed` bytes are freed or nothing may
-  // leave any more; they stay known until erase(). A candidate for which `stays` returns true does not leave, nor does
-  // what it hangs below. Where points are needed, at most one victim: the next is chosen when it has left, for others
-  // save more or less without it. Cost: O(log n) for each victim and each that stays; O(those that a request asked
-  // to keep) when these changed; the first call sorts all candidates.
+  // Returns victims in the order they should leave, each child before its parent, until `needed` bytes are freed or
+  // nothing may leave any more; they stay known until erase(). A candidate for which `stays` returns true does not
+  // leave, nor does what it hangs below. Where points are needed, at most one victim: the next is chosen when it has
+  // left, for others save more or less without it. Cost: O(log n) for each victim and each that stays; O(those that a
+  // request asked to keep) when these changed; the first call sorts all candidates.
   std::vector<SegmentId> choose(const Request& request, const Stays& stays);
 
   std::size_t size() const { return size_; }
@@ -81,7 +81,7 @@ class EvictOrder {
     ByteCount bytes;
     SegmentId parent;
     SegmentId base;
-    std::uint32_t below = 0;  // of those here it is the parent or base of so many
+    std::uint32_t below = 0;  // how many of those here have it as parent or base
     std::int64_t kept_until_ns = 0;
     Position begin;
     bool here = false;

@@ -3,8 +3,8 @@
 // Where prompts of a client are likely to branch off from each other, read from their text. Pure.
 //
 // Two sessions of an agent differ in few lines until the user's task: the date, the state of a repository, the agent's
-// description of its environment. A sub-agent has some tools less. A point where such a line begins is worth its bytes
-// before any prompt has branched off there. A wrong guess costs time, never correctness.
+// description of its environment. A sub-agent has some tools less. A point where such a line begins saves prefill
+// already for the first prompt that branches off there. A wrong guess costs time, never correctness.
 
 #include <cstddef>
 #include <cstdint>
@@ -52,8 +52,8 @@ using ChangedBefore = std::function<bool(std::string_view line, std::string_view
 // looked for only before `first_answer`: after it, text that looks like them is a tool's result.
 LikelyCuts find_likely_cuts(std::span<const TextLine> lines, Position first_answer, const ChangedBefore& changed);
 
-// How lines began in which prompts of a client differed, so that a point is cut there in its next conversation, whose
-// path is another. Not thread safe; lives as long as the process.
+// Remembers how lines began in which prompts of a client differed, so that a point is cut there in its next
+// conversation, whose path is another. Not thread safe; lives as long as the process.
 //
 // Remembers the common part of a line in which two prompts differ, up to the last whole word and without
 // numbers, which change. If nothing is left of it, the line before is: the one after such a line differs.

@@ -9,12 +9,12 @@ namespace kvkeep::policy {
 
 namespace {
 
-// One way to start, with those who must leave for it.
+// One way to start, with the residents that must leave for it.
 struct Option {
   Plan plan;
   bool has_sequence = false;
   bool fits = false;
-  std::int64_t last_use_lost_ns = INT64_MIN;  // the latest use of those who leave
+  std::int64_t last_use_lost_ns = INT64_MIN;  // the latest use of those that leave
   bool good() const { return has_sequence && fits; }
 };
 
@@ -118,7 +118,7 @@ Option Planner::option(Plan::Start start) const {
   }
   option.fits = room.cells_fit();
   if (!option.fits && running_.empty()) {
-    // Everybody left, so the cells they shared with each other are free too: count from the other side.
+    // All residents left, so the cells they shared with each other are free too: count from the other side.
     const Position kept = source == nullptr ? Position{} : in_place ? option.plan.from_memory : source->length;
     option.fits = view_.cells_total >= kept.value() + needed;
   }

@@ -9,7 +9,7 @@ namespace {
 // Samples of models without rows are measured from so many bytes on.
 constexpr std::uint64_t kLeastBytesWithoutRows = 64 << 10;
 
-// Seconds at the rate; an unknown rate counts as no time, so that what is not known never speaks against restoring.
+// Seconds at the rate; an unknown rate counts as no time, so that it never speaks against restoring.
 double seconds_at(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
 }  // namespace

@@ -24,10 +24,10 @@ struct RestoreCost {
   ByteCount disk_bytes;      // to read first
 };
 
-// kAlways: true if tokens > 0. kAuto: true unless both rates are known and loading is slower than prefilling.
+// Returns true under kAlways if tokens > 0, under kAuto unless both rates are known and loading is slower than prefill.
 bool worth_restoring(RestoreMode mode, const Rates& rates, const RestoreCost& cost);
 
-// Samples of fewer tokens, or of the bytes of fewer, say more of what every call costs than of the rate.
+// Samples of fewer tokens, or of the bytes of fewer, say more about the cost of every call than about the rate.
 inline constexpr std::size_t kLeastMeasuredTokens = 32;
 
 // Exponentially weighted mean of a rate (weight of the new sample: 1/4); the first sample is taken as it is. Samples of
@@ -54,7 +54,7 @@ class RateMeter {
 // tried now and then, first after 4 refusals, then after twice as many each time, at most 64.
 class RestoreTrials {
  public:
-  // The next restore is to be made whatever the rates say.
+  // Returns true if the next restore is to be made at any rates.
   bool due() const { return refused_ >= interval_; }
   void note_refused() { ++refused_; }
   void note_restored();

@@ -8,7 +8,7 @@ namespace {
 
 bool is_rows(const EvictCandidate& candidate) { return candidate.kind == CandidateKind::kRows; }
 
-// Nothing differs that others are concerned by.
+// Returns true if nothing differs that concerns others.
 bool same_to_others(const EvictCandidate& a, const EvictCandidate& b) {
   if (a.above != b.above || a.begin != b.begin || a.tokens != b.tokens || a.kind != b.kind) return false;
   return is_rows(a) || (a.bytes == b.bytes && a.outlook == b.outlook);
@@ -16,13 +16,13 @@ bool same_to_others(const EvictCandidate& a, const EvictCandidate& b) {
 
 }  // namespace
 
-// ---- what is there ----
+// ---- candidates ----
 
 void SavedPrefill::make_node(SegmentId segment) {
   if (segment.value() >= nodes_.size()) nodes_.resize(segment.value() + 1);
 }
 
-// Where it hangs, if that is known; the root: nowhere.
+// The segment in which it hangs, if that is known; else the root.
 SegmentId SavedPrefill::above(SegmentId segment) const {
   const SegmentId named = node(segment).known.above;
   return named != kRootSegment && node(named).here ? named : kRootSegment;
@@ -164,7 +164,8 @@ void SavedPrefill::end_position(SegmentId leaf) {
   note_followers(node(leaf).known.above, end_of(leaf));
 }
 
-// The leaf, and windows before it until they cover a whole window that ends where it does. Nothing: some are missing.
+// Returns the leaf, and windows before it until they cover a whole window that ends where it does; empty if some are
+// missing.
 std::vector<SegmentId> SavedPrefill::needed_for(SegmentId leaf) const {
   const EvictCandidate& last = node(leaf).known;
   if (!node(leaf).here || is_rows(last) || above(leaf) == kRootSegment) return {};
@@ -222,7 +223,7 @@ void SavedPrefill::note_followers(SegmentId segment, Position at) {
   }
 }
 
-// ---- what it saves ----
+// ---- saved prefill ----
 
 // Returns the last restorable position on the path to this one; 0 if there is none.
 Position SavedPrefill::position_before(SegmentId leaf) const {

@@ -3,9 +3,10 @@
 // How many prefill tokens each candidate for eviction saves per byte, kept while candidates come and go. Part of
 // evict_order.h.
 //
-// Where rows are all, a segment saves its tokens. Where a sequence needs more, candidates need each other: a restorable
-// position is made by one point, or by the windows that cover the last window before it. It saves the prefill from the
-// restorable position before it. That is shared by all the bytes it takes, and lost as soon as one of them leaves. So
+// If a model has only rows, a segment saves its tokens. Where a sequence needs more, candidates need each other: a
+// restorable position is made by one point, or by the windows that cover the last window before it. It saves the
+// prefill from the restorable position before it. All the bytes of the position share that, and it is lost once one of
+// them leaves. So
 // - of restorable positions near each other each saves little, until its neighbours left;
 // - one that is awaited saves all the prefill before it, and those that a tool loop passed count for little;
 // - windows that complete no restorable position save nothing, and neither do rows at or after which none is left.
