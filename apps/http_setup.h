@@ -18,7 +18,7 @@ namespace kvkeep::cli {
 Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, const NamedFiles& files);
 
 // Returns the URLs of a server that listens on `host`, the one for this machine first. "0.0.0.0" and "::" mean every
-// interface and are no addresses to connect to: `own_addresses` (os/own_addresses.h) of their kind follow, for other
+// interface and are no addresses to connect to: `own_addresses` (os/network.h) of their kind follow, for other
 // machines. Pure.
 std::vector<std::string> served_urls(const std::string& host, int port, const std::vector<std::string>& own_addresses);
 

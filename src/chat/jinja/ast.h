@@ -2,8 +2,8 @@
 
 // A parsed template: a tree that evaluates itself. Immutable, so any number of threads may run it.
 //
-// Names are numbers (symbols) given out by the parser. The evaluate() of each expression is in
-// evaluate_expressions.cc, the execute() of each statement in execute_statements.cc.
+// Names are numbers (symbols) given out by the parser. The evaluate() of each expression and the execute() of each
+// statement are in nodes.cc.
 
 #include <cstdint>
 #include <memory>

@@ -141,7 +141,6 @@ class Replaying {
     }
     rendered.ids = std::move(replayed.ids);
     rendered.tokens_min = rendered.ids.size();
-    rendered.replayed_turns = replayed.turns;
     return rendered;
   }
 

@@ -20,11 +20,10 @@
 namespace kvkeep::server {
 
 struct Prompt {
-  std::vector<TokenId> ids;        // empty if tokens_min shows that they are too many for the context
-  std::size_t tokens_min = 0;      // the number of tokens, or a lower bound of it
-  bool is_counted = true;          // tokens_min is exact
-  bool thinking_open = false;      // the prompt ends within a thought that the template opened for the reply
-  std::size_t replayed_turns = 0;  // turns in it as they were sampled, not as the client spelled them
+  std::vector<TokenId> ids;    // empty if tokens_min shows that they are too many for the context
+  std::size_t tokens_min = 0;  // the number of tokens, or a lower bound of it
+  bool is_counted = true;      // tokens_min is exact
+  bool thinking_open = false;  // the prompt ends within a thought that the template opened for the reply
 };
 
 // Texts up to this size are always tokenized: some 50 ms.
