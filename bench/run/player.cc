@@ -6,7 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "base/assert.h"
 #include "bench/run/server_client.h"
 #include "bench/sessions/ideal.h"
 #include "bench/sessions/json_fields.h"

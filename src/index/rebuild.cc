@@ -18,7 +18,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/assert.h"
 #include "index/prefix_index.h"
 
 namespace kvkeep::index {

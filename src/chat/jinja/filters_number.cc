@@ -6,8 +6,6 @@
 
 #include "chat/jinja/builtins.h"
 #include "chat/jinja/operators.h"
-#include "chat/jinja/text_operations.h"
-#include "chat/jinja/value_text.h"
 
 namespace kvkeep::chat::jinja {
 namespace {

@@ -1,7 +1,6 @@
 #include "chat/jinja/text_operations.h"
 
 #include "chat/jinja/builtins.h"
-#include "chat/jinja/formatting.h"
 
 namespace kvkeep::chat::jinja {
 namespace {
