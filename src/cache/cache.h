@@ -7,16 +7,15 @@
 // model's own memory is not here: see model_memory.h.
 //
 // A segment's life: captured rows enter RAM and the write queue at once; the writer puts them on disk once; under
-// pressure the RAM copy leaves (rows come back from disk) or, without a disk, the segment leaves the index, leaves
-// first. A segment found damaged becomes *forgotten*: it is never offered again, and its subtree is dropped as soon as
-// no lease or track holds any of it.
+// pressure the RAM copy is evicted (rows come back from disk) or, without a disk, the segment is forgotten, ends of
+// paths first. A segment found damaged becomes *forgotten*: it is never offered again, and its subtree is dropped as
+// soon as no lease or track holds any of it.
 //
 // State that rows cannot give (points, whole states, window rows: see model_memory.h) hangs in segments as leaves,
-// which live in the same way, each in a file of its own. Leaves may leave anywhere on a path, and a damaged one costs
-// only itself. Invariants, of segments and leaves alike:
-//   - a Lease or Track pins its deepest segment, a Lease its leaves as well: these and their ancestors leave neither
-// the
-//     index nor the disk, if they are there;
+// which live in the same way, each in a file of its own. Leaves may be evicted anywhere on a path, and a damaged one
+// costs only itself. Invariants, of segments and leaves alike:
+//   - a Lease or Track pins its deepest segment, a Lease its leaves as well: these and their ancestors stay in the
+//     index, and on disk if they are there;
 //   - a segment is put on disk after its parent (a recovered conversation has no hole);
 //   - a segment leaves the disk after everything below it.
 // When the writer lags, the newest segments wait outside its queue, only in RAM, where they may be forgotten; so do
@@ -66,10 +65,10 @@ class Cache {
   // The longest known path whose text the prompt begins with, among segments whose rows some tier has: see
   // index/text_match.h. Holds nothing; lease() the resulting effective prompt.
   index::TextMatch match_text(TokenSpan prompt, const index::TokenTexts& texts, const Tenant& tenant = kNoTenant) const;
-  // The longest path of `prompt` whose rows some tier has, pinned, and the leaves on it. Never null; may have no steps.
+  // Returns the longest path of `prompt` whose rows some tier has, pinned, with its leaves. Never null; may be empty.
   std::shared_ptr<Lease> lease(TokenSpan prompt, const Tenant& tenant = kNoTenant);
-  // Counts the leased path as used now (the time of use decides what is kept), and those of its leaves that put a
-  // sequence at `restored`; without it, at the last restorable position.
+  // Counts the leased path as used now (the time of use decides what is kept), and those of its leaves that
+  // make `restored` restorable; without it, the last restorable position.
   void note_use(const Lease& lease, std::optional<Position> restored = std::nullopt);
 
   // Reads the payloads that the lease lacks in [range), then calls `done` from the reader executor (or at once, from
@@ -83,8 +82,8 @@ class Cache {
   // The model's memory refused a step or point of a lease as malformed.
   void report_damaged(SegmentId segment);
 
-  // Where the prompt leaves the known text, whatever of that some tier still has; at most `count` tokens follow. Does
-  // not count as a use. Cost: O(prompt), and the children of the segment where the path ends.
+  // Returns where the prompt leaves the known text, even if no tier has it any more; at most `count` tokens follow.
+  // Does not count as a use. Cost: O(prompt), and the children of the segment where the path ends.
   Branch branch(TokenSpan prompt, std::size_t count, const Tenant& tenant = kNoTenant) const;
 
   // A place at the end of the known part of `tokens`.
@@ -102,7 +101,7 @@ class Cache {
   bool store(Track& track, TokenSpan tokens, store::StagingBuffer rows, std::size_t size_bytes,
              format::Origin origin = format::Origin::kPrompt);
   // The ids at `sampled` (ascending, apart; may reach beyond the path), from `from` on, were sampled, although the path
-  // knew them as a prompt's: text matching may put them in the place of others. Not stored.
+  // knew them as a prompt's: text matching may replace others by them. Not stored.
   void note_sampled(const Track& track, Position from, std::span<const TokenRange> sampled);
   // Adds a point or whole state at the track, the first `size_bytes` of `bytes`; the track stays. Returns false if
   // refused, or if there is one already. Precondition: the track is not at 0.

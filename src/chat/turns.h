@@ -49,7 +49,7 @@ struct PromptTurns {
   std::vector<Position> user;       // of each opening's marker, ascending
   std::vector<Position> assistant;  // the opening for the new answer, if the prompt ends with one, is the last
   // The end of the prompt rendered without its generation prompt: every next version of the prompt begins with all that
-  // lies before, also if somebody else speaks in place of the answer. The end of the prompt if it opens no answer.
+  // lies before, also if another role speaks in place of the answer. The end of the prompt if it opens no answer.
   Position stable_end;
   std::vector<Position> tool_results = {};  // those that open like user turns; ascending, none of them in `user`
   bool operator==(const PromptTurns&) const = default;

@@ -4,8 +4,8 @@
 //
 // Models whose rows are all need no cuts: everything computed is kept. Others can be restored only at points (or
 // where a last window is), and each costs memory, so they are taken where prompts are likely to branch off or to go on:
-// - the *anchors*: where the first user turn begins, and the last one before the first assistant turn. What lies before
-//   is the same in every conversation of an agent;
+// - the *anchors*: where the first user turn begins, and the last one before the first assistant turn. The text before
+//   it is the same in every conversation of an agent;
 // - the *turn*: where the generation prompt begins, at most one token before the end. The same prompt again, a turn
 //   with another answer, and a prompt in which the user speaks in place of the answer share all before it;
 // - the end of the last user message, unless loops never change: where thinking is dropped from history, a new user
@@ -28,7 +28,7 @@
 
 namespace kvkeep::policy {
 
-// Why state was captured where it was. Names are what the log and the trace print.
+// The reason for a capture. The log and the trace print the names.
 enum class CutReason {
   kAnchor,
   kCold,
@@ -106,11 +106,11 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
-// The known part of a prompt's path, and where cached state can put a sequence on it.
+// The known part of a prompt's path, and its restorable positions.
 struct KnownPath {
   Position end;                  // an earlier prompt was the same up to here
   std::vector<Position> points;  // where a point is, or the end of a window without neighbours; ascending
-  std::vector<TokenRange> runs;  // where windows lie side by side; ascending
+  std::vector<TokenRange> runs;  // of neighbouring windows; ascending
   bool operator==(const KnownPath&) const = default;
 };
 KnownPath known_path(const PlanView& view, bool windowed);
@@ -122,7 +122,7 @@ struct CutView {
   Position cached;               // prefill begins here
   Position known;                // an earlier prompt was the same up to here; < n where this one branches off
   std::vector<Position> points;  // where the prompt's path has points already, ascending
-  // And where windows side by side put it: at any position in these, ascending. No limit counts them.
+  // Neighbouring windows make every position in these runs restorable; ascending. No limit counts them.
   std::vector<TokenRange> runs = {};
   // Where prompts are likely to branch off, ascending: a line that changes from session to session. One that is near
   // the point before it counts as fine.

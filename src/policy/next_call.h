@@ -1,8 +1,8 @@
 #pragma once
 
-// Who comes next: which request starts, which ones decode together, which one prefills and how much of it, and who
-// gives up cells when the model's memory runs short. Pure: the scheduler shows what there is, asks before each call of
-// a round, and carries out the answer. What an order costs or saves is time, never a token.
+// Chooses the next call: which request starts, which ones decode together, which one prefills and how much of it, and
+// which one gives cells back when the model's memory runs short. Pure: the scheduler shows what there is, asks before
+// each call of a round, and carries out the answer. What an order costs or saves is time, never a token.
 //
 // The order today:
 // - Requests start as they came; those that gave their cells back come first, in order of admission. None starts while
@@ -86,7 +86,7 @@ struct NextGiver {
   std::size_t at = 0;
   bool operator==(const NextGiver&) const = default;
 };
-// Returns the request that gives up cells so that `needy` has more; nullopt if only older requests hold any.
+// Returns the sequence or request that gives cells back to `needy`; nullopt if only older requests hold any.
 std::optional<NextGiver> next_giver(const ScheduleView& view, std::size_t needy);
 
 // A slice that is computed ahead, for a request that may come, holds up a real one by about `slice_ms`. Shorter slices

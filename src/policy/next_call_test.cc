@@ -1,5 +1,5 @@
-// Who comes next: tables of situations, then every small view against a naive twin and the laws of the header, and
-// mutants that those must catch.
+// The choice of the next call: tables of situations, then every small view against a naive twin and the laws of the
+// header, and mutants that those must catch.
 
 #include "policy/next_call.h"
 

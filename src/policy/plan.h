@@ -44,8 +44,8 @@ struct CachedStep {
   ByteCount bytes;
 };
 
-// A run of positions (both ends included) where cached state can put a sequence, once the rows before are there: the
-// bytes are what must be restored last (a point, the last window), 0 where rows are all.
+// A run of restorable positions (both ends included), once the rows before are there: the bytes are what must be
+// restored last (a point, the last window), 0 where rows are all.
 struct Restorable {
   Position first;
   Position last;
@@ -67,7 +67,7 @@ struct PlanView {
   std::size_t idle_cells = SIZE_MAX;
   RestoreMode restore = RestoreMode::kAuto;
   Rates rates;
-  // Models that need more than rows: where the cache can put a sequence, ascending.
+  // Models that need more than rows: the restorable positions of the cache, ascending.
   bool needs_points = false;
   std::vector<Restorable> restorable = {};
 };

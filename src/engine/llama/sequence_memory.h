@@ -17,7 +17,7 @@ class SequenceMemory : public cache::ModelMemory {
   virtual void note_appended(SeqId seq, std::size_t tokens) = 0;
   // A decode failed: drops the state that it left after length(). The sequence may be empty then.
   virtual void drop_undecoded(SeqId seq) = 0;
-  // Returns whether the sequence may be decoded further.
+  // Returns true if the sequence may be decoded further.
   virtual bool is_complete(SeqId seq) const = 0;
 
   std::uint32_t cells_available() const { return cells_total() - cells_used(); }

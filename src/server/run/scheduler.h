@@ -4,7 +4,7 @@
 //
 // One thread runs run() and owns the engine. Each round: decode steps of all running requests in one call, then one
 // bounded slice of the oldest request that still prefills (a mixed batch was measured to be slower than two calls).
-// policy/next_call.h decides who comes next, policy/plan.h what a request reuses; the scheduler carries it out.
+// policy/next_call.h chooses the next call, policy/plan.h what a request reuses; the scheduler carries it out.
 // A request looks up the cache only when no other prefills, so that requests which arrive together share what the
 // first of them computes. Sequences stay in the model's memory after their reply, captured, until cells or sequence
 // numbers run short; then the least recently used leaves.
