@@ -35,7 +35,7 @@ bool stands_for(std::string_view pattern, std::string_view name) {
 
 enum class Match { kNone, kHarmless, kRefused };
 
-// Whether a variable is the one a RefusedFlag names, and set to what is refused.
+// Returns true if a variable is the one a RefusedFlag names, and set to what is refused.
 Match match(std::string_view pattern, std::string_view name, std::string_view value) {
   const auto equals = pattern.find('=');
   if (!stands_for(pattern.substr(0, equals), name)) return Match::kNone;

@@ -16,7 +16,7 @@ struct MemoryState {
   std::uint64_t window_bytes_per_token = 0;  // of rows of window layers; 0: the model has none
   bool has_points = false;                   // restored at points: state at one position, or all of it
 
-  // Returns whether the size of a token's state is known at all.
+  // Returns true if the size of a token's state is known at all.
   bool is_known() const { return row_bytes_per_token > 0 || window_bytes_per_token > 0 || has_points; }
 };
 

@@ -60,7 +60,7 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// Whether the line can be shown and put into a report: no control characters except tabs, only valid UTF-8.
+// Returns true if the line can be shown and put into a report: no control characters except tabs, only valid UTF-8.
 bool is_printable(std::string_view line) {
   std::string shown(line);
   std::ranges::replace(shown, '\t', ' ');

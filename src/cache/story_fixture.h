@@ -186,7 +186,7 @@ class Story {
     return ByteCount{(kind.shaky ? 12U : 30U) * 8192U};
   }
 
-  // Whether the map knows exactly what the cache must know.
+  // Returns true if the map knows exactly what the cache must know.
   bool sure() const { return !kind_.tight && !disturbed_; }
   void end_process(bool power_cut) {
     held_.clear();

@@ -72,7 +72,7 @@ struct EffectivePrompt {
 // Precondition: the match is one of this prompt with these texts.
 EffectivePrompt effective_prompt(const TextMatch& match, TokenSpan prompt, const TokenTexts& texts);
 
-// Whether `at` lies in one of the ranges (ascending, apart), and where that next changes.
+// Finds out whether `at` lies in one of the ranges (ascending, apart), and where that next changes.
 struct RangeSide {
   bool inside = false;
   Position until;  // the highest position there is: never

@@ -109,7 +109,7 @@ TEST(TextMatch, OneLiveSequenceMatchesAsATrieOfIt) {
 
 // ---- the check finds what is wrong ----
 
-// Whether any of many random cases is found wrong.
+// Returns true if any of many random cases is found wrong.
 template <typename Mutant>
 bool caught(Mutant mutant) {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {

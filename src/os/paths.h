@@ -24,7 +24,7 @@ Result<std::uint32_t> permissions(const std::string& path);
 // Returns the number of the user who owns it. Follows links.
 Result<std::uint32_t> owner(const std::string& path);
 
-// Returns whether this process's user owns it. Root, too, must own it: root may read and write all files, but would
+// Returns true if this process's user owns it. Root, too, must own it: root may read and write all files, but would
 // believe what another user put there, and could replace that user's files. Follows links.
 Result<bool> is_own(const std::string& path);
 

@@ -27,7 +27,7 @@ void return_freed_memory();
 // were. To be called at start, before threads allocate.
 void keep_memory_returnable();
 
-// Returns whether a person watches standard error, reads standard output, can answer on standard input.
+// Return true if a person watches standard error, reads standard output, can answer on standard input.
 bool errors_go_to_a_terminal();
 bool output_goes_to_a_terminal();
 bool input_comes_from_a_terminal();

@@ -37,7 +37,7 @@ inline constexpr double kLeastAuditDifference = 0.1;
 // Nor do differences that are not so many times the noise.
 inline constexpr double kAuditNoiseFactor = 4;
 
-// Whether a restored and a computed answer are as near as noise may be anywhere: no more is to be done.
+// Returns true if a restored and a computed answer are as near as noise may be anywhere: no more is to be done.
 inline bool agrees(double difference) { return difference <= kLeastAuditDifference; }
 
 // Differences between two answers after restoring and two after computing.

@@ -33,11 +33,11 @@ using TextOf = std::function<std::string_view(TokenId)>;
 // The lines of prompt[from, until) that are not blank. Cost: O(until - from).
 std::vector<TextLine> lines_of(TokenSpan prompt, TokenRange range, const TextOf& text_of);
 
-// True if it holds a date or a time, the state of a repository, or begins an agent's description of its environment.
+// Returns true if it holds a date, a time or a repository's state, or opens an agent's description of its environment.
 bool tells_state(std::string_view line);
-// True if it begins the declaration of a tool, as chat templates write it.
+// Returns true if it begins the declaration of a tool, as chat templates write it.
 bool declares_tool(std::string_view line);
-// True if it ends the text that an agent puts before its user's words.
+// Returns true if it ends the text that an agent puts before its user's words.
 bool ends_reminder(std::string_view line);
 
 struct LikelyCuts {
@@ -46,7 +46,7 @@ struct LikelyCuts {
 };
 inline constexpr std::size_t kMostLikelyLines = 16;
 
-// True if prompts differed in such lines before; `before`: the line before it, or empty.
+// Returns true if prompts differed in such lines before; `before`: the line before it, or empty.
 using ChangedBefore = std::function<bool(std::string_view line, std::string_view before)>;
 // If several lines in a row tell a state (a log, a listing), only the first counts. Tools and the user's words are
 // looked for only before `first_answer`: after it, text that looks like them is a tool's result.
@@ -64,7 +64,7 @@ class ChangedLines {
 
   // Two prompts of the client differ in a line. `shared`: what both have of it. `before`: the line before it.
   void learn(std::uint64_t client, std::string_view shared, std::string_view before);
-  // True if prompts of the client differed in such a line, or in one after such as `before`.
+  // Returns true if prompts of the client differed in such a line, or in one after such as `before`.
   bool holds(std::uint64_t client, std::string_view line, std::string_view before);
 
   std::size_t clients() const { return known_.size(); }

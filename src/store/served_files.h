@@ -67,7 +67,7 @@ class ServedFiles {
 
   // Returns the bytes of a saved index; nullopt if the last one is still right.
   std::optional<std::vector<std::byte>> changed_index();
-  // Whether the index on disk equals the table.
+  // Notes whether the index on disk equals the table.
   void set_index_current(bool current);
 
  private:

@@ -126,7 +126,7 @@ class SimFileSystem final : public os::FileSystem {
   using Outcome = FaultInjector::Outcome;
   // Counts an operation, lets its time pass and returns how it ends.
   Outcome begin_operation(Operation operation, std::size_t bytes = 0);
-  // Whether this many more bytes fit on a disk that may be full.
+  // Returns true if this many more bytes fit on a disk that may be full.
   bool fits(std::uint64_t more_bytes) const;
   std::size_t bytes_that_fit(const Inode& inode, std::size_t count) const;
   Error failed(Outcome outcome, const char* operation) const;

@@ -70,7 +70,7 @@ struct ClassFinding {
 // Returns how many earlier tokens windowed layers see; 0 if there are no such layers.
 std::uint32_t window_tokens_of(const llama_model& model);
 
-// Returns whether rows pass through a scratch sequence.
+// Returns true if rows pass through a scratch sequence.
 bool needs_scratch(MemoryClass memory_class);
 
 // Decodes `tokens` into sequence 0, reads its state, and empties the memory. Precondition: the memory is empty.

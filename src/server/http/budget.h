@@ -21,7 +21,7 @@ class Budget {
 
   std::size_t most() const { return most_; }
 
-  // Whether a share that holds `held` could take this amount now; another thread may take it first.
+  // Returns true if a share that holds `held` could take this amount now; another thread may take it first.
   bool has_room_for(std::size_t amount, std::size_t held = 0) const { return fits(amount, held, held_); }
 
   // The part that one request holds; given back at the latest when it is destroyed. Belongs to one thread at a time.

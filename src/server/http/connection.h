@@ -37,7 +37,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void stop();
   // Ends the connection at once.
   void close();
-  // Whether its body waits for room; resume() when there is some, or give_way() if others need what it holds.
+  // Returns true if its body waits for room; resume() when there is some, or give_way() if others need what it holds.
   bool is_waiting() const { return phase_ == Phase::kRoom; }
   void resume();
   void give_way();

@@ -52,7 +52,7 @@ std::optional<int> parse_port(std::string_view text) {
   return port;
 }
 
-// Whether the text has bytes that would end a line of the request's head, or a path in it.
+// Returns true if the text has bytes that would end a line of the request's head, or a path in it.
 bool has_control(std::string_view text) {
   return std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7F; });
 }

@@ -107,7 +107,7 @@ class ExactReplayTest : public ::testing::Test {
     const auto prompt = prompt_of(messages);
     return common_prefix(prompt, head) == head.size();
   }
-  // Whether the prompt is the same as without replay.
+  // Returns true if the prompt is the same as without replay.
   bool is_untouched(ordered_json messages, const ordered_json& echo) {
     messages.push_back(echo);
     messages.push_back(user("next"));

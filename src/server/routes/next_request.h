@@ -20,7 +20,7 @@ namespace kvkeep::server {
 // One per request; used by one thread at a time.
 class NextRequest {
  public:
-  // Returns whether the template may write the messages of this request otherwise next time, so that they are kept
+  // Returns true if the template may write the messages of this request otherwise next time, so that they are kept
   // until then; false if nothing is prefilled ahead.
   static bool wants_history(const Service& service, const api::GenerationRequest& request);
 

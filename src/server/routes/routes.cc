@@ -96,7 +96,7 @@ void add_anthropic_routes(HttpServer& server, const Service& service) {
 constexpr std::string_view kResponses = "/v1/responses";
 constexpr std::string_view kShort = "/responses";
 
-// Whether `head` asks for a path below one of the API's own.
+// Returns true if `head` asks for a path below one of the API's own.
 bool is_below(const HttpRequest& head, std::string_view path) {
   return head.path == path || (head.path.starts_with(path) && head.path[path.size()] == '/');
 }

@@ -89,7 +89,7 @@ class PromptLookup {
   PromptLookup(const LookupOptions& options, const cache::ModelMemory& memory, cache::Cache& cache,
                const Sequences& sequences);
 
-  // Returns whether the job's state may be kept and shared.
+  // Returns true if the job's state may be kept and shared.
   bool cached(const Job& job) const { return job.cache_prompt && memory_.shape().cacheable; }
   // Matches the prompt as text, if that is on and the job may use cached state.
   EffectiveTokens match_text(const Job& job) const;

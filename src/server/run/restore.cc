@@ -14,7 +14,7 @@ using Kind = RestoreUnit::Kind;
 // After this many failed reads a request is prefilled.
 constexpr int kMostFailedReads = 4;
 
-// Whether `point` is what puts a sequence at `at`, or a part of it.
+// Returns true if `point` makes `at` restorable, or is a part of what does.
 bool puts_at(const cache::LeasedPoint& point, Position at) { return point.range.end >= at && point.range.begin <= at; }
 
 }  // namespace
