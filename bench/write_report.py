@@ -14,7 +14,7 @@ import sys
 
 INTRODUCTION = """# Benchmarks
 
-Written by `make bench` (`scripts/bench`); do not edit. What is measured and how: [bench.md](bench.md). kvkeep runs with
+Written by `make bench` (`scripts/bench`); do not edit. [bench.md](bench.md) says what is measured and how. kvkeep runs with
 `--restore always`, a peer with its defaults and the same `-c`; all with small generated models.
 
 Recorded sessions of agents: [agent-sessions.md](agent-sessions.md).
