@@ -8,6 +8,7 @@
 
 #include "inspect/cache_directory.h"
 #include "inspect/model_notes.h"
+#include "inspect/view.h"
 #include "policy/evict_candidate.h"
 
 namespace kvkeep::cli {
