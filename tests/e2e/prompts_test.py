@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import time
 
@@ -51,6 +52,33 @@ class Prompts(ServerCase):
         self.assertIn("one two three", server.post("/completion", {"prompt": ids, "n_predict": 1})["prompt"])
         full = server.post("/completion", {"prompt": words(800, 4), "ignore_eos": True})
         self.assertEqual((full["truncated"], full["stop_type"]), (True, "limit"))
+
+    def test_probabilities(self):
+        server = self.server()
+        asked = {"prompt": words(40, 3), "max_tokens": 8, "temperature": 0, "return_tokens": True, "cache_prompt": False}
+        plain = server.post("/v1/completions", asked)
+        reply = server.post("/v1/completions", {**asked, "logprobs": 4})
+        self.assertEqual(reply["choices"][0]["text"], plain["choices"][0]["text"])
+        scores = reply["choices"][0]["logprobs"]
+        self.assertEqual([one["id"] for one in scores["content"]], reply["tokens"])
+        for one in scores["content"]:
+            likeliest = [other["logprob"] for other in one["top_logprobs"]]
+            self.assertEqual((len(likeliest), one["top_logprobs"][0]["id"]), (4, one["id"]), "greedy takes the likeliest")
+            self.assertEqual(likeliest, sorted(likeliest, reverse=True))
+            self.assertLessEqual(sum(math.exp(logprob) for logprob in likeliest), 1.000001)
+        self.assertEqual("".join(scores["tokens"]), reply["choices"][0]["text"])
+        streamed = [event["choices"][0]["logprobs"]["content"] for _, event
+                    in server.stream("/v1/completions", {**asked, "logprobs": 4, "stream": True})
+                    if event != "[DONE]" and event["choices"][0]["logprobs"]]
+        self.assertEqual([one["id"] for list_ in streamed for one in list_], reply["tokens"])
+        native = server.post("/completion", {**asked, "n_probs": 4})["completion_probabilities"]
+        self.assertEqual([one["id"] for one in native], reply["tokens"])
+        chat = server.chat([user("hi")], max_tokens=4, logprobs=True, top_logprobs=2)
+        self.assertEqual([len(one["top_logprobs"]) for one in chat["choices"][0]["logprobs"]["content"]], [2] * 4)
+        cached = server.post("/v1/completions", {**asked, "logprobs": 4, "cache_prompt": True})
+        again = server.post("/v1/completions", {**asked, "logprobs": 4, "cache_prompt": True})
+        self.assertGreater(again["timings"]["cache_n"], 30)
+        self.assertEqual(again["choices"][0]["logprobs"]["tokens"], cached["choices"][0]["logprobs"]["tokens"])
 
     def test_a_run_that_cannot_be_interrupted_is_refused(self):
         server = self.server("-c", "131072")

@@ -26,7 +26,6 @@ struct Refusal {
 
 constexpr std::string_view kNoShift = "the context is never shifted";
 constexpr std::string_view kNoSampler = "this sampler is not available";
-constexpr std::string_view kNoLogprobs = "probabilities are not reported";
 constexpr std::string_view kOneChoice = "one choice per request";
 constexpr std::string_view kTextOnly = "only text is supported";
 
@@ -34,10 +33,7 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"n", Neutral::kOne, kOneChoice},
     {"best_of", Neutral::kOne, kOneChoice},
     {"n_cmpl", Neutral::kOne, kOneChoice},
-    {"logprobs", Neutral::kFalsy, kNoLogprobs},
-    {"top_logprobs", Neutral::kFalsy, kNoLogprobs},
-    {"n_probs", Neutral::kFalsy, kNoLogprobs},
-    {"post_sampling_probs", Neutral::kFalsy, kNoLogprobs},
+    {"post_sampling_probs", Neutral::kFalsy, "probabilities are the model's own"},
     {"echo", Neutral::kFalsy, "the prompt is not repeated"},
     {"suffix", Neutral::kFalsy, "text cannot be filled in"},
     {"n_keep", Neutral::kFalsy, kNoShift},
@@ -249,6 +245,13 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   TRY_ASSIGN(request.keep_s, read_keep_s(body));
   TRY_ASSIGN(request.cache_salt, read_cache_salt(body));
   return read_stream_fields(body, request);
+}
+
+Status read_scored_count(const Json& body, std::string_view name, std::optional<std::size_t>& count) {
+  std::int64_t value = 0;
+  TRY(read_integer(body, name, value, 0, kMostScoredTokens));
+  if (value > 0) count = static_cast<std::size_t>(value);
+  return {};
 }
 
 Status read_thinking_budget(const Json& holder, std::string_view name, engine::SamplingParams& sampling) {

@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,10 +21,14 @@ namespace kvkeep::server::api {
 Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request);
 
 // kInvalid if the body asks for something that this server does not do: the client would take the reply for something
-// it is not. A field at its neutral value (n: 1, n_keep: 0, logprobs: false) asks for nothing.
+// it is not. A field at its neutral value (n: 1, n_keep: 0, echo: false) asks for nothing.
 Status refuse_unsupported(const Json& body);
 // Returns the fields that may be refused so; docs/requests.md lists them.
 std::vector<std::string_view> refused_fields();
+
+// Reads how many of the likeliest tokens are to be scored with each sampled one; 0 asks for nothing.
+Status read_scored_count(const Json& body, std::string_view name, std::optional<std::size_t>& count);
+inline constexpr std::int64_t kMostScoredTokens = 256;
 
 // Reads how many tokens a thought may have; -1 leaves the number to the server.
 Status read_thinking_budget(const Json& holder, std::string_view name, engine::SamplingParams& sampling);

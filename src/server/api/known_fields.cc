@@ -57,9 +57,12 @@ constexpr std::string_view kChat[] = {"messages",
                                       "thinking_budget_tokens",
                                       "enable_thinking",
                                       "reasoning_format",
-                                      "add_generation_prompt"};
+                                      "add_generation_prompt",
+                                      "logprobs",
+                                      "top_logprobs",
+                                      "n_probs"};
 
-constexpr std::string_view kCompletions[] = {"prompt"};
+constexpr std::string_view kCompletions[] = {"prompt", "logprobs", "n_probs"};
 
 constexpr std::string_view kResponses[] = {"input",
                                            "instructions",
@@ -71,6 +74,7 @@ constexpr std::string_view kResponses[] = {"input",
                                            "reasoning",
                                            "include",
                                            "truncation",
+                                           "top_logprobs",
                                            "previous_response_id",
                                            "conversation",
                                            "prompt",

@@ -47,7 +47,8 @@ NativeCompletionWriter::NativeCompletionWriter(ReplyHeader header, GenerationReq
       settings_(settings_json(request)),
       max_tokens_(request.max_tokens),
       timings_per_token_(request.timings_per_token),
-      return_tokens_(asks_for_tokens(request)) {}
+      return_tokens_(asks_for_tokens(request)),
+      shows_scores_(request.scored_tokens.has_value()) {}
 
 // Requests have no slot: "id_slot" is there because clients read it.
 Json NativeCompletionWriter::piece(std::string_view text, std::span<const TokenId> tokens) const {
@@ -77,6 +78,7 @@ std::string NativeCompletionWriter::delta(const Delta& delta) {
   predicted_ += delta.tokens.size();
   has_new_line_ |= delta.text.find('\n') != std::string_view::npos;
   Json json = piece(delta.text, delta.tokens);
+  if (delta.score != nullptr) json["completion_probabilities"] = scores_json({delta.score, 1});
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
 }
@@ -107,7 +109,9 @@ Json NativeCompletionWriter::last(std::string_view text, const GenerationResult&
 std::string NativeCompletionWriter::finish(const GenerationResult& result) { return sse(last("", result)); }
 
 std::string NativeCompletionWriter::whole(const GenerationResult& result) {
-  return to_line(last(joined_text(result.content, PartKind::kText), result));
+  Json json = last(joined_text(result.content, PartKind::kText), result);
+  if (shows_scores_) json["completion_probabilities"] = scores_json(result.scores);
+  return to_line(json);
 }
 
 std::string props_reply(const ServerProps& props, const RequestDefaults& defaults) {

@@ -38,6 +38,7 @@ class NativeCompletionWriter final : public ReplyWriter {
   const std::optional<std::int64_t> max_tokens_;
   const bool timings_per_token_;
   const bool return_tokens_;
+  const bool shows_scores_;
   std::size_t prompt_tokens_ = 0;
   std::size_t predicted_ = 0;  // tokens of the stream so far
   bool has_new_line_ = false;  // in the stream so far

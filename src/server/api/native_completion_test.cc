@@ -45,6 +45,19 @@ TEST(NativeCompletion, Whole) {
   EXPECT_FALSE(request.return_tokens);
 }
 
+TEST(NativeCompletion, ShowsProbabilitiesIfAsked) {
+  GenerationRequest request;
+  GenerationResult scored = three_tokens();
+  scored.scores = {{.id = 7, .text = "a", .logprob = -1}};
+  EXPECT_FALSE(Json::parse(NativeCompletionWriter(native_header(), request, "").whole(scored))
+                   .contains("completion_probabilities"));
+  request.scored_tokens = 0;
+  NativeCompletionWriter writer(native_header(), request, "");
+  EXPECT_EQ(Json::parse(writer.whole(scored))["completion_probabilities"][0]["logprob"], -1.0);
+  const Json piece = parsed_event(writer.delta({.text = "a", .score = scored.scores.data()}));
+  EXPECT_EQ(piece["completion_probabilities"][0]["token"], "a");
+}
+
 TEST(NativeCompletion, SaysWhyItEnded) {
   const auto type_of = [](GenerationResult given, std::optional<std::int64_t> most = 3) {
     GenerationRequest request;

@@ -1,7 +1,13 @@
 #include "server/api/reply.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace kvkeep::server::api {
 namespace {
+
+// JSON has no infinity: a token that cannot come is shown with OpenAI's least value.
+float shown(float logprob) { return std::max(logprob, -9999.0F); }
 
 double ratio(double dividend, double divisor) { return divisor > 0 ? dividend / divisor : 0.0; }
 
@@ -97,6 +103,23 @@ Json progress_json(const PrefillProgress& progress) {
           {"cache", progress.cached},
           {"processed", progress.processed},
           {"time_ms", static_cast<std::int64_t>(progress.time_ms)}};
+}
+
+Json scores_json(std::span<const TokenScore> scores) {
+  const auto one = [](const TokenScore& score) {
+    Json bytes = Json::array();
+    for (const char byte : score.text) bytes.push_back(static_cast<unsigned char>(byte));
+    return Json{
+        {"id", score.id}, {"token", score.text}, {"bytes", std::move(bytes)}, {"logprob", shown(score.logprob)}};
+  };
+  Json list = Json::array();
+  for (const TokenScore& score : scores) {
+    Json json = one(score);
+    json["top_logprobs"] = Json::array();
+    for (const TokenScore& other : score.likeliest) json["top_logprobs"].push_back(one(other));
+    list.push_back(std::move(json));
+  }
+  return list;
 }
 
 }  // namespace kvkeep::server::api

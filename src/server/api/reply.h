@@ -68,6 +68,14 @@ struct ReplyStart {
 // The model's output, piece by piece; the order is the parser's.
 using DeltaKind = chat::tools::DeltaKind;
 
+// A token as replies show it, and how likely the model found it.
+struct TokenScore {
+  TokenId id = 0;
+  std::string text = {};  // may be a part of a code point
+  float logprob = 0;
+  std::vector<TokenScore> likeliest = {};  // of a sampled token: the likeliest ones at its place
+};
+
 struct Delta {
   DeltaKind kind = DeltaKind::kText;
   std::string_view text = {};            // for kText, kReasoning, kCallArguments; may be empty if `tokens` are not
@@ -77,6 +85,7 @@ struct Delta {
   bool call_is_whole = true;             // for kCallEnd; false: the end of its arguments is missing
   std::span<const TokenId> tokens = {};  // sent if the request asked for return_tokens
   const Timings* timings = nullptr;      // sent if the request asked for timings_per_token
+  const TokenScore* score = nullptr;     // of the token that released this; sent if the request asked for scores
 };
 
 enum class FinishReason { kStop, kLength, kToolCalls };
@@ -102,6 +111,7 @@ struct GenerationResult {
   std::string stop_string = {};         // the one that ended the reply; "": none did
   std::vector<ReplyPart> content = {};  // for whole() only; in the order in which the model wrote it
   std::vector<TokenId> tokens = {};     // for whole() only, with return_tokens
+  std::vector<TokenScore> scores = {};  // for whole() only, of each token
   std::size_t prompt_tokens = 0;
   std::size_t reasoning_tokens = 0;  // among the generated tokens
   Timings timings = {};              // usage takes cached and completion tokens from these
@@ -136,5 +146,7 @@ std::string_view to_string(FinishReason finish);
 Json timings_json(const Timings& timings);
 Json usage_json(const GenerationResult& result);
 Json progress_json(const PrefillProgress& progress);
+// Returns llama-server's list: of each token its id, text, bytes, "logprob", and "top_logprobs" with the likeliest.
+Json scores_json(std::span<const TokenScore> scores);
 
 }  // namespace kvkeep::server::api

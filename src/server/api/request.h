@@ -52,11 +52,13 @@ struct GenerationRequest {
   bool return_progress = false;    // stream: prompt_progress chunks while prefilling
   bool timings_per_token = false;  // stream: timings in every chunk
   bool return_tokens = false;      // the sampled ids next to the text
-  bool cache_prompt = true;        // false: neither reads nor writes the cache
-  std::string cache_salt = {};     // who shares its cached state (read_cache_salt()); never logged
-  std::int64_t keep_s = 0;         // how long the client asks to keep prompt and reply (read_keep_s())
-  OutputFormat output = {};        // the form that the reply must have
-  ToolUse tools = {};              // matters only if the prompt has tools
+  // Score each token of the reply, and so many of the likeliest ones at its place; empty: no scores.
+  std::optional<std::size_t> scored_tokens = {};
+  bool cache_prompt = true;     // false: neither reads nor writes the cache
+  std::string cache_salt = {};  // who shares its cached state (read_cache_salt()); never logged
+  std::int64_t keep_s = 0;      // how long the client asks to keep prompt and reply (read_keep_s())
+  OutputFormat output = {};     // the form that the reply must have
+  ToolUse tools = {};           // matters only if the prompt has tools
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
   // The sender, for the trace; "" if not sent. It changes nothing.
   std::string user = {};

@@ -111,19 +111,33 @@ void Answer::handle(const TokenEvent& event) {
   if (form_.stream) return send_deltas(event);
   append(event.deltas);
   tokens_.push_back(event.token);
+  if (auto score = shown(event)) scores_.push_back(*std::move(score));
+}
+
+std::optional<api::TokenScore> Answer::shown(const TokenEvent& event) const {
+  if (!event.scores) return std::nullopt;
+  const auto one = [this](const ScoredToken& token) {
+    return api::TokenScore{token.id, service_.vocabulary->piece(token.id, /*with_special=*/true), token.logprob};
+  };
+  api::TokenScore score = one(event.scores->chosen);
+  for (const ScoredToken& token : event.scores->likeliest) score.likeliest.push_back(one(token));
+  return score;
 }
 
 void Answer::send_deltas(const TokenEvent& event) {
-  if (event.deltas.empty() && !form_.tokens) return;
+  const std::optional<api::TokenScore> score = shown(event);
+  if (event.deltas.empty() && !form_.tokens && !score) return;
   std::optional<api::Timings> timings;
   if (form_.timings_per_token) timings = timings_of(event.stats);
-  const api::Timings* shown = timings ? &*timings : nullptr;
+  const api::Timings* timed = timings ? &*timings : nullptr;
   std::span<const TokenId> tokens{&event.token, form_.tokens ? 1U : 0U};
-  if (event.deltas.empty()) return send(reply_->delta({.tokens = tokens, .timings = shown}));
+  const api::TokenScore* scored = score ? &*score : nullptr;
+  if (event.deltas.empty()) return send(reply_->delta({.tokens = tokens, .timings = timed, .score = scored}));
   for (const ReplyDelta& delta : event.deltas) {
     api::Delta one = view_of(delta);
     one.tokens = std::exchange(tokens, {});  // a token goes with the first of the deltas that it released
-    one.timings = shown;
+    one.score = std::exchange(scored, nullptr);
+    one.timings = timed;
     send(reply_->delta(one));
   }
 }
@@ -179,6 +193,7 @@ void Answer::finish_whole(const DoneEvent& done, api::GenerationResult result) {
   append(done.deltas);
   result.content = std::move(content_);
   if (form_.tokens) result.tokens = std::move(tokens_);
+  result.scores = std::move(scores_);
   remember(done);
   writer_->send(200, api::kJsonContentType, reply_->whole(result), form_.told);
   look_ahead(done);

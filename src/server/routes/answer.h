@@ -57,6 +57,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   void send(const std::string& bytes);
   void handle(const PrefillEvent& event);
   void handle(const TokenEvent& event);
+  std::optional<api::TokenScore> shown(const TokenEvent& event) const;
   void handle(const DoneEvent& event);
   void finish(const DoneEvent& done);
   void send_deltas(const TokenEvent& event);
@@ -81,6 +82,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   api::ReplyStart start_;
   std::vector<api::ReplyPart> content_;
   std::vector<TokenId> tokens_;
+  std::vector<api::TokenScore> scores_;
   std::size_t reasoning_tokens_ = 0;
   std::size_t unplaced_tokens_ = 0;
 };

@@ -50,11 +50,12 @@ std::vector<chat::tools::ReplyDelta> EventQueue::read(const std::vector<chat::to
 
 bool EventQueue::on_token(TokenId token, const JobStats& stats) {
   if (vocabulary_->is_end_of_generation(token)) {
-    push(TokenEvent{token, {}, stats});
+    push(TokenEvent{token, {}, stats, std::exchange(scores_, {})});
     return false;
   }
   // Markers that the model writes are part of its answer: those that are no tags of calls or thoughts are shown.
-  push(TokenEvent{token, read(pieces_.feed(vocabulary_->piece(token, true), is_marker(token))), stats});
+  push(TokenEvent{token, read(pieces_.feed(vocabulary_->piece(token, true), is_marker(token))), stats,
+                  std::exchange(scores_, {})});
   return !pieces_.found_stop() && !(parser_ && parser_->ended());
 }
 

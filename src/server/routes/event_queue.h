@@ -18,6 +18,7 @@
 #include "chat/tools/piece_stream.h"
 #include "chat/tools/reply_parser.h"
 #include "server/run/job.h"
+#include "server/run/token_scores.h"
 
 namespace kvkeep::server {
 
@@ -31,6 +32,7 @@ struct TokenEvent {
   TokenId token = 0;
   std::vector<chat::tools::ReplyDelta> deltas;
   JobStats stats;
+  std::optional<TokenScores> scores = {};
 };
 struct DoneEvent {
   Finish finish = Finish::kStop;
@@ -69,6 +71,7 @@ class EventQueue final : public JobSink {
 
   // Engine thread.
   void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) override;
+  void on_scores(const TokenScores& scores) override { scores_ = scores; }
   bool on_token(TokenId token, const JobStats& stats) override;
   void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) override;
   bool gone() const override { return reader_.gone(); }
@@ -83,6 +86,7 @@ class EventQueue final : public JobSink {
   // Engine thread only.
   chat::tools::PieceStream pieces_;
   std::optional<chat::tools::ReplyParser> parser_;
+  std::optional<TokenScores> scores_;  // of the next token
 
   const Reader reader_;
   Mutex mutex_;

@@ -94,6 +94,7 @@ void generate(const Service& service, Generation generation) {
   job.cache_prompt = request.cache_prompt;
   job.keep_s = request.keep_s;
   job.tenant = tenant;
+  job.scored_tokens = request.scored_tokens;
   job.client = client_of(generation.http, tenant);
   job.markers = markers_of(job.prompt, service.turn_openings);
   if (service.traced) job.origin = origin_of(generation.http, request, service.trace_prompts);

@@ -18,6 +18,7 @@
 namespace kvkeep::server {
 
 struct RequestOrigin;
+struct TokenScores;
 
 struct Job {
   std::string id;               // as the client knows it; for the log
@@ -34,6 +35,7 @@ struct Job {
   // A prefill ahead, for a request that may come: it runs while there is nothing else to do, and ends (kGone) when a
   // request comes; the state that it computed is kept.
   bool ahead = false;
+  std::optional<std::size_t> scored_tokens = {};  // with each sampled token, see on_scores(); empty: no scores
 };
 
 // The tier of the deepest reused token: where its rows came from, or, for models without rows, the point that holds all
@@ -86,8 +88,7 @@ enum class Finish {
   kGone,    // the client left
   kError,   // see the error
 };
-// The name for the log.
-std::string_view to_string(Finish how);
+std::string_view to_string(Finish how);  // for the log
 
 // Receives a job's events. Every call comes from the engine thread and must return at once.
 class JobSink {
@@ -95,12 +96,11 @@ class JobSink {
   virtual ~JobSink() = default;
   // Prefill has reached `processed` of stats.prompt_tokens (in the first call: the reused tokens).
   virtual void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) = 0;
+  virtual void on_scores(const TokenScores& /*scores*/) {}  // of the next on_token(), if the job wants them
   // A sampled token. Returns false to end the reply here (end of generation, stop string).
   virtual bool on_token(TokenId token, const JobStats& stats) = 0;
-  // The last call.
-  virtual void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) = 0;
-  // Returns true if nobody reads the reply any more.
-  virtual bool gone() const = 0;
+  virtual void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) = 0;  // the last call
+  virtual bool gone() const = 0;  // returns true if nobody reads the reply any more
 };
 
 }  // namespace kvkeep::server

@@ -8,9 +8,9 @@
 
 #include "base/assert.h"
 #include "cache/cache.h"
+#include "server/run/token_scores.h"
 
 namespace kvkeep::server {
-
 namespace {
 
 // An audit reads or restores about this much at a time: a request that comes waits for it.
@@ -368,7 +368,7 @@ void Scheduler::decode_step() {
     }
     sequences_.append(*request.seq, {&batch[i].token, 1});
     sequences_.capture_decoded(*request.seq);
-    sampled(request, engine_.sample(*request.sampler, i));
+    sampled(request, sample_next(request, engine_, i));
   }
 }
 
@@ -400,7 +400,7 @@ void Scheduler::note_prefilled(Request& request, std::size_t count) {
   const std::size_t held = sequences_[*request.seq].tokens.size();
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
-  const TokenId token = complete && wants_reply ? engine_.sample(*request.sampler, count - 1) : 0;
+  const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;
   capture_slice(request);
   // Tokens that are prefilled again, after a failure or for lack of cells, are no progress.
   const std::size_t processed = std::min(held, request.stats.prompt_tokens);

@@ -232,6 +232,17 @@ Status read_reasoning_format(const Json& body, chat::tools::ReasoningFormat& for
   return {};
 }
 
+// OpenAI's fields, and llama-server's `n_probs`.
+Status read_scores(const Json& body, std::optional<std::size_t>& count) {
+  bool wanted = false;
+  TRY(read_bool(body, "logprobs", wanted));
+  std::optional<std::size_t> likeliest;
+  TRY(read_scored_count(body, "top_logprobs", likeliest));
+  if (likeliest && !wanted) return invalid("'top_logprobs' needs 'logprobs': true");
+  if (wanted) count = likeliest.value_or(0);
+  return read_scored_count(body, "n_probs", count);
+}
+
 }  // namespace
 
 Result<chat::RenderInput> read_chat_prompt(Json& body, const Json& kwargs) {
@@ -256,6 +267,7 @@ Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& de
   request.reasoning_format = defaults.reasoning_format;
   TRY(read_reasoning_format(json, request.reasoning_format));
   TRY(read_generation_fields(json, defaults, request));
+  TRY(read_scores(json, request.scored_tokens));
   TRY(read_thinking_budget(json, "thinking_budget_tokens", request.sampling));
   return request;
 }

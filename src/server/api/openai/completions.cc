@@ -1,5 +1,6 @@
 #include "server/api/openai/completions.h"
 
+#include <optional>
 #include <utility>
 
 #include "server/api/generation_fields.h"
@@ -25,6 +26,20 @@ Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabular
   return PromptSource(std::move(ids));
 }
 
+namespace {
+
+// OpenAI's `logprobs` is a number here, also 0: the sampled tokens without others. llama-server's `n_probs` 0 asks for
+// nothing.
+Status read_completion_scores(const Json& body, std::optional<std::size_t>& count) {
+  if (const Json* logprobs = field(body, "logprobs"); logprobs != nullptr && *logprobs != false) {
+    count = 0;
+    if (*logprobs != true) TRY(read_scored_count(body, "logprobs", count));
+  }
+  return read_scored_count(body, "n_probs", count);
+}
+
+}  // namespace
+
 Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults) {
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   GenerationRequest request;
@@ -33,6 +48,7 @@ Result<GenerationRequest> parse_completion(std::string body, const RequestDefaul
   if (prompt == nullptr) return invalid("'prompt' is required");
   TRY_ASSIGN(request.prompt, read_prompt_field(*prompt, defaults.vocabulary_size));
   TRY(read_generation_fields(json, defaults, request));
+  TRY(read_completion_scores(json, request.scored_tokens));
   return request;
 }
 

@@ -230,6 +230,36 @@ TEST(ParseChat, ErrorsNameTheMistake) {
   }
 }
 
+TEST(ParseChat, ScoresAreAskedForByThreeFields) {
+  const auto asked = [](const std::string& fields) -> std::string {
+    const auto request = parse_chat(R"({"messages":[{"role":"user","content":"x"}])" + fields + "}", defaults());
+    if (!request) return request.error().message;
+    return request->scored_tokens ? std::to_string(*request->scored_tokens) : "none";
+  };
+  EXPECT_EQ(asked(""), "none");
+  EXPECT_EQ(asked(R"(,"logprobs":false,"top_logprobs":0,"n_probs":0)"), "none");
+  EXPECT_EQ(asked(R"(,"logprobs":true)"), "0");
+  EXPECT_EQ(asked(R"(,"logprobs":true,"top_logprobs":5)"), "5");
+  EXPECT_EQ(asked(R"(,"n_probs":3)"), "3");
+  EXPECT_EQ(asked(R"(,"top_logprobs":5)"), "'top_logprobs' needs 'logprobs': true");
+  EXPECT_NE(asked(R"(,"logprobs":true,"top_logprobs":257)").find("'top_logprobs'"), std::string::npos);
+}
+
+TEST(ParseCompletion, ScoresAreAskedForByANumber) {
+  const auto asked = [](const std::string& fields) {
+    const auto request = parse_completion(R"({"prompt":"x")" + fields + "}", defaults());
+    EXPECT_TRUE(request) << fields;
+    return request && request->scored_tokens ? static_cast<int>(*request->scored_tokens) : -1;
+  };
+  EXPECT_EQ(asked(""), -1);
+  EXPECT_EQ(asked(R"(,"logprobs":null)"), -1);
+  EXPECT_EQ(asked(R"(,"logprobs":false,"n_probs":0)"), -1);
+  EXPECT_EQ(asked(R"(,"logprobs":0)"), 0) << "the sampled ones, without others";
+  EXPECT_EQ(asked(R"(,"logprobs":true)"), 0);
+  EXPECT_EQ(asked(R"(,"logprobs":4)"), 4);
+  EXPECT_EQ(asked(R"(,"n_probs":10)"), 10);
+}
+
 struct RefusedCase {
   std::string field, asks, neutral;
 };
@@ -238,9 +268,7 @@ TEST(ParseChat, UnsupportedFeaturesAreRefusedAndTheirNeutralValuesAreNot) {
   const std::vector<RefusedCase> cases = {
       {"n", "2", "1"},
       {"best_of", "3", "1"},
-      {"logprobs", "true", "false"},
-      {"top_logprobs", "5", "0"},
-      {"n_probs", "1", "0"},
+      {"post_sampling_probs", "true", "false"},
       {"echo", "true", "false"},
       {"suffix", "\"x\"", "\"\""},
       {"n_keep", "5", "0"},
@@ -310,7 +338,10 @@ TEST(ParseCompletion, ErrorsNameTheMistake) {
       {R"({"prompt":[1,1000]})", "'prompt': 1000 is not a token id (0 to 999)"},
       {R"({"prompt":[-1]})", "'prompt': -1 is not a token id"},
       {R"({"prompt":[18446744073709551615]})", "'prompt': 18446744073709551615 is not a token id"},
-      {R"({"prompt":"x","logprobs":1})", "'logprobs' is not supported"},
+      {R"({"prompt":"x","logprobs":-1})", "'logprobs'"},
+      {R"({"prompt":"x","logprobs":257})", "'logprobs'"},
+      {R"({"prompt":"x","logprobs":"x"})", "'logprobs'"},
+      {R"({"prompt":"x","n_probs":-1})", "'n_probs'"},
       {R"({"prompt":"x","n":2})", "'n' is not supported: one choice per request"},
   };
   for (const BadCase& bad : cases) {

@@ -25,10 +25,11 @@ class ChatReplyWriter : public ReplyWriter {
   const bool include_usage_;
   const bool timings_per_token_;
   const bool return_tokens_;
+  const bool shows_scores_;
 };
 
-// The last chunk always has usage. Deltas and
-// parts are text only: completions are not searched for calls or thinking.
+// The last chunk always has usage. Deltas and parts are text only: completions are not searched for calls or thinking.
+// "logprobs" have llama-server's list and OpenAI's fields.
 class CompletionReplyWriter : public ReplyWriter {
  public:
   CompletionReplyWriter(ReplyHeader header, const GenerationRequest& request);
@@ -39,12 +40,14 @@ class CompletionReplyWriter : public ReplyWriter {
   std::string whole(const GenerationResult& result) override;
 
  private:
-  Json body(std::string_view text, Json finish_reason) const;
-  Json final_body(std::string_view text, const GenerationResult& result) const;
+  Json body(std::string_view text, Json finish_reason, Json logprobs = nullptr) const;
+  Json final_body(std::string_view text, const GenerationResult& result, Json logprobs = nullptr) const;
 
   const ReplyHeader header_;
   const bool timings_per_token_;
   const bool return_tokens_;
+  const bool shows_scores_;
+  std::size_t text_bytes_ = 0;  // of the scored tokens so far
 };
 
 }  // namespace kvkeep::server::api

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "server/api/errors.h"
 #include "server/api/models.h"
 
@@ -183,6 +185,42 @@ TEST(CompletionReply, Stream) {
   EXPECT_EQ(writer.finish(result()),
             R"(data: {"choices":[{"text":"","index":0,"logprobs":null,"finish_reason":"length"})" +
                 expected_completion_tail + "," + expected_usage + "," + expected_timings + "}\n\ndata: [DONE]\n\n");
+}
+
+TokenScore score() {
+  return {.id = 7, .text = "é", .logprob = -0.5F, .likeliest = {{.id = 9, .text = "b", .logprob = -0.25F}, {.id = 7}}};
+}
+
+TEST(Scores, AreShownInTheShapesOfBothServers) {
+  const std::string list =
+      R"([{"id":7,"token":"é","bytes":[195,169],"logprob":-0.5,"top_logprobs":[)"
+      R"({"id":9,"token":"b","bytes":[98],"logprob":-0.25},{"id":7,"token":"","bytes":[],"logprob":0.0}]}])";
+  GenerationRequest request;
+  request.scored_tokens = 2;
+  GenerationResult scored = result();
+  scored.scores = {score()};
+  const TokenScore one = score();
+  const Json chat = Json::parse(ChatReplyWriter(header(), request).whole(scored));
+  EXPECT_EQ(chat["choices"][0]["logprobs"]["content"], Json::parse(list));
+  const std::string chunk = ChatReplyWriter(header(), request).delta({.text = "é", .score = &one});
+  EXPECT_EQ(Json::parse(chunk.substr(6))["choices"][0]["logprobs"]["content"], Json::parse(list));
+  scored.scores.push_back(score());
+  const Json whole = Json::parse(CompletionReplyWriter(header(), request).whole(scored))["choices"][0]["logprobs"];
+  EXPECT_EQ(whole["content"].size(), 2U);
+  EXPECT_EQ(whole["tokens"], Json::array({"é", "é"}));
+  EXPECT_EQ(whole["token_logprobs"], Json::array({-0.5, -0.5}));
+  EXPECT_EQ(whole["text_offset"], Json::array({0, 2}));
+  EXPECT_EQ(whole["top_logprobs"][1], Json::parse(R"({"b":-0.25,"":0.0})"));
+  CompletionReplyWriter stream(header(), request);
+  for (const int offset : {0, 2}) {
+    const Json event = Json::parse(stream.delta({.text = "é", .score = &one}).substr(6));
+    EXPECT_EQ(event["choices"][0]["logprobs"]["text_offset"], Json::array({offset}));
+  }
+}
+
+TEST(Scores, ATokenThatCannotComeHasANumber) {
+  const TokenScore never{.logprob = -std::numeric_limits<float>::infinity()};
+  EXPECT_EQ(scores_json({&never, 1})[0]["logprob"], -9999.0);
 }
 
 TEST(Timings, NothingIsDividedByZero) {

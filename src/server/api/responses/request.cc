@@ -32,6 +32,9 @@ Status refuse_what_needs_a_store(const Json& body) {
 }
 
 Status check_include(const Json& body) {
+  std::int64_t scored = 0;
+  TRY(read_integer(body, "top_logprobs", scored, 0, INT32_MAX));
+  if (scored > 0) return invalid("'top_logprobs' is not supported: probabilities are not reported in responses");
   const Json* include = field(body, "include");
   if (include == nullptr) return {};
   if (!include->is_array()) return wrong_type("include", "an array of strings", *include);

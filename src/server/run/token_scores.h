@@ -1,0 +1,44 @@
+#pragma once
+
+// The next token of a request: sampled, and scored if its job wants to know how likely the model found it, and which
+// others it found likelier or nearly as likely.
+//
+// The logarithm of a probability is that of the softmax: logit(i) - log(sum over j of exp(logit(j))). The largest logit
+// is subtracted before exp(), which leaves the result as it is and keeps every term at 1 or less.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+
+namespace kvkeep::engine {
+class Engine;
+}
+
+namespace kvkeep::server {
+
+struct Request;
+
+struct ScoredToken {
+  TokenId id = 0;
+  float logprob = 0;  // natural logarithm of its probability
+  bool operator==(const ScoredToken&) const = default;
+};
+
+// Probabilities are those of the model itself: before penalties, biases, a grammar and the temperature.
+struct TokenScores {
+  ScoredToken chosen;
+  std::vector<ScoredToken> likeliest;  // the likeliest first; of equals the lowest id
+};
+
+// Scores `chosen` and the `count` likeliest tokens, or all if there are fewer. `logits`: one per id of the vocabulary,
+// as the model gave them; -infinity for a token that cannot come. Pure. Cost: O(logits).
+// Precondition: `chosen` is an id of the vocabulary.
+TokenScores score_token(std::span<const float> logits, TokenId chosen, std::size_t count);
+
+// Samples after entry `index` of the last batch, and tells the request's sink the scores if its job wants them. On the
+// engine thread.
+TokenId sample_next(Request& request, engine::Engine& engine, std::size_t index);
+
+}  // namespace kvkeep::server
