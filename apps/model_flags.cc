@@ -272,7 +272,7 @@ std::vector<Flag> offload_flags(ServeOptions& options) {
       {.spelling = "-fitt, --fit-target MIB,...",
        .environment = "LLAMA_ARG_FIT_TARGET",
        .default_text = "1024",
-       .effect = "Memory that is left free on each device; the last number stands for all further ones.",
+       .effect = "Memory that is left free on each device; the last number holds for all further ones.",
        .assign = [&model](const std::string& text) -> Status {
          TRY_ASSIGN(const std::vector<std::string> items, parse_list(text));
          model.fit.reserve_bytes.clear();

@@ -159,9 +159,8 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .effect = "More host names under which clients reach this server, without port.",
        .assign = appended_to(http.allowed_hosts, parse_list)},
       {.spelling = "--cors-origins, --allowed-origins ORIGIN,...",
-       .effect =
-           "Web pages that may use this server from a browser, such as https://chat.example; localhost stands for "
-           "all pages of the browser's own machine.",
+       .effect = "Web pages that may use this server from a browser, such as https://chat.example; localhost allows "
+                 "all pages of the browser's own machine.",
        .assign = appended_to(http.allowed_origins, parse_list)},
       {.spelling = "--threads-http N",
        .environment = "LLAMA_ARG_THREADS_HTTP",

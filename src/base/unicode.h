@@ -1,6 +1,6 @@
 #pragma once
 
-// Characters of UTF-8 text: read, written, told apart and changed in case by utf8proc's tables. The only user of that
+// Characters of UTF-8 text: read, written, classified and changed in case by utf8proc's tables. The only user of that
 // library, so that all rooms agree on what a character is.
 //
 // A byte that belongs to no character counts as one by itself, U+DC80 to U+DCFF, and is appended as the same byte

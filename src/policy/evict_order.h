@@ -47,7 +47,7 @@ class EvictOrder {
     ByteCount needed;
     std::size_t most = SIZE_MAX;  // victims
     std::int64_t now_ns = 0;
-    // Of the candidates that a request asked to keep, so many bytes leave last: those kept longest, of a path its
+    // So many bytes of the candidates that a request asked to keep leave last: those kept longest, of a path its
     // beginning. The rest leaves by its rank, so that no client fills a tier for a day.
     ByteCount kept_room = {};
     bool points_only = false;  // rows stay: points and windows take too much

@@ -1,7 +1,7 @@
 #pragma once
 
-// What bounds writing besides the budget (space_ledger.h, which bounds what the cache itself takes): the free space of
-// the file system, and the bytes that may be written in a day.
+// The bounds of writing in addition to the budget (space_ledger.h, which bounds the files of the cache): the free space
+// of the file system, and the bytes that may be written in a day.
 
 #include <atomic>
 #include <cstdint>

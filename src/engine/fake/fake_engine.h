@@ -13,8 +13,8 @@
 // Logits are a function of the same state as the next token, plus noise on request: a real engine's depend in their
 // last bits on batches and cells. Sampling does not use them.
 //
-// Of the sampling parameters temperature (on or off), seed, penalties (on or off) and ignore_eos matter; the same seed,
-// 0xFFFFFFFF included, always gives the same text.
+// Only these sampling parameters matter: temperature (on or off), seed, penalties (on or off) and ignore_eos; the same
+// seed, 0xFFFFFFFF included, always gives the same text.
 
 #include <atomic>
 #include <cstdint>

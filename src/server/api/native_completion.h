@@ -44,7 +44,7 @@ class NativeCompletionWriter final : public ReplyWriter {
   bool has_new_line_ = false;  // in the stream so far
 };
 
-// What GET /props tells: clients and launchers ask it first.
+// The reply to GET /props, which clients and launchers ask for first.
 struct ServerProps {
   std::string model_name = {};
   std::string model_path = {};

@@ -1,6 +1,6 @@
 #pragma once
 
-// What handlers remember, within bounds: values computed from texts, ids of pieces of prompts, the order of keys, and
+// The memory of handlers, within bounds: values computed from texts, ids of pieces of prompts, the order of keys, and
 // the lines that the log has.
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The sender of a request: its tenant and client, the facts about it that the trace gets, and what it is told about
+// The sender of a request: its tenant and client, the facts about it that the trace gets, and what its reply says about
 // fields that no dialect knows.
 
 #include <cstdint>

@@ -322,7 +322,7 @@ void Scheduler::begin_prefill(Request& request) {
                                     .known = request.known,
                                     .first = !request.reported},
                                    *request.seq, held);
-  // The client of an interrupted request was told what the first start reused.
+  // The reply of an interrupted request reports what the first start reused.
   if (request.reported) return log_resumed(request.job, request.stats, held.tokens.size());
   report_start(request);
 }
