@@ -23,7 +23,8 @@ namespace {
 
 using inspect::Removal;
 
-// Where nobody is there to ask, the command itself is the consent, but only to the conversations that it names.
+// Without a terminal nobody can be asked: the command itself is the consent, but only to the conversations that it
+// names.
 Status check_consent(const CacheCommandOptions& options, std::uint64_t others) {
   if (others == 0 || options.yes || options.dry || os::input_comes_from_a_terminal()) return {};
   return invalid(fmt::format(
@@ -135,6 +136,10 @@ Result<int> run_cache_remove(const CacheCommandOptions& options, const std::stri
   // A server may have continued a prefix meanwhile: look again, since parents leave after all of their children.
   TRY_ASSIGN(forest, read_cache(options, root));
   TRY_ASSIGN(removals, asked_removals(options, forest));
+  TRY_ASSIGN(const auto named_now, find_ids(forest, options.words));
+  if (!options.yes && inspect::other_conversations(forest, named_now) > others) {
+    return aborted("nothing was removed: another conversation continues one of these lines now; try again");
+  }
   if (lock != nullptr && !options.words.empty()) add_indexes(forest, removals);
   if (lock != nullptr) inspect::add_empty_models(os::real_file_system(), forest.directory, removals);
   inspect::RemovalReport report = carry_out(options, root, lock == nullptr, removals);

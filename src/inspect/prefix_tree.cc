@@ -225,8 +225,12 @@ NamedRuns named_runs(const PrefixTree& tree, const std::vector<std::size_t>& nam
 }
 
 std::size_t count_conversations(const PrefixTree& tree, const std::set<std::size_t>& runs) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(runs, [&](std::size_t run) { return tree.runs[run].children.empty(); }));
+  const auto goes_on = [&](std::size_t run) {
+    return std::ranges::any_of(tree.runs[run].children, [&](std::size_t child) {
+      return tree.runs[child].range.begin == tree.runs[run].range.end;
+    });
+  };
+  return runs.size() - static_cast<std::size_t>(std::ranges::count_if(runs, goes_on));
 }
 
 }  // namespace kvkeep::inspect

@@ -78,6 +78,25 @@ TEST_F(Removals, ConversationsThatLeaveALineBeforeItsEndAreCounted) {
   EXPECT_EQ(other_conversations(forest, {run_of(forest, 5), leaving}), 0U) << "it is named";
 }
 
+TEST_F(Removals, AConversationIsCountedThoughAnotherLeavesIt) {
+  const sim::SampleSegment leaving = leaving_in_the_middle(5000);
+  sim::SampleSegment second = leaving;  // leaves it after its first token
+  PrefixHasher hasher(kModel);
+  hasher.append(TokenSpan(segments_[5].header.tokens).first(4));
+  hasher.append(TokenSpan(leaving.header.tokens).first(1));
+  second.header.tokens = {9};
+  second.header.name.begin = hasher.position();
+  second.header.name.begin_hash = hasher.current();
+  hasher.append(second.header.tokens);
+  second.header.name.end = hasher.position();
+  second.header.name.end_hash = hasher.current();
+  directory_.store({leaving, second});
+  const Forest forest = directory_.forest();
+  EXPECT_EQ(other_conversations(forest, {run_of(forest, 5)}), 2U);
+  const IdTarget named = forest.ids.find(second.header.name.end_hash.hex()).value();
+  EXPECT_EQ(other_conversations(forest, {run_of(forest, 5), named}), 1U);
+}
+
 TEST_F(Removals, NothingChangesInADryRun) {
   const Forest forest = directory_.forest();
   const RemovalReport report = remove_all(nullptr, removals_of(forest, {run_of(forest, 0)}));
