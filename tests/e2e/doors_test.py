@@ -46,18 +46,20 @@ class Doors(DoorCase):
         self.assert_answers(server, times=3, limit_s=5)
 
     def test_completions_are_answered_while_all_room_for_bodies_is_held(self):
-        """By four clients that send all but the end of what they announced."""
+        """By twenty clients that send all but the end of what they announced."""
         server = self.server()
         holders = self.hold_all_room(server)
         self.assert_answers(server, times=3, limit_s=8)
         self.assertIn(b" 408 ", holders[0].recv(100))
 
     def hold_all_room(self, server, fields=""):
-        """Four bodies that together have all but 8 bytes of 256 MiB, and wait for their last two."""
-        length = 64 << 20
-        holders = [self.connect(server, post_head(COMPLETION, length, fields)) for _ in range(4)]
-        for holder in holders:
-            holder.sendall(b" " * (length - 2))
+        """Four bodies that together have 240 of 256 MiB, all that large ones may have, and sixteen with the rest; all wait
+        for their last two bytes."""
+        holders = []
+        for count, length in ((4, 60 << 20), (16, 1 << 20)):
+            for _ in range(count):
+                holders.append(self.connect(server, post_head(COMPLETION, length, fields)))
+                holders[-1].sendall(b" " * (length - 2))
         return holders
 
     def assert_answers(self, server, times, limit_s):
