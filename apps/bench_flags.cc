@@ -34,7 +34,7 @@ std::vector<Flag> run_flags(BenchCommandOptions& options) {
   return {
       {.group = "Run",
        .spelling = "--quick",
-       .effect = "Use a tiny model and short waits: all workloads take a minute or two. Counts are the same each time.",
+       .effect = "Use a tiny model: all workloads take a minute or two. Counts are the same each time.",
        .assign = switch_into(options.quick)},
       {.spelling = "--variants",
        .effect = "Also use a context too small for all sessions, no RAM tier, and --restore auto; these have no bound.",

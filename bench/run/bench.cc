@@ -21,7 +21,6 @@
 namespace kvkeep::bench {
 namespace {
 
-constexpr double kQuickKillWaitS = 0.5;
 constexpr Goal kOwnCostGoal{Goal::Kind::kAtMost, 0.01};
 
 class Bench {
@@ -81,7 +80,6 @@ class Bench {
                               const std::function<void(std::size_t)>& show) {
     PlayOptions play_options;
     play_options.text_is_exact = options_.model_is_generated && contestant.url.empty();  // else the model is unknown
-    if (options_.quick) play_options.kill_wait_s = kQuickKillWaitS;
     play_options.must_be_counted = contestant.is_kvkeep;
     play_options.on_request = show;
     TRY_ASSIGN(Played played, contestant.url.empty() ? play_started(workload, contestant, play_options)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -91,7 +92,7 @@ class Player {
   Status take(const KillServer& step) {
     if (server_.process == nullptr) return {};  // not started by the bench, so not to be killed
     label_ = fmt::format("kill {}", played_.figures.kills + 1);
-    server_.process->wait(static_cast<int>(1e3 * options_.kill_wait_s.value_or(step.wait_seconds)));
+    server_.process->wait(static_cast<int>(1e3 * step.wait_seconds));
     if (const std::string death = server_.process->death(); !death.empty()) return io_error("the server " + death);
     ++played_.figures.kills;
     return server_.process->restart_after_kill();

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,6 @@ struct PlayedServer {
 };
 
 struct PlayOptions {
-  std::optional<double> kill_wait_s;  // replaces the waits in the file
   // The text of a reply is tokenized to the sampled ids (generated models): their number is checked, too.
   bool text_is_exact = false;
   // If true, a server whose calls of libllama are not seen is a problem; if false, the claims of its replies are used.

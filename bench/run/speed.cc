@@ -183,7 +183,7 @@ Result<RunFigures> play_one(const BenchOptions& bench, const Workload& workload,
                             MemoryState& state, Interrupt& interrupt) {
   TRY_ASSIGN(const Served served, Served::start(bench, workload, std::move(flags), interrupt));
   const PlayedServer server{.name = "kvkeep", .process = served.process.get(), .base_url = {}};
-  TRY_ASSIGN(Played played, play(workload, server, {.kill_wait_s = {}, .must_be_counted = true}, interrupt));
+  TRY_ASSIGN(Played played, play(workload, server, {.must_be_counted = true}, interrupt));
   state = memory_state_of(served.process->log());
   if (!played.figures.problems.empty()) return unsupported(workload.name + ": " + played.figures.problems.front());
   return std::move(played.figures);
