@@ -49,6 +49,11 @@ Contestant kvkeep_variant(const BenchOptions& options, std::string variant, std:
           .url = {}};
 }
 
+// A kvkeep under another name reads the variable, and other servers do not know it.
+void set_own_directory(ServerCommand& command, const Contestant& contestant, const std::string& directory) {
+  if (!contestant.is_kvkeep) command.environment = {{"LLAMA_ARG_KV_DISK_DIR", disk_directory(directory)}};
+}
+
 void add_own_directory(std::vector<std::string>& arguments, const Contestant& peer, const std::string& directory) {
   if (file_name(peer.program).find(kOurName) == std::string::npos) return;
   if (has_flag(arguments, {"--kv-disk-dir", "--no-kv-disk"})) return;
@@ -116,6 +121,7 @@ std::string disk_directory(const std::string& directory) { return directory + "/
 ServerCommand parity_command_of(const Contestant& contestant, const ParitySetting& setting, const BenchOptions& options,
                                 const std::string& directory) {
   ServerCommand command{.name = contestant.name, .program = contestant.program, .arguments = {}};
+  set_own_directory(command, contestant, directory);
   if (contestant.is_kvkeep) command.arguments = {"serve", "--kv-disk-dir", disk_directory(directory)};
   append(command.arguments, contestant.flags);
   if (!contestant.is_kvkeep) add_own_directory(command.arguments, contestant, directory);
@@ -129,6 +135,7 @@ ServerCommand command_of(const Contestant& contestant, const Workload& workload,
                          const std::string& directory) {
   const std::uint32_t context = contestant.small_context ? workload.small_context_tokens : workload.context_tokens;
   ServerCommand command{.name = contestant.name, .program = contestant.program, .arguments = {}};
+  set_own_directory(command, contestant, directory);
   std::vector<std::string>& arguments = command.arguments;
   if (contestant.is_kvkeep) {
     arguments = {

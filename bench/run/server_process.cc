@@ -115,6 +115,7 @@ Status ServerProcess::launch() {
   for (const char* argument : {"--host", "127.0.0.1", "--port"}) options.arguments.emplace_back(argument);
   options.arguments.push_back(std::to_string(port_));
   options.environment = {{"LD_PRELOAD", preload_value(path(".shim.so"))}, {"KVKEEP_COUNT_FILE", path(".count")}};
+  for (const auto& variable : command_.environment) options.environment.push_back(variable);
   options.without = cleared_variables();
   options.output_path = path(".log");
   TRY_ASSIGN(std::shared_ptr<os::ChildProcess> started, os::start_child(options));

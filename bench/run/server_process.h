@@ -21,6 +21,7 @@ struct ServerCommand {
   std::string program;                 // empty: this program
   std::vector<std::string> arguments;  // --host 127.0.0.1 --port N are added
   int start_limit_ms = 120'000;
+  std::vector<std::pair<std::string, std::string>> environment = {};  // added to this program's
 };
 
 // Returns the variables of this environment that would change what a server does without a trace in its command line
