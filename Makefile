@@ -46,8 +46,11 @@ tests_and_benchmarks = -DKVKEEP_BUILD_TESTS=$(1) -DKVKEEP_BUILD_BENCH=$(1)
 build: build/build.ninja ## the program, build/kvkeep
 	cmake --build build --target kvkeep -j $(JOBS)
 
-install: build ## the program, its docs and its licence into PREFIX (default: /usr/local), below DESTDIR if that is set
+# No build: as root it would leave files that the user's next build cannot replace.
+install: ## the program, its docs and its licence into PREFIX (default: /usr/local), below DESTDIR if that is set
+	@test -x build/kvkeep || { echo "run make build first"; exit 1; }
 	DESTDIR='$(DESTDIR)' cmake --install build --prefix '$(PREFIX)'
+	@rm -f build/install_manifest.txt
 
 all: setup build/build.ninja ## the program and all tests
 	@grep -qs KVKEEP_BUILD_TESTS:BOOL=ON build/CMakeCache.txt || \
