@@ -45,6 +45,7 @@ class Prompts(ServerCase):
             self.assertEqual((reply["tokens_evaluated"], reply["tokens_predicted"], reply["stop_type"]),
                              (theirs["usage"]["prompt_tokens"], 12, "limit"))
         events = [event for _, event in server.stream("/completion", {**asked, "return_tokens": False, "stream": True})]
+        self.assertEqual({event["tokens_evaluated"] for event in events}, {theirs["usage"]["prompt_tokens"]})
         self.assertEqual([event["stop"] for event in events], [False] * (len(events) - 1) + [True])
         self.assertEqual("".join(event["content"] for event in events), theirs["choices"][0]["text"])
         self.assertEqual([token for event in events[:-1] for token in event["tokens"]], theirs["tokens"])

@@ -36,7 +36,6 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"post_sampling_probs", Neutral::kFalsy, "probabilities are the model's own"},
     {"echo", Neutral::kFalsy, "the prompt is not repeated"},
     {"suffix", Neutral::kFalsy, "text cannot be filled in"},
-    {"n_keep", Neutral::kFalsy, kNoShift},
     {"n_discard", Neutral::kFalsy, kNoShift},
     {"context_shift", Neutral::kFalsy, kNoShift},
     {"n_cache_reuse", Neutral::kFalsy, "rows are reused only where the whole prefix is the same"},

@@ -94,6 +94,7 @@ constexpr std::string_view kTokens[] = {"tokens"};
 // Fields that change nothing: parameters of samplers that are refused when they are on, and names of slots.
 constexpr std::string_view kIgnoredByAll[] = {"id_slot",
                                               "slot_id",
+                                              "n_keep",
                                               "mirostat_tau",
                                               "mirostat_eta",
                                               "xtc_threshold",

@@ -34,20 +34,14 @@ std::string_view stop_type(const GenerationResult& result) {
   return result.stop_string.empty() ? "eos" : "word";
 }
 
-bool asks_for_tokens(GenerationRequest& request) {
-  request.return_tokens |= request.stream;
-  return request.return_tokens;
-}
-
 }  // namespace
 
-NativeCompletionWriter::NativeCompletionWriter(ReplyHeader header, GenerationRequest& request, std::string prompt)
+NativeCompletionWriter::NativeCompletionWriter(ReplyHeader header, const GenerationRequest& request, std::string prompt)
     : header_(std::move(header)),
       prompt_(std::move(prompt)),
       settings_(settings_json(request)),
       max_tokens_(request.max_tokens),
       timings_per_token_(request.timings_per_token),
-      return_tokens_(asks_for_tokens(request)),
       shows_scores_(request.scored_tokens.has_value()) {}
 
 // Requests have no slot: "id_slot" is there because clients read it.

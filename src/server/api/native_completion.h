@@ -18,8 +18,8 @@ namespace kvkeep::server::api {
 
 class NativeCompletionWriter final : public ReplyWriter {
  public:
-  // `prompt`: as text; the reply repeats it. Makes a stream of `request` carry token ids, as llama-server's always do.
-  NativeCompletionWriter(ReplyHeader header, GenerationRequest& request, std::string prompt);
+  // `prompt`: as text; the reply repeats it.
+  NativeCompletionWriter(ReplyHeader header, const GenerationRequest& request, std::string prompt);
 
   std::string first(const ReplyStart& start) override;
   std::string progress(const PrefillProgress& progress) override;
@@ -37,14 +37,13 @@ class NativeCompletionWriter final : public ReplyWriter {
   const Json settings_;
   const std::optional<std::int64_t> max_tokens_;
   const bool timings_per_token_;
-  const bool return_tokens_;
   const bool shows_scores_;
   std::size_t prompt_tokens_ = 0;
   std::size_t predicted_ = 0;  // tokens of the stream so far
   bool has_new_line_ = false;  // in the stream so far
 };
 
-// The reply to GET /props, which clients and launchers ask for first.
+// The facts that GET /props shows: clients and launchers ask for them first.
 struct ServerProps {
   std::string model_name = {};
   std::string model_path = {};

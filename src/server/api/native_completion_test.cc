@@ -42,7 +42,6 @@ TEST(NativeCompletion, Whole) {
   EXPECT_EQ(json["generation_settings"]["seed"], 42);
   EXPECT_EQ(json["generation_settings"]["n_predict"], 3);
   EXPECT_EQ(json["generation_settings"]["stop"], Json::array({"x"}));
-  EXPECT_FALSE(request.return_tokens);
 }
 
 TEST(NativeCompletion, ShowsProbabilitiesIfAsked) {
@@ -80,7 +79,6 @@ TEST(NativeCompletion, Stream) {
   GenerationRequest request;
   request.stream = true;
   NativeCompletionWriter writer(native_header(), request, "p");
-  EXPECT_TRUE(request.return_tokens) << "each event has the ids of its text";
   EXPECT_EQ(writer.first({.prompt_tokens = 10, .cached_tokens = 6}), "");
   EXPECT_EQ(parsed_event(writer.progress({.total = 10, .cached = 6, .processed = 8}))["prompt_progress"]["processed"],
             8);

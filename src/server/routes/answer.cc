@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/assert.h"
 #include "server/api/errors.h"
 #include "server/routes/generation.h"
 
@@ -87,10 +88,13 @@ void Answer::write(std::string_view bytes) {
   if (!bytes.empty() && begin()) writer_->write(bytes);
 }
 
-// `bytes` are of the reply, so that its opening is sent before them.
-void Answer::send(const std::string& bytes) {
-  if (bytes.empty()) return;
+// Before any bytes of the reply are made: the writer learns here how long the prompt is.
+void Answer::open_reply() {
   if (!std::exchange(opened_, true)) write(reply_->first(start_));
+}
+
+void Answer::send(const std::string& bytes) {
+  KVKEEP_ASSERT(opened_, "a reply is opened before it goes on");
   write(bytes);
 }
 
@@ -101,6 +105,7 @@ void Answer::keep_alive() {
 void Answer::handle(const PrefillEvent& event) {
   if (!opened_) start_ = {event.stats.prompt_tokens, event.stats.cached_tokens};
   if (!form_.stream || !form_.progress) return;
+  open_reply();
   send(reply_->progress({event.stats.prompt_tokens, event.stats.cached_tokens, event.processed, event.elapsed_ms}));
 }
 
@@ -127,6 +132,7 @@ std::optional<api::TokenScore> Answer::shown(const TokenEvent& event) const {
 void Answer::send_deltas(const TokenEvent& event) {
   const std::optional<api::TokenScore> score = shown(event);
   if (event.deltas.empty() && !form_.tokens && !score) return;
+  open_reply();
   std::optional<api::Timings> timings;
   if (form_.timings_per_token) timings = timings_of(event.stats);
   const api::Timings* timed = timings ? &*timings : nullptr;
@@ -180,6 +186,7 @@ api::GenerationResult Answer::result_of(const DoneEvent& done) {
 
 // Remembers the turn before the client gets its end: the next request may come a moment later.
 void Answer::finish_stream(const DoneEvent& done, const api::GenerationResult& result) {
+  open_reply();
   for (const ReplyDelta& delta : done.deltas) send(reply_->delta(view_of(delta)));
   remember(done);
   send(reply_->finish(result));

@@ -54,6 +54,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   void keep_alive();
   bool begin();  // returns false if the client is gone
   void write(std::string_view bytes);
+  void open_reply();
   void send(const std::string& bytes);
   void handle(const PrefillEvent& event);
   void handle(const TokenEvent& event);

@@ -224,6 +224,7 @@ std::string prompt_text(const Service& service, const api::PromptSource& prompt)
 void native_completion(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   Result<api::GenerationRequest> request = api::parse_completion(take_body(service, http), service.defaults);
   if (!request) return send_error(writer, api::error_reply(request.error()));
+  request->return_tokens |= request->stream;  // each event of llama-server's has the ids of its text
   const api::ReplyHeader header = reply_header(service, "cmpl-");
   auto reply = std::make_unique<api::NativeCompletionWriter>(header, *request, prompt_text(service, request->prompt));
   generate(service,
@@ -258,8 +259,7 @@ std::vector<std::string> names_of(const Service& service) {
   return names;
 }
 
-// For people who open the base URL in a browser, and clients that look whether there is a server. It names no model,
-// because it needs no key.
+// For people who open the base URL in a browser, and clients that look whether there is a server.
 void greet(const Service&, const HttpRequest& http, ResponseWriter& writer) {
   writer.send(200, "text/plain; charset=utf-8",
               fmt::format("This is kvkeep, a server for language models. It has no web page; programs talk to it.\n\n"

@@ -271,8 +271,6 @@ TEST(ParseChat, UnsupportedFeaturesAreRefusedAndTheirNeutralValuesAreNot) {
       {"post_sampling_probs", "true", "false"},
       {"echo", "true", "false"},
       {"suffix", "\"x\"", "\"\""},
-      {"n_keep", "5", "0"},
-      {"n_keep", "-1", "0"},
       {"n_discard", "5", "0"},
       {"context_shift", "true", "false"},
       {"n_cache_reuse", "256", "0"},
