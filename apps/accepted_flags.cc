@@ -1,5 +1,5 @@
-// Flags of llama-server that ask for what is so anyway. Rows that change nothing, so that start scripts written for
-// llama-server start here as they are; a flag that asks for anything else is refused (refused_flags.cc).
+// Flags of llama-server that ask for what kvkeep always does. Rows that change nothing, so that start scripts written
+// for llama-server start here as they are; a flag that asks for anything else is refused (refused_flags.cc).
 
 #include <utility>
 
@@ -17,7 +17,7 @@ Flag always(std::string spelling, std::string reason, std::string environment = 
           .assign = always_so()};
 }
 
-// The value must be a number, as llama-server's.
+// The value must be a number, as in llama-server.
 Flag always_number(std::string spelling, std::string reason, std::string environment = {}) {
   Flag flag = always(std::move(spelling), std::move(reason), std::move(environment));
   flag.assign = [](const std::string& text) -> Status {

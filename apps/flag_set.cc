@@ -300,7 +300,7 @@ Status FlagSet::read_environment(const os::Environment& environment, std::vector
   for (const KnownFlag& flag : flags_) {
     if (flag.environment.empty() || std::ranges::find(given, &flag, &Given::flag) != given.end()) continue;
     if (!flag.off_names.empty() && environment.contains(negated_variable(flag.environment))) {
-      given.push_back({&flag, "off", negated_variable(flag.environment)});
+      given.push_back({&flag, "off", negated_variable(flag.environment), true});
       continue;
     }
     const auto found = environment.find(flag.environment);
@@ -313,19 +313,18 @@ Status FlagSet::read_environment(const os::Environment& environment, std::vector
       if (!*on && flag.off_names.empty()) continue;
       value = *on ? "on" : "off";
     }
-    given.push_back({&flag, std::move(value), flag.environment});
+    given.push_back({&flag, std::move(value), flag.environment, true});
   }
   return {};
 }
 
-// Assigns in the order of the table: of two flags that set one option, the later row wins wherever the flags stand.
-void FlagSet::assign(const std::vector<Given>& given, MendedLine& line) const {
-  for (const KnownFlag& flag : flags_) {
-    for (const Given& one : given) {
-      if (one.flag != &flag) continue;
-      const Status status = flag.assign.set(one.value);
-      if (!status) line.note({status.error().kind, one.source + ": " + status.error().message}, false);
-    }
+// Assigns variables first, each kind in the order of the table: of two flags that set one option, the later row wins
+// wherever the flags stand.
+void FlagSet::assign(std::vector<Given> given, MendedLine& line) const {
+  std::ranges::stable_sort(given, {}, [](const Given& one) { return std::pair(!one.is_variable, one.flag); });
+  for (const Given& one : given) {
+    const Status status = one.flag->assign.set(one.value);
+    if (!status) line.note({status.error().kind, one.source + ": " + status.error().message}, false);
   }
 }
 
@@ -338,7 +337,7 @@ Result<bool> FlagSet::parse(const std::vector<std::string>& arguments, const os:
   MendedLine line(called(usage_));
   TRY(read_arguments(arguments, positional, given, line));
   if (line.is_sound()) TRY(read_environment(environment, given));
-  assign(given, line);  // also of a line that is refused: its values are judged with it
+  assign(std::move(given), line);  // also of a line that is refused: its values are judged with it
   if (!line.is_sound()) return line.error();
   return false;
 }

@@ -99,6 +99,7 @@ class FlagSet {
     const KnownFlag* flag;
     std::string value;
     std::string source;  // the name as it was given, "-c", or its variable: errors begin with it
+    bool is_variable = false;
   };
 
   Spelling find(std::string_view name) const;
@@ -111,7 +112,7 @@ class FlagSet {
   Status read_arguments(const std::vector<std::string>& arguments, std::vector<std::string>* positional,
                         std::vector<Given>& given, MendedLine& line) const;
   Status read_environment(const os::Environment& environment, std::vector<Given>& given) const;
-  void assign(const std::vector<Given>& given, MendedLine& line) const;
+  void assign(std::vector<Given> given, MendedLine& line) const;
 
   std::string usage_;
   std::string description_;

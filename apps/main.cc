@@ -49,8 +49,11 @@ int main(int count, char** arguments) {
   if (!given.empty() && given.front() == llama::kClassTestCommand) {
     return llama::class_test_main({given.begin() + 1, given.end()});
   }
-  if (count > 0) cli::set_typed_program(arguments[0]);
-  if (cli::always_serves(arguments[0])) given.insert(given.begin(), "serve");
+  if (count > 0) {
+    cli::set_typed_program(arguments[0]);
+    const bool says_serve = !given.empty() && given.front() == "serve";
+    if (cli::always_serves(arguments[0]) && !says_serve) given.insert(given.begin(), "serve");
+  }
   const Result<int> status = run(given);
   if (status) return *status;
   std::fprintf(stderr, "kvkeep: %s\n", status.error().message.c_str());

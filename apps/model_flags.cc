@@ -105,9 +105,13 @@ std::vector<Flag> model_flags(ServeOptions& options) {
       {.spelling = "-dio, --direct-io, --no-direct-io, -ndio",
        .environment = "LLAMA_ARG_DIO",
        .default_text = "as --load-mode",
-       .effect = "The same as --load-mode dio; off leaves the choice to the flags above.",
+       .effect = "The same as --load-mode dio; the off form takes that back.",
        .assign = [&model](const std::string& text) -> Status {
-         if (text == "on") model.load_mode = LoadMode::kDirect;
+         if (text == "on") {
+           model.load_mode = LoadMode::kDirect;
+         } else if (model.load_mode == LoadMode::kDirect) {
+           model.load_mode.reset();
+         }
          return {};
        }},
       {.spelling = "-lm, --load-mode MODE",
@@ -285,8 +289,10 @@ std::vector<Flag> offload_flags(ServeOptions& options) {
       {.spelling = "-fitc, --fit-ctx N",
        .environment = "LLAMA_ARG_FIT_CTX",
        .default_text = "4096 in host memory, the model's own on devices",
-       .effect = "Least context that --fit may choose; on devices, the rest of the layers then leaves them.",
-       .assign = tokens_into(model.fit.least_context, 1, 1)},
+       .effect =
+           "Least context that --fit may choose; layers that do not fit with it move to host memory. On devices it "
+           "counts only where neither -ngl nor another flag places weights.",
+       .assign = tokens_into(model.fit.least_context, engine::llama::kLeastContext, 1)},
       {.spelling = "--op-offload, --no-op-offload",
        .effect = "Compute large batches on a device also where the weights lie in host memory.",
        .assign = switch_into(model.operation_offload)},

@@ -122,7 +122,7 @@ std::vector<RefusedFlag> refused_network() {
       {{"--props"}, {"LLAMA_ARG_ENDPOINT_PROPS=on"}, "properties cannot be changed while serving"},
       {{"--ssl-key-file", "--ssl-cert-file"}, {"LLAMA_ARG_SSL_*"}, "put a proxy that speaks TLS in front", kEssential},
       {{"--cors", "--cors-methods", "--cors-headers", "--cors-credentials"},
-       {"LLAMA_ARG_CORS_*"},
+       {"LLAMA_ARG_CORS_METHODS", "LLAMA_ARG_CORS_HEADERS", "LLAMA_ARG_CORS_CREDENTIALS"},
        "name the web pages that may use the server with --allowed-origins"},
       {{"--api-prefix"}, {"LLAMA_ARG_API_PREFIX"}, "paths start at the root", kEssential},
       {{"--path"}, {"LLAMA_ARG_STATIC_PATH"}, "no files are served"},

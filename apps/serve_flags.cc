@@ -159,13 +159,16 @@ std::vector<Flag> http_flags(ServeOptions& options) {
        .effect = "More host names under which clients reach this server, without port.",
        .assign = appended_to(http.allowed_hosts, parse_list)},
       {.spelling = "--cors-origins, --allowed-origins ORIGIN,...",
+       .environment = "LLAMA_ARG_CORS_ORIGINS",
        .effect = "Web pages that may use this server from a browser, such as https://chat.example; localhost allows "
                  "all pages of the browser's own machine.",
        .assign = appended_to(http.allowed_origins, parse_list)},
       {.spelling = "--threads-http N",
        .environment = "LLAMA_ARG_THREADS_HTTP",
        .default_text = "processors - 1, at least parallel + 2",
-       .effect = "Threads that parse, render and tokenize requests; requests that wait or stream need none.",
+       .effect =
+           "Threads that parse, render and tokenize requests; requests that wait or stream need none. A quarter as "
+           "many, at least one, are added for bodies of more than 1 MiB.",
        .assign = number_or_automatic(options.http_threads, 1, 4'096, 1)},
       {.spelling = "-to, --timeout SECONDS",
        .environment = "LLAMA_ARG_TIMEOUT",

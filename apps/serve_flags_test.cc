@@ -44,6 +44,31 @@ TEST(ServeFlags, SuggestionsAreWhatWasMeant) {
   EXPECT_NE(refused({"-ctk", "q8"}).find("did you mean 'q8_0'?"), std::string::npos) << refused({"-ctk", "q8"});
 }
 
+TEST(ServeFlags, FitSaysWhatFreeMemoryDecides) {
+  const auto fit = [](const std::vector<std::string>& words) { return served(words).model.fit; };
+  EXPECT_TRUE(fit({}).enabled);
+  EXPECT_EQ(fit({}).reserve_bytes, std::vector<std::uint64_t>{1ULL << 30});
+  EXPECT_EQ(fit({}).least_context, std::nullopt);
+  EXPECT_FALSE(fit({"--fit", "off"}).enabled);
+  EXPECT_TRUE(fit({"-fit", "on"}).enabled);
+  EXPECT_EQ(fit({"-fitt", "512,0"}).reserve_bytes, (std::vector<std::uint64_t>{512ULL << 20, 0}));
+  EXPECT_EQ(fit({"-fitc", "8k"}).least_context, 8192U);
+  EXPECT_NE(refused({"-fitc", "63"}), "") << "no context is that short";
+  EXPECT_FALSE(served({"--no-op-offload"}).model.operation_offload);
+  EXPECT_EQ(served({"--numa", "isolate"}).model.numa, engine::llama::NumaPlacement::kIsolate);
+}
+
+// Whatever the rows that set an option, what was typed wins over variables.
+TEST(ServeFlags, TypedFlagsWinOverVariablesOfOtherRows) {
+  using engine::llama::LoadMode;
+  const auto mode = [](const std::vector<std::string>& words, const os::Environment& environment) {
+    return served(words, environment).model.load_mode;
+  };
+  EXPECT_EQ(mode({"--no-mmap"}, {{"LLAMA_ARG_LOAD_MODE", "mmap"}}), LoadMode::kNone);
+  EXPECT_EQ(mode({"-dio"}, {{"LLAMA_ARG_LOAD_MODE", "mmap"}, {"LLAMA_ARG_MLOCK", "1"}}), LoadMode::kDirect);
+  EXPECT_EQ(mode({}, {{"LLAMA_ARG_LOAD_MODE", "mlock"}, {"LLAMA_ARG_NO_MMAP", "1"}}), LoadMode::kMlock);
+}
+
 TEST(ServeFlags, OlderSpellingsOfTheLoadMode) {
   using engine::llama::LoadMode;
   const auto mode = [](const std::vector<std::string>& words, const os::Environment& environment = {}) {
@@ -55,6 +80,7 @@ TEST(ServeFlags, OlderSpellingsOfTheLoadMode) {
   EXPECT_EQ(mode({"--mlock", "--no-mmap"}), LoadMode::kMlock);
   EXPECT_EQ(mode({"-dio", "--no-mmap"}), LoadMode::kDirect);
   EXPECT_EQ(mode({"-ndio"}), std::nullopt);
+  EXPECT_EQ(mode({"-dio", "-ndio"}), std::nullopt);
   EXPECT_EQ(mode({"--no-mmap", "--load-mode", "auto"}), std::nullopt) << "the newer spelling wins";
   EXPECT_EQ(mode({"-lm", "mmap"}, {{"LLAMA_ARG_NO_MMAP", "1"}, {"LLAMA_ARG_MLOCK", "1"}}), LoadMode::kMmap);
   EXPECT_EQ(mode({}, {{"LLAMA_ARG_MMAP", "off"}}), LoadMode::kNone);

@@ -37,8 +37,7 @@ Status make_private(const std::string& path) {
 
 // A GPU without its backend computes nothing, and libllama says so nowhere.
 void warn_of_missing_gpu(const engine::llama::ModelOptions& asked, const engine::Description& model) {
-  const bool refused = asked.devices == std::vector<std::string>{"none"};
-  if (model.uses_gpu || refused || asked.gpu_layers.value_or(0) == 0) return;
+  if (model.uses_gpu || !asked.devices.empty() || asked.gpu_layers.value_or(0) == 0) return;
   spdlog::warn(
       "--n-gpu-layers asks for layers on a GPU, but ggml found no GPU that it has a backend for: the CPU computes "
       "everything. Install a backend (on Debian libggml0-backend-vulkan) and start again; kvkeep serve --list-devices "

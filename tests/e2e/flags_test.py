@@ -209,9 +209,7 @@ class Context(FlagCase):
 
     @covers("--fit", "--fit-target", "--fit-ctx")
     def test_fit(self):
-        """What it chooses on devices, and where memory is short, is tested with made-up sizes (offload_test.cc)."""
-        given = self.params("--fit", "off", "-fitt", "512,0", "-fitc", "1024")
-        self.assertEqual(given["n_ctx"], self.params()["n_ctx"])
+        """What it chooses on devices, and where memory is short, is tested with made-up sizes (model_params_test.cc)."""
         for flags in (("--fit", "maybe"), ("-fitt", "-1"), ("-fitc", "x")):
             run = run_program(*serve_command("--no-kv-disk", *flags, "--port", "0")[1:])
             self.assertEqual(run.returncode, 1, flags)

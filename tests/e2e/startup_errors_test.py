@@ -45,7 +45,7 @@ class StartupErrors(unittest.TestCase):
     def test_a_link_named_llama_server_takes_its_command_lines(self):
         link = os.path.join(fresh_directory(), "llama-server")
         os.symlink(PROGRAM, link)
-        for program, words in ((link, ()), (PROGRAM, ()), (PROGRAM, ("serve",))):
+        for program, words in ((link, ()), (link, ("serve",)), (PROGRAM, ()), (PROGRAM, ("serve",))):
             run = run_program(*words, "-m", "/nowhere.gguf", "--no-webui", "--no-mmap", "-ngl", "99", "--fit", "on",
                               program=program)
             self.assertEqual(run.returncode, 1)

@@ -407,7 +407,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   TRY_ASSIGN(const std::uint32_t conversations, count_conversations(options, model, memory_class));
   const std::uint32_t scratch = needs_scratch(memory_class) ? 1 : 0;
   TRY_ASSIGN(parts.context, make_context(options, model, conversations + scratch));
-  FingerprintParts fingerprint{.devices = device_names(params, *options.gpu_layers)};
+  FingerprintParts fingerprint{.devices = device_names(params, *options.gpu_layers, options.operation_offload)};
   fingerprint.rope_factors = rope_factors_in_use(shape, options.kv_overrides, llama_n_ctx_seq(parts.context.get()));
   TRY_ASSIGN(fingerprint.adapters, apply_adapters(options, model, *parts.context));
   TRY_ASSIGN(const StateParts state, learn_parts(options, *parts.context, verdict));

@@ -89,6 +89,9 @@ struct TensorOverride {
   std::string buffer_type;  // as --list-devices prints it, or "CPU"
 };
 
+// In a smaller context not even a chat template with a short question fits.
+inline constexpr std::uint32_t kLeastContext = 64;
+
 struct ModelOptions {
   // --- the model
   std::string path;                                          // of a split model its first file

@@ -312,7 +312,10 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
   const bool given = options.n_ctx.has_value();
   const std::uint32_t tokens = options.n_ctx.value_or(shape.context_train_tokens);
   if (room.device_bytes) {
-    if (given || !options.fit.enabled || !options.fit.least_context) return tokens;
+    // Of a part of the weights that somebody placed by hand, the rest cannot be told from here.
+    const bool placed =
+        options.gpu_layers || options.cpu_moe || options.cpu_moe_layers > 0 || !options.tensor_overrides.empty();
+    if (given || placed || !options.fit.enabled || !options.fit.least_context) return tokens;
     const std::uint64_t weights = std::reduce(shape.layer_bytes.begin(), shape.layer_bytes.end(), shape.output_bytes);
     const std::uint64_t left = *room.device_bytes > weights ? *room.device_bytes - weights : 0;
     return shortened(options, shape, left);
@@ -329,9 +332,9 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
   return given || !options.fit.enabled ? tokens : shortened(options, shape, host_bytes / 2);
 }
 
-std::string device_names(const ModelParams& params, std::int32_t gpu_layers) {
+std::string device_names(const ModelParams& params, std::int32_t gpu_layers, bool operation_offload) {
   std::string names;
-  if (gpu_layers > 0) {
+  if (gpu_layers > 0 || operation_offload) {
     for (ggml_backend_dev_t device : params.offload_devices())
       names += std::string(ggml_backend_dev_name(device)) + ",";
   }

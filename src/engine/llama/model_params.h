@@ -16,9 +16,6 @@
 
 namespace kvkeep::engine::llama {
 
-// In a smaller context not even a chat template with a short question fits.
-inline constexpr std::uint32_t kLeastContext = 64;
-
 class ModelParams {
  public:
   // Precondition: start_library() was called. Layers on devices are not set here: see choose_gpu_layers().
@@ -78,8 +75,9 @@ KvRoom measure_kv_room(const ModelOptions& options, const ModelParams& params);
 // host's free memory holds. Fails with kNoSpace if the given number does not fit into the host's memory.
 Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelShape& shape, const KvRoom& room);
 
-// Returns the names of the devices that compute, for the fingerprint.
-std::string device_names(const ModelParams& params, std::int32_t gpu_layers);
+// Returns the names of the devices that compute, for the fingerprint: also without layers on them they compute large
+// batches, unless `operation_offload` is false.
+std::string device_names(const ModelParams& params, std::int32_t gpu_layers, bool operation_offload);
 
 // The share of each kind of device in the computation. Layers are counted as in layers_that_fit().
 struct Computing {

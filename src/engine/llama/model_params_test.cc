@@ -71,6 +71,9 @@ TEST(ChooseContextTest, OnDevicesItIsShortenedOnlyIfAsked) {
   EXPECT_EQ(*choose_context(options, shape_of_8b(), room), 16384U);
   EXPECT_EQ(*choose_context(options, shape_of_8b(), {.device_bytes = weights / 2}), 4'096U);
   EXPECT_EQ(*choose_context(options, shape_of_8b(), {.device_bytes = weights + 16 * kGibibyte}), 131072U);
+  ModelOptions by_hand = options;
+  by_hand.cpu_moe_layers = 3;
+  EXPECT_EQ(*choose_context(by_hand, shape_of_8b(), room), 131072U) << "not all weights lie there";
   options.n_ctx = 50'000;
   EXPECT_EQ(*choose_context(options, shape_of_8b(), room), 50'000U);
 }
