@@ -1,6 +1,7 @@
 #pragma once
 
-// The tiers that ship, as two implementations of the port (tier.h): RAM, and a disk tier on a DiskStore.
+// The tiers that ship, as two implementations of the port (tier.h): RAM, and a disk tier on a DiskStore; and Distrust,
+// which ends the use of the latter if its state was found to be wrong.
 
 #include <atomic>
 #include <memory>

@@ -1,4 +1,4 @@
-// The unit in which build_cost_test.py counts: the compiler reads large headers, expands templates and optimises, in
+// The unit in which build_cost.py counts: the compiler reads large headers, expands templates and optimises, in
 // about the same shares as for a room. Nothing of kvkeep is in it, so that no change to kvkeep makes the unit longer.
 
 #include <algorithm>

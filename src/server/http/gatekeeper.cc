@@ -80,9 +80,10 @@ Verdict Gatekeeper::check_sender(const HttpRequest& request) const {
   const std::string_view origin = request.header("origin");
   if (!guard_.origin_allowed(origin, host)) {
     const bool is_page = origin.find("://") != std::string_view::npos;  // files and sandboxed frames send "null"
-    return deny(403, "Origin '" + std::string(origin) + "' is not allowed" +
-                         (is_page ? to_allow("--allowed-origins", origin) : "") +
-                         (is_loopback_origin(origin) ? ", or localhost for all pages of this machine" : ""));
+    return deny(403,
+                "Origin '" + std::string(origin) + "' is not allowed" +
+                    (is_page ? to_allow("--allowed-origins", origin) : "") +
+                    (is_loopback_origin(origin) ? ", or localhost for all pages of the browser's own machine" : ""));
   }
   return {};
 }

@@ -89,7 +89,7 @@ Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<
         origin.find('/', scheme + 3) != std::string::npos || scheme + 3 == origin.size()) {
       return invalid("'" + origin +
                      "' is not an origin: write it as browsers send it, such as http://localhost:3000, or " +
-                     "localhost for all pages of this machine");
+                     "localhost for all pages of the browser's own machine");
     }
   }
   guard.bound_to_all_ = bound_host == "0.0.0.0" || bound_host == "::";
