@@ -106,7 +106,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   if (!longer.empty()) return longer;
   // --cache-dir means --kv-disk-dir: the last word says what the value is.
   const Words typed = words_of(word);
-  if (dashes != 2 || typed.size() < 2) return {};
+  if (dashes != 2 || typed.size() < 2 || typed.back().size() < 3) return {};  // "n" says nothing
   return only_one(known, [last = typed.back()](const std::string& candidate) {
     const Words own = words_of(candidate);
     return own.size() > 1 && own.back() == last;

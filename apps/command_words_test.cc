@@ -55,6 +55,11 @@ TEST(Suggest, ShortWordsAreNotTakenForOthers) {
   EXPECT_EQ(nearest("--sede", known), "--seed");
 }
 
+TEST(Suggest, ALastWordOfALetterOrTwoSaysNothing) {
+  EXPECT_EQ(nearest("--cache-dir", {"--kv-disk-dir", "--repeat-last-n"}), "--kv-disk-dir");
+  EXPECT_EQ(nearest("--grp-attn-n", {"--kv-disk-dir", "--repeat-last-n"}), "");
+}
+
 TEST(Suggest, CommandsAreShownAsTheyWereTyped) {
   EXPECT_EQ(as_typed("serve"), "kvkeep serve");
   set_typed_program("my builds/kvkeep");
