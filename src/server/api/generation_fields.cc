@@ -16,7 +16,7 @@ constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMaxStops = 256;
 
 // The kind of value with which a field asks for nothing.
-enum class Neutral { kFalsy, kOne, kNotPositive, kTextOnly };
+enum class Neutral { kFalsy, kOne, kNotPositive, kTextOnly, kOurOrder };
 
 struct Refusal {
   std::string_view field;
@@ -46,7 +46,7 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"function_call", Neutral::kFalsy, "use 'tools'"},
     {"web_search_options", Neutral::kFalsy, "there is no web search"},
     {"lora", Neutral::kFalsy, "adapters are chosen when the server starts"},
-    {"samplers", Neutral::kFalsy, "the order of the samplers is fixed"},
+    {"samplers", Neutral::kOurOrder, "the order of the samplers is fixed"},
     {"response_fields", Neutral::kFalsy, "replies are always whole"},
     {"mirostat", Neutral::kFalsy, kNoSampler},
     {"typical_p", Neutral::kOne, kNoSampler},
@@ -73,12 +73,27 @@ bool is_text_only(const Json& value) {
   return std::ranges::all_of(value, [](const Json& element) { return element == "text"; });
 }
 
+// Returns true for the order of engine/llama/llama_sampler.cc. Samplers that are refused when they are on may stand
+// anywhere: clients send llama-server's whole list.
+bool is_our_order(const Json& samplers) {
+  constexpr std::array<std::string_view, 5> kOrder = {"penalties", "top_k", "top_p", "min_p", "temperature"};
+  constexpr std::array<std::string_view, 6> kOff = {"dry", "top_n_sigma", "typ_p", "typical_p", "xtc", "adaptive_p"};
+  if (!samplers.is_array()) return false;
+  std::size_t found = 0;
+  for (const Json& name : samplers) {
+    if (std::ranges::find(kOff, name) != kOff.end()) continue;
+    if (found == kOrder.size() || name != kOrder[found++]) return false;
+  }
+  return found == kOrder.size();
+}
+
 bool is_neutral(const Json& value, Neutral neutral) {
   switch (neutral) {
     case Neutral::kFalsy: return is_falsy(value);
     case Neutral::kOne: return value.is_number() && value.get<double>() == 1;
     case Neutral::kNotPositive: return value.is_number() && value.get<double>() <= 0;
     case Neutral::kTextOnly: return is_text_only(value);
+    case Neutral::kOurOrder: return is_falsy(value) || is_our_order(value);
   }
   return false;
 }
