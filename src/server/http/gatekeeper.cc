@@ -82,7 +82,8 @@ Verdict Gatekeeper::check_sender(const HttpRequest& request) const {
     const bool is_page = origin.find("://") != std::string_view::npos;  // files and sandboxed frames send "null"
     return deny(403,
                 "Origin '" + std::string(origin) + "' is not allowed" +
-                    (is_page ? to_allow("--allowed-origins", origin) : "") +
+                    (is_page ? to_allow("--allowed-origins", origin)
+                             : "; a page has one if a server delivers it, not if it is opened as a file") +
                     (is_loopback_origin(origin) ? ", or localhost for all pages of the browser's own machine" : ""));
   }
   return {};
