@@ -58,7 +58,7 @@ TEST(ServeFlags, FitSaysWhatFreeMemoryDecides) {
   EXPECT_EQ(served({"--numa", "isolate"}).model.numa, engine::llama::NumaPlacement::kIsolate);
 }
 
-// Whatever the rows that set an option, what was typed wins over variables.
+// A typed flag wins over a variable, also if a later row reads the variable and sets the same option.
 TEST(ServeFlags, TypedFlagsWinOverVariablesOfOtherRows) {
   using engine::llama::LoadMode;
   const auto mode = [](const std::vector<std::string>& words, const os::Environment& environment) {

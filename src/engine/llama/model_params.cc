@@ -312,7 +312,7 @@ Result<std::uint32_t> choose_context(const ModelOptions& options, const ModelSha
   const bool given = options.n_ctx.has_value();
   const std::uint32_t tokens = options.n_ctx.value_or(shape.context_train_tokens);
   if (room.device_bytes) {
-    // Of a part of the weights that somebody placed by hand, the rest cannot be told from here.
+    // Flags that place weights leave open how many of them lie on devices, and so how much room is left for cells.
     const bool placed =
         options.gpu_layers || options.cpu_moe || options.cpu_moe_layers > 0 || !options.tensor_overrides.empty();
     if (given || placed || !options.fit.enabled || !options.fit.least_context) return tokens;
