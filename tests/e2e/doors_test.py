@@ -1,5 +1,6 @@
 """A server whose door is beset: by refused and unfinished requests, by hundreds of waiting clients."""
 
+import select
 import socket
 import time
 
@@ -49,8 +50,12 @@ class Doors(DoorCase):
         """By twenty clients that send all but the end of what they announced."""
         server = self.server()
         holders = self.hold_all_room(server)
-        self.assert_answers(server, times=3, limit_s=8)
-        self.assertIn(b" 408 ", holders[0].recv(100))
+
+        def refused():
+            self.assert_answers(server, times=1, limit_s=8)
+            return select.select(holders, [], [], 0)[0]
+        # On a busy machine the server takes the last of what the holders sent some time later.
+        self.assertIn(b" 408 ", wait_until(refused, "a holder makes room")[0].recv(100))
 
     def hold_all_room(self, server, fields=""):
         """Four bodies that together have 240 of 256 MiB, all that large ones may have, and sixteen with the rest; all wait
