@@ -170,13 +170,9 @@ Result<std::vector<PartFigures>> run_parity_in(const ParitySetting& setting, con
     TRY(os::real_file_system().make_directories(own));
     servers.push_back(
         std::make_unique<ServerProcess>(parity_command_of(contestant, setting, options, own), own, interrupt));
-    TRY(servers.back()->start());
   }
   KVKEEP_ASSERT(servers.size() == 2, "parity is measured with a peer that is started");
-  TRY_ASSIGN(std::vector<PartFigures> figures,
-             measure_parity(*servers[0], *servers[1], setting.name, {.pairs = pairs}, progress, interrupt));
-  for (const auto& server : servers) TRY(server->stop());
-  return figures;
+  return measure_parity(*servers[0], *servers[1], setting.name, {.pairs = pairs}, progress, interrupt);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ constexpr Goal kGoal{Goal::Kind::kAtMost, 1.03};
 constexpr Goal kSwitchesGoal{Goal::Kind::kAtMost, 6};
 // Template and begin-of-sequence are the same in all prompts.
 constexpr std::uint64_t kMostCachedTokens = 16;
+constexpr std::uint32_t kWarmUpTokens = 8;
 
 struct Kind {
   const char* name;
@@ -53,13 +54,24 @@ struct Costs {
 
 class Side {
  public:
-  static Result<Side> make(ServerProcess& server, int settle_ms, Interrupt& interrupt) {
-    TRY_ASSIGN(auto client, ServerClient::make({.base_url = server.base_url(), .keeps_connection = true}, interrupt));
-    return Side(server, std::move(client), settle_ms);
-  }
+  Side(ServerProcess& server, int settle_ms, Interrupt& interrupt)
+      : server_(&server), settle_ms_(settle_ms), interrupt_(interrupt) {}
 
   const std::string& name() const { return server_->name(); }
   const Costs& costs(std::size_t kind) const { return costs_[kind]; }
+
+  // What only a process's first request costs, such as memory used for the first time, is paid here.
+  Status start(const std::string& label) {
+    TRY(server_->start());
+    TRY_ASSIGN(client_, ServerClient::make({.base_url = server_->base_url(), .keeps_connection = true}, interrupt_));
+    TRY_ASSIGN(const std::string text, client_->text(label, kKinds.back().prompt_tokens));
+    const Exchange reply = client_->chat({{{"role", "user"}, {"content", text}}}, kWarmUpTokens, [] {});
+    return reply.answered() ? Status() : unsupported(name() + ": " + reply.error());
+  }
+  Status stop() {
+    client_.reset();
+    return server_->stop();
+  }
 
   Status run(std::size_t number, const std::string& label) {
     const Kind& kind = kKinds[number];
@@ -77,9 +89,6 @@ class Side {
   }
 
  private:
-  Side(ServerProcess& server, std::unique_ptr<ServerClient> client, int settle_ms)
-      : server_(&server), client_(std::move(client)), settle_ms_(settle_ms) {}
-
   Status add(std::size_t number, const Reading& from, const Reading& to, const Exchange& reply) {
     const Kind& kind = kKinds[number];
     const auto tokens = kind.prefill ? static_cast<double>(*reply.facts.prefilled_tokens) : kind.reply_tokens - 1.0;
@@ -105,8 +114,9 @@ class Side {
   }
 
   ServerProcess* server_;
-  std::unique_ptr<ServerClient> client_;
+  std::unique_ptr<ServerClient> client_;  // of the running process
   int settle_ms_;
+  Interrupt& interrupt_;
   std::array<Costs, kKinds.size()> costs_;
 };
 
@@ -150,19 +160,22 @@ Result<std::vector<PartFigures>> measure_parity(ServerProcess& ours, ServerProce
                                                 const ParityOptions& options,
                                                 const std::function<void(std::size_t done, std::size_t of)>& progress,
                                                 Interrupt& interrupt) {
-  TRY_ASSIGN(Side first, Side::make(ours, options.settle_ms, interrupt));
-  TRY_ASSIGN(Side second, Side::make(theirs, options.settle_ms, interrupt));
+  Side first(ours, options.settle_ms, interrupt);
+  Side second(theirs, options.settle_ms, interrupt);
   std::size_t label = 0;
+  const auto new_label = [&] { return fmt::format("parity with {} {}", setting, label++); };
   for (std::size_t pair = 0; pair < options.pairs; ++pair) {
     progress(pair, options.pairs);
+    std::array<Side*, 2> order{&first, &second};
+    if (pair % 2 != 0) std::swap(order[0], order[1]);  // a drift of the machine favours neither
+    for (Side* side : order) TRY(side->start(new_label()));
     for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
-      std::array<Side*, 2> order{&first, &second};
-      if (pair % 2 != 0) std::swap(order[0], order[1]);  // a drift of the machine favours neither
       for (Side* side : order) {
         TRY(interrupt.check());
-        TRY(side->run(kind, fmt::format("parity with {} {}", setting, label++)));
+        TRY(side->run(kind, new_label()));
       }
     }
+    for (Side* side : order) TRY(side->stop());
   }
   progress(options.pairs, options.pairs);
   return parity_figures(first, second, setting);
