@@ -1,5 +1,6 @@
 #include "server/run/inbox.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/run/request.h"
@@ -15,16 +16,21 @@ constexpr std::size_t kMostQuestions = 64;
 Inbox::Inbox(std::size_t queue_limit) : queue_limit_(queue_limit) {}
 Inbox::~Inbox() = default;
 
-Status Inbox::submit(std::unique_ptr<Request> request) {
+Status Inbox::submit(std::vector<std::unique_ptr<Request>> requests) {
+  std::size_t replies = 0;
+  for (const auto& request : requests) replies += 1 + request->branches.size();
   MutexLock lock(mutex_);
   if (stopping_) return busy("the server is shutting down");
-  if (stats_.waiting >= queue_limit_) return busy("too many requests are waiting; try again later");
-  if (request->job.ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
-  ++stats_.requests;
-  ++stats_.waiting;
-  ++in_flight_;
-  if (request->trace != nullptr) request->trace->in_flight = in_flight_;
-  requests_.push_back(std::move(request));
+  if (stats_.waiting + replies > queue_limit_) return busy("too many requests are waiting; try again later");
+  const bool ahead = std::ranges::any_of(requests, [](const auto& request) { return request->job.ahead; });
+  if (ahead && in_flight_ > 0) return busy("a prefill ahead waits for other requests");
+  stats_.requests += requests.size();
+  stats_.waiting += replies;
+  in_flight_ += replies;
+  for (auto& request : requests) {
+    if (request->trace != nullptr) request->trace->in_flight = in_flight_;
+    requests_.push_back(std::move(request));
+  }
   wake_.notify_one();
   return {};
 }

@@ -48,8 +48,9 @@ class Inbox {
   explicit Inbox(std::size_t queue_limit);
   ~Inbox();
 
-  // kBusy if too many requests wait, the server stops, or the request is a prefill ahead while there are others.
-  Status submit(std::unique_ptr<Request> request);
+  // Takes all or none, in this order. kBusy if too many requests would wait, the server stops, or one of them is a
+  // prefill ahead while there are others. Each branch counts as a request that waits.
+  Status submit(std::vector<std::unique_ptr<Request>> requests);
   // kBusy if too many questions wait, or the server stops.
   Status ask(Question question);
   void deliver(LoadedState loaded);

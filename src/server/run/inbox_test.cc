@@ -11,10 +11,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kNoWait{0};
 
-std::unique_ptr<Request> request(const std::string& id, bool ahead = false) {
-  auto made = std::make_unique<Request>();
-  made->job.id = id;
-  made->job.ahead = ahead;
+std::vector<std::unique_ptr<Request>> request(const std::string& id, bool ahead = false) {
+  std::vector<std::unique_ptr<Request>> made;
+  made.push_back(std::make_unique<Request>());
+  made.front()->job.id = id;
+  made.front()->job.ahead = ahead;
   return made;
 }
 
@@ -44,6 +45,24 @@ TEST(Inbox, RefusesMoreThanMayWait) {
   EXPECT_FALSE(inbox.submit(request("c")).ok()) << "the first one is only on its way";
   (void)inbox.collect(kNoWait, 1, 0);
   EXPECT_TRUE(inbox.submit(request("d")).ok()) << "the first one runs";
+}
+
+TEST(Inbox, TakesAllOrNoneAndCountsEachReply) {
+  Inbox inbox(4);
+  auto many = request("a");
+  many.push_back(std::move(request("b").front()));
+  many.front()->branches.push_back(std::make_unique<Request>());
+  many.front()->branches.push_back(std::make_unique<Request>());
+  ASSERT_TRUE(inbox.submit(std::move(many)).ok());
+  EXPECT_EQ(inbox.stats().waiting, 4U);
+  EXPECT_EQ(inbox.stats().requests, 2U);
+  EXPECT_EQ(inbox.submit(request("c")).error().kind, ErrorKind::kBusy);
+  EXPECT_EQ(inbox.collect(kNoWait, 0, 0).requests.size(), 2U);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_FALSE(inbox.idle());
+    inbox.note_ended();
+  }
+  EXPECT_TRUE(inbox.idle());
 }
 
 TEST(Inbox, TakesWhatIsForLaterOnlyIfNothingElseIsThere) {

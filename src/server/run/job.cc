@@ -48,6 +48,13 @@ std::string_view to_string(MissReason reason) {
   return "new-tokens";
 }
 
+void JobStats::count_memory(std::size_t tokens) {
+  memory_tokens = tokens;
+  ram_tokens = disk_tokens = 0;
+  source = tokens > 0 ? CacheSource::kMemoryToken : CacheSource::kNone;
+  point = CachePoint::kNone;
+}
+
 std::string_view to_string(Finish how) {
   switch (how) {
     case Finish::kStop: return "stop";

@@ -36,6 +36,7 @@ struct Job {
   // request comes; the state that it computed is kept.
   bool ahead = false;
   std::optional<std::size_t> scored_tokens = {};  // with each sampled token, see on_scores(); empty: no scores
+  double longest_prefill_ms = 0;  // prefill ends the request after this time, at the end of a slice; 0: no limit
 };
 
 // The tier of the deepest reused token: where its rows came from, or, for models without rows, the point that holds all
@@ -80,6 +81,9 @@ struct JobStats {
   double load_ms = 0;       // restoring rows, disk included
   double prompt_ms = 0;     // from start to the first sampled token
   double predicted_ms = 0;  // from the first sampled token to the last
+
+  // So many tokens are reused from the model's memory, none from other tiers yet.
+  void count_memory(std::size_t tokens);
 };
 
 enum class Finish {
@@ -101,6 +105,13 @@ class JobSink {
   virtual bool on_token(TokenId token, const JobStats& stats) = 0;
   virtual void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) = 0;  // the last call
   virtual bool gone() const = 0;  // returns true if nobody reads the reply any more
+};
+
+// A prompt, and one sink for each reply to it. All replies begin where one prefill of the prompt ends. The first one
+// has the job's seed, and each further one a greater seed, so that they differ.
+struct Submission {
+  Job job;
+  std::vector<std::shared_ptr<JobSink>> replies;  // not empty
 };
 
 }  // namespace kvkeep::server

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/assert.h"
+#include "server/run/branches.h"
 
 namespace kvkeep::server {
 
@@ -17,13 +18,18 @@ std::size_t sampler_window(const engine::SamplingParams& params) {
 
 }  // namespace
 
-std::unique_ptr<Request> make_request(Job job, std::shared_ptr<JobSink> sink) {
+std::unique_ptr<Request> make_request(Submission submission) {
+  Job& job = submission.job;
   KVKEEP_ASSERT(!job.prompt.empty(), "a job without a prompt");
+  KVKEEP_ASSERT(!submission.replies.empty(), "a job without a sink");
   auto request = std::make_unique<Request>();
   request->effective = as_sent(job);
   request->stats.prompt_tokens = job.prompt.size();
+  request->sink = std::move(submission.replies.front());
+  for (std::size_t i = 1; i < submission.replies.size(); ++i) {
+    request->branches.push_back(make_branch(job, i, std::move(submission.replies[i])));
+  }
   request->job = std::move(job);
-  request->sink = std::move(sink);
   return request;
 }
 
@@ -34,6 +40,46 @@ Status prepare_sampler(Request& request, engine::Engine& engine) {
   const std::size_t window = std::min(sampler_window(request.job.sampling), tokens.size());
   for (const TokenId token : tokens.last(window)) request.sampler->accept(token);
   return {};
+}
+
+std::optional<MissReason> Request::restore_failure() const {
+  const std::optional<MissReason> failed = restore.miss();
+  return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
+}
+
+void note_reused(Request& request, Position held) {
+  JobStats& stats = request.stats;
+  stats.cached_tokens = request.told_tokens = held.value();
+  stats.known_tokens = request.known.end.value();
+  const auto& text_from = request.effective.text_from;
+  if (text_from && *text_from < held) stats.source = as_text(stats.source);
+}
+
+std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range) {
+  const TokenSpan tokens = request.effective.tokens;
+  std::vector<engine::BatchToken> batch;
+  for (std::size_t i = range.begin.value(); i < range.end.value(); ++i) {
+    batch.push_back({*request.seq, tokens[i], Position{} + i, i + 1 == tokens.size()});
+  }
+  return batch;
+}
+
+std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences) {
+  std::size_t promised = 0;
+  for (const auto& request : requests) {
+    if (request->phase != Request::Phase::kLoading || !request->seq) continue;
+    promised += request->effective.tokens.size() - sequences[*request->seq].tokens.size();
+  }
+  return static_cast<std::uint32_t>(promised);
+}
+
+EndedRequest as_ended(const Request& request, Finish how, const std::optional<Error>& error) {
+  return {.stats = request.stats,
+          .started = request.reported,
+          .difference = request.difference ? &*request.difference : nullptr,
+          .markers = request.effective.markers,
+          .how = how,
+          .error = error};
 }
 
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, bool cached) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,9 @@
 #include "server/run/job.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
+#include "server/run/request_log.h"
 #include "server/run/restore.h"
+#include "server/run/sequences.h"
 #include "server/run/trace.h"
 
 namespace kvkeep::server {
@@ -46,15 +49,32 @@ struct Request {
   bool told_to_wait = false;
   std::size_t told_tokens = 0;          // tokens of the prompt that the last on_prefill reported
   std::unique_ptr<RequestTrace> trace;  // null: no trace is wanted
+  // Further replies to the prompt (branches.h). They are here until its prefill ends, and ended by whatever ends it.
+  std::vector<std::unique_ptr<Request>> branches;
+
+  // Returns what prevented the restore of more, if anything did.
+  std::optional<MissReason> restore_failure() const;
 };
 
-// Precondition: the prompt is not empty.
-std::unique_ptr<Request> make_request(Job job, std::shared_ptr<JobSink> sink);
+// Preconditions: the prompt is not empty, and there is a sink.
+std::unique_ptr<Request> make_request(Submission submission);
 
 // Makes the sampler and shows it the tokens that penalties look back at, unless there is one. Errors as make_sampler.
 Status prepare_sampler(Request& request, engine::Engine& engine);
 
+// Its prefill begins: the first `held` tokens are reused.
+void note_reused(Request& request, Position held);
+
+// The batch that decodes `range` of the effective tokens; logits are wanted after the last of all.
+std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
+
+// Cells that requests will take whose rows are being read from disk.
+std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences);
+
 // The request as policy/next_call.h sees it. `held`: tokens in the model's memory. `cached`: its state is captured.
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, bool cached);
+
+// The request as the log and the trace show it; the result refers to all three arguments.
+EndedRequest as_ended(const Request& request, Finish how, const std::optional<Error>& error);
 
 }  // namespace kvkeep::server

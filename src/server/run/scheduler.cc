@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "cache/cache.h"
+#include "server/run/branches.h"
 #include "server/run/token_scores.h"
 
 namespace kvkeep::server {
@@ -53,11 +54,14 @@ Scheduler::~Scheduler() = default;
 
 // ---- inbox ----
 
-Status Scheduler::submit(Job job, std::shared_ptr<JobSink> sink) {
-  std::unique_ptr<Request> request = make_request(std::move(job), std::move(sink));
-  request->submitted_ns = clock_.monotonic_ns();
-  request->trace = traces_.begin();
-  return inbox_.submit(std::move(request));
+Status Scheduler::submit(std::vector<Submission> submissions) {
+  std::vector<std::unique_ptr<Request>> requests;
+  for (Submission& submission : submissions) {
+    requests.push_back(make_request(std::move(submission)));
+    requests.back()->submitted_ns = clock_.monotonic_ns();
+    requests.back()->trace = traces_.begin();
+  }
+  return inbox_.submit(std::move(requests));
 }
 
 Status Scheduler::inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink) {
@@ -127,7 +131,7 @@ policy::ScheduleView Scheduler::schedule() const {
 }
 
 policy::ScheduledRequest Scheduler::scheduled(const Request& request) const {
-  return as_scheduled(request, request.seq ? sequences_[*request.seq].tokens.size() : 0, cached(request));
+  return as_scheduled(request, request.seq ? sequences_[*request.seq].tokens.size() : 0, lookup_.cached(request.job));
 }
 
 std::size_t Scheduler::ahead_slice_tokens() const {
@@ -190,14 +194,9 @@ void Scheduler::match_text(Request& request) {
 }
 
 PlanTerms Scheduler::terms() const {
-  std::size_t promised = 0;
-  for (const auto& request : active_) {
-    if (request->phase != Phase::kLoading || !request->seq) continue;
-    promised += request->effective.tokens.size() - sequences_[*request->seq].tokens.size();
-  }
   return {.restore = trials_.due() ? policy::RestoreMode::kAlways : options_.restore,
           .rates = rates_.rates(),
-          .cells_promised = static_cast<std::uint32_t>(promised)};
+          .cells_promised = cells_promised(active_, sequences_)};
 }
 
 // Takes the sequence at once, so that its cells are still there when the rows arrive.
@@ -215,18 +214,13 @@ void Scheduler::execute(Request& request, const policy::Plan& plan, std::shared_
   sequences_.occupy(*request.seq,
                     {.id = request.job.id,
                      .tenant = request.job.tenant,
-                     .cached = cached(request),
+                     .cached = lookup_.cached(request.job),
                      .sampled = request.effective.sampled},
                     TokenSpan(request.effective.tokens).first(plan.from_memory.value()));
   if (plan.load_too_slow) trials_.note_refused();
   if (plan.restored_to > plan.from_memory || plan.point) trials_.note_restored();
   request.load_too_slow |= plan.load_too_slow;
-  if (!request.reported) {
-    request.stats.memory_tokens = plan.from_memory.value();
-    request.stats.ram_tokens = request.stats.disk_tokens = 0;
-    request.stats.source = plan.from_memory.value() > 0 ? CacheSource::kMemoryToken : CacheSource::kNone;
-    request.stats.point = CachePoint::kNone;
-  }
+  if (!request.reported) request.stats.count_memory(plan.from_memory.value());
   if (lease != nullptr) cache_.note_use(*lease, plan.point ? std::optional(plan.restored_to) : std::nullopt);
   request.restore.begin(std::move(lease), std::max(plan.from_memory, plan.restored_to), plan.point);
   continue_restore(request);
@@ -267,10 +261,7 @@ void Scheduler::begin_read(Request& request, const RestoreUnit& unit) {
 void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
   request.phase = Phase::kWaiting;
   request.stats.load_ms += ms_since(request.load_started_ns);
-  if (request.trace != nullptr) {
-    request.trace->read_bytes += result.bytes_read;
-    request.trace->read_ms += result.read_ms;
-  }
+  if (request.trace != nullptr) request.trace->add_read(result.bytes_read, result.read_ms);
   rates_.note_read(result.bytes_read, result.read_ms);
   if (!result.status) {
     spdlog::warn("kv cache load failed: {}; using the state before it, if any id={}", result.status.error().message,
@@ -301,10 +292,7 @@ bool Scheduler::restore(Request& request, const RestoreUnit& unit) {
   }
   const double bytes = bytes_of(unit, pieces);
   rates_.note_restored(bytes, ms);
-  if (request.trace != nullptr) {
-    request.trace->restored_bytes += ByteCount{static_cast<std::uint64_t>(bytes)};
-    request.trace->restored_ms += ms;
-  }
+  if (request.trace != nullptr) request.trace->add_restored(ByteCount{static_cast<std::uint64_t>(bytes)}, ms);
   if (!request.reported) request.restore.count(unit, engine_.memory().rows_bytes(1) == 0, request.stats);
   request.restore.note_done(unit);
   return true;
@@ -331,14 +319,9 @@ void Scheduler::report_start(Request& request) {
   request.reported = true;
   JobStats& stats = request.stats;
   const Position held = sequences_[*request.seq].end();
-  stats.cached_tokens = request.told_tokens = held.value();
-  const auto& text_from = request.effective.text_from;
-  if (text_from && *text_from < held) stats.source = as_text(stats.source);
-  std::optional<MissReason> failed = request.restore.miss();
-  if (!failed && request.load_too_slow) failed = MissReason::kLoadTooSlow;
-  stats.miss =
-      lookup_.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(), failed);
-  stats.known_tokens = request.known.end.value();
+  note_reused(request, held);
+  stats.miss = lookup_.miss_reason(request.job, request.effective.tokens.size(), request.known.end, held.value(),
+                                   request.restore_failure());
   inbox_.count([&](SchedulerStats& counted) { counted.cached_tokens += stats.cached_tokens; });
   log_start(request.job, stats);
   request.sink->on_prefill(stats, stats.cached_tokens, ms_since(request.started_ns));
@@ -378,10 +361,7 @@ void Scheduler::prefill_slice() {
   Request& request = *active_[slice->at];
   const TokenSpan tokens = request.effective.tokens;
   const Position done = sequences_[*request.seq].end();
-  std::vector<engine::BatchToken> batch;
-  for (std::size_t i = done.value(); i < done.value() + slice->tokens; ++i) {
-    batch.push_back({*request.seq, tokens[i], Position{} + i, i + 1 == tokens.size()});
-  }
+  std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
   const std::int64_t begin_ns = clock_.monotonic_ns();
   prefilling_ = true;
   const bool stopping = inbox_.stopping();
@@ -401,6 +381,8 @@ void Scheduler::note_prefilled(Request& request, std::size_t count) {
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;
+  Result<std::vector<TokenId>> branch_tokens = std::vector<TokenId>();
+  if (complete && wants_reply) branch_tokens = begin_branches(request, engine_, count - 1);
   capture_slice(request);
   // Tokens that are prefilled again, after a failure or for lack of cells, are no progress.
   const std::size_t processed = std::min(held, request.stats.prompt_tokens);
@@ -408,6 +390,8 @@ void Scheduler::note_prefilled(Request& request, std::size_t count) {
     request.told_tokens = processed;
     request.sink->on_prefill(request.stats, processed, ms_since(request.started_ns));
   }
+  const double most_ms = request.job.longest_prefill_ms;
+  if (!complete && most_ms > 0 && ms_since(request.started_ns) > most_ms) return finish(request, Finish::kLength);
   if (!complete) return;
   if (request.first_token_ns == 0) {
     request.first_token_ns = clock_.monotonic_ns();
@@ -416,8 +400,28 @@ void Scheduler::note_prefilled(Request& request, std::size_t count) {
   }
   changed_ = true;  // requests that waited to share this prompt may start
   if (!wants_reply) return finish(request, Finish::kLength);
+  if (!branch_tokens) return finish(request, Finish::kError, branch_tokens.error());
   request.phase = Phase::kDecode;
+  place_branches(request, *branch_tokens);
   sampled(request, token);
+}
+
+// Further replies to the prompt run at once, as many as there is room for; the others are the next to start.
+void Scheduler::place_branches(Request& request, std::span<const TokenId> first_tokens) {
+  std::ptrdiff_t waiting = 0;
+  for (std::unique_ptr<Request>& branch : std::exchange(request.branches, {})) {
+    Request& placed = *branch;
+    if (active_.size() < options_.parallel && fork_branch(placed, *request.seq, sequences_)) {
+      active_.push_back(std::move(branch));
+    } else {
+      if (waiting == 0) sequences_.capture_point(*request.seq, policy::CutReason::kTurn);  // they start there
+      waiting_.insert(waiting_.begin() + waiting++, std::move(branch));
+    }
+    placed.first_token_ns = request.first_token_ns;
+    placed.stats.prompt_ms = request.stats.prompt_ms;
+    sampled(placed, first_tokens.front());
+    first_tokens = first_tokens.subspan(1);
+  }
 }
 
 // Captures the rows that a slice computed, and a point if the slice ends at a cut.
@@ -529,14 +533,10 @@ void Scheduler::finish(Request& request, Finish how, const std::optional<Error>&
   if (request.sink == nullptr) return;
   changed_ = true;
   const std::shared_ptr<JobSink> sink = std::exchange(request.sink, nullptr);
-  const EndedRequest ended{.stats = request.stats,
-                           .started = request.reported,
-                           .difference = request.difference ? &*request.difference : nullptr,
-                           .markers = request.effective.markers,
-                           .how = how,
-                           .error = error};
+  const EndedRequest ended = as_ended(request, how, error);
   log_done(request.job, ended, options_.show_tokens);
   inbox_.note_ended();
+  for (const auto& branch : request.branches) finish(*branch, how, error);
   sink->on_done(how, request.stats, error);
   request.restore.end();
   if (request.seq) {

@@ -17,6 +17,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -28,7 +30,6 @@
 #include "server/run/inbox.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
-#include "server/run/request.h"
 #include "server/run/request_log.h"
 #include "server/run/sequences.h"
 #include "server/run/trace.h"
@@ -38,6 +39,9 @@ class Cache;
 }
 
 namespace kvkeep::server {
+
+struct Request;
+struct RestoreUnit;
 
 struct SchedulerOptions {
   std::size_t parallel = 4;             // requests that run at a time; others wait
@@ -75,9 +79,10 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Any thread. kBusy if the queue is full, the server stops, or the job is a prefill ahead while there are others.
-  // Otherwise the sink gets exactly one on_done.
-  Status submit(Job job, std::shared_ptr<JobSink> sink);
+  // Any thread. Takes all or none. kBusy if the queue is full, the server stops, or a job is a prefill ahead while
+  // there are others. Otherwise each sink gets exactly one on_done.
+  Status submit(std::vector<Submission> submissions);
+  Status submit(Job job, std::shared_ptr<JobSink> sink) { return submit({{std::move(job), {std::move(sink)}}}); }
   // Any thread. Asks how much the prompt (not empty) would reuse now; changes nothing, not even recency. kBusy if too
   // many questions wait or the server stops. Otherwise the sink gets exactly one on_answer, between two model calls.
   Status inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink> sink);
@@ -91,7 +96,7 @@ class Scheduler {
   bool idle() const { return inbox_.idle(); }
 
  private:
-  using Phase = Request::Phase;
+  using Phase = policy::ScheduledRequest::Phase;
 
   bool collect();  // waits if there is nothing to do; returns false if the server stops
   bool has_work() const;
@@ -118,6 +123,7 @@ class Scheduler {
   void prefill_slice();
   void note_prefilled(Request& request, std::size_t count);
   void capture_slice(Request& request);
+  void place_branches(Request& request, std::span<const TokenId> first_tokens);
   engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep);
   void sampled(Request& request, TokenId token);
   void after_failure(Request& request, engine::DecodeStatus status);
@@ -140,7 +146,6 @@ class Scheduler {
   void note_audit(const std::optional<AuditReport>& report);
   void heed_distrust();
 
-  bool cached(const Request& request) const { return lookup_.cached(request.job); }
   std::size_t ahead_slice_tokens() const;
   double ms_since(std::int64_t from_ns) const { return os::elapsed_ms(from_ns, clock_.monotonic_ns()); }
 

@@ -102,6 +102,14 @@ struct RequestTrace {
   static constexpr std::size_t kMostCuts = 1024;
 
   void add(const TraceCut& cut);
+  void add_read(ByteCount bytes, double ms) {
+    read_bytes += bytes;
+    read_ms += ms;
+  }
+  void add_restored(ByteCount bytes, double ms) {
+    restored_bytes += bytes;
+    restored_ms += ms;
+  }
 };
 
 // Receives the trace of each request and of each audit, on the engine thread; must return at once.

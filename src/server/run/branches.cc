@@ -1,0 +1,79 @@
+#include "server/run/branches.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "engine/engine.h"
+#include "policy/plan.h"
+#include "server/run/token_scores.h"
+
+namespace kvkeep::server {
+namespace {
+
+// The branch reuses the whole prompt, and counts for itself only what it decodes.
+JobStats branch_stats(const JobStats& of_prompt) {
+  JobStats stats = of_prompt;
+  stats.count_memory(stats.prompt_tokens);
+  stats.cached_tokens = stats.known_tokens = stats.prompt_tokens;
+  stats.prefilled_tokens = 0;
+  stats.miss = MissReason::kWholePrompt;
+  return stats;
+}
+
+void take_over(Request& branch, const Request& from) {
+  branch.effective = from.effective;
+  branch.stats = branch_stats(from.stats);
+  branch.known = from.known;
+  branch.submitted_ns = from.submitted_ns;
+  branch.started_ns = from.started_ns;
+  branch.reported = true;
+  branch.told_tokens = branch.stats.prompt_tokens;
+}
+
+}  // namespace
+
+std::unique_ptr<Request> make_branch(const Job& job, std::size_t number, std::shared_ptr<JobSink> sink) {
+  auto branch = std::make_unique<Request>();
+  Job& own = branch->job;
+  own.id = fmt::format("{}.{}", job.id, number);
+  own.kind = job.kind;
+  own.sampling = job.sampling;
+  if (own.sampling.seed) *own.sampling.seed += static_cast<std::uint32_t>(number);
+  own.max_tokens = job.max_tokens;
+  own.cache_prompt = job.cache_prompt;
+  own.tenant = job.tenant;
+  own.client = job.client;
+  own.keep_s = job.keep_s;
+  own.scored_tokens = job.scored_tokens;
+  branch->stats.prompt_tokens = job.prompt.size();
+  branch->sink = std::move(sink);
+  return branch;
+}
+
+Result<std::vector<TokenId>> begin_branches(Request& request, engine::Engine& engine, std::size_t index) {
+  std::vector<TokenId> first;
+  for (const std::unique_ptr<Request>& branch : request.branches) {
+    take_over(*branch, request);
+    TRY(prepare_sampler(*branch, engine));
+    first.push_back(sample_next(*branch, engine, index));
+  }
+  return first;
+}
+
+bool fork_branch(Request& branch, SeqId source, Sequences& sequences) {
+  const Position end = sequences[source].end();
+  branch.seq = sequences.place(
+      {.start = policy::Plan::Start::kFork, .source = source, .from_memory = end, .restored_to = end, .leave = {}});
+  branch.fork_refused = !branch.seq;
+  if (!branch.seq) return false;
+  Occupant occupant = sequences[source].occupant;
+  occupant.id = branch.job.id;
+  sequences.occupy(*branch.seq, std::move(occupant), sequences[source].tokens);
+  sequences.begin_capture(*branch.seq);
+  branch.phase = Request::Phase::kDecode;
+  return true;
+}
+
+}  // namespace kvkeep::server

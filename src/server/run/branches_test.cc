@@ -1,0 +1,174 @@
+// Several replies to one prompt: the prompt is computed once, in every class of memory and however few sequences there
+// are, and each reply is the one that a request of its own would get.
+
+#include "server/run/branches.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/fake/fake_text_fixture.h"
+#include "server/run/scheduler_test_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+using engine::MemoryClass;
+
+constexpr std::size_t kReplyTokens = 8;
+
+Job branching_job(std::vector<TokenId> prompt, std::uint32_t seed_of_first) {
+  Job job;
+  job.id = "job";
+  job.kind = "completion";
+  job.prompt = std::move(prompt);
+  job.sampling.seed = seed_of_first;
+  job.sampling.ignore_eos = true;
+  job.max_tokens = kReplyTokens;
+  return job;
+}
+
+struct Branching {
+  std::vector<std::shared_ptr<JobSink>> sinks;
+  std::vector<std::future<Reply>> replies;
+};
+
+Branching branching_sinks(std::size_t count) {
+  Branching made;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto sink = std::make_shared<CollectingSink>();
+    made.replies.push_back(sink->future());
+    made.sinks.push_back(std::move(sink));
+  }
+  return made;
+}
+
+std::vector<std::future<Reply>> submit_branching(World& world, Job job, std::size_t replies) {
+  Branching made = branching_sinks(replies);
+  EXPECT_TRUE(world.scheduler.submit({{std::move(job), std::move(made.sinks)}}).ok());
+  return std::move(made.replies);
+}
+
+void expect_replies(World& world, const Job& job, std::vector<std::future<Reply>>& replies) {
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    const Reply reply = replies[i].get();
+    engine::SamplingParams sampling = job.sampling;
+    *sampling.seed += static_cast<std::uint32_t>(i);
+    EXPECT_EQ(reply.tokens, world.engine.expected_text(job.prompt, kReplyTokens, sampling)) << "reply " << i;
+    EXPECT_EQ(reply.finish, Finish::kLength);
+    EXPECT_EQ(reply.stats.prompt_tokens, job.prompt.size());
+    EXPECT_EQ(reply.stats.predicted_tokens, kReplyTokens);
+    EXPECT_EQ(reply.stats.cached_tokens, i == 0 ? 0U : job.prompt.size());
+  }
+}
+
+// What the model must compute: the prompt once, and every sampled token but the last of each reply.
+std::uint64_t least_computed(std::size_t prompt_tokens, std::size_t replies) {
+  return prompt_tokens + replies * (kReplyTokens - 1);
+}
+
+struct BranchingCase {
+  const char* name;
+  MemoryClass memory_class;
+  std::size_t replies;
+  bool cache_prompt = true;
+};
+
+class BranchesTest : public testing::TestWithParam<BranchingCase> {};
+
+TEST_P(BranchesTest, ThePromptIsComputedOnce) {
+  const BranchingCase& shape = GetParam();
+  World world(WorldOptions{.fake = {.memory_class = shape.memory_class}, .scheduler = {.parallel = 3}});
+  std::mt19937 random(seed());
+  Job job = branching_job(random_tokens(random, 300), 7);
+  job.cache_prompt = shape.cache_prompt;
+  auto replies = submit_branching(world, job, shape.replies);
+  world.start();
+  expect_replies(world, job, replies);
+  EXPECT_EQ(world.engine.tokens_decoded(), least_computed(300, shape.replies));
+}
+
+// Three run at a time; the others start where the prompt ends.
+INSTANTIATE_TEST_SUITE_P(Shapes, BranchesTest,
+                         testing::Values(BranchingCase{"Two", MemoryClass::kSliceable, 2},
+                                         BranchingCase{"Eight", MemoryClass::kSliceable, 8},
+                                         BranchingCase{"Windowed", MemoryClass::kWindowed, 8},
+                                         BranchingCase{"Hybrid", MemoryClass::kHybrid, 8},
+                                         BranchingCase{"Recurrent", MemoryClass::kRecurrent, 8},
+                                         BranchingCase{"Opaque", MemoryClass::kOpaque, 8},
+                                         BranchingCase{"Uncached", MemoryClass::kUncached, 3},
+                                         BranchingCase{"CacheOff", MemoryClass::kSliceable, 3, false}),
+                         [](const auto& shape) { return shape.param.name; });
+
+TEST(Branches, WithoutTheCacheThoseThatWaitComputeThePromptAnew) {
+  World world(WorldOptions{.scheduler = {.parallel = 2}});
+  std::mt19937 random(seed());
+  Job job = branching_job(random_tokens(random, 100), 7);
+  job.cache_prompt = false;
+  auto replies = submit_branching(world, job, 3);
+  world.start();
+  expect_replies(world, job, replies);
+}
+
+TEST(Branches, EndWithThePrompt) {
+  World world;
+  std::mt19937 random(seed());
+  Job job = branching_job(random_tokens(random, 100), 7);
+  job.max_tokens = 0;
+  auto replies = submit_branching(world, job, 4);
+  world.start();
+  for (auto& future : replies) {
+    const Reply reply = future.get();
+    EXPECT_EQ(reply.finish, Finish::kLength);
+    EXPECT_TRUE(reply.tokens.empty());
+  }
+  EXPECT_TRUE(world.scheduler.idle());
+}
+
+TEST(Branches, EndWhenTheServerStops) {
+  World world;
+  std::mt19937 random(seed());
+  auto replies = submit_branching(world, branching_job(random_tokens(random, 100), 7), 4);
+  world.scheduler.stop();
+  world.start();
+  for (auto& future : replies) EXPECT_EQ(future.get().finish, Finish::kError);
+}
+
+// Two prompts in one submission: all or none is taken.
+TEST(Branches, SeveralPromptsAreTakenTogetherOrNotAtAll) {
+  World world(WorldOptions{.scheduler = {.parallel = 2, .queue_limit = 5}});
+  std::mt19937 random(seed());
+  const Job first = branching_job(random_tokens(random, 50), 1);
+  const Job second = branching_job(random_tokens(random, 60), 9);
+  Branching of_first = branching_sinks(3);
+  Branching of_second = branching_sinks(3);
+  EXPECT_FALSE(world.scheduler.submit({{first, of_first.sinks}, {second, of_second.sinks}}).ok());
+  of_second.sinks.pop_back();
+  of_second.replies.pop_back();
+  EXPECT_TRUE(world.scheduler.submit({{first, of_first.sinks}, {second, of_second.sinks}}).ok());
+  world.start();
+  expect_replies(world, first, of_first.replies);
+  expect_replies(world, second, of_second.replies);
+}
+
+// A client that needs an answer soon gets none rather than a late one, and the next request goes on from there.
+TEST(Branches, ALimitOfTimeEndsThePrefill) {
+  SteppingClock clock;
+  World world(WorldOptions{.fake = {.batch_tokens = 64}, .clock = &clock});
+  std::mt19937 random(seed());
+  Job job = branching_job(random_tokens(random, 300), 7);
+  job.longest_prefill_ms = 1;
+  auto replies = submit_branching(world, job, 2);
+  world.start();
+  for (auto& future : replies) {
+    const Reply reply = future.get();
+    EXPECT_EQ(reply.finish, Finish::kLength);
+    EXPECT_TRUE(reply.tokens.empty());
+  }
+  EXPECT_EQ(world.engine.tokens_decoded(), 64U);
+  job.longest_prefill_ms = 0;
+  EXPECT_EQ(submit_branching(world, job, 1).front().get().stats.cached_tokens, 64U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server
