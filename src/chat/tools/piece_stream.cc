@@ -43,4 +43,33 @@ std::vector<ReplyPiece> PieceStream::cut(bool is_end) {
   return pieces;
 }
 
+void LineLimits::apply(std::vector<ReplyPiece>& pieces, double elapsed_ms) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::size_t most = reached_ ? 0 : allowed(pieces[i].text, elapsed_ms);
+    if (!reached_) continue;
+    pieces[i].text.resize(most);
+    pieces.resize(most > 0 ? i + 1 : i);
+    return;
+  }
+}
+
+// Returns how many bytes of the text belong to the reply. An empty line is indented by nothing.
+std::size_t LineLimits::allowed(const std::string& text, double elapsed_ms) {
+  const bool is_late = options_.longest_ms > 0 && elapsed_ms > options_.longest_ms;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    const bool is_blank = c == ' ' || c == '\t';
+    if (in_indent_ && !is_blank && indent_ < options_.least_indent) {
+      reached_ = true;
+      return at;
+    }
+    in_indent_ = c == '\n' || (in_indent_ && is_blank);
+    indent_ = in_indent_ && is_blank ? indent_ + 1 : 0;
+    if (c != '\n' || !is_late) continue;
+    reached_ = true;
+    return at + 1;
+  }
+  return text.size();
+}
+
 }  // namespace kvkeep::chat::tools
