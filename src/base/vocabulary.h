@@ -27,6 +27,15 @@ struct SpecialToken {
   bool strips_after = false;   // RSTRIP: white space after it belongs to it
 };
 
+// The tokens between the parts of a text that a model fills in; a vocabulary may lack all or some of them.
+struct FillTokens {
+  std::optional<TokenId> prefix = {};
+  std::optional<TokenId> suffix = {};
+  std::optional<TokenId> middle = {};
+  std::optional<TokenId> repository = {};  // before the name of a repository
+  std::optional<TokenId> file = {};        // before the name of each of its files
+};
+
 // How a text given to Vocabulary::tokenize stands in the prompt.
 struct TokenizeOptions {
   bool add_special = false;    // put BOS before and EOS after, where the vocabulary asks for them
@@ -57,6 +66,7 @@ class Vocabulary {
   // The vocabulary wants BOS before a prompt.
   virtual bool add_bos() const = 0;
   virtual bool is_end_of_generation(TokenId id) const = 0;
+  virtual FillTokens fill_tokens() const { return {}; }
 
   // Plain text (parse_special = false): CONTROL tokens never come out of it.
   std::vector<TokenId> tokenize_text(std::string_view text, bool add_special = false) const {

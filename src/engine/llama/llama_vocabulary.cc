@@ -152,4 +152,12 @@ std::string LlamaVocabulary::piece(TokenId id, bool with_special) const {
 std::optional<TokenId> LlamaVocabulary::bos() const { return existing(llama_vocab_bos(vocab_)); }
 std::optional<TokenId> LlamaVocabulary::eos() const { return existing(llama_vocab_eos(vocab_)); }
 
+FillTokens LlamaVocabulary::fill_tokens() const {
+  return {.prefix = existing(llama_vocab_fim_pre(vocab_)),
+          .suffix = existing(llama_vocab_fim_suf(vocab_)),
+          .middle = existing(llama_vocab_fim_mid(vocab_)),
+          .repository = existing(llama_vocab_fim_rep(vocab_)),
+          .file = existing(llama_vocab_fim_sep(vocab_))};
+}
+
 }  // namespace kvkeep::engine::llama

@@ -32,6 +32,7 @@ class LlamaVocabulary : public Vocabulary {
   // The template in the file's metadata; empty: there is none.
   std::string chat_template() const;
   bool is_end_of_generation(TokenId id) const override { return llama_vocab_is_eog(vocab_, id); }
+  FillTokens fill_tokens() const override;
 
  private:
   LlamaVocabulary(ModelHandle model, ModelHandle without_space);
