@@ -10,6 +10,7 @@
 #include "chat/text_streams.h"
 #include "fuzz.h"
 #include "server/api/errors.h"
+#include "server/api/generation_fields.h"
 #include "server/api/json_body.h"
 #include "server/api/request.h"
 
@@ -31,6 +32,19 @@ inline void check_refusal(const Error& error) {
   KVKEEP_ASSERT(reply.is_object() && reply["error"]["message"].is_string(), "which can be told");
 }
 
+inline void check_known(const std::vector<TokenId>& ids) {
+  for (const TokenId id : ids) KVKEEP_ASSERT(id >= 0 && static_cast<std::size_t>(id) < kVocabularySize, "known ids");
+}
+
+inline void check_ids(const server::api::PromptSource& prompt) {
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) check_known(*ids);
+  const auto* mixed = std::get_if<server::api::MixedPrompt>(&prompt);
+  if (mixed == nullptr) return;
+  for (const auto& part : *mixed) {
+    if (const auto* ids = std::get_if<std::vector<TokenId>>(&part)) check_known(*ids);
+  }
+}
+
 inline void check_limits(const server::api::GenerationRequest& request) {
   const engine::SamplingParams& sampling = request.sampling;
   for (const float number : {sampling.temperature, sampling.top_p, sampling.min_p, sampling.repeat_penalty,
@@ -42,9 +56,9 @@ inline void check_limits(const server::api::GenerationRequest& request) {
     KVKEEP_ASSERT(!std::isnan(bias), "a bias is a number");
   }
   KVKEEP_ASSERT(request.max_tokens.value_or(0) >= 0 && request.keep_s >= 0, "counts are counts");
-  if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) {
-    for (const TokenId id : *ids) KVKEEP_ASSERT(id >= 0 && static_cast<std::size_t>(id) < kVocabularySize, "known ids");
-  }
+  KVKEEP_ASSERT(request.choices() >= 1 && request.choices() <= server::api::kMostChoices, "replies are limited");
+  check_ids(request.prompt);
+  for (const server::api::PromptSource& prompt : request.more_prompts) check_ids(prompt);
   if (const auto* chat = std::get_if<chat::RenderInput>(&request.prompt)) {
     KVKEEP_ASSERT(chat->messages.is_array(), "messages are a list");
     KVKEEP_ASSERT(chat->tools.is_null() || chat->tools.is_array(), "tools are a list");
@@ -59,7 +73,9 @@ inline std::string meaning_of(const server::api::GenerationRequest& request) {
                {"stream", request.stream},
                {"model", request.model},
                {"keep", request.keep_s},
-               {"cache", request.cache_prompt}};
+               {"cache", request.cache_prompt},
+               {"replies", request.choices()},
+               {"fields", request.response_fields}};
   told["temperature"] = request.sampling.temperature;
   told["seed"] = request.sampling.seed.value_or(UINT32_MAX);
   told["output"] = request.output.index();

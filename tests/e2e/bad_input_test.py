@@ -54,7 +54,7 @@ class BadRequests(ServerCase):
     def test_wrong_types(self):
         for field, value in (("temperature", "hot"), ("temperature", True), ("max_tokens", "ten"), ("stream", "yes"),
                              ("stop", 5), ("stop", [5]), ("seed", "x"), ("ignore_eos", 1), ("cache_prompt", "off"),
-                             ("logit_bias", 3), ("logit_bias", {"x": 1}), ("logit_bias", {"99999999": 1}),
+                             ("logit_bias", 3), ("logit_bias", {"x": True}), ("logit_bias", {"99999999": 1}),
                              ("stream_options", []), ("return_progress", 1), ("model", 7), ("tools", {}),
                              ("tools", [{"type": "function"}]), ("chat_template_kwargs", "x")):
             with self.subTest(field=field, value=value):
@@ -72,7 +72,7 @@ class BadRequests(ServerCase):
         self.post(CHAT, {}, contains="messages")
 
     def test_bad_prompts(self):
-        for prompt in (None, "", [], 5, {}, ["a", "b"], [1, "a"], [-1], [10**9], [1.5], [2**64], [[1, 2], [3]]):
+        for prompt in (None, "", [], 5, {}, ["a", ""], [10**9, "a"], [-1], [10**9], [1.5], [2**64], [[1, 2], []]):
             with self.subTest(prompt=prompt):
                 self.post(COMPLETION, {"prompt": prompt}, contains="prompt")
         self.post(COMPLETION, {}, contains="prompt")
@@ -81,15 +81,17 @@ class BadRequests(ServerCase):
         self.post("/tokenize", {"content": 5}, contains="content")
 
     def test_unsupported_fields_are_refused(self):
-        for field, value in (("n", 2), ("n_discard", 10), ("top_logprobs", 3), ("grammar", "root ::= x"),
+        for field, value in (("best_of", 2), ("n_discard", 10), ("top_logprobs", 3), ("grammar", "root ::= x"),
                              ("response_format", {"type": "yaml"}), ("json_schema", {"not": {}}),
                              ("tool_choice", "required"), ("context_shift", True), ("mirostat", 2),
                              ("tool_choice", {"type": "function", "function": {"name": "f"}}),
                              ("modalities", ["text", "audio"]), ("samplers", ["top_k"]), ("lora", [{"id": 0}])):
             with self.subTest(field=field):
                 self.chat_with(contains=field, **{field: value})
-        self.post(COMPLETION, {"prompt": "a", "suffix": "b"}, contains="suffix")
-        self.post(COMPLETION, {"prompt": "a", "echo": True}, contains="echo")
+        self.chat_with(contains="suffix", suffix="b")
+        self.chat_with(contains="echo", echo=True)
+        self.post(COMPLETION, {"prompt": "a", "echo": True, "logprobs": 1}, contains="echo")
+        self.post(COMPLETION, {"prompt": "a", "response_fields": ["content"]}, contains="response_fields")
         image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": PIXEL}}]}
         self.post(CHAT, {"messages": [image]}, contains="only text")
 

@@ -34,8 +34,8 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"best_of", Neutral::kOne, kOneChoice},
     {"n_cmpl", Neutral::kOne, kOneChoice},
     {"post_sampling_probs", Neutral::kFalsy, "probabilities are the model's own"},
-    {"echo", Neutral::kFalsy, "the prompt is not repeated"},
-    {"suffix", Neutral::kFalsy, "text cannot be filled in"},
+    {"echo", Neutral::kFalsy, "only /v1/completions repeats the prompt"},
+    {"suffix", Neutral::kFalsy, "only /v1/completions and /infill fill text in"},
     {"n_discard", Neutral::kFalsy, kNoShift},
     {"context_shift", Neutral::kFalsy, kNoShift},
     {"n_cache_reuse", Neutral::kFalsy, "rows are reused only where the whole prefix is the same"},
@@ -47,7 +47,7 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"web_search_options", Neutral::kFalsy, "there is no web search"},
     {"lora", Neutral::kFalsy, "adapters are chosen when the server starts"},
     {"samplers", Neutral::kOurOrder, "the order of the samplers is fixed"},
-    {"response_fields", Neutral::kFalsy, "replies are always whole"},
+    {"response_fields", Neutral::kFalsy, "only replies of /completion and /infill can be cut"},
     {"mirostat", Neutral::kFalsy, kNoSampler},
     {"typical_p", Neutral::kOne, kNoSampler},
     {"top_n_sigma", Neutral::kNotPositive, kNoSampler},
@@ -55,9 +55,6 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"dry_multiplier", Neutral::kNotPositive, kNoSampler},
     {"dynatemp_range", Neutral::kNotPositive, kNoSampler},
     {"min_keep", Neutral::kNotPositive, kNoSampler},
-    {"n_indent", Neutral::kNotPositive, "indentation is not enforced"},
-    {"t_max_predict_ms", Neutral::kNotPositive, "generation has no time limit"},
-    {"t_max_prompt_ms", Neutral::kNotPositive, "prefill has no time limit"},
 });
 
 bool is_falsy(const Json& value) {
@@ -116,25 +113,40 @@ Status read_seed(const Json& body, std::optional<std::uint32_t>& seed) {
   return {};
 }
 
-using Biases = std::map<TokenId, float>;
+struct Biases {
+  std::map<TokenId, float> of_ids;
+  std::vector<std::pair<std::string, float>> of_texts;
+};
 
-// A token that is named again adds to its bias, as in the sampler.
-Status read_bias_entry(const Json& token, const Json& bias, std::size_t vocabulary_size, Biases& biases) {
-  if (!token.is_number_integer()) return wrong_type("logit_bias", "keyed by token ids", token);
-  const Json id_list = Json::array({token});
-  TRY_ASSIGN(const std::vector<TokenId> ids, read_token_ids(id_list, "logit_bias", vocabulary_size));
-  if (bias.is_boolean() && !bias.get<bool>()) {
-    biases[ids[0]] = -std::numeric_limits<float>::infinity();
-    return {};
-  }
+Result<float> read_bias(const Json& bias) {
+  if (bias.is_boolean() && !bias.get<bool>()) return -std::numeric_limits<float>::infinity();
   if (!bias.is_number()) return wrong_type("logit_bias", "numbers or false", bias);
-  const double number = bias.get<double>();
   constexpr double kLargest = 1e6;  // far beyond any logit, and safe in a float
-  biases[ids[0]] += static_cast<float>(std::clamp(number, -kLargest, kLargest));
+  return static_cast<float>(std::clamp(bias.get<double>(), -kLargest, kLargest));
+}
+
+// The text's tokens are known where the vocabulary is.
+Status add_text_bias(std::string text, float bias, Biases& biases) {
+  constexpr std::size_t kMostTextBytes = 256;
+  if (text.empty() || text.size() > kMostTextBytes) {
+    return invalid(fmt::format("a text in 'logit_bias' must have 1 to {} bytes", kMostTextBytes));
+  }
+  biases.of_texts.emplace_back(std::move(text), bias);
   return {};
 }
 
-// OpenAI: {"15": -100}; llama-server: [[15, -100], [16, false]].
+// A token that is named again adds to its bias, as in the sampler.
+Status read_bias_entry(const Json& token, const Json& value, std::size_t vocabulary_size, Biases& biases) {
+  TRY_ASSIGN(const float bias, read_bias(value));
+  if (token.is_string()) return add_text_bias(token.get<std::string>(), bias, biases);
+  if (!token.is_number_integer()) return wrong_type("logit_bias", "keyed by token ids or texts", token);
+  const Json id_list = Json::array({token});
+  TRY_ASSIGN(const std::vector<TokenId> ids, read_token_ids(id_list, "logit_bias", vocabulary_size));
+  biases.of_ids[ids[0]] += bias;
+  return {};
+}
+
+// OpenAI: {"15": -100}; llama-server: [[15, -100], [16, false], ["text", 1.5]], and texts as keys.
 Status read_bias_entries(const Json& entries, std::size_t vocabulary_size, Biases& biases) {
   if (entries.is_array()) {
     for (const Json& entry : entries) {
@@ -147,15 +159,13 @@ Status read_bias_entries(const Json& entries, std::size_t vocabulary_size, Biase
   for (const auto& [key, bias] : entries.items()) {
     TokenId id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size()) {
-      return invalid("'logit_bias' must be keyed by token ids");
-    }
-    TRY(read_bias_entry(Json(id), bias, vocabulary_size, biases));
+    const bool is_id = error == std::errc() && end == key.data() + key.size();
+    TRY(read_bias_entry(is_id ? Json(id) : Json(key), bias, vocabulary_size, biases));
   }
   return {};
 }
 
-Status read_logit_bias(const Json& body, std::size_t vocabulary_size, engine::SamplingParams& sampling) {
+Status read_logit_bias(const Json& body, std::size_t vocabulary_size, GenerationRequest& request) {
   const Json* value = field(body, "logit_bias");
   if (value == nullptr) return {};
   // Each entry costs time for every sampled token.
@@ -164,7 +174,8 @@ Status read_logit_bias(const Json& body, std::size_t vocabulary_size, engine::Sa
   }
   Biases biases;
   TRY(read_bias_entries(*value, vocabulary_size, biases));
-  sampling.logit_bias.assign(biases.begin(), biases.end());
+  request.sampling.logit_bias.assign(biases.of_ids.begin(), biases.of_ids.end());
+  request.text_biases = std::move(biases.of_texts);
   return {};
 }
 
@@ -175,15 +186,14 @@ Status read_penalties(const Json& body, engine::SamplingParams& sampling) {
   return read_int32(body, "repeat_last_n", sampling.repeat_last_n, -1);
 }
 
-Status read_sampling(const Json& body, std::size_t vocabulary_size, engine::SamplingParams& sampling) {
+Status read_sampling(const Json& body, engine::SamplingParams& sampling) {
   TRY(read_number(body, "temperature", sampling.temperature, -100, 100));
   TRY(read_int32(body, "top_k", sampling.top_k, -kInt32Max));
   TRY(read_number(body, "top_p", sampling.top_p, 0, 1));
   TRY(read_number(body, "min_p", sampling.min_p, 0, 1));
   TRY(read_penalties(body, sampling));
   TRY(read_seed(body, sampling.seed));
-  TRY(read_bool(body, "ignore_eos", sampling.ignore_eos));
-  return read_logit_bias(body, vocabulary_size, sampling);
+  return read_bool(body, "ignore_eos", sampling.ignore_eos);
 }
 
 Status read_stop(const Json& body, std::vector<std::string>& stop) {
@@ -200,6 +210,20 @@ Status read_stop(const Json& body, std::vector<std::string>& stop) {
     if (!element.is_string()) return wrong_type("stop", "a string or an array of strings", element);
     stop.push_back(element.get<std::string>());
   }
+  return {};
+}
+
+// llama-server's limits for editors; a value of 0 or less sets none.
+Status read_limits(const Json& body, GenerationRequest& request) {
+  std::int64_t prompt_ms = 0;
+  std::int64_t predict_ms = 0;
+  std::int64_t indent = 0;
+  TRY(read_integer(body, "t_max_prompt_ms", prompt_ms, -kInt32Max, kInt32Max));
+  TRY(read_integer(body, "t_max_predict_ms", predict_ms, -kInt32Max, kInt32Max));
+  TRY(read_integer(body, "n_indent", indent, -kInt32Max, kInt32Max));
+  request.longest_prompt_ms = static_cast<double>(std::max<std::int64_t>(prompt_ms, 0));
+  request.lines = {.longest_ms = static_cast<double>(std::max<std::int64_t>(predict_ms, 0)),
+                   .least_indent = static_cast<std::size_t>(std::max<std::int64_t>(indent, 0))};
   return {};
 }
 
@@ -230,8 +254,9 @@ std::vector<std::string_view> refused_fields() {
   return names;
 }
 
-Status refuse_unsupported(const Json& body) {
+Status refuse_unsupported(const Json& body, ObeyedFields obeyed) {
   for (const Refusal& refusal : kRefusals) {
+    if (std::ranges::find(obeyed, refusal.field) != obeyed.end()) continue;
     const Json* value = field(body, refusal.field);
     if (value == nullptr || is_neutral(*value, refusal.neutral)) continue;
     return invalid(fmt::format("'{}' is not supported: {}", refusal.field, refusal.reason));
@@ -239,12 +264,24 @@ Status refuse_unsupported(const Json& body) {
   return {};
 }
 
-Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request) {
+Status read_choices(const Json& body, GenerationRequest& request) {
+  std::int64_t choices = 1;
+  TRY(read_integer(body, "n", choices, 1, kMostChoicesPerPrompt));
+  TRY(read_integer(body, "n_cmpl", choices, 1, kMostChoicesPerPrompt));
+  request.choices_per_prompt = static_cast<std::size_t>(choices);
+  if (request.choices() <= kMostChoices) return {};
+  return invalid(fmt::format("a request may have at most {} replies, 'n' for each prompt", kMostChoices));
+}
+
+Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request,
+                              ObeyedFields obeyed) {
   request.sampling = defaults.sampling;
   request.cache_prompt = defaults.cache_prompt;
-  TRY(refuse_unsupported(body));
-  TRY(read_sampling(body, defaults.vocabulary_size, request.sampling));
+  TRY(refuse_unsupported(body, obeyed));
+  TRY(read_sampling(body, request.sampling));
+  TRY(read_logit_bias(body, defaults.vocabulary_size, request));
   TRY(read_stop(body, request.stop));
+  TRY(read_limits(body, request));
   TRY_ASSIGN(request.output, read_output_format(body));
   // The last field present wins: n_predict is llama-server's own name. -1 means unset, as in llama-server.
   std::int64_t max_tokens = -1;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,14 +18,24 @@
 
 namespace kvkeep::server::api {
 
-// Reads everything but the prompt into `request`, which already holds the defaults. Unknown fields are tolerated.
-Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request);
+// Fields that some dialects obey, and the others refuse.
+using ObeyedFields = std::span<const std::string_view>;
+
+// Reads everything but the prompt into `request`, which already holds the defaults. Unknown fields are tolerated. The
+// dialect reads the `obeyed` fields itself.
+Status read_generation_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request,
+                              ObeyedFields obeyed = {});
 
 // kInvalid if the body asks for something that this server does not do: the client would take the reply for something
 // it is not. A field at its neutral value (n: 1, n_discard: 0, echo: false) asks for nothing.
-Status refuse_unsupported(const Json& body);
+Status refuse_unsupported(const Json& body, ObeyedFields obeyed = {});
 // Returns the fields that may be refused so; docs/requests.md lists them.
 std::vector<std::string_view> refused_fields();
+
+// Reads how many replies each prompt gets. Call it when all prompts are read; kInvalid if there are too many replies.
+Status read_choices(const Json& body, GenerationRequest& request);
+inline constexpr std::int64_t kMostChoicesPerPrompt = 128;
+inline constexpr std::size_t kMostChoices = 1'024;  // of all prompts; each takes a place in the queue
 
 // Reads how many of the likeliest tokens are to be scored with each sampled one; 0 asks for nothing.
 Status read_scored_count(const Json& body, std::string_view name, std::optional<std::size_t>& count);

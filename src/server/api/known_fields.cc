@@ -34,6 +34,9 @@ constexpr std::string_view kGenerating[] = {"model",
                                             "frequency_penalty",
                                             "repeat_last_n",
                                             "logit_bias",
+                                            "t_max_prompt_ms",
+                                            "t_max_predict_ms",
+                                            "n_indent",
                                             "ignore_eos",
                                             "response_format",
                                             "json_schema",
@@ -63,6 +66,8 @@ constexpr std::string_view kChat[] = {"messages",
                                       "n_probs"};
 
 constexpr std::string_view kCompletions[] = {"prompt", "logprobs", "n_probs"};
+
+constexpr std::string_view kInfill[] = {"input_prefix", "input_suffix", "input_extra", "prompt", "logprobs", "n_probs"};
 
 constexpr std::string_view kResponses[] = {"input",
                                            "instructions",
@@ -150,6 +155,11 @@ constexpr Member kChatMessageMembers[] = {{"content", &kChatPart}, {"tool_calls"
 constexpr Shape kChatMessage{kChatMessageNames, kChatMessageMembers};
 constexpr Member kChatMembers[] = {{"messages", &kChatMessage}, {"tools", &kChatTool}};
 
+// Editors send when they saw the text.
+constexpr std::string_view kExtraNames[] = {"text", "filename", "time"};
+constexpr Shape kExtra{kExtraNames};
+constexpr Member kInfillMembers[] = {{"input_extra", &kExtra}};
+
 constexpr std::string_view kItemPartNames[] = {
     "type", "text", "refusal", "annotations", "logprobs", "parsed", "prompt_cache_breakpoint"};
 constexpr std::string_view kItemPartTypes[] = {"input_text",     "output_text",  "text",
@@ -201,6 +211,7 @@ std::span<const Member> members_of(Dialect dialect) {
     case Dialect::kLookup: return kChatMembers;
     case Dialect::kResponses: return kResponsesMembers;
     case Dialect::kMessages: return kMessagesMembers;
+    case Dialect::kInfill: return kInfillMembers;
     case Dialect::kCompletions:
     case Dialect::kTokenize:
     case Dialect::kDetokenize: break;
@@ -213,6 +224,7 @@ std::vector<Names> read_by(Dialect dialect) {
     case Dialect::kChat:
     case Dialect::kApplyTemplate: return {kGenerating, kChat};
     case Dialect::kCompletions: return {kGenerating, kCompletions};
+    case Dialect::kInfill: return {kGenerating, kInfill};
     case Dialect::kResponses: return {kGenerating, kResponses};
     case Dialect::kMessages: return {kGenerating, kMessages};
     case Dialect::kTokenize: return {kTokenize};

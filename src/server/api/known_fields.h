@@ -18,7 +18,17 @@
 
 namespace kvkeep::server::api {
 
-enum class Dialect { kChat, kCompletions, kResponses, kMessages, kTokenize, kDetokenize, kApplyTemplate, kLookup };
+enum class Dialect {
+  kChat,
+  kCompletions,
+  kInfill,
+  kResponses,
+  kMessages,
+  kTokenize,
+  kDetokenize,
+  kApplyTemplate,
+  kLookup
+};
 
 inline constexpr std::size_t kMostUnknownFields = 16;
 inline constexpr std::size_t kMostFieldNameBytes = 64;

@@ -1,6 +1,13 @@
 #include "server/api/native_completion.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
+
+#include "server/api/generation_fields.h"
+#include "server/api/known_fields.h"
+#include "server/api/openai/completions.h"
 
 namespace kvkeep::server::api {
 namespace {
@@ -26,7 +33,28 @@ Json settings_json(const GenerationRequest& request) {
       {"n_predict", most},
       {"stream", request.stream},
       {"timings_per_token", request.timings_per_token},
+      {"n_probs", request.scored_tokens.value_or(0)},
+      {"t_max_predict_ms", request.lines.longest_ms},
+      {"n_indent", request.lines.least_indent},
   };
+}
+
+// Returns the named fields of a reply, under these names. Slashes lead into objects: "timings/prompt_n". A field that
+// is not there is left out.
+Json chosen_fields(const Json& reply, std::span<const std::string> names) {
+  if (names.empty()) return reply;
+  Json chosen = Json::object();
+  for (const std::string& name : names) {
+    const Json* at = &reply;
+    for (std::size_t begin = 0; at != nullptr && begin <= name.size();) {
+      const std::size_t end = std::min(name.find('/', begin), name.size());
+      const auto found = at->is_object() ? at->find(name.substr(begin, end - begin)) : at->end();
+      at = found == at->end() ? nullptr : &*found;
+      begin = end + 1;
+    }
+    if (at != nullptr) chosen[name] = *at;
+  }
+  return chosen;
 }
 
 std::string_view stop_type(const GenerationResult& result) {
@@ -36,52 +64,60 @@ std::string_view stop_type(const GenerationResult& result) {
 
 }  // namespace
 
-NativeCompletionWriter::NativeCompletionWriter(ReplyHeader header, const GenerationRequest& request, std::string prompt)
+NativeCompletionWriter::NativeCompletionWriter(ReplyHeader header, const GenerationRequest& request,
+                                               std::vector<std::string> prompts)
     : header_(std::move(header)),
-      prompt_(std::move(prompt)),
+      prompts_(std::move(prompts)),
+      choices_per_prompt_(request.choices_per_prompt),
       settings_(settings_json(request)),
+      response_fields_(request.response_fields),
       max_tokens_(request.max_tokens),
       timings_per_token_(request.timings_per_token),
-      shows_scores_(request.scored_tokens.has_value()) {}
+      shows_scores_(request.scored_tokens.has_value()),
+      choices_(request.choices()) {}
 
 // Requests have no slot: "id_slot" is there because clients read it.
-Json NativeCompletionWriter::piece(std::string_view text, std::span<const TokenId> tokens) const {
+Json NativeCompletionWriter::piece(std::size_t choice, std::string_view text, std::span<const TokenId> tokens) const {
   return {
-      {"index", 0},
+      {"index", choice},
       {"content", text},
       {"tokens", tokens},
       {"stop", false},
       {"id_slot", 0},
-      {"tokens_predicted", predicted_},
-      {"tokens_evaluated", prompt_tokens_},
+      {"tokens_predicted", choices_.at(choice).predicted},
+      {"tokens_evaluated", choices_.at(choice).prompt_tokens},
   };
 }
 
 std::string NativeCompletionWriter::first(const ReplyStart& start) {
-  prompt_tokens_ = start.prompt_tokens;
+  choices_.at(start.choice).prompt_tokens = start.prompt_tokens;
   return {};
 }
 
 std::string NativeCompletionWriter::progress(const PrefillProgress& progress) {
-  Json json = piece("", {});
+  Json json = piece(progress.choice, "", {});
   json["prompt_progress"] = progress_json(progress);
   return sse(json);
 }
 
 std::string NativeCompletionWriter::delta(const Delta& delta) {
-  predicted_ += delta.tokens.size();
-  has_new_line_ |= delta.text.find('\n') != std::string_view::npos;
-  Json json = piece(delta.text, delta.tokens);
+  Progress& choice = choices_.at(delta.choice);
+  choice.predicted += delta.tokens.size();
+  choice.has_new_line |= delta.text.find('\n') != std::string_view::npos;
+  Json json = piece(delta.choice, delta.text, delta.tokens);
   if (delta.score != nullptr) json["completion_probabilities"] = scores_json({delta.score, 1});
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
 }
 
-Json NativeCompletionWriter::last(std::string_view text, const GenerationResult& result) const {
+Json NativeCompletionWriter::last(std::string_view text, const GenerationResult& result, bool with_scores) const {
   const std::size_t predicted = result.timings.predicted_n;
   const bool asked_for_more = !max_tokens_ || predicted < static_cast<std::size_t>(*max_tokens_);
-  return {
-      {"index", 0},
+  // A prompt that fits has a reply of one token at least, unless its prefill took too long.
+  const bool context_full = result.finish == FinishReason::kLength && !result.by_line_limit && predicted > 0;
+  const bool has_new_line = choices_.at(result.choice).has_new_line || text.find('\n') != std::string_view::npos;
+  Json json = {
+      {"index", result.choice},
       {"content", text},
       {"tokens", result.tokens},
       {"id_slot", 0},
@@ -90,22 +126,75 @@ Json NativeCompletionWriter::last(std::string_view text, const GenerationResult&
       {"tokens_predicted", predicted},
       {"tokens_evaluated", result.prompt_tokens},
       {"generation_settings", settings_},
-      {"prompt", prompt_},
-      {"has_new_line", has_new_line_ || text.find('\n') != std::string_view::npos},
-      {"truncated", result.finish == FinishReason::kLength && asked_for_more},  // the context is full
+      {"prompt", prompts_.at(result.choice / choices_per_prompt_)},
+      {"has_new_line", has_new_line},
+      {"truncated", context_full && asked_for_more},
       {"stop_type", stop_type(result)},
       {"stopping_word", result.stop_string},
       {"tokens_cached", result.prompt_tokens + (predicted > 0 ? predicted - 1 : 0)},
       {"timings", timings_json(result.timings)},
   };
+  if (with_scores) json["completion_probabilities"] = scores_json(result.scores);
+  return chosen_fields(json, response_fields_);
 }
 
-std::string NativeCompletionWriter::finish(const GenerationResult& result) { return sse(last("", result)); }
+std::string NativeCompletionWriter::finish(const GenerationResult& result) { return sse(last("", result, false)); }
 
-std::string NativeCompletionWriter::whole(const GenerationResult& result) {
-  Json json = last(joined_text(result.content, PartKind::kText), result);
-  if (shows_scores_) json["completion_probabilities"] = scores_json(result.scores);
-  return to_line(json);
+std::string NativeCompletionWriter::whole_of_all(std::span<const GenerationResult> results) {
+  Json all = Json::array();
+  for (const GenerationResult& result : results) {
+    all.push_back(last(joined_text(result.content, PartKind::kText), result, shows_scores_));
+  }
+  return to_line(results.size() == 1 ? all.front() : all);
+}
+
+namespace {
+
+Result<FillIn::File> read_file(const Json& chunk) {
+  FillIn::File file{.name = "tmp", .text = {}};
+  if (!chunk.is_object()) return wrong_type("input_extra", "an array of objects with 'text' and 'filename'", chunk);
+  if (field(chunk, "text") == nullptr) return invalid("each element of 'input_extra' must have a 'text'");
+  TRY(read_string(chunk, "text", file.text));
+  TRY(read_string(chunk, "filename", file.name));
+  return file;
+}
+
+Result<std::vector<FillIn::File>> read_files(const Json& body) {
+  std::vector<FillIn::File> files;
+  const Json* list = field(body, "input_extra");
+  if (list == nullptr) return files;
+  if (!list->is_array()) return wrong_type("input_extra", "an array of objects with 'text' and 'filename'", *list);
+  if (list->size() > kMostExtraFiles) {
+    return invalid(fmt::format("'input_extra' may hold at most {} texts", kMostExtraFiles));
+  }
+  for (const Json& chunk : *list) {
+    TRY_ASSIGN(FillIn::File file, read_file(chunk));
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace
+
+Result<FillIn> read_fill_in(const Json& body) {
+  for (const char* name : {"input_prefix", "input_suffix"}) {
+    if (field(body, name) == nullptr) return invalid(fmt::format("'{}' is required", name));
+  }
+  FillIn fill{.names_files = true};
+  TRY(read_string(body, "input_prefix", fill.prefix));
+  TRY(read_string(body, "input_suffix", fill.suffix));
+  TRY(read_string(body, "prompt", fill.typed));
+  TRY_ASSIGN(fill.files, read_files(body));
+  return fill;
+}
+
+Result<GenerationRequest> parse_infill(std::string body, const RequestDefaults& defaults) {
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
+  GenerationRequest request;
+  TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kInfill, defaults.strict_fields));
+  TRY_ASSIGN(request.prompt, read_fill_in(json));
+  TRY(read_native_fields(json, defaults, request));
+  return request;
 }
 
 std::string props_reply(const ServerProps& props, const RequestDefaults& defaults) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// llama-server's own dialect: replies of /completion, and /props.
+// llama-server's own dialect: replies of /completion, requests of /infill, and /props.
 //
 // A reply has the text as "content" at the top level, why it ended as "stop_type", and the settings it was made with.
-// Requests are those of /v1/completions (openai/completions.h).
+// Requests of /completion are those of /v1/completions (openai/completions.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/api/reply.h"
 
@@ -18,30 +19,52 @@ namespace kvkeep::server::api {
 
 class NativeCompletionWriter final : public ReplyWriter {
  public:
-  // `prompt`: as text; the reply repeats it.
-  NativeCompletionWriter(ReplyHeader header, const GenerationRequest& request, std::string prompt);
+  // `prompts`: each one's text; replies repeat it.
+  NativeCompletionWriter(ReplyHeader header, const GenerationRequest& request, std::vector<std::string> prompts);
 
   std::string first(const ReplyStart& start) override;
   std::string progress(const PrefillProgress& progress) override;
   std::string delta(const Delta& delta) override;
   // The last event has no "[DONE]" after it.
   std::string finish(const GenerationResult& result) override;
-  std::string whole(const GenerationResult& result) override;
+  std::string end_choice(const GenerationResult& result) override { return finish(result); }
+  std::string whole(const GenerationResult& result) override { return whole_of_all({&result, 1}); }
+  // Several choices are an array of replies.
+  std::string whole_of_all(std::span<const GenerationResult> results) override;
 
  private:
-  Json piece(std::string_view text, std::span<const TokenId> tokens) const;
-  Json last(std::string_view text, const GenerationResult& result) const;
+  // A choice of a stream so far.
+  struct Progress {
+    std::size_t prompt_tokens = 0;
+    std::size_t predicted = 0;
+    bool has_new_line = false;
+  };
+
+  Json piece(std::size_t choice, std::string_view text, std::span<const TokenId> tokens) const;
+  Json last(std::string_view text, const GenerationResult& result, bool with_scores) const;
 
   const ReplyHeader header_;
-  const std::string prompt_;
+  const std::vector<std::string> prompts_;
+  const std::size_t choices_per_prompt_;
   const Json settings_;
+  const std::vector<std::string> response_fields_;
   const std::optional<std::int64_t> max_tokens_;
   const bool timings_per_token_;
   const bool shows_scores_;
-  std::size_t prompt_tokens_ = 0;
-  std::size_t predicted_ = 0;  // tokens of the stream so far
-  bool has_new_line_ = false;  // in the stream so far
+  std::vector<Progress> choices_;
 };
+
+// POST /infill, for editors: body -> GenerationRequest. Replies are those of /completion.
+//
+// `input_prefix` and `input_suffix` are the text around the gap, `prompt` the beginning of the line with the gap, and
+// `input_extra` other files or parts of them, which come first: they change least from one request to the next.
+inline constexpr std::size_t kMostExtraFiles = 1'024;
+
+// All errors are kInvalid (400).
+Result<GenerationRequest> parse_infill(std::string body, const RequestDefaults& defaults);
+
+// Reads the texts only.
+Result<FillIn> read_fill_in(const Json& body);
 
 // The facts that GET /props shows: clients and launchers ask for them first.
 struct ServerProps {

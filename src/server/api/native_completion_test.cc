@@ -28,7 +28,7 @@ TEST(NativeCompletion, Whole) {
   request.max_tokens = 3;
   request.sampling.seed = 42;
   request.stop = {"x"};
-  const Json json = Json::parse(NativeCompletionWriter(native_header(), request, "the prompt").whole(three_tokens()));
+  const Json json = Json::parse(NativeCompletionWriter(native_header(), request, {"the prompt"}).whole(three_tokens()));
   EXPECT_EQ(json["content"], "a\nb");
   EXPECT_EQ(json["prompt"], "the prompt");
   EXPECT_EQ(json["stop"], true);
@@ -48,10 +48,10 @@ TEST(NativeCompletion, ShowsProbabilitiesIfAsked) {
   GenerationRequest request;
   GenerationResult scored = three_tokens();
   scored.scores = {{.id = 7, .text = "a", .logprob = -1}};
-  EXPECT_FALSE(Json::parse(NativeCompletionWriter(native_header(), request, "").whole(scored))
+  EXPECT_FALSE(Json::parse(NativeCompletionWriter(native_header(), request, {""}).whole(scored))
                    .contains("completion_probabilities"));
   request.scored_tokens = 0;
-  NativeCompletionWriter writer(native_header(), request, "");
+  NativeCompletionWriter writer(native_header(), request, {""});
   EXPECT_EQ(Json::parse(writer.whole(scored))["completion_probabilities"][0]["logprob"], -1.0);
   const Json piece = parsed_event(writer.delta({.text = "a", .score = scored.scores.data()}));
   EXPECT_EQ(piece["completion_probabilities"][0]["token"], "a");
@@ -61,7 +61,7 @@ TEST(NativeCompletion, SaysWhyItEnded) {
   const auto type_of = [](GenerationResult given, std::optional<std::int64_t> most = 3) {
     GenerationRequest request;
     request.max_tokens = most;
-    const Json json = Json::parse(NativeCompletionWriter(native_header(), request, "").whole(given));
+    const Json json = Json::parse(NativeCompletionWriter(native_header(), request, {""}).whole(given));
     EXPECT_EQ(json["truncated"], given.finish == FinishReason::kLength && most != 3);
     return json["stop_type"].get<std::string>() + ":" + json["stopping_word"].get<std::string>();
   };
@@ -78,7 +78,7 @@ TEST(NativeCompletion, SaysWhyItEnded) {
 TEST(NativeCompletion, Stream) {
   GenerationRequest request;
   request.stream = true;
-  NativeCompletionWriter writer(native_header(), request, "p");
+  NativeCompletionWriter writer(native_header(), request, {"p"});
   EXPECT_EQ(writer.first({.prompt_tokens = 10, .cached_tokens = 6}), "");
   EXPECT_EQ(parsed_event(writer.progress({.total = 10, .cached = 6, .processed = 8}))["prompt_progress"]["processed"],
             8);
@@ -111,6 +111,51 @@ TEST(Props, TellTheDefaults) {
   EXPECT_EQ(json["model_alias"], "m");
   EXPECT_EQ(json["bos_token"], "<s>");
   EXPECT_EQ(json["modalities"]["vision"], false);
+}
+
+TEST(NativeCompletion, SeveralChoicesAreAnArray) {
+  GenerationRequest request;
+  request.prompt = "a";
+  request.more_prompts = {"b"};
+  request.choices_per_prompt = 2;
+  NativeCompletionWriter writer(native_header(), request, {"a", "b"});
+  std::vector<GenerationResult> results(4, three_tokens());
+  for (std::size_t i = 0; i < results.size(); ++i) results[i].choice = i;
+  const Json all = Json::parse(writer.whole_of_all(results));
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[1]["prompt"], "a");
+  EXPECT_EQ(all[2]["prompt"], "b");
+  EXPECT_EQ(all[3]["index"], 3);
+  const std::vector<TokenId> ids = {7};
+  (void)writer.first({.prompt_tokens = 5, .choice = 2});
+  (void)writer.delta({.text = "x\n", .tokens = ids, .choice = 2});
+  EXPECT_EQ(parsed_event(writer.delta({.text = "y", .tokens = ids, .choice = 2}))["tokens_predicted"], 2);
+  EXPECT_EQ(parsed_event(writer.delta({.text = "y", .tokens = ids, .choice = 3}))["tokens_predicted"], 1);
+  results[3].content.clear();
+  EXPECT_EQ(parsed_event(writer.end_choice(results[2]))["has_new_line"], true);
+  EXPECT_EQ(parsed_event(writer.finish(results[3]))["has_new_line"], false);
+}
+
+TEST(NativeCompletion, SendsOnlyTheFieldsThatAreAskedFor) {
+  GenerationRequest request;
+  request.response_fields = {"content", "timings/prompt_n", "generation_settings/n_predict",
+                             "none",    "timings/none",     "content/none",
+                             "timings/"};
+  NativeCompletionWriter writer(native_header(), request, {"p"});
+  EXPECT_EQ(writer.whole(three_tokens()),
+            R"({"content":"a\nb","timings/prompt_n":4,"generation_settings/n_predict":-1})");
+  EXPECT_EQ(parsed_event(writer.finish(three_tokens())).size(), 3U);
+}
+
+TEST(NativeCompletion, AReplyThatALimitOfLinesEndedIsNotTruncated) {
+  GenerationResult given = three_tokens();
+  const GenerationRequest request;
+  const auto truncated = [&] {
+    return Json::parse(NativeCompletionWriter(native_header(), request, {""}).whole(given))["truncated"];
+  };
+  EXPECT_EQ(truncated(), true);
+  given.by_line_limit = true;
+  EXPECT_EQ(truncated(), false);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.h"
+
 namespace kvkeep::server::api {
 namespace {
 
@@ -57,6 +59,16 @@ std::string joined_text(std::span<const ReplyPart> content, PartKind kind) {
 
 std::string ReplyWriter::keep_alive() { return std::string(sse_keep_alive()); }
 
+std::string ReplyWriter::end_choice(const GenerationResult& /*result*/) {
+  KVKEEP_ASSERT(false, "this dialect has one choice");
+  return {};
+}
+
+std::string ReplyWriter::whole_of_all(std::span<const GenerationResult> results) {
+  KVKEEP_ASSERT(results.size() == 1, "this dialect has one choice");
+  return whole(results.front());
+}
+
 ErrorReply ReplyWriter::error(const Error& error) const { return error_reply(error); }
 
 ErrorReply ReplyWriter::context_exceeded(std::size_t prompt_tokens, bool is_counted, std::size_t context_tokens) const {
@@ -88,13 +100,16 @@ Json timings_json(const Timings& timings) {
 }
 
 Json usage_json(const GenerationResult& result) {
-  const std::size_t completion_tokens = result.timings.predicted_n;
+  const Usage usage = result.usage_of_all.value_or(Usage{.prompt_tokens = result.prompt_tokens,
+                                                         .cached_tokens = result.timings.cache_n,
+                                                         .completion_tokens = result.timings.predicted_n,
+                                                         .reasoning_tokens = result.reasoning_tokens});
   return {
-      {"completion_tokens", completion_tokens},
-      {"prompt_tokens", result.prompt_tokens},
-      {"total_tokens", result.prompt_tokens + completion_tokens},
-      {"prompt_tokens_details", {{"cached_tokens", result.timings.cache_n}}},
-      {"completion_tokens_details", {{"reasoning_tokens", result.reasoning_tokens}}},
+      {"completion_tokens", usage.completion_tokens},
+      {"prompt_tokens", usage.prompt_tokens},
+      {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+      {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+      {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
   };
 }
 

@@ -9,6 +9,9 @@
 // before anything was sent is error() or context_exceeded(). Text passed in is valid UTF-8 (chat::Utf8Stream), with
 // stop strings already cut (chat::StopStrings).
 //
+// A reply may have several choices: other continuations of the prompt, and those of further prompts. Their events come
+// in any order, each with the number of its choice; end_choice() ends each one but the last.
+//
 // Times and ids come from the caller; nothing here reads a clock. Used by one thread at a time.
 
 #include <cstdint>
@@ -57,12 +60,14 @@ struct PrefillProgress {
   std::size_t cached = 0;     // of these, tokens from the cache
   std::size_t processed = 0;  // done so far, including cached ones
   double time_ms = 0;
+  std::size_t choice = 0;  // the first one of the prompt
 };
 
 // The facts about the prompt that are known when its prefill begins.
 struct ReplyStart {
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;  // of these, tokens from the cache
+  std::size_t choice = 0;
 };
 
 // The model's output, piece by piece; the order is the parser's.
@@ -86,6 +91,7 @@ struct Delta {
   std::span<const TokenId> tokens = {};  // sent if the request asked for return_tokens
   const Timings* timings = nullptr;      // sent if the request asked for timings_per_token
   const TokenScore* score = nullptr;     // of the token that released this; sent if the request asked for scores
+  std::size_t choice = 0;
 };
 
 enum class FinishReason { kStop, kLength, kToolCalls };
@@ -106,15 +112,26 @@ void append_delta(std::vector<ReplyPart>& content, const Delta& delta);
 // Joins the texts of all parts of one kind.
 std::string joined_text(std::span<const ReplyPart> content, PartKind kind);
 
+// Tokens of all choices; choices of the same prompt share it.
+struct Usage {
+  std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;  // of the prompts'
+  std::size_t completion_tokens = 0;
+  std::size_t reasoning_tokens = 0;  // of the completions'
+};
+
 struct GenerationResult {
   FinishReason finish = FinishReason::kStop;
   std::string stop_string = {};         // the one that ended the reply; "": none did
+  bool by_line_limit = false;           // with kLength: a limit of time or of indentation ended it
   std::vector<ReplyPart> content = {};  // for whole() only; in the order in which the model wrote it
   std::vector<TokenId> tokens = {};     // for whole() only, with return_tokens
   std::vector<TokenScore> scores = {};  // for whole() only, of each token
   std::size_t prompt_tokens = 0;
   std::size_t reasoning_tokens = 0;  // among the generated tokens
   Timings timings = {};              // usage takes cached and completion tokens from these
+  std::size_t choice = 0;
+  std::optional<Usage> usage_of_all = {};  // in the last one of a stream, and in the first one of a whole reply
 };
 
 // One object per request.
@@ -126,8 +143,12 @@ class ReplyWriter {
   virtual std::string delta(const Delta& delta) = 0;
   // Returns the last chunks, with "[DONE]". Does not read result.content.
   virtual std::string finish(const GenerationResult& result) = 0;
+  // Returns the last chunks of a choice while others go on. Only for dialects that have several choices.
+  virtual std::string end_choice(const GenerationResult& result);
   // Returns the JSON body of a reply that is not streamed.
   virtual std::string whole(const GenerationResult& result) = 0;
+  // The same for all choices, in their order. Precondition: one, or the dialect has several.
+  virtual std::string whole_of_all(std::span<const GenerationResult> results);
 
   // For a silent stream: a comment, or an event after those that open the stream; then first() is empty.
   virtual std::string keep_alive();
@@ -144,7 +165,7 @@ std::string_view sse_done();        // "data: [DONE]\n\n"
 std::string_view sse_keep_alive();  // a comment: proxies and clients would close a connection that is silent for long
 std::string_view to_string(FinishReason finish);
 Json timings_json(const Timings& timings);
-Json usage_json(const GenerationResult& result);
+Json usage_json(const GenerationResult& result);  // of all choices
 Json progress_json(const PrefillProgress& progress);
 // Returns llama-server's list: of each token its id, text, bytes, "logprob", and "top_logprobs" with the likeliest.
 Json scores_json(std::span<const TokenScore> scores);

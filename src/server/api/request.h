@@ -12,11 +12,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/types.h"
 #include "chat/render.h"
+#include "chat/tools/piece_stream.h"
 #include "chat/tools/reply_parser.h"
 #include "engine/sampling.h"
 #include "server/api/output_format.h"
@@ -39,19 +41,42 @@ struct ToolUse {
   bool parallel = true;  // false: the reply ends with its first call
 };
 
-using PromptSource = std::variant<chat::RenderInput, std::string, std::vector<TokenId>>;
+// Texts and ids in turn. Each text is tokenized by itself; BOS comes only before a text that the prompt begins with.
+using MixedPrompt = std::vector<std::variant<std::string, std::vector<TokenId>>>;
+
+// A text with a gap that the reply fills. Markers are not looked for in any of its texts.
+struct FillIn {
+  struct File {
+    std::string name;
+    std::string text;
+  };
+  std::string prefix = {};
+  std::string typed = {};  // goes on after the prefix; tokenized by itself
+  std::string suffix = {};
+  std::vector<File> files = {};  // other files, or parts of them
+  bool names_files = false;      // the prompt names a repository and files, as llama-server's /infill does
+};
+
+using PromptSource = std::variant<chat::RenderInput, std::string, std::vector<TokenId>, MixedPrompt, FillIn>;
 
 struct GenerationRequest {
   PromptSource prompt;
+  std::vector<PromptSource> more_prompts = {};  // further ones, answered side by side
+  std::size_t choices_per_prompt = 1;           // replies to each of them; prompt i has those from i times this on
   engine::SamplingParams sampling;
+  std::vector<std::pair<std::string, float>> text_biases = {};  // added to logits of the tokens of each text
   std::vector<std::string> stop;
   std::optional<std::int64_t> max_tokens = {};  // empty: until the context is full; 0: prefill only
-  std::string model;                            // as the client named it; "" if it did not
+  double longest_prompt_ms = 0;                 // of the prefill; 0: no limit
+  chat::tools::LineLimitOptions lines = {};
+  std::string model;  // as the client named it; "" if it did not
   bool stream = false;
-  bool include_usage = false;      // stream: a chunk with usage at the end
-  bool return_progress = false;    // stream: prompt_progress chunks while prefilling
-  bool timings_per_token = false;  // stream: timings in every chunk
-  bool return_tokens = false;      // the sampled ids next to the text
+  bool include_usage = false;                     // stream: a chunk with usage at the end
+  bool return_progress = false;                   // stream: prompt_progress chunks while prefilling
+  bool timings_per_token = false;                 // stream: timings in every chunk
+  bool return_tokens = false;                     // the sampled ids next to the text
+  bool echo = false;                              // of completions: the reply repeats the prompt
+  std::vector<std::string> response_fields = {};  // of native replies: the fields to send; empty: all
   // Score each token of the reply, and so many of the likeliest ones at its place; empty: no scores.
   std::optional<std::size_t> scored_tokens = {};
   bool cache_prompt = true;     // false: neither reads nor writes the cache
@@ -64,6 +89,8 @@ struct GenerationRequest {
   std::string user = {};
   std::string prompt_cache_key = {};
   std::vector<std::string> unknown_fields = {};  // fields of the body (known_fields.h) that changed nothing
+
+  std::size_t choices() const { return choices_per_prompt * (1 + more_prompts.size()); }
 };
 
 // The part of a body that says how long its prompt is, for routes that only count.

@@ -65,6 +65,7 @@ TEST(RequestsDoc, NamesEveryFieldThatIsRead) {
             joined(documented("Obeyed by both"), documented("Noted")));
   EXPECT_EQ(joined(read_by("openai/chat.cc"), read_by("template_switches.cc")), documented("Obeyed by chats"));
   EXPECT_EQ(read_by("openai/completions.cc"), documented("Obeyed by completions"));
+  EXPECT_EQ(read_by("native_completion.cc"), documented("Obeyed by infill"));
 }
 
 TEST(RequestsDoc, NamesEveryFieldThatIsRefused) {
@@ -105,6 +106,7 @@ TEST(RequestsDoc, EveryFieldThatIsReadIsKnown) {
   };
   EXPECT_EQ(known(Dialect::kChat), expect_known(Dialect::kChat, {"openai/chat.cc", "template_switches.cc"}));
   EXPECT_EQ(known(Dialect::kCompletions), expect_known(Dialect::kCompletions, {"openai/completions.cc"}));
+  EXPECT_EQ(known(Dialect::kInfill), expect_known(Dialect::kInfill, {"native_completion.cc", "openai/completions.cc"}));
   expect_known(Dialect::kResponses,
                {"responses/request.cc", "responses/items.cc", "responses/tools.cc", "template_switches.cc"});
   expect_known(Dialect::kMessages, {"anthropic/request.cc", "anthropic/messages.cc", "template_switches.cc"});

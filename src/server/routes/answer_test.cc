@@ -61,9 +61,9 @@ class AnswerTest : public testing::TestWithParam<bool> {
     const auto writer = std::make_shared<FakeWriter>();
     const auto answer =
         std::make_shared<Answer>(service_, AnswerForm{.stream = GetParam()}, writer,
-                                 std::make_unique<api::ChatReplyWriter>(api::ReplyHeader{}, api::GenerationRequest{}),
-                                 NextRequest(service_, "id", std::nullopt, {}, /*remembered=*/false, kNoTenant));
-    const std::shared_ptr<JobSink> sink = answer->open({}, std::nullopt);
+                                 std::make_unique<api::ChatReplyWriter>(api::ReplyHeader{}, api::GenerationRequest{}));
+    const std::shared_ptr<JobSink> sink =
+        answer->open(NextRequest(service_, "id", std::nullopt, {}, /*remembered=*/false, kNoTenant), {}, std::nullopt);
     const TokenId letter = service_.vocabulary->tokenize_text("a").front();
     JobStats stats;
     for (std::size_t i = 0; i < tokens; ++i) {
@@ -95,6 +95,79 @@ TEST_P(AnswerTest, AShortOneWaitsForNoWorker) {
 
 INSTANTIATE_TEST_SUITE_P(Forms, AnswerTest, testing::Bool(),
                          [](const auto& form) { return form.param ? "Stream" : "Whole"; });
+
+class SeveralChoices : public testing::Test {
+ protected:
+  SeveralChoices() { service_.vocabulary = std::make_shared<chat::FakeVocabulary>(); }
+
+  std::vector<std::shared_ptr<JobSink>> open(bool stream, std::size_t choices) {
+    api::GenerationRequest request;
+    request.choices_per_prompt = choices;
+    const auto answer =
+        std::make_shared<Answer>(service_, AnswerForm{.stream = stream, .choices_per_prompt = choices}, writer_,
+                                 std::make_unique<api::ChatReplyWriter>(api::ReplyHeader{}, request));
+    std::vector<std::shared_ptr<JobSink>> sinks;
+    for (std::size_t i = 0; i < choices; ++i) {
+      sinks.push_back(answer->open(NextRequest(service_, "id", std::nullopt, {}, /*remembered=*/false, kNoTenant), {},
+                                   std::nullopt));
+    }
+    return sinks;
+  }
+
+  void sample(JobSink& sink, std::string_view text) {
+    for (const TokenId token : service_.vocabulary->tokenize_text(text)) {
+      ++stats_.predicted_tokens;
+      (void)sink.on_token(token, stats_);
+    }
+  }
+
+  std::string sent() {
+    FakeWriter::run(writer_->posted);
+    return writer_->sent;
+  }
+
+  Service service_;
+  const std::shared_ptr<FakeWriter> writer_ = std::make_shared<FakeWriter>();
+  JobStats stats_{.prompt_tokens = 10};
+};
+
+TEST_F(SeveralChoices, ABodyWaitsForAll) {
+  const auto sinks = open(/*stream=*/false, 2);
+  sample(*sinks[1], "b");
+  sinks[1]->on_done(Finish::kStop, stats_, std::nullopt);
+  EXPECT_EQ(sent(), "");
+  sample(*sinks[0], "a");
+  sinks[0]->on_done(Finish::kStop, stats_, std::nullopt);
+  const api::Json json = api::Json::parse(sent());
+  EXPECT_EQ(json["choices"][0]["message"]["content"], "a");
+  EXPECT_EQ(json["choices"][1]["message"]["content"], "b");
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 10) << "they share it";
+  EXPECT_EQ(json["usage"]["completion_tokens"], 1 + 2);
+}
+
+TEST_F(SeveralChoices, AStreamEndsWithTheLast) {
+  const auto sinks = open(/*stream=*/true, 2);
+  sample(*sinks[0], "a");
+  sinks[0]->on_done(Finish::kStop, stats_, std::nullopt);
+  EXPECT_EQ(sent().find("[DONE]"), std::string::npos);
+  EXPECT_FALSE(writer_->ended);
+  sample(*sinks[1], "b");
+  sinks[1]->on_done(Finish::kStop, stats_, std::nullopt);
+  EXPECT_NE(sent().find("[DONE]"), std::string::npos);
+  EXPECT_TRUE(writer_->ended);
+}
+
+TEST_F(SeveralChoices, TheFirstErrorEndsAll) {
+  const auto sinks = open(/*stream=*/false, 3);
+  EXPECT_FALSE(sinks[1]->gone());
+  sinks[0]->on_done(Finish::kError, stats_, io_error("broken"));
+  EXPECT_NE(sent().find("broken"), std::string::npos);
+  EXPECT_TRUE(sinks[1]->gone());
+  const std::string before = writer_->sent;
+  sinks[1]->on_done(Finish::kError, stats_, io_error("again"));
+  sinks[2]->on_done(Finish::kGone, stats_, std::nullopt);
+  EXPECT_EQ(sent(), before);
+}
 
 }  // namespace
 }  // namespace kvkeep::server

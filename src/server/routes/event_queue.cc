@@ -6,11 +6,12 @@
 
 namespace kvkeep::server {
 
-EventQueue::EventQueue(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> stop_strings,
+EventQueue::EventQueue(std::shared_ptr<const Vocabulary> vocabulary, ReplyEndings endings,
                        std::optional<Reading> reading, Reader reader)
     : vocabulary_(std::move(vocabulary)),
       reading_(std::move(reading)),
-      pieces_(std::move(stop_strings)),
+      pieces_(std::move(endings.stop_strings)),
+      lines_(endings.lines),
       reader_(std::move(reader)) {
   if (reading_) parser_.emplace(*reading_->format, reading_->tools, reading_->options);
 }
@@ -36,7 +37,9 @@ void EventQueue::on_prefill(const JobStats& stats, std::size_t processed, double
 
 bool EventQueue::is_marker(TokenId token) const { return reading_ && reading_->markers->contains(token); }
 
-std::vector<chat::tools::ReplyDelta> EventQueue::read(const std::vector<chat::tools::ReplyPiece>& pieces) {
+std::vector<chat::tools::ReplyDelta> EventQueue::read(std::vector<chat::tools::ReplyPiece> pieces,
+                                                      const JobStats& stats) {
+  lines_.apply(pieces, stats.predicted_ms);
   std::vector<chat::tools::ReplyDelta> deltas;
   for (const chat::tools::ReplyPiece& piece : pieces) {
     if (!parser_) {
@@ -54,15 +57,17 @@ bool EventQueue::on_token(TokenId token, const JobStats& stats) {
     return false;
   }
   // Markers that the model writes are part of its answer: those that are no tags of calls or thoughts are shown.
-  push(TokenEvent{token, read(pieces_.feed(vocabulary_->piece(token, true), is_marker(token))), stats,
+  push(TokenEvent{token, read(pieces_.feed(vocabulary_->piece(token, true), is_marker(token)), stats), stats,
                   std::exchange(scores_, {})});
-  return !pieces_.found_stop() && !(parser_ && parser_->ended());
+  return !pieces_.found_stop() && !lines_.reached() && !(parser_ && parser_->ended());
 }
 
 void EventQueue::on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) {
-  DoneEvent done{finish, read(pieces_.finish()), 0, 0, pieces_.found_stop().value_or(""), stats, error};
+  DoneEvent done{finish, read(pieces_.finish(), stats), 0, 0, pieces_.found_stop().value_or(""), stats, error};
+  done.by_line_limit = finish == Finish::kStop && lines_.reached();
+  if (done.by_line_limit) done.finish = Finish::kLength;
   if (parser_) {
-    std::ranges::move(parser_->finish(finish == Finish::kLength), std::back_inserter(done.deltas));
+    std::ranges::move(parser_->finish(done.finish == Finish::kLength), std::back_inserter(done.deltas));
     done.call_count = parser_->call_count();
     done.whole_calls = parser_->whole_calls();
   }

@@ -36,12 +36,13 @@ struct TokenEvent {
 };
 struct DoneEvent {
   Finish finish = Finish::kStop;
-  std::vector<chat::tools::ReplyDelta> deltas;  // text held back until the end
-  std::size_t call_count = 0;                   // calls that were begun in the whole reply
-  std::size_t whole_calls = 0;                  // those of them that are complete
-  std::string stop_string;                      // the stop string that ended the reply; "": none did
-  JobStats stats;
-  std::optional<Error> error;
+  std::vector<chat::tools::ReplyDelta> deltas = {};  // text held back until the end
+  std::size_t call_count = 0;                        // calls that were begun in the whole reply
+  std::size_t whole_calls = 0;                       // those of them that are complete
+  std::string stop_string = {};                      // the stop string that ended the reply; "": none did
+  JobStats stats = {};
+  std::optional<Error> error = {};
+  bool by_line_limit = false;  // with kLength
 };
 using Event = std::variant<PrefillEvent, TokenEvent, DoneEvent>;
 
@@ -51,6 +52,12 @@ struct Reading {
   const chat::MarkerSet* markers = nullptr;
   chat::tools::ToolSet tools = {};
   chat::tools::ReplyOptions options = {};
+};
+
+// The texts and limits that end a reply.
+struct ReplyEndings {
+  std::vector<std::string> stop_strings = {};
+  chat::tools::LineLimitOptions lines = {};
 };
 
 // The sink of a request: turns sampled tokens into text and calls on the engine thread, because stop strings and calls
@@ -63,8 +70,8 @@ class EventQueue final : public JobSink {
   };
 
   // Without a reading all output is text.
-  EventQueue(std::shared_ptr<const Vocabulary> vocabulary, std::vector<std::string> stop_strings,
-             std::optional<Reading> reading, Reader reader);
+  EventQueue(std::shared_ptr<const Vocabulary> vocabulary, ReplyEndings endings, std::optional<Reading> reading,
+             Reader reader);
 
   // For the reader's thread: replaces the contents of `events` with all events since the last call.
   void take(std::vector<Event>& events);
@@ -79,12 +86,13 @@ class EventQueue final : public JobSink {
  private:
   void push(Event event);
   bool is_marker(TokenId token) const;
-  std::vector<chat::tools::ReplyDelta> read(const std::vector<chat::tools::ReplyPiece>& pieces);
+  std::vector<chat::tools::ReplyDelta> read(std::vector<chat::tools::ReplyPiece> pieces, const JobStats& stats);
 
   const std::shared_ptr<const Vocabulary> vocabulary_;
   const std::optional<Reading> reading_;
   // Engine thread only.
   chat::tools::PieceStream pieces_;
+  chat::tools::LineLimits lines_;
   std::optional<chat::tools::ReplyParser> parser_;
   std::optional<TokenScores> scores_;  // of the next token
 

@@ -73,10 +73,10 @@ TEST_F(Events, WithoutAReadingEverythingIsText) {
 }
 
 TEST_F(Events, AStopStringEndsTheReplyWhereverItComes) {
-  EventQueue queue(vocabulary_, {"oo"}, reading(), reader());
+  EventQueue queue(vocabulary_, {.stop_strings = {"oo"}}, reading(), reader());
   EXPECT_EQ(play(queue, kReply), "R(hm)T(L)");
   EXPECT_EQ(done_.stop_string, "oo");
-  EventQueue in_thought(vocabulary_, {"m"}, reading(), reader());
+  EventQueue in_thought(vocabulary_, {.stop_strings = {"m"}}, reading(), reader());
   EXPECT_EQ(play(in_thought, kReply), "R(h)");
 }
 
@@ -104,6 +104,13 @@ TEST_F(Events, TheReaderIsWokenOnceUntilItTakes) {
   EXPECT_FALSE(queue.gone());
   gone_ = true;
   EXPECT_TRUE(queue.gone());
+}
+
+TEST_F(Events, ALimitOfLinesEndsTheReplyAsALengthDoes) {
+  EventQueue queue(vocabulary_, {.lines = {.least_indent = 2}}, std::nullopt, reader());
+  EXPECT_EQ(play(queue, "a\n  b\nc d"), "T(a\n  b\n)");
+  EXPECT_EQ(done_.finish, Finish::kLength);
+  EXPECT_TRUE(done_.by_line_limit);
 }
 
 }  // namespace

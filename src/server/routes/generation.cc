@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -57,65 +58,156 @@ std::optional<Reading> reading_of(const Service& service, const Generation& gene
   return reading;
 }
 
+// Makes the jobs of one request and the choices of their answer.
+class Starter {
+ public:
+  Starter(const Service& service, Generation& generation)
+      : service_(service),
+        generation_(generation),
+        request_(generation.request),
+        tenant_(tenant_of(service, generation.http, request_.cache_salt)),
+        reading_(reading_of(service, generation)) {}  // before the prompt takes the messages
+
+  // Reads all prompts. Returns the error to send if one of them cannot be served.
+  std::optional<api::ErrorReply> prepare() {
+    const Result<engine::GrammarParams> grammar =
+        api::output_grammar(request_.output, *service_.markers, *service_.vocabulary);
+    if (!grammar) return generation_.reply->error(grammar.error());
+    add_text_biases();
+    if (auto refused = prepare(request_.prompt, *grammar)) return refused;
+    for (api::PromptSource& prompt : request_.more_prompts) {
+      if (auto refused = prepare(prompt, *grammar)) return refused;
+    }
+    return std::nullopt;
+  }
+
+  // Opens the choices of the answer; then the jobs can be submitted, once.
+  std::vector<Submission> open(Answer& answer) {
+    std::vector<Submission> submissions;
+    std::size_t number = 0;
+    for (Prepared& prepared : prepared_) {
+      Submission& made = submissions.emplace_back();
+      for (std::size_t i = 0; i < request_.choices_per_prompt; ++i, ++number) {
+        made.replies.push_back(open_choice(answer, prepared, number));
+      }
+      made.job = std::move(prepared.job);
+    }
+    return submissions;
+  }
+
+ private:
+  struct Prepared {
+    Job job;
+    bool remembered = false;
+    bool thinking_open = false;
+    std::optional<chat::RenderInput> history = {};
+  };
+
+  std::optional<api::ErrorReply> prepare(api::PromptSource& source, const engine::GrammarParams& grammar) {
+    const api::ReplyWriter& reply = *generation_.reply;
+    // Of several choices nobody knows which one goes on.
+    const bool looks_ahead = request_.choices() == 1 && NextRequest::wants_history(service_, request_);
+    const auto* chat = std::get_if<chat::RenderInput>(&source);
+    const bool remembered = request_.cache_prompt && chat != nullptr && chat->add_generation_prompt;
+    Result<Prompt> prompt = read_prompt(service_, source, tenant_, generation_.http.client_gone, Counting::kWhereItFits,
+                                        looks_ahead ? MessagesAfter::kStay : MessagesAfter::kGone, request_.max_tokens);
+    if (!prompt) return reply.error(prompt.error());
+    if (prompt->tokens_min == 0) return reply.error(invalid("the prompt is empty"));
+    if (prompt->tokens_min >= service_.context_tokens) {
+      return reply.context_exceeded(prompt->tokens_min, prompt->is_counted, service_.context_tokens);
+    }
+    Prepared made{.job = job_for(std::move(prompt->ids)), .remembered = remembered};
+    made.thinking_open = prompt->thinking_open;
+    if (looks_ahead) made.history = std::move(std::get<chat::RenderInput>(source));
+    made.job.sampling.grammar = grammar;
+    if (const Status possible = add_rules(made); !possible) return reply.error(possible.error());
+    prepared_.push_back(std::move(made));
+    return std::nullopt;
+  }
+
+  void add_text_biases() {
+    std::map<TokenId, float> biases(request_.sampling.logit_bias.begin(), request_.sampling.logit_bias.end());
+    for (const auto& [text, bias] : request_.text_biases) {
+      for (const TokenId id : service_.vocabulary->tokenize_text(text)) biases[id] += bias;
+    }
+    request_.sampling.logit_bias.assign(biases.begin(), biases.end());
+  }
+
+  Job job_for(std::vector<TokenId> prompt) const {
+    const std::size_t earlier = prepared_.size();
+    Job job;
+    job.id = earlier == 0 ? generation_.id : fmt::format("{}/{}", generation_.id, earlier);
+    job.kind = generation_.kind;
+    job.prompt = std::move(prompt);
+    job.sampling = request_.sampling;
+    job.max_tokens = request_.max_tokens;
+    job.cache_prompt = request_.cache_prompt;
+    job.keep_s = request_.keep_s;
+    job.tenant = tenant_;
+    job.scored_tokens = request_.scored_tokens;
+    job.longest_prefill_ms = request_.longest_prompt_ms;
+    job.client = client_of(generation_.http, tenant_);
+    job.markers = markers_of(job.prompt, service_.turn_openings);
+    // The body, which a trace may show, goes with the first prompt.
+    if (service_.traced) job.origin = origin_of(generation_.http, request_, service_.trace_prompts && earlier == 0);
+    return job;
+  }
+
+  Status add_rules(Prepared& made) const {
+    engine::SamplingParams& sampling = made.job.sampling;
+    if (!reading_) {
+      sampling.thinking = {};
+      return {};
+    }
+    Reading reading = *reading_;
+    reading.options.thinking_open = made.thinking_open;
+    limit_thinking(service_, made.thinking_open, sampling.thinking);
+    TRY(constrain_calls(service_, reading, request_.tools, sampling.grammar));
+    // A format applies to the part that a client sees as the answer.
+    const bool after = made.thinking_open && !sampling.grammar.text.empty();
+    if (after) sampling.grammar.after = service_.reply_format.thinking_close.spelling();
+    return {};
+  }
+
+  std::shared_ptr<JobSink> open_choice(Answer& answer, Prepared& made, std::size_t number) {
+    std::optional<Reading> reading = reading_;
+    if (reading) {
+      reading->options.thinking_open = made.thinking_open;
+      if (number > 0) reading->options.id_seed += fmt::format("/{}", number);  // calls of all choices differ
+    }
+    NextRequest next(service_, made.job.id, std::exchange(made.history, std::nullopt), made.job.prompt, made.remembered,
+                     tenant_);
+    return answer.open(std::move(next), {request_.stop, request_.lines}, std::move(reading));
+  }
+
+  const Service& service_;
+  Generation& generation_;
+  api::GenerationRequest& request_;
+  const Tenant tenant_;
+  const std::optional<Reading> reading_;
+  std::vector<Prepared> prepared_;
+};
+
 }  // namespace
 
 void generate(const Service& service, Generation generation) {
-  api::GenerationRequest& request = generation.request;
+  const api::GenerationRequest& request = generation.request;
   ResponseWriter& writer = generation.writer;
-  const api::ReplyWriter& reply = *generation.reply;
   if (const Status known = check_model(service, request.model); !known) {
-    return send_error(writer, reply.error(known.error()));
+    return send_error(writer, generation.reply->error(known.error()));
   }
-  Result<engine::GrammarParams> grammar = api::output_grammar(request.output, *service.markers, *service.vocabulary);
-  if (!grammar) return send_error(writer, reply.error(grammar.error()));
-  std::optional<Reading> reading = reading_of(service, generation);  // before the prompt takes the messages
-  const MessagesAfter messages =
-      NextRequest::wants_history(service, request) ? MessagesAfter::kStay : MessagesAfter::kGone;
-  const auto* chat = std::get_if<chat::RenderInput>(&request.prompt);
-  const bool remembered = request.cache_prompt && chat != nullptr && chat->add_generation_prompt;
-  const Tenant tenant = tenant_of(service, generation.http, request.cache_salt);
-  Result<Prompt> prompt =
-      read_prompt(service, request.prompt, tenant, generation.http.client_gone, Counting::kWhereItFits, messages);
-  if (!prompt) return send_error(writer, reply.error(prompt.error()));
-  if (prompt->tokens_min == 0) return send_error(writer, reply.error(invalid("the prompt is empty")));
-  if (prompt->tokens_min >= service.context_tokens) {
-    return send_error(writer, reply.context_exceeded(prompt->tokens_min, prompt->is_counted, service.context_tokens));
-  }
-  std::optional<chat::RenderInput> history;
-  if (messages == MessagesAfter::kStay) history = std::move(std::get<chat::RenderInput>(request.prompt));
-  NextRequest next(service, generation.id, std::move(history), prompt->ids, remembered, tenant);
-  Job job;
-  job.id = generation.id;
-  job.kind = generation.kind;
-  job.prompt = std::move(prompt->ids);
-  job.sampling = request.sampling;
-  job.sampling.grammar = std::move(*grammar);
-  job.max_tokens = request.max_tokens;
-  job.cache_prompt = request.cache_prompt;
-  job.keep_s = request.keep_s;
-  job.tenant = tenant;
-  job.scored_tokens = request.scored_tokens;
-  job.client = client_of(generation.http, tenant);
-  job.markers = markers_of(job.prompt, service.turn_openings);
-  if (service.traced) job.origin = origin_of(generation.http, request, service.trace_prompts);
-  if (reading) {
-    reading->options.thinking_open = prompt->thinking_open;
-    limit_thinking(service, prompt->thinking_open, job.sampling.thinking);
-    const Status possible = constrain_calls(service, *reading, request.tools, job.sampling.grammar);
-    if (!possible) return send_error(writer, reply.error(possible.error()));
-    // A format applies to the part that a client sees as the answer.
-    const bool after = prompt->thinking_open && !job.sampling.grammar.text.empty();
-    if (after) job.sampling.grammar.after = service.reply_format.thinking_close.spelling();
-  } else {
-    job.sampling.thinking = {};
-  }
-  AnswerForm form{request.stream, request.return_progress, request.return_tokens, request.timings_per_token,
-                  tell_of_unknown_fields(service, generation.http, generation.dialect, request.unknown_fields)};
-  const auto answer =
-      std::make_shared<Answer>(service, std::move(form), writer.keep(), std::move(generation.reply), std::move(next));
+  Starter starter(service, generation);
+  if (const auto refused = starter.prepare()) return send_error(writer, *refused);
+  AnswerForm form{request.stream,
+                  request.return_progress,
+                  request.return_tokens,
+                  request.timings_per_token,
+                  tell_of_unknown_fields(service, generation.http, generation.dialect, request.unknown_fields),
+                  request.choices_per_prompt};
+  const auto answer = std::make_shared<Answer>(service, std::move(form), writer.keep(), std::move(generation.reply));
+  std::vector<Submission> jobs = starter.open(*answer);
   // From here on the answer makes the reply, on the thread that serves all connections.
-  auto sink = answer->open(std::move(request.stop), std::move(reading));
-  if (const Status accepted = service.scheduler->submit(std::move(job), std::move(sink)); !accepted) {
+  if (const Status accepted = service.scheduler->submit(std::move(jobs)); !accepted) {
     send_error(writer, answer->error(accepted.error()));
   }
 }

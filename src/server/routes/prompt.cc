@@ -8,6 +8,7 @@
 
 #include "chat/tokenize.h"
 #include "server/routes/exact_replay.h"
+#include "server/routes/fill_in.h"
 
 namespace kvkeep::server {
 namespace {
@@ -34,6 +35,7 @@ struct Asking {
   const std::function<bool()>& gone;
   Counting counting;
   MessagesAfter messages;
+  std::optional<std::int64_t> max_tokens = {};
 };
 
 Result<Prompt> of_text(const Service& service, const std::string& text, const Asking& asking) {
@@ -44,6 +46,97 @@ Result<Prompt> of_text(const Service& service, const std::string& text, const As
   const TokenizeOptions raw{.add_special = true, .parse_special = true};
   TRY_ASSIGN(std::vector<TokenId> ids, service.long_text->tokenize(text, raw, asking.gone));
   return of_ids(std::move(ids));
+}
+
+// Spellings become markers in each text, and only a text at the beginning has BOS, as the vocabulary wants.
+Result<Prompt> of_mixed(const Service& service, const api::MixedPrompt& parts, const Asking& asking) {
+  std::vector<TokenId> all;
+  for (const auto& part : parts) {
+    if (const auto* ids = std::get_if<std::vector<TokenId>>(&part)) {
+      all.insert(all.end(), ids->begin(), ids->end());
+      continue;
+    }
+    const TokenizeOptions raw{.add_special = &part == &parts.front(), .parse_special = true};
+    TRY_ASSIGN(const std::vector<TokenId> ids,
+               service.long_text->tokenize(std::get<std::string>(part), raw, asking.gone));
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  return of_ids(std::move(all));
+}
+
+// The tokens of a reply that a prompt with a gap leaves room for.
+std::size_t fill_room(const Service& service, std::optional<std::int64_t> max_tokens) {
+  constexpr std::int64_t kReply = 256;
+  const auto context = static_cast<std::int64_t>(service.context_tokens);
+  const std::int64_t reply =
+      std::clamp<std::int64_t>(max_tokens.value_or(kReply), 1, std::max<std::int64_t>(context / 4, 1));
+  return static_cast<std::size_t>(std::max<std::int64_t>(context - reply, 0));
+}
+
+// Reads the parts of a text with a gap. The fixed names are llama-server's.
+class FillReader {
+ public:
+  FillReader(const Service& service, const Asking& asking)
+      : service_(service), asking_(asking), tokens_(service.vocabulary->fill_tokens()) {}
+
+  Result<FillParts> read(const api::FillIn& fill) const {
+    FillParts parts;
+    const auto bos = service_.vocabulary->bos();
+    if (bos && service_.vocabulary->add_bos()) parts.begin.push_back(*bos);
+    if (fill.names_files) TRY(read_names(fill, parts));
+    TRY_ASSIGN(parts.before, ids_of(fill.prefix));
+    TRY(add(parts.before, fill.typed));
+    TRY_ASSIGN(parts.after, ids_of(fill.suffix));
+    return parts;
+  }
+
+ private:
+  Status read_names(const api::FillIn& fill, FillParts& parts) const {
+    if (tokens_.repository) {
+      parts.begin.push_back(*tokens_.repository);
+      TRY(add(parts.begin, "myproject\n"));
+    }
+    for (const api::FillIn::File& file : fill.files) {
+      FillText& text = parts.files.emplace_back();
+      TRY(add_name(text, file.name));
+      TRY(add(text, file.text));
+    }
+    return tokens_.file ? add_name(parts.own_file, "filename") : Status();
+  }
+
+  // A vocabulary without a token for files has a line instead.
+  Status add_name(FillText& text, const std::string& name) const {
+    if (!tokens_.file) return add(text, "\n\n--- snippet ---\n\n");
+    text.push_back(*tokens_.file);
+    return add(text, name + "\n");
+  }
+
+  Status add(FillText& to, const std::string& text) const {
+    TRY_ASSIGN(const FillText ids, ids_of(text));
+    to.insert(to.end(), ids.begin(), ids.end());
+    return {};
+  }
+
+  Result<FillText> ids_of(const std::string& text) const {
+    if (text.empty()) return FillText();
+    return service_.long_text->tokenize(text, {}, asking_.gone);
+  }
+
+  const Service& service_;
+  const Asking& asking_;
+  const FillTokens tokens_;
+};
+
+Result<Prompt> of_fill(const Service& service, const api::FillIn& fill, const Asking& asking) {
+  const FillTokens tokens = service.vocabulary->fill_tokens();
+  if (!tokens.prefix || !tokens.suffix || !tokens.middle) {
+    return unsupported(
+        "this model cannot fill text in: its vocabulary lacks the tokens for it (prefix, suffix, middle)");
+  }
+  TRY_ASSIGN(FillParts parts, FillReader(service, asking).read(fill));
+  auto ids = join_fill(std::move(parts), tokens, fill_room(service, asking.max_tokens));
+  if (!ids) return invalid("the context (-c) is too small to fill text in");
+  return of_ids(*std::move(ids));
 }
 
 // Looking up a shorter text costs as much as tokenizing it.
@@ -98,10 +191,13 @@ Result<Prompt> of_chat(const Service& service, chat::RenderInput& input, const A
 }  // namespace
 
 Result<Prompt> read_prompt(const Service& service, api::PromptSource& source, const Tenant& tenant,
-                           const std::function<bool()>& gone, Counting counting, MessagesAfter messages) {
-  const Asking asking{tenant, gone, counting, messages};
+                           const std::function<bool()>& gone, Counting counting, MessagesAfter messages,
+                           std::optional<std::int64_t> max_tokens) {
+  const Asking asking{tenant, gone, counting, messages, max_tokens};
   if (auto* ids = std::get_if<std::vector<TokenId>>(&source)) return of_ids(std::move(*ids));
   if (const auto* text = std::get_if<std::string>(&source)) return of_text(service, *text, asking);
+  if (const auto* mixed = std::get_if<api::MixedPrompt>(&source)) return of_mixed(service, *mixed, asking);
+  if (const auto* fill = std::get_if<api::FillIn>(&source)) return of_fill(service, *fill, asking);
   return of_chat(service, std::get<chat::RenderInput>(source), asking);
 }
 

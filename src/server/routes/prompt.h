@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -37,11 +38,12 @@ enum class MessagesAfter { kGone, kStay };
 
 // Takes the text or messages out of `source`. Only prompts of `tenant` shape it or speed it up. service.stabilizers
 // leave parts of messages out; messages that stay in `source` lack those parts, too. Errors of rendering and
-// tokenizing; kAborted once `gone` returns true; a prompt that is too long is no error.
+// tokenizing; kAborted once `gone` returns true; a prompt that is too long is no error. A text with a gap is cut so
+// that a reply of `max_tokens` has room; kUnsupported if the model fills none in.
 Result<Prompt> read_prompt(
     const Service& service, api::PromptSource& source, const Tenant& tenant = kNoTenant,
     const std::function<bool()>& gone = [] { return false; }, Counting counting = Counting::kWhereItFits,
-    MessagesAfter messages = MessagesAfter::kGone);
+    MessagesAfter messages = MessagesAfter::kGone, std::optional<std::int64_t> max_tokens = {});
 
 // Where the next prompt may part from this one. A turn's beginning is the end of the message before it.
 policy::PromptMarkers markers_of(TokenSpan prompt, const chat::TurnOpenings& openings);

@@ -207,28 +207,55 @@ void chat_completions(const Service& service, HttpRequest& http, ResponseWriter&
   generate(service, {"chat", header.id, api::Dialect::kChat, std::move(*request), http, writer, std::move(reply)});
 }
 
-void completions(const Service& service, HttpRequest& http, ResponseWriter& writer) {
-  Result<api::GenerationRequest> request = api::parse_completion(take_body(service, http), service.defaults);
-  if (!request) return send_error(writer, api::error_reply(request.error()));
-  const api::ReplyHeader header = reply_header(service, "cmpl-");
-  auto reply = std::make_unique<api::CompletionReplyWriter>(header, *request);
-  generate(service,
-           {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, std::move(reply)});
+std::string text_of_part(const Service& service, const std::variant<std::string, std::vector<TokenId>>& part) {
+  if (const auto* text = std::get_if<std::string>(&part)) return *text;
+  return service.vocabulary->text_of(std::get<std::vector<TokenId>>(part), /*with_special=*/true);
 }
 
 std::string prompt_text(const Service& service, const api::PromptSource& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
-  return service.vocabulary->text_of(std::get<std::vector<TokenId>>(prompt), /*with_special=*/true);
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) return text_of_part(service, *ids);
+  if (const auto* fill = std::get_if<api::FillIn>(&prompt)) return fill->prefix + fill->typed;
+  std::string text;
+  for (const auto& part : std::get<api::MixedPrompt>(prompt)) text += text_of_part(service, part);
+  return text;
 }
 
-void native_completion(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+// The prompts of a completion, which replies may repeat.
+std::vector<std::string> prompt_texts(const Service& service, const api::GenerationRequest& request) {
+  std::vector<std::string> texts{prompt_text(service, request.prompt)};
+  for (const api::PromptSource& prompt : request.more_prompts) texts.push_back(prompt_text(service, prompt));
+  return texts;
+}
+
+void completions(const Service& service, HttpRequest& http, ResponseWriter& writer) {
   Result<api::GenerationRequest> request = api::parse_completion(take_body(service, http), service.defaults);
+  if (!request) return send_error(writer, api::error_reply(request.error()));
+  const api::ReplyHeader header = reply_header(service, "cmpl-");
+  std::vector<std::string> echoed;
+  if (request->echo) echoed = prompt_texts(service, *request);
+  auto reply = std::make_unique<api::CompletionReplyWriter>(header, *request, std::move(echoed));
+  generate(service,
+           {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, std::move(reply)});
+}
+
+void generate_native(const Service& service, HttpRequest& http, ResponseWriter& writer, api::Dialect dialect,
+                     Result<api::GenerationRequest> request) {
   if (!request) return send_error(writer, api::error_reply(request.error()));
   request->return_tokens |= request->stream;  // each event of llama-server's has the ids of its text
   const api::ReplyHeader header = reply_header(service, "cmpl-");
-  auto reply = std::make_unique<api::NativeCompletionWriter>(header, *request, prompt_text(service, request->prompt));
-  generate(service,
-           {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, std::move(reply)});
+  auto reply = std::make_unique<api::NativeCompletionWriter>(header, *request, prompt_texts(service, *request));
+  generate(service, {"completion", header.id, dialect, std::move(*request), http, writer, std::move(reply)});
+}
+
+void native_completion(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  generate_native(service, http, writer, api::Dialect::kCompletions,
+                  api::parse_completion(take_body(service, http), service.defaults, api::CompletionShape::kNative));
+}
+
+void infill(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  generate_native(service, http, writer, api::Dialect::kInfill,
+                  api::parse_infill(take_body(service, http), service.defaults));
 }
 
 void apply_template(const Service& service, HttpRequest& http, ResponseWriter& writer) {
@@ -318,6 +345,7 @@ void add_routes(HttpServer& server, const Service& service) {
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
   route("POST", "/v1/completions", completions);
   for (const char* path : {"/completion", "/completions"}) route("POST", path, native_completion);
+  route("POST", "/infill", infill);
   route("POST", "/tokenize", tokenize);
   route("POST", "/detokenize", detokenize);
   route("POST", "/apply-template", apply_template);

@@ -266,7 +266,9 @@ Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& de
   TRY(check_tool_use(request.tools, std::get<chat::RenderInput>(request.prompt).tools));
   request.reasoning_format = defaults.reasoning_format;
   TRY(read_reasoning_format(json, request.reasoning_format));
-  TRY(read_generation_fields(json, defaults, request));
+  constexpr std::array<std::string_view, 2> kObeyed = {"n", "n_cmpl"};
+  TRY(read_generation_fields(json, defaults, request, kObeyed));
+  TRY(read_choices(json, request));
   TRY(read_scores(json, request.scored_tokens));
   TRY(read_thinking_budget(json, "thinking_budget_tokens", request.sampling));
   return request;

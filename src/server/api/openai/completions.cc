@@ -1,5 +1,10 @@
 #include "server/api/openai/completions.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -9,21 +14,70 @@
 
 namespace kvkeep::server::api {
 
-Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size) {
+namespace {
+
+constexpr std::string_view kForms = "a string, an array of token ids and strings, or an array of prompts";
+
+bool is_part(const Json& value) { return value.is_string() || value.is_number(); }
+
+// One prompt of ids and strings in turn.
+Result<PromptSource> read_mixed(const Json& parts, std::size_t vocabulary_size) {
+  MixedPrompt mixed;
+  for (const Json& part : parts) {
+    if (part.is_string()) {
+      mixed.emplace_back(part.get<std::string>());
+      continue;
+    }
+    TRY_ASSIGN(const std::vector<TokenId> id, read_token_ids(Json::array({part}), "prompt", vocabulary_size));
+    auto* ids = mixed.empty() ? nullptr : std::get_if<std::vector<TokenId>>(&mixed.back());
+    if (ids == nullptr) ids = &std::get<std::vector<TokenId>>(mixed.emplace_back(std::vector<TokenId>()));
+    ids->push_back(id.front());
+  }
+  return PromptSource(std::move(mixed));
+}
+
+Result<PromptSource> read_one_prompt(const Json& prompt, std::size_t vocabulary_size) {
   if (prompt.is_string()) {
     if (prompt.get_ref<const std::string&>().empty()) return invalid("'prompt' must not be empty");
     return PromptSource(prompt.get<std::string>());
   }
-  if (!prompt.is_array()) return wrong_type("prompt", "a string or an array of token ids", prompt);
+  if (!prompt.is_array()) return wrong_type("prompt", kForms, prompt);
   if (prompt.empty()) return invalid("'prompt' must not be empty");
-  if (prompt.size() == 1 && !prompt[0].is_number()) return read_prompt_field(prompt[0], vocabulary_size);
-  for (const Json& element : prompt) {
-    if (element.is_number()) continue;
-    return invalid(
-        "'prompt' must be one string or one array of token ids: several prompts, or both mixed, are not supported");
+  if (std::ranges::all_of(prompt, &Json::is_number)) {
+    TRY_ASSIGN(std::vector<TokenId> ids, read_token_ids(prompt, "prompt", vocabulary_size));
+    return PromptSource(std::move(ids));
   }
-  TRY_ASSIGN(std::vector<TokenId> ids, read_token_ids(prompt, "prompt", vocabulary_size));
-  return PromptSource(std::move(ids));
+  if (!std::ranges::all_of(prompt, is_part)) return wrong_type("prompt", kForms, prompt);
+  return read_mixed(prompt, vocabulary_size);
+}
+
+// Strings, or ids, or both in one array are one prompt, except that strings only are several.
+bool is_list_of_prompts(const Json& prompt) {
+  if (!prompt.is_array() || prompt.empty()) return false;
+  return std::ranges::none_of(prompt, &Json::is_number) || !std::ranges::all_of(prompt, is_part);
+}
+
+}  // namespace
+
+Result<std::vector<PromptSource>> read_prompts(const Json& prompt, std::size_t vocabulary_size) {
+  std::vector<PromptSource> prompts;
+  if (!is_list_of_prompts(prompt)) {
+    TRY_ASSIGN(PromptSource one, read_one_prompt(prompt, vocabulary_size));
+    prompts.push_back(std::move(one));
+    return prompts;
+  }
+  if (prompt.size() > kMostChoices) return invalid(fmt::format("'prompt' may hold at most {} prompts", kMostChoices));
+  for (const Json& element : prompt) {
+    TRY_ASSIGN(PromptSource one, read_one_prompt(element, vocabulary_size));
+    prompts.push_back(std::move(one));
+  }
+  return prompts;
+}
+
+Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size) {
+  TRY_ASSIGN(std::vector<PromptSource> prompts, read_prompts(prompt, vocabulary_size));
+  if (prompts.size() > 1) return invalid("'prompt' must be one prompt");
+  return std::move(prompts.front());
 }
 
 namespace {
@@ -38,17 +92,70 @@ Status read_completion_scores(const Json& body, std::optional<std::size_t>& coun
   return read_scored_count(body, "n_probs", count);
 }
 
+constexpr std::array<std::string_view, 4> kByOpenAi = {"n", "n_cmpl", "echo", "suffix"};
+constexpr std::array<std::string_view, 3> kByNative = {"n", "n_cmpl", "response_fields"};
+
+Status read_response_fields(const Json& body, std::vector<std::string>& names) {
+  constexpr std::size_t kMostFields = 256;
+  const Json* list = field(body, "response_fields");
+  if (list == nullptr) return {};
+  if (!list->is_array()) return wrong_type("response_fields", "an array of strings", *list);
+  if (list->size() > kMostFields)
+    return invalid(fmt::format("'response_fields' may hold at most {} names", kMostFields));
+  for (const Json& name : *list) {
+    if (!name.is_string()) return wrong_type("response_fields", "an array of strings", name);
+    names.push_back(name.get<std::string>());
+  }
+  return {};
+}
+
+Status make_gap(PromptSource& prompt, const std::string& suffix) {
+  auto* text = std::get_if<std::string>(&prompt);
+  if (text == nullptr) return invalid("'suffix' needs a 'prompt' that is a string");
+  prompt = FillIn{.prefix = std::move(*text), .suffix = suffix};
+  return {};
+}
+
+// OpenAI's way to fill a gap: between the prompt and the suffix.
+Status read_suffix(const Json& body, GenerationRequest& request) {
+  std::string suffix;
+  TRY(read_string(body, "suffix", suffix));
+  if (suffix.empty()) return {};
+  TRY(make_gap(request.prompt, suffix));
+  for (PromptSource& prompt : request.more_prompts) TRY(make_gap(prompt, suffix));
+  return {};
+}
+
 }  // namespace
 
-Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults) {
+Status read_native_fields(const Json& json, const RequestDefaults& defaults, GenerationRequest& request) {
+  TRY(read_generation_fields(json, defaults, request, kByNative));
+  TRY(read_choices(json, request));
+  TRY(read_completion_scores(json, request.scored_tokens));
+  return read_response_fields(json, request.response_fields);
+}
+
+Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults, CompletionShape shape) {
   TRY_ASSIGN(const Json json, parse_body(std::move(body)));
   GenerationRequest request;
   TRY_ASSIGN(request.unknown_fields, unknown_fields(json, Dialect::kCompletions, defaults.strict_fields));
   const Json* prompt = field(json, "prompt");
   if (prompt == nullptr) return invalid("'prompt' is required");
-  TRY_ASSIGN(request.prompt, read_prompt_field(*prompt, defaults.vocabulary_size));
-  TRY(read_generation_fields(json, defaults, request));
+  TRY_ASSIGN(std::vector<PromptSource> prompts, read_prompts(*prompt, defaults.vocabulary_size));
+  request.prompt = std::move(prompts.front());
+  request.more_prompts.assign(std::move_iterator(prompts.begin() + 1), std::move_iterator(prompts.end()));
+  if (shape == CompletionShape::kNative) {
+    TRY(read_native_fields(json, defaults, request));
+    return request;
+  }
+  TRY(read_suffix(json, request));
+  TRY(read_generation_fields(json, defaults, request, kByOpenAi));
+  TRY(read_choices(json, request));
   TRY(read_completion_scores(json, request.scored_tokens));
+  TRY(read_bool(json, "echo", request.echo));
+  if (request.echo && request.scored_tokens) {
+    return invalid("'echo' with 'logprobs' is not supported: tokens of the prompt have no scores");
+  }
   return request;
 }
 

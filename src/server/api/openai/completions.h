@@ -2,10 +2,12 @@
 
 // POST /v1/completions: body -> GenerationRequest. Replies are in reply.h.
 //
-// The prompt is a string (markers in it are parsed, as in llama-server), an array of token ids, or an array that holds
-// exactly one of these. Several prompts in one request are refused.
+// A prompt is a string (markers in it are parsed, as in llama-server), an array of token ids, or an array of both in
+// turn. The field 'prompt' holds one, or several in an array: of strings only, or with an array for each prompt that is
+// no string.
 
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "server/api/json_body.h"
@@ -13,10 +15,18 @@
 
 namespace kvkeep::server::api {
 
-// All errors are kInvalid (400).
-Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults);
+// Whose fields and replies: /v1/completions, or llama-server's /completion.
+enum class CompletionShape { kOpenAi, kNative };
 
-// Reads only the field 'prompt'.
+// All errors are kInvalid (400).
+Result<GenerationRequest> parse_completion(std::string body, const RequestDefaults& defaults,
+                                           CompletionShape shape = CompletionShape::kOpenAi);
+
+// Reads everything but the prompt that llama-server's own requests may have.
+Status read_native_fields(const Json& body, const RequestDefaults& defaults, GenerationRequest& request);
+
+// Read only the field 'prompt': all prompts, not empty; or one, kInvalid if there are more.
+Result<std::vector<PromptSource>> read_prompts(const Json& prompt, std::size_t vocabulary_size);
 Result<PromptSource> read_prompt_field(const Json& prompt, std::size_t vocabulary_size);
 
 }  // namespace kvkeep::server::api

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
@@ -9,6 +10,7 @@
 #include <string>
 #include <variant>
 
+#include "server/api/native_completion.h"
 #include "server/api/openai/chat.h"
 #include "server/api/openai/completions.h"
 
@@ -106,6 +108,11 @@ TEST(ParseChat, BiasesAreAtMostOnePerTokenAndAddUp) {
     fmt::format_to(std::back_inserter(pairs), "{}[7,0.5]", i == 0 ? "" : ",");
     fmt::format_to(std::back_inserter(object), "{}\"{}\":1", i == 0 ? "" : ",", i);
   }
+  const GenerationRequest texts = chat(with(R"("logit_bias":[["15",false],[" a",1]])"));
+  EXPECT_TRUE(texts.sampling.logit_bias.empty());
+  EXPECT_EQ(texts.text_biases.at(1), (std::pair<std::string, float>(" a", 1.0F)));
+  EXPECT_TRUE(std::isinf(texts.text_biases.at(0).second)) << "in pairs, a string is a text";
+  EXPECT_EQ(chat(with(R"("logit_bias":{"word":1,"15":2})")).text_biases.size(), 1U);
   const auto summed = chat(with(fmt::format("\"logit_bias\":[{}]", pairs))).sampling.logit_bias;
   EXPECT_EQ(summed, (std::vector<std::pair<TokenId, float>>{{7, 500.0F}}));
   EXPECT_EQ(chat(with(fmt::format("\"logit_bias\":{{{}}}", object))).sampling.logit_bias.size(), 1000u);
@@ -207,7 +214,9 @@ TEST(ParseChat, ErrorsNameTheMistake) {
       {with(R"("stream_options":5)"), "'stream_options' must be an object, not a number"},
       {with(R"("model":5)"), "'model' must be a string, not a number"},
       {with(R"("logit_bias":5)"), "'logit_bias' must be an object or an array, not a number"},
-      {with(R"("logit_bias":{"word":1})"), "'logit_bias' must be keyed by token ids"},
+      {with(R"("logit_bias":{"":1})"), "a text in 'logit_bias' must have 1 to 256 bytes"},
+      {with(R"("logit_bias":{"word":true})"), "'logit_bias' must be numbers or false"},
+      {with(R"("logit_bias":[[1.5,1]])"), "'logit_bias' must be keyed by token ids or texts"},
       {with(R"("logit_bias":{"1000":1})"), "'logit_bias': 1000 is not a token id (0 to 999)"},
       {with(R"("logit_bias":[[1,2,3]])"), "'logit_bias' must be made of [token, bias] pairs"},
       {with(R"("tools":{})"), "'tools' must be an array, not an object"},
@@ -266,7 +275,6 @@ struct RefusedCase {
 
 TEST(ParseChat, UnsupportedFeaturesAreRefusedAndTheirNeutralValuesAreNot) {
   const std::vector<RefusedCase> cases = {
-      {"n", "2", "1"},
       {"best_of", "3", "1"},
       {"post_sampling_probs", "true", "false"},
       {"echo", "true", "false"},
@@ -290,7 +298,7 @@ TEST(ParseChat, UnsupportedFeaturesAreRefusedAndTheirNeutralValuesAreNot) {
       {"xtc_probability", "0.1", "0"},
       {"dry_multiplier", "0.8", "0"},
       {"dynatemp_range", "1", "0"},
-      {"t_max_predict_ms", "100", "-1"},
+      {"response_fields", "[\"content\"]", "[]"},
   };
   for (const RefusedCase& refused : cases) {
     const auto asked = parse_chat(with("\"" + refused.field + "\":" + refused.asks), defaults());
@@ -325,17 +333,82 @@ TEST(ParseCompletion, FormsOfThePrompt) {
   EXPECT_EQ(std::get<std::vector<TokenId>>(prompt("[1,2]")), (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(std::get<std::vector<TokenId>>(prompt("[[7]]")), (std::vector<TokenId>{7}));
   EXPECT_EQ(std::get<std::vector<TokenId>>(prompt("[5]")), (std::vector<TokenId>{5}));
+  const std::vector<TokenId> two = {1, 2};
+  EXPECT_EQ(std::get<MixedPrompt>(prompt(R"([1,2,"b",3])")), (MixedPrompt{two, "b", std::vector<TokenId>{3}}));
+  EXPECT_EQ(std::get<MixedPrompt>(prompt(R"([["a",1,2]])")), (MixedPrompt{"a", two}));
+}
+
+TEST(ParseCompletion, SeveralPrompts) {
+  const auto prompts = [](const std::string& value) {
+    const GenerationRequest request = parse_completion("{\"prompt\":" + value + "}", defaults()).value();
+    std::vector<std::size_t> kinds{request.prompt.index()};
+    for (const PromptSource& prompt : request.more_prompts) kinds.push_back(prompt.index());
+    return kinds;
+  };
+  const std::size_t text = PromptSource(std::string()).index();
+  const std::size_t ids = PromptSource(std::vector<TokenId>()).index();
+  const std::size_t mixed = PromptSource(MixedPrompt()).index();
+  EXPECT_EQ(prompts(R"(["a","b"])"), (std::vector{text, text}));
+  EXPECT_EQ(prompts("[[1,2],[3]]"), (std::vector{ids, ids}));
+  EXPECT_EQ(prompts(R"(["a",[1,2],["a",3]])"), (std::vector{text, ids, mixed}));
+}
+
+TEST(ParseCompletion, SeveralReplies) {
+  const auto replies = [](const std::string& body) { return parse_completion(body, defaults()).value().choices(); };
+  EXPECT_EQ(replies(R"({"prompt":"a","n":null})"), 1U);
+  EXPECT_EQ(replies(R"({"prompt":"a","n":5})"), 5U);
+  EXPECT_EQ(replies(R"({"prompt":["a","b"],"n":2,"n_cmpl":3})"), 6U);
+}
+
+TEST(ParseCompletion, OnlyTheNativeShapeHasResponseFields) {
+  const std::string body = R"({"prompt":"a","response_fields":["content","timings/prompt_n"]})";
+  EXPECT_FALSE(parse_completion(body, defaults()).ok());
+  EXPECT_EQ(parse_completion(body, defaults(), CompletionShape::kNative).value().response_fields,
+            (std::vector<std::string>{"content", "timings/prompt_n"}));
+  EXPECT_FALSE(parse_completion(R"({"prompt":"a","echo":true})", defaults(), CompletionShape::kNative).ok());
+}
+
+TEST(ParseCompletion, ASuffixMakesAGap) {
+  const GenerationRequest request = parse_completion(R"({"prompt":["a","b"],"suffix":"s"})", defaults()).value();
+  EXPECT_EQ(std::get<FillIn>(request.prompt).prefix, "a");
+  EXPECT_EQ(std::get<FillIn>(request.more_prompts.at(0)).prefix, "b");
+  EXPECT_EQ(std::get<FillIn>(request.prompt).suffix, "s");
+}
+
+TEST(ParseInfill, ReadsTheTexts) {
+  const GenerationRequest request =
+      parse_infill(R"({"input_prefix":"p","input_suffix":"s","prompt":"t","input_extra":[{"text":"x","filename":"f"},)"
+                   R"({"text":"y"}],"response_fields":["content"],"t_max_predict_ms":500,"n_indent":4})",
+                   defaults())
+          .value();
+  const auto& fill = std::get<FillIn>(request.prompt);
+  EXPECT_EQ(fill.prefix + fill.typed + fill.suffix, "pts");
+  ASSERT_EQ(fill.files.size(), 2U);
+  EXPECT_EQ(fill.files[0].name, "f");
+  EXPECT_EQ(fill.files[1].name, "tmp");
+  EXPECT_EQ(request.lines.longest_ms, 500);
+  EXPECT_EQ(request.lines.least_indent, 4U);
+  EXPECT_EQ(request.response_fields.size(), 1U);
 }
 
 TEST(ParseCompletion, ErrorsNameTheMistake) {
   const std::vector<BadCase> cases = {
       {"{}", "'prompt' is required"},
-      {R"({"prompt":5})", "'prompt' must be a string or an array of token ids, not a number"},
-      {R"({"prompt":{}})", "'prompt' must be a string or an array of token ids, not an object"},
+      {R"({"prompt":5})",
+       "'prompt' must be a string, an array of token ids and strings, or an array of prompts, not a"},
+      {R"({"prompt":{}})", "array of prompts, not an object"},
       {R"({"prompt":""})", "'prompt' must not be empty"},
       {R"({"prompt":[]})", "'prompt' must not be empty"},
-      {R"({"prompt":["a","b"]})", "several prompts, or both mixed, are not supported"},
-      {R"({"prompt":[1,"b"]})", "several prompts, or both mixed, are not supported"},
+      {R"({"prompt":["a",""]})", "'prompt' must not be empty"},
+      {R"({"prompt":["a",[]]})", "'prompt' must not be empty"},
+      {R"({"prompt":["a",true]})", "'prompt' must be a string, an array of token ids and strings"},
+      {R"({"prompt":["a",[["b"]]]})", "'prompt' must be a string, an array of token ids and strings"},
+      {R"({"prompt":[1000,"a"]})", "'prompt': 1000 is not a token id (0 to 999)"},
+      {R"({"prompt":"x","n":0})", "'n'"},
+      {R"({"prompt":"x","n":129})", "'n'"},
+      {R"({"prompt":["a","b","c","d","e","f","g","h","i"],"n":128})", "at most 1024 replies"},
+      {R"({"prompt":[1],"suffix":"x"})", "'suffix' needs a 'prompt' that is a string"},
+      {R"({"prompt":"x","echo":true,"logprobs":1})", "'echo' with 'logprobs' is not supported"},
       {R"({"prompt":[1.5,2]})", "'prompt' must be made of token ids, not a number with a fraction"},
       {R"({"prompt":[1,1000]})", "'prompt': 1000 is not a token id (0 to 999)"},
       {R"({"prompt":[-1]})", "'prompt': -1 is not a token id"},
@@ -344,7 +417,6 @@ TEST(ParseCompletion, ErrorsNameTheMistake) {
       {R"({"prompt":"x","logprobs":257})", "'logprobs'"},
       {R"({"prompt":"x","logprobs":"x"})", "'logprobs'"},
       {R"({"prompt":"x","n_probs":-1})", "'n_probs'"},
-      {R"({"prompt":"x","n":2})", "'n' is not supported: one choice per request"},
   };
   for (const BadCase& bad : cases) {
     const auto request = parse_completion(bad.body, defaults());

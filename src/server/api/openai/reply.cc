@@ -7,8 +7,8 @@
 namespace kvkeep::server::api {
 namespace {
 
-Json choice(Json delta, Json finish_reason = nullptr) {
-  Json one = {{"finish_reason", std::move(finish_reason)}, {"index", 0}, {"delta", std::move(delta)}};
+Json choice(std::size_t index, Json delta, Json finish_reason = nullptr) {
+  Json one = {{"finish_reason", std::move(finish_reason)}, {"index", index}, {"delta", std::move(delta)}};
   return Json::array({std::move(one)});
 }
 
@@ -90,10 +90,10 @@ Json ChatReplyWriter::chunk(Json choices) const {
   };
 }
 
-std::string ChatReplyWriter::first(const ReplyStart& /*start*/) { return sse(chunk(choice(role_delta()))); }
+std::string ChatReplyWriter::first(const ReplyStart& start) { return sse(chunk(choice(start.choice, role_delta()))); }
 
 std::string ChatReplyWriter::progress(const PrefillProgress& progress) {
-  Json json = chunk(choice(role_delta()));
+  Json json = chunk(choice(progress.choice, role_delta()));
   json["prompt_progress"] = progress_json(progress);
   return sse(json);
 }
@@ -101,66 +101,95 @@ std::string ChatReplyWriter::progress(const PrefillProgress& progress) {
 std::string ChatReplyWriter::delta(const Delta& delta) {
   const bool is_end = delta.kind == DeltaKind::kCallEnd && delta.call_is_whole;
   if (is_end && delta.tokens.empty() && delta.score == nullptr) return {};  // the next chunk says so
-  Json json = chunk(choice(is_end ? Json::object() : content_delta(delta)));
+  Json json = chunk(choice(delta.choice, is_end ? Json::object() : content_delta(delta)));
   if (delta.score != nullptr) json["choices"][0]["logprobs"] = {{"content", scores_json({delta.score, 1})}};
   if (return_tokens_) json["tokens"] = delta.tokens;
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
 }
 
-std::string ChatReplyWriter::finish(const GenerationResult& result) {
-  Json last = chunk(choice(Json::object(), to_string(result.finish)));
-  std::string bytes;
-  if (include_usage_) {
-    bytes = sse(last);
-    last = chunk(Json::array());
-    last["usage"] = usage_json(result);
-  }
-  last["timings"] = timings_json(result.timings);
-  return bytes.append(sse(last)).append(sse_done());
+std::string ChatReplyWriter::end_choice(const GenerationResult& result) {
+  Json last = chunk(choice(result.choice, Json::object(), to_string(result.finish)));
+  if (!include_usage_) last["timings"] = timings_json(result.timings);
+  return sse(last);
 }
 
-std::string ChatReplyWriter::whole(const GenerationResult& result) {
-  Json one = {{"finish_reason", to_string(result.finish)}, {"index", 0}, {"message", message_json(result)}};
-  if (shows_scores_) one["logprobs"] = {{"content", scores_json(result.scores)}};
+std::string ChatReplyWriter::finish(const GenerationResult& result) {
+  std::string bytes = end_choice(result);
+  if (include_usage_) {
+    Json last = chunk(Json::array());
+    last["usage"] = usage_json(result);
+    last["timings"] = timings_json(result.timings);
+    bytes += sse(last);
+  }
+  return bytes.append(sse_done());
+}
+
+std::string ChatReplyWriter::whole_of_all(std::span<const GenerationResult> results) {
+  Json choices = Json::array();
+  for (const GenerationResult& result : results) {
+    Json one = {
+        {"finish_reason", to_string(result.finish)}, {"index", result.choice}, {"message", message_json(result)}};
+    if (shows_scores_) one["logprobs"] = {{"content", scores_json(result.scores)}};
+    if (return_tokens_ && results.size() > 1) one["tokens"] = result.tokens;
+    choices.push_back(std::move(one));
+  }
   Json json = {
-      {"choices", Json::array({std::move(one)})},
+      {"choices", std::move(choices)},
       {"created", header_.created_s},
       {"model", header_.model},
       {"system_fingerprint", header_.system_fingerprint},
       {"object", "chat.completion"},
-      {"usage", usage_json(result)},
+      {"usage", usage_json(results.front())},
       {"id", header_.id},
-      {"timings", timings_json(result.timings)},
+      {"timings", timings_json(results.front().timings)},
   };
-  if (return_tokens_) json["tokens"] = result.tokens;
+  if (return_tokens_ && results.size() == 1) json["tokens"] = results.front().tokens;
   return to_line(json);
 }
 
-CompletionReplyWriter::CompletionReplyWriter(ReplyHeader header, const GenerationRequest& request)
+namespace {
+
+Json completion_choice(std::size_t index, std::string_view text, Json finish_reason, Json logprobs) {
+  return {
+      {"text", text}, {"index", index}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish_reason)}};
+}
+
+}  // namespace
+
+CompletionReplyWriter::CompletionReplyWriter(ReplyHeader header, const GenerationRequest& request,
+                                             std::vector<std::string> echoed)
     : header_(std::move(header)),
       timings_per_token_(request.timings_per_token),
       return_tokens_(request.return_tokens),
-      shows_scores_(request.scored_tokens.has_value()) {}
+      shows_scores_(request.scored_tokens.has_value()),
+      choices_per_prompt_(request.choices_per_prompt),
+      echoed_(std::move(echoed)) {
+  for (std::size_t i = 0; i < request.choices(); ++i) text_bytes_.push_back(this->echoed(i).size());
+}
 
-Json CompletionReplyWriter::body(std::string_view text, Json finish_reason, Json logprobs) const {
-  Json choice = {
-      {"text", text}, {"index", 0}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish_reason)}};
+const std::string& CompletionReplyWriter::echoed(std::size_t choice) const {
+  static const std::string kNothing;
+  return echoed_.empty() ? kNothing : echoed_.at(choice / choices_per_prompt_);
+}
+
+Json CompletionReplyWriter::body(Json choices) const {
   return {
-      {"choices", Json::array({std::move(choice)})},      {"created", header_.created_s}, {"model", header_.model},
-      {"system_fingerprint", header_.system_fingerprint}, {"object", "text_completion"},  {"id", header_.id},
+      {"choices", std::move(choices)}, {"created", header_.created_s},
+      {"model", header_.model},        {"system_fingerprint", header_.system_fingerprint},
+      {"object", "text_completion"},   {"id", header_.id},
   };
 }
 
-Json CompletionReplyWriter::final_body(std::string_view text, const GenerationResult& result, Json logprobs) const {
-  Json json = body(text, to_string(result.finish), std::move(logprobs));
-  json["usage"] = usage_json(result);
-  json["timings"] = timings_json(result.timings);
-  return json;
+// A chunk opens the reply only if the prompt is repeated.
+std::string CompletionReplyWriter::first(const ReplyStart& start) {
+  const std::string& prompt = echoed(start.choice);
+  if (prompt.empty()) return {};
+  return sse(body(Json::array({completion_choice(start.choice, prompt, nullptr, nullptr)})));
 }
 
 std::string CompletionReplyWriter::progress(const PrefillProgress& progress) {
-  Json json = body("", nullptr);
+  Json json = body(Json::array({completion_choice(progress.choice, "", nullptr, nullptr)}));
   json["prompt_progress"] = progress_json(progress);
   return sse(json);
 }
@@ -168,24 +197,43 @@ std::string CompletionReplyWriter::progress(const PrefillProgress& progress) {
 std::string CompletionReplyWriter::delta(const Delta& delta) {
   Json logprobs;
   if (delta.score != nullptr) {
-    logprobs = completion_logprobs({delta.score, 1}, text_bytes_);
-    text_bytes_ += delta.score->text.size();
+    std::size_t& text_bytes = text_bytes_.at(delta.choice);
+    logprobs = completion_logprobs({delta.score, 1}, text_bytes);
+    text_bytes += delta.score->text.size();
   }
-  Json json = body(delta.text, nullptr, std::move(logprobs));
+  Json json = body(Json::array({completion_choice(delta.choice, delta.text, nullptr, std::move(logprobs))}));
   if (return_tokens_) json["tokens"] = delta.tokens;
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
 }
 
-std::string CompletionReplyWriter::finish(const GenerationResult& result) {
-  return sse(final_body("", result)).append(sse_done());
+std::string CompletionReplyWriter::end_choice(const GenerationResult& result) {
+  Json json = body(Json::array({completion_choice(result.choice, "", to_string(result.finish), nullptr)}));
+  json["timings"] = timings_json(result.timings);
+  return sse(json);
 }
 
-std::string CompletionReplyWriter::whole(const GenerationResult& result) {
-  Json logprobs;
-  if (shows_scores_) logprobs = completion_logprobs(result.scores, 0);
-  Json json = final_body(joined_text(result.content, PartKind::kText), result, std::move(logprobs));
-  if (return_tokens_) json["tokens"] = result.tokens;
+std::string CompletionReplyWriter::finish(const GenerationResult& result) {
+  Json json = body(Json::array({completion_choice(result.choice, "", to_string(result.finish), nullptr)}));
+  json["usage"] = usage_json(result);
+  json["timings"] = timings_json(result.timings);
+  return sse(json).append(sse_done());
+}
+
+std::string CompletionReplyWriter::whole_of_all(std::span<const GenerationResult> results) {
+  Json choices = Json::array();
+  for (const GenerationResult& result : results) {
+    const std::string& prompt = echoed(result.choice);
+    Json logprobs;
+    if (shows_scores_) logprobs = completion_logprobs(result.scores, prompt.size());
+    choices.push_back(completion_choice(result.choice, prompt + joined_text(result.content, PartKind::kText),
+                                        to_string(result.finish), std::move(logprobs)));
+    if (return_tokens_ && results.size() > 1) choices.back()["tokens"] = result.tokens;
+  }
+  Json json = body(std::move(choices));
+  json["usage"] = usage_json(results.front());
+  json["timings"] = timings_json(results.front().timings);
+  if (return_tokens_ && results.size() == 1) json["tokens"] = results.front().tokens;
   return to_line(json);
 }
 

@@ -2,6 +2,10 @@
 
 // Replies of /v1/chat/completions and /v1/completions, field for field as llama-server writes them.
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "server/api/reply.h"
 
 namespace kvkeep::server::api {
@@ -16,7 +20,9 @@ class ChatReplyWriter : public ReplyWriter {
   std::string progress(const PrefillProgress& progress) override;
   std::string delta(const Delta& delta) override;
   std::string finish(const GenerationResult& result) override;
-  std::string whole(const GenerationResult& result) override;
+  std::string end_choice(const GenerationResult& result) override;
+  std::string whole(const GenerationResult& result) override { return whole_of_all({&result, 1}); }
+  std::string whole_of_all(std::span<const GenerationResult> results) override;
 
  private:
   Json chunk(Json choices) const;
@@ -28,26 +34,31 @@ class ChatReplyWriter : public ReplyWriter {
   const bool shows_scores_;
 };
 
-// The last chunk always has usage. Deltas and parts are text only: completions are not searched for calls or thinking.
-// "logprobs" have llama-server's list and OpenAI's fields.
+// The last chunk always has usage; with `echo` the prompts' texts come first. Deltas and parts are text only:
+// completions are not searched for calls or thinking. "logprobs" have llama-server's list and OpenAI's fields.
 class CompletionReplyWriter : public ReplyWriter {
  public:
-  CompletionReplyWriter(ReplyHeader header, const GenerationRequest& request);
-  std::string first(const ReplyStart& /*start*/) override { return {}; }  // this dialect has no opening chunk
+  // `echoed`: the text of each prompt; empty: the reply repeats none.
+  CompletionReplyWriter(ReplyHeader header, const GenerationRequest& request, std::vector<std::string> echoed = {});
+  std::string first(const ReplyStart& start) override;
   std::string progress(const PrefillProgress& progress) override;
   std::string delta(const Delta& delta) override;
   std::string finish(const GenerationResult& result) override;
-  std::string whole(const GenerationResult& result) override;
+  std::string end_choice(const GenerationResult& result) override;
+  std::string whole(const GenerationResult& result) override { return whole_of_all({&result, 1}); }
+  std::string whole_of_all(std::span<const GenerationResult> results) override;
 
  private:
-  Json body(std::string_view text, Json finish_reason, Json logprobs = nullptr) const;
-  Json final_body(std::string_view text, const GenerationResult& result, Json logprobs = nullptr) const;
+  const std::string& echoed(std::size_t choice) const;
+  Json body(Json choices) const;
 
   const ReplyHeader header_;
   const bool timings_per_token_;
   const bool return_tokens_;
   const bool shows_scores_;
-  std::size_t text_bytes_ = 0;  // of the scored tokens so far
+  const std::size_t choices_per_prompt_;
+  const std::vector<std::string> echoed_;
+  std::vector<std::size_t> text_bytes_;  // of each choice: of the prompt and the scored tokens so far
 };
 
 }  // namespace kvkeep::server::api

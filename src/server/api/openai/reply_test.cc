@@ -295,5 +295,38 @@ TEST(Models, Rfc3339) {
   EXPECT_EQ(rfc3339(951827696), "2000-02-29T12:34:56Z");
 }
 
+TEST(ChatReply, SeveralChoicesHaveTheirIndexAndOneUsage) {
+  GenerationRequest request;
+  request.choices_per_prompt = 2;
+  request.include_usage = true;
+  ChatReplyWriter writer(header(), request);
+  std::vector<GenerationResult> results(2, result());
+  results[1].choice = 1;
+  results[0].usage_of_all = {.prompt_tokens = 10, .cached_tokens = 6, .completion_tokens = 6, .reasoning_tokens = 4};
+  const Json whole = Json::parse(writer.whole_of_all(results));
+  EXPECT_EQ(whole["choices"].size(), 2U);
+  EXPECT_EQ(whole["choices"][1]["index"], 1);
+  EXPECT_EQ(whole["usage"]["total_tokens"], 16);
+  EXPECT_EQ(writer.first({.choice = 1}),
+            chat_chunk(R"({"finish_reason":null,"index":1,"delta":{"role":"assistant","content":null}})"));
+  EXPECT_EQ(writer.delta({.text = "x", .choice = 1}),
+            chat_chunk(R"({"finish_reason":null,"index":1,"delta":{"content":"x"}})"));
+  EXPECT_EQ(writer.end_choice(results[1]), chat_chunk(R"({"finish_reason":"length","index":1,"delta":{}})"));
+}
+
+TEST(CompletionReply, SeveralPromptsAreRepeatedWithEcho) {
+  GenerationRequest request;
+  request.more_prompts = {"b"};
+  CompletionReplyWriter writer(header(), request, {"a", "bc"});
+  std::vector<GenerationResult> results(2, result());
+  results[1].choice = 1;
+  const Json whole = Json::parse(writer.whole_of_all(results));
+  EXPECT_EQ(whole["choices"][0]["text"], "agrüße");
+  EXPECT_EQ(whole["choices"][1]["text"], "bcgrüße");
+  EXPECT_NE(writer.first({.choice = 1}).find(R"({"text":"bc","index":1,)"), std::string::npos);
+  EXPECT_EQ(writer.end_choice(results[0]).find("usage"), std::string::npos);
+  EXPECT_NE(writer.finish(results[1]).find("usage"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace kvkeep::server::api

@@ -1,0 +1,67 @@
+#pragma once
+
+// One choice of an answer: the reply that one job samples, as far as it has come. Most answers have one. Used by one
+// thread at a time.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/vocabulary.h"
+#include "server/api/reply.h"
+#include "server/routes/event_queue.h"
+#include "server/routes/next_request.h"
+
+namespace kvkeep::server {
+
+// Whether the text, the ids and the scores of a reply are kept until its end, or leave it piece by piece.
+enum class Delivery { kWhole, kStreamed };
+
+class Choice {
+ public:
+  Choice(std::size_t index, Delivery delivery, NextRequest next);
+
+  std::size_t index() const { return index_; }
+  // The prompt as the first event shows it.
+  const api::ReplyStart& start() const { return start_; }
+  bool has_ended() const { return done_.has_value(); }
+  // Precondition: it has ended.
+  const DoneEvent& done() const { return *done_; }
+
+  // Call it with each event of the job, before start() or result() are used.
+  void note_prompt(const JobStats& stats);
+  void add(const TokenEvent& event, const Vocabulary& vocabulary);
+  void end(DoneEvent done);
+
+  std::size_t reasoning_tokens() const { return reasoning_tokens_; }
+  // Returns the reply; a whole one has its content once. Precondition: it has ended.
+  api::GenerationResult take_result();
+  // The client got the reply: remembers it for the next request. Precondition: it has ended.
+  void remember();
+  bool may_prefill_ahead() const { return next_.may_prefill_ahead(/*calls=*/done_->whole_calls > 0); }
+  void prefill_ahead() { next_.prefill_ahead(); }
+
+ private:
+  void count_reasoning(const std::vector<chat::tools::ReplyDelta>& deltas, std::size_t tokens);
+  void append(const std::vector<chat::tools::ReplyDelta>& deltas);
+
+  const std::size_t index_;
+  const Delivery delivery_;
+  NextRequest next_;
+  std::optional<DoneEvent> done_;
+  bool prompt_known_ = false;
+  api::ReplyStart start_;
+  std::vector<api::ReplyPart> content_;
+  std::vector<TokenId> tokens_;
+  std::vector<api::TokenScore> scores_;
+  std::size_t reasoning_tokens_ = 0;
+  std::size_t unplaced_tokens_ = 0;
+};
+
+// Views and figures as the dialects show them.
+api::Delta view_of(const chat::tools::ReplyDelta& delta);
+api::Timings timings_of(const JobStats& stats);
+api::TokenScore shown(const TokenScores& scores, const Vocabulary& vocabulary);
+
+}  // namespace kvkeep::server
