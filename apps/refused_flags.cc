@@ -67,7 +67,6 @@ std::vector<RefusedFlag> refused_models() {
        {},
        no_drafts},
       {{"--lookup-cache-static", "--lookup-cache-dynamic", "-lcs", "-lcd"}, {}, no_drafts},
-      {{"--lora-init-without-apply"}, {}, "adapters cannot be changed while serving"},
   };
 }
 

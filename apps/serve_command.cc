@@ -120,6 +120,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.context_tokens = model.context_tokens;
   service.defaults = options.defaults;
   service.defaults.vocabulary_size = model.vocabulary_size;
+  service.defaults.adapters = model.adapters.size();
+  service.adapters = std::make_unique<server::Adapters>(model.adapters);
   service.stabilizers = options.stabilizers;
   service.defaults.template_kwargs = template_kwargs(options, service.chat_template->source());
   service.traced = !options.log.trace_file.empty();

@@ -144,6 +144,21 @@ TEST(Tenant, TheDerivationDoesNotChange) {
             "e1284713bd7f55972b69f417fc57b9f8bc642df2d6503d81d0beccee9265ae23");
 }
 
+TEST(Tenant, AdaptersSetRequestsApart) {
+  const std::vector<float> half{0.5F};
+  const std::vector<float> two_scales{0.5F, 0.0F};
+  std::set<std::string> names{kNoTenant.hex()};
+  for (const Tenant& tenant : {kNoTenant, tenant_of(kModel, "a"), tenant_of(kModel, "b")}) {
+    EXPECT_FALSE(has_adapters(tenant));
+    for (const auto& scales : {half, two_scales}) {
+      const Tenant adapted = with_adapters(kModel, tenant, scales);
+      EXPECT_TRUE(has_adapters(adapted));
+      EXPECT_TRUE(names.insert(adapted.hex()).second) << "each tenant with each scale is one of its own";
+    }
+  }
+  EXPECT_NE(with_adapters(kOtherModel, kNoTenant, half), with_adapters(kModel, kNoTenant, half));
+}
+
 // A client chooses both the ids of a prompt and a salt: were tenants hashes like those of prefixes, it could name a
 // salt whose key is another prompt's hash.
 TEST(Tenant, NoPrefixHasATenantAsItsHash) {

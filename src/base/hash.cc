@@ -38,6 +38,28 @@ Tenant tenant_of(const FingerprintHash& fingerprint, std::string_view salt) {
   return tenant;
 }
 
+namespace {
+
+constexpr std::string_view kAdapterMark = "lora";
+
+}  // namespace
+
+Tenant with_adapters(const FingerprintHash& fingerprint, const Tenant& tenant, std::span<const float> scales) {
+  blake3_hasher state;
+  blake3_hasher_init_derive_key(&state, "kvkeep 2026-11-23 tenant of adapter scales");
+  blake3_hasher_update(&state, fingerprint.bytes.data(), fingerprint.bytes.size());
+  blake3_hasher_update(&state, tenant.bytes.data(), tenant.bytes.size());
+  blake3_hasher_update(&state, scales.data(), scales.size_bytes());
+  Tenant adapted;
+  blake3_hasher_finalize(&state, adapted.bytes.data(), adapted.bytes.size());
+  std::memcpy(adapted.bytes.data(), kAdapterMark.data(), kAdapterMark.size());
+  return adapted;
+}
+
+bool has_adapters(const Tenant& tenant) {
+  return std::memcmp(tenant.bytes.data(), kAdapterMark.data(), kAdapterMark.size()) == 0;
+}
+
 FingerprintHash prefix_key(const FingerprintHash& fingerprint, const Tenant& tenant) {
   return tenant == kNoTenant ? fingerprint : FingerprintHash{tenant.bytes};
 }

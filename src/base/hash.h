@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -83,6 +84,11 @@ inline constexpr Tenant kNoTenant{};
 
 // Returns the tenant of a salt under a fingerprint, kNoTenant for "". The salt cannot be computed from it.
 Tenant tenant_of(const FingerprintHash& fingerprint, std::string_view salt);
+// Returns the tenant of requests that use other scales of LoRA adapters than the fingerprint names: the state that they
+// compute is of no use to others of `tenant`.
+Tenant with_adapters(const FingerprintHash& fingerprint, const Tenant& tenant, std::span<const float> scales);
+// Returns true if with_adapters() made this tenant; one of a salt passes for such with a chance of 1 in 2^32.
+bool has_adapters(const Tenant& tenant);
 // Returns the key of a tenant's prefix hashes; without a tenant, the fingerprint.
 FingerprintHash prefix_key(const FingerprintHash& fingerprint, const Tenant& tenant);
 

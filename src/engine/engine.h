@@ -43,6 +43,13 @@ constexpr std::string_view to_string(MemoryClass memory_class) {
   return "unknown";
 }
 
+struct LoraAdapter {
+  std::string path;
+  float scale = 1.0F;              // after the start, and in the fingerprint
+  std::string task_name = {};      // of its metadata; may be empty, like the next
+  std::string prompt_prefix = {};  // with which its trainer says prompts should begin
+};
+
 struct Description {
   std::string model_name;  // general.name or the file's stem
   std::string model_path;
@@ -64,6 +71,7 @@ struct Description {
   FingerprintHash fingerprint;
   std::string fingerprint_text;  // the canonical fingerprint, one "name=value" per line, for logs and `--verbose`
   std::string chat_template;     // from the metadata; empty: none
+  std::vector<LoraAdapter> adapters;
 };
 
 struct BatchToken {
@@ -100,6 +108,9 @@ class Engine {
   // The memory that decode() writes to. Lives as long as the engine, on its thread.
   virtual cache::ModelMemory& memory() = 0;
 
+  // Sets the scales for the next calls of decode(). A sequence must have been computed with the same ones, all of it.
+  // Costs nothing if they are the last ones. Precondition: empty, or as many scales as adapters.
+  virtual void use_adapters(const AdapterScales& scales) = 0;
   // Precondition: batch not empty and at most batch_tokens long.
   virtual DecodeStatus decode(std::span<const BatchToken> batch) = 0;
   // Samples from the logits of batch entry `index` of the last decode (which wanted logits), and accepts the token.

@@ -64,4 +64,7 @@ struct SamplingParams {
   ThinkingParams thinking = {};
 };
 
+// A scale for each LoRA adapter, in the order of Description::adapters; empty: the scales that the fingerprint names.
+using AdapterScales = std::vector<float>;
+
 }  // namespace kvkeep::engine

@@ -1,6 +1,7 @@
 #include "engine/fake/fake_engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "base/assert.h"
@@ -29,6 +30,7 @@ Description describe(const FakeOptions& options, const FakeMemory& memory) {
   description.batch_tokens = options.batch_tokens;
   description.vocabulary_size = options.vocabulary_size;
   description.parameters = 1;
+  description.adapters.resize(options.adapters, {.path = "fake", .scale = 0});
   description.model_bytes = 1;
   description.row_bytes_per_token = state.has_rows() ? options.row_bytes : 0;
   description.window_bytes_per_token = state.has_window() ? sizeof(std::uint64_t) : 0;
@@ -38,6 +40,15 @@ Description describe(const FakeOptions& options, const FakeMemory& memory) {
   hasher.append_field(description.fingerprint_text);
   description.fingerprint = hasher.finish<FingerprintHash>();
   return description;
+}
+
+// The token that has the row which `token` has with these scales.
+TokenId adapted(TokenId token, const AdapterScales& scales) {
+  for (const float scale : scales) {
+    if (scale != 0)
+      token = static_cast<TokenId>(mix(static_cast<std::uint64_t>(token), std::bit_cast<std::uint32_t>(scale)) >> 33);
+  }
+  return token;
 }
 
 }  // namespace
@@ -62,6 +73,11 @@ bool FakeEngine::check_batch(std::span<const BatchToken> batch) const {
   return true;
 }
 
+void FakeEngine::use_adapters(const AdapterScales& scales) {
+  KVKEEP_ASSERT(scales.empty() || scales.size() == options_.adapters, "each adapter has a scale");
+  scales_ = scales;
+}
+
 DecodeStatus FakeEngine::decode(std::span<const BatchToken> batch) {
   ++decode_calls_;
   KVKEEP_ASSERT(check_batch(batch), "a batch continues its sequences with tokens of the vocabulary");
@@ -82,7 +98,7 @@ DecodeStatus FakeEngine::decode(std::span<const BatchToken> batch) {
 
 void FakeEngine::append_tokens(std::span<const BatchToken> batch) {
   for (const BatchToken& entry : batch) {
-    const std::uint64_t state = memory_.append(entry.seq, entry.token);
+    const std::uint64_t state = memory_.append(entry.seq, adapted(entry.token, scales_));
     logits_.push_back(entry.want_logits ? std::optional(state) : std::nullopt);
   }
 }
@@ -132,15 +148,15 @@ Result<std::unique_ptr<Sampler>> FakeEngine::make_sampler(const SamplingParams& 
   return std::unique_ptr<Sampler>(std::make_unique<FakeSampler>(params));
 }
 
-std::vector<TokenId> FakeEngine::expected_text(TokenSpan prompt, std::size_t count,
-                                               const SamplingParams& params) const {
+std::vector<TokenId> FakeEngine::expected_text(TokenSpan prompt, std::size_t count, const SamplingParams& params,
+                                               const AdapterScales& scales) const {
   KVKEEP_ASSERT(!prompt.empty(), "something is decoded before something is sampled");
   FakeSampler sampler(params);
   std::vector<std::byte> row(memory_.state_options().has_rows() ? options_.row_bytes : 0);
   SequenceState state(memory_.state_options());
   const auto decode_one = [&](TokenId token) {
-    state.compute_row(token, row);
-    state.decode(token, row);
+    state.compute_row(adapted(token, scales), row);
+    state.decode(adapted(token, scales), row);
     sampler.accept(token);
   };
   for (const TokenId token : prompt) decode_one(token);

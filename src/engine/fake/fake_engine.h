@@ -13,6 +13,8 @@
 // Logits are a function of the same state as the next token, plus noise on request: a real engine's depend in their
 // last bits on batches and cells. Sampling does not use them.
 //
+// With scales of adapters each token computes another row than without.
+//
 // Only these sampling parameters matter: temperature (on or off), seed, penalties (on or off) and ignore_eos; the same
 // seed, 0xFFFFFFFF included, always gives the same text.
 
@@ -35,6 +37,7 @@ class FakeEngine final : public Engine {
 
   FakeMemory& memory() override { return memory_; }
   const Description& description() const override { return description_; }
+  void use_adapters(const AdapterScales& scales) override;
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
   std::span<const float> logits(std::size_t index) const override;
@@ -52,7 +55,8 @@ class FakeEngine final : public Engine {
 
   // Returns the ids that an undisturbed engine with these options samples after the prompt: at most `count`, with the
   // end of text if it comes. Const and independent of this engine's memory. Precondition: prompt not empty.
-  std::vector<TokenId> expected_text(TokenSpan prompt, std::size_t count, const SamplingParams& params) const;
+  std::vector<TokenId> expected_text(TokenSpan prompt, std::size_t count, const SamplingParams& params,
+                                     const AdapterScales& scales = {}) const;
 
  private:
   bool check_batch(std::span<const BatchToken> batch) const;
@@ -65,6 +69,7 @@ class FakeEngine final : public Engine {
   FakeMemory memory_;
   const Description description_;
   std::uint64_t decode_calls_ = 0;
+  AdapterScales scales_;
   std::function<void(std::span<const BatchToken>)> on_decode_;
   std::vector<std::optional<std::uint64_t>> logits_;  // of the last decode, for each batch entry that wanted them
   mutable std::vector<float> spread_logits_;          // the logits that were returned last

@@ -26,14 +26,32 @@
 
 namespace kvkeep::engine::llama {
 
+namespace {
+
+// Returns false if libllama does not accept the adapters together.
+bool set_scales(llama_context& context, std::vector<llama_adapter_lora*>& adapters, AdapterScales scales) {
+  return adapters.empty() || llama_set_adapters_lora(&context, adapters.data(), adapters.size(), scales.data()) == 0;
+}
+
+AdapterScales scales_of(const std::vector<LoraAdapter>& adapters) {
+  AdapterScales scales;
+  for (const LoraAdapter& adapter : adapters) scales.push_back(adapter.scale);
+  return scales;
+}
+
+}  // namespace
+
 LlamaEngine::LlamaEngine(Parts parts)
     : model_(std::move(parts.model)),
       context_(std::move(parts.context)),
+      adapters_(std::move(parts.adapters)),
       memory_(std::move(parts.memory)),
       vocabulary_(std::move(parts.vocabulary)),
-      description_(std::move(parts.description)) {
+      description_(std::move(parts.description)),
+      start_scales_(scales_of(description_.adapters)) {
   const auto is_cancelled = [](void* engine) { return static_cast<LlamaEngine*>(engine)->cancelled_.load(); };
   llama_set_abort_callback(context_.get(), is_cancelled, this);
+  used_scales_ = start_scales_;
 }
 
 void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
@@ -56,6 +74,14 @@ void LlamaEngine::fill_batch(std::span<const BatchToken> batch) {
 // libllama would decode with the state of another position, or with none.
 bool LlamaEngine::all_complete(std::span<const BatchToken> batch) const {
   return std::ranges::all_of(batch, [this](const BatchToken& entry) { return memory_->is_complete(entry.seq); });
+}
+
+void LlamaEngine::use_adapters(const AdapterScales& scales) {
+  const AdapterScales& wanted = scales.empty() ? start_scales_ : scales;
+  KVKEEP_ASSERT(wanted.size() == adapters_.size(), "each adapter has a scale");
+  if (wanted == used_scales_) return;
+  used_scales_ = wanted;
+  KVKEEP_ASSERT(set_scales(*context_, adapters_, used_scales_), "libllama accepted these adapters before");
 }
 
 DecodeStatus LlamaEngine::decode(std::span<const BatchToken> batch) {
@@ -135,25 +161,48 @@ Result<std::string> file_hash(const std::string& path) {
   return hash.hex();
 }
 
-Result<std::vector<std::string>> apply_loras(const ModelOptions& options, llama_model& model, llama_context& context) {
-  std::vector<llama_adapter_lora*> adapters;
-  std::vector<float> scales;
-  std::vector<std::string> names;
-  for (const ScaledFile& lora : options.loras) {
-    TRY_ASSIGN(const std::string hash, file_hash(lora.path));
-    const std::uint64_t mark = log_mark();
-    llama_adapter_lora* adapter = llama_adapter_lora_init(&model, lora.path.c_str());
-    if (adapter == nullptr) {
-      return invalid(fmt::format("cannot use the LoRA adapter {}: {}", lora.path, log_reason_since(mark)));
-    }
-    adapters.push_back(adapter);
-    scales.push_back(lora.scale);
-    names.push_back(fmt::format("lora {} scale={}", hash, lora.scale));
+std::string adapter_text(const llama_adapter_lora& adapter, const char* key) {
+  std::array<char, 512> value{};
+  return llama_adapter_meta_val_str(&adapter, key, value.data(), value.size()) < 0 ? "" : value.data();
+}
+
+// A loaded adapter; the model owns it.
+Result<llama_adapter_lora*> load_lora(const std::string& path, llama_model& model) {
+  const std::uint64_t mark = log_mark();
+  llama_adapter_lora* adapter = llama_adapter_lora_init(&model, path.c_str());
+  if (adapter == nullptr) {
+    return invalid(fmt::format("cannot use the LoRA adapter {}: {}", path, log_reason_since(mark)));
   }
-  if (!adapters.empty() && llama_set_adapters_lora(&context, adapters.data(), adapters.size(), scales.data()) != 0) {
+  if (llama_adapter_get_alora_n_invocation_tokens(adapter) > 0) {
+    return unsupported(
+        fmt::format("cannot use the LoRA adapter {}: it is to be switched on by words of the prompt "
+                    "(aLoRA), which is not supported",
+                    path));
+  }
+  return adapter;
+}
+
+struct Loras {
+  std::vector<llama_adapter_lora*> handles;
+  std::vector<LoraAdapter> adapters;
+  std::vector<std::string> names;  // a line each, with a hash of the contents and the scale
+};
+
+Result<Loras> apply_loras(const ModelOptions& options, llama_model& model, llama_context& context) {
+  Loras loras;
+  for (const ScaledFile& file : options.loras) {
+    const float scale = options.apply_loras ? file.scale : 0.0F;
+    TRY_ASSIGN(const std::string hash, file_hash(file.path));
+    TRY_ASSIGN(llama_adapter_lora* const adapter, load_lora(file.path, model));
+    loras.handles.push_back(adapter);
+    loras.adapters.push_back({file.path, scale, adapter_text(*adapter, "adapter.lora.task_name"),
+                              adapter_text(*adapter, "adapter.lora.prompt_prefix")});
+    loras.names.push_back(fmt::format("lora {} scale={}", hash, scale));
+  }
+  if (!set_scales(context, loras.handles, scales_of(loras.adapters))) {
     return invalid("libllama does not accept these LoRA adapters together");
   }
-  return names;
+  return loras;
 }
 
 // Returns N for the tensor "direction.N", 0 for other tensors.
@@ -209,16 +258,6 @@ Result<std::vector<std::string>> apply_control_vectors(const ModelOptions& optio
   if (llama_set_adapter_cvec(&context, sum.data(), sum.size(), embedding_size, first, last) != 0) {
     return invalid("libllama does not accept these control vectors");
   }
-  return names;
-}
-
-// Puts all adapters that `options` name on the context; the model owns them from then on. Returns one line per adapter
-// with a hash of its contents and its strength. Errors: kNotFound, kInvalid (not an adapter of this model).
-Result<std::vector<std::string>> apply_adapters(const ModelOptions& options, llama_model& model,
-                                                llama_context& context) {
-  TRY_ASSIGN(auto names, apply_loras(options, model, context));
-  TRY_ASSIGN(const auto vectors, apply_control_vectors(options, model, context));
-  names.insert(names.end(), vectors.begin(), vectors.end());
   return names;
 }
 
@@ -409,7 +448,11 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   TRY_ASSIGN(parts.context, make_context(options, model, conversations + scratch));
   FingerprintParts fingerprint{.devices = device_names(params, *options.gpu_layers, options.operation_offload)};
   fingerprint.rope_factors = rope_factors_in_use(shape, options.kv_overrides, llama_n_ctx_seq(parts.context.get()));
-  TRY_ASSIGN(fingerprint.adapters, apply_adapters(options, model, *parts.context));
+  TRY_ASSIGN(Loras loras, apply_loras(options, model, *parts.context));
+  TRY_ASSIGN(const std::vector<std::string> vectors, apply_control_vectors(options, model, *parts.context));
+  fingerprint.adapters = std::move(loras.names);
+  fingerprint.adapters.insert(fingerprint.adapters.end(), vectors.begin(), vectors.end());
+  parts.adapters = std::move(loras.handles);
   TRY_ASSIGN(const StateParts state, learn_parts(options, *parts.context, verdict));
   parts.memory = make_memory(*parts.context, conversations, state, verdict.finding);
   TRY_ASSIGN(parts.vocabulary, LlamaVocabulary::make(parts.model, options.path));
@@ -420,6 +463,7 @@ Result<std::unique_ptr<LlamaEngine>> LlamaEngine::load(const ModelOptions& given
   parts.description = describe(options, model, *parts.context);
   add_devices(params, shape, *options.gpu_layers, *parts.context, parts.description);
   add_memory_class(verdict, state, parts.description);
+  parts.description.adapters = std::move(loras.adapters);
   parts.description.fingerprint_text = fingerprint_text(fingerprint_fields(options, fingerprint));
   parts.description.fingerprint = fingerprint_hash(parts.description.fingerprint_text);
   return std::unique_ptr<LlamaEngine>(new LlamaEngine(std::move(parts)));

@@ -35,6 +35,7 @@ class LlamaEngine final : public Engine {
 
   const Description& description() const override { return description_; }
   cache::ModelMemory& memory() override { return *memory_; }
+  void use_adapters(const AdapterScales& scales) override;
   DecodeStatus decode(std::span<const BatchToken> batch) override;
   TokenId sample(Sampler& sampler, std::size_t index) override;
   std::span<const float> logits(std::size_t index) const override;
@@ -47,6 +48,7 @@ class LlamaEngine final : public Engine {
   struct Parts {
     ModelHandle model;
     ContextHandle context;
+    std::vector<llama_adapter_lora*> adapters;  // the model owns them
     std::unique_ptr<SequenceMemory> memory;
     std::shared_ptr<const Vocabulary> vocabulary;
     Description description;
@@ -62,9 +64,12 @@ class LlamaEngine final : public Engine {
   std::atomic<std::uint64_t> tokens_decoded_ = 0;
   ModelHandle model_;
   ContextHandle context_;
+  std::vector<llama_adapter_lora*> adapters_;
   std::unique_ptr<SequenceMemory> memory_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   Description description_;
+  const AdapterScales start_scales_;
+  AdapterScales used_scales_;
 
   // The arrays of the libllama batch.
   std::vector<llama_token> batch_tokens_;

@@ -96,7 +96,8 @@ struct ModelOptions {
   // --- the model
   std::string path;                                          // of a split model its first file
   std::vector<MetadataOverride> kv_overrides;                // in the order given
-  std::vector<ScaledFile> loras;                             // applied to every request
+  std::vector<ScaledFile> loras;                             // applied to requests that say nothing else
+  bool apply_loras = true;                                   // false: their scales are 0 until somebody asks for more
   std::vector<ScaledFile> control_vectors;                   // added to the layers' outputs
   std::optional<std::pair<int, int>> control_vector_layers;  // both included; 0 and empty: the first, the last
 

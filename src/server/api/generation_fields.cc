@@ -45,7 +45,6 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"functions", Neutral::kFalsy, "use 'tools'"},
     {"function_call", Neutral::kFalsy, "use 'tools'"},
     {"web_search_options", Neutral::kFalsy, "there is no web search"},
-    {"lora", Neutral::kFalsy, "adapters are chosen when the server starts"},
     {"samplers", Neutral::kOurOrder, "the order of the samplers is fixed"},
     {"response_fields", Neutral::kFalsy, "only replies of /completion and /infill can be cut"},
     {"mirostat", Neutral::kFalsy, kNoSampler},
@@ -280,6 +279,9 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   TRY(refuse_unsupported(body, obeyed));
   TRY(read_sampling(body, request.sampling));
   TRY(read_logit_bias(body, defaults.vocabulary_size, request));
+  if (const Json* lora = field(body, "lora")) {
+    TRY_ASSIGN(request.adapters, read_adapter_scales(*lora, "lora", defaults.adapters));
+  }
   TRY(read_stop(body, request.stop));
   TRY(read_limits(body, request));
   TRY_ASSIGN(request.output, read_output_format(body));
@@ -296,6 +298,24 @@ Status read_generation_fields(const Json& body, const RequestDefaults& defaults,
   TRY_ASSIGN(request.keep_s, read_keep_s(body));
   TRY_ASSIGN(request.cache_salt, read_cache_salt(body));
   return read_stream_fields(body, request);
+}
+
+Result<engine::AdapterScales> read_adapter_scales(const Json& list, std::string_view name, std::size_t adapters) {
+  constexpr double kMost = 1'000;
+  if (!list.is_array()) return wrong_type(name, "an array of objects with 'id' and 'scale'", list);
+  engine::AdapterScales scales(adapters);
+  for (const Json& entry : list) {
+    if (!entry.is_object()) return wrong_type(name, "an array of objects with 'id' and 'scale'", entry);
+    std::int64_t id = -1;
+    float scale = 0;
+    TRY(read_integer(entry, "id", id, -1, kInt32Max));
+    TRY(read_number(entry, "scale", scale, -kMost, kMost));
+    if (id < 0 || static_cast<std::size_t>(id) >= adapters) {
+      return invalid(fmt::format("'{}': there is no adapter {}; GET /lora-adapters lists those of --lora", name, id));
+    }
+    scales[static_cast<std::size_t>(id)] = scale;
+  }
+  return scales;
 }
 
 Status read_scored_count(const Json& body, std::string_view name, std::optional<std::size_t>& count) {

@@ -37,6 +37,10 @@ Status read_choices(const Json& body, GenerationRequest& request);
 inline constexpr std::int64_t kMostChoicesPerPrompt = 128;
 inline constexpr std::size_t kMostChoices = 1'024;  // of all prompts; each takes a place in the queue
 
+// Reads llama-server's [{"id": 0, "scale": 0.5}]: adapters that it does not list get scale 0. kInvalid if there is no
+// adapter with an id, or the scale is no number of at most 1000.
+Result<engine::AdapterScales> read_adapter_scales(const Json& list, std::string_view name, std::size_t adapters);
+
 // Reads how many of the likeliest tokens are to be scored with each sampled one; 0 asks for nothing.
 Status read_scored_count(const Json& body, std::string_view name, std::optional<std::size_t>& count);
 inline constexpr std::int64_t kMostScoredTokens = 256;

@@ -81,13 +81,21 @@ std::string_view type_of(const Json& value) {
 
 }  // namespace
 
-Result<Json> parse_body(std::string body) {
+namespace {
+
+Result<Json> parse_body_as(Json::value_t type, const std::string& body) {
   JsonBuilder builder;
   if (!Json::sax_parse(body, &builder)) return invalid(builder.error());
   Json value = builder.take();
-  if (!value.is_object()) return invalid("the request body must be a JSON object, not " + std::string(type_of(value)));
-  return value;
+  if (value.type() == type) return value;
+  return invalid(fmt::format("the request body must be a JSON {}, not {}", Json(type).type_name(), type_of(value)));
 }
+
+}  // namespace
+
+// By value, so that the body's bytes are freed here.
+Result<Json> parse_body(std::string body) { return parse_body_as(Json::value_t::object, body); }
+Result<Json> parse_array_body(std::string body) { return parse_body_as(Json::value_t::array, body); }
 
 const Json* field(const Json& object, std::string_view name) {
   const auto place = object.find(name);

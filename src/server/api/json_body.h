@@ -77,6 +77,9 @@ class JsonBuilder {
 // be large, and its values are made into other things right after.
 Result<Json> parse_body(std::string body);
 
+// The same for a body that is an array.
+Result<Json> parse_array_body(std::string body);
+
 // Returns the field, or nullptr if it is absent or null. Precondition: object.is_object().
 const Json* field(const Json& object, std::string_view name);
 

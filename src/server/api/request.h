@@ -65,6 +65,7 @@ struct GenerationRequest {
   std::size_t choices_per_prompt = 1;           // replies to each of them; prompt i has those from i times this on
   engine::SamplingParams sampling;
   std::vector<std::pair<std::string, float>> text_biases = {};  // added to logits of the tokens of each text
+  std::optional<engine::AdapterScales> adapters = {};           // empty: the server's
   std::vector<std::string> stop;
   std::optional<std::int64_t> max_tokens = {};  // empty: until the context is full; 0: prefill only
   double longest_prompt_ms = 0;                 // of the prefill; 0: no limit
@@ -107,6 +108,7 @@ struct RequestDefaults {
   std::optional<std::int64_t> max_tokens = {};
   bool cache_prompt = true;
   bool strict_fields = false;                        // refuse bodies with unknown fields
+  std::size_t adapters = 0;                          // LoRA adapters that are loaded
   std::size_t vocabulary_size = 0;                   // token ids in requests must be below; 0: not checked
   nlohmann::ordered_json template_kwargs = nullptr;  // more variables for chat templates; a request's own win
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;

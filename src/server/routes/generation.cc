@@ -65,7 +65,8 @@ class Starter {
       : service_(service),
         generation_(generation),
         request_(generation.request),
-        tenant_(tenant_of(service, generation.http, request_.cache_salt)),
+        adapters_(service.adapters->for_job(request_.adapters)),
+        tenant_(tenant_of(service, generation.http, request_.cache_salt, adapters_)),
         reading_(reading_of(service, generation)) {}  // before the prompt takes the messages
 
   // Reads all prompts. Returns the error to send if one of them cannot be served.
@@ -143,6 +144,7 @@ class Starter {
     job.max_tokens = request_.max_tokens;
     job.cache_prompt = request_.cache_prompt;
     job.keep_s = request_.keep_s;
+    job.adapters = adapters_;
     job.tenant = tenant_;
     job.scored_tokens = request_.scored_tokens;
     job.longest_prefill_ms = request_.longest_prompt_ms;
@@ -176,13 +178,14 @@ class Starter {
       if (number > 0) reading->options.id_seed += fmt::format("/{}", number);  // calls of all choices differ
     }
     NextRequest next(service_, made.job.id, std::exchange(made.history, std::nullopt), made.job.prompt, made.remembered,
-                     tenant_);
+                     tenant_, adapters_);
     return answer.open(std::move(next), {request_.stop, request_.lines}, std::move(reading));
   }
 
   const Service& service_;
   Generation& generation_;
   api::GenerationRequest& request_;
+  const engine::AdapterScales adapters_;
   const Tenant tenant_;
   const std::optional<Reading> reading_;
   std::vector<Prepared> prepared_;

@@ -44,8 +44,12 @@ bool NextRequest::wants_history(const Service& service, const api::GenerationReq
 }
 
 NextRequest::NextRequest(const Service& service, std::string id, std::optional<chat::RenderInput> history,
-                         TokenSpan prompt, bool remembered, const Tenant& tenant)
-    : service_(service), id_(std::move(id)), tenant_(tenant), history_(std::move(history)) {
+                         TokenSpan prompt, bool remembered, const Tenant& tenant, engine::AdapterScales adapters)
+    : service_(service),
+      id_(std::move(id)),
+      tenant_(tenant),
+      adapters_(std::move(adapters)),
+      history_(std::move(history)) {
   if (remembered) recorder_.emplace(service, prompt, tenant);
   if (history_) known_.assign(prompt.begin(), prompt.end());
 }
@@ -88,6 +92,7 @@ void NextRequest::prefill_ahead() {
   job.kind = "ahead";
   job.max_tokens = 0;
   job.ahead = true;
+  job.adapters = adapters_;
   job.tenant = tenant_;
   job.markers = markers_of(prompt->ids, service_.turn_openings);
   job.prompt = std::move(prompt->ids);

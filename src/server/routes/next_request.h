@@ -26,7 +26,7 @@ class NextRequest {
 
   // `remembered`: false for requests whose turn is not kept.
   NextRequest(const Service& service, std::string id, std::optional<chat::RenderInput> history, TokenSpan prompt,
-              bool remembered, const Tenant& tenant);
+              bool remembered, const Tenant& tenant, engine::AdapterScales adapters = {});
   void add_token(TokenId token);
   void add(const chat::tools::ReplyDelta& delta);
   // The client got the reply, which a stop string may have ended.
@@ -40,6 +40,7 @@ class NextRequest {
   const Service& service_;
   const std::string id_;
   const Tenant tenant_;
+  const engine::AdapterScales adapters_;
   std::optional<chat::RenderInput> history_;
   std::optional<TurnRecorder> recorder_;
   std::vector<TokenId> known_;  // prompt and reply; kept only with a history

@@ -46,7 +46,7 @@ Result<std::size_t> count_input(const Service& service, HttpRequest& http, api::
                                 Result<api::CountRequest> parsed, HeaderList& told) {
   TRY_ASSIGN(api::CountRequest request, std::move(parsed));
   told = tell_of_unknown_fields(service, http, dialect, request.unknown_fields);
-  const Tenant tenant = tenant_of(service, http, request.cache_salt);
+  const Tenant tenant = tenant_of(service, http, request.cache_salt, service.adapters->for_job());
   return count_prompt(service, http, request.model, std::move(request.prompt), tenant);
 }
 
@@ -168,7 +168,7 @@ Result<InspectedPrompt> prompt_of(const Service& service, HttpRequest& http, std
                                   HeaderList& told) {
   TRY_ASSIGN(api::LookupRequest asked, api::parse_lookup(take_body(service, http), service.defaults));
   told = tell_of_unknown_fields(service, http, api::Dialect::kLookup, asked.unknown_fields);
-  const Tenant tenant = tenant_of(service, http, asked.cache_salt);
+  const Tenant tenant = tenant_of(service, http, asked.cache_salt, service.adapters->for_job());
   TRY_ASSIGN(Prompt prompt, read_prompt(service, asked.prompt, tenant, http.client_gone));
   if (prompt.tokens_min == 0) return invalid("the prompt is empty");
   if (prompt.tokens_min >= service.context_tokens) {
@@ -311,6 +311,15 @@ void props(const Service& service, const HttpRequest&, ResponseWriter& writer) {
                                      service.defaults));
 }
 
+void list_adapters(const Service& service, const HttpRequest&, ResponseWriter& writer) {
+  send_json(writer, service.adapters->list());
+}
+
+void set_adapters(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  const Status set = service.adapters->set(take_body(service, http));
+  set ? send_json(writer, api::to_line({{"success", true}})) : send_error(writer, api::error_reply(set.error()));
+}
+
 void list_models(const Service& service, const HttpRequest&, ResponseWriter& writer) {
   std::vector<std::string> more = names_of(service);
   more.erase(more.begin());
@@ -341,6 +350,8 @@ void add_routes(HttpServer& server, const Service& service) {
           },
           {.is_public = true, .is_light = true});
   }
+  route("GET", "/lora-adapters", list_adapters, {.is_light = true});
+  route("POST", "/lora-adapters", set_adapters);
   for (const char* path : {"/props", "/v1/props"}) route("GET", path, props, {.is_light = true});
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
   route("POST", "/v1/completions", completions);

@@ -23,6 +23,7 @@
 #include "server/api/models.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
+#include "server/routes/adapters.h"
 #include "server/routes/memos.h"
 #include "server/routes/turn_keeper.h"
 #include "server/run/scheduler.h"
@@ -49,6 +50,7 @@ struct Service {
   FingerprintHash fingerprint;        // of the cache: the hashes of tenants and turns are keyed with it
   bool tenant_by_key = false;         // --cache-salt-by-key: each API key is a tenant of its own
   chat::HistoryChanges history_changes;
+  std::unique_ptr<Adapters> adapters = std::make_unique<Adapters>(std::vector<engine::LoraAdapter>());
   bool prefill_ahead = false;  // --prefill-ahead, unless --replay off
   Scheduler* scheduler = nullptr;
   os::Clock* clock = nullptr;

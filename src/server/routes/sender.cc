@@ -15,12 +15,22 @@
 
 namespace kvkeep::server {
 
-Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_view cache_salt) {
+namespace {
+
+Tenant tenant_of_sender(const Service& service, const HttpRequest& http, std::string_view cache_salt) {
   if (!service.tenant_by_key) return kvkeep::tenant_of(service.fingerprint, cache_salt);
   ByteHasher both;
   both.append_field(presented_key(http.header("authorization"), http.header("x-api-key")));
   both.append_field(cache_salt);
   return kvkeep::tenant_of(service.fingerprint, both.finish<Hash256<struct KeyAndSaltTag>>().hex());
+}
+
+}  // namespace
+
+Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_view cache_salt,
+                 const engine::AdapterScales& adapters) {
+  const Tenant tenant = tenant_of_sender(service, http, cache_salt);
+  return adapters.empty() ? tenant : with_adapters(service.fingerprint, tenant, adapters);
 }
 
 std::uint64_t client_of(const HttpRequest& http, const Tenant& tenant) {

@@ -16,8 +16,10 @@
 
 namespace kvkeep::server {
 
-// The tenant of the request's `cache_salt` ("": none) and, with Service::tenant_by_key, of the key that it came with.
-Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_view cache_salt);
+// The tenant of the request's `cache_salt` ("": none), with Service::tenant_by_key of the key that it came with, and of
+// its adapters' scales (as Job::adapters).
+Tenant tenant_of(const Service& service, const HttpRequest& http, std::string_view cache_salt,
+                 const engine::AdapterScales& adapters = {});
 
 // The client: the program, by the name before the version in its User-Agent, and the tenant. Prompts of one client are
 // alike. The numbers are only compared.

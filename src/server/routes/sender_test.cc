@@ -42,6 +42,39 @@ TEST(TenantOf, ASaltCountsAndAKeyOnlyWhereTheServerSaysSo) {
   EXPECT_EQ(tenants.size(), 10U);
 }
 
+TEST(TenantOf, ScalesOfAdaptersCount) {
+  Service service;
+  service.fingerprint.bytes[0] = 7;
+  std::set<Tenant> tenants;
+  for (const char* salt : {"", "s"}) {
+    for (const engine::AdapterScales& scales : {engine::AdapterScales(), {0.5F}, {0.5F, 0}}) {
+      tenants.insert(tenant_of(service, with_key("a"), salt, scales));
+    }
+  }
+  EXPECT_EQ(tenants.size(), 6U);
+  EXPECT_TRUE(tenants.contains(kNoTenant));
+}
+
+TEST(Adapters, HaveTheScalesOfTheStartUntilSomebodySetsOthers) {
+  Adapters adapters({{"a.gguf", 1, "sql", "Q: "}, {"b.gguf", 0, "", ""}});
+  using Scales = engine::AdapterScales;
+  EXPECT_EQ(adapters.for_job(), Scales());
+  EXPECT_EQ(adapters.for_job(Scales{1, 0}), Scales()) << "the scales of the start";
+  EXPECT_EQ(adapters.for_job(Scales{0.5F, 0}), Scales({0.5F, 0}));
+  EXPECT_EQ(adapters.list(), R"([{"id":0,"path":"a.gguf","scale":1.0,"task_name":"sql","prompt_prefix":"Q: "},)"
+                             R"({"id":1,"path":"b.gguf","scale":0.0,"task_name":"","prompt_prefix":""}])");
+  ASSERT_TRUE(adapters.set(R"([{"id": 1, "scale": 0.25}])").ok());
+  EXPECT_EQ(adapters.for_job(), Scales({0, 0.25F}));
+  EXPECT_EQ(adapters.for_job(Scales{1, 0}), Scales());
+  ASSERT_TRUE(adapters.set(R"([{"id": 0, "scale": 1}])").ok());
+  EXPECT_EQ(adapters.for_job(), Scales());
+  for (const char* wrong : {"{}", "[1]", R"([{"id": 2, "scale": 1}])", R"([{"scale": 1}])", R"([{"id": -1}])",
+                            R"([{"id": 0, "scale": "x"}])", R"([{"id": 0, "scale": 1e9}])", "[", ""}) {
+    EXPECT_FALSE(adapters.set(wrong).ok()) << wrong;
+  }
+  EXPECT_EQ(adapters.for_job(), Scales()) << "what is refused changes nothing";
+}
+
 class TenantsTurns : public ::testing::Test {
  protected:
   TenantsTurns() {

@@ -73,6 +73,21 @@ TEST_P(AuditTest, StateOnlyInRamIsAuditedToo) {
 
 // ---- wrong state ----
 
+// The audit computes with the scales of the start, so that such state would look wrong.
+TEST_P(AuditTest, StateOfOtherAdaptersIsLeftAlone) {
+  WorldOptions made = options();
+  made.disk_directory.clear();
+  made.ram = mebibytes(64);
+  made.fake.adapters = 1;
+  AuditBench bench(made);
+  const engine::AdapterScales scales{0.5F};
+  const Tenant tenant = with_adapters(bench.world.engine.description().fingerprint, kNoTenant, scales);
+  bench.world.start();
+  (void)bench.world.submit(text(300), 8, true, SIZE_MAX, tenant, scales).get();
+  bench.world.stop();
+  EXPECT_EQ(bench.run().outcome, AuditOutcome::kNothing);
+}
+
 TEST_P(AuditTest, WrongStateWithRightSumsIsFound) {
   fill();
   for (const std::string& kind : kinds()) {

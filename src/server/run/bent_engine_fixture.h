@@ -114,6 +114,7 @@ class BentEngine final : public engine::Engine {
 
   BentMemory& memory() override { return bent_memory; }
   const engine::Description& description() const override { return fake.description(); }
+  void use_adapters(const engine::AdapterScales& scales) override { fake.use_adapters(scales); }
   engine::DecodeStatus decode(std::span<const engine::BatchToken> batch) override { return fake.decode(batch); }
   TokenId sample(engine::Sampler& sampler, std::size_t index) override { return fake.sample(sampler, index); }
   std::span<const float> logits(std::size_t index) const override { return fake.logits(index); }

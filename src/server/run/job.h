@@ -27,6 +27,7 @@ struct Job {
   engine::SamplingParams sampling;
   std::optional<std::int64_t> max_tokens = {};       // empty: until the context is full
   bool cache_prompt = true;                          // false: neither reads nor writes any tier
+  engine::AdapterScales adapters = {};               // not the fingerprint's: `tenant` is with_adapters() then
   Tenant tenant = kNoTenant;                         // jobs share cached state, in every tier, within it only
   std::uint64_t client = 0;                          // the program that asks, and its user: its prompts are alike
   std::int64_t keep_s = 0;                           // how long prompt and reply stay, if there is room: Cache::keep

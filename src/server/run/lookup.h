@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cache/lease.h"
-#include "index/text_match.h"
 #include "policy/cached_prefix.h"
 #include "policy/cut.h"
 #include "policy/plan.h"
@@ -21,6 +20,9 @@
 
 namespace kvkeep::cache {
 class Cache;
+}
+namespace kvkeep::index {
+class TokenTexts;
 }
 
 namespace kvkeep::server {

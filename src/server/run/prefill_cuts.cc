@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cache/cache.h"
+#include "index/text_match.h"
 
 namespace kvkeep::server {
 

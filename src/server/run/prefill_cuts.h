@@ -9,7 +9,6 @@
 
 #include "base/types.h"
 #include "cache/model_memory.h"
-#include "index/text_match.h"
 #include "policy/cut.h"
 #include "policy/likely_cuts.h"
 #include "server/run/job.h"
@@ -17,6 +16,9 @@
 
 namespace kvkeep::cache {
 class Cache;
+}
+namespace kvkeep::index {
+class TokenTexts;
 }
 
 namespace kvkeep::server {

@@ -42,6 +42,16 @@ Status prepare_sampler(Request& request, engine::Engine& engine) {
   return {};
 }
 
+std::vector<std::vector<Request*>> by_adapters(const std::vector<Request*>& requests) {
+  std::vector<std::vector<Request*>> groups;
+  for (Request* request : requests) {
+    const auto same = std::ranges::find_if(
+        groups, [&](const auto& group) { return group.front()->job.adapters == request->job.adapters; });
+    same == groups.end() ? groups.push_back({request}) : same->push_back(request);
+  }
+  return groups;
+}
+
 std::optional<MissReason> Request::restore_failure() const {
   const std::optional<MissReason> failed = restore.miss();
   return !failed && load_too_slow ? MissReason::kLoadTooSlow : failed;
@@ -53,6 +63,14 @@ void note_reused(Request& request, Position held) {
   stats.known_tokens = request.known.end.value();
   const auto& text_from = request.effective.text_from;
   if (text_from && *text_from < held) stats.source = as_text(stats.source);
+}
+
+std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences) {
+  std::vector<engine::BatchToken> batch;
+  for (const Request* request : requests) {
+    batch.push_back({*request->seq, request->effective.tokens.back(), sequences[*request->seq].end(), true});
+  }
+  return batch;
 }
 
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range) {

@@ -65,11 +65,16 @@ Status prepare_sampler(Request& request, engine::Engine& engine);
 // Its prefill begins: the first `held` tokens are reused.
 void note_reused(Request& request, Position held);
 
+// The batch that decodes the last token of each.
+std::vector<engine::BatchToken> decode_batch(const std::vector<Request*>& requests, const Sequences& sequences);
 // The batch that decodes `range` of the effective tokens; logits are wanted after the last of all.
 std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange range);
 
 // Cells that requests will take whose rows are being read from disk.
 std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests, const Sequences& sequences);
+
+// Splits requests into groups that may decode in one call, which has one set of scales of adapters.
+std::vector<std::vector<Request*>> by_adapters(const std::vector<Request*>& requests);
 
 // The request as policy/next_call.h sees it. `held`: tokens in the model's memory. `cached`: its state is captured.
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, bool cached);

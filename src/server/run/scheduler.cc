@@ -268,9 +268,8 @@ void Scheduler::note_read(Request& request, const cache::LoadResult& result) {
                  request.job.id);
     request.restore.note_failed_read();
   }
-  // The request ends with the others, or starts again because its cells were given back meanwhile.
-  if (inbox_.stopping() || !request.seq) return request.restore.end();
-  if (is_over(request)) return request.restore.end();  // drop_gone() will end it
+  // The request ends with the others or in drop_gone(), or starts again because its cells were given back meanwhile.
+  if (inbox_.stopping() || !request.seq || is_over(request)) return request.restore.end();
   const bool goes_on = result.status.ok() || request.restore.shorten(sequences_[*request.seq].end());
   goes_on ? continue_restore(request) : start_again(request);
 }
@@ -331,17 +330,18 @@ void Scheduler::report_start(Request& request) {
 
 void Scheduler::decode_step() {
   std::vector<Request*> members;
-  std::vector<engine::BatchToken> batch;
-  for (const std::size_t at : policy::next_decode(schedule())) {
-    Request& request = *active_[at];
-    batch.push_back({*request.seq, request.effective.tokens.back(), sequences_[*request.seq].end(), true});
-    members.push_back(&request);
-  }
-  if (batch.empty()) return;
+  for (const std::size_t at : policy::next_decode(schedule())) members.push_back(active_[at].get());
+  for (std::vector<Request*>& group : by_adapters(members)) decode_together(std::move(group));
+}
+
+void Scheduler::decode_together(std::vector<Request*> members) {
+  const auto set_aside = [](const Request* request) { return request->phase != Phase::kDecode; };
+  std::erase_if(members, set_aside);  // to make room for another group
+  if (members.empty()) return;
+  std::vector<engine::BatchToken> batch = decode_batch(members, sequences_);
   Request& oldest = *members.front();
   const engine::DecodeStatus status = decode_with_room(batch, oldest);
-  // Making room may have set the youngest request aside; its entry left the batch with it.
-  std::erase_if(members, [](const Request* request) { return request->phase != Phase::kDecode; });
+  std::erase_if(members, set_aside);  // to make room for the oldest; their entries left the batch with them
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(oldest);
   for (std::size_t i = 0; i < members.size(); ++i) {
     Request& request = *members[i];
@@ -359,7 +359,6 @@ void Scheduler::prefill_slice() {
   const auto slice = policy::next_slice(schedule());
   if (!slice) return;
   Request& request = *active_[slice->at];
-  const TokenSpan tokens = request.effective.tokens;
   const Position done = sequences_[*request.seq].end();
   std::vector<engine::BatchToken> batch = slice_batch(request, {done, done + slice->tokens});
   const std::int64_t begin_ns = clock_.monotonic_ns();
@@ -370,7 +369,7 @@ void Scheduler::prefill_slice() {
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(request);
   if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
   rates_.note_prefilled(slice->tokens, ms_since(begin_ns));
-  sequences_.append(*request.seq, tokens.subspan(done.value(), slice->tokens));
+  sequences_.append(*request.seq, TokenSpan(request.effective.tokens).subspan(done.value(), slice->tokens));
   note_prefilled(request, slice->tokens);
 }
 
@@ -436,6 +435,7 @@ void Scheduler::capture_slice(Request& request) {
 
 // Decodes; if cells run short, other requests that are not older than `keep` give theirs up.
 engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep) {
+  engine_.use_adapters(keep.job.adapters);
   for (;;) {
     const engine::DecodeStatus status = engine_.decode(batch);
     if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
@@ -482,10 +482,8 @@ bool Scheduler::make_room(const Request& keep) {
 
 // Makes `count` cells free. Returns false if older requests hold them.
 bool Scheduler::find_cells(const Request& request, std::size_t count) {
-  while (sequences_.cells_free() < count) {
-    if (!make_room(request)) return false;
-  }
-  return true;
+  while (sequences_.cells_free() < count && make_room(request)) continue;
+  return sequences_.cells_free() >= count;
 }
 
 // A request finds no cells, although all younger ones gave theirs up: it waits for the older ones, if there are any.
@@ -561,8 +559,8 @@ void Scheduler::end_all() {
     question.sink->on_answer(aborted("the server is shutting down"));
   }
   // Reads in flight hold pointers into active_: wait for them.
-  const auto reads = [](const auto& request) { return request->phase == Phase::kLoading; };
-  while (audit_.loading() || std::ranges::any_of(active_, reads)) {
+  while (audit_.loading() ||
+         std::ranges::any_of(active_, [](const auto& each) { return each->phase == Phase::kLoading; })) {
     inbox_.await_loaded(kLongestWait);
     collect();
   }
@@ -579,6 +577,7 @@ void Scheduler::end_all() {
 // Requests that run or wait come first.
 void Scheduler::audit() {
   if (!active_.empty() || !waiting_.empty()) return note_audit(audit_.disturb());
+  engine_.use_adapters({});
   note_audit(audit_.step(sequences_.free(), ahead_slice_tokens()));
 }
 

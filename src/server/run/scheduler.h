@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "index/text_match.h"
 #include "os/clock.h"
 #include "policy/next_call.h"
 #include "policy/restore.h"
@@ -36,6 +35,9 @@
 
 namespace kvkeep::cache {
 class Cache;
+}
+namespace kvkeep::index {
+class TokenTexts;
 }
 
 namespace kvkeep::server {
@@ -120,6 +122,7 @@ class Scheduler {
 
   // Running.
   void decode_step();
+  void decode_together(std::vector<Request*> members);
   void prefill_slice();
   void note_prefilled(Request& request, std::size_t count);
   void capture_slice(Request& request);

@@ -136,7 +136,7 @@ class World {
   }
   std::future<Reply> submit(const std::vector<TokenId>& prompt, std::optional<std::int64_t> max_tokens,
                             bool cache_prompt = true, std::size_t leave_after = SIZE_MAX,
-                            const Tenant& tenant = kNoTenant) {
+                            const Tenant& tenant = kNoTenant, const engine::AdapterScales& adapters = {}) {
     auto sink = std::make_shared<CollectingSink>(leave_after);
     auto future = sink->future();
     Job job;
@@ -147,6 +147,7 @@ class World {
     job.max_tokens = max_tokens;
     job.cache_prompt = cache_prompt;
     job.tenant = tenant;
+    job.adapters = adapters;
     const Status accepted = scheduler.submit(std::move(job), sink);
     EXPECT_TRUE(accepted.ok());
     return future;
@@ -162,8 +163,9 @@ class World {
     params.temperature = 0;
     return params;
   }
-  std::vector<TokenId> expected(const std::vector<TokenId>& prompt, std::size_t count) const {
-    return engine.expected_text(prompt, count, greedy());
+  std::vector<TokenId> expected(const std::vector<TokenId>& prompt, std::size_t count,
+                                const engine::AdapterScales& adapters = {}) const {
+    return engine.expected_text(prompt, count, greedy(), adapters);
   }
 
   FakeEngine engine;

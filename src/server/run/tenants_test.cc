@@ -2,6 +2,7 @@
 
 #include <array>
 #include <future>
+#include <set>
 
 #include "server/run/scheduler_test_fixture.h"
 #include "testing/sim/temporary_directory.h"
@@ -62,6 +63,85 @@ TEST_P(Tenants, ThatAskAtTheSameTimeComputeEachTheirOwn) {
     const Reply reply = replies[i].get();
     EXPECT_EQ(reply.tokens, world.expected(prompt, 20));
     EXPECT_EQ(reply.stats.cached_tokens > 0, i >= kTenants.size()) << i;
+  }
+}
+
+// Scales of adapters make tenants: state that was computed with others would change the text.
+class ScalesOfAdapters : public Tenants {
+ protected:
+  WorldOptions options() const {
+    WorldOptions options = Tenants::options();
+    options.fake.adapters = 2;
+    return options;
+  }
+  static std::future<Reply> ask(World& world, const std::vector<TokenId>& prompt, const engine::AdapterScales& scales) {
+    const FingerprintHash& model = world.engine.description().fingerprint;
+    const Tenant tenant = scales.empty() ? kNoTenant : with_adapters(model, kNoTenant, scales);
+    return world.submit(prompt, 20, true, SIZE_MAX, tenant, scales);
+  }
+  const std::vector<engine::AdapterScales> scales_{{}, {0.5F, 0}, {0, 1}, {0.5F, 1}};
+};
+
+INSTANTIATE_TEST_SUITE_P(Classes, ScalesOfAdapters,
+                         testing::Values(MemoryClass::kSliceable, MemoryClass::kWindowed, MemoryClass::kHybrid,
+                                         MemoryClass::kOpaque),
+                         [](const auto& memory_class) { return std::string(to_string(memory_class.param)); });
+
+TEST_P(ScalesOfAdapters, ReuseTheirOwnStateInEveryTier) {
+  const sim::TemporaryDirectory directory;
+  std::mt19937 random(seed());
+  const std::vector<TokenId> prompt = random_tokens(random, 100);
+  WorldOptions made = options();
+  made.disk_directory = directory.path();
+  for (int process = 0; process < 2; ++process) {
+    World world(made);
+    world.start();
+    for (int turn = 0; turn < 2; ++turn) {
+      for (const engine::AdapterScales& scales : scales_) {
+        const Reply reply = ask(world, prompt, scales).get();
+        EXPECT_EQ(reply.tokens, world.expected(prompt, 20, scales));
+        EXPECT_EQ(reply.stats.cached_tokens > 0, process + turn > 0) << process << turn;
+      }
+    }
+    world.stop();
+    world.cache.flush();
+  }
+}
+
+TEST_P(ScalesOfAdapters, ComputeEachTheirOwnAtTheSameTime) {
+  std::mt19937 random(seed());
+  const std::vector<TokenId> prompt = random_tokens(random, 100);
+  World world(options());
+  std::set<std::vector<TokenId>> texts;
+  std::vector<std::future<Reply>> replies;
+  for (int twice = 0; twice < 2; ++twice) {
+    for (const engine::AdapterScales& scales : scales_) replies.push_back(ask(world, prompt, scales));
+  }
+  world.start();
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    const Reply reply = replies[i].get();
+    EXPECT_EQ(reply.tokens, world.expected(prompt, 20, scales_[i % scales_.size()])) << i;
+    EXPECT_EQ(reply.stats.cached_tokens > 0, i >= scales_.size()) << i;
+    texts.insert(reply.tokens);
+  }
+  EXPECT_EQ(texts.size(), scales_.size());
+}
+
+// Cells run short while replies with different scales grow: those that give theirs up come back with the right rows.
+TEST_P(ScalesOfAdapters, SurviveALackOfCells) {
+  std::mt19937 random(seed());
+  WorldOptions made = options();
+  made.fake.cells = 256;
+  World world(made);
+  world.start();
+  std::vector<std::vector<TokenId>> prompts;
+  std::vector<std::future<Reply>> replies;
+  for (const engine::AdapterScales& scales : scales_) {
+    prompts.push_back(random_tokens(random, 70));
+    replies.push_back(ask(world, prompts.back(), scales));
+  }
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    EXPECT_EQ(replies[i].get().tokens, world.expected(prompts[i], 20, scales_[i])) << i;
   }
 }
 

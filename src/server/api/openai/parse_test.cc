@@ -286,7 +286,6 @@ TEST(ParseChat, UnsupportedFeaturesAreRefusedAndTheirNeutralValuesAreNot) {
       {"modalities", "[\"text\",\"audio\"]", "[\"text\"]"},
       {"audio", "{\"voice\":\"x\"}", "null"},
       {"functions", "[{}]", "[]"},
-      {"lora", "[{\"id\":0,\"scale\":1}]", "[]"},
       {"samplers", "[\"top_k\"]", "[]"},
       {"samplers", R"(["top_k","penalties","top_p","min_p","temperature"])",
        R"(["penalties","dry","top_n_sigma","top_k","typ_p","top_p","min_p","xtc","temperature"])"},

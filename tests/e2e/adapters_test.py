@@ -1,0 +1,78 @@
+"""LoRA adapters whose scales requests choose: never one text computed with another's state."""
+
+import threading
+
+from flag_case import COMPLETION, FlagCase, covers
+from gguf_writer import make_lora
+from support import fresh_directory, fresh_path, main, words
+
+WIDTH, LAYERS = 128, 3  # of the tiny model
+
+
+class Adapters(FlagCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.loras = [make_lora(fresh_path(f"lora{seed}.gguf"), WIDTH, LAYERS, seed) for seed in (1, 2)]
+
+    def scaled(self, *scales):
+        return [{"id": id, "scale": scale} for id, scale in enumerate(scales)]
+
+    def ask(self, server, count=100, **fields):
+        return server.post(COMPLETION, {"prompt": words(count, 5), "max_tokens": 24, "temperature": 0, **fields})
+
+    def text_of(self, reply):
+        return reply["choices"][0]["text"]
+
+    @covers("--lora-init-without-apply")
+    def test_each_request_has_its_own(self):
+        scales = [(1, 0), (0, 1), (0.5, 0.5), (0, 0)]
+        expected = []
+        for a, b in scales:
+            with self._make(self._logs, ["--lora-scaled", f"{self.loras[0]}:{a},{self.loras[1]}:{b}"], {}) as server:
+                expected.append(self.text(server))
+        self.assertEqual(len(set(expected)), len(scales))
+        directory = fresh_directory()
+        flags = ["--lora", ",".join(self.loras), "--lora-init-without-apply", "--kv-disk-dir", directory]
+        for start in range(2):
+            server = self.server(*flags)
+            for turn in range(2):
+                for asked, text in zip(scales, expected):
+                    reply = self.ask(server, lora=self.scaled(*asked))
+                    self.assertEqual(self.text_of(reply), text)
+                    cached = reply["usage"]["prompt_tokens_details"]["cached_tokens"]
+                    self.assertEqual(cached > 90, start + turn > 0, (asked, cached))
+            self.assertEqual(self.text_of(self.ask(server)), expected[3])
+            server.stop()
+
+    def test_side_by_side(self):
+        server = self.server("--lora", ",".join(self.loras), "-np", 4)
+        scales = [(1, 0), (0, 1), (0.5, 0.5), (0, 0)]
+        alone = [self.text_of(self.ask(server, lora=self.scaled(*each))) for each in scales]
+        together = [None] * len(scales)
+
+        def run(at):
+            together[at] = self.text_of(self.ask(server, lora=self.scaled(*scales[at])))
+        threads = [threading.Thread(target=run, args=(at,)) for at in range(len(scales))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(together, alone)
+
+    def test_scales_for_all_requests(self):
+        server = self.server("--lora", ",".join(self.loras))
+        listed = server.get("/lora-adapters")
+        self.assertEqual([(each["id"], each["path"], each["scale"]) for each in listed],
+                         [(0, self.loras[0], 1.0), (1, self.loras[1], 1.0)])
+        both = self.text_of(self.ask(server))
+        self.assertEqual(server.post("/lora-adapters", self.scaled(1)), {"success": True})
+        self.assertEqual([each["scale"] for each in server.get("/lora-adapters")], [1.0, 0.0])
+        first = self.text_of(self.ask(server))
+        self.assertNotEqual(first, both)
+        self.assertEqual(first, self.text_of(self.ask(server, lora=self.scaled(1, 0))))
+        self.assertEqual(both, self.text_of(self.ask(server, lora=self.scaled(1, 1))))
+
+
+if __name__ == "__main__":
+    main()
