@@ -120,6 +120,10 @@ std::vector<Flag> chat_flags(ServeOptions& options) {
        .effect = "While the server is idle, prefill finished turns that the template writes differently from what was "
                  "sampled (such as without their reasoning).",
        .assign = switch_into(chat.prefill_ahead)},
+      {.spelling = "--spm-infill",
+       .effect =
+           "In prompts of /infill, and for `suffix`, put the suffix before the prefix, as some models are trained.",
+       .assign = switch_into(chat.fill_suffix_first)},
       {.spelling = "--strict-model-names",
        .effect = "Refuse requests for a model name that is not in --alias (without --alias: the file's name).",
        .assign = switch_into(chat.strict_model_names)},

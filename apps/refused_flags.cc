@@ -58,7 +58,6 @@ std::vector<RefusedFlag> refused_models() {
        {"LLAMA_ARG_EMBEDDINGS=on", "LLAMA_ARG_POOLING"},
        "there is no embedding endpoint"},
       {{"--rerank", "--reranking"}, {"LLAMA_ARG_RERANKING=on"}, "there is no reranking endpoint"},
-      {{"--spm-infill"}, {}, "there is no infill endpoint"},
       {{"--model-draft", "-md", "*-draft", "--spec-*", "--no-spec-*", "--draft*", "--mtp*"},
        {"LLAMA_ARG_SPEC_*", "LLAMA_ARG_DRAFT_*", "*_DRAFT"},
        no_drafts},

@@ -49,7 +49,7 @@ constexpr const char* kFlags = R"(
 --spec-ngram-size-n --spec-ngram-size-m --spec-ngram-min-hits -lcs --lookup-cache-static -lcd --lookup-cache-dynamic
 --kv-unified-per-slot -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step -cram --cache-ram -kvu
 --kv-unified -no-kvu --no-kv-unified --cache-idle-slots --no-cache-idle-slots --context-shift --no-context-shift -r
---reverse-prompt -sp --special --warmup --no-warmup --spm-infill --pooling -np --parallel -cb --cont-batching -nocb
+--reverse-prompt -sp --special --warmup --no-warmup --pooling -np --parallel -cb --cont-batching -nocb
 --no-cont-batching -mm --mmproj -mmu --mmproj-url --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload
 --no-mmproj-offload -mmdev --mmproj-device --image-min-tokens --image-max-tokens --mtmd-batch-max-tokens --video-fps
 --video-timestamp-interval --video-ffmpeg-dir -a --alias --tags --embd-normalize --host --port --reuse-port --path

@@ -113,6 +113,8 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.clock = &os::real_clock();
   service.aliases = options.chat.model_names;
   service.strict_model_names = options.chat.strict_model_names;
+  service.fill_order =
+      options.chat.fill_suffix_first ? server::FillOrder::kSuffixFirst : server::FillOrder::kPrefixFirst;
   service.model_name = service.aliases.empty() ? base_name(model.model_path) : service.aliases.front();
   service.system_fingerprint = fmt::format("b{}-kvkeep", KVKEEP_VERSION);
   service.model_path = model.model_path;

@@ -59,6 +59,7 @@ struct ChatOptions {
   bool skip_parsing = false;                           // all of a reply is content
   Replay replay = Replay::kExact;
   bool prefill_ahead = true;
+  bool fill_suffix_first = false;  // in prompts of /infill
 };
 
 struct ServeOptions {

@@ -1,6 +1,7 @@
 """Filling gaps in text, and what editors send: /infill, `suffix`, limits of time and lines, chosen fields, `echo`."""
 
-from support import ServerCase, main, model, words
+from flag_case import covers
+from support import ServerCase, main, words
 
 COMPLETION = "/v1/completions"
 NATIVE = "/completion"
@@ -66,6 +67,13 @@ class Infill(ServerCase):
                                              "max_tokens": 6, "temperature": 0})
         self.assertEqual(gap["choices"][0]["text"], by_hand["choices"][0]["text"])
         self.assertEqual(gap["usage"]["prompt_tokens"], by_hand["usage"]["prompt_tokens"])
+
+    @covers("--spm-infill")
+    def test_the_suffix_may_come_first(self):
+        other = self.server("-c", 512, "--spm-infill")
+        gap = {"prompt": "one two", "suffix": " four", "max_tokens": 6, "temperature": 0}
+        by_hand = {**gap, "prompt": "<|fim_suffix|> four<|fim_prefix|>one two<|fim_middle|>", "suffix": ""}
+        self.assertEqual(*(other.post(COMPLETION, body)["choices"][0]["text"] for body in (gap, by_hand)))
 
     def test_bad_requests(self):
         for change, name in (({"input_prefix": None}, "input_prefix"), ({"input_suffix": None}, "input_suffix"),

@@ -25,7 +25,8 @@ void shorten(FillText& before, FillText& after, std::size_t room) {
 
 }  // namespace
 
-std::optional<std::vector<TokenId>> join_fill(FillParts parts, const FillTokens& tokens, std::size_t room) {
+std::optional<std::vector<TokenId>> join_fill(FillParts parts, const FillTokens& tokens, std::size_t room,
+                                              FillOrder order) {
   if (!tokens.prefix || !tokens.suffix || !tokens.middle) return std::nullopt;
   const std::size_t fixed = parts.begin.size() + parts.own_file.size() + kGapTokens;
   if (fixed >= room) return std::nullopt;
@@ -36,10 +37,10 @@ std::optional<std::vector<TokenId>> join_fill(FillParts parts, const FillTokens&
   std::vector<TokenId> all = std::move(parts.begin);
   for (auto file = first; file != parts.files.end(); ++file) append(all, *file);
   append(all, parts.own_file);
-  all.push_back(*tokens.prefix);
-  append(all, parts.before);
-  all.push_back(*tokens.suffix);
-  append(all, parts.after);
+  parts.before.insert(parts.before.begin(), *tokens.prefix);
+  parts.after.insert(parts.after.begin(), *tokens.suffix);
+  append(all, order == FillOrder::kPrefixFirst ? parts.before : parts.after);
+  append(all, order == FillOrder::kPrefixFirst ? parts.after : parts.before);
   all.push_back(*tokens.middle);
   return all;
 }

@@ -4,8 +4,9 @@
 //
 //   BOS  repository NAME  file NAME TEXT ...  file NAME  prefix BEFORE  suffix AFTER  middle
 //
-// where the names in small letters are tokens (base/vocabulary.h). Other files come first because they change least:
-// while a user types, all of them and most of BEFORE stay in the cache. Pure.
+// where the names in small letters are tokens (base/vocabulary.h); some are trained with the suffix before the prefix.
+// Other files come first because they change least: while a user types, all of them and most of BEFORE stay in the
+// cache. Pure.
 
 #include <cstddef>
 #include <optional>
@@ -27,10 +28,13 @@ struct FillParts {
   FillText after = {};
 };
 
+enum class FillOrder { kPrefixFirst, kSuffixFirst };
+
 // Joins the parts to at most `room` tokens. If they are more, other files leave whole, the first ones first; and of the
 // text around the gap stays what is next to it, three quarters of it before the gap. The beginning of `before` is cut
 // by eighths of the room: it stays where it is while the user types on. Returns nullopt if `room` is too small for any
 // text, or the vocabulary lacks a token of a gap.
-std::optional<std::vector<TokenId>> join_fill(FillParts parts, const FillTokens& tokens, std::size_t room);
+std::optional<std::vector<TokenId>> join_fill(FillParts parts, const FillTokens& tokens, std::size_t room,
+                                              FillOrder order = FillOrder::kPrefixFirst);
 
 }  // namespace kvkeep::server

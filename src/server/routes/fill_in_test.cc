@@ -29,6 +29,11 @@ TEST(JoinFill, OrdersTheParts) {
   EXPECT_EQ(joined_fill(parts, 11), joined_fill(parts, 100));
 }
 
+TEST(JoinFill, TheSuffixMayComeFirst) {
+  EXPECT_EQ(join_fill({.begin = {1}, .before = {6, 7}, .after = {8}}, kGap, 100, FillOrder::kSuffixFirst),
+            (FillText{1, 902, 8, 901, 6, 7, 903}));
+}
+
 TEST(JoinFill, OtherFilesLeaveWholeTheFirstOnesFirst) {
   const FillParts parts{.files = {{2, 3}, {4}, {5, 5}}, .before = {6}, .after = {8}};
   EXPECT_EQ(joined_fill(parts, 9), (FillText{4, 5, 5, 901, 6, 902, 8, 903}));

@@ -134,7 +134,7 @@ Result<Prompt> of_fill(const Service& service, const api::FillIn& fill, const As
         "this model cannot fill text in: its vocabulary lacks the tokens for it (prefix, suffix, middle)");
   }
   TRY_ASSIGN(FillParts parts, FillReader(service, asking).read(fill));
-  auto ids = join_fill(std::move(parts), tokens, fill_room(service, asking.max_tokens));
+  auto ids = join_fill(std::move(parts), tokens, fill_room(service, asking.max_tokens), service.fill_order);
   if (!ids) return invalid("the context (-c) is too small to fill text in");
   return of_ids(*std::move(ids));
 }

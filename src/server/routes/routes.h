@@ -24,6 +24,7 @@
 #include "server/api/request.h"
 #include "server/http/http_server.h"
 #include "server/routes/adapters.h"
+#include "server/routes/fill_in.h"
 #include "server/routes/memos.h"
 #include "server/routes/turn_keeper.h"
 #include "server/run/scheduler.h"
@@ -51,7 +52,8 @@ struct Service {
   bool tenant_by_key = false;         // --cache-salt-by-key: each API key is a tenant of its own
   chat::HistoryChanges history_changes;
   std::unique_ptr<Adapters> adapters = std::make_unique<Adapters>(std::vector<engine::LoraAdapter>());
-  bool prefill_ahead = false;  // --prefill-ahead, unless --replay off
+  bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off
+  FillOrder fill_order = FillOrder::kPrefixFirst;  // --spm-infill: the suffix comes first
   Scheduler* scheduler = nullptr;
   os::Clock* clock = nullptr;
 
