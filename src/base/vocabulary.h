@@ -29,11 +29,8 @@ struct SpecialToken {
 
 // The tokens between the parts of a text that a model fills in; a vocabulary may lack all or some of them.
 struct FillTokens {
-  std::optional<TokenId> prefix = {};
-  std::optional<TokenId> suffix = {};
-  std::optional<TokenId> middle = {};
-  std::optional<TokenId> repository = {};  // before the name of a repository
-  std::optional<TokenId> file = {};        // before the name of each of its files
+  std::optional<TokenId> prefix = {}, suffix = {}, middle = {};
+  std::optional<TokenId> repository = {}, file = {};  // before the name of a repository, and of each of its files
 };
 
 // How a text given to Vocabulary::tokenize stands in the prompt.

@@ -88,12 +88,22 @@ enum class DecodeStatus {
   kFailed,   // as kAborted, because of an error (llama_decode returned less than 0)
 };
 
+// A token that could be drawn, after penalties, cuts and the temperature.
+struct Candidate {
+  TokenId id = 0;
+  float probability = 0;
+};
+
 // Sampling state of one request. Used on the engine thread.
 class Sampler {
  public:
   virtual ~Sampler() = default;
   // Shows a token of the prompt to the penalties and the like.
   virtual void accept(TokenId token) = 0;
+  // Returns the tokens among which the last one was drawn, the likeliest first, at most kMostCandidates. Empty unless
+  // SamplingParams::keeps_candidates is set.
+  virtual std::span<const Candidate> candidates() const { return {}; }
+  static constexpr std::size_t kMostCandidates = 256;
   // Returns why no token can be sampled any more: the grammar has no continuation. The last sampled token is invalid.
   virtual const std::optional<Error>& failure() const {
     static const std::optional<Error> kNone;

@@ -60,6 +60,7 @@ struct SamplingParams {
   std::optional<std::uint32_t> seed = {};  // empty: a new one each time
   bool ignore_eos = false;                 // never end before the limit
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to logits; -infinity forbids a token
+  bool keeps_candidates = false;                      // Sampler::candidates() has those of each draw
   GrammarParams grammar = {};                         // with one, a reply ends where the grammar may, ignore_eos or not
   ThinkingParams thinking = {};
 };

@@ -90,7 +90,7 @@ class BadRequests(ServerCase):
                 self.chat_with(contains=field, **{field: value})
         self.chat_with(contains="suffix", suffix="b")
         self.chat_with(contains="echo", echo=True)
-        self.post(COMPLETION, {"prompt": "a", "echo": True, "logprobs": 1}, contains="echo")
+        self.post(COMPLETION, {"prompt": "a", "echo": True, "logprobs": 21}, contains="echo")
         self.post(COMPLETION, {"prompt": "a", "response_fields": ["content"]}, contains="response_fields")
         image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": PIXEL}}]}
         self.post(CHAT, {"messages": [image]}, contains="only text")

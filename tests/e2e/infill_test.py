@@ -128,13 +128,31 @@ class Limits(ServerCase):
         forbidden = self.one.post(COMPLETION, {**body, "logit_bias": [[" river", 100], [" river", False]]})
         self.assertNotIn("river", forbidden["choices"][0]["text"])
 
+    def test_probabilities_of_the_draw(self):
+        body = {"prompt": "one two", "n_predict": 6, "n_probs": 5, "post_sampling_probs": True, "seed": 3, "top_k": 3,
+                "top_p": 1, "min_p": 0, "temperature": 1.5}
+        reply = self.one.post(NATIVE, body)
+        for token in reply["completion_probabilities"]:
+            shown = [other["prob"] for other in token["top_probs"]]
+            self.assertEqual(len(shown), 3, "the others were cut off")
+            self.assertAlmostEqual(sum(shown), 1, delta=1e-4)
+            self.assertEqual(shown, sorted(shown, reverse=True))
+            self.assertIn(token["id"], [other["id"] for other in token["top_probs"]])
+        plain = self.one.post(NATIVE, {**body, "post_sampling_probs": False})
+        self.assertEqual(plain["content"], reply["content"], "the draw is the same")
+        grammar = self.one.post(NATIVE, {**body, "grammar": 'root ::= "a" | "b"', "temperature": 0})
+        self.assertEqual(grammar["completion_probabilities"][0]["prob"], 1)
+        chat = self.one.chat([{"role": "user", "content": "hi"}], max_tokens=2, logprobs=True, top_logprobs=2,
+                             post_sampling_probs=True)
+        self.assertEqual(chat["choices"][0]["logprobs"]["content"][0]["prob"], 1)
+
     def test_echo(self):
         body = {"prompt": ["one two", [1, 2, 3]], "max_tokens": 4, "temperature": 0}
         plain = [choice["text"] for choice in self.one.post(COMPLETION, body)["choices"]]
         echoed = [choice["text"] for choice in self.one.post(COMPLETION, {**body, "echo": True})["choices"]]
         ids = self.one.post("/detokenize", {"tokens": [1, 2, 3]})["content"]
         self.assertEqual(echoed[0], "one two" + plain[0])
-        self.assertTrue(echoed[1].endswith(plain[1]) and echoed[1].startswith(ids[:1]), echoed[1])
+        self.assertEqual(echoed[1], ids + plain[1])
         texts = {}
         for _, event in self.one.stream(COMPLETION, {**body, "echo": True, "stream": True}):
             if event == "[DONE]":
@@ -142,6 +160,33 @@ class Limits(ServerCase):
             for choice in event["choices"]:
                 texts[choice["index"]] = texts.get(choice["index"], "") + choice["text"]
         self.assertEqual([texts[0], texts[1]], echoed)
+
+    def test_echo_with_the_scores_of_the_prompt(self):
+        body = {"prompt": words(100, seed=50), "max_tokens": 8, "temperature": 0, "logprobs": 2}
+        reply = self.one.post(COMPLETION, body)["choices"][0]
+        before = self.one.decoded_ids()
+        scored = self.one.post(COMPLETION, {**body, "prompt": body["prompt"] + reply["text"], "echo": True, "max_tokens": 0})
+        probabilities, prompt = scored["choices"][0]["logprobs"], scored["usage"]["prompt_tokens"]
+        self.assertEqual(self.one.decoded_ids() - before, prompt, "all of it is prefilled")
+        self.assertEqual((scored["choices"][0]["text"], scored["timings"]["cache_miss_reason"]),
+                         (body["prompt"] + reply["text"], "prompt-scored"))
+        self.assertEqual({len(probabilities[name]) for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")},
+                         {prompt})
+        self.assertIsNone(probabilities["token_logprobs"][0])
+        self.assertEqual(probabilities["tokens"][-8:], reply["logprobs"]["tokens"])
+        for told, sampled in zip(probabilities["token_logprobs"][-8:], reply["logprobs"]["token_logprobs"]):
+            self.assertAlmostEqual(told, sampled, delta=0.3)
+        self.assertEqual(list(probabilities["top_logprobs"][-1]), list(reply["logprobs"]["top_logprobs"][-1]))
+        # Requests after it use what it stored; two replies share the scores, also in a stream.
+        self.assertGreater(self.one.post(COMPLETION, body)["timings"]["cache_n"], 90)
+        twice = {**body, "echo": True, "n": 2, "max_tokens": 2, "return_progress": True}
+        whole = self.one.post(COMPLETION, twice)["choices"]
+        self.assertEqual(whole[0]["logprobs"]["tokens"], whole[1]["logprobs"]["tokens"])
+        streamed = {}
+        for _, event in self.one.stream(COMPLETION, {**twice, "stream": True}):
+            for choice in event["choices"] if event != "[DONE]" else ():
+                streamed.setdefault(choice["index"], []).extend((choice["logprobs"] or {"tokens": []})["tokens"])
+        self.assertEqual([streamed[0], streamed[1]], [choice["logprobs"]["tokens"] for choice in whole])
 
 
 if __name__ == "__main__":

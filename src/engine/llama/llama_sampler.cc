@@ -92,8 +92,7 @@ Result<std::unique_ptr<LlamaSampler>> LlamaSampler::make(const llama_vocab& voca
   if (!params.grammar.text.empty()) {
     TRY_ASSIGN(grammar, TokenGrammar::make(vocabulary, params.grammar));
   }
-  return std::unique_ptr<LlamaSampler>(
-      new LlamaSampler(vocabulary, std::move(chain), std::move(grammar), params.thinking));
+  return std::unique_ptr<LlamaSampler>(new LlamaSampler(vocabulary, std::move(chain), std::move(grammar), params));
 }
 
 void LlamaSampler::fill_candidates(const float* logits) {
@@ -108,7 +107,25 @@ TokenId LlamaSampler::run_chain() {
   llama_sampler_apply(chain_.get(), &array);
   KVKEEP_ASSERT(array.selected >= 0 && array.selected < static_cast<std::int64_t>(array.size),
                 "a chain ends with a draw");
+  if (keeps_candidates_) note_drawn(array);
   return array.data[array.selected].id;
+}
+
+// A chain that always takes the likeliest token computes no probabilities.
+void LlamaSampler::note_drawn(const llama_token_data_array& array) {
+  const llama_token_data drawn = array.data[array.selected];
+  drawn_from_.clear();
+  if (drawn.p <= 0.0F) {
+    drawn_from_.push_back({drawn.id, 1.0F});
+    return;
+  }
+  const std::size_t count = std::min(array.size, kMostCandidates);
+  std::vector<llama_token_data> all(array.data, array.data + array.size);
+  std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(count),
+                            [](const auto& a, const auto& b) { return a.p != b.p ? a.p > b.p : a.id < b.id; });
+  for (std::size_t i = 0; i < count; ++i) drawn_from_.push_back({all[i].id, all[i].p});
+  const bool is_among = std::ranges::any_of(drawn_from_, [&](const Candidate& one) { return one.id == drawn.id; });
+  if (!is_among) drawn_from_.back() = {drawn.id, drawn.p};
 }
 
 std::optional<TokenId> LlamaSampler::choose(const float* logits) {
@@ -131,10 +148,16 @@ TokenId LlamaSampler::sample(llama_context& context, std::int32_t index) {
 }
 
 TokenId LlamaSampler::choose_next(llama_context& context, std::int32_t index) {
-  return grammar_ ? sample_by_grammar(context, index) : llama_sampler_sample(chain_.get(), &context, index);
+  if (grammar_) return sample_by_grammar(context, index);
+  if (!keeps_candidates_) return llama_sampler_sample(chain_.get(), &context, index);
+  fill_candidates(llama_get_logits_ith(&context, index));
+  const TokenId token = run_chain();
+  llama_sampler_accept(chain_.get(), token);
+  return token;
 }
 
 TokenId LlamaSampler::put_in(TokenId token) {
+  if (keeps_candidates_) drawn_from_ = {{token, 1.0F}};
   llama_sampler_accept(chain_.get(), token);
   if (!grammar_) return token;
   if (const Status accepted = grammar_->accept(token); !accepted) failure_ = accepted.error();

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -29,16 +30,18 @@ class LlamaSampler : public Sampler {
                                                     std::uint32_t context_tokens);
   void accept(TokenId token) override { llama_sampler_accept(chain_.get(), token); }
   const std::optional<Error>& failure() const override { return failure_; }
+  std::span<const Candidate> candidates() const override { return drawn_from_; }
   // Samples from output `index` of the last decode, and accepts the token.
   TokenId sample(llama_context& context, std::int32_t index);
 
  private:
   LlamaSampler(const llama_vocab& vocabulary, SamplerHandle chain, std::optional<TokenGrammar> grammar,
-               const ThinkingParams& thinking)
+               const SamplingParams& params)
       : vocabulary_(vocabulary),
         chain_(std::move(chain)),
         grammar_(std::move(grammar)),
-        thinking_(thinking),
+        thinking_(params.thinking),
+        keeps_candidates_(params.keeps_candidates),
         candidates_(static_cast<std::size_t>(llama_vocab_n_tokens(&vocabulary))) {}
   TokenId choose_next(llama_context& context, std::int32_t index);
   TokenId put_in(TokenId token);
@@ -46,11 +49,14 @@ class LlamaSampler : public Sampler {
   std::optional<TokenId> choose(const float* logits);
   void fill_candidates(const float* logits);
   TokenId run_chain();
+  void note_drawn(const llama_token_data_array& array);
 
   const llama_vocab& vocabulary_;
   SamplerHandle chain_;
   std::optional<TokenGrammar> grammar_;
   ThinkingLimit thinking_;
+  const bool keeps_candidates_;
+  std::vector<Candidate> drawn_from_;
   std::vector<llama_token_data> candidates_;
   std::optional<Error> failure_;
 };

@@ -33,7 +33,6 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"n", Neutral::kOne, kOneChoice},
     {"best_of", Neutral::kOne, kOneChoice},
     {"n_cmpl", Neutral::kOne, kOneChoice},
-    {"post_sampling_probs", Neutral::kFalsy, "probabilities are the model's own"},
     {"echo", Neutral::kFalsy, "only /v1/completions repeats the prompt"},
     {"suffix", Neutral::kFalsy, "only /v1/completions and /infill fill text in"},
     {"n_discard", Neutral::kFalsy, kNoShift},
@@ -241,6 +240,7 @@ Status read_stream_fields(const Json& body, GenerationRequest& request) {
     TRY(read_bool(*options, "include_usage", request.include_usage));
   }
   TRY(read_bool(body, "return_progress", request.return_progress));
+  TRY(read_bool(body, "post_sampling_probs", request.sampling.keeps_candidates));
   TRY(read_bool(body, "timings_per_token", request.timings_per_token));
   return read_bool(body, "return_tokens", request.return_tokens);
 }

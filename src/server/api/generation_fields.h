@@ -44,6 +44,7 @@ Result<engine::AdapterScales> read_adapter_scales(const Json& list, std::string_
 // Reads how many of the likeliest tokens are to be scored with each sampled one; 0 asks for nothing.
 Status read_scored_count(const Json& body, std::string_view name, std::optional<std::size_t>& count);
 inline constexpr std::int64_t kMostScoredTokens = 256;
+inline constexpr std::size_t kMostPromptScores = 20;  // of each token of a prompt, which may have many
 
 // Reads how many tokens a thought may have; -1 leaves the number to the server.
 Status read_thinking_budget(const Json& holder, std::string_view name, engine::SamplingParams& sampling);

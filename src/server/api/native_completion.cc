@@ -33,6 +33,7 @@ Json settings_json(const GenerationRequest& request) {
       {"n_predict", most},
       {"stream", request.stream},
       {"timings_per_token", request.timings_per_token},
+      {"post_sampling_probs", request.sampling.keeps_candidates},
       {"n_probs", request.scored_tokens.value_or(0)},
       {"t_max_predict_ms", request.lines.longest_ms},
       {"n_indent", request.lines.least_indent},
@@ -74,6 +75,7 @@ NativeCompletionWriter::NativeCompletionWriter(ReplyHeader header, const Generat
       max_tokens_(request.max_tokens),
       timings_per_token_(request.timings_per_token),
       shows_scores_(request.scored_tokens.has_value()),
+      score_kind_(score_kind(request)),
       choices_(request.choices()) {}
 
 // Requests have no slot: "id_slot" is there because clients read it.
@@ -105,7 +107,7 @@ std::string NativeCompletionWriter::delta(const Delta& delta) {
   choice.predicted += delta.tokens.size();
   choice.has_new_line |= delta.text.find('\n') != std::string_view::npos;
   Json json = piece(delta.choice, delta.text, delta.tokens);
-  if (delta.score != nullptr) json["completion_probabilities"] = scores_json({delta.score, 1});
+  if (delta.score != nullptr) json["completion_probabilities"] = scores_json({delta.score, 1}, score_kind_);
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
 }
@@ -134,7 +136,7 @@ Json NativeCompletionWriter::last(std::string_view text, const GenerationResult&
       {"tokens_cached", result.prompt_tokens + (predicted > 0 ? predicted - 1 : 0)},
       {"timings", timings_json(result.timings)},
   };
-  if (with_scores) json["completion_probabilities"] = scores_json(result.scores);
+  if (with_scores) json["completion_probabilities"] = scores_json(result.scores, score_kind_);
   return chosen_fields(json, response_fields_);
 }
 

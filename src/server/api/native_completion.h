@@ -51,6 +51,7 @@ class NativeCompletionWriter final : public ReplyWriter {
   const std::optional<std::int64_t> max_tokens_;
   const bool timings_per_token_;
   const bool shows_scores_;
+  const ScoreKind score_kind_;
   std::vector<Progress> choices_;
 };
 

@@ -57,6 +57,19 @@ TEST(NativeCompletion, ShowsProbabilitiesIfAsked) {
   EXPECT_EQ(piece["completion_probabilities"][0]["token"], "a");
 }
 
+TEST(NativeCompletion, ShowsProbabilitiesOfTheDrawUnderTheirOwnNames) {
+  GenerationRequest request;
+  request.scored_tokens = 1;
+  request.sampling.keeps_candidates = true;
+  GenerationResult scored = three_tokens();
+  scored.scores = {{.id = 7, .text = "a", .logprob = 0, .likeliest = {{.id = 7, .text = "a"}}}};
+  const Json one =
+      Json::parse(NativeCompletionWriter(native_header(), request, {""}).whole(scored))["completion_probabilities"][0];
+  EXPECT_EQ(one["prob"], 1.0);
+  EXPECT_EQ(one["top_probs"][0]["prob"], 1.0);
+  EXPECT_FALSE(one.contains("logprob") || one.contains("top_logprobs"));
+}
+
 TEST(NativeCompletion, SaysWhyItEnded) {
   const auto type_of = [](GenerationResult given, std::optional<std::int64_t> most = 3) {
     GenerationRequest request;

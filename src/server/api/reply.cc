@@ -1,6 +1,7 @@
 #include "server/api/reply.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/assert.h"
@@ -8,7 +9,7 @@
 namespace kvkeep::server::api {
 namespace {
 
-// JSON has no infinity: a token that cannot come is shown with OpenAI's least value.
+// JSON has no infinity: a token that cannot come is shown with OpenAI's least value. NaN stays, and becomes null.
 float shown(float logprob) { return std::max(logprob, -9999.0F); }
 
 double ratio(double dividend, double divisor) { return divisor > 0 ? dividend / divisor : 0.0; }
@@ -120,18 +121,24 @@ Json progress_json(const PrefillProgress& progress) {
           {"time_ms", static_cast<std::int64_t>(progress.time_ms)}};
 }
 
-Json scores_json(std::span<const TokenScore> scores) {
-  const auto one = [](const TokenScore& score) {
+ScoreKind score_kind(const GenerationRequest& request) {
+  return request.sampling.keeps_candidates ? ScoreKind::kDrawn : ScoreKind::kLogprobs;
+}
+
+Json scores_json(std::span<const TokenScore> scores, ScoreKind kind) {
+  const bool drawn = kind == ScoreKind::kDrawn;
+  const auto one = [drawn](const TokenScore& score) {
     Json bytes = Json::array();
     for (const char byte : score.text) bytes.push_back(static_cast<unsigned char>(byte));
-    return Json{
-        {"id", score.id}, {"token", score.text}, {"bytes", std::move(bytes)}, {"logprob", shown(score.logprob)}};
+    Json json = {{"id", score.id}, {"token", score.text}, {"bytes", std::move(bytes)}};
+    drawn ? json["prob"] = std::exp(score.logprob) : json["logprob"] = shown(score.logprob);
+    return json;
   };
   Json list = Json::array();
   for (const TokenScore& score : scores) {
     Json json = one(score);
-    json["top_logprobs"] = Json::array();
-    for (const TokenScore& other : score.likeliest) json["top_logprobs"].push_back(one(other));
+    Json& likeliest = json[drawn ? "top_probs" : "top_logprobs"] = Json::array();
+    for (const TokenScore& other : score.likeliest) likeliest.push_back(one(other));
     list.push_back(std::move(json));
   }
   return list;

@@ -63,23 +63,24 @@ struct PrefillProgress {
   std::size_t choice = 0;  // the first one of the prompt
 };
 
+// A token as replies show it, and how likely the model found it.
+struct TokenScore {
+  TokenId id = 0;
+  std::string text = {};                   // may be a part of a code point
+  float logprob = 0;                       // NaN: it has none
+  std::vector<TokenScore> likeliest = {};  // of a sampled token: the likeliest ones at its place
+};
+
 // The facts about the prompt that are known when its prefill begins.
 struct ReplyStart {
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;  // of these, tokens from the cache
   std::size_t choice = 0;
+  std::span<const TokenScore> prompt_scores = {};  // of its tokens, if the request asked for them
 };
 
 // The model's output, piece by piece; the order is the parser's.
 using DeltaKind = chat::tools::DeltaKind;
-
-// A token as replies show it, and how likely the model found it.
-struct TokenScore {
-  TokenId id = 0;
-  std::string text = {};  // may be a part of a code point
-  float logprob = 0;
-  std::vector<TokenScore> likeliest = {};  // of a sampled token: the likeliest ones at its place
-};
 
 struct Delta {
   DeltaKind kind = DeltaKind::kText;
@@ -122,11 +123,12 @@ struct Usage {
 
 struct GenerationResult {
   FinishReason finish = FinishReason::kStop;
-  std::string stop_string = {};         // the one that ended the reply; "": none did
-  bool by_line_limit = false;           // with kLength: a limit of time or of indentation ended it
-  std::vector<ReplyPart> content = {};  // for whole() only; in the order in which the model wrote it
-  std::vector<TokenId> tokens = {};     // for whole() only, with return_tokens
-  std::vector<TokenScore> scores = {};  // for whole() only, of each token
+  std::string stop_string = {};                    // the one that ended the reply; "": none did
+  bool by_line_limit = false;                      // with kLength: a limit of time or of indentation ended it
+  std::vector<ReplyPart> content = {};             // for whole() only; in the order in which the model wrote it
+  std::vector<TokenId> tokens = {};                // for whole() only, with return_tokens
+  std::vector<TokenScore> scores = {};             // for whole() only, of each token
+  std::span<const TokenScore> prompt_scores = {};  // for whole() only, as in ReplyStart
   std::size_t prompt_tokens = 0;
   std::size_t reasoning_tokens = 0;  // among the generated tokens
   Timings timings = {};              // usage takes cached and completion tokens from these
@@ -167,7 +169,10 @@ std::string_view to_string(FinishReason finish);
 Json timings_json(const Timings& timings);
 Json usage_json(const GenerationResult& result);  // of all choices
 Json progress_json(const PrefillProgress& progress);
-// Returns llama-server's list: of each token its id, text, bytes, "logprob", and "top_logprobs" with the likeliest.
-Json scores_json(std::span<const TokenScore> scores);
+// Returns llama-server's list: of each token its id, text, bytes, "logprob", and "top_logprobs" with the likeliest; or,
+// if the request asked for post_sampling_probs, "prob" and "top_probs".
+enum class ScoreKind { kLogprobs, kDrawn };
+ScoreKind score_kind(const GenerationRequest& request);
+Json scores_json(std::span<const TokenScore> scores, ScoreKind kind);
 
 }  // namespace kvkeep::server::api

@@ -77,6 +77,7 @@ struct GenerationRequest {
   bool timings_per_token = false;                 // stream: timings in every chunk
   bool return_tokens = false;                     // the sampled ids next to the text
   bool echo = false;                              // of completions: the reply repeats the prompt
+  bool score_prompt = false;                      // with echo: score the tokens of the prompt like those of the reply
   std::vector<std::string> response_fields = {};  // of native replies: the fields to send; empty: all
   // Score each token of the reply, and so many of the likeliest ones at its place; empty: no scores.
   std::optional<std::size_t> scored_tokens = {};

@@ -70,7 +70,16 @@ void Answer::write(std::string_view bytes) {
 
 // Before any bytes of the choice are made: the writer learns here how long its prompt is.
 void Answer::open_reply(Line& line) {
-  if (!std::exchange(line.opened, true)) write(reply_->first(line.choice.start()));
+  if (std::exchange(line.opened, true)) return;
+  api::ReplyStart start = line.choice.start();
+  start.prompt_scores = prompt_scores(line);
+  write(reply_->first(start));
+}
+
+// They come with the first choice of the prompt, before any of its choices has a token.
+std::span<const api::TokenScore> Answer::prompt_scores(const Line& line) const {
+  const std::size_t index = line.choice.index();
+  return lines_[index - index % form_.choices_per_prompt]->choice.prompt_scores();
 }
 
 void Answer::keep_alive() {
@@ -80,13 +89,15 @@ void Answer::keep_alive() {
 void Answer::handle(Line& line, const PrefillEvent& event) {
   line.choice.note_prompt(event.stats);
   if (!form_.stream || !form_.progress) return;
-  open_reply(line);
+  if (!form_.prompt_scores) open_reply(line);
   write(reply_->progress({.total = event.stats.prompt_tokens,
                           .cached = event.stats.cached_tokens,
                           .processed = event.processed,
                           .time_ms = event.elapsed_ms,
                           .choice = line.choice.index()}));
 }
+
+void Answer::handle(Line& line, const PromptScoresEvent& event) { line.choice.add(event, *service_.vocabulary); }
 
 void Answer::handle(Line& line, const TokenEvent& event) {
   line.choice.add(event, *service_.vocabulary);
@@ -160,6 +171,7 @@ void Answer::finish_whole() {
   for (const auto& line : lines_) {
     results.push_back(line->choice.take_result());
     if (!form_.tokens) results.back().tokens.clear();
+    results.back().prompt_scores = prompt_scores(*line);
   }
   results.front().usage_of_all = usage();
   remember();

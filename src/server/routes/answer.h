@@ -36,6 +36,7 @@ struct AnswerForm {
   bool tokens = false;                 // the ids of the tokens
   bool timings_per_token = false;      // in each chunk
   HeaderList told = {};                // header that names ignored fields
+  bool prompt_scores = false;          // of each token of the prompts
   std::size_t choices_per_prompt = 1;  // the answer has so many choices for each of its prompts, side by side
 };
 
@@ -61,7 +62,9 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   bool begin();  // returns false if the client is gone
   void write(std::string_view bytes);
   void open_reply(Line& line);
+  std::span<const api::TokenScore> prompt_scores(const Line& line) const;
   void handle(Line& line, const PrefillEvent& event);
+  void handle(Line& line, const PromptScoresEvent& event);
   void handle(Line& line, const TokenEvent& event);
   void handle(Line& line, const DoneEvent& done);
   void send(const Line& line, api::Delta delta);

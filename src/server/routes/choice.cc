@@ -57,6 +57,10 @@ void Choice::note_prompt(const JobStats& stats) {
   start_ = {.prompt_tokens = stats.prompt_tokens, .cached_tokens = stats.cached_tokens, .choice = index_};
 }
 
+void Choice::add(const PromptScoresEvent& event, const Vocabulary& vocabulary) {
+  for (const TokenScores& scores : event.scores) prompt_scores_.push_back(shown(scores, vocabulary));
+}
+
 void Choice::add(const TokenEvent& event, const Vocabulary& vocabulary) {
   note_prompt(event.stats);
   next_.add_token(event.token);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,16 @@ class Choice {
   Choice(std::size_t index, Delivery delivery, NextRequest next);
 
   std::size_t index() const { return index_; }
-  // The prompt as the first event shows it.
+  // The prompt as the first event shows it, and its scores as far as they have come.
   const api::ReplyStart& start() const { return start_; }
+  std::span<const api::TokenScore> prompt_scores() const { return prompt_scores_; }
   bool has_ended() const { return done_.has_value(); }
   // Precondition: it has ended.
   const DoneEvent& done() const { return *done_; }
 
   // Call it with each event of the job, before start() or result() are used.
   void note_prompt(const JobStats& stats);
+  void add(const PromptScoresEvent& event, const Vocabulary& vocabulary);
   void add(const TokenEvent& event, const Vocabulary& vocabulary);
   void end(DoneEvent done);
 
@@ -55,6 +58,7 @@ class Choice {
   std::vector<api::ReplyPart> content_;
   std::vector<TokenId> tokens_;
   std::vector<api::TokenScore> scores_;
+  std::vector<api::TokenScore> prompt_scores_;
   std::size_t reasoning_tokens_ = 0;
   std::size_t unplaced_tokens_ = 0;
 };

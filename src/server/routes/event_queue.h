@@ -34,6 +34,10 @@ struct TokenEvent {
   JobStats stats;
   std::optional<TokenScores> scores = {};
 };
+// Of the next tokens of the prompt.
+struct PromptScoresEvent {
+  std::vector<TokenScores> scores;
+};
 struct DoneEvent {
   Finish finish = Finish::kStop;
   std::vector<chat::tools::ReplyDelta> deltas = {};  // text held back until the end
@@ -44,7 +48,7 @@ struct DoneEvent {
   std::optional<Error> error = {};
   bool by_line_limit = false;  // with kLength
 };
-using Event = std::variant<PrefillEvent, TokenEvent, DoneEvent>;
+using Event = std::variant<PrefillEvent, PromptScoresEvent, TokenEvent, DoneEvent>;
 
 // How to read a reply: see chat::tools::ReplyParser. `format` and `markers` live as long as the server.
 struct Reading {
@@ -79,6 +83,7 @@ class EventQueue final : public JobSink {
   // Engine thread.
   void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) override;
   void on_scores(const TokenScores& scores) override { scores_ = scores; }
+  void on_prompt_scores(std::vector<TokenScores> scores) override { push(PromptScoresEvent{std::move(scores)}); }
   bool on_token(TokenId token, const JobStats& stats) override;
   void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) override;
   bool gone() const override { return reader_.gone(); }

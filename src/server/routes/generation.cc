@@ -147,6 +147,7 @@ class Starter {
     job.adapters = adapters_;
     job.tenant = tenant_;
     job.scored_tokens = request_.scored_tokens;
+    if (request_.score_prompt) job.scored_prompt = request_.scored_tokens;
     job.longest_prefill_ms = request_.longest_prompt_ms;
     job.client = client_of(generation_.http, tenant_);
     job.markers = markers_of(job.prompt, service_.turn_openings);
@@ -206,6 +207,7 @@ void generate(const Service& service, Generation generation) {
                   request.return_tokens,
                   request.timings_per_token,
                   tell_of_unknown_fields(service, generation.http, generation.dialect, request.unknown_fields),
+                  request.score_prompt,
                   request.choices_per_prompt};
   const auto answer = std::make_shared<Answer>(service, std::move(form), writer.keep(), std::move(generation.reply));
   std::vector<Submission> jobs = starter.open(*answer);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cache/cache.h"
+#include "engine/engine.h"
 
 namespace kvkeep::server {
 

@@ -27,10 +27,14 @@
 
 #include "cache/cache_options.h"
 #include "cache/lease.h"
-#include "engine/engine.h"
 #include "os/clock.h"
 #include "policy/audit.h"
 #include "server/run/restore.h"
+
+namespace kvkeep::engine {
+class Engine;
+struct BatchToken;
+}  // namespace kvkeep::engine
 
 namespace kvkeep::cache {
 class Cache;

@@ -34,20 +34,16 @@ void take_over(Request& branch, const Request& from) {
 
 }  // namespace
 
-std::unique_ptr<Request> make_branch(const Job& job, std::size_t number, std::shared_ptr<JobSink> sink) {
+std::unique_ptr<Request> make_branch(Job& job, std::size_t number, std::shared_ptr<JobSink> sink) {
   auto branch = std::make_unique<Request>();
+  branch->stats.prompt_tokens = job.prompt.size();
+  std::vector<TokenId> prompt = std::exchange(job.prompt, {});
+  branch->job = job;
+  job.prompt = std::move(prompt);
   Job& own = branch->job;
   own.id = fmt::format("{}.{}", job.id, number);
-  own.kind = job.kind;
-  own.sampling = job.sampling;
   if (own.sampling.seed) *own.sampling.seed += static_cast<std::uint32_t>(number);
-  own.max_tokens = job.max_tokens;
-  own.cache_prompt = job.cache_prompt;
-  own.tenant = job.tenant;
-  own.client = job.client;
-  own.keep_s = job.keep_s;
-  own.scored_tokens = job.scored_tokens;
-  branch->stats.prompt_tokens = job.prompt.size();
+  own.scored_prompt.reset();
   branch->sink = std::move(sink);
   return branch;
 }

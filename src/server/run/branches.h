@@ -22,8 +22,8 @@ class Engine;
 
 namespace kvkeep::server {
 
-// Makes the `number`th branch (from 1) of a request for `job`, whose prompt is not copied.
-std::unique_ptr<Request> make_branch(const Job& job, std::size_t number, std::shared_ptr<JobSink> sink);
+// Makes the `number`th branch (from 1) of a request for `job`, which is as before afterwards; its prompt is not copied.
+std::unique_ptr<Request> make_branch(Job& job, std::size_t number, std::shared_ptr<JobSink> sink);
 
 // Gives each branch the state of `request`, whose prompt ends at entry `index` of the last batch, and samples its first
 // token there. Returns these tokens, in the order of the branches. Errors as prepare_sampler.

@@ -48,8 +48,8 @@ class Inbox {
   explicit Inbox(std::size_t queue_limit);
   ~Inbox();
 
-  // Takes all or none, in this order. kBusy if too many requests would wait, the server stops, or one of them is a
-  // prefill ahead while there are others. Each branch counts as a request that waits.
+  // Takes all or none. kBusy if too many requests would wait, branches included, the server stops, or there are others
+  // and one of them is a prefill ahead.
   Status submit(std::vector<std::unique_ptr<Request>> requests);
   // kBusy if too many questions wait, or the server stops.
   Status ask(Question question);

@@ -39,6 +39,7 @@ std::string_view to_string(MissReason reason) {
     case MissReason::kNewTokens: return "new-tokens";
     case MissReason::kNothingCached: return "nothing-cached";
     case MissReason::kCacheOff: return "cache-off";
+    case MissReason::kPromptScored: return "prompt-scored";
     case MissReason::kNoPoint: return "no-point";
     case MissReason::kNotCacheable: return "memory-class";
     case MissReason::kLoadFailed: return "load-failed";

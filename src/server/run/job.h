@@ -37,6 +37,8 @@ struct Job {
   // request comes; the state that it computed is kept.
   bool ahead = false;
   std::optional<std::size_t> scored_tokens = {};  // with each sampled token, see on_scores(); empty: no scores
+  // The same for each token of the prompt. All of it is then prefilled, since cached rows have no probabilities.
+  std::optional<std::size_t> scored_prompt = {};
   double longest_prefill_ms = 0;  // prefill ends the request after this time, at the end of a slice; 0: no limit
 };
 
@@ -59,6 +61,7 @@ enum class MissReason {
   kNoPoint,        // more was computed once, but no restorable position is kept there
   kNothingCached,  // no more is known than the template's beginning, or too little for a point (CutOptions::min_tokens)
   kCacheOff,       // cache_prompt was false
+  kPromptScored,   // Job::scored_prompt
   kNotCacheable,   // this model's state cannot be saved
   kLoadFailed,     // a deeper match was known but could not be loaded
   kLoadTooSlow,    // --restore auto: prefilling was faster
@@ -78,13 +81,11 @@ struct JobStats {
   std::size_t known_tokens = 0;      // tokens of the prompt that were computed once, though their state may be gone
   std::size_t prefilled_tokens = 0;  // given to the model for this prompt
   std::size_t predicted_tokens = 0;
-  double queue_ms = 0;      // from submit to start, while other requests came first or held the cells
-  double load_ms = 0;       // restoring rows, disk included
-  double prompt_ms = 0;     // from start to the first sampled token
-  double predicted_ms = 0;  // from the first sampled token to the last
-
-  // So many tokens are reused from the model's memory, none from other tiers yet.
-  void count_memory(std::size_t tokens);
+  double queue_ms = 0;                    // from submit to start, while other requests came first or held the cells
+  double load_ms = 0;                     // restoring rows, disk included
+  double prompt_ms = 0;                   // from start to the first sampled token
+  double predicted_ms = 0;                // from the first sampled token to the last
+  void count_memory(std::size_t tokens);  // so many are reused from the model's memory, none from other tiers yet
 };
 
 enum class Finish {
@@ -102,6 +103,8 @@ class JobSink {
   // Prefill has reached `processed` of stats.prompt_tokens (in the first call: the reused tokens).
   virtual void on_prefill(const JobStats& stats, std::size_t processed, double elapsed_ms) = 0;
   virtual void on_scores(const TokenScores& /*scores*/) {}  // of the next on_token(), if the job wants them
+  // Of the prompt's next tokens, if the job wants them. The first of all has NaN as its logprob.
+  virtual void on_prompt_scores(std::vector<TokenScores> /*scores*/) {}
   // A sampled token. Returns false to end the reply here (end of generation, stop string).
   virtual bool on_token(TokenId token, const JobStats& stats) = 0;
   virtual void on_done(Finish finish, const JobStats& stats, const std::optional<Error>& error) = 0;  // the last call

@@ -78,7 +78,7 @@ PromptLookup::PromptLookup(const LookupOptions& options, const cache::ModelMemor
 
 // Looks at live sequences, too: the cache may be off.
 EffectiveTokens PromptLookup::match_text(const Job& job) const {
-  if (options_.texts == nullptr || !cached(job)) return as_sent(job);
+  if (options_.texts == nullptr || !cached(job) || job.scored_prompt) return as_sent(job);
   const std::vector<TokenId>& prompt = job.prompt;
   index::TextMatch best = cache_.match_text(prompt, *options_.texts, job.tenant);
   for (const Sequence& held : sequences_.all()) {
@@ -163,6 +163,7 @@ Explanation PromptLookup::explain(const Job& job, const FoundPath& found, policy
 MissReason PromptLookup::miss_reason(const Job& job, std::size_t prompt_tokens, Position known_to, std::size_t reused,
                                      const std::optional<MissReason>& failed) const {
   if (!job.cache_prompt) return MissReason::kCacheOff;
+  if (job.scored_prompt) return MissReason::kPromptScored;
   if (!cached(job)) return MissReason::kNotCacheable;
   const std::size_t known = std::max<std::size_t>(known_to.value(), reused);
   const bool small_gap = known - reused <= kSmallGap;

@@ -77,7 +77,7 @@ std::vector<engine::BatchToken> slice_batch(const Request& request, TokenRange r
   const TokenSpan tokens = request.effective.tokens;
   std::vector<engine::BatchToken> batch;
   for (std::size_t i = range.begin.value(); i < range.end.value(); ++i) {
-    batch.push_back({*request.seq, tokens[i], Position{} + i, i + 1 == tokens.size()});
+    batch.push_back({*request.seq, tokens[i], Position{} + i, request.wants_scores() || i + 1 == tokens.size()});
   }
   return batch;
 }
@@ -100,7 +100,13 @@ EndedRequest as_ended(const Request& request, Finish how, const std::optional<Er
           .error = error};
 }
 
+// Logits are large, and scoring a token takes as long as its vocabulary: running requests wait for a slice.
+constexpr std::size_t kScoredSlice = 32;
+
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, bool cached) {
+  std::optional<Position> end = request.cuts.next();
+  const Position scored = Position{} + held + kScoredSlice;
+  if (request.wants_scores()) end = std::min(end.value_or(scored), scored);
   return {.phase = request.phase,
           .ended = request.sink == nullptr,
           .must_wait = request.must_wait,
@@ -108,7 +114,7 @@ policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, 
           .captured_by_window = cached,
           .tokens = request.effective.tokens.size(),
           .held = held,
-          .next_cut = request.cuts.next()};
+          .next_cut = end};
 }
 
 }  // namespace kvkeep::server

@@ -51,7 +51,13 @@ struct Request {
   std::unique_ptr<RequestTrace> trace;  // null: no trace is wanted
   // Further replies to the prompt (branches.h). They are here until its prefill ends, and ended by whatever ends it.
   std::vector<std::unique_ptr<Request>> branches;
+  std::size_t scored_tokens = 0;  // of the prompt, as far as on_prompt_scores() told
 
+  // Returns true if cached rows would leave tokens of the prompt without the scores that the job wants.
+  bool wants_scores() const { return job.scored_prompt && scored_tokens < stats.prompt_tokens; }
+  LookupTiers tiers() const {
+    return {.memory = !fork_refused && !wants_scores(), .cache = !restore.gave_up() && !wants_scores()};
+  }
   // Returns what prevented the restore of more, if anything did.
   std::optional<MissReason> restore_failure() const;
 };

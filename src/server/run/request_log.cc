@@ -135,6 +135,7 @@ std::string miss_text(const EndedRequest& ended, const ShowTokens* show) {
   switch (ended.stats.miss) {
     case MissReason::kWholePrompt: return "the whole prompt was known";
     case MissReason::kCacheOff: return "the request does not use the cache (cache_prompt)";
+    case MissReason::kPromptScored: return "the request asks for probabilities of its prompt (echo with logprobs)";
     case MissReason::kNotCacheable: return "this model's state cannot be cached";
     case MissReason::kLoadFailed: return "more was known, but could not be loaded; a warning says why";
     case MissReason::kLoadTooSlow: return "more was known, but prefilling it is faster than loading it (--restore)";

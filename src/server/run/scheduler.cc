@@ -166,8 +166,7 @@ bool Scheduler::start(Request& request) {
     return true;
   }
   const TokenSpan tokens = request.effective.tokens;
-  FoundPath found = lookup_.find(request.job, tokens, terms(),
-                                 {.memory = !request.fork_refused, .cache = !request.restore.gave_up()});
+  FoundPath found = lookup_.find(request.job, tokens, terms(), request.tiers());
   const policy::Plan plan = policy::make_plan(found.view);
   request.known = found.known;
   if (!request.reported) request.difference = lookup_.difference(request.job, tokens);
@@ -377,6 +376,7 @@ void Scheduler::note_prefilled(Request& request, std::size_t count) {
   request.stats.prefilled_tokens += count;
   inbox_.count([count](SchedulerStats& stats) { stats.prefilled_tokens += count; });
   const std::size_t held = sequences_[*request.seq].tokens.size();
+  score_prompt(request, engine_, {Position{} + (held - count), Position{} + held});
   const bool complete = held == request.effective.tokens.size();
   const bool wants_reply = request.job.max_tokens != 0;
   const TokenId token = complete && wants_reply ? sample_next(request, engine_, count - 1) : 0;

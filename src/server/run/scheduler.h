@@ -21,7 +21,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
 #include "os/clock.h"
 #include "policy/next_call.h"
 #include "policy/restore.h"
@@ -32,6 +31,12 @@
 #include "server/run/request_log.h"
 #include "server/run/sequences.h"
 #include "server/run/trace.h"
+
+namespace kvkeep::engine {
+class Engine;
+struct BatchToken;
+enum class DecodeStatus;
+}  // namespace kvkeep::engine
 
 namespace kvkeep::cache {
 class Cache;

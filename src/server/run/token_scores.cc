@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/assert.h"
 #include "engine/engine.h"
@@ -35,12 +37,40 @@ TokenScores score_token(std::span<const float> logits, TokenId chosen, std::size
   return scores;
 }
 
+void score_prompt(Request& request, engine::Engine& engine, TokenRange decoded) {
+  if (!request.wants_scores()) return;
+  const std::vector<TokenId>& tokens = request.effective.tokens;
+  std::vector<TokenScores> scores;
+  const auto add = [&](TokenScores&& one) {
+    scores.push_back(std::move(one));
+    ++request.scored_tokens;
+  };
+  if (request.scored_tokens == 0)
+    add({.chosen = {tokens.front(), std::numeric_limits<float>::quiet_NaN()}, .likeliest = {}});
+  for (std::size_t at = decoded.begin.value(); at < decoded.end.value() && request.wants_scores(); ++at) {
+    if (at + 1 != request.scored_tokens) continue;  // told before the request gave its cells back
+    add(score_token(engine.logits(at - decoded.begin.value()), tokens[at + 1], *request.job.scored_prompt));
+  }
+  request.sink->on_prompt_scores(std::move(scores));
+}
+
+TokenScores drawn_scores(std::span<const engine::Candidate> candidates, TokenId chosen, std::size_t count) {
+  const auto scored = [](const engine::Candidate& one) { return ScoredToken{one.id, std::log(one.probability)}; };
+  TokenScores scores{.chosen = {chosen, 0}};
+  for (const engine::Candidate& one : candidates) {
+    if (one.id == chosen) scores.chosen = scored(one);
+    if (scores.likeliest.size() < count) scores.likeliest.push_back(scored(one));
+  }
+  return scores;
+}
+
 TokenId sample_next(Request& request, engine::Engine& engine, std::size_t index) {
   const TokenId token = engine.sample(*request.sampler, index);
   const std::optional<std::size_t> count = request.job.scored_tokens;
-  if (count && !request.sampler->failure()) {
-    request.sink->on_scores(score_token(engine.logits(index), token, *count));
-  }
+  if (!count || request.sampler->failure()) return token;
+  const bool drawn = request.job.sampling.keeps_candidates;
+  request.sink->on_scores(drawn ? drawn_scores(request.sampler->candidates(), token, *count)
+                                : score_token(engine.logits(index), token, *count));
   return token;
 }
 

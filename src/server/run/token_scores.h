@@ -14,7 +14,8 @@
 
 namespace kvkeep::engine {
 class Engine;
-}
+struct Candidate;
+}  // namespace kvkeep::engine
 
 namespace kvkeep::server {
 
@@ -26,16 +27,25 @@ struct ScoredToken {
   bool operator==(const ScoredToken&) const = default;
 };
 
-// Probabilities are those of the model itself: before penalties, biases, a grammar and the temperature.
+// Probabilities are those of the model itself: before penalties, biases, a grammar and the temperature. (drawn_scores()
+// has others.)
 struct TokenScores {
   ScoredToken chosen;
-  std::vector<ScoredToken> likeliest;  // the likeliest first; of equals the lowest id
+  std::vector<ScoredToken> likeliest = {};  // the likeliest first; of equals the lowest id
 };
 
 // Scores `chosen` and the `count` likeliest tokens, or all if there are fewer. `logits`: one per id of the vocabulary,
 // as the model gave them; -infinity for a token that cannot come. Pure. Cost: O(logits).
 // Precondition: `chosen` is an id of the vocabulary.
 TokenScores score_token(std::span<const float> logits, TokenId chosen, std::size_t count);
+
+// The same for the probabilities with which the token was drawn: after penalties, biases, cuts and the temperature.
+// `candidates`: the likeliest first; a chosen token that is not among them was certain. Pure.
+TokenScores drawn_scores(std::span<const engine::Candidate> candidates, TokenId chosen, std::size_t count);
+
+// Tells the request's sink the scores of the prompt's tokens that follow those of the last batch, which were `decoded`,
+// if its job wants them. On the engine thread.
+void score_prompt(Request& request, engine::Engine& engine, TokenRange decoded);
 
 // Samples after entry `index` of the last batch, and tells the request's sink the scores if its job wants them. On the
 // engine thread.

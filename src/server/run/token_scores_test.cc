@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <future>
 #include <limits>
 #include <random>
 #include <utility>
+
+#include "server/run/scheduler_test_fixture.h"
 
 namespace kvkeep::server {
 namespace {
@@ -61,6 +64,57 @@ TEST(TokenScores, AgreeWithANaiveTwin) {
       EXPECT_NEAR(scores.likeliest[i].logprob, logprob(sorted[i].second), 1e-5);
     }
   }
+}
+
+TEST(TokenScores, OfADrawAreItsProbabilities) {
+  const std::vector<engine::Candidate> candidates = {{7, 0.5F}, {3, 0.25F}, {9, 0.25F}};
+  const TokenScores scores = drawn_scores(candidates, 3, 2);
+  EXPECT_NEAR(std::exp(scores.chosen.logprob), 0.25, 1e-6);
+  ASSERT_EQ(scores.likeliest.size(), 2U);
+  EXPECT_EQ(scores.likeliest[0].id, 7);
+  EXPECT_EQ(drawn_scores({}, 3, 2).chosen, (ScoredToken{3, 0})) << "it was certain";
+}
+
+// Keeps the scores of the prompt.
+class ScoredPromptSink final : public JobSink {
+ public:
+  void on_prefill(const JobStats&, std::size_t, double) override {}
+  void on_prompt_scores(std::vector<TokenScores> scores) override {
+    for (TokenScores& one : scores) told.push_back(std::move(one));
+  }
+  bool on_token(TokenId, const JobStats&) override { return true; }
+  void on_done(Finish, const JobStats& stats, const std::optional<Error>&) override { done.set_value(stats); }
+  bool gone() const override { return false; }
+
+  std::vector<TokenScores> told;
+  std::promise<JobStats> done;
+};
+
+TEST(PromptScores, EachTokenButTheFirstHasOneAlsoIfItIsCached) {
+  World world(WorldOptions{.scheduler = {.parallel = 1}});
+  world.start();
+  std::mt19937 random(5);
+  const std::vector<TokenId> prompt = random_tokens(random, 150);
+  (void)world.ask(prompt, 4);
+  const std::uint64_t before = world.engine.tokens_decoded();
+  const auto sink = std::make_shared<ScoredPromptSink>();
+  Job job;
+  job.prompt = prompt;
+  job.sampling = World::greedy();
+  job.max_tokens = 2;
+  job.scored_prompt = 3;
+  ASSERT_TRUE(world.scheduler.submit(job, sink).ok());
+  const JobStats stats = sink->done.get_future().get();
+  EXPECT_EQ(world.engine.tokens_decoded() - before, prompt.size() + 1);
+  EXPECT_EQ(stats.cached_tokens, 0U);
+  EXPECT_EQ(stats.miss, MissReason::kPromptScored);
+  ASSERT_EQ(sink->told.size(), prompt.size());
+  for (std::size_t i = 0; i < prompt.size(); ++i) {
+    EXPECT_EQ(sink->told[i].chosen.id, prompt[i]);
+    EXPECT_EQ(std::isnan(sink->told[i].chosen.logprob), i == 0);
+    EXPECT_EQ(sink->told[i].likeliest.size(), i == 0 ? 0U : 3U);
+  }
+  EXPECT_GT(world.ask(prompt, 1).stats.cached_tokens, 100U) << "later requests use what it stored";
 }
 
 }  // namespace

@@ -36,7 +36,20 @@ Result<PromptSource> read_mixed(const Json& parts, std::size_t vocabulary_size) 
   return PromptSource(std::move(mixed));
 }
 
+// llama-server's form for prompts with pictures, of which there are none here.
+Result<PromptSource> read_prompt_object(const Json& prompt) {
+  const Json* data = field(prompt, "multimodal_data");
+  if (data != nullptr && !data->empty()) return invalid("'prompt.multimodal_data' is not supported: text only");
+  const Json* text = field(prompt, "prompt_string");
+  if (text == nullptr) return invalid("a 'prompt' that is an object needs a 'prompt_string'");
+  std::string content;
+  TRY(read_string(prompt, "prompt_string", content));
+  return content.empty() ? Result<PromptSource>(invalid("'prompt' must not be empty"))
+                         : PromptSource(std::move(content));
+}
+
 Result<PromptSource> read_one_prompt(const Json& prompt, std::size_t vocabulary_size) {
+  if (prompt.is_object()) return read_prompt_object(prompt);
   if (prompt.is_string()) {
     if (prompt.get_ref<const std::string&>().empty()) return invalid("'prompt' must not be empty");
     return PromptSource(prompt.get<std::string>());
@@ -153,8 +166,12 @@ Result<GenerationRequest> parse_completion(std::string body, const RequestDefaul
   TRY(read_choices(json, request));
   TRY(read_completion_scores(json, request.scored_tokens));
   TRY(read_bool(json, "echo", request.echo));
-  if (request.echo && request.scored_tokens) {
-    return invalid("'echo' with 'logprobs' is not supported: tokens of the prompt have no scores");
+  request.score_prompt = request.echo && request.scored_tokens;
+  if (request.score_prompt && request.sampling.keeps_candidates) {
+    return invalid("'post_sampling_probs' is not supported with 'echo' and 'logprobs': a prompt is not sampled");
+  }
+  if (request.score_prompt && *request.scored_tokens > kMostPromptScores) {
+    return invalid(fmt::format("'logprobs' may be at most {} with 'echo'", kMostPromptScores));
   }
   return request;
 }

@@ -276,7 +276,6 @@ struct RefusedCase {
 TEST(ParseChat, UnsupportedFeaturesAreRefusedAndTheirNeutralValuesAreNot) {
   const std::vector<RefusedCase> cases = {
       {"best_of", "3", "1"},
-      {"post_sampling_probs", "true", "false"},
       {"echo", "true", "false"},
       {"suffix", "\"x\"", "\"\""},
       {"n_discard", "5", "0"},
@@ -335,6 +334,7 @@ TEST(ParseCompletion, FormsOfThePrompt) {
   const std::vector<TokenId> two = {1, 2};
   EXPECT_EQ(std::get<MixedPrompt>(prompt(R"([1,2,"b",3])")), (MixedPrompt{two, "b", std::vector<TokenId>{3}}));
   EXPECT_EQ(std::get<MixedPrompt>(prompt(R"([["a",1,2]])")), (MixedPrompt{"a", two}));
+  EXPECT_EQ(std::get<std::string>(prompt(R"({"prompt_string":"hi","multimodal_data":[]})")), "hi");
 }
 
 TEST(ParseCompletion, SeveralPrompts) {
@@ -395,7 +395,9 @@ TEST(ParseCompletion, ErrorsNameTheMistake) {
       {"{}", "'prompt' is required"},
       {R"({"prompt":5})",
        "'prompt' must be a string, an array of token ids and strings, or an array of prompts, not a"},
-      {R"({"prompt":{}})", "array of prompts, not an object"},
+      {R"({"prompt":{}})", "needs a 'prompt_string'"},
+      {R"({"prompt":{"prompt_string":""}})", "'prompt' must not be empty"},
+      {R"({"prompt":{"prompt_string":"a","multimodal_data":["x"]}})", "'prompt.multimodal_data' is not supported"},
       {R"({"prompt":""})", "'prompt' must not be empty"},
       {R"({"prompt":[]})", "'prompt' must not be empty"},
       {R"({"prompt":["a",""]})", "'prompt' must not be empty"},
@@ -407,7 +409,7 @@ TEST(ParseCompletion, ErrorsNameTheMistake) {
       {R"({"prompt":"x","n":129})", "'n'"},
       {R"({"prompt":["a","b","c","d","e","f","g","h","i"],"n":128})", "at most 1024 replies"},
       {R"({"prompt":[1],"suffix":"x"})", "'suffix' needs a 'prompt' that is a string"},
-      {R"({"prompt":"x","echo":true,"logprobs":1})", "'echo' with 'logprobs' is not supported"},
+      {R"({"prompt":"x","echo":true,"logprobs":21})", "'logprobs' may be at most 20 with 'echo'"},
       {R"({"prompt":[1.5,2]})", "'prompt' must be made of token ids, not a number with a fraction"},
       {R"({"prompt":[1,1000]})", "'prompt': 1000 is not a token id (0 to 999)"},
       {R"({"prompt":[-1]})", "'prompt': -1 is not a token id"},

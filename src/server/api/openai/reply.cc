@@ -1,5 +1,6 @@
 #include "server/api/openai/reply.h"
 
+#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
@@ -50,25 +51,39 @@ Json message_json(const GenerationResult& result) {
   return message;
 }
 
-// llama-server's list as "content", and OpenAI's lists. `offset`: bytes of text before the first token.
-Json completion_logprobs(std::span<const TokenScore> scores, std::size_t offset) {
-  Json json = {{"content", scores_json(scores)},
-               {"tokens", Json::array()},
-               {"token_logprobs", Json::array()},
-               {"top_logprobs", Json::array()},
-               {"text_offset", Json::array()}};
-  for (const Json& one : json["content"]) {
-    json["tokens"].push_back(one["token"]);
-    json["token_logprobs"].push_back(one["logprob"]);
-    Json likeliest = Json::object();
-    for (const Json& other : one["top_logprobs"])
-      likeliest[other["token"].get_ref<const std::string&>()] = other["logprob"];
-    json["top_logprobs"].push_back(std::move(likeliest));
-    json["text_offset"].push_back(offset);
-    offset += one["bytes"].size();
+// llama-server's list as "content", and OpenAI's lists.
+class CompletionLogprobs {
+ public:
+  explicit CompletionLogprobs(ScoreKind kind) : kind_(kind) {}
+
+  // `offset`: bytes of text before the first of these tokens.
+  void add(std::span<const TokenScore> scores, std::size_t offset) {
+    for (const TokenScore& score : scores) {
+      const Json one = scores_json({&score, 1}, ScoreKind::kLogprobs).front();
+      json_["tokens"].push_back(one["token"]);
+      json_["token_logprobs"].push_back(one["logprob"]);
+      json_["top_logprobs"].push_back(std::isnan(score.logprob) ? Json() : likeliest(one["top_logprobs"]));
+      json_["text_offset"].push_back(offset);
+      json_["content"].push_back(kind_ == ScoreKind::kLogprobs ? one : scores_json({&score, 1}, kind_).front());
+      offset += score.text.size();
+    }
   }
-  return json;
-}
+  Json take() { return std::move(json_); }
+
+ private:
+  static Json likeliest(const Json& scores) {
+    Json by_token = Json::object();
+    for (const Json& one : scores) by_token[one["token"].get_ref<const std::string&>()] = one["logprob"];
+    return by_token;
+  }
+
+  const ScoreKind kind_;
+  Json json_ = {{"content", Json::array()},
+                {"tokens", Json::array()},
+                {"token_logprobs", Json::array()},
+                {"top_logprobs", Json::array()},
+                {"text_offset", Json::array()}};
+};
 
 }  // namespace
 
@@ -77,7 +92,8 @@ ChatReplyWriter::ChatReplyWriter(ReplyHeader header, const GenerationRequest& re
       include_usage_(request.include_usage),
       timings_per_token_(request.timings_per_token),
       return_tokens_(request.return_tokens),
-      shows_scores_(request.scored_tokens.has_value()) {}
+      shows_scores_(request.scored_tokens.has_value()),
+      score_kind_(score_kind(request)) {}
 
 Json ChatReplyWriter::chunk(Json choices) const {
   return {
@@ -102,7 +118,8 @@ std::string ChatReplyWriter::delta(const Delta& delta) {
   const bool is_end = delta.kind == DeltaKind::kCallEnd && delta.call_is_whole;
   if (is_end && delta.tokens.empty() && delta.score == nullptr) return {};  // the next chunk says so
   Json json = chunk(choice(delta.choice, is_end ? Json::object() : content_delta(delta)));
-  if (delta.score != nullptr) json["choices"][0]["logprobs"] = {{"content", scores_json({delta.score, 1})}};
+  if (delta.score != nullptr)
+    json["choices"][0]["logprobs"] = {{"content", scores_json({delta.score, 1}, score_kind_)}};
   if (return_tokens_) json["tokens"] = delta.tokens;
   if (timings_per_token_ && delta.timings != nullptr) json["timings"] = timings_json(*delta.timings);
   return sse(json);
@@ -130,7 +147,7 @@ std::string ChatReplyWriter::whole_of_all(std::span<const GenerationResult> resu
   for (const GenerationResult& result : results) {
     Json one = {
         {"finish_reason", to_string(result.finish)}, {"index", result.choice}, {"message", message_json(result)}};
-    if (shows_scores_) one["logprobs"] = {{"content", scores_json(result.scores)}};
+    if (shows_scores_) one["logprobs"] = {{"content", scores_json(result.scores, score_kind_)}};
     if (return_tokens_ && results.size() > 1) one["tokens"] = result.tokens;
     choices.push_back(std::move(one));
   }
@@ -163,6 +180,7 @@ CompletionReplyWriter::CompletionReplyWriter(ReplyHeader header, const Generatio
       timings_per_token_(request.timings_per_token),
       return_tokens_(request.return_tokens),
       shows_scores_(request.scored_tokens.has_value()),
+      score_kind_(score_kind(request)),
       choices_per_prompt_(request.choices_per_prompt),
       echoed_(std::move(echoed)) {
   for (std::size_t i = 0; i < request.choices(); ++i) text_bytes_.push_back(this->echoed(i).size());
@@ -185,7 +203,13 @@ Json CompletionReplyWriter::body(Json choices) const {
 std::string CompletionReplyWriter::first(const ReplyStart& start) {
   const std::string& prompt = echoed(start.choice);
   if (prompt.empty()) return {};
-  return sse(body(Json::array({completion_choice(start.choice, prompt, nullptr, nullptr)})));
+  Json logprobs;
+  if (!start.prompt_scores.empty()) {
+    CompletionLogprobs scores(score_kind_);
+    scores.add(start.prompt_scores, 0);
+    logprobs = scores.take();
+  }
+  return sse(body(Json::array({completion_choice(start.choice, prompt, nullptr, std::move(logprobs))})));
 }
 
 std::string CompletionReplyWriter::progress(const PrefillProgress& progress) {
@@ -198,7 +222,9 @@ std::string CompletionReplyWriter::delta(const Delta& delta) {
   Json logprobs;
   if (delta.score != nullptr) {
     std::size_t& text_bytes = text_bytes_.at(delta.choice);
-    logprobs = completion_logprobs({delta.score, 1}, text_bytes);
+    CompletionLogprobs scores(score_kind_);
+    scores.add({delta.score, 1}, text_bytes);
+    logprobs = scores.take();
     text_bytes += delta.score->text.size();
   }
   Json json = body(Json::array({completion_choice(delta.choice, delta.text, nullptr, std::move(logprobs))}));
@@ -225,7 +251,12 @@ std::string CompletionReplyWriter::whole_of_all(std::span<const GenerationResult
   for (const GenerationResult& result : results) {
     const std::string& prompt = echoed(result.choice);
     Json logprobs;
-    if (shows_scores_) logprobs = completion_logprobs(result.scores, prompt.size());
+    if (shows_scores_) {
+      CompletionLogprobs scores(score_kind_);
+      scores.add(result.prompt_scores, 0);
+      scores.add(result.scores, prompt.size());
+      logprobs = scores.take();
+    }
     choices.push_back(completion_choice(result.choice, prompt + joined_text(result.content, PartKind::kText),
                                         to_string(result.finish), std::move(logprobs)));
     if (return_tokens_ && results.size() > 1) choices.back()["tokens"] = result.tokens;

@@ -32,6 +32,7 @@ class ChatReplyWriter : public ReplyWriter {
   const bool timings_per_token_;
   const bool return_tokens_;
   const bool shows_scores_;
+  const ScoreKind score_kind_;
 };
 
 // The last chunk always has usage; with `echo` the prompts' texts come first. Deltas and parts are text only:
@@ -56,6 +57,7 @@ class CompletionReplyWriter : public ReplyWriter {
   const bool timings_per_token_;
   const bool return_tokens_;
   const bool shows_scores_;
+  const ScoreKind score_kind_;
   const std::size_t choices_per_prompt_;
   const std::vector<std::string> echoed_;
   std::vector<std::size_t> text_bytes_;  // of each choice: of the prompt and the scored tokens so far

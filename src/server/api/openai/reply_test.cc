@@ -220,7 +220,7 @@ TEST(Scores, AreShownInTheShapesOfBothServers) {
 
 TEST(Scores, ATokenThatCannotComeHasANumber) {
   const TokenScore never{.logprob = -std::numeric_limits<float>::infinity()};
-  EXPECT_EQ(scores_json({&never, 1})[0]["logprob"], -9999.0);
+  EXPECT_EQ(scores_json({&never, 1}, ScoreKind::kLogprobs)[0]["logprob"], -9999.0);
 }
 
 TEST(Timings, NothingIsDividedByZero) {
@@ -326,6 +326,24 @@ TEST(CompletionReply, SeveralPromptsAreRepeatedWithEcho) {
   EXPECT_NE(writer.first({.choice = 1}).find(R"({"text":"bc","index":1,)"), std::string::npos);
   EXPECT_EQ(writer.end_choice(results[0]).find("usage"), std::string::npos);
   EXPECT_NE(writer.finish(results[1]).find("usage"), std::string::npos);
+}
+
+TEST(CompletionReply, EchoMayHaveTheScoresOfThePrompt) {
+  GenerationRequest request;
+  request.scored_tokens = 1;
+  CompletionReplyWriter writer(header(), request, {"ab"});
+  const std::vector<TokenScore> prompt = {{.id = 1, .text = "a", .logprob = std::numeric_limits<float>::quiet_NaN()},
+                                          {.id = 2, .text = "b", .logprob = -2, .likeliest = {{.id = 3, .text = "c"}}}};
+  GenerationResult scored = result();
+  scored.scores = {{.id = 7, .text = "x", .logprob = -1}};
+  scored.prompt_scores = prompt;
+  const Json logprobs = Json::parse(writer.whole(scored))["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"], Json::array({"a", "b", "x"}));
+  EXPECT_EQ(logprobs["token_logprobs"], Json::array({nullptr, -2.0, -1.0}));
+  EXPECT_EQ(logprobs["top_logprobs"][0], nullptr);
+  EXPECT_EQ(logprobs["top_logprobs"][1], Json({{"c", 0.0}}));
+  EXPECT_EQ(logprobs["text_offset"], Json::array({0, 1, 2}));
+  EXPECT_NE(writer.first({.prompt_scores = prompt}).find(R"("tokens":["a","b"])"), std::string::npos);
 }
 
 }  // namespace
