@@ -2,7 +2,9 @@
 
 // How the next token is chosen, as requests set it. Plain values; the engine clamps nothing.
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,8 +29,7 @@ struct TagLetter {
 // The form that a reply must have. It applies only to sampled text, never to the prompt.
 struct GrammarParams {
   std::string text = {};  // GBNF with the start symbol "root"; "": any text is allowed
-  // The grammar begins with the reply, or, if there are triggers, with the first one that appears. Before it any text
-  // is allowed; a reply without a trigger is not constrained.
+  // The grammar begins with the first that appears, and before it any text is allowed; {}: it begins with the reply.
   std::vector<GrammarTrigger> triggers = {};
   // Not empty: the reply begins after this text, and triggers are searched for there ("</think>").
   std::string after = {};
@@ -39,13 +40,13 @@ struct GrammarParams {
   std::vector<TagLetter> tags = {};
 };
 
-// The limit on the thought that a reply begins with.
 struct ThinkingParams {
-  std::optional<std::size_t> most_tokens = {};  // between the tags; none: no limit
+  std::optional<std::size_t> most_tokens = {};  // of the thought that a reply begins with; none: no limit
   bool is_open = false;                         // the prompt ends within the thought
   std::string open = {};                        // its tags
   std::string close = {};
-  std::vector<TokenId> close_tokens = {};  // inserted as the closing tag at the limit; {}: no limit
+  std::vector<TokenId> close_tokens = {};                 // inserted as the closing tag at the limit; {}: no limit
+  std::shared_ptr<const std::atomic<bool>> end_now = {};  // set by another thread: the thought ends before its limit
 };
 
 struct SamplingParams {

@@ -23,17 +23,18 @@ bool ends_within_code_point(std::string_view text) {
 }  // namespace
 
 ThinkingLimit::ThinkingLimit(ThinkingParams params) : params_(std::move(params)) {
-  if (!params_.most_tokens || params_.close_tokens.empty()) return;
+  if ((!params_.most_tokens && params_.end_now == nullptr) || params_.close_tokens.empty()) return;
   state_ = State::kBefore;
   if (params_.is_open) begin();
 }
 
 void ThinkingLimit::begin() {
   text_.clear();
-  state_ = *params_.most_tokens == 0 ? State::kClosing : State::kThinking;
+  state_ = params_.most_tokens == 0U ? State::kClosing : State::kThinking;
 }
 
-std::optional<TokenId> ThinkingLimit::forced() const {
+std::optional<TokenId> ThinkingLimit::forced() {
+  if (state_ == State::kThinking && may_close(params_.end_now != nullptr && *params_.end_now)) state_ = State::kClosing;
   if (state_ != State::kClosing) return std::nullopt;
   return params_.close_tokens[closing_at_];
 }
@@ -57,6 +58,11 @@ void ThinkingLimit::look_for_beginning(std::string_view piece) {
   if (!std::string_view(params_.open).starts_with(text_)) state_ = State::kDone;
 }
 
+bool ThinkingLimit::may_close(bool wanted) {
+  if (!wanted) return false;
+  return !ends_within_code_point(text_) || ++waited_ > kMostTokensOfACodePoint;
+}
+
 void ThinkingLimit::count(std::string_view piece) {
   ++tokens_;
   text_ += piece;
@@ -64,8 +70,7 @@ void ThinkingLimit::count(std::string_view piece) {
     state_ = State::kDone;
     return;
   }
-  const bool waits = ends_within_code_point(text_) && tokens_ < *params_.most_tokens + kMostTokensOfACodePoint;
-  if (tokens_ >= *params_.most_tokens && !waits) state_ = State::kClosing;
+  if (may_close(params_.most_tokens && tokens_ >= *params_.most_tokens)) state_ = State::kClosing;
   const std::size_t kept = std::max<std::size_t>(params_.close.size(), 4);
   if (text_.size() > kept) text_.erase(0, text_.size() - kept);
 }

@@ -63,5 +63,40 @@ TEST(ThinkingLimit, CutsNoCodePoint) {
   EXPECT_EQ(own(broken, {"\xF0", "\xF0", "\xF0", "\xF0", "\xF0", "\xF0", "\xF0"}), 5U);
 }
 
+// A limit that a client's wish replaces or comes before.
+ThinkingParams until(const std::shared_ptr<std::atomic<bool>>& end_now, std::optional<std::size_t> tokens = {}) {
+  ThinkingParams params = limit(0);
+  params.most_tokens = tokens;
+  params.end_now = end_now;
+  return params;
+}
+
+TEST(ThinkingLimit, EndsWhenAClientWantsIt) {
+  for (const std::optional<std::size_t> tokens : {std::optional<std::size_t>(), std::optional<std::size_t>(9)}) {
+    const auto end_now = std::make_shared<std::atomic<bool>>(false);
+    ThinkingLimit thinking(until(end_now, tokens));
+    EXPECT_EQ(own(thinking, {"a", "b"}), 2U);
+    *end_now = true;
+    EXPECT_EQ(thinking.forced(), 7);
+    thinking.accept("</th");
+    EXPECT_EQ(thinking.forced(), 8);
+    thinking.accept("ink>");
+    EXPECT_TRUE(thinking.is_done());
+  }
+}
+
+TEST(ThinkingLimit, AWishToEndItNeitherCutsACodePointNorAnAnswer) {
+  const auto end_now = std::make_shared<std::atomic<bool>>(true);
+  ThinkingLimit thinking(until(end_now));
+  thinking.accept("\xC3");
+  EXPECT_FALSE(thinking.forced());
+  thinking.accept("\xA4");
+  EXPECT_EQ(thinking.forced(), 7);
+  ThinkingParams closed = until(end_now);
+  closed.is_open = false;
+  ThinkingLimit answer(closed);
+  EXPECT_EQ(own(answer, {"Well", " a"}), 2U);
+}
+
 }  // namespace
 }  // namespace kvkeep::engine

@@ -77,6 +77,28 @@ class Chats(FlagCase):
         reply = server.post("/v1/messages", {**body, "model": "m", "thinking": {"type": "enabled", "budget_tokens": 3}})
         self.assertEqual([block["type"] for block in reply["content"]], ["thinking", "text"])
 
+    def test_a_client_ends_a_thought(self):
+        server, close = self.open_thought()
+        control = "/v1/chat/completions/control"
+        body = {"messages": [user("hi")], "max_tokens": 900, "temperature": 1, "seed": 1, "stream": True,
+                "ignore_eos": True, "logit_bias": [[close, False]]}
+        for wish, ends in ({"reasoning_control": True}, True), ({}, False):
+            with self.subTest(ends=ends):
+                thought, answered, asked = 0, 0, False
+                for _, event in server.stream("/v1/chat/completions", {**body, **wish}):
+                    delta = event["choices"][0]["delta"]
+                    thought += "reasoning_content" in delta
+                    answered += bool(delta.get("content"))
+                    if thought >= 20 and not asked:
+                        asked = True
+                        end = {"id": event["id"], "action": "reasoning_end"}
+                        self.assertEqual(server.post(control, end)["success"], ends)
+                    if answered >= 10 or thought >= 600:
+                        break
+                self.assertEqual((answered >= 10, thought < 600), (ends, ends))
+        self.assert_refused(400, server.post, control, {"id": "x", "action": "stop"}, contains="reasoning_end")
+        self.assert_refused(400, server.post, control, {"action": "reasoning_end"}, contains="'id'")
+
     def test_inserted_tokens_come_back_with_their_turn(self):
         server, close = self.open_thought()
         body = {"messages": [user("hi")], "max_tokens": 12, "temperature": 1, "seed": 1, "thinking_budget_tokens": 4,

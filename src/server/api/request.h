@@ -87,6 +87,7 @@ struct GenerationRequest {
   OutputFormat output = {};     // the form that the reply must have
   ToolUse tools = {};           // matters only if the prompt has tools
   chat::tools::ReasoningFormat reasoning_format = chat::tools::ReasoningFormat::kDeepSeek;
+  bool may_end_thought = false;  // the client may end the reply's thought before it ends by itself
   // The sender, for the trace; "" if not sent. It changes nothing.
   std::string user = {};
   std::string prompt_cache_key = {};

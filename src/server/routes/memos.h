@@ -1,10 +1,12 @@
 #pragma once
 
-// The memory of handlers, within bounds: values computed from texts, ids of pieces of prompts, the order of keys, and
-// the lines that the log has.
+// The memory of handlers, within bounds: values computed from texts, ids of pieces of prompts, the order of keys, the
+// lines that the log has, and the thoughts that clients may end.
 
+#include <atomic>
 #include <cstddef>
 #include <list>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -172,6 +174,33 @@ class SaidOnce {
   const std::size_t most_;
   Mutex mutex_;
   std::set<std::string, std::less<>> said_ GUARDED_BY(mutex_);
+};
+
+// The thoughts that clients may end, by the id of the reply.
+// Thread safe.
+class OpenThoughts {
+ public:
+  // Returns what ends the thought once it is true. The reply keeps it; when the reply is gone, so is its entry.
+  std::shared_ptr<const std::atomic<bool>> open(const std::string& id) {
+    auto end_now = std::make_shared<std::atomic<bool>>(false);
+    const MutexLock lock(mutex_);
+    std::erase_if(open_, [](const auto& known) { return known.second.expired(); });
+    open_[id] = end_now;
+    return end_now;
+  }
+
+  // Returns false if there is no such reply, or none any more.
+  bool end(const std::string& id) {
+    const MutexLock lock(mutex_);
+    const auto known = open_.find(id);
+    const std::shared_ptr<std::atomic<bool>> end_now = known == open_.end() ? nullptr : known->second.lock();
+    if (end_now != nullptr) *end_now = true;
+    return end_now != nullptr;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, std::weak_ptr<std::atomic<bool>>> open_ GUARDED_BY(mutex_);
 };
 
 }  // namespace kvkeep::server

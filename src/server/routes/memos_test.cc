@@ -163,6 +163,18 @@ TEST(SaidOnce, LongWordsTakeBoundedMemory) {
   EXPECT_EQ(said.first(begin.substr(1)), Say::kNow);
 }
 
+TEST(OpenThoughts, AreKnownAsLongAsTheirReplyKeepsThem) {
+  OpenThoughts thoughts;
+  auto one = thoughts.open("one");
+  const auto two = thoughts.open("two");
+  EXPECT_TRUE(thoughts.end("two"));
+  EXPECT_FALSE(*one);
+  EXPECT_TRUE(*two);
+  one.reset();
+  EXPECT_FALSE(thoughts.end("one"));
+  EXPECT_FALSE(thoughts.end("three"));
+}
+
 }  // namespace
 
 }  // namespace kvkeep::server

@@ -60,7 +60,7 @@ Status constrain_calls(const Service& service, const Reading& reading, const api
 }
 
 void limit_thinking(const Service& service, bool thinking_open, engine::ThinkingParams& thinking) {
-  if (!thinking.most_tokens) return;
+  if (!thinking.most_tokens && thinking.end_now == nullptr) return;
   const chat::tools::Tag& close = service.reply_format.thinking_close;
   if (!close.exists()) {
     thinking = {};

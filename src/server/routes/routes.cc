@@ -212,6 +212,13 @@ std::string text_of_part(const Service& service, const std::variant<std::string,
   return service.vocabulary->text_of(std::get<std::vector<TokenId>>(part), /*with_special=*/true);
 }
 
+// llama-server's way to tell a model that thinks for too long to answer now.
+void control_chat(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  const Result<std::string> id = api::parse_chat_control(take_body(service, http));
+  if (!id) return send_error(writer, api::error_reply(id.error()));
+  send_json(writer, api::chat_control_reply(service.open_thoughts->end(*id)));
+}
+
 std::string prompt_text(const Service& service, const api::PromptSource& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) return text_of_part(service, *ids);
@@ -354,6 +361,7 @@ void add_routes(HttpServer& server, const Service& service) {
   route("POST", "/lora-adapters", set_adapters);
   for (const char* path : {"/props", "/v1/props"}) route("GET", path, props, {.is_light = true});
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
+  route("POST", "/v1/chat/completions/control", control_chat);
   route("POST", "/v1/completions", completions);
   for (const char* path : {"/completion", "/completions"}) route("POST", path, native_completion);
   route("POST", "/infill", infill);

@@ -62,6 +62,7 @@ struct Service {
   bool strict_model_names = false;   // a request for any other name is refused, not served
   std::unique_ptr<SaidOnce> unknown_fields = std::make_unique<SaidOnce>(256);  // sent by clients
   std::unique_ptr<SaidOnce> other_models = std::make_unique<SaidOnce>(64);     // names that clients asked for
+  std::unique_ptr<OpenThoughts> open_thoughts = std::make_unique<OpenThoughts>();
   std::string system_fingerprint;
   std::string model_path;
   std::size_t parallel = 0;  // requests decoded at the same time

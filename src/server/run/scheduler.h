@@ -61,8 +61,7 @@ struct SchedulerOptions {
   // Slices of windowed models are at least this long, however small the window: no position between the windows of two
   // slices is restorable, but short slices prefill slower.
   std::size_t least_window_slice_tokens = 512;
-  // How much is read from disk at a time, and restored before more is read: more than a device needs to be busy, and
-  // little compared with the path of a long prompt, which would not fit into RAM at once.
+  // Read from disk at a time, and restored before more is read: enough for a busy device, little next to the RAM.
   ByteCount load_window = mebibytes(256);
   // Conversations that no request continued for this long leave the model's memory; 0: only when others need the room.
   std::int64_t idle_to_live_ns = 0;

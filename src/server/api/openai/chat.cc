@@ -271,7 +271,28 @@ Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& de
   TRY(read_choices(json, request));
   TRY(read_scores(json, request.scored_tokens));
   TRY(read_thinking_budget(json, "thinking_budget_tokens", request.sampling));
+  TRY(read_thinking_budget(json, "reasoning_budget_tokens", request.sampling));
+  TRY(read_bool(json, "reasoning_control", request.may_end_thought));
   return request;
+}
+
+Result<std::string> parse_chat_control(std::string body) {
+  TRY_ASSIGN(const Json control, parse_body(std::move(body)));
+  std::string id;
+  std::string action;
+  TRY(read_string(control, "id", id));
+  TRY(read_string(control, "action", action));
+  if (id.empty()) return invalid("'id' must be the id of the reply that is to change");
+  if (action != "reasoning_end") return invalid("'action' must be 'reasoning_end'");
+  return id;
+}
+
+std::string chat_control_reply(bool found) {
+  if (found) return to_line({{"success", true}});
+  return to_line({{"success", false},
+                  {"message",
+                   "no reply of this id is being written that was asked for with 'reasoning_control': true "
+                   "and may think"}});
 }
 
 }  // namespace kvkeep::server::api

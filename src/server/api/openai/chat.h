@@ -16,6 +16,11 @@ namespace kvkeep::server::api {
 // All errors are kInvalid (400).
 Result<GenerationRequest> parse_chat(std::string body, const RequestDefaults& defaults);
 
+// POST /v1/chat/completions/control. Returns the id of the reply whose thought is to end.
+Result<std::string> parse_chat_control(std::string body);
+// `found`: such a reply is being written. As in llama-server, its absence is no error: it may just have ended.
+std::string chat_control_reply(bool found);
+
 // Reads the part that /apply-template shares: messages, tools, tool_choice, chat_template_kwargs,
 // add_generation_prompt. Moves messages and tools out of the body, whose template variables replace the server's
 // `kwargs`. A last message by the assistant becomes RenderInput::assistant_prefix, which the answer continues.

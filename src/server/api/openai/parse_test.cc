@@ -545,6 +545,27 @@ TEST(ChatMessages, OnlyTheBeginningOfAReplyIsNoConversation) {
   EXPECT_EQ(request.error().message, "'messages' must have one that the assistant answers");
 }
 
+TEST(ChatControl, NamesAReplyAndTheOnlyAction) {
+  EXPECT_EQ(parse_chat_control(R"({"id":"chatcmpl-1","action":"reasoning_end"})").value(), "chatcmpl-1");
+  for (const char* body : {"{}", R"({"id":"x"})", R"({"action":"reasoning_end"})", R"({"id":"x","action":"stop"})",
+                           R"({"id":5,"action":"reasoning_end"})", "[]", "x"}) {
+    EXPECT_FALSE(parse_chat_control(body).ok()) << body;
+  }
+}
+
+TEST(ChatControl, SaysWhetherThereIsSuchAReply) {
+  EXPECT_EQ(Json::parse(chat_control_reply(true)), Json({{"success", true}}));
+  EXPECT_EQ(Json::parse(chat_control_reply(false))["success"], false);
+}
+
+TEST(ChatThinking, HasLlamaServersNames) {
+  const auto request = parse_chat(
+      R"({"messages":[{"role":"user","content":"hi"}],"reasoning_budget_tokens":7,"reasoning_control":true})", {});
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request->sampling.thinking.most_tokens, 7U);
+  EXPECT_TRUE(request->may_end_thought);
+}
+
 }  // namespace
 
 }  // namespace kvkeep::server::api
