@@ -55,6 +55,7 @@ class Asking {
     traits.tools = prints(ordered_json::array({message("user", kQuestion)}), tools, kNeedle) ||
                    prints({message("system", "x"), message("user", kQuestion)}, tools, kNeedle);
     learn_calls(traits);
+    learn_further(traits, source);
     traits.thinking_field =
         contains(source, ".thinking") || contains(source, "'thinking'") || contains(source, "\"thinking\"");
     if (traits.thinking_field) learn_thinking(traits);
@@ -89,9 +90,31 @@ class Asking {
     const std::string as_text = printed_call(false);
     traits.tool_calls = !as_object.empty() || !as_text.empty();
     const bool python = contains(as_object, "{'path': 'kvkeeppath'}");
+    traits.arguments_print = !as_object.empty();
     traits.object_arguments = !traits.tool_calls || as_text.empty() || (!as_object.empty() && !python);
     traits.tool_results =
         traits.tool_calls && (prints_result(traits, nullptr) || prints_result(traits, synthetic::tools("x")));
+  }
+
+  // A template that knows only text prints a list of parts as JSON or as Python does, types included.
+  void learn_further(TemplateTraits& traits, std::string_view source) const {
+    traits.text_content = prints(ordered_json::array({synthetic::message("user", kNeedle)}), nullptr, kNeedle);
+    const std::string parts = probe_(ordered_json::array({{{"role", "user"}, {"content", typed(kNeedle)}}}), nullptr);
+    traits.content_parts = contains(parts, kNeedle) && !contains(parts, "'type'") && !contains(parts, "\"type\"");
+    ordered_json calls = call_with(traits.object_arguments);
+    ordered_json second = calls["tool_calls"][0];
+    second["id"] = "kvkeepid2";
+    const ordered_json arguments = {{"path", kNeedle}};
+    second["function"]["arguments"] = traits.object_arguments ? arguments : ordered_json(arguments.dump());
+    calls["tool_calls"].push_back(std::move(second));
+    for (const ordered_json& tools : {ordered_json(), synthetic::tools("x")}) {
+      traits.parallel_calls |= traits.tool_calls && prints({message("user", kQuestion), calls}, tools, kNeedle);
+    }
+    traits.keeps_reasoning =
+        prints({message("user", kQuestion), synthetic::answer(kNeedle, "x", synthetic::Thinking::kField),
+                message("user", kQuestion)},
+               nullptr, kNeedle);
+    traits.reasoning_effort = contains(source, "reasoning_effort");
   }
 
   bool prints_result(const TemplateTraits& traits, const ordered_json& tools) const {

@@ -48,6 +48,13 @@ struct TemplateTraits {
   bool tool_results = true;       // prints messages of the role "tool"
   bool object_arguments = false;  // calls' arguments are to be JSON objects: the template writes them out itself
   bool thinking_field = false;    // reads a message's `thinking`
+  // For clients that ask (chat_template_caps in /props); nothing is adapted to them.
+  bool text_content = true;       // content as text
+  bool content_parts = false;     // content as a list of parts
+  bool parallel_calls = false;    // prints several calls of one answer
+  bool arguments_print = false;   // calls' arguments may be JSON objects
+  bool keeps_reasoning = false;   // prints the reasoning of earlier turns
+  bool reasoning_effort = false;  // reads a variable of this name
   // Refuses an answer with calls that has thinking next to content.
   bool refuses_thinking_beside_content = false;
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "chat/test_templates_test.h"
+
 namespace kvkeep::chat {
 namespace {
 
@@ -156,6 +158,23 @@ TEST(ChatTemplate, ContentIsAListWhereNothingElseIsRead) {
       made("{% for m in messages %}{% for part in m.content %}<{{ part.text }}>{% endfor %}{% endfor %}");
   EXPECT_TRUE(engine->traits().typed_content);
   EXPECT_EQ(text_of(*engine, {message("user", "U"), message("assistant", "A")}), "<U><A>");
+}
+
+TEST(ChatTemplate, TellsWhatItSupports) {
+  const TemplateTraits plain = made("")->traits();
+  EXPECT_TRUE(plain.text_content && plain.system_role);
+  EXPECT_FALSE(plain.content_parts || plain.tools || plain.tool_calls || plain.parallel_calls || plain.arguments_print);
+  EXPECT_FALSE(plain.keeps_reasoning || plain.reasoning_effort);
+  const TemplateTraits hermes = made(kHermes)->traits();
+  EXPECT_TRUE(hermes.text_content && hermes.system_role && hermes.tools && hermes.tool_calls);
+  EXPECT_TRUE(hermes.parallel_calls && hermes.arguments_print && hermes.keeps_reasoning);
+  EXPECT_FALSE(hermes.content_parts || hermes.reasoning_effort);
+  const TemplateTraits either =
+      made(
+          "{{ reasoning_effort }}{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+          "{% for part in m.content %}{{ part.text }}{% endfor %}{% endif %}{% endfor %}")
+          ->traits();
+  EXPECT_TRUE(either.text_content && either.content_parts && either.reasoning_effort);
 }
 
 TEST(ChatTemplate, ToolsThatAreNotGivenAreNone) {

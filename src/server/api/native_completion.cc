@@ -208,15 +208,18 @@ std::string props_reply(const ServerProps& props, const RequestDefaults& default
       {"total_slots", props.parallel},
       {"model_alias", props.model_name},
       {"model_path", props.model_path},
-      {"modalities", {{"vision", false}, {"audio", false}}},
+      {"modalities", {{"vision", false}, {"video", false}, {"audio", false}}},
       {"endpoint_slots", false},
       {"endpoint_props", false},
       {"endpoint_metrics", false},
       {"chat_template", props.chat_template},
+      {"chat_template_caps", props.chat_template_caps},
       {"bos_token", props.bos_token},
       {"eos_token", props.eos_token},
       {"build_info", props.build},
       {"is_sleeping", false},
+      {"ui", false},
+      {"cors_proxy_enabled", false},
   });
 }
 

@@ -72,6 +72,7 @@ struct ServerProps {
   std::string model_name = {};
   std::string model_path = {};
   std::string chat_template = {};  // Jinja text
+  Json chat_template_caps = {};    // template_caps() of it
   std::string bos_token = {};      // as templates write them; "": the vocabulary has none
   std::string eos_token = {};
   std::string build = {};

@@ -114,9 +114,14 @@ TEST(NativeCompletion, Stream) {
 TEST(Props, TellTheDefaults) {
   RequestDefaults defaults;
   defaults.sampling.top_k = 7;
-  const Json json = Json::parse(props_reply(
-      {.model_name = "m", .model_path = "/m.gguf", .bos_token = "<s>", .context_tokens = 512, .parallel = 4},
-      defaults));
+  const Json json = Json::parse(props_reply({.model_name = "m",
+                                             .model_path = "/m.gguf",
+                                             .chat_template_caps = {{"supports_tools", true}},
+                                             .bos_token = "<s>",
+                                             .context_tokens = 512,
+                                             .parallel = 4},
+                                            defaults));
+  EXPECT_EQ(json["chat_template_caps"]["supports_tools"], true);
   EXPECT_EQ(json["default_generation_settings"]["n_ctx"], 512);
   EXPECT_EQ(json["default_generation_settings"]["params"]["top_k"], 7);
   EXPECT_EQ(json["default_generation_settings"]["params"]["n_predict"], -1);

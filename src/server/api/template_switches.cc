@@ -21,6 +21,20 @@ Status read_template_switches(const Json& body, Json& kwargs) {
   return {};
 }
 
+Json template_caps(const chat::TemplateTraits& traits) {
+  return {
+      {"supports_object_arguments", traits.arguments_print},
+      {"supports_parallel_tool_calls", traits.parallel_calls},
+      {"supports_preserve_reasoning", traits.keeps_reasoning},
+      {"supports_reasoning_effort", traits.reasoning_effort},
+      {"supports_string_content", traits.text_content},
+      {"supports_system_role", traits.system_role},
+      {"supports_tool_calls", traits.tool_calls},
+      {"supports_tools", traits.tools},
+      {"supports_typed_content", traits.content_parts},
+  };
+}
+
 // To a template, the string "false" is true.
 Status check_template_kwargs(const Json& kwargs) {
   bool unused = false;

@@ -3,6 +3,7 @@
 // Fields of any chat dialect that set variables of the template, next to the dialect's own fields.
 
 #include "base/result.h"
+#include "chat/chat_template.h"
 #include "server/api/json_body.h"
 
 namespace kvkeep::server::api {
@@ -14,6 +15,9 @@ void set_thinking(Json& kwargs, bool thinks);
 // specific field last; if chat_template_kwargs has `enable_thinking`, the switch's other name follows it. Precondition:
 // kwargs.is_object().
 Status read_template_switches(const Json& body, Json& kwargs);
+
+// What the template supports, under llama-server's names.
+Json template_caps(const chat::TemplateTraits& traits);
 
 // kInvalid if a variable has another type than every template takes for granted.
 Status check_template_kwargs(const Json& kwargs);

@@ -46,5 +46,13 @@ TEST(TemplateSwitches, WrongTypesAreRefusedInEveryDialect) {
   }
 }
 
+TEST(TemplateCaps, HaveLlamaServersNames) {
+  const chat::TemplateTraits traits{.system_role = false, .parallel_calls = true};
+  const Json caps = template_caps(traits);
+  EXPECT_EQ(caps.size(), 9U);
+  EXPECT_EQ(caps["supports_system_role"], false);
+  EXPECT_EQ(caps["supports_parallel_tool_calls"], true);
+}
+
 }  // namespace
 }  // namespace kvkeep::server::api

@@ -19,6 +19,7 @@
 #include "server/api/openai/reply.h"
 #include "server/api/responses/reply.h"
 #include "server/api/responses/request.h"
+#include "server/api/template_switches.h"
 #include "server/api/tokenize_routes.h"
 #include "server/http/http_message.h"
 #include "server/routes/generation.h"
@@ -310,6 +311,7 @@ void props(const Service& service, const HttpRequest&, ResponseWriter& writer) {
   send_json(writer, api::props_reply({.model_name = service.model_name,
                                       .model_path = service.model_path,
                                       .chat_template = std::string(service.chat_template->source()),
+                                      .chat_template_caps = api::template_caps(service.chat_template->traits()),
                                       .bos_token = spelling(service.vocabulary->bos()),
                                       .eos_token = spelling(service.vocabulary->eos()),
                                       .build = service.system_fingerprint,
