@@ -255,7 +255,8 @@ std::string ResponsesReplyWriter::delta(const Delta& delta) {
 std::string ResponsesReplyWriter::finish(const GenerationResult& result) {
   std::string bytes = close_item(last_status(result));
   const Json response = final_response(result, std::move(output_));
-  return bytes.append(event(fmt::format("response.{}", last_status(result)), {{"response", response}}));
+  return bytes.append(event(fmt::format("response.{}", last_status(result)),
+                            {{"response", response}, {"timings", response["timings"]}}));
 }
 
 std::string ResponsesReplyWriter::whole(const GenerationResult& result) {
