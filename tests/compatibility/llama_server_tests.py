@@ -27,7 +27,7 @@ LEFT_OUT = ("vision_api", "router", "mcp_servers", "tools_builtin", "stream", "s
 OWN_VOCABULARY = (
     (r"== n_prompt\b", ">= 1"), (r"== n_token_output\b", ">= n_token_output"), (r"== n_tokens\b", ">= 1"),
     (r"== 2 \* 9\b", ">= 2"), (r"== 109\b", ">= 1"), (r"== 5 # 3 text tokens.*", ">= 3"),
-    (r'(aborum\.\n"""\.strip\(\))', r"\1 * 4"), (r'("This is a test") \* 10\b', r"\1 * 40"),
+    (r'(aborum\.\n"""\.strip\(\))', r"\1 * 4"), (r'("This is a test") \* 10\b', r"\1 * 30"),
     (r'"<s> ', '"<|bos|>'), (r"\bbosId = 1\b", "bosId = {bos}"))
 UNIT_LIMIT_S = 900
 FIRST_PORT = 18080
