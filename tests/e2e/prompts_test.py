@@ -21,6 +21,16 @@ class Prompts(ServerCase):
         self.assertEqual(again["usage"]["prompt_tokens"], reply["usage"]["prompt_tokens"])
         self.assertGreaterEqual(again["timings"]["cache_n"], reply["usage"]["prompt_tokens"] - 1)
 
+    def test_prompts_and_settings_in_replies_of_llama_servers_shape(self):
+        server = self.server("--override-kv", "tokenizer.ggml.add_bos_token=bool:true")
+        body = {"prompt": {"prompt_string": "hi there"}, "n_predict": 2, "temperature": 0}
+        reply = server.post("/completion", {**body, "ignore_eos": True})
+        self.assertEqual(reply["prompt"], server.get("/props")["bos_token"] + "hi there")
+        biases = reply["generation_settings"]["logit_bias"]
+        self.assertTrue(biases and all(bias["bias"] is None for bias in biases), biases)
+        self.assertEqual(server.post("/completion", body)["generation_settings"]["logit_bias"], [])
+        self.assertEqual(server.post("/completion", {**body, "prompt": "hi there"})["content"], reply["content"])
+
     def test_an_answer_goes_on_as_the_template_writes_it(self):
         path = os.path.join(os.path.dirname(__file__), "..", "jinja", "templates", "qwen3.jinja")
         server = self.server("--chat-template-file", path)
@@ -36,6 +46,10 @@ class Prompts(ServerCase):
         self.assertEqual(props["default_generation_settings"]["n_ctx"], 1024)
         self.assertEqual((props["total_slots"], props["model_path"]), (2, model()))
         self.assertIn("{%", props["chat_template"])
+        caps = props["chat_template_caps"]
+        self.assertTrue(caps["supports_string_content"] and caps["supports_system_role"])
+        self.assertTrue(caps["supports_tools"] and caps["supports_parallel_tool_calls"])
+        self.assertFalse(caps["supports_typed_content"] or caps["supports_reasoning_effort"])
         asked = {"prompt": words(40, 3), "n_predict": 12, "temperature": 0, "return_tokens": True}
         theirs = server.post("/v1/completions", asked)
         for path in ("/completion", "/completions"):

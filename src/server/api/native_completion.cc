@@ -14,6 +14,14 @@ namespace {
 
 constexpr std::uint32_t kAnySeed = UINT32_MAX;
 
+// As llama-server shows them: null forbids a token.
+Json biases_json(const GenerationRequest& request) {
+  Json biases = Json::array();
+  for (const auto& [token, bias] : request.sampling.logit_bias) biases.push_back({{"bias", bias}, {"token", token}});
+  for (const TokenId token : request.withheld) biases.push_back({{"bias", nullptr}, {"token", token}});
+  return biases;
+}
+
 Json settings_json(const GenerationRequest& request) {
   const engine::SamplingParams& sampling = request.sampling;
   const std::int64_t most = request.max_tokens.value_or(-1);
@@ -28,6 +36,7 @@ Json settings_json(const GenerationRequest& request) {
       {"presence_penalty", sampling.presence_penalty},
       {"frequency_penalty", sampling.frequency_penalty},
       {"ignore_eos", sampling.ignore_eos},
+      {"logit_bias", biases_json(request)},
       {"stop", request.stop},
       {"max_tokens", most},
       {"n_predict", most},

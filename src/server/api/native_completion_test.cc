@@ -111,6 +111,15 @@ TEST(NativeCompletion, Stream) {
   EXPECT_TRUE(last.contains("generation_settings"));
 }
 
+TEST(NativeCompletion, ShowsBiasesAndWhatCannotCome) {
+  GenerationRequest request;
+  request.sampling.logit_bias = {{3, 1.5F}};
+  request.withheld = {9};
+  NativeCompletionWriter writer(native_header(), request, {"p"});
+  const Json biases = Json::parse(writer.whole(three_tokens()))["generation_settings"]["logit_bias"];
+  EXPECT_EQ(biases, Json::parse(R"([{"bias":1.5,"token":3},{"bias":null,"token":9}])"));
+}
+
 TEST(Props, TellTheDefaults) {
   RequestDefaults defaults;
   defaults.sampling.top_k = 7;

@@ -66,6 +66,7 @@ struct GenerationRequest {
   engine::SamplingParams sampling;
   std::vector<std::pair<std::string, float>> text_biases = {};  // added to logits of the tokens of each text
   std::optional<engine::AdapterScales> adapters = {};           // empty: the server's
+  std::vector<TokenId> withheld = {};  // tokens that cannot come, for a reply that shows its settings
   std::vector<std::string> stop;
   std::optional<std::int64_t> max_tokens = {};  // empty: until the context is full; 0: prefill only
   double longest_prompt_ms = 0;                 // of the prefill; 0: no limit

@@ -220,6 +220,15 @@ void control_chat(const Service& service, HttpRequest& http, ResponseWriter& wri
   send_json(writer, api::chat_control_reply(service.open_thoughts->end(*id)));
 }
 
+// Tokens that cannot come under `ignore_eos`.
+std::vector<TokenId> end_tokens(const Vocabulary& vocabulary) {
+  std::vector<TokenId> ends;
+  for (const SpecialToken& token : vocabulary.special_tokens()) {
+    if (vocabulary.is_end_of_generation(token.id)) ends.push_back(token.id);
+  }
+  return ends;
+}
+
 std::string prompt_text(const Service& service, const api::PromptSource& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&prompt)) return text_of_part(service, *ids);
@@ -247,12 +256,25 @@ void completions(const Service& service, HttpRequest& http, ResponseWriter& writ
            {"completion", header.id, api::Dialect::kCompletions, std::move(*request), http, writer, std::move(reply)});
 }
 
+// The prompts with the BOS that the vocabulary puts before a text.
+std::vector<std::string> whole_prompts(const Service& service, const api::GenerationRequest& request) {
+  std::vector<std::string> texts = prompt_texts(service, request);
+  const Vocabulary& vocabulary = *service.vocabulary;
+  if (!vocabulary.add_bos() || !vocabulary.bos()) return texts;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const api::PromptSource& prompt = i == 0 ? request.prompt : request.more_prompts[i - 1];
+    if (std::holds_alternative<std::string>(prompt)) texts[i].insert(0, vocabulary.piece(*vocabulary.bos(), true));
+  }
+  return texts;
+}
+
 void generate_native(const Service& service, HttpRequest& http, ResponseWriter& writer, api::Dialect dialect,
                      Result<api::GenerationRequest> request) {
   if (!request) return send_error(writer, api::error_reply(request.error()));
   request->return_tokens |= request->stream;  // each event of llama-server's has the ids of its text
+  if (request->sampling.ignore_eos) request->withheld = end_tokens(*service.vocabulary);
   const api::ReplyHeader header = reply_header(service, "cmpl-");
-  auto reply = std::make_unique<api::NativeCompletionWriter>(header, *request, prompt_texts(service, *request));
+  auto reply = std::make_unique<api::NativeCompletionWriter>(header, *request, whole_prompts(service, *request));
   generate(service, {"completion", header.id, dialect, std::move(*request), http, writer, std::move(reply)});
 }
 

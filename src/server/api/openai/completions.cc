@@ -36,16 +36,19 @@ Result<PromptSource> read_mixed(const Json& parts, std::size_t vocabulary_size) 
   return PromptSource(std::move(mixed));
 }
 
-// llama-server's form for prompts with pictures, of which there are none here.
+// llama-server's form of a prompt that may have pictures.
 Result<PromptSource> read_prompt_object(const Json& prompt) {
-  const Json* data = field(prompt, "multimodal_data");
-  if (data != nullptr && !data->empty()) return invalid("'prompt.multimodal_data' is not supported: text only");
+  for (const auto& [name, value] : prompt.items()) {
+    const bool has_media = name == "multimodal_data" && !value.empty();
+    if (has_media) return invalid("'prompt.multimodal_data': this model reads text only");
+    if (name != "multimodal_data" && name != "prompt_string")
+      return invalid(fmt::format("'prompt.{}' is unknown", name));
+  }
   const Json* text = field(prompt, "prompt_string");
-  if (text == nullptr) return invalid("a 'prompt' that is an object needs a 'prompt_string'");
-  std::string content;
-  TRY(read_string(prompt, "prompt_string", content));
-  return content.empty() ? Result<PromptSource>(invalid("'prompt' must not be empty"))
-                         : PromptSource(std::move(content));
+  if (text == nullptr || !text->is_string() || text->get_ref<const std::string&>().empty()) {
+    return invalid("'prompt.prompt_string' must be a text");
+  }
+  return PromptSource(text->get<std::string>());
 }
 
 Result<PromptSource> read_one_prompt(const Json& prompt, std::size_t vocabulary_size) {

@@ -328,6 +328,8 @@ TEST(ParseCompletion, FormsOfThePrompt) {
   };
   EXPECT_EQ(std::get<std::string>(prompt("\"hi\"")), "hi");
   EXPECT_EQ(std::get<std::string>(prompt("[\"hi\"]")), "hi");
+  EXPECT_EQ(std::get<std::string>(prompt(R"({"prompt_string":"hi","multimodal_data":[]})")), "hi");
+  EXPECT_EQ(std::get<std::string>(prompt(R"([{"prompt_string":"hi"}])")), "hi");
   EXPECT_EQ(std::get<std::vector<TokenId>>(prompt("[1,2]")), (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(std::get<std::vector<TokenId>>(prompt("[[7]]")), (std::vector<TokenId>{7}));
   EXPECT_EQ(std::get<std::vector<TokenId>>(prompt("[5]")), (std::vector<TokenId>{5}));
@@ -395,9 +397,9 @@ TEST(ParseCompletion, ErrorsNameTheMistake) {
       {"{}", "'prompt' is required"},
       {R"({"prompt":5})",
        "'prompt' must be a string, an array of token ids and strings, or an array of prompts, not a"},
-      {R"({"prompt":{}})", "needs a 'prompt_string'"},
-      {R"({"prompt":{"prompt_string":""}})", "'prompt' must not be empty"},
-      {R"({"prompt":{"prompt_string":"a","multimodal_data":["x"]}})", "'prompt.multimodal_data' is not supported"},
+      {R"({"prompt":{}})", "'prompt.prompt_string' must be a text"},
+      {R"({"prompt":{"prompt_string":""}})", "'prompt.prompt_string' must be a text"},
+      {R"({"prompt":{"prompt_string":"a","multimodal_data":["x"]}})", "'prompt.multimodal_data'"},
       {R"({"prompt":""})", "'prompt' must not be empty"},
       {R"({"prompt":[]})", "'prompt' must not be empty"},
       {R"({"prompt":["a",""]})", "'prompt' must not be empty"},
@@ -543,6 +545,13 @@ TEST(ChatMessages, OnlyTheBeginningOfAReplyIsNoConversation) {
   const auto request = parse_chat(R"({"messages":[{"role":"assistant","content":"Well,"}]})", {});
   ASSERT_FALSE(request.ok());
   EXPECT_EQ(request.error().message, "'messages' must have one that the assistant answers");
+}
+
+TEST(CompletionPrompts, AnObjectIsAText) {
+  for (const char* prompt : {R"({"prompt_string":"hi","multimodal_data":["iVBOR"]})", R"({"prompt_string":5})", "{}",
+                             R"({"prompt_string":""})", R"({"prompt_string":"hi","image":1})", R"(["a",{}])"}) {
+    EXPECT_FALSE(parse_completion(std::string("{\"prompt\":") + prompt + "}", {}).ok()) << prompt;
+  }
 }
 
 TEST(ChatControl, NamesAReplyAndTheOnlyAction) {
