@@ -12,6 +12,7 @@ from gguf_writer import make_lora  # noqa: E402
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _TEXT, _ARRAY, _U16, _U32, _I32, _BOOL = 8, 9, 2, 4, 5, 7
 _ALIGNMENT = 32
+_MEAN = 1  # of the rows of all tokens, for embeddings
 
 
 def _padded(data):
@@ -110,8 +111,10 @@ def make_models(kvkeep, folder):
     make("other.gguf", "--seed", "3")
     make("draft.gguf", "--seed", "4")
     make("gemma3.gguf", "--arch", "gemma3")
-    # Any model embeds: its rows of the last layer are pooled.
     make("embedding.gguf", "--seed", "5")
+    embedding = Gguf(path("embedding.gguf"))
+    embedding.set("llama.pooling_type", _U32, "I", _MEAN)
+    embedding.write(path("embedding.gguf"))
     make("rerank.gguf", "--seed", "6")
     for source, name, context in (("chat", "stories", None), ("other", "moe", None), ("chat", "infill", 2048)):
         plain = Gguf(path(f"{source}.gguf"))
