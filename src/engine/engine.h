@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -72,6 +73,7 @@ struct Description {
   std::string fingerprint_text;  // the canonical fingerprint, one "name=value" per line, for logs and `--verbose`
   std::string chat_template;     // from the metadata; empty: none
   std::vector<LoraAdapter> adapters;
+  std::map<std::string, std::string, std::less<>> sampling = {};  // from the metadata, see sampling_settings.h
 };
 
 struct BatchToken {

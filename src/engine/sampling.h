@@ -49,15 +49,39 @@ struct ThinkingParams {
   std::shared_ptr<const std::atomic<bool>> end_now = {};  // set by another thread: the thought ends before its limit
 };
 
+enum class SamplerStep : std::uint8_t;  // between logits and the draw, see sampler_order.h
+using SamplerOrder = std::vector<SamplerStep>;
+SamplerOrder default_sampler_order();             // llama-server's
+std::vector<std::string> default_dry_breakers();  // llama-server's
+
+// How the next token is chosen. Ranges are in sampling_settings.h.
 struct SamplingParams {
-  float temperature = 0.8F;                // <= 0: always the likeliest token
-  std::int32_t top_k = 40;                 // keep the k likeliest; <= 0: all
-  float top_p = 0.95F;                     // keep the likeliest whose sum reaches p; 1: all
-  float min_p = 0.05F;                     // keep those at least min_p times as likely as the likeliest; 0: all
-  float repeat_penalty = 1.0F;             // divides logits of recent tokens; 1: off
-  float presence_penalty = 0.0F;           // subtracted once from logits of recent tokens; 0: off
-  float frequency_penalty = 0.0F;          // subtracted per occurrence; 0: off
-  std::int32_t repeat_last_n = 64;         // tokens that count as recent; 0: penalties off, -1: the whole context
+  SamplerOrder samplers = default_sampler_order();  // only these steps work, in this order
+  float temperature = 0.8F;                         // <= 0: always the likeliest token
+  float dynatemp_range = 0.0F;                      // the temperature follows the entropy within +- this; <= 0: off
+  float dynatemp_exponent = 1.0F;
+  std::int32_t top_k = 40;               // keep the k likeliest; <= 0: all
+  float top_p = 0.95F;                   // keep the likeliest whose sum reaches p; 1: all
+  float min_p = 0.05F;                   // keep those at least min_p times as likely as the likeliest; 0: all
+  float top_n_sigma = -1.0F;             // keep those within n standard deviations of the largest logit; <= 0: all
+  float typical_p = 1.0F;                // keep those of typical information whose sum reaches p; 1: all
+  float xtc_probability = 0.0F;          // how often to drop all but the last token above the threshold; 0: off
+  float xtc_threshold = 0.1F;            // above 0.5: off
+  std::int32_t min_keep = 0;             // the steps from top_p to xtc leave at least so many
+  float repeat_penalty = 1.0F;           // divides logits of recent tokens; 1: off
+  float presence_penalty = 0.0F;         // subtracted once from logits of recent tokens; 0: off
+  float frequency_penalty = 0.0F;        // subtracted per occurrence; 0: off
+  std::int32_t repeat_last_n = 64;       // tokens that count as recent; 0: penalties off, -1: the whole context
+  float dry_multiplier = 0.0F;           // penalty of a token that repeats a sequence; 0: off
+  float dry_base = 1.75F;                // by which the penalty grows with each repeated token
+  std::int32_t dry_allowed_length = 2;   // repeated sequences up to this long are not penalized
+  std::int32_t dry_penalty_last_n = 64;  // tokens that are searched; 0: off, -1: the whole context
+  std::vector<std::string> dry_breakers = default_dry_breakers();  // texts over which no sequence extends
+  std::int32_t mirostat = 0;               // 1, 2: the draw aims at mirostat_tau, and only temperature works before it
+  float mirostat_tau = 5.0F;               // surprise to aim at, in bits
+  float mirostat_eta = 0.1F;               // how fast it corrects
+  float adaptive_target = -1.0F;           // probability that kAdaptiveP aims at; < 0: a plain draw
+  float adaptive_decay = 0.9F;             // how long it remembers
   std::optional<std::uint32_t> seed = {};  // empty: a new one each time
   bool ignore_eos = false;                 // never end before the limit
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to logits; -infinity forbids a token

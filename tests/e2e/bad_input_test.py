@@ -83,9 +83,9 @@ class BadRequests(ServerCase):
     def test_unsupported_fields_are_refused(self):
         for field, value in (("best_of", 2), ("n_discard", 10), ("top_logprobs", 3), ("grammar", "root ::= x"),
                              ("response_format", {"type": "yaml"}), ("json_schema", {"not": {}}),
-                             ("tool_choice", "required"), ("context_shift", True), ("mirostat", 2),
+                             ("tool_choice", "required"), ("context_shift", True), ("mirostat", 3),
                              ("tool_choice", {"type": "function", "function": {"name": "f"}}),
-                             ("modalities", ["text", "audio"]), ("samplers", ["top_k"]), ("lora", [{"id": 0}])):
+                             ("modalities", ["text", "audio"]), ("samplers", ["tfs_z"]), ("lora", [{"id": 0}])):
             with self.subTest(field=field):
                 self.chat_with(contains=field, **{field: value})
         self.chat_with(contains="suffix", suffix="b")

@@ -15,7 +15,7 @@
 //
 // With scales of adapters each token computes another row than without.
 //
-// Only these sampling parameters matter: temperature (on or off), seed, penalties (on or off) and ignore_eos; the same
+// Only these sampling parameters matter: temperature, penalties and DRY (each on or off), seed and ignore_eos; the same
 // seed, 0xFFFFFFFF included, always gives the same text.
 
 #include <atomic>

@@ -6,6 +6,7 @@
 namespace kvkeep::engine::fake {
 
 inline bool penalises(const SamplingParams& params) {
+  if (params.dry_multiplier != 0.0F) return true;
   if (params.repeat_last_n == 0) return false;
   return params.repeat_penalty != 1.0F || params.frequency_penalty != 0.0F || params.presence_penalty != 0.0F;
 }

@@ -23,6 +23,7 @@
 #include "engine/llama/model_options.h"
 #include "engine/llama/model_params.h"
 #include "engine/llama/state_parts.h"
+#include "engine/sampling_settings.h"
 
 namespace kvkeep::engine::llama {
 
@@ -48,7 +49,8 @@ LlamaEngine::LlamaEngine(Parts parts)
       memory_(std::move(parts.memory)),
       vocabulary_(std::move(parts.vocabulary)),
       description_(std::move(parts.description)),
-      start_scales_(scales_of(description_.adapters)) {
+      start_scales_(scales_of(description_.adapters)),
+      chains_(*llama_model_get_vocab(model_.get()), description_.context_tokens) {
   const auto is_cancelled = [](void* engine) { return static_cast<LlamaEngine*>(engine)->cancelled_.load(); };
   llama_set_abort_callback(context_.get(), is_cancelled, this);
   used_scales_ = start_scales_;
@@ -137,7 +139,8 @@ TokenId LlamaEngine::sample(Sampler& sampler, std::size_t index) {
 
 Result<std::unique_ptr<Sampler>> LlamaEngine::make_sampler(const SamplingParams& params) {
   const llama_vocab* vocabulary = llama_model_get_vocab(model_.get());
-  TRY_ASSIGN(auto sampler, LlamaSampler::make(*vocabulary, params, description_.context_tokens));
+  TRY_ASSIGN(SamplerHandle chain, chains_.make(params));
+  TRY_ASSIGN(auto sampler, LlamaSampler::make(*vocabulary, std::move(chain), params));
   return std::unique_ptr<Sampler>(std::move(sampler));
 }
 
@@ -365,6 +368,15 @@ std::string metadata(const llama_model& model, const char* key) {
   return length < 0 ? std::string() : std::string(value.data(), static_cast<std::size_t>(length));
 }
 
+ModelSampling sampling_of(const llama_model& model) {
+  ModelSampling sampling;
+  for (const std::string_view key : model_sampling_keys()) {
+    std::string value = metadata(model, fmt::format("general.sampling.{}", key).c_str());
+    if (!value.empty()) sampling.emplace(key, std::move(value));
+  }
+  return sampling;
+}
+
 std::string file_stem(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);
   return std::string(path.substr(0, path.rfind('.')));
@@ -394,6 +406,7 @@ Description describe(const ModelOptions& options, const llama_model& model, cons
   out.vocabulary_size = static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(&model)));
   out.parameters = llama_model_n_params(&model);
   out.model_bytes = llama_model_size(&model);
+  out.sampling = sampling_of(model);
   if (const char* chat_template = llama_model_chat_template(&model, nullptr)) out.chat_template = chat_template;
   return out;
 }

@@ -14,6 +14,7 @@
 #include "engine/llama/library.h"
 #include "engine/llama/llama_vocabulary.h"
 #include "engine/llama/model_options.h"
+#include "engine/llama/sampler_chain.h"
 #include "engine/llama/sequence_memory.h"
 
 namespace kvkeep::engine::llama {
@@ -70,6 +71,7 @@ class LlamaEngine final : public Engine {
   Description description_;
   const AdapterScales start_scales_;
   AdapterScales used_scales_;
+  SamplerChains chains_;
 
   // The arrays of the libllama batch.
   std::vector<llama_token> batch_tokens_;

@@ -1,9 +1,5 @@
 #include "engine/llama/llama_sampler.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <string>
 #include <vector>
 
 #include "base/assert.h"
@@ -15,79 +11,10 @@ namespace {
 // For ambiguous grammars libllama follows ever more paths, while all other requests wait.
 constexpr std::int64_t kLongestSamplingNs = 5'000'000'000;
 
-Status check(const SamplingParams& params, std::int32_t vocabulary_size) {
-  if (!std::isfinite(params.temperature)) return invalid("temperature must be a finite number");
-  if (!(params.top_p >= 0.0F)) return invalid("top_p must not be negative");
-  if (!(params.min_p >= 0.0F)) return invalid("min_p must not be negative");
-  if (!std::isfinite(params.repeat_penalty) || params.repeat_penalty <= 0.0F) {
-    return invalid("repeat_penalty must be greater than 0");
-  }
-  if (!std::isfinite(params.presence_penalty) || !std::isfinite(params.frequency_penalty)) {
-    return invalid("penalties must be finite numbers");
-  }
-  if (params.repeat_last_n < -1) return invalid("repeat_last_n must be at least -1");
-  if (params.logit_bias.size() > static_cast<std::size_t>(vocabulary_size)) {
-    return invalid("logit_bias names more tokens than the vocabulary has");
-  }
-  for (const auto& [token, bias] : params.logit_bias) {
-    if (token < 0 || token >= vocabulary_size) {
-      return invalid("logit_bias names token " + std::to_string(token) + "; the vocabulary ends at " +
-                     std::to_string(vocabulary_size - 1));
-    }
-    if (std::isnan(bias)) return invalid("logit_bias must be a number");
-  }
-  return {};
-}
-
-std::vector<llama_logit_bias> all_biases(const llama_vocab& vocabulary, const SamplingParams& params) {
-  std::vector<llama_logit_bias> biases;
-  biases.reserve(params.logit_bias.size());
-  for (const auto& [token, bias] : params.logit_bias) biases.push_back({token, bias});
-  if (!params.ignore_eos || !params.grammar.text.empty()) return biases;
-  for (TokenId token = 0; token < llama_vocab_n_tokens(&vocabulary); ++token) {
-    if (llama_vocab_is_eog(&vocabulary, token)) biases.push_back({token, -std::numeric_limits<float>::infinity()});
-  }
-  return biases;
-}
-
-bool penalises(const SamplingParams& params) {
-  return params.repeat_last_n != 0 &&
-         (params.repeat_penalty != 1.0F || params.presence_penalty != 0.0F || params.frequency_penalty != 0.0F);
-}
-
-// libllama allocates the whole length to look back, and clears it for every request: keep it within the context.
-std::int32_t look_back(const SamplingParams& params, std::uint32_t context_tokens) {
-  constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
-  const auto context = static_cast<std::int32_t>(std::min(context_tokens, kMost));
-  return params.repeat_last_n < 0 ? context : std::min(params.repeat_last_n, context);
-}
-
 }  // namespace
 
-Result<std::unique_ptr<LlamaSampler>> LlamaSampler::make(const llama_vocab& vocabulary, const SamplingParams& params,
-                                                         std::uint32_t context_tokens) {
-  const std::int32_t vocabulary_size = llama_vocab_n_tokens(&vocabulary);
-  TRY(check(params, vocabulary_size));
-  llama_sampler_chain_params chain_params = llama_sampler_chain_default_params();
-  chain_params.no_perf = true;
-  SamplerHandle chain(llama_sampler_chain_init(chain_params));
-  const auto add = [&](llama_sampler* sampler) { llama_sampler_chain_add(chain.get(), sampler); };
-  if (const auto biases = all_biases(vocabulary, params); !biases.empty()) {
-    add(llama_sampler_init_logit_bias(vocabulary_size, static_cast<std::int32_t>(biases.size()), biases.data()));
-  }
-  if (penalises(params)) {
-    add(llama_sampler_init_penalties(vocabulary_size, look_back(params, context_tokens), params.repeat_penalty,
-                                     params.frequency_penalty, params.presence_penalty));
-  }
-  if (params.temperature <= 0.0F) {
-    add(llama_sampler_init_greedy());
-  } else {
-    if (params.top_k > 0) add(llama_sampler_init_top_k(params.top_k));
-    if (params.top_p < 1.0F) add(llama_sampler_init_top_p(params.top_p, 1));
-    if (params.min_p > 0.0F) add(llama_sampler_init_min_p(params.min_p, 1));
-    add(llama_sampler_init_temp(params.temperature));
-    add(llama_sampler_init_dist(params.seed.value_or(LLAMA_DEFAULT_SEED)));
-  }
+Result<std::unique_ptr<LlamaSampler>> LlamaSampler::make(const llama_vocab& vocabulary, SamplerHandle chain,
+                                                         const SamplingParams& params) {
   std::optional<TokenGrammar> grammar;
   if (!params.grammar.text.empty()) {
     TRY_ASSIGN(grammar, TokenGrammar::make(vocabulary, params.grammar));

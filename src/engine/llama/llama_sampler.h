@@ -1,7 +1,6 @@
 #pragma once
 
-// A request's sampler on libllama's chain, in llama-server's order: bias, penalties, top-k, top-p, min-p, temperature,
-// then a draw. With temperature <= 0 the likeliest token wins and only bias and penalties matter.
+// A request's sampler: a chain of libllama's (sampler_chain.h), held to a grammar and to a limit on thoughts.
 //
 // With a grammar a token is sampled as if there were none, and checked; if the grammar does not allow it, all tokens
 // that it does not allow are removed and another is sampled. The model mostly chooses an allowed token, and checking
@@ -24,10 +23,9 @@ namespace kvkeep::engine::llama {
 
 class LlamaSampler : public Sampler {
  public:
-  // kInvalid if a parameter is out of range, or the grammar cannot be read. `context_tokens` is the value that
-  // repeat_last_n = -1 stands for, and the largest one.
-  static Result<std::unique_ptr<LlamaSampler>> make(const llama_vocab& vocabulary, const SamplingParams& params,
-                                                    std::uint32_t context_tokens);
+  // `chain` is made for `params`. kInvalid if the grammar cannot be read.
+  static Result<std::unique_ptr<LlamaSampler>> make(const llama_vocab& vocabulary, SamplerHandle chain,
+                                                    const SamplingParams& params);
   void accept(TokenId token) override { llama_sampler_accept(chain_.get(), token); }
   const std::optional<Error>& failure() const override { return failure_; }
   std::span<const Candidate> candidates() const override { return drawn_from_; }

@@ -16,7 +16,7 @@ constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kMaxStops = 256;
 
 // The kind of value with which a field asks for nothing.
-enum class Neutral { kFalsy, kOne, kNotPositive, kTextOnly, kOurOrder };
+enum class Neutral { kFalsy, kOne, kTextOnly };
 
 struct Refusal {
   std::string_view field;
@@ -25,7 +25,6 @@ struct Refusal {
 };
 
 constexpr std::string_view kNoShift = "the context is never shifted";
-constexpr std::string_view kNoSampler = "this sampler is not available";
 constexpr std::string_view kOneChoice = "one choice per request";
 constexpr std::string_view kTextOnly = "only text is supported";
 
@@ -44,15 +43,7 @@ constexpr std::array kRefusals = std::to_array<Refusal>({
     {"functions", Neutral::kFalsy, "use 'tools'"},
     {"function_call", Neutral::kFalsy, "use 'tools'"},
     {"web_search_options", Neutral::kFalsy, "there is no web search"},
-    {"samplers", Neutral::kOurOrder, "the order of the samplers is fixed"},
     {"response_fields", Neutral::kFalsy, "only replies of /completion and /infill can be cut"},
-    {"mirostat", Neutral::kFalsy, kNoSampler},
-    {"typical_p", Neutral::kOne, kNoSampler},
-    {"top_n_sigma", Neutral::kNotPositive, kNoSampler},
-    {"xtc_probability", Neutral::kNotPositive, kNoSampler},
-    {"dry_multiplier", Neutral::kNotPositive, kNoSampler},
-    {"dynatemp_range", Neutral::kNotPositive, kNoSampler},
-    {"min_keep", Neutral::kNotPositive, kNoSampler},
 });
 
 bool is_falsy(const Json& value) {
@@ -68,36 +59,13 @@ bool is_text_only(const Json& value) {
   return std::ranges::all_of(value, [](const Json& element) { return element == "text"; });
 }
 
-// Returns true for the order of engine/llama/llama_sampler.cc. Samplers that are refused when they are on may stand
-// anywhere: clients send llama-server's whole list.
-bool is_our_order(const Json& samplers) {
-  constexpr std::array<std::string_view, 5> kOrder = {"penalties", "top_k", "top_p", "min_p", "temperature"};
-  constexpr std::array<std::string_view, 6> kOff = {"dry", "top_n_sigma", "typ_p", "typical_p", "xtc", "adaptive_p"};
-  if (!samplers.is_array()) return false;
-  std::size_t found = 0;
-  for (const Json& name : samplers) {
-    if (std::ranges::find(kOff, name) != kOff.end()) continue;
-    if (found == kOrder.size() || name != kOrder[found++]) return false;
-  }
-  return found == kOrder.size();
-}
-
 bool is_neutral(const Json& value, Neutral neutral) {
   switch (neutral) {
     case Neutral::kFalsy: return is_falsy(value);
     case Neutral::kOne: return value.is_number() && value.get<double>() == 1;
-    case Neutral::kNotPositive: return value.is_number() && value.get<double>() <= 0;
     case Neutral::kTextOnly: return is_text_only(value);
-    case Neutral::kOurOrder: return is_falsy(value) || is_our_order(value);
   }
   return false;
-}
-
-Status read_int32(const Json& body, std::string_view name, std::int32_t& target, std::int64_t low) {
-  std::int64_t value = target;
-  TRY(read_integer(body, name, value, low, kInt32Max));
-  target = static_cast<std::int32_t>(value);
-  return {};
 }
 
 // -1 asks for a new seed each time, also if written as an unsigned number; longer seeds are cut, as in llama-server.
@@ -177,19 +145,8 @@ Status read_logit_bias(const Json& body, std::size_t vocabulary_size, Generation
   return {};
 }
 
-Status read_penalties(const Json& body, engine::SamplingParams& sampling) {
-  TRY(read_number(body, "repeat_penalty", sampling.repeat_penalty, 0.01, 100));
-  TRY(read_number(body, "presence_penalty", sampling.presence_penalty, -100, 100));
-  TRY(read_number(body, "frequency_penalty", sampling.frequency_penalty, -100, 100));
-  return read_int32(body, "repeat_last_n", sampling.repeat_last_n, -1);
-}
-
 Status read_sampling(const Json& body, engine::SamplingParams& sampling) {
-  TRY(read_number(body, "temperature", sampling.temperature, -100, 100));
-  TRY(read_int32(body, "top_k", sampling.top_k, -kInt32Max));
-  TRY(read_number(body, "top_p", sampling.top_p, 0, 1));
-  TRY(read_number(body, "min_p", sampling.min_p, 0, 1));
-  TRY(read_penalties(body, sampling));
+  TRY(read_sampling_fields(body, sampling));
   TRY(read_seed(body, sampling.seed));
   return read_bool(body, "ignore_eos", sampling.ignore_eos);
 }

@@ -61,6 +61,15 @@ Result<std::string> read_cache_salt(const Json& body);
 // is. kInvalid for a value that the API does not know.
 Result<std::int64_t> read_keep_s(const Json& body);
 
+// sampling_fields.cc: the samplers and their parameters, under llama-server's names.
+
+// Reads the fields into `sampling`, which already holds the defaults. kInvalid with the field's name and its bounds.
+Status read_sampling_fields(const Json& body, engine::SamplingParams& sampling);
+// Returns the names of the fields.
+std::vector<std::string_view> sampling_fields();
+// Returns the same fields with the values of `sampling`, as replies show them.
+Json sampling_json(const engine::SamplingParams& sampling);
+
 // The text in a tool's result that replaces a part that the model cannot read. A user's own picture is refused, since
 // the answer would not be about it; but a tool's result stays in the conversation, which a client could not continue.
 inline std::string left_out(std::string_view type) {

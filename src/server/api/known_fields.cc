@@ -16,7 +16,7 @@ namespace {
 
 using Names = std::span<const std::string_view>;
 
-// Fields that read_generation_fields() reads, in every dialect that generates.
+// Fields that read_generation_fields() reads, besides sampling_fields(), in every dialect that generates.
 constexpr std::string_view kGenerating[] = {"model",
                                             "max_completion_tokens",
                                             "max_tokens",
@@ -24,15 +24,7 @@ constexpr std::string_view kGenerating[] = {"model",
                                             "stream",
                                             "stream_options",
                                             "stop",
-                                            "temperature",
-                                            "top_k",
-                                            "top_p",
-                                            "min_p",
                                             "seed",
-                                            "repeat_penalty",
-                                            "presence_penalty",
-                                            "frequency_penalty",
-                                            "repeat_last_n",
                                             "logit_bias",
                                             "t_max_prompt_ms",
                                             "t_max_predict_ms",
@@ -100,19 +92,8 @@ constexpr std::string_view kMessages[] = {
 constexpr std::string_view kTokenize[] = {"content", "add_special", "parse_special", "with_pieces"};
 constexpr std::string_view kTokens[] = {"tokens"};
 
-// Fields that change nothing: parameters of samplers that are refused when they are on, and names of slots.
-constexpr std::string_view kIgnoredByAll[] = {"id_slot",
-                                              "slot_id",
-                                              "n_keep",
-                                              "mirostat_tau",
-                                              "mirostat_eta",
-                                              "xtc_threshold",
-                                              "dry_base",
-                                              "dry_allowed_length",
-                                              "dry_penalty_last_n",
-                                              "dry_sequence_breakers",
-                                              "dynatemp_exponent",
-                                              "service_tier"};
+// Fields that change nothing.
+constexpr std::string_view kIgnoredByAll[] = {"id_slot", "slot_id", "n_keep", "service_tier"};
 constexpr std::string_view kIgnoredByOpenAi[] = {"store",     "metadata",   "safety_identifier",
                                                  "verbosity", "prediction", "parse_tool_calls"};
 constexpr std::string_view kIgnoredByResponses[] = {"store", "max_tool_calls", "client_metadata", "verbosity"};
@@ -223,17 +204,22 @@ std::span<const Member> members_of(Dialect dialect) {
   return {};
 }
 
+Names sampling_names() {
+  static const std::vector<std::string_view> names = sampling_fields();
+  return names;
+}
+
 std::vector<Names> read_by(Dialect dialect) {
   switch (dialect) {
     case Dialect::kChat:
-    case Dialect::kApplyTemplate: return {kGenerating, kChat};
-    case Dialect::kCompletions: return {kGenerating, kCompletions};
-    case Dialect::kInfill: return {kGenerating, kInfill};
-    case Dialect::kResponses: return {kGenerating, kResponses};
-    case Dialect::kMessages: return {kGenerating, kMessages};
+    case Dialect::kApplyTemplate: return {kGenerating, sampling_names(), kChat};
+    case Dialect::kCompletions: return {kGenerating, sampling_names(), kCompletions};
+    case Dialect::kInfill: return {kGenerating, sampling_names(), kInfill};
+    case Dialect::kResponses: return {kGenerating, sampling_names(), kResponses};
+    case Dialect::kMessages: return {kGenerating, sampling_names(), kMessages};
     case Dialect::kTokenize: return {kTokenize};
     case Dialect::kDetokenize: return {kTokens};
-    case Dialect::kLookup: return {kGenerating, kChat, kCompletions, kTokens};
+    case Dialect::kLookup: return {kGenerating, sampling_names(), kChat, kCompletions, kTokens};
   }
   return {};
 }

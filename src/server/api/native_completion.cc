@@ -23,19 +23,10 @@ Json biases_json(const GenerationRequest& request) {
 }
 
 Json settings_json(const GenerationRequest& request) {
-  const engine::SamplingParams& sampling = request.sampling;
   const std::int64_t most = request.max_tokens.value_or(-1);
-  return {
-      {"seed", sampling.seed.value_or(kAnySeed)},
-      {"temperature", sampling.temperature},
-      {"top_k", sampling.top_k},
-      {"top_p", sampling.top_p},
-      {"min_p", sampling.min_p},
-      {"repeat_last_n", sampling.repeat_last_n},
-      {"repeat_penalty", sampling.repeat_penalty},
-      {"presence_penalty", sampling.presence_penalty},
-      {"frequency_penalty", sampling.frequency_penalty},
-      {"ignore_eos", sampling.ignore_eos},
+  Json settings = {
+      {"seed", request.sampling.seed.value_or(kAnySeed)},
+      {"ignore_eos", request.sampling.ignore_eos},
       {"logit_bias", biases_json(request)},
       {"stop", request.stop},
       {"max_tokens", most},
@@ -47,6 +38,8 @@ Json settings_json(const GenerationRequest& request) {
       {"t_max_predict_ms", request.lines.longest_ms},
       {"n_indent", request.lines.least_indent},
   };
+  settings.update(sampling_json(request.sampling));
+  return settings;
 }
 
 // Returns the named fields of a reply, under these names. Slashes lead into objects: "timings/prompt_n". A field that

@@ -46,6 +46,8 @@ Names documented(const std::string& heading) {
   return names;
 }
 
+Names names_of(const std::vector<std::string_view>& list) { return {list.begin(), list.end()}; }
+
 // The fields that a source file reads from a body.
 Names read_by(const std::string& file) {
   const std::string text = text_of(KVKEEP_SOURCES "/server/api/" + file);
@@ -60,9 +62,13 @@ Names joined(Names a, Names b) {
   return a;
 }
 
+// The fields that read_generation_fields() reads.
+Names read_by_all() {
+  return joined(names_of(sampling_fields()), joined(read_by("generation_fields.cc"), read_by("output_format.cc")));
+}
+
 TEST(RequestsDoc, NamesEveryFieldThatIsRead) {
-  EXPECT_EQ(joined(read_by("generation_fields.cc"), read_by("output_format.cc")),
-            joined(documented("Obeyed by both"), documented("Noted")));
+  EXPECT_EQ(read_by_all(), joined(joined(documented("Obeyed by both"), documented("Sampling")), documented("Noted")));
   EXPECT_EQ(joined(read_by("openai/chat.cc"), read_by("template_switches.cc")), documented("Obeyed by chats"));
   EXPECT_EQ(read_by("openai/completions.cc"), documented("Obeyed by completions"));
   EXPECT_EQ(read_by("native_completion.cc"), documented("Obeyed by infill"));
@@ -72,8 +78,6 @@ TEST(RequestsDoc, NamesEveryFieldThatIsRefused) {
   const auto refused = refused_fields();
   EXPECT_EQ(documented("Refused"), Names(refused.begin(), refused.end()));
 }
-
-Names names_of(const std::vector<std::string_view>& list) { return {list.begin(), list.end()}; }
 
 TEST(RequestsDoc, NamesExactlyWhatIsIgnoredOnPurpose) {
   EXPECT_EQ(documented("Ignored"), names_of(ignored_fields(Dialect::kChat)));
@@ -89,7 +93,7 @@ TEST(RequestsDoc, NamesExactlyWhatIsIgnoredOnPurpose) {
 
 // A field that is read but not known would be obeyed and reported as unknown.
 TEST(RequestsDoc, EveryFieldThatIsReadIsKnown) {
-  const Names generating = joined(read_by("generation_fields.cc"), read_by("output_format.cc"));
+  const Names generating = read_by_all();
   const auto expect_known = [&](Dialect dialect, std::initializer_list<const char*> files) {
     const std::vector<std::string> known = known_fields(dialect);
     Names read = generating;

@@ -3,6 +3,7 @@
 // A job, which the HTTP side hands to the engine thread, and its events, which come back.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,9 @@
 #include "policy/cut.h"
 
 namespace kvkeep::server {
+
+// Returns a run of tokens as quoted text that is safe in a log.
+using ShowTokens = std::function<std::string(TokenSpan)>;
 
 struct RequestOrigin;
 struct TokenScores;

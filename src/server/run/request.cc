@@ -12,8 +12,9 @@ namespace {
 
 // Penalties look back this far at most; feeding the sampler more of a long prompt would cost time and change nothing.
 std::size_t sampler_window(const engine::SamplingParams& params) {
-  if (params.repeat_last_n < 0) return SIZE_MAX;
-  return static_cast<std::size_t>(std::max(64, params.repeat_last_n));
+  const auto tokens = [](std::int32_t last_n) { return last_n < 0 ? SIZE_MAX : static_cast<std::size_t>(last_n); };
+  const std::size_t sequences = params.dry_multiplier != 0.0F ? tokens(params.dry_penalty_last_n) : 0;
+  return std::max({std::size_t{64}, tokens(params.repeat_last_n), sequences});
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 // much of it was cached, and why no more. The others (debug) use words that users of ds4 and llama-server know. Each
 // ends with the id that the client knows.
 
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -13,9 +12,6 @@
 namespace kvkeep::server {
 
 struct Difference;
-
-// Returns a run of tokens as quoted text that is safe in a log.
-using ShowTokens = std::function<std::string(TokenSpan)>;
 
 // The request cannot start yet, since running requests hold the cells.
 void log_waiting(const Job& job, const JobStats& stats);

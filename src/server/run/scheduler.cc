@@ -439,8 +439,7 @@ engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>
   for (;;) {
     const engine::DecodeStatus status = engine_.decode(batch);
     if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
-    std::erase_if(
-        batch, [&](const engine::BatchToken& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
+    std::erase_if(batch, [&](const auto& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
   }
 }
 

@@ -28,7 +28,6 @@
 #include "server/run/inbox.h"
 #include "server/run/lookup.h"
 #include "server/run/prefill_cuts.h"
-#include "server/run/request_log.h"
 #include "server/run/sequences.h"
 #include "server/run/trace.h"
 

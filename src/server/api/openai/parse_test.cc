@@ -285,17 +285,6 @@ TEST(ParseChat, UnsupportedFeaturesAreRefusedAndTheirNeutralValuesAreNot) {
       {"modalities", "[\"text\",\"audio\"]", "[\"text\"]"},
       {"audio", "{\"voice\":\"x\"}", "null"},
       {"functions", "[{}]", "[]"},
-      {"samplers", "[\"top_k\"]", "[]"},
-      {"samplers", R"(["top_k","penalties","top_p","min_p","temperature"])",
-       R"(["penalties","dry","top_n_sigma","top_k","typ_p","top_p","min_p","xtc","temperature"])"},
-      {"samplers", R"(["penalties","top_k","top_p","min_p","temperature","top_k"])",
-       R"(["penalties","top_k","top_p","min_p","temperature"])"},
-      {"mirostat", "2", "0"},
-      {"typical_p", "0.5", "1.0"},
-      {"top_n_sigma", "1", "-1"},
-      {"xtc_probability", "0.1", "0"},
-      {"dry_multiplier", "0.8", "0"},
-      {"dynatemp_range", "1", "0"},
       {"response_fields", "[\"content\"]", "[]"},
   };
   for (const RefusedCase& refused : cases) {

@@ -1,0 +1,56 @@
+// How much of a prompt a sampler sees: what penalties look back at, wherever the prompt's rows come from.
+
+#include "server/run/request.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/fake/fake_engine.h"
+#include "engine/fake/fake_sampler.h"
+
+namespace kvkeep::server {
+namespace {
+
+using engine::fake::FakeSampler;
+
+std::vector<TokenId> counted_tokens(std::size_t count) {
+  std::vector<TokenId> tokens;
+  while (tokens.size() < count) tokens.push_back(static_cast<TokenId>(10 + tokens.size()));
+  return tokens;
+}
+
+// Returns whether the sampler was shown the last `seen` of 300 tokens.
+bool sees(const engine::SamplingParams& sampling, std::size_t seen) {
+  engine::fake::FakeEngine engine{{}};
+  const auto tokens = counted_tokens(300);
+  Job job{.id = "1", .kind = "test", .prompt = tokens, .sampling = sampling};
+  const auto request = make_request({.job = std::move(job), .replies = {nullptr}});
+  EXPECT_TRUE(prepare_sampler(*request, engine).ok());
+  FakeSampler expected(sampling);
+  for (const TokenId token : TokenSpan(tokens).last(seen)) expected.accept(token);
+  return static_cast<const FakeSampler&>(*request->sampler).influence() == expected.influence();
+}
+
+TEST(Request, TheSamplerSeesWhatPenaltiesLookBackAt) {
+  engine::SamplingParams sampling;
+  sampling.presence_penalty = 1;
+  EXPECT_TRUE(sees(sampling, 64));
+  sampling.repeat_last_n = 100;
+  EXPECT_TRUE(sees(sampling, 100));
+  sampling.repeat_last_n = -1;
+  EXPECT_TRUE(sees(sampling, 300));
+}
+
+TEST(Request, TheSamplerSeesWhatDrySearches) {
+  engine::SamplingParams sampling;
+  sampling.dry_penalty_last_n = 200;
+  sampling.dry_multiplier = 1;
+  EXPECT_TRUE(sees(sampling, 200));
+  EXPECT_FALSE(sees(sampling, 64));
+  sampling.repeat_last_n = 250;
+  EXPECT_TRUE(sees(sampling, 250)) << "the longer one counts";
+  sampling.dry_penalty_last_n = -1;
+  EXPECT_TRUE(sees(sampling, 300));
+}
+
+}  // namespace
+}  // namespace kvkeep::server
