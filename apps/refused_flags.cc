@@ -70,7 +70,6 @@ std::vector<RefusedFlag> refused_models() {
 }
 
 std::vector<RefusedFlag> refused_text() {
-  const char* no_sampler = "this sampler is not offered";
   return {
       // Templates and reasoning.
       {{"--no-jinja"}, {"LLAMA_ARG_JINJA=off"}, "templates are always rendered by a Jinja engine", kEssential},
@@ -83,11 +82,6 @@ std::vector<RefusedFlag> refused_text() {
        "the assistant's last message is always continued",
        kEssential},
       // Sampling that is not offered.
-      {{"--samplers", "--sampler-seq", "--sampling-seq"}, {}, "the order of samplers is fixed"},
-      {{"--mirostat", "--mirostat-*", "--typical", "--typical-p", "--top-nsigma", "--top-n-sigma", "--xtc-*", "--dry-*",
-        "--dynatemp-*", "--adaptive-*"},
-       {},
-       no_sampler},
       {{"--backend-sampling", "-bs"}, {"LLAMA_ARG_BACKEND_SAMPLING=on"}, "tokens are chosen on the processor"},
       {{"--logit-bias", "-l"}, {}, "biases cannot be set for the whole server"},
       {{"--grammar", "--grammar-file", "--json-schema", "-j", "--json-schema-file", "-jf"},

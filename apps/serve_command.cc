@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -100,6 +101,16 @@ chat::tools::ReplyFormat reply_format(const ChatOptions& chat, const server::Ser
   return chat::tools::bind_format(kind, thinking, *service.markers);
 }
 
+// A model is sampled as its file says, unless flags or requests say otherwise.
+void obey_model_sampling(const engine::Description& model, const engine::ChosenSettings& chosen,
+                         engine::SamplingParams& sampling) {
+  const engine::ModelSamplingNotes notes = engine::obey_model(model.sampling, chosen, sampling);
+  if (!notes.obeyed.empty()) {
+    spdlog::info("sampling as the model's file says, where a request does not: {}", fmt::join(notes.obeyed, ", "));
+  }
+  for (const std::string& line : notes.refused) spdlog::warn("ignoring a value of the model's file: {}", line);
+}
+
 Result<server::Service> make_service(const ServeOptions& options, const NamedFiles& files,
                                      const engine::llama::LlamaEngine& engine) {
   const engine::Description& model = engine.description();
@@ -121,6 +132,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.parallel = options.model.parallel;
   service.context_tokens = model.context_tokens;
   service.defaults = options.defaults;
+  obey_model_sampling(model, options.chosen_sampling, service.defaults.sampling);
   service.defaults.vocabulary_size = model.vocabulary_size;
   service.defaults.adapters = model.adapters.size();
   service.adapters = std::make_unique<server::Adapters>(model.adapters);

@@ -41,6 +41,8 @@ std::vector<Flag> rope_flags(engine::llama::ModelOptions& model);
 
 // chat_flags.cc
 std::vector<Flag> chat_flags(ServeOptions& options);
+
+// sampling_flags.cc
 std::vector<Flag> sampling_flags(ServeOptions& options);
 
 // accepted_flags.cc: flags of llama-server that ask for what is so anyway.

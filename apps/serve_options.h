@@ -13,6 +13,7 @@
 #include "chat/stabilize.h"
 #include "chat/tools/tool_format.h"
 #include "engine/llama/model_options.h"
+#include "engine/sampling_settings.h"
 #include "policy/cut.h"
 #include "policy/restore.h"
 #include "server/api/request.h"
@@ -67,8 +68,9 @@ struct ServeOptions {
   bool list_devices = false;          // print them and exit; no model is needed then
   ChatOptions chat;
   chat::Stabilizers stabilizers;
-  server::api::RequestDefaults defaults;  // its template_kwargs are only those of --chat-template-kwargs
-  cache::CacheOptions cache;              // fields that depend on the model and the machine are not set
+  server::api::RequestDefaults defaults;   // its template_kwargs are only those of --chat-template-kwargs
+  engine::ChosenSettings chosen_sampling;  // settings of sampling that flags name: the model's file changes others only
+  cache::CacheOptions cache;               // fields that depend on the model and the machine are not set
   TierOptions tiers;
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;

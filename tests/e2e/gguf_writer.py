@@ -1,9 +1,9 @@
-"""Writes small GGUF files: adapters of the generated models."""
+"""Writes small GGUF files, adapters of the generated models, and adds metadata to models."""
 
 import random
 import struct
 
-_STRING, _FLOAT32 = 8, 6
+_STRING, _FLOAT32, _INT32 = 8, 6, 5
 _TYPE_F32 = 0
 _ALIGNMENT = 32
 
@@ -16,6 +16,8 @@ def _text(value):
 def _metadata(key, value):
     if isinstance(value, str):
         return _text(key) + struct.pack("<I", _STRING) + _text(value)
+    if isinstance(value, int):
+        return _text(key) + struct.pack("<Ii", _INT32, value)
     return _text(key) + struct.pack("<If", _FLOAT32, value)
 
 
@@ -24,7 +26,7 @@ def _padded(data):
 
 
 def write_gguf(path, metadata, tensors):
-    """`metadata`: strings and floats by key. `tensors`: (name, shape, floats), the fastest dimension first."""
+    """`metadata`: strings, integers and floats by key. `tensors`: (name, shape, floats), the fastest dimension first."""
     header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     header += b"".join(_metadata(key, value) for key, value in metadata.items())
     data = b""
@@ -34,6 +36,20 @@ def write_gguf(path, metadata, tensors):
         data += _padded(struct.pack(f"<{len(values)}f", *values))
     with open(path, "wb") as file:
         file.write(_padded(header) + data)
+    return path
+
+
+def with_metadata(path, model, metadata):
+    """A copy of the model whose file has this metadata too."""
+    with open(model, "rb") as file:
+        magic, version, tensors, pairs = struct.unpack("<4sIQQ", file.read(24))
+        rest = file.read()
+    added = b"".join(_metadata(key, value) for key, value in metadata.items())
+    # The tensors' data begins at a multiple of the alignment, and so does what moves it.
+    missing = -len(added + _metadata("test.filler", "")) % _ALIGNMENT
+    added += _metadata("test.filler", " " * missing)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<4sIQQ", magic, version, tensors, pairs + len(metadata) + 1) + added + rest)
     return path
 
 
