@@ -10,6 +10,8 @@ namespace {
 // A suggested path may differ in one letter of this many.
 constexpr std::size_t kLettersPerMistake = 3;
 constexpr std::size_t kLongestMistypedPath = 200;
+// A refusal names at most so many paths.
+constexpr std::size_t kMostNamedPaths = 8;
 
 Verdict deny(int status, std::string_view message) {
   Verdict verdict;
@@ -103,14 +105,19 @@ Verdict Gatekeeper::find_route(const HttpRequest& request) const {
   }
   if (found) return {.route = &*route};
   const std::string methods = allowed_methods(request.path);
-  if (methods.empty()) {
-    const std::string near = near_path(request.path);
-    return deny(
-        404, "Path '" + request.path + "' is not served here" + (near.empty() ? "" : "; did you mean '" + near + "'?"));
-  }
+  if (methods.empty()) return refuse_path(request.path);
   Verdict verdict = deny(405, "Path '" + request.path + "' takes " + methods + ", not " + request.method);
   verdict.headers.emplace_back("Allow", methods);
   return verdict;
+}
+
+Verdict Gatekeeper::refuse_path(std::string_view path) const {
+  const std::string refusal = "Path '" + std::string(path) + "' is not served here";
+  if (const std::string near = near_path(path); !near.empty()) {
+    return deny(404, refusal + "; did you mean '" + near + "'?");
+  }
+  const std::string below = paths_below(path);
+  return deny(404, below.empty() ? refusal : refusal + ", but below it there is " + below);
 }
 
 // Returns the served path for one that is mistyped, of another version, or has a base URL's part twice.
@@ -119,6 +126,22 @@ std::string Gatekeeper::near_path(std::string_view path) const {
   std::vector<std::string> known;
   for (const Route& route : routes_) known.push_back(route.path);
   return nearest_within(path.size() / kLettersPerMistake, path, known);
+}
+
+// Returns the served paths below a base URL such as "/v1", without those that lie below another of them.
+std::string Gatekeeper::paths_below(std::string_view path) const {
+  const std::string base = std::string(path.substr(0, path.find_last_not_of('/') + 1)) + "/";
+  std::vector<std::string_view> below;
+  for (const Route& route : routes_) {
+    const auto covers = [&](std::string_view other) {
+      return route.path == other || route.path.starts_with(std::string(other) + "/");
+    };
+    if (below.size() == kMostNamedPaths) break;
+    if (route.path.starts_with(base) && std::ranges::none_of(below, covers)) below.push_back(route.path);
+  }
+  std::string text;
+  for (const std::string_view each : below) text.append(text.empty() ? "'" : ", '").append(each).append("'");
+  return text;
 }
 
 Verdict Gatekeeper::check_body(const HttpRequest& request, std::uint64_t body_bytes) const {
@@ -131,18 +154,32 @@ Verdict Gatekeeper::check_body(const HttpRequest& request, std::uint64_t body_by
 }
 
 std::string Gatekeeper::allowed_methods(std::string_view path) const {
-  std::string methods;
+  std::vector<std::string_view> methods;
+  const auto add = [&](std::string_view method) {
+    if (std::ranges::find(methods, method) == methods.end()) methods.push_back(method);
+  };
   for (const Route& route : routes_) {
-    if (route.path == path) methods += (methods.empty() ? "" : ", ") + route.method;
+    if (path != "*" && route.path != path) continue;
+    add(route.method);
+    if (route.method == "GET") add("HEAD");
   }
-  return methods;
+  if (!methods.empty()) add("OPTIONS");
+  std::string text;
+  for (const std::string_view method : methods) text.append(text.empty() ? "" : ", ").append(method);
+  return text;
 }
 
+// A page that asks for a path that is not served gets the refusal with its request: it cannot read one of a preflight.
 Verdict Gatekeeper::answer_options(const HttpRequest& request) const {
+  const bool is_preflight =
+      !request.header("origin").empty() && !request.header("access-control-request-method").empty();
+  std::string methods = allowed_methods(request.path);
+  if (methods.empty() && !is_preflight) return refuse_path(request.path);
+  if (methods.empty()) methods = allowed_methods("*");
   Verdict verdict{.status = 200};
-  verdict.headers.emplace_back("Allow", "GET, HEAD, POST, DELETE, OPTIONS");
-  if (request.header("origin").empty() || request.header("access-control-request-method").empty()) return verdict;
-  verdict.headers.emplace_back("Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS");
+  verdict.headers.emplace_back("Allow", methods);
+  if (!is_preflight) return verdict;
+  verdict.headers.emplace_back("Access-Control-Allow-Methods", methods);
   const std::string_view names = request.header("access-control-request-headers");
   if (!names.empty() && is_name_list(names)) verdict.headers.emplace_back("Access-Control-Allow-Headers", names);
   if (request.header("access-control-request-private-network") == "true") {

@@ -55,8 +55,11 @@ class Gatekeeper {
   Verdict check_sender(const HttpRequest& request) const;
   Verdict find_route(const HttpRequest& request) const;
   Verdict check_body(const HttpRequest& request, std::uint64_t body_bytes) const;
+  // For the field Allow; "" if nothing is served at the path. "*" stands for all paths.
   std::string allowed_methods(std::string_view path) const;
+  Verdict refuse_path(std::string_view path) const;
   std::string near_path(std::string_view path) const;
+  std::string paths_below(std::string_view path) const;
   Verdict answer_options(const HttpRequest& request) const;
 
   OriginGuard guard_;
