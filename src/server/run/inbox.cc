@@ -66,16 +66,20 @@ SchedulerStats Inbox::stats() const {
   return stats_;
 }
 
-Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait, std::size_t running, std::size_t waiting) {
+Inbox::Arrived Inbox::collect(std::chrono::milliseconds wait) {
   MutexLock lock(mutex_);
   const bool nothing = requests_.empty() && loaded_.empty() && questions_.empty() && !stopping_;
   if (nothing && wait.count() > 0) wake_.wait_for(mutex_, wait);
   Arrived arrived;
   arrived.requests.swap(requests_);
   arrived.loaded.swap(loaded_);
-  stats_.running = running;
-  stats_.waiting = waiting + arrived.requests.size();
   return arrived;
+}
+
+void Inbox::note_queue(std::size_t running, std::size_t waiting) {
+  MutexLock lock(mutex_);
+  stats_.running = running;
+  stats_.waiting = waiting + requests_.size();
 }
 
 void Inbox::await_loaded(std::chrono::milliseconds wait) {

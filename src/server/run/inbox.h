@@ -13,23 +13,12 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "cache/cache_options.h"
-#include "server/run/audit.h"
 #include "server/run/lookup.h"
+#include "server/run/scheduler_stats.h"
 
 namespace kvkeep::server {
 
 struct Request;
-
-struct SchedulerStats {
-  std::uint64_t requests = 0;
-  std::uint64_t running = 0;
-  std::uint64_t waiting = 0;
-  std::uint64_t prefilled_tokens = 0;
-  std::uint64_t cached_tokens = 0;
-  std::uint64_t plans = 0;      // lookups and plans made, including those that ended in waiting
-  std::uint64_t set_aside = 0;  // requests interrupted for lack of cells and resumed later
-  AuditCounts audits;
-};
 
 // A finished read.
 struct LoadedState {
@@ -73,7 +62,9 @@ class Inbox {
     bool any() const { return !requests.empty() || !loaded.empty(); }
   };
   // Returns everything that came since the last call. If nothing came, waits for at most `wait`, or until stop().
-  Arrived collect(std::chrono::milliseconds wait, std::size_t running, std::size_t waiting);
+  Arrived collect(std::chrono::milliseconds wait);
+  // So many of the collected requests run now, and so many wait.
+  void note_queue(std::size_t running, std::size_t waiting);
   // Waits for at most `wait` until a read is done.
   void await_loaded(std::chrono::milliseconds wait);
   // Returns at most `most` questions, the oldest first.

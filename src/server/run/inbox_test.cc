@@ -25,12 +25,17 @@ TEST(Inbox, HandsOverInOrderAndCounts) {
   ASSERT_TRUE(inbox.submit(request("a")).ok());
   ASSERT_TRUE(inbox.submit(request("b")).ok());
   EXPECT_EQ(inbox.stats().waiting, 2U);
-  const Inbox::Arrived arrived = inbox.collect(kNoWait, 3, 4);
+  const Inbox::Arrived arrived = inbox.collect(kNoWait);
   ASSERT_EQ(arrived.requests.size(), 2U);
   EXPECT_EQ(arrived.requests[0]->job.id, "a");
-  EXPECT_EQ(inbox.stats().running, 3U);
-  EXPECT_EQ(inbox.stats().waiting, 6U);
-  EXPECT_FALSE(inbox.collect(kNoWait, 3, 6).any());
+  EXPECT_EQ(inbox.stats().waiting, 2U) << "collected, but not started";
+  ASSERT_TRUE(inbox.submit(request("c")).ok());
+  inbox.note_queue(1, 1);
+  EXPECT_EQ(inbox.stats().running, 1U);
+  EXPECT_EQ(inbox.stats().waiting, 2U);
+  EXPECT_TRUE(inbox.collect(kNoWait).any());
+  inbox.note_ended();
+  EXPECT_FALSE(inbox.collect(kNoWait).any());
   inbox.note_ended();
   EXPECT_FALSE(inbox.idle());
   inbox.note_ended();
@@ -41,9 +46,9 @@ TEST(Inbox, RefusesMoreThanMayWait) {
   Inbox inbox(1);
   ASSERT_TRUE(inbox.submit(request("a")).ok());
   EXPECT_EQ(inbox.submit(request("b")).error().kind, ErrorKind::kBusy);
-  (void)inbox.collect(kNoWait, 0, 0);
+  (void)inbox.collect(kNoWait);
   EXPECT_FALSE(inbox.submit(request("c")).ok()) << "the first one is only on its way";
-  (void)inbox.collect(kNoWait, 1, 0);
+  inbox.note_queue(1, 0);
   EXPECT_TRUE(inbox.submit(request("d")).ok()) << "the first one runs";
 }
 
@@ -76,7 +81,7 @@ TEST(Inbox, AfterAStopTakesNothingAndWaitsForNothing) {
   inbox.stop();
   EXPECT_FALSE(inbox.submit(request("a")).ok());
   EXPECT_FALSE(inbox.ask({}).ok());
-  EXPECT_FALSE(inbox.collect(std::chrono::hours(1), 0, 0).any());
+  EXPECT_FALSE(inbox.collect(std::chrono::hours(1)).any());
 }
 
 TEST(Inbox, QuestionsAreTakenAFewAtATime) {
@@ -92,7 +97,7 @@ TEST(Inbox, ReadsThatAreDoneAreNotWaitedFor) {
   Inbox inbox(10);
   inbox.deliver({nullptr, {}});
   inbox.await_loaded(std::chrono::hours(1));
-  EXPECT_EQ(inbox.collect(std::chrono::hours(1), 0, 0).loaded.size(), 1U);
+  EXPECT_EQ(inbox.collect(std::chrono::hours(1)).loaded.size(), 1U);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/assert.h"
 #include "server/run/branches.h"
@@ -99,6 +100,24 @@ EndedRequest as_ended(const Request& request, Finish how, const std::optional<Er
           .markers = request.effective.markers,
           .how = how,
           .error = error};
+}
+
+double note_sampled(Request& request, TokenId token, double ms) {
+  request.effective.tokens.push_back(token);
+  ++request.stats.predicted_tokens;
+  return ms - std::exchange(request.stats.predicted_ms, ms);
+}
+
+bool is_enough(const Request& request, std::size_t context_tokens) {
+  const std::optional<std::int64_t> most = request.job.max_tokens;
+  // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
+  return (most && static_cast<std::int64_t>(request.stats.predicted_tokens) >= *most) ||
+         request.effective.tokens.size() > context_tokens;
+}
+
+RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq) {
+  const auto found = std::ranges::find_if(requests, [&](const auto& each) { return each->seq == seq; });
+  return found == requests.end() ? nullptr : (*found)->trace.get();
 }
 
 // Logits are large, and scoring a token takes as long as its vocabulary: running requests wait for a slice.

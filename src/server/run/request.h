@@ -32,7 +32,8 @@ struct Request {
   Phase phase = Phase::kWaiting;
   EffectiveTokens effective;
   std::unique_ptr<engine::Sampler> sampler;
-  std::optional<SeqId> seq;  // none while kLoading if its cells were given back: it starts again
+  std::optional<std::size_t> place = {};  // where monitors see it (places.h); none: it was not shown yet
+  std::optional<SeqId> seq;               // none while kLoading if its cells were given back: it starts again
   Restore restore;
   policy::KnownPath known;               // of its prompt, by the last lookup
   std::optional<Difference> difference;  // where it leaves the nearest known prompt, by the first lookup
@@ -81,6 +82,15 @@ std::uint32_t cells_promised(std::span<const std::unique_ptr<Request>> requests,
 
 // Splits requests into groups that may decode in one call, which has one set of scales of adapters.
 std::vector<std::vector<Request*>> by_adapters(const std::vector<Request*>& requests);
+
+// Counts and appends a sampled token, `ms` after the first one. Returns the time since the token before it.
+double note_sampled(Request& request, TokenId token, double ms);
+
+// Returns true if the reply has the tokens that were asked for, or the context has no cell for its last token.
+bool is_enough(const Request& request, std::size_t context_tokens);
+
+// Returns the trace of the request that runs on `seq`; null if none runs there or wants one.
+RequestTrace* trace_of(std::span<const std::unique_ptr<Request>> requests, SeqId seq);
 
 // The request as policy/next_call.h sees it. `held`: tokens in the model's memory. `cached`: its state is captured.
 policy::ScheduledRequest as_scheduled(const Request& request, std::size_t held, bool cached);

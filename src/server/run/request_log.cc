@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "server/run/trace.h"
-
 namespace kvkeep::server {
 namespace {
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "server/run/job.h"
+#include "server/run/trace.h"
 
 namespace kvkeep::server {
 

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "cache/cache.h"
 #include "server/run/branches.h"
+#include "server/run/places.h"
 #include "server/run/token_scores.h"
 
 namespace kvkeep::server {
@@ -31,15 +32,13 @@ Scheduler::Scheduler(SchedulerOptions options, engine::Engine& engine, cache::Ca
       cache_(cache),
       clock_(clock),
       inbox_(options.queue_limit),
+      places_(std::make_unique<Places>(options.parallel)),
       traces_(options.trace, clock),
       sequences_({.capture_every_tokens = options.capture_every_tokens,
                   .idle_to_live_ns = options.idle_to_live_ns,
                   .cuts = options.cuts},
                  engine.memory(), cache, clock,
-                 [this](SeqId seq, const TraceCut& cut) {
-                   const auto found = std::ranges::find_if(active_, [&](const auto& each) { return each->seq == seq; });
-                   traces_.add(found == active_.end() ? nullptr : (*found)->trace.get(), cut);
-                 }),
+                 [this](SeqId seq, const TraceCut& cut) { traces_.add(trace_of(active_, seq), cut); }),
       lookup_({.texts = options.texts,
                .context_tokens = engine.description().context_tokens,
                .least_point_tokens = options.cuts.min_tokens},
@@ -69,21 +68,20 @@ Status Scheduler::inspect(InspectedPrompt prompt, std::shared_ptr<InspectionSink
   return inbox_.ask({std::move(prompt), std::move(sink)});
 }
 
+std::vector<Place> Scheduler::places() const { return places_->all(); }
+
 void Scheduler::stop() {
   inbox_.stop();
   if (prefilling_) engine_.cancel();
 }
 
-bool Scheduler::has_work() const {
-  return changed_ || audit_.due() || std::ranges::any_of(active_, [](const auto& request) {
-           return request->phase == Phase::kPrefill || request->phase == Phase::kDecode;
-         });
-}
-
 // A waiting request that does not fit is tried again when something has changed, so it is no reason to stay awake.
 bool Scheduler::collect() {
-  const auto wait = has_work() ? std::chrono::milliseconds(0) : kLongestWait;
-  Inbox::Arrived arrived = inbox_.collect(wait, active_.size(), waiting_.size());
+  const bool has_work = changed_ || audit_.due() || std::ranges::any_of(active_, [](const auto& request) {
+                          return request->phase == Phase::kPrefill || request->phase == Phase::kDecode;
+                        });
+  const auto wait = has_work ? std::chrono::milliseconds(0) : kLongestWait;
+  Inbox::Arrived arrived = inbox_.collect(wait);
   changed_ |= arrived.any();
   for (auto& request : arrived.requests) waiting_.push_back(std::move(request));
   for (const LoadedState& done : arrived.loaded) {
@@ -108,8 +106,10 @@ void Scheduler::run() {
     drop_gone();
     sequences_.expire_idle();
     admit();
+    inbox_.note_queue(places_->show(active_), waiting_.size());  // a call may take long
     decode_step();
     prefill_slice();
+    inbox_.note_queue(places_->show(active_), waiting_.size());
     erase_finished();
     audit();
   }
@@ -367,14 +367,15 @@ void Scheduler::prefill_slice() {
   prefilling_ = false;
   if (status == engine::DecodeStatus::kNoCells) return yield_cells(request);
   if (status != engine::DecodeStatus::kOk) return after_failure(request, status);
-  rates_.note_prefilled(slice->tokens, ms_since(begin_ns));
+  const double ms = ms_since(begin_ns);
+  rates_.note_prefilled(slice->tokens, ms);
   sequences_.append(*request.seq, TokenSpan(request.effective.tokens).subspan(done.value(), slice->tokens));
-  note_prefilled(request, slice->tokens);
+  note_prefilled(request, slice->tokens, ms);
 }
 
-void Scheduler::note_prefilled(Request& request, std::size_t count) {
+void Scheduler::note_prefilled(Request& request, std::size_t count, double ms) {
   request.stats.prefilled_tokens += count;
-  inbox_.count([count](SchedulerStats& stats) { stats.prefilled_tokens += count; });
+  inbox_.count([&](SchedulerStats& stats) { stats.note_prefilled(count, ms, request.effective.tokens.size()); });
   const std::size_t held = sequences_[*request.seq].tokens.size();
   score_prompt(request, engine_, {Position{} + (held - count), Position{} + held});
   const bool complete = held == request.effective.tokens.size();
@@ -437,6 +438,7 @@ void Scheduler::capture_slice(Request& request) {
 engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep) {
   engine_.use_adapters(keep.job.adapters);
   for (;;) {
+    inbox_.count([this](SchedulerStats& stats) { stats.note_call(active_.size()); });
     const engine::DecodeStatus status = engine_.decode(batch);
     if (status != engine::DecodeStatus::kNoCells || !make_room(keep)) return status;
     std::erase_if(batch, [&](const auto& entry) { return sequences_[entry.seq].state != Sequence::State::kBusy; });
@@ -445,15 +447,10 @@ engine::DecodeStatus Scheduler::decode_with_room(std::vector<engine::BatchToken>
 
 void Scheduler::sampled(Request& request, TokenId token) {
   if (const auto& failure = request.sampler->failure()) return finish(request, Finish::kError, failure);
-  request.effective.tokens.push_back(token);
-  ++request.stats.predicted_tokens;
-  request.stats.predicted_ms = ms_since(request.first_token_ns);
+  const double ms = note_sampled(request, token, ms_since(request.first_token_ns));
+  inbox_.count([&](SchedulerStats& stats) { stats.note_predicted(ms, request.effective.tokens.size() - 1); });
   if (!request.sink->on_token(token, request.stats)) return finish(request, Finish::kStop);
-  const std::optional<std::int64_t> most = request.job.max_tokens;
-  const bool enough = most && static_cast<std::int64_t>(request.stats.predicted_tokens) >= *most;
-  // The sampled token needs a cell to be decoded in; the context's last cell ends the reply.
-  const bool full = request.effective.tokens.size() > engine_.description().context_tokens;
-  if (enough || full) finish(request, Finish::kLength);
+  if (is_enough(request, engine_.description().context_tokens)) finish(request, Finish::kLength);
 }
 
 void Scheduler::after_failure(Request& request, engine::DecodeStatus status) {

@@ -46,6 +46,8 @@ class TokenTexts;
 
 namespace kvkeep::server {
 
+class Places;
+struct Place;
 struct Request;
 struct RestoreUnit;
 
@@ -97,6 +99,8 @@ class Scheduler {
   void stop();
   // Any thread.
   SchedulerStats stats() const { return inbox_.stats(); }
+  // Any thread. As many as requests may run at a time.
+  std::vector<Place> places() const;
   // Any thread. Returns true if every job has ended.
   bool idle() const { return inbox_.idle(); }
 
@@ -104,7 +108,6 @@ class Scheduler {
   using Phase = policy::ScheduledRequest::Phase;
 
   bool collect();  // waits if there is nothing to do; returns false if the server stops
-  bool has_work() const;
   void answer_questions();
   policy::ScheduleView schedule() const;
   policy::ScheduledRequest scheduled(const Request& request) const;
@@ -127,7 +130,7 @@ class Scheduler {
   void decode_step();
   void decode_together(std::vector<Request*> members);
   void prefill_slice();
-  void note_prefilled(Request& request, std::size_t count);
+  void note_prefilled(Request& request, std::size_t count, double ms);
   void capture_slice(Request& request);
   void place_branches(Request& request, std::span<const TokenId> first_tokens);
   engine::DecodeStatus decode_with_room(std::vector<engine::BatchToken>& batch, const Request& keep);
@@ -160,6 +163,7 @@ class Scheduler {
   cache::Cache& cache_;
   os::Clock& clock_;
   Inbox inbox_;
+  const std::unique_ptr<Places> places_;
   std::atomic<bool> prefilling_{false};
 
   // Engine thread only.

@@ -4,6 +4,7 @@
 // Nothing here is made unless SchedulerOptions::trace asks for it.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,9 @@ struct RequestOrigin {
   std::string body;               // as it was sent
   std::vector<std::string> stop;  // stop strings, which the reply's text does not contain
 };
+
+// Returns a run of tokens as quoted text that is safe in a log.
+using ShowTokens = std::function<std::string(TokenSpan)>;
 
 // State that was captured.
 struct TraceCut {

@@ -1,0 +1,48 @@
+#pragma once
+
+// The places at which requests run, as monitors see them (GET /slots): as many as requests may run at a time. A request
+// keeps its place from its first start to its end, also while it is set aside; afterwards the place shows what it did,
+// until another request comes there. Nothing else depends on places: state is found by content.
+//
+// The engine thread shows its requests, any thread reads. Thread safe.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "engine/sampling.h"
+#include "server/run/job.h"
+
+namespace kvkeep::server {
+
+struct Request;
+
+struct Place {
+  bool running = false;
+  std::uint64_t task = 0;  // number of the request that runs here or ran here last, from 1 on; 0: none did yet
+  JobStats stats = {};     // of that request
+  std::optional<std::int64_t> max_tokens = {};
+  engine::SamplingParams sampling = {};  // without grammar and biases, which may be long and show what was asked
+};
+
+class Places {
+ public:
+  explicit Places(std::size_t count) : places_(count) {}
+
+  // Engine thread: shows the requests that are admitted, which are at most as many as places; those that have ended
+  // leave theirs. Returns how many have not ended.
+  std::size_t show(std::span<const std::unique_ptr<Request>> admitted);
+  std::vector<Place> all() const;
+
+ private:
+  void take(Request& request) REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::vector<Place> places_ GUARDED_BY(mutex_);
+  std::uint64_t tasks_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace kvkeep::server

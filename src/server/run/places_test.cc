@@ -1,0 +1,96 @@
+// Places without a scheduler: which request is shown where, and what stays of it.
+
+#include "server/run/places.h"
+
+#include <gtest/gtest.h>
+
+#include "server/run/request.h"
+#include "server/run/scheduler_test_fixture.h"
+
+namespace kvkeep::server {
+namespace {
+
+std::unique_ptr<Request> admitted_request(std::int64_t max_tokens) {
+  Job job;
+  job.prompt = {1, 2, 3};
+  job.max_tokens = max_tokens;
+  job.sampling.grammar.text = "root ::= \"secret\"";
+  job.sampling.top_k = 7;
+  return make_request({std::move(job), {std::make_shared<CollectingSink>()}});
+}
+
+TEST(Places, ARequestKeepsItsPlaceAndLeavesItsCounts) {
+  Places places(3);
+  EXPECT_FALSE(places.all()[0].running);
+  EXPECT_EQ(places.all()[0].task, 0U);
+  std::vector<std::unique_ptr<Request>> admitted;
+  admitted.push_back(admitted_request(10));
+  admitted.push_back(admitted_request(20));
+  EXPECT_EQ(places.show(admitted), 2U);
+  admitted[0]->stats.predicted_tokens = 4;
+  admitted[0]->sink = nullptr;
+  EXPECT_EQ(places.show(admitted), 1U);
+  admitted.erase(admitted.begin());
+  admitted.push_back(admitted_request(30));
+  admitted[0]->stats.prefilled_tokens = 3;
+  EXPECT_EQ(places.show(admitted), 2U);
+  const std::vector<Place> shown = places.all();
+  EXPECT_EQ(shown[0].max_tokens, 30) << "the first free place";
+  EXPECT_EQ(shown[0].task, 3U);
+  EXPECT_EQ(shown[1].max_tokens, 20);
+  EXPECT_EQ(shown[1].stats.prefilled_tokens, 3U);
+  EXPECT_EQ(shown[2].task, 0U);
+}
+
+TEST(Places, AnEndedRequestIsShownUntilAnotherComes) {
+  Places places(1);
+  std::vector<std::unique_ptr<Request>> admitted;
+  admitted.push_back(admitted_request(10));
+  EXPECT_EQ(places.show(admitted), 1U);
+  admitted[0]->stats.predicted_tokens = 4;
+  admitted[0]->sink = nullptr;
+  EXPECT_EQ(places.show(admitted), 0U);
+  EXPECT_EQ(places.show({}), 0U);
+  const Place shown = places.all()[0];
+  EXPECT_FALSE(shown.running);
+  EXPECT_EQ(shown.stats.predicted_tokens, 4U);
+  EXPECT_EQ(shown.sampling.top_k, 7);
+  EXPECT_EQ(shown.sampling.grammar.text, "") << "it shows what was asked";
+}
+
+TEST(Places, ARequestThatEndsAtItsStartTakesNone) {
+  Places places(1);
+  std::vector<std::unique_ptr<Request>> admitted;
+  admitted.push_back(admitted_request(10));
+  admitted[0]->sink = nullptr;
+  EXPECT_EQ(places.show(admitted), 0U);
+  EXPECT_EQ(places.all()[0].task, 0U);
+}
+
+TEST(SchedulerTotals, AreThoseOfTheReplies) {
+  World world;
+  world.start();
+  std::mt19937 random(seed());
+  const std::vector<TokenId> prompt = random_tokens(random, 300);
+  const Reply first = world.ask(prompt, 10);
+  const Reply second = world.ask(prompt + random_tokens(random, 50), 20);
+  while (world.scheduler.stats().running > 0) std::this_thread::yield();
+  const SchedulerStats stats = world.scheduler.stats();
+  EXPECT_EQ(stats.prefilled_tokens, first.stats.prefilled_tokens + second.stats.prefilled_tokens);
+  EXPECT_EQ(stats.cached_tokens, first.stats.cached_tokens + second.stats.cached_tokens);
+  EXPECT_EQ(stats.predicted_tokens, 30U);
+  EXPECT_NEAR(stats.predicted_ms, first.stats.predicted_ms + second.stats.predicted_ms, 1e-6);
+  EXPECT_GT(stats.prefill_ms, 0);
+  EXPECT_LE(stats.prefill_ms, first.stats.prompt_ms + second.stats.prompt_ms);
+  EXPECT_EQ(stats.longest_tokens, 300U + 50 + 20 - 1) << "the last token is not decoded";
+  EXPECT_GE(stats.model_calls, 28U) << "one for each token after the first";
+  EXPECT_EQ(stats.calls_running, stats.model_calls) << "one request ran at a time";
+  const std::vector<Place> places = world.scheduler.places();
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_FALSE(places[0].running);
+  EXPECT_EQ(places[0].stats.predicted_tokens, 20U);
+  EXPECT_EQ(places[1].task, 0U);
+}
+
+}  // namespace
+}  // namespace kvkeep::server

@@ -1,0 +1,46 @@
+#pragma once
+
+// What the scheduler has done since its start, and does now, as plain numbers. The inbox holds them, under its lock.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "server/run/audit.h"
+
+namespace kvkeep::server {
+
+struct SchedulerStats {
+  std::uint64_t requests = 0;
+  std::uint64_t running = 0;  // now
+  std::uint64_t waiting = 0;  // now
+  std::uint64_t prefilled_tokens = 0;
+  std::uint64_t cached_tokens = 0;
+  std::uint64_t predicted_tokens = 0;
+  double prefill_ms = 0;            // in model calls that prefilled
+  double predicted_ms = 0;          // from the first token of a reply to its last, summed over replies
+  std::uint64_t model_calls = 0;    // that prefill or decode
+  std::uint64_t calls_running = 0;  // running requests, summed over these calls
+  std::size_t longest_tokens = 0;   // of a prompt with its reply, in the model's memory, so far
+  std::uint64_t plans = 0;          // lookups and plans made, including those that ended in waiting
+  std::uint64_t set_aside = 0;      // requests interrupted for lack of cells and resumed later
+  AuditCounts audits = {};
+
+  void note_call(std::size_t running_requests) {
+    ++model_calls;
+    calls_running += running_requests;
+  }
+  void note_prefilled(std::size_t tokens, double ms, std::size_t length) {
+    prefilled_tokens += tokens;
+    prefill_ms += ms;
+    longest_tokens = std::max(longest_tokens, length);
+  }
+  // One token, so long after the one before it. `length`: see longest_tokens.
+  void note_predicted(double ms, std::size_t length) {
+    ++predicted_tokens;
+    predicted_ms += ms;
+    longest_tokens = std::max(longest_tokens, length);
+  }
+};
+
+}  // namespace kvkeep::server
