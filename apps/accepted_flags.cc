@@ -43,7 +43,6 @@ std::vector<Flag> accepted_flags() {
       always("--prefill-assistant", "an assistant's last message is always continued"),
       always("-sp, --special", "special tokens are always part of a reply's text"),
       always("-e, --escape, --no-escape", "it is about a prompt on the command line, and there is none"),
-      always("--no-slots", "there is no slots endpoint"),
       always("--no-cors-credentials", "web pages never get credentials"),
       always("--no-webui, --no-ui, --no-webui-mcp-proxy, --no-ui-mcp-proxy", "there is no web page"),
       always("-no-ag, --no-agent", "the server runs no tools"),

@@ -109,9 +109,6 @@ std::vector<RefusedFlag> refused_machine() {
 
 std::vector<RefusedFlag> refused_network() {
   return {
-      {{"--slots"}, {"LLAMA_ARG_ENDPOINT_SLOTS=on"}, "there is no slots endpoint"},
-      {{"--metrics"}, {"LLAMA_ARG_ENDPOINT_METRICS=on"}, "there is no metrics endpoint"},
-      {{"--props"}, {"LLAMA_ARG_ENDPOINT_PROPS=on"}, "properties cannot be changed while serving"},
       {{"--ssl-key-file", "--ssl-cert-file"}, {"LLAMA_ARG_SSL_*"}, "put a proxy that speaks TLS in front", kEssential},
       {{"--cors", "--cors-methods", "--cors-headers", "--cors-credentials"},
        {"LLAMA_ARG_CORS_METHODS", "LLAMA_ARG_CORS_HEADERS", "LLAMA_ARG_CORS_CREDENTIALS"},

@@ -206,7 +206,7 @@ TEST(RefusedFlags, SayWhatToTypeInstead) {
                                                         {"--api-prefix", "paths start at the root"}}) {
     EXPECT_NE(serve_error({name}).find(part), std::string::npos) << serve_error({name});
   }
-  for (const char* name : {"--slots", "--mmproj", "--agent", "--no-log-prefix"}) {
+  for (const char* name : {"--rpc", "--mmproj", "--agent", "--no-log-prefix"}) {
     EXPECT_EQ(serve_error({name}).find("leave it out"), std::string::npos) << serve_error({name});
   }
 }

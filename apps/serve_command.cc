@@ -140,6 +140,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.defaults.template_kwargs = template_kwargs(options, service.chat_template->source());
   service.traced = !options.log.trace_file.empty();
   service.trace_prompts = options.log.trace_prompts;
+  service.endpoints = options.endpoints;
   service.card = {service.model_name,
                   service.clock->wall_ns() / 1'000'000'000,
                   model.vocabulary_size,
@@ -358,6 +359,7 @@ Status run_serve(const ServeOptions& options) {
   server::Scheduler scheduler(scheduler_options(options, changes, texts, show, tracing.sink()), *engine, cache,
                               os::real_clock());
   service.scheduler = &scheduler;
+  service.cache_stats = [&cache] { return cache.stats(); };
   server::add_routes(*http, service);
   log_ready({options, service.model_name, http->port(), cache.stats(), disk, engine->memory().shape()});
   serve_until_signal(*engine_thread, *http, scheduler, cache, signals);

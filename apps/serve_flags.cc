@@ -191,6 +191,23 @@ std::vector<Flag> http_flags(ServeOptions& options) {
   };
 }
 
+std::vector<Flag> endpoint_flags(server::api::Endpoints& endpoints) {
+  return {
+      {.spelling = "--metrics, --no-metrics",
+       .environment = "LLAMA_ARG_ENDPOINT_METRICS",
+       .effect = "Serve GET /metrics: counters of requests and of the cache, for Prometheus.",
+       .assign = switch_into(endpoints.metrics)},
+      {.spelling = "--slots, --no-slots",
+       .environment = "LLAMA_ARG_ENDPOINT_SLOTS",
+       .effect = "Serve GET /slots: how far each running request is, without its text.",
+       .assign = switch_into(endpoints.slots)},
+      {.spelling = "--props",
+       .environment = "LLAMA_ARG_ENDPOINT_PROPS",
+       .effect = "Serve POST /props. No property can be changed while serving: a request that names one is refused.",
+       .assign = switch_into(endpoints.props)},
+  };
+}
+
 std::vector<Flag> log_flags(LogOptions& log) {
   return {
       {.group = "Log",
@@ -254,8 +271,9 @@ FlagSet serve_flags(ServeOptions& options) {
   std::vector<Flag> all;
   for (std::vector<Flag> group :
        {model_flags(options), context_flags(options), offload_flags(options), cache_flags(options),
-        point_flags(options), chat_flags(options), http_flags(options), sampling_flags(options),
-        adapter_flags(options.model), rope_flags(options.model), log_flags(options.log), accepted_flags()}) {
+        point_flags(options), chat_flags(options), http_flags(options), endpoint_flags(options.endpoints),
+        sampling_flags(options), adapter_flags(options.model), rope_flags(options.model), log_flags(options.log),
+        accepted_flags()}) {
     std::ranges::move(group, std::back_inserter(all));
   }
   all.push_back(version_flag());

@@ -16,6 +16,7 @@
 #include "engine/sampling_settings.h"
 #include "policy/cut.h"
 #include "policy/restore.h"
+#include "server/api/monitoring.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
 
@@ -74,10 +75,11 @@ struct ServeOptions {
   TierOptions tiers;
   policy::CutOptions cuts;  // its least length is that of `cache`
   policy::RestoreMode restore = policy::RestoreMode::kAuto;
-  bool match_text = true;           // --match text; else equal ids only
-  std::string salt_file;            // its text sets this server's state apart; empty: none
-  bool salt_by_key = false;         // only requests with the same API key share state
-  double audit_minutes = 10;        // between two audits of stored state; 0: none
+  bool match_text = true;     // --match text; else equal ids only
+  std::string salt_file;      // its text sets this server's state apart; empty: none
+  bool salt_by_key = false;   // only requests with the same API key share state
+  double audit_minutes = 10;  // between two audits of stored state; 0: none
+  server::api::Endpoints endpoints;
   server::HttpOptions http;         // api_keys holds those of --api-key only; threads are not set
   std::optional<int> http_threads;  // empty: by processors and parallel requests
   std::string api_key_file;         // one key per line, see server::parse_key_lines; empty: none

@@ -216,11 +216,11 @@ class Context(FlagCase):
             self.assertIn(flags[1], run.stderr)
 
     @covers("-cb", "-kvu", "--cache-idle-slots", "--no-context-shift", "--keep", "-dt", "--offline", "--no-models-autoload",
-            "--no-mmproj", "--prefill-assistant", "--special", "--escape", "--no-slots", "--no-cors-credentials", "--no-webui",
+            "--no-mmproj", "--prefill-assistant", "--special", "--escape", "--no-cors-credentials", "--no-webui",
             "--no-agent", "--perf", "--log-prefix")
     def test_flags_that_ask_for_what_is_so_anyway_change_nothing(self):
         flags = ("-cb", "-kvu", "--cache-idle-slots", "--no-context-shift", "--keep", 16, "-dt", 0.1, "--offline",
-                 "--no-models-autoload", "--no-mmproj", "--prefill-assistant", "-sp", "-e", "--no-slots",
+                 "--no-models-autoload", "--no-mmproj", "--prefill-assistant", "-sp", "-e",
                  "--no-cors-credentials", "--no-webui", "--no-agent", "--perf", "--log-prefix", "--log-timestamps")
         plain, given = self.params(), self.params(*flags)
         self.assertEqual(given, plain)

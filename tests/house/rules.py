@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     'server/run': {'base', 'cache', 'engine', 'format', 'index', 'os', 'policy', 'store'},
     'server/http': {'base', 'os'},
     'server/trace': {'base', 'chat', 'os', 'server/api', 'server/run'},
-    'server/routes': {'base', 'chat', 'chat/replay', 'chat/tools', 'engine', 'format', 'os', 'policy', 'server/api',
+    'server/routes': {'base', 'cache', 'chat', 'chat/replay', 'chat/tools', 'engine', 'format', 'os', 'policy', 'server/api',
                       'server/http', 'server/run', 'server/trace', 'store'},
     'inspect': {'base', 'format', 'index', 'os', 'policy', 'store'},
     'inspect/print': {'base', 'inspect', 'text'},

@@ -22,15 +22,27 @@ Json biases_json(const GenerationRequest& request) {
   return biases;
 }
 
-Json settings_json(const GenerationRequest& request) {
-  const std::int64_t most = request.max_tokens.value_or(-1);
+}  // namespace
+
+Json sampling_json(const engine::SamplingParams& sampling, std::optional<std::int64_t> max_tokens) {
+  const std::int64_t most = max_tokens.value_or(-1);
   Json settings = {
-      {"seed", request.sampling.seed.value_or(kAnySeed)},
-      {"ignore_eos", request.sampling.ignore_eos},
-      {"logit_bias", biases_json(request)},
-      {"stop", request.stop},
+      {"seed", sampling.seed.value_or(kAnySeed)},
+      {"ignore_eos", sampling.ignore_eos},
       {"max_tokens", most},
       {"n_predict", most},
+  };
+  settings.update(sampling_json(sampling));
+  return settings;
+}
+
+namespace {
+
+Json settings_json(const GenerationRequest& request) {
+  Json settings = sampling_json(request.sampling, request.max_tokens);
+  const Json rest = {
+      {"logit_bias", biases_json(request)},
+      {"stop", request.stop},
       {"stream", request.stream},
       {"timings_per_token", request.timings_per_token},
       {"post_sampling_probs", request.sampling.keeps_candidates},
@@ -38,7 +50,7 @@ Json settings_json(const GenerationRequest& request) {
       {"t_max_predict_ms", request.lines.longest_ms},
       {"n_indent", request.lines.least_indent},
   };
-  settings.update(sampling_json(request.sampling));
+  settings.update(rest);
   return settings;
 }
 
@@ -211,9 +223,9 @@ std::string props_reply(const ServerProps& props, const RequestDefaults& default
       {"model_alias", props.model_name},
       {"model_path", props.model_path},
       {"modalities", {{"vision", false}, {"video", false}, {"audio", false}}},
-      {"endpoint_slots", false},
-      {"endpoint_props", false},
-      {"endpoint_metrics", false},
+      {"endpoint_slots", props.endpoints.slots},
+      {"endpoint_props", props.endpoints.props},
+      {"endpoint_metrics", props.endpoints.metrics},
       {"chat_template", props.chat_template},
       {"chat_template_caps", props.chat_template_caps},
       {"bos_token", props.bos_token},

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/api/monitoring.h"
 #include "server/api/reply.h"
 
 namespace kvkeep::server::api {
@@ -67,6 +68,9 @@ Result<GenerationRequest> parse_infill(std::string body, const RequestDefaults& 
 // Reads the texts only.
 Result<FillIn> read_fill_in(const Json& body);
 
+// Returns how tokens are chosen and how many, as llama-server shows it in its settings.
+Json sampling_json(const engine::SamplingParams& sampling, std::optional<std::int64_t> max_tokens);
+
 // The facts that GET /props shows: clients and launchers ask for them first.
 struct ServerProps {
   std::string model_name = {};
@@ -78,6 +82,7 @@ struct ServerProps {
   std::string build = {};
   std::size_t context_tokens = 0;
   std::size_t parallel = 0;  // requests decoded at the same time
+  Endpoints endpoints = {};
 };
 
 std::string props_reply(const ServerProps& props, const RequestDefaults& defaults);

@@ -78,6 +78,17 @@ TEST(Gatekeeper, ABaseUrlNamesThePathsBelowIt) {
   EXPECT_EQ(keeper.judge(request_of("GET", "/nowhere")).reason, "Path '/nowhere' is not served here");
 }
 
+TEST(HttpRequest, ParametersAreFoundByTheirWholeName) {
+  HttpRequest request;
+  EXPECT_EQ(request.parameter("a"), "");
+  request.query = "ab=1&a=&b=2&a=3&c=%20=x";
+  EXPECT_EQ(request.parameter("a"), "");
+  EXPECT_EQ(request.parameter("b"), "2");
+  EXPECT_EQ(request.parameter("ab"), "1");
+  EXPECT_EQ(request.parameter("c"), "%20=x");
+  EXPECT_EQ(request.parameter("d"), "");
+}
+
 TEST(Gatekeeper, ARefusalNamesAFewPathsOnly) {
   Gatekeeper keeper = gatekeeper();
   for (const char letter : std::string("abcdefghijklm")) keeper.add({"GET", std::string("/many/") + letter, {}, {}});

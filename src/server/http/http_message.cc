@@ -19,4 +19,14 @@ std::string_view HttpRequest::header(std::string_view name) const {
   return {};
 }
 
+std::string_view HttpRequest::parameter(std::string_view name) const {
+  for (std::string_view rest = query; !rest.empty();) {
+    const std::string_view pair = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
+    const auto equals = pair.find('=');
+    if (equals != std::string_view::npos && pair.substr(0, equals) == name) return pair.substr(equals + 1);
+  }
+  return {};
+}
+
 }  // namespace kvkeep::server

@@ -33,6 +33,8 @@ struct HttpRequest {
 
   // Returns the first field of that name, compared without case; "" if absent.
   std::string_view header(std::string_view name) const;
+  // Returns the value of the first parameter of that name in the query, as sent; "" if absent.
+  std::string_view parameter(std::string_view name) const;
 };
 
 // The reply to one request: either one send(), or begin_stream(), any number of write() and one end(). No call waits:

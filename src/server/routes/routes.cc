@@ -51,6 +51,11 @@ Result<std::size_t> count_input(const Service& service, HttpRequest& http, api::
   return count_prompt(service, http, request.model, std::move(request.prompt), tenant);
 }
 
+void send_input_tokens(ResponseWriter& writer, std::size_t tokens, const HeaderList& told) {
+  writer.send(200, api::kJsonContentType, api::to_line({{"object", "response.input_tokens"}, {"input_tokens", tokens}}),
+              told);
+}
+
 // Anthropic's API, for Claude Code and @anthropic-ai/sdk. (/v1/models serves both families of clients.)
 constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kCountTokens = "/v1/messages/count_tokens";
@@ -120,8 +125,7 @@ void input_tokens(const Service& service, HttpRequest& http, ResponseWriter& wri
       count_input(service, http, api::Dialect::kResponses,
                   api::parse_input_tokens(take_body(service, http), service.defaults), told);
   if (!tokens) return send_error(writer, api::responses_error_reply(tokens.error()));
-  writer.send(200, api::kJsonContentType,
-              api::to_line({{"object", "response.input_tokens"}, {"input_tokens", *tokens}}), told);
+  send_input_tokens(writer, *tokens, told);
 }
 
 void add_responses_routes(HttpServer& server, const Service& service) {
@@ -206,6 +210,20 @@ void chat_completions(const Service& service, HttpRequest& http, ResponseWriter&
   const api::ReplyHeader header = reply_header(service, "chatcmpl-");
   auto reply = std::make_unique<api::ChatReplyWriter>(header, *request);
   generate(service, {"chat", header.id, api::Dialect::kChat, std::move(*request), http, writer, std::move(reply)});
+}
+
+Result<api::CountRequest> counted_chat(std::string body, const api::RequestDefaults& defaults) {
+  TRY_ASSIGN(api::GenerationRequest request, api::parse_chat(std::move(body), defaults));
+  return api::CountRequest{std::get<chat::RenderInput>(std::move(request.prompt)), std::move(request.model),
+                           std::move(request.cache_salt), std::move(request.unknown_fields)};
+}
+
+void chat_input_tokens(const Service& service, HttpRequest& http, ResponseWriter& writer) {
+  HeaderList told;
+  const Result<std::size_t> tokens =
+      count_input(service, http, api::Dialect::kChat, counted_chat(take_body(service, http), service.defaults), told);
+  if (!tokens) return send_error(writer, api::error_reply(tokens.error()));
+  send_input_tokens(writer, *tokens, told);
 }
 
 std::string text_of_part(const Service& service, const std::variant<std::string, std::vector<TokenId>>& part) {
@@ -338,7 +356,8 @@ void props(const Service& service, const HttpRequest&, ResponseWriter& writer) {
                                       .eos_token = spelling(service.vocabulary->eos()),
                                       .build = service.system_fingerprint,
                                       .context_tokens = service.context_tokens,
-                                      .parallel = service.parallel},
+                                      .parallel = service.parallel,
+                                      .endpoints = service.endpoints},
                                      service.defaults));
 }
 
@@ -384,7 +403,10 @@ void add_routes(HttpServer& server, const Service& service) {
   route("GET", "/lora-adapters", list_adapters, {.is_light = true});
   route("POST", "/lora-adapters", set_adapters);
   for (const char* path : {"/props", "/v1/props"}) route("GET", path, props, {.is_light = true});
-  for (const char* path : {"/v1/chat/completions", "/chat/completions"}) route("POST", path, chat_completions);
+  for (const std::string path : {"/v1/chat/completions", "/chat/completions"}) {
+    route("POST", path, chat_completions);
+    route("POST", path + "/input_tokens", chat_input_tokens);
+  }
   route("POST", "/v1/chat/completions/control", control_chat);
   route("POST", "/v1/completions", completions);
   for (const char* path : {"/completion", "/completions"}) route("POST", path, native_completion);
@@ -395,6 +417,7 @@ void add_routes(HttpServer& server, const Service& service) {
   route("POST", "/cache/lookup", cache_lookup);
   add_anthropic_routes(server, service);
   add_responses_routes(server, service);
+  add_monitoring_routes(server, service);
 }
 
 }  // namespace kvkeep::server

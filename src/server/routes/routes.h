@@ -6,11 +6,13 @@
 // scheduler and returns. An Answer (answer.h) makes the reply from the job's events. Nothing here waits.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/vocabulary.h"
+#include "cache/cache_options.h"
 #include "chat/history_changes.h"
 #include "chat/long_text.h"
 #include "chat/marker_set.h"
@@ -21,6 +23,7 @@
 #include "os/clock.h"
 #include "server/api/known_fields.h"
 #include "server/api/models.h"
+#include "server/api/monitoring.h"
 #include "server/api/request.h"
 #include "server/http/http_server.h"
 #include "server/routes/adapters.h"
@@ -55,6 +58,7 @@ struct Service {
   bool prefill_ahead = false;                      // --prefill-ahead, unless --replay off
   FillOrder fill_order = FillOrder::kPrefixFirst;  // --spm-infill: the suffix comes first
   Scheduler* scheduler = nullptr;
+  std::function<cache::CacheStats()> cache_stats;  // thread safe
   os::Clock* clock = nullptr;
 
   std::string model_name;            // the name that replies and /v1/models show
@@ -72,9 +76,17 @@ struct Service {
   bool traced = false;
   bool trace_prompts = false;
   api::ModelCard card;
+  api::Endpoints endpoints;
 };
 
 // Adds all routes. `service` must outlive the server.
 void add_routes(HttpServer& server, const Service& service);
+
+// monitoring.cc: GET /metrics, GET /slots, POST /slots/... and POST /props, which add_routes() adds with the others.
+void add_monitoring_routes(HttpServer& server, const Service& service);
+// llama-server's metrics, then kvkeep's own. `before`: the totals at the last scrape, since when throughput is an
+// average. Pure.
+std::vector<api::Metric> metrics_of(const SchedulerStats& stats, const SchedulerStats& before,
+                                    const cache::CacheStats& cache);
 
 }  // namespace kvkeep::server

@@ -1,0 +1,62 @@
+#include "server/api/monitoring.h"
+
+#include <fmt/format.h>
+
+#include "server/api/native_completion.h"
+
+namespace kvkeep::server::api {
+namespace {
+
+Json slot_json(const Slot& slot) {
+  Json json = {
+      {"id", slot.id},
+      {"n_ctx", slot.context_tokens},
+      {"speculative", false},
+      {"is_processing", slot.is_processing},
+  };
+  if (slot.task == 0) return json;
+  const auto predicted = static_cast<std::int64_t>(slot.predicted_tokens);
+  json["id_task"] = slot.task;
+  json["n_prompt_tokens"] = slot.prompt_tokens;
+  json["n_prompt_tokens_processed"] = slot.prefilled_tokens;
+  json["n_prompt_tokens_cache"] = slot.cached_tokens;
+  json["params"] = sampling_json(slot.sampling, slot.max_tokens);
+  json["next_token"] = Json::array({{
+      {"has_next_token", slot.is_processing},
+      {"n_remain", slot.max_tokens ? *slot.max_tokens - predicted : -1},
+      {"n_decoded", predicted},
+  }});
+  return json;
+}
+
+}  // namespace
+
+std::string metrics_text(std::span<const Metric> metrics) {
+  std::string text;
+  for (const Metric& metric : metrics) {
+    const char* kind = metric.kind == Metric::Kind::kCounter ? "counter" : "gauge";
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, kind);
+    for (const auto& [labels, value] : metric.samples) {
+      text += labels.empty() ? fmt::format("{} {}\n", metric.name, value)
+                             : fmt::format("{}{{{}}} {}\n", metric.name, labels, value);
+    }
+  }
+  return text;
+}
+
+std::string slots_reply(std::span<const Slot> slots) {
+  Json json = Json::array();
+  for (const Slot& slot : slots) json.push_back(slot_json(slot));
+  return to_line(json);
+}
+
+Result<std::string> change_props_reply(std::string body) {
+  if (body.empty()) body = "{}";
+  TRY_ASSIGN(const Json json, parse_body(std::move(body)));
+  if (!json.empty()) {
+    return invalid(fmt::format("'{}' cannot be changed while serving, nor can any other property", json.begin().key()));
+  }
+  return to_line({{"success", true}});
+}
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,56 @@
+#pragma once
+
+// What monitors and launchers ask for: GET /metrics, GET /slots and POST /props, under llama-server's names.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/sampling.h"
+#include "server/api/json_body.h"
+
+namespace kvkeep::server::api {
+
+// Routes that the operator may turn on and off.
+struct Endpoints {
+  bool metrics = false;
+  bool slots = true;
+  bool props = false;  // POST /props
+};
+
+// A metric of Prometheus's text format.
+struct Metric {
+  enum class Kind : std::uint8_t { kCounter, kGauge } kind = Kind::kGauge;
+  std::string name;
+  std::string help;  // one line, without backslashes
+  // Labels as they are written ('tier="ram"', or ""), each with its value.
+  std::vector<std::pair<std::string, double>> samples;
+};
+inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4";
+std::string metrics_text(std::span<const Metric> metrics);
+
+// A place at which requests run, as llama-server shows its slots: without prompts and texts.
+struct Slot {
+  std::size_t id = 0;
+  std::size_t context_tokens = 0;
+  bool is_processing = false;
+  // The request that runs there or ran there last; 0: none did, and the rest means nothing.
+  std::uint64_t task = 0;
+  std::size_t prompt_tokens = 0;
+  std::size_t prefilled_tokens = 0;
+  std::size_t cached_tokens = 0;
+  std::size_t predicted_tokens = 0;
+  std::optional<std::int64_t> max_tokens = {};
+  engine::SamplingParams sampling = {};
+};
+std::string slots_reply(std::span<const Slot> slots);
+
+// Answers POST /props. No property can be changed while serving: kInvalid if the body names one.
+Result<std::string> change_props_reply(std::string body);
+
+}  // namespace kvkeep::server::api

@@ -1,0 +1,82 @@
+// The metrics without a server: docs/monitoring.md describes each one, and their values are those of the statistics.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "server/routes/routes.h"
+
+namespace kvkeep::server {
+namespace {
+
+// The names in the first cells of the page's tables.
+std::set<std::string> documented_metrics() {
+  std::ifstream file(KVKEEP_DOCS "/monitoring.md");
+  std::set<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream cell(line.substr(0, line.find(" |", 1)));
+    if (!line.starts_with("| `llamacpp:") && !line.starts_with("| `kvkeep_")) continue;
+    for (std::string name; std::getline(cell, name, '`');) {
+      if (name.starts_with("llamacpp:") || name.starts_with("kvkeep_")) names.insert(name);
+    }
+  }
+  return names;
+}
+
+double value_of(const std::vector<api::Metric>& metrics, const std::string& name, const std::string& labels = {}) {
+  const auto metric = std::ranges::find(metrics, name, &api::Metric::name);
+  if (metric == metrics.end()) return -1;
+  for (const auto& [label, value] : metric->samples) {
+    if (label == labels) return value;
+  }
+  return -1;
+}
+
+TEST(Metrics, EachIsDocumented) {
+  std::set<std::string> names;
+  for (const api::Metric& metric : metrics_of({}, {}, {})) {
+    EXPECT_TRUE(names.insert(metric.name).second) << metric.name;
+    EXPECT_TRUE(metric.help.ends_with('.')) << metric.help;
+    const bool counts = metric.name.ends_with("_total") || metric.name == "llamacpp:n_tokens_max";  // as llama-server
+    EXPECT_EQ(metric.kind == api::Metric::Kind::kCounter, counts) << metric.name;
+  }
+  EXPECT_EQ(names, documented_metrics());
+}
+
+TEST(Metrics, AreThoseOfTheStatistics) {
+  SchedulerStats before;
+  before.note_prefilled(1'000, 5'000, 1);
+  SchedulerStats stats = before;
+  stats.running = 2;
+  stats.waiting = 3;
+  stats.note_prefilled(500, 250, 900);
+  stats.note_predicted(20, 901);
+  stats.note_predicted(30, 902);
+  stats.note_call(1);
+  stats.note_call(2);
+  stats.audits.add(AuditOutcome::kWrong);
+  cache::CacheStats cache;
+  cache.ram_used = ByteCount{17};
+  cache.disk_evicted = 4;
+  const std::vector<api::Metric> metrics = metrics_of(stats, before, cache);
+  EXPECT_EQ(value_of(metrics, "llamacpp:prompt_tokens_total"), 1'500);
+  EXPECT_EQ(value_of(metrics, "llamacpp:prompt_seconds_total"), 5.25);
+  EXPECT_EQ(value_of(metrics, "llamacpp:prompt_tokens_seconds"), 2000);
+  EXPECT_EQ(value_of(metrics, "llamacpp:tokens_predicted_total"), 2);
+  EXPECT_EQ(value_of(metrics, "llamacpp:predicted_tokens_seconds"), 40);
+  EXPECT_EQ(value_of(metrics, "llamacpp:n_tokens_max"), 902);
+  EXPECT_EQ(value_of(metrics, "llamacpp:n_busy_slots_per_decode"), 1.5);
+  EXPECT_EQ(value_of(metrics, "llamacpp:requests_processing"), 2);
+  EXPECT_EQ(value_of(metrics, "llamacpp:requests_deferred"), 3);
+  EXPECT_EQ(value_of(metrics, "kvkeep_audits_total", "outcome=\"wrong\""), 1);
+  EXPECT_EQ(value_of(metrics, "kvkeep_audits_total", "outcome=\"agreed\""), 0);
+  EXPECT_EQ(value_of(metrics, "kvkeep_cache_used_bytes", "tier=\"ram\""), 17);
+  EXPECT_EQ(value_of(metrics, "kvkeep_cache_evicted_total", "tier=\"disk\""), 4);
+  EXPECT_EQ(value_of(metrics_of(stats, stats, cache), "llamacpp:prompt_tokens_seconds"), 0) << "nothing since then";
+}
+
+}  // namespace
+}  // namespace kvkeep::server
