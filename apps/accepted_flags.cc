@@ -1,6 +1,8 @@
 // Flags of llama-server that ask for what kvkeep always does. Rows that change nothing, so that start scripts written
 // for llama-server start here as they are; a flag that asks for anything else is refused (refused_flags.cc).
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "flag_values.h"
@@ -27,6 +29,39 @@ Flag always_number(std::string spelling, std::string reason, std::string environ
   return flag;
 }
 
+// Only `value` asks for what is so anyway; any other is refused with `reason`.
+Flag only_at(std::string value, std::string spelling, std::string reason, std::string environment = {}) {
+  return {.spelling = std::move(spelling),
+          .environment = std::move(environment),
+          .default_text = "always " + value,
+          .effect = "Accepted: only with " + value + "; other values are refused, because " + reason + ".",
+          .assign = always_so(),
+          .only = {{value}, reason}};
+}
+
+// Flags that ask for something that kvkeep does not do, unless they have the value that asks for nothing.
+std::vector<Flag> neutral_flags() {
+  const char* no_drafts = "there is no speculative decoding";
+  const char* under_nice = "priority is left to the system; start it under nice";
+  const char* under_taskset = "placement of threads is left to the system; start it under taskset";
+  return {
+      only_at("0", "--cache-reuse N", "shifted state is not what the model computes for the new position",
+              "LLAMA_ARG_CACHE_REUSE"),
+      only_at("none", "--spec-type TYPE", no_drafts, "LLAMA_ARG_SPEC_TYPE"),
+      only_at("0", "--spec-draft-n-max N", no_drafts, "LLAMA_ARG_SPEC_DRAFT_N_MAX"),
+      only_at("0", "--spec-draft-n-min N", no_drafts, "LLAMA_ARG_SPEC_DRAFT_N_MIN"),
+      only_at("none", "--pooling TYPE", "there is no embedding endpoint", "LLAMA_ARG_POOLING"),
+      only_at("0", "-ncffn, --n-cpu-ffn N", "tensors are placed with --override-tensor", "LLAMA_ARG_N_CPU_FFN"),
+      only_at("0", "--moe-cache-mib MIB", "there is no cache of experts on devices", "LLAMA_ARG_MOE_CACHE_MIB"),
+      only_at("0", "--cpu-strict 0|1", under_taskset),
+      only_at("0", "--cpu-strict-batch 0|1", under_taskset),
+      only_at("0", "--prio N", under_nice),
+      only_at("0", "--prio-batch N", under_nice),
+      only_at("50", "--poll N", "how threads wait for work cannot be chosen"),
+      only_at("-1", "--sleep-idle-seconds N", "the model stays loaded"),
+  };
+}
+
 }  // namespace
 
 std::vector<Flag> accepted_flags() {
@@ -49,6 +84,7 @@ std::vector<Flag> accepted_flags() {
       always("--perf", "every reply has times"),
       always("--log-prefix, --log-timestamps, --no-log-jsonl", "the log is always so"),
   };
+  std::ranges::move(neutral_flags(), std::back_inserter(flags));
   flags.front().group = "Accepted for scripts written for llama-server";
   return flags;
 }

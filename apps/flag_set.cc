@@ -55,9 +55,12 @@ const std::string& name_for(const std::string& variable, const RefusedFlag& flag
   return found == flag.names.end() ? flag.names.front() : *found;
 }
 
+std::string refusal(const std::string& name, const std::string& reason) {
+  return name + " is not supported: " + reason;
+}
+
 std::string refusal(const std::string& name, const RefusedFlag& flag) {
-  if (flag.reason.empty()) return name + " is " + flag.instead + " here";
-  return name + " is not supported: " + flag.reason;
+  return flag.reason.empty() ? name + " is " + flag.instead + " here" : refusal(name, flag.reason);
 }
 
 struct FoundRefusal {
@@ -152,6 +155,15 @@ std::string help_of(const Flag& flag) {
 }
 
 }  // namespace
+
+bool OnlyValues::allow(const std::string& value) const {
+  const auto number = [](const std::string& text) { return parse_number(text, -1e9, 1e9); };
+  const auto given = number(value);
+  return values.empty() || std::ranges::any_of(values, [&](const std::string& each) {
+           const auto allowed = number(each);
+           return each == value || (given && allowed && *given == *allowed);
+         });
+}
 
 KnownFlag::KnownFlag(Flag row) : Flag(std::move(row)) {
   std::vector<std::string> names;
@@ -257,6 +269,10 @@ Status FlagSet::read_arguments(const std::vector<std::string>& arguments, std::v
       TRY_ASSIGN(value, following_values(*flag, name, arguments, i));
     }
     if (value->empty()) return needs_value(*flag, name);
+    if (!flag->only.allow(*value)) {
+      line.note(unsupported(refusal(spelled(*flag, name) + " " + *value, flag->only.reason)), true);
+      continue;
+    }
     given.push_back({flag, *std::move(value), spelled(*flag, name)});
     for (std::size_t taken = first; taken <= i; ++taken) line.keep(arguments[taken]);
   }
@@ -284,7 +300,14 @@ bool FlagSet::reads_variable(const std::string& name) const {
 std::vector<std::string> FlagSet::ignored_variables(const os::Environment& environment) const {
   std::vector<std::string> lines;
   for (const auto& [name, value] : environment) {
-    if (!name.starts_with(kPrefix) || value.empty() || reads_variable(name)) continue;
+    if (!name.starts_with(kPrefix) || value.empty()) continue;
+    if (const auto flag = std::ranges::find(flags_, name, &KnownFlag::environment); flag != flags_.end()) {
+      if (flag->only.allow(value)) continue;
+      lines.push_back("the environment variable " + name +
+                      " sets nothing: " + refusal(flag->name + " " + value, flag->only.reason));
+      continue;
+    }
+    if (reads_variable(name)) continue;
     const FoundRefusal found = find_refusal(refused_, name, value);
     if (found.match == Match::kHarmless) continue;
     const std::string variable = "the environment variable " + name;
@@ -304,7 +327,7 @@ Status FlagSet::read_environment(const os::Environment& environment, std::vector
       continue;
     }
     const auto found = environment.find(flag.environment);
-    if (found == environment.end() || found->second.empty()) continue;
+    if (found == environment.end() || found->second.empty() || !flag.only.allow(found->second)) continue;
     std::string value = found->second;
     if (flag.value.empty()) {
       const std::optional<bool> on = parse_switch_word(value);

@@ -30,6 +30,14 @@ struct Assign {
   std::string default_text;  // the value of the option if nothing sets it; empty: not known here
 };
 
+// For a flag of which only some values ask for what is so anyway: the others are refused, as a RefusedFlag is.
+struct OnlyValues {
+  std::vector<std::string> values = {};  // numbers match however they are written; empty: `assign` decides
+  std::string reason = {};               // why the others are refused
+
+  bool allow(const std::string& value) const;
+};
+
 // A row of a table of flags.
 struct Flag {
   std::string group = {};  // heading in --help; empty: that of the previous row
@@ -41,6 +49,7 @@ struct Flag {
   std::string default_text = {};  // as --help and docs/flags.md show it; empty: that of `assign`
   std::string effect = {};        // one sentence or two
   Assign assign = {};
+  OnlyValues only = {};
 };
 
 // A row with its spelling split into names and value.

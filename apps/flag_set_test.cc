@@ -29,7 +29,12 @@ FlagSet flags(Options& options) {
                    .spelling = "--name NAME,...",
                    .effect = "Names.",
                    .assign = appended_to(options.names, parse_list)},
-                  {.spelling = "--range START END", .effect = "Ranges.", .assign = text_into(options.range)}},
+                  {.spelling = "--range START END", .effect = "Ranges.", .assign = text_into(options.range)},
+                  {.spelling = "-nap, --nap N",
+                   .environment = "LLAMA_ARG_NAP",
+                   .effect = "Rests.",
+                   .assign = always_so(),
+                   .only = {{"0", "none"}, "it never sleeps"}}},
                  {{{"--gone", "--gone-*", "*-lost"}, {"LLAMA_ARG_GONE", "LLAMA_ARG_LOST_*"}, "it is gone", true},
                   {{"--no-light"}, {"LLAMA_ARG_LIGHT=off"}, "it is always on", true},
                   {{"--noise"}, {"LLAMA_ARG_NOISE=on"}, "it is always off", true},
@@ -55,6 +60,19 @@ Options parsed(const std::vector<std::string>& arguments, const os::Environment&
 TEST(FlagSet, EverySpellingOfAFlagIsTheFlag) {
   for (const char* name : {"--count", "-cnt", "-c"}) EXPECT_EQ(parsed({name, "7"}).count, 7) << name;
   EXPECT_EQ(parsed({"--count=7"}).count, 7);
+}
+
+TEST(FlagSet, AFlagMayAcceptOnlyTheValuesThatAskForWhatIsSo) {
+  for (const char* value : {"0", "0.0", "none"}) EXPECT_EQ(error_of({"--nap", value}), "") << value;
+  EXPECT_EQ(error_of({"--nap=1"}), "--nap 1 is not supported: it never sleeps. Try: test");
+  EXPECT_EQ(error_of({"-c", "3", "-nap", "9"}), "-nap (--nap) 9 is not supported: it never sleeps. Try: test -c 3");
+  EXPECT_EQ(error_of({}, {{"LLAMA_ARG_NAP", "1"}}), "") << "it changes no answer";
+  Options options;
+  const FlagSet known = flags(options);
+  EXPECT_EQ(known.ignored_variables({{"LLAMA_ARG_NAP", "1"}}),
+            std::vector<std::string>{
+                "the environment variable LLAMA_ARG_NAP sets nothing: --nap 1 is not supported: it never sleeps"});
+  EXPECT_TRUE(known.ignored_variables({{"LLAMA_ARG_NAP", "0"}}).empty());
 }
 
 TEST(FlagSet, ValuesMayStartWithADash) { EXPECT_EQ(parsed({"-c", "-3"}).count, -3); }

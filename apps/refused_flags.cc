@@ -18,9 +18,6 @@ std::vector<RefusedFlag> refused_state() {
        "nothing is dropped from the middle of a conversation; a prompt longer than the context is answered with an "
        "error",
        kEssential},
-      {{"--cache-reuse"},
-       {"LLAMA_ARG_CACHE_REUSE"},
-       "shifted state is not what the model computes for the new position"},
       // Slots: kvkeep finds state by content.
       {{"--slot-save-path"}, {"LLAMA_ARG_SLOT_SAVE_PATH"}, "state is saved without being asked; see --kv-disk-dir"},
       {{"--slot-prompt-similarity", "-sps"},
@@ -36,7 +33,6 @@ std::vector<RefusedFlag> refused_state() {
       {{"--no-cont-batching", "-nocb"},
        {"LLAMA_ARG_CONT_BATCHING=off"},
        "requests are always batched; --parallel 1 runs one at a time"},
-      {{"--sleep-idle-seconds"}, {}, "the model stays loaded"},
   };
 }
 
@@ -54,8 +50,8 @@ std::vector<RefusedFlag> refused_models() {
        {"LLAMA_ARG_MMPROJ*", "LLAMA_ARG_IMAGE_*", "LLAMA_ARG_VIDEO_*", "LLAMA_ARG_MTMD_*"},
        "images and sound are not understood"},
       {{"--model-vocoder", "-mv", "--tts-*"}, {"LLAMA_ARG_MODEL_VOCODER"}, "images and sound are not understood"},
-      {{"--embedding", "--embeddings", "--embd-normalize", "--pooling"},
-       {"LLAMA_ARG_EMBEDDINGS=on", "LLAMA_ARG_POOLING"},
+      {{"--embedding", "--embeddings", "--embd-normalize"},
+       {"LLAMA_ARG_EMBEDDINGS=on"},
        "there is no embedding endpoint"},
       {{"--rerank", "--reranking"}, {"LLAMA_ARG_RERANKING=on"}, "there is no reranking endpoint"},
       {{"--model-draft", "-md", "*-draft", "--spec-*", "--no-spec-*", "--draft*", "--mtp*"},
@@ -94,15 +90,11 @@ std::vector<RefusedFlag> refused_text() {
 std::vector<RefusedFlag> refused_machine() {
   return {
       {{"--lazy-mode", "-lzm"}, {"LLAMA_ARG_LAZY_MODE"}, "choose how to load with --load-mode auto, mmap or none"},
-      {{"--n-cpu-ffn", "-ncffn"}, {"LLAMA_ARG_N_CPU_FFN"}, "place tensors with --override-tensor"},
-      {{"--moe-cache-mib"}, {"LLAMA_ARG_MOE_CACHE_MIB"}, "there is no cache of experts on devices"},
       {{"--rpc"}, {"LLAMA_ARG_RPC"}, "devices of other machines are not used"},
-      {{"--cpu-mask", "--cpu-mask-*", "-C", "-Cb", "--cpu-range", "--cpu-range-*", "-Cr", "-Crb", "--cpu-strict",
-        "--cpu-strict-*"},
+      {{"--cpu-mask", "--cpu-mask-*", "-C", "-Cb", "--cpu-range", "--cpu-range-*", "-Cr", "-Crb"},
        {},
        "placement of threads is left to the system; start it under taskset"},
-      {{"--prio", "--prio-batch"}, {}, "priority is left to the system; start it under nice"},
-      {{"--poll", "--poll-batch"}, {}, "how threads wait for work cannot be chosen"},
+      {{"--poll-batch"}, {}, "how threads wait for work cannot be chosen"},
       {{"--metal", "--cuda", "--cpu"}, {}, "choose devices with --device and --n-gpu-layers"},
   };
 }

@@ -7,7 +7,7 @@ import contextlib
 import re
 
 from flag_case import FlagCase, covers
-from support import main, timings, user, wait_until, words
+from support import main, run_program, serve_command, timings, user, wait_until, words
 
 CHAT = "/v1/chat/completions"
 COMPLETION = "/v1/completions"
@@ -176,6 +176,24 @@ class Counting(FlagCase):
             self.assertEqual(server.post(path + "/input_tokens", body),
                              {"object": "response.input_tokens", "input_tokens": usage["prompt_tokens"]})
         self.assert_refused(400, server.post, CHAT + "/input_tokens", {"messages": "x"}, contains="messages")
+
+
+class NeutralFlags(FlagCase):
+    @covers("--cache-reuse", "--spec-type", "--spec-draft-n-max", "--spec-draft-n-min", "--pooling", "--n-cpu-ffn",
+            "--moe-cache-mib", "--cpu-strict", "--cpu-strict-batch", "--prio", "--prio-batch", "--poll",
+            "--sleep-idle-seconds")
+    def test_values_that_ask_for_what_is_so_anyway_change_nothing(self):
+        neutral = {"--cache-reuse": 0, "--spec-type": "none", "--spec-draft-n-max": 0, "--spec-draft-n-min": 0,
+                   "--pooling": "none", "--n-cpu-ffn": 0, "--moe-cache-mib": 0, "--cpu-strict": 0, "--cpu-strict-batch": 0,
+                   "--prio": 0, "--prio-batch": 0, "--poll": 50, "--sleep-idle-seconds": -1}
+        flags = [part for pair in neutral.items() for part in pair]
+        self.assertEqual(self.params(*flags), self.params())
+        self.assertEqual(self.text_with(*flags), self.text_with())
+        for name in neutral:
+            with self.subTest(name=name):
+                run = run_program(*serve_command("--no-kv-disk", "--port", "0", name, "7")[1:])
+                self.assertNotEqual(run.returncode, 0)
+                self.assertIn(f"{name} 7 is not supported: ", run.stderr)
 
 
 if __name__ == "__main__":

@@ -182,7 +182,7 @@ class StartupErrors(unittest.TestCase):
         self.assertEqual(len(named), 2, run.stderr)
         for line in named:
             self.assertIn(" warning ", line)
-        self.assertIn("LLAMA_ARG_CACHE_REUSE sets nothing: --cache-reuse is not supported", named[0])
+        self.assertIn("LLAMA_ARG_CACHE_REUSE sets nothing: --cache-reuse 256 is not supported", named[0])
         self.assertIn("LLAMA_ARG_CTX_SISE", named[1])
 
     def test_contradictions(self):
