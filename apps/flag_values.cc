@@ -82,7 +82,7 @@ std::optional<bool> parse_switch_word(std::string_view text) {
   return std::nullopt;
 }
 
-Result<std::optional<bool>> parse_flash_attention(const std::string& text) {
+Result<std::optional<bool>> parse_on_off_auto(const std::string& text) {
   if (text == "auto" || text == "-1") return std::optional<bool>();
   const std::optional<bool> on = parse_switch_word(text);
   if (!on) return invalid("'" + text + "' is not one of on, off, auto");

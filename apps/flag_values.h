@@ -51,7 +51,7 @@ Result<ByteCount> parse_mebibytes(const std::string& text, std::uint64_t lowest)
 // llama-server's words for a switch: on, enabled, true, 1 and off, disabled, false, 0. Returns nullopt for other words.
 std::optional<bool> parse_switch_word(std::string_view text);
 // A switch word, or auto or -1, which return nullopt.
-Result<std::optional<bool>> parse_flash_attention(const std::string& text);
+Result<std::optional<bool>> parse_on_off_auto(const std::string& text);
 // "a,b" -> {"a", "b"}. kInvalid if an item is empty.
 Result<std::vector<std::string>> parse_list(const std::string& text);
 // "a:0.5,b:2" -> files with scales. The last colon separates, so that paths may hold colons.

@@ -81,13 +81,12 @@ TEST(ValueParsers, TensorOverridesSplitAtTheLastEqualsSign) {
 }
 
 TEST(ValueParsers, FlashAttentionTakesLlamaServersWords) {
-  for (const char* on : {"on", "enabled", "true", "1"})
-    EXPECT_EQ(*parse_flash_attention(on), std::optional(true)) << on;
+  for (const char* on : {"on", "enabled", "true", "1"}) EXPECT_EQ(*parse_on_off_auto(on), std::optional(true)) << on;
   for (const char* off : {"off", "disabled", "false", "0"}) {
-    EXPECT_EQ(*parse_flash_attention(off), std::optional(false)) << off;
+    EXPECT_EQ(*parse_on_off_auto(off), std::optional(false)) << off;
   }
-  for (const char* automatic : {"auto", "-1"}) EXPECT_EQ(*parse_flash_attention(automatic), std::nullopt);
-  for (const char* wrong : {"", "yes", "2", "ON"}) EXPECT_FALSE(parse_flash_attention(wrong)) << wrong;
+  for (const char* automatic : {"auto", "-1"}) EXPECT_EQ(*parse_on_off_auto(automatic), std::nullopt);
+  for (const char* wrong : {"", "yes", "2", "ON"}) EXPECT_FALSE(parse_on_off_auto(wrong)) << wrong;
 }
 
 TEST(ValueParsers, LayersSharesRangesAndTypes) {

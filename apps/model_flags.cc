@@ -241,7 +241,7 @@ std::vector<Flag> context_flags(ServeOptions& options) {
        .environment = "LLAMA_ARG_FLASH_ATTN",
        .default_text = "auto",
        .effect = "Flash attention. With off, restoring is slower, since values then lie in columns.",
-       .assign = parsed_into(model.flash_attention, parse_flash_attention)},
+       .assign = parsed_into(model.flash_attention, parse_on_off_auto)},
       {.spelling = "-ctk, --cache-type-k TYPE",
        .environment = "LLAMA_ARG_CACHE_TYPE_K",
        .effect = "Type of the KV cache's keys: f32, f16, bf16, q8_0, q4_0, q4_1, iq4_nl, q5_0, q5_1.",

@@ -108,7 +108,6 @@ std::vector<RefusedFlag> refused_network() {
       {{"--api-prefix"}, {"LLAMA_ARG_API_PREFIX"}, "paths start at the root", kEssential},
       {{"--path"}, {"LLAMA_ARG_STATIC_PATH"}, "no files are served"},
       {{"--reuse-port"}, {"LLAMA_ARG_REUSE_PORT=on"}, "two servers would share one port by chance"},
-      {{"--sse-ping-interval"}, {"LLAMA_ARG_SSE_PING_INTERVAL"}, "no pings are sent into streams"},
       {{"--webui", "--webui-*", "--ui", "--ui-*"},
        {"LLAMA_ARG_WEBUI=on", "LLAMA_ARG_WEBUI_*", "LLAMA_ARG_UI=on", "LLAMA_ARG_UI_*"},
        "there is no web page"},
@@ -117,8 +116,8 @@ std::vector<RefusedFlag> refused_network() {
        "the server runs no tools; clients do"},
       // The log.
       {{"--no-perf"}, {"LLAMA_ARG_PERF=off"}, "every reply has times; leave it out"},
-      {{"--log-colors", "--no-log-prefix", "--no-log-timestamps", "--log-jsonl"},
-       {"LLAMA_ARG_LOG_COLORS", "LLAMA_ARG_LOG_PREFIX=off", "LLAMA_ARG_LOG_TIMESTAMPS=off", "LLAMA_ARG_LOG_JSONL=on"},
+      {{"--no-log-prefix", "--no-log-timestamps", "--log-jsonl"},
+       {"LLAMA_ARG_LOG_PREFIX=off", "LLAMA_ARG_LOG_TIMESTAMPS=off", "LLAMA_ARG_LOG_JSONL=on"},
        "the log has one form"},
       {{"--log-prompts-dir"}, {}, "prompts are not logged"},
       {{"--completion-bash"}, {}, "there is no completion script"},

@@ -39,6 +39,9 @@ namespace {
 // A model that loads within this time shows no progress.
 constexpr double kQuietLoadMs = 1'000;
 
+// A year: pings that are due so late never come, but clients that may have left are still looked for with them.
+constexpr std::int64_t kNeverMs = 365LL * 86'400 * 1'000;
+
 // Running handlers get this long to send their last bytes at shutdown.
 constexpr std::int64_t kDrainMs = 5'000;
 
@@ -141,6 +144,7 @@ Result<server::Service> make_service(const ServeOptions& options, const NamedFil
   service.traced = !options.log.trace_file.empty();
   service.trace_prompts = options.log.trace_prompts;
   service.endpoints = options.endpoints;
+  service.keep_alive_ms = options.sse_ping_s ? *options.sse_ping_s * 1'000 : kNeverMs;
   service.card = {service.model_name,
                   service.clock->wall_ns() / 1'000'000'000,
                   model.vocabulary_size,

@@ -180,6 +180,11 @@ std::vector<Flag> http_flags(ServeOptions& options) {
          http.limits.header_ms = std::min(http.limits.header_ms, seconds * 1'000);
          return {};
        }},
+      {.spelling = "--sse-ping-interval SECONDS",
+       .environment = "LLAMA_ARG_SSE_PING_INTERVAL",
+       .default_text = "5",
+       .effect = "Send a comment into a stream after each silence of so many seconds; -1: none.",
+       .assign = number_or_automatic<std::int64_t>(options.sse_ping_s, 1, 86'400, 1)},
       {.spelling = "--max-body-mb MIB",
        .default_text = "64",
        .effect = "Largest request body; larger ones are answered 413.",
@@ -222,6 +227,11 @@ std::vector<Flag> log_flags(LogOptions& log) {
        .environment = "LLAMA_ARG_LOG_FILE",
        .effect = "Also write the log to this file.",
        .assign = text_into(log.file)},
+      {.spelling = "--log-colors on|off|auto",
+       .environment = "LLAMA_ARG_LOG_COLORS",
+       .default_text = "auto",
+       .effect = "Colour the levels of the log on standard error; auto: if that is a terminal.",
+       .assign = parsed_into(log.colors, parse_on_off_auto)},
       {.spelling = "--log-disable", .effect = "Write no log.", .assign = switch_into(log.disabled)},
       {.spelling = "--trace FILE",
        .effect = "Append one line of JSON per request: how much was reused, from which candidates, and why no more.",

@@ -27,6 +27,11 @@ spdlog::level::level_enum level_of(int verbosity) {
   }
 }
 
+spdlog::color_mode color_mode(const LogOptions& options) {
+  if (!options.colors) return spdlog::color_mode::automatic;
+  return *options.colors ? spdlog::color_mode::always : spdlog::color_mode::never;
+}
+
 // The log names paths and requests, so a new file is readable by its owner only, as the cache is. An existing file
 // keeps its mode. The sink opens the file, and reports what cannot be done here.
 Status make_private(const std::string& path) {
@@ -82,7 +87,7 @@ void warn_of_long_context(const engine::llama::ModelOptions& asked, const engine
 Status set_up_log(const LogOptions& options) {
   std::vector<spdlog::sink_ptr> sinks;
   try {
-    if (!options.disabled) sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    if (!options.disabled) sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>(color_mode(options)));
     if (!options.file.empty()) {
       TRY(make_private(options.file));
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));

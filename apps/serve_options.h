@@ -36,6 +36,7 @@ struct LogOptions {
   int verbosity = 3;  // 0 and 1 errors, 2 warnings, 3 information, 4 and 5 details
   std::string file;   // also written there; empty: the terminal only
   bool disabled = false;
+  std::optional<bool> colors;  // on standard error; empty: if that is a terminal
   std::string trace_file;      // one line per request; empty: none
   bool trace_prompts = false;  // includes whole requests and replies
 };
@@ -80,9 +81,10 @@ struct ServeOptions {
   bool salt_by_key = false;   // only requests with the same API key share state
   double audit_minutes = 10;  // between two audits of stored state; 0: none
   server::api::Endpoints endpoints;
-  server::HttpOptions http;         // api_keys holds those of --api-key only; threads are not set
-  std::optional<int> http_threads;  // empty: by processors and parallel requests
-  std::string api_key_file;         // one key per line, see server::parse_key_lines; empty: none
+  std::optional<std::int64_t> sse_ping_s = 5;  // empty: no pings
+  server::HttpOptions http;                    // api_keys holds those of --api-key only; threads are not set
+  std::optional<int> http_threads;             // empty: by processors and parallel requests
+  std::string api_key_file;                    // one key per line, see server::parse_key_lines; empty: none
   LogOptions log;
   std::vector<std::string> ignored_variables;  // a line for each LLAMA_ARG_... variable that sets nothing
 };

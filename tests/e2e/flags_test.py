@@ -634,6 +634,12 @@ class Sampling(FlagCase):
 
 
 class Log(FlagCase):
+    @covers("--log-colors")
+    def test_log_colors(self):
+        for asked, colored in (("on", True), ("off", False), ("auto", False)):  # the log goes into a file
+            server = self.server("--log-colors", asked)
+            self.assertEqual("\x1b[" in server.log(), colored, asked)
+
     @covers("--verbosity", "--log-verbose")
     def test_verbosity(self):
         quiet, usual, loud = self.server("-lv", 1), self.server(), self.server("-v")

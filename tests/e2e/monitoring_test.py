@@ -5,6 +5,7 @@ Names and shapes are llama-server's. The counters are compared with the replies'
 
 import contextlib
 import re
+import time
 
 from flag_case import FlagCase, covers
 from support import main, run_program, serve_command, timings, user, wait_until, words
@@ -176,6 +177,20 @@ class Counting(FlagCase):
             self.assertEqual(server.post(path + "/input_tokens", body),
                              {"object": "response.input_tokens", "input_tokens": usage["prompt_tokens"]})
         self.assert_refused(400, server.post, CHAT + "/input_tokens", {"messages": "x"}, contains="messages")
+
+
+class Pings(FlagCase):
+    @covers("--sse-ping-interval")
+    def test_a_silent_stream_gets_pings_as_often_as_asked(self):
+        for seconds, pinged in ((1, True), (-1, False)):
+            server = self.server("-np", 1, "-c", LONG, "--sse-ping-interval", seconds)
+            first = server.stream(COMPLETION, {"prompt": "x", "max_tokens": LONG // 2, "stream": True, "ignore_eos": True})
+            next(first)
+            with contextlib.closing(server.connection()) as waiting:  # until the first one has ended
+                waiting.request("POST", COMPLETION, '{"prompt": "y", "max_tokens": 1, "stream": true}')
+                time.sleep(2.5)
+                first.close()
+                self.assertEqual(": keep-alive" in waiting.getresponse().read().decode(), pinged, seconds)
 
 
 class NeutralFlags(FlagCase):

@@ -11,9 +11,6 @@ namespace {
 
 using chat::tools::ReplyDelta;
 
-// Silence after which a stream sends a comment: proxies and clients take a longer silence for a dead connection.
-constexpr std::int64_t kKeepAliveMs = 5'000;
-
 }  // namespace
 
 struct Answer::Line {
@@ -42,7 +39,7 @@ std::shared_ptr<JobSink> Answer::open(NextRequest next, ReplyEndings endings, st
           .gone = [this] { return failed_ || writer_->client_gone(); },
       });
   if (form_.stream && lines_.size() == 1) {
-    writer_->on_silence(kKeepAliveMs, [weak = weak_from_this()] {
+    writer_->on_silence(service_.keep_alive_ms, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->keep_alive();
     });
   }

@@ -37,7 +37,7 @@ class FakeWriter final : public ResponseWriter, public std::enable_shared_from_t
   bool client_gone() const override { return false; }
   void post(std::function<void()> task) override { posted.push_back(std::move(task)); }
   void post_work(std::function<void()> task) override { work.push_back(std::move(task)); }
-  void on_silence(std::int64_t /*ms*/, std::function<void()> /*task*/) override {}
+  void on_silence(std::int64_t ms, std::function<void()> /*task*/) override { silence_ms = ms; }
 
   static void run(Tasks& tasks) {
     for (; !tasks.empty(); tasks.pop_front()) tasks.front()();
@@ -45,6 +45,7 @@ class FakeWriter final : public ResponseWriter, public std::enable_shared_from_t
 
   std::string sent;
   bool ended = false;
+  std::int64_t silence_ms = 0;
   Tasks posted;
   Tasks work;
 
@@ -91,6 +92,11 @@ TEST_P(AnswerTest, AShortOneWaitsForNoWorker) {
   const auto writer = answer(kLongReplyTokens);
   EXPECT_TRUE(writer->ended);
   EXPECT_TRUE(writer->work.empty());
+}
+
+TEST_P(AnswerTest, AStreamBreaksItsSilence) {
+  service_.keep_alive_ms = 700;
+  EXPECT_EQ(answer(1)->silence_ms, GetParam() ? 700 : 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, AnswerTest, testing::Bool(),

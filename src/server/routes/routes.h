@@ -38,6 +38,9 @@ namespace kvkeep::server {
 inline constexpr ByteCount kPieceMemoBytes = mebibytes(64);
 inline constexpr ByteCount kKeyOrdersBytes = mebibytes(8);
 
+// Silence after which a stream sends a comment: proxies and clients take a longer silence for a dead connection.
+inline constexpr std::int64_t kKeepAliveMs = 5'000;
+
 // The objects that every handler needs. Immutable while the server runs, except for members that are thread safe
 // themselves; shared by all threads.
 struct Service {
@@ -63,7 +66,8 @@ struct Service {
 
   std::string model_name;            // the name that replies and /v1/models show
   std::vector<std::string> aliases;  // more names from the operator
-  bool strict_model_names = false;   // a request for any other name is refused, not served
+  std::int64_t keep_alive_ms = kKeepAliveMs;
+  bool strict_model_names = false;  // a request for any other name is refused, not served
   std::unique_ptr<SaidOnce> unknown_fields = std::make_unique<SaidOnce>(256);  // sent by clients
   std::unique_ptr<SaidOnce> other_models = std::make_unique<SaidOnce>(64);     // names that clients asked for
   std::unique_ptr<OpenThoughts> open_thoughts = std::make_unique<OpenThoughts>();
