@@ -1,6 +1,7 @@
 #include "http_setup.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "os/machine.h"
 #include "os/process.h"
+#include "os/service_manager.h"
 
 namespace kvkeep::cli {
 namespace {
@@ -32,10 +34,24 @@ void limit_connections(server::HttpOptions& http) {
       http.connections_max, files);
 }
 
-bool is_wide(const std::string& host) { return host.find(':') != std::string::npos; }
+bool is_ipv6(const std::string& host) { return host.find(':') != std::string::npos; }
+
+// Other machines cannot reach it.
+bool is_of_this_machine(const std::string& host) {
+  return host.empty() || server::is_socket_path(host) || host.starts_with("127.") || host == "localhost" ||
+         host == "::1";
+}
+
+// Returns the addresses at which other machines may reach a server.
+std::vector<std::string> open_hosts(const server::HttpOptions& http) {
+  std::vector<std::string> hosts = http.hosts;
+  for (const os::PassedSocket& socket : http.passed) hosts.push_back(socket.host);
+  std::erase_if(hosts, is_of_this_machine);
+  return hosts;
+}
 
 std::string url(const std::string& host, int port) {
-  return is_wide(host) ? fmt::format("http://[{}]:{}", host, port) : fmt::format("http://{}:{}", host, port);
+  return is_ipv6(host) ? fmt::format("http://[{}]:{}", host, port) : fmt::format("http://{}:{}", host, port);
 }
 
 }  // namespace
@@ -46,22 +62,32 @@ Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, 
   http.threads = http_threads(options);
   limit_connections(http);
   http.api_keys.insert(http.api_keys.end(), files.api_keys.begin(), files.api_keys.end());
-  const bool is_local = http.host.starts_with("127.") || http.host == "localhost" || http.host == "::1";
-  if (!is_local && http.api_keys.empty()) {
+  TRY_ASSIGN(http.passed, os::take_passed_sockets());
+  // A manager's sockets stand for the default address, but not for one that was asked for.
+  if (http.hosts.empty() && (http.passed.empty() || options.names_port)) http.hosts = {"127.0.0.1"};
+  if (const std::vector<std::string> open = open_hosts(http); !open.empty() && http.api_keys.empty()) {
     spdlog::warn("no API key is set: anyone who can reach {} can use this server; set one with --api-key-file",
-                 http.host);
+                 fmt::join(open, " or "));
   }
   return server::HttpServer::listen(std::move(http));
 }
 
-std::vector<std::string> served_urls(const std::string& host, int port, const std::vector<std::string>& own_addresses) {
-  const bool everywhere = host == "0.0.0.0" || host == "::";
-  if (!everywhere) return {url(host, port)};
-  std::vector<std::string> urls = {url(host == "::" ? "::1" : "127.0.0.1", port)};
-  for (const std::string& address : own_addresses) {
-    if (is_wide(address) == is_wide(host)) urls.push_back(url(address, port));
+Reach reach_of(const std::vector<server::ListeningPlace>& places, const std::vector<std::string>& own_addresses) {
+  Reach reach;
+  for (const auto& [host, port, path] : places) {
+    if (!path.empty()) {
+      reach.socket_paths.push_back(path);
+      continue;
+    }
+    const bool takes_ipv6 = host == "::";  // and IPv4
+    const bool takes_all = server::is_every_interface(host);
+    reach.urls.push_back(url(!takes_all ? host : takes_ipv6 ? "::1" : "127.0.0.1", port));
+    if (takes_ipv6) reach.urls.push_back(url("127.0.0.1", port));
+    for (const std::string& address : own_addresses) {
+      if (takes_all && (takes_ipv6 || !is_ipv6(address))) reach.wide_urls.push_back(url(address, port));
+    }
   }
-  return urls;
+  return reach;
 }
 
 }  // namespace kvkeep::cli

@@ -1,6 +1,6 @@
 #pragma once
 
-// Makes the HTTP server of `serve` from its flags and the machine's limits, and tells the URLs that clients can use.
+// Makes the HTTP server of `serve` from its flags and the machine's limits, and finds the URLs that clients can use.
 
 #include <memory>
 #include <string>
@@ -13,13 +13,20 @@
 
 namespace kvkeep::cli {
 
-// Listens. Raises this process's limit of open files, and makes the allocator give back the memory of large requests;
-// call it before threads start.
+// Listens at the places that the flags name, and at the sockets that a service manager passed (socket activation);
+// those replace the default address. Raises this process's limit of open files, and makes the allocator give back the
+// memory of large requests; call it once, before threads start.
 Result<std::unique_ptr<server::HttpServer>> listen(const ServeOptions& options, const NamedFiles& files);
 
-// Returns the URLs of a server that listens on `host`, the one for this machine first. "0.0.0.0" and "::" mean every
-// interface and are no addresses to connect to: `own_addresses` (os/network.h) of their kind follow, for other
-// machines. Pure.
-std::vector<std::string> served_urls(const std::string& host, int port, const std::vector<std::string>& own_addresses);
+// How clients reach a server.
+struct Reach {
+  std::vector<std::string> urls;          // of each address, from this machine at least
+  std::vector<std::string> wide_urls;     // from other machines, where the server listens on every interface
+  std::vector<std::string> socket_paths;  // of Unix sockets
+};
+
+// "0.0.0.0" and "::" mean every interface and are no addresses to connect to: `own_addresses` (os/network.h) are what
+// other machines use; with "::" those of IPv4 too. Pure.
+Reach reach_of(const std::vector<server::ListeningPlace>& places, const std::vector<std::string>& own_addresses);
 
 }  // namespace kvkeep::cli

@@ -6,16 +6,36 @@ namespace kvkeep::cli {
 namespace {
 
 using Urls = std::vector<std::string>;
+using Places = std::vector<server::ListeningPlace>;
 
-TEST(ServedUrls, AreOnesThatClientsCanUse) {
-  const Urls own = {"192.168.1.5", "10.0.0.7", "2001:db8::1"};
-  EXPECT_EQ(served_urls("127.0.0.1", 8080, own), Urls{"http://127.0.0.1:8080"});
-  EXPECT_EQ(served_urls("box.lan", 80, own), Urls{"http://box.lan:80"});
-  EXPECT_EQ(served_urls("::1", 8080, own), Urls{"http://[::1]:8080"});
-  EXPECT_EQ(served_urls("0.0.0.0", 8080, own),
-            (Urls{"http://127.0.0.1:8080", "http://192.168.1.5:8080", "http://10.0.0.7:8080"}));
-  EXPECT_EQ(served_urls("::", 8080, own), (Urls{"http://[::1]:8080", "http://[2001:db8::1]:8080"}));
-  EXPECT_EQ(served_urls("0.0.0.0", 8080, {}), Urls{"http://127.0.0.1:8080"});
+const Urls kOwn = {"192.168.1.5", "10.0.0.7", "2001:db8::1"};
+
+TEST(Reach, AnAddressIsItsOwnUrl) {
+  for (const auto& [place, url] : std::vector<std::pair<server::ListeningPlace, std::string>>{
+           {{.host = "127.0.0.1", .port = 8080}, "http://127.0.0.1:8080"},
+           {{.host = "box.lan", .port = 80}, "http://box.lan:80"},
+           {{.host = "::1", .port = 8080}, "http://[::1]:8080"}}) {
+    const Reach reach = reach_of({place}, kOwn);
+    EXPECT_EQ(reach.urls, Urls{url});
+    EXPECT_EQ(reach.wide_urls, Urls{});
+  }
+}
+
+TEST(Reach, EveryInterfaceMeansTheMachinesAddresses) {
+  const Reach narrow = reach_of({{.host = "0.0.0.0", .port = 8080}}, kOwn);
+  EXPECT_EQ(narrow.urls, Urls{"http://127.0.0.1:8080"});
+  EXPECT_EQ(narrow.wide_urls, (Urls{"http://192.168.1.5:8080", "http://10.0.0.7:8080"}));
+  const Reach wide = reach_of({{.host = "::", .port = 8080}}, kOwn);
+  EXPECT_EQ(wide.urls, (Urls{"http://[::1]:8080", "http://127.0.0.1:8080"}));
+  EXPECT_EQ(wide.wide_urls, (Urls{"http://192.168.1.5:8080", "http://10.0.0.7:8080", "http://[2001:db8::1]:8080"}));
+  EXPECT_EQ(reach_of({{.host = "0.0.0.0", .port = 8080}}, {}).wide_urls, Urls{});
+}
+
+TEST(Reach, NamesAllPlaces) {
+  const Places places = {{.path = "/run/a.sock"}, {.host = "10.0.0.7", .port = 1}, {.host = "::1", .port = 1}};
+  const Reach reach = reach_of(places, kOwn);
+  EXPECT_EQ(reach.urls, (Urls{"http://10.0.0.7:1", "http://[::1]:1"}));
+  EXPECT_EQ(reach.socket_paths, Urls{"/run/a.sock"});
 }
 
 }  // namespace

@@ -365,7 +365,7 @@ Status run_serve(const ServeOptions& options) {
   service.scheduler = &scheduler;
   service.cache_stats = [&cache] { return cache.stats(); };
   server::add_routes(*http, service);
-  log_ready({options, service.model_name, http->port(), cache.stats(), disk, engine->memory().shape()});
+  log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});
   serve_until_signal(*engine_thread, *http, scheduler, cache, signals);
   return {};
 }

@@ -133,19 +133,32 @@ std::vector<Flag> point_flags(ServeOptions& options) {
   };
 }
 
+constexpr std::size_t kHostsMax = 16;
+
 std::vector<Flag> http_flags(ServeOptions& options) {
   server::HttpOptions& http = options.http;
   return {
       {.group = "Server",
-       .spelling = "--host ADDRESS",
+       .spelling = "--host ADDRESS,...",
        .environment = "LLAMA_ARG_HOST",
        .default_text = "127.0.0.1",
-       .effect = "Address to listen on; 0.0.0.0 or :: for every interface. Set an API key then.",
-       .assign = text_into(http.host)},
+       .effect =
+           "Addresses to listen on; 0.0.0.0 for every interface, :: for the same with IPv6: set an API key then. A "
+           "name that ends with .sock is the path of a Unix socket.",
+       .assign = [&http](const std::string& text) -> Status {
+         TRY(appended_to(http.hosts, parse_list).set(text));
+         if (http.hosts.size() > kHostsMax) return invalid(fmt::format("more than {} addresses", kHostsMax));
+         return {};
+       }},
       {.spelling = "--port N",
        .environment = "LLAMA_ARG_PORT",
-       .effect = "Port to listen on; 0 takes a free one, which the log names.",
-       .assign = number_into(http.port, 0, 65'535)},
+       .effect = "Port to listen on, at every address; 0 takes a free one, which the log names.",
+       .assign = {[&options](const std::string& text) -> Status {
+                    TRY_ASSIGN(options.http.port, parse_number(text, 0, 65'535));
+                    options.names_port = true;
+                    return {};
+                  },
+                  std::to_string(http.port)}},
       {.spelling = "--api-key KEY,...",
        .environment = "LLAMA_API_KEY",
        .effect = "API keys; clients must send one of them. Other users can see command lines: prefer --api-key-file.",

@@ -274,7 +274,9 @@ TEST(ServeFlags, CacheServerAndLog) {
                                        "always",
                                        "--no-cache-prompt",
                                        "--host",
-                                       "::1",
+                                       "::1,127.0.0.2",
+                                       "--host",
+                                       "/run/a.sock",
                                        "--port",
                                        "0",
                                        "--api-key",
@@ -306,7 +308,7 @@ TEST(ServeFlags, CacheServerAndLog) {
   EXPECT_TRUE(served({"--match", "text"}).match_text);
   EXPECT_EQ(options.restore, policy::RestoreMode::kAlways);
   EXPECT_FALSE(options.defaults.cache_prompt);
-  EXPECT_EQ(options.http.host, "::1");
+  EXPECT_EQ(options.http.hosts, (std::vector<std::string>{"::1", "127.0.0.2", "/run/a.sock"}));
   EXPECT_EQ(options.http.port, 0);
   EXPECT_EQ(options.http.api_keys, (std::vector<std::string>{"k1", "k2"}));
   EXPECT_EQ(options.api_key_file, "keys");

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "http_setup.h"
@@ -82,6 +83,22 @@ void warn_of_long_context(const engine::llama::ModelOptions& asked, const engine
       model.context_tokens, model.context_train_tokens, model.context_train_tokens);
 }
 
+void log_reach(const std::string& model_name, const Reach& reach) {
+  std::vector<std::string> places = reach.urls;
+  for (const std::string& path : reach.socket_paths) places.push_back("the Unix socket " + path);
+  const std::string url = reach.urls.empty() ? "http://localhost" : reach.urls.front();  // any host name will do
+  const std::string line =
+      fmt::format("serving {}: OpenAI base URL {}/v1, Anthropic base URL {}", model_name, url, url);
+  if (reach.urls.empty()) {
+    spdlog::info("{}, at {}", line, fmt::join(places, " and "));
+  } else if (places.size() > 1) {
+    spdlog::info("{}; also at {}", line, fmt::join(places.begin() + 1, places.end(), " and "));
+  } else {
+    spdlog::info("{}", line);
+  }
+  if (!reach.wide_urls.empty()) spdlog::info("other machines reach it at {}", fmt::join(reach.wide_urls, " or "));
+}
+
 }  // namespace
 
 Status set_up_log(const LogOptions& options) {
@@ -124,12 +141,7 @@ void log_ready(const ReadyServer& server) {
   }
   if (server.shape.needs_points())
     spdlog::debug("kv cache: anchor_user={}", server.options.cuts.anchor_user ? "on" : "off");
-  const std::vector<std::string> urls = served_urls(server.options.http.host, server.port, os::own_addresses());
-  spdlog::info("serving {}: OpenAI base URL {}/v1, Anthropic base URL {}", server.model_name, urls.front(),
-               urls.front());
-  if (urls.size() > 1) {
-    spdlog::info("other machines reach it at {}", fmt::join(urls.begin() + 1, urls.end(), " or "));
-  }
+  log_reach(server.model_name, reach_of(server.places, os::own_addresses()));
 }
 
 }  // namespace kvkeep::cli

@@ -22,7 +22,7 @@ void log_model(const engine::Description& model, const engine::llama::ModelOptio
 struct ReadyServer {
   const ServeOptions& options;
   const std::string& model_name;
-  int port = 0;
+  const std::vector<server::ListeningPlace>& places;
   cache::CacheStats cache;
   const DiskTier& disk;
   const cache::StateShape& shape;

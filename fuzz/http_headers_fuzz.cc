@@ -54,7 +54,7 @@ KVKEEP_FUZZ_TARGET(http_headers)(const std::uint8_t* data, std::size_t size) {
   const std::string_view origin = input.line();
   const std::string_view authorization = input.line();
   const std::string_view x_api_key = input.line();
-  const auto guard = server::OriginGuard::make(bound, {allowed_host}, {allowed_origin});
+  const auto guard = server::OriginGuard::make({bound}, {allowed_host}, {allowed_origin});
   if (guard) {
     server::check_host(bound, allowed_host, *guard, host);
     server::check_origin(allowed_origin, *guard, origin, host);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <optional>
 #include <utility>
@@ -15,7 +16,6 @@ namespace kvkeep::server {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
 constexpr std::string_view kProbe = "HTTP/1.1 102 Processing\r\n\r\n";
@@ -33,7 +33,7 @@ bool would_block(const ErrorCode& error) {
 
 }  // namespace
 
-Connection::Connection(ServerCore& core, tcp::socket socket, std::string remote_address)
+Connection::Connection(ServerCore& core, Socket socket, std::string remote_address)
     : core_(core), socket_(std::move(socket)), timer_(core.io), remote_address_(std::move(remote_address)) {}
 
 template <typename Turn>
@@ -55,7 +55,7 @@ void Connection::start() {
   guarded([this] {
     ErrorCode ignored;
     socket_.non_blocking(true, ignored);
-    socket_.set_option(tcp::no_delay(true), ignored);
+    socket_.set_option(asio::ip::tcp::no_delay(true), ignored);  // a Unix socket never delays, and has no such option
     enter(Phase::kFirst);
     wait_readable();
   });
@@ -104,7 +104,7 @@ bool Connection::may_read() const {
 
 void Connection::wait_readable() {
   if (std::exchange(waits_readable_, true)) return;
-  socket_.async_wait(tcp::socket::wait_read, later([this](const ErrorCode& error) {
+  socket_.async_wait(Socket::wait_read, later([this](const ErrorCode& error) {
                        waits_readable_ = false;
                        if (!error) on_readable();
                      }));
@@ -113,7 +113,7 @@ void Connection::wait_readable() {
 // A reset is noticed even while nothing is read.
 void Connection::wait_broken() {
   if (std::exchange(waits_broken_, true)) return;
-  socket_.async_wait(tcp::socket::wait_error, later([this](const ErrorCode& error) {
+  socket_.async_wait(Socket::wait_error, later([this](const ErrorCode& error) {
                        waits_broken_ = false;
                        if (!error) close();
                      }));
@@ -317,7 +317,7 @@ void Connection::write() {
 void Connection::wait_writable() {
   arm();
   if (std::exchange(waits_writable_, true)) return;
-  socket_.async_wait(tcp::socket::wait_write, later([this](const ErrorCode& error) {
+  socket_.async_wait(Socket::wait_write, later([this](const ErrorCode& error) {
                        waits_writable_ = false;
                        if (!error) write();
                      }));
@@ -345,7 +345,7 @@ void Connection::next_request() {
 // has read it.
 void Connection::linger() {
   ErrorCode error;
-  socket_.shutdown(tcp::socket::shutdown_send, error);
+  socket_.shutdown(Socket::shutdown_send, error);
   if (error) return close();
   std::string().swap(input_);
   lingered_bytes_ = 0;

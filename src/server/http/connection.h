@@ -9,7 +9,7 @@
 // own comment in a stream is sent after 100 ms and then each second; a closed socket answers with a reset. The same is
 // done when a client has sent so much ahead that reading stops, since its end would come after those bytes.
 
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,7 +28,9 @@ namespace kvkeep::server {
 // All calls on the I/O thread. Lives in core.connections until it is closed.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(ServerCore& core, boost::asio::ip::tcp::socket socket, std::string remote_address);
+  using Socket = boost::asio::generic::stream_protocol::socket;  // of TCP, or a Unix socket
+  // `remote_address`: as in HttpRequest.
+  Connection(ServerCore& core, Socket socket, std::string remote_address);
 
   void start();
   // The server has many connections: an idle one ends now, a slow one sooner.
@@ -91,7 +93,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void enter(Phase phase);
 
   ServerCore& core_;
-  boost::asio::ip::tcp::socket socket_;
+  Socket socket_;
   LazyTimer timer_;
   const std::string remote_address_;
   Phase phase_ = Phase::kFirst;

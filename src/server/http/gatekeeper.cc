@@ -34,7 +34,9 @@ bool is_name_list(std::string_view text) {
 }  // namespace
 
 Result<Gatekeeper> Gatekeeper::make(const HttpOptions& options) {
-  TRY_ASSIGN(OriginGuard guard, OriginGuard::make(options.host, options.allowed_hosts, options.allowed_origins));
+  std::vector<std::string> bound = options.hosts;
+  for (const os::PassedSocket& socket : options.passed) bound.push_back(socket.host);
+  TRY_ASSIGN(OriginGuard guard, OriginGuard::make(std::move(bound), options.allowed_hosts, options.allowed_origins));
   return Gatekeeper(std::move(guard), options);
 }
 
@@ -73,8 +75,11 @@ Verdict Gatekeeper::decide(const HttpRequest& request, std::uint64_t body_bytes)
 
 Verdict Gatekeeper::check_sender(const HttpRequest& request) const {
   const std::string_view host = request.header("host");
-  if (host.empty()) return deny(400, "The request has no Host field");
-  if (!guard_.host_allowed(host)) {
+  // No name can be pointed at a Unix socket, and its clients send any Host, or none. A browser's page, which has an
+  // origin, gets there only through a proxy, whose name must be known.
+  const bool is_named = !request.over_unix_socket() || !request.header("origin").empty();
+  if (is_named && host.empty()) return deny(400, "The request has no Host field");
+  if (is_named && !guard_.host_allowed(host)) {
     const std::string_view name = host_name(host);
     return deny(403, "Host '" + std::string(host) + "' is not served here" +
                          (name.empty() ? "" : to_allow("--allowed-hosts", name)));

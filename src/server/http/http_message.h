@@ -16,13 +16,16 @@ namespace kvkeep::server {
 // Header fields in the order in which they came or will be sent.
 using HeaderList = std::vector<std::pair<std::string, std::string>>;
 
+// The remote address of a client that came through a Unix socket.
+inline constexpr std::string_view kUnixClient = "unix";
+
 struct HttpRequest {
   std::string method;          // "GET", "POST"...; a HEAD request reaches the GET handler of its path
   std::string path;            // percent-decoded, without the query
   std::string query;           // as sent, without the question mark
   std::string body;            // whole, at most HttpOptions::body_bytes_max; the handler may take it
   HeaderList headers;          // names as the client spelt them
-  std::string remote_address;  // numeric IP address
+  std::string remote_address;  // numeric IP address, or kUnixClient
   std::string id;              // "req_...", in the reply's fields `request-id` and `x-request-id`
 
   // Returns true once the client has left or does not read, even while nothing is written to it; not for a client that
@@ -31,6 +34,8 @@ struct HttpRequest {
   // Returns true once the server is shutting down: finish soon, the drain deadline runs. Callable like client_gone.
   std::function<bool()> stopping = [] { return false; };
 
+  // Returns true for a client that came through a Unix socket: a program on this machine, never a browser itself.
+  bool over_unix_socket() const { return remote_address == kUnixClient; }
   // Returns the first field of that name, compared without case; "" if absent.
   std::string_view header(std::string_view name) const;
   // Returns the value of the first parameter of that name in the query, as sent; "" if absent.

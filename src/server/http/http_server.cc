@@ -30,7 +30,8 @@ class Server final : public HttpServer {
   Server(HttpOptions options, Gatekeeper gatekeeper) : core_(std::move(options), std::move(gatekeeper)) {}
 
   Status bind() {
-    TRY_ASSIGN(listener_, Listener::bind(core_.io, core_.options.host, core_.options.port));
+    TRY_ASSIGN(listeners_, Listeners::open(core_.io, core_.options));
+    places_ = listeners_.places();
     return {};
   }
   void route(std::string method, std::string path, Handler handler, RouteOptions options) override {
@@ -38,25 +39,24 @@ class Server final : public HttpServer {
     core_.gatekeeper.add({std::move(method), std::move(path), std::move(handler), options});
   }
   void shape_errors(ErrorShape shape) override { core_.gatekeeper.shape_errors(std::move(shape)); }
-  int port() const override { return listener_->port(); }
-  std::string address() const override {
-    const std::string& host = core_.options.host;
-    const bool is_ipv6 = host.find(':') != std::string::npos;
-    return "http://" + (is_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port());
-  }
+  const std::vector<ListeningPlace>& places() const override { return places_; }
+  int port() const override { return first_address().port; }
+  std::string address() const override;
   void serve() override;
   bool stop(std::int64_t drain_ms) override;
 
  private:
+  ListeningPlace first_address() const;
   void run_io();
-  void take(asio::ip::tcp::socket socket, std::string remote_address);
+  void take(Listener::Socket socket, std::string remote_address);
   void hurry_others();
   void begin_stop();
   void note_change();
   bool wait_until_over(std::int64_t ms);
 
   ServerCore core_;
-  std::unique_ptr<Listener> listener_;
+  Listeners listeners_;  // I/O thread while the server serves
+  std::vector<ListeningPlace> places_;
   std::int64_t hurried_ns_ = 0;  // I/O thread
   std::atomic<bool> served_{false};
 
@@ -64,6 +64,19 @@ class Server final : public HttpServer {
   CondVar over_changed_;
   bool over_ GUARDED_BY(mutex_) = false;  // nothing is left to do after stop()
 };
+
+// Returns the first place that is no Unix socket; an empty one if there is none.
+ListeningPlace Server::first_address() const {
+  const auto first = std::ranges::find(places_, "", &ListeningPlace::path);
+  return first == places_.end() ? ListeningPlace() : *first;
+}
+
+std::string Server::address() const {
+  const ListeningPlace first = first_address();
+  if (first.host.empty()) return {};
+  const bool is_ipv6 = first.host.find(':') != std::string::npos;
+  return "http://" + (is_ipv6 ? "[" + first.host + "]" : first.host) + ":" + std::to_string(first.port);
+}
 
 void Server::serve() {
   KVKEEP_ASSERT(!served_, "serve() runs once");
@@ -73,9 +86,9 @@ void Server::serve() {
   core_.large_workers = os::make_thread_pool(std::max<std::size_t>(threads / 4, 1), "http-large");
   core_.on_change = [this] { note_change(); };
   asio::post(core_.io, [this] {
-    listener_->start(
+    listeners_.start(
         [this] { return core_.connections.size() < core_.options.connections_max; },
-        [this](asio::ip::tcp::socket socket, std::string address) { take(std::move(socket), std::move(address)); });
+        [this](Listener::Socket socket, std::string address) { take(std::move(socket), std::move(address)); });
     if (core_.stopping) begin_stop();
   });
   run_io();
@@ -96,7 +109,7 @@ void Server::run_io() {
   }
 }
 
-void Server::take(asio::ip::tcp::socket socket, std::string remote_address) {
+void Server::take(Listener::Socket socket, std::string remote_address) {
   if (core_.stopping) return;  // accepted at the last moment: nothing would end it
   const auto connection = std::make_shared<Connection>(core_, std::move(socket), std::move(remote_address));
   core_.connections.insert(connection);
@@ -113,7 +126,7 @@ void Server::hurry_others() {
 }
 
 void Server::begin_stop() {
-  listener_->close();
+  listeners_.close();
   const auto all = core_.connections;  // connections that end leave the set
   for (const auto& connection : all) connection->stop();
   note_change();
@@ -152,6 +165,10 @@ bool Server::stop(std::int64_t drain_ms) {
 }
 
 }  // namespace
+
+bool is_socket_path(std::string_view host) { return host.ends_with(".sock"); }
+
+bool is_every_interface(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpOptions options) {
   TRY_ASSIGN(Gatekeeper gatekeeper, Gatekeeper::make(options));

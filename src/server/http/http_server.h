@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "os/service_manager.h"
 #include "server/http/deadlines.h"
 #include "server/http/http_error.h"
 #include "server/http/http_message.h"
@@ -21,8 +22,11 @@
 namespace kvkeep::server {
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";  // an address or name of this machine; 0.0.0.0 or :: for every interface
-  int port = 8080;                 // 0: any free port, see HttpServer::port()
+  // Addresses or names of this machine, 0.0.0.0 or :: for every interface, and paths of Unix sockets, which end in
+  // ".sock" and get the mode 0600. Empty: only the passed sockets, or 127.0.0.1 if there is none.
+  std::vector<std::string> hosts;
+  int port = 8080;                       // of all addresses; 0: any free port, see HttpServer::places()
+  std::vector<os::PassedSocket> passed;  // the server takes them over
 
   std::vector<std::string> api_keys;         // empty: no key is needed
   std::vector<std::string> allowed_hosts;    // see OriginGuard
@@ -50,11 +54,24 @@ struct RouteOptions {
   bool is_light = false;   // answers within microseconds: never waits for other requests
 };
 
-// Set up from one thread: listen(), route()..., serve(). stop(), port() and address() are thread safe.
+// Where a server listens.
+struct ListeningPlace {
+  std::string host = {};  // as in HttpOptions::hosts; of a passed socket, its numeric address
+  int port = 0;
+  std::string path = {};  // of a Unix socket, which has no host and no port
+};
+
+// Returns true for an entry of HttpOptions::hosts that names a Unix socket.
+bool is_socket_path(std::string_view host);
+// Returns true for 0.0.0.0 and ::, which stand for all addresses of this machine.
+bool is_every_interface(std::string_view host);
+
+// Set up from one thread: listen(), route()..., serve(). stop(), places(), port() and address() are thread safe.
 class HttpServer {
  public:
-  // Binds and listens; connections made from here on wait for serve(). kBusy if the port is in use, kInvalid if the
-  // host is not one of this machine or an option is malformed, kIo if the system refused otherwise.
+  // Binds and listens; connections made from here on wait for serve(). kBusy if a port or Unix socket is in use,
+  // kInvalid if a host is not one of this machine, a socket's file cannot be made or an option is malformed, kIo if the
+  // system refused otherwise.
   static Result<std::unique_ptr<HttpServer>> listen(HttpOptions options);
   virtual ~HttpServer() = default;
 
@@ -64,8 +81,10 @@ class HttpServer {
   // The shape of errors that come up before a handler runs. Call it before serve().
   virtual void shape_errors(ErrorShape shape) = 0;
 
+  virtual const std::vector<ListeningPlace>& places() const = 0;
+  // The port of the first place that has one; 0: all are Unix sockets.
   virtual int port() const = 0;
-  // "http://127.0.0.1:8080", for log lines.
+  // "http://127.0.0.1:8080", of the same place; empty if port() is 0.
   virtual std::string address() const = 0;
 
   // Accepts and serves until stop(), on the calling thread; returns when the last handler has returned and no writer is

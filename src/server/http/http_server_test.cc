@@ -278,11 +278,11 @@ TEST(HttpListen, PortInUseIsAOneLineError) {
 TEST(HttpListen, ForeignAddressesAndWildcardsAreErrors) {
   HttpOptions options;
   options.port = 0;
-  options.host = "192.0.2.1";
+  options.hosts = {"192.0.2.1"};
   EXPECT_FALSE(HttpServer::listen(options).ok());
-  options.host = "/tmp/a.sock";
+  options.hosts = {"127.0.0.1", "192.0.2.1"};
   EXPECT_FALSE(HttpServer::listen(options).ok());
-  options.host = "127.0.0.1";
+  options.hosts = {};
   options.allowed_origins = {"*"};
   EXPECT_FALSE(HttpServer::listen(options).ok());
 }

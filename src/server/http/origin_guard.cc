@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/http/http_message.h"
+#include "server/http/http_server.h"
 
 namespace kvkeep::server {
 namespace {
@@ -72,7 +73,8 @@ bool is_loopback_origin(std::string_view origin) {
   return false;
 }
 
-Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<std::string>& allowed_hosts,
+Result<OriginGuard> OriginGuard::make(std::vector<std::string> bound_hosts,
+                                      const std::vector<std::string>& allowed_hosts,
                                       std::vector<std::string> allowed_origins) {
   OriginGuard guard;
   for (const std::string& host : allowed_hosts) {
@@ -92,8 +94,8 @@ Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<
                      "localhost for all pages of the browser's own machine");
     }
   }
-  guard.bound_to_all_ = bound_host == "0.0.0.0" || bound_host == "::";
-  guard.bound_host_ = std::move(bound_host);
+  guard.bound_to_all_ = std::ranges::any_of(bound_hosts, is_every_interface);
+  guard.bound_hosts_ = std::move(bound_hosts);
   guard.allows_loopback_origins_ = std::erase(allowed_origins, "localhost") > 0;
   guard.allowed_origins_ = std::move(allowed_origins);
   return guard;
@@ -102,7 +104,7 @@ Result<OriginGuard> OriginGuard::make(std::string bound_host, const std::vector<
 bool OriginGuard::host_allowed(std::string_view host) const {
   const std::string_view name = host_name(host);
   if (name.empty()) return false;
-  if (is_loopback_name(name) || equals_ignoring_case(name, bound_host_)) return true;
+  if (is_loopback_name(name) || contains_ignoring_case(bound_hosts_, name)) return true;
   return contains_ignoring_case(allowed_hosts_, name) || (bound_to_all_ && is_literal_address(name));
 }
 

@@ -15,14 +15,14 @@ namespace kvkeep::server {
 // Immutable once built; then thread safe.
 class OriginGuard {
  public:
-  // The server listens on `bound_host`. `allowed_hosts`: more names for Host, without port. `allowed_origins`: origins
+  // The server listens on `bound_hosts`. `allowed_hosts`: more names for Host, without port. `allowed_origins`: origins
   // as browsers send them, "https://chat.example:8443", or "localhost" for every page that a server on the client's own
   // machine delivers. kInvalid at a wildcard or a malformed entry; a wildcard would let any page read the
   // conversations.
-  static Result<OriginGuard> make(std::string bound_host, const std::vector<std::string>& allowed_hosts,
+  static Result<OriginGuard> make(std::vector<std::string> bound_hosts, const std::vector<std::string>& allowed_hosts,
                                   std::vector<std::string> allowed_origins);
 
-  // `host` is the Host field: "name", "name:port", "[::1]:port". Loopback names and addresses, the bound host and the
+  // `host` is the Host field: "name", "name:port", "[::1]:port". Loopback names and addresses, the bound hosts and the
   // allowed ones pass; a server bound to every interface also takes any literal address, which cannot be rebound.
   bool host_allowed(std::string_view host) const;
 
@@ -31,7 +31,7 @@ class OriginGuard {
   bool origin_allowed(std::string_view origin, std::string_view host) const;
 
  private:
-  std::string bound_host_;
+  std::vector<std::string> bound_hosts_;
   bool bound_to_all_ = false;
   bool allows_loopback_origins_ = false;
   std::vector<std::string> allowed_hosts_;

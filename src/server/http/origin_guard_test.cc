@@ -6,7 +6,7 @@ namespace kvkeep::server {
 namespace {
 
 OriginGuard guard(std::string bound, std::vector<std::string> hosts = {}, std::vector<std::string> origins = {}) {
-  return OriginGuard::make(std::move(bound), hosts, std::move(origins)).value();
+  return OriginGuard::make({std::move(bound)}, hosts, std::move(origins)).value();
 }
 
 TEST(OriginGuard, LoopbackNamesPass) {
@@ -40,6 +40,16 @@ TEST(OriginGuard, BoundToEveryInterfaceTakesLiteralAddressesOnly) {
   EXPECT_FALSE(everywhere.host_allowed("evil.example"));
 }
 
+TEST(OriginGuard, EachBoundHostPassesAndOneWildcardIsEnough) {
+  const OriginGuard two = OriginGuard::make({"box.lan", "10.0.0.7"}, {}, {}).value();
+  EXPECT_TRUE(two.host_allowed("box.lan:8080"));
+  EXPECT_TRUE(two.host_allowed("10.0.0.7:8080"));
+  EXPECT_FALSE(two.host_allowed("10.0.0.8:8080"));
+  const OriginGuard everywhere = OriginGuard::make({"/run/kvkeep.sock", "::"}, {}, {}).value();
+  EXPECT_TRUE(everywhere.host_allowed("10.0.0.8:8080"));
+  EXPECT_FALSE(everywhere.host_allowed("evil.example"));
+}
+
 TEST(OriginGuard, OriginMustBeOwnOrAllowed) {
   const OriginGuard loopback = guard("127.0.0.1", {}, {"http://localhost:3000"});
   EXPECT_TRUE(loopback.origin_allowed("", "localhost:8080"));
@@ -65,9 +75,9 @@ TEST(OriginGuard, LocalhostStandsForAllPagesOfTheClientsMachine) {
 
 TEST(OriginGuard, WildcardsAndMalformedEntriesAreRefused) {
   for (const char* host : {"*", "*.example", "", "a b:c"})
-    EXPECT_FALSE(OriginGuard::make("127.0.0.1", {host}, {})) << host;
+    EXPECT_FALSE(OriginGuard::make({"127.0.0.1"}, {host}, {})) << host;
   for (const char* origin : {"*", "localhost:3000", "http://", "http://*.example", "http://a/b"}) {
-    EXPECT_FALSE(OriginGuard::make("127.0.0.1", {}, {origin})) << origin;
+    EXPECT_FALSE(OriginGuard::make({"127.0.0.1"}, {}, {origin})) << origin;
   }
 }
 
