@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,7 @@
 #include "named_files.h"
 #include "os/executor.h"
 #include "os/paths.h"
+#include "os/service_manager.h"
 #include "os/signals.h"
 #include "os/threads.h"
 #include "serve_log.h"
@@ -53,7 +55,7 @@ engine::llama::ModelOptions model_options(const ServeOptions& options, const Nam
 }
 
 Result<std::unique_ptr<engine::llama::LlamaEngine>> load_engine(const ServeOptions& options, const NamedFiles& files,
-                                                                const os::ShutdownSignals& signals) {
+                                                                const os::ServerSignals& signals) {
   spdlog::info("loading {}", options.model.path);
   const std::int64_t begin_ns = os::real_clock().monotonic_ns();
   int shown = 0;
@@ -242,19 +244,36 @@ class Tracing {
     file_.emplace(std::move(*file), std::move(vocabulary), *thread_);
   }
   server::TraceSink* sink() { return file_ ? &*file_ : nullptr; }
+  void reopen() {
+    if (file_) file_->reopen();
+  }
 
  private:
   std::unique_ptr<os::Executor> thread_;
   std::optional<server::TraceFile> file_;
 };
 
+// Returns when a signal asks the server to stop. SIGHUP opens the log and the trace anew: both files make themselves
+// anew when they were renamed, here at once instead of with their next line.
+void wait_until_stopped(os::ServerSignals& signals, Tracing& tracing, const std::string& status) {
+  os::notify_manager(os::ServiceState::kReady, status);
+  while (signals.wait() == os::Wish::kReopenLogs) {
+    os::notify_manager(os::ServiceState::kReloading, "opening log files anew");
+    spdlog::info("SIGHUP: opening log files anew");
+    spdlog::default_logger()->flush();
+    tracing.reopen();
+    os::notify_manager(os::ServiceState::kReady, status);
+  }
+  os::notify_manager(os::ServiceState::kStopping, "writing the cache to disk");
+}
+
 // Runs engine and HTTP threads until a signal; then ends requests, captures them and writes unwritten segments to disk.
 void serve_until_signal(os::Executor& engine_thread, server::HttpServer& http, server::Scheduler& scheduler,
-                        cache::Cache& cache, os::ShutdownSignals& signals) {
+                        cache::Cache& cache, const std::function<void()>& wait_for_signal) {
   const std::unique_ptr<os::Executor> http_thread = os::make_thread_executor("http");
   engine_thread.post([&] { scheduler.run(); });
   http_thread->post([&] { http.serve(); });
-  signals.wait();
+  wait_for_signal();
   spdlog::info("shutting down: writing the cache to disk (a second signal quits at once)");
   scheduler.stop();
   engine_thread.drain();
@@ -313,7 +332,7 @@ Status run_serve(const ServeOptions& options) {
     return {};
   }
   for (const std::string& warning : options.ignored_variables) spdlog::warn("{}", warning);
-  os::ShutdownSignals signals;
+  os::ServerSignals signals;
   // Check everything that may be wrong before the model is loaded, which may take minutes.
   TRY_ASSIGN(const NamedFiles files, read_named_files(options));
   TRY(check_disk_directory(options.tiers, os::real_file_system()));
@@ -366,7 +385,8 @@ Status run_serve(const ServeOptions& options) {
   service.cache_stats = [&cache] { return cache.stats(); };
   server::add_routes(*http, service);
   log_ready({options, service.model_name, http->places(), cache.stats(), disk, engine->memory().shape()});
-  serve_until_signal(*engine_thread, *http, scheduler, cache, signals);
+  serve_until_signal(*engine_thread, *http, scheduler, cache,
+                     [&] { wait_until_stopped(signals, tracing, "serving " + service.model_name); });
   return {};
 }
 

@@ -2,16 +2,18 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/mutex.h"  // std::mutex
 #include "http_setup.h"
-#include "os/file_system.h"
+#include "os/append_file.h"
 #include "os/network.h"
 
 namespace kvkeep::cli {
@@ -33,13 +35,26 @@ spdlog::color_mode color_mode(const LogOptions& options) {
   return *options.colors ? spdlog::color_mode::always : spdlog::color_mode::never;
 }
 
-// The log names paths and requests, so a new file is readable by its owner only, as the cache is. An existing file
-// keeps its mode. The sink opens the file, and reports what cannot be done here.
-Status make_private(const std::string& path) {
-  const auto created = os::real_file_system().create(path);
-  if (created || created.error().kind == ErrorKind::kInvalid) return {};  // new, or there already
-  return Error{created.error().kind, "--log-file: " + created.error().message};
-}
+// Writes lines to a file that other programs may rotate. The log names paths and requests, so a new file is readable by
+// its owner only, as the cache is. spdlog reports errors, once a second at most, to standard error.
+class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit LogFile(os::AppendFile file) : file_(std::move(file)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    check(file_.append({line.data(), line.size()}));
+  }
+  // Lines are written at once. A file that was renamed is made anew.
+  void flush_() override { check(file_.reopen()); }
+  static void check(const Status& status) {
+    if (!status) throw spdlog::spdlog_ex(status.error().message);
+  }
+
+  os::AppendFile file_;
+};
 
 // A GPU without its backend computes nothing, and libllama says so nowhere.
 void warn_of_missing_gpu(const engine::llama::ModelOptions& asked, const engine::Description& model) {
@@ -103,14 +118,11 @@ void log_reach(const std::string& model_name, const Reach& reach) {
 
 Status set_up_log(const LogOptions& options) {
   std::vector<spdlog::sink_ptr> sinks;
-  try {
-    if (!options.disabled) sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>(color_mode(options)));
-    if (!options.file.empty()) {
-      TRY(make_private(options.file));
-      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
-    }
-  } catch (const spdlog::spdlog_ex& failure) {
-    return invalid(std::string("--log-file: ") + failure.what());
+  if (!options.disabled) sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>(color_mode(options)));
+  if (!options.file.empty()) {
+    auto file = os::AppendFile::open(options.file);
+    if (!file) return Error{file.error().kind, "--log-file: " + file.error().message};
+    sinks.push_back(std::make_shared<LogFile>(std::move(*file)));
   }
   auto logger = std::make_shared<spdlog::logger>("kvkeep", sinks.begin(), sinks.end());
   logger->set_level(level_of(options.verbosity));

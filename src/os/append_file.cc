@@ -28,10 +28,15 @@ bool AppendFile::moved_away() const {
   return ::stat(path_.c_str(), &named) != 0 || named.st_dev != held.st_dev || named.st_ino != held.st_ino;
 }
 
-Status AppendFile::append(std::string_view text) {
+Status AppendFile::reopen() {
   if (moved_away()) {
     TRY_ASSIGN(*this, open(path_));
   }
+  return {};
+}
+
+Status AppendFile::append(std::string_view text) {
+  TRY(reopen());
   struct stat before{};
   const bool regular = ::fstat(descriptor_.get(), &before) == 0 && S_ISREG(before.st_mode);
   while (!text.empty()) {

@@ -20,6 +20,8 @@ class AppendFile {
   // Appends all bytes; on an error a regular file gets none. If the file was renamed or removed meanwhile, a new one of
   // the same name is made first; after an error the next call tries that, too.
   Status append(std::string_view text);
+  // Makes a file of this name now if the file was renamed or removed, instead of at the next append().
+  Status reopen();
 
  private:
   AppendFile(Descriptor descriptor, std::string path) : descriptor_(std::move(descriptor)), path_(std::move(path)) {}

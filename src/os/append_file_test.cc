@@ -58,6 +58,17 @@ TEST_F(AppendFileTest, IsMadeAnewWhenItWasRotatedOrRemoved) {
   EXPECT_EQ(lines_of(path()), "three\n");
 }
 
+TEST_F(AppendFileTest, ReopeningMakesTheFileBeforeItHasALine) {
+  AppendFile file = AppendFile::open(path()).value();
+  ASSERT_TRUE(file.append("one\n"));
+  ASSERT_TRUE(file.reopen());
+  EXPECT_EQ(lines_of(path()), "one\n");
+  std::filesystem::rename(path(), path("old"));
+  ASSERT_TRUE(file.reopen());
+  EXPECT_EQ(lines_of(path()), "");
+  EXPECT_EQ(mode_of(path()), 0600U);
+}
+
 TEST_F(AppendFileTest, RefusesWhatCannotBeAppendedTo) {
   for (const std::string& bad : {directory_.path(), path("no/such"), path("pipe")}) {
     if (bad == path("pipe")) {

@@ -1,5 +1,6 @@
 #include "os/signals.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "os/child_process.h"
+#include "os/descriptor.h"
 #include "os/paths.h"
 
 namespace kvkeep::os {
@@ -29,7 +31,7 @@ constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 100'000'000};
 // timeout(1) and terminals may send a signal twice; two signals count as two only after this time.
 constexpr std::chrono::milliseconds kOneWish{250};
 
-std::atomic<std::int64_t> first_wish_ns = 0;  // when ShutdownSignals::wait() returned, on the monotonic clock
+std::atomic<std::int64_t> first_wish_ns = 0;  // when ServerSignals::wait() returned kStop, on the monotonic clock
 static_assert(std::atomic<std::int64_t>::is_always_lock_free, "read by a signal handler");
 
 std::int64_t monotonic_ns() {
@@ -47,6 +49,9 @@ bool is_ignored(int number) {
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
+// Returns true if this process has a controlling terminal that still exists.
+bool has_terminal() { return Descriptor(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)).valid(); }
+
 [[noreturn]] void leave_nothing_behind(int status) {
   kill_all_children();
   remove_all_temporary_directories();
@@ -55,27 +60,34 @@ bool is_ignored(int number) {
 
 }  // namespace
 
-ShutdownSignals::ShutdownSignals() {
-  const sigset_t set = shutdown_set();
+ServerSignals::ServerSignals() : had_terminal_(has_terminal()) {
+  sigset_t set = shutdown_set();
+  // A blocked signal waits even if it was ignored before.
+  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-bool ShutdownSignals::pending() const {
+bool ServerSignals::pending() const {
   sigset_t waiting;
   sigpending(&waiting);
   return sigismember(&waiting, SIGINT) == 1 || sigismember(&waiting, SIGTERM) == 1;
 }
 
-void ShutdownSignals::wait() {
-  const sigset_t set = shutdown_set();
+Wish ServerSignals::wait() {
+  const sigset_t ends = shutdown_set();
+  sigset_t set = ends;
+  sigaddset(&set, SIGHUP);
   int signal = 0;
   while (sigwait(&set, &signal) != 0) {}
+  // A terminal that closes sends SIGHUP as well: its server would go on unseen, and keep the model's memory.
+  if (signal == SIGHUP && !(had_terminal_ && !has_terminal())) return Wish::kReopenLogs;
   first_wish_ns = monotonic_ns();
   std::signal(SIGINT, leave_at_once);
   std::signal(SIGTERM, leave_at_once);
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
+  return Wish::kStop;
 }
 
 SignalWatch::SignalWatch(std::function<void()> on_signal, std::chrono::milliseconds patience)

@@ -1,6 +1,7 @@
 #pragma once
 
-// Signals that ask a program to end: the program waits for them, instead of a handler that may do nearly nothing.
+// Signals that ask a program to end, or a server to open its logs anew: the program waits for them, instead of a
+// handler that may do nearly nothing.
 
 #include <atomic>
 #include <chrono>
@@ -10,16 +11,25 @@
 
 namespace kvkeep::os {
 
-// SIGINT and SIGTERM. Make one in main's thread before any other thread starts: threads inherit that these signals are
-// blocked. Also makes writing to a closed socket, or beyond a limit on file sizes, an error instead of a death.
-class ShutdownSignals {
+enum class Wish {
+  kStop,        // SIGINT, SIGTERM, or SIGHUP because the terminal is gone from which the server was started
+  kReopenLogs,  // any other SIGHUP
+};
+
+// SIGINT, SIGTERM and SIGHUP. Make one in main's thread before any other thread starts: threads inherit that these
+// signals are blocked. Also makes writing to a closed socket, or beyond a limit on file sizes, an error instead of a
+// death. A SIGHUP that was ignored before (nohup) stays ignored.
+class ServerSignals {
  public:
-  ShutdownSignals();
-  // Returns true if one arrived and was not waited for yet.
+  ServerSignals();
+  // Returns true if SIGINT or SIGTERM arrived and was not waited for yet.
   bool pending() const;
-  // Returns when one arrives. A second one, a quarter of a second later or more, ends the process at once (status 130),
-  // so that a user can leave a hanging shutdown.
-  void wait();
+  // Returns when a signal arrives. After kStop, another SIGINT or SIGTERM, a quarter of a second later or more, ends
+  // the process at once (status 130), so that a user can leave a hanging shutdown; SIGHUP has no effect then.
+  Wish wait();
+
+ private:
+  const bool had_terminal_;
 };
 
 // For programs that run to an end of their own: lets them unwind when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes, so that
@@ -27,7 +37,7 @@ class ShutdownSignals {
 // stays ignored.
 class SignalWatch {
  public:
-  // Make it in main's thread before any other thread starts, like ShutdownSignals. Once a signal came, `on_signal` is
+  // Make it in main's thread before any other thread starts, like ServerSignals. Once a signal came, `on_signal` is
   // called from a thread of the watch's own, every 100 ms until the destructor: each call also finds work that began
   // after the previous one. After `patience`, or with a second signal, the watch itself kills all children, removes all
   // temporary directories (paths.h) and ends the process.

@@ -58,9 +58,9 @@ void expect_only_output(const std::string& directory) {
 }
 
 // timeout(1) sends its signal to a process and to its group.
-TEST(ShutdownSignalsTest, OnlyALaterSecondSignalEndsTheProcess) {
+TEST(ServerSignalsTest, OnlyALaterSecondSignalEndsTheProcess) {
   if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) {
-    ShutdownSignals signals;
+    ServerSignals signals;
     say_ready();
     signals.wait();
     ::raise(SIGTERM);
@@ -71,7 +71,7 @@ TEST(ShutdownSignalsTest, OnlyALaterSecondSignalEndsTheProcess) {
     std::exit(1);
   }
   const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
-  const auto child = start_self("ShutdownSignalsTest.OnlyALaterSecondSignalEndsTheProcess", directory.path());
+  const auto child = start_self("ServerSignalsTest.OnlyALaterSecondSignalEndsTheProcess", directory.path());
   ::kill(child->id(), SIGTERM);
   const auto end = child->wait(30'000);
   ASSERT_TRUE(end.ok()) << end.error().message;
@@ -79,6 +79,26 @@ TEST(ShutdownSignalsTest, OnlyALaterSecondSignalEndsTheProcess) {
   std::ifstream file(directory.path() + "/output");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(text.find("still here"), std::string::npos);
+}
+
+// No terminal of its own: SIGHUP comes from somebody who wants new log files.
+TEST(ServerSignalsTest, HangUpMeansToReopenLogsAndIsNoSecondSignal) {
+  if (std::getenv("KVKEEP_TEST_SIGNALS") != nullptr) {
+    ::setsid();
+    ServerSignals signals;
+    say_ready();
+    const bool reopens = signals.wait() == Wish::kReopenLogs && !signals.pending();
+    ::raise(SIGTERM);
+    const bool stops = signals.wait() == Wish::kStop;
+    ::raise(SIGHUP);  // a shutdown goes on
+    std::exit(reopens && stops ? 42 : 1);
+  }
+  const auto directory = TemporaryDirectory::make("kvkeep-signals-").value();
+  const auto child = start_self("ServerSignalsTest.HangUpMeansToReopenLogsAndIsNoSecondSignal", directory.path());
+  ::kill(child->id(), SIGHUP);
+  const auto end = child->wait(30'000);
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(end->exit_code, 42);
 }
 
 TEST(SignalWatchTest, UnwindsAndTellsTheStatus) {

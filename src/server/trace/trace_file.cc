@@ -298,6 +298,12 @@ void TraceFile::made_room(std::size_t bytes) {
   waiting_bytes_ -= bytes;
 }
 
+void TraceFile::reopen() {
+  executor_.post([this] {
+    if (const Status opened = file_.reopen(); !opened) spdlog::warn("trace: {}", opened.error().message);
+  });
+}
+
 void TraceFile::write(const api::Json& line) { note_written(file_.append(api::to_line(line) + "\n")); }
 
 void TraceFile::note_written(const Status& status) {

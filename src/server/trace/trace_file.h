@@ -46,6 +46,8 @@ class TraceFile final : public TraceSink {
 
   void on_request(RequestTrace trace) override;
   void on_audit(const AuditReport& report) override;
+  // Soon makes a new file if the file was renamed or removed; without it the next line does.
+  void reopen();
 
   std::uint64_t dropped() const;  // requests for which there was no room
   std::uint64_t failed() const;   // requests whose line could not be written

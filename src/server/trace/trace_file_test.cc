@@ -79,6 +79,15 @@ TEST_F(TraceLines, BeyondTheLimitOnBytesToo) {
   EXPECT_EQ(ids(), (std::vector<std::string>{"large", "c"}));
 }
 
+TEST_F(TraceLines, ReopeningMakesTheFileBeforeTheNextLine) {
+  TraceFile file = make();
+  std::filesystem::remove(path_);
+  file.reopen();
+  executor_.run_all();
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  EXPECT_EQ(file.failed(), 0U);
+}
+
 TEST_F(TraceLines, AFileThatCannotBeWrittenIsCountedAndTriedAgain) {
   const std::string sub = directory_.path() + "/sub";
   std::filesystem::create_directory(sub);
